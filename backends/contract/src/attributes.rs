@@ -1,0 +1,111 @@
+//! Attributes and post-operations of a primitive.
+
+use crate::data_type::DataType;
+use crate::memory_desc::MemoryDesc;
+use crate::op::{BinaryAlgorithm, Eltwise};
+
+/// What changes how a primitive computes without changing which one it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Attributes {
+    /// Applied to each result element in order, in f32, before it is stored.
+    pub post_ops: Vec<PostOp>,
+    /// Who provides working memory.
+    pub scratchpad: ScratchpadMode,
+    /// Which narrower arithmetic f32 work may use.
+    pub fpmath: FpMath,
+    /// The same result bits on every run.
+    pub deterministic: bool,
+}
+
+impl Attributes {
+    /// Attributes with one more post-operation.
+    pub fn with_post_op(mut self, post_op: PostOp) -> Self {
+        self.post_ops.push(post_op);
+        self
+    }
+
+    /// Attributes with working memory from `mode`.
+    pub fn with_scratchpad(mut self, mode: ScratchpadMode) -> Self {
+        self.scratchpad = mode;
+        self
+    }
+
+    /// Attributes that permit `fpmath`.
+    pub fn with_fpmath(mut self, fpmath: FpMath) -> Self {
+        self.fpmath = fpmath;
+        self
+    }
+
+    /// Attributes that ask for the same bits on every run.
+    pub fn with_deterministic(mut self, deterministic: bool) -> Self {
+        self.deterministic = deterministic;
+        self
+    }
+}
+
+/// An operation on each result element of a primitive, done before the element is stored.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PostOp {
+    /// `x = f(x)`.
+    Eltwise(Eltwise),
+    /// `x = x op operand`, or `operand op x` when reversed. The operand broadcasts to the result (numpy) and is bound as
+    /// [`Arg::PostOp`](crate::Arg::PostOp) with the post-operation's index.
+    Binary {
+        /// The operation.
+        algorithm: BinaryAlgorithm,
+        /// The second operand.
+        operand: MemoryDesc,
+        /// Whether the operand stands on the left.
+        reversed: bool,
+    },
+    /// `x = x + scale * (old - zero_point)`, with the old content of the result read as `data_type` (its own type if none).
+    Sum {
+        /// The factor of the old content.
+        scale: f32,
+        /// Subtracted from the old content.
+        zero_point: i32,
+        /// How the old content is read; of the same size as the result's type.
+        data_type: Option<DataType>,
+    },
+}
+
+impl PostOp {
+    /// A binary post-operation with the operand on the right.
+    pub fn binary(algorithm: BinaryAlgorithm, operand: MemoryDesc) -> Self {
+        Self::Binary { algorithm, operand, reversed: false }
+    }
+
+    /// The old content of the result, added with a factor of `scale`.
+    pub fn sum(scale: f32) -> Self {
+        Self::Sum { scale, zero_point: 0, data_type: None }
+    }
+}
+
+/// Who provides a primitive's working memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ScratchpadMode {
+    /// The backend, out of sight.
+    #[default]
+    Library,
+    /// The caller, as [`Arg::Scratchpad`](crate::Arg::Scratchpad).
+    User,
+}
+
+/// Which narrower arithmetic f32 work may use inside a primitive; storage never changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FpMath {
+    /// None.
+    #[default]
+    Strict,
+    /// bf16.
+    BF16,
+    /// f16.
+    F16,
+    /// tf32.
+    TF32,
+    /// Any of them.
+    Any,
+}

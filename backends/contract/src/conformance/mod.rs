@@ -1,0 +1,1 @@
+//! The suite that any backend can run on itself.

@@ -1,0 +1,51 @@
+//! The contract between anydnn and its backends.
+//!
+//! A backend is a family of types tied together by [`Backend`]: an [`Engine`] is one device in one context, a [`Stream`] a queue of
+//! commands, [`Memory`] a descriptor plus bytes on a device, an [`Event`] the completion of a command, a [`Primitive`] a compiled
+//! operation, an [`Allocator`] the source of temporaries. What a primitive computes is a [`PrimitiveDesc`]: an [`Op`](op::Op) with its
+//! operands' [`MemoryDesc`]s and [`Attributes`], validated once when built.
+//!
+//! Code that is generic over `B: Backend` runs unchanged on every device. A third party writes a backend against this crate alone and
+//! runs the `conformance` suite on it.
+//!
+//! Bytes are called bytes, elements elements; times are nanoseconds.
+
+mod allocator;
+mod arg;
+mod attributes;
+mod backend;
+mod data_type;
+mod dims;
+mod engine;
+mod erased;
+mod error;
+mod event;
+mod memory;
+mod memory_desc;
+pub mod op;
+mod primitive;
+mod primitive_desc;
+mod stream;
+mod tolerance;
+pub mod validate;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+pub use allocator::Allocator;
+pub use arg::{Access, Arg};
+pub use attributes::{Attributes, FpMath, PostOp, ScratchpadMode};
+pub use backend::Backend;
+pub use data_type::DataType;
+pub use dims::{Dims, Indices, MAX_DIMS};
+pub use engine::{Capabilities, DeviceInfo, DeviceKind, Engine, EngineId, Probe};
+pub use erased::{Erased, ErasedEngine, ErasedEvent, ErasedMemory, ErasedPrimitive, ErasedStream};
+pub use error::{BuildFailure, DeviceFailure, Error, Invalid, InvalidKind, Result, ResultExt, Status};
+pub use event::{Event, EventStatus, Timestamps};
+pub use memory::{MapMode, Mapping, Memory, MemoryKind, Region};
+pub use memory_desc::{Blocking, Layout, MemoryDesc};
+pub use op::{BinaryAlgorithm, Eltwise, Op};
+pub use primitive::Primitive;
+pub use primitive_desc::{ArgDesc, PrimitiveDesc, PrimitiveDescBuilder};
+pub use stream::{Order, Range, Stream, StreamDesc};
+pub use tolerance::{Comparison, Mismatched, Tolerance};

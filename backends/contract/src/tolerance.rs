@@ -1,0 +1,192 @@
+//! How far a result may be from the reference, derived from the data type and the length of the sums behind it.
+
+use crate::data_type::DataType;
+use crate::op::{Op, ReductionAlgorithm};
+use crate::primitive_desc::PrimitiveDesc;
+use crate::{Arg, Eltwise, PostOp};
+
+/// An absolute and a relative bound; a value passes when `|value - reference| <= absolute + relative * max(|reference|, scale)`, where
+/// the scale is the largest magnitude among the reference's elements for results of sums, and zero otherwise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// Bound near zero.
+    pub absolute: f64,
+    /// Bound as a part of the reference.
+    pub relative: f64,
+    /// Whether errors scale with the largest element (sums may cancel) instead of each element.
+    pub scaled: bool,
+}
+
+impl Tolerance {
+    /// The bound for the result of a primitive.
+    ///
+    /// Arithmetic is in f32 (unit roundoff `u = 2^-24`) and storage rounds once more to the result's type. A sum of `n` terms in any
+    /// order errs by at most `n*u` of the sum of magnitudes, and by about `sqrt(n)*u` for terms without a common sign (Higham,
+    /// *Accuracy and Stability of Numerical Algorithms*, 4.2), for which `8*sqrt(n)` leaves room. OpenCL permits built-in functions
+    /// up to 16 ulp (OpenCL C 1.2, 7.4).
+    pub fn of(desc: &PrimitiveDesc) -> Self {
+        let unit = DataType::F32.unit_roundoff();
+        let length = reduction_length(desc) as f64;
+        let functions = desc.attributes().post_ops.len() as f64 + 1.0;
+        let sum = if length > 1.0 { 8.0 * length.sqrt() * unit } else { 0.0 };
+        let function = functions * 32.0 * unit;
+        let storage = 2.0 * desc.dst().data_type().unit_roundoff();
+        let rounds_to_integer = !desc.dst().data_type().is_float();
+        Self {
+            // An integer result may land on the other side of a rounding boundary.
+            absolute: if rounds_to_integer && !is_exact(desc) {
+                1.0
+            } else {
+                1e-30_f64.max(smallest(desc.dst().data_type()))
+            },
+            relative: sum + function + storage,
+            scaled: length > 1.0 || !desc.attributes().post_ops.is_empty() || may_cancel(desc.op()),
+        }
+    }
+
+    /// A bound for a chain of primitives: the sum of their relative bounds, the largest absolute one.
+    pub fn of_chain<'a>(descs: impl IntoIterator<Item = &'a PrimitiveDesc>) -> Self {
+        descs.into_iter().map(Self::of).fold(
+            Self { absolute: 0.0, relative: 0.0, scaled: false },
+            |total, one| Self {
+                absolute: total.absolute.max(one.absolute),
+                relative: total.relative + one.relative,
+                scaled: total.scaled || one.scaled,
+            },
+        )
+    }
+
+    /// Compares element by element. NaN matches NaN, an infinity itself.
+    ///
+    /// # Errors
+    /// The worst element and by how much it misses the bound.
+    pub fn compare(&self, actual: &[f64], reference: &[f64]) -> Result<Comparison, Mismatched> {
+        if actual.len() != reference.len() {
+            return Err(Mismatched {
+                index: actual.len().min(reference.len()),
+                actual: f64::NAN,
+                reference: f64::NAN,
+                allowed: 0.0,
+                count: usize::MAX,
+            });
+        }
+        let scale = if self.scaled {
+            reference.iter().filter(|v| v.is_finite()).fold(0.0_f64, |m, v| m.max(v.abs()))
+        } else {
+            0.0
+        };
+        let mut worst: Option<(f64, Mismatched)> = None;
+        let mut summary = Comparison { elements: actual.len(), max_error: 0.0, max_of_allowed: 0.0 };
+        let mut count = 0;
+        for (index, (&actual, &reference)) in actual.iter().zip(reference).enumerate() {
+            #[expect(clippy::float_cmp, reason = "equal infinities pass")]
+            let same = actual == reference || (actual.is_nan() && reference.is_nan());
+            if same {
+                continue;
+            }
+            let allowed = self.absolute + self.relative * reference.abs().max(scale);
+            let error = (actual - reference).abs();
+            let ratio =
+                if error.is_finite() && allowed.is_finite() { error / allowed } else { f64::INFINITY };
+            summary.max_error = summary.max_error.max(error);
+            summary.max_of_allowed = summary.max_of_allowed.max(ratio);
+            if ratio > 1.0 {
+                count += 1;
+                if worst.as_ref().is_none_or(|(w, _)| ratio > *w) {
+                    worst = Some((ratio, Mismatched { index, actual, reference, allowed, count: 0 }));
+                }
+            }
+        }
+        match worst {
+            None => Ok(summary),
+            Some((_, worst)) => Err(Mismatched { count, ..worst }),
+        }
+    }
+}
+
+/// How close a passing comparison was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// The number of elements compared.
+    pub elements: usize,
+    /// The largest difference.
+    pub max_error: f64,
+    /// The largest difference as a part of what was allowed.
+    pub max_of_allowed: f64,
+}
+
+/// The worst element of a failed comparison.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("element {index} is {actual}, expected {reference} within {allowed:.3e} ({count} elements differ)")]
+pub struct Mismatched {
+    /// The element's row-major index.
+    pub index: usize,
+    /// What was computed.
+    pub actual: f64,
+    /// What was expected.
+    pub reference: f64,
+    /// The bound on the difference.
+    pub allowed: f64,
+    /// The number of elements beyond the bound.
+    pub count: usize,
+}
+
+/// The number of terms behind one result element.
+fn reduction_length(desc: &PrimitiveDesc) -> usize {
+    let src = desc.src().dims();
+    match desc.op() {
+        Op::MatMul(_) => src[src.len() - 1],
+        Op::Convolution(_) => desc.find(Arg::Weights).map_or(1, |w| w.dims()[1..].iter().product()),
+        Op::Pooling(op) => op.kernel.iter().product(),
+        Op::Softmax(op) => src[op.axis],
+        Op::LayerNormalization(op) => src[op.begin_axis..].iter().product(),
+        Op::GroupNormalization(op) => src[1..].iter().product::<usize>() / op.groups.max(1),
+        Op::Reduction(op) if !matches!(op.algorithm, ReductionAlgorithm::Max | ReductionAlgorithm::Min) => {
+            desc.src().elements() / desc.dst().elements().max(1)
+        }
+        _ => 1,
+    }
+}
+
+/// Differences of nearly equal numbers lose relative accuracy.
+fn may_cancel(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Binary(_)
+            | Op::BatchNormalization(_)
+            | Op::Eltwise(
+                Eltwise::Linear { .. }
+                    | Eltwise::GeluErf
+                    | Eltwise::GeluTanh
+                    | Eltwise::Elu { .. }
+                    | Eltwise::Log
+                    | Eltwise::HardSigmoid { .. }
+                    | Eltwise::HardSwish { .. }
+            )
+    )
+}
+
+/// Whether the result is the same on every device.
+fn is_exact(desc: &PrimitiveDesc) -> bool {
+    let exact_op = match desc.op() {
+        Op::Reorder | Op::Concat(_) | Op::Select(_) => true,
+        Op::Binary(op) => op.algorithm.is_comparison(),
+        _ => false,
+    };
+    exact_op
+        && desc
+            .attributes()
+            .post_ops
+            .iter()
+            .all(|p| matches!(p, PostOp::Eltwise(Eltwise::Relu | Eltwise::Abs)))
+}
+
+/// Below the smallest normal number a device may flush to zero.
+fn smallest(data_type: DataType) -> f64 {
+    match data_type {
+        DataType::F16 => 6.2e-5,
+        DataType::BF16 | DataType::F32 => 1.2e-38,
+        DataType::F8E4M3 => 1.6e-2,
+        _ => 0.0,
+    }
+}

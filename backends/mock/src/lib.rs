@@ -1,0 +1,1 @@
+//! The mock backend of anydnn.

@@ -1,0 +1,1 @@
+//! Deep-learning primitives and graphs on any OpenCL device.
