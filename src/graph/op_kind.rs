@@ -40,12 +40,12 @@ op_kinds! {
     AvgPool;
     /// Gradient of [`OpKind::AvgPool`].
     AvgPoolBackward;
+    /// Gradient of [`OpKind::BatchNormForwardTraining`].
+    BatchNormTrainingBackward;
     /// Batch normalization while training: also makes the running statistics.
     BatchNormForwardTraining;
     /// Batch normalization with given statistics.
     BatchNormInference;
-    /// Gradient of [`OpKind::BatchNormForwardTraining`].
-    BatchNormTrainingBackward;
     /// Adds a vector along the channels.
     BiasAdd;
     /// Gradient of [`OpKind::BiasAdd`] for the bias.
@@ -88,16 +88,6 @@ op_kinds! {
     GELU;
     /// Gradient of [`OpKind::GELU`].
     GELUBackward;
-    /// Every element's index along an axis.
-    GenIndex;
-    /// Comparison of two tensors.
-    GreaterEqual;
-    /// Normalization over groups of channels.
-    GroupNorm;
-    /// Piecewise linear sigmoid.
-    HardSigmoid;
-    /// Gradient of [`OpKind::HardSigmoid`].
-    HardSigmoidBackward;
     /// Source times its piecewise linear sigmoid.
     HardSwish;
     /// Gradient of [`OpKind::HardSwish`].
@@ -164,8 +154,6 @@ op_kinds! {
     Reorder;
     /// Rounding to the nearest integer, halves to even.
     Round;
-    /// Choice between two tensors by a third.
-    Select;
     /// Logistic function.
     Sigmoid;
     /// Gradient of [`OpKind::Sigmoid`].
@@ -200,12 +188,24 @@ op_kinds! {
     TypeCast;
     /// Anything: an operation that this library passes through without knowing it.
     Wildcard;
+    /// Piecewise linear sigmoid.
+    HardSigmoid;
+    /// Gradient of [`OpKind::HardSigmoid`].
+    HardSigmoidBackward;
+    /// Choice between two tensors by a third.
+    Select;
     /// Power with an exponent known when the graph is built.
     Pow;
-    /// Random zeroing while training.
-    Dropout;
+    /// Normalization over groups of channels.
+    GroupNorm;
+    /// Every element's index along an axis.
+    GenIndex;
+    /// Comparison of two tensors.
+    GreaterEqual;
     /// Normalization by the root mean square over the inner dimensions.
     RMSNorm;
+    /// Random zeroing while training.
+    Dropout;
 }
 
 impl OpKind {
@@ -277,6 +277,7 @@ mod tests {
     #[test]
     fn names_and_numbers_round_trip() {
         assert_eq!(OpKind::ALL.len(), 88);
+        assert_eq!((OpKind::MatMul.number(), OpKind::Dropout.number()), (39, 87));
         for (number, kind) in OpKind::ALL.iter().enumerate() {
             assert_eq!(kind.number() as usize, number);
             assert_eq!(OpKind::from_number(number as u32), Some(*kind));
