@@ -1,0 +1,153 @@
+//! The steps of the whole test run, in order. A new check is one more entry here.
+
+use crate::setup::Variables;
+use crate::test::REQUIRED;
+
+/// One command of the test run.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    /// What it checks, in a few words.
+    pub(crate) name: &'static str,
+    /// Arguments of `cargo`.
+    pub(crate) cargo: Vec<&'static str>,
+    /// Its environment, beside this program's.
+    pub(crate) variables: Variables,
+    /// What must hold, beside success.
+    pub(crate) expect: Expect,
+    /// Whether the fast run has it too.
+    pub(crate) fast: bool,
+}
+
+/// What must hold for a step to pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Expect {
+    /// The command succeeds.
+    Success,
+    /// It also tells the results of at least one test, and none failed.
+    Tests,
+    /// It also tells an accuracy of at least so many percent.
+    Accuracy(f64),
+}
+
+/// The least accuracy of the digits example on the images that it was not trained on.
+const DIGITS: Expect = Expect::Accuracy(97.0);
+
+/// All steps; `opencl` is what programs need in their environment to see the devices.
+pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
+    let with = |pairs: &[(&str, &str)]| {
+        let mut variables = opencl.clone();
+        variables.extend(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        variables
+    };
+    // The library's name and the vendor files lead nowhere, as on a machine without OpenCL.
+    let without_opencl = |require: &str| {
+        with(&[
+            ("OPENCL_DYLIB_PATH", "/nonexistent"),
+            ("OCL_ICD_VENDORS", "/nonexistent"),
+            ("ANYDNN_REQUIRE", require),
+        ])
+    };
+    let digits = vec!["run", "--quiet", "--package", "anydnn-cli", "--", "run", "examples/digits"];
+    vec![
+        Step {
+            name: "formatting",
+            cargo: vec!["fmt", "--all", "--check"],
+            variables: Variables::new(),
+            expect: Expect::Success,
+            fast: true,
+        },
+        Step {
+            name: "lints",
+            cargo: vec![
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--all-features",
+                "--",
+                "--deny",
+                "warnings",
+            ],
+            variables: Variables::new(),
+            expect: Expect::Success,
+            fast: false,
+        },
+        Step {
+            name: "tests",
+            cargo: vec!["test", "--workspace", "--all-features", "--no-fail-fast"],
+            // A snapshot that differs is a failure, never an update.
+            variables: with(&[("ANYDNN_REQUIRE", REQUIRED), ("INSTA_UPDATE", "no")]),
+            expect: Expect::Tests,
+            fast: true,
+        },
+        Step {
+            name: "documentation",
+            cargo: vec!["doc", "--workspace", "--all-features", "--no-deps"],
+            variables: with(&[("RUSTDOCFLAGS", "--deny warnings")]),
+            expect: Expect::Success,
+            fast: false,
+        },
+        Step {
+            name: "mock without OpenCL",
+            cargo: vec!["test", "--package", "anydnn-mock", "--no-fail-fast"],
+            variables: without_opencl("host,mock"),
+            expect: Expect::Tests,
+            fast: false,
+        },
+        Step {
+            name: "digits without OpenCL",
+            cargo: digits.clone(),
+            variables: without_opencl("host"),
+            expect: DIGITS,
+            fast: false,
+        },
+        Step {
+            name: "digits on PoCL",
+            cargo: digits.clone(),
+            variables: with(&[("ANYDNN_BACKEND", "opencl:pocl")]),
+            expect: DIGITS,
+            fast: true,
+        },
+        Step {
+            name: "digits on Intel's CPU runtime",
+            cargo: digits,
+            variables: with(&[("ANYDNN_BACKEND", "opencl:intel")]),
+            expect: DIGITS,
+            fast: true,
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_require_every_backend_and_see_the_devices() {
+        let opencl = Variables::from([("OCL_ICD_VENDORS".to_owned(), "/a/folder".to_owned())]);
+        let steps = steps(&opencl);
+        let tests = steps.iter().find(|step| step.name == "tests").unwrap();
+        assert_eq!(tests.variables["ANYDNN_REQUIRE"], "host,mock,opencl:pocl,opencl:intel");
+        assert_eq!(tests.variables["OCL_ICD_VENDORS"], "/a/folder");
+        assert!(tests.fast);
+    }
+
+    #[test]
+    fn steps_without_opencl_require_none_and_find_none() {
+        let opencl = Variables::from([("OCL_ICD_VENDORS".to_owned(), "/a/folder".to_owned())]);
+        let without: Vec<_> =
+            steps(&opencl).into_iter().filter(|step| step.name.ends_with("without OpenCL")).collect();
+        assert_eq!(without.len(), 2);
+        for step in without {
+            assert_eq!(step.variables["OCL_ICD_VENDORS"], "/nonexistent");
+            assert!(!step.variables["ANYDNN_REQUIRE"].contains("opencl"));
+        }
+    }
+
+    #[test]
+    fn names_are_told_apart() {
+        let steps = steps(&Variables::new());
+        for (i, step) in steps.iter().enumerate() {
+            assert!(steps[..i].iter().all(|other| other.name != step.name), "{}", step.name);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What the output of a step says about its outcome.
+
+use std::ops::AddAssign;
+
+/// Numbers of tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) ignored: usize,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+    }
+}
+
+/// The numbers in the line with which a test program ends, such as
+/// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`.
+pub(crate) fn test_result(line: &str) -> Option<Tally> {
+    let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let count = |what: &str| {
+        counts.split("; ").find_map(|part| part.strip_suffix(what)?.strip_suffix(' ')?.parse().ok())
+    };
+    Some(Tally { passed: count("passed")?, failed: count("failed")?, ignored: count("ignored")? })
+}
+
+/// The percentage in a line that tells an accuracy, such as `accuracy 99.72 % (359 of 360)`.
+pub(crate) fn accuracy(line: &str) -> Option<f64> {
+    if !line.to_lowercase().contains("accuracy") {
+        return None;
+    }
+    let (before, _) = line.split_once('%')?;
+    before.trim_end().rsplit(|c: char| !c.is_ascii_digit() && c != '.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_line_gives_its_numbers() {
+        let line =
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s";
+        assert_eq!(test_result(line), Some(Tally { passed: 12, failed: 0, ignored: 1 }));
+        let line = "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s";
+        assert_eq!(test_result(line), Some(Tally { passed: 1, failed: 2, ignored: 0 }));
+    }
+
+    #[test]
+    fn other_lines_give_none() {
+        for line in [
+            "",
+            "running 3 tests",
+            "test tally::tests::one ... ok",
+            "a test result: ok. 1 passed; 0 failed; 0 ignored",
+            "test result: ok. many passed; 0 failed; 0 ignored",
+            "test result: ok",
+        ] {
+            assert_eq!(test_result(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn tallies_add_up() {
+        let mut total = Tally::default();
+        total += Tally { passed: 1, failed: 2, ignored: 3 };
+        total += Tally { passed: 10, failed: 20, ignored: 30 };
+        assert_eq!(total, Tally { passed: 11, failed: 22, ignored: 33 });
+    }
+
+    #[test]
+    fn an_accuracy_is_the_number_before_the_percent_sign() {
+        assert_eq!(accuracy("accuracy 99.72 % (359 of 360)"), Some(99.72));
+        assert_eq!(accuracy("Accuracy: 359 of 360 images, 97%"), Some(97.0));
+        assert_eq!(accuracy("accuracy unknown"), None);
+        assert_eq!(accuracy("accuracy: many %"), None);
+        assert_eq!(accuracy("97 % of the time"), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! The whole test run.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::command::{root, stream};
+use crate::setup::{Ready, setup};
+use crate::steps::{Expect, Step, steps};
+use crate::tally::{Tally, accuracy, test_result};
+
+/// The backends that tests must find, in the form of `ANYDNN_REQUIRE`.
+pub(crate) const REQUIRED: &str = "host,mock,opencl:pocl,opencl:intel";
+
+/// Sets up, runs the steps, and ends with the line `N passed, N failed`. A step that fails without a failed test counts as one, so
+/// that the line never looks better than the run. Returns whether all passed.
+pub(crate) fn test(fast: bool) -> Result<bool> {
+    let ready = match setup() {
+        Ok(ready) => ready,
+        Err(error) => {
+            eprintln!("error: set-up: {error:#}");
+            println!("Backends required: {REQUIRED}\nNothing was tested: the set-up failed");
+            println!("0 passed, 1 failed");
+            return Ok(false);
+        }
+    };
+    println!("{ready}");
+    let mut reports = Vec::new();
+    for step in steps(&ready.variables).into_iter().filter(|step| step.fast || !fast) {
+        println!("\n== {} ==", step.name);
+        let start = Instant::now();
+        let outcome = run(&step)?;
+        println!("== {}: {} ({:.0} s) ==", step.name, outcome.verdict(), start.elapsed().as_secs_f64());
+        reports.push((step.name, outcome));
+    }
+    Ok(conclude(&ready, &reports))
+}
+
+/// How a step ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Outcome {
+    tally: Tally,
+    /// Why the step failed, if it did.
+    failure: Option<String>,
+}
+
+impl Outcome {
+    fn verdict(&self) -> String {
+        self.failure.as_ref().map_or_else(|| "passed".to_owned(), |why| format!("FAILED: {why}"))
+    }
+
+    /// The tests, and the step itself if it failed without a failed test.
+    fn counted(&self) -> Tally {
+        let failed_itself = self.failure.is_some() && self.tally.failed == 0;
+        Tally { failed: self.tally.failed + usize::from(failed_itself), ..self.tally }
+    }
+}
+
+fn run(step: &Step) -> Result<Outcome> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(&step.cargo).envs(&step.variables).current_dir(root());
+    let (mut tally, mut best) = (Tally::default(), None);
+    let status = stream(&mut command, |line| {
+        if step.expect == Expect::Tests {
+            tally += test_result(line).unwrap_or_default();
+        }
+        best = best.or(accuracy(line));
+    })?;
+    Ok(judge(step.expect, status.success(), tally, best))
+}
+
+fn judge(expect: Expect, success: bool, tally: Tally, accuracy: Option<f64>) -> Outcome {
+    let failure = match expect {
+        _ if tally.failed > 0 => Some(format!("{} tests", tally.failed)),
+        _ if !success => Some("the command failed".to_owned()),
+        Expect::Tests if tally.passed == 0 => Some("no test ran".to_owned()),
+        Expect::Accuracy(least) => match accuracy {
+            None => Some("it told no accuracy".to_owned()),
+            Some(given) if given < least => Some(format!("accuracy {given} %, expected at least {least} %")),
+            Some(_) => None,
+        },
+        Expect::Success | Expect::Tests => None,
+    };
+    Outcome { tally, failure }
+}
+
+fn conclude(ready: &Ready, reports: &[(&str, Outcome)]) -> bool {
+    println!("\nBackends required and found:");
+    for backend in REQUIRED.split(',') {
+        match ready.platform_of(backend) {
+            Some(platform) => println!("  {backend}: {}: {}", platform.name, platform.devices.join(", ")),
+            None => println!("  {backend}: part of the workspace"),
+        }
+    }
+    println!("Steps:");
+    let mut total = Tally::default();
+    for (name, outcome) in reports {
+        println!("  {name}: {}", outcome.verdict());
+        total += outcome.counted();
+    }
+    if total.ignored > 0 {
+        println!("{} tests were ignored", total.ignored);
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    total.failed == 0 && total.passed > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::Variables;
+
+    fn tally(passed: usize, failed: usize) -> Tally {
+        Tally { passed, failed, ignored: 0 }
+    }
+
+    fn ready() -> Ready {
+        Ready { platforms: Vec::new(), variables: Variables::new() }
+    }
+
+    #[test]
+    fn tests_pass_only_when_some_ran_and_none_failed() {
+        let judge = |success, tally| judge(Expect::Tests, success, tally, None);
+        assert_eq!(judge(true, tally(3, 0)).failure, None);
+        assert!(judge(true, tally(0, 0)).failure.unwrap().contains("no test ran"));
+        assert!(judge(false, tally(3, 2)).failure.unwrap().contains("2 tests"));
+        assert!(judge(true, tally(3, 2)).failure.is_some());
+        assert!(judge(false, tally(3, 0)).failure.unwrap().contains("command failed"));
+    }
+
+    #[test]
+    fn an_accuracy_must_be_told_and_reach_the_least() {
+        let judge = |success, accuracy| judge(Expect::Accuracy(97.0), success, Tally::default(), accuracy);
+        assert_eq!(judge(true, Some(97.0)).failure, None);
+        assert!(judge(true, Some(96.9)).failure.unwrap().contains("96.9 %"));
+        assert!(judge(true, None).failure.is_some());
+        assert!(judge(false, Some(99.0)).failure.is_some());
+    }
+
+    #[test]
+    fn a_step_that_fails_without_a_failed_test_counts_as_one() {
+        let failed = |tally| Outcome { tally, failure: Some("why".to_owned()) };
+        assert_eq!(failed(tally(3, 0)).counted(), tally(3, 1));
+        assert_eq!(failed(tally(3, 2)).counted(), tally(3, 2));
+        assert_eq!(Outcome { tally: tally(3, 0), failure: None }.counted(), tally(3, 0));
+    }
+
+    #[test]
+    fn the_run_passes_only_when_tests_ran_and_every_step_passed() {
+        let passed = |n| Outcome { tally: tally(n, 0), failure: None };
+        let failed = Outcome { failure: Some("why".to_owned()), ..Outcome::default() };
+        assert!(conclude(&ready(), &[("one", passed(3)), ("two", passed(0))]));
+        assert!(!conclude(&ready(), &[("one", passed(0))]));
+        assert!(!conclude(&ready(), &[("one", passed(3)), ("two", failed)]));
+    }
+
+    #[test]
+    fn a_command_is_judged_by_its_output_and_status() {
+        let step = |cargo| Step {
+            name: "a step",
+            cargo,
+            variables: Variables::new(),
+            expect: Expect::Success,
+            fast: true,
+        };
+        assert_eq!(run(&step(vec!["--version"])).unwrap().failure, None);
+        assert!(run(&step(vec!["no-such-command"])).unwrap().failure.is_some());
+    }
+}
