@@ -27,7 +27,7 @@ pub(crate) fn install() -> Result<()> {
     if let Err(error) = run(&mut apt_get(prefix, &["update"])) {
         eprintln!("warning: {error:#}");
     }
-    let mut install = vec!["install", "-y", "--no-install-recommends"];
+    let mut install = vec!["install", "-y"];
     install.extend(PACKAGES);
     run(&mut apt_get(prefix, &install)).with_context(by_hand)
 }

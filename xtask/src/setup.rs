@@ -47,8 +47,8 @@ pub(crate) fn setup() -> Result<Ready> {
     let listing = if seen.is_empty() { "none".to_owned() } else { names(&seen) };
     let Some(ready) = ready(seen, variables) else {
         bail!(
-            "after the set-up the loader lists {listing}; expected devices of {} and {}; \
-             `clinfo` and the files in {} may tell why",
+            "after the set-up `clinfo --list` shows {listing}; expected devices of {} and {}; \
+             the vendor files in {} may tell why",
             platforms::POCL,
             platforms::INTEL_CPU,
             vendors::folder().display()
