@@ -1,0 +1,213 @@
+//! Putting graphs together.
+
+use std::collections::HashSet;
+
+use anydnn_backend::{DataType, Dims, Error, FpMath, InvalidKind, Result};
+use indexmap::IndexMap;
+use indexmap::map::Entry;
+
+use super::op::{Attrs, Op, OpId};
+use super::op_kind::OpKind;
+use super::tensor::{LogicalTensor, Property, TensorId};
+use super::{Graph, finish, schema};
+
+/// Collects operations and tensors, then checks them and makes a [`Graph`].
+///
+/// ```
+/// use anydnn::backend::DataType;
+/// use anydnn::graph::{Attrs, GraphBuilder, OpKind};
+///
+/// let mut g = GraphBuilder::new();
+/// let x = g.input("x", DataType::F32, [8, 64]);
+/// let w = g.constant("w", DataType::F32, [64, 10]);
+/// let logits = g.op("dense", OpKind::MatMul, &[x, w], Attrs::new())?;
+/// let probabilities = g.op("softmax", OpKind::SoftMax, &[logits], Attrs::new().with("axis", -1_i64))?;
+/// g.output(probabilities);
+/// let graph = g.build()?;
+/// assert_eq!(graph.tensor(probabilities).unwrap().to_string(), "softmax:f32:8x10");
+/// # Ok::<(), anydnn::backend::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct GraphBuilder {
+    pub(super) ops: Vec<Op>,
+    op_ids: HashSet<OpId>,
+    pub(super) tensors: IndexMap<TensorId, LogicalTensor>,
+    /// Inputs in the order they were declared; others follow by first use.
+    pub(super) ports: Vec<TensorId>,
+    pub(super) outputs: Option<Vec<TensorId>>,
+    pub(super) fpmath: FpMath,
+    pub(super) fpmath_apply_to_int: bool,
+    next_tensor: u64,
+    next_op: u64,
+}
+
+impl GraphBuilder {
+    /// An empty graph.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tensor that is given on every execution.
+    pub fn input(&mut self, name: &str, data_type: DataType, dims: impl Into<Dims>) -> TensorId {
+        self.leaf(name, data_type, dims.into(), Property::Variable)
+    }
+
+    /// Adds a tensor that is given once.
+    pub fn constant(&mut self, name: &str, data_type: DataType, dims: impl Into<Dims>) -> TensorId {
+        self.leaf(name, data_type, dims.into(), Property::Constant)
+    }
+
+    /// Adds a single number that is given by value on every execution.
+    pub fn host_scalar(&mut self, name: &str, data_type: DataType) -> TensorId {
+        self.leaf(name, data_type, Dims::default(), Property::HostScalar)
+    }
+
+    /// Adds an operation with one output, which takes the operation's name, and returns it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when an input is unknown, or the inputs or attributes do not fit the operation's [`Schema`](super::Schema).
+    pub fn op(&mut self, name: &str, kind: OpKind, inputs: &[TensorId], attrs: Attrs) -> Result<TensorId> {
+        let outputs = self.op_multi(name, kind, inputs, attrs, 1)?;
+        Ok(outputs[0])
+    }
+
+    /// Adds an operation with `outputs` outputs and returns them. They take the operation's name, from the second on with a number.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when an input is unknown, or the inputs, outputs or attributes do not fit the operation's
+    /// [`Schema`](super::Schema).
+    pub fn op_multi(
+        &mut self,
+        name: &str,
+        kind: OpKind,
+        inputs: &[TensorId],
+        attrs: Attrs,
+        outputs: usize,
+    ) -> Result<Vec<TensorId>> {
+        let first = self.next_tensor;
+        let outputs: Vec<_> = (0..outputs as u64).map(|i| TensorId(first.wrapping_add(i))).collect();
+        let id = OpId(self.next_op);
+        let mut op = Op { id, name: name.to_owned(), kind, attrs, inputs: inputs.to_vec(), outputs };
+        if let Some(unknown) = inputs.iter().find(|id| !self.tensors.contains_key(*id)) {
+            let (given, expected) = (unknown.to_string(), "a tensor of this graph");
+            return Err(Error::invalid_kind(InvalidKind::Graph, op.to_string(), "input", given, expected));
+        }
+        schema::complete(&mut op)?;
+        for (i, &id) in op.outputs.iter().enumerate() {
+            let label = if i == 0 { name.to_owned() } else { format!("{name}.{i}") };
+            self.tensors
+                .insert(id, LogicalTensor::unknown(id).with_property(Property::Variable).named(label));
+            self.reserve_tensor(id);
+        }
+        let outputs = op.outputs.clone();
+        self.push(op);
+        Ok(outputs)
+    }
+
+    /// Adds an operation under identities chosen by the caller, with all that is known of its tensors: inputs, then outputs.
+    /// An operation whose identity is already there is ignored.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when a tensor is missing or differs from what was said of it before, or the operation does not fit its
+    /// [`Schema`](super::Schema).
+    pub fn add_op(&mut self, mut op: Op, tensors: &[LogicalTensor]) -> Result<()> {
+        if self.op_ids.contains(&op.id) {
+            return Ok(());
+        }
+        schema::complete(&mut op)?;
+        for &id in op.inputs.iter().chain(&op.outputs) {
+            if !self.tensors.contains_key(&id) && !tensors.iter().any(|tensor| tensor.id == id) {
+                let expected = "a tensor said with it or before";
+                return Err(Error::invalid_kind(
+                    InvalidKind::Graph,
+                    op.to_string(),
+                    "tensor",
+                    id.to_string(),
+                    expected,
+                ));
+            }
+        }
+        for tensor in tensors {
+            self.add_tensor(tensor.clone()).map_err(|error| error.at(op.to_string()))?;
+        }
+        self.push(op);
+        Ok(())
+    }
+
+    /// Adds a tensor under an identity chosen by the caller.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is already there and differs.
+    pub fn add_tensor(&mut self, tensor: LogicalTensor) -> Result<TensorId> {
+        let id = tensor.id;
+        self.reserve_tensor(id);
+        match self.tensors.entry(id) {
+            Entry::Vacant(entry) => {
+                entry.insert(tensor);
+            }
+            Entry::Occupied(mut entry) => {
+                finish::merge(entry.get_mut(), tensor)?;
+            }
+        }
+        Ok(id)
+    }
+
+    /// Makes a tensor an output, after those that are. Without any, every tensor that no operation reads is an output.
+    pub fn output(&mut self, tensor: TensorId) {
+        self.outputs.get_or_insert_default().push(tensor);
+    }
+
+    /// Makes a tensor an input, after those that are. Inputs that are never made one follow in the order of their first use.
+    pub fn input_port(&mut self, tensor: TensorId) {
+        self.ports.push(tensor);
+    }
+
+    /// Names a tensor in messages and bindings.
+    pub fn name(&mut self, tensor: TensorId, name: &str) {
+        if let Some(tensor) = self.tensors.get_mut(&tensor) {
+            tensor.name = Some(name.into());
+        }
+    }
+
+    /// Lets f32 work use narrower arithmetic.
+    pub fn with_fpmath(mut self, fpmath: FpMath) -> Self {
+        self.fpmath = fpmath;
+        self
+    }
+
+    /// Lets integer work use the arithmetic of [`GraphBuilder::with_fpmath`] too.
+    pub fn with_fpmath_apply_to_int(mut self, apply: bool) -> Self {
+        self.fpmath_apply_to_int = apply;
+        self
+    }
+
+    /// Checks everything, sorts the operations topologically and infers shapes and types.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a cycle, a tensor that two operations make or none uses, or shapes and types that contradict each other;
+    /// [`Error::Unsupported`] where an output's shape follows from values and is not given.
+    pub fn build(self) -> Result<Graph> {
+        finish::finish(self)
+    }
+
+    fn leaf(&mut self, name: &str, data_type: DataType, dims: Dims, property: Property) -> TensorId {
+        let id = TensorId(self.next_tensor);
+        self.tensors.insert(id, LogicalTensor::new(id, data_type, dims).with_property(property).named(name));
+        if property != Property::Constant {
+            self.ports.push(id);
+        }
+        self.reserve_tensor(id);
+        id
+    }
+
+    fn push(&mut self, op: Op) {
+        self.next_op = self.next_op.max(op.id.0.wrapping_add(1));
+        self.op_ids.insert(op.id);
+        self.ops.push(op);
+    }
+
+    fn reserve_tensor(&mut self, id: TensorId) {
+        // An identity of u64::MAX is taken on purpose or not at all; the next one is looked for from zero.
+        self.next_tensor = self.next_tensor.max(id.0.saturating_add(1));
+    }
+}

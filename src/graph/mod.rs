@@ -1,0 +1,119 @@
+//! Graphs: operations connected by logical tensors.
+//!
+//! A [`Graph`] comes from a [`GraphBuilder`] or from graph JSON. Once built it is immutable, checked, sorted topologically, and every
+//! shape that can be known is known.
+
+mod builder;
+mod finish;
+mod infer;
+mod json;
+mod op;
+mod op_kind;
+mod resize;
+mod schema;
+mod tensor;
+mod topology;
+
+pub use builder::GraphBuilder;
+pub use infer::{Window, normalize_axis};
+pub use op::{AttrValue, Attrs, Op, OpId};
+pub use op_kind::OpKind;
+pub use schema::{Absent, AttrSpec, AttrType, Ports, Schema};
+pub use tensor::{LogicalTensor, Property, TensorId, TensorLayout};
+
+use anydnn_backend::{Error, FpMath, InvalidKind, Result};
+use indexmap::IndexMap;
+
+/// A checked graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph {
+    ops: Vec<Op>,
+    tensors: IndexMap<TensorId, LogicalTensor>,
+    inputs: Vec<TensorId>,
+    outputs: Vec<TensorId>,
+    producers: IndexMap<TensorId, usize>,
+    consumers: IndexMap<TensorId, Vec<usize>>,
+    fpmath: FpMath,
+    fpmath_apply_to_int: bool,
+}
+
+impl Graph {
+    /// The operations, every one after those it depends on.
+    pub fn ops(&self) -> &[Op] {
+        &self.ops
+    }
+
+    /// All tensors.
+    pub fn tensors(&self) -> impl Iterator<Item = &LogicalTensor> {
+        self.tensors.values()
+    }
+
+    /// A tensor of this graph.
+    pub fn tensor(&self, id: TensorId) -> Option<&LogicalTensor> {
+        self.tensors.get(&id)
+    }
+
+    /// The first tensor with a name.
+    pub fn tensor_named(&self, name: &str) -> Option<&LogicalTensor> {
+        self.tensors.values().find(|tensor| tensor.name.as_deref() == Some(name))
+    }
+
+    /// The tensors given on every execution, in port order; constants are not among them.
+    pub fn inputs(&self) -> &[TensorId] {
+        &self.inputs
+    }
+
+    /// The tensors that an execution makes, in port order.
+    pub fn outputs(&self) -> &[TensorId] {
+        &self.outputs
+    }
+
+    /// The tensors given once, before the first execution.
+    pub fn constants(&self) -> impl Iterator<Item = &LogicalTensor> {
+        self.tensors
+            .values()
+            .filter(|t| t.property == Property::Constant && !self.producers.contains_key(&t.id))
+    }
+
+    /// The index in [`Graph::ops`] of the operation that makes a tensor; none for inputs and constants.
+    pub fn producer(&self, id: TensorId) -> Option<usize> {
+        self.producers.get(&id).copied()
+    }
+
+    /// The indices in [`Graph::ops`] of the operations that read a tensor, ascending, once for each reading input.
+    pub fn consumers(&self, id: TensorId) -> &[usize] {
+        self.consumers.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Which narrower arithmetic f32 work may use.
+    pub fn fpmath(&self) -> FpMath {
+        self.fpmath
+    }
+
+    /// Whether integer work may use the arithmetic of [`Graph::fpmath`] too.
+    pub fn fpmath_apply_to_int(&self) -> bool {
+        self.fpmath_apply_to_int
+    }
+
+    /// The same graph with a name on a tensor.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the graph has no such tensor.
+    pub fn with_name(mut self, id: TensorId, name: impl AsRef<str>) -> Result<Self> {
+        let name = name.as_ref();
+        match self.tensors.get_mut(&id) {
+            Some(tensor) => tensor.name = Some(name.into()),
+            None => {
+                let subject = format!("tensor of name {name:?}");
+                return Err(Error::invalid_kind(
+                    InvalidKind::Graph,
+                    "graph",
+                    subject,
+                    id.to_string(),
+                    "a tensor of it",
+                ));
+            }
+        }
+        Ok(self)
+    }
+}
