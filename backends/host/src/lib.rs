@@ -1,1 +1,3 @@
 //! The host backend of anydnn.
+mod compute;
+pub use compute::compute;

@@ -1,0 +1,213 @@
+//! What follows an operation: bias, post-operations, conversion and layout of the result.
+
+use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Eltwise, Error, MemoryDesc, Op, PostOp, Result};
+
+use super::element::Real;
+use super::operands::Operands;
+use super::pack::pack;
+use super::storage::{Kind, read_run, write_run};
+use super::view::View;
+use super::{CHUNK, parallel_chunks};
+
+/// Steps applied to each result element before it is stored.
+#[derive(Debug)]
+pub(crate) struct Epilogue<'a> {
+    steps: Vec<Step<'a>>,
+    sums: bool,
+}
+
+#[derive(Debug)]
+enum Step<'a> {
+    Eltwise(Eltwise),
+    Binary { algorithm: BinaryAlgorithm, operand: View<'a>, reversed: bool },
+    Sum { scale: f64, zero_point: f64, read_as: Kind },
+}
+
+/// The result's old content, which a sum reads.
+#[derive(Clone, Copy)]
+enum Old<'a> {
+    /// The bytes of just the elements at hand.
+    Run(&'a [u8]),
+    /// Any layout.
+    Tensor(&'a MemoryDesc, &'a [u8]),
+}
+
+impl<'a> Epilogue<'a> {
+    pub(crate) fn new(operands: &Operands<'a>) -> Result<Self> {
+        let desc = operands.desc;
+        let dims = desc.dst().dims();
+        let mut steps = Vec::new();
+        if let Some((bias, bytes)) = operands.find(Arg::Bias)? {
+            let operand = match desc.op() {
+                Op::Convolution(_) => View::along(bias, bytes, dims, 1)?,
+                _ => View::broadcast(bias, bytes, dims)?,
+            };
+            steps.push(Step::Binary { algorithm: BinaryAlgorithm::Add, operand, reversed: false });
+        }
+        for (i, post_op) in desc.attributes().post_ops.iter().enumerate() {
+            steps.push(match post_op {
+                PostOp::Eltwise(function) => Step::Eltwise(*function),
+                PostOp::Binary { algorithm, reversed, .. } => {
+                    let (operand, bytes) = operands.required(Arg::PostOp(i as u16))?;
+                    let operand = View::broadcast(operand, bytes, dims)?;
+                    Step::Binary { algorithm: *algorithm, operand, reversed: *reversed }
+                }
+                PostOp::Sum { scale, zero_point, data_type } => Step::Sum {
+                    scale: f64::from(*scale),
+                    zero_point: f64::from(*zero_point),
+                    read_as: Kind::of(data_type.unwrap_or(desc.dst().data_type()))?,
+                },
+                other => {
+                    return Err(Error::unsupported(
+                        format!("post-operation {other:?}"),
+                        "the host backend does not know it",
+                    ));
+                }
+            });
+        }
+        let sums = steps.iter().any(|step| matches!(step, Step::Sum { .. }));
+        Ok(Self { steps, sums })
+    }
+
+    /// Applies every step to the elements `start..` of the result.
+    fn apply<T: Real>(&self, start: usize, values: &mut [T], old: Old<'_>) -> Result<()> {
+        let mut buffer = [T::ZERO; CHUNK];
+        let buffer = &mut buffer[..values.len()];
+        for step in &self.steps {
+            match step {
+                Step::Eltwise(function) => T::eltwise(*function, values),
+                Step::Binary { algorithm, operand, reversed } => {
+                    operand.load(start, buffer);
+                    T::binary(*algorithm, values, buffer, *reversed);
+                }
+                Step::Sum { scale, zero_point, read_as } => {
+                    match old {
+                        Old::Run(bytes) => read_run(*read_as, bytes, buffer),
+                        Old::Tensor(desc, bytes) => {
+                            let desc = desc.with_data_type(read_as.data_type());
+                            View::new(&desc, bytes)?.load(start, buffer);
+                        }
+                    }
+                    for (value, old) in values.iter_mut().zip(&*buffer) {
+                        *value = T::from_f64(value.to_f64() + scale * (old.to_f64() - zero_point));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a result whose elements do not depend on one another: `fill` computes the elements from a row-major index on.
+pub(crate) fn produce<T: Real>(
+    desc: &MemoryDesc,
+    bytes: &mut [u8],
+    epilogue: &Epilogue<'_>,
+    fill: impl Fn(usize, &mut [T]) + Sync,
+) -> Result<()> {
+    let kind = Kind::of(desc.data_type())?;
+    if desc.is_row_major() {
+        let bytes = &mut bytes[..desc.size()];
+        return parallel_chunks(bytes, CHUNK * kind.bytes(), |i, bytes| {
+            let mut values = [T::ZERO; CHUNK];
+            let values = &mut values[..bytes.len() / kind.bytes()];
+            fill(i * CHUNK, values);
+            epilogue.apply(i * CHUNK, values, Old::Run(bytes))?;
+            write_run(kind, values, bytes);
+            Ok(())
+        });
+    }
+    let mut values = vec![T::ZERO; desc.elements()];
+    let old = Old::Tensor(desc, bytes);
+    parallel_chunks(&mut values, CHUNK, |i, values| -> Result<()> {
+        fill(i * CHUNK, values);
+        epilogue.apply(i * CHUNK, values, old)
+    })?;
+    pack(desc, &values, bytes)
+}
+
+/// Makes a result that `kernel` computes as a whole, dense and row-major.
+pub(crate) fn produce_dense<T: Real>(
+    desc: &MemoryDesc,
+    bytes: &mut [u8],
+    epilogue: &Epilogue<'_>,
+    kernel: impl FnOnce(&mut [T]) -> Result<()>,
+) -> Result<()> {
+    if desc.elements() == 0 {
+        return Ok(());
+    }
+    if desc.data_type() == T::DATA_TYPE
+        && desc.is_row_major()
+        && !epilogue.sums
+        && let Ok(values) = bytemuck::try_cast_slice_mut::<u8, T>(&mut bytes[..desc.size()])
+    {
+        kernel(values)?;
+        if epilogue.steps.is_empty() {
+            return Ok(());
+        }
+        return parallel_chunks(values, CHUNK, |i, values| epilogue.apply(i * CHUNK, values, Old::Run(&[])));
+    }
+    let mut values = vec![T::ZERO; desc.elements()];
+    kernel(&mut values)?;
+    produce(desc, bytes, epilogue, |start, chunk: &mut [T]| {
+        chunk.copy_from_slice(&values[start..][..chunk.len()])
+    })
+}
+
+impl Kind {
+    fn data_type(self) -> DataType {
+        match self {
+            Self::F32 => DataType::F32,
+            Self::F16 => DataType::F16,
+            Self::BF16 => DataType::BF16,
+            Self::F64 => DataType::F64,
+            Self::S64 => DataType::S64,
+            Self::S32 => DataType::S32,
+            Self::S8 => DataType::S8,
+            Self::U8 => DataType::U8,
+            Self::Boolean => DataType::Boolean,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compute::tests::{bytes_of, run, values_of};
+    use anydnn_backend::{
+        Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, Op, PostOp, PrimitiveDesc,
+    };
+
+    fn f32(dims: &[usize]) -> MemoryDesc {
+        MemoryDesc::new(dims, DataType::F32)
+    }
+
+    #[test]
+    fn steps_run_in_order_and_sums_read_the_old_result() {
+        let attributes = Attributes::default()
+            .with_post_op(PostOp::Sum { scale: 2.0, zero_point: 1, data_type: Some(DataType::S8) })
+            .with_post_op(PostOp::Eltwise(Eltwise::Relu))
+            .with_post_op(PostOp::Binary {
+                algorithm: BinaryAlgorithm::Subtract,
+                operand: f32(&[2, 1]),
+                reversed: true,
+            });
+        for dst in [
+            MemoryDesc::new([2, 2], DataType::U8),
+            MemoryDesc::with_strides([2, 2], DataType::U8, [1, 2]).unwrap(),
+        ] {
+            let desc = PrimitiveDesc::builder(Op::Reorder)
+                .src(f32(&[2, 2]))
+                .dst(dst.clone())
+                .attributes(attributes.clone())
+                .build()
+                .unwrap();
+            let src = bytes_of(&f32(&[2, 2]), &[1.0, 2.0, 3.0, 4.0]);
+            let operand = bytes_of(&f32(&[2, 1]), &[10.0, 100.0]);
+            // Read as s8: 3, -1, 5, -100.
+            let mut out = bytes_of(&dst, &[3.0, 255.0, 5.0, 156.0]);
+            run(&desc, &[(Arg::SRC, &src), (Arg::PostOp(2), &operand)], &mut [(Arg::DST, &mut out)]).unwrap();
+            // 10 - relu(1 + 2*(3-1)), 10 - relu(2 + 2*(-1-1)), 100 - relu(3 + 2*(5-1)), 100 - relu(4 + 2*(-100-1))
+            assert_eq!(values_of(&dst, &out), [5.0, 10.0, 89.0, 100.0]);
+        }
+    }
+}

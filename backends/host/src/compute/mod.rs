@@ -1,0 +1,153 @@
+//! What primitives compute, on plain bytes.
+//!
+//! Operands are read through [views](view::View) that hide layout, type and broadcasting; kernels work on dense row-major tensors of
+//! one working type; an [epilogue](epilogue::Epilogue) applies bias and post-operations and stores the result in its own layout and
+//! type. The working type is f32, or f64 where f32 cannot hold an operand or an integer sum exactly, or i64 for exact integer copies
+//! and arithmetic.
+
+mod concat;
+mod convolution;
+mod element;
+mod elementwise;
+mod eltwise;
+mod epilogue;
+mod gemm;
+mod matmul;
+mod normalization;
+mod operands;
+mod pack;
+mod pooling;
+mod reduction;
+mod softmax;
+mod storage;
+mod view;
+mod window;
+
+use anydnn_backend::{Arg, DataType, Op, PrimitiveDesc, Result};
+use rayon::prelude::*;
+
+use element::Float;
+pub(crate) use operands::supported;
+use operands::{Operands, Results};
+pub(crate) use storage::Kind;
+
+/// Computes a primitive on bytes laid out as `desc` says (all layouts resolved).
+///
+/// Operands that are read are in `inputs`, those that are written or changed in `outputs`. Slices start at the memory's first byte;
+/// the descriptor's offset applies inside. They may lie at any address; those aligned for their type are used without a copy.
+///
+/// ```
+/// use anydnn_backend::op::{Eltwise, Op};
+/// use anydnn_backend::{Arg, DataType, MemoryDesc, PrimitiveDesc};
+///
+/// let tensor = MemoryDesc::new([3], DataType::S8);
+/// let relu = PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(tensor.clone()).dst(tensor).build()?;
+/// let (src, mut dst) = ([1_u8, 0xFF, 2], [0_u8; 3]);
+/// anydnn_host::compute(&relu, &[(Arg::SRC, &src)], &mut [(Arg::DST, &mut dst)])?;
+/// assert_eq!(dst, [1, 0, 2]);
+/// # Ok::<(), anydnn_backend::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Invalid`](anydnn_backend::Error::Invalid) when an operand is missing or its bytes are too few,
+/// [`Error::Unsupported`](anydnn_backend::Error::Unsupported) for data types without conversion.
+pub fn compute(
+    desc: &PrimitiveDesc,
+    inputs: &[(Arg, &[u8])],
+    outputs: &mut [(Arg, &mut [u8])],
+) -> Result<()> {
+    let operands = Operands::new(desc, inputs, outputs)?;
+    let mut results = Results(outputs);
+    match working_type(desc) {
+        DataType::S64 => elementwise::compute::<i64>(&operands, &mut results),
+        DataType::F64 => compute_in::<f64>(&operands, &mut results),
+        _ => compute_in::<f32>(&operands, &mut results),
+    }
+    .map_err(|error| error.at(desc.name()))
+}
+
+/// The name of the implementation that computes a primitive.
+pub(crate) fn implementation(desc: &PrimitiveDesc) -> &'static str {
+    match desc.op() {
+        Op::MatMul(_) => "host:gemm",
+        Op::Convolution(op) => convolution::implementation(op, desc),
+        Op::Reorder
+        | Op::Eltwise(_)
+        | Op::Binary(_)
+        | Op::Select(_)
+        | Op::BatchNormalization(_)
+        | Op::Concat(_) => "host:streaming",
+        _ => "host:ref",
+    }
+}
+
+fn compute_in<T: Float>(operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+    match operands.desc.op() {
+        Op::MatMul(_) => matmul::compute::<T>(operands, results),
+        Op::Convolution(op) => convolution::compute::<T>(op, operands, results),
+        Op::Pooling(op) => pooling::compute::<T>(op, operands, results),
+        Op::Softmax(op) => softmax::compute::<T>(*op, operands, results),
+        Op::LayerNormalization(op) => normalization::layer::<T>(op, operands, results),
+        Op::GroupNormalization(op) => normalization::group::<T>(op, operands, results),
+        Op::Reduction(op) => reduction::compute::<T>(*op, operands, results),
+        _ => elementwise::compute::<T>(operands, results),
+    }
+}
+
+/// The type to compute in, named by the storage type of the same representation.
+fn working_type(desc: &PrimitiveDesc) -> DataType {
+    let any = |f: fn(DataType) -> bool| desc.args().iter().any(|a| f(a.desc.data_type()));
+    let all = |f: fn(DataType) -> bool| desc.args().iter().all(|a| f(a.desc.data_type()));
+    let exact_in_i64 = matches!(desc.op(), Op::Reorder | Op::Binary(_) | Op::Select(_) | Op::Concat(_))
+        && desc.attributes().post_ops.is_empty();
+    if exact_in_i64 && any(|t| t == DataType::S64) && all(|t| t.is_integer() || t == DataType::Boolean) {
+        return DataType::S64;
+    }
+    // Products of 8-bit integers and their sums stay below 2^53: f64 holds them exactly.
+    let integer_sums = matches!(desc.op(), Op::MatMul(_) | Op::Convolution(_))
+        && [Arg::SRC, Arg::Weights]
+            .iter()
+            .all(|&arg| desc.find(arg).is_some_and(|d| !d.data_type().is_float()));
+    if integer_sums || any(|t| matches!(t, DataType::S32 | DataType::S64 | DataType::F64)) {
+        return DataType::F64;
+    }
+    DataType::F32
+}
+
+/// Elements that one task works on: they and a second operand stay in the first cache level.
+const CHUNK: usize = 4096;
+
+/// Runs `work` on pieces of `len` items with their positions, on all threads when there is more than one piece.
+fn parallel_chunks<T: Send, R: Outcome>(
+    items: &mut [T],
+    len: usize,
+    work: impl Fn(usize, &mut [T]) -> R + Sync + Send,
+) -> R {
+    if items.len() <= len {
+        return if items.is_empty() { R::DONE } else { work(0, items) };
+    }
+    items.par_chunks_mut(len).enumerate().map(|(i, chunk)| work(i, chunk)).reduce(|| R::DONE, R::and)
+}
+
+/// What a piece of work returns: nothing, or a result of which the first error counts.
+trait Outcome: Send {
+    const DONE: Self;
+    fn and(self, other: Self) -> Self;
+}
+
+impl Outcome for () {
+    const DONE: Self = ();
+
+    fn and(self, (): Self) {}
+}
+
+impl Outcome for Result<()> {
+    const DONE: Self = Ok(());
+
+    fn and(self, other: Self) -> Self {
+        Result::and(self, other)
+    }
+}
+
+#[cfg(test)]
+mod tests;
