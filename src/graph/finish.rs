@@ -61,9 +61,7 @@ pub(super) fn merge(known: &mut LogicalTensor, said: LogicalTensor) -> Result<()
         match &mut known.dims {
             None => known.dims = Some(given.clone()),
             Some(before) => {
-                let fits = before.len() == given.len()
-                    && before.iter().zip(given).all(|(b, g)| b.is_none() || g.is_none() || b == g);
-                if !fits {
+                if !agree(before, given) {
                     return differs("shape", written(given), written(before));
                 }
                 for (before, given) in before.iter_mut().zip(given) {
@@ -75,6 +73,10 @@ pub(super) fn merge(known: &mut LogicalTensor, said: LogicalTensor) -> Result<()
     match (&known.layout, &said.layout) {
         (_, TensorLayout::Undefined) => {}
         (TensorLayout::Undefined | TensorLayout::Any, _) => known.layout = said.layout.clone(),
+        (TensorLayout::Strided(before), TensorLayout::Strided(given)) if agree(before, given) => {
+            let strides = before.iter().zip(given).map(|(before, given)| before.or(*given)).collect();
+            known.layout = TensorLayout::Strided(strides);
+        }
         // One side may leave the choice to the implementation.
         (before, given) if before == given || *given == TensorLayout::Any => {}
         (before, given) => return differs("layout", format!("{given:?}"), format!("{before:?}")),
@@ -89,6 +91,11 @@ pub(super) fn merge(known: &mut LogicalTensor, said: LogicalTensor) -> Result<()
         known.name = said.name;
     }
     Ok(())
+}
+
+/// Whether two lists say the same where both say something.
+fn agree(before: &[Option<usize>], given: &[Option<usize>]) -> bool {
+    before.len() == given.len() && before.iter().zip(given).all(|(b, g)| b.is_none() || g.is_none() || b == g)
 }
 
 /// Checks a tensor by itself.

@@ -1,0 +1,304 @@
+//! Tensors in host memory: weights, inputs, results.
+
+use std::ops::Range;
+
+use anydnn_backend::{DataType, Dims, Error, MemoryDesc, Result};
+use half::{bf16, f16};
+
+use super::minifloat::{E4M3, E5M2};
+
+/// A dense row-major tensor in host memory, in the machine's byte order.
+///
+/// ```
+/// use anydnn::backend::DataType;
+/// use anydnn::model::HostTensor;
+/// let tensor = HostTensor::from_f32([2, 2], &[1.0, 2.0, 3.0, 4.5])?;
+/// assert_eq!(tensor.cast(DataType::S8).to_f32s(), [1.0, 2.0, 3.0, 4.0]);
+/// # Ok::<(), anydnn::backend::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostTensor {
+    desc: MemoryDesc,
+    bytes: Vec<u8>,
+}
+
+impl HostTensor {
+    /// A tensor of bytes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the layout is not dense row-major or the number of bytes differs.
+    pub fn new(desc: MemoryDesc, bytes: Vec<u8>) -> Result<Self> {
+        if !desc.is_row_major() {
+            return Err(Error::invalid("host tensor", "layout", desc.to_string(), "dense row-major"));
+        }
+        if bytes.len() != desc.size() {
+            let (given, expected) = (bytes.len().to_string(), format!("{} for {desc}", desc.size()));
+            return Err(Error::invalid("host tensor", "number of bytes", given, expected));
+        }
+        Ok(Self { desc, bytes })
+    }
+
+    /// A tensor of zeros.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when the host has not as much memory.
+    pub fn zeros(dims: impl Into<Dims>, data_type: DataType) -> Result<Self> {
+        let desc = MemoryDesc::new(dims, data_type);
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(desc.size())
+            .map_err(|_| Error::OutOfMemory { what: desc.to_string(), bytes: desc.size() })?;
+        bytes.resize(desc.size(), 0);
+        Ok(Self { desc, bytes })
+    }
+
+    /// A tensor of f32 values.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the number of values differs from the dimensions.
+    pub fn from_f32(dims: impl Into<Dims>, values: &[f32]) -> Result<Self> {
+        Self::new(MemoryDesc::new(dims, DataType::F32), values.iter().flat_map(|v| v.to_ne_bytes()).collect())
+    }
+
+    /// A tensor of any type from values that are rounded to it and limited to its range.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the number of values differs from the dimensions.
+    pub fn from_f64(dims: impl Into<Dims>, data_type: DataType, values: &[f64]) -> Result<Self> {
+        let desc = MemoryDesc::new(dims, data_type);
+        if values.len() != desc.elements() {
+            let expected = format!("{} for {desc}", desc.elements());
+            return Err(Error::invalid(
+                "host tensor",
+                "number of values",
+                values.len().to_string(),
+                expected,
+            ));
+        }
+        Ok(Self { bytes: encode(data_type, values.iter().copied()), desc })
+    }
+
+    /// A tensor of pseudo-random values that depend on the seed alone: floats from -1 to 1, signed integers from -8 to 7, unsigned ones
+    /// from 0 to 15, booleans of both kinds.
+    pub fn random(desc: &MemoryDesc, seed: u64) -> Self {
+        let data_type = desc.data_type();
+        let mut state = seed;
+        let values = (0..desc.elements()).map(|_| {
+            // Sebastiano Vigna's splitmix64.
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^= z >> 31;
+            match data_type {
+                DataType::Boolean => (z >> 63) as f64,
+                DataType::U8 | DataType::U4 => (z >> 60) as f64,
+                _ if data_type.is_integer() => (z >> 60) as f64 - 8.0,
+                _ => (z >> 40) as f64 / f64::from(1 << 23) - 1.0,
+            }
+        });
+        let bytes = encode(data_type, values);
+        Self { desc: MemoryDesc::new(desc.dims().clone(), data_type), bytes }
+    }
+
+    /// The dimensions and type.
+    pub fn desc(&self) -> &MemoryDesc {
+        &self.desc
+    }
+
+    /// The dimensions.
+    pub fn dims(&self) -> &Dims {
+        self.desc.dims()
+    }
+
+    /// The type.
+    pub fn data_type(&self) -> DataType {
+        self.desc.data_type()
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes, given away.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The values as f32, rounded where a type holds more.
+    pub fn to_f32s(&self) -> Vec<f32> {
+        match self.data_type() {
+            DataType::F32 => words(&self.bytes).map(f32::from_ne_bytes).collect(),
+            _ => self.to_f64s().into_iter().map(|value| value as f32).collect(),
+        }
+    }
+
+    /// The values as f64; only [`DataType::S64`] holds more.
+    pub fn to_f64s(&self) -> Vec<f64> {
+        decode(self.data_type(), self.desc.elements(), &self.bytes)
+    }
+
+    /// The values converted to another type: rounded to the nearest, halves to even, and limited to the range of integers.
+    pub fn cast(&self, data_type: DataType) -> Self {
+        if data_type == self.data_type() {
+            return self.clone();
+        }
+        let desc = MemoryDesc::new(self.dims().clone(), data_type);
+        Self { desc, bytes: encode(data_type, self.to_f64s().into_iter()) }
+    }
+
+    /// The same values under other dimensions.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the number of elements differs.
+    pub fn reshaped(self, dims: impl Into<Dims>) -> Result<Self> {
+        Ok(Self { desc: self.desc.reshaped(dims)?, bytes: self.bytes })
+    }
+
+    /// The same tensor with a label for messages.
+    pub fn labelled(self, label: &str) -> Self {
+        Self { desc: self.desc.labelled(label), ..self }
+    }
+
+    /// Some of the rows: a range of indices along the first dimension.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the range is not within the first dimension; [`Error::Unsupported`] when a row of a 4-bit type does not
+    /// begin with a byte.
+    pub fn rows(&self, rows: Range<usize>) -> Result<Self> {
+        let count = self.dims().first().copied().unwrap_or(0);
+        if rows.start > rows.end || rows.end > count {
+            let expected = format!("within 0..{count}");
+            return Err(Error::invalid("rows of a host tensor", "range", format!("{rows:?}"), expected));
+        }
+        let row_bits = Dims::new(&self.dims()[1..]).elements() * self.data_type().bits();
+        if row_bits % 8 != 0 {
+            return Err(Error::unsupported("rows of a host tensor", format!("rows of {row_bits} bits")));
+        }
+        let bytes = self.bytes[rows.start * row_bits / 8..rows.end * row_bits / 8].to_vec();
+        let mut dims = self.dims().clone();
+        dims[0] = rows.len();
+        Self::new(MemoryDesc::new(dims, self.data_type()), bytes)
+    }
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
+    bytes.chunks_exact(N).map(|chunk| {
+        let mut word = [0; N];
+        word.copy_from_slice(chunk);
+        word
+    })
+}
+
+fn decode(data_type: DataType, elements: usize, bytes: &[u8]) -> Vec<f64> {
+    match data_type {
+        DataType::F32 => words(bytes).map(|w| f64::from(f32::from_ne_bytes(w))).collect(),
+        DataType::F16 => words(bytes).map(|w| f16::from_ne_bytes(w).to_f64()).collect(),
+        DataType::BF16 => words(bytes).map(|w| bf16::from_ne_bytes(w).to_f64()).collect(),
+        DataType::F64 => words(bytes).map(f64::from_ne_bytes).collect(),
+        DataType::S32 => words(bytes).map(|w| f64::from(i32::from_ne_bytes(w))).collect(),
+        DataType::S64 => words(bytes).map(|w| i64::from_ne_bytes(w) as f64).collect(),
+        DataType::S8 => bytes.iter().map(|&b| f64::from(b as i8)).collect(),
+        DataType::Boolean => bytes.iter().map(|&b| f64::from(u8::from(b != 0))).collect(),
+        DataType::F8E5M2 => bytes.iter().map(|&b| E5M2.decode(b)).collect(),
+        DataType::F8E4M3 => bytes.iter().map(|&b| E4M3.decode(b)).collect(),
+        DataType::U4 => nibbles(bytes).take(elements).map(f64::from).collect(),
+        DataType::S4 => nibbles(bytes).take(elements).map(|n| f64::from(((n << 4) as i8) >> 4)).collect(),
+        _ => bytes.iter().map(|&b| f64::from(b)).collect(),
+    }
+}
+
+fn nibbles(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    bytes.iter().flat_map(|byte| [byte & 0x0f, byte >> 4])
+}
+
+fn encode(data_type: DataType, values: impl Iterator<Item = f64>) -> Vec<u8> {
+    let whole = |value: f64, least: f64, most: f64| value.round_ties_even().clamp(least, most);
+    match data_type {
+        DataType::F32 => values.flat_map(|v| (v as f32).to_ne_bytes()).collect(),
+        DataType::F16 => values.flat_map(|v| f16::from_f64(v).to_ne_bytes()).collect(),
+        DataType::BF16 => values.flat_map(|v| bf16::from_f64(v).to_ne_bytes()).collect(),
+        DataType::F64 => values.flat_map(f64::to_ne_bytes).collect(),
+        // Conversions from floats to integers saturate, and NaN becomes zero.
+        DataType::S32 => values.flat_map(|v| (v.round_ties_even() as i32).to_ne_bytes()).collect(),
+        DataType::S64 => values.flat_map(|v| (v.round_ties_even() as i64).to_ne_bytes()).collect(),
+        DataType::S8 => values.map(|v| v.round_ties_even() as i8 as u8).collect(),
+        DataType::Boolean => values.map(|v| u8::from(v != 0.0)).collect(),
+        DataType::F8E5M2 => values.map(|v| E5M2.encode(v)).collect(),
+        DataType::F8E4M3 => values.map(|v| E4M3.encode(v)).collect(),
+        DataType::U4 => pack(values.map(|v| whole(v, 0.0, 15.0) as u8)),
+        DataType::S4 => pack(values.map(|v| whole(v, -8.0, 7.0) as i8 as u8 & 0x0f)),
+        _ => values.map(|v| v.round_ties_even() as u8).collect(),
+    }
+}
+
+fn pack(mut nibbles: impl Iterator<Item = u8>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Some(low) = nibbles.next() {
+        bytes.push(low | nibbles.next().unwrap_or(0) << 4);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn casts_round_and_saturate() {
+        let tensor = HostTensor::from_f32([5], &[-300.0, -0.5, 1.5, 2.5, 300.0]).unwrap();
+        let cast = |data_type| tensor.cast(data_type).to_f32s();
+        assert_eq!(cast(DataType::S8), [-128.0, 0.0, 2.0, 2.0, 127.0]);
+        assert_eq!(cast(DataType::U8), [0.0, 0.0, 2.0, 2.0, 255.0]);
+        assert_eq!(cast(DataType::S4), [-8.0, 0.0, 2.0, 2.0, 7.0]);
+        assert_eq!(cast(DataType::U4), [0.0, 0.0, 2.0, 2.0, 15.0]);
+        assert_eq!(cast(DataType::Boolean), [1.0; 5]);
+        for exact in [DataType::F64, DataType::F16, DataType::BF16] {
+            assert_eq!(cast(exact), [-300.0, -0.5, 1.5, 2.5, 300.0]);
+        }
+        assert_eq!(tensor.cast(DataType::S4).bytes(), [0x08, 0x22, 0x07]);
+        let nan = HostTensor::from_f32([], &[f32::NAN]).unwrap();
+        assert_eq!(nan.cast(DataType::S32).to_f32s(), [0.0]);
+    }
+
+    #[test]
+    fn every_small_value_survives_every_wide_enough_type() {
+        let values = [0.0, 1.0, 2.0, 4.0, 6.0];
+        for data_type in DataType::ALL.into_iter().filter(|&t| t != DataType::Boolean) {
+            let tensor = HostTensor::from_f64([5], data_type, &values).unwrap();
+            assert_eq!(tensor.bytes().len(), data_type.bytes_for(5));
+            assert_eq!(tensor.to_f64s(), values, "{data_type}");
+        }
+    }
+
+    #[test]
+    fn random_depends_on_the_seed_alone() {
+        let desc = MemoryDesc::new([100], DataType::F32);
+        let tensor = HostTensor::random(&desc, 7);
+        assert_eq!(tensor, HostTensor::random(&desc, 7));
+        assert_ne!(tensor, HostTensor::random(&desc, 8));
+        let values = tensor.to_f32s();
+        assert!(values.iter().all(|v| (-1.0..1.0).contains(v)));
+        assert!(values.iter().any(|v| *v < -0.5) && values.iter().any(|v| *v > 0.5));
+        let integers = HostTensor::random(&MemoryDesc::new([99], DataType::S4), 1).to_f32s();
+        assert!(integers.iter().any(|v| *v < 0.0) && integers.iter().any(|v| *v > 0.0));
+    }
+
+    #[test]
+    fn rows_are_taken_along_the_first_dimension() {
+        let tensor = HostTensor::from_f32([3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let rows = tensor.rows(1..3).unwrap();
+        assert_eq!((rows.dims().to_vec(), rows.to_f32s()), (vec![2, 2], vec![2.0, 3.0, 4.0, 5.0]));
+        let message = tensor.rows(2..4).unwrap_err().to_string();
+        assert!(message.contains("2..4") && message.contains("0..3"), "{message}");
+    }
+
+    #[test]
+    fn wrong_sizes_are_told() {
+        let message = HostTensor::from_f32([3], &[1.0]).unwrap_err().to_string();
+        assert!(message.contains("is 4") && message.contains("12"), "{message}");
+        let nhwc = MemoryDesc::with_tag([1, 2, 3, 3], DataType::F32, "acdb").unwrap();
+        assert!(HostTensor::new(nhwc, vec![0; 72]).unwrap_err().to_string().contains("row-major"));
+    }
+}
