@@ -1,0 +1,144 @@
+//! A pool of temporary memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use anydnn_backend::{Allocator, DataType, EngineId, Error, Event, Memory, MemoryDesc, Result};
+
+use crate::event::HostEvent;
+use crate::memory::{Allocation, Bytes, HostMemory};
+use crate::{Host, lock};
+
+/// Bytes that the pool keeps; what is given back beyond them goes to the system.
+const POOL_LIMIT: usize = 256 << 20;
+
+/// Takes memory from a pool by size.
+#[derive(Debug)]
+pub struct HostAllocator {
+    engine: EngineId,
+    limit: u64,
+    pool: Mutex<Pool>,
+}
+
+#[derive(Debug, Default)]
+struct Pool {
+    free: BTreeMap<usize, Vec<Allocation>>,
+    bytes: usize,
+}
+
+impl HostAllocator {
+    pub(crate) fn new(engine: EngineId, limit: u64) -> Self {
+        Self { engine, limit, pool: Mutex::default() }
+    }
+}
+
+impl Allocator for HostAllocator {
+    type B = Host;
+
+    fn allocate(&self, bytes: usize, alignment: usize) -> Result<HostMemory> {
+        // Beyond a line's alignment, the start moves inside a larger allocation.
+        let slack = if Bytes::LINE.is_multiple_of(alignment.max(1)) { 0 } else { alignment };
+        let size = bytes.checked_add(slack).and_then(size_class);
+        let size = size.ok_or_else(|| Error::OutOfMemory { what: "temporary memory".into(), bytes })?;
+        let pooled = lock(&self.pool).take(size);
+        let allocation = match pooled {
+            Some(allocation) => allocation,
+            None => Allocation::new(size, self.limit, || "temporary memory".into())?,
+        };
+        let offset = if slack == 0 { 0 } else { (alignment - allocation.address() % alignment) % alignment };
+        let desc = MemoryDesc::new([bytes], DataType::U8);
+        Ok(HostMemory::on(self.engine, Arc::new(allocation), offset, desc))
+    }
+
+    fn free(&self, memory: HostMemory, after: Option<&HostEvent>) -> Result<()> {
+        if memory.engine_id() != self.engine {
+            return Err(Error::mismatch(
+                "free",
+                format!("memory of {}", memory.engine_id()),
+                self.engine.to_string(),
+            ));
+        }
+        // A failed command does not use the memory any more either.
+        let _: Option<Result<()>> = after.map(Event::wait);
+        // Memory with views that are still alive is freed with the last of them.
+        if let Some(allocation) = memory.into_allocation() {
+            lock(&self.pool).put(allocation);
+        }
+        Ok(())
+    }
+}
+
+impl Pool {
+    fn take(&mut self, size: usize) -> Option<Allocation> {
+        let allocation = self.free.get_mut(&size)?.pop()?;
+        self.bytes -= size;
+        Some(allocation)
+    }
+
+    fn put(&mut self, allocation: Allocation) {
+        let size = allocation.size();
+        if size_class(size) == Some(size) && self.bytes + size <= POOL_LIMIT {
+            self.bytes += size;
+            self.free.entry(size).or_default().push(allocation);
+        }
+    }
+}
+
+/// The size that serves requests of this many bytes: whole lines, sixteen sizes to each power of two.
+fn size_class(bytes: usize) -> Option<usize> {
+    let step = (bytes.checked_next_power_of_two()? / 16).max(Bytes::LINE);
+    bytes.max(1).checked_next_multiple_of(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HostEngine;
+    use anydnn_backend::Engine;
+
+    #[test]
+    fn classes_waste_little() {
+        for bytes in [0, 1, 64, 65, 1000, 4097, 1 << 20, (1 << 20) + 1] {
+            let class = size_class(bytes).unwrap();
+            assert!(
+                class >= bytes && class <= bytes + (bytes / 8).max(64) && size_class(class) == Some(class),
+                "{bytes}: {class}"
+            );
+        }
+        assert_eq!(size_class(usize::MAX), None);
+    }
+
+    #[test]
+    fn memory_is_aligned_as_asked() {
+        let engine = HostEngine::new();
+        for alignment in [0, 1, 64, 256, 4096, 48] {
+            let memory = engine.allocator().allocate(100, alignment).unwrap();
+            let start = memory.allocation().address() + memory.region().offset;
+            assert_eq!(start % alignment.max(1), 0, "{alignment}");
+            assert_eq!((memory.region().bytes, memory.desc().size()), (100, 100));
+        }
+        assert!(matches!(engine.allocator().allocate(usize::MAX, 64), Err(Error::OutOfMemory { .. })));
+        assert!(matches!(engine.allocator().allocate(1 << 60, 64), Err(Error::OutOfMemory { .. })));
+    }
+
+    #[test]
+    fn freed_memory_is_reused_unless_a_view_is_alive() {
+        let engine = HostEngine::new();
+        let allocator = engine.allocator();
+        let first = allocator.allocate(1000, 64).unwrap();
+        let (id, view) = (first.region().allocation, first.clone());
+        allocator.free(first, None).unwrap();
+        let second = allocator.allocate(1000, 64).unwrap();
+        assert_ne!(second.region().allocation, id);
+        drop(view);
+        let id = second.region().allocation;
+        allocator.free(second, None).unwrap();
+        assert_eq!(allocator.allocate(990, 64).unwrap().region().allocation, id);
+    }
+
+    #[test]
+    fn memory_of_another_engine_is_refused() {
+        let memory = HostEngine::new().allocator().allocate(8, 0).unwrap();
+        assert!(matches!(HostEngine::new().allocator().free(memory, None), Err(Error::Mismatch { .. })));
+    }
+}
