@@ -1,0 +1,52 @@
+//! The single mocks serve generic code.
+#![cfg(feature = "mockall")]
+
+use anydnn_backend::{Allocator, Backend, Engine, Error, MemoryDesc, MemoryKind, Result, Stream, StreamDesc};
+use anydnn_mock::{
+    Mockall, MockallAllocator, MockallEngine, MockallEvent, MockallMemory, MockallPrimitive, MockallStream,
+};
+
+/// Uploads to new memory, and gives up without a stream.
+fn upload<B: Backend>(engine: &B::Engine, desc: &MemoryDesc, bytes: &[u8]) -> Result<B::Memory> {
+    let stream = engine.create_stream(&StreamDesc::default())?;
+    let memory = engine.create_memory(desc, MemoryKind::Buffer)?;
+    stream.write(&memory, 0, bytes, &[])?;
+    Ok(memory)
+}
+
+#[test]
+fn calls_are_counted_and_answered() {
+    let mut engine = MockallEngine::new();
+    engine.expect_create_stream().times(1).returning(|_| {
+        let mut stream = MockallStream::new();
+        stream
+            .expect_write()
+            .times(1)
+            .withf(|_, offset, bytes, deps| *offset == 0 && bytes == [1, 2, 3] && deps.is_empty())
+            .returning(|_, _, _, _| Ok(MockallEvent::new()));
+        Ok(stream)
+    });
+    engine.expect_create_memory().times(1).returning(|_, _| Ok(MockallMemory::new()));
+    let desc = MemoryDesc::new([3], anydnn_backend::DataType::U8);
+    upload::<Mockall>(&engine, &desc, &[1, 2, 3]).unwrap();
+}
+
+#[test]
+fn errors_reach_the_caller() {
+    let mut engine = MockallEngine::new();
+    engine.expect_create_stream().returning(|_| Err(Error::DeviceLost("gone".into())));
+    engine.expect_create_memory().never();
+    let desc = MemoryDesc::new([3], anydnn_backend::DataType::U8);
+    assert!(matches!(upload::<Mockall>(&engine, &desc, &[]), Err(Error::DeviceLost(_))));
+}
+
+#[test]
+fn allocators_and_primitives_have_mocks_too() {
+    let mut allocator = MockallAllocator::new();
+    allocator.expect_free().times(1).withf(|_, after| after.is_none()).returning(|_, _| Ok(()));
+    allocator.free(MockallMemory::new(), None).unwrap();
+    let mut primitive = MockallPrimitive::new();
+    primitive.expect_implementation().return_const("best:one".into());
+    assert_eq!(anydnn_backend::Primitive::implementation(&primitive), "best:one");
+    assert_eq!(format!("{primitive:?}"), "MockallPrimitive");
+}
