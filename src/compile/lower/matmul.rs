@@ -1,0 +1,56 @@
+//! Matrix products.
+
+use anydnn_backend::{Arg, MemoryDesc, Result, op};
+
+use super::{Anchor, ToPrimitive, input};
+use crate::compile::program::{Program, Value};
+use crate::graph::Op;
+
+/// `MatMul`: transposition is a view; one-dimensional operands get a dimension of one that the result drops again (numpy).
+pub(super) fn anchor(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
+    let (src, weights) = (input(program, op, 0)?, input(program, op, 1)?);
+    let (src_rank, weights_rank) = (src.desc.rank(), weights.desc.rank());
+    let src_desc = as_matrix(&src.desc, op.attrs.bool("transpose_a")?, true)?;
+    let weights_desc = as_matrix(&weights.desc, op.attrs.bool("transpose_b")?, false)?;
+    let rank = src_desc.rank().max(weights_desc.rank());
+    let pad = |desc: MemoryDesc| {
+        let dims = desc.dims().padded_to_rank(rank);
+        if desc.rank() == rank { Ok(desc) } else { desc.reshaped(dims) }
+    };
+    let (src_desc, weights_desc) = (pad(src_desc)?, pad(weights_desc)?);
+    let mut insert = Vec::new();
+    if src_rank == 1 {
+        insert.push(rank - 2);
+    }
+    if weights_rank == 1 {
+        insert.push(rank - 1);
+    }
+    // Constant weights are packed once, in the layout that the implementation likes best.
+    let weights = weights.with_desc(weights_desc);
+    let args = vec![(Arg::SRC, src.with_desc(src_desc)), (Arg::Weights, weights)];
+    Ok(Anchor {
+        op: anydnn_backend::Op::MatMul(op::MatMul),
+        args,
+        shape: ToPrimitive { insert, order: None },
+        extra: Vec::new(),
+    })
+}
+
+/// The operand as a (batch of) matrices with rows first.
+fn as_matrix(desc: &MemoryDesc, transpose: bool, row: bool) -> Result<MemoryDesc> {
+    let rank = desc.rank();
+    if rank == 1 {
+        let n = desc.dims()[0];
+        return desc.reshaped(if row { [1, n] } else { [n, 1] });
+    }
+    if !transpose || rank < 2 {
+        return Ok(desc.clone());
+    }
+    let order: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
+    desc.permuted(&order)
+}
+
+/// The weights with an open layout when they are constant, so that the implementation may choose.
+pub(super) fn open_weights(program: &Program<'_>, weights: &Value) -> MemoryDesc {
+    if program.is_constant(weights) { weights.desc.to_any() } else { weights.desc.clone() }
+}

@@ -1,0 +1,73 @@
+//! Normalisations.
+
+use anydnn_backend::{Arg, Result, op};
+
+use super::{Anchor, ToPrimitive, axis, channels_first, input, is_channels_last};
+use crate::compile::program::{Program, Value};
+use crate::graph::{Op, OpKind};
+
+/// `LayerNorm` with its optional statistics, and `RMSNorm`.
+pub(super) fn layer(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
+    let src = input(program, op, 0)?;
+    let begin_axis = axis(op.attrs.s64("begin_norm_axis")?, src.desc.rank())?;
+    let rms = op.kind == OpKind::RMSNorm;
+    let primitive = op::LayerNormalization { begin_axis, epsilon: op.attrs.f32("epsilon")?, rms };
+    let mut args = vec![(Arg::SRC, src)];
+    push_affine(program, op, 1, &mut args)?;
+    let mut extra = Vec::new();
+    for (arg, &id) in [Arg::Mean, Arg::Variance].into_iter().zip(op.outputs.iter().skip(1)) {
+        extra.push((arg, program.result(id)?));
+    }
+    Ok(Anchor {
+        op: anydnn_backend::Op::LayerNormalization(primitive),
+        args,
+        shape: ToPrimitive::default(),
+        extra,
+    })
+}
+
+/// `BatchNormInference`.
+pub(super) fn batch(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
+    let (src, shape) = channels(program, op)?;
+    let mut args = vec![(Arg::SRC, src)];
+    for (i, arg) in [Arg::Scale, Arg::Shift, Arg::Mean, Arg::Variance].into_iter().enumerate() {
+        args.push((arg, input(program, op, i + 1)?));
+    }
+    let primitive = op::BatchNormalization::new(op.attrs.f32("epsilon")?);
+    Ok(Anchor { op: anydnn_backend::Op::BatchNormalization(primitive), args, shape, extra: Vec::new() })
+}
+
+/// `GroupNorm` with its optional statistics.
+pub(super) fn group(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
+    let (src, shape) = channels(program, op)?;
+    let groups = usize::try_from(op.attrs.s64("groups")?).unwrap_or(0);
+    let primitive = op::GroupNormalization::new(groups, op.attrs.f32("epsilon")?);
+    let mut args = vec![(Arg::SRC, src)];
+    push_affine(program, op, 1, &mut args)?;
+    let mut extra = Vec::new();
+    for (arg, &id) in [Arg::Mean, Arg::Variance].into_iter().zip(op.outputs.iter().skip(1)) {
+        extra.push((arg, program.result(id)?));
+    }
+    Ok(Anchor { op: anydnn_backend::Op::GroupNormalization(primitive), args, shape, extra })
+}
+
+/// The optional factor and summand from input `first` on.
+fn push_affine(program: &Program<'_>, op: &Op, first: usize, args: &mut Vec<(Arg, Value)>) -> Result<()> {
+    for (i, arg) in [Arg::Scale, Arg::Shift].into_iter().enumerate() {
+        if op.inputs.len() > first + i {
+            args.push((arg, input(program, op, first + i)?));
+        }
+    }
+    Ok(())
+}
+
+/// The source with channels in dimension 1, and the way back for the result.
+fn channels(program: &Program<'_>, op: &Op) -> Result<(Value, ToPrimitive)> {
+    let src = input(program, op, 0)?;
+    let rank = src.desc.rank();
+    if rank < 3 || !is_channels_last(op)? {
+        return Ok((src, ToPrimitive::default()));
+    }
+    let desc = src.desc.permuted(&channels_first(rank))?;
+    Ok((src.with_desc(desc), ToPrimitive::channels_first(rank)))
+}

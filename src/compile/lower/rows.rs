@@ -1,0 +1,65 @@
+//! Operations along an axis.
+
+use anydnn_backend::op::{Concat, Reduction, ReductionAlgorithm, Softmax};
+use anydnn_backend::{Arg, Error, Result};
+
+use super::{Anchor, ToPrimitive, axis, input, tensor_name};
+use crate::compile::program::Program;
+use crate::graph::{Op, OpKind};
+
+/// `SoftMax` and `LogSoftmax`.
+pub(super) fn softmax(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
+    let src = input(program, op, 0)?;
+    if let Some(&stats) = op.outputs.get(1) {
+        return Err(Error::unsupported(
+            "softmax",
+            format!("its statistics output {} is not computed yet", tensor_name(program, stats)),
+        ));
+    }
+    let along = axis(op.attrs.s64("axis")?, src.desc.rank())?;
+    let inf_as_zero = op.attrs.string("mode").is_ok_and(|mode| mode == "inf_as_zero");
+    let primitive = Softmax { axis: along, log: op.kind == OpKind::LogSoftmax, inf_as_zero };
+    Ok(Anchor::plain(anydnn_backend::Op::Softmax(primitive), vec![(Arg::SRC, src)]))
+}
+
+/// `Concat`.
+pub(super) fn concat(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
+    let args: Vec<_> = (0..op.inputs.len())
+        .map(|i| Ok((Arg::Src(i as u16), input(program, op, i)?)))
+        .collect::<Result<_>>()?;
+    let rank = args.first().map_or(0, |(_, value)| value.desc.rank());
+    Ok(Anchor::plain(anydnn_backend::Op::Concat(Concat::new(axis(op.attrs.s64("axis")?, rank)?)), args))
+}
+
+/// The reductions. Folded dimensions that the graph drops are ones for the primitive.
+pub(super) fn reduction(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
+    let src = input(program, op, 0)?;
+    let algorithm =
+        reduction_of(op.kind).ok_or_else(|| Error::unsupported(op.kind.to_string(), "not a reduction"))?;
+    let mut axes: Vec<usize> =
+        op.attrs.s64s("axes")?.iter().map(|&a| axis(a, src.desc.rank())).collect::<Result<_>>()?;
+    axes.sort_unstable();
+    axes.dedup();
+    let insert = if op.attrs.bool("keep_dims")? { Vec::new() } else { axes };
+    let shape = ToPrimitive { insert, order: None };
+    Ok(Anchor {
+        op: anydnn_backend::Op::Reduction(Reduction::new(algorithm)),
+        args: vec![(Arg::SRC, src)],
+        shape,
+        extra: Vec::new(),
+    })
+}
+
+/// How a reduction folds.
+pub(super) fn reduction_of(kind: OpKind) -> Option<ReductionAlgorithm> {
+    Some(match kind {
+        OpKind::ReduceSum => ReductionAlgorithm::Sum,
+        OpKind::ReduceMean => ReductionAlgorithm::Mean,
+        OpKind::ReduceProd => ReductionAlgorithm::Product,
+        OpKind::ReduceMax => ReductionAlgorithm::Max,
+        OpKind::ReduceMin => ReductionAlgorithm::Min,
+        OpKind::ReduceL1 => ReductionAlgorithm::NormL1,
+        OpKind::ReduceL2 => ReductionAlgorithm::NormL2,
+        _ => return None,
+    })
+}

@@ -1,0 +1,376 @@
+//! Compilation: from a graph to a plan for one engine.
+//!
+//! [`CompiledGraph::new`] partitions the graph, lowers each partition to a primitive, lets the backend choose layouts for constant
+//! weights, plans the memory of temporaries and works out which step waits for which. [`CompiledGraph::load`] takes the constants,
+//! prepares them once and gives an [`Executable`](crate::execute::Executable).
+
+mod dependencies;
+mod lower;
+mod memory_plan;
+mod program;
+
+use std::fmt;
+use std::sync::Arc;
+
+use anydnn_backend::{
+    Arg, Backend, DataType, Engine, Error, MemoryDesc, Primitive, PrimitiveDesc, Result, ResultExt,
+    ScratchpadMode,
+};
+
+use self::dependencies::{dependencies, touches};
+pub(crate) use self::memory_plan::ALIGNMENT as ARENA_ALIGNMENT;
+use self::memory_plan::MemoryPlan;
+use self::program::{Program, ProtoStep};
+pub use self::program::{Storage, Value};
+use crate::execute::Executable;
+use crate::fusion::{self, Partitioning, Policy};
+use crate::graph::{Graph, TensorId};
+
+/// How to compile.
+#[derive(Clone, Default)]
+pub struct CompileOptions {
+    /// How far fusion goes.
+    pub policy: Policy,
+    /// Called with the number of primitives created and their total; possibly from several threads.
+    pub progress: Option<Arc<dyn Fn(usize, usize) + Send + Sync>>,
+}
+
+impl fmt::Debug for CompileOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompileOptions")
+            .field("policy", &self.policy)
+            .field("progress", &self.progress.is_some())
+            .finish()
+    }
+}
+
+/// A graph compiled for one engine.
+///
+/// ```
+/// use anydnn::backend::{Backend, DataType, Engine};
+/// use anydnn::compile::{CompileOptions, CompiledGraph};
+/// use anydnn::graph::{Attrs, GraphBuilder, OpKind};
+///
+/// fn compile<E: Engine>(engine: &E) -> anydnn::backend::Result<CompiledGraph<E::B>> {
+///     let mut g = GraphBuilder::new();
+///     let x = g.input("x", DataType::F32, [4, 8]);
+///     let y = g.op("act", OpKind::ReLU, &[x], Attrs::new())?;
+///     g.op("twice", OpKind::Add, &[y, y], Attrs::new())?;
+///     CompiledGraph::new(&g.build()?, engine, &CompileOptions::default())
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct CompiledGraph<B: Backend> {
+    pub(crate) inner: Arc<Compiled<B>>,
+}
+
+/// One step of a compiled graph, in words.
+#[derive(Clone, Debug)]
+pub struct StepInfo {
+    /// The names of the operations it computes.
+    pub name: String,
+    /// The backend's name for how it computes them.
+    pub implementation: String,
+    /// The operations, indices into [`Graph::ops`]; empty for a preparation of weights.
+    pub ops: Vec<usize>,
+    /// The primitive, with every layout resolved.
+    pub desc: PrimitiveDesc,
+    /// Whether it runs once, when the constants are loaded.
+    pub constant: bool,
+    /// The steps it waits for on an out-of-order stream.
+    pub waits_for: Vec<usize>,
+}
+
+/// What is known after compilation.
+#[derive(Debug)]
+pub(crate) struct Compiled<B: Backend> {
+    pub(crate) engine: B::Engine,
+    pub(crate) graph: Graph,
+    pub(crate) partitioning: Partitioning,
+    pub(crate) constants: Vec<TensorId>,
+    pub(crate) input_descs: Vec<MemoryDesc>,
+    pub(crate) output_descs: Vec<MemoryDesc>,
+    pub(crate) constant_descs: Vec<MemoryDesc>,
+    /// Steps that prepare constants come first.
+    pub(crate) steps: Vec<Step<B>>,
+    pub(crate) infos: Vec<StepInfo>,
+    pub(crate) temp_bytes: Vec<TempPlace>,
+    pub(crate) arena_bytes: usize,
+    pub(crate) arena_bytes_without_reuse: usize,
+    pub(crate) in_place: usize,
+}
+
+/// Where a temporary lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TempPlace {
+    /// In the arena of an execution.
+    Arena { offset: usize, bytes: usize },
+    /// In memory of its own, prepared once.
+    Prepared { bytes: usize },
+    /// Nothing uses it.
+    Unused,
+}
+
+/// A primitive with the places of its arguments.
+#[derive(Debug)]
+pub(crate) struct Step<B: Backend> {
+    pub(crate) primitive: B::Primitive,
+    pub(crate) args: Vec<(Arg, Storage)>,
+    pub(crate) waits_for: Vec<usize>,
+    pub(crate) constant: bool,
+}
+
+impl<B: Backend> CompiledGraph<B> {
+    /// Compiles a graph for an engine.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for an operation or type that the engine cannot run, [`Error::Invalid`] for shapes that do not fit,
+    /// [`Error::Build`] with the build log; each with the operation's name in front.
+    pub fn new(graph: &Graph, engine: &B::Engine, options: &CompileOptions) -> Result<Self> {
+        let partitioning = fusion::partition(graph, options.policy);
+        let mut program = Program::new(graph)?;
+        for partition in &partitioning.partitions {
+            lower::partition(&mut program, partition)?;
+        }
+        lower::copy_outputs(&mut program)?;
+        let (program, primitives) = instantiate::<B>(program, engine, options)?;
+        let compiled = assemble(program, primitives, engine.clone(), partitioning)?;
+        Ok(Self { inner: Arc::new(compiled) })
+    }
+
+    /// Takes the constants, prepares them on `stream`, and waits until that is done.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a constant that is missing, unknown or of another descriptor; a device error.
+    pub fn load(&self, stream: &B::Stream, constants: &[(TensorId, B::Memory)]) -> Result<Executable<B>> {
+        Executable::load(Arc::clone(&self.inner), stream, constants)
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.inner.graph
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &B::Engine {
+        &self.inner.engine
+    }
+
+    /// The partitions.
+    pub fn partitioning(&self) -> &Partitioning {
+        &self.inner.partitioning
+    }
+
+    /// The steps in order; those that run once come first.
+    pub fn steps(&self) -> &[StepInfo] {
+        &self.inner.infos
+    }
+
+    /// Bytes of temporary memory for one execution.
+    pub fn arena_bytes(&self) -> usize {
+        self.inner.arena_bytes
+    }
+
+    /// Bytes that the temporaries would take without reuse.
+    pub fn arena_bytes_without_reuse(&self) -> usize {
+        self.inner.arena_bytes_without_reuse
+    }
+
+    /// The descriptor that an input or constant must be given with.
+    pub fn input_desc(&self, id: TensorId) -> Option<&MemoryDesc> {
+        let inner = &self.inner;
+        let at = |ids: &[TensorId]| ids.iter().position(|&i| i == id);
+        at(inner.graph.inputs())
+            .map(|i| &inner.input_descs[i])
+            .or_else(|| at(&inner.constants).map(|i| &inner.constant_descs[i]))
+    }
+
+    /// The descriptor of an output.
+    pub fn output_desc(&self, id: TensorId) -> Option<&MemoryDesc> {
+        self.inner.graph.outputs().iter().position(|&i| i == id).map(|i| &self.inner.output_descs[i])
+    }
+}
+
+impl<B: Backend> fmt::Display for CompiledGraph<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.inner;
+        for (i, step) in inner.infos.iter().enumerate() {
+            let when = if step.constant { "once" } else { "" };
+            let waits = step.waits_for.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+            writeln!(f, "{i:>3} {when:<4} {:<24} after [{waits}] {}", step.implementation, step.desc)?;
+        }
+        let saved = inner.arena_bytes_without_reuse;
+        writeln!(
+            f,
+            "arena {} bytes ({saved} without reuse), {} steps in place",
+            inner.arena_bytes, inner.in_place
+        )
+    }
+}
+
+/// Creates the primitives. Where a primitive wants its weights in a layout of its own, a reorder comes before it.
+fn instantiate<'g, B: Backend>(
+    mut program: Program<'g>,
+    engine: &B::Engine,
+    options: &CompileOptions,
+) -> Result<(Program<'g>, Vec<B::Primitive>)> {
+    let steps = std::mem::take(&mut program.steps);
+    let descs: Vec<PrimitiveDesc> =
+        steps.iter().map(|s| s.desc.clone().with_scratchpad(ScratchpadMode::User)).collect();
+    let created = create_all::<B>(&descs, engine, options)?;
+    let mut primitives = Vec::with_capacity(created.len());
+    for (mut step, primitive) in steps.into_iter().zip(created) {
+        step.desc = primitive.desc().clone();
+        for i in 0..step.args.len() {
+            let (arg, value) = &step.args[i];
+            let Some(wanted) = step.desc.find(*arg) else { continue };
+            if wanted.same_bytes(&value.desc) {
+                continue;
+            }
+            let (arg, given, wanted) = (*arg, value.clone(), wanted.clone());
+            let packed = program.temp(wanted.clone());
+            let reorder = PrimitiveDesc::builder(anydnn_backend::Op::Reorder)
+                .src(given.desc.clone())
+                .dst(wanted)
+                .label(format!("prepare {arg} of {}", step.desc.name()))
+                .build()?
+                .with_scratchpad(ScratchpadMode::User);
+            let reorder_primitive = engine.create_primitive(&reorder).at(|| reorder.name().to_owned())?;
+            program.emit(reorder, vec![(Arg::SRC, given), (Arg::DST, packed.clone())], Vec::new());
+            add_scratchpad::<B>(&mut program, &reorder_primitive);
+            primitives.push(reorder_primitive);
+            step.args[i].1 = packed;
+        }
+        program.emit(step.desc, step.args, step.ops);
+        add_scratchpad::<B>(&mut program, &primitive);
+        primitives.push(primitive);
+    }
+    Ok((program, primitives))
+}
+
+/// Gives the last step working memory.
+fn add_scratchpad<B: Backend>(program: &mut Program<'_>, primitive: &B::Primitive) {
+    let bytes = primitive.scratchpad_size();
+    if bytes > 0 {
+        let scratchpad = program.temp(MemoryDesc::new([bytes], DataType::U8));
+        if let Some(step) = program.steps.last_mut() {
+            step.args.push((Arg::Scratchpad, scratchpad));
+        }
+    }
+}
+
+/// Creates primitives on all cores: most of the time goes to compilers.
+fn create_all<B: Backend>(
+    descs: &[PrimitiveDesc],
+    engine: &B::Engine,
+    options: &CompileOptions,
+) -> Result<Vec<B::Primitive>> {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let results: Vec<Mutex<Option<Result<B::Primitive>>>> = descs.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(desc) = descs.get(i) else { return };
+            let result = engine.create_primitive(desc).at(|| desc.name().to_owned());
+            if let Ok(mut slot) = results[i].lock() {
+                *slot = Some(result);
+            }
+            let created = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if let Some(progress) = &options.progress {
+                progress(created, descs.len());
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(descs.len());
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let lost = || Error::unsupported("compile", "a thread that created primitives died");
+    results.into_iter().map(|slot| slot.into_inner().ok().flatten().ok_or_else(lost)?).collect()
+}
+
+/// Orders the steps, plans memory and dependencies.
+fn assemble<B: Backend>(
+    program: Program<'_>,
+    primitives: Vec<B::Primitive>,
+    engine: B::Engine,
+    partitioning: Partitioning,
+) -> Result<Compiled<B>> {
+    let is_once = |step: &ProtoStep| {
+        step.args
+            .iter()
+            .all(|(_, value)| program.is_constant(value) || is_scratchpad_of_constant(step, &program))
+    };
+    let mut order: Vec<usize> = (0..program.steps.len()).collect();
+    order.sort_by_key(|&i| !is_once(&program.steps[i]));
+    let once = order.iter().filter(|&&i| is_once(&program.steps[i])).count();
+    let mut temps = program.temps.clone();
+    for &i in &order[..once] {
+        for (_, value) in &program.steps[i].args {
+            if let Storage::Temp(t) = value.storage {
+                temps[t].constant = true;
+            }
+        }
+    }
+    let running: Vec<&ProtoStep> = order[once..].iter().map(|&i| &program.steps[i]).collect();
+    let MemoryPlan { offsets, bytes, bytes_without_reuse, in_place } = memory_plan::plan(&running, &temps);
+    let all_touches: Vec<_> =
+        order.iter().map(|&i| touches(&program.steps[i], &offsets, |t| temps[t].bytes)).collect();
+    let mut waits = dependencies(&all_touches[..once]);
+    // Constants are ready before the first execution: its steps wait for each other alone.
+    waits.extend(
+        dependencies(&all_touches[once..])
+            .into_iter()
+            .map(|w| w.into_iter().map(|j| j + once).collect::<Vec<_>>()),
+    );
+    let mut primitives: Vec<Option<B::Primitive>> = primitives.into_iter().map(Some).collect();
+    let (mut steps, mut infos) = (Vec::new(), Vec::new());
+    for ((position, &i), waits_for) in order.iter().enumerate().zip(waits) {
+        let step = &program.steps[i];
+        let Some(primitive) = primitives[i].take() else { continue };
+        infos.push(StepInfo {
+            name: step.desc.name().to_owned(),
+            implementation: primitive.implementation().to_owned(),
+            ops: step.ops.clone(),
+            desc: step.desc.clone(),
+            constant: position < once,
+            waits_for: waits_for.clone(),
+        });
+        let args = step.args.iter().map(|(arg, value)| (*arg, value.storage)).collect();
+        steps.push(Step { primitive, args, waits_for, constant: position < once });
+    }
+    let place = |t: usize| match offsets[t] {
+        _ if temps[t].constant => TempPlace::Prepared { bytes: temps[t].bytes },
+        Some(offset) => TempPlace::Arena { offset, bytes: temps[t].bytes },
+        None => TempPlace::Unused,
+    };
+    let graph = program.graph.clone();
+    let descs =
+        |ids: &[TensorId]| ids.iter().map(|&id| program::declared(&graph, id)).collect::<Result<Vec<_>>>();
+    Ok(Compiled {
+        input_descs: descs(graph.inputs())?,
+        output_descs: descs(graph.outputs())?,
+        constant_descs: descs(&program.constants)?,
+        temp_bytes: (0..temps.len()).map(place).collect(),
+        constants: program.constants.clone(),
+        engine,
+        partitioning,
+        steps,
+        infos,
+        arena_bytes: bytes,
+        arena_bytes_without_reuse: bytes_without_reuse,
+        in_place: in_place.len(),
+        graph,
+    })
+}
+
+/// Whether the only argument that is not constant is working memory.
+fn is_scratchpad_of_constant(step: &ProtoStep, program: &Program<'_>) -> bool {
+    step.args.iter().all(|(arg, value)| *arg == Arg::Scratchpad || program.is_constant(value))
+}

@@ -1,0 +1,142 @@
+//! The program under construction: steps in order, and where each value lives.
+
+use anydnn_backend::{Access, Arg, MemoryDesc, PrimitiveDesc, Result};
+use indexmap::IndexMap;
+
+use crate::graph::{Graph, TensorId};
+
+/// Where the bytes of a value live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Storage {
+    /// The `i`-th input, given on every execution.
+    Input(usize),
+    /// The `i`-th output, given on every execution.
+    Output(usize),
+    /// The `i`-th constant, given once.
+    Constant(usize),
+    /// The `i`-th temporary, in the arena, or prepared once when it depends on constants alone.
+    Temp(usize),
+}
+
+/// A value: bytes and what they mean at this place. Views of one storage have different descriptors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Where the bytes live.
+    pub storage: Storage,
+    /// What they mean.
+    pub desc: MemoryDesc,
+}
+
+impl Value {
+    /// The same bytes with another meaning.
+    pub(super) fn with_desc(&self, desc: MemoryDesc) -> Self {
+        Self { storage: self.storage, desc }
+    }
+}
+
+/// A primitive to execute with the values it works on.
+#[derive(Clone, Debug)]
+pub(super) struct ProtoStep {
+    pub(super) desc: PrimitiveDesc,
+    pub(super) args: Vec<(Arg, Value)>,
+    /// The graph operations this computes, indices into [`Graph::ops`].
+    pub(super) ops: Vec<usize>,
+}
+
+/// A temporary value's storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Temp {
+    pub(super) bytes: usize,
+    /// Whether it depends on constants alone: prepared once.
+    pub(super) constant: bool,
+}
+
+/// Steps in order and the values so far.
+#[derive(Clone, Debug)]
+pub(super) struct Program<'g> {
+    pub(super) graph: &'g Graph,
+    pub(super) steps: Vec<ProtoStep>,
+    pub(super) temps: Vec<Temp>,
+    pub(super) constants: Vec<TensorId>,
+    values: IndexMap<TensorId, Value>,
+}
+
+impl<'g> Program<'g> {
+    /// A program that knows the graph's inputs and constants.
+    pub(super) fn new(graph: &'g Graph) -> Result<Self> {
+        let mut values = IndexMap::new();
+        for (i, &id) in graph.inputs().iter().enumerate() {
+            values.insert(id, Value { storage: Storage::Input(i), desc: declared(graph, id)? });
+        }
+        let constants: Vec<TensorId> = graph.constants().map(|t| t.id).collect();
+        for (i, &id) in constants.iter().enumerate() {
+            values.insert(id, Value { storage: Storage::Constant(i), desc: declared(graph, id)? });
+        }
+        Ok(Self { graph, steps: Vec::new(), temps: Vec::new(), constants, values })
+    }
+
+    /// The value of a tensor that has been computed or given.
+    pub(super) fn value(&self, id: TensorId) -> Result<Value> {
+        self.values.get(&id).cloned().ok_or_else(|| {
+            anydnn_backend::Error::invalid(
+                "compile",
+                format!("tensor {id}"),
+                "used before it is made",
+                "a topological order",
+            )
+        })
+    }
+
+    /// Says that a tensor is this value, a view of something else.
+    pub(super) fn alias(&mut self, id: TensorId, value: Value) {
+        self.values.insert(id, value);
+    }
+
+    /// Where an operation's result goes: the graph's output port, or a temporary.
+    pub(super) fn result(&mut self, id: TensorId) -> Result<Value> {
+        let value = match self.graph.outputs().iter().position(|&out| out == id) {
+            Some(port) => Value { storage: Storage::Output(port), desc: declared(self.graph, id)? },
+            None => {
+                let desc = declared(self.graph, id)?.to_row_major();
+                self.temp(desc)
+            }
+        };
+        self.values.insert(id, value.clone());
+        Ok(value)
+    }
+
+    /// A temporary of this descriptor.
+    pub(super) fn temp(&mut self, desc: MemoryDesc) -> Value {
+        self.temps.push(Temp { bytes: desc.size(), constant: false });
+        Value { storage: Storage::Temp(self.temps.len() - 1), desc }
+    }
+
+    /// Whether a value is known before the first execution.
+    pub(super) fn is_constant(&self, value: &Value) -> bool {
+        match value.storage {
+            Storage::Constant(_) => true,
+            Storage::Temp(i) => self.temps[i].constant,
+            Storage::Input(_) | Storage::Output(_) => false,
+        }
+    }
+
+    /// Adds a step. Temporaries that it makes from constants alone become constants.
+    pub(super) fn emit(&mut self, desc: PrimitiveDesc, args: Vec<(Arg, Value)>, ops: Vec<usize>) {
+        let reads = |arg: Arg| desc.access(arg).is_some_and(Access::reads);
+        let constant = args.iter().filter(|(arg, _)| reads(*arg)).all(|(_, value)| self.is_constant(value));
+        for (arg, value) in &args {
+            if let (false, Storage::Temp(i)) = (reads(*arg), value.storage) {
+                self.temps[i].constant = constant;
+            }
+        }
+        self.steps.push(ProtoStep { desc, args, ops });
+    }
+}
+
+/// The descriptor that a tensor's declaration asks for.
+pub(super) fn declared(graph: &Graph, id: TensorId) -> Result<MemoryDesc> {
+    let tensor = graph.tensor(id).ok_or_else(|| {
+        anydnn_backend::Error::invalid("compile", "tensor", id.to_string(), "a tensor of the graph")
+    })?;
+    tensor.memory_desc()
+}

@@ -1,0 +1,104 @@
+//! Binding: which memory stands for which tensor, checked before anything is enqueued.
+
+use anydnn_backend::{Backend, Engine, Error, Memory, MemoryDesc, Result};
+
+use crate::compile::Compiled;
+use crate::graph::TensorId;
+
+/// The memories of one execution.
+#[derive(Debug)]
+pub(super) struct Bindings<'a, B: Backend> {
+    pub(super) inputs: &'a [B::Memory],
+    pub(super) outputs: &'a [B::Memory],
+    pub(super) temps: Vec<Option<B::Memory>>,
+}
+
+/// The given memories in port order: every tensor bound once, of the wanted descriptor and engine.
+pub(super) fn bind<B: Backend>(
+    role: &str,
+    compiled: &Compiled<B>,
+    wanted: &[TensorId],
+    descs: &[MemoryDesc],
+    given: &[(TensorId, B::Memory)],
+) -> Result<Vec<B::Memory>> {
+    let name = |id: TensorId| {
+        compiled.graph.tensor(id).map_or_else(|| id.to_string(), |t| format!("{id} ({})", t.label()))
+    };
+    let list = || wanted.iter().map(|&id| name(id)).collect::<Vec<_>>().join(", ");
+    for (i, (id, memory)) in given.iter().enumerate() {
+        let Some(at) = wanted.iter().position(|w| w == id) else {
+            return Err(Error::invalid(
+                "execute",
+                format!("{role} tensors"),
+                format!("with {}", name(*id)),
+                list(),
+            ));
+        };
+        if given[..i].iter().any(|(other, _)| other == id) {
+            return Err(Error::invalid(
+                "execute",
+                format!("{role} tensors"),
+                format!("{} twice", name(*id)),
+                "each tensor once",
+            ));
+        }
+        if !memory.desc().same_bytes(&descs[at]) {
+            return Err(Error::invalid(
+                "execute",
+                format!("{role} {}", name(*id)),
+                memory.desc().to_string(),
+                descs[at].to_string(),
+            ));
+        }
+        if memory.engine_id() != compiled.engine.id() {
+            let (theirs, own) = (memory.engine_id(), compiled.engine.id());
+            return Err(Error::mismatch(
+                "execute",
+                format!("{role} {} of {theirs}", name(*id)),
+                format!("the compiled graph's {own}"),
+            ));
+        }
+    }
+    wanted
+        .iter()
+        .map(|id| {
+            let found = given.iter().find(|(g, _)| g == id).map(|(_, memory)| memory.clone());
+            found.ok_or_else(|| {
+                Error::invalid("execute", format!("{role} tensors"), format!("without {}", name(*id)), list())
+            })
+        })
+        .collect()
+}
+
+/// Checks that no output shares bytes with an input, a constant or another output: steps run in any order that dependencies allow.
+pub(super) fn separate<B: Backend>(
+    compiled: &Compiled<B>,
+    inputs: &[B::Memory],
+    outputs: &[B::Memory],
+    constants: &[B::Memory],
+) -> Result<()> {
+    let graph = &compiled.graph;
+    let label = |id: TensorId| graph.tensor(id).map_or_else(|| id.to_string(), |t| t.label());
+    for (i, output) in outputs.iter().enumerate() {
+        let region = output.region();
+        let named = |ids: &[TensorId], memories: &[B::Memory]| {
+            memories
+                .iter()
+                .position(|m| region.bytes > 0 && m.region().bytes > 0 && m.region().overlaps(&region))
+                .map(|j| label(ids[j]))
+        };
+        let clash = named(graph.inputs(), inputs)
+            .or_else(|| named(&compiled.constants, constants))
+            .or_else(|| named(graph.outputs(), &outputs[..i]));
+        if let Some(other) = clash {
+            let subject = format!("memory of output {}", label(graph.outputs()[i]));
+            return Err(Error::invalid(
+                "execute",
+                subject,
+                format!("sharing bytes with {other}"),
+                "separate bytes",
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! The executor on the mock device: every order that the declared dependencies allow gives the host's result.
+
+use std::sync::Arc;
+
+use anydnn_backend::{
+    Backend, DataType, Engine, Error, Event, Memory, MemoryDesc, Result, Stream, StreamDesc,
+};
+use anydnn_host::HostEngine;
+use anydnn_mock::MockDevice;
+
+use crate::compile::{CompileOptions, CompiledGraph};
+use crate::fusion::Policy;
+use crate::graph::{Attrs, Graph, GraphBuilder, OpKind, TensorId};
+
+/// Thirty operations with branches that join again, some tensors read several times.
+fn branching() -> Graph {
+    let mut g = GraphBuilder::new();
+    let x = g.input("x", DataType::F32, [4, 6]);
+    let row = g.input("row", DataType::F32, [6]);
+    let w = g.constant("w", DataType::F32, [6, 6]);
+    let mut nodes = vec![x];
+    let mut state = 7_usize;
+    let mut pick = |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % n
+    };
+    for i in 0..30 {
+        let recent = nodes.len().min(5);
+        let a = nodes[nodes.len() - 1 - pick(recent)];
+        let b = nodes[pick(nodes.len())];
+        let name = format!("n{i}");
+        let made = match i % 6 {
+            0 => g.op(&name, OpKind::MatMul, &[a, w], Attrs::new()),
+            1 => g.op(&name, OpKind::Tanh, &[a], Attrs::new()),
+            2 => g.op(&name, OpKind::Add, &[a, b], Attrs::new()),
+            3 => g.op(&name, OpKind::Multiply, &[a, row], Attrs::new()),
+            4 => g.op(&name, OpKind::SoftMax, &[a], Attrs::new().with("axis", 1_i64)),
+            _ => g.op(&name, OpKind::Maximum, &[b, a], Attrs::new()),
+        };
+        nodes.push(made.unwrap());
+    }
+    g.build().unwrap()
+}
+
+fn values(desc: &MemoryDesc, seed: u32) -> Vec<u8> {
+    (0..desc.elements() as u32)
+        .flat_map(|i| (((i * 7 + seed * 13) % 23) as f32 / 11.5 - 1.0).to_le_bytes())
+        .collect()
+}
+
+/// Memory with the given tensor's values.
+fn filled<E: Engine>(
+    engine: &E,
+    stream: &<E::B as Backend>::Stream,
+    desc: &MemoryDesc,
+    seed: u32,
+) -> Result<<E::B as Backend>::Memory> {
+    let memory = engine.create_memory(desc, engine.capabilities().memory_kinds[0])?;
+    stream.write(&memory, 0, &values(desc, seed), &[])?.wait()?;
+    Ok(memory)
+}
+
+/// The graph's memories on one engine.
+struct Bound<B: Backend> {
+    inputs: Vec<(TensorId, B::Memory)>,
+    outputs: Vec<(TensorId, B::Memory)>,
+    constants: Vec<(TensorId, B::Memory)>,
+}
+
+fn bound<E: Engine>(
+    engine: &E,
+    stream: &<E::B as Backend>::Stream,
+    compiled: &CompiledGraph<E::B>,
+) -> Result<Bound<E::B>> {
+    let graph = compiled.graph();
+    let make =
+        |id: TensorId| filled(engine, stream, compiled.input_desc(id).unwrap(), id.0 as u32).map(|m| (id, m));
+    Ok(Bound {
+        inputs: graph.inputs().iter().map(|&id| make(id)).collect::<Result<_>>()?,
+        constants: graph.constants().map(|t| make(t.id)).collect::<Result<_>>()?,
+        outputs: graph
+            .outputs()
+            .iter()
+            .map(|&id| {
+                let desc = compiled.output_desc(id).unwrap();
+                engine.create_memory(desc, engine.capabilities().memory_kinds[0]).map(|m| (id, m))
+            })
+            .collect::<Result<_>>()?,
+    })
+}
+
+fn run_compiled<E: Engine>(
+    engine: &E,
+    stream_desc: &StreamDesc,
+    compiled: &CompiledGraph<E::B>,
+) -> Result<Vec<Vec<u8>>> {
+    let stream = engine.create_stream(stream_desc)?;
+    let bound = bound(engine, &stream, compiled)?;
+    let executable = compiled.load(&stream, &bound.constants)?;
+    let event = executable.execute(&stream, &bound.inputs, &bound.outputs, &[])?;
+    bound
+        .outputs
+        .iter()
+        .map(|(_, memory)| {
+            let mut bytes = vec![0; memory.desc().size()];
+            stream.read(memory, 0, &mut bytes, std::slice::from_ref(&event))?;
+            Ok(bytes)
+        })
+        .collect()
+}
+
+fn compile<E: Engine>(engine: &E, graph: &Graph, policy: Policy) -> CompiledGraph<E::B> {
+    CompiledGraph::new(graph, engine, &CompileOptions { policy, ..CompileOptions::default() }).unwrap()
+}
+
+#[test]
+fn a_thousand_adversarial_orders_agree_with_the_host() {
+    let graph = branching();
+    let host = HostEngine::new();
+    for policy in [Policy::Debug, Policy::Fusion] {
+        let expected = run_compiled(&host, &StreamDesc::default(), &compile(&host, &graph, policy)).unwrap();
+        for seed in 0..500 {
+            let device = MockDevice::builder().seed(seed).build();
+            let engine = device.engine();
+            let compiled = compile(&engine, &graph, policy);
+            let actual = run_compiled(&engine, &StreamDesc::out_of_order(), &compiled).unwrap();
+            assert_eq!(actual, expected, "seed {seed}, {policy:?}");
+            assert!(device.races().is_empty());
+        }
+    }
+}
+
+#[test]
+fn in_order_streams_need_no_dependencies() {
+    let graph = branching();
+    let host = HostEngine::new();
+    let expected =
+        run_compiled(&host, &StreamDesc::default(), &compile(&host, &graph, Policy::Fusion)).unwrap();
+    for seed in 0..20 {
+        let device = MockDevice::builder().seed(seed).build();
+        let engine = device.engine();
+        let actual =
+            run_compiled(&engine, &StreamDesc::default(), &compile(&engine, &graph, Policy::Fusion)).unwrap();
+        assert_eq!(actual, expected);
+    }
+}
+
+#[test]
+fn every_dependency_is_needed() {
+    let graph = branching();
+    let device = MockDevice::builder().seed(1).build();
+    let engine = device.engine();
+    let steps = compile(&engine, &graph, Policy::Debug).inner.steps.len();
+    let mut deleted = 0;
+    for step in 0..steps {
+        for at in 0..compile(&engine, &graph, Policy::Debug).inner.steps[step].waits_for.len() {
+            let mut compiled = compile(&engine, &graph, Policy::Debug);
+            let inner = Arc::get_mut(&mut compiled.inner).unwrap();
+            inner.steps[step].waits_for.remove(at);
+            let error = run_compiled(&engine, &StreamDesc::out_of_order(), &compiled);
+            assert!(error.is_err(), "step {step} runs without its dependency {at}");
+            deleted += 1;
+        }
+    }
+    assert!(deleted >= 30, "{deleted}");
+}
+
+#[test]
+fn bad_arguments_are_named_and_nothing_is_enqueued() {
+    let device = MockDevice::builder().seed(3).build();
+    let engine = device.engine();
+    let stream = engine.create_stream(&StreamDesc::out_of_order()).unwrap();
+    let compiled = compile(&engine, &branching(), Policy::Fusion);
+    let bound = bound(&engine, &stream, &compiled).unwrap();
+    let executable = compiled.load(&stream, &bound.constants).unwrap();
+    let before = device.log();
+    let fails = |inputs: &[_], outputs: &[_], words: &[&str]| {
+        let error: Error = executable.execute(&stream, inputs, outputs, &[]).unwrap_err();
+        for word in words {
+            assert!(error.to_string().contains(word), "{error} lacks {word}");
+        }
+    };
+    let (x, row) = (bound.inputs[0].clone(), bound.inputs[1].clone());
+    fails(std::slice::from_ref(&x), &bound.outputs, &["without", "row"]);
+    fails(&[x.clone(), row.clone(), x.clone()], &bound.outputs, &["twice", "(x)"]);
+    fails(&[x.clone(), (row.0, x.1.clone())], &bound.outputs, &["row", "4x6", "f32:6"]);
+    fails(&[x.clone(), row.clone(), (TensorId(999), x.1.clone())], &bound.outputs, &["t999"]);
+    fails(&bound.inputs, &bound.outputs[1..], &["output", "without"]);
+    let mut aliased = bound.outputs.clone();
+    if let Some(slot) = aliased.iter_mut().find(|(_, m)| m.desc().same_bytes(x.1.desc())) {
+        slot.1 = x.1.clone();
+        fails(&bound.inputs, &aliased, &["sharing bytes with x"]);
+    }
+    assert_eq!(device.log(), before);
+    let missing = compiled.load(&stream, &[]).unwrap_err().to_string();
+    assert!(missing.contains("constant") && missing.contains("(w)"), "{missing}");
+}
+
+#[test]
+fn objects_of_another_engine_are_refused() {
+    let (one, two) = (MockDevice::builder().build(), MockDevice::builder().build());
+    let (engine, other) = (one.engine(), two.engine());
+    let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+    let foreign = other.create_stream(&StreamDesc::default()).unwrap();
+    let compiled = compile(&engine, &branching(), Policy::Fusion);
+    let bound = bound(&engine, &stream, &compiled).unwrap();
+    let executable = compiled.load(&stream, &bound.constants).unwrap();
+    assert!(matches!(
+        executable.execute(&foreign, &bound.inputs, &bound.outputs, &[]),
+        Err(Error::Mismatch { .. })
+    ));
+    let mut inputs = bound.inputs.clone();
+    inputs[0].1 = filled(&other, &foreign, inputs[0].1.desc(), 1).unwrap();
+    let error = executable.execute(&stream, &inputs, &bound.outputs, &[]).unwrap_err();
+    assert!(matches!(error, Error::Mismatch { .. }) && error.to_string().contains("input"), "{error}");
+}
+
+#[test]
+fn an_execution_waits_for_its_dependencies_and_reports_their_failure() {
+    for desc in [StreamDesc::default(), StreamDesc::out_of_order()] {
+        let device = MockDevice::builder().seed(5).build();
+        let engine = device.engine();
+        let stream = engine.create_stream(&desc).unwrap();
+        let compiled = compile(&engine, &branching(), Policy::Fusion);
+        let bound = bound(&engine, &stream, &compiled).unwrap();
+        let executable = compiled.load(&stream, &bound.constants).unwrap();
+        let gate = device.user_event();
+        let event = executable.execute(&stream, &bound.inputs, &bound.outputs, &[gate.event()]).unwrap();
+        assert!(event.wait().is_err(), "nothing has opened the gate");
+        gate.set_complete().unwrap();
+        event.wait().unwrap();
+    }
+}
+
+#[test]
+fn concurrent_executions_share_nothing() {
+    let device = MockDevice::builder().seed(11).build();
+    let engine = device.engine();
+    let compiled = compile(&engine, &branching(), Policy::Fusion);
+    let stream = engine.create_stream(&StreamDesc::out_of_order()).unwrap();
+    let constants = bound(&engine, &stream, &compiled).unwrap().constants;
+    let executable = compiled.load(&stream, &constants).unwrap();
+    let runs: Vec<_> = (0..8)
+        .map(|_| {
+            let bound = bound(&engine, &stream, &compiled).unwrap();
+            let event = executable.execute(&stream, &bound.inputs, &bound.outputs, &[]).unwrap();
+            (bound, event)
+        })
+        .collect();
+    let read = |(bound, event): &(Bound<anydnn_mock::Mock>, _)| {
+        let mut bytes = vec![0; bound.outputs[0].1.desc().size()];
+        stream.read(&bound.outputs[0].1, 0, &mut bytes, std::slice::from_ref(event)).unwrap();
+        bytes
+    };
+    let first = read(&runs[0]);
+    assert!(runs.iter().all(|run| read(run) == first));
+}
