@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anydnn_backend::{
-    Backend, DataType, Engine, Error, Event, Memory, MemoryDesc, Result, Stream, StreamDesc,
+    Backend, DataType, Engine, Error, Event, Memory, MemoryDesc, Result, Stream, StreamDesc, Tolerance,
 };
 use anydnn_host::HostEngine;
-use anydnn_mock::MockDevice;
+use anydnn_mock::{MockDevice, OpenLayouts};
 
 use crate::compile::{CompileOptions, CompiledGraph};
 use crate::fusion::Policy;
@@ -120,7 +120,8 @@ fn a_thousand_adversarial_orders_agree_with_the_host() {
     for policy in [Policy::Debug, Policy::Fusion] {
         let expected = run_compiled(&host, &StreamDesc::default(), &compile(&host, &graph, policy)).unwrap();
         for seed in 0..500 {
-            let device = MockDevice::builder().seed(seed).build();
+            // With weights in the host's layout sums are in the host's order, so results agree to the bit.
+            let device = MockDevice::builder().seed(seed).open_layouts(OpenLayouts::RowMajor).build();
             let engine = device.engine();
             let compiled = compile(&engine, &graph, policy);
             let actual = run_compiled(&engine, &StreamDesc::out_of_order(), &compiled).unwrap();
@@ -137,7 +138,7 @@ fn in_order_streams_need_no_dependencies() {
     let expected =
         run_compiled(&host, &StreamDesc::default(), &compile(&host, &graph, Policy::Fusion)).unwrap();
     for seed in 0..20 {
-        let device = MockDevice::builder().seed(seed).build();
+        let device = MockDevice::builder().seed(seed).open_layouts(OpenLayouts::RowMajor).build();
         let engine = device.engine();
         let actual =
             run_compiled(&engine, &StreamDesc::default(), &compile(&engine, &graph, Policy::Fusion)).unwrap();
@@ -146,9 +147,32 @@ fn in_order_streams_need_no_dependencies() {
 }
 
 #[test]
+fn weights_are_prepared_in_whatever_layout_the_backend_likes() {
+    let graph = branching();
+    let host = HostEngine::new();
+    let floats = |outputs: Vec<Vec<u8>>| -> Vec<f64> {
+        let all = outputs.concat();
+        all.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]))).collect()
+    };
+    let compiled = compile(&host, &graph, Policy::Fusion);
+    let tolerance = Tolerance::of_chain(compiled.steps().iter().map(|s| &s.desc));
+    let expected = floats(run_compiled(&host, &StreamDesc::default(), &compiled).unwrap());
+    let mut prepared = 0;
+    for seed in 0..40 {
+        let device = MockDevice::builder().seed(seed).build();
+        let engine = device.engine();
+        let compiled = compile(&engine, &graph, Policy::Fusion);
+        prepared += compiled.steps().iter().filter(|s| s.constant).count();
+        let actual = floats(run_compiled(&engine, &StreamDesc::out_of_order(), &compiled).unwrap());
+        tolerance.compare(&actual, &expected).unwrap();
+    }
+    assert!(prepared > 0, "the mock never chose a layout of its own");
+}
+
+#[test]
 fn every_dependency_is_needed() {
     let graph = branching();
-    let device = MockDevice::builder().seed(1).build();
+    let device = MockDevice::builder().seed(1).open_layouts(OpenLayouts::RowMajor).build();
     let engine = device.engine();
     let steps = compile(&engine, &graph, Policy::Debug).inner.steps.len();
     let mut deleted = 0;
@@ -162,7 +186,7 @@ fn every_dependency_is_needed() {
             deleted += 1;
         }
     }
-    assert!(deleted >= 30, "{deleted}");
+    assert!(deleted >= 25, "{deleted}");
 }
 
 #[test]

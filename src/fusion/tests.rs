@@ -65,13 +65,11 @@ fn every_end_says_why() {
     insta::assert_snapshot!(describe(&g.build().unwrap()), @r#"
       0  matmul_post_ops        MatMul dense + ReLU relu
                                 ends here: relu is read 2 times (by tanh, both)
-      1  single_op              Tanh tanh
-                                ends here: Add "both" (op3) is already part of another chain
-      2  single_op              Add both
+      1  eltwise_post_ops       Tanh tanh + Add both
                                 ends here: Add "wide" (op4) stretches 4x8 to 2x4x8
-      3  single_op              Add wide
+      2  single_op              Add wide
                                 ends here: wide is also an output of the graph
-      4  single_op              Exp last
+      3  single_op              Exp last
     "#);
 }
 
