@@ -1,0 +1,278 @@
+//! Between f64 values in logical row-major order and the bytes of a tensor of any type and layout.
+//!
+//! Floats round to nearest even. Integers round half to even and saturate; NaN becomes zero. A boolean is true unless zero. The
+//! padding of blocked layouts is zero. Floats of eight bits and integers of four are not handled.
+
+use half::{bf16, f16};
+
+use crate::{DataType, Dims, Error, MemoryDesc, Result};
+
+/// Bytes of `desc.size()` length that hold `values`; bytes of no element are zero.
+///
+/// ```
+/// use anydnn_backend::conformance::data;
+/// use anydnn_backend::{DataType, MemoryDesc};
+/// let column_major = MemoryDesc::with_strides([2, 2], DataType::S8, [1, 2])?;
+/// assert_eq!(data::encode(&column_major, &[1.0, 2.5, 3.5, -200.0])?, [1, 4, 2, 0x80]);
+/// # Ok::<(), anydnn_backend::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`encode_into`].
+pub fn encode(desc: &MemoryDesc, values: &[f64]) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; desc.size()];
+    encode_into(desc, values, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Writes `values` into the elements of a tensor, and zeros into its block padding; all other bytes stay. Where elements share bytes
+/// (stride zero), the last one wins.
+///
+/// # Errors
+/// [`Error::Invalid`] when the number of values or bytes does not fit; [`Error::Unsupported`] for an opaque or open layout and for
+/// the types that this module does not handle.
+pub fn encode_into(desc: &MemoryDesc, values: &[f64], bytes: &mut [u8]) -> Result<()> {
+    check("encode", desc, bytes.len())?;
+    if values.len() != desc.elements() {
+        return Err(Error::invalid(
+            "encode",
+            "values",
+            values.len().to_string(),
+            format!("{} for {desc}", desc.elements()),
+        ));
+    }
+    let size = desc.data_type().bits() / 8;
+    for place in places(desc) {
+        if place.padding {
+            bytes[place.element * size..][..size].fill(0);
+        }
+    }
+    for (place, &value) in places(desc).filter(|place| !place.padding).zip(values) {
+        put(desc.data_type(), value, &mut bytes[place.element * size..][..size]);
+    }
+    Ok(())
+}
+
+/// The values of a tensor's elements. A boolean is given as its byte, so that one which is neither 0 nor 1 shows.
+///
+/// # Errors
+/// [`Error::Invalid`] when there are too few bytes; [`Error::Unsupported`] as in [`encode_into`].
+pub fn decode(desc: &MemoryDesc, bytes: &[u8]) -> Result<Vec<f64>> {
+    check("decode", desc, bytes.len())?;
+    let size = desc.data_type().bits() / 8;
+    Ok(places(desc)
+        .filter(|place| !place.padding)
+        .map(|place| take(desc.data_type(), &bytes[place.element * size..][..size]))
+        .collect())
+}
+
+/// The value that an element of a type holds after `value` was stored in it.
+pub fn stored(data_type: DataType, value: f64) -> f64 {
+    let whole = value.round_ties_even();
+    match data_type {
+        DataType::F32 => f64::from(value as f32),
+        DataType::F16 => f16::from_f64(value).to_f64(),
+        DataType::BF16 => bf16::from_f64(value).to_f64(),
+        DataType::S32 => f64::from(whole as i32),
+        DataType::S8 => f64::from(whole as i8),
+        DataType::U8 => f64::from(whole as u8),
+        DataType::S64 => (whole as i64) as f64,
+        DataType::Boolean => f64::from(u8::from(value != 0.0)),
+        _ => value,
+    }
+}
+
+/// What each byte of a tensor is for.
+///
+/// # Errors
+/// [`Error::Unsupported`] as in [`encode_into`].
+pub fn coverage(desc: &MemoryDesc) -> Result<Vec<Cover>> {
+    check("coverage", desc, desc.size())?;
+    let size = desc.data_type().bits() / 8;
+    let mut cover = vec![Cover::Gap; desc.size()];
+    for place in places(desc) {
+        let kind = if place.padding { Cover::Padding } else { Cover::Element };
+        cover[place.element * size..][..size].fill(kind);
+    }
+    Ok(cover)
+}
+
+/// What a byte of a tensor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cover {
+    /// Part of an element.
+    Element,
+    /// Padding of a block, which is zero.
+    Padding,
+    /// Nothing: a gap between strides or the bytes before the offset. No primitive changes it.
+    Gap,
+}
+
+/// Where an element lies, in elements from the start of the memory.
+struct Place {
+    element: usize,
+    padding: bool,
+}
+
+/// Every element, and every padding element of blocked layouts; the logical ones come in row-major order.
+fn places(desc: &MemoryDesc) -> impl Iterator<Item = Place> {
+    let padded = if desc.elements() == 0 { Dims::from([0]) } else { desc.padded_dims() };
+    padded.indices().map(|index| Place {
+        element: desc.offset_of(&index).unwrap_or_default(),
+        padding: index.iter().zip(desc.dims().iter()).any(|(i, dim)| i >= dim),
+    })
+}
+
+fn check(operation: &str, desc: &MemoryDesc, bytes: usize) -> Result<()> {
+    desc.validate()?;
+    if desc.blocking().is_none() {
+        return Err(Error::unsupported(operation, format!("the layout of {desc}")));
+    }
+    if matches!(desc.data_type(), DataType::S4 | DataType::U4 | DataType::F8E4M3 | DataType::F8E5M2) {
+        return Err(Error::unsupported(operation, format!("data type {}", desc.data_type())));
+    }
+    if bytes < desc.size() {
+        return Err(Error::invalid(
+            operation,
+            "bytes",
+            bytes.to_string(),
+            format!("{} for {desc}", desc.size()),
+        ));
+    }
+    Ok(())
+}
+
+fn put(data_type: DataType, value: f64, bytes: &mut [u8]) {
+    let whole = value.round_ties_even();
+    match data_type {
+        DataType::F64 => bytes.copy_from_slice(&value.to_le_bytes()),
+        DataType::F32 => bytes.copy_from_slice(&(value as f32).to_le_bytes()),
+        DataType::F16 => bytes.copy_from_slice(&f16::from_f64(value).to_le_bytes()),
+        DataType::BF16 => bytes.copy_from_slice(&bf16::from_f64(value).to_le_bytes()),
+        DataType::S64 => bytes.copy_from_slice(&(whole as i64).to_le_bytes()),
+        DataType::S32 => bytes.copy_from_slice(&(whole as i32).to_le_bytes()),
+        DataType::S8 => bytes.copy_from_slice(&(whole as i8).to_le_bytes()),
+        DataType::U8 => bytes.copy_from_slice(&(whole as u8).to_le_bytes()),
+        DataType::Boolean => bytes.fill(u8::from(value != 0.0)),
+        // `check` has refused the others.
+        _ => {}
+    }
+}
+
+fn take(data_type: DataType, bytes: &[u8]) -> f64 {
+    fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+        std::array::from_fn(|i| bytes[i])
+    }
+    match data_type {
+        DataType::F64 => f64::from_le_bytes(array(bytes)),
+        DataType::F32 => f64::from(f32::from_le_bytes(array(bytes))),
+        DataType::F16 => f16::from_le_bytes(array(bytes)).to_f64(),
+        DataType::BF16 => bf16::from_le_bytes(array(bytes)).to_f64(),
+        DataType::S64 => i64::from_le_bytes(array(bytes)) as f64,
+        DataType::S32 => f64::from(i32::from_le_bytes(array(bytes))),
+        DataType::S8 => f64::from(i8::from_le_bytes(array(bytes))),
+        DataType::U8 | DataType::Boolean => f64::from(bytes[0]),
+        // `check` has refused the others.
+        _ => f64::NAN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HANDLED: [DataType; 9] = [
+        DataType::F32,
+        DataType::F16,
+        DataType::BF16,
+        DataType::S32,
+        DataType::S8,
+        DataType::U8,
+        DataType::Boolean,
+        DataType::F64,
+        DataType::S64,
+    ];
+
+    #[test]
+    fn values_survive_every_type() {
+        for data_type in HANDLED {
+            let desc = MemoryDesc::new([2, 2], data_type);
+            let values = [0.0, 1.0, 1.0, 0.0];
+            assert_eq!(decode(&desc, &encode(&desc, &values).unwrap()).unwrap(), values, "{data_type}");
+        }
+    }
+
+    #[test]
+    fn stored_is_what_encode_and_decode_make_of_a_value() {
+        let values = [0.1, -2.5, 3.5, 300.0, -129.0, 1e10, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -0.4];
+        for data_type in HANDLED {
+            let desc = MemoryDesc::new([values.len()], data_type);
+            let through = decode(&desc, &encode(&desc, &values).unwrap()).unwrap();
+            for (value, got) in values.iter().zip(through) {
+                let wanted = stored(data_type, *value);
+                assert!(got.total_cmp(&wanted).is_eq(), "{data_type} {value}: {got} for {wanted}");
+            }
+        }
+    }
+
+    #[test]
+    fn integers_round_half_to_even_and_saturate() {
+        let desc = MemoryDesc::new([6], DataType::U8);
+        assert_eq!(encode(&desc, &[0.5, 1.5, 2.5, 300.0, -3.0, f64::NAN]).unwrap(), [0, 2, 2, 255, 0, 0]);
+        assert!((stored(DataType::S8, -128.6) + 128.0).abs() < 1e-12);
+        assert!((stored(DataType::S32, 3e9) - 2_147_483_647.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn narrow_floats_round_to_nearest_even() {
+        // 2049 lies halfway between the f16 neighbours 2048 and 2050, 257 between the bf16 neighbours 256 and 258.
+        assert_eq!(stored(DataType::F16, 2049.0).to_bits(), 2048f64.to_bits());
+        assert_eq!(stored(DataType::F16, 2051.0).to_bits(), 2052f64.to_bits());
+        assert_eq!(stored(DataType::BF16, 257.0).to_bits(), 256f64.to_bits());
+        assert!(stored(DataType::F16, 65520.0).is_infinite());
+    }
+
+    #[test]
+    fn blocks_are_padded_with_zeros() {
+        let desc = MemoryDesc::with_tag([1, 3, 2], DataType::U8, "aBc2b").unwrap();
+        let mut bytes = vec![9; desc.size()];
+        encode_into(&desc, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &mut bytes).unwrap();
+        assert_eq!(bytes, [1, 3, 2, 4, 5, 0, 6, 0]);
+        assert_eq!(decode(&desc, &bytes).unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let cover = coverage(&desc).unwrap();
+        assert_eq!(cover.iter().filter(|&&c| c == Cover::Padding).count(), 2);
+        assert_eq!((cover[5], cover[7]), (Cover::Padding, Cover::Padding));
+    }
+
+    #[test]
+    fn gaps_and_offsets_stay() {
+        let layout = crate::Layout::Blocked(crate::Blocking {
+            strides: Dims::from([3, 1]),
+            inner: smallvec::SmallVec::new(),
+            offset: 2,
+        });
+        let desc = MemoryDesc::with_layout([2, 2], DataType::S8, layout).unwrap();
+        let mut bytes = vec![7; desc.size()];
+        encode_into(&desc, &[1.0, 2.0, 3.0, 4.0], &mut bytes).unwrap();
+        assert_eq!(bytes, [7, 7, 1, 2, 7, 3, 4]);
+        assert_eq!(coverage(&desc).unwrap()[4], Cover::Gap);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        let desc = MemoryDesc::new([2], DataType::F32);
+        assert!(matches!(encode(&desc, &[1.0]), Err(Error::Invalid(_))));
+        assert!(matches!(decode(&desc, &[0; 7]), Err(Error::Invalid(_))));
+        assert!(matches!(encode(&desc.to_any(), &[1.0, 2.0]), Err(Error::Unsupported { .. })));
+        let nibbles = MemoryDesc::new([2], DataType::S4);
+        assert!(matches!(encode(&nibbles, &[1.0, 2.0]), Err(Error::Unsupported { .. })));
+    }
+
+    #[test]
+    fn nothing_encodes_to_nothing() {
+        let desc = MemoryDesc::new([3, 0], DataType::F32);
+        assert!(encode(&desc, &[]).unwrap().is_empty());
+        let blocked = MemoryDesc::with_tag([0, 3], DataType::F32, "aB4b").unwrap();
+        assert!(encode(&blocked, &[]).unwrap().is_empty() && coverage(&blocked).unwrap().is_empty());
+    }
+}

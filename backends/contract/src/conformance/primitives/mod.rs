@@ -1,0 +1,99 @@
+//! Every operation against the reference.
+
+mod binary;
+mod concat;
+mod convolution;
+mod eltwise;
+mod matmul;
+mod normalization;
+mod pooling;
+mod post_ops;
+mod reduction;
+mod reorder;
+mod select;
+mod softmax;
+mod sweep;
+
+use smallvec::SmallVec;
+
+use super::trial::Trial;
+use super::{Case, Failure, Level};
+use crate::{Backend, Blocking, DataType, Dims, Layout, MemoryDesc, Result};
+
+pub(super) fn cases<B: Backend>(level: Level) -> Vec<Case<B>> {
+    let mut trials = Trials { level, list: Vec::new() };
+    eltwise::trials(&mut trials);
+    binary::trials(&mut trials);
+    select::trials(&mut trials);
+    matmul::trials(&mut trials);
+    convolution::trials(&mut trials);
+    pooling::trials(&mut trials);
+    softmax::trials(&mut trials);
+    normalization::trials(&mut trials);
+    reduction::trials(&mut trials);
+    concat::trials(&mut trials);
+    reorder::trials(&mut trials);
+    post_ops::trials(&mut trials);
+    if level == Level::Thorough {
+        sweep::trials(&mut trials);
+    }
+    let case = |(name, trial): (String, Result<Trial>)| {
+        Case::new(name, move |subject| match &trial {
+            Ok(trial) => trial.run(subject),
+            Err(error) => Err(Failure::from(error.clone()).at("the description does not build")),
+        })
+    };
+    trials.list.into_iter().map(case).collect()
+}
+
+/// Collects trials under names.
+struct Trials {
+    level: Level,
+    list: Vec<(String, Result<Trial>)>,
+}
+
+impl Trials {
+    fn add(&mut self, name: impl Into<String>, make: impl FnOnce() -> Result<Trial>) {
+        self.list.push((name.into(), make()));
+    }
+
+    fn is_thorough(&self) -> bool {
+        self.level == Level::Thorough
+    }
+}
+
+fn dense(dims: &[usize], data_type: DataType) -> MemoryDesc {
+    MemoryDesc::new(dims, data_type)
+}
+
+fn f32(dims: &[usize]) -> MemoryDesc {
+    dense(dims, DataType::F32)
+}
+
+fn tagged(dims: &[usize], data_type: DataType, tag: &str) -> Result<MemoryDesc> {
+    MemoryDesc::with_tag(dims, data_type, tag)
+}
+
+/// Strides in elements, with elements before the first.
+fn strided(dims: &[usize], data_type: DataType, strides: &[usize], offset: usize) -> Result<MemoryDesc> {
+    let layout = Layout::Blocked(Blocking { strides: Dims::new(strides), inner: SmallVec::new(), offset });
+    MemoryDesc::with_layout(dims, data_type, layout)
+}
+
+/// The matrices of a row-major tensor stored transposed.
+fn transposed(dims: &[usize], data_type: DataType) -> Result<MemoryDesc> {
+    let mut order: Vec<usize> = (0..dims.len()).collect();
+    order.swap(dims.len() - 2, dims.len() - 1);
+    let stored: Vec<usize> = order.iter().map(|&axis| dims[axis]).collect();
+    dense(&stored, data_type).permuted(&order)
+}
+
+/// A row-major tensor with a gap behind every innermost row, and elements before the first.
+fn gapped(dims: &[usize], data_type: DataType, gap: usize, offset: usize) -> Result<MemoryDesc> {
+    let mut stored = dims.to_vec();
+    if let Some(last) = stored.last_mut() {
+        *last += gap;
+    }
+    let strides = Dims::new(&stored).row_major_strides();
+    strided(dims, data_type, &strides, offset)
+}

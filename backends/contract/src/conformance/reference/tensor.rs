@@ -1,0 +1,52 @@
+use crate::{Dims, Error, Result};
+
+/// Values in logical row-major order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// The dimensions in elements.
+    pub dims: Dims,
+    /// One value for each element.
+    pub values: Vec<f64>,
+}
+
+impl Tensor {
+    /// A tensor of these values.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there are not as many values as elements.
+    pub fn new(dims: impl Into<Dims>, values: Vec<f64>) -> Result<Self> {
+        let dims = dims.into();
+        if dims.elements() != values.len() {
+            return Err(Error::invalid(
+                "tensor",
+                "values",
+                values.len().to_string(),
+                format!("{} for {dims}", dims.elements()),
+            ));
+        }
+        Ok(Self { dims, values })
+    }
+
+    /// A tensor with the value that `f` gives for each index.
+    pub fn from_fn(dims: &Dims, f: impl FnMut(&[usize]) -> f64) -> Self {
+        let mut f = f;
+        Self { dims: dims.clone(), values: dims.indices().map(|index| f(&index)).collect() }
+    }
+
+    /// The element at an index.
+    pub(super) fn at(&self, index: &[usize]) -> f64 {
+        let place = index.iter().zip(self.dims.iter()).fold(0, |place, (i, dim)| place * dim + i);
+        self.values[place]
+    }
+
+    /// The element that numpy's broadcasting puts at an index of a larger shape.
+    pub(super) fn broadcast_at(&self, index: &[usize]) -> f64 {
+        let lead = index.len() - self.dims.len();
+        let own: Dims = index[lead..]
+            .iter()
+            .zip(self.dims.iter())
+            .map(|(&i, &dim)| if dim == 1 { 0 } else { i })
+            .collect();
+        self.at(&own)
+    }
+}

@@ -1,0 +1,227 @@
+//! The model against values that can be worked out by hand.
+
+use super::*;
+use crate::op::{
+    BatchNormalization, Binary, BinaryAlgorithm, Concat, Convolution, Eltwise, GroupNormalization,
+    LayerNormalization, MatMul, Pooling, PoolingAlgorithm, Reduction, ReductionAlgorithm, Select, Softmax,
+};
+use crate::{Attributes, DataType, MemoryDesc, PrimitiveDescBuilder};
+
+fn f32(dims: &[usize]) -> MemoryDesc {
+    MemoryDesc::new(dims, DataType::F32)
+}
+
+/// The results for operands given as `(argument, values)`; dimensions come from the description.
+fn results(builder: PrimitiveDescBuilder, inputs: &[(Arg, &[f64])]) -> Tensors {
+    let desc = builder.build().unwrap();
+    let inputs = inputs
+        .iter()
+        .map(|(arg, values)| {
+            (*arg, Tensor::new(desc.find(*arg).unwrap().dims().clone(), values.to_vec()).unwrap())
+        })
+        .collect();
+    compute(&desc, &inputs).unwrap()
+}
+
+fn dst(builder: PrimitiveDescBuilder, inputs: &[(Arg, &[f64])]) -> Vec<f64> {
+    results(builder, inputs).remove(&Arg::DST).unwrap().values
+}
+
+fn unary(op: Op, dims: &[usize]) -> PrimitiveDescBuilder {
+    PrimitiveDesc::builder(op).src(f32(dims))
+}
+
+#[track_caller]
+fn close(actual: &[f64], expected: &[f64]) {
+    #[expect(clippy::float_cmp, reason = "equal infinities are equal")]
+    let near = |(a, e): (&f64, &f64)| (a - e).abs() < 1e-6 || a == e || (a.is_nan() && e.is_nan());
+    assert!(
+        actual.len() == expected.len() && actual.iter().zip(expected).all(near),
+        "{actual:?} for {expected:?}"
+    );
+}
+
+#[test]
+fn matmul_broadcasts_batches_and_adds_the_bias() {
+    let builder = PrimitiveDesc::builder(Op::MatMul(MatMul))
+        .src(f32(&[2, 2, 2]))
+        .weights(f32(&[1, 2, 2]))
+        .bias(f32(&[2]));
+    let out = dst(
+        builder,
+        &[
+            (Arg::SRC, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]),
+            (Arg::Weights, &[1.0, 2.0, 3.0, 4.0]),
+            (Arg::Bias, &[10.0, 20.0]),
+        ],
+    );
+    close(&out, &[17.0, 30.0, 25.0, 42.0, 33.0, 54.0, 41.0, 66.0]);
+}
+
+#[test]
+fn an_empty_sum_is_the_bias() {
+    let builder =
+        PrimitiveDesc::builder(Op::MatMul(MatMul)).src(f32(&[1, 0])).weights(f32(&[0, 2])).bias(f32(&[2]));
+    close(&dst(builder, &[(Arg::SRC, &[]), (Arg::Weights, &[]), (Arg::Bias, &[3.0, 4.0])]), &[3.0, 4.0]);
+}
+
+#[test]
+fn convolution_correlates() {
+    let conv = |op: Convolution, src: &[usize], weights: &[usize]| {
+        PrimitiveDesc::builder(Op::Convolution(op)).src(f32(src)).weights(f32(weights))
+    };
+    // Not flipped: the first tap meets the first element.
+    let out = dst(
+        conv(Convolution::new(1), &[1, 1, 4], &[1, 1, 2]),
+        &[(Arg::SRC, &[1.0, 2.0, 3.0, 4.0]), (Arg::Weights, &[10.0, 1.0])],
+    );
+    close(&out, &[12.0, 23.0, 34.0]);
+    // Padding of one before, steps of two, taps two apart.
+    let op = Convolution::new(1).with_strides([2]).with_dilations([2]).with_pads([1], [1]);
+    let out = dst(
+        conv(op, &[1, 1, 4], &[1, 1, 2]),
+        &[(Arg::SRC, &[1.0, 2.0, 3.0, 4.0]), (Arg::Weights, &[10.0, 1.0])],
+    );
+    close(&out, &[2.0, 24.0]);
+    // Two groups: each output sees its own channels alone.
+    let op = Convolution::new(1).with_groups(2);
+    let out = dst(
+        conv(op, &[1, 4, 1], &[2, 2, 1]),
+        &[(Arg::SRC, &[1.0, 2.0, 3.0, 4.0]), (Arg::Weights, &[1.0, 10.0, 100.0, 1000.0])],
+    );
+    close(&out, &[21.0, 4300.0]);
+    // Two dimensions: a kernel of ones sums each 2x2 window.
+    let nine: Vec<f64> = (1..=9).map(f64::from).collect();
+    let out = dst(
+        conv(Convolution::new(2), &[1, 1, 3, 3], &[1, 1, 2, 2]),
+        &[(Arg::SRC, &nine), (Arg::Weights, &[1.0; 4])],
+    );
+    close(&out, &[12.0, 16.0, 24.0, 28.0]);
+}
+
+#[test]
+fn pooling_tells_padding_from_elements() {
+    let pool = |algorithm, ceil| {
+        let op = Pooling::new(algorithm, [3]).with_strides([2]).with_pads([1], [0]).with_ceil(ceil);
+        dst(unary(Op::Pooling(op), &[1, 1, 5]), &[(Arg::SRC, &[-1.0, -2.0, -3.0, -6.0, -7.0])])
+    };
+    close(&pool(PoolingAlgorithm::Max, false), &[-1.0, -2.0]);
+    close(&pool(PoolingAlgorithm::AverageExcludePadding, false), &[-1.5, -11.0 / 3.0]);
+    close(&pool(PoolingAlgorithm::AverageIncludePadding, false), &[-1.0, -11.0 / 3.0]);
+    // The third window reaches behind the padded source: its two elements count.
+    close(&pool(PoolingAlgorithm::AverageIncludePadding, true), &[-1.0, -11.0 / 3.0, -6.5]);
+}
+
+#[test]
+fn softmax_sums_to_one() {
+    let out = dst(unary(Op::Softmax(Softmax::new(0)), &[3]), &[(Arg::SRC, &[1.0, 2.0, 3.0])]);
+    close(&out, &[0.090_030_57, 0.244_728_47, 0.665_240_96]);
+    let out = dst(unary(Op::Softmax(Softmax::log(1)), &[1, 2]), &[(Arg::SRC, &[1000.0, 1000.0])]);
+    close(&out, &[-std::f64::consts::LN_2; 2]);
+    let masked = [f64::NEG_INFINITY; 2];
+    let out = dst(unary(Op::Softmax(Softmax::new(0)), &[2]), &[(Arg::SRC, &masked)]);
+    close(&out, &[f64::NAN; 2]);
+    let op = Softmax { inf_as_zero: true, ..Softmax::new(0) };
+    close(&dst(unary(Op::Softmax(op), &[2]), &[(Arg::SRC, &masked)]), &[0.0; 2]);
+}
+
+#[test]
+fn normalisations_give_their_statistics() {
+    let builder = unary(Op::LayerNormalization(LayerNormalization::new(1, 0.0)), &[1, 4])
+        .arg(Arg::Scale, f32(&[4]))
+        .arg(Arg::Shift, f32(&[4]))
+        .arg(Arg::Mean, f32(&[1]))
+        .arg(Arg::Variance, f32(&[1, 1]));
+    let out = results(
+        builder,
+        &[
+            (Arg::SRC, &[1.0, 1.0, 5.0, 5.0]),
+            (Arg::Scale, &[1.0, 2.0, 3.0, 4.0]),
+            (Arg::Shift, &[0.0, 0.0, 0.0, 1.0]),
+        ],
+    );
+    close(&out[&Arg::DST].values, &[-1.0, -2.0, 3.0, 5.0]);
+    close(&out[&Arg::Mean].values, &[3.0]);
+    close(&out[&Arg::Variance].values, &[4.0]);
+    let rms = unary(Op::LayerNormalization(LayerNormalization::rms(0, 0.0)), &[2]);
+    close(&dst(rms, &[(Arg::SRC, &[1.0, 7.0])]), &[0.2, 1.4]);
+    let batch = unary(Op::BatchNormalization(BatchNormalization::new(0.25)), &[1, 2])
+        .arg(Arg::Mean, f32(&[2]))
+        .arg(Arg::Variance, f32(&[2]));
+    let out = dst(batch, &[(Arg::SRC, &[3.0, 4.0]), (Arg::Mean, &[1.0, 4.5]), (Arg::Variance, &[3.75, 0.0])]);
+    close(&out, &[1.0, -1.0]);
+    let group = unary(Op::GroupNormalization(GroupNormalization::new(2, 0.0)), &[1, 4, 1])
+        .arg(Arg::Mean, f32(&[1, 2]))
+        .arg(Arg::Variance, f32(&[1, 2]));
+    let out = results(group, &[(Arg::SRC, &[0.0, 2.0, 10.0, 30.0])]);
+    close(&out[&Arg::DST].values, &[-1.0, 1.0, -1.0, 1.0]);
+    close(&out[&Arg::Mean].values, &[1.0, 20.0]);
+    close(&out[&Arg::Variance].values, &[1.0, 100.0]);
+}
+
+#[test]
+fn reductions_fold_where_the_result_is_one() {
+    let fold = |algorithm, to: &[usize]| {
+        let builder = unary(Op::Reduction(Reduction::new(algorithm)), &[2, 2]).dst(f32(to));
+        dst(builder, &[(Arg::SRC, &[1.0, -2.0, 3.0, -4.0])])
+    };
+    close(&fold(ReductionAlgorithm::Sum, &[2, 1]), &[-1.0, -1.0]);
+    close(&fold(ReductionAlgorithm::Sum, &[1, 2]), &[4.0, -6.0]);
+    close(&fold(ReductionAlgorithm::Mean, &[1, 1]), &[-0.5]);
+    close(&fold(ReductionAlgorithm::Product, &[1, 1]), &[24.0]);
+    close(&fold(ReductionAlgorithm::Max, &[1, 2]), &[3.0, -2.0]);
+    close(&fold(ReductionAlgorithm::Min, &[2, 1]), &[-2.0, -4.0]);
+    close(&fold(ReductionAlgorithm::NormL1, &[1, 1]), &[10.0]);
+    close(&fold(ReductionAlgorithm::NormL2, &[2, 1]), &[5f64.sqrt(), 5.0]);
+    let empty = unary(Op::Reduction(Reduction::new(ReductionAlgorithm::Max)), &[0]).dst(f32(&[1]));
+    close(&dst(empty, &[(Arg::SRC, &[])]), &[f64::NEG_INFINITY]);
+}
+
+#[test]
+fn elements_meet_by_broadcasting() {
+    let binary = PrimitiveDesc::builder(Op::Binary(Binary::new(BinaryAlgorithm::Subtract)))
+        .src(f32(&[2, 1]))
+        .src(f32(&[3]));
+    let out = dst(binary, &[(Arg::SRC, &[10.0, 20.0]), (Arg::Src(1), &[1.0, 2.0, 3.0])]);
+    close(&out, &[9.0, 8.0, 7.0, 19.0, 18.0, 17.0]);
+    let select = PrimitiveDesc::builder(Op::Select(Select))
+        .src(MemoryDesc::new([2], DataType::Boolean))
+        .src(f32(&[]))
+        .src(f32(&[2]));
+    let out = dst(select, &[(Arg::SRC, &[1.0, 0.0]), (Arg::Src(1), &[5.0]), (Arg::Src(2), &[6.0, 7.0])]);
+    close(&out, &[5.0, 7.0]);
+}
+
+#[test]
+fn concat_lays_sources_side_by_side() {
+    let concat = PrimitiveDesc::builder(Op::Concat(Concat::new(1))).src(f32(&[2, 1])).src(f32(&[2, 2]));
+    let out = dst(concat, &[(Arg::SRC, &[1.0, 2.0]), (Arg::Src(1), &[3.0, 4.0, 5.0, 6.0])]);
+    close(&out, &[1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
+}
+
+#[test]
+fn post_operations_run_in_order_before_the_store() {
+    let attributes = Attributes::default()
+        .with_post_op(PostOp::Sum { scale: 2.0, zero_point: 1, data_type: None })
+        .with_post_op(PostOp::Binary {
+            algorithm: BinaryAlgorithm::Subtract,
+            operand: f32(&[]),
+            reversed: true,
+        })
+        .with_post_op(PostOp::Eltwise(Eltwise::Relu));
+    let builder = unary(Op::Reorder, &[3]).dst(MemoryDesc::new([3], DataType::S8)).attributes(attributes);
+    let inputs: [(Arg, &[f64]); 3] =
+        [(Arg::SRC, &[1.25, 4.0, -200.0]), (Arg::DST, &[1.0, 2.0, 3.0]), (Arg::PostOp(1), &[3.75])];
+    // 3.75 - (x + 2 * (old - 1)), cut off at zero, rounded half to even, saturated.
+    close(&dst(builder, &inputs), &[2.0, 0.0, 127.0]);
+}
+
+#[test]
+fn a_missing_or_misshapen_operand_is_an_error() {
+    let desc = unary(Op::Eltwise(Eltwise::Relu), &[2]).build().unwrap();
+    let error = compute(&desc, &Tensors::new()).unwrap_err().to_string();
+    assert!(error.contains("src0") && error.contains("missing"), "{error}");
+    let wrong = Tensors::from([(Arg::SRC, Tensor::new([1, 2], vec![0.0; 2]).unwrap())]);
+    assert!(compute(&desc, &wrong).unwrap_err().to_string().contains("1x2"));
+    assert!(Tensor::new([2], vec![1.0]).is_err());
+}
