@@ -120,7 +120,9 @@ impl LogicalTensor {
             TensorLayout::Undefined | TensorLayout::Any => MemoryDesc::new(dims, data_type),
             TensorLayout::Strided(strides) => {
                 let strides: Option<Dims> = strides.iter().copied().collect();
-                MemoryDesc::with_strides(dims, data_type, strides.ok_or_else(|| self.missing("stride"))?)?
+                let strides = strides.ok_or_else(|| self.missing("stride"))?;
+                MemoryDesc::with_strides(dims, data_type, strides)
+                    .map_err(|error| error.at(format!("tensor {}", self.label())))?
             }
             TensorLayout::Opaque(_) => return Err(self.missing("layout")),
         };
