@@ -43,7 +43,7 @@ pub(crate) fn with_slices<R>(
                 inputs.extend(group.read.iter().map(|(arg, range)| (*arg, &bytes[range.clone()])));
             }
             Guard::Write(bytes) => {
-                group.split(bytes, &mut inputs, &mut outputs).map_err(|e| e.at(desc.name()))?
+                group.split(bytes, &mut inputs, &mut outputs).map_err(|e| e.at(desc.name()))?;
             }
         }
     }

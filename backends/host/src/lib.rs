@@ -28,6 +28,8 @@
 //! # Ok::<(), anydnn_backend::Error>(())
 //! ```
 
+#![cfg_attr(test, allow(clippy::float_cmp, reason = "results that must be exact are compared exactly"))]
+
 mod allocator;
 mod binding;
 mod compute;

@@ -25,14 +25,14 @@ impl HostMemory {
     pub(crate) fn new(engine: EngineId, desc: MemoryDesc, limit: u64) -> Result<Self> {
         let bytes = desc.size();
         let what = || desc.to_string();
-        let allocation = Arc::new(Allocation::new(bytes, limit, what)?);
-        Ok(Self::on(engine, allocation, 0, desc))
+        let allocation = Allocation::new(bytes, limit, what)?;
+        Ok(Self::on(engine, allocation, desc))
     }
 
-    /// A part of an allocation that holds the descriptor's bytes.
-    pub(crate) fn on(engine: EngineId, allocation: Arc<Allocation>, offset: usize, desc: MemoryDesc) -> Self {
-        let region = Region { allocation: allocation.id, offset, bytes: desc.size() };
-        Self { engine, allocation, region, desc }
+    /// The first bytes of an allocation.
+    pub(crate) fn on(engine: EngineId, allocation: Allocation, desc: MemoryDesc) -> Self {
+        let region = Region { allocation: allocation.id, offset: 0, bytes: desc.size() };
+        Self { engine, allocation: Arc::new(allocation), region, desc }
     }
 
     pub(crate) fn allocation(&self) -> &Allocation {
@@ -122,7 +122,7 @@ impl Drop for HostMapping {
 #[derive(Debug)]
 pub(crate) struct Allocation {
     id: u64,
-    /// The number of bytes, which never changes.
+    /// The number of bytes, those in front of the aligned start included.
     size: usize,
     bytes: RwLock<Bytes>,
 }
@@ -155,14 +155,22 @@ impl Allocation {
         self.bytes.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The address of the first byte.
-    pub(crate) fn address(&self) -> usize {
-        self.read().as_ptr().addr()
+    /// The same allocation, beginning at the first address that is a multiple of `alignment`; at its very first byte for zero.
+    pub(crate) fn aligned(mut self, alignment: usize) -> Self {
+        let bytes = self.bytes.get_mut().unwrap_or_else(PoisonError::into_inner);
+        bytes.start = 0;
+        if alignment > 0 {
+            bytes.start = (alignment - bytes.as_ptr().addr() % alignment) % alignment;
+        }
+        self
     }
 }
 
-/// Whole cache lines of bytes.
-pub(crate) struct Bytes(Box<[Line]>);
+/// Whole cache lines of bytes, from some byte on.
+pub(crate) struct Bytes {
+    lines: Box<[Line]>,
+    start: usize,
+}
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
@@ -174,7 +182,8 @@ impl Bytes {
 
     /// Zeroed lines for a number of bytes; none when there is no such memory.
     fn zeroed(bytes: usize) -> Option<Self> {
-        bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(Self::LINE)).ok().map(Self)
+        let lines = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(Self::LINE)).ok()?;
+        Some(Self { lines, start: 0 })
     }
 
     /// Aligned lines that begin with these bytes.
@@ -190,13 +199,13 @@ impl std::ops::Deref for Bytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.0)
+        &bytemuck::cast_slice(&self.lines)[self.start..]
     }
 }
 
 impl std::ops::DerefMut for Bytes {
     fn deref_mut(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.0)
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[self.start..]
     }
 }
 
@@ -219,7 +228,7 @@ mod tests {
     #[test]
     fn changes_through_a_mapping_are_seen_by_views() {
         let memory = memory(8);
-        assert_eq!(memory.allocation().address() % Bytes::LINE, 0);
+        assert_eq!(memory.allocation().read().as_ptr().addr() % Bytes::LINE, 0);
         let view = memory.view(&MemoryDesc::new([2], DataType::S8), 5).unwrap();
         let mut mapping = view.map(MapMode::Write).unwrap();
         mapping.bytes_mut().copy_from_slice(&[7, 8]);

@@ -1,5 +1,6 @@
 //! Streams: commands run when they are submitted.
 
+use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 
 use anydnn_backend::{
@@ -76,14 +77,16 @@ impl Stream for HostStream {
         let target = to.memory.range(to.offset, to.bytes);
         let (first, second) = (from.memory.allocation(), to.memory.allocation());
         Ok(self.submit("copy", deps, || {
-            if first.id() == second.id() {
-                first.write().copy_within(source, target.start);
-            } else if first.id() < second.id() {
-                let source_bytes = first.read();
-                second.write()[target].copy_from_slice(&source_bytes[source]);
-            } else {
-                let mut target_bytes = second.write();
-                target_bytes[target].copy_from_slice(&first.read()[source]);
+            match first.id().cmp(&second.id()) {
+                Ordering::Equal => first.write().copy_within(source, target.start),
+                Ordering::Less => {
+                    let source_bytes = first.read();
+                    second.write()[target].copy_from_slice(&source_bytes[source]);
+                }
+                Ordering::Greater => {
+                    let mut target_bytes = second.write();
+                    target_bytes[target].copy_from_slice(&first.read()[source]);
+                }
             }
             Ok(())
         }))

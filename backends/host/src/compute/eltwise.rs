@@ -12,7 +12,7 @@ pub(crate) fn in_f32(function: Eltwise, values: &mut [f32]) {
         Eltwise::LeakyRelu { alpha } => map(values, |x| if x > 0.0 { x } else { alpha * x }),
         Eltwise::Linear { alpha, beta } => map(values, |x| linear(x, alpha, beta) as f32),
         Eltwise::HardSigmoid { alpha, beta } => {
-            map(values, |x| clamp(linear(x, alpha, beta), 0.0, 1.0) as f32)
+            map(values, |x| clamp(linear(x, alpha, beta), 0.0, 1.0) as f32);
         }
         Eltwise::HardSwish { alpha, beta } => {
             map(values, |x| (f64::from(x) * clamp(linear(x, alpha, beta), 0.0, 1.0)) as f32);
@@ -40,7 +40,9 @@ pub(crate) fn in_f64(function: Eltwise, x: f64) -> f64 {
 }
 
 fn map(values: &mut [f32], f: impl Fn(f32) -> f32) {
-    values.iter_mut().for_each(|value| *value = f(*value));
+    for value in values {
+        *value = f(*value);
+    }
 }
 
 fn linear(x: f32, alpha: f32, beta: f32) -> f64 {

@@ -19,7 +19,7 @@ pub(crate) struct Epilogue<'a> {
 #[derive(Debug)]
 enum Step<'a> {
     Eltwise(Eltwise),
-    Binary { algorithm: BinaryAlgorithm, operand: View<'a>, reversed: bool },
+    Binary { algorithm: BinaryAlgorithm, operand: Box<View<'a>>, reversed: bool },
     Sum { scale: f64, zero_point: f64, read_as: Kind },
 }
 
@@ -42,6 +42,7 @@ impl<'a> Epilogue<'a> {
                 Op::Convolution(_) => View::along(bias, bytes, dims, 1)?,
                 _ => View::broadcast(bias, bytes, dims)?,
             };
+            let operand = Box::new(operand);
             steps.push(Step::Binary { algorithm: BinaryAlgorithm::Add, operand, reversed: false });
         }
         for (i, post_op) in desc.attributes().post_ops.iter().enumerate() {
@@ -49,7 +50,7 @@ impl<'a> Epilogue<'a> {
                 PostOp::Eltwise(function) => Step::Eltwise(*function),
                 PostOp::Binary { algorithm, reversed, .. } => {
                     let (operand, bytes) = operands.required(Arg::PostOp(i as u16))?;
-                    let operand = View::broadcast(operand, bytes, dims)?;
+                    let operand = Box::new(View::broadcast(operand, bytes, dims)?);
                     Step::Binary { algorithm: *algorithm, operand, reversed: *reversed }
                 }
                 PostOp::Sum { scale, zero_point, data_type } => Step::Sum {
@@ -150,7 +151,7 @@ pub(crate) fn produce_dense<T: Real>(
     let mut values = vec![T::ZERO; desc.elements()];
     kernel(&mut values)?;
     produce(desc, bytes, epilogue, |start, chunk: &mut [T]| {
-        chunk.copy_from_slice(&values[start..][..chunk.len()])
+        chunk.copy_from_slice(&values[start..][..chunk.len()]);
     })
 }
 

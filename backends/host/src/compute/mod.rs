@@ -115,7 +115,7 @@ fn working_type(desc: &PrimitiveDesc) -> DataType {
 }
 
 /// Elements that one task works on: they and a second operand stay in the first cache level.
-const CHUNK: usize = 4096;
+const CHUNK: usize = 2048;
 
 /// Runs `work` on pieces of `len` items with their positions, on all threads when there is more than one piece.
 fn parallel_chunks<T: Send, R: Outcome>(

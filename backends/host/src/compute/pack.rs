@@ -74,7 +74,7 @@ impl Nest {
         let dense = desc.dims().row_major_strides();
         let mut loops: SmallVec<[Loop; 8]> = SmallVec::new();
         let mut add = |axis: usize, count: usize, stride: usize, step: usize| {
-            let padded = desc.dims()[axis] % blocking.block(axis) != 0;
+            let padded = !desc.dims()[axis].is_multiple_of(blocking.block(axis));
             loops.push(Loop { axis, count, stride, step, source: step * dense[axis], padded });
         };
         for axis in 0..desc.rank() {
@@ -194,7 +194,7 @@ mod tests {
         for (row_major, index) in desc.dims().indices().enumerate() {
             assert_eq!(bytes[desc.offset_of(&index).unwrap()] as usize, row_major + 1, "{index:?}");
         }
-        assert_eq!(bytes.iter().filter(|&&b| b == 0).count(), desc.size() - 18);
+        assert_eq!(bytes.iter().map(|&b| usize::from(b == 0)).sum::<usize>(), desc.size() - 18);
     }
 
     /// Random dimensions with their axes in random order in memory, gaps, an offset, and up to two blocks.
