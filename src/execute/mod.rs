@@ -5,6 +5,7 @@
 //! from the engine's [`Allocator`](anydnn_backend::Allocator) and go back with the event of the last command.
 
 mod bind;
+mod host;
 #[cfg(test)]
 mod tests;
 

@@ -344,9 +344,17 @@ impl MemoryDesc {
         Self { layout: Layout::Any, ..self.clone() }
     }
 
-    /// Whether two descriptors mean the same bytes; labels do not count.
+    /// Whether two descriptors mean the same bytes; labels and the strides of dimensions of one do not count.
     pub fn same_bytes(&self, other: &Self) -> bool {
-        self.dims == other.dims && self.data_type == other.data_type && self.layout == other.layout
+        let same_layout = match (&self.layout, &other.layout) {
+            (Layout::Blocked(a), Layout::Blocked(b)) => {
+                let steps = |axis: usize| self.dims[axis].div_ceil(a.block(axis)) > 1;
+                let same_strides = || (0..self.rank()).all(|axis| a.strides[axis] == b.strides[axis] || !steps(axis));
+                a.inner == b.inner && a.offset == b.offset && (self.elements() == 0 || same_strides())
+            }
+            (a, b) => a == b,
+        };
+        self.dims == other.dims && self.data_type == other.data_type && same_layout
     }
 
     /// Whether two different indices share an element (a stride of zero, or overlapping rows): such a tensor cannot be written.
@@ -601,6 +609,13 @@ mod tests {
         let plain = MemoryDesc::new([2], DataType::F32);
         assert!(plain.same_bytes(&plain.clone().labelled("x")));
         assert_eq!(plain.labelled("x").to_string(), "x:f32:2");
+    }
+
+    #[test]
+    fn strides_of_single_elements_do_not_count() {
+        let with = |strides: [usize; 3]| MemoryDesc::with_strides([4, 1, 8], DataType::F32, strides).unwrap();
+        assert!(with([8, 8, 1]).same_bytes(&with([8, 64, 1])));
+        assert!(!with([8, 8, 1]).same_bytes(&with([16, 8, 1])));
     }
 
     #[test]
