@@ -43,7 +43,12 @@ fn names_are_unique_and_the_standard_level_is_a_part_of_the_thorough_one() {
         sorted.dedup();
         assert_eq!(sorted.len(), list.len(), "{list:?}");
     }
-    assert!(standard.len() < 480 && standard.iter().all(|name| thorough.contains(name)));
+    assert!(standard.iter().all(|name| thorough.contains(name)));
+    // A device that compiles for every primitive takes a tenth of a second and more for each.
+    let groups =
+        |name: &str| !["engine/", "memory/", "streams/", "errors/"].iter().any(|g| name.starts_with(g));
+    let primitives = standard.iter().filter(|name| groups(name)).count();
+    assert!((250..=350).contains(&primitives), "{primitives} primitives: {standard:#?}");
 }
 
 /// The failed cases of a backend with a defect.
