@@ -1,0 +1,272 @@
+//! Convolution.
+//!
+//! Variants: `vector` (CPUs: register tiles of vectors along the output channels, weights in panels), `depthwise` (CPUs,
+//! channels last: lanes along the channels), `tiled` (other devices: an implicit matrix product) and `ref` (anything).
+
+use anydnn_backend::op::Convolution;
+use anydnn_backend::{Arg, Layout, MemoryDesc, PrimitiveDesc, Result};
+
+use super::matmul::{accumulator, define_bias, is_real};
+use super::panels::{self, Panels};
+use super::pointwise::{is_wide, padding};
+use super::rows::{CPU_LANES, Rows, is_cpu};
+use super::source::{Source, add_post_ops, is_contiguous};
+use super::space::{Binding, Index, Space};
+use super::tiles::{self, Tiles};
+use super::value::Value;
+use super::window::{WINDOW, Window};
+use crate::plan::{DeviceTraits, KernelPlan, Launch};
+
+const REFERENCE: &str = include_str!("../../../../kernels/convolution/reference.cl");
+const DEPTHWISE: &str = include_str!("../../../../kernels/convolution/depthwise.cl");
+const VECTOR: &str = include_str!("../../../../kernels/convolution/vector.cl");
+
+/// The layout for weights `[O, C / groups, kernel..]` that the caller leaves open: panels of output channels where the vector
+/// variant reads them in place, taps outermost for depthwise ones, row-major else.
+pub(super) fn weights_layout(
+    desc: &PrimitiveDesc,
+    op: &Convolution,
+    weights: &MemoryDesc,
+    device: &DeviceTraits,
+) -> Result<MemoryDesc> {
+    let rank = weights.rank();
+    let outputs = weights.dims()[0] / op.groups;
+    let taps: String = (2..rank).map(|axis| char::from(b'a' + axis as u8)).collect();
+    if !is_cpu(device) || !is_real(desc) || weights.elements() == 0 {
+        return Ok(weights.to_row_major());
+    }
+    let width = panels::width(outputs);
+    let tag = if outputs == 1 && weights.dims()[1] == 1 {
+        format!("{taps}ba")
+    } else if outputs >= CPU_LANES / 2 && (op.groups == 1 || outputs.is_multiple_of(width)) {
+        format!("A{taps}b{width}a")
+    } else {
+        return Ok(weights.to_row_major());
+    };
+    MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
+}
+
+/// Plans a convolution whose layouts are resolved.
+pub(super) fn plan(desc: PrimitiveDesc, op: &Convolution, device: &DeviceTraits) -> Result<KernelPlan> {
+    let value = Value::of(&desc, true);
+    let (src, weights) = (desc.src(), desc.find(Arg::Weights).unwrap_or(desc.src()));
+    let window = Window {
+        src: &src.dims()[2..],
+        dst: &desc.dst().dims()[2..],
+        kernel: &weights.dims()[2..],
+        strides: &op.strides,
+        dilations: &op.dilations,
+        pads_begin: &op.pads_begin,
+        pads_end: &op.pads_end,
+    };
+    let shape = Shape { desc: &desc, weights, op, window, wide: is_wide(&desc) };
+    let (implementation, scratchpad, mut launches) = shape.choose(value, device);
+    launches.extend(padding(desc.dst(), Arg::DST, device));
+    Ok(KernelPlan { implementation: format!("ocl:convolution:{implementation}"), scratchpad, launches, desc })
+}
+
+/// A convolution with its loops: `image`, `g`, `og` (or `panel` and `lane`) and `od`, `oh`, `ow` over the result, `c` and `kd`,
+/// `kh`, `kw` over the terms of a sum.
+struct Shape<'a> {
+    desc: &'a PrimitiveDesc,
+    weights: &'a MemoryDesc,
+    op: &'a Convolution,
+    window: Window<'a>,
+    wide: bool,
+}
+
+/// The order of the loops over the result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// `image, g, og, od, oh, ow`.
+    Channels,
+    /// `image, od, oh, ow, g, og`, or with the panels' width `panel` and `lane` instead of `og`.
+    Spatial(Option<usize>),
+    /// `g, image, od, oh, ow, og`.
+    Product,
+}
+
+impl Shape<'_> {
+    fn choose(&self, value: Value, device: &DeviceTraits) -> (&'static str, usize, Vec<Launch>) {
+        let (outputs, channels) = (self.outputs(), self.weights.dims()[1]);
+        if is_cpu(device) {
+            if is_real(self.desc) && outputs >= CPU_LANES / 2 {
+                if let Some(plan) = self.vector(value, device) {
+                    return plan;
+                }
+            }
+            if is_real(self.desc) && outputs == 1 && channels == 1 {
+                if let Some(launch) = self.depthwise(value, device) {
+                    return ("depthwise", 0, vec![launch]);
+                }
+            }
+            return ("ref", 0, vec![self.reference(value, device)]);
+        }
+        let terms: usize = self.weights.dims()[1..].iter().product();
+        if outputs >= 16 && terms >= 8 {
+            if let Some(launch) = self.tiled(value, device) {
+                return ("tiled", 0, vec![launch]);
+            }
+        }
+        ("ref", 0, vec![self.reference(value, device)])
+    }
+
+    /// Output channels of a group.
+    fn outputs(&self) -> usize {
+        self.weights.dims()[0] / self.op.groups
+    }
+
+    /// The loops and operands, and the number of loops over the result.
+    fn space(&self, order: Order) -> (Space, usize) {
+        let (desc, channels, outputs) = (self.desc, self.weights.dims()[1], self.outputs());
+        let mut space = Space::default();
+        let images = desc.src().dims()[0];
+        let (image, group, in_group, result);
+        match order {
+            Order::Channels => {
+                image = space.push("image", images);
+                group = space.push("g", self.op.groups);
+                in_group = vec![(space.push("og", outputs), 1)];
+                result = self.window.push_result(&mut space);
+            }
+            Order::Spatial(width) => {
+                image = space.push("image", images);
+                result = self.window.push_result(&mut space);
+                group = space.push("g", self.op.groups);
+                in_group = match width {
+                    None => vec![(space.push("og", outputs), 1)],
+                    Some(width) => {
+                        let panel = space.push("panel", outputs.div_ceil(width));
+                        vec![(panel, width), (space.push("lane", width), 1)]
+                    }
+                };
+            }
+            Order::Product => {
+                group = space.push("g", self.op.groups);
+                image = space.push("image", images);
+                result = self.window.push_result(&mut space);
+                in_group = vec![(space.push("og", outputs), 1)];
+            }
+        }
+        let outer = space.loops.len();
+        // Sums run over the taps first where channels are far apart in the source.
+        let channel = space.push("c", channels);
+        let taps = self.window.push_taps(&mut space);
+        let output = Index::sum(&[&[(group, outputs)], in_group.as_slice()].concat());
+        let at = |channel: Index, spatial: &[Index]| -> Vec<Index> {
+            [Index::of(image), channel].into_iter().chain(spatial.iter().cloned()).collect()
+        };
+        let src_channel = Index::sum(&[(group, channels), (channel, 1)]);
+        let src = at(src_channel, &self.window.source_index(&result, &taps));
+        space.operand("SRC0", Binding::Arg(Arg::SRC), desc.src(), &src);
+        let mut filter = vec![output.clone(), Index::of(channel)];
+        filter.extend(taps);
+        space.operand("WEIGHTS", Binding::Arg(Arg::Weights), self.weights, &filter);
+        if let Some(bias) = desc.find(Arg::Bias) {
+            space.operand("BIAS", Binding::Arg(Arg::Bias), bias, std::slice::from_ref(&output));
+        }
+        let dst = at(output, &result);
+        space.operand("DST", Binding::Arg(Arg::DST), desc.dst(), &dst);
+        add_post_ops(&mut space, desc, &dst);
+        (space, outer)
+    }
+
+    fn reference(&self, value: Value, device: &DeviceTraits) -> Launch {
+        let (space, outer) = self.space(Order::Channels);
+        let rows = Rows::outputs(space, outer, value, device, None);
+        let terms: usize = self.weights.dims()[1..].iter().product();
+        let mut source = rows.source(value, self.wide, device, terms);
+        let acc = accumulator(self.desc.src().data_type(), self.weights.data_type(), terms, value);
+        source.define("ACC", acc);
+        self.define(&mut source);
+        rows.launch(source, "convolution_reference", &[WINDOW, REFERENCE], device, terms)
+    }
+
+    /// Lanes along the groups, where they are contiguous.
+    fn depthwise(&self, value: Value, device: &DeviceTraits) -> Option<Launch> {
+        let (mut space, mut outer) = self.space(Order::Spatial(None));
+        space.remove(space.variable("og")?);
+        outer -= 1;
+        space.loops.iter().position(|l| l.name == "c").map(|v| space.remove(v));
+        let rows = Rows::outputs(space, outer, value, device, Some(("g", &["SRC0"])));
+        rows.lane?;
+        let taps: usize = self.weights.dims()[2..].iter().product();
+        let work = taps * CPU_LANES;
+        let mut source = rows.source(value, self.wide, device, work);
+        self.define(&mut source);
+        Some(rows.launch(source, "convolution_depthwise", &[WINDOW, DEPTHWISE], device, work))
+    }
+
+    /// Register tiles of vectors along the output channels of a group; none where an operand's layout has no use for them.
+    fn vector(&self, value: Value, device: &DeviceTraits) -> Option<(&'static str, usize, Vec<Launch>)> {
+        let outputs = self.outputs();
+        let own_panels = self.panel_width();
+        let width = own_panels.unwrap_or_else(|| panels::width(outputs));
+        let (mut space, outer) = self.space(Order::Spatial(Some(width)));
+        if !space.is_linear() {
+            return None;
+        }
+        let [group, panel, lane, channel] =
+            ["g", "panel", "lane", "c"].map(|name| space.variable(name).unwrap_or(outer));
+        let mut launches = Vec::new();
+        let (mut name, mut scratchpad) = ("vector", 0);
+        let in_place =
+            is_contiguous(&space, "WEIGHTS", lane) && (own_panels.is_some() || outputs % width == 0);
+        if !in_place {
+            // Taps outside, channels inside: the order of the kernel's loops.
+            let inner = [channel + 1, channel + 2, channel + 3, channel];
+            let panels = Panels { panel, lane, columns: outputs, inner: &inner, batch: group..group + 1 };
+            let packed = panels.pack(&mut space, self.wide, device)?;
+            (name, scratchpad) = ("vector-packing", packed.bytes);
+            launches.extend(packed.launches);
+        }
+        let line = self.window.dst.last().copied().unwrap_or(1);
+        let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
+        panels::repetitions(&mut source, panels::tile_rows(line, 7), width / CPU_LANES);
+        let ow = space.variable("ow")?;
+        source
+            .declare("DECLARE_PANEL", &space, group..panel + 1)
+            .declare("DECLARE_LINE", &space, 0..ow)
+            .define("PANEL", width)
+            .define("GROUP_OUTPUTS", outputs)
+            .define("C_STEP_SRC0", space.coefficient("SRC0", channel)?)
+            .define("C_STEP_WEIGHTS", space.coefficient("WEIGHTS", channel)?);
+        self.define(&mut source);
+        let global = [space.count(group..panel + 1), space.count(0..ow), 1];
+        launches.push(source.launch("convolution_vector", &[WINDOW, VECTOR], global, Some([1, 1, 1])));
+        Some((name, scratchpad, launches))
+    }
+
+    /// An implicit matrix product of `[image * od * oh * ow, c * taps]` and the weights, per group.
+    fn tiled(&self, value: Value, device: &DeviceTraits) -> Option<Launch> {
+        let (space, outer) = self.space(Order::Product);
+        let inside = if self.window.is_unpadded() {
+            "(true)"
+        } else {
+            "INSIDE(IN_DEPTH, SRC_D) && INSIDE(IN_HEIGHT, SRC_H) && INSIDE(IN_WIDTH, SRC_W)"
+        };
+        let tiles =
+            Tiles { batch: 0..1, m: 1..outer - 1, n: outer - 1..outer, k: outer..space.loops.len(), inside };
+        tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |source| {
+            self.window.define(source)
+        })
+    }
+
+    fn define(&self, source: &mut Source) {
+        self.window.define(source);
+        source.define("CHANNELS", self.weights.dims()[1]).post_ops(self.desc);
+        define_bias(source, self.desc);
+    }
+
+    /// The width of the panels that weights already lie in: blocks of the output channels alone, of whole vectors, none of which
+    /// spans two groups.
+    fn panel_width(&self) -> Option<usize> {
+        let Layout::Blocked(blocking) = self.weights.layout() else { return None };
+        match *blocking.inner.as_slice() {
+            [(0, block)] if block % CPU_LANES == 0 && block <= 64 => {
+                (self.op.groups == 1 || self.outputs().is_multiple_of(block)).then_some(block)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Operations on rows: softmax, layer, root-mean-square and group normalisation, reduction.
+
+use anydnn_backend::op::{Op, ReductionAlgorithm, Softmax};
+use anydnn_backend::{Arg, DataType, MemoryDesc, PrimitiveDesc, Result};
+
+use super::axes::push_axes;
+use super::pointwise::{is_wide, padding};
+use super::rows::{Mode, Rows, is_cpu};
+use super::source::{Source, add_post_ops};
+use super::space::{Address, Binding, Index, Operand, Space};
+use super::value::Value;
+use crate::plan::{DeviceTraits, KernelPlan};
+
+const SOFTMAX: &str = include_str!("../../../../kernels/softmax/softmax.cl");
+const STATISTICS: &str = include_str!("../../../../kernels/normalization/statistics.cl");
+const REDUCTION: &str = include_str!("../../../../kernels/reduction/reduction.cl");
+
+/// Elements of a row beyond which several work-items share it.
+const LONG_ROW: usize = 16384;
+
+/// Plans softmax or its logarithm.
+pub(super) fn plan_softmax(desc: PrimitiveDesc, op: Softmax, device: &DeviceTraits) -> Result<KernelPlan> {
+    let value = Value::of(&desc, false);
+    let dst = desc.dst();
+    let (mut space, outer, index) = folded_space(&desc, |axis| axis == op.axis);
+    space.operand("SRC0", Binding::Arg(Arg::SRC), desc.src(), &index);
+    space.operand("DST", Binding::Arg(Arg::DST), dst, &index);
+    add_post_ops(&mut space, &desc, &index);
+    let rows = Rows::folded(space, outer, value, device, Some("DST"));
+    // The result can hold the exponentials when it has their precision and its old content does not matter.
+    let keep = !op.log && dst.data_type() == value.storage() && desc.attributes().post_ops.is_empty();
+    let work = desc.src().dims()[op.axis] * 4;
+    let mut source = rows.source(value, is_wide(&desc), device, work);
+    source
+        .define("LOGARITHM", i32::from(op.log))
+        .define("INF_AS_ZERO", i32::from(op.inf_as_zero))
+        .define("KEEP", i32::from(keep))
+        .post_ops(&desc);
+    finish(desc, &rows, source, "softmax", SOFTMAX, device, work)
+}
+
+/// Plans a normalisation by the rows' own statistics.
+pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> Result<KernelPlan> {
+    let value = Value::of(&desc, false);
+    let (src, dst) = (desc.src(), desc.dst());
+    let mut space = Space::default();
+    let mut index = vec![Index::default(); src.rank()];
+    let (outer, statistics, vectors, epsilon, rms);
+    match desc.op() {
+        Op::GroupNormalization(op) => {
+            // The channels are two dimensions, group and channel in the group.
+            let channels = src.dims()[1] / op.groups;
+            let n = space.push("i0", src.dims()[0]);
+            let group = space.push("g", op.groups);
+            outer = 2;
+            let channel = space.push("i1", channels);
+            index[0] = Index::of(n);
+            index[1] = Index::sum(&[(group, channels), (channel, 1)]);
+            push_axes(&mut space, 2..src.rank(), src.dims(), &[src, dst], &mut index);
+            statistics = vec![Index::of(n), Index::of(group)];
+            vectors = vec![index[1].clone()];
+            (epsilon, rms) = (op.epsilon, false);
+        }
+        Op::LayerNormalization(op) => {
+            push_axes(&mut space, 0..op.begin_axis, src.dims(), &[src, dst], &mut index);
+            outer = space.loops.len();
+            push_axes(&mut space, op.begin_axis..src.rank(), src.dims(), &[src, dst], &mut index);
+            let mut kept = index[..op.begin_axis].to_vec();
+            kept.resize(src.rank(), Index::default());
+            statistics = kept;
+            vectors = index[op.begin_axis..].to_vec();
+            (epsilon, rms) = (op.epsilon, op.rms);
+        }
+        _ => {
+            return Err(anydnn_backend::Error::unsupported(
+                desc.name(),
+                "not a normalization by own statistics",
+            ));
+        }
+    }
+    space.operand("SRC0", Binding::Arg(Arg::SRC), src, &index);
+    space.operand("DST", Binding::Arg(Arg::DST), dst, &index);
+    let (mut scale_and_shift, mut store) = (String::new(), String::new());
+    for (arg, name, operator) in [(Arg::Scale, "SCALE", "*="), (Arg::Shift, "SHIFT", "+=")] {
+        if let Some(operand) = desc.find(arg) {
+            space.operand(name, Binding::Arg(arg), operand, &vectors);
+            scale_and_shift += &format!("v {operator} LD_{name}(OFF_{name}, n); ");
+        }
+    }
+    for (arg, name) in [(Arg::Mean, "MEAN"), (Arg::Variance, "VARIANCE")] {
+        if let Some(operand) = desc.find(arg) {
+            space.operand(name, Binding::Arg(arg), operand, &statistics[..operand.rank()]);
+            store += &format!("ST_{name}(OFF_{name}, rows, row_{}); ", name.to_lowercase());
+        }
+    }
+    add_post_ops(&mut space, &desc, &index);
+    let count = space.count(outer..space.loops.len());
+    let rows = Rows::folded(space, outer, value, device, Some("DST"));
+    let mut source = rows.source(value, is_wide(&desc), device, count);
+    source
+        .define("RMS", i32::from(rms))
+        .define("COUNT", count)
+        .define("EPSILON", value.literal(epsilon))
+        .define("SCALE_AND_SHIFT(v, n)", scale_and_shift)
+        .define("STORE_STATISTICS", store)
+        .post_ops(&desc);
+    finish(desc, &rows, source, "normalization", STATISTICS, device, count)
+}
+
+/// Plans a reduction; long rows are folded in two stages when there are too few of them to fill the device.
+pub(super) fn plan_reduction(
+    desc: PrimitiveDesc,
+    algorithm: ReductionAlgorithm,
+    device: &DeviceTraits,
+) -> Result<KernelPlan> {
+    use ReductionAlgorithm as A;
+    let value = Value::of(&desc, matches!(algorithm, A::Sum | A::Max | A::Min | A::NormL1));
+    let (src, dst) = (desc.src(), desc.dst());
+    let (mut space, outer, index) = folded_space(&desc, |axis| src.dims()[axis] != dst.dims()[axis]);
+    space.operand("SRC0", Binding::Arg(Arg::SRC), src, &index);
+    let kept: Vec<Index> = (0..src.rank())
+        .map(|axis| if src.dims()[axis] == dst.dims()[axis] { index[axis].clone() } else { Index::default() })
+        .collect();
+    space.operand("DST", Binding::Arg(Arg::DST), dst, &kept);
+    add_post_ops(&mut space, &desc, &kept);
+    let count = space.count(outer..space.loops.len());
+    let least = if value == Value::I64 { "LONG_MIN" } else { "(-INFINITY)" };
+    let most = if value == Value::I64 { "LONG_MAX" } else { "INFINITY" };
+    let absolute = if value == Value::I64 { "((x) < 0 ? -(x) : (x))" } else { "fabs(x)" };
+    let (start, join) = match algorithm {
+        A::Max => (least, "LARGER(a, b)"),
+        A::Min => (most, "SMALLER(a, b)"),
+        A::Product => ("1", "TIMES(a, b)"),
+        _ => ("0", "PLUS(a, b)"),
+    };
+    let take = match algorithm {
+        A::NormL1 => absolute,
+        A::NormL2 => "((x) * (x))",
+        _ => "(x)",
+    };
+    let mean = format!("((x) / (R){count})");
+    let finish_with = match algorithm {
+        A::Mean => &*mean,
+        A::NormL2 => "sqrt(x)",
+        _ => "(x)",
+    };
+    let wide = is_wide(&desc);
+    let macros = |source: &mut Source, take: &str, finish: &str| {
+        source
+            .define("START", start)
+            .define("JOIN(a, b)", join)
+            .define("TAKE(x)", take)
+            .define("FINISH(x)", finish);
+    };
+    let rows = Rows::folded(space, outer, value, device, None);
+    let Some((first, second, scratchpad)) = two_stages(&rows, value, device) else {
+        let mut source = rows.source(value, wide, device, count);
+        macros(&mut source, take, finish_with);
+        source.post_ops(&desc);
+        return finish(desc, &rows, source, "reduction", REDUCTION, device, count);
+    };
+    let mut source = first.source(value, wide, device, count);
+    macros(&mut source, take, "(x)");
+    source.define("POST_OPS(v, n)", "");
+    let partial = first.launch(source, "reduction", &[REDUCTION], device, LONG_ROW);
+    let mut source = second.source(value, wide, device, 1);
+    macros(&mut source, "(x)", finish_with);
+    source.post_ops(&desc);
+    let total = second.launch(source, "reduction", &[REDUCTION], device, 1);
+    let launches = [partial, total].into_iter().chain(padding(dst, Arg::DST, device)).collect();
+    Ok(KernelPlan { implementation: "ocl:reduction:two-stage".into(), scratchpad, launches, desc })
+}
+
+/// The loops of a row-wise operation: first those that stay, then those that are folded; their number; the dimensions' indices.
+fn folded_space(desc: &PrimitiveDesc, folded: impl Fn(usize) -> bool) -> (Space, usize, Vec<Index>) {
+    let (src, dst) = (desc.src(), desc.dst());
+    let mut space = Space::default();
+    let mut index = vec![Index::default(); src.rank()];
+    let layouts: [&MemoryDesc; 2] = [src, dst];
+    push_axes(&mut space, (0..src.rank()).filter(|&a| !folded(a)), src.dims(), &layouts, &mut index);
+    let outer = space.loops.len();
+    push_axes(&mut space, (0..src.rank()).filter(|&a| folded(a)), src.dims(), &layouts, &mut index);
+    (space, outer, index)
+}
+
+/// The rows of both stages of a reduction and the bytes between them: a first stage that folds parts of rows, a second one that folds
+/// their results. None where one stage serves as well.
+fn two_stages(rows: &Rows, value: Value, device: &DeviceTraits) -> Option<(Rows, Rows, usize)> {
+    let Rows { space, outer, .. } = rows;
+    let outer = *outer;
+    let (count, elements) = (space.count(0..outer), space.count(outer..space.loops.len()));
+    let wanted = if is_cpu(device) { device.compute_units * 4 } else { device.compute_units * 8 };
+    if !space.is_linear() || elements < 2 * LONG_ROW || count == 0 || count >= wanted {
+        return None;
+    }
+    let most = (elements / LONG_ROW).min(wanted.div_ceil(count)).max(2);
+    let extent = space.loops[outer].extent;
+    let parts = (2..=most).rev().find(|parts| extent.is_multiple_of(*parts))?;
+    let rows_strides: Vec<usize> = (0..outer).map(|v| space.count(v + 1..outer)).collect();
+    let partial = |name: &str, coefficients: Vec<usize>| Operand {
+        name: name.into(),
+        binding: Binding::Scratchpad(0),
+        data_type: value.storage(),
+        address: Address::linear(coefficients),
+    };
+
+    // Parts are the outermost loop of the first stage, so that rows side by side stay so.
+    let mut first = space.clone();
+    first.split(outer, "part", parts);
+    first.operands.retain(|o| o.name == "SRC0");
+    let inner = first.loops.len() - outer - 1;
+    first.rotate(outer);
+    let mut coefficients = vec![count];
+    coefficients.extend(&rows_strides);
+    coefficients.resize(outer + 1 + inner, 0);
+    first.operands.push(partial("DST", coefficients));
+    let lane = rows.lane.map(|v| v + 1);
+    let first = Rows { space: first, outer: outer + 1, lane, mode: rows.mode, lanes: rows.lanes };
+
+    let mut second = space.clone();
+    second.operands.retain(|o| o.name != "SRC0");
+    while second.loops.len() > outer {
+        second.remove(outer);
+    }
+    second.push("part", parts);
+    for operand in &mut second.operands {
+        operand.address.extend();
+    }
+    let coefficients = rows_strides.into_iter().chain([count]).collect();
+    second.operands.push(partial("SRC0", coefficients));
+    let second = Rows { space: second, outer, mode: Mode::ByLane, lanes: 1, lane: None };
+    let bytes = DataType::bytes_for(value.storage(), count * parts);
+    Some((first, second, bytes))
+}
+
+/// A plan of one launch over rows, and the zeros in the result's padding.
+fn finish(
+    desc: PrimitiveDesc,
+    rows: &Rows,
+    source: Source,
+    kernel: &str,
+    file: &str,
+    device: &DeviceTraits,
+    work: usize,
+) -> Result<KernelPlan> {
+    let mut launches = vec![rows.launch(source, kernel, &[file], device, work)];
+    for arg in [Arg::DST, Arg::Mean, Arg::Variance] {
+        launches.extend(desc.find(arg).and_then(|d| padding(d, arg, device)));
+    }
+    let mode = match rows.mode {
+        Mode::ByItem if rows.lanes > 1 => "vector",
+        Mode::ByLane if rows.lanes > 1 => "vertical",
+        Mode::ByGroup => "group",
+        _ => "ref",
+    };
+    let implementation = format!("ocl:{}:{mode}", desc.op().name());
+    Ok(KernelPlan { implementation, scratchpad: 0, launches, desc })
+}

@@ -1,0 +1,253 @@
+//! Matrix products.
+//!
+//! Variants: `vector` (CPUs: register tiles of vectors along N, weights in place or in panels), `dot` (vectors or groups along K),
+//! `tiled` (other devices: tiles in local memory) and `ref` (anything).
+
+use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Result};
+
+use super::panels::{self, Panels};
+use super::pointwise::{is_wide, padding};
+use super::rows::{CPU_LANES, Mode, Rows, is_cpu};
+use super::source::{Source, add_post_ops, is_contiguous};
+use super::space::{Binding, Index, Space, broadcast};
+use super::tiles::{self, Tiles};
+use super::value::Value;
+use crate::plan::{DeviceTraits, KernelPlan, Launch};
+
+const REFERENCE: &str = include_str!("../../../../kernels/matmul/reference.cl");
+const VECTOR: &str = include_str!("../../../../kernels/matmul/vector.cl");
+const DOT: &str = include_str!("../../../../kernels/matmul/dot.cl");
+
+/// Rows from which on copying the weights into panels pays for itself.
+const PACK_ROWS: usize = 48;
+/// Rows of a work-item's block on a CPU.
+const BLOCK_ROWS: usize = 48;
+
+/// The layout for weights `[.., K, N]` that the caller leaves open: panels for CPUs, row-major elsewhere.
+pub(super) fn weights_layout(
+    desc: &PrimitiveDesc,
+    weights: &MemoryDesc,
+    device: &DeviceTraits,
+) -> Result<MemoryDesc> {
+    let rank = weights.rank();
+    let n = weights.dims()[rank - 1];
+    if !is_cpu(device) || !is_real(desc) || n < CPU_LANES || weights.elements() == 0 {
+        return Ok(weights.to_row_major());
+    }
+    let letter = |axis: usize| char::from(b'a' + axis as u8);
+    let batch: String = (0..rank - 2).map(letter).collect();
+    let (k, n_letter) = (letter(rank - 2), letter(rank - 1));
+    let tag = format!("{batch}{}{k}{}{n_letter}", n_letter.to_ascii_uppercase(), panels::width(n));
+    MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
+}
+
+/// Plans a matrix product whose layouts are resolved.
+pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> Result<KernelPlan> {
+    let value = Value::of(&desc, true);
+    let shape = Shape::new(&desc);
+    let (implementation, scratchpad, mut launches) = shape.choose(value, device);
+    launches.extend(padding(desc.dst(), Arg::DST, device));
+    Ok(KernelPlan { implementation: format!("ocl:matmul:{implementation}"), scratchpad, launches, desc })
+}
+
+/// The type of the sums: exact for integers, wide enough for their number.
+pub(super) fn accumulator(src: DataType, weights: DataType, terms: usize, value: Value) -> &'static str {
+    if !src.is_float() && !weights.is_float() {
+        let narrow = src.bits() == 8 && weights.bits() == 8;
+        // 255 * 255 * 33025 still fits 31 bits.
+        if narrow && terms <= 33_000 { "int" } else { "long" }
+    } else {
+        value.name()
+    }
+}
+
+/// Whether both operands are of real types that f32 arithmetic serves.
+pub(super) fn is_real(desc: &PrimitiveDesc) -> bool {
+    let small = |arg| {
+        desc.find(arg)
+            .is_some_and(|d| matches!(d.data_type(), DataType::F32 | DataType::F16 | DataType::BF16))
+    };
+    small(Arg::SRC) && small(Arg::Weights) && Value::of(desc, true) == Value::F32
+}
+
+/// Defines `ADD_BIAS(v, n)`.
+pub(super) fn define_bias(source: &mut Source, desc: &PrimitiveDesc) {
+    let bias = desc.find(Arg::Bias).map_or("", |_| "v += LD_BIAS(OFF_BIAS, n);");
+    source.define("ADD_BIAS(v, n)", bias);
+}
+
+/// A matrix product with its loops: batches, `m`, `col` (or `panel` and `lane`), `k`.
+struct Shape<'a> {
+    desc: &'a PrimitiveDesc,
+    weights: &'a MemoryDesc,
+    wide: bool,
+}
+
+impl<'a> Shape<'a> {
+    fn new(desc: &'a PrimitiveDesc) -> Self {
+        Self { desc, weights: desc.find(Arg::Weights).unwrap_or(desc.src()), wide: is_wide(desc) }
+    }
+
+    fn choose(&self, value: Value, device: &DeviceTraits) -> (&'static str, usize, Vec<Launch>) {
+        let space = self.space(None);
+        let dims = self.desc.dst().dims();
+        let (n, terms) = (dims[dims.len() - 1], self.weights.dims()[dims.len() - 2]);
+        let k = space.loops.len() - 1;
+        // A vector takes its elements by the coefficient of its loop, which every operand must have.
+        let along_k =
+            space.is_linear() && is_contiguous(&space, "SRC0", k) && is_contiguous(&space, "WEIGHTS", k);
+        if is_cpu(device) {
+            if is_real(self.desc) && n >= CPU_LANES / 2 {
+                if let Some(plan) = self.vector(value, device, along_k) {
+                    return plan;
+                }
+            }
+            if is_real(self.desc) && along_k && terms >= CPU_LANES {
+                return ("dot", 0, vec![self.dot(space, value, device)]);
+            }
+            return ("ref", 0, vec![self.reference(space, value, device)]);
+        }
+        let batch = space.loops.len() - 3;
+        let m = space.loops[batch].extent;
+        if m >= 16 && n >= 16 && terms > 0 {
+            let tiles = Tiles {
+                batch: 0..batch,
+                m: batch..batch + 1,
+                n: batch + 1..batch + 2,
+                k: batch + 2..batch + 3,
+                inside: "true",
+            };
+            if let Some(launch) = tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |_| {}) {
+                return ("tiled", 0, vec![launch]);
+            }
+        }
+        if along_k && value == Value::F32 && is_real(self.desc) && terms >= 64 {
+            return ("dot", 0, vec![self.dot(space, value, device)]);
+        }
+        ("ref", 0, vec![self.reference(space, value, device)])
+    }
+
+    /// The loops and operands, batches merged as far as they go. With `panel`, columns are pairs of panel and lane.
+    fn space(&self, panel: Option<usize>) -> Space {
+        let desc = self.desc;
+        let dst = desc.dst();
+        let rank = dst.rank();
+        let (m, n) = (dst.dims()[rank - 2], dst.dims()[rank - 1]);
+        let mut space = Space::default();
+        let mut index: Vec<Index> =
+            (0..rank - 2).map(|i| Index::of(space.push(format!("b{i}"), dst.dims()[i]))).collect();
+        index.push(Index::of(space.push("m", m)));
+        index.push(match panel {
+            None => Index::of(space.push("col", n)),
+            Some(width) => {
+                let panel = space.push("panel", n.div_ceil(width));
+                Index::sum(&[(panel, width), (space.push("lane", width), 1)])
+            }
+        });
+        let k = Index::of(space.push("k", self.weights.dims()[rank - 2]));
+        let batch = |operand: &MemoryDesc| -> Vec<Index> {
+            (0..rank - 2)
+                .map(|i| if operand.dims()[i] == dst.dims()[i] { index[i].clone() } else { Index::default() })
+                .collect()
+        };
+        let mut at = batch(desc.src());
+        at.extend([index[rank - 2].clone(), k.clone()]);
+        space.operand("SRC0", Binding::Arg(Arg::SRC), desc.src(), &at);
+        let mut at = batch(self.weights);
+        at.extend([k, index[rank - 1].clone()]);
+        space.operand("WEIGHTS", Binding::Arg(Arg::Weights), self.weights, &at);
+        if let Some(bias) = desc.find(Arg::Bias) {
+            space.operand("BIAS", Binding::Arg(Arg::Bias), bias, &broadcast(bias, dst.dims(), &index));
+        }
+        space.operand("DST", Binding::Arg(Arg::DST), dst, &index);
+        add_post_ops(&mut space, desc, &index);
+        space.collapse(0..rank - 1, Some("WEIGHTS"));
+        space
+    }
+
+    fn reference(&self, space: Space, value: Value, device: &DeviceTraits) -> Launch {
+        let k = space.loops.len() - 1;
+        let terms = space.loops[k].extent;
+        let rows = Rows::outputs(space, k, value, device, None);
+        let mut source = rows.source(value, self.wide, device, terms);
+        let acc = accumulator(self.desc.src().data_type(), self.weights.data_type(), terms, value);
+        source.define("ACC", acc).define("K_SIZE", terms).post_ops(self.desc);
+        define_bias(&mut source, self.desc);
+        rows.launch(source, "matmul_reference", &[REFERENCE], device, terms)
+    }
+
+    fn dot(&self, space: Space, value: Value, device: &DeviceTraits) -> Launch {
+        let k = space.loops.len() - 1;
+        let terms = space.loops[k].extent;
+        let cpu = is_cpu(device);
+        let (mode, lanes) = if cpu { (Mode::ByItem, CPU_LANES) } else { (Mode::ByGroup, 1) };
+        let rows = Rows { space, outer: k, mode, lanes, lane: cpu.then_some(k) };
+        let mut source = rows.source(value, self.wide, device, terms);
+        source.post_ops(self.desc);
+        define_bias(&mut source, self.desc);
+        rows.launch(source, "matmul_dot", &[DOT], device, terms)
+    }
+
+    /// Register tiles of vectors along N; none where an operand's layout has no use for them.
+    fn vector(
+        &self,
+        value: Value,
+        device: &DeviceTraits,
+        along_k: bool,
+    ) -> Option<(&'static str, usize, Vec<Launch>)> {
+        let rank = self.weights.rank();
+        let n = self.weights.dims()[rank - 1];
+        let own_panels = panel_width(self.weights);
+        let width = own_panels.unwrap_or_else(|| panels::width(n));
+        let mut space = self.space(Some(width));
+        let [panel, lane, k] = ["panel", "lane", "k"].map(|name| space.variable(name));
+        let (panel, lane, k) = (panel?, lane?, k?);
+        let m = panel.checked_sub(1)?;
+        if !space.is_linear() {
+            return None;
+        }
+        let rows = space.loops[m].extent;
+        let mut launches = Vec::new();
+        let (mut name, mut scratchpad, mut whole) =
+            ("vector", 0, n.is_multiple_of(width) || own_panels.is_some());
+        let in_place = is_contiguous(&space, "WEIGHTS", lane);
+        if own_panels.is_none() && (rows >= PACK_ROWS || !in_place) {
+            if !in_place && rows < PACK_ROWS / 8 && along_k {
+                return None;
+            }
+            let inner = [k];
+            let panels = Panels { panel, lane, columns: n, inner: &inner, batch: 0..m };
+            let packed = panels.pack(&mut space, self.wide, device)?;
+            (name, scratchpad, whole) = ("vector-packing", packed.bytes, true);
+            launches.extend(packed.launches);
+        }
+        let tile = panels::tile_rows(rows, 6);
+        let block = BLOCK_ROWS.next_multiple_of(tile);
+        let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
+        panels::repetitions(&mut source, tile, width / CPU_LANES);
+        source
+            .declare("DECLARE_BATCH", &space, 0..m)
+            .define("PANEL", width)
+            .define("WHOLE_PANELS", i32::from(whole))
+            .define("M_BLOCK", block)
+            .define("M_SIZE", rows)
+            .define("N_SIZE", n)
+            .define("K_SIZE", space.loops[k].extent)
+            .define("K_STEP_SRC0", space.coefficient("SRC0", k)?)
+            .define("K_STEP_WEIGHTS", space.coefficient("WEIGHTS", k)?)
+            .post_ops(self.desc);
+        define_bias(&mut source, self.desc);
+        let global = [space.loops[panel].extent, rows.div_ceil(block), space.count(0..m)];
+        launches.push(source.launch("matmul_vector", &[VECTOR], global, Some([1, 1, 1])));
+        Some((name, scratchpad, launches))
+    }
+}
+
+/// The width of the panels that weights already lie in: blocks of the last dimension alone, of whole vectors.
+fn panel_width(weights: &MemoryDesc) -> Option<usize> {
+    let Layout::Blocked(blocking) = weights.layout() else { return None };
+    match *blocking.inner.as_slice() {
+        [(axis, block)] if axis + 1 == weights.rank() && block % CPU_LANES == 0 && block <= 64 => Some(block),
+        _ => None,
+    }
+}

@@ -1,0 +1,59 @@
+//! From a primitive's description to kernels: which variant, its generated source, its launches.
+//!
+//! Kernels are written once, in `kernels/`, against macros that [`source`] generates for the layouts, types, sizes and
+//! post-operations of one description. Each plan is a pure value.
+
+mod axes;
+mod convolution;
+mod folds;
+mod matmul;
+mod panels;
+mod pointwise;
+mod pooling;
+mod rows;
+mod source;
+mod space;
+#[cfg(test)]
+mod tests;
+mod tiles;
+mod value;
+mod window;
+
+use anydnn_backend::{Arg, Error, Op, PrimitiveDesc, Result};
+
+use crate::plan::{DeviceTraits, KernelPlan};
+
+/// Chooses kernels for a primitive on a device.
+///
+/// # Errors
+/// [`Error::Unsupported`] when a data type, layout or operation has no kernel on this device.
+pub(crate) fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<KernelPlan> {
+    value::check(desc, device)?;
+    let desc = resolved(desc.clone(), device)?;
+    match desc.op().clone() {
+        Op::Eltwise(_) | Op::Binary(_) | Op::Select(_) | Op::BatchNormalization(_) | Op::Reorder => {
+            pointwise::plan(desc, device)
+        }
+        Op::Concat(op) => pointwise::plan_concat(desc, op.axis, device),
+        Op::Softmax(op) => folds::plan_softmax(desc, op, device),
+        Op::LayerNormalization(_) | Op::GroupNormalization(_) => folds::plan_normalization(desc, device),
+        Op::Reduction(op) => folds::plan_reduction(desc, op.algorithm, device),
+        Op::Pooling(op) => pooling::plan(desc, &op, device),
+        Op::MatMul(_) => matmul::plan(desc, device),
+        Op::Convolution(op) => convolution::plan(desc, &op, device),
+        _ => Err(Error::unsupported(desc.name(), "no kernel for this operation")),
+    }
+}
+
+/// Resolves open layouts: weights as the kernels like them best, a result like the source of the same dimensions where it has plain
+/// strides, the rest row-major.
+fn resolved(mut desc: PrimitiveDesc, device: &DeviceTraits) -> Result<PrimitiveDesc> {
+    if let Some(weights) = desc.find(Arg::Weights).filter(|w| w.is_any()) {
+        let layout = match desc.op() {
+            Op::Convolution(op) => convolution::weights_layout(&desc, op, weights, device)?,
+            _ => matmul::weights_layout(&desc, weights, device)?,
+        };
+        desc = desc.resolved(Arg::Weights, layout)?;
+    }
+    Ok(desc.resolved_row_major())
+}

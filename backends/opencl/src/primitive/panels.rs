@@ -1,0 +1,136 @@
+//! Weights in panels: `[batch][columns / width][inner..][width]`, the order in which a register tile reads them, and the tile's shape.
+
+use std::ops::Range;
+
+use super::pointwise;
+use super::rows::CPU_LANES;
+use super::source::Source;
+use super::space::{Address, Binding, Operand, Space};
+use super::value::Value;
+use crate::plan::{DeviceTraits, Launch};
+
+/// The widest panel: four vectors.
+const WIDEST: usize = 4 * CPU_LANES;
+
+/// The loops that weights depend on, by number.
+#[derive(Debug)]
+pub(super) struct Panels<'a> {
+    pub(super) panel: usize,
+    /// Inside a panel.
+    pub(super) lane: usize,
+    /// The number of columns in all panels, the last of which may be partial.
+    pub(super) columns: usize,
+    /// From the outermost to the innermost.
+    pub(super) inner: &'a [usize],
+    pub(super) batch: Range<usize>,
+}
+
+/// Weights copied into panels of f32.
+#[derive(Debug)]
+pub(super) struct Packed {
+    pub(super) bytes: usize,
+    pub(super) launches: Vec<Launch>,
+}
+
+/// The panels' width for a number of columns.
+pub(super) fn width(columns: usize) -> usize {
+    WIDEST.min(columns.next_multiple_of(CPU_LANES))
+}
+
+/// The rows of a register tile: at most `most`, as many as waste the fewest in the last tile.
+pub(super) fn tile_rows(rows: usize, most: usize) -> usize {
+    (1..=most.min(rows.max(1)))
+        .rev()
+        .min_by_key(|&tile| (tile < most.min(rows) / 2, waste(rows, tile)))
+        .unwrap_or(1)
+}
+
+/// Defines the repetitions over a register tile's rows and vectors.
+pub(super) fn repetitions(source: &mut Source, rows: usize, vectors: usize) {
+    let each_row: String = (0..rows).map(|i| format!("X({i}) ")).collect();
+    let each_vector: String = (0..vectors).map(|j| format!("X(i, {j}) ")).collect();
+    source.define("TILE_M", rows).define("EACH_M(X)", each_row).define("EACH_V(X, i)", each_vector);
+}
+
+impl Panels<'_> {
+    /// Copies the weights of a space into the scratchpad and lets its operand `WEIGHTS` read them there. None when they do not lie
+    /// linearly in these loops.
+    pub(super) fn pack(&self, space: &mut Space, wide: bool, device: &DeviceTraits) -> Option<Packed> {
+        let position = space.operands.iter().position(|o| o.name == "WEIGHTS")?;
+        let Address::Linear { base, coefficients } = &space.operands[position].address else { return None };
+        let (base, from) = (*base, coefficients.clone());
+        let mut to = vec![0; space.loops.len()];
+        let mut stride = space.loops[self.lane].extent;
+        to[self.lane] = 1;
+        let batch = self.batch.clone().filter(|&v| from[v] != 0);
+        for v in
+            batch.chain([self.panel]).chain(self.inner.iter().copied()).collect::<Vec<_>>().into_iter().rev()
+        {
+            to[v] = stride;
+            stride *= space.loops[v].extent;
+        }
+        let width = space.loops[self.lane].extent;
+        let (whole, rest) = (self.columns / width, self.columns % width);
+        let mut launches = Vec::new();
+        // The partial panel is a copy of its own, so that both stay free of bounds checks.
+        for (panels, lanes, start) in [(whole, width, 0), (usize::from(rest > 0), rest, whole)] {
+            if panels * lanes == 0 {
+                continue;
+            }
+            let mut copy = space.clone();
+            let at = |base: isize, coefficients: &[usize]| Address::Linear {
+                base: base + (start * coefficients[self.panel]) as isize,
+                coefficients: coefficients.to_vec(),
+            };
+            let weights = copy.operands[position].clone();
+            copy.operands = vec![
+                Operand { name: "SRC0".into(), address: at(base, &from), ..weights },
+                Operand {
+                    name: "DST".into(),
+                    binding: Binding::Scratchpad(0),
+                    data_type: Value::F32.storage(),
+                    address: at(0, &to),
+                },
+            ];
+            copy.loops[self.panel].extent = panels;
+            copy.loops[self.lane].extent = lanes;
+            for v in (0..copy.loops.len()).rev() {
+                if to[v] == 0 {
+                    copy.remove(v);
+                }
+            }
+            launches.push(pointwise::launch(copy, Value::F32, None, "LD_SRC0(OFF_SRC0, n)", wide, device).0);
+        }
+        let operand = &mut space.operands[position];
+        operand.binding = Binding::Scratchpad(0);
+        operand.data_type = Value::F32.storage();
+        operand.address = Address::linear(to);
+        Some(Packed { bytes: Value::F32.storage().bytes_for(stride), launches })
+    }
+}
+
+/// Rows computed and thrown away, per row kept, in thousandths.
+fn waste(rows: usize, tile: usize) -> usize {
+    // Small tiles load each vector of weights more often: as if they wasted a share of their work.
+    let computed = rows.next_multiple_of(tile) * 1000 / rows.max(1);
+    computed + 400 / tile
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_fit_the_rows() {
+        assert_eq!(tile_rows(1, 6), 1);
+        assert_eq!(tile_rows(128, 6), 6);
+        assert_eq!(tile_rows(7, 7), 7);
+        assert_eq!(tile_rows(8, 6), 4);
+        assert_eq!(tile_rows(0, 6), 1);
+    }
+
+    #[test]
+    fn narrow_results_have_narrow_panels() {
+        assert_eq!([1, 16, 17, 64, 1000].map(width), [16, 16, 32, 64, 64]);
+    }
+}

@@ -1,0 +1,194 @@
+//! Operations on each element by itself: eltwise, binary, select, batch normalisation, reorder, concat.
+
+use anydnn_backend::op::Op;
+use anydnn_backend::{Arg, BinaryAlgorithm, MemoryDesc, PrimitiveDesc, Result};
+
+use super::axes::push_axes;
+use super::rows::{CPU_LANES, is_cpu, items, rows_per_item};
+use super::source::{Source, add_post_ops, eltwise, is_contiguous};
+use super::space::{Binding, Index, Space, broadcast};
+use super::value::Value;
+use crate::plan::{DeviceTraits, KernelPlan, Launch};
+
+const POINTWISE: &str = include_str!("../../../../kernels/pointwise/pointwise.cl");
+const PADDING: &str = include_str!("../../../../kernels/reorder/padding.cl");
+
+/// Elements of a contiguous run that a work-item on a CPU takes at most.
+const CPU_CHUNK: usize = 16384;
+/// Lanes where many work-items run: a 128-bit access each.
+const GPU_LANES: usize = 4;
+
+/// Plans an element-wise operation.
+pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> Result<KernelPlan> {
+    let closed = match desc.op() {
+        Op::Binary(op) => !matches!(op.algorithm, BinaryAlgorithm::Divide | BinaryAlgorithm::Power),
+        Op::Select(_) | Op::Reorder => true,
+        _ => false,
+    };
+    let value = Value::of(&desc, closed);
+    let dst = desc.dst();
+    let mut space = Space::default();
+    let mut index = vec![Index::default(); dst.rank()];
+    let layouts: Vec<&MemoryDesc> = std::iter::once(dst).chain(desc.args().iter().map(|a| &a.desc)).collect();
+    push_axes(&mut space, 0..dst.rank(), dst.dims(), &layouts, &mut index);
+    for arg in desc.args() {
+        let name = match arg.arg {
+            Arg::Src(i) => format!("SRC{i}"),
+            Arg::Mean => "MEAN".into(),
+            Arg::Variance => "VARIANCE".into(),
+            Arg::Scale => "SCALE".into(),
+            Arg::Shift => "SHIFT".into(),
+            _ => continue,
+        };
+        let index = match arg.arg {
+            Arg::Src(_) => broadcast(&arg.desc, dst.dims(), &index),
+            _ => vec![index[1].clone()],
+        };
+        space.operand(name, Binding::Arg(arg.arg), &arg.desc, &index);
+    }
+    space.operand("DST", Binding::Arg(Arg::DST), dst, &index);
+    add_post_ops(&mut space, &desc, &index);
+    let (launch, flat) = launch(space, value, Some(&desc), &expression(&desc, value), is_wide(&desc), device);
+    let launches = std::iter::once(launch).chain(padding(dst, Arg::DST, device)).collect();
+    let shape = if flat { "flat" } else { "nd" };
+    let implementation = format!("ocl:{}:{shape}", desc.op().name());
+    Ok(KernelPlan { implementation, scratchpad: 0, launches, desc })
+}
+
+/// Plans a concatenation: a copy of each source into its place.
+pub(super) fn plan_concat(desc: PrimitiveDesc, axis: usize, device: &DeviceTraits) -> Result<KernelPlan> {
+    let value = Value::of(&desc, true);
+    let dst = desc.dst();
+    let mut launches = Vec::new();
+    let mut start = 0;
+    for source in desc.args().iter().filter(|a| matches!(a.arg, Arg::Src(_))) {
+        let dims = source.desc.dims();
+        let mut space = Space::default();
+        let mut index = vec![Index::default(); dims.len()];
+        push_axes(&mut space, 0..dims.len(), dims, &[&source.desc, dst], &mut index);
+        space.operand("SRC0", Binding::Arg(source.arg), &source.desc, &index);
+        index[axis] = index[axis].clone().shifted(start as isize);
+        space.operand("DST", Binding::Arg(Arg::DST), dst, &index);
+        if dims.elements() > 0 {
+            launches.push(launch(space, value, None, "LD_SRC0(OFF_SRC0, n)", is_wide(&desc), device).0);
+        }
+        start += dims[axis];
+    }
+    launches.extend(padding(dst, Arg::DST, device));
+    Ok(KernelPlan { implementation: "ocl:concat:copies".into(), scratchpad: 0, launches, desc })
+}
+
+/// The launch that computes `DST` of a space, and whether it runs over one contiguous stretch. Without a description nothing is fused.
+pub(super) fn launch(
+    mut space: Space,
+    value: Value,
+    fused: Option<&PrimitiveDesc>,
+    expression: &str,
+    wide: bool,
+    device: &DeviceTraits,
+) -> (Launch, bool) {
+    if space.loops.is_empty() {
+        space.push("one", 1);
+        for operand in &mut space.operands {
+            operand.address.extend();
+        }
+    }
+    let count = space.loops.len();
+    space.sort_by(0..count, "DST");
+    let count = space.collapse(0..count, None);
+    let last = count - 1;
+    let run = space.loops[last].extent;
+    let best = if is_cpu(device) { CPU_LANES } else { GPU_LANES };
+    let vectors =
+        space.is_linear() && value == Value::F32 && run >= best && is_contiguous(&space, "DST", last);
+    let lanes = if vectors { best } else { 1 };
+    let rows = space.count(0..last);
+    let chunk = if is_cpu(device) { CPU_CHUNK.min(run.max(1)) } else { lanes };
+    let chunks = run.div_ceil(chunk).max(1);
+    let per_item = rows_per_item(device, rows, chunk);
+    let work_items = chunks * rows.div_ceil(per_item);
+    let mut source = Source::new(&space, value, (lanes, Some(last)), wide, false);
+    source
+        .declare("DECLARE_ROW", &space, 0..last)
+        .define("ALONG", &space.loops[last].name)
+        .define("RUN", run)
+        .define("ROWS", rows)
+        .define("CHUNK", chunk)
+        .define("CHUNKS", chunks)
+        .define("ROWS_PER_ITEM", per_item)
+        .define("ITEMS", work_items)
+        .define("VALUE(n)", expression);
+    match fused {
+        Some(desc) => source.post_ops(desc),
+        None => source.define("POST_OPS(v, n)", ""),
+    };
+    let (global, local) = items(device, if run == 0 { 0 } else { work_items });
+    let flat = last == 0 && space.is_linear();
+    (source.launch("pointwise", &[POINTWISE], global, local), flat)
+}
+
+/// The launch that writes zeros into the padding of a blocked result; none where there is no padding.
+pub(super) fn padding(desc: &MemoryDesc, arg: Arg, device: &DeviceTraits) -> Option<Launch> {
+    let padded = desc.padded_dims();
+    if padded == *desc.dims() || desc.elements() == 0 {
+        return None;
+    }
+    let mut space = Space::default();
+    let index: Vec<Index> = padded
+        .iter()
+        .enumerate()
+        .map(|(axis, &dim)| Index::of(space.push(format!("i{axis}"), dim)))
+        .collect();
+    space.operand("DST", Binding::Arg(arg), desc, &index);
+    let outside: Vec<String> = padded
+        .iter()
+        .zip(desc.dims().iter())
+        .enumerate()
+        .filter(|(_, (padded, dim))| padded != dim)
+        .map(|(axis, (_, dim))| format!("i{axis} >= {dim}"))
+        .collect();
+    let total = padded.elements();
+    let mut source = Source::new(&space, Value::F32, (1, None), total > i32::MAX as usize, true);
+    if desc.data_type().bits() == 64 {
+        source = Source::new(&space, Value::I64, (1, None), total > i32::MAX as usize, true);
+    }
+    source
+        .declare("DECLARE_ROW", &space, 0..padded.len())
+        .define("ITEMS", total)
+        .define("PADDING", outside.join(" || "));
+    let (global, local) = items(device, total);
+    Some(source.launch("padding", &[PADDING], global, local))
+}
+
+/// Whether an operand has elements beyond 32-bit offsets.
+pub(super) fn is_wide(desc: &PrimitiveDesc) -> bool {
+    let limit = i32::MAX as usize;
+    desc.args().iter().any(|a| a.desc.size().max(a.desc.elements()) > limit)
+}
+
+/// The value of a result element before post-operations.
+fn expression(desc: &PrimitiveDesc, value: Value) -> String {
+    let load = |name: &str| format!("LD_{name}(OFF_{name}, n)");
+    match desc.op() {
+        Op::Eltwise(function) => eltwise(value, *function, &load("SRC0")),
+        Op::Binary(op) => format!("binary_{}({}, {})", op.algorithm.name(), load("SRC0"), load("SRC1")),
+        // Integer values have one lane; a fractional condition must not be cut to zero.
+        Op::Select(_) if value == Value::I64 => {
+            format!("NAT1_SRC0(OFF_SRC0) != 0 ? {} : {}", load("SRC1"), load("SRC2"))
+        }
+        Op::Select(_) => format!("({}) != (V)(0) ? {} : {}", load("SRC0"), load("SRC1"), load("SRC2")),
+        Op::BatchNormalization(op) => {
+            let epsilon = value.literal(op.epsilon);
+            let mut text =
+                format!("({} - {}) / sqrt({} + {epsilon})", load("SRC0"), load("MEAN"), load("VARIANCE"));
+            if desc.find(Arg::Scale).is_some() {
+                text = format!("{text} * {}", load("SCALE"));
+            }
+            if desc.find(Arg::Shift).is_some() {
+                text = format!("{text} + {}", load("SHIFT"));
+            }
+            text
+        }
+        _ => load("SRC0"),
+    }
+}

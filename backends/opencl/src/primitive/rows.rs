@@ -1,0 +1,203 @@
+//! How rows (loops that stay) and their elements (loops that are folded) are spread over work-items and lanes; `common/rows.cl` is
+//! the other half.
+
+use anydnn_backend::DeviceKind;
+
+use super::source::{Source, is_contiguous};
+use super::space::Space;
+use super::value::Value;
+use crate::plan::{DeviceTraits, Launch};
+
+const ROWS: &str = include_str!("../../../../kernels/common/rows.cl");
+
+/// Lanes of a CPU's vectors: one 512-bit or two 256-bit registers of f32.
+pub(super) const CPU_LANES: usize = 16;
+/// Elements that make a work-item on a CPU worth its launch.
+const CPU_WORK: usize = 8192;
+/// Work-items of a work-group on other devices.
+const GROUP: usize = 256;
+
+/// The way rows are worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    ByItem,
+    ByLane,
+    ByGroup,
+}
+
+/// A space cut into rows and their elements.
+#[derive(Debug)]
+pub(super) struct Rows {
+    pub(super) space: Space,
+    /// The number of loops that run over rows; the others run over a row's elements.
+    pub(super) outer: usize,
+    pub(super) mode: Mode,
+    pub(super) lanes: usize,
+    pub(super) lane: Option<usize>,
+}
+
+/// Whether a device is programmed like a CPU: few work-items with much to do each, instead of many with little.
+pub(super) fn is_cpu(device: &DeviceTraits) -> bool {
+    device.kind == DeviceKind::Cpu
+}
+
+/// The work-items of a group on a device that wants many.
+pub(super) fn group_size(device: &DeviceTraits) -> usize {
+    let most = device.max_work_group.clamp(1, GROUP);
+    1 << most.ilog2()
+}
+
+/// A one-dimensional launch of at least `items` work-items; kernels ignore those past the end.
+pub(super) fn items(device: &DeviceTraits, items: usize) -> ([usize; 3], Option<[usize; 3]>) {
+    let group = if is_cpu(device) { 1 } else { group_size(device) };
+    ([items.next_multiple_of(group), 1, 1], Some([group, 1, 1]))
+}
+
+/// How many rows a work-item takes, so that it has enough to do and every compute unit gets some.
+pub(super) fn rows_per_item(device: &DeviceTraits, rows: usize, work_per_row: usize) -> usize {
+    if !is_cpu(device) {
+        return 1;
+    }
+    let enough = CPU_WORK.div_ceil(work_per_row.max(1));
+    let share = rows.div_ceil(device.compute_units.max(1) * 4);
+    enough.min(share).max(1)
+}
+
+impl Rows {
+    /// Rows that are folded: merges loops and chooses a mode by which loop of `SRC0` (and `second`, if given) is contiguous.
+    pub(super) fn folded(
+        mut space: Space,
+        outer: usize,
+        value: Value,
+        device: &DeviceTraits,
+        second: Option<&str>,
+    ) -> Self {
+        if space.loops.len() == outer {
+            space = with_one_element(space);
+        }
+        space.sort_by(outer..space.loops.len(), "SRC0");
+        space.collapse(outer..space.loops.len(), None);
+        space.sort_by(0..outer, "SRC0");
+        let outer = space.collapse(0..outer, None);
+        let last = space.loops.len() - 1;
+        let along = |v: usize| {
+            is_contiguous(&space, "SRC0", v) && second.is_none_or(|name| is_contiguous(&space, name, v))
+        };
+        let elements = space.count(outer..space.loops.len());
+        let rows_side_by_side = outer > 0 && along(outer - 1) && !along(last);
+        let vectors = is_cpu(device) && value == Value::F32 && space.is_linear();
+        let (mode, lanes, lane) = if is_cpu(device) {
+            if vectors && along(last) && space.loops[last].extent >= CPU_LANES {
+                (Mode::ByItem, CPU_LANES, Some(last))
+            } else if vectors && rows_side_by_side && space.loops[outer - 1].extent >= CPU_LANES {
+                (Mode::ByLane, CPU_LANES, Some(outer - 1))
+            } else {
+                (Mode::ByItem, 1, None)
+            }
+        } else if elements >= 32 && group_size(device) >= 32 && !rows_side_by_side {
+            (Mode::ByGroup, 1, None)
+        } else {
+            (Mode::ByLane, 1, None)
+        };
+        Self { space, outer, mode, lanes, lane }
+    }
+
+    /// Rows of one result element each, in the order of the result's memory. With `lane`, lanes run along that loop if it is
+    /// contiguous in the result and in `operands`, on devices where that pays.
+    pub(super) fn outputs(
+        mut space: Space,
+        outer: usize,
+        value: Value,
+        device: &DeviceTraits,
+        lane: Option<(&str, &[&str])>,
+    ) -> Self {
+        space.sort_by(0..outer, "DST");
+        let lane = lane
+            .filter(|_| is_cpu(device) && value == Value::F32 && space.is_linear())
+            .and_then(|(name, operands)| Some((space.variable(name)?, operands)))
+            .filter(|&(v, operands)| {
+                v + 1 == outer
+                    && space.loops[v].extent >= CPU_LANES
+                    && operands.iter().chain(&["DST"]).all(|name| is_contiguous(&space, name, v))
+            })
+            .map(|(v, _)| v);
+        let lanes = if lane.is_some() { CPU_LANES } else { 1 };
+        Self { space, outer, mode: Mode::ByLane, lanes, lane }
+    }
+
+    /// The number of rows, in units of the lanes.
+    pub(super) fn rows(&self) -> usize {
+        let whole = self.space.count(0..self.outer);
+        match self.lane {
+            Some(lane) if lane < self.outer => {
+                let extent = self.space.loops[lane].extent;
+                whole / extent.max(1) * extent.div_ceil(self.lanes)
+            }
+            _ => whole,
+        }
+    }
+
+    /// The work-items that share a row: no more than it has elements.
+    fn group(&self, device: &DeviceTraits) -> usize {
+        let elements = self.space.count(self.outer..self.space.loops.len());
+        group_size(device).min(elements.max(1).next_power_of_two())
+    }
+
+    /// The macros of the space and of the iteration.
+    pub(super) fn source(&self, value: Value, wide: bool, device: &DeviceTraits, work: usize) -> Source {
+        let Self { space, outer, mode, lanes, lane } = self;
+        let (outer, all) = (*outer, self.space.loops.len());
+        let mut source = Source::new(space, value, (*lanes, *lane), wide, true);
+        let name = match mode {
+            Mode::ByItem => "ROWS_BY_ITEM",
+            Mode::ByLane => "ROWS_BY_LANE",
+            Mode::ByGroup => "ROWS_BY_GROUP",
+        };
+        source
+            .define("ROW_MODE", name)
+            .define("ROWS", self.rows())
+            .define("ROWS_PER_ITEM", rows_per_item(device, self.rows(), work))
+            .define("GROUP", self.group(device))
+            .declare("DECLARE_ROW", space, 0..outer)
+            .define("ELEMENTS", space.count(outer..all))
+            .declare("DECLARE_ELEMENT", space, outer..all);
+        if *mode == Mode::ByItem {
+            let last = &space.loops[all - 1];
+            source
+                .define("ELEMENT_RUNS", space.count(outer..all - 1))
+                .declare("DECLARE_RUN", space, outer..all - 1)
+                .define("RUN", last.extent)
+                .define("ALONG", &last.name);
+        }
+        source
+    }
+
+    /// The launch of a kernel over these rows.
+    pub(super) fn launch(
+        &self,
+        source: Source,
+        kernel: &str,
+        files: &[&str],
+        device: &DeviceTraits,
+        work: usize,
+    ) -> Launch {
+        let rows = self.rows();
+        let (global, local) = if self.mode == Mode::ByGroup {
+            let group = self.group(device);
+            ([rows * group, 1, 1], Some([group, 1, 1]))
+        } else {
+            items(device, rows.div_ceil(rows_per_item(device, rows, work)))
+        };
+        let files: Vec<&str> = std::iter::once(ROWS).chain(files.iter().copied()).collect();
+        source.launch(kernel, &files, global, local)
+    }
+}
+
+/// A space without element loops, with one of a single element.
+fn with_one_element(mut space: Space) -> Space {
+    space.push("one", 1);
+    for operand in &mut space.operands {
+        operand.address.extend();
+    }
+    space
+}

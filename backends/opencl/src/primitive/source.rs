@@ -1,0 +1,252 @@
+//! Program text: the macros that a kernel is written against, generated from a [`Space`], and the kernel's own files behind them.
+
+use std::fmt::{Display, Write};
+use std::ops::Range;
+
+use anydnn_backend::{Arg, Eltwise, PostOp, PrimitiveDesc};
+
+use super::space::{Binding, Index, Loop, Operand, Space, broadcast};
+use super::value::{Value, storage};
+use crate::plan::{Launch, LaunchArg, ProgramSource};
+
+const PRELUDE: &str = include_str!("../../../../kernels/common/prelude.cl");
+const LANES: &str = include_str!("../../../../kernels/common/lanes.cl");
+const ELTWISE: &str = include_str!("../../../../kernels/common/eltwise.cl");
+const BINARY: &str = include_str!("../../../../kernels/common/binary.cl");
+
+/// A program in the making.
+#[derive(Debug)]
+pub(super) struct Source {
+    value: Value,
+    lanes: usize,
+    lane: Option<usize>,
+    wide: bool,
+    defines: String,
+    args: Vec<LaunchArg>,
+}
+
+impl Source {
+    /// The macros for the operands of a space. `lane` is the loop along which the lanes of a vector lie. `wide` asks for 64-bit
+    /// offsets, `distinct` says that no result shares memory with a source.
+    pub(super) fn new(
+        space: &Space,
+        value: Value,
+        (lanes, lane): (usize, Option<usize>),
+        wide: bool,
+        distinct: bool,
+    ) -> Self {
+        let mut source = Self { value, lanes, lane, wide, defines: String::new(), args: Vec::new() };
+        let (mut params, mut enter) = (String::new(), String::new());
+        for operand in &space.operands {
+            let arg = match operand.binding {
+                Binding::Arg(arg) => Ok(LaunchArg::Memory(arg)),
+                Binding::Scratchpad(offset) => Ok(LaunchArg::Scratchpad { offset }),
+                Binding::Alias(of) => Err(of),
+            };
+            let pointer = arg.err().unwrap_or(&operand.name).to_lowercase();
+            if let Ok(arg) = arg {
+                let comma = if params.is_empty() { "" } else { ", " };
+                let restrict = if distinct { "restrict " } else { "" };
+                let _ =
+                    write!(params, "{comma}__global uchar *{restrict}{pointer}, const ulong {pointer}_byte");
+                let _ = write!(enter, "{pointer} += {pointer}_byte; ");
+                source.args.push(arg);
+            }
+            source.accessors(space, operand, &pointer);
+        }
+        source.define("PARAMS", params).define("ENTER", enter);
+        source
+    }
+
+    /// Defines a macro.
+    pub(super) fn define(&mut self, name: impl Display, text: impl Display) -> &mut Self {
+        let _ = writeln!(self.defines, "#define {name} {text}");
+        self
+    }
+
+    /// Defines `name(t)`: declares the variables of a range of loops, the last one running fastest, from their joint number. The
+    /// lane loop steps by whole vectors; `rows` is the number of its elements that a vector holds.
+    pub(super) fn declare(&mut self, name: &str, space: &Space, loops: Range<usize>) -> &mut Self {
+        let mut text = String::new();
+        let mut rest = "(t)".to_string();
+        let has_lane = self.lanes > 1 && self.lane.is_some_and(|lane| loops.contains(&lane));
+        if name == "DECLARE_ROW" && !has_lane {
+            text += "const int rows = 1; ";
+        }
+        for v in loops.clone().rev() {
+            let Loop { name, extent } = &space.loops[v];
+            let lane = self.lanes > 1 && self.lane == Some(v);
+            let steps = if lane { extent.div_ceil(self.lanes) } else { *extent };
+            let step = match steps {
+                _ if v == loops.start => rest.clone(),
+                0 | 1 => "0".into(),
+                _ => format!("{rest} % {steps}"),
+            };
+            let _ = match lane {
+                true => write!(
+                    text,
+                    "const idx {name} = ({step}) * LANES; const int rows = (int)min((idx)LANES, {extent} - {name}); "
+                ),
+                false => write!(text, "const idx {name} = {step}; "),
+            };
+            if v > loops.start && steps > 1 {
+                let next = format!("rest_{name}");
+                let _ = write!(text, "const idx {next} = {rest} / {steps}; ");
+                rest = next;
+            }
+        }
+        self.define(format!("{name}(t)"), text)
+    }
+
+    /// Defines `POST_OPS(v, n)`. The operands must have been added by [`add_post_ops`].
+    pub(super) fn post_ops(&mut self, desc: &PrimitiveDesc) -> &mut Self {
+        let mut text = String::new();
+        for (i, post_op) in desc.attributes().post_ops.iter().enumerate() {
+            let operand = format!("LD_POST{i}(OFF_POST{i}, n)");
+            let _ = match post_op {
+                PostOp::Eltwise(function) => write!(text, "v = {}; ", eltwise(self.value, *function, "v")),
+                PostOp::Binary { algorithm, reversed, .. } => {
+                    let (a, b) = if *reversed { (&*operand, "v") } else { ("v", &*operand) };
+                    write!(text, "v = binary_{}({a}, {b}); ", algorithm.name())
+                }
+                PostOp::Sum { scale, zero_point, .. } => {
+                    let scale = self.value.literal(*scale);
+                    write!(
+                        text,
+                        "v += {scale} * (LD_OLD{i}(OFF_OLD{i}, n) - ({})({zero_point})); ",
+                        self.value.name()
+                    )
+                }
+                // The enumeration is open; `value::check` refuses what is not listed here.
+                _ => Ok(()),
+            };
+        }
+        self.define("POST_OPS(v, n)", text)
+    }
+
+    /// The launch of a kernel of this program made of the given kernel files.
+    pub(super) fn launch(
+        self,
+        kernel: &str,
+        files: &[&str],
+        global: [usize; 3],
+        local: Option<[usize; 3]>,
+    ) -> Launch {
+        let Self { value, lanes, wide, defines, args, .. } = self;
+        let mut text = String::new();
+        let _ = writeln!(
+            text,
+            "#define R {}\n#define R_IS_INTEGER {}",
+            value.name(),
+            i32::from(value == Value::I64)
+        );
+        let suffix = if value == Value::F32 { "##f" } else { "" };
+        let _ = writeln!(text, "#define K(c) c{suffix}\ntypedef {} idx;", if wide { "long" } else { "int" });
+        if value == Value::F64 {
+            text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#define USE_F64 1\n";
+        }
+        text += PRELUDE;
+        text += "#define LANES 1\n";
+        text += LANES;
+        if lanes > 1 {
+            let _ = writeln!(text, "#undef LANES\n#define LANES {lanes}");
+            text += LANES;
+        }
+        text += "typedef VEC(R) V;\n";
+        if defines.contains("eltwise_") {
+            text += ELTWISE;
+        }
+        if defines.contains("binary_") {
+            text += BINARY;
+        }
+        text += &defines;
+        for file in files {
+            text += file;
+        }
+        Launch {
+            program: ProgramSource { name: kernel.into(), source: text, options: String::new() },
+            kernel: kernel.into(),
+            args,
+            global,
+            local,
+        }
+    }
+
+    /// The macros to reach an operand's elements.
+    fn accessors(&mut self, space: &Space, operand: &Operand, pointer: &str) {
+        let Operand { name, data_type, address, .. } = operand;
+        let (bits, kind) = storage(*data_type);
+        let (value, lanes) = (self.value.name(), self.lanes);
+        // Without a lane loop in a linear address the operand is one element for all lanes.
+        let step = self.lane.map_or(0, |lane| address.coefficient(lane).unwrap_or(0));
+        self.define(format!("OFF_{name}"), address.text(&space.loops));
+        self.define(format!("NAT1_{name}(o)"), format!("unpack_{kind}_1(get_{bits}({pointer}, o))"));
+        self.define(format!("LD1_{name}(o)"), format!("convert_{value}(NAT1_{name}(o))"));
+        let (load, store) = if lanes == 1 {
+            (format!("LD1_{name}(o)"), format!("put_{bits}({pointer}, o, pack_{kind}_1(v))"))
+        } else {
+            let raw = |load: &str, step: &str| {
+                format!(
+                    "convert_{value}{lanes}(unpack_{kind}_{lanes}({load}_{bits}_{lanes}({pointer}, o, {step}n)))"
+                )
+            };
+            let pack = format!("pack_{kind}_{lanes}(v)");
+            match step {
+                0 => (
+                    format!("(V)(LD1_{name}(o))"),
+                    format!("put_{bits}({pointer}, o, pack_{kind}_1((v).s0))"),
+                ),
+                1 => (raw("load", ""), format!("store_{bits}_{lanes}({pointer}, o, n, {pack})")),
+                _ => (
+                    raw("gather", &format!("{step}, ")),
+                    format!("scatter_{bits}_{lanes}({pointer}, o, {step}, n, {pack})"),
+                ),
+            }
+        };
+        self.define(format!("LD_{name}(o, n)"), load);
+        self.define(format!("ST_{name}(o, n, v)"), store);
+    }
+}
+
+/// Adds the operands of the post-operations: `POST<i>` for a binary one's second operand, `OLD<i>` for the result's old content.
+/// `index` are the indices of the result's dimensions.
+pub(super) fn add_post_ops(space: &mut Space, desc: &PrimitiveDesc, index: &[Index]) {
+    let dst = desc.dst();
+    for (i, post_op) in desc.attributes().post_ops.iter().enumerate() {
+        match post_op {
+            PostOp::Binary { .. } => {
+                let arg = Arg::PostOp(i as u16);
+                if let Some(operand) = desc.find(arg) {
+                    let index = broadcast(operand, dst.dims(), index);
+                    space.operand(format!("POST{i}"), Binding::Arg(arg), operand, &index);
+                }
+            }
+            PostOp::Sum { data_type, .. } => {
+                let old = dst.with_data_type(data_type.unwrap_or(dst.data_type()));
+                space.operand(format!("OLD{i}"), Binding::Alias("DST"), &old, index);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The call of an element-wise function.
+pub(super) fn eltwise(value: Value, function: Eltwise, x: &str) -> String {
+    let parameters: &[f32] = match function {
+        Eltwise::Clamp { min, max } => &[min, max],
+        Eltwise::Elu { alpha } | Eltwise::LeakyRelu { alpha } | Eltwise::Swish { alpha } => &[alpha],
+        Eltwise::HardSigmoid { alpha, beta }
+        | Eltwise::HardSwish { alpha, beta }
+        | Eltwise::Linear { alpha, beta }
+        | Eltwise::Pow { alpha, beta } => &[alpha, beta],
+        Eltwise::SoftPlus { beta } => &[beta],
+        _ => &[],
+    };
+    let parameters: String = parameters.iter().map(|&p| format!(", {}", value.literal(p))).collect();
+    format!("eltwise_{}({x}{parameters})", function.name())
+}
+
+/// Whether the operand's elements lie side by side along a loop.
+pub(super) fn is_contiguous(space: &Space, operand: &str, variable: usize) -> bool {
+    space.coefficient(operand, variable) == Some(1)
+}

@@ -1,0 +1,396 @@
+//! Loops over a primitive's indices and where each operand's elements lie in terms of them.
+//!
+//! A kernel is written against named loop variables. An operand's element offset is an [`Address`]: for strided layouts (and for
+//! blocked ones whose blocked dimension is a pair of loops) a linear function of the variables, else an expression with divisions.
+//! Linear addresses let neighbouring loops merge and show which operands are contiguous along which loop.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use anydnn_backend::{Arg, Blocking, DataType, Dims, MemoryDesc};
+
+/// A loop variable and the number of its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Loop {
+    pub(super) name: String,
+    pub(super) extent: usize,
+}
+
+/// An index of one dimension: a sum of loop variables (by number) with factors, and a constant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Index {
+    pub(super) terms: Vec<(usize, usize)>,
+    pub(super) shift: isize,
+}
+
+/// The element offset of an operand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    /// `base` plus each loop variable times its coefficient.
+    Linear { base: isize, coefficients: Vec<usize> },
+    /// By the blocking rule from the index of each dimension.
+    General { blocking: Blocking, index: Vec<Index> },
+}
+
+/// Where an operand's bytes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binding {
+    /// An argument of the primitive.
+    Arg(Arg),
+    /// Working memory from this byte on.
+    Scratchpad(usize),
+    /// The bytes of the operand of this name.
+    Alias(&'static str),
+}
+
+/// An operand as a kernel names it.
+#[derive(Clone, Debug)]
+pub(super) struct Operand {
+    /// The name in macros (`SRC0`); in lower case the kernel's pointer.
+    pub(super) name: String,
+    pub(super) binding: Binding,
+    pub(super) data_type: DataType,
+    pub(super) address: Address,
+}
+
+/// Loops and operands.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Space {
+    pub(super) loops: Vec<Loop>,
+    pub(super) operands: Vec<Operand>,
+}
+
+impl Index {
+    /// One loop variable.
+    pub(super) fn of(variable: usize) -> Self {
+        Self { terms: vec![(variable, 1)], shift: 0 }
+    }
+
+    /// A sum of loop variables with factors.
+    pub(super) fn sum(terms: &[(usize, usize)]) -> Self {
+        Self { terms: terms.to_vec(), shift: 0 }
+    }
+
+    /// The same index plus a constant.
+    pub(super) fn shifted(mut self, shift: isize) -> Self {
+        self.shift += shift;
+        self
+    }
+
+    fn text(&self, loops: &[Loop]) -> String {
+        linear_text(self.shift, self.terms.iter().copied(), loops)
+    }
+}
+
+impl Address {
+    /// A linear address without a constant.
+    pub(super) fn linear(coefficients: Vec<usize>) -> Self {
+        Self::Linear { base: 0, coefficients }
+    }
+
+    /// The coefficient of a loop variable, of a linear address.
+    pub(super) fn coefficient(&self, variable: usize) -> Option<usize> {
+        match self {
+            Self::Linear { coefficients, .. } => coefficients.get(variable).copied(),
+            Self::General { .. } => None,
+        }
+    }
+
+    /// Makes room for a loop added after the operand, on which the address does not depend.
+    pub(super) fn extend(&mut self) {
+        if let Self::Linear { coefficients, .. } = self {
+            coefficients.push(0);
+        }
+    }
+
+    /// The address as an OpenCL C expression.
+    pub(super) fn text(&self, loops: &[Loop]) -> String {
+        match self {
+            Self::Linear { base, coefficients } => {
+                linear_text(*base, coefficients.iter().copied().enumerate(), loops)
+            }
+            Self::General { blocking, index } => general_text(blocking, index, loops),
+        }
+    }
+}
+
+impl Space {
+    /// Adds a loop and returns its number. Operands are added after all loops.
+    pub(super) fn push(&mut self, name: impl Into<String>, extent: usize) -> usize {
+        self.loops.push(Loop { name: name.into(), extent });
+        self.loops.len() - 1
+    }
+
+    /// Adds an operand whose dimensions have these indices.
+    pub(super) fn operand(
+        &mut self,
+        name: impl Into<String>,
+        binding: Binding,
+        desc: &MemoryDesc,
+        index: &[Index],
+    ) {
+        let address = self.address(desc, index);
+        self.operands.push(Operand { name: name.into(), binding, data_type: desc.data_type(), address });
+    }
+
+    /// The address of an element of `desc` at an index.
+    pub(super) fn address(&self, desc: &MemoryDesc, index: &[Index]) -> Address {
+        let Some(blocking) = desc.blocking() else { return self.address(&desc.to_row_major(), index) };
+        match self.linear(blocking, index) {
+            Some(address) => address,
+            None => Address::General { blocking: blocking.clone(), index: index.to_vec() },
+        }
+    }
+
+    /// The operand of this name.
+    pub(super) fn find(&self, name: &str) -> Option<&Operand> {
+        self.operands.iter().find(|o| o.name == name)
+    }
+
+    /// An operand's coefficient of a loop variable; none when it is missing or not linear.
+    pub(super) fn coefficient(&self, name: &str, variable: usize) -> Option<usize> {
+        self.find(name)?.address.coefficient(variable)
+    }
+
+    /// Whether all addresses are linear.
+    pub(super) fn is_linear(&self) -> bool {
+        self.operands.iter().all(|o| matches!(o.address, Address::Linear { .. }))
+    }
+
+    /// The number of iterations of a range of loops.
+    pub(super) fn count(&self, loops: Range<usize>) -> usize {
+        self.loops[loops].iter().map(|l| l.extent).fold(1, usize::saturating_mul)
+    }
+
+    /// The number of the loop of this name.
+    pub(super) fn variable(&self, name: &str) -> Option<usize> {
+        self.loops.iter().position(|l| l.name == name)
+    }
+
+    /// Sorts loops so that those with small strides in an operand come last. Only for linear addresses.
+    pub(super) fn sort_by(&mut self, loops: Range<usize>, operand: &str) {
+        if !self.is_linear() {
+            return;
+        }
+        let Some(key) = self.find(operand).map(|o| o.address.clone()) else { return };
+        let mut order: Vec<usize> = (0..self.loops.len()).collect();
+        // A loop of one step has no stride; it goes first, out of the way.
+        let stride = |v: usize| match self.loops[v].extent {
+            0 | 1 => usize::MAX,
+            _ => key.coefficient(v).unwrap_or(0),
+        };
+        order[loops].sort_by_key(|&v| std::cmp::Reverse(stride(v)));
+        self.loops = order.iter().map(|&v| self.loops[v].clone()).collect();
+        self.each_coefficients(|c| *c = order.iter().map(|&v| c[v]).collect());
+    }
+
+    /// Merges neighbouring loops whose strides fit in every operand and drops loops of one step; the last one stays, and the operand
+    /// `without` does not come to depend on it. Returns the number of loops left of the range. Only for linear addresses.
+    pub(super) fn collapse(&mut self, loops: Range<usize>, without: Option<&str>) -> usize {
+        if !self.is_linear() || loops.is_empty() {
+            return loops.len();
+        }
+        let mut last = loops.end - 1;
+        for v in loops.clone().rev().skip(1) {
+            if self.loops[v].extent == 1 {
+                self.remove(v);
+                last -= 1;
+            }
+        }
+        let mut v = last;
+        while v > loops.start {
+            v -= 1;
+            let extent = self.loops[v + 1].extent;
+            // A last loop of one step has no strides to keep.
+            let trivial = extent == 1
+                && v + 1 == last
+                && without.is_none_or(|name| self.coefficient(name, v) == Some(0));
+            let fits = self.operands.iter().all(|o| {
+                let (outer, inner) = (o.address.coefficient(v), o.address.coefficient(v + 1));
+                trivial || outer == inner.map(|c| c.saturating_mul(extent))
+            });
+            if fits {
+                if trivial {
+                    self.each_coefficients(|c| c[v + 1] = c[v]);
+                }
+                self.loops[v + 1].extent *= self.loops[v].extent;
+                self.remove(v);
+                last -= 1;
+            }
+        }
+        last + 1 - loops.start
+    }
+
+    /// Splits a loop into two, of which the outer takes `parts` steps.
+    pub(super) fn split(&mut self, variable: usize, name: &str, parts: usize) {
+        let inner = self.loops[variable].extent / parts;
+        self.loops[variable].extent = inner;
+        self.loops.insert(variable, Loop { name: name.into(), extent: parts });
+        self.each_coefficients(|c| c.insert(variable, c[variable] * inner));
+    }
+
+    /// Makes a loop the outermost one.
+    pub(super) fn rotate(&mut self, variable: usize) {
+        self.loops[..=variable].rotate_right(1);
+        self.each_coefficients(|c| c[..=variable].rotate_right(1));
+    }
+
+    /// Removes a loop, whose variable is then zero.
+    pub(super) fn remove(&mut self, variable: usize) {
+        self.loops.remove(variable);
+        self.each_coefficients(|c| {
+            c.remove(variable);
+        });
+    }
+
+    fn each_coefficients(&mut self, mut change: impl FnMut(&mut Vec<usize>)) {
+        for operand in &mut self.operands {
+            if let Address::Linear { coefficients, .. } = &mut operand.address {
+                change(coefficients);
+            }
+        }
+    }
+
+    fn linear(&self, blocking: &Blocking, index: &[Index]) -> Option<Address> {
+        let mut base = blocking.offset as isize;
+        let mut coefficients = vec![0; self.loops.len()];
+        for (axis, (index, &stride)) in index.iter().zip(blocking.strides.iter()).enumerate() {
+            let mut blocks = blocking.inner.iter().enumerate().filter(|(_, (a, _))| *a == axis);
+            let Some((position, &(_, block))) = blocks.next() else {
+                base += index.shift * stride as isize;
+                for &(variable, factor) in &index.terms {
+                    coefficients[variable] += factor * stride;
+                }
+                continue;
+            };
+            let inner_stride: usize = blocking.inner[position + 1..].iter().map(|&(_, b)| b).product();
+            if blocks.next().is_some() || index.shift < 0 || index.shift as usize % block != 0 {
+                return None;
+            }
+            base += (index.shift as usize / block * stride) as isize;
+            let mut inside = 1;
+            for &(variable, factor) in &index.terms {
+                let extent = self.loops[variable].extent;
+                if factor % block == 0 {
+                    coefficients[variable] += factor / block * stride;
+                } else if extent > 1 {
+                    inside += factor * (extent - 1);
+                    coefficients[variable] += factor * inner_stride;
+                }
+            }
+            // The variables inside a block must never carry into the next one.
+            if inside > block {
+                return None;
+            }
+        }
+        Some(Address::Linear { base, coefficients })
+    }
+}
+
+/// The index of each dimension of an operand that broadcasts to `dims` (numpy's rule), from the indices of the result's dimensions.
+pub(super) fn broadcast(operand: &MemoryDesc, dims: &Dims, index: &[Index]) -> Vec<Index> {
+    let lead = dims.len() - operand.rank();
+    operand
+        .dims()
+        .iter()
+        .enumerate()
+        .map(|(i, &dim)| if dim == dims[lead + i] { index[lead + i].clone() } else { Index::default() })
+        .collect()
+}
+
+fn linear_text(base: isize, terms: impl Iterator<Item = (usize, usize)>, loops: &[Loop]) -> String {
+    let mut text = String::new();
+    for (variable, factor) in terms {
+        // A loop of one step stays at zero.
+        if factor == 0 || loops[variable].extent == 1 {
+            continue;
+        }
+        let plus = if text.is_empty() { "" } else { " + " };
+        let name = &loops[variable].name;
+        let _ = match factor {
+            1 => write!(text, "{plus}{name}"),
+            _ => write!(text, "{plus}{name} * {factor}"),
+        };
+    }
+    match base {
+        0 if text.is_empty() => "0".into(),
+        0 => format!("({text})"),
+        _ if text.is_empty() => format!("({base})"),
+        1.. => format!("({text} + {base})"),
+        _ => format!("({text} - {})", base.unsigned_abs()),
+    }
+}
+
+fn general_text(blocking: &Blocking, index: &[Index], loops: &[Loop]) -> String {
+    let mut rest: Vec<String> = index.iter().map(|i| i.text(loops)).collect();
+    let mut text = format!("({}", blocking.offset);
+    let mut stride = 1;
+    for &(axis, block) in blocking.inner.iter().rev() {
+        if rest[axis] != "0" {
+            let _ = write!(text, " + {} % {block} * {stride}", rest[axis]);
+            rest[axis] = format!("({} / {block})", rest[axis]);
+        }
+        stride *= block;
+    }
+    for (index, stride) in rest.iter().zip(blocking.strides.iter()) {
+        if index != "0" {
+            let _ = write!(text, " + {index} * {stride}");
+        }
+    }
+    text + ")"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(extents: &[usize]) -> (Space, Vec<Index>) {
+        let mut space = Space::default();
+        let index =
+            extents.iter().enumerate().map(|(i, &e)| Index::of(space.push(format!("i{i}"), e))).collect();
+        (space, index)
+    }
+
+    #[test]
+    fn dense_equal_layouts_merge_into_one_loop() {
+        let (mut space, index) = space(&[2, 3, 4, 5]);
+        let nhwc = MemoryDesc::with_tag([2, 3, 4, 5], DataType::F32, "acdb").unwrap();
+        space.operand("SRC0", Binding::Arg(Arg::SRC), &nhwc, &index);
+        space.operand("DST", Binding::Arg(Arg::DST), &nhwc, &index);
+        space.sort_by(0..4, "DST");
+        assert_eq!(space.collapse(0..4, None), 1);
+        assert_eq!(space.loops[0].extent, 120);
+        assert_eq!(space.find("DST").unwrap().address, Address::linear(vec![1]));
+    }
+
+    #[test]
+    fn broadcasts_merge_where_they_repeat_alike() {
+        let (mut space, index) = space(&[2, 3, 4]);
+        let dims = Dims::from([2, 3, 4]);
+        let vector = MemoryDesc::new([4], DataType::F32);
+        space.operand("SRC0", Binding::Arg(Arg::SRC), &MemoryDesc::new(dims.clone(), DataType::F32), &index);
+        space.operand("SRC1", Binding::Arg(Arg::Src(1)), &vector, &broadcast(&vector, &dims, &index));
+        assert_eq!(space.collapse(0..3, None), 2);
+        assert_eq!(space.find("SRC1").unwrap().address, Address::linear(vec![0, 1]));
+    }
+
+    #[test]
+    fn addresses_agree_with_the_layout() {
+        let blocked = MemoryDesc::with_tag([2, 10, 3], DataType::F32, "aBc8b").unwrap();
+        let (space, index) = space(&[2, 10, 3]);
+        let text = space.address(&blocked, &index).text(&space.loops);
+        assert_eq!(text, "(0 + i1 % 8 * 1 + i0 * 48 + (i1 / 8) * 24 + i2 * 8)");
+        assert_eq!(blocked.offset_of(&[1, 9, 2]), Some(9 % 8 + 48 + 24 + 16));
+    }
+
+    #[test]
+    fn a_blocked_dimension_as_two_loops_is_linear() {
+        let blocked = MemoryDesc::with_tag([16, 3], DataType::F32, "Ab8a").unwrap();
+        let mut space = Space::default();
+        let (outer, inner, i1) = (space.push("o", 2), space.push("i", 8), space.push("i1", 3));
+        let index = [Index::sum(&[(outer, 8), (inner, 1)]), Index::of(i1)];
+        assert_eq!(space.address(&blocked, &index), Address::linear(vec![24, 1, 8]));
+        let carries = [Index::sum(&[(outer, 8), (inner, 2)]), Index::of(i1)];
+        assert!(matches!(space.address(&blocked, &carries), Address::General { .. }));
+    }
+}

@@ -1,0 +1,88 @@
+//! Windows that slide over up to three spatial dimensions, as convolution and pooling have them.
+
+use anydnn_backend::Dims;
+
+use super::source::Source;
+use super::space::{Index, Space};
+
+pub(super) const WINDOW: &str = include_str!("../../../../kernels/common/window.cl");
+
+/// The geometry of a sliding window.
+#[derive(Debug)]
+pub(super) struct Window<'a> {
+    pub(super) src: &'a [usize],
+    pub(super) dst: &'a [usize],
+    pub(super) kernel: &'a [usize],
+    pub(super) strides: &'a Dims,
+    pub(super) dilations: &'a Dims,
+    pub(super) pads_begin: &'a Dims,
+    pub(super) pads_end: &'a Dims,
+}
+
+/// Names of the last three spatial dimensions.
+const NAMES: [&str; 3] = ["d", "h", "w"];
+
+impl Window<'_> {
+    /// Adds the loops `od`, `oh`, `ow` over the result; dimensions that the tensor lacks have one step. Returns the indices of those
+    /// that it has.
+    pub(super) fn push_result(&self, space: &mut Space) -> Vec<Index> {
+        self.push(space, "o", self.dst)
+    }
+
+    /// Adds the loops `kd`, `kh`, `kw` over the window, likewise.
+    pub(super) fn push_taps(&self, space: &mut Space) -> Vec<Index> {
+        self.push(space, "k", self.kernel)
+    }
+
+    /// The source's indices under the window at a place of the result.
+    pub(super) fn source_index(&self, result: &[Index], taps: &[Index]) -> Vec<Index> {
+        let variable = |index: &Index| index.terms[0].0;
+        result
+            .iter()
+            .zip(taps)
+            .enumerate()
+            .map(|(i, (result, tap))| {
+                Index::sum(&[(variable(result), self.strides[i]), (variable(tap), self.dilations[i])])
+                    .shifted(-(self.pads_begin[i] as isize))
+            })
+            .collect()
+    }
+
+    /// Defines the constants of `common/window.cl`.
+    pub(super) fn define(&self, source: &mut Source) {
+        let missing = 3 - self.src.len();
+        for (i, name) in NAMES.iter().enumerate() {
+            let name = name.to_uppercase();
+            let at = |values: &[usize], default| i.checked_sub(missing).map_or(default, |j| values[j]);
+            source
+                .define(format!("STRIDE_{name}"), at(self.strides, 1))
+                .define(format!("DILATION_{name}"), at(self.dilations, 1))
+                .define(format!("PAD_{name}"), at(self.pads_begin, 0))
+                .define(format!("PAD_END_{name}"), at(self.pads_end, 0))
+                .define(format!("KERNEL_{name}"), at(self.kernel, 1))
+                .define(format!("SRC_{name}"), at(self.src, 1))
+                .define(format!("DST_{name}"), at(self.dst, 1));
+        }
+    }
+
+    /// Whether every tap of every window lies in the source.
+    pub(super) fn is_unpadded(&self) -> bool {
+        (0..self.src.len()).all(|i| {
+            let reach = (self.dst[i].max(1) - 1) * self.strides[i] + (self.kernel[i] - 1) * self.dilations[i];
+            self.pads_begin[i] == 0 && reach < self.src[i]
+        })
+    }
+
+    fn push(&self, space: &mut Space, prefix: &str, extents: &[usize]) -> Vec<Index> {
+        let missing = 3 - extents.len();
+        let mut index = Vec::new();
+        for (i, name) in NAMES.iter().enumerate() {
+            let extent = i.checked_sub(missing).map_or(1, |j| extents[j]);
+            let variable = space.push(format!("{prefix}{name}"), extent);
+            if i >= missing {
+                index.push(Index::of(variable));
+            }
+        }
+        index
+    }
+}

@@ -1,0 +1,37 @@
+// Functions of two elements; truth is one. V is R or a vector of it.
+
+#define TRUTH(condition) ((condition) ? (V)(1) : (V)(0))
+
+static inline V binary_maximum(const V a, const V b) { return ((a > b) | (a != a)) ? a : b; }
+static inline V binary_minimum(const V a, const V b) { return ((a < b) | (a != a)) ? a : b; }
+static inline V binary_greater_equal(const V a, const V b) { return TRUTH(a >= b); }
+static inline V binary_greater(const V a, const V b) { return TRUTH(a > b); }
+static inline V binary_less_equal(const V a, const V b) { return TRUTH(a <= b); }
+static inline V binary_less(const V a, const V b) { return TRUTH(a < b); }
+static inline V binary_equal(const V a, const V b) { return TRUTH(a == b); }
+static inline V binary_not_equal(const V a, const V b) { return TRUTH(a != b); }
+
+#if R_IS_INTEGER
+// Saturating: the exact result, then the nearest that the type holds.
+static inline V binary_add(const V a, const V b) { return add_sat(a, b); }
+static inline V binary_subtract(const V a, const V b) { return sub_sat(a, b); }
+static inline V binary_multiply(const V a, const V b) {
+    const V low = a * b;
+    const V limit = ((a < (V)(0)) ^ (b < (V)(0))) ? (V)(LONG_MIN) : (V)(LONG_MAX);
+    return mul_hi(a, b) == (low >> (V)(63)) ? low : limit;
+}
+static inline V binary_squared_difference(const V a, const V b) {
+    const V d = sub_sat(a, b);
+    return binary_multiply(d, d);
+}
+#else
+static inline V binary_add(const V a, const V b) { return a + b; }
+static inline V binary_subtract(const V a, const V b) { return a - b; }
+static inline V binary_multiply(const V a, const V b) { return a * b; }
+static inline V binary_divide(const V a, const V b) { return a / b; }
+static inline V binary_squared_difference(const V a, const V b) {
+    const V d = a - b;
+    return d * d;
+}
+static inline V binary_power(const V a, const V b) { return pow(a, b); }
+#endif

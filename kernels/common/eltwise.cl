@@ -1,0 +1,38 @@
+// Functions of one element. V is R or a vector of it; K(c) is a constant of type R. Comparisons are written so that NaN stays.
+
+#if !R_IS_INTEGER
+
+static inline V eltwise_clamp(const V x, const R low, const R high) {
+    return x < (V)(low) ? (V)(low) : (x > (V)(high) ? (V)(high) : x);
+}
+static inline V eltwise_abs(const V x) { return fabs(x); }
+static inline V eltwise_elu(const V x, const R alpha) { return x > (V)(K(0.0)) ? x : alpha * expm1(x); }
+static inline V eltwise_exp(const V x) { return exp(x); }
+// The complementary function keeps the digits that 1 + erf loses for negative x.
+static inline V eltwise_gelu_erf(const V x) { return K(0.5) * x * erfc(x * K(-0.70710678118654752440)); }
+static inline V eltwise_gelu_tanh(const V x) {
+    return K(0.5) * x * (K(1.0) + tanh(K(0.79788456080286535588) * (x + K(0.044715) * x * x * x)));
+}
+static inline V eltwise_hard_sigmoid(const V x, const R alpha, const R beta) {
+    return eltwise_clamp(alpha * x + beta, K(0.0), K(1.0));
+}
+static inline V eltwise_hard_swish(const V x, const R alpha, const R beta) {
+    return x * eltwise_hard_sigmoid(x, alpha, beta);
+}
+static inline V eltwise_leaky_relu(const V x, const R alpha) { return x > (V)(K(0.0)) ? x : alpha * x; }
+static inline V eltwise_linear(const V x, const R alpha, const R beta) { return alpha * x + beta; }
+static inline V eltwise_log(const V x) { return log(x); }
+static inline V soft_plus(const V x) { return x > (V)(K(30.0)) ? x : log1p(exp(x)); }
+static inline V eltwise_mish(const V x) { return x * tanh(soft_plus(x)); }
+static inline V eltwise_pow(const V x, const R alpha, const R beta) { return alpha * pow(x, (V)(beta)); }
+static inline V eltwise_reciprocal(const V x) { return K(1.0) / x; }
+static inline V eltwise_relu(const V x) { return x < (V)(K(0.0)) ? (V)(K(0.0)) : x; }
+static inline V eltwise_round(const V x) { return rint(x); }
+static inline V eltwise_sigmoid(const V x) { return K(1.0) / (K(1.0) + exp(-x)); }
+static inline V eltwise_soft_plus(const V x, const R beta) { return soft_plus(beta * x) / beta; }
+static inline V eltwise_sqrt(const V x) { return sqrt(x); }
+static inline V eltwise_square(const V x) { return x * x; }
+static inline V eltwise_swish(const V x, const R alpha) { return x / (K(1.0) + exp(-alpha * x)); }
+static inline V eltwise_tanh(const V x) { return tanh(x); }
+
+#endif

@@ -1,0 +1,103 @@
+// Loads, stores and conversions of LANES elements at once: a template that the generator includes for one lane and, where the
+// program is vectorised, once more for LANES lanes. The functions' names end in the number of lanes.
+
+#undef VEC
+#undef FN
+#undef AS
+#undef CONVERT
+#undef SATURATE
+#if LANES == 1
+#define VEC(t) t
+#define FN(name) name##_1
+#define HALF_LOAD(p) vload_half(0, p)
+#define HALF_STORE(v, p) vstore_half_rte(v, 0, p)
+#else
+#define VEC(t) PASTE(t, LANES)
+#define FN(name) PASTE(name##_, LANES)
+#define HALF_LOAD(p) PASTE(vload_half, LANES)(0, p)
+#define HALF_STORE(v, p) PASTE(PASTE(vstore_half, LANES), _rte)(v, 0, p)
+#endif
+#define AS(t, x) PASTE(as_, VEC(t))(x)
+#define CONVERT(t, x) PASTE(convert_, VEC(t))(x)
+
+// From raw bits to the natural arithmetic type.
+
+static inline VEC(float) FN(unpack_f32)(const VEC(uint) x) { return AS(float, x); }
+static inline VEC(float) FN(unpack_bf16)(const VEC(ushort) x) { return AS(float, CONVERT(uint, x) << (VEC(uint))(16)); }
+static inline VEC(int) FN(unpack_s32)(const VEC(uint) x) { return AS(int, x); }
+static inline VEC(int) FN(unpack_s8)(const VEC(uchar) x) { return CONVERT(int, AS(char, x)); }
+static inline VEC(int) FN(unpack_u8)(const VEC(uchar) x) { return CONVERT(int, x); }
+static inline VEC(int) FN(unpack_boolean)(const VEC(uchar) x) { return CONVERT(int, x); }
+static inline VEC(long) FN(unpack_s64)(const VEC(ulong) x) { return AS(long, x); }
+static inline VEC(float) FN(unpack_f16)(const VEC(ushort) x) {
+    const VEC(ushort) bits = x;
+    return HALF_LOAD((const __private half *)&bits);
+}
+
+// From a value to raw bits.
+
+static inline VEC(uint) FN(pack_f32)(const VEC(R) v) { return AS(uint, CONVERT(float, v)); }
+static inline VEC(ushort) FN(pack_f16)(const VEC(R) v) {
+    VEC(ushort) bits;
+    HALF_STORE(CONVERT(float, v), (__private half *)&bits);
+    return bits;
+}
+static inline VEC(ushort) FN(pack_bf16)(const VEC(R) v) {
+    const VEC(float) f = CONVERT(float, v);
+    const VEC(uint) bits = AS(uint, f);
+    const VEC(uint) high = bits >> (VEC(uint))(16);
+    const VEC(uint) rounded = (bits + (VEC(uint))(0x7fff) + (high & (VEC(uint))(1))) >> (VEC(uint))(16);
+    // A NaN must neither round to infinity nor lose its last mantissa bit.
+    return CONVERT(ushort, f != f ? (high | (VEC(uint))(0x40)) : rounded);
+}
+static inline VEC(uchar) FN(pack_boolean)(const VEC(R) v) {
+    return CONVERT(uchar, v != (VEC(R))(0) ? (VEC(R))(1) : (VEC(R))(0));
+}
+
+#if R_IS_INTEGER
+#define SATURATE(t, v) PASTE(PASTE(convert_, VEC(t)), _sat)(v)
+#else
+#define SATURATE(t, v) PASTE(PASTE(convert_, VEC(t)), _sat_rte)((v) == (v) ? (v) : (VEC(R))(0))
+#endif
+static inline VEC(uint) FN(pack_s32)(const VEC(R) v) { return AS(uint, SATURATE(int, v)); }
+static inline VEC(uchar) FN(pack_s8)(const VEC(R) v) { return AS(uchar, SATURATE(char, v)); }
+static inline VEC(uchar) FN(pack_u8)(const VEC(R) v) { return SATURATE(uchar, v); }
+static inline VEC(ulong) FN(pack_s64)(const VEC(R) v) { return AS(ulong, SATURATE(long, v)); }
+
+#ifdef USE_F64
+static inline VEC(double) FN(unpack_f64)(const VEC(ulong) x) { return AS(double, x); }
+static inline VEC(ulong) FN(pack_f64)(const VEC(R) v) { return AS(ulong, CONVERT(double, v)); }
+#endif
+
+// Several elements: n <= LANES of them, side by side (load, store) or s elements apart (gather, scatter). Lanes past n read as zero.
+
+#if LANES > 1
+#define MEMORY(BITS, S)                                                                                                  \
+    static inline VEC(S) FN(gather_##BITS)(const __global uchar *p, const idx o, const idx s, const int n) {             \
+        S t[LANES];                                                                                                      \
+        for (int l = 0; l < LANES; ++l) t[l] = l < n ? get_##BITS(p, o + l * s) : (S)0;                                  \
+        return PASTE(vload, LANES)(0, t);                                                                                \
+    }                                                                                                                    \
+    static inline VEC(S) FN(load_##BITS)(const __global uchar *p, const idx o, const int n) {                            \
+        if (!ANYDNN_UNALIGNED && n >= LANES) return PASTE(vload, LANES)(0, (const __global S *)p + o);                   \
+        return FN(gather_##BITS)(p, o, 1, n);                                                                            \
+    }                                                                                                                    \
+    static inline void FN(scatter_##BITS)(__global uchar *p, const idx o, const idx s, const int n, const VEC(S) v) {    \
+        S t[LANES];                                                                                                      \
+        PASTE(vstore, LANES)(v, 0, t);                                                                                   \
+        for (int l = 0; l < LANES; ++l)                                                                                  \
+            if (l < n) put_##BITS(p, o + l * s, t[l]);                                                                   \
+    }                                                                                                                    \
+    static inline void FN(store_##BITS)(__global uchar *p, const idx o, const int n, const VEC(S) v) {                   \
+        if (!ANYDNN_UNALIGNED && n >= LANES) PASTE(vstore, LANES)(v, 0, (__global S *)p + o);                            \
+        else FN(scatter_##BITS)(p, o, 1, n, v);                                                                          \
+    }
+MEMORY(8, uchar)
+MEMORY(16, ushort)
+MEMORY(32, uint)
+MEMORY(64, ulong)
+#undef MEMORY
+#endif
+
+#undef HALF_LOAD
+#undef HALF_STORE

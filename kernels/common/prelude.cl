@@ -1,0 +1,44 @@
+// What every program starts with. The generator has defined before:
+//   R       the scalar type values are computed in (float, double or long), R_IS_INTEGER whether it is long
+//   idx     the type of element offsets (int, or long where a tensor needs it)
+// and defines after it, for each operand X of the kernel:
+//   OFF_X           the element offset at the current values of the loop variables
+//   LD_X(o, n)      n lanes from element offset o on, converted to V;  LD1_X(o) one element, converted to R
+//   NAT1_X(o)       one element in its natural arithmetic type (float, int, long, double)
+//   ST_X(o, n, v)   the opposite of LD_X: rounds half to even, saturates integers, NaN becomes integer zero
+//   PARAMS, ENTER   the kernel's parameters, and the code that applies the operands' byte offsets
+
+#pragma OPENCL FP_CONTRACT ON
+
+// Defined as 1 when an operand's first byte is not aligned to its element: every access then goes byte by byte.
+#ifndef ANYDNN_UNALIGNED
+#define ANYDNN_UNALIGNED 0
+#endif
+
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+
+// Elements as raw bits, by their size.
+
+static inline uchar get_8(const __global uchar *p, const idx o) { return p[o]; }
+static inline void put_8(__global uchar *p, const idx o, const uchar x) { p[o] = x; }
+
+#if ANYDNN_UNALIGNED
+
+static inline ushort get_16(const __global uchar *p, const idx o) { return as_ushort(vload2(0, p + (size_t)o * 2)); }
+static inline uint get_32(const __global uchar *p, const idx o) { return as_uint(vload4(0, p + (size_t)o * 4)); }
+static inline ulong get_64(const __global uchar *p, const idx o) { return as_ulong(vload8(0, p + (size_t)o * 8)); }
+static inline void put_16(__global uchar *p, const idx o, const ushort x) { vstore2(as_uchar2(x), 0, p + (size_t)o * 2); }
+static inline void put_32(__global uchar *p, const idx o, const uint x) { vstore4(as_uchar4(x), 0, p + (size_t)o * 4); }
+static inline void put_64(__global uchar *p, const idx o, const ulong x) { vstore8(as_uchar8(x), 0, p + (size_t)o * 8); }
+
+#else
+
+static inline ushort get_16(const __global uchar *p, const idx o) { return ((const __global ushort *)p)[o]; }
+static inline uint get_32(const __global uchar *p, const idx o) { return ((const __global uint *)p)[o]; }
+static inline ulong get_64(const __global uchar *p, const idx o) { return ((const __global ulong *)p)[o]; }
+static inline void put_16(__global uchar *p, const idx o, const ushort x) { ((__global ushort *)p)[o] = x; }
+static inline void put_32(__global uchar *p, const idx o, const uint x) { ((__global uint *)p)[o] = x; }
+static inline void put_64(__global uchar *p, const idx o, const ulong x) { ((__global ulong *)p)[o] = x; }
+
+#endif

@@ -1,0 +1,22 @@
+// One input and one output channel per group: lanes run along the groups.
+__kernel void convolution_depthwise(PARAMS) {
+    ENTER
+    EACH_ROW
+        const int n_lanes = rows;
+        const idx c = 0, og = 0;
+        V v = (V)(0);
+        for (idx kd = 0; kd < KERNEL_D; ++kd) {
+            if (!INSIDE(IN_DEPTH, SRC_D)) continue;
+            for (idx kh = 0; kh < KERNEL_H; ++kh) {
+                if (!INSIDE(IN_HEIGHT, SRC_H)) continue;
+                for (idx kw = 0; kw < KERNEL_W; ++kw) {
+                    if (!INSIDE(IN_WIDTH, SRC_W)) continue;
+                    v += LD_SRC0(OFF_SRC0, n_lanes) * LD_WEIGHTS(OFF_WEIGHTS, n_lanes);
+                }
+            }
+        }
+        ADD_BIAS(v, n_lanes)
+        POST_OPS(v, n_lanes)
+        ST_DST(OFF_DST, n_lanes, v);
+    END_ROW
+}

@@ -1,0 +1,22 @@
+// One work-item per result element (or a run of them), one sum in ACC: correct for every layout and type.
+__kernel void convolution_reference(PARAMS) {
+    ENTER
+    EACH_ROW
+        ACC sum = 0;
+        for (idx kd = 0; kd < KERNEL_D; ++kd) {
+            if (!INSIDE(IN_DEPTH, SRC_D)) continue;
+            for (idx kh = 0; kh < KERNEL_H; ++kh) {
+                if (!INSIDE(IN_HEIGHT, SRC_H)) continue;
+                for (idx kw = 0; kw < KERNEL_W; ++kw) {
+                    if (!INSIDE(IN_WIDTH, SRC_W)) continue;
+                    for (idx c = 0; c < CHANNELS; ++c)
+                        sum += (ACC)NAT1_SRC0(OFF_SRC0) * (ACC)NAT1_WEIGHTS(OFF_WEIGHTS);
+                }
+            }
+        }
+        V v = (V)sum;
+        ADD_BIAS(v, 1)
+        POST_OPS(v, 1)
+        ST_DST(OFF_DST, 1, v);
+    END_ROW
+}

@@ -1,0 +1,81 @@
+// For CPUs: a work-item computes one row of the result (fixed n, od, oh) for a panel of PANEL output channels of a group, in register
+// tiles of TILE_M positions along the width x TILE_V vectors of output channels. Weights are read from panels
+// `[groups][O / PANEL][taps][C][PANEL]`, the source as scalars. The generator writes the repetitions EACH_M(X) = X(0) X(1) .. and
+// EACH_V(X, i) = X(i, 0) X(i, 1) .. so that every accumulator is a named register. Positions past the row's end compute what the
+// last position does and are not stored.
+#define START_ROW(i) EACH_V(CLEAR, i)
+#define CLEAR(i, j) V sum##i##_##j = (V)(0);
+#define LOAD(i, j) const V b##j = LD_WEIGHTS(b_at + 16 * j, 16);
+// The source offset of a tap at each position, and whether it lies in the source.
+#define AIM(i)                                                                                                           \
+    idx at##i;                                                                                                           \
+    bool inside##i;                                                                                                      \
+    {                                                                                                                    \
+        const idx ow = min(first_w + i, (idx)(DST_W - 1));                                                               \
+        inside##i = INSIDE(IN_WIDTH, SRC_W);                                                                             \
+        all_inside = all_inside && inside##i;                                                                            \
+        any_inside = any_inside || inside##i;                                                                            \
+        const idx c = 0;                                                                                                 \
+        at##i = inside##i ? OFF_SRC0 : 0;                                                                                \
+    }
+#define MULTIPLY_ROW(i)                                                                                                  \
+    {                                                                                                                    \
+        const R a = LD1_SRC0(at##i + c * C_STEP_SRC0);                                                                   \
+        EACH_V(MULTIPLY, i)                                                                                              \
+    }
+#define MULTIPLY_ROW_INSIDE(i)                                                                                           \
+    if (inside##i) MULTIPLY_ROW(i)
+#define MULTIPLY(i, j) sum##i##_##j += a * b##j;
+#define FINISH_ROW(i)                                                                                                    \
+    if (first_w + i < DST_W) {                                                                                           \
+        const idx ow = first_w + i;                                                                                      \
+        EACH_V(FINISH, i)                                                                                                \
+    }
+#define FINISH(i, j)                                                                                                     \
+    if (columns > 16 * j) {                                                                                              \
+        const idx lane = 16 * j;                                                                                         \
+        const int n_lanes = min(16, columns - 16 * j);                                                                   \
+        V v = sum##i##_##j;                                                                                              \
+        ADD_BIAS(v, n_lanes)                                                                                             \
+        POST_OPS(v, n_lanes)                                                                                             \
+        ST_DST(OFF_DST, n_lanes, v);                                                                                     \
+    }
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void convolution_vector(PARAMS) {
+    ENTER
+    DECLARE_PANEL((idx)get_global_id(0))
+    DECLARE_LINE((idx)get_global_id(1))
+    const int columns = (int)min((idx)PANEL, GROUP_OUTPUTS - panel * PANEL);
+    for (idx first_w = 0; first_w < DST_W; first_w += TILE_M) {
+        EACH_M(START_ROW)
+        for (idx kd = 0; kd < KERNEL_D; ++kd) {
+            if (!INSIDE(IN_DEPTH, SRC_D)) continue;
+            for (idx kh = 0; kh < KERNEL_H; ++kh) {
+                if (!INSIDE(IN_HEIGHT, SRC_H)) continue;
+                for (idx kw = 0; kw < KERNEL_W; ++kw) {
+                    bool all_inside = true, any_inside = false;
+                    EACH_M(AIM)
+                    if (!any_inside) continue;
+                    idx b_at;
+                    {
+                        const idx lane = 0, c = 0;
+                        b_at = OFF_WEIGHTS;
+                    }
+                    if (all_inside) {
+                        for (idx c = 0; c < CHANNELS; ++c, b_at += C_STEP_WEIGHTS) {
+                            EACH_V(LOAD, 0)
+                            EACH_M(MULTIPLY_ROW)
+                        }
+                    } else {
+                        for (idx c = 0; c < CHANNELS; ++c, b_at += C_STEP_WEIGHTS) {
+                            EACH_V(LOAD, 0)
+                            EACH_M(MULTIPLY_ROW_INSIDE)
+                        }
+                    }
+                }
+            }
+        }
+        EACH_M(FINISH_ROW)
+    }
+}

@@ -1,0 +1,20 @@
+// One result element from the operands' elements at the same index. VALUE(n) is the generated expression; the innermost loop ALONG
+// is cut into CHUNKS chunks of CHUNK elements, and a work-item takes one chunk of ROWS_PER_ITEM rows.
+__kernel void pointwise(PARAMS) {
+    ENTER
+    const idx item = (idx)get_global_id(0);
+    if (item >= ITEMS) return;
+    const idx first = item % CHUNKS * CHUNK;
+    const idx last = min(first + CHUNK, (idx)RUN);
+    const idx first_row = item / CHUNKS * ROWS_PER_ITEM;
+    const idx last_row = min(first_row + ROWS_PER_ITEM, (idx)ROWS);
+    for (idx row = first_row; row < last_row; ++row) {
+        DECLARE_ROW(row)
+        for (idx ALONG = first; ALONG < last; ALONG += LANES) {
+            const int n = (int)min((idx)LANES, last - ALONG);
+            V v = VALUE(n);
+            POST_OPS(v, n)
+            ST_DST(OFF_DST, n, v);
+        }
+    }
+}

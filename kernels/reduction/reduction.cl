@@ -1,0 +1,20 @@
+// Folds each row into one element: TAKE(x) of every element, joined by JOIN from START on, and FINISH(x) of the total.
+DEFINE_FOLD(fold_all, JOIN)
+
+__kernel void reduction(PARAMS) {
+    ENTER
+    EACH_ROW
+        V total = (V)(START);
+        EACH_ELEMENT
+            const V x = MASK(TAKE(LD_SRC0(OFF_SRC0, n)), n, START);
+            total = JOIN(total, x);
+        END_ELEMENT
+        total = FOLD(fold_all, total);
+        if (first_item) {
+            const int n = rows;
+            V v = FINISH(total);
+            POST_OPS(v, n)
+            ST_DST(OFF_DST, n, v);
+        }
+    END_ROW
+}
