@@ -1,5 +1,7 @@
 //! Building graphs: order, ports, contradictions, other input shapes.
 
+#![allow(clippy::unwrap_used, reason = "test helpers fail the test")]
+
 use anydnn::backend::{DataType, Dims, FpMath, Status};
 use anydnn::graph::{
     Attrs, Graph, GraphBuilder, LogicalTensor, Op, OpId, OpKind, Property, TensorId, TensorLayout,

@@ -1,5 +1,7 @@
 //! Shapes and types that operations give their outputs, against shapes worked out by hand.
 
+#![allow(clippy::unwrap_used, reason = "test helpers fail the test")]
+
 use anydnn::backend::{DataType, Dims, Result, Status};
 use anydnn::graph::{
     Attrs, Graph, GraphBuilder, LogicalTensor, Op, OpId, OpKind, TensorId, TensorLayout, Window,

@@ -1,5 +1,7 @@
 //! Models on disk.
 
+#![allow(clippy::unwrap_used, reason = "test helpers fail the test")]
+
 use std::path::{Path, PathBuf};
 
 use anydnn::backend::{DataType, MemoryDesc, Status};

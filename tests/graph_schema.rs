@@ -1,5 +1,7 @@
 //! What the schemas accept and refuse.
 
+#![allow(clippy::unwrap_used, reason = "test helpers fail the test")]
+
 use anydnn::backend::{DataType, Error, Status};
 use anydnn::graph::{Absent, AttrType, Attrs, GraphBuilder, OpKind, Schema};
 use rstest::rstest;

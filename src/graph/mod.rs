@@ -101,19 +101,11 @@ impl Graph {
     /// [`Error::Invalid`] when the graph has no such tensor.
     pub fn with_name(mut self, id: TensorId, name: impl AsRef<str>) -> Result<Self> {
         let name = name.as_ref();
-        match self.tensors.get_mut(&id) {
-            Some(tensor) => tensor.name = Some(name.into()),
-            None => {
-                let subject = format!("tensor of name {name:?}");
-                return Err(Error::invalid_kind(
-                    InvalidKind::Graph,
-                    "graph",
-                    subject,
-                    id.to_string(),
-                    "a tensor of it",
-                ));
-            }
-        }
+        let Some(tensor) = self.tensors.get_mut(&id) else {
+            let (subject, given) = (format!("tensor of name {name:?}"), id.to_string());
+            return Err(Error::invalid_kind(InvalidKind::Graph, "graph", subject, given, "a tensor of it"));
+        };
+        tensor.name = Some(name.into());
         Ok(self)
     }
 }

@@ -65,6 +65,7 @@ pub(super) fn sort(ops: Vec<Op>, producers: &IndexMap<TensorId, usize>) -> Resul
 
 /// The error for the cycle that is found by going from an unsorted operation to the makers of its inputs.
 fn cycle(ops: &[Op], producers: &IndexMap<TensorId, usize>, waiting: &[usize]) -> Error {
+    const SHOWN: usize = 16;
     let unsorted = |i: &usize| waiting[*i] > 0;
     let mut path = Vec::new();
     let mut seen = vec![None; ops.len()];
@@ -79,7 +80,6 @@ fn cycle(ops: &[Op], producers: &IndexMap<TensorId, usize>, waiting: &[usize]) -
         next = ops[i].inputs.iter().filter_map(|id| producers.get(id).copied()).find(unsorted);
     }
     path.reverse();
-    const SHOWN: usize = 16;
     let mut names: Vec<_> = path.iter().take(SHOWN).map(|&i| format!("{:?}", ops[i].name)).collect();
     if path.len() > SHOWN {
         names.push(format!("{} more", path.len() - SHOWN));

@@ -173,7 +173,7 @@ impl HostTensor {
             return Err(Error::invalid("rows of a host tensor", "range", format!("{rows:?}"), expected));
         }
         let row_bits = Dims::new(&self.dims()[1..]).elements() * self.data_type().bits();
-        if row_bits % 8 != 0 {
+        if !row_bits.is_multiple_of(8) {
             return Err(Error::unsupported("rows of a host tensor", format!("rows of {row_bits} bits")));
         }
         let bytes = self.bytes[rows.start * row_bits / 8..rows.end * row_bits / 8].to_vec();
@@ -242,6 +242,7 @@ fn pack(mut nibbles: impl Iterator<Item = u8>) -> Vec<u8> {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "conversions are exact")]
 mod tests {
     use super::*;
 

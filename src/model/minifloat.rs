@@ -71,6 +71,7 @@ fn binary_exponent(magnitude: f64) -> i32 {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "conversions are exact")]
 mod tests {
     use super::*;
 

@@ -123,12 +123,14 @@ fn channels(op: &Op, dims: &Dims) -> Result<usize> {
 }
 
 /// A wrong shape of an operand.
+#[allow(clippy::needless_pass_by_value, reason = "numbers and references alike")]
 fn bad_shape(op: &Op, subject: &str, given: impl ToString, expected: impl Into<String>) -> Error {
     let subject = format!("shape of {subject}");
     Error::invalid_kind(InvalidKind::Shape, op.to_string(), subject, given.to_string(), expected)
 }
 
 /// An attribute that does not fit the shapes.
+#[allow(clippy::needless_pass_by_value, reason = "numbers and references alike")]
 fn bad_attr(op: &Op, name: &str, given: impl ToString, expected: impl Into<String>) -> Error {
     let subject = format!("attribute {name}");
     Error::invalid_kind(InvalidKind::GraphOp, op.to_string(), subject, given.to_string(), expected)

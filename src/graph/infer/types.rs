@@ -34,14 +34,12 @@ fn made(op: &Op, inputs: &[Option<DataType>], output: usize) -> Option<DataType>
         (K::GreaterEqual, 0) => Some(DataType::Boolean),
         (K::GenIndex, 0) => Some(DataType::S32),
         (K::Dequantize, 0) | (K::SoftMax, 1) => Some(DataType::F32),
-        (K::DynamicDequantize, 0) => inputs.get(1).copied().flatten(),
         (K::Dropout, 1) => Some(DataType::U8),
         (K::Quantize | K::DynamicQuantize | K::TypeCast | K::Wildcard, _) => None,
-        (K::Select, 0) => inputs.get(1).copied().flatten(),
+        (K::Select | K::DynamicDequantize, 0) | (K::PReLUBackward, 1) => inputs.get(1).copied().flatten(),
         (K::LayerNorm | K::GroupNorm | K::RMSNorm | K::BatchNormForwardTraining, 1..) => {
             inputs.get(1).copied().flatten().or(Some(DataType::F32))
         }
-        (K::PReLUBackward, 1) => inputs.get(1).copied().flatten(),
         (K::LayerNormBackward | K::BatchNormTrainingBackward, 1..) => {
             inputs.get(4).copied().flatten().or(Some(DataType::F32))
         }

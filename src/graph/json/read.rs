@@ -1,8 +1,9 @@
 //! Reading graph JSON.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use anydnn_backend::{DataType, Error, FpMath, InvalidKind, MAX_DIMS, Result};
+use indexmap::IndexSet;
 
 use super::super::op::{AttrValue, Attrs, Op, OpId};
 use super::super::tensor::{LogicalTensor, Property, TensorId, TensorLayout};
@@ -53,23 +54,25 @@ impl Graph {
         if let Some(apply) = document.find("fpmath_mode_apply_to_int")? {
             builder = builder.with_fpmath_apply_to_int(apply.truth()?);
         }
+        let ops = document.get("graph", "an array of operations")?.items()?;
+        let made = made(&ops);
         let mut places = HashMap::new();
-        for (i, op) in document.get("graph", "an array of operations")?.items()?.iter().enumerate() {
-            add_op(&mut builder, i, op, &mut places)?;
+        for (i, op) in ops.iter().enumerate() {
+            add_op(&mut builder, i, op, &made, &mut places)?;
         }
         for id in ids(&document, "input_ports")? {
             builder.input_port(id);
         }
-        let outputs = ids(&document, "output_ports")?;
-        for id in outputs {
+        for id in ids(&document, "output_ports")? {
             builder.output(id);
         }
         builder.build()
     }
 }
 
-fn ids(document: &Field<'_>, name: &str) -> Result<Vec<TensorId>> {
-    let Some(list) = document.find(name)? else { return Ok(Vec::new()) };
+/// The ports of the document; dumps of partitions list a tensor once for each operation that reads it.
+fn ids(document: &Field<'_>, name: &str) -> Result<IndexSet<TensorId>> {
+    let Some(list) = document.find(name)? else { return Ok(IndexSet::new()) };
     list.items()?.iter().map(|id| id.id().map(TensorId)).collect()
 }
 
@@ -77,6 +80,7 @@ fn add_op(
     builder: &mut GraphBuilder,
     index: usize,
     field: &Field<'_>,
+    made: &HashSet<u64>,
     places: &mut HashMap<u64, usize>,
 ) -> Result<()> {
     let op = Field::rooted(field.value, format!("graph[{index}]"));
@@ -95,17 +99,17 @@ fn add_op(
         other => other,
     })?;
     let mut tensors = Vec::new();
-    let mut read = |name: &str, is_output: bool| -> Result<Vec<TensorId>> {
+    let mut read = |name: &str| -> Result<Vec<TensorId>> {
         let Some(list) = op.find(name)? else { return Ok(Vec::new()) };
         let mut ids = Vec::new();
         for item in list.items()? {
-            let tensor = tensor(&item, is_output)?;
+            let tensor = tensor(&item, made)?;
             ids.push(tensor.id);
             tensors.push(tensor);
         }
         Ok(ids)
     };
-    let (inputs, outputs) = (read("inputs", false)?, read("outputs", true)?);
+    let (inputs, outputs) = (read("inputs")?, read("outputs")?);
     let mut attrs = Attrs::new();
     if let Some(list) = op.find("attrs")? {
         for (name, value) in list.object()?.iter().filter(|(name, _)| !BOOKKEEPING.contains(&name.as_str())) {
@@ -116,6 +120,12 @@ fn add_op(
     builder
         .add_op(Op { id, name, kind, attrs, inputs, outputs }, &tensors)
         .map_err(|error| error.at(op.place()))
+}
+
+/// The tensors that operations make. What is malformed is told when it is read in full.
+fn made(ops: &[Field<'_>]) -> HashSet<u64> {
+    let outputs = ops.iter().filter_map(|op| op.value.get("outputs")?.as_array()).flatten();
+    outputs.filter_map(|tensor| tensor.get("id")?.as_u64()).collect()
 }
 
 fn attribute(field: &Field<'_>) -> Result<AttrValue> {
@@ -132,7 +142,7 @@ fn attribute(field: &Field<'_>) -> Result<AttrValue> {
     })
 }
 
-fn tensor(field: &Field<'_>, is_output: bool) -> Result<LogicalTensor> {
+fn tensor(field: &Field<'_>, made: &HashSet<u64>) -> Result<LogicalTensor> {
     let mut tensor = LogicalTensor::unknown(TensorId(field.get("id", "the tensor's id")?.id()?));
     if let Some(data_type) = field.find("dtype")? {
         tensor.data_type = dtype(&data_type)?;
@@ -166,8 +176,9 @@ fn tensor(field: &Field<'_>, is_output: bool) -> Result<LogicalTensor> {
         's' => strided(field, &tensor, strides)?,
         _ => undefined(&tensor, strides),
     };
-    // Dumps write an output whose rank is yet to be inferred like one without dimensions.
-    if is_output && layout != 's' && tensor.dims.as_ref().is_some_and(Vec::is_empty) {
+    // Dumps write a tensor whose rank is yet to be inferred like one without dimensions, or with a single unknown one.
+    let open = tensor.dims.as_ref().is_some_and(|dims| dims.is_empty() || **dims == [None]);
+    if open && layout != 's' && made.contains(&tensor.id.0) {
         tensor.dims = None;
     }
     Ok(tensor)

@@ -41,13 +41,11 @@ fn check_attrs(op: &mut Op, schema: &Schema) -> Result<()> {
         let Some(spec) = schema.attr(name) else { return Err(unknown(op, name, schema)) };
         match (value, spec.value) {
             (AttrValue::String(given), AttrType::Word(words)) => {
-                match words.iter().find(|word| word.eq_ignore_ascii_case(given)) {
-                    Some(word) => spelled.push((spec.name, word)),
-                    None => {
-                        let expected = format!("one of {}", words.join(", "));
-                        return Err(wrong(op, format!("attribute {name}"), format!("{given:?}"), expected));
-                    }
-                }
+                let Some(word) = words.iter().find(|word| word.eq_ignore_ascii_case(given)) else {
+                    let expected = format!("one of {}", words.join(", "));
+                    return Err(wrong(op, format!("attribute {name}"), format!("{given:?}"), expected));
+                };
+                spelled.push((spec.name, word));
             }
             (value, wanted) if value.type_name() == wanted.name() => {}
             (value, wanted) => {
@@ -106,6 +104,7 @@ fn fill_in(op: &mut Op, schema: &Schema) {
 
 /// What attributes and counts ask of each other.
 fn check_together(op: &Op) -> Result<()> {
+    let absent = |name: &str| op.attrs.get(name).is_none();
     match op.kind {
         OpKind::LayerNorm | OpKind::GroupNorm => {
             let outputs = if op.attrs.bool("keep_stats")? { 3 } else { 1 };
@@ -121,20 +120,12 @@ fn check_together(op: &Op) -> Result<()> {
             return Err(wrong(op, "number of inputs", 4, "gamma and beta both or neither"));
         }
         OpKind::Quantize | OpKind::Dequantize => check_quantization(op)?,
-        OpKind::Interpolate if op.inputs.len() == 1 => {
-            if op.attrs.get("sizes").is_none() && op.attrs.get("scales").is_none() {
-                return Err(wrong(op, "attribute sizes", "missing", "either sizes or scales"));
-            }
+        OpKind::Interpolate if op.inputs.len() == 1 && absent("sizes") && absent("scales") => {
+            return Err(wrong(op, "attribute sizes", "missing", "either sizes or scales"));
         }
-        OpKind::DynamicDequantize if op.attrs.string("qtype")? == "per_group" => {
-            if op.attrs.get("group_shape").is_none() {
-                return Err(wrong(
-                    op,
-                    "attribute group_shape",
-                    "missing",
-                    "a list, because qtype is per_group",
-                ));
-            }
+        OpKind::DynamicDequantize if op.attrs.string("qtype")? == "per_group" && absent("group_shape") => {
+            let expected = "a list, because qtype is per_group";
+            return Err(wrong(op, "attribute group_shape", "missing", expected));
         }
         _ => {}
     }
@@ -158,6 +149,7 @@ fn check_quantization(op: &Op) -> Result<()> {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "numbers and references alike")]
 fn wrong(op: &Op, subject: impl Into<String>, given: impl ToString, expected: impl Into<String>) -> Error {
     Error::invalid_kind(InvalidKind::GraphOp, op.to_string(), subject, given.to_string(), expected)
 }

@@ -1,6 +1,7 @@
 //! The table of all operations, after the operation pages of the oneDNN Graph documentation.
 
 use super::super::op_kind::OpKind as K;
+#[allow(clippy::wildcard_imports, reason = "the table names nearly all of them")]
 use super::attrs::*;
 use super::{AttrSpec, Ports, Schema};
 
@@ -9,8 +10,6 @@ const DST: Ports = all(&["dst"]);
 const DIFF_SRC: Ports = all(&["diff_src"]);
 const SRC_AND_DIFF: Ports = all(&["src", "diff_dst"]);
 const DST_AND_DIFF: Ports = all(&["diff_dst", "dst"]);
-/// The source, or the destination where `use_dst` says so.
-const EITHER_AND_DIFF: Ports = all(&["src", "diff_dst"]);
 const PAIR: Ports = all(&["src_0", "src_1"]);
 const QUANTIZED: Ports = some(2, &["src", "scales", "zps"]);
 const AFFINE: Ports = some(1, &["src", "gamma", "beta"]);
@@ -28,28 +27,37 @@ pub(super) const fn of(kind: K) -> Schema {
         | K::Reciprocal
         | K::ReLU
         | K::Round
-        | K::Sigmoid => op(SRC, DST, &[]),
-        K::Sqrt | K::Square | K::Tanh | K::Reorder | K::TypeCast => op(SRC, DST, &[]),
+        | K::Sigmoid
+        | K::Sqrt
+        | K::Square
+        | K::Tanh
+        | K::Reorder
+        | K::TypeCast => op(SRC, DST, &[]),
         K::Clamp => op(SRC, DST, &[MIN, MAX]),
         K::Elu | K::LeakyReLU => op(SRC, DST, &[ALPHA]),
         K::GELU => op(SRC, DST, &[GELU_MODE]),
         K::HardSigmoid => op(SRC, DST, &[ALPHA, BETA]),
         K::Pow => op(SRC, DST, &[BETA]),
         K::SoftPlus => op(SRC, DST, &[BETA_ONE]),
+        // The gradient of some reads the destination instead of the source where `use_dst` says so.
         K::AbsBackward | K::HardSwishBackward | K::MishBackward => op(SRC_AND_DIFF, DIFF_SRC, &[]),
-        K::ClampBackward => op(EITHER_AND_DIFF, DIFF_SRC, &[MIN, MAX, USE_DST]),
-        K::EluBackward => op(EITHER_AND_DIFF, DIFF_SRC, &[ALPHA, USE_DST]),
+        K::ClampBackward => op(SRC_AND_DIFF, DIFF_SRC, &[MIN, MAX, USE_DST]),
+        K::EluBackward => op(SRC_AND_DIFF, DIFF_SRC, &[ALPHA, USE_DST]),
         K::GELUBackward => op(SRC_AND_DIFF, DIFF_SRC, &[GELU_MODE]),
         K::HardSigmoidBackward => op(SRC_AND_DIFF, DIFF_SRC, &[ALPHA, BETA]),
         K::ReLUBackward | K::SigmoidBackward | K::SqrtBackward | K::TanhBackward => {
-            op(EITHER_AND_DIFF, DIFF_SRC, &[USE_DST])
+            op(SRC_AND_DIFF, DIFF_SRC, &[USE_DST])
         }
         K::SoftPlusBackward => op(SRC_AND_DIFF, DIFF_SRC, &[BETA_ONE]),
 
-        K::Add | K::Divide | K::Maximum | K::Minimum | K::Multiply | K::SquaredDifference | K::Subtract => {
-            op(PAIR, DST, &[AUTO_BROADCAST])
-        }
-        K::GreaterEqual => op(PAIR, DST, &[AUTO_BROADCAST]),
+        K::Add
+        | K::Divide
+        | K::GreaterEqual
+        | K::Maximum
+        | K::Minimum
+        | K::Multiply
+        | K::SquaredDifference
+        | K::Subtract => op(PAIR, DST, &[AUTO_BROADCAST]),
         K::Select => op(all(&["cond", "src_0", "src_1"]), DST, &[AUTO_BROADCAST]),
         K::BiasAdd => op(all(&["src", "bias"]), DST, &[DATA_FORMAT]),
         K::BiasAddBackward => op(all(&["diff_dst"]), all(&["diff_bias"]), &[DATA_FORMAT]),
