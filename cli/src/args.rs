@@ -1,0 +1,110 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  success
+  1  the work failed on the device or in a file
+  2  wrong usage or bad input
+  3  --check found a result outside its tolerance
+  4  the backend or device is not available
+
+Environment:
+  ANYDNN_BACKEND  the backend: host, opencl, opencl:gpu, opencl:cpu, opencl:pocl, opencl:nvidia:0, mock, mock:SEED,
+                  or a comma-separated list, the most wanted first
+  ANYDNN_LOG      what to log to stderr: error, warn, info, debug, trace, or a filter such as anydnn_opencl=debug
+  NO_COLOR        no colours when set";
+
+/// Neural networks on any OpenCL device.
+#[derive(Debug, Parser)]
+#[command(name = "anydnn", version, about = "Neural networks on any OpenCL device", after_help = EXIT_CODES, max_term_width = 110)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Lists backends, platforms and devices, what they can do, and why something is missing.
+    Devices(DevicesArgs),
+    /// Runs a model and shows its results and times.
+    Run(RunArgs),
+    /// Shows how a model's graph is partitioned, and why each chain ends where it does.
+    Graph(GraphArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DevicesArgs {
+    /// Prints one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Prints no colours.
+    #[arg(long)]
+    pub(crate) no_color: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// A folder with a model.json, or a graph JSON file; a bare graph gets random inputs and constants.
+    pub(crate) model: PathBuf,
+    /// The backend, instead of the environment's choice; `anydnn --help` names them.
+    #[arg(long, value_name = "BACKEND")]
+    pub(crate) backend: Option<String>,
+    /// Data of an input: a .safetensors file with a tensor of the input's name, a .json array, or raw bytes.
+    #[arg(long = "input", value_name = "NAME=FILE", value_parser = binding)]
+    pub(crate) inputs: Vec<(String, PathBuf)>,
+    /// The first dimension of every input; of a dataset, how many samples run at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch: Option<u32>,
+    /// The seed of random data.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Compares the outputs with those of the host, computed without fusion.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// How often to run after the first time; times are the median.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) repeat: u32,
+    /// Prints one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Prints no colours.
+    #[arg(long)]
+    pub(crate) no_color: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GraphArgs {
+    /// A folder with a model.json, or a graph JSON file.
+    pub(crate) model: PathBuf,
+    /// Writes a picture in Graphviz's DOT language; - is standard output.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "json"])]
+    pub(crate) dot: Option<PathBuf>,
+    /// Writes a picture as SVG; - is standard output.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Prints one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn binding(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), file.into())),
+        _ => Err("expected NAME=FILE".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

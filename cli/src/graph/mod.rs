@@ -1,0 +1,81 @@
+//! `anydnn graph`.
+
+mod dot;
+mod layout;
+mod picture;
+mod svg;
+
+use std::path::Path;
+
+use anydnn::backend::Error;
+use anydnn::fusion::{Partitioning, Policy, partition};
+use anydnn::graph::Graph;
+use serde_json::{Value, json};
+
+use self::picture::{Picture, shape};
+use crate::Outcome;
+use crate::args::GraphArgs;
+use crate::output::{print, print_json};
+use crate::run::load_graph;
+
+/// Shows the partitions of a model's graph in words, as JSON or as a picture.
+pub(crate) fn graph(args: &GraphArgs) -> Outcome {
+    let graph = load_graph(&args.model)?;
+    let partitioning = partition(&graph, Policy::Fusion);
+    if let Some(file) = &args.dot {
+        save(file, &dot::render(&Picture::new(&graph, &partitioning), &partitioning))?;
+    } else if let Some(file) = &args.svg {
+        save(file, &svg::render(&Picture::new(&graph, &partitioning)))?;
+    } else if args.json {
+        print_json(&json(&graph, &partitioning))?;
+    } else {
+        let head =
+            format!("{} operations in {} partitions\n\n", graph.ops().len(), partitioning.partitions.len());
+        print(&(head + &partitioning.describe(&graph)))?;
+    }
+    Ok(())
+}
+
+fn save(file: &Path, text: &str) -> Result<(), Error> {
+    if file == Path::new("-") {
+        return print(text);
+    }
+    std::fs::write(file, text).map_err(|cause| Error::io(file.display(), cause))
+}
+
+fn json(graph: &Graph, partitioning: &Partitioning) -> Value {
+    let tensors = |ids: &[anydnn::graph::TensorId]| {
+        ids.iter().map(|&id| json!({ "id": id.0, "type": shape(graph, id) })).collect::<Vec<_>>()
+    };
+    let partitions: Vec<Value> = partitioning
+        .partitions
+        .iter()
+        .map(|partition| {
+            let ops: Vec<Value> = partition
+                .ops
+                .iter()
+                .map(|&index| {
+                    let op = &graph.ops()[index];
+                    json!({ "id": op.id.0, "name": op.name, "kind": op.kind.name() })
+                })
+                .collect();
+            let next =
+                partition.stopped.as_ref().and_then(|stop| stop.next).map(|next| &graph.ops()[next].name);
+            json!({
+                "id": partition.id,
+                "pattern": partition.pattern,
+                "ops": ops,
+                "inputs": tensors(&partition.inputs),
+                "outputs": tensors(&partition.outputs),
+                "stopped": partition.stopped.as_ref().map(ToString::to_string),
+                "stopped_at": next,
+            })
+        })
+        .collect();
+    json!({
+        "ops": graph.ops().len(),
+        "inputs": tensors(graph.inputs()),
+        "outputs": tensors(graph.outputs()),
+        "partitions": partitions,
+    })
+}

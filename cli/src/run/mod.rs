@@ -1,0 +1,117 @@
+//! `anydnn run`.
+
+mod art;
+mod check;
+mod classify;
+mod profile;
+mod report;
+mod session;
+mod tensors;
+mod work;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anydnn::backend::{Backend, Result, ResultExt};
+use anydnn::fusion::Policy;
+use anydnn::graph::Graph;
+use anydnn::model::Model;
+use anydnn::select::{AnyBackend, Selection, Selector};
+
+use self::check::{Checked, check};
+use self::classify::Classification;
+use self::report::Report;
+use self::session::{Run, Session};
+use self::work::Work;
+use crate::Outcome;
+use crate::args::RunArgs;
+use crate::failure::{Code, Failure};
+use crate::output::{Style, print, print_json, progress};
+
+/// Runs a model and reports on it.
+pub(crate) fn run(args: &RunArgs) -> Outcome {
+    let mut model = Model::load(&args.model)?;
+    let random_constants = model.missing_constants().len();
+    model.fill_missing_constants(args.seed)?;
+    let work = Work::new(&model, args)?;
+    let selection = select(args)?;
+    let session =
+        Session::<AnyBackend>::new(&selection.engine, &work.graph, Policy::Fusion, &model.constants)?;
+    let passes = passes(&session, &work, args.repeat)?;
+    let checks = if args.check { compare(&model, &work, &session, &passes[0].runs)? } else { Vec::new() };
+    let classification = Classification::new(&model, &work, &passes[0].runs);
+    let report = Report {
+        args,
+        model: &model,
+        work: &work,
+        selection: &selection,
+        session: &session,
+        passes: &passes,
+        checks: &checks,
+        classification: classification.as_ref(),
+        random_constants,
+    };
+    if args.json {
+        print_json(&report.json())?;
+    } else {
+        print(&report.text(Style::new(args.no_color)))?;
+    }
+    match checks.iter().find(|checked| !checked.passed()) {
+        None => Ok(()),
+        Some(failed) => Err(Failure::new(
+            Code::Check,
+            format!("{} differs from the host: {}", selection.chosen, failed.describe()),
+            "compare with another --backend; `anydnn graph` shows which operations are fused",
+        )),
+    }
+}
+
+/// The graph of a model.
+pub(crate) fn load_graph(path: &Path) -> Result<Graph> {
+    Model::load(path).map(|model| model.graph)
+}
+
+/// All batches, once.
+#[derive(Debug)]
+struct Pass {
+    runs: Vec<Run>,
+    wall: Duration,
+}
+
+fn select(args: &RunArgs) -> Result<Selection> {
+    let selector = match &args.backend {
+        Some(backend) => Selector::parse(backend).at(|| "--backend")?,
+        None => Selector::from_env()?,
+    };
+    selector.select()
+}
+
+/// The first pass, then as many as asked for.
+fn passes<B: Backend>(session: &Session<B>, work: &Work, repeat: u32) -> Result<Vec<Pass>> {
+    let bar = progress("running", (u64::from(repeat) + 1) * work.batches.len() as u64);
+    let mut passes = Vec::new();
+    for _ in 0..=repeat {
+        let mut runs = Vec::with_capacity(work.batches.len());
+        for batch in &work.batches {
+            runs.push(session.run(&batch.inputs)?);
+            bar.inc(1);
+        }
+        let wall = runs.iter().map(|run| run.wall).sum();
+        passes.push(Pass { runs, wall });
+    }
+    bar.finish_and_clear();
+    Ok(passes)
+}
+
+/// Computes the same on the host, one operation at a time, and compares.
+fn compare<B: Backend>(
+    model: &Model,
+    work: &Work,
+    session: &Session<B>,
+    runs: &[Run],
+) -> Result<Vec<Checked>> {
+    let host = Selector::parse("host")?.select()?;
+    let reference = Session::<AnyBackend>::new(&host.engine, &work.graph, Policy::Debug, &model.constants)?;
+    let expected = passes(&reference, work, 0)?.swap_remove(0).runs;
+    Ok(check(&work.graph, session, runs, &reference, &expected))
+}

@@ -1,0 +1,313 @@
+//! The program as a user starts it: results, exit codes, JSON, help.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn anydnn(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anydnn"));
+    command.env_remove("ANYDNN_BACKEND").env_remove("ANYDNN_LOG").env("NO_COLOR", "1").env("COLUMNS", "110");
+    command.current_dir(root()).args(args).output().expect("the program starts")
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+#[track_caller]
+fn succeeds(args: &[&str]) -> String {
+    let output = anydnn(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "", "{args:?} writes to standard error");
+    text(&output.stdout)
+}
+
+#[track_caller]
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&succeeds(args)).expect("one JSON object")
+}
+
+/// Runs and expects an exit code, an `error:` line with all of the words, and a `help:` line.
+#[track_caller]
+fn fails(args: &[&str], code: i32, words: &[&str]) {
+    let output = anydnn(args);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
+    assert_eq!(text(&output.stdout), "", "{args:?}");
+    assert!(error.starts_with("error: "), "{error}");
+    let missing: Vec<_> = words.iter().filter(|word| !error.contains(**word)).collect();
+    assert!(missing.is_empty(), "{missing:?} not in {error}");
+    assert!(error.contains("\nhelp: "), "{error}");
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn write(folder: &tempfile::TempDir, name: &str, content: &str) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, content).expect("a temporary file");
+    path.to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// A graph of one operation over `[2, 3]`, with parts to replace.
+fn relu(replace: &[(&str, &str)]) -> String {
+    let graph = r#"{"version": "3.14.0", "engine_kind": "cpu", "fpmath_mode": "strict", "graph": [
+        {"id": 0, "name": "act", "kind": "ReLU", "attrs": {},
+         "inputs": [{"id": 0, "dtype": "f32", "shape": [2, 3], "stride": [3, 1], "layout_type": "strided", "property_type": "variable"}],
+         "outputs": [{"id": 1, "dtype": "f32", "shape": [2, 3], "stride": [3, 1], "layout_type": "strided", "property_type": "variable"}]}]}"#;
+    replace.iter().fold(graph.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    })
+}
+
+#[test]
+fn digits_are_recognised_on_the_host() {
+    let report = json(&["run", "examples/digits", "--backend", "host", "--check", "--json", "--repeat", "0"]);
+    let classification = &report["classification"];
+    assert_eq!(classification["samples"], 360);
+    assert!(classification["accuracy"].as_f64().expect("a number") >= 0.97, "{classification}");
+    assert!(classification["images_per_second"].as_f64().expect("a number") > 0.0);
+    assert_eq!(report["backend"], "host");
+    assert_eq!(report["check"]["passed"], true);
+    let steps = report["steps"].as_array().expect("steps");
+    assert!(steps.iter().all(|step| !step["implementation"].as_str().expect("a name").is_empty()));
+    let fused = steps.iter().any(|step| step["ops"].as_array().expect("operations").len() > 1);
+    assert!(fused, "nothing is fused");
+}
+
+#[test]
+fn predictions_do_not_depend_on_the_batch_or_backend() {
+    let predictions = |args: &[&str]| {
+        let report = json(&[&["run", "examples/digits", "--json", "--repeat", "0"], args].concat());
+        report["classification"]["predictions"].clone()
+    };
+    let expected = predictions(&["--backend", "host"]);
+    assert_eq!(expected.as_array().expect("a list").len(), 360);
+    // 360 is no multiple of 77: the last batch is filled up.
+    assert_eq!(predictions(&["--backend", "host", "--batch", "77"]), expected);
+    assert_eq!(predictions(&["--backend", "mock:5"]), expected);
+}
+
+#[test]
+fn the_report_shows_digits_accuracy_and_steps() {
+    let report = succeeds(&["run", "examples/digits", "--backend", "host", "--check", "--repeat", "1"]);
+    for part in [
+        "device    host",
+        "accuracy  9",
+        "images/s",
+        "wrong predictions",
+        "conv1 + relu1",
+        "check     passed",
+        "\u{2588}",
+    ] {
+        assert!(report.contains(part), "{part:?} is not in\n{report}");
+    }
+    assert!(!report.contains('\x1b'), "colours that nobody asked for");
+}
+
+#[test]
+fn a_bare_graph_runs_on_random_data() {
+    let run = |seed: &str| {
+        json(&[
+            "run",
+            "examples/attention/graph.json",
+            "--backend",
+            "host",
+            "--check",
+            "--json",
+            "--seed",
+            seed,
+        ])
+    };
+    let (one, again, other) = (run("1"), run("1"), run("2"));
+    assert_eq!(one["check"]["passed"], true);
+    assert_eq!(one["outputs"], again["outputs"]);
+    assert_ne!(one["outputs"], other["outputs"]);
+    assert_eq!(one["outputs"][0]["not_finite"], 0);
+    assert!(one["random_constants"].as_u64().expect("a number") > 0);
+}
+
+#[test]
+fn inputs_come_from_files() {
+    let folder = scratch();
+    let graph = write(&folder, "relu.json", &relu(&[]));
+    let data = write(&folder, "x.json", "[[-1, 2, -3], [4, -5, 6]]");
+    let report = json(&["run", &graph, "--backend", "host", "--json", "--input", &format!("t0={data}")]);
+    assert_eq!((&report["outputs"][0]["max"], &report["outputs"][0]["mean"]), (&6.0.into(), &2.0.into()));
+    assert_eq!(report["random_inputs"], Value::Array(Vec::new()));
+    // Three rows set the batch.
+    let data = write(&folder, "x.bin", &"\0".repeat(3 * 3 * 4));
+    let report = json(&["run", &graph, "--backend", "host", "--json", "--input", &format!("t0={data}")]);
+    assert_eq!(report["outputs"][0]["shape"], serde_json::json!([3, 3]));
+}
+
+#[test]
+fn wrong_inputs_are_refused() {
+    let folder = scratch();
+    let graph = write(&folder, "relu.json", &relu(&[]));
+    let short = write(&folder, "short.json", "[1, 2]");
+    let words = write(&folder, "words.json", "[1, \"two\"]");
+    let input = |name: &str, file: &str| format!("{name}={file}");
+    fails(
+        &["run", &graph, "--backend", "host", "--input", &input("y", &short)],
+        2,
+        &["--input", "\"y\"", "t0"],
+    );
+    fails(&["run", &graph, "--backend", "host", "--input", &input("t0", &short)], 2, &["--input t0"]);
+    fails(
+        &["run", &graph, "--backend", "host", "--input", &input("t0", &words)],
+        2,
+        &["words.json", "\"two\""],
+    );
+    fails(&["run", &graph, "--backend", "host", "--input", &input("t0", "nowhere.bin")], 2, &["nowhere.bin"]);
+}
+
+#[test]
+fn malformed_graphs_are_refused() {
+    let folder = scratch();
+    let cases = [
+        ("cut.json", relu(&[]).split_at(100).0.to_owned(), "line"),
+        ("kind.json", relu(&[("ReLU", "RealLU")]), "RealLU"),
+        (
+            "shape.json",
+            relu(&[(
+                "\"shape\": [2, 3], \"stride\": [3, 1], \"layout_type\": \"strided\", \"property_type\": \"variable\"}]}]",
+                "\"shape\": [2, 4], \"stride\": [4, 1], \"layout_type\": \"strided\", \"property_type\": \"variable\"}]}]",
+            )]),
+            "act",
+        ),
+        ("cycle.json", relu(&[("\"id\": 1, \"dtype\"", "\"id\": 0, \"dtype\"")]), ""),
+    ];
+    for (name, content, word) in cases {
+        let graph = write(&folder, name, &content);
+        fails(&["run", &graph, "--backend", "host"], 2, &[name, word]);
+        fails(&["graph", &graph], 2, &[name, word]);
+    }
+}
+
+#[test]
+fn incomplete_models_are_refused() {
+    let folder = scratch();
+    let copy = |name: &str| {
+        std::fs::copy(root().join("examples/digits").join(name), folder.path().join(name)).expect("a copy");
+    };
+    for name in ["model.json", "graph.json", "heldout.safetensors"] {
+        copy(name);
+    }
+    let model = folder.path().to_str().expect("a path in UTF-8");
+    fails(&["run", model, "--backend", "host"], 2, &["weights.safetensors"]);
+    let weights = std::fs::read(root().join("examples/digits/weights.safetensors")).expect("weights");
+    std::fs::write(folder.path().join("weights.safetensors"), &weights[..weights.len() - 8]).expect("a file");
+    fails(&["run", model, "--backend", "host"], 2, &["weights.safetensors"]);
+    fails(&["run", "examples/nothing", "--backend", "host"], 2, &["examples/nothing"]);
+}
+
+#[test]
+fn backends_that_are_not_there_have_an_exit_code_of_their_own() {
+    fails(
+        &["run", "examples/digits", "--backend", "opencl:no-such-platform"],
+        4,
+        &["opencl:no-such-platform"],
+    );
+    fails(&["run", "examples/digits", "--backend", "erased"], 4, &["erased"]);
+    fails(&["run", "examples/digits", "--backend", "cuda"], 2, &["--backend", "\"cuda\"", "opencl:PLATFORM"]);
+}
+
+#[test]
+fn wrong_usage_exits_with_two() {
+    for args in [
+        &["run"][..],
+        &["frobnicate"],
+        &["run", "x", "--batch", "0"],
+        &["run", "x", "--input", "name"],
+        &["graph", "x", "--dot", "a", "--svg", "b"],
+    ] {
+        let output = anydnn(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).starts_with("error: "), "{args:?}");
+    }
+}
+
+#[test]
+fn devices_are_listed_with_their_memory() {
+    let report = json(&["devices", "--json"]);
+    let candidates = report["candidates"].as_array().expect("a list");
+    let host = candidates.iter().find(|candidate| candidate["name"] == "host").expect("the host");
+    assert_eq!(host["unavailable"], Value::Null);
+    assert!(!host["capabilities"]["memory_kinds"].as_array().expect("a list").is_empty());
+    let chosen = report["chosen"].as_str().expect("a name");
+    assert!(candidates.iter().any(|candidate| candidate["name"] == chosen));
+    let words = succeeds(&["devices"]);
+    assert!(words.contains("memory kinds") && words.contains(&format!("chosen: {chosen}")), "{words}");
+}
+
+#[test]
+fn devices_follow_the_environment() {
+    let output = Command::new(env!("CARGO_BIN_EXE_anydnn"))
+        .args(["devices", "--json"])
+        .env("ANYDNN_BACKEND", "mock")
+        .output()
+        .expect("the program starts");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    assert_eq!(report["chosen"], "mock");
+}
+
+#[test]
+fn without_drivers_the_host_runs_and_says_how_to_get_a_device() {
+    let folder = scratch();
+    let output = Command::new(env!("CARGO_BIN_EXE_anydnn"))
+        .current_dir(root())
+        .args(["run", "examples/digits", "--repeat", "0"])
+        .env_remove("ANYDNN_BACKEND")
+        .env("OCL_ICD_VENDORS", folder.path())
+        .env("OPENCL_VENDOR_PATH", folder.path())
+        .output()
+        .expect("the program starts");
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(report.contains("device    host") && report.contains("install an OpenCL driver"), "{report}");
+}
+
+#[test]
+fn partitions_are_explained() {
+    let words = succeeds(&["graph", "examples/digits"]);
+    assert!(words.contains("conv_post_ops") && words.contains("ends here"), "{words}");
+    let report = json(&["graph", "examples/digits", "--json"]);
+    let partitions = report["partitions"].as_array().expect("a list");
+    let ops: usize = partitions.iter().map(|p| p["ops"].as_array().expect("a list").len()).sum();
+    assert_eq!(Value::from(ops), report["ops"]);
+    assert!(partitions.iter().any(|partition| partition["stopped"].is_string()));
+}
+
+#[test]
+fn pictures_show_every_operation() {
+    let folder = scratch();
+    let svg = folder.path().join("digits.svg");
+    succeeds(&["graph", "examples/digits", "--svg", svg.to_str().expect("a path in UTF-8")]);
+    let svg = std::fs::read_to_string(svg).expect("a picture");
+    let dot = succeeds(&["graph", "examples/digits", "--dot", "-"]);
+    for op in ["conv1", "bn2", "residual", "softmax", "images", "probabilities"] {
+        assert!(svg.contains(&format!(">{op}</text>")), "{op} is not in the SVG");
+        assert!(dot.contains(&format!("label=\"{op}\\n")), "{op} is not in the DOT file:\n{dot}");
+    }
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    fails(&["graph", "examples/digits", "--svg", "no/such/folder/x.svg"], 2, &["no/such/folder/x.svg"]);
+}
+
+#[test]
+fn help_is_stable() {
+    for command in ["", "devices", "run", "graph"] {
+        let args: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        insta::assert_snapshot!(
+            format!("help_{}", if command.is_empty() { "all" } else { command }),
+            succeeds(&args)
+        );
+    }
+}
