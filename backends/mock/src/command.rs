@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use anydnn_backend::{Access, Arg, Error, PrimitiveDesc, Region, Result, ScratchpadMode, Timestamps};
 
 use crate::heap::Heap;
+use crate::kernel::MockKernel;
 use crate::past::Past;
 use crate::race::Touch;
 
@@ -56,6 +57,7 @@ pub(crate) enum Work {
     Write { to: Region, bytes: Vec<u8> },
     Read { from: Region, into: Arc<OnceLock<Vec<u8>>> },
     Marker,
+    Kernel { kernel: MockKernel, args: Vec<(Access, Region)> },
 }
 
 /// A primitive as commands keep it.
@@ -92,6 +94,7 @@ impl Work {
             Self::Write { .. } => "write",
             Self::Read { .. } => "read",
             Self::Marker => "marker",
+            Self::Kernel { kernel, .. } => kernel.name(),
         }
     }
 
@@ -110,6 +113,9 @@ impl Work {
             Self::Write { to, .. } => vec![("to".into(), Access::Write, *to)],
             Self::Read { from, .. } => vec![("from".into(), Access::Read, *from)],
             Self::Marker => Vec::new(),
+            Self::Kernel { args, .. } => {
+                args.iter().enumerate().map(|(i, &(access, region))| (format!("arg{i}"), access, region)).collect()
+            }
         }
     }
 
@@ -135,6 +141,7 @@ impl Work {
             Self::Copy { to, .. } | Self::Write { to, .. } => to.bytes,
             Self::Read { from, .. } => from.bytes,
             Self::Marker => 0,
+            Self::Kernel { args, .. } => args.iter().map(|(_, region)| region.bytes).max().unwrap_or(0),
         };
         cost as u64
     }
@@ -152,6 +159,7 @@ impl Work {
                 Ok(())
             }
             Self::Marker => Ok(()),
+            Self::Kernel { kernel, args } => launch(kernel, args, heap),
         }
     }
 
@@ -165,9 +173,27 @@ impl Work {
                 })
             }
             Self::Copy { to, .. } | Self::Write { to, .. } => heap.poison(*to, None),
+            Self::Kernel { args, .. } => {
+                args.iter().filter(|(access, _)| access.writes()).try_for_each(|&(_, region)| heap.poison(region, None))
+            }
             Self::Read { .. } | Self::Marker => Ok(()),
         }
     }
+}
+
+fn launch(kernel: &MockKernel, args: &[(Access, Region)], heap: &mut Heap) -> Result<()> {
+    for &(access, region) in args {
+        if access == Access::Write {
+            heap.poison(region, None)?;
+        }
+    }
+    let mut bytes = args
+        .iter()
+        .map(|&(access, region)| Ok((access, heap.bytes(region)?.to_vec())))
+        .collect::<Result<Vec<_>>>()?;
+    kernel.run(&mut bytes)?;
+    let written = args.iter().zip(&bytes).filter(|((access, _), _)| access.writes());
+    written.map(|(&(_, region), (_, bytes))| heap.write(region, bytes)).collect()
 }
 
 fn execute(compiled: &Compiled, args: &[(Arg, Region)], heap: &mut Heap) -> Result<()> {

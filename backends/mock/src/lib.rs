@@ -53,6 +53,7 @@ mod engine;
 mod event;
 mod faults;
 mod heap;
+mod kernel;
 mod log;
 mod memory;
 #[cfg(feature = "mockall")]
@@ -73,6 +74,7 @@ pub use device::{MockDevice, MockDeviceBuilder, OpenLayouts, RacePolicy};
 pub use engine::MockEngine;
 pub use event::{MockEvent, MockUserEvent};
 pub use faults::{Faults, Point};
+pub use kernel::MockKernel;
 pub use memory::MockMemory;
 #[cfg(feature = "mockall")]
 pub use mockall::{

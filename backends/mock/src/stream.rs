@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use anydnn_backend::{Arg, EngineId, Memory, Order, Range, Region, Result, Stream, StreamDesc, validate};
+use anydnn_backend::{Access, Arg, EngineId, Memory, Order, Range, Region, Result, Stream, StreamDesc, validate};
 
 use crate::Mock;
 use crate::command::{Node, Work};
 use crate::event::MockEvent;
 use crate::faults::Point;
+use crate::kernel::MockKernel;
 use crate::memory::MockMemory;
 use crate::primitive::MockPrimitive;
 use crate::state::{Counter, Shared, State, Target, Token, labelled, same_device};
@@ -44,6 +45,18 @@ impl MockStream {
         state.log.line(labelled(format!("stream {name} {order}"), desc.label.as_deref()));
         let token = Token::new(shared, state, labelled(format!("stream {name}"), desc.label.as_deref()));
         Self { inner: Arc::new(Inner { desc: desc.clone(), number, name, token }) }
+    }
+
+    /// Enqueues a kernel of the user's on whole memories, with how it touches each.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`](anydnn_backend::Error::Mismatch) for a memory or event of another device, a race, an injected fault.
+    pub fn launch(&self, kernel: &MockKernel, args: &[(Access, MockMemory)], deps: &[MockEvent]) -> Result<MockEvent> {
+        let args = args
+            .iter()
+            .map(|(access, memory)| Ok((*access, self.part(kernel.name(), memory, 0, memory.region().bytes)?)))
+            .collect::<Result<_>>()?;
+        self.enqueue(Point::Execute, Work::Kernel { kernel: kernel.clone(), args }, deps)
     }
 
     fn shared(&self) -> &Arc<Shared> {

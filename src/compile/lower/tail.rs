@@ -122,7 +122,7 @@ impl Tail {
         let epsilon = op.attrs.f32("epsilon")?;
         let vector = gamma.desc.to_row_major();
         // factor = (variance + epsilon)^-1/2 * gamma
-        let factor = program.temp(vector.clone());
+        let factor = program.temp(vector.clone().labelled(format!("{} factor", op.name)));
         let attributes = Attributes::default()
             .with_post_op(PostOp::Eltwise(Eltwise::Pow { alpha: 1.0, beta: -0.5 }))
             .with_post_op(PostOp::binary(BinaryAlgorithm::Multiply, gamma.desc.clone()));
@@ -130,7 +130,7 @@ impl Tail {
         let add_epsilon = anydnn_backend::Op::Eltwise(Eltwise::Linear { alpha: 1.0, beta: epsilon });
         emit_simple(program, add_epsilon, attributes, args, &format!("{} factor", op.name), vec![index])?;
         // summand = beta - mean * factor
-        let summand = program.temp(vector);
+        let summand = program.temp(vector.labelled(format!("{} summand", op.name)));
         let subtract = PostOp::Binary {
             algorithm: BinaryAlgorithm::Subtract,
             operand: beta.desc.clone(),
