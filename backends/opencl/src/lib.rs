@@ -1,3 +1,47 @@
 //! The OpenCL backend of anydnn: any OpenCL device of any vendor, without an SDK at build time.
+//!
+//! The OpenCL library is loaded at run time. Where there is none, [`devices`] is empty and [`availability`] says why.
+//!
+//! [`OpenClEngine`], [`OpenClStream`], [`OpenClMemory`] and [`OpenClEvent`] each take the user's own OpenCL objects (`from_raw`) and
+//! show theirs (`raw_*`).
 
+mod allocator;
+mod availability;
+mod call;
+mod capability;
+mod engine;
+mod event;
+mod handle;
+mod interop;
+mod launch;
+mod memory;
 mod plan;
+mod platform;
+mod primitive;
+mod probe;
+mod program;
+mod stream;
+
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+pub use allocator::{AllocatorStats, OpenClAllocator};
+pub use availability::{Availability, Problem, availability};
+pub use engine::OpenClEngine;
+pub use event::OpenClEvent;
+pub use launch::OpenClPrimitive;
+pub use memory::OpenClMemory;
+pub use platform::{OpenClDevice, devices, platform_alias};
+pub use stream::OpenClStream;
+
+/// The OpenCL backend: a family of types, never instantiated.
+#[derive(Clone, Copy, Debug)]
+pub enum OpenCl {}
+
+impl anydnn_backend::Backend for OpenCl {
+    type Engine = OpenClEngine;
+    type Stream = OpenClStream;
+    type Memory = OpenClMemory;
+    type Event = OpenClEvent;
+    type Primitive = OpenClPrimitive;
+}

@@ -1,0 +1,236 @@
+//! Engines: one device in one context.
+
+use std::fmt;
+use std::ptr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use anydnn_backend::{
+    Allocator, Capabilities, DeviceInfo, Engine, EngineId, Error, MemoryDesc, MemoryKind, Order,
+    PrimitiveDesc, Result, StreamDesc, validate,
+};
+use cl3::command_queue::{
+    CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE, CL_QUEUE_PROPERTIES,
+};
+
+use crate::allocator::{OpenClAllocator, Pool};
+use crate::call::Check;
+use crate::capability::{self, Features};
+use crate::launch::OpenClPrimitive;
+use crate::memory::{Allocation, OpenClMemory};
+use crate::plan::DeviceTraits;
+use crate::platform::OpenClDevice;
+use crate::program::ProgramCache;
+use crate::stream::OpenClStream;
+use crate::{OpenCl, handle};
+
+/// An OpenCL device in a context of the library's or of the user's.
+///
+/// Making one creates nothing in the context: queues, programs and buffers are made when they are needed.
+///
+/// ```
+/// use anydnn_backend::{DataType, Engine, MemoryDesc, MemoryKind, Stream, StreamDesc};
+/// use anydnn_opencl::OpenClEngine;
+///
+/// for device in anydnn_opencl::devices()? {
+///     let engine = OpenClEngine::on_device(&device)?;
+///     let stream = engine.create_stream(&StreamDesc::default())?;
+///     let memory = engine.create_memory(&MemoryDesc::new([2], DataType::F32), MemoryKind::Buffer)?;
+/// #   let _ = memory;
+///     stream.wait()?;
+/// }
+/// # Ok::<(), anydnn_backend::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct OpenClEngine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// The fields are dropped in this order: what lives in the context before the context.
+pub(crate) struct Inner {
+    pub(crate) id: EngineId,
+    pub(crate) pool: Pool,
+    pub(crate) programs: ProgramCache,
+    service: Mutex<Option<Arc<handle::Queue>>>,
+    pub(crate) context: handle::Context,
+    pub(crate) device: OpenClDevice,
+    features: Arc<Features>,
+    capabilities: OnceLock<Capabilities>,
+}
+
+impl OpenClEngine {
+    /// An engine with a context of its own.
+    ///
+    /// # Errors
+    /// A device error.
+    pub fn on_device(device: &OpenClDevice) -> Result<Self> {
+        let context = create_context(device, "create engine")?;
+        Ok(Self::new(context, device.clone()))
+    }
+
+    /// The device with everything its driver says about it.
+    pub fn opencl_device(&self) -> &OpenClDevice {
+        &self.inner.device
+    }
+
+    /// The engine's own allocator, with its statistics.
+    pub fn opencl_allocator(&self) -> OpenClAllocator {
+        OpenClAllocator::new(self)
+    }
+
+    pub(crate) fn new(context: handle::Context, device: OpenClDevice) -> Self {
+        let features = capability::features_of(&device);
+        Self {
+            inner: Arc::new(Inner {
+                id: EngineId::unique(),
+                pool: Pool::default(),
+                programs: ProgramCache::default(),
+                service: Mutex::new(None),
+                context,
+                device,
+                features,
+                capabilities: OnceLock::new(),
+            }),
+        }
+    }
+
+    /// The private in-order queue for mapping.
+    pub(crate) fn service_queue(&self) -> Result<Arc<handle::Queue>> {
+        let mut service = self.inner.service.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = &*service {
+            return Ok(Arc::clone(queue));
+        }
+        let queue =
+            Arc::new(create_queue(&self.inner.context, &self.inner.device, 0, "create service queue")?);
+        *service = Some(Arc::clone(&queue));
+        Ok(queue)
+    }
+
+    /// The facts that kernel plans depend on.
+    pub(crate) fn traits(&self) -> DeviceTraits {
+        let (device, limits) = (&self.inner.device, self.inner.device.limits());
+        DeviceTraits {
+            kind: device.kind(),
+            max_work_group: limits.max_work_group,
+            local_memory_bytes: limits.local_memory_bytes as usize,
+            compute_units: limits.compute_units,
+            fp64: self.inner.features.probe(device, capability::Feature::Fp64).works,
+            name: device.name().into(),
+        }
+    }
+}
+
+impl Engine for OpenClEngine {
+    type B = OpenCl;
+
+    fn id(&self) -> EngineId {
+        self.inner.id
+    }
+
+    fn device(&self) -> &DeviceInfo {
+        self.inner.device.info()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.inner
+            .capabilities
+            .get_or_init(|| capability::capabilities(&self.inner.device, &self.inner.features))
+    }
+
+    fn create_stream(&self, desc: &StreamDesc) -> Result<OpenClStream> {
+        let mut properties = 0;
+        if desc.order == Order::OutOfOrder {
+            properties |= CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+        }
+        if desc.profiling {
+            properties |= CL_QUEUE_PROFILING_ENABLE;
+        }
+        let device = &self.inner.device;
+        let missing = properties & !device.limits().queue_properties;
+        if missing != 0 {
+            let what = if missing & CL_QUEUE_PROFILING_ENABLE == 0 {
+                "out-of-order stream"
+            } else {
+                "profiling stream"
+            };
+            return Err(Error::unsupported(what, format!("{device} has no such queues")));
+        }
+        let queue = create_queue(&self.inner.context, device, properties, "create stream")?;
+        Ok(OpenClStream::new(self, queue, desc.clone()))
+    }
+
+    fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {
+        validate::allocation(desc)?;
+        if kind != MemoryKind::Buffer {
+            return Err(Error::unsupported(format!("{kind} memory"), "OpenCL engines make buffers"));
+        }
+        let allocation = Allocation::create(&self.inner.context, desc.size(), "create memory")?;
+        Ok(OpenClMemory::new(self, Arc::new(allocation), desc.clone()))
+    }
+
+    fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<OpenClPrimitive> {
+        let plan = crate::primitive::plan(desc, &self.traits())?;
+        OpenClPrimitive::from_plan(self, plan)
+    }
+
+    fn allocator(&self) -> Arc<dyn Allocator<B = OpenCl>> {
+        Arc::new(self.opencl_allocator())
+    }
+
+    fn cache_blob_id(&self) -> Result<Vec<u8>> {
+        Err(no_blobs())
+    }
+
+    fn cache_blob(&self) -> Result<Vec<u8>> {
+        Err(no_blobs())
+    }
+}
+
+impl fmt::Debug for OpenClEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenClEngine")
+            .field("id", &self.inner.id)
+            .field("device", &self.inner.device)
+            .field("context", &self.inner.context)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A context for one device.
+pub(crate) fn create_context(device: &OpenClDevice, operation: &str) -> Result<handle::Context> {
+    let raw = cl3::context::create_context(&[device.raw_device()], ptr::null(), None, ptr::null_mut())
+        .check(operation, "clCreateContext")?;
+    // SAFETY: the driver returned this context with one reference for the caller.
+    unsafe { handle::Context::from_owned(raw) }
+}
+
+/// A command queue; devices before OpenCL 2.0 only know the older call.
+pub(crate) fn create_queue(
+    context: &handle::Context,
+    device: &OpenClDevice,
+    properties: u64,
+    operation: &str,
+) -> Result<handle::Queue> {
+    let raw = if device.opencl_version() >= (2, 0) {
+        let list = [u64::from(CL_QUEUE_PROPERTIES), properties, 0];
+        // SAFETY: live handles; the list ends with zero.
+        unsafe {
+            cl3::command_queue::create_command_queue_with_properties(
+                context.raw(),
+                device.raw_device(),
+                list.as_ptr(),
+            )
+        }
+        .check(operation, "clCreateCommandQueueWithProperties")?
+    } else {
+        #[expect(deprecated, reason = "the only call that OpenCL 1.2 has")]
+        // SAFETY: live handles.
+        unsafe { cl3::command_queue::create_command_queue(context.raw(), device.raw_device(), properties) }
+            .check(operation, "clCreateCommandQueue")?
+    };
+    // SAFETY: the driver returned this queue with one reference for the caller.
+    unsafe { handle::Queue::from_owned(raw) }
+}
+
+fn no_blobs() -> Error {
+    Error::unsupported("cache blob", "compiled programs are kept for the life of the engine only")
+}

@@ -1,0 +1,305 @@
+//! Raw OpenCL handles in and out.
+//!
+//! In: every `from_raw` adds one reference of its own, so the caller goes on owning its own. Out: `raw_*` lends a handle that lives as
+//! long as the object; `into_raw` gives one reference away.
+
+use std::ffi::c_void;
+use std::fmt::Pointer;
+use std::sync::Arc;
+
+use anydnn_backend::{Error, MemoryDesc, Order, Result, StreamDesc, validate};
+use cl3::command_queue::{
+    CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE,
+    CL_QUEUE_PROPERTIES, get_command_queue_data,
+};
+use cl3::memory as mem;
+use cl3::types::{cl_command_queue, cl_context, cl_device_id, cl_event, cl_mem};
+
+use crate::call::{self, Check, Scalar};
+use crate::engine::{OpenClEngine, create_queue};
+use crate::event::{Fate, OpenClEvent, Operation};
+use crate::handle;
+use crate::memory::{Allocation, OpenClMemory};
+use crate::platform::OpenClDevice;
+use crate::stream::{OpenClStream, no_stream};
+
+impl OpenClEngine {
+    /// An engine on a device of the user's context. Retains both.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a null handle, or when the device is not one of the context's; a device error.
+    ///
+    /// # Safety
+    /// - `device` is a live device, or null.
+    /// - `context` is a live context, or null.
+    pub unsafe fn from_raw(device: cl_device_id, context: cl_context) -> Result<Self> {
+        const OPERATION: &str = "create engine";
+        // SAFETY: live or null by contract.
+        let handle = unsafe { handle::Context::from_borrowed(context) }?;
+        // SAFETY: live or null by contract.
+        let described = unsafe { OpenClDevice::from_raw(device) }?;
+        let devices = cl3::context::get_context_data(context, cl3::context::CL_CONTEXT_DEVICES)
+            .check(OPERATION, "clGetContextInfo")?;
+        let devices: Vec<cl_device_id> =
+            devices.chunks_exact(size_of::<cl_device_id>()).filter_map(Scalar::from_bytes).collect();
+        if !devices.contains(&device) && !accepts_sub_device(&handle, &described, &devices) {
+            return Err(Error::invalid(
+                OPERATION,
+                "device",
+                format!("{device:p} ({described})"),
+                format!("one of the devices {devices:?} of context {context:p}"),
+            ));
+        }
+        Ok(Self::new(handle, described))
+    }
+
+    /// The context, not retained.
+    pub fn raw_context(&self) -> cl_context {
+        self.inner.context.raw()
+    }
+
+    /// The device, not retained.
+    pub fn raw_device(&self) -> cl_device_id {
+        self.inner.device.raw_device()
+    }
+}
+
+impl OpenClStream {
+    /// A stream on the user's queue, with the order and profiling that the queue has. Retains the queue once.
+    ///
+    /// Commands that the user enqueues directly are not seen by this stream, except that an in-order queue runs them in order.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a null handle; [`Error::Mismatch`] for a queue of another context or device; a device error. On
+    /// errors the queue's reference count is unchanged.
+    ///
+    /// # Safety
+    /// - `queue` is a live command queue, or null.
+    pub unsafe fn from_raw(engine: &OpenClEngine, queue: cl_command_queue) -> Result<Self> {
+        const OPERATION: &str = "create stream";
+        if queue.is_null() {
+            return Err(null(OPERATION, "queue"));
+        }
+        let query = |info| get_command_queue_data(queue, info);
+        let read = |info| call::value(query(info), OPERATION, "clGetCommandQueueInfo");
+        let (context, device) = (read(CL_QUEUE_CONTEXT)?, read(CL_QUEUE_DEVICE)?);
+        belongs(OPERATION, "queue", queue, "context", context, engine.raw_context())?;
+        belongs(OPERATION, "queue", queue, "device", device, engine.raw_device())?;
+        let properties: u64 = call::value(query(CL_QUEUE_PROPERTIES), OPERATION, "clGetCommandQueueInfo")?;
+        let mut desc = StreamDesc::default();
+        if properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0 {
+            desc.order = Order::OutOfOrder;
+        }
+        desc.profiling = properties & CL_QUEUE_PROFILING_ENABLE != 0;
+        // SAFETY: live by contract and not null.
+        let handle = unsafe { handle::Queue::from_borrowed(queue) }?;
+        Ok(Self::new(engine, handle, desc))
+    }
+
+    /// The queue, not retained.
+    pub fn raw_queue(&self) -> cl_command_queue {
+        self.queue().raw()
+    }
+}
+
+impl OpenClMemory {
+    /// Memory in the user's buffer object, which may be a sub-buffer. Retains it once. Null is allowed for a descriptor without bytes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an open layout, a null handle, an image, or a buffer that is too small; [`Error::Mismatch`] for one of
+    /// another context; a device error. On errors the buffer's reference count is unchanged.
+    ///
+    /// # Safety
+    /// - `buffer` is a live memory object, or null.
+    pub unsafe fn from_raw(engine: &OpenClEngine, desc: &MemoryDesc, buffer: cl_mem) -> Result<Self> {
+        const OPERATION: &str = "create memory";
+        validate::allocation(desc)?;
+        if buffer.is_null() {
+            if desc.size() > 0 {
+                return Err(null(OPERATION, "buffer"));
+            }
+            return Ok(Self::new(engine, Arc::new(Allocation::empty()), desc.clone()));
+        }
+        let query = |info| mem::get_mem_object_data(buffer, info);
+        let handle_of = |info| call::value::<*mut c_void>(query(info), OPERATION, "clGetMemObjectInfo");
+        let size_of = |info| call::value::<usize>(query(info), OPERATION, "clGetMemObjectInfo");
+        belongs(
+            OPERATION,
+            "buffer",
+            buffer,
+            "context",
+            handle_of(mem::CL_MEM_CONTEXT)?,
+            engine.raw_context(),
+        )?;
+        let kind: u32 = call::value(query(mem::CL_MEM_TYPE), OPERATION, "clGetMemObjectInfo")?;
+        if kind != mem::CL_MEM_OBJECT_BUFFER {
+            return Err(Error::invalid(
+                OPERATION,
+                "memory object",
+                format!("{buffer:p} of type {kind:#x}"),
+                "a buffer",
+            ));
+        }
+        let capacity = size_of(mem::CL_MEM_SIZE)?;
+        if capacity < desc.size() {
+            return Err(Error::invalid(
+                OPERATION,
+                "size of the buffer",
+                format!("{capacity} bytes"),
+                format!("{} bytes for {desc}", desc.size()),
+            ));
+        }
+        let (parent, base) = (handle_of(mem::CL_MEM_ASSOCIATED_MEMOBJECT)?, size_of(mem::CL_MEM_OFFSET)?);
+        let whole = if parent.is_null() { buffer } else { parent };
+        // SAFETY: live by contract and not null.
+        let handle = unsafe { handle::Mem::from_borrowed(buffer) }?;
+        let allocation = Allocation::adopt(handle, whole.addr() as u64, base, capacity);
+        Ok(Self::new(engine, Arc::new(allocation), desc.clone()))
+    }
+
+    /// The buffer object, not retained; null for memory without bytes. This memory starts [`OpenClMemory::offset`] bytes into it.
+    pub fn raw_mem(&self) -> cl_mem {
+        self.allocation.raw()
+    }
+}
+
+impl OpenClEvent {
+    /// The user's event, of a user event or of a command on any queue of the engine's context. Retains it once.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a null handle; [`Error::Mismatch`] for an event of another context; a device error.
+    ///
+    /// # Safety
+    /// - `event` is a live event, or null.
+    pub unsafe fn from_raw(engine: &OpenClEngine, event: cl_event) -> Result<Self> {
+        const OPERATION: &str = "create event";
+        if event.is_null() {
+            return Err(null(OPERATION, "event"));
+        }
+        let context = cl3::event::get_event_data(event, cl3::event::CL_EVENT_CONTEXT);
+        let context = call::value(context, OPERATION, "clGetEventInfo")?;
+        belongs(OPERATION, "event", event, "context", context, engine.raw_context())?;
+        // SAFETY: live by contract and not null.
+        let handle = unsafe { handle::Event::from_borrowed(event) }?;
+        let operation = Operation::Fixed("the user's event");
+        Ok(Self { fate: Fate::new(handle, context, operation, no_stream(), Vec::new(), true) })
+    }
+
+    /// The event, not retained.
+    pub fn raw_event(&self) -> cl_event {
+        self.fate.raw()
+    }
+
+    /// The event with one reference, which the caller owns from now on.
+    ///
+    /// # Errors
+    /// A device error.
+    pub fn into_raw(self) -> Result<cl_event> {
+        Ok(self.fate.handle().try_clone()?.into_raw())
+    }
+}
+
+/// Whether a context that does not list a sub-device takes it all the same: PoCL lists the whole device in its place.
+fn accepts_sub_device(context: &handle::Context, device: &OpenClDevice, listed: &[cl_device_id]) -> bool {
+    let parent = |device| {
+        call::device_value::<cl_device_id>(device, cl3::device::CL_DEVICE_PARENT_DEVICE)
+            .ok()
+            .filter(|parent| !parent.is_null())
+    };
+    let mut ancestors = std::iter::successors(parent(device.raw_device()), |&device| parent(device));
+    ancestors.any(|ancestor| listed.contains(&ancestor))
+        && create_queue(context, device, 0, "check sub-device").is_ok()
+}
+
+fn null(operation: &str, what: &str) -> Error {
+    Error::invalid(operation, what, "null", "a live OpenCL object")
+}
+
+/// Checks that an object's context or device is the engine's.
+fn belongs<H: Pointer>(
+    operation: &str,
+    what: &str,
+    object: H,
+    owner: &str,
+    given: *mut c_void,
+    expected: *mut c_void,
+) -> Result<()> {
+    if given == expected {
+        return Ok(());
+    }
+    Err(Error::mismatch(
+        operation,
+        format!("the {what} {object:p} of {owner} {given:p}"),
+        format!("the engine's {owner} {expected:p}"),
+    ))
+}
+
+/// Objects of the `opencl3` crate in and out.
+#[cfg(feature = "opencl3")]
+mod with_opencl3 {
+    use super::{Arc, MemoryDesc, OpenClEngine, OpenClEvent, OpenClMemory, OpenClStream, Result};
+
+    impl OpenClEngine {
+        /// An engine on a device of an `opencl3` context. Retains both.
+        ///
+        /// # Errors
+        /// As [`OpenClEngine::from_raw`].
+        pub fn from_opencl3(
+            device: &opencl3::device::Device,
+            context: &opencl3::context::Context,
+        ) -> Result<Self> {
+            // SAFETY: the borrowed objects keep their handles alive.
+            unsafe { Self::from_raw(device.id(), context.get()) }
+        }
+    }
+
+    impl OpenClStream {
+        /// A stream on an `opencl3` queue. Retains it once.
+        ///
+        /// # Errors
+        /// As [`OpenClStream::from_raw`].
+        pub fn from_opencl3(
+            engine: &OpenClEngine,
+            queue: &opencl3::command_queue::CommandQueue,
+        ) -> Result<Self> {
+            // SAFETY: the borrowed object keeps its handle alive.
+            unsafe { Self::from_raw(engine, queue.get()) }
+        }
+    }
+
+    impl OpenClMemory {
+        /// Memory in an `opencl3` buffer. Retains it once.
+        ///
+        /// # Errors
+        /// As [`OpenClMemory::from_raw`].
+        pub fn from_opencl3<T>(
+            engine: &OpenClEngine,
+            desc: &MemoryDesc,
+            buffer: &opencl3::memory::Buffer<T>,
+        ) -> Result<Self> {
+            use opencl3::memory::ClMem;
+            // SAFETY: the borrowed object keeps its handle alive.
+            unsafe { Self::from_raw(engine, desc, buffer.get()) }
+        }
+    }
+
+    impl OpenClEvent {
+        /// The event of an `opencl3` event. Retains it once.
+        ///
+        /// # Errors
+        /// As [`OpenClEvent::from_raw`].
+        pub fn from_opencl3(engine: &OpenClEngine, event: &opencl3::event::Event) -> Result<Self> {
+            // SAFETY: the borrowed object keeps its handle alive.
+            unsafe { Self::from_raw(engine, event.get()) }
+        }
+
+        /// An `opencl3` event with a reference of its own.
+        ///
+        /// # Errors
+        /// A device error.
+        pub fn to_opencl3(&self) -> Result<opencl3::event::Event> {
+            let event = Self { fate: Arc::clone(&self.fate) };
+            event.into_raw().map(opencl3::event::Event::new)
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! Primitives: kernel plans with their programs built, and how they are launched.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+use anydnn_backend::{Arg, EngineId, Error, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode};
+use cl3::types::cl_mem;
+
+use crate::call::Check;
+use crate::engine::OpenClEngine;
+use crate::event::{OpenClEvent, Operation};
+use crate::memory::{Allocation, OpenClMemory};
+use crate::plan::{KernelPlan, Launch, LaunchArg};
+use crate::program::KernelPool;
+use crate::stream::{OpenClStream, Submission};
+use crate::{OpenCl, handle};
+
+/// A compiled operation.
+#[derive(Clone)]
+pub struct OpenClPrimitive {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    operation: Arc<str>,
+    plan: KernelPlan,
+    /// One for each launch that has work.
+    kernels: Vec<LaunchKernels>,
+    engine: OpenClEngine,
+}
+
+/// The kernels of one launch: as planned, and for memory whose start is no multiple of its element's size.
+struct LaunchKernels {
+    launch: usize,
+    aligned: KernelPool,
+    unaligned: OnceLock<KernelPool>,
+}
+
+/// What programs for odd byte offsets are built with besides.
+const UNALIGNED: &str = "-DANYDNN_UNALIGNED=1";
+
+/// Offsets of a scratchpad that suit any element type.
+const SCRATCHPAD_ALIGNMENT: usize = 16;
+
+impl Primitive for OpenClPrimitive {
+    type B = OpenCl;
+
+    fn engine_id(&self) -> EngineId {
+        self.inner.engine.inner.id
+    }
+
+    fn desc(&self) -> &PrimitiveDesc {
+        &self.inner.plan.desc
+    }
+
+    fn implementation(&self) -> &str {
+        &self.inner.plan.implementation
+    }
+
+    fn scratchpad_size(&self) -> usize {
+        self.inner.plan.scratchpad
+    }
+}
+
+impl OpenClPrimitive {
+    /// Builds the programs of a plan.
+    pub(crate) fn from_plan(engine: &OpenClEngine, plan: KernelPlan) -> Result<Self> {
+        let has_work = |launch: &Launch| !launch.global.contains(&0);
+        let kernels = plan.launches.iter().enumerate().filter(|(_, launch)| has_work(launch));
+        let kernels = kernels
+            .map(|(i, launch)| {
+                let aligned = kernel_pool(engine, launch, "")?;
+                Ok(LaunchKernels { launch: i, aligned, unaligned: OnceLock::new() })
+            })
+            .collect::<Result<Vec<_>>>()
+            .at(|| plan.desc.name())?;
+        let operation = plan.desc.name().into();
+        Ok(Self { inner: Arc::new(Inner { operation, plan, kernels, engine: engine.clone() }) })
+    }
+
+    /// Enqueues every launch on a stream.
+    pub(crate) fn enqueue(
+        &self,
+        stream: &OpenClStream,
+        args: &[(Arg, OpenClMemory)],
+        deps: &[OpenClEvent],
+    ) -> Result<OpenClEvent> {
+        let scratchpad = self.scratchpad(args)?;
+        let result = self.enqueue_with(stream, args, &scratchpad, deps);
+        if let Some(allocation) = scratchpad.library {
+            let pool = &self.inner.engine.inner.pool;
+            match &result {
+                Ok(event) => pool.give(allocation, Some(event.clone())),
+                // Commands before the failure may use it still.
+                Err(_) => pool.abandon(&allocation),
+            }
+        }
+        result
+    }
+
+    fn enqueue_with(
+        &self,
+        stream: &OpenClStream,
+        args: &[(Arg, OpenClMemory)],
+        scratchpad: &Scratchpad,
+        deps: &[OpenClEvent],
+    ) -> Result<OpenClEvent> {
+        let mut lent = Vec::with_capacity(self.inner.kernels.len());
+        for kernels in &self.inner.kernels {
+            lent.push(self.prepare(kernels, args, scratchpad)?);
+        }
+        let mut submission = stream.submit(Operation::Named(Arc::clone(&self.inner.operation)), deps)?;
+        for ready in &lent {
+            ready.launch(&mut submission)?;
+        }
+        submission.finish()
+    }
+
+    /// A kernel with every argument set.
+    fn prepare<'a>(
+        &'a self,
+        kernels: &'a LaunchKernels,
+        args: &[(Arg, OpenClMemory)],
+        scratchpad: &Scratchpad,
+    ) -> Result<Ready<'a>> {
+        let launch = &self.inner.plan.launches[kernels.launch];
+        let aligned = launch.args.iter().all(|arg| self.is_aligned(*arg, args, scratchpad));
+        let pool = if aligned { &kernels.aligned } else { self.unaligned(kernels, launch)? };
+        let ready = Ready { kernel: Some(pool.take()?), pool, launch };
+        let mut setter = ArgSetter { kernel: ready.kernel.as_ref(), index: 0, launch };
+        for arg in &launch.args {
+            match *arg {
+                LaunchArg::Memory(arg) => {
+                    let memory = bound(args, arg, &self.inner.operation)?;
+                    setter.pointer(memory.raw_mem(), memory.offset())?;
+                }
+                LaunchArg::Scratchpad { offset } => {
+                    setter.pointer(scratchpad.mem, scratchpad.offset + offset)?;
+                }
+                LaunchArg::I32(value) => setter.value(&value)?,
+                LaunchArg::U32(value) => setter.value(&value)?,
+                LaunchArg::I64(value) => setter.value(&value)?,
+                LaunchArg::U64(value) => setter.value(&value)?,
+                LaunchArg::F32(value) => setter.value(&value)?,
+                LaunchArg::Local { bytes } => setter.local(bytes)?,
+            }
+        }
+        Ok(ready)
+    }
+
+    fn unaligned<'a>(&self, kernels: &'a LaunchKernels, launch: &Launch) -> Result<&'a KernelPool> {
+        if let Some(pool) = kernels.unaligned.get() {
+            return Ok(pool);
+        }
+        let pool = kernel_pool(&self.inner.engine, launch, UNALIGNED)?;
+        Ok(kernels.unaligned.get_or_init(|| pool))
+    }
+
+    fn is_aligned(&self, arg: LaunchArg, args: &[(Arg, OpenClMemory)], scratchpad: &Scratchpad) -> bool {
+        match arg {
+            LaunchArg::Memory(arg) => {
+                let desc = self.inner.plan.desc.find(arg);
+                let element = desc.map_or(SCRATCHPAD_ALIGNMENT, |desc| desc.data_type().bits().div_ceil(8));
+                let memory = args.iter().find(|(bound, _)| *bound == arg);
+                memory.is_none_or(|(_, memory)| memory.offset().is_multiple_of(element))
+            }
+            LaunchArg::Scratchpad { .. } => scratchpad.offset.is_multiple_of(SCRATCHPAD_ALIGNMENT),
+            _ => true,
+        }
+    }
+
+    /// The working memory of one execution.
+    fn scratchpad(&self, args: &[(Arg, OpenClMemory)]) -> Result<Scratchpad> {
+        let plan = &self.inner.plan;
+        if plan.scratchpad == 0 {
+            return Ok(Scratchpad { mem: ptr::null_mut(), offset: 0, library: None });
+        }
+        if plan.desc.attributes().scratchpad == ScratchpadMode::User {
+            let memory = bound(args, Arg::Scratchpad, &self.inner.operation)?;
+            return Ok(Scratchpad { mem: memory.raw_mem(), offset: memory.offset(), library: None });
+        }
+        let engine = &self.inner.engine.inner;
+        let allocation = engine.pool.take(&engine.context, plan.scratchpad)?;
+        Ok(Scratchpad { mem: allocation.raw(), offset: 0, library: Some(allocation) })
+    }
+}
+
+impl fmt::Debug for OpenClPrimitive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenClPrimitive")
+            .field("plan", &self.inner.plan)
+            .field("engine", &self.inner.engine.inner.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The working memory of one execution.
+struct Scratchpad {
+    mem: cl_mem,
+    offset: usize,
+    /// To give back to the pool.
+    library: Option<Arc<Allocation>>,
+}
+
+/// A kernel lent from a pool, to which it returns when dropped: a launch copies the arguments.
+struct Ready<'a> {
+    kernel: Option<handle::Kernel>,
+    pool: &'a KernelPool,
+    launch: &'a Launch,
+}
+
+impl Ready<'_> {
+    fn launch(&self, submission: &mut Submission<'_>) -> Result<()> {
+        let Some(kernel) = &self.kernel else { return Ok(()) };
+        let global = self.launch.global.as_ptr();
+        let local = self.launch.local.as_ref().map_or(ptr::null(), |local| local.as_ptr());
+        let call = "clEnqueueNDRangeKernel";
+        submission
+            .push(call, |queue, count, events| {
+                // SAFETY: live handles; every argument is set; both ranges have three dimensions; the wait list is valid.
+                unsafe {
+                    cl3::command_queue::enqueue_nd_range_kernel(
+                        queue,
+                        kernel.raw(),
+                        3,
+                        ptr::null(),
+                        global,
+                        local,
+                        count,
+                        events,
+                    )
+                }
+            })
+            .at(|| format!("kernel {}", self.launch.kernel))
+    }
+}
+
+impl Drop for Ready<'_> {
+    fn drop(&mut self) {
+        if let Some(kernel) = self.kernel.take() {
+            self.pool.give(kernel);
+        }
+    }
+}
+
+/// Sets the arguments of a kernel in order.
+struct ArgSetter<'a> {
+    kernel: Option<&'a handle::Kernel>,
+    index: u32,
+    launch: &'a Launch,
+}
+
+impl ArgSetter<'_> {
+    fn pointer(&mut self, mem: cl_mem, offset: usize) -> Result<()> {
+        self.value(&mem)?;
+        self.value(&(offset as u64))
+    }
+
+    fn value<T: Copy>(&mut self, value: &T) -> Result<()> {
+        self.set(size_of::<T>(), ptr::from_ref(value).cast())
+    }
+
+    fn local(&mut self, bytes: usize) -> Result<()> {
+        self.set(bytes, ptr::null())
+    }
+
+    fn set(&mut self, size: usize, value: *const c_void) -> Result<()> {
+        let Some(kernel) = self.kernel else { return Ok(()) };
+        // SAFETY: the kernel is lent to this launch alone; `value` is null or points to `size` bytes, which the driver copies.
+        unsafe { cl3::kernel::set_kernel_arg(kernel.raw(), self.index, size, value) }
+            .check("set kernel argument", "clSetKernelArg")
+            .at(|| format!("argument {} of kernel {}", self.index, self.launch.kernel))?;
+        self.index += 1;
+        Ok(())
+    }
+}
+
+fn kernel_pool(engine: &OpenClEngine, launch: &Launch, options: &str) -> Result<KernelPool> {
+    let inner = &engine.inner;
+    let program = inner.programs.program(&inner.context, &inner.device, &launch.program, options)?;
+    KernelPool::new(program, &launch.kernel)
+}
+
+fn bound<'a>(args: &'a [(Arg, OpenClMemory)], arg: Arg, operation: &str) -> Result<&'a OpenClMemory> {
+    args.iter().find(|(bound, _)| *bound == arg).map(|(_, memory)| memory).ok_or_else(|| {
+        Error::invalid(operation, "arguments", format!("without {arg}"), "every argument of the plan")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use anydnn_backend::op::{Eltwise, Op};
+    use anydnn_backend::{
+        Attributes, DataType, Engine, Event, MapMode, Memory, MemoryDesc, MemoryKind, Stream, StreamDesc,
+    };
+
+    use super::*;
+    use crate::plan::ProgramSource;
+    use crate::testing::test_engines;
+
+    /// Copies through the scratchpad: the second launch is wrong unless it runs after the first. `ANYDNN_UNALIGNED` adds 100.
+    const SOURCE: &str = "
+        #ifdef ANYDNN_UNALIGNED
+        #define ADD 100
+        #else
+        #define ADD 0
+        #endif
+        kernel void first(global const uchar *src, ulong at, global uchar *pad, ulong pad_at, uint n, local int *l) {
+            size_t i = get_global_id(0);
+            l[0] = 0;
+            if (i < n) pad[pad_at + i] = src[at + i] + 1;
+        }
+        kernel void second(global const uchar *pad, ulong pad_at, global uchar *dst, ulong at, uint n) {
+            size_t i = get_global_id(0);
+            if (i < n) dst[at + i] = pad[pad_at + n - 1 - i] + ADD;
+        }";
+
+    const N: usize = 4096;
+
+    fn plan(mode: ScratchpadMode, empty: bool) -> KernelPlan {
+        let desc = MemoryDesc::new([N / 4], DataType::F32);
+        let desc = PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu))
+            .src(desc.clone())
+            .dst(desc)
+            .attributes(Attributes::default().with_scratchpad(mode))
+            .label("reverse")
+            .build()
+            .unwrap();
+        let program = ProgramSource { name: "reverse".into(), source: SOURCE.into(), options: String::new() };
+        let pad = LaunchArg::Scratchpad { offset: 16 };
+        let launch = |kernel: &str, args: Vec<LaunchArg>| Launch {
+            program: program.clone(),
+            kernel: kernel.into(),
+            args,
+            global: [if empty { 0 } else { N }, 1, 1],
+            local: Some([64, 1, 1]),
+        };
+        let n = LaunchArg::U32(N as u32);
+        let launches = vec![
+            launch("first", vec![LaunchArg::Memory(Arg::SRC), pad, n, LaunchArg::Local { bytes: 4 }]),
+            launch("second", vec![pad, LaunchArg::Memory(Arg::DST), n]),
+        ];
+        KernelPlan { implementation: "ocl:test:reverse".into(), desc, scratchpad: N + 16, launches }
+    }
+
+    fn bytes() -> Vec<u8> {
+        (0..N).map(|i| (i % 151) as u8).collect()
+    }
+
+    fn reversed(add: u8) -> Vec<u8> {
+        bytes().iter().rev().map(|b| b + 1 + add).collect()
+    }
+
+    fn memory(engine: &OpenClEngine, bytes: usize) -> OpenClMemory {
+        engine.create_memory(&MemoryDesc::new([bytes], DataType::U8), MemoryKind::Buffer).unwrap()
+    }
+
+    #[test]
+    fn launches_run_in_order_on_every_kind_of_stream() {
+        for engine in test_engines() {
+            let primitive =
+                OpenClPrimitive::from_plan(&engine, plan(ScratchpadMode::Library, false)).unwrap();
+            for desc in [StreamDesc::default(), StreamDesc::out_of_order()] {
+                let stream = engine.create_stream(&desc).unwrap();
+                let (src, dst) = (memory(&engine, N), memory(&engine, N));
+                let written = stream.write(&src, 0, &bytes(), &[]).unwrap();
+                let args = [(Arg::SRC, src), (Arg::DST, dst.clone())];
+                let mut last = written;
+                for _ in 0..8 {
+                    last = stream.execute(&primitive, &args, &[last]).unwrap();
+                }
+                last.wait().unwrap();
+                assert_eq!(dst.map(MapMode::Read).unwrap().bytes(), reversed(0));
+                stream.wait().unwrap();
+            }
+            let stats = engine.opencl_allocator().stats();
+            assert_eq!(stats.in_use_bytes, 0, "{stats:?}");
+            assert!(stats.parked_bytes > 0);
+            engine.opencl_allocator().trim();
+            assert_eq!(engine.opencl_allocator().stats().parked_bytes, 0);
+        }
+    }
+
+    #[test]
+    fn odd_byte_offsets_take_the_unaligned_program() {
+        for engine in test_engines() {
+            let primitive = OpenClPrimitive::from_plan(&engine, plan(ScratchpadMode::User, false)).unwrap();
+            let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+            let whole = memory(&engine, 4 * N);
+            let view = |offset| whole.view(&MemoryDesc::new([N / 4], DataType::F32), offset).unwrap();
+            let pad = memory(&engine, N + 16);
+            for (dst, add) in [(2 * N, 0), (2 * N + 1, 100)] {
+                stream.write(&whole, 4, &bytes(), &[]).unwrap();
+                let args = [(Arg::SRC, view(4)), (Arg::DST, view(dst)), (Arg::Scratchpad, pad.clone())];
+                stream.execute(&primitive, &args, &[]).unwrap();
+                let mut out = vec![0; N];
+                stream.read(&whole, dst, &mut out, &[]).unwrap();
+                assert_eq!(out, reversed(add), "dst at {dst}");
+            }
+            assert_eq!(engine.opencl_allocator().stats().created, 0, "the user's scratchpad was not used");
+        }
+    }
+
+    #[test]
+    fn a_plan_without_work_gives_an_event_after_its_dependencies() {
+        for engine in test_engines() {
+            let primitive = OpenClPrimitive::from_plan(&engine, plan(ScratchpadMode::Library, true)).unwrap();
+            let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+            let (src, dst) = (memory(&engine, N), memory(&engine, N));
+            let before = stream.write(&dst, 0, &vec![7; N], &[]).unwrap();
+            let event =
+                stream.execute(&primitive, &[(Arg::SRC, src), (Arg::DST, dst.clone())], &[before]).unwrap();
+            event.wait().unwrap();
+            assert_eq!(dst.map(MapMode::Read).unwrap().bytes(), vec![7; N]);
+        }
+    }
+
+    #[test]
+    fn many_threads_share_a_primitive() {
+        for engine in test_engines() {
+            let primitive =
+                OpenClPrimitive::from_plan(&engine, plan(ScratchpadMode::Library, false)).unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+                        let (src, dst) = (memory(&engine, N), memory(&engine, N));
+                        stream.write(&src, 0, &bytes(), &[]).unwrap();
+                        let args = [(Arg::SRC, src), (Arg::DST, dst.clone())];
+                        for _ in 0..20 {
+                            stream.execute(&primitive, &args, &[]).unwrap();
+                        }
+                        let mut out = vec![0; N];
+                        stream.read(&dst, 0, &mut out, &[]).unwrap();
+                        assert_eq!(out, reversed(0));
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_wrong_kernel_name_is_a_build_error_that_names_the_primitive() {
+        for engine in test_engines() {
+            let mut plan = plan(ScratchpadMode::Library, false);
+            plan.launches[1].kernel = "third".into();
+            let error = OpenClPrimitive::from_plan(&engine, plan).unwrap_err();
+            assert!(matches!(error.root(), Error::Build(_)), "{error}");
+            assert!(error.to_string().starts_with("reverse: "), "{error}");
+        }
+    }
+}

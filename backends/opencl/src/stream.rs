@@ -1,0 +1,359 @@
+//! Streams: command queues.
+
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use anydnn_backend::{Arg, EngineId, Error, Event, Order, Range, Result, Stream, StreamDesc, validate};
+use cl3::command_queue as cl;
+use cl3::types::{CL_NON_BLOCKING, cl_command_queue, cl_event, cl_uint};
+
+use crate::call::{Check, Returned};
+use crate::engine::OpenClEngine;
+use crate::event::{Failure, Fate, OpenClEvent, Operation};
+use crate::launch::OpenClPrimitive;
+use crate::memory::OpenClMemory;
+use crate::{OpenCl, handle};
+
+/// A command queue, the library's or the user's.
+///
+/// When a command on an in-order stream fails, the commands after it report [`Error::Dependency`] until [`Stream::wait`] has
+/// reported the failure: they may build on what the failed command did not do.
+#[derive(Clone)]
+pub struct OpenClStream {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    state: Mutex<State>,
+    queue: handle::Queue,
+    desc: StreamDesc,
+    engine: OpenClEngine,
+}
+
+/// What the stream knows about its commands.
+#[derive(Debug, Default)]
+struct State {
+    /// Commands whose outcome is not known yet, oldest first.
+    unsettled: VecDeque<Arc<Fate>>,
+    /// The newest command of an in-order stream.
+    last: Option<Arc<Fate>>,
+    /// The first failure since the last wait.
+    failure: Option<Failure>,
+    /// The number of unsettled commands at which all of them are looked at, not just the oldest.
+    sweep_at: usize,
+}
+
+impl Stream for OpenClStream {
+    type B = OpenCl;
+
+    fn engine_id(&self) -> EngineId {
+        self.inner.engine.inner.id
+    }
+
+    fn desc(&self) -> &StreamDesc {
+        &self.inner.desc
+    }
+
+    fn execute_validated(
+        &self,
+        primitive: &OpenClPrimitive,
+        args: &[(Arg, OpenClMemory)],
+        deps: &[OpenClEvent],
+    ) -> Result<OpenClEvent> {
+        primitive.enqueue(self, args, deps)
+    }
+
+    fn copy(&self, from: Range<OpenCl>, to: Range<OpenCl>, deps: &[OpenClEvent]) -> Result<OpenClEvent> {
+        validate::copy::<OpenCl>(self.engine_id(), &from, &to)?;
+        let mut submission = self.submit(Operation::Fixed("copy"), deps)?;
+        if from.bytes > 0 {
+            let (source, target) = (from.memory.raw_mem(), to.memory.raw_mem());
+            let (start, end) = (from.memory.offset() + from.offset, to.memory.offset() + to.offset);
+            submission.push("clEnqueueCopyBuffer", |queue, count, events| {
+                // SAFETY: live handles; the ranges were checked; the wait list is valid during the call.
+                unsafe {
+                    cl::enqueue_copy_buffer(queue, source, target, start, end, from.bytes, count, events)
+                }
+            })?;
+        }
+        submission.finish()
+    }
+
+    fn write(
+        &self,
+        memory: &OpenClMemory,
+        offset: usize,
+        bytes: &[u8],
+        deps: &[OpenClEvent],
+    ) -> Result<OpenClEvent> {
+        validate::transfer("write", self.engine_id(), memory, offset, bytes.len())?;
+        let mut submission = self.submit(Operation::Fixed("write"), deps)?;
+        if !bytes.is_empty() {
+            let (mem, start, host) = (memory.raw_mem(), memory.offset() + offset, bytes.as_ptr());
+            submission.push("clEnqueueWriteBuffer", |queue, count, events| {
+                let (host, size) = (host.cast::<c_void>(), bytes.len());
+                // SAFETY: live handles; the range was checked; `bytes` outlives the command, which is waited for below.
+                unsafe {
+                    cl::enqueue_write_buffer(queue, mem, CL_NON_BLOCKING, start, size, host, count, events)
+                }
+            })?;
+        }
+        let event = submission.finish()?;
+        self.wait_for_transfer(&event)?;
+        Ok(event)
+    }
+
+    fn read(
+        &self,
+        memory: &OpenClMemory,
+        offset: usize,
+        bytes: &mut [u8],
+        deps: &[OpenClEvent],
+    ) -> Result<()> {
+        validate::transfer("read", self.engine_id(), memory, offset, bytes.len())?;
+        let mut submission = self.submit(Operation::Fixed("read"), deps)?;
+        if !bytes.is_empty() {
+            let (mem, start, size) = (memory.raw_mem(), memory.offset() + offset, bytes.len());
+            let host = bytes.as_mut_ptr().cast::<c_void>();
+            submission.push("clEnqueueReadBuffer", |queue, count, events| {
+                // SAFETY: live handles; the range was checked; `bytes` outlives the command, which is waited for below.
+                unsafe {
+                    cl::enqueue_read_buffer(queue, mem, CL_NON_BLOCKING, start, size, host, count, events)
+                }
+            })?;
+        }
+        let event = submission.finish()?;
+        self.wait_for_transfer(&event)
+    }
+
+    fn marker(&self, deps: &[OpenClEvent]) -> Result<OpenClEvent> {
+        self.submit(Operation::Fixed("marker"), deps)?.finish()
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    fn wait(&self) -> Result<()> {
+        let submitted = std::mem::take(&mut self.inner.lock().unsettled);
+        let finished = cl::finish(self.inner.queue.raw()).check("wait for stream", "clFinish");
+        let mut first = None;
+        for fate in submitted {
+            // After a failed finish, waiting for a single command could block forever.
+            let outcome = if finished.is_ok() { Some(fate.wait()?) } else { fate.poll()? };
+            if let Some(Err(failure)) = outcome {
+                first.get_or_insert(failure);
+            }
+        }
+        let mut state = self.inner.lock();
+        let failure = state.failure.take().or(first);
+        if failure.is_some() {
+            // Reported: what is submitted from now on starts afresh.
+            state.last = None;
+        }
+        drop(state);
+        finished?;
+        failure.map_or(Ok(()), |failure| Err(failure.to_error()))
+    }
+}
+
+impl OpenClStream {
+    pub(crate) fn new(engine: &OpenClEngine, queue: handle::Queue, desc: StreamDesc) -> Self {
+        let state = Mutex::new(State { sweep_at: SWEEP, ..State::default() });
+        Self { inner: Arc::new(Inner { state, queue, desc, engine: engine.clone() }) }
+    }
+
+    /// The engine this stream runs on.
+    pub fn engine(&self) -> &OpenClEngine {
+        &self.inner.engine
+    }
+
+    pub(crate) fn queue(&self) -> &handle::Queue {
+        &self.inner.queue
+    }
+
+    /// Checks the dependencies and starts a submission, during which the stream takes no other.
+    pub(crate) fn submit(&self, operation: Operation, deps: &[OpenClEvent]) -> Result<Submission<'_>> {
+        let context = self.inner.engine.raw_context();
+        let mut wait_list = Vec::with_capacity(deps.len());
+        let mut parents = Vec::new();
+        for dep in deps {
+            let fate = &dep.fate;
+            if fate.context() != context.addr() {
+                return Err(Error::mismatch(
+                    operation.as_str(),
+                    format!("the dependency {:?} of context {:#x}", fate.raw(), fate.context()),
+                    format!("the stream's context {:#x}", context.addr()),
+                ));
+            }
+            match fate.poll()? {
+                Some(Err(failure)) => return Err(depends_on(&operation, &failure)),
+                Some(Ok(())) => wait_list.push(fate.raw()),
+                None => {
+                    parents.push(Arc::clone(fate));
+                    wait_list.push(if self.is_fragile() && fate.is_exposed() {
+                        fate.shield()?
+                    } else {
+                        fate.raw()
+                    });
+                    // A command that is still with its own queue might never reach the device while another queue waits for it.
+                    if let Some(stream) = fate.stream().filter(|s| !Arc::ptr_eq(s, &self.inner)) {
+                        stream.flush()?;
+                    }
+                }
+            }
+        }
+        let mut state = self.inner.lock();
+        state.settle()?;
+        if self.inner.desc.order == Order::InOrder {
+            if let Some(failure) = &state.failure {
+                return Err(depends_on(&operation, failure));
+            }
+            if let Some(last) = &state.last {
+                match last.poll()? {
+                    Some(Err(failure)) => return Err(depends_on(&operation, &failure)),
+                    Some(Ok(())) => {}
+                    None => parents.push(Arc::clone(last)),
+                }
+            }
+        }
+        Ok(Submission { stream: self, state, operation, wait_list, parents, current: None })
+    }
+
+    /// Whether the driver must not see dependencies fail on this queue.
+    fn is_fragile(&self) -> bool {
+        self.inner.desc.order == Order::OutOfOrder && self.inner.engine.inner.device.has_fragile_queues()
+    }
+
+    /// Waits until a transfer no longer touches the host's bytes.
+    fn wait_for_transfer(&self, event: &OpenClEvent) -> Result<()> {
+        if let Err(error) = event.fate.wait_for_event() {
+            // The command may still be under way; the bytes must not be given back before it has ended.
+            cl::finish(self.inner.queue.raw()).check("wait for transfer", "clFinish")?;
+            return Err(error);
+        }
+        event.wait()
+    }
+}
+
+impl Inner {
+    pub(crate) fn flush(&self) -> Result<()> {
+        cl::flush(self.queue.raw()).check("flush stream", "clFlush")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for OpenClStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenClStream")
+            .field("queue", &self.inner.queue)
+            .field("desc", &self.inner.desc)
+            .field("engine", &self.inner.engine.inner.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Unsettled commands below this number are looked at oldest first only.
+const SWEEP: usize = 1024;
+
+impl State {
+    /// Forgets commands that are known to have gone well and remembers the first failure.
+    fn settle(&mut self) -> Result<()> {
+        while let Some(oldest) = self.unsettled.front() {
+            let Some(outcome) = oldest.poll()? else { break };
+            self.note(outcome.err());
+            self.unsettled.pop_front();
+        }
+        if self.unsettled.len() >= self.sweep_at {
+            for fate in std::mem::take(&mut self.unsettled) {
+                match fate.poll()? {
+                    None => self.unsettled.push_back(fate),
+                    Some(outcome) => self.note(outcome.err()),
+                }
+            }
+            self.sweep_at = SWEEP.max(self.unsettled.len() * 2);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, failure: Option<Failure>) {
+        if self.failure.is_none() {
+            self.failure = failure;
+        }
+    }
+}
+
+fn depends_on(operation: &Operation, failure: &Failure) -> Error {
+    Error::Dependency { operation: operation.as_str().into(), cause: failure.cause().to_string() }
+}
+
+/// Commands that make up one operation. The first waits for the dependencies, each other one for the one before it.
+pub(crate) struct Submission<'a> {
+    stream: &'a OpenClStream,
+    state: MutexGuard<'a, State>,
+    operation: Operation,
+    wait_list: Vec<cl_event>,
+    parents: Vec<Arc<Fate>>,
+    current: Option<Arc<Fate>>,
+}
+
+impl Submission<'_> {
+    /// Enqueues one command: `enqueue` gets the queue and the wait list, and returns the command's event.
+    pub(crate) fn push(
+        &mut self,
+        call: &str,
+        enqueue: impl FnOnce(cl_command_queue, cl_uint, *const cl_event) -> Returned<cl_event>,
+    ) -> Result<()> {
+        let events = if self.wait_list.is_empty() { std::ptr::null() } else { self.wait_list.as_ptr() };
+        let raw = enqueue(self.stream.inner.queue.raw(), self.wait_list.len() as cl_uint, events)
+            .check(self.operation.as_str(), call)?;
+        // SAFETY: the driver returned this event with one reference for the caller.
+        let event = unsafe { handle::Event::from_owned(raw) }?;
+        let exposed = !self.stream.is_fragile() && self.parents.iter().any(|parent| parent.is_exposed());
+        let (parents, weak) = (std::mem::take(&mut self.parents), Arc::downgrade(&self.stream.inner));
+        let context = self.stream.inner.engine.raw_context();
+        let fate = Fate::new(event, context, self.operation.clone(), weak, parents, exposed);
+        self.wait_list.clear();
+        if self.stream.inner.desc.order == Order::OutOfOrder {
+            self.wait_list.push(fate.raw());
+        }
+        self.parents.push(Arc::clone(&fate));
+        self.current = Some(fate);
+        Ok(())
+    }
+
+    /// The operation's event: the last command's, or a marker's where there was nothing to do.
+    pub(crate) fn finish(mut self) -> Result<OpenClEvent> {
+        if self.current.is_none() {
+            self.push("clEnqueueMarkerWithWaitList", |queue, count, events| {
+                // SAFETY: a live queue; the wait list is valid during the call.
+                unsafe { cl::enqueue_marker_with_wait_list(queue, count, events) }
+            })?;
+        }
+        let current = self.current.clone();
+        current
+            .map(|fate| OpenClEvent { fate })
+            .ok_or_else(|| Error::unavailable(self.operation.as_str(), "the command has no event"))
+    }
+}
+
+impl Drop for Submission<'_> {
+    fn drop(&mut self) {
+        // Also after an error half-way: what was enqueued runs.
+        let Some(fate) = self.current.take() else { return };
+        if self.stream.inner.desc.order == Order::InOrder {
+            self.state.last = Some(Arc::clone(&fate));
+        }
+        self.state.unsettled.push_back(fate);
+    }
+}
+
+/// An event that is not on any stream of this crate.
+pub(crate) fn no_stream() -> Weak<Inner> {
+    Weak::new()
+}

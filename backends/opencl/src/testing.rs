@@ -1,0 +1,29 @@
+//! The engines that a test suite runs on.
+
+use crate::OpenClEngine;
+use crate::availability::availability;
+
+/// An engine on every OpenCL device there is.
+///
+/// `ANYDNN_REQUIRE` lists backends whose absence must not go unnoticed: `opencl` (any device), `opencl:pocl` (a device of that
+/// [alias](crate::OpenClDevice::alias)); entries of other backends are none of this function's business.
+///
+/// # Panics
+/// When a required device is missing or an engine cannot be made, so that no test skips quietly.
+pub fn test_engines() -> Vec<OpenClEngine> {
+    let found = availability();
+    let required = std::env::var("ANYDNN_REQUIRE").unwrap_or_default();
+    let wanted = required.split(',').map(str::trim).filter_map(|entry| entry.strip_prefix("opencl"));
+    for entry in wanted {
+        let is_there = match entry.strip_prefix(':') {
+            None => !found.devices.is_empty(),
+            Some(alias) => found.devices.iter().any(|device| device.alias() == alias),
+        };
+        assert!(is_there, "ANYDNN_REQUIRE names opencl{entry}, which is missing: {}", found.reason());
+    }
+    let engine = |device| match OpenClEngine::on_device(device) {
+        Ok(engine) => engine,
+        Err(error) => panic!("no engine on {device}: {error}"),
+    };
+    found.devices.iter().map(engine).collect()
+}

@@ -1,0 +1,91 @@
+//! Raw OpenCL objects that tests own.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::undocumented_unsafe_blocks,
+    reason = "each test file uses some of it"
+)]
+
+use std::ffi::c_void;
+
+use anydnn_backend::{DataType, Engine, MemoryDesc, MemoryKind};
+use anydnn_opencl::{OpenClEngine, OpenClEvent, OpenClMemory};
+use cl3::types::{cl_context, cl_event, cl_mem};
+
+pub fn bytes_desc(bytes: usize) -> MemoryDesc {
+    MemoryDesc::new([bytes], DataType::U8)
+}
+
+pub fn memory(engine: &OpenClEngine, bytes: usize) -> OpenClMemory {
+    engine.create_memory(&bytes_desc(bytes), MemoryKind::Buffer).unwrap()
+}
+
+fn count(bytes: Result<Vec<u8>, i32>) -> u32 {
+    u32::from_ne_bytes(bytes.unwrap().try_into().unwrap())
+}
+
+pub fn context_count(context: cl_context) -> u32 {
+    count(cl3::context::get_context_data(context, cl3::context::CL_CONTEXT_REFERENCE_COUNT))
+}
+
+pub fn queue_count(queue: *mut c_void) -> u32 {
+    count(cl3::command_queue::get_command_queue_data(queue, cl3::command_queue::CL_QUEUE_REFERENCE_COUNT))
+}
+
+pub fn mem_count(mem: cl_mem) -> u32 {
+    count(cl3::memory::get_mem_object_data(mem, cl3::memory::CL_MEM_REFERENCE_COUNT))
+}
+
+pub fn event_count(event: cl_event) -> u32 {
+    count(cl3::event::get_event_data(event, cl3::event::CL_EVENT_REFERENCE_COUNT))
+}
+
+pub fn device_count(device: *mut c_void) -> u32 {
+    count(cl3::device::get_device_data(device, cl3::device::CL_DEVICE_REFERENCE_COUNT))
+}
+
+/// A context of the test's own on the engine's device.
+pub fn context(engine: &OpenClEngine) -> cl_context {
+    cl3::context::create_context(&[engine.raw_device()], std::ptr::null(), None, std::ptr::null_mut())
+        .unwrap()
+}
+
+/// A queue of the test's own; the properties are those of `clCreateCommandQueue`.
+pub fn queue(engine: &OpenClEngine, context: cl_context, properties: u64) -> *mut c_void {
+    let list = [u64::from(cl3::command_queue::CL_QUEUE_PROPERTIES), properties, 0];
+    unsafe {
+        cl3::command_queue::create_command_queue_with_properties(context, engine.raw_device(), list.as_ptr())
+    }
+    .unwrap()
+}
+
+pub fn buffer(context: cl_context, bytes: usize) -> cl_mem {
+    let flags = cl3::memory::CL_MEM_READ_WRITE;
+    unsafe { cl3::memory::create_buffer(context, flags, bytes, std::ptr::null_mut()) }.unwrap()
+}
+
+/// A user event of the test's own, and the same wrapped.
+pub fn user_event(engine: &OpenClEngine) -> (cl_event, OpenClEvent) {
+    let raw = cl3::event::create_user_event(engine.raw_context()).unwrap();
+    (raw, unsafe { OpenClEvent::from_raw(engine, raw) }.unwrap())
+}
+
+pub fn set(event: cl_event, status: i32) {
+    cl3::event::set_user_event_status(event, status).unwrap();
+}
+
+pub fn release_event(event: cl_event) {
+    unsafe { cl3::event::release_event(event) }.unwrap();
+}
+
+/// Waits for what a driver does a moment later on a thread of its own.
+pub fn eventually(condition: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("it did not happen within two seconds");
+}
