@@ -349,7 +349,8 @@ impl MemoryDesc {
         let same_layout = match (&self.layout, &other.layout) {
             (Layout::Blocked(a), Layout::Blocked(b)) => {
                 let steps = |axis: usize| self.dims[axis].div_ceil(a.block(axis)) > 1;
-                let same_strides = || (0..self.rank()).all(|axis| a.strides[axis] == b.strides[axis] || !steps(axis));
+                let same_strides =
+                    || (0..self.rank()).all(|axis| a.strides[axis] == b.strides[axis] || !steps(axis));
                 a.inner == b.inner && a.offset == b.offset && (self.elements() == 0 || same_strides())
             }
             (a, b) => a == b,
