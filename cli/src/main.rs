@@ -7,22 +7,22 @@ mod graph;
 mod output;
 mod run;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Args, Command};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    log();
-    let result = match &args.command {
+    let result = log().and_then(|()| match &args.command {
         Command::Devices(args) => devices::devices(args),
         Command::Run(args) => run::run(args),
         Command::Graph(args) => graph::graph(args),
-    };
+    });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -33,9 +33,15 @@ fn main() -> ExitCode {
 }
 
 /// Logs to standard error what `ANYDNN_LOG` asks for.
-fn log() {
-    let filter = EnvFilter::try_from_env("ANYDNN_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+fn log() -> Outcome {
+    let wanted = std::env::var("ANYDNN_LOG").ok().filter(|text| !text.is_empty());
+    let filter = EnvFilter::try_new(wanted.as_deref().unwrap_or("error")).map_err(|error| {
+        let help = "give a level (error, warn, info, debug, trace) or a filter such as anydnn_opencl=debug";
+        Failure::new(Code::Input, format!("ANYDNN_LOG: {error}"), help)
+    })?;
+    let ansi = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+    Ok(())
 }
 
 /// What a command ends with.

@@ -276,6 +276,33 @@ fn without_drivers_the_host_runs_and_says_how_to_get_a_device() {
 }
 
 #[test]
+fn logs_go_to_standard_error_when_asked_for() {
+    let logged = |filter: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anydnn"));
+        command.current_dir(root()).args([
+            "run",
+            "examples/attention/graph.json",
+            "--backend",
+            "host",
+            "--json",
+        ]);
+        command.env("ANYDNN_LOG", filter).output().expect("the program starts")
+    };
+    let output = logged("anydnn=info");
+    assert!(text(&output.stderr).contains("chosen candidate=host"), "{}", text(&output.stderr));
+    assert!(serde_json::from_slice::<Value>(&output.stdout).is_ok());
+    let output = logged("anydnn=shout");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).starts_with("error: ANYDNN_LOG"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_batch_beyond_memory_is_refused() {
+    let graph = "examples/attention/graph.json";
+    fails(&["run", graph, "--backend", "host", "--batch", "4000000000"], 1, &["out of memory"]);
+}
+
+#[test]
 fn partitions_are_explained() {
     let words = succeeds(&["graph", "examples/digits"]);
     assert!(words.contains("conv_post_ops") && words.contains("ends here"), "{words}");

@@ -177,6 +177,8 @@ fn batch_of(tensor: &LogicalTensor, data: &Data) -> Option<usize> {
 
 /// Seeded numbers; in [0.5, 1.5) where a variance, a divisor, or the argument of a logarithm, root or power must be positive.
 fn noise(graph: &Graph, id: TensorId, desc: &MemoryDesc, seed: u64) -> Result<HostTensor> {
+    // Fails where the tensor does not fit into memory.
+    drop(HostTensor::zeros(desc.dims().clone(), desc.data_type())?);
     let random = HostTensor::random(desc, seed ^ id.0.wrapping_mul(0xd1b5_4a32_d192_ed03));
     let positive = graph.consumers(id).iter().map(|&op| &graph.ops()[op]).any(|op| {
         let position = op.inputs.iter().position(|&input| input == id);
