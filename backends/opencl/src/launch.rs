@@ -139,12 +139,6 @@ impl OpenClPrimitive {
                 LaunchArg::Scratchpad { offset } => {
                     setter.pointer(scratchpad.mem, scratchpad.offset + offset)?;
                 }
-                LaunchArg::I32(value) => setter.value(&value)?,
-                LaunchArg::U32(value) => setter.value(&value)?,
-                LaunchArg::I64(value) => setter.value(&value)?,
-                LaunchArg::U64(value) => setter.value(&value)?,
-                LaunchArg::F32(value) => setter.value(&value)?,
-                LaunchArg::Local { bytes } => setter.local(bytes)?,
             }
         }
         Ok(ready)
@@ -167,7 +161,6 @@ impl OpenClPrimitive {
                 memory.is_none_or(|(_, memory)| memory.offset().is_multiple_of(element))
             }
             LaunchArg::Scratchpad { .. } => scratchpad.offset.is_multiple_of(SCRATCHPAD_ALIGNMENT),
-            _ => true,
         }
     }
 
@@ -262,13 +255,9 @@ impl ArgSetter<'_> {
         self.set(size_of::<T>(), ptr::from_ref(value).cast())
     }
 
-    fn local(&mut self, bytes: usize) -> Result<()> {
-        self.set(bytes, ptr::null())
-    }
-
     fn set(&mut self, size: usize, value: *const c_void) -> Result<()> {
         let Some(kernel) = self.kernel else { return Ok(()) };
-        // SAFETY: the kernel is lent to this launch alone; `value` is null or points to `size` bytes, which the driver copies.
+        // SAFETY: the kernel is lent to this launch alone; `value` points to `size` bytes, which the driver copies.
         unsafe { cl3::kernel::set_kernel_arg(kernel.raw(), self.index, size, value) }
             .check("set kernel argument", "clSetKernelArg")
             .at(|| format!("argument {} of kernel {}", self.index, self.launch.kernel))?;
@@ -307,14 +296,13 @@ mod tests {
         #else
         #define ADD 0
         #endif
-        kernel void first(global const uchar *src, ulong at, global uchar *pad, ulong pad_at, uint n, local int *l) {
+        kernel void first(global const uchar *src, ulong at, global uchar *pad, ulong pad_at) {
             size_t i = get_global_id(0);
-            l[0] = 0;
-            if (i < n) pad[pad_at + i] = src[at + i] + 1;
+            if (i < N) pad[pad_at + i] = src[at + i] + 1;
         }
-        kernel void second(global const uchar *pad, ulong pad_at, global uchar *dst, ulong at, uint n) {
+        kernel void second(global const uchar *pad, ulong pad_at, global uchar *dst, ulong at) {
             size_t i = get_global_id(0);
-            if (i < n) dst[at + i] = pad[pad_at + n - 1 - i] + ADD;
+            if (i < N) dst[at + i] = pad[pad_at + N - 1 - i] + ADD;
         }";
 
     const N: usize = 4096;
@@ -328,7 +316,8 @@ mod tests {
             .label("reverse")
             .build()
             .unwrap();
-        let program = ProgramSource { name: "reverse".into(), source: SOURCE.into(), options: String::new() };
+        let program =
+            ProgramSource { name: "reverse".into(), source: SOURCE.into(), options: format!("-DN={N}") };
         let pad = LaunchArg::Scratchpad { offset: 16 };
         let launch = |kernel: &str, args: Vec<LaunchArg>| Launch {
             program: program.clone(),
@@ -337,10 +326,9 @@ mod tests {
             global: [if empty { 0 } else { N }, 1, 1],
             local: Some([64, 1, 1]),
         };
-        let n = LaunchArg::U32(N as u32);
         let launches = vec![
-            launch("first", vec![LaunchArg::Memory(Arg::SRC), pad, n, LaunchArg::Local { bytes: 4 }]),
-            launch("second", vec![pad, LaunchArg::Memory(Arg::DST), n]),
+            launch("first", vec![LaunchArg::Memory(Arg::SRC), pad]),
+            launch("second", vec![pad, LaunchArg::Memory(Arg::DST)]),
         ];
         KernelPlan { implementation: "ocl:test:reverse".into(), desc, scratchpad: N + 16, launches }
     }

@@ -41,7 +41,7 @@ pub(crate) struct ProgramSource {
     pub(crate) options: String,
 }
 
-/// One argument of a launch, which may bind more than one kernel parameter.
+/// One argument of a launch. Numbers are compiled into the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LaunchArg {
     /// Binds two kernel parameters: the pointer, then a `const ulong` with the byte offset of the first byte.
@@ -50,21 +50,6 @@ pub(crate) enum LaunchArg {
     Scratchpad {
         /// Bytes into the scratchpad.
         offset: usize,
-    },
-    /// An `int`.
-    I32(i32),
-    /// A `uint`.
-    U32(u32),
-    /// A `long`.
-    I64(i64),
-    /// A `ulong`.
-    U64(u64),
-    /// A `float`.
-    F32(f32),
-    /// A `__local` pointer.
-    Local {
-        /// Bytes per work-group.
-        bytes: usize,
     },
 }
 

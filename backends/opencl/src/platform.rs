@@ -62,8 +62,6 @@ pub(crate) struct Limits {
     pub(crate) local_memory_bytes: u64,
     pub(crate) max_work_group: usize,
     pub(crate) float_vector_width: u32,
-    /// Bytes that a buffer's start is a multiple of.
-    pub(crate) buffer_alignment: usize,
     pub(crate) queue_properties: u64,
     pub(crate) double_config: u64,
     pub(crate) svm: u64,
@@ -173,7 +171,6 @@ impl OpenClDevice {
         let version = Version::parse(&device_text(raw, cl::CL_DEVICE_VERSION)?);
         let extensions = device_text(raw, cl::CL_DEVICE_EXTENSIONS)?;
         let extensions = extensions.split_whitespace().map(str::to_owned).collect();
-        let alignment_bits: u32 = device_value(raw, cl::CL_DEVICE_MEM_BASE_ADDR_ALIGN)?;
         let limits = Limits {
             compute_units: device_value::<u32>(raw, cl::CL_DEVICE_MAX_COMPUTE_UNITS)? as usize,
             memory_bytes: device_value(raw, cl::CL_DEVICE_GLOBAL_MEM_SIZE)?,
@@ -181,7 +178,6 @@ impl OpenClDevice {
             local_memory_bytes: device_value(raw, cl::CL_DEVICE_LOCAL_MEM_SIZE)?,
             max_work_group: device_value(raw, cl::CL_DEVICE_MAX_WORK_GROUP_SIZE)?,
             float_vector_width: device_value(raw, cl::CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT)?,
-            buffer_alignment: (alignment_bits as usize / 8).max(1),
             queue_properties: device_value(raw, cl::CL_DEVICE_QUEUE_ON_HOST_PROPERTIES)?,
             // Older devices know neither query; zero then means that they lack the feature.
             double_config: device_value(raw, cl::CL_DEVICE_DOUBLE_FP_CONFIG).unwrap_or(0),
@@ -315,7 +311,6 @@ mod tests {
             assert!(!device.name().is_empty() && !device.platform_name().is_empty(), "{device:?}");
             let limits = device.limits();
             assert!(limits.compute_units > 0 && limits.max_work_group > 0, "{device}: {limits:?}");
-            assert!(limits.buffer_alignment.is_power_of_two(), "{device}: {limits:?}");
         }
     }
 }

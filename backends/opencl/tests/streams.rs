@@ -277,7 +277,6 @@ fn temporaries_are_reused_only_after_their_event() {
         drop(clone);
         let stats = allocator.stats();
         assert_eq!((stats.created, stats.reused), (3, 1), "{stats:?}");
-        assert!(pool.allocate(16, 1 << 30).is_err(), "no buffer is that aligned");
         release_event(raw);
     }
 }

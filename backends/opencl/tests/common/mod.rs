@@ -4,6 +4,7 @@
     dead_code,
     unreachable_pub,
     clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
     reason = "each test file uses some of it"
 )]
 
