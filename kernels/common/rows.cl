@@ -12,11 +12,14 @@
 
 #if ROW_MODE == ROWS_BY_GROUP
 
+// Local memory belongs to the outermost scope of a kernel.
+#define ENTER_ROWS                                                                                                       \
+    __local R scratch[GROUP];                                                                                            \
+    ENTER
 #define EACH_ROW                                                                                                         \
     {                                                                                                                    \
         const idx row = (idx)get_group_id(0);                                                                            \
         const bool first_item = get_local_id(0) == 0;                                                                    \
-        __local R scratch[GROUP];                                                                                        \
         DECLARE_ROW(row)
 #define END_ROW }
 #define EACH_ELEMENT                                                                                                     \
@@ -41,6 +44,7 @@
 
 #else
 
+#define ENTER_ROWS ENTER
 #define EACH_ROW                                                                                                         \
     for (idx row = (idx)get_global_id(0) * ROWS_PER_ITEM, end = min(row + ROWS_PER_ITEM, (idx)ROWS); row < end; ++row) { \
         const bool first_item = true;                                                                                    \

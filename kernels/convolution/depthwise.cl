@@ -1,6 +1,6 @@
 // One input and one output channel per group: lanes run along the groups.
 __kernel void convolution_depthwise(PARAMS) {
-    ENTER
+    ENTER_ROWS
     EACH_ROW
         const int n_lanes = rows;
         const idx c = 0, og = 0;

@@ -1,6 +1,6 @@
 // One work-item per result element (or a run of them), one sum in ACC: correct for every layout and type.
 __kernel void convolution_reference(PARAMS) {
-    ENTER
+    ENTER_ROWS
     EACH_ROW
         ACC sum = 0;
         for (idx kd = 0; kd < KERNEL_D; ++kd) {

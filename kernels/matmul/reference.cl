@@ -1,6 +1,6 @@
 // One work-item per result element (or a run of them), one sum in ACC: correct for every layout and type.
 __kernel void matmul_reference(PARAMS) {
-    ENTER
+    ENTER_ROWS
     EACH_ROW
         const int n_lanes = 1;
         ACC sum = 0;

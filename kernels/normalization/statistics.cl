@@ -3,7 +3,7 @@
 DEFINE_FOLD(fold_sum, PLUS)
 
 __kernel void normalization(PARAMS) {
-    ENTER
+    ENTER_ROWS
     EACH_ROW
         V row_mean = (V)(0);
 #if !RMS

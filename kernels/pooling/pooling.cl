@@ -1,6 +1,6 @@
 // Maximum or average of windows; a row is one result element, or LANES of them along the channels.
 __kernel void pooling(PARAMS) {
-    ENTER
+    ENTER_ROWS
     EACH_ROW
         const int n = rows;
         V v = (V)(START);

@@ -2,7 +2,7 @@
 DEFINE_FOLD(fold_all, JOIN)
 
 __kernel void reduction(PARAMS) {
-    ENTER
+    ENTER_ROWS
     EACH_ROW
         V total = (V)(START);
         EACH_ELEMENT

@@ -3,7 +3,7 @@ DEFINE_FOLD(fold_max, LARGER)
 DEFINE_FOLD(fold_sum, PLUS)
 
 __kernel void softmax(PARAMS) {
-    ENTER
+    ENTER_ROWS
     EACH_ROW
         V largest = (V)(-INFINITY);
         EACH_ELEMENT

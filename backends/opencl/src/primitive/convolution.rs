@@ -47,7 +47,7 @@ pub(super) fn weights_layout(
 }
 
 /// Plans a convolution whose layouts are resolved.
-pub(super) fn plan(desc: PrimitiveDesc, op: &Convolution, device: &DeviceTraits) -> Result<KernelPlan> {
+pub(super) fn plan(desc: PrimitiveDesc, op: &Convolution, device: &DeviceTraits) -> KernelPlan {
     let value = Value::of(&desc, true);
     let (src, weights) = (desc.src(), desc.find(Arg::Weights).unwrap_or(desc.src()));
     let window = Window {
@@ -62,7 +62,7 @@ pub(super) fn plan(desc: PrimitiveDesc, op: &Convolution, device: &DeviceTraits)
     let shape = Shape { desc: &desc, weights, op, window, wide: is_wide(&desc) };
     let (implementation, scratchpad, mut launches) = shape.choose(value, device);
     launches.extend(padding(desc.dst(), Arg::DST, device));
-    Ok(KernelPlan { implementation: format!("ocl:convolution:{implementation}"), scratchpad, launches, desc })
+    KernelPlan { implementation: format!("ocl:convolution:{implementation}"), scratchpad, launches, desc }
 }
 
 /// A convolution with its loops: `image`, `g`, `og` (or `panel` and `lane`) and `od`, `oh`, `ow` over the result, `c` and `kd`,
@@ -90,23 +90,27 @@ impl Shape<'_> {
     fn choose(&self, value: Value, device: &DeviceTraits) -> (&'static str, usize, Vec<Launch>) {
         let (outputs, channels) = (self.outputs(), self.weights.dims()[1]);
         if is_cpu(device) {
-            if is_real(self.desc) && outputs >= CPU_LANES / 2 {
-                if let Some(plan) = self.vector(value, device) {
-                    return plan;
-                }
+            if is_real(self.desc)
+                && outputs >= CPU_LANES / 2
+                && let Some(plan) = self.vector(value, device)
+            {
+                return plan;
             }
-            if is_real(self.desc) && outputs == 1 && channels == 1 {
-                if let Some(launch) = self.depthwise(value, device) {
-                    return ("depthwise", 0, vec![launch]);
-                }
+            if is_real(self.desc)
+                && outputs == 1
+                && channels == 1
+                && let Some(launch) = self.depthwise(value, device)
+            {
+                return ("depthwise", 0, vec![launch]);
             }
             return ("ref", 0, vec![self.reference(value, device)]);
         }
         let terms: usize = self.weights.dims()[1..].iter().product();
-        if outputs >= 16 && terms >= 8 {
-            if let Some(launch) = self.tiled(value, device) {
-                return ("tiled", 0, vec![launch]);
-            }
+        if outputs >= 16
+            && terms >= 8
+            && let Some(launch) = self.tiled(value, device)
+        {
+            return ("tiled", 0, vec![launch]);
         }
         ("ref", 0, vec![self.reference(value, device)])
     }
@@ -187,7 +191,7 @@ impl Shape<'_> {
         let (mut space, mut outer) = self.space(Order::Spatial(None));
         space.remove(space.variable("og")?);
         outer -= 1;
-        space.loops.iter().position(|l| l.name == "c").map(|v| space.remove(v));
+        space.remove(space.variable("c")?);
         let rows = Rows::outputs(space, outer, value, device, Some(("g", &["SRC0"])));
         rows.lane?;
         let taps: usize = self.weights.dims()[2..].iter().product();
@@ -211,7 +215,7 @@ impl Shape<'_> {
         let mut launches = Vec::new();
         let (mut name, mut scratchpad) = ("vector", 0);
         let in_place =
-            is_contiguous(&space, "WEIGHTS", lane) && (own_panels.is_some() || outputs % width == 0);
+            is_contiguous(&space, "WEIGHTS", lane) && (own_panels.is_some() || outputs.is_multiple_of(width));
         if !in_place {
             // Taps outside, channels inside: the order of the kernel's loops.
             let inner = [channel + 1, channel + 2, channel + 3, channel];
@@ -248,7 +252,7 @@ impl Shape<'_> {
         let tiles =
             Tiles { batch: 0..1, m: 1..outer - 1, n: outer - 1..outer, k: outer..space.loops.len(), inside };
         tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |source| {
-            self.window.define(source)
+            self.window.define(source);
         })
     }
 

@@ -1,7 +1,9 @@
 //! Operations on rows: softmax, layer, root-mean-square and group normalisation, reduction.
 
+use std::fmt::Write;
+
 use anydnn_backend::op::{Op, ReductionAlgorithm, Softmax};
-use anydnn_backend::{Arg, DataType, MemoryDesc, PrimitiveDesc, Result};
+use anydnn_backend::{Arg, DataType, Error, MemoryDesc, PrimitiveDesc, Result};
 
 use super::axes::push_axes;
 use super::pointwise::{is_wide, padding};
@@ -19,7 +21,7 @@ const REDUCTION: &str = include_str!("../../../../kernels/reduction/reduction.cl
 const LONG_ROW: usize = 16384;
 
 /// Plans softmax or its logarithm.
-pub(super) fn plan_softmax(desc: PrimitiveDesc, op: Softmax, device: &DeviceTraits) -> Result<KernelPlan> {
+pub(super) fn plan_softmax(desc: PrimitiveDesc, op: Softmax, device: &DeviceTraits) -> KernelPlan {
     let value = Value::of(&desc, false);
     let dst = desc.dst();
     let (mut space, outer, index) = folded_space(&desc, |axis| axis == op.axis);
@@ -72,10 +74,7 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
             (epsilon, rms) = (op.epsilon, op.rms);
         }
         _ => {
-            return Err(anydnn_backend::Error::unsupported(
-                desc.name(),
-                "not a normalization by own statistics",
-            ));
+            return Err(Error::unsupported(desc.name(), "not a normalization by own statistics"));
         }
     }
     space.operand("SRC0", Binding::Arg(Arg::SRC), src, &index);
@@ -84,13 +83,13 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
     for (arg, name, operator) in [(Arg::Scale, "SCALE", "*="), (Arg::Shift, "SHIFT", "+=")] {
         if let Some(operand) = desc.find(arg) {
             space.operand(name, Binding::Arg(arg), operand, &vectors);
-            scale_and_shift += &format!("v {operator} LD_{name}(OFF_{name}, n); ");
+            let _ = write!(scale_and_shift, "v {operator} LD_{name}(OFF_{name}, n); ");
         }
     }
     for (arg, name) in [(Arg::Mean, "MEAN"), (Arg::Variance, "VARIANCE")] {
         if let Some(operand) = desc.find(arg) {
             space.operand(name, Binding::Arg(arg), operand, &statistics[..operand.rank()]);
-            store += &format!("ST_{name}(OFF_{name}, rows, row_{}); ", name.to_lowercase());
+            let _ = write!(store, "ST_{name}(OFF_{name}, rows, row_{}); ", name.to_lowercase());
         }
     }
     add_post_ops(&mut space, &desc, &index);
@@ -104,7 +103,7 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
         .define("SCALE_AND_SHIFT(v, n)", scale_and_shift)
         .define("STORE_STATISTICS", store)
         .post_ops(&desc);
-    finish(desc, &rows, source, "normalization", STATISTICS, device, count)
+    Ok(finish(desc, &rows, source, "normalization", STATISTICS, device, count))
 }
 
 /// Plans a reduction; long rows are folded in two stages when there are too few of them to fill the device.
@@ -112,7 +111,7 @@ pub(super) fn plan_reduction(
     desc: PrimitiveDesc,
     algorithm: ReductionAlgorithm,
     device: &DeviceTraits,
-) -> Result<KernelPlan> {
+) -> KernelPlan {
     use ReductionAlgorithm as A;
     let value = Value::of(&desc, matches!(algorithm, A::Sum | A::Max | A::Min | A::NormL1));
     let (src, dst) = (desc.src(), desc.dst());
@@ -168,7 +167,7 @@ pub(super) fn plan_reduction(
     source.post_ops(&desc);
     let total = second.launch(source, "reduction", &[REDUCTION], device, 1);
     let launches = [partial, total].into_iter().chain(padding(dst, Arg::DST, device)).collect();
-    Ok(KernelPlan { implementation: "ocl:reduction:two-stage".into(), scratchpad, launches, desc })
+    KernelPlan { implementation: "ocl:reduction:two-stage".into(), scratchpad, launches, desc }
 }
 
 /// The loops of a row-wise operation: first those that stay, then those that are folded; their number; the dimensions' indices.
@@ -228,7 +227,7 @@ fn two_stages(rows: &Rows, value: Value, device: &DeviceTraits) -> Option<(Rows,
     }
     let coefficients = rows_strides.into_iter().chain([count]).collect();
     second.operands.push(partial("SRC0", coefficients));
-    let second = Rows { space: second, outer, mode: Mode::ByLane, lanes: 1, lane: None };
+    let second = Rows { space: second, outer, mode: Mode::Lane, lanes: 1, lane: None };
     let bytes = DataType::bytes_for(value.storage(), count * parts);
     Some((first, second, bytes))
 }
@@ -242,17 +241,17 @@ fn finish(
     file: &str,
     device: &DeviceTraits,
     work: usize,
-) -> Result<KernelPlan> {
+) -> KernelPlan {
     let mut launches = vec![rows.launch(source, kernel, &[file], device, work)];
     for arg in [Arg::DST, Arg::Mean, Arg::Variance] {
         launches.extend(desc.find(arg).and_then(|d| padding(d, arg, device)));
     }
     let mode = match rows.mode {
-        Mode::ByItem if rows.lanes > 1 => "vector",
-        Mode::ByLane if rows.lanes > 1 => "vertical",
-        Mode::ByGroup => "group",
+        Mode::Item if rows.lanes > 1 => "vector",
+        Mode::Lane if rows.lanes > 1 => "vertical",
+        Mode::Group => "group",
         _ => "ref",
     };
     let implementation = format!("ocl:{}:{mode}", desc.op().name());
-    Ok(KernelPlan { implementation, scratchpad: 0, launches, desc })
+    KernelPlan { implementation, scratchpad: 0, launches, desc }
 }

@@ -42,12 +42,12 @@ pub(super) fn weights_layout(
 }
 
 /// Plans a matrix product whose layouts are resolved.
-pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> Result<KernelPlan> {
+pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> KernelPlan {
     let value = Value::of(&desc, true);
     let shape = Shape::new(&desc);
     let (implementation, scratchpad, mut launches) = shape.choose(value, device);
     launches.extend(padding(desc.dst(), Arg::DST, device));
-    Ok(KernelPlan { implementation: format!("ocl:matmul:{implementation}"), scratchpad, launches, desc })
+    KernelPlan { implementation: format!("ocl:matmul:{implementation}"), scratchpad, launches, desc }
 }
 
 /// The type of the sums: exact for integers, wide enough for their number.
@@ -97,10 +97,11 @@ impl<'a> Shape<'a> {
         let along_k =
             space.is_linear() && is_contiguous(&space, "SRC0", k) && is_contiguous(&space, "WEIGHTS", k);
         if is_cpu(device) {
-            if is_real(self.desc) && n >= CPU_LANES / 2 {
-                if let Some(plan) = self.vector(value, device, along_k) {
-                    return plan;
-                }
+            if is_real(self.desc)
+                && n >= CPU_LANES / 2
+                && let Some(plan) = self.vector(value, device, along_k)
+            {
+                return plan;
             }
             if is_real(self.desc) && along_k && terms >= CPU_LANES {
                 return ("dot", 0, vec![self.dot(space, value, device)]);
@@ -180,7 +181,7 @@ impl<'a> Shape<'a> {
         let k = space.loops.len() - 1;
         let terms = space.loops[k].extent;
         let cpu = is_cpu(device);
-        let (mode, lanes) = if cpu { (Mode::ByItem, CPU_LANES) } else { (Mode::ByGroup, 1) };
+        let (mode, lanes) = if cpu { (Mode::Item, CPU_LANES) } else { (Mode::Group, 1) };
         let rows = Rows { space, outer: k, mode, lanes, lane: cpu.then_some(k) };
         let mut source = rows.source(value, self.wide, device, terms);
         source.post_ops(self.desc);

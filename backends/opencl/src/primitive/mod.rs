@@ -30,23 +30,22 @@ use crate::plan::{DeviceTraits, KernelPlan};
 pub(crate) fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<KernelPlan> {
     value::check(desc, device)?;
     let desc = resolved(desc.clone(), device)?;
-    match desc.op().clone() {
+    Ok(match desc.op().clone() {
         Op::Eltwise(_) | Op::Binary(_) | Op::Select(_) | Op::BatchNormalization(_) | Op::Reorder => {
             pointwise::plan(desc, device)
         }
         Op::Concat(op) => pointwise::plan_concat(desc, op.axis, device),
         Op::Softmax(op) => folds::plan_softmax(desc, op, device),
-        Op::LayerNormalization(_) | Op::GroupNormalization(_) => folds::plan_normalization(desc, device),
+        Op::LayerNormalization(_) | Op::GroupNormalization(_) => folds::plan_normalization(desc, device)?,
         Op::Reduction(op) => folds::plan_reduction(desc, op.algorithm, device),
-        Op::Pooling(op) => pooling::plan(desc, &op, device),
+        Op::Pooling(op) => pooling::plan(desc, &op, device)?,
         Op::MatMul(_) => matmul::plan(desc, device),
         Op::Convolution(op) => convolution::plan(desc, &op, device),
-        _ => Err(Error::unsupported(desc.name(), "no kernel for this operation")),
-    }
+        _ => return Err(Error::unsupported(desc.name(), "no kernel for this operation")),
+    })
 }
 
-/// Resolves open layouts: weights as the kernels like them best, a result like the source of the same dimensions where it has plain
-/// strides, the rest row-major.
+/// Resolves open layouts: weights as the kernels like them best, the rest row-major.
 fn resolved(mut desc: PrimitiveDesc, device: &DeviceTraits) -> Result<PrimitiveDesc> {
     if let Some(weights) = desc.find(Arg::Weights).filter(|w| w.is_any()) {
         let layout = match desc.op() {

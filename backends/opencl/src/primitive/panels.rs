@@ -39,17 +39,17 @@ pub(super) fn width(columns: usize) -> usize {
 
 /// The rows of a register tile: at most `most`, as many as waste the fewest in the last tile.
 pub(super) fn tile_rows(rows: usize, most: usize) -> usize {
-    (1..=most.min(rows.max(1)))
-        .rev()
-        .min_by_key(|&tile| (tile < most.min(rows) / 2, waste(rows, tile)))
-        .unwrap_or(1)
+    (1..=most.min(rows.max(1))).rev().min_by_key(|&tile| waste(rows, tile)).unwrap_or(1)
 }
 
 /// Defines the repetitions over a register tile's rows and vectors.
 pub(super) fn repetitions(source: &mut Source, rows: usize, vectors: usize) {
-    let each_row: String = (0..rows).map(|i| format!("X({i}) ")).collect();
-    let each_vector: String = (0..vectors).map(|j| format!("X(i, {j}) ")).collect();
-    source.define("TILE_M", rows).define("EACH_M(X)", each_row).define("EACH_V(X, i)", each_vector);
+    let each =
+        |count: usize, call: &dyn Fn(usize) -> String| (0..count).map(call).collect::<Vec<_>>().join(" ");
+    source
+        .define("TILE_M", rows)
+        .define("EACH_M(X)", each(rows, &|i| format!("X({i})")))
+        .define("EACH_V(X, i)", each(vectors, &|j| format!("X(i, {j})")));
 }
 
 impl Panels<'_> {
@@ -113,7 +113,7 @@ impl Panels<'_> {
 fn waste(rows: usize, tile: usize) -> usize {
     // Small tiles load each vector of weights more often: as if they wasted a share of their work.
     let computed = rows.next_multiple_of(tile) * 1000 / rows.max(1);
-    computed + 400 / tile
+    computed + 600 / tile
 }
 
 #[cfg(test)]

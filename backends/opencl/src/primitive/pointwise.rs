@@ -1,7 +1,7 @@
 //! Operations on each element by itself: eltwise, binary, select, batch normalisation, reorder, concat.
 
 use anydnn_backend::op::Op;
-use anydnn_backend::{Arg, BinaryAlgorithm, MemoryDesc, PrimitiveDesc, Result};
+use anydnn_backend::{Arg, BinaryAlgorithm, MemoryDesc, PrimitiveDesc};
 
 use super::axes::push_axes;
 use super::rows::{CPU_LANES, is_cpu, items, rows_per_item};
@@ -19,7 +19,7 @@ const CPU_CHUNK: usize = 16384;
 const GPU_LANES: usize = 4;
 
 /// Plans an element-wise operation.
-pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> Result<KernelPlan> {
+pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> KernelPlan {
     let closed = match desc.op() {
         Op::Binary(op) => !matches!(op.algorithm, BinaryAlgorithm::Divide | BinaryAlgorithm::Power),
         Op::Select(_) | Op::Reorder => true,
@@ -52,11 +52,11 @@ pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> Result<KernelP
     let launches = std::iter::once(launch).chain(padding(dst, Arg::DST, device)).collect();
     let shape = if flat { "flat" } else { "nd" };
     let implementation = format!("ocl:{}:{shape}", desc.op().name());
-    Ok(KernelPlan { implementation, scratchpad: 0, launches, desc })
+    KernelPlan { implementation, scratchpad: 0, launches, desc }
 }
 
 /// Plans a concatenation: a copy of each source into its place.
-pub(super) fn plan_concat(desc: PrimitiveDesc, axis: usize, device: &DeviceTraits) -> Result<KernelPlan> {
+pub(super) fn plan_concat(desc: PrimitiveDesc, axis: usize, device: &DeviceTraits) -> KernelPlan {
     let value = Value::of(&desc, true);
     let dst = desc.dst();
     let mut launches = Vec::new();
@@ -75,7 +75,7 @@ pub(super) fn plan_concat(desc: PrimitiveDesc, axis: usize, device: &DeviceTrait
         start += dims[axis];
     }
     launches.extend(padding(dst, Arg::DST, device));
-    Ok(KernelPlan { implementation: "ocl:concat:copies".into(), scratchpad: 0, launches, desc })
+    KernelPlan { implementation: "ocl:concat:copies".into(), scratchpad: 0, launches, desc }
 }
 
 /// The launch that computes `DST` of a space, and whether it runs over one contiguous stretch. Without a description nothing is fused.

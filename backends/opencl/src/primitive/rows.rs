@@ -17,12 +17,13 @@ const CPU_WORK: usize = 8192;
 /// Work-items of a work-group on other devices.
 const GROUP: usize = 256;
 
-/// The way rows are worked on.
+/// What works on a row, and along what its lanes run: a work-item with lanes along the elements, a work-item with lanes along rows
+/// side by side, a work-group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    ByItem,
-    ByLane,
-    ByGroup,
+    Item,
+    Lane,
+    Group,
 }
 
 /// A space cut into rows and their elements.
@@ -88,16 +89,16 @@ impl Rows {
         let vectors = is_cpu(device) && value == Value::F32 && space.is_linear();
         let (mode, lanes, lane) = if is_cpu(device) {
             if vectors && along(last) && space.loops[last].extent >= CPU_LANES {
-                (Mode::ByItem, CPU_LANES, Some(last))
+                (Mode::Item, CPU_LANES, Some(last))
             } else if vectors && rows_side_by_side && space.loops[outer - 1].extent >= CPU_LANES {
-                (Mode::ByLane, CPU_LANES, Some(outer - 1))
+                (Mode::Lane, CPU_LANES, Some(outer - 1))
             } else {
-                (Mode::ByItem, 1, None)
+                (Mode::Item, 1, None)
             }
         } else if elements >= 32 && group_size(device) >= 32 && !rows_side_by_side {
-            (Mode::ByGroup, 1, None)
+            (Mode::Group, 1, None)
         } else {
-            (Mode::ByLane, 1, None)
+            (Mode::Lane, 1, None)
         };
         Self { space, outer, mode, lanes, lane }
     }
@@ -122,7 +123,7 @@ impl Rows {
             })
             .map(|(v, _)| v);
         let lanes = if lane.is_some() { CPU_LANES } else { 1 };
-        Self { space, outer, mode: Mode::ByLane, lanes, lane }
+        Self { space, outer, mode: Mode::Lane, lanes, lane }
     }
 
     /// The number of rows, in units of the lanes.
@@ -149,9 +150,9 @@ impl Rows {
         let (outer, all) = (*outer, self.space.loops.len());
         let mut source = Source::new(space, value, (*lanes, *lane), wide, true);
         let name = match mode {
-            Mode::ByItem => "ROWS_BY_ITEM",
-            Mode::ByLane => "ROWS_BY_LANE",
-            Mode::ByGroup => "ROWS_BY_GROUP",
+            Mode::Item => "ROWS_BY_ITEM",
+            Mode::Lane => "ROWS_BY_LANE",
+            Mode::Group => "ROWS_BY_GROUP",
         };
         source
             .define("ROW_MODE", name)
@@ -161,7 +162,7 @@ impl Rows {
             .declare("DECLARE_ROW", space, 0..outer)
             .define("ELEMENTS", space.count(outer..all))
             .declare("DECLARE_ELEMENT", space, outer..all);
-        if *mode == Mode::ByItem {
+        if *mode == Mode::Item {
             let last = &space.loops[all - 1];
             source
                 .define("ELEMENT_RUNS", space.count(outer..all - 1))
@@ -182,7 +183,7 @@ impl Rows {
         work: usize,
     ) -> Launch {
         let rows = self.rows();
-        let (global, local) = if self.mode == Mode::ByGroup {
+        let (global, local) = if self.mode == Mode::Group {
             let group = self.group(device);
             ([rows * group, 1, 1], Some([group, 1, 1]))
         } else {

@@ -82,12 +82,14 @@ impl Source {
                 0 | 1 => "0".into(),
                 _ => format!("{rest} % {steps}"),
             };
-            let _ = match lane {
-                true => write!(
+            let _ = if lane {
+                write!(
                     text,
-                    "const idx {name} = ({step}) * LANES; const int rows = (int)min((idx)LANES, {extent} - {name}); "
-                ),
-                false => write!(text, "const idx {name} = {step}; "),
+                    "const idx {name} = ({step}) * LANES; \
+                     const int rows = (int)min((idx)LANES, {extent} - {name}); "
+                )
+            } else {
+                write!(text, "const idx {name} = {step}; ")
             };
             if v > loops.start && steps > 1 {
                 let next = format!("rest_{name}");
@@ -242,8 +244,9 @@ pub(super) fn eltwise(value: Value, function: Eltwise, x: &str) -> String {
         Eltwise::SoftPlus { beta } => &[beta],
         _ => &[],
     };
-    let parameters: String = parameters.iter().map(|&p| format!(", {}", value.literal(p))).collect();
-    format!("eltwise_{}({x}{parameters})", function.name())
+    let arguments: Vec<String> =
+        std::iter::once(x.to_string()).chain(parameters.iter().map(|&p| value.literal(p))).collect();
+    format!("eltwise_{}({})", function.name(), arguments.join(", "))
 }
 
 /// Whether the operand's elements lie side by side along a loop.

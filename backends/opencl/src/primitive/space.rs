@@ -264,14 +264,14 @@ impl Space {
                 continue;
             };
             let inner_stride: usize = blocking.inner[position + 1..].iter().map(|&(_, b)| b).product();
-            if blocks.next().is_some() || index.shift < 0 || index.shift as usize % block != 0 {
+            if blocks.next().is_some() || index.shift < 0 || !(index.shift as usize).is_multiple_of(block) {
                 return None;
             }
             base += (index.shift as usize / block * stride) as isize;
             let mut inside = 1;
             for &(variable, factor) in &index.terms {
                 let extent = self.loops[variable].extent;
-                if factor % block == 0 {
+                if factor.is_multiple_of(block) {
                     coefficients[variable] += factor / block * stride;
                 } else if extent > 1 {
                     inside += factor * (extent - 1);
@@ -379,7 +379,7 @@ mod tests {
         let blocked = MemoryDesc::with_tag([2, 10, 3], DataType::F32, "aBc8b").unwrap();
         let (space, index) = space(&[2, 10, 3]);
         let text = space.address(&blocked, &index).text(&space.loops);
-        assert_eq!(text, "(0 + i1 % 8 * 1 + i0 * 48 + (i1 / 8) * 24 + i2 * 8)");
+        assert_eq!(text, "(0 + (i1) % 8 * 1 + (i0) * 48 + ((i1) / 8) * 24 + (i2) * 8)");
         assert_eq!(blocked.offset_of(&[1, 9, 2]), Some(9 % 8 + 48 + 24 + 16));
     }
 

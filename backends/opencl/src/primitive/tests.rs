@@ -1,1 +1,280 @@
+//! Plans as values, and the variants for other kinds of devices run on whatever devices there are.
 
+use std::collections::BTreeMap;
+
+use anydnn_backend::conformance::values::Values;
+use anydnn_backend::conformance::{data, reference};
+use anydnn_backend::op::{
+    Binary, Convolution, GroupNormalization, LayerNormalization, MatMul, Pooling, PoolingAlgorithm,
+    Reduction, ReductionAlgorithm, Softmax,
+};
+use anydnn_backend::{
+    Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Error, MemoryDesc, MemoryKind,
+    Op, PostOp, Primitive, PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc, Tolerance,
+};
+
+use super::plan;
+use crate::OpenClPrimitive;
+use crate::plan::{DeviceTraits, KernelPlan, LaunchArg};
+use crate::testing::test_engines;
+
+fn cpu() -> DeviceTraits {
+    DeviceTraits {
+        kind: DeviceKind::Cpu,
+        max_work_group: 4096,
+        local_memory_bytes: 32 << 10,
+        compute_units: 2,
+        fp64: true,
+        name: "test processor".into(),
+    }
+}
+
+fn gpu() -> DeviceTraits {
+    DeviceTraits {
+        kind: DeviceKind::Gpu,
+        max_work_group: 1024,
+        local_memory_bytes: 48 << 10,
+        compute_units: 132,
+        ..cpu()
+    }
+}
+
+fn f32(dims: &[usize]) -> MemoryDesc {
+    MemoryDesc::new(dims, DataType::F32)
+}
+
+fn tagged(dims: &[usize], tag: &str) -> MemoryDesc {
+    MemoryDesc::with_tag(dims, DataType::F32, tag).unwrap()
+}
+
+fn planned(builder: PrimitiveDescBuilder, device: &DeviceTraits) -> KernelPlan {
+    plan(&builder.build().unwrap(), device).unwrap()
+}
+
+fn matmul(src: MemoryDesc, weights: MemoryDesc) -> PrimitiveDescBuilder {
+    PrimitiveDesc::builder(Op::MatMul(MatMul)).src(src).weights(weights)
+}
+
+fn convolution(channels: usize, outputs: usize, groups: usize, tag: &str) -> PrimitiveDescBuilder {
+    let op = Convolution::new(2).with_pads([1, 1], [1, 1]).with_groups(groups);
+    PrimitiveDesc::builder(Op::Convolution(op))
+        .src(tagged(&[2, channels, 7, 9], tag))
+        .weights(f32(&[outputs, channels / groups, 3, 3]).to_any())
+        .dst(tagged(&[2, outputs, 7, 9], tag))
+}
+
+#[test]
+fn variants_fit_the_device_and_the_layouts() {
+    let name = |builder: PrimitiveDescBuilder, device: &DeviceTraits| planned(builder, device).implementation;
+    let (m, k, n) = (128, 256, 512);
+    let row_major = || matmul(f32(&[m, k]), f32(&[k, n]));
+    assert_eq!(name(matmul(f32(&[m, k]), f32(&[k, n]).to_any()), &cpu()), "ocl:matmul:vector");
+    assert_eq!(name(row_major(), &cpu()), "ocl:matmul:vector-packing");
+    assert_eq!(name(matmul(f32(&[4, k]), f32(&[k, n])), &cpu()), "ocl:matmul:vector");
+    assert_eq!(name(matmul(f32(&[4, k]), tagged(&[k, n], "ba")), &cpu()), "ocl:matmul:dot");
+    assert_eq!(name(row_major(), &gpu()), "ocl:matmul:tiled");
+    assert_eq!(name(matmul(f32(&[1, k]), tagged(&[k, n], "ba")), &gpu()), "ocl:matmul:dot");
+    let bytes = |t| MemoryDesc::new([m, m], t);
+    assert_eq!(name(matmul(bytes(DataType::U8), bytes(DataType::S8)), &cpu()), "ocl:matmul:ref");
+    assert_eq!(name(convolution(32, 64, 1, "acdb"), &cpu()), "ocl:convolution:vector");
+    assert_eq!(name(convolution(32, 32, 32, "acdb"), &cpu()), "ocl:convolution:depthwise");
+    assert_eq!(name(convolution(32, 32, 32, "abcd"), &cpu()), "ocl:convolution:ref");
+    assert_eq!(name(convolution(32, 64, 1, "abcd"), &gpu()), "ocl:convolution:tiled");
+    let softmax = |axis| PrimitiveDesc::builder(Op::Softmax(Softmax::new(axis))).src(f32(&[8, 64, 64]));
+    assert_eq!(name(softmax(2), &cpu()), "ocl:softmax:vector");
+    assert_eq!(name(softmax(1), &cpu()), "ocl:softmax:vertical");
+    assert_eq!(name(softmax(2), &gpu()), "ocl:softmax:group");
+}
+
+#[test]
+fn small_groups_fall_back() {
+    let device = DeviceTraits { max_work_group: 1, ..gpu() };
+    let builder = matmul(f32(&[64, 64]), f32(&[64, 64]));
+    let plan = planned(builder, &device);
+    assert_eq!(plan.implementation, "ocl:matmul:ref");
+    assert_eq!(plan.launches[0].local, Some([1, 1, 1]));
+}
+
+#[test]
+fn open_weights_become_panels_on_cpus() {
+    let plan = planned(matmul(f32(&[2, 3, 8, 30]), f32(&[2, 3, 30, 100]).to_any()), &cpu());
+    let weights = plan.desc.find(Arg::Weights).unwrap();
+    assert!(weights.same_bytes(&tagged(&[2, 3, 30, 100], "abDc64d")), "{weights}");
+    assert_eq!((plan.scratchpad, plan.launches.len()), (0, 1));
+    let plan = planned(matmul(f32(&[8, 30]), f32(&[30, 100]).to_any()), &gpu());
+    assert!(plan.desc.find(Arg::Weights).unwrap().is_row_major());
+}
+
+#[test]
+fn packing_copies_whole_and_partial_panels_through_the_scratchpad() {
+    let plan = planned(matmul(f32(&[64, 30]), f32(&[30, 100])), &cpu());
+    assert_eq!(plan.scratchpad, 2 * 64 * 30 * 4);
+    let kernels: Vec<&str> = plan.launches.iter().map(|l| l.kernel.as_str()).collect();
+    assert_eq!(kernels, ["pointwise", "pointwise", "matmul_vector"]);
+    assert!(plan.launches[2].args.iter().any(|a| matches!(a, LaunchArg::Scratchpad { offset: 0 })));
+}
+
+#[test]
+fn dense_equal_layouts_run_flat() {
+    let nhwc = || tagged(&[2, 5, 4, 3], "acdb");
+    let add = PrimitiveDesc::builder(Op::Binary(Binary::new(BinaryAlgorithm::Add)))
+        .src(nhwc())
+        .src(nhwc())
+        .dst(nhwc())
+        .attributes(Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu)));
+    let plan = planned(add, &cpu());
+    assert_eq!(plan.implementation, "ocl:binary:flat");
+    let source = &plan.launches[0].program.source;
+    let from = source.find("#define OFF_SRC0").unwrap();
+    let to = source.find("#define OFF_SRC1").unwrap();
+    insta::assert_snapshot!(&source[from..to], @r"
+    #define OFF_SRC0 (i1)
+    #define NAT1_SRC0(o) unpack_f32_1(get_32(src0, o))
+    #define LD1_SRC0(o) convert_float(NAT1_SRC0(o))
+    #define LD_SRC0(o, n) convert_float16(unpack_f32_16(load_32_16(src0, o, n)))
+    #define ST_SRC0(o, n, v) store_32_16(src0, o, n, pack_f32_16(v))
+    ");
+    assert!(source.contains("v = eltwise_relu(v);") && source.contains("#define RUN 120"));
+}
+
+#[test]
+fn padding_is_a_launch_of_its_own() {
+    let reorder =
+        PrimitiveDesc::builder(Op::Reorder).src(f32(&[2, 19, 3])).dst(tagged(&[2, 19, 3], "aBc16b"));
+    let plan = planned(reorder, &cpu());
+    assert_eq!(plan.launches.len(), 2);
+    assert!(plan.launches[1].program.source.contains("#define PADDING i1 >= 19"));
+}
+
+#[test]
+fn few_long_rows_are_reduced_in_two_stages() {
+    let reduce = |dims: &[usize], dst: &[usize]| {
+        let op = Op::Reduction(Reduction::new(ReductionAlgorithm::Sum));
+        planned(PrimitiveDesc::builder(op).src(f32(dims)).dst(f32(dst)), &cpu())
+    };
+    let plan = reduce(&[512, 512], &[1, 1]);
+    assert_eq!((plan.implementation.as_str(), plan.launches.len()), ("ocl:reduction:two-stage", 2));
+    assert_eq!(plan.scratchpad, 8 * 4);
+    assert_eq!(reduce(&[512, 512], &[512, 1]).launches.len(), 1);
+}
+
+#[test]
+fn nothing_to_compute_is_nothing_to_launch() {
+    let plan = planned(PrimitiveDesc::builder(Op::Eltwise(Eltwise::Exp)).src(f32(&[3, 0])), &gpu());
+    assert!(plan.launches.iter().all(|launch| launch.global.contains(&0)));
+}
+
+#[test]
+fn what_has_no_kernel_is_unsupported() {
+    let relu =
+        |t| PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(MemoryDesc::new([4], t)).build().unwrap();
+    for (data_type, reason) in [(DataType::S4, "s4"), (DataType::F8E4M3, "f8_e4m3")] {
+        let error = plan(&relu(data_type), &cpu()).unwrap_err();
+        assert!(matches!(&error, Error::Unsupported { .. }) && error.to_string().contains(reason), "{error}");
+    }
+    let without = DeviceTraits { fp64: false, ..gpu() };
+    let error = plan(&relu(DataType::F64), &without).unwrap_err().to_string();
+    assert!(error.contains("test processor has no f64 arithmetic"), "{error}");
+}
+
+#[test]
+fn wide_integers_stay_exact() {
+    let s32 = || MemoryDesc::new([40], DataType::S32);
+    let multiply =
+        || PrimitiveDesc::builder(Op::Binary(Binary::new(BinaryAlgorithm::Multiply))).src(s32()).src(s32());
+    assert!(planned(multiply(), &cpu()).launches[0].program.source.contains("#define R long"));
+    let fused = multiply().attributes(Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu)));
+    assert!(planned(fused, &cpu()).launches[0].program.source.contains("#define R float"));
+}
+
+/// Kernels for devices with work-groups, on every device there is: their results do not depend on the kind of device.
+#[test]
+fn variants_for_gpus_compute_what_the_operations_mean() {
+    let all = Attributes::default()
+        .with_post_op(PostOp::Eltwise(Eltwise::Tanh))
+        .with_post_op(PostOp::sum(0.5))
+        .with_post_op(PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1])));
+    let large = matmul(f32(&[2, 130, 40]), f32(&[1, 40, 135])).bias(f32(&[135]));
+    let batched = matmul(f32(&[3, 33, 20]), tagged(&[3, 20, 70], "acb")).attributes(all.clone());
+    let bytes = matmul(MemoryDesc::new([65, 40], DataType::U8), MemoryDesc::new([40, 66], DataType::S8));
+    let vector = matmul(f32(&[1, 300]), tagged(&[300, 20], "ba"));
+    let convolutions = [
+        convolution(5, 20, 1, "abcd").attributes(all),
+        convolution(6, 40, 2, "acdb"),
+        convolution(20, 20, 20, "abcd"),
+    ];
+    let pool = Pooling::new(PoolingAlgorithm::AverageIncludePadding, [3, 2]).with_pads([1, 1], [1, 0]);
+    let row = |axis, dims: &[usize]| PrimitiveDesc::builder(Op::Softmax(Softmax::new(axis))).src(f32(dims));
+    let norm = PrimitiveDesc::builder(Op::LayerNormalization(LayerNormalization::new(1, 1e-5)))
+        .src(f32(&[5, 300]))
+        .arg(Arg::Scale, f32(&[300]))
+        .arg(Arg::Mean, f32(&[5]))
+        .arg(Arg::Variance, f32(&[5]));
+    let groups = PrimitiveDesc::builder(Op::GroupNormalization(GroupNormalization::new(3, 1e-5)))
+        .src(f32(&[2, 6, 7, 5]))
+        .arg(Arg::Shift, f32(&[6]));
+    let fold = |algorithm, dims: &[usize], dst: &[usize]| {
+        PrimitiveDesc::builder(Op::Reduction(Reduction::new(algorithm))).src(f32(dims)).dst(f32(dst))
+    };
+    let flat = PrimitiveDesc::builder(Op::Eltwise(Eltwise::Swish { alpha: 1.0 })).src(f32(&[3, 35]));
+    let mut list = vec![
+        large,
+        batched,
+        bytes,
+        vector,
+        PrimitiveDesc::builder(Op::Pooling(pool)).src(f32(&[2, 3, 8, 9])),
+        row(1, &[7, 100]),
+        row(1, &[3, 20, 40]),
+        row(0, &[5, 3]),
+        norm,
+        groups,
+        fold(ReductionAlgorithm::NormL2, &[20, 90], &[20, 1]),
+        fold(ReductionAlgorithm::Max, &[400, 100], &[1, 1]),
+        flat,
+    ];
+    list.extend(convolutions);
+    for engine in test_engines() {
+        for (i, builder) in list.iter().enumerate() {
+            let desc = builder.clone().build().unwrap();
+            // A small group shows whether a kernel relies on its size.
+            let group = if i % 2 == 0 { 256 } else { 64 };
+            let device = DeviceTraits { kind: DeviceKind::Gpu, max_work_group: group, ..engine.traits() };
+            let plan = plan(&desc, &device).unwrap();
+            let primitive = OpenClPrimitive::from_plan(&engine, plan).unwrap();
+            check(&engine, &primitive);
+        }
+    }
+}
+
+fn check(engine: &crate::OpenClEngine, primitive: &OpenClPrimitive) {
+    let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+    let desc = primitive.desc();
+    let (mut inputs, mut args) = (BTreeMap::new(), Vec::new());
+    for (seed, operand) in desc.args().iter().enumerate() {
+        let layout = &operand.desc;
+        let drawn = Values::of(layout.data_type()).draw(layout.elements(), seed as u64);
+        let bytes = data::encode(layout, &drawn).unwrap();
+        let values = data::decode(layout, &bytes).unwrap();
+        if operand.access.reads() {
+            inputs.insert(operand.arg, reference::Tensor::new(layout.dims().clone(), values).unwrap());
+        }
+        let memory = engine.create_memory(layout, MemoryKind::Buffer).unwrap();
+        stream.write(&memory, 0, &bytes, &[]).unwrap();
+        args.push((operand.arg, memory));
+    }
+    stream.execute(primitive, &args, &[]).unwrap();
+    for (arg, expected) in reference::compute(desc, &inputs).unwrap() {
+        let (_, memory) = args.iter().find(|(a, _)| *a == arg).unwrap();
+        let layout = desc.find(arg).unwrap();
+        let mut bytes = vec![0; layout.size()];
+        stream.read(memory, 0, &mut bytes, &[]).unwrap();
+        let actual = data::decode(layout, &bytes).unwrap();
+        let compared = Tolerance::of(desc).compare(&actual, &expected.values);
+        assert!(
+            compared.is_ok(),
+            "{desc} by {}: {arg}: {}",
+            primitive.implementation(),
+            compared.unwrap_err()
+        );
+    }
+}
