@@ -13,8 +13,15 @@ impl<B: Backend> CompiledGraph<B> {
     ///
     /// # Errors
     /// As [`CompiledGraph::load`].
-    pub fn load_tensors(&self, stream: &B::Stream, constants: &IndexMap<TensorId, HostTensor>) -> Result<Executable<B>> {
-        let memories = constants.iter().map(|(&id, tensor)| Ok((id, upload(self, stream, id, tensor)?))).collect::<Result<Vec<_>>>()?;
+    pub fn load_tensors(
+        &self,
+        stream: &B::Stream,
+        constants: &IndexMap<TensorId, HostTensor>,
+    ) -> Result<Executable<B>> {
+        let memories = constants
+            .iter()
+            .map(|(&id, tensor)| Ok((id, upload(self, stream, id, tensor)?)))
+            .collect::<Result<Vec<_>>>()?;
         self.load(stream, &memories)
     }
 }
@@ -45,7 +52,10 @@ impl<B: Backend> Executable<B> {
     pub fn run(&self, stream: &B::Stream, inputs: &[(TensorId, HostTensor)]) -> Result<Vec<HostTensor>> {
         let compiled = self.compiled();
         let kind = memory_kind(&compiled)?;
-        let bound = inputs.iter().map(|(id, tensor)| Ok((*id, upload(&compiled, stream, *id, tensor)?))).collect::<Result<Vec<_>>>()?;
+        let bound = inputs
+            .iter()
+            .map(|(id, tensor)| Ok((*id, upload(&compiled, stream, *id, tensor)?)))
+            .collect::<Result<Vec<_>>>()?;
         let outputs = compiled
             .graph()
             .outputs()
@@ -67,12 +77,22 @@ impl<B: Backend> Executable<B> {
 }
 
 /// A tensor of the host in memory of the engine, with the descriptor that the graph asks for.
-fn upload<B: Backend>(compiled: &CompiledGraph<B>, stream: &B::Stream, id: TensorId, tensor: &HostTensor) -> Result<B::Memory> {
+fn upload<B: Backend>(
+    compiled: &CompiledGraph<B>,
+    stream: &B::Stream,
+    id: TensorId,
+    tensor: &HostTensor,
+) -> Result<B::Memory> {
     let wanted = compiled.input_desc(id).ok_or_else(|| {
         Error::invalid("execute", "tensor", id.to_string(), "an input or constant of the graph")
     })?;
     if !tensor.desc().same_bytes(wanted) {
-        return Err(Error::invalid("execute", format!("tensor {id}"), tensor.desc().to_string(), wanted.to_string()));
+        return Err(Error::invalid(
+            "execute",
+            format!("tensor {id}"),
+            tensor.desc().to_string(),
+            wanted.to_string(),
+        ));
     }
     let memory = compiled.engine().create_memory(wanted, memory_kind(compiled)?)?;
     stream.write(&memory, 0, tensor.bytes(), &[])?.wait()?;

@@ -6,7 +6,7 @@ use anydnn_backend::{
     Backend, DataType, Engine, Error, Event, Memory, MemoryDesc, Result, Stream, StreamDesc, Tolerance,
 };
 use anydnn_host::HostEngine;
-use anydnn_mock::{MockDevice, OpenLayouts};
+use anydnn_mock::{Faults, MockDevice, OpenLayouts, Point};
 
 use crate::compile::{CompileOptions, CompiledGraph};
 use crate::fusion::Policy;
@@ -278,4 +278,62 @@ fn concurrent_executions_share_nothing() {
     };
     let first = read(&runs[0]);
     assert!(runs.iter().all(|run| read(run) == first));
+}
+
+/// Every place where an execution calls the device fails once: the error names what failed, nothing leaks (the device checks at its
+/// end), and the next execution is right.
+#[test]
+fn every_fault_is_reported_and_the_next_execution_works() {
+    let graph = branching();
+    let host = HostEngine::new();
+    let expected =
+        run_compiled(&host, &StreamDesc::default(), &compile(&host, &graph, Policy::Fusion)).unwrap();
+    let mut faults = 0;
+    for desc in [StreamDesc::default(), StreamDesc::out_of_order()] {
+        for point in [
+            Point::Allocate,
+            Point::Allocation,
+            Point::Execute,
+            Point::Submit,
+            Point::Marker,
+            Point::Execution,
+        ] {
+            for n in 1.. {
+                let device = MockDevice::builder().seed(n).open_layouts(OpenLayouts::RowMajor).build();
+                let engine = device.engine();
+                let stream = engine.create_stream(&desc).unwrap();
+                let compiled = compile(&engine, &graph, Policy::Fusion);
+                let bound = bound(&engine, &stream, &compiled).unwrap();
+                let executable = compiled.load(&stream, &bound.constants).unwrap();
+                device.inject(Faults::new().once(point, n));
+                let run =
+                    || executable.execute(&stream, &bound.inputs, &bound.outputs, &[]).and_then(|e| e.wait());
+                let Err(error) = run() else { break };
+                assert!(!error.to_string().is_empty());
+                faults += 1;
+                // A failure that was left on the stream is told once.
+                let _ = stream.wait();
+                device.inject(Faults::new());
+                run().unwrap_or_else(|error| panic!("{point:?} {n}: {error}"));
+                let mut bytes = vec![0; expected[0].len()];
+                stream.read(&bound.outputs[0].1, 0, &mut bytes, &[]).unwrap();
+                assert_eq!(bytes, expected[0], "{point:?} {n}");
+            }
+        }
+    }
+    assert!(faults > 60, "{faults}");
+}
+
+#[test]
+fn a_build_failure_names_the_operation_and_carries_the_log() {
+    let device =
+        MockDevice::builder().faults(Faults::new().build_failure("softmax", "no such thing as exp")).build();
+    let error =
+        CompiledGraph::<anydnn_mock::Mock>::new(&branching(), &device.engine(), &CompileOptions::default())
+            .unwrap_err();
+    assert!(matches!(error.root(), Error::Build(_)), "{error}");
+    assert!(
+        error.to_string().starts_with("n4") && error.to_string().contains("no such thing as exp"),
+        "{error}"
+    );
 }
