@@ -63,7 +63,12 @@ pub(crate) fn run(platform: &str) -> Result<Outcome, Box<dyn Error>> {
     let context = Context::from_device(&device)?;
     // SAFETY: the device is one of the context's.
     let queue = unsafe {
-        CommandQueue::create_with_properties(&context, device.id(), CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, 0)?
+        CommandQueue::create_with_properties(
+            &context,
+            device.id(),
+            CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE,
+            0,
+        )?
     };
     let program = Program::create_and_build_from_source(&context, KERNELS, "")?;
     let (to_float, arg_max) = (Kernel::create(&program, "to_float")?, Kernel::create(&program, "arg_max")?);
@@ -97,8 +102,10 @@ pub(crate) fn run(platform: &str) -> Result<Outcome, Box<dyn Error>> {
     let network = CompiledGraph::<OpenCl>::new(&graph, &engine, &CompileOptions::default())?;
     let network = network.load_tensors(&stream, &model.constants)?;
     let (input, output) = (graph.inputs()[0], graph.outputs()[0]);
-    let image_memory = OpenClMemory::from_opencl3(&engine, &MemoryDesc::new([count, 1, 8, 8], DataType::F32), &images)?;
-    let score_memory = OpenClMemory::from_opencl3(&engine, &MemoryDesc::new([count, 10], DataType::F32), &scores)?;
+    let image_memory =
+        OpenClMemory::from_opencl3(&engine, &MemoryDesc::new([count, 1, 8, 8], DataType::F32), &images)?;
+    let score_memory =
+        OpenClMemory::from_opencl3(&engine, &MemoryDesc::new([count, 10], DataType::F32), &scores)?;
 
     // Their kernel -> our network -> their kernel.
     // SAFETY: the arguments are as the kernel declares them, and the buffers hold `count * 64` elements.

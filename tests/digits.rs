@@ -9,14 +9,23 @@ use anydnn_mock::MockDevice;
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/digits");
 
 /// The probabilities of the first `count` held-out digits.
-fn probabilities<E: Engine>(engine: &E, stream: &StreamDesc, count: usize) -> (Vec<f32>, CompiledGraph<E::B>) {
+fn probabilities<E: Engine>(
+    engine: &E,
+    stream: &StreamDesc,
+    count: usize,
+) -> (Vec<f32>, CompiledGraph<E::B>) {
     let model = Model::load(DIGITS).unwrap();
     let graph = model.graph.with_batch(count).unwrap();
     let stream: <E::B as Backend>::Stream = engine.create_stream(stream).unwrap();
     let compiled = CompiledGraph::new(&graph, engine, &CompileOptions::default()).unwrap();
     let network = compiled.load_tensors(&stream, &model.constants).unwrap();
     let input = graph.inputs()[0];
-    let images = model.dataset.as_ref().unwrap().rows("images", 0..count, compiled.input_desc(input).unwrap()).unwrap();
+    let images = model
+        .dataset
+        .as_ref()
+        .unwrap()
+        .rows("images", 0..count, compiled.input_desc(input).unwrap())
+        .unwrap();
     let outputs = network.run(&stream, &[(input, images)]).unwrap();
     stream.wait().unwrap();
     (outputs[0].to_f32s(), compiled)
@@ -32,7 +41,8 @@ fn the_host_reads_at_least_97_percent_of_the_held_out_digits() {
     let model = Model::load(DIGITS).unwrap();
     let labels = model.dataset.as_ref().unwrap().labels().unwrap().to_vec();
     let (output, _) = probabilities(&HostEngine::new(), &StreamDesc::default(), labels.len());
-    let right = classes(&output).iter().zip(&labels).filter(|&(&class, &label)| class as i64 == label).count();
+    let right =
+        classes(&output).iter().zip(&labels).filter(|&(&class, &label)| class as i64 == label).count();
     assert!(right * 100 >= labels.len() * 97, "{right} of {}", labels.len());
 }
 
