@@ -126,7 +126,11 @@ impl<B: Backend> CompiledGraph<B> {
     /// # Errors
     /// [`Error::Unsupported`] for an operation or type that the engine cannot run, [`Error::Invalid`] for shapes that do not fit,
     /// [`Error::Build`] with the build log; each with the operation's name in front.
-    pub fn new(graph: &Graph, engine: &B::Engine, options: &CompileOptions) -> Result<Self> {
+    pub fn new<E>(graph: &Graph, engine: &E, options: &CompileOptions) -> Result<Self>
+    where
+        E: Engine<B = B>,
+        B: Backend<Engine = E>,
+    {
         let partitioning = fusion::partition(graph, options.policy);
         let mut program = Program::new(graph)?;
         for partition in &partitioning.partitions {
