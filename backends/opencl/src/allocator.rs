@@ -9,6 +9,7 @@ use crate::engine::OpenClEngine;
 use crate::event::OpenClEvent;
 use crate::handle;
 use crate::memory::{Allocation, OpenClMemory};
+use crate::platform::OpenClDevice;
 
 /// Temporary memory of an engine, from a pool that reuses buffers once the commands that used them are complete.
 #[derive(Clone, Debug)]
@@ -38,7 +39,8 @@ impl Allocator for OpenClAllocator {
     /// The memory starts at the start of its buffer object, whose address OpenCL aligns to at least the size of its largest type (128
     /// bytes) and does not tell; larger alignments hold relative to the buffer object.
     fn allocate(&self, bytes: usize, _alignment: usize) -> Result<OpenClMemory> {
-        let allocation = self.engine.inner.pool.take(&self.engine.inner.context, bytes)?;
+        let allocation =
+            self.engine.inner.pool.take(&self.engine.inner.context, &self.engine.inner.device, bytes)?;
         Ok(OpenClMemory::new(&self.engine, allocation, MemoryDesc::new([bytes], DataType::U8)))
     }
 
@@ -82,7 +84,12 @@ struct Parked {
 
 impl Pool {
     /// A buffer of at least `bytes` bytes that no command uses.
-    pub(crate) fn take(&self, context: &handle::Context, bytes: usize) -> Result<Arc<Allocation>> {
+    pub(crate) fn take(
+        &self,
+        context: &handle::Context,
+        device: &OpenClDevice,
+        bytes: usize,
+    ) -> Result<Arc<Allocation>> {
         if bytes == 0 {
             return Ok(Arc::new(Allocation::empty()));
         }
@@ -92,11 +99,11 @@ impl Pool {
             return Ok(allocation);
         }
         drop(state);
-        let created = match Allocation::create(context, capacity, "temporary memory") {
+        let created = match Allocation::create(context, device, capacity, "temporary memory") {
             Err(Error::OutOfMemory { .. }) => {
                 // Buffers parked for reuse may be what is missing.
                 self.trim();
-                Allocation::create(context, bytes, "temporary memory")?
+                Allocation::create(context, device, bytes, "temporary memory")?
             }
             created => created?,
         }

@@ -163,7 +163,8 @@ impl Engine for OpenClEngine {
         if kind != MemoryKind::Buffer {
             return Err(Error::unsupported(format!("{kind} memory"), "OpenCL engines make buffers"));
         }
-        let allocation = Allocation::create(&self.inner.context, desc.size(), "create memory")?;
+        let allocation =
+            Allocation::create(&self.inner.context, &self.inner.device, desc.size(), "create memory")?;
         Ok(OpenClMemory::new(self, Arc::new(allocation), desc.clone()))
     }
 

@@ -175,7 +175,7 @@ impl OpenClPrimitive {
             return Ok(Scratchpad { mem: memory.raw_mem(), offset: memory.offset(), library: None });
         }
         let engine = &self.inner.engine.inner;
-        let allocation = engine.pool.take(&engine.context, plan.scratchpad)?;
+        let allocation = engine.pool.take(&engine.context, &engine.device, plan.scratchpad)?;
         Ok(Scratchpad { mem: allocation.raw(), offset: 0, library: Some(allocation) })
     }
 }

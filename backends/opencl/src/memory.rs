@@ -14,6 +14,7 @@ use cl3::types::{CL_BLOCKING, cl_mem};
 
 use crate::call::{self, Check};
 use crate::engine::OpenClEngine;
+use crate::platform::OpenClDevice;
 use crate::{OpenCl, handle};
 
 /// A buffer object, or a part of one: the same `cl_mem` with a byte offset. Memory without bytes has no buffer object.
@@ -103,9 +104,18 @@ impl Allocation {
     }
 
     /// A new buffer object of `bytes` bytes.
-    pub(crate) fn create(context: &handle::Context, bytes: usize, what: &str) -> Result<Self> {
+    pub(crate) fn create(
+        context: &handle::Context,
+        device: &OpenClDevice,
+        bytes: usize,
+        what: &str,
+    ) -> Result<Self> {
         if bytes == 0 {
             return Ok(Self::empty());
+        }
+        // Some drivers make a buffer of any size and fail at its first use.
+        if bytes as u64 > device.memory_bytes() {
+            return Err(Error::OutOfMemory { what: what.into(), bytes });
         }
         // SAFETY: a live context; no host memory is passed.
         let raw =

@@ -125,7 +125,7 @@ pub(crate) fn fp16(rig: &Rig<'_>) -> Outcome {
     if !named && device.alias() != "nvidia" {
         return Err("cl_khr_fp16 is not named".into());
     }
-    let source = "#ifdef cl_khr_fp16\n#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n#endif\n\
+    let source = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n\
         kernel void probe(global const half *in, global half *out) {\
             size_t i = get_global_id(0); half x = in[i]; out[i] = x * x + (half)1.0f; }";
     // x and x * x + 1 for 1.5, -2, 0.5, 16.
