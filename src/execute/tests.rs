@@ -333,7 +333,8 @@ fn a_build_failure_names_the_operation_and_carries_the_log() {
             .unwrap_err();
     assert!(matches!(error.root(), Error::Build(_)), "{error}");
     assert!(
-        error.to_string().starts_with("n10: program \"softmax\"") && error.to_string().contains("no such thing as exp"),
+        error.to_string().starts_with("n10: program \"softmax\"")
+            && error.to_string().contains("no such thing as exp"),
         "{error}"
     );
 }

@@ -113,9 +113,11 @@ impl Work {
             Self::Write { to, .. } => vec![("to".into(), Access::Write, *to)],
             Self::Read { from, .. } => vec![("from".into(), Access::Read, *from)],
             Self::Marker => Vec::new(),
-            Self::Kernel { args, .. } => {
-                args.iter().enumerate().map(|(i, &(access, region))| (format!("arg{i}"), access, region)).collect()
-            }
+            Self::Kernel { args, .. } => args
+                .iter()
+                .enumerate()
+                .map(|(i, &(access, region))| (format!("arg{i}"), access, region))
+                .collect(),
         }
     }
 
@@ -173,9 +175,10 @@ impl Work {
                 })
             }
             Self::Copy { to, .. } | Self::Write { to, .. } => heap.poison(*to, None),
-            Self::Kernel { args, .. } => {
-                args.iter().filter(|(access, _)| access.writes()).try_for_each(|&(_, region)| heap.poison(region, None))
-            }
+            Self::Kernel { args, .. } => args
+                .iter()
+                .filter(|(access, _)| access.writes())
+                .try_for_each(|&(_, region)| heap.poison(region, None)),
             Self::Read { .. } | Self::Marker => Ok(()),
         }
     }

@@ -39,7 +39,10 @@ type Body = dyn Fn(&mut [&mut [u8]]) -> Result<()> + Send + Sync;
 
 impl MockKernel {
     /// A kernel that does what `body` does to its arguments' bytes.
-    pub fn new(name: impl AsRef<str>, body: impl Fn(&mut [&mut [u8]]) -> Result<()> + Send + Sync + 'static) -> Self {
+    pub fn new(
+        name: impl AsRef<str>,
+        body: impl Fn(&mut [&mut [u8]]) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
         Self { name: Arc::from(name.as_ref()), body: Arc::new(body) }
     }
 

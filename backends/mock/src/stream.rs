@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use anydnn_backend::{Access, Arg, EngineId, Memory, Order, Range, Region, Result, Stream, StreamDesc, validate};
+use anydnn_backend::{
+    Access, Arg, EngineId, Memory, Order, Range, Region, Result, Stream, StreamDesc, validate,
+};
 
 use crate::Mock;
 use crate::command::{Node, Work};
@@ -51,10 +53,17 @@ impl MockStream {
     ///
     /// # Errors
     /// [`Error::Mismatch`](anydnn_backend::Error::Mismatch) for a memory or event of another device, a race, an injected fault.
-    pub fn launch(&self, kernel: &MockKernel, args: &[(Access, MockMemory)], deps: &[MockEvent]) -> Result<MockEvent> {
+    pub fn launch(
+        &self,
+        kernel: &MockKernel,
+        args: &[(Access, MockMemory)],
+        deps: &[MockEvent],
+    ) -> Result<MockEvent> {
         let args = args
             .iter()
-            .map(|(access, memory)| Ok((*access, self.part(kernel.name(), memory, 0, memory.region().bytes)?)))
+            .map(|(access, memory)| {
+                Ok((*access, self.part(kernel.name(), memory, 0, memory.region().bytes)?))
+            })
             .collect::<Result<_>>()?;
         self.enqueue(Point::Execute, Work::Kernel { kernel: kernel.clone(), args }, deps)
     }
