@@ -7,6 +7,7 @@ use anydnn_backend::{Capabilities, DataType, MemoryKind, Probe};
 use cl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE};
 
 use crate::platform::OpenClDevice;
+use crate::primitive::stored;
 use crate::probe::{self, Rig};
 
 /// A feature that is probed on the device. Its name is the key in [`Capabilities::features`].
@@ -120,8 +121,10 @@ pub(crate) fn capabilities(device: &OpenClDevice, features: &Features) -> Capabi
     let works = |feature| probed.iter().any(|(f, probe)| *f == feature && probe.works);
     let mut capabilities = Capabilities::default();
     capabilities.memory_kinds = vec![MemoryKind::Buffer];
-    capabilities.storage_types =
-        DataType::ALL.into_iter().filter(|t| *t != DataType::F64 || works(Feature::Fp64)).collect();
+    capabilities.storage_types = DataType::ALL
+        .into_iter()
+        .filter(|&t| stored(t) && (t != DataType::F64 || works(Feature::Fp64)))
+        .collect();
     capabilities.out_of_order = limits.queue_properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0;
     capabilities.profiling = limits.queue_properties & CL_QUEUE_PROFILING_ENABLE != 0;
     capabilities.compute_units = limits.compute_units;

@@ -22,6 +22,7 @@ mod window;
 use anydnn_backend::{Arg, Error, Op, PrimitiveDesc, Result};
 
 use crate::plan::{DeviceTraits, KernelPlan};
+pub(crate) use value::stored;
 
 /// Chooses kernels for a primitive on a device.
 ///

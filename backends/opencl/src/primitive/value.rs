@@ -69,27 +69,32 @@ pub(super) fn storage(data_type: DataType) -> (usize, &'static str) {
     (data_type.bits(), data_type.name())
 }
 
+/// Whether the kernels load and store a data type (f64 where the device computes in it).
+pub(crate) fn stored(data_type: DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::F32
+            | DataType::F16
+            | DataType::BF16
+            | DataType::F64
+            | DataType::S32
+            | DataType::S64
+            | DataType::S8
+            | DataType::U8
+            | DataType::Boolean
+    )
+}
+
 /// Refuses data types and layouts that no kernel here handles.
 pub(super) fn check(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<()> {
     for arg in desc.args() {
         let refuse = |why: String| Err(Error::unsupported(format!("{} with {}", desc.name(), arg.arg), why));
         let data_type = arg.desc.data_type();
-        match data_type {
-            DataType::F32
-            | DataType::F16
-            | DataType::BF16
-            | DataType::S32
-            | DataType::S8
-            | DataType::U8
-            | DataType::Boolean
-            | DataType::S64 => {}
-            DataType::F64 if device.fp64 => {}
-            DataType::F64 => return refuse(format!("{} has no f64 arithmetic", device.name)),
-            _ => {
-                return refuse(format!(
-                    "no kernel for data type {data_type}; reorder to f16 or s8 elsewhere"
-                ));
-            }
+        if !stored(data_type) {
+            return refuse(format!("no kernel for data type {data_type}; reorder to f16 or s8 elsewhere"));
+        }
+        if data_type == DataType::F64 && !device.fp64 {
+            return refuse(format!("{} has no f64 arithmetic", device.name));
         }
         if matches!(arg.desc.layout(), Layout::Opaque { .. }) {
             return refuse("no kernel makes or reads opaque layouts".into());
