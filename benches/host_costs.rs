@@ -17,14 +17,17 @@ criterion_group!(benches, graphs, executions);
 criterion_main!(benches);
 
 fn graphs(c: &mut Criterion) {
-    let model = Model::load(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/digits")).expect("the digits are there");
+    let model =
+        Model::load(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/digits")).expect("the digits are there");
     let host = HostEngine::new();
     c.bench_function("partition the digits network", |b| b.iter(|| partition(&model.graph, Policy::Fusion)));
     c.bench_function("compile the digits network for the host", |b| {
         b.iter(|| CompiledGraph::new(&model.graph, &host, &CompileOptions::default()).expect("it compiles"));
     });
     let json = model.graph.to_json();
-    c.bench_function("read the digits network from JSON", |b| b.iter(|| Graph::from_json(&json).expect("it reads")));
+    c.bench_function("read the digits network from JSON", |b| {
+        b.iter(|| Graph::from_json(&json).expect("it reads"));
+    });
 }
 
 fn executions(c: &mut Criterion) {
@@ -40,14 +43,24 @@ fn chain_on<E: Engine>(c: &mut Criterion, name: &str, engine: &E) {
     let graph = chain();
     for (order, desc) in [("in-order", StreamDesc::default()), ("out-of-order", StreamDesc::out_of_order())] {
         let stream: <E::B as Backend>::Stream = engine.create_stream(&desc).expect("a stream");
-        let compiled = CompiledGraph::<E::B>::new(&graph, engine, &CompileOptions::default()).expect("it compiles");
+        let compiled =
+            CompiledGraph::<E::B>::new(&graph, engine, &CompileOptions::default()).expect("it compiles");
         let network = compiled.load(&stream, &[]).expect("no constants");
         let kind = engine.capabilities().memory_kinds[0];
-        let memory = |id| engine.create_memory(compiled.input_desc(id).or(compiled.output_desc(id)).expect("a port"), kind).expect("memory");
+        let memory = |id| {
+            engine
+                .create_memory(compiled.input_desc(id).or(compiled.output_desc(id)).expect("a port"), kind)
+                .expect("memory")
+        };
         let inputs: Vec<_> = graph.inputs().iter().map(|&id| (id, memory(id))).collect();
         let outputs: Vec<_> = graph.outputs().iter().map(|&id| (id, memory(id))).collect();
         c.bench_function(&format!("{STEPS} tiny steps on {name}, {order}"), |b| {
-            b.iter(|| network.execute(&stream, &inputs, &outputs, &[]).and_then(|done| done.wait()).expect("it runs"));
+            b.iter(|| {
+                network
+                    .execute(&stream, &inputs, &outputs, &[])
+                    .and_then(|done| done.wait())
+                    .expect("it runs");
+            });
         });
     }
 }

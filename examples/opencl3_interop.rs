@@ -155,5 +155,7 @@ unsafe fn enqueue(
     after: &[cl_event],
 ) -> Result<Event, Box<dyn Error>> {
     // SAFETY: the caller vouches for the arguments; the size outlives the call.
-    Ok(unsafe { queue.enqueue_nd_range_kernel(kernel.get(), 1, ptr::null(), &size, ptr::null(), after)? })
+    Ok(unsafe {
+        queue.enqueue_nd_range_kernel(kernel.get(), 1, ptr::null(), &raw const size, ptr::null(), after)?
+    })
 }

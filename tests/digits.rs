@@ -1,5 +1,7 @@
 //! The trained network gives the same answers on every backend.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use anydnn::backend::{Backend, Engine, Stream, StreamDesc, Tolerance};
 use anydnn::compile::{CompileOptions, CompiledGraph};
 use anydnn::model::Model;

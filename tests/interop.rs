@@ -1,5 +1,7 @@
 //! A user's kernels before and behind our network, ordered by events only: on every OpenCL device and on the mock.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[cfg(feature = "opencl")]
 #[path = "../examples/opencl3_interop.rs"]
 #[expect(dead_code, reason = "the example's main is not called")]

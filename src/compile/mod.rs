@@ -138,7 +138,7 @@ impl<B: Backend> CompiledGraph<B> {
         }
         lower::copy_outputs(&mut program)?;
         let (program, primitives) = instantiate::<B>(program, engine, options)?;
-        let compiled = assemble(program, primitives, engine.clone(), partitioning)?;
+        let compiled = assemble(&program, primitives, engine.clone(), partitioning)?;
         Ok(Self { inner: Arc::new(compiled) })
     }
 
@@ -301,7 +301,7 @@ fn create_all<B: Backend>(
 
 /// Orders the steps, plans memory and dependencies.
 fn assemble<B: Backend>(
-    program: Program<'_>,
+    program: &Program<'_>,
     primitives: Vec<B::Primitive>,
     engine: B::Engine,
     partitioning: Partitioning,
@@ -309,7 +309,7 @@ fn assemble<B: Backend>(
     let is_once = |step: &ProtoStep| {
         step.args
             .iter()
-            .all(|(_, value)| program.is_constant(value) || is_scratchpad_of_constant(step, &program))
+            .all(|(_, value)| program.is_constant(value) || is_scratchpad_of_constant(step, program))
     };
     let mut order: Vec<usize> = (0..program.steps.len()).collect();
     order.sort_by_key(|&i| !is_once(&program.steps[i]));

@@ -94,12 +94,11 @@ impl<'g> Program<'g> {
 
     /// Where an operation's result goes: the graph's output port, or a temporary.
     pub(super) fn result(&mut self, id: TensorId) -> Result<Value> {
-        let value = match self.graph.outputs().iter().position(|&out| out == id) {
-            Some(port) => Value { storage: Storage::Output(port), desc: declared(self.graph, id)? },
-            None => {
-                let desc = declared(self.graph, id)?.to_row_major();
-                self.temp(desc)
-            }
+        let desc = declared(self.graph, id)?;
+        let value = if let Some(port) = self.graph.outputs().iter().position(|&out| out == id) {
+            Value { storage: Storage::Output(port), desc }
+        } else {
+            self.temp(desc.to_row_major())
         };
         self.values.insert(id, value.clone());
         Ok(value)

@@ -78,7 +78,7 @@ pub(super) fn separate<B: Backend>(
     constants: &[B::Memory],
 ) -> Result<()> {
     let graph = &compiled.graph;
-    let label = |id: TensorId| graph.tensor(id).map_or_else(|| id.to_string(), |t| t.label());
+    let label = |id: TensorId| graph.label(id);
     for (i, output) in outputs.iter().enumerate() {
         let region = output.region();
         let named = |ids: &[TensorId], memories: &[B::Memory]| {

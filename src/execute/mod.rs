@@ -125,17 +125,14 @@ impl<B: Backend> Executable<B> {
         let ended = enqueued.and_then(|()| finish::<B>(stream, deps, &events, &compiled.steps));
         // Whatever was enqueued may still touch the arena: it goes back after the last of it.
         if let Some(arena) = arena {
-            let after = match &ended {
-                Ok(event) => Some(event.clone()),
-                Err(_) => {
-                    for step in &events {
-                        // The error that ended the execution is the one to report.
-                        let _ = step.event.wait();
-                    }
-                    None
+            if ended.is_err() {
+                for step in &events {
+                    // The error that ended the execution is the one to report.
+                    let _ = step.event.wait();
                 }
-            };
-            allocator.free(arena, after.as_ref())?;
+            }
+            let after = ended.as_ref().ok();
+            allocator.free(arena, after)?;
         }
         ended.map(|event| (event, events))
     }
@@ -151,8 +148,9 @@ impl<B: Backend> Executable<B> {
     ) -> Result<()> {
         let compiled = &*self.compiled;
         let range = compiled.steps.iter().enumerate().filter(|(_, step)| step.constant == once);
-        let bound: Vec<(usize, &Step<B>, Vec<(Arg, B::Memory)>)> =
-            range.map(|(i, step)| Ok((i, step, self.arguments(step, bindings)?))).collect::<Result<_>>()?;
+        let bound = range
+            .map(|(i, step)| Ok((i, step, self.arguments(step, bindings)?)))
+            .collect::<Result<Vec<_>>>()?;
         for (_, step, args) in &bound {
             validate::execution::<B>(stream, &step.primitive, args)?;
         }

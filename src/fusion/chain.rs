@@ -3,7 +3,7 @@
 use super::pattern::Pattern;
 use super::patterns::{BINARY, UNARY};
 use super::{Partition, Policy, Stop};
-use crate::graph::{Graph, OpKind, TensorId};
+use crate::graph::{Graph, LogicalTensor, OpKind, TensorId};
 
 /// One link of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ struct Step {
 /// What stands directly behind a tensor and can ride on the operation that makes it; none at the end of the graph.
 fn next(graph: &Graph, tensor: TensorId, taken: &[bool]) -> Result<Option<Step>, Stop> {
     let ops = graph.ops();
-    let label = || graph.tensor(tensor).map_or_else(|| tensor.to_string(), |t| t.label());
+    let label = || graph.label(tensor);
     let consumers = graph.consumers(tensor);
     if graph.outputs().contains(&tensor) {
         if consumers.is_empty() {
@@ -139,7 +139,7 @@ fn next(graph: &Graph, tensor: TensorId, taken: &[bool]) -> Result<Option<Step>,
         kind if BINARY.contains(&kind) => {
             let chain_input = usize::from(ops[op].inputs[0] != tensor);
             let other = ops[op].inputs[1 - chain_input];
-            let dims = |id| graph.tensor(id).and_then(|t| t.known_dims());
+            let dims = |id| graph.tensor(id).and_then(LogicalTensor::known_dims);
             match (dims(tensor), dims(other), dims(ops[op].outputs[0])) {
                 (Some(own), Some(_), Some(result)) if own != result => {
                     return stop(format!("{} stretches {own} to {result}", ops[op]));
@@ -178,7 +178,7 @@ fn anchor_stop(graph: &Graph, anchor: usize) -> Option<Stop> {
         .iter()
         .skip(1)
         .find(|&&id| !graph.consumers(id).is_empty() || graph.outputs().contains(&id))?;
-    let label = graph.tensor(*used).map_or_else(|| used.to_string(), |t| t.label());
+    let label = graph.label(*used);
     Some(Stop { next: None, reason: format!("{op} has a second result in use, {label}") })
 }
 

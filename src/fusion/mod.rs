@@ -14,6 +14,7 @@ mod patterns;
 mod tests;
 
 use std::fmt;
+use std::fmt::Write as _;
 
 pub use chain::{Link, Role};
 
@@ -135,9 +136,9 @@ impl Partitioning {
                 .iter()
                 .map(|&op| format!("{} {}", graph.ops()[op].kind, graph.ops()[op].name))
                 .collect();
-            text += &format!("{:>3}  {:<22} {}\n", partition.id, partition.pattern, ops.join(" + "));
+            let _ = writeln!(text, "{:>3}  {:<22} {}", partition.id, partition.pattern, ops.join(" + "));
             if let Some(stop) = &partition.stopped {
-                text += &format!("     {:<22} ends here: {stop}\n", "");
+                let _ = writeln!(text, "     {:<22} ends here: {stop}", "");
             }
         }
         text

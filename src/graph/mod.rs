@@ -58,6 +58,11 @@ impl Graph {
         self.tensors.values().find(|tensor| tensor.name.as_deref() == Some(name))
     }
 
+    /// A tensor's name, or else its identity in words.
+    pub fn label(&self, id: TensorId) -> String {
+        self.tensor(id).map_or_else(|| id.to_string(), LogicalTensor::label)
+    }
+
     /// The tensors given on every execution, in port order; constants are not among them.
     pub fn inputs(&self) -> &[TensorId] {
         &self.inputs

@@ -195,8 +195,8 @@ fn launch(kernel: &MockKernel, args: &[(Access, Region)], heap: &mut Heap) -> Re
         .map(|&(access, region)| Ok((access, heap.bytes(region)?.to_vec())))
         .collect::<Result<Vec<_>>>()?;
     kernel.run(&mut bytes)?;
-    let written = args.iter().zip(&bytes).filter(|((access, _), _)| access.writes());
-    written.map(|(&(_, region), (_, bytes))| heap.write(region, bytes)).collect()
+    let mut written = args.iter().zip(&bytes).filter(|((access, _), _)| access.writes());
+    written.try_for_each(|(&(_, region), (_, bytes))| heap.write(region, bytes))
 }
 
 fn execute(compiled: &Compiled, args: &[(Arg, Region)], heap: &mut Heap) -> Result<()> {

@@ -5,7 +5,7 @@ use anydnn_backend::{Arg, Dims, Error, InvalidKind, Result};
 
 use super::{Anchor, ToPrimitive, channels_first, input, is_channels_last};
 use crate::compile::program::{Program, Value};
-use crate::graph::{Op, OpKind};
+use crate::graph::{Op, OpKind, Window};
 
 /// `Convolution` with images and weights in either format.
 pub(super) fn convolution(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
@@ -20,13 +20,13 @@ pub(super) fn convolution(program: &mut Program<'_>, op: &Op) -> Result<Anchor> 
         _ => weights,
     };
     let kernel = Dims::new(weights.desc.dims().get(2..).unwrap_or_default());
-    let window = Window::of(op, &src, &kernel)?;
+    let window = Window::new(op, &src.desc.dims()[2..], &kernel)?;
     let primitive = op::Convolution {
         strides: window.strides,
         dilations: window.dilations,
         pads_begin: window.pads_begin,
         pads_end: window.pads_end,
-        groups: non_negative(op, "groups", op.attrs.s64("groups")?)?,
+        groups: count(op, "groups", op.attrs.s64("groups")?)?,
     };
     let mut args = vec![(Arg::SRC, src), (Arg::Weights, weights)];
     if op.inputs.len() > 2 {
@@ -38,8 +38,9 @@ pub(super) fn convolution(program: &mut Program<'_>, op: &Op) -> Result<Anchor> 
 /// `MaxPool` and `AvgPool`.
 pub(super) fn pooling(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     let (src, shape) = image(program, op)?;
-    let kernel = sizes(op, "kernel")?;
-    let window = Window::of(op, &src, &kernel)?;
+    let kernel: Dims =
+        op.attrs.s64s("kernel")?.iter().map(|&k| count(op, "kernel", k)).collect::<Result<_>>()?;
+    let window = Window::new(op, &src.desc.dims()[2..], &kernel)?;
     let algorithm = match op.kind {
         OpKind::MaxPool => PoolingAlgorithm::Max,
         _ if op.attrs.bool("exclude_pad")? => PoolingAlgorithm::AverageExcludePadding,
@@ -52,7 +53,8 @@ pub(super) fn pooling(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
         dilations: window.dilations,
         pads_begin: window.pads_begin,
         pads_end: window.pads_end,
-        ceil: op.attrs.string("rounding_type").is_ok_and(|r| r == "ceil"),
+        // Rounding up is padding behind the source by now.
+        ceil: false,
     };
     Ok(Anchor {
         op: anydnn_backend::Op::Pooling(primitive),
@@ -82,54 +84,8 @@ fn image(program: &Program<'_>, op: &Op) -> Result<(Value, ToPrimitive)> {
     Ok((src.with_desc(desc), ToPrimitive::channels_first(rank)))
 }
 
-/// The steps and padding of a window.
-struct Window {
-    strides: Dims,
-    dilations: Dims,
-    pads_begin: Dims,
-    pads_end: Dims,
-}
-
-impl Window {
-    fn of(op: &Op, src: &Value, kernel: &Dims) -> Result<Self> {
-        let spatial = src.desc.rank() - 2;
-        let strides = sizes(op, "strides")?;
-        let dilations =
-            if op.attrs.get("dilations").is_some() { sizes(op, "dilations")? } else { Dims::default() };
-        let ones: Dims = std::iter::repeat_n(1, spatial).collect();
-        let dilations = if dilations.is_empty() { ones } else { dilations };
-        let auto_pad = op.attrs.string("auto_pad").unwrap_or("None");
-        if strides.len() != spatial || kernel.len() != spatial || dilations.len() != spatial {
-            // The primitive's own check names the parameter.
-            return Ok(Self { strides, dilations, pads_begin: Dims::default(), pads_end: Dims::default() });
-        }
-        let (pads_begin, pads_end) = match auto_pad {
-            "SAME_UPPER" | "SAME_LOWER" => {
-                let total = |i: usize| {
-                    let (input, stride) = (src.desc.dims()[i + 2], strides[i].max(1));
-                    let reach = kernel[i].saturating_sub(1) * dilations[i] + 1;
-                    ((input.div_ceil(stride).max(1) - 1) * stride + reach).saturating_sub(input)
-                };
-                let small: Dims = (0..spatial).map(|i| total(i) / 2).collect();
-                let large: Dims = (0..spatial).map(|i| total(i).div_ceil(2)).collect();
-                if auto_pad == "SAME_UPPER" { (small, large) } else { (large, small) }
-            }
-            "VALID" => {
-                let none: Dims = std::iter::repeat_n(0, spatial).collect();
-                (none.clone(), none)
-            }
-            _ => (sizes(op, "pads_begin")?, sizes(op, "pads_end")?),
-        };
-        Ok(Self { strides, dilations, pads_begin, pads_end })
-    }
-}
-
-/// A list of sizes, none negative.
-fn sizes(op: &Op, name: &str) -> Result<Dims> {
-    op.attrs.s64s(name)?.iter().map(|&v| non_negative(op, name, v)).collect()
-}
-
-fn non_negative(op: &Op, name: &str, value: i64) -> Result<usize> {
+/// An attribute that counts something.
+fn count(op: &Op, name: &str, value: i64) -> Result<usize> {
     usize::try_from(value).map_err(|_| {
         Error::invalid_kind(
             InvalidKind::GraphOp,

@@ -153,20 +153,6 @@ pub(super) fn is_channels_last(op: &Op) -> Result<bool> {
     }
 }
 
-/// An axis attribute counted from the front.
-pub(super) fn axis(given: i64, rank: usize) -> Result<usize> {
-    let counted = if given < 0 { given + rank as i64 } else { given };
-    usize::try_from(counted).ok().filter(|&axis| axis < rank).ok_or_else(|| {
-        Error::invalid_kind(
-            InvalidKind::GraphOp,
-            "operation",
-            "axis",
-            given.to_string(),
-            format!("from -{rank} to {}", rank as i64 - 1),
-        )
-    })
-}
-
 /// Emits a primitive that writes one value, with no chain behind it.
 pub(super) fn emit_simple(
     program: &mut Program<'_>,
@@ -189,5 +175,5 @@ pub(super) fn emit_simple(
 
 /// The name of a tensor for labels.
 pub(super) fn tensor_name(program: &Program<'_>, id: TensorId) -> String {
-    program.graph.tensor(id).map_or_else(|| id.to_string(), |t| t.label())
+    program.graph.label(id)
 }

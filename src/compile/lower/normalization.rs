@@ -2,14 +2,14 @@
 
 use anydnn_backend::{Arg, Result, op};
 
-use super::{Anchor, ToPrimitive, axis, channels_first, input, is_channels_last};
+use super::{Anchor, ToPrimitive, channels_first, input, is_channels_last};
 use crate::compile::program::{Program, Value};
-use crate::graph::{Op, OpKind};
+use crate::graph::{Op, OpKind, normalize_axis};
 
 /// `LayerNorm` with its optional statistics, and `RMSNorm`.
 pub(super) fn layer(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     let src = input(program, op, 0)?;
-    let begin_axis = axis(op.attrs.s64("begin_norm_axis")?, src.desc.rank())?;
+    let begin_axis = normalize_axis(op.attrs.s64("begin_norm_axis")?, src.desc.rank())?;
     let rms = op.kind == OpKind::RMSNorm;
     let primitive = op::LayerNormalization { begin_axis, epsilon: op.attrs.f32("epsilon")?, rms };
     let mut args = vec![(Arg::SRC, src)];

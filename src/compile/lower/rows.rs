@@ -3,9 +3,9 @@
 use anydnn_backend::op::{Concat, Reduction, ReductionAlgorithm, Softmax};
 use anydnn_backend::{Arg, Error, Result};
 
-use super::{Anchor, ToPrimitive, axis, input, tensor_name};
+use super::{Anchor, ToPrimitive, input, tensor_name};
 use crate::compile::program::Program;
-use crate::graph::{Op, OpKind};
+use crate::graph::{Op, OpKind, normalize_axis};
 
 /// `SoftMax` and `LogSoftmax`.
 pub(super) fn softmax(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
@@ -16,7 +16,7 @@ pub(super) fn softmax(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
             format!("its statistics output {} is not computed yet", tensor_name(program, stats)),
         ));
     }
-    let along = axis(op.attrs.s64("axis")?, src.desc.rank())?;
+    let along = normalize_axis(op.attrs.s64("axis")?, src.desc.rank())?;
     let inf_as_zero = op.attrs.string("mode").is_ok_and(|mode| mode == "inf_as_zero");
     let primitive = Softmax { axis: along, log: op.kind == OpKind::LogSoftmax, inf_as_zero };
     Ok(Anchor::plain(anydnn_backend::Op::Softmax(primitive), vec![(Arg::SRC, src)]))
@@ -28,7 +28,10 @@ pub(super) fn concat(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
         .map(|i| Ok((Arg::Src(i as u16), input(program, op, i)?)))
         .collect::<Result<_>>()?;
     let rank = args.first().map_or(0, |(_, value)| value.desc.rank());
-    Ok(Anchor::plain(anydnn_backend::Op::Concat(Concat::new(axis(op.attrs.s64("axis")?, rank)?)), args))
+    Ok(Anchor::plain(
+        anydnn_backend::Op::Concat(Concat::new(normalize_axis(op.attrs.s64("axis")?, rank)?)),
+        args,
+    ))
 }
 
 /// The reductions. Folded dimensions that the graph drops are ones for the primitive.
@@ -37,7 +40,7 @@ pub(super) fn reduction(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     let algorithm =
         reduction_of(op.kind).ok_or_else(|| Error::unsupported(op.kind.to_string(), "not a reduction"))?;
     let mut axes: Vec<usize> =
-        op.attrs.s64s("axes")?.iter().map(|&a| axis(a, src.desc.rank())).collect::<Result<_>>()?;
+        op.attrs.s64s("axes")?.iter().map(|&a| normalize_axis(a, src.desc.rank())).collect::<Result<_>>()?;
     axes.sort_unstable();
     axes.dedup();
     let insert = if op.attrs.bool("keep_dims")? { Vec::new() } else { axes };

@@ -63,7 +63,7 @@ impl Tail {
                     .ok_or_else(|| Error::unsupported(op.kind.to_string(), "not a binary operation"))?;
                 let operand = input(program, op, 1 - chain_input)?;
                 let reversed = chain_input == 1 && !algorithm.is_commutative();
-                self.binary(program, anchor, op, algorithm, operand, reversed)?;
+                self.binary(program, anchor, op, algorithm, &operand, reversed)?;
             }
             Role::Bias => self.bias(program, anchor, op)?,
             Role::BatchNorm => self.batch_norm(program, anchor, op, link.op)?,
@@ -78,7 +78,7 @@ impl Tail {
         anchor: &Anchor,
         op: &Op,
         algorithm: BinaryAlgorithm,
-        operand: Value,
+        operand: &Value,
         reversed: bool,
     ) -> Result<()> {
         let rank = result_rank(program, op)?;
@@ -106,7 +106,7 @@ impl Tail {
             return Ok(());
         }
         let vector = along(&bias, channel, rank)?;
-        self.binary(program, anchor, op, BinaryAlgorithm::Add, vector, false)
+        self.binary(program, anchor, op, BinaryAlgorithm::Add, &vector, false)
     }
 
     /// `BatchNormInference`: a factor and a summand for each channel, computed once when the statistics are constants.
@@ -153,8 +153,8 @@ impl Tail {
         )?;
         let rank = result_rank(program, op)?;
         let channel = channel_axis(op, rank)?;
-        self.binary(program, anchor, op, BinaryAlgorithm::Multiply, along(&factor, channel, rank)?, false)?;
-        self.binary(program, anchor, op, BinaryAlgorithm::Add, along(&summand, channel, rank)?, false)
+        self.binary(program, anchor, op, BinaryAlgorithm::Multiply, &along(&factor, channel, rank)?, false)?;
+        self.binary(program, anchor, op, BinaryAlgorithm::Add, &along(&summand, channel, rank)?, false)
     }
 }
 

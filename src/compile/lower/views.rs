@@ -2,9 +2,9 @@
 
 use anydnn_backend::{Arg, Attributes, Dims, Error, InvalidKind, Result};
 
-use super::{axis, emit_simple, input};
+use super::{emit_simple, input};
 use crate::compile::program::{Program, Storage, Value, declared};
-use crate::graph::Op;
+use crate::graph::{Op, normalize_axis};
 
 /// `StaticReshape`: a view, or a dense copy where there is none.
 pub(super) fn reshape(program: &mut Program<'_>, op: &Op, ops: &[usize]) -> Result<()> {
@@ -28,7 +28,8 @@ pub(super) fn reshape(program: &mut Program<'_>, op: &Op, ops: &[usize]) -> Resu
 pub(super) fn transpose(program: &mut Program<'_>, op: &Op) -> Result<()> {
     let src = input(program, op, 0)?;
     let rank = src.desc.rank();
-    let order: Vec<usize> = op.attrs.s64s("order")?.iter().map(|&a| axis(a, rank)).collect::<Result<_>>()?;
+    let order: Vec<usize> =
+        op.attrs.s64s("order")?.iter().map(|&a| normalize_axis(a, rank)).collect::<Result<_>>()?;
     let view = src.with_desc(src.desc.permuted(&order)?);
     program.alias(result_id(op)?, view);
     Ok(())

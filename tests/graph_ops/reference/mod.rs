@@ -1,0 +1,70 @@
+//! What a graph computes, in f64 with plain loops over the graph's own shapes and attributes: no primitives, no backend.
+
+mod movement;
+mod pointwise;
+mod rows;
+mod windows;
+
+use std::collections::HashMap;
+
+use anydnn::backend::DataType;
+use anydnn::graph::{Graph, Op, OpKind as K, TensorId};
+
+use super::tensor::Tensor;
+
+/// The value of every tensor of a graph, from those of its inputs and constants.
+pub fn evaluate(graph: &Graph, given: &HashMap<TensorId, Tensor>) -> HashMap<TensorId, Tensor> {
+    let mut values = given.clone();
+    for op in graph.ops() {
+        let inputs: Vec<Tensor> = op.inputs.iter().map(|id| values[id].clone()).collect();
+        for (&id, value) in op.outputs.iter().zip(compute(op, &inputs)) {
+            let tensor = graph.tensor(id).unwrap();
+            assert_eq!(tensor.known_dims().unwrap().to_vec(), value.dims, "inferred and reference shape of {op}");
+            let whole = tensor.data_type.is_some_and(DataType::is_integer);
+            values.insert(id, if whole { value.map(f64::round_ties_even) } else { value });
+        }
+    }
+    values
+}
+
+fn compute(op: &Op, inputs: &[Tensor]) -> Vec<Tensor> {
+    match op.kind {
+        K::MatMul => vec![rows::matmul(op, inputs)],
+        K::Convolution => vec![windows::convolution(op, inputs)],
+        K::MaxPool | K::AvgPool => vec![windows::pooling(op, &inputs[0])],
+        K::SoftMax | K::LogSoftmax => vec![rows::softmax(op, &inputs[0])],
+        K::LayerNorm | K::RMSNorm => rows::layer_norm(op, inputs),
+        K::BatchNormInference => vec![rows::batch_norm(op, inputs)],
+        K::GroupNorm => rows::group_norm(op, inputs),
+        K::ReduceL1
+        | K::ReduceL2
+        | K::ReduceMax
+        | K::ReduceMean
+        | K::ReduceMin
+        | K::ReduceProd
+        | K::ReduceSum => vec![rows::reduce(op, &inputs[0])],
+        K::Concat => vec![movement::concat(op, inputs)],
+        K::StaticReshape => vec![movement::reshape(op, &inputs[0])],
+        K::StaticTranspose => vec![movement::transpose(op, &inputs[0])],
+        K::Reorder | K::TypeCast => vec![inputs[0].clone()],
+        K::Select => vec![pointwise::select(inputs)],
+        K::BiasAdd => vec![pointwise::bias_add(op, inputs)],
+        K::End => Vec::new(),
+        _ if inputs.len() == 2 => vec![pointwise::binary(op, inputs)],
+        _ => vec![pointwise::unary(op, &inputs[0])],
+    }
+}
+
+/// An axis attribute's value counted from the front.
+fn front(axis: i64, rank: usize) -> usize {
+    (if axis < 0 { axis + rank as i64 } else { axis }) as usize
+}
+
+/// The channel dimension by `data_format`.
+fn channel_axis(op: &Op, rank: usize) -> usize {
+    match op.attrs.string("data_format").unwrap() {
+        "NCX" => 1,
+        "NXC" => rank - 1,
+        other => panic!("data_format {other}"),
+    }
+}
