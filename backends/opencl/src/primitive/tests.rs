@@ -1,4 +1,4 @@
-//! Plans as values, and the variants for other kinds of devices run on whatever devices there are.
+//! Plans as values, and the variants for every kind of device run on whatever devices there are.
 
 use std::collections::BTreeMap;
 
@@ -187,9 +187,9 @@ fn wide_integers_stay_exact() {
     assert!(planned(fused, &cpu()).launches[0].program.source.contains("#define R float"));
 }
 
-/// Kernels for devices with work-groups, on every device there is: their results do not depend on the kind of device.
+/// Kernels for both kinds of devices on every device there is: a kind decides about speed, never about results.
 #[test]
-fn variants_for_gpus_compute_what_the_operations_mean() {
+fn variants_for_every_kind_of_device_compute_what_the_operations_mean() {
     let all = Attributes::default()
         .with_post_op(PostOp::Eltwise(Eltwise::Tanh))
         .with_post_op(PostOp::sum(0.5))
@@ -202,6 +202,7 @@ fn variants_for_gpus_compute_what_the_operations_mean() {
         convolution(5, 20, 1, "abcd").attributes(all),
         convolution(6, 40, 2, "acdb"),
         convolution(20, 20, 20, "abcd"),
+        convolution(20, 20, 20, "acdb"),
     ];
     let pool = Pooling::new(PoolingAlgorithm::AverageIncludePadding, [3, 2]).with_pads([1, 1], [1, 0]);
     let row = |axis, dims: &[usize]| PrimitiveDesc::builder(Op::Softmax(Softmax::new(axis))).src(f32(dims));
@@ -236,12 +237,14 @@ fn variants_for_gpus_compute_what_the_operations_mean() {
     for engine in test_engines() {
         for (i, builder) in list.iter().enumerate() {
             let desc = builder.clone().build().unwrap();
-            // A small group shows whether a kernel relies on its size.
-            let group = if i % 2 == 0 { 256 } else { 64 };
-            let device = DeviceTraits { kind: DeviceKind::Gpu, max_work_group: group, ..engine.traits() };
-            let plan = plan(&desc, &device).unwrap();
-            let primitive = OpenClPrimitive::from_plan(&engine, plan).unwrap();
-            check(&engine, &primitive);
+            for kind in [DeviceKind::Cpu, DeviceKind::Gpu] {
+                // A small group shows whether a kernel relies on its size.
+                let group = engine.traits().max_work_group.min(if i % 2 == 0 { 256 } else { 64 });
+                let device = DeviceTraits { kind, max_work_group: group, ..engine.traits() };
+                let plan = plan(&desc, &device).unwrap();
+                let primitive = OpenClPrimitive::from_plan(&engine, plan).unwrap();
+                check(&engine, &primitive);
+            }
         }
     }
 }
