@@ -72,9 +72,10 @@ impl DataType {
         }
     }
 
-    /// The bytes that `elements` consecutive elements take, rounded up to a whole byte.
+    /// The bytes that `elements` consecutive elements take, rounded up to a whole byte; at most `usize::MAX`.
     pub const fn bytes_for(self, elements: usize) -> usize {
-        (elements * self.bits()).div_ceil(8)
+        let bytes = (elements as u128 * self.bits() as u128).div_ceil(8);
+        if bytes > usize::MAX as u128 { usize::MAX } else { bytes as usize }
     }
 
     /// Whether the type is a floating-point type.
@@ -157,5 +158,7 @@ mod tests {
     #[test]
     fn sub_byte_types_round_up() {
         assert_eq!(DataType::S4.bytes_for(3), 2);
+        assert_eq!(DataType::F64.bytes_for(1 << 61), usize::MAX);
+        assert_eq!(DataType::S8.bytes_for(usize::MAX), usize::MAX);
     }
 }

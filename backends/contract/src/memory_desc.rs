@@ -133,14 +133,13 @@ impl MemoryDesc {
         if order.len() != dims.len() || !seen.iter().all(|&s| s) || !case_fits {
             return Err(bad());
         }
-        let mut stride: usize = inner.iter().map(|&(_, block)| block).product();
-        let mut strides = dims.clone();
+        let mut blocking = Blocking { strides: dims.clone(), inner, offset: 0 };
+        let mut stride = saturating_product(blocking.inner.iter().map(|&(_, block)| block));
         for &axis in order.iter().rev() {
-            strides[axis] = stride;
-            let block: usize = inner.iter().filter(|&&(a, _)| a == axis).map(|&(_, b)| b).product();
-            stride = stride.saturating_mul(dims[axis].div_ceil(block).max(1));
+            blocking.strides[axis] = stride;
+            stride = stride.saturating_mul(dims[axis].div_ceil(blocking.block(axis)).max(1));
         }
-        Self::with_layout(dims, data_type, Layout::Blocked(Blocking { strides, inner, offset: 0 }))
+        Self::with_layout(dims, data_type, Layout::Blocked(blocking))
     }
 
     /// The same descriptor with a label that appears in messages and logs.
@@ -214,7 +213,7 @@ impl MemoryDesc {
         let mut padded = self.dims.clone();
         if let Layout::Blocked(blocking) = &self.layout {
             for (axis, dim) in padded.iter_mut().enumerate() {
-                *dim = dim.next_multiple_of(blocking.block(axis));
+                *dim = dim.checked_next_multiple_of(blocking.block(axis)).unwrap_or(usize::MAX);
             }
         }
         padded
@@ -226,14 +225,14 @@ impl MemoryDesc {
             Layout::Any => 0,
             Layout::Opaque { bytes, .. } => *bytes,
             Layout::Blocked(blocking) => {
-                self.span(blocking).map_or(usize::MAX, |n| self.data_type.bytes_for(n))
+                span(&self.dims, blocking).map_or(usize::MAX, |n| self.data_type.bytes_for(n))
             }
         }
     }
 
-    /// The offset in elements of the element at `index`; none for opaque and open layouts.
+    /// The offset in elements of the element at `index`; none for opaque and open layouts, or an index of another rank.
     pub fn offset_of(&self, index: &[usize]) -> Option<usize> {
-        let blocking = self.blocking()?;
+        let blocking = self.blocking().filter(|_| index.len() == self.rank())?;
         Some(blocking.offset_of(index))
     }
 
@@ -273,9 +272,11 @@ impl MemoryDesc {
     /// and split.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the element counts differ; [`Error::Unsupported`] when the strides allow no such view.
+    /// [`Error::Invalid`] when the element counts differ or there are too many dimensions; [`Error::Unsupported`] when the strides
+    /// allow no such view.
     pub fn reshaped(&self, dims: impl Into<Dims>) -> Result<Self> {
         let dims = dims.into();
+        check_dims(&dims)?;
         if dims.elements() != self.elements() {
             return Err(Error::invalid(
                 "reshape",
@@ -302,9 +303,11 @@ impl MemoryDesc {
     /// The same bytes stretched to `dims` by numpy's rule, with stride zero where a one repeats.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the dimensions do not broadcast; [`Error::Unsupported`] for blocked, opaque and open layouts.
+    /// [`Error::Invalid`] when the dimensions do not broadcast or are too many; [`Error::Unsupported`] for blocked, opaque and open
+    /// layouts.
     pub fn broadcast_to(&self, dims: impl Into<Dims>) -> Result<Self> {
         let dims = dims.into();
+        check_dims(&dims)?;
         if !self.dims.broadcasts_to(&dims) {
             return Err(Error::invalid(
                 "broadcast",
@@ -346,7 +349,10 @@ impl MemoryDesc {
 
     /// Whether two descriptors mean the same bytes; labels and the strides of dimensions of one do not count.
     pub fn same_bytes(&self, other: &Self) -> bool {
-        let same_layout = match (&self.layout, &other.layout) {
+        if self.dims != other.dims || self.data_type != other.data_type {
+            return false;
+        }
+        match (&self.layout, &other.layout) {
             (Layout::Blocked(a), Layout::Blocked(b)) => {
                 let steps = |axis: usize| self.dims[axis].div_ceil(a.block(axis)) > 1;
                 let same_strides =
@@ -354,8 +360,7 @@ impl MemoryDesc {
                 a.inner == b.inner && a.offset == b.offset && (self.elements() == 0 || same_strides())
             }
             (a, b) => a == b,
-        };
-        self.dims == other.dims && self.data_type == other.data_type && same_layout
+        }
     }
 
     /// Whether two different indices share an element (a stride of zero, or overlapping rows): such a tensor cannot be written.
@@ -364,7 +369,7 @@ impl MemoryDesc {
         if self.elements() == 0 {
             return false;
         }
-        let inner: usize = blocking.inner.iter().map(|&(_, b)| b).product();
+        let inner = saturating_product(blocking.inner.iter().map(|&(_, block)| block));
         let mut steps: Vec<(usize, usize)> = (0..self.rank())
             .map(|axis| (blocking.strides[axis], self.dims[axis].div_ceil(blocking.block(axis))))
             .filter(|&(_, count)| count > 1)
@@ -387,9 +392,7 @@ impl MemoryDesc {
         let bad = |subject: &str, given: String, expected: String| {
             Err(Error::invalid("memory descriptor", subject, given, expected))
         };
-        if self.rank() > MAX_DIMS {
-            return bad("rank", self.rank().to_string(), format!("at most {MAX_DIMS}"));
-        }
+        check_dims(&self.dims)?;
         if let Layout::Blocked(blocking) = &self.layout {
             if blocking.strides.len() != self.rank() {
                 return bad(
@@ -407,32 +410,51 @@ impl MemoryDesc {
                     format!("positive blocks of {} dimensions", self.rank()),
                 );
             }
-            let fits = self
-                .span(blocking)
-                .and_then(|n| n.checked_mul(self.data_type.bits()))
-                .is_some_and(|bits| isize::try_from(bits / 8).is_ok());
-            if !fits {
-                return bad("size", format!("{self}"), "at most isize::MAX bytes".into());
+            // A tensor without elements has countable strides and blocks all the same.
+            let filled: Dims = self.dims.iter().map(|&dim| dim.max(1)).collect();
+            let bits = span(&filled, blocking).and_then(|n| n.checked_mul(self.data_type.bits()));
+            if bits.is_none_or(|bits| bits > MAX_BITS) {
+                return bad("size", format!("{self}"), format!("at most {} bytes", MAX_BITS / 8));
             }
-        } else if self.elements() > isize::MAX as usize / 8 {
-            return bad("size", format!("{self}"), "at most isize::MAX bytes".into());
         }
         Ok(())
     }
+}
 
-    /// Elements from the start of the memory to one past the last element (padding included); none on overflow.
-    fn span(&self, blocking: &Blocking) -> Option<usize> {
-        if self.dims.contains(&0) {
-            return Some(0);
-        }
-        let mut last = blocking.offset;
-        for axis in 0..self.rank() {
-            let count = self.dims[axis].div_ceil(blocking.block(axis));
-            last = last.checked_add(blocking.strides[axis].checked_mul(count - 1)?)?;
-        }
-        let inner = blocking.inner.iter().try_fold(1_usize, |n, &(_, block)| n.checked_mul(block))?;
-        last.checked_add(inner)
+/// The most bits of a tensor: offsets in bits, bytes and elements are countable with a sign.
+const MAX_BITS: usize = isize::MAX as usize;
+
+/// Checks the rank and the number of elements, whatever the layout.
+fn check_dims(dims: &Dims) -> Result<()> {
+    let bad = |subject: &str, given: String, expected: String| {
+        Err(Error::invalid("memory descriptor", subject, given, expected))
+    };
+    if dims.len() > MAX_DIMS {
+        return bad("rank", dims.len().to_string(), format!("at most {MAX_DIMS}"));
     }
+    // Zeros do not make the other dimensions harmless: strides are products of them.
+    if saturating_product(dims.iter().map(|&dim| dim.max(1))) > MAX_BITS / 8 {
+        return bad("size", dims.to_string(), format!("at most {} elements", MAX_BITS / 8));
+    }
+    Ok(())
+}
+
+fn saturating_product(factors: impl Iterator<Item = usize>) -> usize {
+    factors.fold(1, usize::saturating_mul)
+}
+
+/// Elements from the start of the memory to one past the last element (padding included); none on overflow.
+fn span(dims: &Dims, blocking: &Blocking) -> Option<usize> {
+    if dims.contains(&0) {
+        return Some(0);
+    }
+    let mut last = blocking.offset;
+    for (axis, &dim) in dims.iter().enumerate() {
+        let count = dim.div_ceil(blocking.block(axis));
+        last = last.checked_add(blocking.strides[axis].checked_mul(count - 1)?)?;
+    }
+    let inner = blocking.inner.iter().try_fold(1_usize, |n, &(_, block)| n.checked_mul(block))?;
+    last.checked_add(inner)
 }
 
 impl Layout {
@@ -443,9 +465,9 @@ impl Layout {
 }
 
 impl Blocking {
-    /// The product of the blocks of a dimension; one without blocks.
+    /// The product of the blocks of a dimension, which saturates; one without blocks.
     pub fn block(&self, axis: usize) -> usize {
-        self.inner.iter().filter(|&&(a, _)| a == axis).map(|&(_, block)| block).product()
+        saturating_product(self.inner.iter().filter(|&&(a, _)| a == axis).map(|&(_, block)| block))
     }
 
     /// The offset in elements of the element at `index`.
@@ -603,6 +625,32 @@ mod tests {
     fn a_size_beyond_the_address_space_is_refused() {
         assert!(MemoryDesc::with_strides([2, 2], DataType::F32, [usize::MAX, 1]).is_err());
         assert!(MemoryDesc::new([usize::MAX, 4], DataType::F32).validate().is_err());
+        // Not even without elements, nor where every element is the same one.
+        assert!(MemoryDesc::new([0, 1 << 40, 1 << 40], DataType::F32).validate().is_err());
+        assert!(MemoryDesc::new([1], DataType::F32).broadcast_to([1 << 40, 1 << 40]).is_err());
+        assert!(MemoryDesc::new([1], DataType::F32).broadcast_to(vec![1; 13]).is_err());
+        assert!(MemoryDesc::new([1], DataType::F32).reshaped(vec![1; 13]).is_err());
+        let huge = MemoryDesc::new([usize::MAX, 2], DataType::F32);
+        assert!(huge.reshaped([usize::MAX, 3]).is_err() && huge.size() == usize::MAX);
+    }
+
+    #[test]
+    fn blocks_beyond_the_address_space_are_refused() {
+        let half = 1_usize << 33;
+        for tag in [format!("Ab{half}a{half}a"), format!("AB{half}a{half}b"), format!("Ab{}a", usize::MAX)] {
+            for dims in [[2, 2], [0, 2]] {
+                assert!(MemoryDesc::with_tag(dims, DataType::S8, &tag).is_err(), "{tag} {dims:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn descriptors_of_other_ranks_compare_and_index() {
+        let (small, large) = (MemoryDesc::new([2], DataType::F32), MemoryDesc::new([2, 2, 2], DataType::F32));
+        assert!(!small.same_bytes(&large) && !large.same_bytes(&small));
+        assert_eq!((large.offset_of(&[1]), small.offset_of(&[0, 1])), (None, None));
+        let blocked = MemoryDesc::with_tag([4, 4], DataType::F32, "aB2b").unwrap();
+        assert_eq!(blocked.offset_of(&[1]), None);
     }
 
     #[test]

@@ -246,7 +246,11 @@ impl PrimitiveDescBuilder {
         }
         let (dims, data_type) = op.infer(operands)?;
         match operands.dst() {
-            None => operands.0.push((Arg::DST, MemoryDesc::any(dims.clone(), data_type))),
+            None => {
+                let dst = MemoryDesc::any(dims.clone(), data_type);
+                dst.validate().map_err(|error| error.at(Arg::DST.to_string()).at(op.name()))?;
+                operands.0.push((Arg::DST, dst));
+            }
             Some(dst) if *dst.dims() != dims => {
                 return Err(Error::invalid_kind(
                     InvalidKind::Shape,
@@ -515,5 +519,26 @@ mod tests {
         assert!(relu(f32(&[4])).may_overwrite(Arg::SRC));
         assert!(!relu(f32(&[4]).with_data_type(DataType::F16)).may_overwrite(Arg::SRC));
         assert!(!relu(f32(&[4])).may_overwrite(Arg::DST));
+    }
+
+    #[test]
+    fn an_inferred_result_fits_the_address_space() {
+        let half = 1_usize << 31;
+        let error = matmul(&[half, 1], &[1, half]).build().unwrap_err().to_string();
+        assert!(error.contains("dst0") && error.contains("2147483648x2147483648"), "{error}");
+        let part = f32(&[1 << 59]);
+        let concat = PrimitiveDesc::builder(Op::Concat(Concat::new(0)));
+        assert!((0..4).fold(concat, |builder, _| builder.src(part.clone())).build().is_err());
+        let huge = usize::MAX;
+        for (pads, stride, ceil) in
+            [(huge, 1, false), (huge / 2, huge / 3, true), (huge / 2 - 9, huge / 2, true), (1, huge, true)]
+        {
+            let op = Pooling::new(PoolingAlgorithm::Max, [3]).with_strides([stride]).with_ceil(ceil);
+            let op = op.with_pads([pads], [0]);
+            // Whatever comes out, nothing overflows on the way.
+            if let Ok(desc) = PrimitiveDesc::builder(Op::Pooling(op)).src(f32(&[1, 1, 5])).build() {
+                assert!(desc.dst().validate().is_ok(), "{desc}");
+            }
+        }
     }
 }

@@ -99,7 +99,7 @@ impl Pooling {
             let mut output =
                 window_output(name, i, input, kernel, self.strides[i], self.dilations[i], pads, self.ceil)?;
             // A rounded-up window that starts in the padding behind the source would see nothing.
-            if self.ceil && (output - 1) * self.strides[i] >= input + pads.0 {
+            if self.ceil && (output - 1).saturating_mul(self.strides[i]) >= input + pads.0 {
                 output -= 1;
             }
             dims.push(output);
