@@ -64,16 +64,17 @@ fn average_padded<T: Float>(window: &Window, pads_end: &[usize; 3], source: &[T]
     for_each_inside(window, source, at, |value| sum += value.to_f64());
     let taps = |axis: usize| {
         let length = window.pads_begin[axis] + window.input[axis] + pads_end[axis];
-        let start = at[axis] * window.strides[axis];
-        (0..window.kernel[axis]).filter(|tap| start + tap * window.dilations[axis] < length).count()
+        let rest = length.saturating_sub(at[axis] * window.strides[axis]);
+        rest.div_ceil(window.dilations[axis]).min(window.kernel[axis]) as f64
     };
-    T::from_f64(sum / (taps(0) * taps(1) * taps(2)) as f64)
+    T::from_f64(sum / (taps(0) * taps(1) * taps(2)))
 }
 
 /// Visits the elements under the window at an output position, in row-major order.
 fn for_each_inside<T: Float>(window: &Window, source: &[T], at: [usize; 3], mut visit: impl FnMut(T)) {
-    let positions =
-        |axis: usize| (0..window.kernel[axis]).filter_map(move |tap| window.position(axis, at[axis], tap));
+    let positions = |axis: usize| {
+        window.taps_inside(axis, at[axis]).filter_map(move |tap| window.position(axis, at[axis], tap))
+    };
     for d in positions(0) {
         for h in positions(1) {
             let row = &source[(d * window.input[1] + h) * window.input[2]..][..window.input[2]];
@@ -124,6 +125,21 @@ mod tests {
             .with_strides([1, 2])
             .with_ceil(true);
         assert_eq!(pool(op, &[1.0, 3.0, 5.0]), [2.0, 5.0]);
+    }
+
+    #[test]
+    fn a_window_far_larger_than_the_source_takes_no_longer() {
+        let far = (1_usize << 40) - 1;
+        for (algorithm, expected) in [
+            (PoolingAlgorithm::Max, 5.0),
+            (PoolingAlgorithm::AverageExcludePadding, 3.0),
+            (PoolingAlgorithm::AverageIncludePadding, 0.0),
+        ] {
+            let op = Pooling::new(algorithm, [far, far]).with_pads([far / 2; 2], [far / 2; 2]);
+            let out = pool(op, &[1.0, 3.0, 5.0]);
+            assert_eq!(out.len(), 3, "{algorithm:?}");
+            assert!(out.iter().all(|value| (value - expected).abs() < 1e-12), "{algorithm:?} {out:?}");
+        }
     }
 
     #[test]

@@ -48,6 +48,15 @@ impl Window {
         start..end.max(start)
     }
 
+    /// The taps that lie inside the input at an output position. However long a window is, only these are worth a visit.
+    pub(crate) fn taps_inside(&self, axis: usize, output: usize) -> Range<usize> {
+        let (start, pad) = (output * self.strides[axis], self.pads_begin[axis]);
+        let before = |position: usize| {
+            position.saturating_sub(start).div_ceil(self.dilations[axis]).min(self.kernel[axis])
+        };
+        before(pad)..before(pad + self.input[axis])
+    }
+
     /// The number of taps.
     pub(crate) fn taps(&self) -> usize {
         self.kernel.iter().product()
@@ -93,11 +102,9 @@ mod tests {
             for tap in 0..kernel {
                 let range = window.inside(2, tap);
                 for at in 0..output {
-                    assert_eq!(
-                        range.contains(&at),
-                        window.position(2, at, tap).is_some(),
-                        "{window:?} {tap} {at}"
-                    );
+                    let inside = window.position(2, at, tap).is_some();
+                    assert_eq!(range.contains(&at), inside, "{window:?} {tap} {at}");
+                    assert_eq!(window.taps_inside(2, at).contains(&tap), inside, "{window:?} {tap} {at}");
                 }
             }
         }
