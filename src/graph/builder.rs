@@ -84,10 +84,10 @@ impl GraphBuilder {
         attrs: Attrs,
         outputs: usize,
     ) -> Result<Vec<TensorId>> {
-        let first = self.next_tensor;
-        let outputs: Vec<_> = (0..outputs as u64).map(|i| TensorId(first.wrapping_add(i))).collect();
-        let id = OpId(self.next_op);
-        let mut op = Op { id, name: name.to_owned(), kind, attrs, inputs: inputs.to_vec(), outputs };
+        let (id, name_of_op) = (self.free_op(), name.to_owned());
+        let mut op = Op { id, name: name_of_op, kind, attrs, inputs: inputs.to_vec(), outputs: Vec::new() };
+        schema::check_outputs(&op, outputs)?;
+        op.outputs = self.free_tensors().take(outputs).collect();
         if let Some(unknown) = inputs.iter().find(|id| !self.tensors.contains_key(*id)) {
             let (given, expected) = (unknown.to_string(), "a tensor of this graph");
             return Err(Error::invalid_kind(InvalidKind::Graph, op.to_string(), "input", given, expected));
@@ -191,7 +191,7 @@ impl GraphBuilder {
     }
 
     fn leaf(&mut self, name: &str, data_type: DataType, dims: Dims, property: Property) -> TensorId {
-        let id = TensorId(self.next_tensor);
+        let id = self.free_tensors().next().unwrap_or(TensorId(u64::MAX));
         self.tensors.insert(id, LogicalTensor::new(id, data_type, dims).with_property(property).named(name));
         if property != Property::Constant {
             self.ports.push(id);
@@ -201,13 +201,23 @@ impl GraphBuilder {
     }
 
     fn push(&mut self, op: Op) {
-        self.next_op = self.next_op.max(op.id.0.wrapping_add(1));
+        self.next_op = self.next_op.max(op.id.0.saturating_add(1));
         self.op_ids.insert(op.id);
         self.ops.push(op);
     }
 
     fn reserve_tensor(&mut self, id: TensorId) {
-        // An identity of u64::MAX is taken on purpose or not at all; the next one is looked for from zero.
         self.next_tensor = self.next_tensor.max(id.0.saturating_add(1));
+    }
+
+    /// Identities that no tensor has: those above all others, then, where a caller chose the very last one, from zero.
+    fn free_tensors(&self) -> impl Iterator<Item = TensorId> {
+        let ids = (self.next_tensor..u64::MAX).chain(0..self.next_tensor).map(TensorId);
+        ids.filter(|id| !self.tensors.contains_key(id))
+    }
+
+    fn free_op(&self) -> OpId {
+        let mut ids = (self.next_op..u64::MAX).chain(0..self.next_op).map(OpId);
+        ids.find(|id| !self.op_ids.contains(id)).unwrap_or(OpId(u64::MAX))
     }
 }

@@ -38,7 +38,11 @@ impl Window {
             if let Some((front, behind)) = auto_pad {
                 let total = match (front, behind) {
                     (false, false) => 0,
-                    _ => (extent.div_ceil(stride).saturating_sub(1) * stride + reach).saturating_sub(extent),
+                    // The product is less than the extent.
+                    _ => {
+                        let last = extent.div_ceil(stride).saturating_sub(1) * stride;
+                        sum(op, &[last, reach])?.saturating_sub(extent)
+                    }
                 };
                 // The side that is named gets the odd zero.
                 window.pads_begin[i] = if front { total.div_ceil(2) } else { total / 2 };
@@ -55,7 +59,10 @@ impl Window {
             };
             window.output[i] = 1 + if ceil { room.div_ceil(stride) } else { room / stride };
             if ceil {
-                window.pads_end[i] += room.next_multiple_of(stride) - room;
+                let pad = room.checked_next_multiple_of(stride).map(|whole| whole - room);
+                let pad =
+                    pad.ok_or_else(|| bad_attr(op, "strides", stride, "a size in the address space"))?;
+                window.pads_end[i] = sum(op, &[window.pads_end[i], pad])?;
             }
         }
         Ok(window)

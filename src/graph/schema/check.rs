@@ -13,12 +13,27 @@ use super::{Absent, AttrSpec, AttrType, Ports, Schema};
 pub(crate) fn complete(op: &mut Op) -> Result<()> {
     let schema = Schema::of(op.kind);
     check_count(op, "inputs", op.inputs.len(), &schema.inputs)?;
-    check_count(op, "outputs", op.outputs.len(), &schema.outputs)?;
+    check_outputs(op, op.outputs.len())?;
     if !schema.open {
         check_attrs(op, &schema)?;
     }
     fill_in(op, &schema);
     check_together(op)
+}
+
+/// The most outputs of an operation, of those that may have any number.
+const MOST_OUTPUTS: usize = 1 << 16;
+
+/// Checks that an operation may make so many tensors, which it need not list yet.
+///
+/// # Errors
+/// As [`complete`].
+pub(crate) fn check_outputs(op: &Op, count: usize) -> Result<()> {
+    check_count(op, "outputs", count, &Schema::of(op.kind).outputs)?;
+    if count > MOST_OUTPUTS {
+        return Err(wrong(op, "number of outputs", count, format!("at most {MOST_OUTPUTS}")));
+    }
+    Ok(())
 }
 
 fn check_count(op: &Op, what: &str, given: usize, ports: &Ports) -> Result<()> {

@@ -4,7 +4,7 @@ mod attrs;
 mod check;
 mod table;
 
-pub(crate) use check::complete;
+pub(crate) use check::{check_outputs, complete};
 
 use super::op_kind::OpKind;
 
