@@ -20,7 +20,7 @@ use anydnn_backend::{
 use self::dependencies::{dependencies, touches};
 pub(crate) use self::memory_plan::ALIGNMENT as ARENA_ALIGNMENT;
 use self::memory_plan::MemoryPlan;
-use self::program::{Program, ProtoStep};
+use self::program::{Program, ProtoStep, Temp};
 pub use self::program::{Storage, Value};
 use crate::execute::Executable;
 use crate::fusion::{self, Partitioning, Policy};
@@ -322,6 +322,7 @@ fn assemble<B: Backend>(
             }
         }
     }
+    check_temporaries(&temps)?;
     let running: Vec<&ProtoStep> = order[once..].iter().map(|&i| &program.steps[i]).collect();
     let MemoryPlan { offsets, bytes, bytes_without_reuse, in_place } = memory_plan::plan(&running, &temps);
     let all_touches: Vec<_> =
@@ -372,6 +373,16 @@ fn assemble<B: Backend>(
         in_place: in_place.len(),
         graph,
     })
+}
+
+/// Checks that the plan's offsets stay countable: no more is ever needed than all temporaries side by side.
+fn check_temporaries(temps: &[Temp]) -> Result<()> {
+    let aligned = |temp: &Temp| temp.bytes.checked_next_multiple_of(ARENA_ALIGNMENT);
+    let total = temps.iter().try_fold(0_usize, |sum, temp| sum.checked_add(aligned(temp)?));
+    match total.filter(|&total| isize::try_from(total).is_ok()) {
+        Some(_) => Ok(()),
+        None => Err(Error::OutOfMemory { what: "temporaries".into(), bytes: total.unwrap_or(usize::MAX) }),
+    }
 }
 
 /// Whether the only argument that is not constant is working memory.

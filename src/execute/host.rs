@@ -52,6 +52,10 @@ impl<B: Backend> Executable<B> {
     pub fn run(&self, stream: &B::Stream, inputs: &[(TensorId, HostTensor)]) -> Result<Vec<HostTensor>> {
         let compiled = self.compiled();
         let kind = memory_kind(&compiled)?;
+        if let Some(strided) = compiled.inner.output_descs.iter().find(|desc| !desc.is_row_major()) {
+            let why = format!("output {strided} is not dense row-major; execute on memory of your own");
+            return Err(Error::unsupported("run on tensors of the host", why));
+        }
         let bound = inputs
             .iter()
             .map(|(id, tensor)| Ok((*id, upload(&compiled, stream, *id, tensor)?)))
@@ -68,9 +72,10 @@ impl<B: Backend> Executable<B> {
         outputs
             .iter()
             .map(|(_, memory)| {
-                let mut bytes = vec![0; memory.desc().size()];
-                stream.read(memory, 0, &mut bytes, std::slice::from_ref(&done))?;
-                HostTensor::new(memory.desc().clone(), bytes)
+                let desc = memory.desc();
+                let mut tensor = HostTensor::zeros(desc.dims().clone(), desc.data_type())?;
+                stream.read(memory, 0, tensor.bytes_mut(), std::slice::from_ref(&done))?;
+                Ok(tensor.labelled(desc.label().unwrap_or_default()))
             })
             .collect()
     }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use anydnn_backend::{DataType, Dims, Error, MAX_DIMS, MemoryDesc, Result};
+use anydnn_backend::{DataType, Dims, Error, MAX_DIMS, MemoryDesc, Result, check_host_memory};
 use indexmap::IndexMap;
 use safetensors::{Dtype, SafeTensors, View};
 
@@ -22,7 +22,7 @@ const MAX_TENSORS: u64 = 16 << 30;
 /// [`Error::Io`] when it cannot be read; [`Error::Invalid`] when it is malformed, or a tensor has a type that anydnn has not.
 pub fn read_safetensors(path: impl AsRef<Path>) -> Result<IndexMap<String, HostTensor>> {
     let path = path.as_ref();
-    let bytes = read(path, MAX_TENSORS)?;
+    let bytes = read_bytes(path)?;
     let file = SafeTensors::deserialize(&bytes)
         .map_err(|error| Error::invalid(shown(path), "content", error.to_string(), "a safetensors file"))?;
     let mut names = file.names();
@@ -65,8 +65,26 @@ pub fn write_safetensors<'a>(
     safetensors::serialize_to_file(named, None, path).map_err(|error| Error::io(path.display(), error))
 }
 
-/// The text of a JSON file.
-pub(super) fn read_text(path: &Path) -> Result<String> {
+/// The bytes of a file of data: of at most 16 GiB, no pipe or device, and of a size that the host has memory for.
+///
+/// # Errors
+/// [`Error::Io`] when it cannot be read, [`Error::Invalid`] or [`Error::OutOfMemory`] when it is not as said.
+pub fn read_bytes(path: impl AsRef<Path>) -> Result<Vec<u8>> {
+    let path = path.as_ref();
+    let metadata = std::fs::metadata(path).map_err(|error| Error::io(path.display(), error))?;
+    if !metadata.is_file() {
+        let given = if metadata.is_dir() { "a folder" } else { "a pipe or device" };
+        return Err(Error::invalid(shown(path), "kind of file", given, "a regular file"));
+    }
+    read(path, MAX_TENSORS)
+}
+
+/// The text of a file, of at most 256 MiB.
+///
+/// # Errors
+/// [`Error::Io`] when it cannot be read, [`Error::Invalid`] when it is too large or not UTF-8.
+pub fn read_text(path: impl AsRef<Path>) -> Result<String> {
+    let path = path.as_ref();
     String::from_utf8(read(path, MAX_JSON)?)
         .map_err(|error| Error::invalid(shown(path), "content", error.to_string(), "UTF-8 text"))
 }
@@ -102,6 +120,7 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     if size > most {
         return Err(too_large(size));
     }
+    check_host_memory(size as usize, || shown(path))?;
     let mut bytes = Vec::new();
     bytes
         .try_reserve_exact(size as usize)

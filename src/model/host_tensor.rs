@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use anydnn_backend::{DataType, Dims, Error, MemoryDesc, Result};
+use anydnn_backend::{DataType, Dims, Error, MemoryDesc, Result, check_host_memory};
 use half::{bf16, f16};
 
 use super::minifloat::{E4M3, E5M2};
@@ -28,6 +28,7 @@ impl HostTensor {
     /// # Errors
     /// [`Error::Invalid`] when the layout is not dense row-major or the number of bytes differs.
     pub fn new(desc: MemoryDesc, bytes: Vec<u8>) -> Result<Self> {
+        desc.validate()?;
         if !desc.is_row_major() {
             return Err(Error::invalid("host tensor", "layout", desc.to_string(), "dense row-major"));
         }
@@ -44,10 +45,7 @@ impl HostTensor {
     /// [`Error::OutOfMemory`] when the host has not as much memory.
     pub fn zeros(dims: impl Into<Dims>, data_type: DataType) -> Result<Self> {
         let desc = MemoryDesc::new(dims, data_type);
-        let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(desc.size())
-            .map_err(|_| Error::OutOfMemory { what: desc.to_string(), bytes: desc.size() })?;
+        let mut bytes = reserved(&desc)?;
         bytes.resize(desc.size(), 0);
         Ok(Self { desc, bytes })
     }
@@ -80,7 +78,20 @@ impl HostTensor {
 
     /// A tensor of pseudo-random values that depend on the seed alone: floats from -1 to 1, signed integers from -8 to 7, unsigned ones
     /// from 0 to 15, booleans of both kinds.
-    pub fn random(desc: &MemoryDesc, seed: u64) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when the host has not as much memory.
+    pub fn random(desc: &MemoryDesc, seed: u64) -> Result<Self> {
+        Self::random_with(desc, seed, |value| value)
+    }
+
+    /// As [`HostTensor::random`], with each value changed before it is rounded to the type.
+    ///
+    /// # Errors
+    /// As [`HostTensor::random`].
+    pub fn random_with(desc: &MemoryDesc, seed: u64, change: impl Fn(f64) -> f64) -> Result<Self> {
+        let desc = MemoryDesc::new(desc.dims().clone(), desc.data_type());
+        let mut bytes = reserved(&desc)?;
         let data_type = desc.data_type();
         let mut state = seed;
         let values = (0..desc.elements()).map(|_| {
@@ -97,8 +108,8 @@ impl HostTensor {
                 _ => (z >> 40) as f64 / f64::from(1 << 23) - 1.0,
             }
         });
-        let bytes = encode(data_type, values);
-        Self { desc: MemoryDesc::new(desc.dims().clone(), data_type), bytes }
+        encode_into(&mut bytes, data_type, values.map(change));
+        Ok(Self { desc, bytes })
     }
 
     /// The dimensions and type.
@@ -119,6 +130,11 @@ impl HostTensor {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The bytes, to change.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 
     /// The bytes, given away.
@@ -172,15 +188,32 @@ impl HostTensor {
             let expected = format!("within 0..{count}");
             return Err(Error::invalid("rows of a host tensor", "range", format!("{rows:?}"), expected));
         }
-        let row_bits = Dims::new(&self.dims()[1..]).elements() * self.data_type().bits();
-        if !row_bits.is_multiple_of(8) {
-            return Err(Error::unsupported("rows of a host tensor", format!("rows of {row_bits} bits")));
+        if self.dims().is_empty() {
+            let expected = "at least one dimension";
+            return Err(Error::invalid("rows of a host tensor", "tensor", self.desc.to_string(), expected));
         }
-        let bytes = self.bytes[rows.start * row_bits / 8..rows.end * row_bits / 8].to_vec();
+        let elements = Dims::new(&self.dims()[1..]).elements();
+        if !(elements % 8 * self.data_type().bits()).is_multiple_of(8) {
+            let why = format!("rows of {elements} elements of {} bits", self.data_type().bits());
+            return Err(Error::unsupported("rows of a host tensor", why));
+        }
+        // Without any row there may be no bytes, however long a row is.
+        let row = if rows.is_empty() { 0 } else { self.data_type().bytes_for(elements) };
+        let bytes = self.bytes[rows.start * row..rows.end * row].to_vec();
         let mut dims = self.dims().clone();
         dims[0] = rows.len();
         Self::new(MemoryDesc::new(dims, self.data_type()), bytes)
     }
+}
+
+/// Room for a tensor's bytes.
+fn reserved(desc: &MemoryDesc) -> Result<Vec<u8>> {
+    desc.validate()?;
+    let out_of_memory = |_| Error::OutOfMemory { what: desc.to_string(), bytes: desc.size() };
+    check_host_memory(desc.size(), || desc.to_string())?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(desc.size()).map_err(out_of_memory)?;
+    Ok(bytes)
 }
 
 fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
@@ -214,31 +247,35 @@ fn nibbles(bytes: &[u8]) -> impl Iterator<Item = u8> {
 }
 
 fn encode(data_type: DataType, values: impl Iterator<Item = f64>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_into(&mut bytes, data_type, values);
+    bytes
+}
+
+fn encode_into(bytes: &mut Vec<u8>, data_type: DataType, values: impl Iterator<Item = f64>) {
     let whole = |value: f64, least: f64, most: f64| value.round_ties_even().clamp(least, most);
     match data_type {
-        DataType::F32 => values.flat_map(|v| (v as f32).to_ne_bytes()).collect(),
-        DataType::F16 => values.flat_map(|v| f16::from_f64(v).to_ne_bytes()).collect(),
-        DataType::BF16 => values.flat_map(|v| bf16::from_f64(v).to_ne_bytes()).collect(),
-        DataType::F64 => values.flat_map(f64::to_ne_bytes).collect(),
+        DataType::F32 => bytes.extend(values.flat_map(|v| (v as f32).to_ne_bytes())),
+        DataType::F16 => bytes.extend(values.flat_map(|v| f16::from_f64(v).to_ne_bytes())),
+        DataType::BF16 => bytes.extend(values.flat_map(|v| bf16::from_f64(v).to_ne_bytes())),
+        DataType::F64 => bytes.extend(values.flat_map(f64::to_ne_bytes)),
         // Conversions from floats to integers saturate, and NaN becomes zero.
-        DataType::S32 => values.flat_map(|v| (v.round_ties_even() as i32).to_ne_bytes()).collect(),
-        DataType::S64 => values.flat_map(|v| (v.round_ties_even() as i64).to_ne_bytes()).collect(),
-        DataType::S8 => values.map(|v| v.round_ties_even() as i8 as u8).collect(),
-        DataType::Boolean => values.map(|v| u8::from(v != 0.0)).collect(),
-        DataType::F8E5M2 => values.map(|v| E5M2.encode(v)).collect(),
-        DataType::F8E4M3 => values.map(|v| E4M3.encode(v)).collect(),
-        DataType::U4 => pack(values.map(|v| whole(v, 0.0, 15.0) as u8)),
-        DataType::S4 => pack(values.map(|v| whole(v, -8.0, 7.0) as i8 as u8 & 0x0f)),
-        _ => values.map(|v| v.round_ties_even() as u8).collect(),
+        DataType::S32 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as i32).to_ne_bytes())),
+        DataType::S64 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as i64).to_ne_bytes())),
+        DataType::S8 => bytes.extend(values.map(|v| v.round_ties_even() as i8 as u8)),
+        DataType::Boolean => bytes.extend(values.map(|v| u8::from(v != 0.0))),
+        DataType::F8E5M2 => bytes.extend(values.map(|v| E5M2.encode(v))),
+        DataType::F8E4M3 => bytes.extend(values.map(|v| E4M3.encode(v))),
+        DataType::U4 => pack(bytes, values.map(|v| whole(v, 0.0, 15.0) as u8)),
+        DataType::S4 => pack(bytes, values.map(|v| whole(v, -8.0, 7.0) as i8 as u8 & 0x0f)),
+        _ => bytes.extend(values.map(|v| v.round_ties_even() as u8)),
     }
 }
 
-fn pack(mut nibbles: impl Iterator<Item = u8>) -> Vec<u8> {
-    let mut bytes = Vec::new();
+fn pack(bytes: &mut Vec<u8>, mut nibbles: impl Iterator<Item = u8>) {
     while let Some(low) = nibbles.next() {
         bytes.push(low | nibbles.next().unwrap_or(0) << 4);
     }
-    bytes
 }
 
 #[cfg(test)]
@@ -276,13 +313,13 @@ mod tests {
     #[test]
     fn random_depends_on_the_seed_alone() {
         let desc = MemoryDesc::new([100], DataType::F32);
-        let tensor = HostTensor::random(&desc, 7);
-        assert_eq!(tensor, HostTensor::random(&desc, 7));
-        assert_ne!(tensor, HostTensor::random(&desc, 8));
+        let tensor = HostTensor::random(&desc, 7).unwrap();
+        assert_eq!(tensor, HostTensor::random(&desc, 7).unwrap());
+        assert_ne!(tensor, HostTensor::random(&desc, 8).unwrap());
         let values = tensor.to_f32s();
         assert!(values.iter().all(|v| (-1.0..1.0).contains(v)));
         assert!(values.iter().any(|v| *v < -0.5) && values.iter().any(|v| *v > 0.5));
-        let integers = HostTensor::random(&MemoryDesc::new([99], DataType::S4), 1).to_f32s();
+        let integers = HostTensor::random(&MemoryDesc::new([99], DataType::S4), 1).unwrap().to_f32s();
         assert!(integers.iter().any(|v| *v < 0.0) && integers.iter().any(|v| *v > 0.0));
     }
 
@@ -293,6 +330,27 @@ mod tests {
         assert_eq!((rows.dims().to_vec(), rows.to_f32s()), (vec![2, 2], vec![2.0, 3.0, 4.0, 5.0]));
         let message = tensor.rows(2..4).unwrap_err().to_string();
         assert!(message.contains("2..4") && message.contains("0..3"), "{message}");
+    }
+
+    #[test]
+    fn rows_of_odd_tensors_are_refused_or_empty() {
+        let scalar = HostTensor::from_f32([], &[1.0]).unwrap();
+        assert!(scalar.rows(0..0).unwrap_err().to_string().contains("at least one dimension"));
+        let empty = HostTensor::zeros([0, 1 << 40], DataType::F32).unwrap();
+        assert_eq!(empty.rows(0..0).unwrap().dims().to_vec(), [0, 1 << 40]);
+        let nibbles = HostTensor::zeros([2, 3], DataType::S4).unwrap();
+        assert!(matches!(nibbles.rows(0..1), Err(Error::Unsupported { .. })));
+    }
+
+    #[test]
+    fn absurd_sizes_are_refused() {
+        for dims in [vec![1 << 50], vec![1 << 61], vec![usize::MAX, 2], vec![1 << 31, 1 << 31, 1 << 31]] {
+            let desc = MemoryDesc::new(dims.clone(), DataType::F64);
+            assert!(HostTensor::zeros(dims, DataType::F64).is_err(), "{desc}");
+            assert!(HostTensor::random(&desc, 0).is_err(), "{desc}");
+            assert!(HostTensor::new(desc.clone(), Vec::new()).is_err(), "{desc}");
+        }
+        assert!(HostTensor::zeros(vec![1; 13], DataType::F32).is_err());
     }
 
     #[test]

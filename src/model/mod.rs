@@ -10,7 +10,7 @@ mod manifest;
 mod minifloat;
 
 pub use dataset::Dataset;
-pub use files::{read_safetensors, write_safetensors};
+pub use files::{read_bytes, read_safetensors, read_text, write_safetensors};
 pub use host_tensor::HostTensor;
 
 use std::path::Path;
@@ -19,7 +19,7 @@ use anydnn_backend::{DataType, Error, Result, ResultExt};
 use indexmap::IndexMap;
 
 use crate::graph::{Graph, LogicalTensor, TensorId};
-use files::{beside, read_text, shown};
+use files::{beside, shown};
 use manifest::Manifest;
 
 /// A graph with what belongs to it.

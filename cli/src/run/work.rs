@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anydnn::backend::{Dims, Error, MemoryDesc, Result, ResultExt};
 use anydnn::graph::{Graph, LogicalTensor, OpKind, TensorId};
-use anydnn::model::{Dataset, HostTensor, Model, read_safetensors};
+use anydnn::model::{Dataset, HostTensor, Model, read_bytes, read_safetensors, read_text};
 
 use crate::args::RunArgs;
 
@@ -117,7 +117,6 @@ impl Data {
 }
 
 fn read(file: &Path, name: &str, tensor: &LogicalTensor) -> Result<Data> {
-    let io = |cause: std::io::Error| Error::io(file.display(), cause);
     match file.extension().and_then(|extension| extension.to_str()) {
         Some("safetensors") => {
             let mut tensors = read_safetensors(file)?;
@@ -136,7 +135,7 @@ fn read(file: &Path, name: &str, tensor: &LogicalTensor) -> Result<Data> {
             })
         }
         Some("json") => {
-            let text = std::fs::read_to_string(file).map_err(io)?;
+            let text = read_text(file)?;
             let wrong = |given: String| {
                 Error::invalid(file.display().to_string(), "content", given, "an array of numbers")
             };
@@ -146,7 +145,7 @@ fn read(file: &Path, name: &str, tensor: &LogicalTensor) -> Result<Data> {
             flatten(&value, &mut numbers).map_err(|other| wrong(format!("{other} of {tensor}")))?;
             Ok(Data::Numbers(numbers))
         }
-        _ => std::fs::read(file).map(Data::Bytes).map_err(io),
+        _ => read_bytes(file).map(Data::Bytes),
     }
 }
 
@@ -177,9 +176,7 @@ fn batch_of(tensor: &LogicalTensor, data: &Data) -> Option<usize> {
 
 /// Seeded numbers; in [0.5, 1.5) where a variance, a divisor, or the argument of a logarithm, root or power must be positive.
 fn noise(graph: &Graph, id: TensorId, desc: &MemoryDesc, seed: u64) -> Result<HostTensor> {
-    // Fails where the tensor does not fit into memory.
-    drop(HostTensor::zeros(desc.dims().clone(), desc.data_type())?);
-    let random = HostTensor::random(desc, seed ^ id.0.wrapping_mul(0xd1b5_4a32_d192_ed03));
+    let seed = seed ^ id.0.wrapping_mul(0xd1b5_4a32_d192_ed03);
     let positive = graph.consumers(id).iter().map(|&op| &graph.ops()[op]).any(|op| {
         let position = op.inputs.iter().position(|&input| input == id);
         matches!(
@@ -189,11 +186,8 @@ fn noise(graph: &Graph, id: TensorId, desc: &MemoryDesc, seed: u64) -> Result<Ho
                 | (OpKind::Log | OpKind::Sqrt | OpKind::Reciprocal | OpKind::Pow, Some(0))
         )
     });
-    if !positive || !desc.data_type().is_float() {
-        return Ok(random);
-    }
-    let values: Vec<f64> = random.to_f64s().into_iter().map(|value| 1.0 + value / 2.0).collect();
-    HostTensor::from_f64(desc.dims().clone(), desc.data_type(), &values)
+    let positive = positive && desc.data_type().is_float();
+    HostTensor::random_with(desc, seed, |value| if positive { 1.0 + value / 2.0 } else { value })
 }
 
 /// The name of a tensor in messages.
