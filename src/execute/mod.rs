@@ -113,9 +113,13 @@ impl<B: Backend> Executable<B> {
         let outputs = bind("output", compiled, compiled.graph.outputs(), &compiled.output_descs, outputs)?;
         bind::separate(compiled, &inputs, &outputs, &self.constants)?;
         let allocator = compiled.engine.allocator();
-        let arena = match compiled.arena_bytes {
-            0 => None,
-            bytes => Some(allocator.allocate(bytes, crate::compile::ARENA_ALIGNMENT).at(|| "temporaries")?),
+        // Temporaries without elements need no bytes, but memory all the same.
+        let has_arena = compiled.temp_bytes.iter().any(|place| matches!(place, TempPlace::Arena { .. }));
+        let arena = if has_arena {
+            let bytes = compiled.arena_bytes.max(1);
+            Some(allocator.allocate(bytes, crate::compile::ARENA_ALIGNMENT).at(|| "temporaries")?)
+        } else {
+            None
         };
         let mut events = Vec::new();
         let enqueued = self.arena_views(arena.as_ref()).and_then(|temps| {

@@ -30,7 +30,10 @@ pub(super) fn convolution(program: &mut Program<'_>, op: &Op) -> Result<Anchor> 
     };
     let mut args = vec![(Arg::SRC, src), (Arg::Weights, weights)];
     if op.inputs.len() > 2 {
-        args.push((Arg::Bias, input(program, op, 2)?));
+        // The graph may write it with ones around the channels.
+        let bias = input(program, op, 2)?;
+        let channels = bias.desc.reshaped([bias.desc.elements()])?;
+        args.push((Arg::Bias, bias.with_desc(channels)));
     }
     Ok(Anchor { op: anydnn_backend::Op::Convolution(primitive), args, shape, extra: Vec::new() })
 }
@@ -40,12 +43,19 @@ pub(super) fn pooling(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     let (src, shape) = image(program, op)?;
     let kernel: Dims =
         op.attrs.s64s("kernel")?.iter().map(|&k| count(op, "kernel", k)).collect::<Result<_>>()?;
-    let window = Window::new(op, &src.desc.dims()[2..], &kernel)?;
     let algorithm = match op.kind {
         OpKind::MaxPool => PoolingAlgorithm::Max,
         _ if op.attrs.bool("exclude_pad")? => PoolingAlgorithm::AverageExcludePadding,
         _ => PoolingAlgorithm::AverageIncludePadding,
     };
+    // Rounding up pads behind the source. An average that counts padding does not count that: the primitive rounds up itself then.
+    let ceil = algorithm == PoolingAlgorithm::AverageIncludePadding
+        && op.attrs.string("rounding_type").is_ok_and(|word| word == "ceil");
+    let mut rounded_down = op.clone();
+    if ceil {
+        rounded_down.attrs.set("rounding_type", "floor");
+    }
+    let window = Window::new(&rounded_down, &src.desc.dims()[2..], &kernel)?;
     let primitive = op::Pooling {
         algorithm,
         kernel,
@@ -53,8 +63,7 @@ pub(super) fn pooling(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
         dilations: window.dilations,
         pads_begin: window.pads_begin,
         pads_end: window.pads_end,
-        // Rounding up is padding behind the source by now.
-        ceil: false,
+        ceil,
     };
     Ok(Anchor {
         op: anydnn_backend::Op::Pooling(primitive),

@@ -27,13 +27,14 @@ pub(super) fn anchor(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     }
     // Constant weights are packed once, in the layout that the implementation likes best.
     let weights = weights.with_desc(weights_desc);
-    let args = vec![(Arg::SRC, src.with_desc(src_desc)), (Arg::Weights, weights)];
-    Ok(Anchor {
-        op: anydnn_backend::Op::MatMul(op::MatMul),
-        args,
-        shape: ToPrimitive { insert, order: None },
-        extra: Vec::new(),
-    })
+    let shape = ToPrimitive { insert, order: None };
+    let mut args = vec![(Arg::SRC, src.with_desc(src_desc)), (Arg::Weights, weights)];
+    if op.inputs.len() > 2 {
+        let bias = input(program, op, 2)?;
+        let desc = shape.apply(&bias.desc, rank - shape.insert.len())?;
+        args.push((Arg::Bias, bias.with_desc(desc)));
+    }
+    Ok(Anchor { op: anydnn_backend::Op::MatMul(op::MatMul), args, shape, extra: Vec::new() })
 }
 
 /// The operand as a (batch of) matrices with rows first.

@@ -42,6 +42,8 @@ fn lower(program: &mut Program<'_>, partition: &Partition, op: &Op) -> Result<()
         OpKind::StaticReshape => views::reshape(program, op, &partition.ops),
         OpKind::StaticTranspose => views::transpose(program, op),
         OpKind::Reorder | OpKind::TypeCast => views::reorder(program, op, &partition.ops),
+        // Marks an output and computes nothing.
+        OpKind::End => Ok(()),
         _ => {
             let anchor = anchor(program, op)?;
             tail::emit(program, partition, op, anchor)

@@ -1,8 +1,8 @@
 //! Normalisations.
 
-use anydnn_backend::{Arg, Result, op};
+use anydnn_backend::{Arg, Dims, Error, Result, op};
 
-use super::{Anchor, ToPrimitive, channels_first, input, is_channels_last};
+use super::{Anchor, ToPrimitive, channels_first, input, is_channels_last, tensor_name};
 use crate::compile::program::{Program, Value};
 use crate::graph::{Op, OpKind, normalize_axis};
 
@@ -11,9 +11,22 @@ pub(super) fn layer(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     let src = input(program, op, 0)?;
     let begin_axis = normalize_axis(op.attrs.s64("begin_norm_axis")?, src.desc.rank())?;
     let rms = op.kind == OpKind::RMSNorm;
+    if let (true, Some(&stats)) = (rms, op.outputs.get(1)) {
+        return Err(Error::unsupported(
+            "rms normalization",
+            format!("its statistics output {} is not computed yet", tensor_name(program, stats)),
+        ));
+    }
+    let inner = Dims::new(&src.desc.dims()[begin_axis..]);
     let primitive = op::LayerNormalization { begin_axis, epsilon: op.attrs.f32("epsilon")?, rms };
     let mut args = vec![(Arg::SRC, src)];
     push_affine(program, op, 1, &mut args)?;
+    for (_, affine) in &mut args[1..] {
+        // The graph may write it flat, or with ones in front.
+        if affine.desc.elements() == inner.elements() {
+            affine.desc = affine.desc.reshaped(inner.clone())?;
+        }
+    }
     let mut extra = Vec::new();
     for (arg, &id) in [Arg::Mean, Arg::Variance].into_iter().zip(op.outputs.iter().skip(1)) {
         extra.push((arg, program.result(id)?));

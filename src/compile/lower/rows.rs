@@ -1,6 +1,6 @@
 //! Operations along an axis.
 
-use anydnn_backend::op::{Concat, Reduction, ReductionAlgorithm, Softmax};
+use anydnn_backend::op::{Concat, Eltwise, Reduction, ReductionAlgorithm, Softmax};
 use anydnn_backend::{Arg, Error, Result};
 
 use super::{Anchor, ToPrimitive, input, tensor_name};
@@ -39,8 +39,17 @@ pub(super) fn reduction(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     let src = input(program, op, 0)?;
     let algorithm =
         reduction_of(op.kind).ok_or_else(|| Error::unsupported(op.kind.to_string(), "not a reduction"))?;
+    let axes = if op.attrs.get("axes").is_some() { op.attrs.s64s("axes")? } else { &[] };
+    if op.inputs.len() > 1 {
+        return Err(Error::unsupported(op.kind.to_string(), "axes that are an input are not read yet"));
+    }
+    if axes.is_empty() {
+        // The identity, whatever the fold would make of single elements.
+        let identity = Eltwise::Linear { alpha: 1.0, beta: 0.0 };
+        return Ok(Anchor::plain(anydnn_backend::Op::Eltwise(identity), vec![(Arg::SRC, src)]));
+    }
     let mut axes: Vec<usize> =
-        op.attrs.s64s("axes")?.iter().map(|&a| normalize_axis(a, src.desc.rank())).collect::<Result<_>>()?;
+        axes.iter().map(|&a| normalize_axis(a, src.desc.rank())).collect::<Result<_>>()?;
     axes.sort_unstable();
     axes.dedup();
     let insert = if op.attrs.bool("keep_dims")? { Vec::new() } else { axes };

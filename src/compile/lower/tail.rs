@@ -1,7 +1,7 @@
 //! The chain behind an anchor, as post-operations of its primitive.
 
 use anydnn_backend::op::{Binary, BinaryAlgorithm, Eltwise};
-use anydnn_backend::{Arg, Attributes, Error, PostOp, PrimitiveDesc, Result};
+use anydnn_backend::{Arg, Attributes, DataType, Error, MemoryDesc, PostOp, PrimitiveDesc, Result};
 
 use super::pointwise::{binary_of, eltwise_of};
 use super::{Anchor, channel_axis, emit_simple, input, matmul};
@@ -120,7 +120,8 @@ impl Tail {
         let [gamma, beta, mean, variance] =
             [input(program, op, 1)?, input(program, op, 2)?, input(program, op, 3)?, input(program, op, 4)?];
         let epsilon = op.attrs.f32("epsilon")?;
-        let vector = gamma.desc.to_row_major();
+        // In f32 whatever the statistics are stored in: with means far from zero the two cancel, and a rounded factor would show.
+        let vector = MemoryDesc::new(gamma.desc.dims().clone(), DataType::F32);
         // factor = (variance + epsilon)^-1/2 * gamma
         let factor = program.temp(vector.clone().labelled(format!("{} factor", op.name)));
         let attributes = Attributes::default()
