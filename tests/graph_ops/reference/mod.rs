@@ -19,7 +19,11 @@ pub fn evaluate(graph: &Graph, given: &HashMap<TensorId, Tensor>) -> HashMap<Ten
         let inputs: Vec<Tensor> = op.inputs.iter().map(|id| values[id].clone()).collect();
         for (&id, value) in op.outputs.iter().zip(compute(op, &inputs)) {
             let tensor = graph.tensor(id).unwrap();
-            assert_eq!(tensor.known_dims().unwrap().to_vec(), value.dims, "inferred and reference shape of {op}");
+            assert_eq!(
+                tensor.known_dims().unwrap().to_vec(),
+                value.dims,
+                "inferred and reference shape of {op}"
+            );
             let whole = tensor.data_type.is_some_and(DataType::is_integer);
             values.insert(id, if whole { value.map(f64::round_ties_even) } else { value });
         }

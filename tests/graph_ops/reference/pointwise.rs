@@ -57,9 +57,7 @@ pub fn binary(op: &Op, inputs: &[Tensor]) -> Tensor {
 
 pub fn select(inputs: &[Tensor]) -> Tensor {
     let dims = stretch(&stretch(&inputs[0].dims, &inputs[1].dims), &inputs[2].dims);
-    Tensor::of(&dims, |index| {
-        inputs[if inputs[0].stretched(index) > 0.5 { 1 } else { 2 }].stretched(index)
-    })
+    Tensor::of(&dims, |index| inputs[if inputs[0].stretched(index) > 0.5 { 1 } else { 2 }].stretched(index))
 }
 
 pub fn bias_add(op: &Op, inputs: &[Tensor]) -> Tensor {

@@ -89,7 +89,8 @@ pub fn layer_norm(op: &Op, inputs: &[Tensor]) -> Vec<Tensor> {
     };
     let dst = Tensor::of(&src.dims, |index| {
         let shifted = src.at(index) - if rms { 0.0 } else { mean.at(&index[..begin]) };
-        shifted / (variance.at(&index[..begin]) + epsilon).sqrt() * affine(1, index, 1.0) + affine(2, index, 0.0)
+        shifted / (variance.at(&index[..begin]) + epsilon).sqrt() * affine(1, index, 1.0)
+            + affine(2, index, 0.0)
     });
     vec![dst, mean, variance]
 }

@@ -17,9 +17,8 @@ struct Window {
 
 impl Window {
     fn of(op: &Op, spatial: &[usize], kernel: Vec<usize>) -> Self {
-        let list = |name: &str| -> Vec<usize> {
-            op.attrs.s64s(name).unwrap().iter().map(|&v| v as usize).collect()
-        };
+        let list =
+            |name: &str| -> Vec<usize> { op.attrs.s64s(name).unwrap().iter().map(|&v| v as usize).collect() };
         let strides = list("strides");
         let dilations =
             if op.attrs.get("dilations").is_some() { list("dilations") } else { vec![1; spatial.len()] };
@@ -86,7 +85,8 @@ pub fn convolution(op: &Op, inputs: &[Tensor]) -> Tensor {
         for (tap, position) in window.taps(&spatial, &at) {
             let Some(position) = position else { continue };
             for c in 0..inner {
-                let weight = if xio { [tap.clone(), vec![c, o]].concat() } else { [vec![o, c], tap.clone()].concat() };
+                let weight =
+                    if xio { [tap.clone(), vec![c, o]].concat() } else { [vec![o, c], tap.clone()].concat() };
                 sum += src.at(&joined(n, group * inner + c, &position, channel)) * weights.at(&weight);
             }
         }

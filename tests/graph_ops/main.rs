@@ -1,0 +1,33 @@
+//! Every executed graph operation computes what the oneDNN Graph specification says, from graph builder to result: against references
+//! written on the graph's own semantics, under both fusion policies and stream orders, on the host, the mock and OpenCL devices.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    clippy::float_cmp,
+    clippy::type_complexity,
+    unreachable_pub,
+    missing_docs,
+    reason = "tests and their helpers"
+)]
+
+mod case;
+mod fused;
+mod matmul;
+mod movement;
+mod normalization;
+mod pointwise;
+mod random;
+mod reference;
+mod rows;
+mod situations;
+mod tensor;
+mod types;
+mod windows;
+
+/// One engine for each OpenCL device, shared so that programs are compiled once.
+#[cfg(feature = "opencl")]
+fn opencl_engines() -> &'static [anydnn_opencl::OpenClEngine] {
+    static ENGINES: std::sync::OnceLock<Vec<anydnn_opencl::OpenClEngine>> = std::sync::OnceLock::new();
+    ENGINES.get_or_init(anydnn_opencl::testing::test_engines)
+}
