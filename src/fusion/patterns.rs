@@ -57,9 +57,9 @@ pub(super) fn all() -> Vec<Pattern> {
         pattern("softmax_post_ops", [SoftMax, LogSoftmax]).then(post_ops()).then(optional([TypeCast])),
         pattern("pool_post_ops", [AvgPool, MaxPool]).then(post_ops()).then(optional([TypeCast])),
         pattern("reduction_post_ops", reductions).then(post_ops()).then(optional([TypeCast])),
-        pattern("binary_post_ops", [BINARY.as_slice(), &[BiasAdd]].concat())
+        // One pattern for both kinds of pointwise anchors: the first of a chain takes all of it.
+        pattern("pointwise_post_ops", [UNARY.as_slice(), &BINARY, &[BiasAdd]].concat())
             .then(post_ops())
             .then(optional([TypeCast])),
-        pattern("eltwise_post_ops", UNARY).then(post_ops()).then(optional([TypeCast])),
     ]
 }

@@ -65,7 +65,7 @@ fn every_end_says_why() {
     insta::assert_snapshot!(describe(&g.build().unwrap()), @r#"
       0  matmul_post_ops        MatMul dense + ReLU relu
                                 ends here: relu is read 2 times (by tanh, both)
-      1  eltwise_post_ops       Tanh tanh + Add both
+      1  pointwise_post_ops     Tanh tanh + Add both
                                 ends here: Add "wide" (op4) stretches 4x8 to 2x4x8
       2  single_op              Add wide
                                 ends here: wide is also an output of the graph
@@ -127,4 +127,16 @@ fn a_second_result_in_use_ends_the_chain() {
     let graph = g.build().unwrap();
     let text = describe(&graph);
     assert!(text.contains("second result in use, norm.1"), "{text}");
+}
+
+#[test]
+fn pointwise_chains_begin_at_their_first_operation() {
+    let mut g = GraphBuilder::new();
+    let (x, y) = (g.input("x", F32, [4]), g.input("y", F32, [4]));
+    let a = unary(&mut g, "a", OpKind::Exp, x);
+    let b = add(&mut g, "b", a, y);
+    let c = unary(&mut g, "c", OpKind::Sqrt, b);
+    add(&mut g, "d", c, y);
+    let parts = partition(&g.build().unwrap(), Policy::Fusion);
+    assert_eq!(parts.partitions.len(), 1);
 }
