@@ -28,7 +28,9 @@ pub(super) fn group(op: &Op, inputs: &[Dims]) -> Result<Shapes> {
     let count = channels(op, src)?;
     let groups = op.attrs.s64("groups")?;
     let stats = match usize::try_from(groups) {
-        Ok(groups) if groups > 0 && count.is_multiple_of(groups) => Dims::from([src[0], groups]),
+        Ok(groups) if (1..=count.max(1)).contains(&groups) && count.is_multiple_of(groups) => {
+            Dims::from([src[0], groups])
+        }
         _ => return Err(bad_attr(op, "groups", groups, format!("a divisor of the {count} channels"))),
     };
     for (i, dims) in inputs.iter().enumerate().skip(1) {

@@ -76,7 +76,12 @@ impl Convolution {
             expect_spatial(name, subject, entries, rank - 2)?;
         }
         let (channels, outputs) = (src.dims()[1], weights.dims()[0]);
-        if self.groups == 0 || !channels.is_multiple_of(self.groups) || !outputs.is_multiple_of(self.groups) {
+        // No channels are a multiple of any number.
+        if self.groups == 0
+            || self.groups > channels.max(outputs).max(1)
+            || !channels.is_multiple_of(self.groups)
+            || !outputs.is_multiple_of(self.groups)
+        {
             return Err(shape_error(
                 name,
                 "groups",

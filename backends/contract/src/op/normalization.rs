@@ -107,7 +107,8 @@ impl GroupNormalization {
         expect_float(name, Arg::SRC, src)?;
         expect_channel_vectors(name, operands, &[Arg::Scale, Arg::Shift])?;
         let channels = src.dims()[1];
-        if self.groups == 0 || !channels.is_multiple_of(self.groups) {
+        // No channels are a multiple of any number.
+        if self.groups == 0 || self.groups > channels.max(1) || !channels.is_multiple_of(self.groups) {
             return Err(shape_error(
                 name,
                 "groups",

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use anydnn_backend::{Dims, Error, MemoryDesc, Result};
+use anydnn_backend::{Dims, Error, MemoryDesc, Result, check_host_memory};
 use smallvec::SmallVec;
 
 use super::element::Element;
@@ -170,6 +170,8 @@ pub(crate) fn dense<'a, T: Element>(desc: &MemoryDesc, bytes: &'a [u8]) -> Resul
     {
         return Ok(Cow::Borrowed(values));
     }
+    // Strides of zero make many elements of few bytes.
+    check_host_memory(desc.elements().saturating_mul(size_of::<T>()), || format!("a dense copy of {desc}"))?;
     let mut values = vec![T::ZERO; desc.elements()];
     View::new(desc, bytes)?.load_parallel(0, &mut values);
     Ok(Cow::Owned(values))
@@ -208,5 +210,12 @@ mod tests {
         assert!(matches!(dense::<f32>(&desc, bytes).unwrap(), Cow::Borrowed([1.0, 2.0])));
         let shifted = [&[0_u8], bytes].concat();
         assert_eq!(*dense::<f32>(&desc, &shifted[1..]).unwrap(), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_copy_beyond_memory_is_refused() {
+        let repeated = MemoryDesc::with_strides([1 << 50], DataType::F32, [0]).unwrap();
+        let error = dense::<f32>(&repeated, &numbers(1)).unwrap_err();
+        assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
     }
 }
