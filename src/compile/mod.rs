@@ -2,7 +2,7 @@
 //!
 //! [`CompiledGraph::new`] partitions the graph, lowers each partition to a primitive, lets the backend choose layouts for constant
 //! weights, plans the memory of temporaries and works out which step waits for which. [`CompiledGraph::load`] takes the constants,
-//! prepares them once and gives an [`Executable`](crate::execute::Executable).
+//! prepares them once and gives an [`Executable`].
 
 mod dependencies;
 mod lower;

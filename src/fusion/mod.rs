@@ -2,7 +2,7 @@
 //!
 //! [`partition`] covers every operation of a graph with partitions. A partition is an *anchor* (a matmul, a convolution, a
 //! normalisation, ..) and the chain of operations behind it that ride on its results as post-operations. The patterns read as formulas
-//! in [`patterns`]; wherever a chain ends, the partition says [why](Partition::stopped).
+//! in `patterns.rs`; wherever a chain ends, the partition says [why](Partition::stopped).
 //!
 //! Partitions never depend on each other in a cycle: a chain has one result, made by its last operation, and every operation of the
 //! chain leads to it. Two chains in a cycle would have their last operations before each other.

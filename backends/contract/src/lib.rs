@@ -2,7 +2,7 @@
 //!
 //! A backend is a family of types tied together by [`Backend`]: an [`Engine`] is one device in one context, a [`Stream`] a queue of
 //! commands, [`Memory`] a descriptor plus bytes on a device, an [`Event`] the completion of a command, a [`Primitive`] a compiled
-//! operation, an [`Allocator`] the source of temporaries. What a primitive computes is a [`PrimitiveDesc`]: an [`Op`](op::Op) with its
+//! operation, an [`Allocator`] the source of temporaries. What a primitive computes is a [`PrimitiveDesc`]: an [`Op`] with its
 //! operands' [`MemoryDesc`]s and [`Attributes`], validated once when built.
 //!
 //! Code that is generic over `B: Backend` runs unchanged on every device. A third party writes a backend against this crate alone and

@@ -8,7 +8,7 @@
 //! }
 //! ```
 //!
-//! Every [`Case`] is independent of the others. The primitives' results are compared with [`reference`] within the
+//! Every [`Case`] is independent of the others. The primitives' results are compared with [`mod@reference`] within the
 //! [`Tolerance`](crate::Tolerance) of the contract; bytes that are no element of a result must stay as they were.
 //!
 //! Two environment variables steer [`run`]: `ANYDNN_CONFORMANCE=thorough` adds wide sweeps over shapes and types, and
