@@ -338,3 +338,43 @@ fn help_is_stable() {
         );
     }
 }
+
+#[test]
+fn absurd_sizes_and_files_are_errors_at_once() {
+    let folder = scratch();
+    for (name, shape, property) in [
+        ("input.json", "[100000000000]", "variable"),
+        ("constant.json", "[100000000000]", "constant"),
+        ("both.json", "[100000, 1000000]", "variable"),
+    ] {
+        let place = r#""shape": [2, 3], "stride": [3, 1], "layout_type": "strided", "property_type": "variable"}],
+         "outputs""#;
+        let absurd = format!(
+            r#""shape": {shape}, "property_type": "{property}"}}],
+         "outputs""#
+        );
+        let made = r#""id": 1, "dtype": "f32", "shape": [2, 3], "stride": [3, 1], "layout_type": "strided", "property_type": "variable""#;
+        let text = relu(&[(place, &absurd), (made, r#""id": 1, "dtype": "f32""#)]);
+        fails(
+            &["run", &write(&folder, name, &text), "--backend", "host"],
+            1,
+            &["out of memory", "400000000000"],
+        );
+    }
+    let graph = write(&folder, "relu.json", &relu(&[]));
+    fails(&["run", &graph, "--backend", "host", "--batch", "4294967295"], 1, &["out of memory"]);
+    let path = folder.path().to_str().expect("a path in UTF-8");
+    fails(
+        &["run", &graph, "--backend", "host", "--input", &format!("t0={path}")],
+        2,
+        &["a folder", "regular file"],
+    );
+    #[cfg(unix)]
+    {
+        fails(&["run", &graph, "--input", "t0=/dev/zero"], 2, &["/dev/zero", "pipe or device"]);
+        fails(&["run", "/dev/zero"], 2, &["/dev/zero", "pipe or device"]);
+        let link = folder.path().join("loop.json");
+        std::os::unix::fs::symlink(&link, &link).expect("a link to itself");
+        fails(&["graph", link.to_str().expect("a path in UTF-8")], 2, &["loop.json"]);
+    }
+}

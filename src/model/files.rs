@@ -65,24 +65,18 @@ pub fn write_safetensors<'a>(
     safetensors::serialize_to_file(named, None, path).map_err(|error| Error::io(path.display(), error))
 }
 
-/// The bytes of a file of data: of at most 16 GiB, no pipe or device, and of a size that the host has memory for.
+/// The bytes of a regular file, of at most 16 GiB and of a size that the host has memory for.
 ///
 /// # Errors
 /// [`Error::Io`] when it cannot be read, [`Error::Invalid`] or [`Error::OutOfMemory`] when it is not as said.
 pub fn read_bytes(path: impl AsRef<Path>) -> Result<Vec<u8>> {
-    let path = path.as_ref();
-    let metadata = std::fs::metadata(path).map_err(|error| Error::io(path.display(), error))?;
-    if !metadata.is_file() {
-        let given = if metadata.is_dir() { "a folder" } else { "a pipe or device" };
-        return Err(Error::invalid(shown(path), "kind of file", given, "a regular file"));
-    }
-    read(path, MAX_TENSORS)
+    read(path.as_ref(), MAX_TENSORS)
 }
 
-/// The text of a file, of at most 256 MiB.
+/// The text of a regular file, of at most 256 MiB.
 ///
 /// # Errors
-/// [`Error::Io`] when it cannot be read, [`Error::Invalid`] when it is too large or not UTF-8.
+/// [`Error::Io`] when it cannot be read, [`Error::Invalid`] when it is not as said or not UTF-8.
 pub fn read_text(path: impl AsRef<Path>) -> Result<String> {
     let path = path.as_ref();
     String::from_utf8(read(path, MAX_JSON)?)
@@ -107,8 +101,14 @@ pub(super) fn shown(path: &Path) -> String {
 
 fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     let io = |error: std::io::Error| Error::io(path.display(), error);
+    // Asked before it is opened: a pipe that nobody writes to waits for ever.
+    let metadata = std::fs::metadata(path).map_err(io)?;
+    if !metadata.is_file() {
+        let given = if metadata.is_dir() { "a folder" } else { "a pipe or device" };
+        return Err(Error::invalid(shown(path), "kind of file", given, "a regular file"));
+    }
     let file = File::open(path).map_err(io)?;
-    let size = file.metadata().map_err(io)?.len();
+    let size = metadata.len();
     let too_large = |size: u64| {
         Error::invalid(
             shown(path),
@@ -125,7 +125,7 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     bytes
         .try_reserve_exact(size as usize)
         .map_err(|_| Error::OutOfMemory { what: shown(path), bytes: size as usize })?;
-    // The size of a device or a growing file says nothing: reading is bounded too.
+    // A file may grow: reading is bounded too.
     file.take(most + 1).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > most { Err(too_large(bytes.len() as u64)) } else { Ok(bytes) }
 }

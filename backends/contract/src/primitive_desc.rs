@@ -233,6 +233,15 @@ impl PrimitiveDescBuilder {
     }
 
     fn check(op: &Op, operands: &mut Operands, attributes: &Attributes) -> Result<Vec<ArgDesc>> {
+        if operands.0.len() > MOST_OPERANDS {
+            let given = operands.0.len().to_string();
+            return Err(Error::invalid(
+                op.name(),
+                "number of operands",
+                given,
+                format!("at most {MOST_OPERANDS}"),
+            ));
+        }
         for (i, (arg, desc)) in operands.0.iter().enumerate() {
             desc.validate().map_err(|error| error.at(arg.to_string()))?;
             if operands.0[..i].iter().any(|(other, _)| other == arg) {
@@ -295,6 +304,9 @@ impl PrimitiveDescBuilder {
         Ok(args)
     }
 }
+
+/// The most operands of a primitive: each is compared with every other.
+const MOST_OPERANDS: usize = 1 << 13;
 
 /// The operands given so far; shape inference reads them.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use anydnn_backend::{
-    EngineId, Error, MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Region, Result, validate,
+    EngineId, Error, MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Region, Result, check_host_memory,
+    validate,
 };
 use bytemuck::{Pod, Zeroable};
 
@@ -131,8 +132,12 @@ impl Allocation {
     /// Zeroed bytes; `what` names their purpose when there are none.
     pub(crate) fn new(bytes: usize, limit: u64, what: impl FnOnce() -> String) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let zeroed = if bytes as u64 <= limit { Bytes::zeroed(bytes) } else { None };
-        let zeroed = zeroed.ok_or_else(|| Error::OutOfMemory { what: what(), bytes })?;
+        if bytes as u64 > limit {
+            return Err(Error::OutOfMemory { what: what(), bytes });
+        }
+        let what = what();
+        check_host_memory(bytes, || what.clone())?;
+        let zeroed = Bytes::zeroed(bytes).ok_or(Error::OutOfMemory { what, bytes })?;
         let (id, size) = (NEXT.fetch_add(1, Ordering::Relaxed), zeroed.len());
         Ok(Self { id, size, bytes: RwLock::new(zeroed) })
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anydnn::backend::{
-    Backend, Engine, Error, Event, MemoryDesc, MemoryKind, Result, ResultExt, Stream, StreamDesc,
+    Backend, DeviceKind, Engine, Error, Event, MemoryDesc, MemoryKind, Result, ResultExt, Stream, StreamDesc,
+    check_host_memory,
 };
 use anydnn::compile::{CompileOptions, CompiledGraph};
 use anydnn::execute::Executable;
@@ -59,6 +60,7 @@ impl<B: Backend> Session<B> {
         };
         let compiled = CompiledGraph::<B>::new(graph, engine, &options)?;
         bar.finish_and_clear();
+        check_room(&compiled, graph, engine)?;
         let mut desc = StreamDesc::default().labelled("anydnn run");
         desc.profiling = engine.capabilities().profiling;
         let stream = engine.create_stream(&desc)?;
@@ -120,6 +122,22 @@ impl<B: Backend> Session<B> {
         }
         Ok(Run { outputs, wall, steps: times })
     }
+}
+
+/// Checks that the host has room for a run before anything is copied: inputs laid out for the device, outputs as they come from it
+/// and dense, and on processors the device's own memory.
+fn check_room<B: Backend>(compiled: &CompiledGraph<B>, graph: &Graph, engine: &B::Engine) -> Result<()> {
+    let inputs = graph.inputs().iter().filter_map(|&id| compiled.input_desc(id));
+    let outputs = graph.outputs().iter().filter_map(|&id| compiled.output_desc(id));
+    let constants = graph.constants().filter_map(|tensor| compiled.input_desc(tensor.id));
+    let sum = |sum: usize, desc: &MemoryDesc| sum.saturating_add(desc.size());
+    let (inputs, outputs) = (inputs.fold(0, sum), outputs.fold(0, sum));
+    let mut room = inputs.saturating_add(outputs.saturating_mul(2));
+    if engine.device().kind == DeviceKind::Cpu {
+        let device = [inputs, outputs, compiled.arena_bytes(), constants.fold(0, sum)];
+        room = device.into_iter().fold(room, usize::saturating_add);
+    }
+    check_host_memory(room, || "inputs, outputs, constants and temporaries of a run".into())
 }
 
 /// The descriptor of an input or a constant.

@@ -13,6 +13,7 @@ use super::{Absent, AttrSpec, AttrType, Ports, Schema};
 pub(crate) fn complete(op: &mut Op) -> Result<()> {
     let schema = Schema::of(op.kind);
     check_count(op, "inputs", op.inputs.len(), &schema.inputs)?;
+    check_most(op, "inputs", op.inputs.len())?;
     check_outputs(op, op.outputs.len())?;
     if !schema.open {
         check_attrs(op, &schema)?;
@@ -21,8 +22,8 @@ pub(crate) fn complete(op: &mut Op) -> Result<()> {
     check_together(op)
 }
 
-/// The most outputs of an operation, of those that may have any number.
-const MOST_OUTPUTS: usize = 1 << 16;
+/// The most inputs or outputs of an operation, of those that may have any number.
+const MOST: usize = 4096;
 
 /// Checks that an operation may make so many tensors, which it need not list yet.
 ///
@@ -30,8 +31,12 @@ const MOST_OUTPUTS: usize = 1 << 16;
 /// As [`complete`].
 pub(crate) fn check_outputs(op: &Op, count: usize) -> Result<()> {
     check_count(op, "outputs", count, &Schema::of(op.kind).outputs)?;
-    if count > MOST_OUTPUTS {
-        return Err(wrong(op, "number of outputs", count, format!("at most {MOST_OUTPUTS}")));
+    check_most(op, "outputs", count)
+}
+
+fn check_most(op: &Op, what: &str, count: usize) -> Result<()> {
+    if count > MOST {
+        return Err(wrong(op, format!("number of {what}"), count, format!("at most {MOST}")));
     }
     Ok(())
 }
