@@ -257,9 +257,13 @@ impl Space {
         for (axis, (index, &stride)) in index.iter().zip(blocking.strides.iter()).enumerate() {
             let mut blocks = blocking.inner.iter().enumerate().filter(|(_, (a, _))| *a == axis);
             let Some((position, &(_, block))) = blocks.next() else {
-                base += index.shift * stride as isize;
+                // Far steps and padding may wrap: such places are outside the source and never touched.
+                base = base.wrapping_add(index.shift.wrapping_mul(stride as isize));
                 for &(variable, factor) in &index.terms {
-                    coefficients[variable] += factor * stride;
+                    if self.loops[variable].extent > 1 {
+                        let step = factor.wrapping_mul(stride);
+                        coefficients[variable] = usize::wrapping_add(coefficients[variable], step);
+                    }
                 }
                 continue;
             };
