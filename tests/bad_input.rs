@@ -73,7 +73,7 @@ impl Seed {
             }
             (value @ (Value::Number(_) | Value::String(_)), 0..=2) => *value = self.number(),
             (value, _) => {
-                *value = [json!(null), json!("x"), json!([]), json!({}), json!(1e300)][self.below(5)].clone()
+                *value = [json!(null), json!("x"), json!([]), json!({}), json!(1e300)][self.below(5)].clone();
             }
         }
     }

@@ -36,13 +36,12 @@ impl Window {
         for (i, &extent) in spatial.iter().enumerate() {
             let (stride, reach) = (window.strides[i], window.reach(op, i)?);
             if let Some((front, behind)) = auto_pad {
-                let total = match (front, behind) {
-                    (false, false) => 0,
+                let total = if front || behind {
                     // The product is less than the extent.
-                    _ => {
-                        let last = extent.div_ceil(stride).saturating_sub(1) * stride;
-                        sum(op, &[last, reach])?.saturating_sub(extent)
-                    }
+                    let last = extent.div_ceil(stride).saturating_sub(1) * stride;
+                    sum(op, &[last, reach])?.saturating_sub(extent)
+                } else {
+                    0
                 };
                 // The side that is named gets the odd zero.
                 window.pads_begin[i] = if front { total.div_ceil(2) } else { total / 2 };

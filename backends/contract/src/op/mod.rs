@@ -189,7 +189,7 @@ fn window_output(
     let reach = (kernel - 1).checked_mul(dilation).and_then(|r| r.checked_add(1));
     let padded = input.checked_add(pads.0).and_then(|n| n.checked_add(pads.1));
     // Positions count from before the padding: they have a sign.
-    let (Some(reach), Some(padded)) = (reach, padded.filter(|&n| n <= isize::MAX as usize)) else {
+    let (Some(reach), Some(padded)) = (reach, padded.filter(|&n| isize::try_from(n).is_ok())) else {
         return Err(shape_error(
             op,
             format!("padded size of spatial dimension {axis}"),
