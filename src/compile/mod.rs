@@ -306,10 +306,9 @@ fn assemble<B: Backend>(
     engine: B::Engine,
     partitioning: Partitioning,
 ) -> Result<Compiled<B>> {
+    // Working memory depends on nothing.
     let is_once = |step: &ProtoStep| {
-        step.args
-            .iter()
-            .all(|(_, value)| program.is_constant(value) || is_scratchpad_of_constant(step, program))
+        step.args.iter().all(|(arg, value)| *arg == Arg::Scratchpad || program.is_constant(value))
     };
     let mut order: Vec<usize> = (0..program.steps.len()).collect();
     order.sort_by_key(|&i| !is_once(&program.steps[i]));
@@ -383,9 +382,4 @@ fn check_temporaries(temps: &[Temp]) -> Result<()> {
         Some(_) => Ok(()),
         None => Err(Error::OutOfMemory { what: "temporaries".into(), bytes: total.unwrap_or(usize::MAX) }),
     }
-}
-
-/// Whether the only argument that is not constant is working memory.
-fn is_scratchpad_of_constant(step: &ProtoStep, program: &Program<'_>) -> bool {
-    step.args.iter().all(|(arg, value)| *arg == Arg::Scratchpad || program.is_constant(value))
 }

@@ -253,6 +253,12 @@ fn an_execution_waits_for_its_dependencies_and_reports_their_failure() {
         assert!(event.wait().is_err(), "nothing has opened the gate");
         gate.set_complete().unwrap();
         event.wait().unwrap();
+        let broken = device.user_event();
+        let event = executable.execute(&stream, &bound.inputs, &bound.outputs, &[broken.event()]).unwrap();
+        broken.set_failed(Error::DeviceLost("the user's kernel".into())).unwrap();
+        let error = event.wait().unwrap_err();
+        assert!(matches!(error.root(), Error::Dependency { .. }), "{error}");
+        assert!(error.to_string().contains("the user's kernel"), "{error}");
     }
 }
 
