@@ -9,6 +9,7 @@ mod allocator;
 mod availability;
 mod call;
 mod capability;
+mod convert;
 mod engine;
 mod event;
 mod handle;
