@@ -166,6 +166,10 @@ impl Engine for AnyEngine {
         each!(AnyEngine, self, engine => engine.create_memory(desc, kind), into AnyMemory)
     }
 
+    fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<AnyMemory> {
+        each!(AnyEngine, self, engine => engine.create_unbacked_memory(desc, kind), into AnyMemory)
+    }
+
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<AnyPrimitive> {
         each!(AnyEngine, self, engine => engine.create_primitive(desc), into AnyPrimitive)
     }

@@ -42,6 +42,16 @@ pub trait Engine: Clone + Debug + Send + Sync + 'static {
     /// device lacks, [`Error::OutOfMemory`](crate::Error::OutOfMemory).
     fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<<Self::B as Backend>::Memory>;
 
+    /// Memory without bytes behind it, to [take](crate::Memory::replace) some later. Its region is empty.
+    ///
+    /// # Errors
+    /// As [`Engine::create_memory`].
+    fn create_unbacked_memory(
+        &self,
+        desc: &MemoryDesc,
+        kind: MemoryKind,
+    ) -> Result<<Self::B as Backend>::Memory>;
+
     /// Compiles an operation. Open layouts are resolved; [`Primitive::desc`](crate::Primitive::desc) tells how.
     ///
     /// # Errors

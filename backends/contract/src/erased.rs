@@ -121,6 +121,10 @@ impl Engine for ErasedEngine {
         self.0.create_memory(desc, kind)
     }
 
+    fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<ErasedMemory> {
+        self.0.create_unbacked_memory(desc, kind)
+    }
+
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<ErasedPrimitive> {
         self.0.create_primitive(desc)
     }
@@ -265,6 +269,7 @@ trait EngineObject: Debug + Send + Sync {
     fn capabilities(&self) -> &Capabilities;
     fn create_stream(&self, desc: &StreamDesc) -> Result<ErasedStream>;
     fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<ErasedMemory>;
+    fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<ErasedMemory>;
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<ErasedPrimitive>;
     fn allocator(&self) -> Arc<dyn Allocator<B = Erased>>;
     fn cache_blob_id(&self) -> Result<Vec<u8>>;
@@ -353,6 +358,10 @@ impl<E: Engine> EngineObject for E {
 
     fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<ErasedMemory> {
         Engine::create_memory(self, desc, kind).map(ErasedMemory::new)
+    }
+
+    fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<ErasedMemory> {
+        Engine::create_unbacked_memory(self, desc, kind).map(ErasedMemory::new)
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<ErasedPrimitive> {

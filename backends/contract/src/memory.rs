@@ -7,6 +7,7 @@ use crate::backend::Backend;
 use crate::engine::EngineId;
 use crate::error::Result;
 use crate::memory_desc::MemoryDesc;
+use crate::validate;
 
 /// Bytes on a device with a descriptor. Clones and views are handles to the same bytes, which live as long as any handle.
 pub trait Memory: Clone + Debug + Send + Sync + 'static {
@@ -24,6 +25,37 @@ pub trait Memory: Clone + Debug + Send + Sync + 'static {
 
     /// Where the bytes lie: which allocation, and which part of it.
     fn region(&self) -> Region;
+
+    /// Whether there are bytes behind it. Memory [made without](crate::Engine::create_unbacked_memory) has none until it
+    /// [takes](Memory::replace) some.
+    fn is_backed(&self) -> bool {
+        self.region().bytes >= self.desc().size()
+    }
+
+    /// Takes the bytes of other memory, from its start on, in place of its own. Clones, views and commands enqueued before keep the
+    /// bytes that they have.
+    ///
+    /// ```
+    /// # use anydnn_backend::{Backend, Engine, Memory, MemoryDesc, MemoryKind, Result};
+    /// /// One descriptor that goes from one set of bytes to the next.
+    /// fn turns<B: Backend>(engine: &B::Engine, desc: &MemoryDesc, all: &[B::Memory]) -> Result<()> {
+    ///     let mut memory = engine.create_unbacked_memory(desc, all[0].kind())?;
+    ///     for bytes in all {
+    ///         memory.replace(bytes)?;
+    ///         assert!(memory.is_backed());
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`](crate::Error::Mismatch) for memory of another engine or kind, [`Error::Invalid`](crate::Error::Invalid) when
+    /// it is too small.
+    fn replace(&mut self, bytes: &Self) -> Result<()> {
+        validate::replacement(self, bytes)?;
+        *self = bytes.view(self.desc(), 0)?;
+        Ok(())
+    }
 
     /// Other meaning for a part of the same bytes, from byte `offset` of this memory on.
     ///
@@ -76,13 +108,34 @@ pub enum MemoryKind {
     UsmDevice,
     /// Unified shared memory that moves between them.
     UsmShared,
-    /// Shared virtual memory.
+    /// Shared virtual memory of coarse grain: the host touches it while it is mapped.
     Svm,
+    /// Shared virtual memory of fine grain: the host touches it whenever no command does.
+    SvmFine,
+    /// Memory of the host's own allocator that the device reads and writes in place.
+    System,
     /// Plain memory of the host.
     Host,
 }
 
 impl MemoryKind {
+    /// Every kind, in the order of declaration.
+    pub const ALL: [Self; 8] = [
+        Self::Buffer,
+        Self::UsmHost,
+        Self::UsmDevice,
+        Self::UsmShared,
+        Self::Svm,
+        Self::SvmFine,
+        Self::System,
+        Self::Host,
+    ];
+
+    /// Whether such memory has an address of the device's that a user passes around, as against a buffer object.
+    pub const fn is_pointer(self) -> bool {
+        !matches!(self, Self::Buffer | Self::Host)
+    }
+
     /// The kind's name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,6 +144,8 @@ impl MemoryKind {
             Self::UsmDevice => "usm-device",
             Self::UsmShared => "usm-shared",
             Self::Svm => "svm",
+            Self::SvmFine => "svm-fine",
+            Self::System => "system",
             Self::Host => "host",
         }
     }
@@ -102,7 +157,8 @@ impl fmt::Display for MemoryKind {
     }
 }
 
-/// Part of an allocation. Two memories share bytes exactly when their regions do.
+/// Part of an allocation. Two memories share bytes exactly when their regions do. All memory that has an address of the process may lie
+/// in one allocation, the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
     /// The allocation, unique among those alive in this process.

@@ -169,6 +169,28 @@ pub fn allocation(desc: &MemoryDesc) -> Result<()> {
     Ok(())
 }
 
+/// Checks that memory can take the bytes of other memory: of the same engine and kind.
+///
+/// # Errors
+/// [`Error::Mismatch`].
+pub fn replacement<M: Memory>(memory: &M, bytes: &M) -> Result<()> {
+    if bytes.engine_id() != memory.engine_id() {
+        return Err(Error::mismatch(
+            "replace bytes",
+            format!("memory of {}", bytes.engine_id()),
+            memory.engine_id().to_string(),
+        ));
+    }
+    if bytes.kind() != memory.kind() {
+        return Err(Error::mismatch(
+            "replace bytes",
+            format!("memory of kind {}", bytes.kind()),
+            format!("memory of kind {}", memory.kind()),
+        ));
+    }
+    Ok(())
+}
+
 fn find<B: Backend>(args: &[(Arg, B::Memory)], arg: Arg) -> Option<&B::Memory> {
     args.iter().find(|(a, _)| *a == arg).map(|(_, memory)| memory)
 }

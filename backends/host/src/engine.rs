@@ -108,14 +108,13 @@ impl Engine for HostEngine {
     }
 
     fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<HostMemory> {
-        validate::allocation(desc)?;
-        if kind != MemoryKind::Host {
-            return Err(Error::unsupported(
-                format!("{kind} memory on the host"),
-                "the host backend has memory of kind host alone",
-            ));
-        }
+        check_memory(desc, kind)?;
         HostMemory::new(self.0.id, desc.clone(), self.0.capabilities.max_allocation_bytes)
+    }
+
+    fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<HostMemory> {
+        check_memory(desc, kind)?;
+        HostMemory::unbacked(self.0.id, desc.clone())
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<HostPrimitive> {
@@ -133,6 +132,17 @@ impl Engine for HostEngine {
     fn cache_blob(&self) -> Result<Vec<u8>> {
         Err(nothing_to_cache())
     }
+}
+
+fn check_memory(desc: &MemoryDesc, kind: MemoryKind) -> Result<()> {
+    validate::allocation(desc)?;
+    if kind == MemoryKind::Host {
+        return Ok(());
+    }
+    Err(Error::unsupported(
+        format!("{kind} memory on the host"),
+        "the host backend has memory of kind host alone",
+    ))
 }
 
 fn nothing_to_cache() -> Error {

@@ -30,6 +30,13 @@ impl HostMemory {
         Ok(Self::on(engine, allocation, desc))
     }
 
+    /// Memory without bytes.
+    pub(crate) fn unbacked(engine: EngineId, desc: MemoryDesc) -> Result<Self> {
+        let allocation = Allocation::new(0, u64::MAX, String::new)?;
+        let region = Region { allocation: allocation.id, offset: 0, bytes: 0 };
+        Ok(Self { engine, allocation: Arc::new(allocation), region, desc })
+    }
+
     /// The first bytes of an allocation.
     pub(crate) fn on(engine: EngineId, allocation: Allocation, desc: MemoryDesc) -> Self {
         let region = Region { allocation: allocation.id, offset: 0, bytes: desc.size() };

@@ -174,14 +174,7 @@ const COMPUTED: [DataType; 9] = [
 impl Default for MockDeviceBuilder {
     fn default() -> Self {
         let mut capabilities = Capabilities::default();
-        capabilities.memory_kinds = vec![
-            MemoryKind::Buffer,
-            MemoryKind::UsmHost,
-            MemoryKind::UsmDevice,
-            MemoryKind::UsmShared,
-            MemoryKind::Svm,
-            MemoryKind::Host,
-        ];
+        capabilities.memory_kinds = MemoryKind::ALL.to_vec();
         capabilities.storage_types = COMPUTED.to_vec();
         capabilities.out_of_order = true;
         capabilities.profiling = true;

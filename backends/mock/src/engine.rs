@@ -38,6 +38,23 @@ impl MockEngine {
     pub fn with_seed(seed: u64) -> Self {
         MockDevice::new(seed).engine()
     }
+
+    fn memory(&self, desc: &MemoryDesc, kind: MemoryKind, bytes: usize) -> Result<MockMemory> {
+        let mut state = self.shared.enter(Point::CreateMemory, "create memory")?;
+        validate::allocation(desc)?;
+        let capabilities = &self.shared.capabilities;
+        if !capabilities.memory_kinds.contains(&kind) {
+            let kinds: Vec<_> = capabilities.memory_kinds.iter().map(|kind| kind.name()).collect();
+            return Err(Error::unsupported(
+                format!("{kind} memory"),
+                format!("this device has {}", kinds.join(", ")),
+            ));
+        }
+        has_type(capabilities, desc)?;
+        let what = labelled(format!("memory of {desc}"), desc.label());
+        let region = state.allocate(bytes, Origin::Engine, &what, capabilities)?;
+        Ok(MockMemory::new(&self.shared, &mut state, desc.clone(), kind, region))
+    }
 }
 
 impl Engine for MockEngine {
@@ -68,20 +85,11 @@ impl Engine for MockEngine {
     }
 
     fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<MockMemory> {
-        let mut state = self.shared.enter(Point::CreateMemory, "create memory")?;
-        validate::allocation(desc)?;
-        let capabilities = &self.shared.capabilities;
-        if !capabilities.memory_kinds.contains(&kind) {
-            let kinds: Vec<_> = capabilities.memory_kinds.iter().map(|kind| kind.name()).collect();
-            return Err(Error::unsupported(
-                format!("{kind} memory"),
-                format!("this device has {}", kinds.join(", ")),
-            ));
-        }
-        has_type(capabilities, desc)?;
-        let what = labelled(format!("memory of {desc}"), desc.label());
-        let region = state.allocate(desc.size(), Origin::Engine, &what, capabilities)?;
-        Ok(MockMemory::new(&self.shared, &mut state, desc.clone(), kind, region))
+        self.memory(desc, kind, desc.size())
+    }
+
+    fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<MockMemory> {
+        self.memory(desc, kind, 0)
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<MockPrimitive> {

@@ -63,6 +63,7 @@ impl Backend for Mockall {
         fn capabilities(&self) -> &Capabilities;
         fn create_stream(&self, desc: &StreamDesc) -> Result<MockallStream>;
         fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<MockallMemory>;
+        fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<MockallMemory>;
         fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<MockallPrimitive>;
         fn allocator(&self) -> Arc<dyn Allocator<B = Mockall>>;
         fn cache_blob_id(&self) -> Result<Vec<u8>>;
@@ -127,6 +128,8 @@ impl Backend for Mockall {
         fn desc(&self) -> &MemoryDesc;
         fn kind(&self) -> MemoryKind;
         fn region(&self) -> Region;
+        fn is_backed(&self) -> bool;
+        fn replace(&mut self, bytes: &Self) -> Result<()>;
         fn view(&self, desc: &MemoryDesc, offset: usize) -> Result<Self>;
         fn map(&self, mode: MapMode) -> Result<Box<dyn Mapping>>;
     }

@@ -168,6 +168,14 @@ impl Engine for OpenClEngine {
         Ok(OpenClMemory::new(self, Arc::new(allocation), desc.clone()))
     }
 
+    fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {
+        validate::allocation(desc)?;
+        if kind != MemoryKind::Buffer {
+            return Err(Error::unsupported(format!("{kind} memory"), "OpenCL engines make buffers"));
+        }
+        Ok(OpenClMemory::unbacked(self, desc.clone()))
+    }
+
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<OpenClPrimitive> {
         let plan = crate::primitive::plan(desc, &self.traits())?;
         OpenClPrimitive::from_plan(self, plan)

@@ -24,6 +24,8 @@ pub struct OpenClMemory {
     pub(crate) engine: OpenClEngine,
     desc: MemoryDesc,
     offset: usize,
+    /// Bytes behind the descriptor: all that it needs, or none.
+    bytes: usize,
 }
 
 impl Memory for OpenClMemory {
@@ -43,12 +45,13 @@ impl Memory for OpenClMemory {
 
     fn region(&self) -> Region {
         let Allocation { identity, base, .. } = *self.allocation;
-        Region { allocation: identity, offset: base + self.offset, bytes: self.desc.size() }
+        Region { allocation: identity, offset: base + self.offset, bytes: self.bytes }
     }
 
     fn view(&self, desc: &MemoryDesc, offset: usize) -> Result<Self> {
         validate::view(self.region(), desc, offset)?;
-        Ok(Self { desc: desc.clone(), offset: self.offset + offset, ..self.clone() })
+        let (desc, bytes) = (desc.clone(), desc.size());
+        Ok(Self { desc, bytes, offset: self.offset + offset, ..self.clone() })
     }
 
     fn map(&self, mode: MapMode) -> Result<Box<dyn Mapping>> {
@@ -58,7 +61,14 @@ impl Memory for OpenClMemory {
 
 impl OpenClMemory {
     pub(crate) fn new(engine: &OpenClEngine, allocation: Arc<Allocation>, desc: MemoryDesc) -> Self {
-        Self { allocation, engine: engine.clone(), desc, offset: 0 }
+        let bytes = desc.size();
+        Self { allocation, engine: engine.clone(), desc, offset: 0, bytes }
+    }
+
+    /// Memory without bytes.
+    pub(crate) fn unbacked(engine: &OpenClEngine, desc: MemoryDesc) -> Self {
+        let allocation = Arc::new(Allocation::empty());
+        Self { allocation, engine: engine.clone(), desc, offset: 0, bytes: 0 }
     }
 
     /// The engine this memory was made on.
@@ -160,7 +170,7 @@ unsafe impl Send for BufferMapping {}
 
 impl BufferMapping {
     fn new(memory: &OpenClMemory, mode: MapMode) -> Result<Self> {
-        let bytes = memory.desc.size();
+        let bytes = memory.bytes;
         let mut mapping = Self { memory: memory.clone(), pointer: ptr::null_mut(), bytes, mode };
         if bytes == 0 {
             return Ok(mapping);

@@ -8,15 +8,6 @@ use crate::{
     PrimitiveDesc, Range, Stream,
 };
 
-const KINDS: [MemoryKind; 6] = [
-    MemoryKind::Buffer,
-    MemoryKind::UsmHost,
-    MemoryKind::UsmDevice,
-    MemoryKind::UsmShared,
-    MemoryKind::Svm,
-    MemoryKind::Host,
-];
-
 pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
     let mut list = vec![
         Case::new("memory/write_is_free_for_reuse", write_reuse),
@@ -29,8 +20,9 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new("memory/empty", empty),
         Case::new("memory/open_layout_refused", open_layout),
         Case::new("memory/lifetime", lifetime),
+        Case::new("memory/unbacked", unbacked),
     ];
-    for kind in KINDS {
+    for kind in MemoryKind::ALL {
         list.push(Case::new(format!("memory/kind/{kind}"), move |subject| kind_works(subject, kind)));
     }
     list
@@ -249,6 +241,51 @@ fn lifetime<B: Backend>(subject: &Subject<B>) -> Result<Outcome, Failure> {
     stream.copy(range(&source, 0, 64), range(&target, 0, 64), &[])?;
     drop(source);
     ensure!(read_all::<B>(&stream, &target)? == pattern(64, 8), "memory dropped while a copy read it");
+    Ok(Outcome::Passed)
+}
+
+fn unbacked<B: Backend>(subject: &Subject<B>) -> Result<Outcome, Failure> {
+    let (engine, kind, desc) = (subject.engine(), subject.kind()?, MemoryDesc::new([4], DataType::F32));
+    let stream = subject.stream()?;
+    let mut memory = engine.create_unbacked_memory(&desc, kind)?;
+    ensure!(
+        !memory.is_backed() && memory.region().bytes == 0,
+        "memory without bytes has the region {:?}",
+        memory.region()
+    );
+    ensure!(memory.desc().same_bytes(&desc) && memory.kind() == kind, "memory without bytes says {memory:?}");
+    ensure!(memory.map(MapMode::ReadWrite)?.bytes().is_empty(), "memory without bytes maps to some");
+    let (target, mut out) = (subject.memory(&desc)?, [0; 16]);
+    let builder = PrimitiveDesc::builder(Op::Eltwise(Eltwise::Abs)).src(desc.clone()).dst(desc.clone());
+    let abs = subject.primitive(builder.build())?;
+    let run =
+        |src: &B::Memory| stream.execute(&abs, &[(Arg::SRC, src.clone()), (Arg::DST, target.clone())], &[]);
+    expect_error(run(&memory), "a source without bytes", is_invalid, &[])?;
+    expect_error(stream.read(&memory, 0, &mut out, &[]), "reading no bytes", is_invalid, &[])?;
+    for (first, absolute) in [(-1.0, 1.0), (-7.0, 7.0)] {
+        let bytes = subject.bytes(20)?;
+        stream.write(&bytes, 0, &super::data::encode(&desc, &[first, 2.0, -3.0, 0.0])?, &[])?;
+        let before = memory.clone();
+        memory.replace(&bytes)?;
+        ensure!(memory.is_backed() && memory.desc().same_bytes(&desc), "replaced bytes give {memory:?}");
+        ensure!(before.region() != memory.region(), "a clone made before took the new bytes too");
+        drop(bytes);
+        run(&memory)?.wait()?;
+        let result = subject.download(&stream, &target)?;
+        ensure!(result == [absolute, 2.0, 3.0, 0.0], "replaced bytes were read as {result:?}");
+    }
+    let small = subject.bytes(15)?;
+    expect_error(memory.replace(&small), "replacing with fewer bytes", is_invalid, &[])?;
+    ensure!(memory.is_backed(), "a refused replacement took the bytes away");
+    let mut none = engine.create_unbacked_memory(&MemoryDesc::new([0], DataType::F32), kind)?;
+    ensure!(none.is_backed(), "nothing is missing of no elements");
+    none.replace(&small)?;
+    expect_error(
+        engine.create_unbacked_memory(&MemoryDesc::any([4], DataType::F32), kind),
+        "memory of an open layout",
+        is_invalid,
+        &[],
+    )?;
     Ok(Outcome::Passed)
 }
 

@@ -96,19 +96,11 @@ impl Engine for NaiveEngine {
     }
 
     fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<NaiveMemory> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        validate::allocation(desc)?;
-        if kind != MemoryKind::Host {
-            return Err(Error::unsupported("memory", kind.name()));
-        }
-        let allocation = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(NaiveMemory {
-            engine: self.id,
-            defect: self.defect,
-            desc: desc.clone(),
-            region: Region { allocation, offset: 0, bytes: desc.size() },
-            bytes: Arc::new(Mutex::new(vec![0xA5; desc.size()])),
-        })
+        self.memory(desc, kind, desc.size())
+    }
+
+    fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<NaiveMemory> {
+        self.memory(desc, kind, 0)
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<NaivePrimitive> {
@@ -128,6 +120,24 @@ impl Engine for NaiveEngine {
 
     fn cache_blob(&self) -> Result<Vec<u8>> {
         self.cache_blob_id()
+    }
+}
+
+impl NaiveEngine {
+    fn memory(&self, desc: &MemoryDesc, kind: MemoryKind, bytes: usize) -> Result<NaiveMemory> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        validate::allocation(desc)?;
+        if kind != MemoryKind::Host {
+            return Err(Error::unsupported("memory", kind.name()));
+        }
+        let allocation = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(NaiveMemory {
+            engine: self.id,
+            defect: self.defect,
+            desc: desc.clone(),
+            region: Region { allocation, offset: 0, bytes },
+            bytes: Arc::new(Mutex::new(vec![0xA5; bytes])),
+        })
     }
 }
 
