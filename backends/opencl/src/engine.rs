@@ -12,14 +12,15 @@ use cl3::command_queue::{
     CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE, CL_QUEUE_PROPERTIES,
 };
 
+use crate::allocation::{Allocation, no_kind};
 use crate::allocator::{OpenClAllocator, Pool};
 use crate::call::Check;
 use crate::capability::{self, Features};
 use crate::launch::OpenClPrimitive;
-use crate::memory::{Allocation, OpenClMemory};
+use crate::memory::OpenClMemory;
 use crate::plan::DeviceTraits;
 use crate::platform::OpenClDevice;
-use crate::program::ProgramCache;
+use crate::program::{KernelPool, ProgramCache};
 use crate::stream::OpenClStream;
 use crate::{OpenCl, handle};
 
@@ -51,6 +52,7 @@ pub(crate) struct Inner {
     pub(crate) pool: Pool,
     pub(crate) programs: ProgramCache,
     service: Mutex<Option<Arc<handle::Queue>>>,
+    pub(crate) copier: OnceLock<KernelPool>,
     pub(crate) context: handle::Context,
     pub(crate) device: OpenClDevice,
     features: Arc<Features>,
@@ -85,6 +87,7 @@ impl OpenClEngine {
                 pool: Pool::default(),
                 programs: ProgramCache::default(),
                 service: Mutex::new(None),
+                copier: OnceLock::new(),
                 context,
                 device,
                 features,
@@ -103,6 +106,14 @@ impl OpenClEngine {
             Arc::new(create_queue(&self.inner.context, &self.inner.device, 0, "create service queue")?);
         *service = Some(Arc::clone(&queue));
         Ok(queue)
+    }
+
+    fn check_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<()> {
+        validate::allocation(desc)?;
+        if kind == MemoryKind::Buffer || self.inner.device.memory_kinds().contains(&kind) {
+            return Ok(());
+        }
+        Err(no_kind(kind))
     }
 
     /// The facts that kernel plans depend on.
@@ -159,21 +170,14 @@ impl Engine for OpenClEngine {
     }
 
     fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {
-        validate::allocation(desc)?;
-        if kind != MemoryKind::Buffer {
-            return Err(Error::unsupported(format!("{kind} memory"), "OpenCL engines make buffers"));
-        }
-        let allocation =
-            Allocation::create(&self.inner.context, &self.inner.device, desc.size(), "create memory")?;
-        Ok(OpenClMemory::new(self, Arc::new(allocation), desc.clone()))
+        self.check_memory(desc, kind)?;
+        let allocation = Allocation::create(self, kind, desc.size(), "create memory")?;
+        Ok(OpenClMemory::new(self, Arc::new(allocation), kind, desc.clone()))
     }
 
     fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {
-        validate::allocation(desc)?;
-        if kind != MemoryKind::Buffer {
-            return Err(Error::unsupported(format!("{kind} memory"), "OpenCL engines make buffers"));
-        }
-        Ok(OpenClMemory::unbacked(self, desc.clone()))
+        self.check_memory(desc, kind)?;
+        Ok(OpenClMemory::unbacked(self, kind, desc.clone()))
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<OpenClPrimitive> {
