@@ -6,7 +6,8 @@ use std::sync::Arc;
 use anydnn_backend::{
     Allocator, Arg, Backend, Capabilities, DeviceInfo, Engine, EngineId, Erased, ErasedEngine, ErasedEvent,
     ErasedMemory, ErasedPrimitive, ErasedStream, Error, Event, EventStatus, MapMode, Mapping, Memory,
-    MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Range, Region, Result, Stream, StreamDesc, Timestamps,
+    MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled, Range, Region, Result, Stream, StreamDesc,
+    Timestamps,
 };
 #[cfg(feature = "host")]
 use anydnn_host::{Host, HostEngine, HostEvent, HostMemory, HostPrimitive, HostStream};
@@ -239,6 +240,14 @@ impl Stream for AnyStream {
 
     fn wait(&self) -> Result<()> {
         each!(AnyStream, self, stream => stream.wait())
+    }
+
+    fn profile(&self) -> Result<Vec<Profiled>> {
+        each!(AnyStream, self, stream => stream.profile())
+    }
+
+    fn reset_profile(&self) -> Result<()> {
+        each!(AnyStream, self, stream => stream.reset_profile())
     }
 }
 

@@ -15,6 +15,7 @@ use crate::memory::{MapMode, Mapping, Memory, MemoryKind, Region};
 use crate::memory_desc::MemoryDesc;
 use crate::primitive::Primitive;
 use crate::primitive_desc::PrimitiveDesc;
+use crate::profile::Profiled;
 use crate::stream::{Range, Stream, StreamDesc};
 
 /// The family of erased types.
@@ -197,6 +198,14 @@ impl Stream for ErasedStream {
     fn wait(&self) -> Result<()> {
         self.0.wait()
     }
+
+    fn profile(&self) -> Result<Vec<Profiled>> {
+        self.0.profile()
+    }
+
+    fn reset_profile(&self) -> Result<()> {
+        self.0.reset_profile()
+    }
 }
 
 impl Memory for ErasedMemory {
@@ -305,6 +314,8 @@ trait StreamObject: Debug + Send + Sync {
     fn marker(&self, deps: &[ErasedEvent]) -> Result<ErasedEvent>;
     fn flush(&self) -> Result<()>;
     fn wait(&self) -> Result<()>;
+    fn profile(&self) -> Result<Vec<Profiled>>;
+    fn reset_profile(&self) -> Result<()>;
 }
 
 /// [`Memory`] as a trait object.
@@ -444,6 +455,14 @@ impl<S: Stream> StreamObject for S {
 
     fn wait(&self) -> Result<()> {
         Stream::wait(self)
+    }
+
+    fn profile(&self) -> Result<Vec<Profiled>> {
+        Stream::profile(self)
+    }
+
+    fn reset_profile(&self) -> Result<()> {
+        Stream::reset_profile(self)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::arg::Arg;
 use crate::backend::Backend;
 use crate::engine::EngineId;
 use crate::error::Result;
+use crate::profile::Profiled;
 use crate::validate;
 
 /// A queue of commands of an engine. Clones are handles to the same queue.
@@ -104,6 +105,19 @@ pub trait Stream: Clone + Debug + Send + Sync + 'static {
     /// # Errors
     /// The first failure among the commands since the last wait; a device error.
     fn wait(&self) -> Result<()>;
+
+    /// Device time of each primitive executed since the stream was made or [reset](Stream::reset_profile), in the order of
+    /// submission. Waits for them. Executions that failed have no entry; the newest [`LIMIT`](crate::ProfileLog::LIMIT) are remembered.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](crate::Error::Invalid) on a stream without profiling; a device error.
+    fn profile(&self) -> Result<Vec<Profiled>>;
+
+    /// Forgets the executions so far.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](crate::Error::Invalid) on a stream without profiling.
+    fn reset_profile(&self) -> Result<()>;
 }
 
 /// Bytes of a memory: an operand of [`Stream::copy`].

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Memory, Region};
 use crate::memory_desc::MemoryDesc;
 use crate::primitive::Primitive;
-use crate::stream::{Range, Stream};
+use crate::stream::{Range, Stream, StreamDesc};
 
 /// Checks the arguments of one execution: every argument bound once, of the right engine, large enough, and no result sharing bytes
 /// with another argument, except where [`may_overwrite`](crate::PrimitiveDesc::may_overwrite) allows it.
@@ -169,7 +169,7 @@ pub fn allocation(desc: &MemoryDesc) -> Result<()> {
     Ok(())
 }
 
-/// Checks that memory can take the bytes of other memory: of the same engine.
+/// Checks that memory can take the bytes of other memory: of the same engine and kind.
 ///
 /// # Errors
 /// [`Error::Mismatch`].
@@ -181,7 +181,26 @@ pub fn replacement<M: Memory>(memory: &M, bytes: &M) -> Result<()> {
             memory.engine_id().to_string(),
         ));
     }
+    if bytes.kind() != memory.kind() {
+        return Err(Error::mismatch(
+            "replace bytes",
+            format!("memory of kind {}", bytes.kind()),
+            format!("memory of kind {}", memory.kind()),
+        ));
+    }
     Ok(())
+}
+
+/// Checks that a stream takes device times.
+///
+/// # Errors
+/// [`Error::Invalid`] naming the operation.
+pub fn profiling(operation: &str, stream: &StreamDesc) -> Result<()> {
+    if stream.profiling {
+        return Ok(());
+    }
+    let label = stream.label.as_deref().map_or_else(String::new, |label| format!(" {label:?}"));
+    Err(Error::invalid(operation, format!("the stream{label}"), "without profiling", "one with profiling"))
 }
 
 fn find<B: Backend>(args: &[(Arg, B::Memory)], arg: Arg) -> Option<&B::Memory> {

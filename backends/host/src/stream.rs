@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 
 use anydnn_backend::{
-    Arg, Engine, EngineId, Error, Primitive, Range, Result, Stream, StreamDesc, Timestamps, validate,
+    Arg, Engine, EngineId, Error, Event, Primitive, ProfileLog, Profiled, Range, Result, Stream, StreamDesc,
+    Timestamps, validate,
 };
 
 use crate::binding::with_slices;
@@ -24,11 +25,13 @@ struct Inner {
     desc: StreamDesc,
     /// The first failure since the last wait.
     failure: Mutex<Option<Error>>,
+    /// Executions of a profiling stream.
+    profile: Mutex<ProfileLog<Profiled>>,
 }
 
 impl HostStream {
     pub(crate) fn new(engine: HostEngine, desc: StreamDesc) -> Self {
-        Self(Arc::new(Inner { engine, desc, failure: Mutex::default() }))
+        Self(Arc::new(Inner { engine, desc, failure: Mutex::default(), profile: Mutex::default() }))
     }
 
     /// Runs a command unless a dependency failed. Its failure is the event's, and that of the next wait.
@@ -43,6 +46,19 @@ impl HostStream {
         }
         let times = Timestamps { queued: submitted, submitted, started: submitted, ended };
         HostEvent::new(outcome, self.0.desc.profiling.then_some(times))
+    }
+
+    /// Remembers an execution on a profiling stream.
+    fn note(&self, primitive: &HostPrimitive, event: &HostEvent) -> Result<()> {
+        if let (Some(times), Ok(())) = (event.timestamps()?, event.wait()) {
+            lock(&self.0.profile).push(Profiled {
+                operation: primitive.desc().name().into(),
+                implementation: primitive.implementation().into(),
+                commands: 1,
+                nanoseconds: times.duration(),
+            });
+        }
+        Ok(())
     }
 }
 
@@ -64,11 +80,13 @@ impl Stream for HostStream {
         deps: &[HostEvent],
     ) -> Result<HostEvent> {
         let desc = primitive.desc();
-        Ok(self.submit(desc.name(), deps, || {
+        let event = self.submit(desc.name(), deps, || {
             with_slices(desc, args, |inputs, outputs| {
                 self.0.engine.install(|| compute::compute(desc, inputs, outputs))
             })
-        }))
+        });
+        self.note(primitive, &event)?;
+        Ok(event)
     }
 
     fn copy(&self, from: Range<Host>, to: Range<Host>, deps: &[HostEvent]) -> Result<HostEvent> {
@@ -125,13 +143,24 @@ impl Stream for HostStream {
     fn wait(&self) -> Result<()> {
         lock(&self.0.failure).take().map_or(Ok(()), Err)
     }
+
+    fn profile(&self) -> Result<Vec<Profiled>> {
+        validate::profiling("profile", &self.0.desc)?;
+        Ok(lock(&self.0.profile).iter().cloned().collect())
+    }
+
+    fn reset_profile(&self) -> Result<()> {
+        validate::profiling("reset profile", &self.0.desc)?;
+        lock(&self.0.profile).clear();
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use anydnn_backend::op::{Eltwise, Op};
-    use anydnn_backend::{DataType, Event, EventStatus, Memory, MemoryDesc, MemoryKind, PrimitiveDesc};
+    use anydnn_backend::{DataType, EventStatus, Memory, MemoryDesc, MemoryKind, PrimitiveDesc};
 
     fn tensor(elements: usize) -> MemoryDesc {
         MemoryDesc::new([elements], DataType::U8)

@@ -28,7 +28,7 @@ pub enum Point {
     Marker,
     /// `Stream::flush`.
     Flush,
-    /// `Stream::wait` and `Event::wait`.
+    /// `Stream::wait`, `Stream::profile` and `Event::wait`.
     Wait,
     /// `Event::status`.
     Status,

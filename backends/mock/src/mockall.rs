@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use anydnn_backend::{
     Allocator, Arg, Backend, Capabilities, DeviceInfo, Engine, EngineId, Event, EventStatus, MapMode,
-    Mapping, Memory, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Region, Result, Stream, StreamDesc,
-    Timestamps,
+    Mapping, Memory, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled, Region, Result, Stream,
+    StreamDesc, Timestamps,
 };
 
 /// The family of the `mockall` mocks: nothing computes, every call answers what a test expects of it.
@@ -112,6 +112,8 @@ impl Backend for Mockall {
         fn marker(&self, deps: &[MockallEvent]) -> Result<MockallEvent>;
         fn flush(&self) -> Result<()>;
         fn wait(&self) -> Result<()>;
+        fn profile(&self) -> Result<Vec<Profiled>>;
+        fn reset_profile(&self) -> Result<()>;
     }
 }
 

@@ -26,6 +26,8 @@ struct Inner {
 }
 
 impl MockPrimitive {
+    pub(crate) const IMPLEMENTATION: &'static str = "mock:reference";
+
     pub(crate) fn new(shared: &Arc<Shared>, state: &mut State, desc: &PrimitiveDesc) -> Result<Self> {
         let mut resolved = desc.clone();
         for ArgDesc { arg, desc, .. } in desc.args() {
@@ -62,7 +64,7 @@ impl Primitive for MockPrimitive {
     }
 
     fn implementation(&self) -> &'static str {
-        "mock:reference"
+        Self::IMPLEMENTATION
     }
 
     fn scratchpad_size(&self) -> usize {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use anydnn_backend::{Access, Capabilities, DeviceInfo, EngineId, Error, Region, Result};
+use anydnn_backend::{Access, Capabilities, DeviceInfo, EngineId, Error, ProfileLog, Region, Result};
 
 use crate::clock::Clock;
 use crate::command::{Key, Node, Work};
@@ -91,6 +91,15 @@ pub(crate) struct Lane {
     pub(crate) open: Vec<Arc<Node>>,
     /// The length of `open` at which to look for such commands again.
     pub(crate) tidy_at: usize,
+    /// Executions of a profiling stream.
+    pub(crate) profile: ProfileLog<Execution>,
+}
+
+/// An execution to profile.
+#[derive(Clone, Debug)]
+pub(crate) struct Execution {
+    pub(crate) node: Arc<Node>,
+    pub(crate) operation: Arc<str>,
 }
 
 /// Things that are numbered from zero.

@@ -3,7 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{
-    Access, Arg, EngineId, Memory, Order, Range, Region, Result, Stream, StreamDesc, validate,
+    Access, Arg, EngineId, Memory, Order, Primitive, Profiled, Range, Region, Result, Stream, StreamDesc,
+    validate,
 };
 
 use crate::Mock;
@@ -13,7 +14,7 @@ use crate::faults::Point;
 use crate::kernel::MockKernel;
 use crate::memory::MockMemory;
 use crate::primitive::MockPrimitive;
-use crate::state::{Counter, Shared, State, Target, Token, labelled, same_device};
+use crate::state::{Counter, Execution, Shared, State, Target, Token, labelled, same_device};
 
 /// A stream that records. Commands run when something waits for them.
 #[derive(Clone, Debug)]
@@ -119,7 +120,13 @@ impl Stream for MockStream {
         let compiled = primitive.compiled();
         let args = args.iter().map(|(arg, memory)| (*arg, compiled.touched(*arg, memory.region()))).collect();
         same_device("execute", "the primitive", primitive.shared(), self.shared())?;
-        self.enqueue(Point::Execute, Work::Execute { compiled, args }, deps)
+        let event = self.enqueue(Point::Execute, Work::Execute { compiled, args }, deps)?;
+        if self.inner.desc.profiling {
+            let (node, operation) = (Arc::clone(event.node()), primitive.desc().name().into());
+            let mut state = self.shared().lock();
+            state.lanes.entry(self.inner.number).or_default().profile.push(Execution { node, operation });
+        }
+        Ok(event)
     }
 
     fn copy(&self, from: Range<Mock>, to: Range<Mock>, deps: &[MockEvent]) -> Result<MockEvent> {
@@ -179,5 +186,37 @@ impl Stream for MockStream {
             state.waited(node);
         }
         open.iter().find_map(|node| node.error()).map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    fn profile(&self) -> Result<Vec<Profiled>> {
+        validate::profiling("profile", &self.inner.desc)?;
+        let mut state = self.shared().enter(Point::Wait, "profile")?;
+        state.log.line(format_args!("profile {}", self.inner.name));
+        let Some(lane) = state.lanes.get(&self.inner.number) else { return Ok(Vec::new()) };
+        let executions: Vec<Execution> = lane.profile.iter().cloned().collect();
+        let nodes: Vec<_> = executions.iter().map(|execution| Arc::clone(&execution.node)).collect();
+        state.force(&nodes)?;
+        for node in &nodes {
+            state.waited(node);
+        }
+        let entry = |execution: Execution| {
+            let outcome = execution.node.outcome.get().filter(|outcome| outcome.error.is_none())?;
+            Some(Profiled {
+                operation: execution.operation,
+                implementation: MockPrimitive::IMPLEMENTATION.into(),
+                commands: 1,
+                nanoseconds: outcome.timestamps.duration(),
+            })
+        };
+        Ok(executions.into_iter().filter_map(entry).collect())
+    }
+
+    fn reset_profile(&self) -> Result<()> {
+        validate::profiling("reset profile", &self.inner.desc)?;
+        let mut state = self.shared().lock();
+        if let Some(lane) = state.lanes.get_mut(&self.inner.number) {
+            lane.profile.clear();
+        }
+        Ok(())
     }
 }

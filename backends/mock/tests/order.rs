@@ -203,10 +203,34 @@ fn the_clock_counts_elements_and_bytes() {
         ]
     );
     assert_eq!(device.now(), 22);
+    let profile = s.stream.profile().unwrap();
+    let [entry] = &profile[..] else { panic!("{profile:?}") };
+    assert_eq!((&*entry.operation, &*entry.implementation), ("linear", "mock:reference"));
+    assert_eq!((entry.commands, entry.nanoseconds), (1, 4));
+    s.stream.reset_profile().unwrap();
+    assert_eq!(s.stream.profile().unwrap(), []);
     let plain = Setup::in_order(&device);
     let silent = plain.stream.marker(&[]).unwrap();
     silent.wait().unwrap();
     assert_eq!(silent.timestamps().unwrap(), None, "no profiling");
+}
+
+#[test]
+fn a_profile_waits_for_executions_and_leaves_out_those_that_failed() {
+    let device = MockDevice::new(5);
+    let s = Setup::on(&device, &StreamDesc::out_of_order().with_profiling());
+    let (a, b, c) = (s.memory(), s.memory(), s.memory());
+    let gate = device.user_event();
+    let written = s.write(&a, [1.0; 4]);
+    let step = s.linear(1.0, 0.0);
+    let fine = s.unary(&step, &a, &b, std::slice::from_ref(&written)).unwrap();
+    s.unary(&step, &a, &c, &[written, gate.event()]).unwrap();
+    let blocked = s.stream.profile().unwrap_err().to_string();
+    assert!(blocked.contains("user event"), "{blocked}");
+    gate.set_failed(anydnn_backend::Error::DeviceLost("unplugged".into())).unwrap();
+    assert_eq!(s.stream.profile().unwrap().len(), 1);
+    assert_eq!(fine.status().unwrap(), EventStatus::Complete);
+    assert!(s.stream.wait().is_err(), "the failure is told all the same");
 }
 
 #[test]

@@ -12,15 +12,15 @@ use cl3::command_queue::{
     CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE, CL_QUEUE_PROPERTIES,
 };
 
-use crate::allocation::{Allocation, no_kind};
 use crate::allocator::{OpenClAllocator, Pool};
 use crate::call::Check;
 use crate::capability::{self, Features};
 use crate::launch::OpenClPrimitive;
-use crate::memory::OpenClMemory;
+use crate::memory::{Allocation, OpenClMemory};
+use crate::patience::Patience;
 use crate::plan::DeviceTraits;
 use crate::platform::OpenClDevice;
-use crate::program::{KernelPool, ProgramCache};
+use crate::program::ProgramCache;
 use crate::stream::OpenClStream;
 use crate::{OpenCl, handle};
 
@@ -52,9 +52,9 @@ pub(crate) struct Inner {
     pub(crate) pool: Pool,
     pub(crate) programs: ProgramCache,
     service: Mutex<Option<Arc<handle::Queue>>>,
-    pub(crate) copier: OnceLock<KernelPool>,
     pub(crate) context: handle::Context,
     pub(crate) device: OpenClDevice,
+    pub(crate) patience: Patience,
     features: Arc<Features>,
     capabilities: OnceLock<Capabilities>,
 }
@@ -81,19 +81,30 @@ impl OpenClEngine {
 
     pub(crate) fn new(context: handle::Context, device: OpenClDevice) -> Self {
         let features = capability::features_of(&device);
+        let patience = Patience::with(device.kind());
         Self {
             inner: Arc::new(Inner {
                 id: EngineId::unique(),
                 pool: Pool::default(),
                 programs: ProgramCache::default(),
                 service: Mutex::new(None),
-                copier: OnceLock::new(),
                 context,
                 device,
+                patience,
                 features,
                 capabilities: OnceLock::new(),
             }),
         }
+    }
+
+    /// The same device in another context, waited for in another way.
+    #[cfg(test)]
+    pub(crate) fn with_patience(&self, patience: Patience) -> Self {
+        let device = self.inner.device.clone();
+        let context = create_context(&device, "create engine").expect("a context");
+        let mut engine = Self::new(context, device);
+        Arc::get_mut(&mut engine.inner).expect("just made").patience = patience;
+        engine
     }
 
     /// The private in-order queue for mapping.
@@ -106,14 +117,6 @@ impl OpenClEngine {
             Arc::new(create_queue(&self.inner.context, &self.inner.device, 0, "create service queue")?);
         *service = Some(Arc::clone(&queue));
         Ok(queue)
-    }
-
-    fn check_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<()> {
-        validate::allocation(desc)?;
-        if kind == MemoryKind::Buffer || self.inner.device.memory_kinds().contains(&kind) {
-            return Ok(());
-        }
-        Err(no_kind(kind))
     }
 
     /// The facts that kernel plans depend on.
@@ -170,14 +173,21 @@ impl Engine for OpenClEngine {
     }
 
     fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {
-        self.check_memory(desc, kind)?;
-        let allocation = Allocation::create(self, kind, desc.size(), "create memory")?;
-        Ok(OpenClMemory::new(self, Arc::new(allocation), kind, desc.clone()))
+        validate::allocation(desc)?;
+        if kind != MemoryKind::Buffer {
+            return Err(Error::unsupported(format!("{kind} memory"), "OpenCL engines make buffers"));
+        }
+        let allocation =
+            Allocation::create(&self.inner.context, &self.inner.device, desc.size(), "create memory")?;
+        Ok(OpenClMemory::new(self, Arc::new(allocation), desc.clone()))
     }
 
     fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {
-        self.check_memory(desc, kind)?;
-        Ok(OpenClMemory::unbacked(self, kind, desc.clone()))
+        validate::allocation(desc)?;
+        if kind != MemoryKind::Buffer {
+            return Err(Error::unsupported(format!("{kind} memory"), "OpenCL engines make buffers"));
+        }
+        Ok(OpenClMemory::unbacked(self, desc.clone()))
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<OpenClPrimitive> {

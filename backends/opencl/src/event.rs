@@ -12,9 +12,9 @@ use anydnn_backend::{Error, Event, EventStatus, Result, Timestamps};
 use cl3::event as cl;
 use cl3::types::{cl_context, cl_event, cl_int};
 
-use crate::allocation::Allocation;
 use crate::call::{self, Check};
 use crate::handle;
+use crate::patience::{Patience, sleep_until_ended};
 use crate::stream::Inner as StreamInner;
 
 /// The completion of a command, or an event of the user. It keeps its OpenCL event alive however long it is held.
@@ -43,8 +43,15 @@ impl Event for OpenClEvent {
     }
 
     fn timestamps(&self) -> Result<Option<Timestamps>> {
+        Self::times_of(self.fate.raw())
+    }
+}
+
+impl OpenClEvent {
+    /// Device times of a finished command; none without profiling.
+    pub(crate) fn times_of(event: cl_event) -> Result<Option<Timestamps>> {
         let read = |info| -> Result<Option<u64>> {
-            match cl::get_event_profiling_data(self.fate.raw(), info) {
+            match cl::get_event_profiling_data(event, info) {
                 Err(cl3::error_codes::CL_PROFILING_INFO_NOT_AVAILABLE) => Ok(None),
                 bytes => call::value(bytes, "read timestamps", "clGetEventProfilingInfo").map(Some),
             }
@@ -73,6 +80,13 @@ impl Operation {
         match self {
             Self::Fixed(name) => name,
             Self::Named(name) => name,
+        }
+    }
+
+    pub(crate) fn to_shared(&self) -> Arc<str> {
+        match self {
+            Self::Fixed(name) => (*name).into(),
+            Self::Named(name) => Arc::clone(name),
         }
     }
 }
@@ -113,43 +127,67 @@ pub(crate) type Outcome = std::result::Result<(), Failure>;
 /// A command on its way: its event, and the commands whose failure would void its result.
 pub(crate) struct Fate {
     event: handle::Event,
-    context: usize,
     operation: Operation,
-    stream: Weak<StreamInner>,
+    origin: Origin,
     parents: Mutex<Vec<Arc<Fate>>>,
     outcome: OnceLock<Outcome>,
     /// Whether the driver may come to see a failure in this event because of an event of the user.
     exposed: bool,
+    /// Whether it waits for a user event, directly or not, or is one.
+    gated: bool,
     shield: OnceLock<handle::Event>,
-    /// Memory that must live until the command has ended.
-    held: Mutex<Vec<Arc<Allocation>>>,
+}
+
+/// Where an event comes from.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    /// The address of the context's handle.
+    pub(crate) context: usize,
+    /// None for an event that is not on any stream of this crate.
+    pub(crate) stream: Weak<StreamInner>,
+    pub(crate) patience: Patience,
 }
 
 impl Fate {
+    /// A command.
     pub(crate) fn new(
         event: handle::Event,
-        context: cl_context,
         operation: Operation,
-        stream: Weak<StreamInner>,
+        origin: Origin,
         parents: Vec<Arc<Self>>,
         exposed: bool,
     ) -> Arc<Self> {
+        let gated = parents.iter().any(|parent| parent.gated);
         Arc::new(Self {
             event,
-            context: context.addr(),
             operation,
-            stream,
+            origin,
             parents: Mutex::new(parents),
             outcome: OnceLock::new(),
             exposed,
+            gated,
             shield: OnceLock::new(),
-            held: Mutex::default(),
         })
     }
 
-    /// Keeps memory until the command has ended.
-    pub(crate) fn hold(&self, allocations: Vec<Arc<Allocation>>) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = allocations;
+    /// An event of the user, which may be a user event or one of a command.
+    pub(crate) fn foreign(event: handle::Event, origin: Origin) -> Result<Arc<Self>> {
+        let raw = event.raw();
+        let kind: u32 = call::value(
+            cl::get_event_data(raw, cl::CL_EVENT_COMMAND_TYPE),
+            "create event",
+            "clGetEventInfo",
+        )?;
+        Ok(Arc::new(Self {
+            event,
+            operation: Operation::Named(format!("the user's event {raw:p}").into()),
+            origin,
+            parents: Mutex::default(),
+            outcome: OnceLock::new(),
+            exposed: true,
+            gated: kind == cl::CL_COMMAND_USER,
+            shield: OnceLock::new(),
+        }))
     }
 
     pub(crate) fn is_exposed(&self) -> bool {
@@ -186,12 +224,12 @@ impl Fate {
 
     /// The address of the context's handle.
     pub(crate) fn context(&self) -> usize {
-        self.context
+        self.origin.context
     }
 
     /// The stream that the command is on, unless it is gone or the event is the user's.
     pub(crate) fn stream(&self) -> Option<Arc<StreamInner>> {
-        self.stream.upgrade()
+        self.origin.stream.upgrade()
     }
 
     /// The execution status: positive while on its way, zero when complete, negative when failed.
@@ -253,10 +291,62 @@ impl Fate {
     }
 
     /// Waits until the command no longer touches memory, however it ended. Unlike a poll this synchronises.
-    pub(crate) fn wait_for_event(&self) -> Result<()> {
+    pub(crate) fn wait_for_event(self: &Arc<Self>) -> Result<()> {
+        self.rest();
         match cl::wait_for_events(&[self.raw()]) {
             Err(code) if self.code()? > 0 => Err(code).check(self.operation.as_str(), "clWaitForEvents"),
             _ => Ok(()),
+        }
+    }
+
+    /// Sleeps as long as the driver's wait would only burn a core. What goes wrong here, that wait will tell.
+    fn rest(self: &Arc<Self>) {
+        let is_open = || matches!(self.code(), Ok(code) if code > 0);
+        match self.origin.patience {
+            Patience::Driver if self.gated && is_open() => Self::rest_for_user_events([self]),
+            Patience::Poll if is_open() => {
+                self.flush();
+                sleep_until_ended(self.raw());
+            }
+            _ => {}
+        }
+    }
+
+    /// Sleeps until the user events have ended that commands wait for: before that the driver could do nothing for them.
+    pub(crate) fn rest_for_user_events<'a>(commands: impl IntoIterator<Item = &'a Arc<Self>>) {
+        let mut visited = HashSet::new();
+        let mut stack: Vec<_> = commands.into_iter().cloned().collect();
+        while let Some(fate) = stack.pop() {
+            if !fate.gated || fate.outcome.get().is_some() || !visited.insert(Arc::as_ptr(&fate)) {
+                continue;
+            }
+            let parents = fate.lock_parents().clone();
+            if parents.is_empty() {
+                sleep_until_ended(fate.raw());
+            }
+            stack.extend(parents);
+        }
+    }
+
+    /// Hands the command to the device: looking at its status does not, as waiting does.
+    fn flush(&self) {
+        let flushed = match self.stream() {
+            Some(stream) => stream.flush(),
+            None => call::value(
+                cl::get_event_data(self.raw(), cl::CL_EVENT_COMMAND_QUEUE),
+                self.operation.as_str(),
+                "clGetEventInfo",
+            )
+            .and_then(|queue: *mut c_void| {
+                // User events have no queue; one that was released before its commands ended was flushed then.
+                if queue.is_null() {
+                    return Ok(());
+                }
+                cl3::command_queue::flush(queue).check(self.operation.as_str(), "clFlush")
+            }),
+        };
+        if let Err(error) = flushed {
+            tracing::debug!(%error, "the queue of a command could not be flushed");
         }
     }
 
@@ -271,7 +361,6 @@ impl Fate {
             None => return,
         };
         if self.outcome.set(outcome).is_ok() {
-            self.hold(Vec::new());
             drop_chain(std::mem::take(&mut *self.lock_parents()));
         }
     }
@@ -284,10 +373,6 @@ impl Fate {
 impl Drop for Fate {
     fn drop(&mut self) {
         drop_chain(std::mem::take(self.parents.get_mut().unwrap_or_else(PoisonError::into_inner)));
-        let held = std::mem::take(self.held.get_mut().unwrap_or_else(PoisonError::into_inner));
-        if !held.is_empty() && self.code().is_ok_and(|code| code > 0) {
-            release_after(&self.event, held);
-        }
     }
 }
 
@@ -299,21 +384,6 @@ impl fmt::Debug for Fate {
             .field("outcome", &self.outcome)
             .finish_non_exhaustive()
     }
-}
-
-/// Lets the driver release memory when a command that nobody follows any more has ended.
-fn release_after(event: &handle::Event, held: Vec<Arc<Allocation>>) {
-    let held = Box::into_raw(Box::new(held)).cast();
-    if let Err(code) = cl::set_event_callback(event.raw(), cl::CL_COMPLETE, release_held, held) {
-        // The command may still use the memory, so it is better lost than freed.
-        tracing::warn!(code, "memory of a command that has not ended is never freed");
-    }
-}
-
-/// Called by the driver when a command has ended; `held` is the memory to release.
-extern "C" fn release_held(_ended: cl_event, _code: cl_int, held: *mut c_void) {
-    // SAFETY: `release_after` gave this box to the callback, which is called once.
-    drop(unsafe { Box::from_raw(held.cast::<Vec<Arc<Allocation>>>()) });
 }
 
 /// Called by the driver when a shielded event has ended; `shield` is the event to complete, with a reference to give back.

@@ -1,16 +1,17 @@
 //! Primitives: kernel plans with their programs built, and how they are launched.
 
+use std::ffi::c_void;
 use std::fmt;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{Arg, EngineId, Error, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode};
+use cl3::types::cl_mem;
 
-use crate::allocation::{Allocation, Binding};
+use crate::call::Check;
 use crate::engine::OpenClEngine;
 use crate::event::{OpenClEvent, Operation};
-use crate::kernel_args::ArgSetter;
-use crate::memory::OpenClMemory;
+use crate::memory::{Allocation, OpenClMemory};
 use crate::plan::{KernelPlan, Launch, LaunchArg};
 use crate::program::KernelPool;
 use crate::stream::{OpenClStream, Submission};
@@ -24,6 +25,7 @@ pub struct OpenClPrimitive {
 
 struct Inner {
     operation: Arc<str>,
+    implementation: Arc<str>,
     plan: KernelPlan,
     /// One for each launch that has work.
     kernels: Vec<LaunchKernels>,
@@ -75,8 +77,9 @@ impl OpenClPrimitive {
             })
             .collect::<Result<Vec<_>>>()
             .at(|| plan.desc.name())?;
-        let operation = plan.desc.name().into();
-        Ok(Self { inner: Arc::new(Inner { operation, plan, kernels, engine: engine.clone() }) })
+        let (operation, implementation) = (plan.desc.name().into(), plan.implementation.as_str().into());
+        let engine = engine.clone();
+        Ok(Self { inner: Arc::new(Inner { operation, implementation, plan, kernels, engine }) })
     }
 
     /// Enqueues every launch on a stream.
@@ -111,12 +114,7 @@ impl OpenClPrimitive {
             lent.push(self.prepare(kernels, args, scratchpad)?);
         }
         let mut submission = stream.submit(Operation::Named(Arc::clone(&self.inner.operation)), deps)?;
-        for (_, memory) in args {
-            submission.hold(&memory.allocation);
-        }
-        if let Some(allocation) = &scratchpad.library {
-            submission.hold(allocation);
-        }
+        submission.profile(&self.inner.implementation);
         for ready in &lent {
             ready.launch(&mut submission)?;
         }
@@ -134,15 +132,15 @@ impl OpenClPrimitive {
         let aligned = launch.args.iter().all(|arg| self.is_aligned(*arg, args, scratchpad));
         let pool = if aligned { &kernels.aligned } else { self.unaligned(kernels, launch)? };
         let ready = Ready { kernel: Some(pool.take()?), pool, launch };
-        let mut setter = ArgSetter::new(ready.kernel.as_ref(), &launch.kernel);
+        let mut setter = ArgSetter { kernel: ready.kernel.as_ref(), index: 0, launch };
         for arg in &launch.args {
             match *arg {
                 LaunchArg::Memory(arg) => {
                     let memory = bound(args, arg, &self.inner.operation)?;
-                    setter.bind(memory.binding(), memory.offset())?;
+                    setter.pointer(memory.raw_mem(), memory.offset())?;
                 }
                 LaunchArg::Scratchpad { offset } => {
-                    setter.bind(scratchpad.binding, scratchpad.offset + offset)?;
+                    setter.pointer(scratchpad.mem, scratchpad.offset + offset)?;
                 }
             }
         }
@@ -163,9 +161,9 @@ impl OpenClPrimitive {
                 let desc = self.inner.plan.desc.find(arg);
                 let element = desc.map_or(SCRATCHPAD_ALIGNMENT, |desc| desc.data_type().bits().div_ceil(8));
                 let memory = args.iter().find(|(bound, _)| *bound == arg);
-                memory.is_none_or(|(_, memory)| memory.is_aligned_to(element))
+                memory.is_none_or(|(_, memory)| memory.offset().is_multiple_of(element))
             }
-            LaunchArg::Scratchpad { .. } => scratchpad.is_aligned,
+            LaunchArg::Scratchpad { .. } => scratchpad.offset.is_multiple_of(SCRATCHPAD_ALIGNMENT),
         }
     }
 
@@ -173,16 +171,15 @@ impl OpenClPrimitive {
     fn scratchpad(&self, args: &[(Arg, OpenClMemory)]) -> Result<Scratchpad> {
         let plan = &self.inner.plan;
         if plan.scratchpad == 0 {
-            return Ok(Scratchpad::on(Binding::Mem(ptr::null_mut())));
+            return Ok(Scratchpad { mem: ptr::null_mut(), offset: 0, library: None });
         }
         if plan.desc.attributes().scratchpad == ScratchpadMode::User {
             let memory = bound(args, Arg::Scratchpad, &self.inner.operation)?;
-            let (offset, is_aligned) = (memory.offset(), memory.is_aligned_to(SCRATCHPAD_ALIGNMENT));
-            return Ok(Scratchpad { offset, is_aligned, ..Scratchpad::on(memory.binding()) });
+            return Ok(Scratchpad { mem: memory.raw_mem(), offset: memory.offset(), library: None });
         }
-        let engine = &self.inner.engine;
-        let allocation = engine.inner.pool.take(engine, plan.scratchpad)?;
-        Ok(Scratchpad { library: Some(Arc::clone(&allocation)), ..Scratchpad::on(allocation.binding()) })
+        let engine = &self.inner.engine.inner;
+        let allocation = engine.pool.take(&engine.context, &engine.device, plan.scratchpad)?;
+        Ok(Scratchpad { mem: allocation.raw(), offset: 0, library: Some(allocation) })
     }
 }
 
@@ -197,18 +194,10 @@ impl fmt::Debug for OpenClPrimitive {
 
 /// The working memory of one execution.
 struct Scratchpad {
-    binding: Binding,
+    mem: cl_mem,
     offset: usize,
-    is_aligned: bool,
     /// To give back to the pool.
     library: Option<Arc<Allocation>>,
-}
-
-impl Scratchpad {
-    /// Aligned memory that is not the pool's.
-    fn on(binding: Binding) -> Self {
-        Self { binding, offset: 0, is_aligned: true, library: None }
-    }
 }
 
 /// A kernel lent from a pool, to which it returns when dropped: a launch copies the arguments.
@@ -249,6 +238,34 @@ impl Drop for Ready<'_> {
         if let Some(kernel) = self.kernel.take() {
             self.pool.give(kernel);
         }
+    }
+}
+
+/// Sets the arguments of a kernel in order.
+struct ArgSetter<'a> {
+    kernel: Option<&'a handle::Kernel>,
+    index: u32,
+    launch: &'a Launch,
+}
+
+impl ArgSetter<'_> {
+    fn pointer(&mut self, mem: cl_mem, offset: usize) -> Result<()> {
+        self.value(&mem)?;
+        self.value(&(offset as u64))
+    }
+
+    fn value<T: Copy>(&mut self, value: &T) -> Result<()> {
+        self.set(size_of::<T>(), ptr::from_ref(value).cast())
+    }
+
+    fn set(&mut self, size: usize, value: *const c_void) -> Result<()> {
+        let Some(kernel) = self.kernel else { return Ok(()) };
+        // SAFETY: the kernel is lent to this launch alone; `value` points to `size` bytes, which the driver copies.
+        unsafe { cl3::kernel::set_kernel_arg(kernel.raw(), self.index, size, value) }
+            .check("set kernel argument", "clSetKernelArg")
+            .at(|| format!("argument {} of kernel {}", self.index, self.launch.kernel))?;
+        self.index += 1;
+        Ok(())
     }
 }
 

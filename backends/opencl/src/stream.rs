@@ -1,20 +1,24 @@
 //! Streams: command queues.
 
 use std::collections::VecDeque;
+use std::ffi::c_void;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anydnn_backend::{Arg, EngineId, Error, Event, Order, Range, Result, Stream, StreamDesc, validate};
+use anydnn_backend::{
+    Arg, EngineId, Error, Event, Order, Profiled, Range, Result, Stream, StreamDesc, validate,
+};
 use cl3::command_queue as cl;
-use cl3::types::{cl_command_queue, cl_event, cl_uint};
+use cl3::types::{CL_NON_BLOCKING, cl_command_queue, cl_event, cl_uint};
 
-use crate::allocation::Allocation;
 use crate::call::{Check, Returned};
 use crate::engine::OpenClEngine;
-use crate::event::{Failure, Fate, OpenClEvent, Operation};
+use crate::event::{Failure, Fate, OpenClEvent, Operation, Origin};
 use crate::launch::OpenClPrimitive;
 use crate::memory::OpenClMemory;
-use crate::{OpenCl, handle, transfer};
+use crate::patience::{Patience, sleep_until_ended};
+use crate::profile::{Execution, Profile};
+use crate::{OpenCl, handle};
 
 /// A command queue, the library's or the user's.
 ///
@@ -27,6 +31,8 @@ pub struct OpenClStream {
 
 pub(crate) struct Inner {
     state: Mutex<State>,
+    /// On a profiling stream.
+    profile: Option<Profile>,
     queue: handle::Queue,
     desc: StreamDesc,
     engine: OpenClEngine,
@@ -67,7 +73,18 @@ impl Stream for OpenClStream {
 
     fn copy(&self, from: Range<OpenCl>, to: Range<OpenCl>, deps: &[OpenClEvent]) -> Result<OpenClEvent> {
         validate::copy::<OpenCl>(self.engine_id(), &from, &to)?;
-        transfer::copy(self, &from, &to, deps)
+        let mut submission = self.submit(Operation::Fixed("copy"), deps)?;
+        if from.bytes > 0 {
+            let (source, target) = (from.memory.raw_mem(), to.memory.raw_mem());
+            let (start, end) = (from.memory.offset() + from.offset, to.memory.offset() + to.offset);
+            submission.push("clEnqueueCopyBuffer", |queue, count, events| {
+                // SAFETY: live handles; the ranges were checked; the wait list is valid during the call.
+                unsafe {
+                    cl::enqueue_copy_buffer(queue, source, target, start, end, from.bytes, count, events)
+                }
+            })?;
+        }
+        submission.finish()
     }
 
     fn write(
@@ -78,7 +95,20 @@ impl Stream for OpenClStream {
         deps: &[OpenClEvent],
     ) -> Result<OpenClEvent> {
         validate::transfer("write", self.engine_id(), memory, offset, bytes.len())?;
-        transfer::write(self, memory, offset, bytes, deps)
+        let mut submission = self.submit(Operation::Fixed("write"), deps)?;
+        if !bytes.is_empty() {
+            let (mem, start, host) = (memory.raw_mem(), memory.offset() + offset, bytes.as_ptr());
+            submission.push("clEnqueueWriteBuffer", |queue, count, events| {
+                let (host, size) = (host.cast::<c_void>(), bytes.len());
+                // SAFETY: live handles; the range was checked; `bytes` outlives the command, which is waited for below.
+                unsafe {
+                    cl::enqueue_write_buffer(queue, mem, CL_NON_BLOCKING, start, size, host, count, events)
+                }
+            })?;
+        }
+        let event = submission.finish()?;
+        self.wait_for_transfer(&event)?;
+        Ok(event)
     }
 
     fn read(
@@ -89,7 +119,19 @@ impl Stream for OpenClStream {
         deps: &[OpenClEvent],
     ) -> Result<()> {
         validate::transfer("read", self.engine_id(), memory, offset, bytes.len())?;
-        transfer::read(self, memory, offset, bytes, deps)
+        let mut submission = self.submit(Operation::Fixed("read"), deps)?;
+        if !bytes.is_empty() {
+            let (mem, start, size) = (memory.raw_mem(), memory.offset() + offset, bytes.len());
+            let host = bytes.as_mut_ptr().cast::<c_void>();
+            submission.push("clEnqueueReadBuffer", |queue, count, events| {
+                // SAFETY: live handles; the range was checked; `bytes` outlives the command, which is waited for below.
+                unsafe {
+                    cl::enqueue_read_buffer(queue, mem, CL_NON_BLOCKING, start, size, host, count, events)
+                }
+            })?;
+        }
+        let event = submission.finish()?;
+        self.wait_for_transfer(&event)
     }
 
     fn marker(&self, deps: &[OpenClEvent]) -> Result<OpenClEvent> {
@@ -102,6 +144,7 @@ impl Stream for OpenClStream {
 
     fn wait(&self) -> Result<()> {
         let submitted = std::mem::take(&mut self.inner.lock().unsettled);
+        self.rest(&submitted);
         let finished = cl::finish(self.inner.queue.raw()).check("wait for stream", "clFinish");
         let mut first = None;
         for fate in submitted {
@@ -121,12 +164,26 @@ impl Stream for OpenClStream {
         finished?;
         failure.map_or(Ok(()), |failure| Err(failure.to_error()))
     }
+
+    fn profile(&self) -> Result<Vec<Profiled>> {
+        validate::profiling("profile", &self.inner.desc)?;
+        self.inner.profile.as_ref().map_or(Ok(Vec::new()), Profile::collect)
+    }
+
+    fn reset_profile(&self) -> Result<()> {
+        validate::profiling("reset profile", &self.inner.desc)?;
+        if let Some(profile) = &self.inner.profile {
+            profile.clear();
+        }
+        Ok(())
+    }
 }
 
 impl OpenClStream {
     pub(crate) fn new(engine: &OpenClEngine, queue: handle::Queue, desc: StreamDesc) -> Self {
         let state = Mutex::new(State { sweep_at: SWEEP, ..State::default() });
-        Self { inner: Arc::new(Inner { state, queue, desc, engine: engine.clone() }) }
+        let profile = desc.profiling.then(Profile::default);
+        Self { inner: Arc::new(Inner { state, profile, queue, desc, engine: engine.clone() }) }
     }
 
     /// The engine this stream runs on.
@@ -169,6 +226,9 @@ impl OpenClStream {
                 }
             }
         }
+        // Callers join branches by naming the same event twice.
+        wait_list.sort_unstable();
+        wait_list.dedup();
         let mut state = self.inner.lock();
         state.settle()?;
         if self.inner.desc.order == Order::InOrder {
@@ -183,7 +243,7 @@ impl OpenClStream {
                 }
             }
         }
-        Ok(Submission { stream: self, state, operation, wait_list, parents, current: None, held: Vec::new() })
+        Ok(Submission { stream: self, state, operation, wait_list, parents, current: None, profiled: None })
     }
 
     /// Whether the driver must not see dependencies fail on this queue.
@@ -191,8 +251,24 @@ impl OpenClStream {
         self.inner.desc.order == Order::OutOfOrder && self.inner.engine.inner.device.has_fragile_queues()
     }
 
+    /// Sleeps as long as `clFinish` would only burn a core. What goes wrong here, that call will tell.
+    fn rest(&self, submitted: &VecDeque<Arc<Fate>>) {
+        if self.inner.engine.inner.patience == Patience::Driver {
+            return Fate::rest_for_user_events(submitted);
+        }
+        // Commands that the user enqueued directly count too.
+        // SAFETY: a live queue and no wait list.
+        let marker =
+            unsafe { cl::enqueue_marker_with_wait_list(self.inner.queue.raw(), 0, std::ptr::null()) };
+        // SAFETY: the driver returned this event with one reference for the caller.
+        let marker = marker.ok().and_then(|raw| unsafe { handle::Event::from_owned(raw) }.ok());
+        if let (Some(marker), Ok(())) = (marker, self.inner.flush()) {
+            sleep_until_ended(marker.raw());
+        }
+    }
+
     /// Waits until a transfer no longer touches the host's bytes.
-    pub(crate) fn wait_for_transfer(&self, event: &OpenClEvent) -> Result<()> {
+    fn wait_for_transfer(&self, event: &OpenClEvent) -> Result<()> {
         if let Err(error) = event.fate.wait_for_event() {
             // The command may still be under way; the bytes must not be given back before it has ended.
             cl::finish(self.inner.queue.raw()).check("wait for transfer", "clFinish")?;
@@ -264,14 +340,21 @@ pub(crate) struct Submission<'a> {
     wait_list: Vec<cl_event>,
     parents: Vec<Arc<Fate>>,
     current: Option<Arc<Fate>>,
-    held: Vec<Arc<Allocation>>,
+    profiled: Option<Profiling>,
+}
+
+/// What the profile is to know of a submission.
+struct Profiling {
+    implementation: Arc<str>,
+    commands: Vec<Arc<Fate>>,
 }
 
 impl Submission<'_> {
-    /// Keeps memory that OpenCL does not keep for its commands until the last command has ended.
-    pub(crate) fn hold(&mut self, allocation: &Arc<Allocation>) {
-        if allocation.is_freed_with_last_owner() {
-            self.held.push(Arc::clone(allocation));
+    /// Makes this an execution of a primitive, which the profile of a profiling stream lists.
+    pub(crate) fn profile(&mut self, implementation: &Arc<str>) {
+        if self.stream.inner.profile.is_some() {
+            let implementation = Arc::clone(implementation);
+            self.profiled = Some(Profiling { implementation, commands: Vec::new() });
         }
     }
 
@@ -287,30 +370,45 @@ impl Submission<'_> {
         // SAFETY: the driver returned this event with one reference for the caller.
         let event = unsafe { handle::Event::from_owned(raw) }?;
         let exposed = !self.stream.is_fragile() && self.parents.iter().any(|parent| parent.is_exposed());
-        let (parents, weak) = (std::mem::take(&mut self.parents), Arc::downgrade(&self.stream.inner));
-        let context = self.stream.inner.engine.raw_context();
-        let fate = Fate::new(event, context, self.operation.clone(), weak, parents, exposed);
+        let engine = &self.stream.inner.engine;
+        let origin = Origin {
+            context: engine.raw_context().addr(),
+            stream: Arc::downgrade(&self.stream.inner),
+            patience: engine.inner.patience,
+        };
+        let parents = std::mem::take(&mut self.parents);
+        let fate = Fate::new(event, self.operation.clone(), origin, parents, exposed);
         self.wait_list.clear();
         if self.stream.inner.desc.order == Order::OutOfOrder {
             self.wait_list.push(fate.raw());
         }
         self.parents.push(Arc::clone(&fate));
+        if let Some(profiled) = &mut self.profiled {
+            profiled.commands.push(Arc::clone(&fate));
+        }
         self.current = Some(fate);
         Ok(())
     }
 
     /// The operation's event: the last command's, or a marker's where there was nothing to do.
     pub(crate) fn finish(mut self) -> Result<OpenClEvent> {
+        let profiled = self.profiled.take();
         if self.current.is_none() {
             self.push("clEnqueueMarkerWithWaitList", |queue, count, events| {
                 // SAFETY: a live queue; the wait list is valid during the call.
                 unsafe { cl::enqueue_marker_with_wait_list(queue, count, events) }
             })?;
         }
-        let current = self.current.clone();
-        current
-            .map(|fate| OpenClEvent { fate })
-            .ok_or_else(|| Error::unavailable(self.operation.as_str(), "the command has no event"))
+        let Some(fate) = self.current.clone() else {
+            return Err(Error::unavailable(self.operation.as_str(), "the command has no event"));
+        };
+        if let (Some(profile), Some(Profiling { implementation, commands })) =
+            (&self.stream.inner.profile, profiled)
+        {
+            let operation = self.operation.to_shared();
+            profile.push(Execution { operation, implementation, commands, last: Arc::clone(&fate) })?;
+        }
+        Ok(OpenClEvent { fate })
     }
 }
 
@@ -318,15 +416,9 @@ impl Drop for Submission<'_> {
     fn drop(&mut self) {
         // Also after an error half-way: what was enqueued runs.
         let Some(fate) = self.current.take() else { return };
-        fate.hold(std::mem::take(&mut self.held));
         if self.stream.inner.desc.order == Order::InOrder {
             self.state.last = Some(Arc::clone(&fate));
         }
         self.state.unsettled.push_back(fate);
     }
-}
-
-/// An event that is not on any stream of this crate.
-pub(crate) fn no_stream() -> Weak<Inner> {
-    Weak::new()
 }

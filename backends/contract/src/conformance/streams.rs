@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use super::report::ensure;
+use super::subject::{expect_error, is_invalid};
 use super::{Case, Failure, Lacking, Outcome, Subject};
 use crate::op::Binary;
 use crate::{
-    Arg, Backend, BinaryAlgorithm, DataType, Eltwise, Engine, Event, EventStatus, MemoryDesc, Op,
+    Arg, Backend, BinaryAlgorithm, DataType, Eltwise, Engine, Event, EventStatus, MemoryDesc, Op, Primitive,
     PrimitiveDesc, Range, Stream, StreamDesc,
 };
 
@@ -38,6 +39,14 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new("streams/events_outlive_streams", outlive),
         Case::new("streams/timestamps", timestamps),
         Case::new("streams/timestamps_without_profiling", no_timestamps),
+        Case::new("streams/profile", |subject| profile(subject, &StreamDesc::default())),
+        Case::new("streams/profile_out_of_order", |subject: &Subject<B>| {
+            if !subject.engine().capabilities().out_of_order {
+                return Ok(Outcome::Unsupported(Lacking::OutOfOrder));
+            }
+            profile(subject, &StreamDesc::out_of_order())
+        }),
+        Case::new("streams/profile_without_profiling", no_profile),
         Case::new("streams/threads", threads),
         Case::new("streams/threads_on_one_stream", shared_stream),
     ]
@@ -304,6 +313,67 @@ fn no_timestamps<B: Backend>(subject: &Subject<B>) -> Result<Outcome, Failure> {
     event.wait()?;
     let times = event.timestamps()?;
     ensure!(times.is_none(), "a stream without profiling gave {times:?}");
+    Ok(Outcome::Passed)
+}
+
+/// Every execution has its entry, in the order of submission, and nothing else has.
+fn profile<B: Backend>(subject: &Subject<B>, desc: &StreamDesc) -> Result<Outcome, Failure> {
+    if !subject.engine().capabilities().profiling {
+        return Ok(Outcome::Unsupported(Lacking::Profiling));
+    }
+    let steps = Steps::new(subject)?;
+    let stream = subject.engine().create_stream(&desc.clone().with_profiling())?;
+    let named = |label: &str, beta| {
+        let op = Op::Eltwise(Eltwise::Linear { alpha: 1.0, beta });
+        let (src, dst) = (steps.desc.clone(), steps.desc.clone());
+        subject.primitive(PrimitiveDesc::builder(op).src(src).dst(dst).label(label).build())
+    };
+    let primitives = [named("first", 1.0)?, named("second", 2.0)?];
+    let args = [(Arg::SRC, steps.memory.clone()), (Arg::DST, steps.memory.clone())];
+    ensure!(stream.profile()?.is_empty(), "a fresh stream has a profile");
+    let mut events: Vec<B::Event> = Vec::new();
+    for i in 0..5 {
+        let last = events.last().cloned();
+        events.push(stream.execute(&primitives[i % 2], &args, last.as_slice())?);
+    }
+    let last = events.last().cloned();
+    let marker = stream.marker(last.as_slice())?;
+    stream.write(&steps.memory, 0, &[0; 4], &[marker])?.wait()?;
+    let entries = stream.clone().profile()?;
+    let names: Vec<&str> = entries.iter().map(|entry| &*entry.operation).collect();
+    ensure!(names == ["first", "second", "first", "second", "first"], "the profile lists {names:?}");
+    for (i, (entry, event)) in entries.iter().zip(&events).enumerate() {
+        let status = event.status()?;
+        ensure!(status == EventStatus::Complete, "the profile lists execution {i}, which is {status:?}");
+        let implementation = primitives[i % 2].implementation();
+        ensure!(
+            *entry.implementation == *implementation,
+            "entry {i} is of {}, expected {implementation}",
+            entry.implementation
+        );
+        ensure!(entry.commands > 0 && entry.nanoseconds > 0, "entry {i} took no time: {entry:?}");
+        let duration = event.timestamps()?.map(|times| times.duration());
+        ensure!(
+            entry.commands > 1 || duration == Some(entry.nanoseconds),
+            "entry {i} of one command is {entry:?}, its event took {duration:?} ns"
+        );
+    }
+    stream.reset_profile()?;
+    ensure!(stream.profile()?.is_empty(), "a reset left entries behind");
+    stream.execute(&primitives[1], &args, &[])?;
+    let entries = stream.profile()?;
+    ensure!(
+        entries.len() == 1 && &*entries[0].operation == "second",
+        "after a reset and one execution the profile is {entries:?}"
+    );
+    stream.wait()?;
+    Ok(Outcome::Passed)
+}
+
+fn no_profile<B: Backend>(subject: &Subject<B>) -> Result<Outcome, Failure> {
+    let stream = subject.stream()?;
+    expect_error(stream.profile(), "the profile of a stream without profiling", is_invalid, &["profil"])?;
+    expect_error(stream.reset_profile(), "its reset", is_invalid, &["profil"])?;
     Ok(Outcome::Passed)
 }
 

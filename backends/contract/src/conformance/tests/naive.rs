@@ -7,8 +7,8 @@ use crate::conformance::data;
 use crate::conformance::reference::{self, Tensor, Tensors};
 use crate::{
     Allocator, Arg, Backend, Capabilities, DataType, DeviceInfo, DeviceKind, Engine, EngineId, Error, Event,
-    EventStatus, MapMode, Mapping, Memory, MemoryDesc, MemoryKind, PostOp, Primitive, PrimitiveDesc, Range,
-    Region, Result, Stream, StreamDesc, Timestamps, validate,
+    EventStatus, MapMode, Mapping, Memory, MemoryDesc, MemoryKind, PostOp, Primitive, PrimitiveDesc,
+    Profiled, Range, Region, Result, Stream, StreamDesc, Timestamps, validate,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -419,5 +419,14 @@ impl Stream for NaiveStream {
 
     fn wait(&self) -> Result<()> {
         Ok(())
+    }
+
+    fn profile(&self) -> Result<Vec<Profiled>> {
+        validate::profiling("profile", &self.desc)?;
+        Ok(Vec::new())
+    }
+
+    fn reset_profile(&self) -> Result<()> {
+        validate::profiling("reset profile", &self.desc)
     }
 }
