@@ -23,6 +23,21 @@ fn the_opencl3_example_reads_the_digits_on_every_platform() {
     }
 }
 
+#[cfg(feature = "ocl-core")]
+#[path = "../examples/ocl_core_interop.rs"]
+#[expect(dead_code, reason = "the example's main is not called")]
+mod ocl_core_example;
+
+#[cfg(feature = "ocl-core")]
+#[test]
+fn the_ocl_core_example_adds_up_its_rows_on_every_platform() {
+    for engine in anydnn_opencl::testing::test_engines() {
+        use anydnn::backend::Engine;
+        let outcome = ocl_core_example::run(&engine.device().platform).unwrap();
+        assert_eq!(outcome.rows, 1000, "{}", outcome.device);
+    }
+}
+
 /// The same program shape on the mock: two kernels of the user's around the network, with adversarial order between them.
 #[test]
 fn users_kernels_around_the_network_on_the_mock() {

@@ -1,5 +1,6 @@
 //! The steps of the whole test run, in order. A new check is one more entry here.
 
+use crate::platforms::{INTEL_CPU, POCL};
 use crate::setup::Variables;
 use crate::test::REQUIRED;
 
@@ -46,6 +47,10 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             ("OCL_ICD_VENDORS", "/nonexistent"),
             ("ANYDNN_REQUIRE", require),
         ])
+    };
+    // Programs of somebody else with our work in between; each checks its own result.
+    let example = |name, platform| {
+        vec!["run", "--quiet", "--package", "anydnn", "--all-features", "--example", name, "--", platform]
     };
     let digits = vec!["run", "--quiet", "--package", "anydnn-cli", "--", "run", "examples/digits"];
     vec![
@@ -114,6 +119,34 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             expect: DIGITS,
             fast: true,
         },
+        Step {
+            name: "opencl3 program on PoCL",
+            cargo: example("opencl3_interop", POCL),
+            variables: with(&[]),
+            expect: Expect::Success,
+            fast: true,
+        },
+        Step {
+            name: "opencl3 program on Intel's CPU runtime",
+            cargo: example("opencl3_interop", INTEL_CPU),
+            variables: with(&[]),
+            expect: Expect::Success,
+            fast: true,
+        },
+        Step {
+            name: "ocl-core program on PoCL",
+            cargo: example("ocl_core_interop", POCL),
+            variables: with(&[]),
+            expect: Expect::Success,
+            fast: true,
+        },
+        Step {
+            name: "ocl-core program on Intel's CPU runtime",
+            cargo: example("ocl_core_interop", INTEL_CPU),
+            variables: with(&[]),
+            expect: Expect::Success,
+            fast: true,
+        },
     ]
 }
 
@@ -140,6 +173,16 @@ mod tests {
         for step in without {
             assert_eq!(step.variables["OCL_ICD_VENDORS"], "/nonexistent");
             assert!(!step.variables["ANYDNN_REQUIRE"].contains("opencl"));
+        }
+    }
+
+    #[test]
+    fn each_example_with_another_crate_runs_on_each_platform() {
+        let steps = steps(&Variables::new());
+        for example in ["opencl3_interop", "ocl_core_interop"] {
+            let runs = steps.iter().filter(|step| step.cargo.contains(&example));
+            let platforms: Vec<_> = runs.filter_map(|step| step.cargo.last().copied()).collect();
+            assert_eq!(platforms, [POCL, INTEL_CPU], "{example}");
         }
     }
 
