@@ -10,9 +10,9 @@ use cl3::types::{cl_device_id, cl_device_info, cl_int, cl_platform_id};
 pub(crate) type Returned<T> = std::result::Result<T, cl_int>;
 
 /// No libOpenCL could be loaded.
-const LIBRARY_MISSING: cl_int = cl3::error_codes::DLOPEN_RUNTIME_LOAD_FAILED;
+pub(crate) const LIBRARY_MISSING: cl_int = cl3::error_codes::DLOPEN_RUNTIME_LOAD_FAILED;
 /// libOpenCL has no such function.
-const FUNCTION_MISSING: cl_int = cl3::error_codes::DLOPEN_FUNCTION_NOT_AVAILABLE;
+pub(crate) const FUNCTION_MISSING: cl_int = cl3::error_codes::DLOPEN_FUNCTION_NOT_AVAILABLE;
 /// The loader found no platform (`CL_PLATFORM_NOT_FOUND_KHR`).
 const PLATFORM_NOT_FOUND: cl_int = -1001;
 /// A command of the context faulted on NVIDIA's driver; every later call fails the same way.

@@ -58,7 +58,11 @@ impl Feature {
         Self::NvidiaPtx,
     ];
 
-    const fn name(self) -> &'static str {
+    /// The features that take a program to probe, which caches spare a process.
+    pub(crate) const COMPILED: [Self; 6] =
+        [Self::Fp64, Self::Fp16, Self::VloadHalf, Self::SubGroups, Self::Int8Dot, Self::NvidiaPtx];
+
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Fp64 => "fp64",
             Self::Fp16 => "fp16",
@@ -84,6 +88,16 @@ pub(crate) struct Features {
 }
 
 impl Features {
+    /// The outcome of a probe that was made or learned before.
+    pub(crate) fn known(&self, feature: Feature) -> Option<&Probe> {
+        self.probes[feature as usize].get()
+    }
+
+    /// Takes over the outcome of a probe that an earlier process made.
+    pub(crate) fn learn(&self, feature: Feature, outcome: &Probe) {
+        let _ = self.probes[feature as usize].set(outcome.clone());
+    }
+
     /// The outcome of one probe.
     pub(crate) fn probe(&self, device: &OpenClDevice, feature: Feature) -> &Probe {
         self.probes[feature as usize].get_or_init(|| {

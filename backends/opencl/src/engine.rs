@@ -13,14 +13,14 @@ use cl3::command_queue::{
 };
 
 use crate::allocator::{OpenClAllocator, Pool};
+use crate::cache::{self, CacheOutcome, DiskCache, ProgramCache, ProgramStats};
 use crate::call::Check;
-use crate::capability::{self, Features};
+use crate::capability::{self, Feature, Features};
 use crate::launch::OpenClPrimitive;
 use crate::memory::{Allocation, OpenClMemory};
 use crate::patience::Patience;
 use crate::plan::DeviceTraits;
 use crate::platform::OpenClDevice;
-use crate::program::ProgramCache;
 use crate::stream::OpenClStream;
 use crate::{OpenCl, handle};
 
@@ -69,6 +69,62 @@ impl OpenClEngine {
         Ok(Self::new(context, device.clone()))
     }
 
+    /// An engine with a context of its own that starts with the programs of a [cache blob](Engine::cache_blob), and what became of
+    /// the blob. Programs are loaded when they are first needed. A blob that is cut short, corrupt or another device's, driver's or
+    /// library version's is a miss with a reason, after which the engine is as one from [`OpenClEngine::on_device`].
+    ///
+    /// The blob's checksum finds accidents, not malice: a blob is code for the device, so take it only from where you would take a
+    /// program from.
+    ///
+    /// ```
+    /// use anydnn_backend::Engine;
+    /// use anydnn_opencl::{CacheOutcome, OpenClEngine};
+    ///
+    /// for device in anydnn_opencl::devices()? {
+    ///     let blob = OpenClEngine::on_device(&device)?.cache_blob()?;
+    ///     let (engine, outcome) = OpenClEngine::from_cache_blob(&device, &blob)?;
+    ///     assert_eq!(outcome, CacheOutcome::Warm { programs: 0 });
+    ///     assert_eq!(engine.cache_blob()?, blob);
+    ///     let (_, outcome) = OpenClEngine::from_cache_blob(&device, &blob[1..])?;
+    ///     assert!(matches!(outcome, CacheOutcome::Miss { .. }));
+    /// }
+    /// # Ok::<(), anydnn_backend::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A device error.
+    pub fn from_cache_blob(device: &OpenClDevice, blob: &[u8]) -> Result<(Self, CacheOutcome)> {
+        Self::on_device(device)?.warmed(blob)
+    }
+
+    /// What [`Engine::cache_blob_id`] is for engines on a device: the platform's name, the device's name and the driver's version,
+    /// each a length (`usize`) and the text with its NUL; major, minor and patch version of this library (`i32`); and a length and
+    /// the hash of the library's kernels. Numbers are in the machine's byte order.
+    ///
+    /// # Errors
+    /// A device error.
+    pub fn device_cache_blob_id(device: &OpenClDevice) -> Result<Vec<u8>> {
+        cache::id(device)
+    }
+
+    /// Keeps programs that are made from now on, by this engine and its clones, elsewhere than [`DiskCache::from_env`] says.
+    pub fn with_disk_cache(self, disk: DiskCache) -> Self {
+        self.inner.programs.set_disk(disk);
+        self
+    }
+
+    /// Where the engine's programs came from.
+    pub fn program_stats(&self) -> ProgramStats {
+        self.inner.programs.stats()
+    }
+
+    /// The engine, with what is in a blob.
+    pub(crate) fn warmed(self, blob: &[u8]) -> Result<(Self, CacheOutcome)> {
+        let Inner { programs, device, features, .. } = &*self.inner;
+        let outcome = programs.warm(device, features, blob)?;
+        Ok((self, outcome))
+    }
+
     /// The device with everything its driver says about it.
     pub fn opencl_device(&self) -> &OpenClDevice {
         &self.inner.device
@@ -86,7 +142,7 @@ impl OpenClEngine {
             inner: Arc::new(Inner {
                 id: EngineId::unique(),
                 pool: Pool::default(),
-                programs: ProgramCache::default(),
+                programs: ProgramCache::new(DiskCache::from_env()),
                 service: Mutex::new(None),
                 context,
                 device,
@@ -121,13 +177,14 @@ impl OpenClEngine {
 
     /// The facts that kernel plans depend on.
     pub(crate) fn traits(&self) -> DeviceTraits {
-        let (device, limits) = (&self.inner.device, self.inner.device.limits());
+        let Inner { device, features, programs, .. } = &*self.inner;
+        let limits = device.limits();
         DeviceTraits {
             kind: device.kind(),
             max_work_group: limits.max_work_group,
             local_memory_bytes: limits.local_memory_bytes as usize,
             compute_units: limits.compute_units,
-            fp64: self.inner.features.probe(device, capability::Feature::Fp64).works,
+            fp64: programs.probe(device, features, Feature::Fp64),
             name: device.name().into(),
         }
     }
@@ -145,9 +202,13 @@ impl Engine for OpenClEngine {
     }
 
     fn capabilities(&self) -> &Capabilities {
-        self.inner
-            .capabilities
-            .get_or_init(|| capability::capabilities(&self.inner.device, &self.inner.features))
+        let Inner { device, features, programs, capabilities, .. } = &*self.inner;
+        capabilities.get_or_init(|| {
+            for feature in Feature::COMPILED {
+                programs.probe(device, features, feature);
+            }
+            capability::capabilities(device, features)
+        })
     }
 
     fn create_stream(&self, desc: &StreamDesc) -> Result<OpenClStream> {
@@ -200,11 +261,11 @@ impl Engine for OpenClEngine {
     }
 
     fn cache_blob_id(&self) -> Result<Vec<u8>> {
-        Err(no_blobs())
+        Self::device_cache_blob_id(&self.inner.device)
     }
 
     fn cache_blob(&self) -> Result<Vec<u8>> {
-        Err(no_blobs())
+        self.inner.programs.blob(&self.inner.device)
     }
 }
 
@@ -252,8 +313,4 @@ pub(crate) fn create_queue(
     };
     // SAFETY: the driver returned this queue with one reference for the caller.
     unsafe { handle::Queue::from_owned(raw) }
-}
-
-fn no_blobs() -> Error {
-    Error::unsupported("cache blob", "compiled programs are kept for the life of the engine only")
 }

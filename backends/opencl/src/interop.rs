@@ -15,6 +15,7 @@ use cl3::command_queue::{
 use cl3::memory as mem;
 use cl3::types::{cl_command_queue, cl_context, cl_device_id, cl_event, cl_mem};
 
+use crate::cache::CacheOutcome;
 use crate::call::{self, Check, Scalar};
 use crate::engine::{OpenClEngine, create_queue};
 use crate::event::{Fate, OpenClEvent, Origin};
@@ -51,6 +52,22 @@ impl OpenClEngine {
             ));
         }
         Ok(Self::new(handle, described))
+    }
+
+    /// As [`OpenClEngine::from_raw`], with the programs of a cache blob as [`OpenClEngine::from_cache_blob`] takes them.
+    ///
+    /// # Errors
+    /// As [`OpenClEngine::from_raw`]; never for the blob's sake.
+    ///
+    /// # Safety
+    /// As [`OpenClEngine::from_raw`].
+    pub unsafe fn from_raw_with_cache_blob(
+        device: cl_device_id,
+        context: cl_context,
+        blob: &[u8],
+    ) -> Result<(Self, CacheOutcome)> {
+        // SAFETY: as the caller promises.
+        unsafe { Self::from_raw(device, context) }?.warmed(blob)
     }
 
     /// The context, not retained.

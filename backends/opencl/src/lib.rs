@@ -7,6 +7,7 @@
 
 mod allocator;
 mod availability;
+mod cache;
 mod call;
 mod capability;
 mod convert;
@@ -30,6 +31,7 @@ pub mod testing;
 
 pub use allocator::{AllocatorStats, OpenClAllocator};
 pub use availability::{Availability, Problem, availability};
+pub use cache::{CacheMiss, CacheOutcome, DiskCache, ProgramStats};
 pub use engine::OpenClEngine;
 pub use event::OpenClEvent;
 pub use launch::OpenClPrimitive;

@@ -1,30 +1,18 @@
-//! Programs: built once per engine and source, with kernel objects to share.
+//! Programs: built from source or loaded from a binary, with kernel objects to share.
 
-use std::collections::HashMap;
 use std::ffi::CString;
-use std::fmt;
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anydnn_backend::{BuildFailure, Error, Result};
-use cl3::program::CL_PROGRAM_BUILD_LOG;
+use cl3::program::{
+    CL_PROGRAM_BINARIES, CL_PROGRAM_BINARY_SIZES, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_DEVICES, get_program_data,
+};
+use cl3::types::{cl_device_id, cl_program};
 
-use crate::call::{self, Check};
+use crate::call::{self, Check, Returned, Scalar};
 use crate::handle;
-use crate::plan::ProgramSource;
 use crate::platform::OpenClDevice;
-
-/// The programs of one engine.
-#[derive(Default)]
-pub(crate) struct ProgramCache {
-    slots: Mutex<HashMap<blake3::Hash, Arc<Slot>>>,
-}
-
-/// A place for one program. Its lock is held while the program builds, so that no two threads build the same one.
-#[derive(Default)]
-struct Slot {
-    program: Mutex<Option<Arc<Program>>>,
-}
 
 /// A built program.
 #[derive(Debug)]
@@ -32,38 +20,8 @@ pub(crate) struct Program {
     name: String,
     device: OpenClDevice,
     handle: handle::Program,
-}
-
-impl ProgramCache {
-    /// The built program for a source with more options, from the cache if it is there.
-    pub(crate) fn program(
-        &self,
-        context: &handle::Context,
-        device: &OpenClDevice,
-        source: &ProgramSource,
-        more_options: &str,
-    ) -> Result<Arc<Program>> {
-        let options = complete_options(&source.options, more_options);
-        let key = key(&source.source, &options);
-        let slot = {
-            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(slots.entry(key).or_default())
-        };
-        let mut program = slot.program.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(program) = &*program {
-            return Ok(Arc::clone(program));
-        }
-        let built = Arc::new(Program::build(context, device, &source.name, &source.source, &options)?);
-        *program = Some(Arc::clone(&built));
-        Ok(built)
-    }
-}
-
-impl fmt::Debug for ProgramCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        f.debug_struct("ProgramCache").field("programs", &slots.len()).finish()
-    }
+    /// What cache blobs carry, once one was made: the driver need not give the same bytes twice.
+    binary: OnceLock<Arc<[u8]>>,
 }
 
 impl Program {
@@ -75,16 +33,39 @@ impl Program {
         source: &str,
         options: &str,
     ) -> Result<Self> {
-        let c_options = CString::new(options).map_err(|_| {
-            Error::invalid("build program", "options", format!("{options:?}"), "text without NUL")
-        })?;
         let span = tracing::debug_span!("build program", name, device = device.name());
         let _entered = span.enter();
         let raw = cl3::program::create_program_with_source(context.raw(), &[source])
             .check("build program", "clCreateProgramWithSource")?;
+        Self::finish(raw, device, name, options)
+    }
+
+    /// Builds a program from a binary that this driver made for this device, with all its kernels.
+    ///
+    /// The binary must have been verified: drivers crash on those that are cut short.
+    pub(crate) fn from_binary(
+        context: &handle::Context,
+        device: &OpenClDevice,
+        name: &str,
+        binary: &[u8],
+        options: &str,
+    ) -> Result<Self> {
+        let span = tracing::debug_span!("load program", name, device = device.name());
+        let _entered = span.enter();
+        let raw =
+            create_with_binary(context, device, binary).check("load program", "clCreateProgramWithBinary")?;
+        let program = Self::finish(raw, device, name, options)?;
+        program.create_kernels()?;
+        Ok(program)
+    }
+
+    fn finish(raw: cl_program, device: &OpenClDevice, name: &str, options: &str) -> Result<Self> {
         // SAFETY: the driver returned this program with one reference for the caller.
         let handle = unsafe { handle::Program::from_owned(raw) }?;
-        let program = Self { name: name.into(), device: device.clone(), handle };
+        let program = Self { name: name.into(), device: device.clone(), handle, binary: OnceLock::new() };
+        let c_options = CString::new(options).map_err(|_| {
+            Error::invalid("build program", "options", format!("{options:?}"), "text without NUL")
+        })?;
         let devices = [device.raw_device()];
         match cl3::program::build_program(raw, &devices, &c_options, None, ptr::null_mut()) {
             Ok(()) => {
@@ -98,6 +79,42 @@ impl Program {
         }
     }
 
+    /// The binary that the driver has for the device; none where it has none to give.
+    pub(crate) fn binary(&self) -> Result<Option<Vec<u8>>> {
+        // Some drivers finish compiling only when kernels are made, and have no binary before.
+        self.create_kernels()?;
+        let query =
+            |info| get_program_data(self.handle.raw(), info).check("read program", "clGetProgramInfo");
+        let devices: Vec<cl_device_id> = scalars(&query(CL_PROGRAM_DEVICES)?);
+        let sizes: Vec<usize> = scalars(&query(CL_PROGRAM_BINARY_SIZES)?);
+        // PoCL lists the whole device for a part of it.
+        let own = devices.iter().position(|device| *device == self.device.raw_device());
+        let own = own.or((devices.len() == 1).then_some(0));
+        let Some((own, &size)) = own.and_then(|own| Some((own, sizes.get(own)?))) else { return Ok(None) };
+        if size == 0 {
+            return Ok(None);
+        }
+        let mut binary = vec![0_u8; size];
+        let mut binaries = vec![ptr::null_mut(); sizes.len()];
+        binaries[own] = binary.as_mut_ptr();
+        read_binaries(self.handle.raw(), &mut binaries).check("read program", "clGetProgramInfo")?;
+        Ok(Some(binary))
+    }
+
+    /// The binary as it was first read or loaded.
+    pub(crate) fn kept_binary(&self) -> Result<Option<Arc<[u8]>>> {
+        if let Some(binary) = self.binary.get() {
+            return Ok(Some(Arc::clone(binary)));
+        }
+        let binary = self.binary()?;
+        Ok(binary.map(|binary| Arc::clone(self.binary.get_or_init(|| Arc::from(binary)))))
+    }
+
+    /// Keeps the binary that the program was loaded from.
+    pub(crate) fn keep_binary(&self, binary: &Arc<[u8]>) {
+        let _ = self.binary.set(Arc::clone(binary));
+    }
+
     /// A new kernel object.
     pub(crate) fn kernel(&self, kernel: &str) -> Result<handle::Kernel> {
         let name = CString::new(kernel).map_err(|_| {
@@ -108,6 +125,18 @@ impl Program {
             .map_err(|code| self.failure(&format!("clCreateKernel({kernel})"), code))?;
         // SAFETY: the driver returned this kernel with one reference for the caller.
         unsafe { handle::Kernel::from_owned(raw) }
+    }
+
+    /// Makes every kernel once, which shows whether the program is whole.
+    fn create_kernels(&self) -> Result<()> {
+        let call = "clCreateKernelsInProgram";
+        let kernels = cl3::kernel::create_kernels_in_program(self.handle.raw())
+            .map_err(|code| self.failure(call, code))?;
+        for raw in kernels {
+            // SAFETY: the driver returned this kernel with one reference for the caller.
+            drop(unsafe { handle::Kernel::from_owned(raw) }?);
+        }
+        Ok(())
     }
 
     fn failure(&self, call: &str, code: i32) -> Error {
@@ -155,50 +184,47 @@ impl KernelPool {
     }
 }
 
-/// The options of a build: OpenCL C 1.2, which any device compiles, unless they say otherwise.
-fn complete_options(options: &str, more: &str) -> String {
-    let standard = if options.contains("-cl-std") { "" } else { "-cl-std=CL1.2" };
-    [standard, options, more].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+/// A program from a binary for one device. The bindings pass the list of binaries in a layout that Rust does not promise.
+fn create_with_binary(
+    context: &handle::Context,
+    device: &OpenClDevice,
+    binary: &[u8],
+) -> Returned<cl_program> {
+    let create = cl3::load_library().as_ref().map_err(|_| call::LIBRARY_MISSING)?;
+    let (device, length, bytes) = (device.raw_device(), binary.len(), binary.as_ptr());
+    let (mut of_binary, mut code) = (0, 0);
+    let program = create
+        .clCreateProgramWithBinary(
+            context.raw(),
+            1,
+            &raw const device,
+            &raw const length,
+            &raw const bytes,
+            &raw mut of_binary,
+            &raw mut code,
+        )
+        .ok_or(call::FUNCTION_MISSING)?;
+    if code != 0 {
+        return Err(code);
+    }
+    if of_binary != 0 {
+        // SAFETY: the driver returned this program with one reference, which is given back.
+        let _ = unsafe { cl3::program::release_program(program) };
+        return Err(of_binary);
+    }
+    Ok(program)
 }
 
-fn key(source: &str, options: &str) -> blake3::Hash {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&(options.len() as u64).to_le_bytes());
-    hasher.update(options.as_bytes());
-    hasher.update(source.as_bytes());
-    hasher.finalize()
+/// Lets the driver write binaries to the pointers that are not null.
+fn read_binaries(program: cl_program, binaries: &mut [*mut u8]) -> Returned<()> {
+    let library = cl3::load_library().as_ref().map_err(|_| call::LIBRARY_MISSING)?;
+    let (bytes, pointers) = (size_of_val(binaries), binaries.as_mut_ptr().cast());
+    let code = library
+        .clGetProgramInfo(program, CL_PROGRAM_BINARIES, bytes, pointers, ptr::null_mut())
+        .ok_or(call::FUNCTION_MISSING)?;
+    if code == 0 { Ok(()) } else { Err(code) }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::test_engines;
-
-    fn source(source: &str) -> ProgramSource {
-        ProgramSource { name: "test".into(), source: source.into(), options: String::new() }
-    }
-
-    #[test]
-    fn options_name_a_standard_once() {
-        assert_eq!(complete_options("", ""), "-cl-std=CL1.2");
-        assert_eq!(complete_options("-DN=1", "-DM"), "-cl-std=CL1.2 -DN=1 -DM");
-        assert_eq!(complete_options("-cl-std=CL3.0", ""), "-cl-std=CL3.0");
-        assert_ne!(key("ab", "c"), key("b", "ca"));
-    }
-
-    #[test]
-    fn programs_are_built_once_and_failures_carry_the_log() {
-        for engine in test_engines() {
-            let inner = &engine.inner;
-            let build = |text: &str| inner.programs.program(&inner.context, &inner.device, &source(text), "");
-            let text = "kernel void noop(global int *p) { p[get_global_id(0)] = 1; }";
-            let (first, second) = (build(text).unwrap(), build(text).unwrap());
-            assert!(Arc::ptr_eq(&first, &second));
-            assert!(first.kernel("noop").is_ok());
-            assert!(matches!(first.kernel("missing"), Err(Error::Build(failure)) if failure.code == -46));
-            let Err(Error::Build(failure)) = build("kernel void broken(") else { panic!("it built") };
-            assert_eq!(failure.program, "test");
-            assert!(!failure.log.is_empty(), "{failure}");
-        }
-    }
+fn scalars<T: Scalar>(bytes: &[u8]) -> Vec<T> {
+    bytes.chunks_exact(size_of::<T>()).filter_map(T::from_bytes).collect()
 }

@@ -1,9 +1,9 @@
 //! The engines that a test suite runs on.
 
-use crate::OpenClEngine;
 use crate::availability::availability;
+use crate::{DiskCache, OpenClEngine};
 
-/// An engine on every OpenCL device there is.
+/// An engine on every OpenCL device there is. Its programs are not cached on disk, so that no run of the tests depends on another.
 ///
 /// `ANYDNN_REQUIRE` lists backends whose absence must not go unnoticed: `opencl` (any device), `opencl:pocl` (a device of that
 /// [alias](crate::OpenClDevice::alias)); entries of other backends are none of this function's business.
@@ -22,7 +22,7 @@ pub fn test_engines() -> Vec<OpenClEngine> {
         assert!(is_there, "ANYDNN_REQUIRE names opencl{entry}, which is missing: {}", found.reason());
     }
     let engine = |device| match OpenClEngine::on_device(device) {
-        Ok(engine) => engine,
+        Ok(engine) => engine.with_disk_cache(DiskCache::off()),
         Err(error) => panic!("no engine on {device}: {error}"),
     };
     found.devices.iter().map(engine).collect()
