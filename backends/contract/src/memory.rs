@@ -32,7 +32,7 @@ pub trait Memory: Clone + Debug + Send + Sync + 'static {
         self.region().bytes >= self.desc().size()
     }
 
-    /// Takes the bytes of other memory, from its start on, in place of its own. Clones, views and commands enqueued before keep the
+    /// Takes the bytes of other memory, from its start on, in place of its own, and is of their kind from then on. Clones, views and commands enqueued before keep the
     /// bytes that they have.
     ///
     /// ```
@@ -49,7 +49,7 @@ pub trait Memory: Clone + Debug + Send + Sync + 'static {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Mismatch`](crate::Error::Mismatch) for memory of another engine or kind, [`Error::Invalid`](crate::Error::Invalid) when
+    /// [`Error::Mismatch`](crate::Error::Mismatch) for memory of another engine, [`Error::Invalid`](crate::Error::Invalid) when
     /// it is too small.
     fn replace(&mut self, bytes: &Self) -> Result<()> {
         validate::replacement(self, bytes)?;

@@ -169,7 +169,7 @@ pub fn allocation(desc: &MemoryDesc) -> Result<()> {
     Ok(())
 }
 
-/// Checks that memory can take the bytes of other memory: of the same engine and kind.
+/// Checks that memory can take the bytes of other memory: of the same engine.
 ///
 /// # Errors
 /// [`Error::Mismatch`].
@@ -179,13 +179,6 @@ pub fn replacement<M: Memory>(memory: &M, bytes: &M) -> Result<()> {
             "replace bytes",
             format!("memory of {}", bytes.engine_id()),
             memory.engine_id().to_string(),
-        ));
-    }
-    if bytes.kind() != memory.kind() {
-        return Err(Error::mismatch(
-            "replace bytes",
-            format!("memory of kind {}", bytes.kind()),
-            format!("memory of kind {}", memory.kind()),
         ));
     }
     Ok(())

@@ -2,14 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anydnn_backend::{Allocator, DataType, Error, MemoryDesc, Result};
+use anydnn_backend::{Allocator, DataType, Error, MemoryDesc, MemoryKind, Result};
 
 use crate::OpenCl;
+use crate::allocation::Allocation;
 use crate::engine::OpenClEngine;
 use crate::event::OpenClEvent;
-use crate::handle;
-use crate::memory::{Allocation, OpenClMemory};
-use crate::platform::OpenClDevice;
+use crate::memory::OpenClMemory;
 
 /// Temporary memory of an engine, from a pool that reuses buffers once the commands that used them are complete.
 #[derive(Clone, Debug)]
@@ -39,9 +38,9 @@ impl Allocator for OpenClAllocator {
     /// The memory starts at the start of its buffer object, whose address OpenCL aligns to at least the size of its largest type (128
     /// bytes) and does not tell; larger alignments hold relative to the buffer object.
     fn allocate(&self, bytes: usize, _alignment: usize) -> Result<OpenClMemory> {
-        let allocation =
-            self.engine.inner.pool.take(&self.engine.inner.context, &self.engine.inner.device, bytes)?;
-        Ok(OpenClMemory::new(&self.engine, allocation, MemoryDesc::new([bytes], DataType::U8)))
+        let allocation = self.engine.inner.pool.take(&self.engine, bytes)?;
+        let desc = MemoryDesc::new([bytes], DataType::U8);
+        Ok(OpenClMemory::new(&self.engine, allocation, MemoryKind::Buffer, desc))
     }
 
     fn free(&self, memory: OpenClMemory, after: Option<&OpenClEvent>) -> Result<()> {
@@ -84,12 +83,7 @@ struct Parked {
 
 impl Pool {
     /// A buffer of at least `bytes` bytes that no command uses.
-    pub(crate) fn take(
-        &self,
-        context: &handle::Context,
-        device: &OpenClDevice,
-        bytes: usize,
-    ) -> Result<Arc<Allocation>> {
+    pub(crate) fn take(&self, engine: &OpenClEngine, bytes: usize) -> Result<Arc<Allocation>> {
         if bytes == 0 {
             return Ok(Arc::new(Allocation::empty()));
         }
@@ -99,11 +93,11 @@ impl Pool {
             return Ok(allocation);
         }
         drop(state);
-        let created = match Allocation::create(context, device, capacity, "temporary memory") {
+        let created = match Allocation::create(engine, MemoryKind::Buffer, capacity, "temporary memory") {
             Err(Error::OutOfMemory { .. }) => {
                 // Buffers parked for reuse may be what is missing.
                 self.trim();
-                Allocation::create(context, device, bytes, "temporary memory")?
+                Allocation::create(engine, MemoryKind::Buffer, bytes, "temporary memory")?
             }
             created => created?,
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use anydnn_backend::{Capabilities, DataType, MemoryKind, Probe};
+use anydnn_backend::{Capabilities, DataType, Probe};
 use cl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE};
 
 use crate::platform::OpenClDevice;
@@ -134,7 +134,7 @@ pub(crate) fn capabilities(device: &OpenClDevice, features: &Features) -> Capabi
     let probed: Vec<_> = Feature::ALL.iter().map(|&f| (f, features.probe(device, f).clone())).collect();
     let works = |feature| probed.iter().any(|(f, probe)| *f == feature && probe.works);
     let mut capabilities = Capabilities::default();
-    capabilities.memory_kinds = vec![MemoryKind::Buffer];
+    capabilities.memory_kinds = device.memory_kinds();
     capabilities.storage_types = DataType::ALL
         .into_iter()
         .filter(|&t| stored(t) && (t != DataType::F64 || works(Feature::Fp64)))

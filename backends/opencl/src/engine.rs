@@ -12,15 +12,17 @@ use cl3::command_queue::{
     CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE, CL_QUEUE_PROPERTIES,
 };
 
+use crate::allocation::{Allocation, no_kind};
 use crate::allocator::{OpenClAllocator, Pool};
 use crate::cache::{self, CacheOutcome, DiskCache, ProgramCache, ProgramStats};
 use crate::call::Check;
 use crate::capability::{self, Feature, Features};
 use crate::launch::OpenClPrimitive;
-use crate::memory::{Allocation, OpenClMemory};
+use crate::memory::OpenClMemory;
 use crate::patience::Patience;
 use crate::plan::DeviceTraits;
 use crate::platform::OpenClDevice;
+use crate::program::KernelPool;
 use crate::stream::OpenClStream;
 use crate::{OpenCl, handle};
 
@@ -52,6 +54,7 @@ pub(crate) struct Inner {
     pub(crate) pool: Pool,
     pub(crate) programs: ProgramCache,
     service: Mutex<Option<Arc<handle::Queue>>>,
+    pub(crate) copier: OnceLock<KernelPool>,
     pub(crate) context: handle::Context,
     pub(crate) device: OpenClDevice,
     pub(crate) patience: Patience,
@@ -144,6 +147,7 @@ impl OpenClEngine {
                 pool: Pool::default(),
                 programs: ProgramCache::new(DiskCache::from_env()),
                 service: Mutex::new(None),
+                copier: OnceLock::new(),
                 context,
                 device,
                 patience,
@@ -173,6 +177,14 @@ impl OpenClEngine {
             Arc::new(create_queue(&self.inner.context, &self.inner.device, 0, "create service queue")?);
         *service = Some(Arc::clone(&queue));
         Ok(queue)
+    }
+
+    fn check_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<()> {
+        validate::allocation(desc)?;
+        if kind == MemoryKind::Buffer || self.inner.device.memory_kinds().contains(&kind) {
+            return Ok(());
+        }
+        Err(no_kind(kind))
     }
 
     /// The facts that kernel plans depend on.
@@ -234,21 +246,14 @@ impl Engine for OpenClEngine {
     }
 
     fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {
-        validate::allocation(desc)?;
-        if kind != MemoryKind::Buffer {
-            return Err(Error::unsupported(format!("{kind} memory"), "OpenCL engines make buffers"));
-        }
-        let allocation =
-            Allocation::create(&self.inner.context, &self.inner.device, desc.size(), "create memory")?;
-        Ok(OpenClMemory::new(self, Arc::new(allocation), desc.clone()))
+        self.check_memory(desc, kind)?;
+        let allocation = Allocation::create(self, kind, desc.size(), "create memory")?;
+        Ok(OpenClMemory::new(self, Arc::new(allocation), kind, desc.clone()))
     }
 
     fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {
-        validate::allocation(desc)?;
-        if kind != MemoryKind::Buffer {
-            return Err(Error::unsupported(format!("{kind} memory"), "OpenCL engines make buffers"));
-        }
-        Ok(OpenClMemory::unbacked(self, desc.clone()))
+        self.check_memory(desc, kind)?;
+        Ok(OpenClMemory::unbacked(self, kind, desc.clone()))
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<OpenClPrimitive> {

@@ -12,6 +12,7 @@ use anydnn_backend::{Error, Event, EventStatus, Result, Timestamps};
 use cl3::event as cl;
 use cl3::types::{cl_context, cl_event, cl_int};
 
+use crate::allocation::Allocation;
 use crate::call::{self, Check};
 use crate::handle;
 use crate::patience::{Patience, sleep_until_ended};
@@ -136,6 +137,8 @@ pub(crate) struct Fate {
     /// Whether it waits for a user event, directly or not, or is one.
     gated: bool,
     shield: OnceLock<handle::Event>,
+    /// Memory that must live until the command has ended.
+    held: Mutex<Vec<Arc<Allocation>>>,
 }
 
 /// Where an event comes from.
@@ -167,7 +170,13 @@ impl Fate {
             exposed,
             gated,
             shield: OnceLock::new(),
+            held: Mutex::default(),
         })
+    }
+
+    /// Keeps memory until the command has ended.
+    pub(crate) fn hold(&self, allocations: Vec<Arc<Allocation>>) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = allocations;
     }
 
     /// An event of the user, which may be a user event or one of a command.
@@ -187,6 +196,7 @@ impl Fate {
             exposed: true,
             gated: kind == cl::CL_COMMAND_USER,
             shield: OnceLock::new(),
+            held: Mutex::default(),
         }))
     }
 
@@ -361,6 +371,7 @@ impl Fate {
             None => return,
         };
         if self.outcome.set(outcome).is_ok() {
+            self.hold(Vec::new());
             drop_chain(std::mem::take(&mut *self.lock_parents()));
         }
     }
@@ -373,6 +384,10 @@ impl Fate {
 impl Drop for Fate {
     fn drop(&mut self) {
         drop_chain(std::mem::take(self.parents.get_mut().unwrap_or_else(PoisonError::into_inner)));
+        let held = std::mem::take(self.held.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if !held.is_empty() && self.code().is_ok_and(|code| code > 0) {
+            release_after(&self.event, held);
+        }
     }
 }
 
@@ -384,6 +399,21 @@ impl fmt::Debug for Fate {
             .field("outcome", &self.outcome)
             .finish_non_exhaustive()
     }
+}
+
+/// Lets the driver release memory when a command that nobody follows any more has ended.
+fn release_after(event: &handle::Event, held: Vec<Arc<Allocation>>) {
+    let held = Box::into_raw(Box::new(held)).cast();
+    if let Err(code) = cl::set_event_callback(event.raw(), cl::CL_COMPLETE, release_held, held) {
+        // The command may still use the memory, so it is better lost than freed.
+        tracing::warn!(code, "memory of a command that has not ended is never freed");
+    }
+}
+
+/// Called by the driver when a command has ended; `held` is the memory to release.
+extern "C" fn release_held(_ended: cl_event, _code: cl_int, held: *mut c_void) {
+    // SAFETY: `release_after` gave this box to the callback, which is called once.
+    drop(unsafe { Box::from_raw(held.cast::<Vec<Arc<Allocation>>>()) });
 }
 
 /// Called by the driver when a shielded event has ended; `shield` is the event to complete, with a reference to give back.

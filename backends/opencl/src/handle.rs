@@ -68,7 +68,7 @@ macro_rules! handle {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                if EXITING.load(Ordering::Acquire) {
+                if is_exiting() {
                     return;
                 }
                 // SAFETY: this owns one reference to a live object and gives it up here, once.
@@ -126,6 +126,11 @@ shared!(Device, Context, Queue, Mem, Event, Program);
 
 /// Set when the process exits. Drivers tear themselves down in exit handlers; releasing after that crashes some of them.
 static EXITING: AtomicBool = AtomicBool::new(false);
+
+/// Whether drivers must be left alone because they may have torn themselves down.
+pub(crate) fn is_exiting() -> bool {
+    EXITING.load(Ordering::Acquire)
+}
 
 /// Makes owners dropped during the process's exit leave the drivers alone. Exit handlers run last in, first out, and drivers install
 /// theirs before the first object exists, so this one runs before theirs.

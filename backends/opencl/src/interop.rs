@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::fmt::Pointer;
 use std::sync::{Arc, Weak};
 
-use anydnn_backend::{Error, MemoryDesc, Order, Result, StreamDesc, validate};
+use anydnn_backend::{Error, MemoryDesc, MemoryKind, Order, Result, StreamDesc, validate};
 use cl3::command_queue::{
     CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE,
     CL_QUEUE_PROPERTIES, get_command_queue_data,
@@ -15,12 +15,13 @@ use cl3::command_queue::{
 use cl3::memory as mem;
 use cl3::types::{cl_command_queue, cl_context, cl_device_id, cl_event, cl_mem};
 
+use crate::allocation::Allocation;
 use crate::cache::CacheOutcome;
 use crate::call::{self, Check, Scalar};
 use crate::engine::{OpenClEngine, create_queue};
 use crate::event::{Fate, OpenClEvent, Origin};
 use crate::handle;
-use crate::memory::{Allocation, OpenClMemory};
+use crate::memory::OpenClMemory;
 use crate::platform::OpenClDevice;
 use crate::stream::OpenClStream;
 
@@ -135,7 +136,7 @@ impl OpenClMemory {
             if desc.size() > 0 {
                 return Err(null(OPERATION, "buffer"));
             }
-            return Ok(Self::new(engine, Arc::new(Allocation::empty()), desc.clone()));
+            return Ok(Self::unbacked(engine, MemoryKind::Buffer, desc.clone()));
         }
         let query = |info| mem::get_mem_object_data(buffer, info);
         let handle_of = |info| call::value::<*mut c_void>(query(info), OPERATION, "clGetMemObjectInfo");
@@ -171,12 +172,12 @@ impl OpenClMemory {
         // SAFETY: live by contract and not null.
         let handle = unsafe { handle::Mem::from_borrowed(buffer) }?;
         let allocation = Allocation::adopt(handle, whole.addr() as u64, base, capacity);
-        Ok(Self::new(engine, Arc::new(allocation), desc.clone()))
+        Ok(Self::new(engine, Arc::new(allocation), MemoryKind::Buffer, desc.clone()))
     }
 
-    /// The buffer object, not retained; null for memory without bytes. This memory starts [`OpenClMemory::offset`] bytes into it.
+    /// The buffer object, not retained; null for memory of other kinds or without bytes. This memory starts [`OpenClMemory::offset`] bytes into it.
     pub fn raw_mem(&self) -> cl_mem {
-        self.allocation.raw()
+        self.allocation.raw_mem()
     }
 }
 

@@ -1,17 +1,16 @@
 //! Primitives: kernel plans with their programs built, and how they are launched.
 
-use std::ffi::c_void;
 use std::fmt;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{Arg, EngineId, Error, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode};
-use cl3::types::cl_mem;
 
-use crate::call::Check;
+use crate::allocation::{Allocation, Binding};
 use crate::engine::OpenClEngine;
 use crate::event::{OpenClEvent, Operation};
-use crate::memory::{Allocation, OpenClMemory};
+use crate::kernel_args::ArgSetter;
+use crate::memory::OpenClMemory;
 use crate::plan::{KernelPlan, Launch, LaunchArg};
 use crate::program::KernelPool;
 use crate::stream::{OpenClStream, Submission};
@@ -115,6 +114,12 @@ impl OpenClPrimitive {
         }
         let mut submission = stream.submit(Operation::Named(Arc::clone(&self.inner.operation)), deps)?;
         submission.profile(&self.inner.implementation);
+        for (_, memory) in args {
+            submission.hold(&memory.allocation);
+        }
+        if let Some(allocation) = &scratchpad.library {
+            submission.hold(allocation);
+        }
         for ready in &lent {
             ready.launch(&mut submission)?;
         }
@@ -132,15 +137,15 @@ impl OpenClPrimitive {
         let aligned = launch.args.iter().all(|arg| self.is_aligned(*arg, args, scratchpad));
         let pool = if aligned { &kernels.aligned } else { self.unaligned(kernels, launch)? };
         let ready = Ready { kernel: Some(pool.take()?), pool, launch };
-        let mut setter = ArgSetter { kernel: ready.kernel.as_ref(), index: 0, launch };
+        let mut setter = ArgSetter::new(ready.kernel.as_ref(), &launch.kernel);
         for arg in &launch.args {
             match *arg {
                 LaunchArg::Memory(arg) => {
                     let memory = bound(args, arg, &self.inner.operation)?;
-                    setter.pointer(memory.raw_mem(), memory.offset())?;
+                    setter.bind(memory.binding(), memory.offset())?;
                 }
                 LaunchArg::Scratchpad { offset } => {
-                    setter.pointer(scratchpad.mem, scratchpad.offset + offset)?;
+                    setter.bind(scratchpad.binding, scratchpad.offset + offset)?;
                 }
             }
         }
@@ -161,9 +166,9 @@ impl OpenClPrimitive {
                 let desc = self.inner.plan.desc.find(arg);
                 let element = desc.map_or(SCRATCHPAD_ALIGNMENT, |desc| desc.data_type().bits().div_ceil(8));
                 let memory = args.iter().find(|(bound, _)| *bound == arg);
-                memory.is_none_or(|(_, memory)| memory.offset().is_multiple_of(element))
+                memory.is_none_or(|(_, memory)| memory.is_aligned_to(element))
             }
-            LaunchArg::Scratchpad { .. } => scratchpad.offset.is_multiple_of(SCRATCHPAD_ALIGNMENT),
+            LaunchArg::Scratchpad { .. } => scratchpad.is_aligned,
         }
     }
 
@@ -171,15 +176,16 @@ impl OpenClPrimitive {
     fn scratchpad(&self, args: &[(Arg, OpenClMemory)]) -> Result<Scratchpad> {
         let plan = &self.inner.plan;
         if plan.scratchpad == 0 {
-            return Ok(Scratchpad { mem: ptr::null_mut(), offset: 0, library: None });
+            return Ok(Scratchpad::on(Binding::Mem(ptr::null_mut())));
         }
         if plan.desc.attributes().scratchpad == ScratchpadMode::User {
             let memory = bound(args, Arg::Scratchpad, &self.inner.operation)?;
-            return Ok(Scratchpad { mem: memory.raw_mem(), offset: memory.offset(), library: None });
+            let (offset, is_aligned) = (memory.offset(), memory.is_aligned_to(SCRATCHPAD_ALIGNMENT));
+            return Ok(Scratchpad { offset, is_aligned, ..Scratchpad::on(memory.binding()) });
         }
-        let engine = &self.inner.engine.inner;
-        let allocation = engine.pool.take(&engine.context, &engine.device, plan.scratchpad)?;
-        Ok(Scratchpad { mem: allocation.raw(), offset: 0, library: Some(allocation) })
+        let engine = &self.inner.engine;
+        let allocation = engine.inner.pool.take(engine, plan.scratchpad)?;
+        Ok(Scratchpad { library: Some(Arc::clone(&allocation)), ..Scratchpad::on(allocation.binding()) })
     }
 }
 
@@ -194,10 +200,18 @@ impl fmt::Debug for OpenClPrimitive {
 
 /// The working memory of one execution.
 struct Scratchpad {
-    mem: cl_mem,
+    binding: Binding,
     offset: usize,
+    is_aligned: bool,
     /// To give back to the pool.
     library: Option<Arc<Allocation>>,
+}
+
+impl Scratchpad {
+    /// Aligned memory that is not the pool's.
+    fn on(binding: Binding) -> Self {
+        Self { binding, offset: 0, is_aligned: true, library: None }
+    }
 }
 
 /// A kernel lent from a pool, to which it returns when dropped: a launch copies the arguments.
@@ -238,34 +252,6 @@ impl Drop for Ready<'_> {
         if let Some(kernel) = self.kernel.take() {
             self.pool.give(kernel);
         }
-    }
-}
-
-/// Sets the arguments of a kernel in order.
-struct ArgSetter<'a> {
-    kernel: Option<&'a handle::Kernel>,
-    index: u32,
-    launch: &'a Launch,
-}
-
-impl ArgSetter<'_> {
-    fn pointer(&mut self, mem: cl_mem, offset: usize) -> Result<()> {
-        self.value(&mem)?;
-        self.value(&(offset as u64))
-    }
-
-    fn value<T: Copy>(&mut self, value: &T) -> Result<()> {
-        self.set(size_of::<T>(), ptr::from_ref(value).cast())
-    }
-
-    fn set(&mut self, size: usize, value: *const c_void) -> Result<()> {
-        let Some(kernel) = self.kernel else { return Ok(()) };
-        // SAFETY: the kernel is lent to this launch alone; `value` points to `size` bytes, which the driver copies.
-        unsafe { cl3::kernel::set_kernel_arg(kernel.raw(), self.index, size, value) }
-            .check("set kernel argument", "clSetKernelArg")
-            .at(|| format!("argument {} of kernel {}", self.index, self.launch.kernel))?;
-        self.index += 1;
-        Ok(())
     }
 }
 

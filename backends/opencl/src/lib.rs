@@ -5,6 +5,7 @@
 //! [`OpenClEngine`], [`OpenClStream`], [`OpenClMemory`] and [`OpenClEvent`] each take the user's own OpenCL objects (`from_raw`) and
 //! show theirs (`raw_*`).
 
+mod allocation;
 mod allocator;
 mod availability;
 mod cache;
@@ -15,16 +16,21 @@ mod engine;
 mod event;
 mod handle;
 mod interop;
+mod kernel_args;
 mod launch;
+mod mapping;
 mod memory;
 mod patience;
 mod plan;
 mod platform;
+mod pointers;
 mod primitive;
 mod probe;
 mod profile;
 mod program;
 mod stream;
+mod transfer;
+mod usm;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

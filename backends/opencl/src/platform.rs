@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use anydnn_backend::{DeviceInfo, DeviceKind, Result};
+use anydnn_backend::{DeviceInfo, DeviceKind, MemoryKind, Result};
 use cl3::device as cl;
 use cl3::types::{cl_device_id, cl_platform_id};
 
 use crate::call::{self, Check, device_text, device_value};
 use crate::handle;
+use crate::usm::Usm;
 
 /// Every device of every platform, in the order of the loader; none where there is no OpenCL.
 /// [`availability`](crate::availability) tells why there is none.
@@ -51,6 +52,7 @@ struct Inner {
     version: Version,
     extensions: BTreeSet<String>,
     limits: Limits,
+    usm: OnceLock<Option<Usm>>,
 }
 
 /// Numbers that a driver states about a device.
@@ -158,6 +160,35 @@ impl OpenClDevice {
         &self.inner.limits
     }
 
+    /// The functions of unified shared memory, if the driver has them.
+    pub(crate) fn usm(&self) -> Option<Usm> {
+        *self.inner.usm.get_or_init(|| {
+            // SAFETY: the device's platform is valid for the life of the process.
+            self.has_extension(crate::usm::EXTENSION)
+                .then(|| unsafe { Usm::of_platform(self.raw_platform()) })
+                .flatten()
+        })
+    }
+
+    /// The kinds of memory that the driver names, the default first.
+    pub(crate) fn memory_kinds(&self) -> Vec<MemoryKind> {
+        use MemoryKind::{Buffer, Svm, SvmFine, System};
+        let mut kinds = vec![Buffer];
+        if self.usm().is_some() {
+            kinds.extend(crate::usm::kinds(self.raw_device()));
+        }
+        for (bit, kind) in [
+            (cl::CL_DEVICE_SVM_COARSE_GRAIN_BUFFER, Svm),
+            (cl::CL_DEVICE_SVM_FINE_GRAIN_BUFFER, SvmFine),
+            (cl::CL_DEVICE_SVM_FINE_GRAIN_SYSTEM, System),
+        ] {
+            if self.inner.limits.svm & bit != 0 && !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        kinds
+    }
+
     fn new(handle: handle::Device, platform: &Platform) -> Result<Self> {
         let raw = handle.raw();
         let info = DeviceInfo {
@@ -184,7 +215,15 @@ impl OpenClDevice {
             svm: device_value(raw, cl::CL_DEVICE_SVM_CAPABILITIES).unwrap_or(0),
         };
         Ok(Self {
-            inner: Arc::new(Inner { handle, platform: platform.id, info, version, extensions, limits }),
+            inner: Arc::new(Inner {
+                handle,
+                platform: platform.id,
+                info,
+                version,
+                extensions,
+                limits,
+                usm: OnceLock::new(),
+            }),
         })
     }
 }

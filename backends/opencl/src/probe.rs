@@ -296,7 +296,7 @@ pub(crate) fn svm(rig: &Rig<'_>) -> Outcome {
 }
 
 pub(crate) fn usm(device: &OpenClDevice) -> Outcome {
-    const NAME: &str = "cl_intel_unified_shared_memory";
+    use crate::usm::EXTENSION as NAME;
     if !device.has_extension(NAME) {
         return Err(format!("{NAME} is not named"));
     }

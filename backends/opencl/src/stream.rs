@@ -1,7 +1,6 @@
 //! Streams: command queues.
 
 use std::collections::VecDeque;
-use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,8 +8,9 @@ use anydnn_backend::{
     Arg, EngineId, Error, Event, Order, Profiled, Range, Result, Stream, StreamDesc, validate,
 };
 use cl3::command_queue as cl;
-use cl3::types::{CL_NON_BLOCKING, cl_command_queue, cl_event, cl_uint};
+use cl3::types::{cl_command_queue, cl_event, cl_uint};
 
+use crate::allocation::Allocation;
 use crate::call::{Check, Returned};
 use crate::engine::OpenClEngine;
 use crate::event::{Failure, Fate, OpenClEvent, Operation, Origin};
@@ -18,7 +18,7 @@ use crate::launch::OpenClPrimitive;
 use crate::memory::OpenClMemory;
 use crate::patience::{Patience, sleep_until_ended};
 use crate::profile::{Execution, Profile};
-use crate::{OpenCl, handle};
+use crate::{OpenCl, handle, transfer};
 
 /// A command queue, the library's or the user's.
 ///
@@ -73,18 +73,7 @@ impl Stream for OpenClStream {
 
     fn copy(&self, from: Range<OpenCl>, to: Range<OpenCl>, deps: &[OpenClEvent]) -> Result<OpenClEvent> {
         validate::copy::<OpenCl>(self.engine_id(), &from, &to)?;
-        let mut submission = self.submit(Operation::Fixed("copy"), deps)?;
-        if from.bytes > 0 {
-            let (source, target) = (from.memory.raw_mem(), to.memory.raw_mem());
-            let (start, end) = (from.memory.offset() + from.offset, to.memory.offset() + to.offset);
-            submission.push("clEnqueueCopyBuffer", |queue, count, events| {
-                // SAFETY: live handles; the ranges were checked; the wait list is valid during the call.
-                unsafe {
-                    cl::enqueue_copy_buffer(queue, source, target, start, end, from.bytes, count, events)
-                }
-            })?;
-        }
-        submission.finish()
+        transfer::copy(self, &from, &to, deps)
     }
 
     fn write(
@@ -95,20 +84,7 @@ impl Stream for OpenClStream {
         deps: &[OpenClEvent],
     ) -> Result<OpenClEvent> {
         validate::transfer("write", self.engine_id(), memory, offset, bytes.len())?;
-        let mut submission = self.submit(Operation::Fixed("write"), deps)?;
-        if !bytes.is_empty() {
-            let (mem, start, host) = (memory.raw_mem(), memory.offset() + offset, bytes.as_ptr());
-            submission.push("clEnqueueWriteBuffer", |queue, count, events| {
-                let (host, size) = (host.cast::<c_void>(), bytes.len());
-                // SAFETY: live handles; the range was checked; `bytes` outlives the command, which is waited for below.
-                unsafe {
-                    cl::enqueue_write_buffer(queue, mem, CL_NON_BLOCKING, start, size, host, count, events)
-                }
-            })?;
-        }
-        let event = submission.finish()?;
-        self.wait_for_transfer(&event)?;
-        Ok(event)
+        transfer::write(self, memory, offset, bytes, deps)
     }
 
     fn read(
@@ -119,19 +95,7 @@ impl Stream for OpenClStream {
         deps: &[OpenClEvent],
     ) -> Result<()> {
         validate::transfer("read", self.engine_id(), memory, offset, bytes.len())?;
-        let mut submission = self.submit(Operation::Fixed("read"), deps)?;
-        if !bytes.is_empty() {
-            let (mem, start, size) = (memory.raw_mem(), memory.offset() + offset, bytes.len());
-            let host = bytes.as_mut_ptr().cast::<c_void>();
-            submission.push("clEnqueueReadBuffer", |queue, count, events| {
-                // SAFETY: live handles; the range was checked; `bytes` outlives the command, which is waited for below.
-                unsafe {
-                    cl::enqueue_read_buffer(queue, mem, CL_NON_BLOCKING, start, size, host, count, events)
-                }
-            })?;
-        }
-        let event = submission.finish()?;
-        self.wait_for_transfer(&event)
+        transfer::read(self, memory, offset, bytes, deps)
     }
 
     fn marker(&self, deps: &[OpenClEvent]) -> Result<OpenClEvent> {
@@ -243,7 +207,16 @@ impl OpenClStream {
                 }
             }
         }
-        Ok(Submission { stream: self, state, operation, wait_list, parents, current: None, profiled: None })
+        Ok(Submission {
+            stream: self,
+            state,
+            operation,
+            wait_list,
+            parents,
+            current: None,
+            held: Vec::new(),
+            profiled: None,
+        })
     }
 
     /// Whether the driver must not see dependencies fail on this queue.
@@ -268,7 +241,7 @@ impl OpenClStream {
     }
 
     /// Waits until a transfer no longer touches the host's bytes.
-    fn wait_for_transfer(&self, event: &OpenClEvent) -> Result<()> {
+    pub(crate) fn wait_for_transfer(&self, event: &OpenClEvent) -> Result<()> {
         if let Err(error) = event.fate.wait_for_event() {
             // The command may still be under way; the bytes must not be given back before it has ended.
             cl::finish(self.inner.queue.raw()).check("wait for transfer", "clFinish")?;
@@ -340,6 +313,7 @@ pub(crate) struct Submission<'a> {
     wait_list: Vec<cl_event>,
     parents: Vec<Arc<Fate>>,
     current: Option<Arc<Fate>>,
+    held: Vec<Arc<Allocation>>,
     profiled: Option<Profiling>,
 }
 
@@ -350,6 +324,13 @@ struct Profiling {
 }
 
 impl Submission<'_> {
+    /// Keeps memory that OpenCL does not keep for its commands until the last command has ended.
+    pub(crate) fn hold(&mut self, allocation: &Arc<Allocation>) {
+        if allocation.is_freed_with_last_owner() {
+            self.held.push(Arc::clone(allocation));
+        }
+    }
+
     /// Makes this an execution of a primitive, which the profile of a profiling stream lists.
     pub(crate) fn profile(&mut self, implementation: &Arc<str>) {
         if self.stream.inner.profile.is_some() {
@@ -416,6 +397,7 @@ impl Drop for Submission<'_> {
     fn drop(&mut self) {
         // Also after an error half-way: what was enqueued runs.
         let Some(fate) = self.current.take() else { return };
+        fate.hold(std::mem::take(&mut self.held));
         if self.stream.inner.desc.order == Order::InOrder {
             self.state.last = Some(Arc::clone(&fate));
         }

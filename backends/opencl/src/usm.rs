@@ -12,6 +12,9 @@ use cl3::types::{
 
 use crate::call::{self, Check, Returned};
 
+/// The extension's name.
+pub(crate) const EXTENSION: &str = "cl_intel_unified_shared_memory";
+
 const SUCCESS: cl_int = 0;
 const NO_VALUE: cl_int = cl3::error_codes::CL_OUT_OF_HOST_MEMORY;
 
@@ -138,7 +141,11 @@ impl Usm {
     }
 
     /// The allocation that a pointer leads into; none for a pointer that the driver does not know.
-    pub(crate) fn find(&self, context: &crate::handle::Context, pointer: *const c_void) -> Result<Option<Found>> {
+    pub(crate) fn find(
+        &self,
+        context: &crate::handle::Context,
+        pointer: *const c_void,
+    ) -> Result<Option<Found>> {
         let Some(kind) = (match self.info::<cl_uint>(context, pointer, ALLOC_TYPE)? {
             TYPE_HOST => Some(MemoryKind::UsmHost),
             TYPE_DEVICE => Some(MemoryKind::UsmDevice),
@@ -156,7 +163,12 @@ impl Usm {
     ///
     /// # Safety
     /// - `kernel` is live and no other thread uses it.
-    pub(crate) unsafe fn set_arg(&self, kernel: cl_kernel, index: cl_uint, pointer: *const c_void) -> Returned<()> {
+    pub(crate) unsafe fn set_arg(
+        &self,
+        kernel: cl_kernel,
+        index: cl_uint,
+        pointer: *const c_void,
+    ) -> Returned<()> {
         // SAFETY: by contract.
         done(unsafe { (self.set_arg)(kernel, index, pointer) })
     }
