@@ -1,0 +1,54 @@
+//! The C ABI: oneDNN's public C functions, by name and signature, on anydnn.
+//!
+//! This package holds the functions; `anydnn-dnnl` and `anydnn-shared` link them as `libdnnl.so.3` and `libanydnn.so.0`. Programs are
+//! compiled against oneDNN's published headers or against `include/anydnn.h`, which `cargo xtask header` makes from this crate.
+//!
+//! # Rules for all functions
+//! - Pointers that a caller passes are null, or valid for what the function reads and writes, for the duration of the call. Handles are
+//!   null, or came from this library and have not been destroyed. Null never crashes: it is an invalid argument, or means "nothing"
+//!   where the table of functions says so.
+//! - No function unwinds: a panic becomes `dnnl_runtime_error`.
+//! - Each failure leaves a message on the calling thread: [`anydnn_last_error`].
+//!
+//! # Adding a function
+//! ```text
+//! #[unsafe(no_mangle)]
+//! pub unsafe extern "C" fn dnnl_stream_wait(stream: dnnl_stream_t) -> dnnl_status_t {
+//!     boundary::status("dnnl_stream_wait", || {
+//!         // SAFETY: the caller passes null or a stream that lives.
+//!         let stream = unsafe { handle::borrow(stream) }?;
+//!         Ok(stream.wait()?)
+//!     })
+//! }
+//! ```
+//! - Write functions out in full, never by a macro: the header is made from the source. Enumerations come in as integers
+//!   ([`types`]), never as Rust enums.
+//! - `boundary::status` or `boundary::value` around each body. The body's `?` takes the contract's `anydnn_backend::Error`
+//!   and `boundary::Failure` (a bare status with a message).
+//! - A kind of object implements `handle::Handle`. `handle::create` makes a handle from a value, `handle::borrow` and
+//!   `handle::borrow_mut` read it, `handle::destroy` ends it, `handle::Embedded` holds an object that another one lends.
+//!   Shared state goes into an `Arc` inside the value, so that objects outlive each other's handles.
+//! - `handle::write` stores a result; `handle::slice` reads an array; `handle::bytes_out` serves size-then-content queries.
+//! - Add the function's name to `tests/exports.txt` and run `cargo xtask header`.
+
+#![allow(non_camel_case_types, non_upper_case_globals, reason = "names are those of the C API")]
+#![allow(clippy::missing_safety_doc, reason = "the rules above hold for all functions")]
+
+mod attributes;
+mod boundary;
+mod debug;
+#[allow(dead_code, reason = "engines, streams, memory and primitives use the rest")]
+mod desc;
+#[allow(dead_code, reason = "engines, streams, memory and primitives use the rest")]
+mod handle;
+mod settings;
+pub mod types;
+mod verbose;
+mod version;
+
+pub use attributes::*;
+pub use boundary::anydnn_last_error;
+pub use debug::*;
+pub use desc::*;
+pub use settings::*;
+pub use version::*;

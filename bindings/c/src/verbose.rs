@@ -1,0 +1,72 @@
+//! What the library tells on standard output when asked to.
+
+use std::ffi::c_int;
+use std::fmt;
+use std::io::Write;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use crate::settings;
+
+/// Executions are told from this level on, errors too.
+pub(crate) const EXECUTION: c_int = 1;
+
+/// Sets the level.
+pub(crate) fn set_level(level: c_int) {
+    LEVEL.store(level, Ordering::Relaxed);
+}
+
+/// The level: as set, or as `ONEDNN_VERBOSE` says.
+pub(crate) fn level() -> c_int {
+    match LEVEL.load(Ordering::Relaxed) {
+        UNSET => {
+            let level = settings::environment("VERBOSE").map_or(0, |text| level_of(&text));
+            LEVEL
+                .compare_exchange(UNSET, level, Ordering::Relaxed, Ordering::Relaxed)
+                .map_or_else(|set| set, |_| level)
+        }
+        level => level,
+    }
+}
+
+/// Writes a line of comma-separated fields where `level` is asked for. A standard output that is closed is no error.
+pub(crate) fn line(level: c_int, fields: fmt::Arguments<'_>) {
+    if self::level() >= level {
+        let _ = writeln!(std::io::stdout().lock(), "onednn_verbose,v1,{fields}");
+    }
+}
+
+/// Tells of a function that failed.
+pub(crate) fn error(function: &str, message: &str) {
+    line(EXECUTION, format_args!("error,api,{function},{message}"));
+}
+
+const UNSET: c_int = -1;
+static LEVEL: AtomicI32 = AtomicI32::new(UNSET);
+
+/// A number, or names of what to tell (`profile_exec`, `dispatch`, `all`): those that name creations mean level 2.
+fn level_of(text: &str) -> c_int {
+    match text.trim().parse() {
+        Ok(level @ 0..=2) => level,
+        Ok(_) => 0,
+        Err(_) => text.split(',').map(level_of_name).max().unwrap_or(0),
+    }
+}
+
+fn level_of_name(name: &str) -> c_int {
+    match name.trim() {
+        "all" | "profile" | "profile_create" | "dispatch" => 2,
+        "profile_exec" | "error" | "check" => 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_takes_numbers_and_names() {
+        assert_eq!(["", "0", "1", "2", "7", "-1", "none"].map(level_of), [0, 0, 1, 2, 0, 0, 0]);
+        assert_eq!(["profile_exec", "error, profile_create", "all"].map(level_of), [1, 2, 2]);
+    }
+}
