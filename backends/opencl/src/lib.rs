@@ -3,7 +3,12 @@
 //! The OpenCL library is loaded at run time. Where there is none, [`devices`] is empty and [`availability`] says why.
 //!
 //! [`OpenClEngine`], [`OpenClStream`], [`OpenClMemory`] and [`OpenClEvent`] each take the user's own OpenCL objects (`from_raw`) and
-//! show theirs (`raw_*`).
+//! show theirs (`raw_*`, and `into_raw` with a reference for the caller).
+//!
+//! # Features
+//! - `opencl3`: `from_opencl3` and `to_opencl3` on each of the four.
+//! - `ocl-core`: `from_ocl_core` and `to_ocl_core`, also for programs written with `ocl`, which is built on `ocl-core`. That crate links
+//!   OpenCL's loader at build time; its file `libOpenCL.so.1` is enough on Linux, a development package is not needed.
 
 mod allocation;
 mod allocator;

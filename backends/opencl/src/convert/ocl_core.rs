@@ -50,7 +50,8 @@ impl OpenClEngine {
     /// let stream = OpenClStream::from_ocl_core(&engine, pro_que.queue().as_core())?;
     /// let memory = OpenClMemory::from_ocl_core(&engine, &desc, buffer.as_core())?;
     /// let event = ocl::Event::from(stream.execute(&primitive, &args, &[])?.to_ocl_core()?);
-    /// pro_que.kernel_builder("next").arg(&buffer).build()?.cmd().ewait(&event).enq()?;
+    /// let next = pro_que.kernel_builder("next").arg(&buffer).build()?;
+    /// unsafe { next.cmd().ewait(&event).enq()? };
     /// ```
     ///
     /// # Errors
