@@ -17,6 +17,7 @@ use opencl3::context::Context;
 use opencl3::device::Device;
 use opencl3::event::{CL_COMPLETE, Event};
 use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
+use opencl3::svm::SvmVec;
 use opencl3::types::CL_BLOCKING;
 
 /// A context of the user's on the device of a test engine.
@@ -152,6 +153,36 @@ fn memory_from_opencl3_adds_one_reference() {
         let stream = engine.create_stream(&StreamDesc::default()).unwrap();
         stream.write(&memory, 0, &[7; 8], &[]).unwrap();
     }
+}
+
+#[test]
+fn memory_from_opencl3_svm_is_the_vectors_own_bytes() {
+    let mut tried = 0;
+    for engine in test_engines() {
+        let (_, context) = engine.to_opencl3().unwrap();
+        if context.get_svm_mem_capability() == 0 {
+            continue;
+        }
+        tried += 1;
+        let mut vector = SvmVec::<u16>::allocate(&context, 4).unwrap();
+        let error = unsafe { OpenClMemory::from_opencl3_svm(&engine, &bytes_desc(9), &mut vector) };
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("8 bytes") && error.contains("9 bytes"), "{error}");
+
+        let memory = unsafe { OpenClMemory::from_opencl3_svm(&engine, &bytes_desc(8), &mut vector) }.unwrap();
+        assert_eq!(memory.raw_pointer(), vector.as_mut_ptr().cast());
+        let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+        stream.write(&memory, 0, &[1, 0, 2, 0, 3, 0, 4, 0], &[]).unwrap();
+        let mut seen = [0; 8];
+        stream.read(&memory, 0, &mut seen, &[]).unwrap();
+        assert_eq!(seen, [1, 0, 2, 0, 3, 0, 4, 0]);
+        stream.wait().unwrap();
+        drop(memory);
+        if vector.is_fine_grained() {
+            assert_eq!(*vector, [1, 2, 3, 4].map(u16::to_le));
+        }
+    }
+    assert!(tried > 0 || std::env::var("ANYDNN_REQUIRE").is_err(), "no device has shared virtual memory");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 
 mod common;
 
-use anydnn_backend::{Engine, Error, Stream, StreamDesc};
+use anydnn_backend::{Engine, Error, MemoryKind, Stream, StreamDesc};
 use anydnn_opencl::OpenClEngine;
 use anydnn_opencl::testing::test_engines;
 use common::*;
@@ -59,9 +59,15 @@ fn memory_into_raw_gives_one_reference() {
 }
 
 #[test]
-fn memory_into_raw_refuses_memory_without_bytes() {
+fn memory_into_raw_refuses_memory_without_a_buffer_object() {
     for engine in test_engines() {
-        let error = memory(&engine, 0).into_raw().unwrap_err();
-        assert!(matches!(error, Error::Invalid(_)), "{error}");
+        let without_bytes = memory(&engine, 0);
+        let kinds = engine.capabilities().memory_kinds.clone();
+        let pointers = kinds.into_iter().filter(|&kind| kind != MemoryKind::Buffer);
+        let pointers = pointers.map(|kind| engine.create_memory(&bytes_desc(16), kind).unwrap());
+        for memory in pointers.chain([without_bytes]) {
+            let error = memory.into_raw().unwrap_err();
+            assert!(matches!(error, Error::Invalid(_)), "{error}");
+        }
     }
 }

@@ -158,7 +158,7 @@ fn engine_get_kind_is_the_type_of_the_device() {
             DeviceKind::Gpu => device::CL_DEVICE_TYPE_GPU,
             DeviceKind::Cpu => device::CL_DEVICE_TYPE_CPU,
             DeviceKind::Accelerator => device::CL_DEVICE_TYPE_ACCELERATOR,
-            _ => device::CL_DEVICE_TYPE_CUSTOM,
+            DeviceKind::Other => device::CL_DEVICE_TYPE_CUSTOM,
         };
         assert_ne!(bits & expected, 0, "{bits:#x}");
     }

@@ -2,12 +2,13 @@
 //!
 //! Each function borrows what it converts, and what it returns owns a reference of its own: both sides can be dropped in any order.
 
-use anydnn_backend::{MemoryDesc, Result};
+use anydnn_backend::{Error, MemoryDesc, Result};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::device::Device;
 use opencl3::event::Event;
 use opencl3::memory::{Buffer, ClMem};
+use opencl3::svm::SvmVec;
 
 use crate::{OpenClEngine, OpenClEvent, OpenClMemory, OpenClStream, call};
 
@@ -134,6 +135,56 @@ impl OpenClMemory {
     pub fn from_opencl3<T>(engine: &OpenClEngine, desc: &MemoryDesc, buffer: &Buffer<T>) -> Result<Self> {
         // SAFETY: the borrowed object keeps its handle alive.
         unsafe { Self::from_raw(engine, desc, buffer.get()) }
+    }
+
+    /// Memory in an `opencl3` vector of shared virtual memory, which goes on owning it: there are no references to count.
+    ///
+    /// ```
+    /// use anydnn_backend::{DataType, Engine, MemoryDesc, Stream, StreamDesc};
+    /// use anydnn_opencl::{OpenClEngine, OpenClMemory};
+    /// use opencl3::svm::SvmVec;
+    ///
+    /// let desc = MemoryDesc::new([16], DataType::F32);
+    /// for device in anydnn_opencl::devices()? {
+    ///     let engine = OpenClEngine::on_device(&device)?;
+    ///     let (_, context) = engine.to_opencl3()?;
+    ///     if context.get_svm_mem_capability() == 0 {
+    ///         continue;
+    ///     }
+    ///     let mut vector = SvmVec::<f32>::allocate(&context, 16).unwrap();
+    ///     // SAFETY: `vector` outlives the memory and its commands, which are waited for, and is left alone meanwhile.
+    ///     let memory = unsafe { OpenClMemory::from_opencl3_svm(&engine, &desc, &mut vector) }?;
+    ///     let stream = engine.create_stream(&StreamDesc::default())?;
+    ///     stream.write(&memory, 0, &[0; 64], &[])?;
+    ///     stream.wait()?;
+    /// }
+    /// # Ok::<(), anydnn_backend::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a vector whose length is too short; as [`OpenClMemory::from_svm`].
+    ///
+    /// # Safety
+    /// - The vector's context is the engine's.
+    /// - The vector is neither dropped nor grown until every clone and view of this memory is gone and every command that uses it has
+    ///   ended.
+    /// - Nobody else touches its elements while a command does; if it is of coarse grain, the host does only while they are mapped.
+    pub unsafe fn from_opencl3_svm<T>(
+        engine: &OpenClEngine,
+        desc: &MemoryDesc,
+        vector: &mut SvmVec<'_, T>,
+    ) -> Result<Self> {
+        let bytes = size_of_val(&**vector);
+        if bytes < desc.size() {
+            return Err(Error::invalid(
+                "create memory",
+                "size of the vector",
+                format!("{bytes} bytes"),
+                format!("{} bytes for {desc}", desc.size()),
+            ));
+        }
+        // SAFETY: the length was checked; the rest is the caller's promise.
+        unsafe { Self::from_svm(engine, desc, vector.as_mut_ptr().cast()) }
     }
 
     /// An `opencl3` buffer with a reference of its own.

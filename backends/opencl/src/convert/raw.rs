@@ -116,14 +116,14 @@ impl OpenClMemory {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] for memory without a buffer object; a device error. Nothing is retained then.
+    /// [`Error::Invalid`] for memory without a buffer object: of another kind, or without bytes; a device error. Nothing is retained then.
     pub fn into_raw(self) -> Result<cl_mem> {
         let buffer = self.raw_mem();
         if buffer.is_null() {
             return Err(Error::invalid(
                 "hand out memory",
                 "memory",
-                format!("memory of {} without a buffer object", self.desc()),
+                format!("{:?} memory of {}", self.kind(), self.desc()),
                 "memory in a buffer object",
             ));
         }
