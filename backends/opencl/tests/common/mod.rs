@@ -8,10 +8,13 @@
     reason = "each test file uses some of it"
 )]
 
+pub mod threads;
+
 use std::ffi::c_void;
 
-use anydnn_backend::{DataType, Engine, MemoryDesc, MemoryKind};
-use anydnn_opencl::{OpenClEngine, OpenClEvent, OpenClMemory};
+use anydnn_backend::op::{Eltwise, Op};
+use anydnn_backend::{Arg, DataType, Engine, MemoryDesc, MemoryKind, PrimitiveDesc, Range};
+use anydnn_opencl::{OpenCl, OpenClEngine, OpenClEvent, OpenClMemory, OpenClPrimitive};
 use cl3::types::{cl_context, cl_event, cl_mem};
 
 pub fn bytes_desc(bytes: usize) -> MemoryDesc {
@@ -20,6 +23,50 @@ pub fn bytes_desc(bytes: usize) -> MemoryDesc {
 
 pub fn memory(engine: &OpenClEngine, bytes: usize) -> OpenClMemory {
     engine.create_memory(&bytes_desc(bytes), MemoryKind::Buffer).unwrap()
+}
+
+pub fn floats(elements: usize) -> MemoryDesc {
+    MemoryDesc::new([elements], DataType::F32)
+}
+
+/// `dst = alpha * src + beta`
+pub fn linear(
+    engine: &OpenClEngine,
+    elements: usize,
+    (alpha, beta): (f32, f32),
+    label: &str,
+) -> OpenClPrimitive {
+    let op = Op::Eltwise(Eltwise::Linear { alpha, beta });
+    let desc = PrimitiveDesc::builder(op).src(floats(elements)).dst(floats(elements)).label(label);
+    engine.create_primitive(&desc.build().unwrap()).unwrap()
+}
+
+pub fn src_dst(src: &OpenClMemory, dst: &OpenClMemory) -> [(Arg, OpenClMemory); 2] {
+    [(Arg::SRC, src.clone()), (Arg::DST, dst.clone())]
+}
+
+pub fn whole(memory: &OpenClMemory, bytes: usize) -> Range<OpenCl> {
+    Range { memory: memory.clone(), offset: 0, bytes }
+}
+
+pub fn to_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+}
+
+pub fn to_floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|chunk| f32::from_ne_bytes(*chunk)).collect()
+}
+
+/// Lets a thread do something with a raw handle a moment later.
+pub fn later<T>(raw: *mut c_void, act: impl FnOnce(*mut c_void) + Send, meanwhile: impl FnOnce() -> T) -> T {
+    let address = raw.expose_provenance();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            act(std::ptr::with_exposed_provenance_mut(address));
+        });
+        meanwhile()
+    })
 }
 
 fn count(bytes: Result<Vec<u8>, i32>) -> u32 {
