@@ -1,6 +1,7 @@
 //! Dependencies on every kind of queue.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "the tests own every handle they pass")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
 
@@ -102,9 +103,8 @@ fn commands_of_the_users_own_queues_are_waited_for() {
             assert_eq!(to_floats(b.map(MapMode::Read).unwrap().bytes()), [6.0; ELEMENTS]);
             // And the other way round: the user's queue waits for ours.
             let list = added.raw_event();
-            let after =
-                unsafe { cl3::command_queue::enqueue_marker_with_wait_list(own, 1, &raw const list) }
-                    .unwrap();
+            let after = unsafe { cl3::command_queue::enqueue_marker_with_wait_list(own, 1, &raw const list) }
+                .unwrap();
             cl3::event::wait_for_events(&[after]).unwrap();
             release_event(after);
             drop((gate, theirs, added));
@@ -154,7 +154,9 @@ fn a_thousand_dependencies_are_waited_for() {
             }
             event.wait().unwrap();
             assert!(deps.iter().all(|dep| dep.status().unwrap() == EventStatus::Complete));
-            gates.iter().for_each(|(raw, _)| release_event(*raw));
+            for (raw, _) in gates {
+                release_event(raw);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What depends on something that failed reports it by the name of what failed first.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "the tests own every handle they pass")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
 

@@ -1,6 +1,7 @@
 //! Device time per execution.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "the tests own every handle they pass")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
 

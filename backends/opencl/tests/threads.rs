@@ -1,5 +1,7 @@
 //! One engine and one stream, many threads.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod common;
 
 use std::time::{Duration, Instant};

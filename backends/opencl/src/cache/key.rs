@@ -169,6 +169,7 @@ sources!(
     "convolution/depthwise.cl",
     "convolution/reference.cl",
     "convolution/vector.cl",
+    "copy/copy.cl",
     "matmul/dot.cl",
     "matmul/reference.cl",
     "matmul/tiled.cl",
