@@ -138,6 +138,14 @@ impl OpenClEngine {
         OpenClAllocator::new(self)
     }
 
+    /// The description with every layout resolved as [`Engine::create_primitive`] would, without compiling anything.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] naming what there is no kernel for.
+    pub fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
+        Ok(crate::primitive::plan(desc, &self.traits())?.desc)
+    }
+
     pub(crate) fn new(context: handle::Context, device: OpenClDevice) -> Self {
         let features = capability::features_of(&device);
         let patience = Patience::with(device.kind());

@@ -13,6 +13,7 @@
 mod allocation;
 mod allocator;
 mod availability;
+mod buffer;
 mod cache;
 mod call;
 mod capability;
@@ -42,6 +43,7 @@ pub mod testing;
 
 pub use allocator::{AllocatorStats, OpenClAllocator};
 pub use availability::{Availability, Problem, availability};
+pub use buffer::OpenClBuffer;
 pub use cache::{CacheMiss, CacheOutcome, DiskCache, ProgramStats};
 pub use engine::OpenClEngine;
 pub use event::OpenClEvent;

@@ -53,7 +53,7 @@ impl Failure {
         Self::invalid(format!("{what} is null"))
     }
 
-    fn into_parts(self) -> (dnnl_status_t, String) {
+    pub(crate) fn into_parts(self) -> (dnnl_status_t, String) {
         match self {
             Self::Error(error) => (error.status() as dnnl_status_t, error.to_string()),
             Self::Status(status, message) => (status, message),

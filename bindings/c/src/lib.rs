@@ -39,10 +39,21 @@ mod boundary;
 mod debug;
 #[allow(dead_code, reason = "engines, streams, memory and primitives use the rest")]
 mod desc;
+mod eltwise;
+mod engine;
+mod execute;
 #[allow(dead_code, reason = "engines, streams, memory and primitives use the rest")]
 mod handle;
+mod interop;
+mod memory;
+pub mod object_types;
+mod primitive;
+mod profiling;
+mod reorder;
 mod settings;
+mod stream;
 pub mod types;
+mod v1;
 mod verbose;
 mod version;
 
@@ -50,5 +61,15 @@ pub use attributes::*;
 pub use boundary::anydnn_last_error;
 pub use debug::*;
 pub use desc::*;
+pub use eltwise::*;
+pub use engine::*;
+pub use execute::*;
+pub use interop::*;
+pub use memory::*;
+pub use primitive::*;
+pub use profiling::*;
+pub use reorder::*;
 pub use settings::*;
+pub use stream::*;
+pub use v1::*;
 pub use version::*;

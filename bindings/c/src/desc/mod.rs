@@ -2,7 +2,7 @@
 
 mod types;
 
-pub(crate) use types::{Md, TypeCode};
+pub(crate) use types::{Blocks, Format, Md, TypeCode};
 
 use crate::boundary::{self, Failure};
 use crate::handle::Handle;

@@ -1,0 +1,129 @@
+//! Functions of each element.
+
+use anydnn_backend::{Eltwise, Op};
+
+use crate::boundary::{self, Failure, Outcome};
+use crate::desc::Format;
+use crate::engine;
+use crate::handle;
+use crate::memory::Facts;
+#[allow(clippy::wildcard_imports, reason = "every algorithm")]
+use crate::object_types::*;
+use crate::primitive::{Described, attributes, operand};
+use crate::types::{const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_f32, dnnl_status_t};
+
+/// Describes the forward pass of a function of each element.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_eltwise_forward_primitive_desc_create(
+    primitive_desc: *mut dnnl_primitive_desc_t,
+    engine: dnnl_engine_t,
+    prop_kind: dnnl_prop_kind_t,
+    alg_kind: dnnl_alg_kind_t,
+    src_desc: const_dnnl_memory_desc_t,
+    dst_desc: const_dnnl_memory_desc_t,
+    alpha: f32,
+    beta: f32,
+    attr: const_dnnl_primitive_attr_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_eltwise_forward_primitive_desc_create", || {
+        let make = || {
+            // SAFETY: the caller passes null or an engine that lives.
+            let engine = unsafe { engine::reference(engine) }?;
+            // SAFETY: the caller passes null or descriptors and attributes that live.
+            let (src, dst, attributes) = unsafe {
+                (operand(src_desc, "src_desc")?, operand(dst_desc, "dst_desc")?, attributes(attr)?)
+            };
+            if !matches!(prop_kind, dnnl_forward_training | dnnl_forward_inference) {
+                return Err(Failure::invalid(format!("{prop_kind} is not a forward propagation kind")));
+            }
+            let function = function(alg_kind, alpha, beta)?;
+            if matches!(src.format, Format::Any) {
+                return Err(Failure::invalid("src_desc leaves its layout open"));
+            }
+            let f32_only = |md: &crate::desc::Md| md.data_type.is_some_and(|code| code.value() == dnnl_f32);
+            if function == Eltwise::Round && !(f32_only(src) && f32_only(dst)) {
+                return Err(Failure::invalid("rounding is of f32 alone"));
+            }
+            let src = src.to_contract()?;
+            // An open result has the layout of its source.
+            let dst = match dst.format {
+                Format::Any => {
+                    let dst = dst.to_contract()?;
+                    if dst.dims() == src.dims() { src.with_data_type(dst.data_type()) } else { dst }
+                }
+                _ => dst.to_contract()?,
+            };
+            if src.rank() == 0 {
+                return Err(Failure::invalid("src_desc has no dimensions"));
+            }
+            Described::unary(Op::Eltwise(function), src, dst, &attributes, engine)
+        };
+        // SAFETY: the caller passes null or a handle to write.
+        unsafe { handle::create_at(primitive_desc, make) }
+    })
+}
+
+/// The function that an algorithm with its parameters is. The forward pass of the variants for training is the same.
+fn function(algorithm: dnnl_alg_kind_t, alpha: f32, beta: f32) -> Outcome<Eltwise> {
+    let needs_sign =
+        matches!(algorithm, dnnl_eltwise_relu_use_dst_for_bwd | dnnl_eltwise_elu_use_dst_for_bwd);
+    if needs_sign && (alpha.is_nan() || alpha < 0.0) {
+        return Err(Failure::invalid(format!("alpha is {alpha}, expected one that is not negative")));
+    }
+    Ok(match algorithm {
+        dnnl_eltwise_relu | dnnl_eltwise_relu_use_dst_for_bwd if alpha == 0.0 => Eltwise::Relu,
+        dnnl_eltwise_relu | dnnl_eltwise_relu_use_dst_for_bwd => Eltwise::LeakyRelu { alpha },
+        dnnl_eltwise_tanh | dnnl_eltwise_tanh_use_dst_for_bwd => Eltwise::Tanh,
+        dnnl_eltwise_elu | dnnl_eltwise_elu_use_dst_for_bwd => Eltwise::Elu { alpha },
+        dnnl_eltwise_square => Eltwise::Square,
+        dnnl_eltwise_abs => Eltwise::Abs,
+        dnnl_eltwise_sqrt | dnnl_eltwise_sqrt_use_dst_for_bwd => Eltwise::Sqrt,
+        dnnl_eltwise_linear => Eltwise::Linear { alpha, beta },
+        dnnl_eltwise_soft_relu if alpha == 0.0 => {
+            return Err(Failure::invalid("alpha is 0, by which soft relu divides"));
+        }
+        dnnl_eltwise_soft_relu => Eltwise::SoftPlus { beta: alpha },
+        dnnl_eltwise_hardsigmoid => Eltwise::HardSigmoid { alpha, beta },
+        dnnl_eltwise_logistic | dnnl_eltwise_logistic_use_dst_for_bwd => Eltwise::Sigmoid,
+        dnnl_eltwise_exp | dnnl_eltwise_exp_use_dst_for_bwd => Eltwise::Exp,
+        dnnl_eltwise_gelu_tanh => Eltwise::GeluTanh,
+        dnnl_eltwise_swish => Eltwise::Swish { alpha },
+        dnnl_eltwise_log => Eltwise::Log,
+        dnnl_eltwise_clip | dnnl_eltwise_clip_v2 | dnnl_eltwise_clip_v2_use_dst_for_bwd => {
+            if alpha.is_nan() || beta.is_nan() || alpha > beta {
+                return Err(Failure::invalid(format!("alpha is {alpha}, expected at most beta, {beta}")));
+            }
+            Eltwise::Clamp { min: alpha, max: beta }
+        }
+        dnnl_eltwise_pow => Eltwise::Pow { alpha, beta },
+        dnnl_eltwise_gelu_erf => Eltwise::GeluErf,
+        dnnl_eltwise_round => Eltwise::Round,
+        dnnl_eltwise_mish => Eltwise::Mish,
+        dnnl_eltwise_hardswish => Eltwise::HardSwish { alpha, beta },
+        other => return Err(Failure::invalid(format!("{other:#x} is not an eltwise algorithm"))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_checked() {
+        for (algorithm, alpha, beta) in [
+            (dnnl_eltwise_relu_use_dst_for_bwd, -1.0, 0.0),
+            (dnnl_eltwise_elu_use_dst_for_bwd, f32::NAN, 0.0),
+            (dnnl_eltwise_soft_relu, 0.0, 0.0),
+            (dnnl_eltwise_clip, 2.0, 1.0),
+            (dnnl_eltwise_clip_v2, f32::NAN, 1.0),
+            (0, 0.0, 0.0),
+            (dnnl_eltwise_hardswish + 1, 0.0, 0.0),
+            (dnnl_eltwise_clip_v2_use_dst_for_bwd + 1, 0.0, 0.0),
+        ] {
+            assert!(function(algorithm, alpha, beta).is_err(), "{algorithm:#x} {alpha} {beta}");
+        }
+        let all = (dnnl_eltwise_relu..=dnnl_eltwise_hardswish)
+            .chain(dnnl_eltwise_relu_use_dst_for_bwd..=dnnl_eltwise_clip_v2_use_dst_for_bwd);
+        assert_eq!(all.filter(|&algorithm| function(algorithm, 1.0, 2.0).is_ok()).count(), 28);
+    }
+}

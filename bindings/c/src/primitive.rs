@@ -1,0 +1,113 @@
+//! Primitives and their descriptions.
+
+use anydnn_backend::{Attributes, Engine, MemoryDesc, Op, PrimitiveDesc};
+use anydnn_opencl::OpenClPrimitive;
+
+use crate::boundary::{self, Failure, Outcome};
+use crate::desc::Md;
+use crate::engine::EngineRef;
+use crate::handle::{self, Handle};
+use crate::object_types::{
+    const_dnnl_primitive_desc_t, dnnl_primitive, dnnl_primitive_desc, dnnl_primitive_desc_t, dnnl_primitive_t,
+};
+use crate::types::{const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_status_t};
+
+/// Ends the description of a primitive; null is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_desc_destroy(primitive_desc: dnnl_primitive_desc_t) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_desc_destroy", || {
+        // SAFETY: the caller passes null or a description that lives, and gives it up.
+        unsafe { handle::destroy(primitive_desc) }
+    })
+}
+
+/// Compiles a primitive.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_create(
+    primitive: *mut dnnl_primitive_t,
+    primitive_desc: const_dnnl_primitive_desc_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_create", || {
+        let make = || {
+            // SAFETY: the caller passes null or a description that lives.
+            let described = unsafe { handle::borrow(primitive_desc) }?;
+            let compiled = described.engine.value().engine.create_primitive(&described.desc)?;
+            Ok(PrimitiveObject { compiled, described: described.clone() })
+        };
+        // SAFETY: the caller passes null or a handle to write.
+        unsafe { handle::create_at(primitive, make) }
+    })
+}
+
+/// Ends a primitive; null is none. Executions on their way are finished.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_destroy(primitive: dnnl_primitive_t) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_destroy", || {
+        // SAFETY: the caller passes null or a primitive that lives, and gives it up.
+        unsafe { handle::destroy(primitive) }
+    })
+}
+
+/// What is behind the handle of a primitive's description.
+#[derive(Clone)]
+pub(crate) struct Described {
+    pub(crate) desc: PrimitiveDesc,
+    /// The engine that the primitive runs on.
+    pub(crate) engine: EngineRef,
+    /// The engine in another context that the source is on, where that is another one.
+    pub(crate) source_engine: Option<EngineRef>,
+}
+
+/// What is behind a primitive's handle.
+pub(crate) struct PrimitiveObject {
+    pub(crate) compiled: OpenClPrimitive,
+    pub(crate) described: Described,
+}
+
+impl Handle for dnnl_primitive_desc {
+    type Value = Described;
+    const TAG: u64 = u64::from_le_bytes(*b"any-pdes");
+    const NAME: &'static str = "primitive descriptor";
+}
+
+impl Handle for dnnl_primitive {
+    type Value = PrimitiveObject;
+    const TAG: u64 = u64::from_le_bytes(*b"any-prim");
+    const NAME: &'static str = "primitive";
+}
+
+impl Described {
+    /// The description of an operation with one source and one result, which an engine has a kernel for.
+    pub(crate) fn unary(
+        op: Op,
+        src: MemoryDesc,
+        dst: MemoryDesc,
+        attributes: &Attributes,
+        engine: EngineRef,
+    ) -> Outcome<Self> {
+        let desc = PrimitiveDesc::builder(op).src(src).dst(dst).attributes(attributes.clone()).build()?;
+        let desc = engine.value().engine.resolve(&desc)?;
+        Ok(Self { desc, engine, source_engine: None })
+    }
+}
+
+/// Attributes, which may be null for none.
+///
+/// # Safety
+/// `attr` is null or attributes that live.
+pub(crate) unsafe fn attributes(attr: const_dnnl_primitive_attr_t) -> Outcome<Attributes> {
+    // SAFETY: by contract.
+    Ok(unsafe { handle::borrow_optional(attr) }?.cloned().unwrap_or_default())
+}
+
+/// A descriptor that an operation takes.
+///
+/// # Safety
+/// `desc` is null or a descriptor that lives for `'a`.
+pub(crate) unsafe fn operand<'a>(desc: const_dnnl_memory_desc_t, what: &str) -> Outcome<&'a Md> {
+    if desc.is_null() {
+        return Err(Failure::null(what));
+    }
+    // SAFETY: by contract.
+    unsafe { handle::borrow(desc) }
+}
