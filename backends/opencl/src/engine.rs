@@ -76,6 +76,9 @@ impl OpenClEngine {
     /// the blob. Programs are loaded when they are first needed. A blob that is cut short, corrupt or another device's, driver's or
     /// library version's is a miss with a reason, after which the engine is as one from [`OpenClEngine::on_device`].
     ///
+    /// A blob that is taken after the primitives ran once serves best: PoCL compiles a kernel for the sizes of a launch when it is first
+    /// launched, and its binaries hold what was compiled by then. A program's binary does not change after the first blob with it.
+    ///
     /// The blob's checksum finds accidents, not malice: a blob is code for the device, so take it only from where you would take a
     /// program from.
     ///

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anydnn_backend::{BuildFailure, Error, Result};
 use cl3::program::{
-    CL_PROGRAM_BINARIES, CL_PROGRAM_BINARY_SIZES, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_DEVICES, get_program_data,
+    CL_PROGRAM_BINARIES, CL_PROGRAM_BINARY_SIZES, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_DEVICES,
+    CL_PROGRAM_KERNEL_NAMES, get_program_data,
 };
 use cl3::types::{cl_device_id, cl_program};
 
@@ -127,16 +128,16 @@ impl Program {
         unsafe { handle::Kernel::from_owned(raw) }
     }
 
-    /// Makes every kernel once, which shows whether the program is whole.
+    /// Makes every kernel once, which shows whether the program is whole. One by one, because Intel's runtime makes them all at once
+    /// only of programs that were built for every device of their context.
     fn create_kernels(&self) -> Result<()> {
-        let call = "clCreateKernelsInProgram";
-        let kernels = cl3::kernel::create_kernels_in_program(self.handle.raw())
-            .map_err(|code| self.failure(call, code))?;
-        for raw in kernels {
-            // SAFETY: the driver returned this kernel with one reference for the caller.
-            drop(unsafe { handle::Kernel::from_owned(raw) }?);
+        let (operation, call) = ("read program", "clGetProgramInfo");
+        let names = get_program_data(self.handle.raw(), CL_PROGRAM_KERNEL_NAMES);
+        let names = call::text(names, operation, call)?;
+        if names.is_empty() {
+            return Err(Error::unavailable("kernels", format!("program {:?} has none", self.name)));
         }
-        Ok(())
+        names.split(';').try_for_each(|name| self.kernel(name).map(drop))
     }
 
     fn failure(&self, call: &str, code: i32) -> Error {
