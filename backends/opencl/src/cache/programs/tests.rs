@@ -1,6 +1,6 @@
 //! What no public function shows: binaries that pass verification and that the driver refuses all the same.
 
-use anydnn_backend::Error;
+use anydnn_backend::{Engine, Error};
 
 use super::*;
 use crate::engine::OpenClEngine;
@@ -37,6 +37,21 @@ fn programs_are_built_once_and_failures_carry_the_log() {
         assert!(!failure.log.is_empty(), "{failure}");
         let stats = engine.program_stats();
         assert_eq!((stats.built, stats.reused, stats.from_disk), (1, 1, 0), "{stats:?}");
+    }
+}
+
+/// A driver need not give the bytes back that it was given, nor the same ones twice.
+#[test]
+fn binaries_are_kept_as_they_were_loaded_or_first_read() {
+    for cold in test_engines() {
+        let device = &cold.inner.device;
+        let built = program(&cold, TEXT).unwrap();
+        let blob = cold.cache_blob().unwrap();
+        assert!(Arc::ptr_eq(&built.kept_binary().unwrap().unwrap(), &built.kept_binary().unwrap().unwrap()));
+        let (warm, _) = OpenClEngine::from_cache_blob(device, &blob).unwrap();
+        let loaded = program(&warm, TEXT).unwrap().kept_binary().unwrap().unwrap();
+        let given = &warm.inner.programs.warm.get().unwrap().programs;
+        assert!(given.values().any(|binary| Arc::ptr_eq(binary, &loaded)));
     }
 }
 
