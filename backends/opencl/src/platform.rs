@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{DeviceInfo, DeviceKind, MemoryKind, Result};
+use cl3::command_queue::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
 use cl3::device as cl;
 use cl3::types::{cl_device_id, cl_platform_id};
 
@@ -202,7 +203,7 @@ impl OpenClDevice {
         let version = Version::parse(&device_text(raw, cl::CL_DEVICE_VERSION)?);
         let extensions = device_text(raw, cl::CL_DEVICE_EXTENSIONS)?;
         let extensions = extensions.split_whitespace().map(str::to_owned).collect();
-        let limits = Limits {
+        let mut limits = Limits {
             compute_units: device_value::<u32>(raw, cl::CL_DEVICE_MAX_COMPUTE_UNITS)? as usize,
             memory_bytes: device_value(raw, cl::CL_DEVICE_GLOBAL_MEM_SIZE)?,
             max_allocation_bytes: device_value(raw, cl::CL_DEVICE_MAX_MEM_ALLOC_SIZE)?,
@@ -214,6 +215,14 @@ impl OpenClDevice {
             double_config: device_value(raw, cl::CL_DEVICE_DOUBLE_FP_CONFIG).unwrap_or(0),
             svm: device_value(raw, cl::CL_DEVICE_SVM_CAPABILITIES).unwrap_or(0),
         };
+        let parent = device_value::<cl_device_id>(raw, cl::CL_DEVICE_PARENT_DEVICE);
+        if parent.is_ok_and(|parent| !parent.is_null())
+            && info.kind == DeviceKind::Cpu
+            && platform_alias(&platform.name) == "intel"
+        {
+            // Releasing an out-of-order queue on a part of the device now and then blocks the part's only worker for ever.
+            limits.queue_properties &= !CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+        }
         Ok(Self {
             inner: Arc::new(Inner {
                 handle,
