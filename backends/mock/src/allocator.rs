@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use anydnn_backend::{
-    Access, Allocator, AllocatorStats, DataType, Error, Memory, MemoryDesc, MemoryKind, Region, Result,
-};
+use anydnn_backend::{Access, Allocator, DataType, Error, Memory, MemoryDesc, MemoryKind, Region, Result};
 
 use crate::Mock;
 use crate::event::MockEvent;
@@ -70,10 +68,8 @@ impl Allocator for MockAllocator {
         state.take_back(allocation, Footprint { moment: Moment::Free, touch }, &past)?;
         if let Some(node) = node.filter(|node| !node.is_done()) {
             state.log.line(format_args!("free {name} after {}", short(&node.name)));
-            state.stats.park(whole.bytes);
-            state.frees.entry(node.key).or_default().push((allocation, whole.bytes));
+            state.frees.entry(node.key).or_default().push(allocation);
         } else {
-            state.stats.take_back(whole.bytes);
             state.log.line(format_args!("free {name}"));
             state.heap.free(allocation);
         }
@@ -82,11 +78,4 @@ impl Allocator for MockAllocator {
         drop(memory);
         Ok(())
     }
-
-    fn stats(&self) -> AllocatorStats {
-        self.shared.lock().stats
-    }
-
-    /// Nothing: no block waits for reuse.
-    fn trim(&self) {}
 }

@@ -179,8 +179,7 @@ impl State {
                 }
             }
         }
-        for (allocation, bytes) in self.frees.remove(&node.key).unwrap_or_default() {
-            self.stats.release(bytes);
+        for allocation in self.frees.remove(&node.key).unwrap_or_default() {
             self.heap.free(allocation);
         }
         released

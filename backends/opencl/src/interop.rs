@@ -171,7 +171,11 @@ impl OpenClMemory {
         let whole = if parent.is_null() { buffer } else { parent };
         // SAFETY: live by contract and not null.
         let handle = unsafe { handle::Mem::from_borrowed(buffer) }?;
-        let allocation = Allocation::adopt(handle, whole.addr() as u64, base, capacity);
+        let flags: u64 = call::value(query(mem::CL_MEM_FLAGS), OPERATION, "clGetMemObjectInfo")?;
+        let mut allocation = Allocation::adopt(handle, whole.addr() as u64, base, capacity);
+        if flags & mem::CL_MEM_USE_HOST_PTR != 0 {
+            allocation = allocation.over_host_memory(handle_of(mem::CL_MEM_HOST_PTR)?.addr());
+        }
         Ok(Self::new(engine, Arc::new(allocation), MemoryKind::Buffer, desc.clone()))
     }
 

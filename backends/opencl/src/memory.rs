@@ -93,12 +93,9 @@ impl OpenClMemory {
         self.allocation.binding()
     }
 
-    /// Whether the first byte's address is a multiple of `bytes`, as far as that can be known: buffer objects start aligned.
+    /// Whether the first byte's address is a multiple of `bytes`, as far as that can be known.
     pub(crate) fn is_aligned_to(&self, bytes: usize) -> bool {
-        match self.binding() {
-            Binding::Mem(_) => self.offset.is_multiple_of(bytes),
-            Binding::Usm(..) | Binding::Svm(_) => self.raw_pointer().addr().is_multiple_of(bytes),
-        }
+        self.allocation.address.wrapping_add(self.offset).is_multiple_of(bytes)
     }
 }
 

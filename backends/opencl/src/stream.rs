@@ -32,7 +32,7 @@ pub struct OpenClStream {
 pub(crate) struct Inner {
     state: Mutex<State>,
     /// On a profiling stream.
-    pub(crate) profile: Option<Profile>,
+    profile: Option<Profile>,
     queue: handle::Queue,
     desc: StreamDesc,
     engine: OpenClEngine,

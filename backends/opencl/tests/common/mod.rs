@@ -8,13 +8,15 @@
     reason = "each test file uses some of it"
 )]
 
+pub mod places;
+pub mod pointers;
 pub mod threads;
 
 use std::ffi::c_void;
 
 use anydnn_backend::op::{Eltwise, Op};
-use anydnn_backend::{Arg, DataType, Engine, MemoryDesc, MemoryKind, PrimitiveDesc, Range};
-use anydnn_opencl::{OpenCl, OpenClEngine, OpenClEvent, OpenClMemory, OpenClPrimitive};
+use anydnn_backend::{Arg, DataType, Engine, Memory, MemoryDesc, MemoryKind, PrimitiveDesc, Range, Stream};
+use anydnn_opencl::{OpenCl, OpenClEngine, OpenClEvent, OpenClMemory, OpenClPrimitive, OpenClStream};
 use cl3::types::{cl_context, cl_event, cl_mem};
 
 pub fn bytes_desc(bytes: usize) -> MemoryDesc {
@@ -136,4 +138,28 @@ pub fn eventually(condition: impl Fn() -> bool) {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     panic!("it did not happen within two seconds");
+}
+
+/// A part of a buffer object.
+pub fn sub_buffer(buffer: cl_mem, origin: usize, size: usize) -> cl_mem {
+    use cl3::memory::{CL_BUFFER_CREATE_TYPE_REGION, CL_MEM_READ_WRITE, cl_buffer_region, create_sub_buffer};
+    let region = cl_buffer_region { origin, size };
+    let region = (&raw const region).cast();
+    unsafe { create_sub_buffer(buffer, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, region) }.unwrap()
+}
+
+pub fn range(memory: &OpenClMemory, offset: usize, bytes: usize) -> Range<OpenCl> {
+    Range { memory: memory.clone(), offset, bytes }
+}
+
+/// All bytes of a memory.
+pub fn read_all(stream: &OpenClStream, memory: &OpenClMemory) -> Vec<u8> {
+    let mut bytes = vec![0; memory.region().bytes];
+    stream.read(memory, 0, &mut bytes, &[]).unwrap();
+    bytes
+}
+
+/// Bytes that differ from their neighbours and between seeds.
+pub fn pattern(bytes: usize, seed: u8) -> Vec<u8> {
+    (0..bytes).map(|i| (i as u8).wrapping_mul(37).wrapping_add(seed)).collect()
 }
