@@ -4,10 +4,10 @@ use std::fmt::{Debug, Display};
 use std::sync::Arc;
 
 use anydnn_backend::{
-    Allocator, Arg, Backend, Capabilities, DeviceInfo, Engine, EngineId, Erased, ErasedEngine, ErasedEvent,
-    ErasedMemory, ErasedPrimitive, ErasedStream, Error, Event, EventStatus, MapMode, Mapping, Memory,
-    MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled, Range, Region, Result, Stream, StreamDesc,
-    Timestamps,
+    Allocator, AllocatorStats, Arg, Backend, Capabilities, DeviceInfo, Engine, EngineId, Erased,
+    ErasedEngine, ErasedEvent, ErasedMemory, ErasedPrimitive, ErasedStream, Error, Event, EventStatus,
+    MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled, Range, Region,
+    Result, Stream, StreamDesc, Timestamps,
 };
 #[cfg(feature = "host")]
 use anydnn_host::{Host, HostEngine, HostEvent, HostMemory, HostPrimitive, HostStream};
@@ -340,7 +340,18 @@ impl<B: Variant> Allocator for AnyAllocator<B> {
 
     fn free(&self, memory: AnyMemory, after: Option<&AnyEvent>) -> Result<()> {
         let after = after.map(|event| own_event::<B>("free", event)).transpose()?;
-        self.inner.free(own_memory::<B>("free", "the memory", &memory)?.clone(), after)
+        let own = own_memory::<B>("free", "the memory", &memory)?.clone();
+        // Another handle would keep the memory from being reused.
+        drop(memory);
+        self.inner.free(own, after)
+    }
+
+    fn stats(&self) -> AllocatorStats {
+        self.inner.stats()
+    }
+
+    fn trim(&self) {
+        self.inner.trim();
     }
 }
 

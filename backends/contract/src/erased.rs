@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::allocator::Allocator;
+use crate::allocator::{Allocator, AllocatorStats};
 use crate::arg::Arg;
 use crate::backend::Backend;
 use crate::engine::{Capabilities, DeviceInfo, Engine, EngineId};
@@ -552,7 +552,18 @@ impl<B: Backend> Allocator for ErasedAllocator<B> {
 
     fn free(&self, memory: ErasedMemory, after: Option<&ErasedEvent>) -> Result<()> {
         let after = after.map(|event| event.expect::<B::Event>("free")).transpose()?;
-        self.inner.free(memory.expect::<B::Memory>("free")?.clone(), after)
+        let own = memory.expect::<B::Memory>("free")?.clone();
+        // Another handle would keep the memory from being reused.
+        drop(memory);
+        self.inner.free(own, after)
+    }
+
+    fn stats(&self) -> AllocatorStats {
+        self.inner.stats()
+    }
+
+    fn trim(&self) {
+        self.inner.trim();
     }
 }
 

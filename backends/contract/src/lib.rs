@@ -36,7 +36,7 @@ pub mod validate;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
-pub use allocator::Allocator;
+pub use allocator::{Allocator, AllocatorStats};
 pub use arg::{Access, Arg};
 pub use attributes::{Attributes, FpMath, PostOp, ScratchpadMode};
 pub use backend::Backend;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use anydnn_backend::{Allocator, DataType, EngineId, Error, Event, Memory, MemoryDesc, Result};
+use anydnn_backend::{
+    Allocator, AllocatorStats, DataType, EngineId, Error, Event, Memory, MemoryDesc, Result,
+};
 
 use crate::event::HostEvent;
 use crate::memory::{Allocation, Bytes, HostMemory};
@@ -23,7 +25,7 @@ pub struct HostAllocator {
 #[derive(Debug, Default)]
 struct Pool {
     free: BTreeMap<usize, Vec<Allocation>>,
-    bytes: usize,
+    stats: AllocatorStats,
 }
 
 impl HostAllocator {
@@ -43,8 +45,9 @@ impl Allocator for HostAllocator {
         let pooled = lock(&self.pool).take(size);
         let allocation = match pooled {
             Some(allocation) => allocation,
-            None => Allocation::new(size, self.limit, || "temporary memory".into())?,
+            None => self.create(size)?,
         };
+        allocation.set_lent(true);
         let desc = MemoryDesc::new([bytes], DataType::U8);
         Ok(HostMemory::on(self.engine, allocation.aligned(alignment), desc))
     }
@@ -59,25 +62,59 @@ impl Allocator for HostAllocator {
         }
         // A failed command does not use the memory any more either.
         let _: Option<Result<()>> = after.map(Event::wait);
+        let (size, lent) = (memory.allocation().size(), memory.allocation().set_lent(false));
+        let mut pool = lock(&self.pool);
+        if lent {
+            pool.stats.take_back(size);
+        }
         // Memory with views that are still alive is freed with the last of them.
         if let Some(allocation) = memory.into_allocation() {
-            lock(&self.pool).put(allocation);
+            pool.put(allocation);
         }
         Ok(())
+    }
+
+    fn stats(&self) -> AllocatorStats {
+        lock(&self.pool).stats
+    }
+
+    fn trim(&self) {
+        let parked = {
+            let mut pool = lock(&self.pool);
+            pool.stats.parked_bytes = 0;
+            std::mem::take(&mut pool.free)
+        };
+        drop(parked);
+    }
+}
+
+impl HostAllocator {
+    /// New bytes; what is parked for reuse may be what is missing.
+    fn create(&self, size: usize) -> Result<Allocation> {
+        let create = || Allocation::new(size, self.limit, || "temporary memory".into());
+        let created = match create() {
+            Err(Error::OutOfMemory { .. }) if size as u64 <= self.limit => {
+                self.trim();
+                create()?
+            }
+            created => created?,
+        };
+        lock(&self.pool).stats.create(created.size());
+        Ok(created)
     }
 }
 
 impl Pool {
     fn take(&mut self, size: usize) -> Option<Allocation> {
         let allocation = self.free.get_mut(&size)?.pop()?;
-        self.bytes -= size;
+        self.stats.reuse(size);
         Some(allocation)
     }
 
     fn put(&mut self, allocation: Allocation) {
         let size = allocation.size();
-        if size_class(size) == Some(size) && self.bytes + size <= POOL_LIMIT {
-            self.bytes += size;
+        if size_class(size) == Some(size) && self.stats.parked_bytes + size <= POOL_LIMIT {
+            self.stats.parked_bytes += size;
             self.free.entry(size).or_default().push(allocation);
         }
     }
@@ -93,7 +130,7 @@ fn size_class(bytes: usize) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::HostEngine;
-    use anydnn_backend::Engine;
+    use anydnn_backend::{Engine, MemoryKind};
 
     #[test]
     fn classes_waste_little() {
@@ -135,6 +172,30 @@ mod tests {
         let id = second.region().allocation;
         allocator.free(second, None).unwrap();
         assert_eq!(allocator.allocate(990, 64).unwrap().region().allocation, id);
+    }
+
+    #[test]
+    fn statistics_count_what_the_allocator_lends_and_parks() {
+        let engine = HostEngine::new();
+        let allocator = engine.allocator();
+        let (first, second) = (allocator.allocate(1000, 64).unwrap(), allocator.allocate(64, 0).unwrap());
+        let size = first.allocation().size();
+        assert_eq!(allocator.stats().in_use_bytes, size + 64);
+        // Each handle may come back; the bytes do so once.
+        allocator.free(first.clone(), None).unwrap();
+        allocator.free(first, None).unwrap();
+        assert_eq!((allocator.stats().in_use_bytes, allocator.stats().parked_bytes), (64, size));
+        let again = allocator.allocate(1000, 64).unwrap();
+        assert_eq!((allocator.stats().created, allocator.stats().reused), (2, 1));
+        allocator.free(again, None).unwrap();
+        allocator.free(second, None).unwrap();
+        allocator.trim();
+        let expected = AllocatorStats { peak_bytes: size + 64, created: 2, reused: 1, ..Default::default() };
+        assert_eq!(allocator.stats(), expected);
+        // Memory that was not lent is taken, but was never in use.
+        let own = engine.create_memory(&MemoryDesc::new([64], DataType::U8), MemoryKind::Host).unwrap();
+        allocator.free(own, None).unwrap();
+        assert_eq!((allocator.stats().in_use_bytes, allocator.stats().parked_bytes), (0, 64));
     }
 
     #[test]

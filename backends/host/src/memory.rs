@@ -1,7 +1,7 @@
 //! Memory of the host.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use anydnn_backend::{
@@ -132,6 +132,8 @@ pub(crate) struct Allocation {
     id: u64,
     /// The number of bytes, those in front of the aligned start included.
     size: usize,
+    /// Whether the allocator handed it out and waits for it.
+    lent: AtomicBool,
     bytes: RwLock<Bytes>,
 }
 
@@ -146,7 +148,7 @@ impl Allocation {
         check_host_memory(bytes, || what.clone())?;
         let zeroed = Bytes::zeroed(bytes).ok_or(Error::OutOfMemory { what, bytes })?;
         let (id, size) = (NEXT.fetch_add(1, Ordering::Relaxed), zeroed.len());
-        Ok(Self { id, size, bytes: RwLock::new(zeroed) })
+        Ok(Self { id, size, lent: AtomicBool::new(false), bytes: RwLock::new(zeroed) })
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -155,6 +157,11 @@ impl Allocation {
 
     pub(crate) fn size(&self) -> usize {
         self.size
+    }
+
+    /// Marks it as handed out by the allocator, or not; tells what it was.
+    pub(crate) fn set_lent(&self, lent: bool) -> bool {
+        self.lent.swap(lent, Ordering::Relaxed)
     }
 
     /// The bytes, to read. A panic while they were written leaves bytes that are wrong, but bytes.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use anydnn_backend::{Access, Allocator, DataType, Error, Memory, MemoryDesc, MemoryKind, Region, Result};
+use anydnn_backend::{
+    Access, Allocator, AllocatorStats, DataType, Error, Memory, MemoryDesc, MemoryKind, Region, Result,
+};
 
 use crate::Mock;
 use crate::event::MockEvent;
@@ -68,8 +70,10 @@ impl Allocator for MockAllocator {
         state.take_back(allocation, Footprint { moment: Moment::Free, touch }, &past)?;
         if let Some(node) = node.filter(|node| !node.is_done()) {
             state.log.line(format_args!("free {name} after {}", short(&node.name)));
-            state.frees.entry(node.key).or_default().push(allocation);
+            state.stats.park(whole.bytes);
+            state.frees.entry(node.key).or_default().push((allocation, whole.bytes));
         } else {
+            state.stats.take_back(whole.bytes);
             state.log.line(format_args!("free {name}"));
             state.heap.free(allocation);
         }
@@ -78,4 +82,11 @@ impl Allocator for MockAllocator {
         drop(memory);
         Ok(())
     }
+
+    fn stats(&self) -> AllocatorStats {
+        self.shared.lock().stats
+    }
+
+    /// Nothing: no block waits for reuse.
+    fn trim(&self) {}
 }

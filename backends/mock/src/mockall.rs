@@ -10,9 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use anydnn_backend::{
-    Allocator, Arg, Backend, Capabilities, DeviceInfo, Engine, EngineId, Event, EventStatus, MapMode,
-    Mapping, Memory, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled, Region, Result, Stream,
-    StreamDesc, Timestamps,
+    Allocator, AllocatorStats, Arg, Backend, Capabilities, DeviceInfo, Engine, EngineId, Event, EventStatus,
+    MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled, Region, Result,
+    Stream, StreamDesc, Timestamps,
 };
 
 /// The family of the `mockall` mocks: nothing computes, every call answers what a test expects of it.
@@ -174,6 +174,8 @@ impl Backend for Mockall {
         type B = Mockall;
         fn allocate(&self, bytes: usize, alignment: usize) -> Result<MockallMemory>;
         fn free<'a>(&self, memory: MockallMemory, after: Option<&'a MockallEvent>) -> Result<()>;
+        fn stats(&self) -> AllocatorStats;
+        fn trim(&self);
     }
 }
 

@@ -179,7 +179,8 @@ impl State {
                 }
             }
         }
-        for allocation in self.frees.remove(&node.key).unwrap_or_default() {
+        for (allocation, bytes) in self.frees.remove(&node.key).unwrap_or_default() {
+            self.stats.release(bytes);
             self.heap.free(allocation);
         }
         released

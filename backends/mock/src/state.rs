@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use anydnn_backend::{Access, Capabilities, DeviceInfo, EngineId, Error, ProfileLog, Region, Result};
+use anydnn_backend::{
+    Access, AllocatorStats, Capabilities, DeviceInfo, EngineId, Error, ProfileLog, Region, Result,
+};
 
 use crate::clock::Clock;
 use crate::command::{Key, Node, Work};
@@ -73,8 +75,10 @@ pub(crate) struct State {
     /// What the host has waited for.
     pub(crate) host: Past,
     pub(crate) lanes: HashMap<u64, Lane>,
-    /// Blocks to free when a command ends.
-    pub(crate) frees: HashMap<Key, Vec<u64>>,
+    /// Blocks to free when a command ends, with their bytes.
+    pub(crate) frees: HashMap<Key, Vec<(u64, usize)>>,
+    /// The allocator's.
+    pub(crate) stats: AllocatorStats,
     live: BTreeMap<u64, String>,
     /// Blocks of the allocator and their entries among the live objects.
     lent: HashMap<u64, u64>,
@@ -124,6 +128,7 @@ impl State {
             host: Past::default(),
             lanes: HashMap::new(),
             frees: HashMap::new(),
+            stats: AllocatorStats::default(),
             live: BTreeMap::new(),
             lent: HashMap::new(),
             submitted: 0,
@@ -218,6 +223,7 @@ impl State {
         let name = self.heap.name(region);
         let key = self.register(format!("allocator block {name}, not given back"));
         self.lent.insert(region.allocation, key);
+        self.stats.create(region.bytes);
     }
 
     /// From now on every use of the block is a race.

@@ -44,7 +44,13 @@ fn errors_reach_the_caller() {
 fn allocators_and_primitives_have_mocks_too() {
     let mut allocator = MockallAllocator::new();
     allocator.expect_free().times(1).withf(|_, after| after.is_none()).returning(|_, _| Ok(()));
+    allocator
+        .expect_stats()
+        .return_const(anydnn_backend::AllocatorStats { created: 7, ..Default::default() });
+    allocator.expect_trim().times(1).return_const(());
     allocator.free(MockallMemory::new(), None).unwrap();
+    allocator.trim();
+    assert_eq!(allocator.stats().created, 7);
     let mut primitive = MockallPrimitive::new();
     primitive.expect_implementation().return_const("best:one".into());
     assert_eq!(anydnn_backend::Primitive::implementation(&primitive), "best:one");

@@ -3,8 +3,8 @@
 mod common;
 
 use anydnn_backend::{
-    Access, Arg, Attributes, DataType, Eltwise, Engine, Error, Event, MapMode, Memory, MemoryDesc,
-    MemoryKind, Op, Primitive, PrimitiveDesc, Range, ScratchpadMode, Stream,
+    Access, AllocatorStats, Arg, Attributes, DataType, Eltwise, Engine, Error, Event, MapMode, Memory,
+    MemoryDesc, MemoryKind, Op, Primitive, PrimitiveDesc, Range, ScratchpadMode, Stream,
 };
 use anydnn_mock::{FREED, Mock, MockDevice, MockMemory, RacePolicy, is_poison};
 use common::{Setup, bytes, floats};
@@ -149,7 +149,10 @@ fn freed_memory_is_off_limits_and_turns_to_poison_when_its_time_comes() {
     let written = s.stream.write(&block, 0, &bytes([1.0; 4]), &[]).unwrap();
     allocator.free(block, Some(&written)).unwrap();
     assert!(device.races().is_empty(), "the free waits for the write");
+    let waiting = AllocatorStats { peak_bytes: 16, parked_bytes: 16, created: 1, ..Default::default() };
+    assert_eq!(allocator.stats(), waiting);
     written.wait().unwrap();
+    assert_eq!(allocator.stats(), AllocatorStats { parked_bytes: 0, ..waiting });
     let mapping = view.map(MapMode::Read).unwrap();
     assert!(mapping.bytes().starts_with(&FREED) && is_poison(mapping.bytes()));
     assert_eq!(

@@ -4,6 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use anydnn_backend::{Error, MemoryKind, Result};
 use cl3::memory::{CL_MEM_READ_WRITE, CL_MEM_SVM_FINE_GRAIN_BUFFER};
@@ -12,12 +13,14 @@ use cl3::types::cl_mem;
 use crate::call;
 use crate::engine::OpenClEngine;
 use crate::handle;
+use crate::ledger::Lease;
+use crate::user_allocator::UserRelease;
 use crate::usm::Usm;
 
 /// The allocation that all pointers belong to: their region's offset is their address.
 const ADDRESS_SPACE: u64 = u64::MAX;
-/// What memory of the host's allocator starts at a multiple of: a cache line, and the widest vector.
-const SYSTEM_ALIGNMENT: usize = 64;
+/// What memory of the host's allocator starts at a multiple of, as memory of the device does.
+const SYSTEM_ALIGNMENT: usize = crate::allocator::NATURAL_ALIGNMENT;
 
 /// Bytes behind memory, and where they lie among the allocations of the process.
 pub(crate) struct Allocation {
@@ -30,8 +33,8 @@ pub(crate) struct Allocation {
     pub(crate) capacity: usize,
     /// The first byte's address as far as its alignment is known: zero for buffer objects that the driver aligns.
     pub(crate) address: usize,
-    /// Whether the engine's pool takes it back.
-    pub(crate) pooled: bool,
+    /// The entry in an allocator's books. Dropped last: what is gone there is really gone.
+    lease: Option<Lease>,
 }
 
 enum Storage {
@@ -46,6 +49,7 @@ enum Owner {
     Usm { usm: Usm, context: handle::Context },
     Svm { context: handle::Context },
     System { layout: Layout },
+    Callbacks(Box<UserRelease>),
 }
 
 /// How bytes are given to kernels and commands.
@@ -67,7 +71,7 @@ unsafe impl Sync for Allocation {}
 impl Allocation {
     /// No bytes, so no object, which OpenCL would refuse.
     pub(crate) fn empty() -> Self {
-        Self { storage: Storage::Nothing, identity: 0, base: 0, capacity: 0, address: 0, pooled: false }
+        Self { storage: Storage::Nothing, identity: 0, base: 0, capacity: 0, address: 0, lease: None }
     }
 
     /// New memory of a kind that the device has.
@@ -138,7 +142,7 @@ impl Allocation {
 
     /// A buffer object with `capacity` bytes that lies `base` bytes into the whole called `identity`.
     pub(crate) fn adopt(mem: handle::Mem, identity: u64, base: usize, capacity: usize) -> Self {
-        Self { storage: Storage::Buffer(mem), identity, base, capacity, address: 0, pooled: false }
+        Self { storage: Storage::Buffer(mem), identity, base, capacity, address: 0, lease: None }
     }
 
     /// The same as a buffer object over the user's host memory at an address, which the device may use in place.
@@ -156,6 +160,17 @@ impl Allocation {
         Self::pointer(address, kind, usm, Owner::User, capacity)
     }
 
+    /// Memory from the user's allocator, which gets it back.
+    pub(crate) fn of_user(
+        address: NonNull<c_void>,
+        kind: MemoryKind,
+        usm: Option<Usm>,
+        release: UserRelease,
+        capacity: usize,
+    ) -> Self {
+        Self::pointer(address, kind, usm, Owner::Callbacks(Box::new(release)), capacity)
+    }
+
     fn pointer(
         address: NonNull<c_void>,
         kind: MemoryKind,
@@ -165,18 +180,51 @@ impl Allocation {
     ) -> Self {
         let base = address.as_ptr().expose_provenance();
         let storage = Storage::Pointer { address, kind, usm, owner };
-        Self { storage, identity: ADDRESS_SPACE, base, capacity, address: base, pooled: false }
+        Self { storage, identity: ADDRESS_SPACE, base, capacity, address: base, lease: None }
     }
 
-    /// The same, for a pool to take back.
-    pub(crate) fn into_pooled(self) -> Self {
-        Self { pooled: true, ..self }
+    /// The same, in an allocator's books.
+    pub(crate) fn leased(self, lease: Lease) -> Self {
+        Self { lease: Some(lease), ..self }
     }
 
-    /// Whether commands must hold it until they have ended: OpenCL keeps buffer objects for them, but not what pointers lead to.
+    /// Notes in the books that it came back; false if it did so already, or is in none.
+    pub(crate) fn park(&self) -> bool {
+        self.lease.as_ref().is_some_and(Lease::park)
+    }
+
+    /// Notes in the books that it is handed out again.
+    pub(crate) fn reuse(&self) {
+        if let Some(lease) = &self.lease {
+            lease.reuse();
+        }
+    }
+
+    /// The kind of memory; buffers for nothing.
+    pub(crate) fn kind(&self) -> MemoryKind {
+        match &self.storage {
+            Storage::Nothing | Storage::Buffer(_) => MemoryKind::Buffer,
+            Storage::Pointer { kind, .. } => *kind,
+        }
+    }
+
+    /// Whether it came from the user's allocator.
+    pub(crate) fn is_users(&self) -> bool {
+        matches!(&self.storage, Storage::Pointer { owner: Owner::Callbacks(_), .. })
+    }
+
+    /// Tells the user's allocator which command used it last.
+    pub(crate) fn set_last_use(&self, event: handle::Event) {
+        if let Storage::Pointer { owner: Owner::Callbacks(release), .. } = &self.storage {
+            release.set_after(event);
+        }
+    }
+
+    /// Whether commands must hold it until they have ended: OpenCL keeps buffer objects for them, but neither what pointers lead to nor
+    /// a pool from reusing.
     pub(crate) fn is_freed_with_last_owner(&self) -> bool {
         match &self.storage {
-            Storage::Nothing | Storage::Buffer(_) => false,
+            Storage::Nothing | Storage::Buffer(_) => self.lease.is_some(),
             Storage::Pointer { owner, .. } => !matches!(owner, Owner::User),
         }
     }
@@ -219,6 +267,7 @@ impl Drop for Storage {
         }
         let freed = match owner {
             Owner::User => return,
+            Owner::Callbacks(release) => return release.free(*address),
             // SAFETY: allocated in this context and freed once, here; commands hold the allocation until they have ended.
             Owner::Usm { usm, context } => unsafe { usm.free(context.raw(), *address) },
             // SAFETY: as above.
@@ -242,6 +291,16 @@ impl fmt::Debug for Allocation {
             .field("base", &self.base)
             .field("capacity", &self.capacity)
             .finish_non_exhaustive()
+    }
+}
+
+/// Drops memory that a callback of the driver let go of. The user's callbacks may block, which the driver's may not.
+pub(crate) fn drop_outside_driver(held: Vec<Arc<Allocation>>) {
+    if held.iter().any(|allocation| allocation.is_users()) {
+        let thread = std::thread::Builder::new().name("anydnn free".into());
+        if let Err(error) = thread.spawn(move || drop(held)) {
+            tracing::debug!(%error, "memory was freed in a callback of the driver");
+        }
     }
 }
 

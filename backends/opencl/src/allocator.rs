@@ -1,195 +1,166 @@
-//! The engine's pool of temporary memory.
+//! An engine's allocators of temporary memory: its pool's, one for each kind, or the user's.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use anydnn_backend::{Allocator, DataType, Error, MemoryDesc, MemoryKind, Result};
+use anydnn_backend::{Allocator, AllocatorStats, DataType, Error, Memory, MemoryDesc, MemoryKind, Result};
 
 use crate::OpenCl;
 use crate::allocation::Allocation;
 use crate::engine::OpenClEngine;
 use crate::event::OpenClEvent;
 use crate::memory::OpenClMemory;
+use crate::pool::TEMPORARY;
+use crate::user_allocator::UserSource;
 
-/// Temporary memory of an engine, from a pool that reuses buffers once the commands that used them are complete.
+/// What OpenCL aligns memory to without being asked: the size of its largest type.
+pub(crate) const NATURAL_ALIGNMENT: usize = 128;
+
+/// Temporary memory of an engine: from a pool that reuses memory once the commands that used it are complete, or from the
+/// [user's callbacks](crate::UserAllocator).
+///
+/// ```
+/// use anydnn_backend::{Allocator, Engine, Memory, MemoryKind};
+/// use anydnn_opencl::OpenClEngine;
+///
+/// for device in anydnn_opencl::devices()? {
+///     let engine = OpenClEngine::on_device(&device)?;
+///     for &kind in &engine.capabilities().memory_kinds {
+///         let allocator = engine.allocator_of(kind)?;
+///         let memory = allocator.allocate(1000, 4096)?;
+///         assert_eq!(memory.kind(), kind);
+///         allocator.free(memory, None)?;
+///         assert!(allocator.stats().parked_bytes >= 1000);
+///     }
+/// }
+/// # Ok::<(), anydnn_backend::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct OpenClAllocator {
     engine: OpenClEngine,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Pool(MemoryKind),
+    User(Arc<UserSource>),
+}
+
+impl OpenClEngine {
+    /// The engine's own allocator: the one it was made [with](OpenClEngine::with_allocator), or that of buffers. Graphs take their
+    /// temporaries from it and primitives their scratchpads.
+    pub fn opencl_allocator(&self) -> OpenClAllocator {
+        let user = self.inner.user.clone().map(Source::User);
+        OpenClAllocator { engine: self.clone(), source: user.unwrap_or(Source::Pool(MemoryKind::Buffer)) }
+    }
+
+    /// The default allocator of a kind of memory.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a kind that the device lacks.
+    pub fn allocator_of(&self, kind: MemoryKind) -> Result<OpenClAllocator> {
+        self.check_kind(kind)?;
+        Ok(OpenClAllocator { engine: self.clone(), source: Source::Pool(kind) })
+    }
+
+    /// The most bytes that the default allocators together keep for reuse: a quarter of the device's memory unless set.
+    pub fn parked_limit(&self) -> usize {
+        self.inner.pool.limit()
+    }
+
+    /// Sets the most bytes that the default allocators together keep for reuse. What was given back longest ago is freed first.
+    pub fn set_parked_limit(&self, bytes: usize) {
+        self.inner.pool.set_limit(bytes);
+    }
+
+    /// New memory. Where there is too little, everything parked is freed and it is tried once more.
+    pub(crate) fn create_allocation(&self, kind: MemoryKind, bytes: usize, what: &str) -> Result<Allocation> {
+        match Allocation::create(self, kind, bytes, what) {
+            Err(Error::OutOfMemory { .. }) if bytes as u64 <= self.inner.device.memory_bytes() => {
+                self.trim_all();
+                Allocation::create(self, kind, bytes, what)
+            }
+            created => created,
+        }
+    }
+
+    /// Frees what all allocators of the engine have parked, except what commands have not done with; false if there was nothing.
+    pub(crate) fn trim_all(&self) -> bool {
+        let from_pool = self.inner.pool.trim(None);
+        self.inner.user.as_ref().is_some_and(|user| user.settle()) || from_pool
+    }
 }
 
 impl OpenClAllocator {
-    pub(crate) fn new(engine: &OpenClEngine) -> Self {
-        Self { engine: engine.clone() }
+    /// The kind of its memory; none when the user's callbacks decide.
+    pub fn kind(&self) -> Option<MemoryKind> {
+        match &self.source {
+            Source::Pool(kind) => Some(*kind),
+            Source::User(user) => user.kind(),
+        }
     }
 
-    /// What the pool holds and has done.
-    pub fn stats(&self) -> AllocatorStats {
-        self.engine.inner.pool.lock().stats
-    }
-
-    /// Releases every buffer that is neither in use nor awaited by a command.
-    pub fn trim(&self) {
-        self.engine.inner.pool.trim();
+    /// Memory of the pool whose address is a multiple of `alignment`.
+    fn aligned(&self, kind: MemoryKind, bytes: usize, alignment: usize) -> Result<OpenClMemory> {
+        let (pool, desc) = (&self.engine.inner.pool, MemoryDesc::new([bytes], DataType::U8));
+        let at_start = |allocation| {
+            OpenClMemory::new(&self.engine, allocation, kind, MemoryDesc::new([bytes], DataType::U8))
+        };
+        if !kind.is_pointer() || bytes == 0 {
+            return pool.take(&self.engine, kind, bytes).map(at_start);
+        }
+        if NATURAL_ALIGNMENT.is_multiple_of(alignment.max(1)) {
+            let memory = at_start(pool.take(&self.engine, kind, bytes)?);
+            if memory.is_aligned_to(alignment.max(1)) {
+                return Ok(memory);
+            }
+            // A driver that aligns to less; the memory is not used.
+            self.free(memory, None)?;
+        }
+        let padded = bytes.checked_add(alignment);
+        let padded = padded.ok_or_else(|| Error::OutOfMemory { what: TEMPORARY.into(), bytes })?;
+        let allocation = pool.take(&self.engine, kind, padded)?;
+        let offset = allocation.base.next_multiple_of(alignment) - allocation.base;
+        let whole = MemoryDesc::new([padded], DataType::U8);
+        OpenClMemory::new(&self.engine, allocation, kind, whole).view(&desc, offset)
     }
 }
 
 impl Allocator for OpenClAllocator {
     type B = OpenCl;
 
-    /// The memory starts at the start of its buffer object, whose address OpenCL aligns to at least the size of its largest type (128
-    /// bytes) and does not tell; larger alignments hold relative to the buffer object.
-    fn allocate(&self, bytes: usize, _alignment: usize) -> Result<OpenClMemory> {
-        let allocation = self.engine.inner.pool.take(&self.engine, bytes)?;
-        let desc = MemoryDesc::new([bytes], DataType::U8);
-        Ok(OpenClMemory::new(&self.engine, allocation, MemoryKind::Buffer, desc))
+    /// Addresses are aligned as asked. Buffers start at the start of their buffer object, whose address OpenCL aligns to at least the
+    /// size of its largest type (128 bytes) and does not tell; larger alignments hold relative to the buffer object.
+    fn allocate(&self, bytes: usize, alignment: usize) -> Result<OpenClMemory> {
+        match &self.source {
+            Source::Pool(kind) => self.aligned(*kind, bytes, alignment),
+            Source::User(user) => user.allocate(&self.engine, bytes, alignment),
+        }
     }
 
     fn free(&self, memory: OpenClMemory, after: Option<&OpenClEvent>) -> Result<()> {
-        self.engine.inner.pool.give(memory.allocation, after.cloned());
+        let (theirs, own) = (memory.engine.inner.id, self.engine.inner.id);
+        if theirs != own {
+            return Err(Error::mismatch("free", format!("memory of {theirs}"), own.to_string()));
+        }
+        match &self.engine.inner.user {
+            Some(user) if memory.allocation.is_users() => user.give(memory.allocation, after),
+            _ => self.engine.inner.pool.give(memory.allocation, after.cloned()),
+        }
         Ok(())
     }
-}
 
-/// What a pool holds and has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AllocatorStats {
-    /// Bytes of buffers that are handed out.
-    pub in_use_bytes: usize,
-    /// Bytes of buffers that wait for reuse.
-    pub parked_bytes: usize,
-    /// Buffers made.
-    pub created: usize,
-    /// Allocations served by an older buffer.
-    pub reused: usize,
-}
-
-/// Buffers for reuse. It has no reference to the engine that owns it.
-#[derive(Debug, Default)]
-pub(crate) struct Pool {
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    parked: Vec<Parked>,
-    stats: AllocatorStats,
-}
-
-/// A buffer that nobody holds any more, and the last command that uses it.
-#[derive(Debug)]
-struct Parked {
-    allocation: Arc<Allocation>,
-    after: Option<OpenClEvent>,
-}
-
-impl Pool {
-    /// A buffer of at least `bytes` bytes that no command uses.
-    pub(crate) fn take(&self, engine: &OpenClEngine, bytes: usize) -> Result<Arc<Allocation>> {
-        if bytes == 0 {
-            return Ok(Arc::new(Allocation::empty()));
+    fn stats(&self) -> AllocatorStats {
+        match &self.source {
+            Source::Pool(kind) => self.engine.inner.pool.stats(*kind),
+            Source::User(user) => user.stats(),
         }
-        let capacity = capacity_for(bytes);
-        let mut state = self.lock();
-        if let Some(allocation) = state.reuse(capacity) {
-            return Ok(allocation);
-        }
-        drop(state);
-        let created = match Allocation::create(engine, MemoryKind::Buffer, capacity, "temporary memory") {
-            Err(Error::OutOfMemory { .. }) => {
-                // Buffers parked for reuse may be what is missing.
-                self.trim();
-                Allocation::create(engine, MemoryKind::Buffer, bytes, "temporary memory")?
-            }
-            created => created?,
-        }
-        .into_pooled();
-        let mut state = self.lock();
-        state.stats.created += 1;
-        state.stats.in_use_bytes += created.capacity;
-        Ok(Arc::new(created))
-    }
-
-    /// Takes a buffer back for reuse after a command. Buffers that are not the pool's are just released.
-    pub(crate) fn give(&self, allocation: Arc<Allocation>, after: Option<OpenClEvent>) {
-        if allocation.pooled {
-            let mut state = self.lock();
-            state.stats.in_use_bytes = state.stats.in_use_bytes.saturating_sub(allocation.capacity);
-            state.stats.parked_bytes += allocation.capacity;
-            state.parked.push(Parked { allocation, after });
-        }
-    }
-
-    /// Gives up a buffer that commands without an event may still use; OpenCL frees it after them.
-    pub(crate) fn abandon(&self, allocation: &Allocation) {
-        let mut state = self.lock();
-        state.stats.in_use_bytes = state.stats.in_use_bytes.saturating_sub(allocation.capacity);
     }
 
     fn trim(&self) {
-        let mut state = self.lock();
-        let State { parked, stats } = &mut *state;
-        parked.retain(|parked| {
-            let done = parked.is_done();
-            if done {
-                stats.parked_bytes = stats.parked_bytes.saturating_sub(parked.allocation.capacity);
-            }
-            !done
-        });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// The smallest parked buffer that is large enough, not wasteful, unused and not held by a forgotten clone.
-    fn reuse(&mut self, capacity: usize) -> Option<Arc<Allocation>> {
-        let fits = |parked: &Parked| {
-            (capacity..=capacity * 2).contains(&parked.allocation.capacity)
-                && Arc::strong_count(&parked.allocation) == 1
+        match &self.source {
+            Source::Pool(kind) => self.engine.inner.pool.trim(Some(*kind)),
+            Source::User(user) => user.settle(),
         };
-        let mut best: Option<usize> = None;
-        for (i, parked) in self.parked.iter().enumerate().filter(|(_, parked)| fits(parked)) {
-            let smaller =
-                best.is_none_or(|b| parked.allocation.capacity < self.parked[b].allocation.capacity);
-            if smaller && parked.is_done() {
-                best = Some(i);
-            }
-        }
-        let parked = self.parked.swap_remove(best?);
-        if let Some(event) = &parked.after
-            && event.fate.wait_for_event().is_err()
-        {
-            // Its end cannot be made sure of, so nobody gets it.
-            self.stats.parked_bytes -= parked.allocation.capacity;
-            return None;
-        }
-        self.stats.parked_bytes -= parked.allocation.capacity;
-        self.stats.in_use_bytes += parked.allocation.capacity;
-        self.stats.reused += 1;
-        Some(parked.allocation)
-    }
-}
-
-impl Parked {
-    /// Whether the last command that uses the buffer has ended, however it did.
-    fn is_done(&self) -> bool {
-        self.after.as_ref().is_none_or(|event| event.fate.code().is_ok_and(|code| code <= 0))
-    }
-}
-
-/// Sizes come in steps so that nearly equal requests share buffers: powers of two up to a mebibyte, whole mebibytes above.
-fn capacity_for(bytes: usize) -> usize {
-    const MEBIBYTE: usize = 1 << 20;
-    if bytes <= MEBIBYTE { bytes.next_power_of_two().max(256) } else { bytes.div_ceil(MEBIBYTE) * MEBIBYTE }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_come_in_steps() {
-        assert_eq!([1, 257, 1 << 20, (1 << 20) + 1].map(capacity_for), [256, 512, 1 << 20, 2 << 20]);
     }
 }

@@ -12,8 +12,7 @@ use cl3::command_queue::{
     CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE, CL_QUEUE_PROPERTIES,
 };
 
-use crate::allocation::{Allocation, no_kind};
-use crate::allocator::{OpenClAllocator, Pool};
+use crate::allocation::no_kind;
 use crate::cache::{self, CacheOutcome, DiskCache, ProgramCache, ProgramStats};
 use crate::call::Check;
 use crate::capability::{self, Feature, Features};
@@ -22,8 +21,10 @@ use crate::memory::OpenClMemory;
 use crate::patience::Patience;
 use crate::plan::DeviceTraits;
 use crate::platform::OpenClDevice;
+use crate::pool::Pool;
 use crate::program::KernelPool;
 use crate::stream::OpenClStream;
+use crate::user_allocator::{UserAllocator, UserSource};
 use crate::{OpenCl, handle};
 
 /// An OpenCL device in a context of the library's or of the user's.
@@ -52,7 +53,9 @@ pub struct OpenClEngine {
 pub(crate) struct Inner {
     pub(crate) id: EngineId,
     pub(crate) pool: Pool,
-    pub(crate) programs: ProgramCache,
+    pub(crate) user: Option<Arc<UserSource>>,
+    /// Shared by engines in the same context.
+    pub(crate) programs: Arc<ProgramCache>,
     service: Mutex<Option<Arc<handle::Queue>>>,
     pub(crate) copier: OnceLock<KernelPool>,
     pub(crate) context: handle::Context,
@@ -136,9 +139,28 @@ impl OpenClEngine {
         &self.inner.device
     }
 
-    /// The engine's own allocator, with its statistics.
-    pub fn opencl_allocator(&self) -> OpenClAllocator {
-        OpenClAllocator::new(self)
+    /// Another engine on the same device and in the same context, with the same programs, whose temporaries come from the user's
+    /// allocator: those of graphs, and the scratchpads of primitives.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for an allocator of a kind that is not pointer memory of the device; a device error.
+    pub fn with_allocator(&self, allocator: UserAllocator) -> Result<Self> {
+        if let Some(kind) = allocator.kind() {
+            self.check_kind(kind)?;
+            if !kind.is_pointer() {
+                return Err(Error::unsupported(
+                    format!("user allocator of {kind} memory"),
+                    "it has no addresses",
+                ));
+            }
+        }
+        let Inner { context, device, programs, .. } = &*self.inner;
+        let inner = Inner {
+            user: Some(Arc::new(UserSource::new(allocator))),
+            programs: Arc::clone(programs),
+            ..Inner::new(context.try_clone()?, device.clone())
+        };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The description with every layout resolved as [`Engine::create_primitive`] would, without compiling anything.
@@ -150,22 +172,7 @@ impl OpenClEngine {
     }
 
     pub(crate) fn new(context: handle::Context, device: OpenClDevice) -> Self {
-        let features = capability::features_of(&device);
-        let patience = Patience::with(device.kind());
-        Self {
-            inner: Arc::new(Inner {
-                id: EngineId::unique(),
-                pool: Pool::default(),
-                programs: ProgramCache::new(DiskCache::from_env()),
-                service: Mutex::new(None),
-                copier: OnceLock::new(),
-                context,
-                device,
-                patience,
-                features,
-                capabilities: OnceLock::new(),
-            }),
-        }
+        Self { inner: Arc::new(Inner::new(context, device)) }
     }
 
     /// The same device in another context, waited for in another way.
@@ -192,6 +199,11 @@ impl OpenClEngine {
 
     fn check_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<()> {
         validate::allocation(desc)?;
+        self.check_kind(kind)
+    }
+
+    /// Checks that the device has a kind of memory.
+    pub(crate) fn check_kind(&self, kind: MemoryKind) -> Result<()> {
         if kind == MemoryKind::Buffer || self.inner.device.memory_kinds().contains(&kind) {
             return Ok(());
         }
@@ -209,6 +221,25 @@ impl OpenClEngine {
             compute_units: limits.compute_units,
             fp64: programs.probe(device, features, Feature::Fp64),
             name: device.name().into(),
+        }
+    }
+}
+
+impl Inner {
+    fn new(context: handle::Context, device: OpenClDevice) -> Self {
+        let parked_limit = usize::try_from(device.memory_bytes() / 4).unwrap_or(usize::MAX);
+        Self {
+            id: EngineId::unique(),
+            pool: Pool::new(parked_limit),
+            user: None,
+            programs: Arc::new(ProgramCache::new(DiskCache::from_env())),
+            service: Mutex::new(None),
+            copier: OnceLock::new(),
+            patience: Patience::with(device.kind()),
+            features: capability::features_of(&device),
+            capabilities: OnceLock::new(),
+            context,
+            device,
         }
     }
 }
@@ -258,7 +289,7 @@ impl Engine for OpenClEngine {
 
     fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {
         self.check_memory(desc, kind)?;
-        let allocation = Allocation::create(self, kind, desc.size(), "create memory")?;
+        let allocation = self.create_allocation(kind, desc.size(), "create memory")?;
         Ok(OpenClMemory::new(self, Arc::new(allocation), kind, desc.clone()))
     }
 

@@ -12,7 +12,7 @@ use anydnn_backend::{Error, Event, EventStatus, Result, Timestamps};
 use cl3::event as cl;
 use cl3::types::{cl_context, cl_event, cl_int};
 
-use crate::allocation::Allocation;
+use crate::allocation::{Allocation, drop_outside_driver};
 use crate::call::{self, Check};
 use crate::handle;
 use crate::patience::{Patience, sleep_until_ended};
@@ -175,8 +175,21 @@ impl Fate {
     }
 
     /// Keeps memory until the command has ended.
-    pub(crate) fn hold(&self, allocations: Vec<Arc<Allocation>>) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = allocations;
+    pub(crate) fn hold(&self, allocations: impl IntoIterator<Item = Arc<Allocation>>) {
+        self.lock_held().extend(allocations);
+        if self.outcome.get().is_some() {
+            self.let_go();
+        }
+    }
+
+    /// Releases memory, with the lock open: freeing calls drivers, or the user.
+    fn let_go(&self) {
+        let held = std::mem::take(&mut *self.lock_held());
+        drop(held);
+    }
+
+    fn lock_held(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Allocation>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An event of the user, which may be a user event or one of a command.
@@ -371,7 +384,7 @@ impl Fate {
             None => return,
         };
         if self.outcome.set(outcome).is_ok() {
-            self.hold(Vec::new());
+            self.let_go();
             drop_chain(std::mem::take(&mut *self.lock_parents()));
         }
     }
@@ -413,7 +426,7 @@ fn release_after(event: &handle::Event, held: Vec<Arc<Allocation>>) {
 /// Called by the driver when a command has ended; `held` is the memory to release.
 extern "C" fn release_held(_ended: cl_event, _code: cl_int, held: *mut c_void) {
     // SAFETY: `release_after` gave this box to the callback, which is called once.
-    drop(unsafe { Box::from_raw(held.cast::<Vec<Arc<Allocation>>>()) });
+    drop_outside_driver(*unsafe { Box::from_raw(held.cast::<Vec<Arc<Allocation>>>()) });
 }
 
 /// Called by the driver when a shielded event has ended; `shield` is the event to complete, with a reference to give back.

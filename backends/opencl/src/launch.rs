@@ -4,9 +4,11 @@ use std::fmt;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
-use anydnn_backend::{Arg, EngineId, Error, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode};
+use anydnn_backend::{
+    Allocator, Arg, EngineId, Error, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode,
+};
 
-use crate::allocation::{Allocation, Binding};
+use crate::allocation::Binding;
 use crate::engine::OpenClEngine;
 use crate::event::{OpenClEvent, Operation};
 use crate::kernel_args::ArgSetter;
@@ -90,13 +92,9 @@ impl OpenClPrimitive {
     ) -> Result<OpenClEvent> {
         let scratchpad = self.scratchpad(args)?;
         let result = self.enqueue_with(stream, args, &scratchpad, deps);
-        if let Some(allocation) = scratchpad.library {
-            let pool = &self.inner.engine.inner.pool;
-            match &result {
-                Ok(event) => pool.give(allocation, Some(event.clone())),
-                // Commands before the failure may use it still.
-                Err(_) => pool.abandon(&allocation),
-            }
+        if let Some(memory) = scratchpad.library {
+            // Commands before a failure hold what they use.
+            self.inner.engine.opencl_allocator().free(memory, result.as_ref().ok())?;
         }
         result
     }
@@ -117,8 +115,8 @@ impl OpenClPrimitive {
         for (_, memory) in args {
             submission.hold(&memory.allocation);
         }
-        if let Some(allocation) = &scratchpad.library {
-            submission.hold(allocation);
+        if let Some(memory) = &scratchpad.library {
+            submission.hold(&memory.allocation);
         }
         for ready in &lent {
             ready.launch(&mut submission)?;
@@ -176,16 +174,14 @@ impl OpenClPrimitive {
     fn scratchpad(&self, args: &[(Arg, OpenClMemory)]) -> Result<Scratchpad> {
         let plan = &self.inner.plan;
         if plan.scratchpad == 0 {
-            return Ok(Scratchpad::on(Binding::Mem(ptr::null_mut())));
+            return Ok(Scratchpad::none());
         }
         if plan.desc.attributes().scratchpad == ScratchpadMode::User {
-            let memory = bound(args, Arg::Scratchpad, &self.inner.operation)?;
-            let (offset, is_aligned) = (memory.offset(), memory.is_aligned_to(SCRATCHPAD_ALIGNMENT));
-            return Ok(Scratchpad { offset, is_aligned, ..Scratchpad::on(memory.binding()) });
+            return Ok(Scratchpad::on(bound(args, Arg::Scratchpad, &self.inner.operation)?));
         }
-        let engine = &self.inner.engine;
-        let allocation = engine.inner.pool.take(engine, plan.scratchpad)?;
-        Ok(Scratchpad { library: Some(Arc::clone(&allocation)), ..Scratchpad::on(allocation.binding()) })
+        let allocator = self.inner.engine.opencl_allocator();
+        let memory = allocator.allocate(plan.scratchpad, SCRATCHPAD_ALIGNMENT)?;
+        Ok(Scratchpad { library: Some(memory.clone()), ..Scratchpad::on(&memory) })
     }
 }
 
@@ -203,14 +199,18 @@ struct Scratchpad {
     binding: Binding,
     offset: usize,
     is_aligned: bool,
-    /// To give back to the pool.
-    library: Option<Arc<Allocation>>,
+    /// To give back to the engine's allocator.
+    library: Option<OpenClMemory>,
 }
 
 impl Scratchpad {
-    /// Aligned memory that is not the pool's.
-    fn on(binding: Binding) -> Self {
-        Self { binding, offset: 0, is_aligned: true, library: None }
+    fn none() -> Self {
+        Self { binding: Binding::Mem(ptr::null_mut()), offset: 0, is_aligned: true, library: None }
+    }
+
+    fn on(memory: &OpenClMemory) -> Self {
+        let is_aligned = memory.is_aligned_to(SCRATCHPAD_ALIGNMENT);
+        Self { binding: memory.binding(), offset: memory.offset(), is_aligned, library: None }
     }
 }
 
@@ -274,7 +274,13 @@ mod tests {
         Attributes, DataType, Engine, Event, MapMode, Memory, MemoryDesc, MemoryKind, Stream, StreamDesc,
     };
 
+    use std::collections::HashMap;
+    use std::ffi::c_void;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+    use crate::UserAllocator;
     use crate::plan::ProgramSource;
     use crate::testing::test_engines;
 
@@ -450,6 +456,70 @@ mod tests {
                     });
                 }
             });
+        }
+    }
+
+    /// An engine whose allocator counts its allocations and frees, on memory of a kind.
+    fn counting(base: &OpenClEngine, kind: MemoryKind) -> (OpenClEngine, Arc<[AtomicUsize; 2]>) {
+        let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let held = Arc::new(Mutex::new(HashMap::new()));
+        let (allocated, freed) = (Arc::clone(&counts), Arc::clone(&counts));
+        let (source, kept) = (base.clone(), Arc::clone(&held));
+        let allocate = move |bytes, alignment, _, _| {
+            assert_eq!((bytes, alignment), (N + 16, SCRATCHPAD_ALIGNMENT));
+            allocated[0].fetch_add(1, Ordering::Relaxed);
+            let memory = source.create_memory(&MemoryDesc::new([bytes], DataType::U8), kind).unwrap();
+            let pointer = memory.raw_pointer();
+            kept.lock().unwrap().insert(pointer.addr(), memory);
+            pointer
+        };
+        let free = move |pointer: *mut c_void, _, _, _| {
+            freed[1].fetch_add(1, Ordering::Relaxed);
+            assert!(held.lock().unwrap().remove(&pointer.addr()).is_some());
+        };
+        // SAFETY: memory of the context, which lives until it is freed.
+        let allocator = unsafe { UserAllocator::new(allocate, free) }.with_kind(kind);
+        (base.with_allocator(allocator).unwrap(), counts)
+    }
+
+    #[test]
+    fn scratchpads_come_from_the_engines_allocator_and_go_back_after_failures_too() {
+        for base in test_engines() {
+            let kinds = base.capabilities().memory_kinds.clone();
+            for kind in kinds.into_iter().filter(|kind| kind.is_pointer()) {
+                let (engine, counts) = counting(&base, kind);
+                let counts = || (counts[0].load(Ordering::Relaxed), counts[1].load(Ordering::Relaxed));
+                let mut plan = plan(ScratchpadMode::Library, false);
+                let primitive = OpenClPrimitive::from_plan(&engine, plan.clone()).unwrap();
+                let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+                let (src, dst) = (memory(&engine, N), memory(&engine, N));
+                stream.write(&src, 0, &bytes(), &[]).unwrap();
+                let args = [(Arg::SRC, src), (Arg::DST, dst.clone())];
+                for _ in 0..3 {
+                    stream.execute(&primitive, &args, &[]).unwrap();
+                }
+                stream.wait().unwrap();
+                assert_eq!(dst.map(MapMode::Read).unwrap().bytes(), reversed(0));
+                assert_eq!(counts(), (3, 3), "{kind}");
+                // Before anything is enqueued.
+                assert!(primitive.enqueue(&stream, &args[..1], &[]).is_err());
+                assert_eq!(counts(), (4, 4), "{kind}");
+                // Half-way: the second launch has a range that no device takes, and the first runs while the memory comes back.
+                plan.launches[1].local = Some([usize::MAX, 1, 1]);
+                let primitive = OpenClPrimitive::from_plan(&engine, plan).unwrap();
+                // SAFETY: a live context.
+                let raw = cl3::event::create_user_event(engine.raw_context()).unwrap();
+                // SAFETY: a live event.
+                let gate = unsafe { OpenClEvent::from_raw(&engine, raw) }.unwrap();
+                assert!(primitive.enqueue(&stream, &args, &[gate]).is_err());
+                assert_eq!(counts(), (5, 4), "{kind}: the first launch has not run");
+                cl3::event::set_user_event_status(raw, 0).unwrap();
+                stream.wait().unwrap();
+                assert_eq!(counts(), (5, 5), "{kind}");
+                assert_eq!(engine.opencl_allocator().stats().in_use_bytes, 0);
+                // SAFETY: the test's own reference.
+                unsafe { cl3::event::release_event(raw) }.unwrap();
+            }
         }
     }
 

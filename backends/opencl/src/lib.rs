@@ -24,24 +24,28 @@ mod handle;
 mod interop;
 mod kernel_args;
 mod launch;
+mod ledger;
 mod mapping;
 mod memory;
 mod patience;
 mod plan;
 mod platform;
 mod pointers;
+mod pool;
 mod primitive;
 mod probe;
 mod profile;
 mod program;
 mod stream;
 mod transfer;
+mod user_allocator;
 mod usm;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use allocator::{AllocatorStats, OpenClAllocator};
+pub use allocator::OpenClAllocator;
+pub use anydnn_backend::AllocatorStats;
 pub use availability::{Availability, Problem, availability};
 pub use buffer::OpenClBuffer;
 pub use cache::{CacheMiss, CacheOutcome, DiskCache, ProgramStats};
@@ -51,6 +55,7 @@ pub use launch::OpenClPrimitive;
 pub use memory::OpenClMemory;
 pub use platform::{OpenClDevice, devices, platform_alias};
 pub use stream::OpenClStream;
+pub use user_allocator::UserAllocator;
 
 /// The OpenCL backend: a family of types, never instantiated.
 #[derive(Clone, Copy, Debug)]

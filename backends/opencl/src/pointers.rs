@@ -50,33 +50,11 @@ impl OpenClMemory {
         pointer: *mut c_void,
     ) -> Result<Self> {
         validate::allocation(desc)?;
-        let device = &engine.inner.device;
-        let Some(usm) = device.usm() else {
-            return at_address(engine, desc, pointer, MemoryKind::Svm);
-        };
-        let kind = match usm.find(&engine.inner.context, pointer)? {
-            _ if pointer.is_null() => MemoryKind::UsmDevice,
-            Some(Found { kind, base, bytes }) => {
-                let left = (base + bytes).saturating_sub(pointer.addr());
-                if left < desc.size() {
-                    return Err(Error::invalid(
-                        OPERATION,
-                        "size of the allocation",
-                        format!("{left} bytes from {pointer:p} on"),
-                        format!("{} bytes for {desc}", desc.size()),
-                    ));
-                }
-                kind
-            }
-            None if device.memory_kinds().contains(&MemoryKind::System) => MemoryKind::System,
-            None => {
-                return Err(Error::invalid(
-                    OPERATION,
-                    "pointer",
-                    format!("{pointer:p}, which the driver does not know"),
-                    "an address of unified shared memory of the engine's context",
-                ));
-            }
+        let has_usm = engine.inner.device.usm().is_some();
+        let kind = match pointer.is_null() {
+            true if has_usm => MemoryKind::UsmDevice,
+            true => MemoryKind::Svm,
+            false => kind_at(engine, pointer, desc)?,
         };
         at_address(engine, desc, pointer, kind)
     }
@@ -92,6 +70,33 @@ impl OpenClMemory {
     pub unsafe fn from_svm(engine: &OpenClEngine, desc: &MemoryDesc, pointer: *mut c_void) -> Result<Self> {
         validate::allocation(desc)?;
         at_address(engine, desc, pointer, MemoryKind::Svm)
+    }
+}
+
+/// The kind of memory at an address that is not null, where the bytes for a descriptor must be.
+pub(crate) fn kind_at(engine: &OpenClEngine, pointer: *mut c_void, desc: &MemoryDesc) -> Result<MemoryKind> {
+    let device = &engine.inner.device;
+    let Some(usm) = device.usm() else { return Ok(MemoryKind::Svm) };
+    match usm.find(&engine.inner.context, pointer)? {
+        Some(Found { kind, base, bytes }) => {
+            let left = (base + bytes).saturating_sub(pointer.addr());
+            if left < desc.size() {
+                return Err(Error::invalid(
+                    OPERATION,
+                    "size of the allocation",
+                    format!("{left} bytes from {pointer:p} on"),
+                    format!("{} bytes for {desc}", desc.size()),
+                ));
+            }
+            Ok(kind)
+        }
+        None if device.memory_kinds().contains(&MemoryKind::System) => Ok(MemoryKind::System),
+        None => Err(Error::invalid(
+            OPERATION,
+            "pointer",
+            format!("{pointer:p}, which the driver does not know"),
+            "an address of unified shared memory of the engine's context",
+        )),
     }
 }
 

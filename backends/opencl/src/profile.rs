@@ -131,3 +131,71 @@ impl Execution {
         })))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anydnn_backend::op::{Eltwise, Op};
+    use anydnn_backend::{
+        Arg, DataType, Engine, Event, MemoryDesc, MemoryKind, PrimitiveDesc, Stream, StreamDesc,
+    };
+
+    use super::*;
+    use crate::OpenClPrimitive;
+    use crate::plan::{KernelPlan, Launch, LaunchArg, ProgramSource};
+    use crate::testing::test_engines;
+
+    /// A primitive of three kernels, each of which adds one.
+    fn plan() -> KernelPlan {
+        const SOURCE: &str = "
+            kernel void add(global const uchar *src, ulong from, global uchar *dst, ulong to) {
+                size_t i = get_global_id(0);
+                dst[to + i] = src[from + i] + 1;
+            }";
+        let desc = MemoryDesc::new([64], DataType::U8);
+        let desc =
+            PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(desc.clone()).dst(desc).label("three");
+        let launch = || Launch {
+            program: ProgramSource { name: "add".into(), source: SOURCE.into(), options: String::new() },
+            kernel: "add".into(),
+            args: [Arg::SRC, Arg::DST].map(LaunchArg::Memory).to_vec(),
+            global: [64, 1, 1],
+            local: None,
+        };
+        KernelPlan {
+            implementation: "ocl:test:three".into(),
+            desc: desc.build().unwrap(),
+            scratchpad: 0,
+            launches: (0..3).map(|_| launch()).collect(),
+        }
+    }
+
+    #[test]
+    fn an_execution_spans_its_kernels_and_few_events_are_kept() {
+        const EXECUTIONS: usize = 3 * SWEEP;
+        for engine in test_engines() {
+            let primitive = OpenClPrimitive::from_plan(&engine, plan()).unwrap();
+            let memory =
+                || engine.create_memory(&MemoryDesc::new([64], DataType::U8), MemoryKind::Buffer).unwrap();
+            let args = [(Arg::SRC, memory()), (Arg::DST, memory())];
+            for desc in [StreamDesc::default(), StreamDesc::out_of_order()] {
+                let stream = engine.create_stream(&desc.with_profiling()).unwrap();
+                let mut last = stream.marker(&[]).unwrap();
+                for _ in 0..EXECUTIONS {
+                    last = stream.execute(&primitive, &args, &[last]).unwrap();
+                    last.wait().unwrap();
+                }
+                let profile = stream.inner.profile.as_ref().unwrap();
+                assert!(profile.lock().open.len() <= SWEEP, "the events of ended executions are released");
+                let entries = stream.profile().unwrap();
+                assert_eq!(entries.len(), EXECUTIONS);
+                for entry in &entries {
+                    assert_eq!((&*entry.operation, &*entry.implementation), ("three", "ocl:test:three"));
+                    assert!(entry.commands == 3 && entry.nanoseconds > 0, "{entry:?}");
+                }
+                // From the first kernel's start, so longer than the last kernel.
+                let times = last.timestamps().unwrap().unwrap();
+                assert!(entries[EXECUTIONS - 1].nanoseconds > times.duration());
+            }
+        }
+    }
+}

@@ -32,7 +32,7 @@ pub struct OpenClStream {
 pub(crate) struct Inner {
     state: Mutex<State>,
     /// On a profiling stream.
-    profile: Option<Profile>,
+    pub(crate) profile: Option<Profile>,
     queue: handle::Queue,
     desc: StreamDesc,
     engine: OpenClEngine,

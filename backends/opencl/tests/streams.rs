@@ -255,7 +255,6 @@ fn long_chains_neither_overflow_nor_pile_up() {
 #[test]
 fn temporaries_are_reused_only_after_their_event() {
     for engine in test_engines() {
-        let allocator = engine.opencl_allocator();
         let stream = engine.create_stream(&StreamDesc::default()).unwrap();
         let pool = engine.allocator();
         let first = pool.allocate(1000, 64).unwrap();
@@ -275,7 +274,7 @@ fn temporaries_are_reused_only_after_their_event() {
         pool.free(third, None).unwrap();
         assert_ne!(pool.allocate(900, 0).unwrap().region().allocation, identity);
         drop(clone);
-        let stats = allocator.stats();
+        let stats = pool.stats();
         assert_eq!((stats.created, stats.reused), (3, 1), "{stats:?}");
         release_event(raw);
     }

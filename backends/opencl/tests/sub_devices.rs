@@ -169,7 +169,9 @@ fn engines_of_one_context_have_programs_of_their_own_and_share_events() {
             assert!(text.contains(&engines[0].id().to_string()), "{text}");
             assert!(text.contains(&engines[1].id().to_string()), "{text}");
         }
-        streams.iter().for_each(|stream| stream.wait().unwrap());
+        for stream in &streams {
+            stream.wait().unwrap();
+        }
         // A failure crosses over too.
         let (raw_failing, failing) = user_event(&engines[1]);
         let here = streams[1].marker(&[failing]).unwrap();

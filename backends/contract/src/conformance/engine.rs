@@ -1,4 +1,4 @@
-//! What an engine says about itself, and its allocator.
+//! What an engine says about itself.
 
 use super::report::ensure;
 use super::subject::{expect_error, is_unsupported};
@@ -14,8 +14,6 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new("engine/capabilities", capabilities),
         Case::new("engine/streams_of_unsupported_kinds", unsupported_streams),
         Case::new("engine/cache_blob", cache_blob),
-        Case::new("engine/allocator", allocator),
-        Case::new("engine/allocator_keeps_memory_in_use", allocator_waits),
         Case::new("engine/outlived", outlived),
     ]
 }
@@ -88,63 +86,6 @@ fn cache_blob<B: Backend>(subject: &Subject<B>) -> Result<Outcome, Failure> {
             let (id, blob) = (id.map(|b| b.len()), blob.map(|b| b.len()));
             return Err(Failure::new(format!("cache blob {blob:?} under the name {id:?} (lengths)")));
         }
-    }
-    Ok(Outcome::Passed)
-}
-
-fn allocator<B: Backend>(subject: &Subject<B>) -> Result<Outcome, Failure> {
-    let allocator = subject.engine().allocator();
-    let stream = subject.stream()?;
-    let mut held: Vec<B::Memory> = Vec::new();
-    for (bytes, alignment) in [(64, 64), (1, 0), (1000, 256), (0, 8), (37, 16)] {
-        let memory = allocator.allocate(bytes, alignment)?;
-        let region = memory.region();
-        let desc = MemoryDesc::new([bytes], DataType::U8);
-        ensure!(memory.desc().same_bytes(&desc), "{bytes} bytes came as {}", memory.desc());
-        ensure!(region.bytes == bytes, "{bytes} bytes came as {region:?}");
-        ensure!(
-            alignment == 0 || region.offset.is_multiple_of(alignment),
-            "memory aligned to {alignment} begins at byte {}",
-            region.offset
-        );
-        ensure!(
-            bytes == 0 || held.iter().all(|other| !other.region().overlaps(&region)),
-            "two allocations share bytes: {region:?}"
-        );
-        stream.write(&memory, 0, &vec![held.len() as u8; bytes], &[])?;
-        held.push(memory);
-    }
-    for (i, memory) in held.iter().enumerate() {
-        let mut bytes = vec![0xEE; memory.region().bytes];
-        stream.read(memory, 0, &mut bytes, &[])?;
-        ensure!(bytes.iter().all(|&b| usize::from(b) == i), "allocation {i} was overwritten by another");
-    }
-    for memory in held {
-        allocator.free(memory, None)?;
-    }
-    Ok(Outcome::Passed)
-}
-
-/// Memory given back before its last command is complete is not given out again until then.
-fn allocator_waits<B: Backend>(subject: &Subject<B>) -> Result<Outcome, Failure> {
-    let allocator = subject.engine().allocator();
-    let stream = subject.stream()?;
-    let bytes = 4096;
-    let target = subject.bytes(bytes)?;
-    for round in 0..8_u8 {
-        let temporary = allocator.allocate(bytes, 64)?;
-        stream.write(&temporary, 0, &vec![round; bytes], &[])?;
-        let range = |memory: &B::Memory| crate::Range { memory: memory.clone(), offset: 0, bytes };
-        let copied = stream.copy(range(&temporary), range(&target), &[])?;
-        allocator.free(temporary, Some(&copied))?;
-        // Another stream is free to use what it is given at once.
-        let other = subject.stream()?;
-        let next = allocator.allocate(bytes, 64)?;
-        other.write(&next, 0, &vec![0xFF; bytes], &[])?.wait()?;
-        let mut result = vec![0; bytes];
-        stream.read(&target, 0, &mut result, &[])?;
-        ensure!(result.iter().all(|&b| b == round), "freed memory was reused while a copy read it");
-        allocator.free(next, None)?;
     }
     Ok(Outcome::Passed)
 }

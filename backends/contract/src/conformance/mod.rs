@@ -18,6 +18,7 @@ pub mod data;
 pub mod reference;
 pub mod values;
 
+mod allocator;
 mod engine;
 mod errors;
 mod memory;
@@ -158,6 +159,7 @@ impl<B: Backend> Suite<B> {
 /// Every case of a level.
 pub fn cases<B: Backend>(level: Level) -> Vec<Case<B>> {
     let mut all = engine::cases();
+    all.extend(allocator::cases());
     all.extend(memory::cases());
     all.extend(streams::cases());
     all.extend(errors::cases());

@@ -95,6 +95,7 @@ fn disorder_is_found() {
         "errors/",
         &["errors/missing_argument", "errors/aliasing", "errors/too_small"],
     );
+    finds(Defect::NeverCountsBack, "engine/", &["engine/allocator_counts"]);
     finds(Defect::Panics, "reduction/", &["reduction/shape/scalar"]);
 }
 

@@ -89,12 +89,12 @@ impl ProgramCache {
     /// Whether a feature that takes a program to probe works, from what is known or by probing.
     pub(crate) fn probe(&self, device: &OpenClDevice, features: &Features, feature: Feature) -> bool {
         let mut probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner);
-        if !probes.contains_key(feature.name()) {
-            let probe = features.known(feature).cloned();
-            let probe = probe.unwrap_or_else(|| self.find_probe(device, features, feature));
-            probes.insert(feature.name().into(), probe);
-        }
-        features.probe(device, feature).works
+        let known = features.known(feature).cloned();
+        let probe = known.unwrap_or_else(|| self.find_probe(device, features, feature));
+        let works = probe.works;
+        // What the engine's blob said stays, so that its next blob says the same.
+        probes.entry(feature.name().into()).or_insert(probe);
+        works
     }
 
     /// Starts with the content of a blob, if it is this device's and intact.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::conformance::data;
 use crate::conformance::reference::{self, Tensor, Tensors};
 use crate::{
-    Allocator, Arg, Backend, Capabilities, DataType, DeviceInfo, DeviceKind, Engine, EngineId, Error, Event,
-    EventStatus, MapMode, Mapping, Memory, MemoryDesc, MemoryKind, PostOp, Primitive, PrimitiveDesc,
-    Profiled, Range, Region, Result, Stream, StreamDesc, Timestamps, validate,
+    Allocator, AllocatorStats, Arg, Backend, Capabilities, DataType, DeviceInfo, DeviceKind, Engine,
+    EngineId, Error, Event, EventStatus, MapMode, Mapping, Memory, MemoryDesc, MemoryKind, PostOp, Primitive,
+    PrimitiveDesc, Profiled, Range, Region, Result, Stream, StreamDesc, Timestamps, validate,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,7 @@ pub(super) enum Defect {
     Panics,
     NoHalf,
     RefusesHalf,
+    NeverCountsBack,
 }
 
 #[derive(Debug)]
@@ -44,6 +45,7 @@ pub(super) struct NaiveEngine {
     device: DeviceInfo,
     capabilities: Capabilities,
     defect: Option<Defect>,
+    stats: Arc<Mutex<AllocatorStats>>,
 }
 
 impl NaiveEngine {
@@ -69,7 +71,7 @@ impl NaiveEngine {
             max_allocation_bytes: 1 << 30,
             ..Capabilities::default()
         };
-        Self { id: EngineId::unique(), device, capabilities, defect }
+        Self { id: EngineId::unique(), device, capabilities, defect, stats: Arc::default() }
     }
 }
 
@@ -148,12 +150,26 @@ impl Allocator for NaiveAllocator {
     type B = Naive;
 
     fn allocate(&self, bytes: usize, _alignment: usize) -> Result<NaiveMemory> {
-        self.0.create_memory(&MemoryDesc::new([bytes], DataType::U8), MemoryKind::Host)
+        let memory = self.0.create_memory(&MemoryDesc::new([bytes], DataType::U8), MemoryKind::Host)?;
+        self.0.stats.lock().unwrap().create(bytes);
+        Ok(memory)
     }
 
-    fn free(&self, _memory: NaiveMemory, _after: Option<&NaiveEvent>) -> Result<()> {
+    fn free(&self, memory: NaiveMemory, _after: Option<&NaiveEvent>) -> Result<()> {
+        if memory.engine != self.0.id {
+            return Err(Error::mismatch("free", memory.engine.to_string(), self.0.id.to_string()));
+        }
+        if self.0.defect != Some(Defect::NeverCountsBack) {
+            self.0.stats.lock().unwrap().take_back(memory.region.bytes);
+        }
         Ok(())
     }
+
+    fn stats(&self) -> AllocatorStats {
+        *self.0.stats.lock().unwrap()
+    }
+
+    fn trim(&self) {}
 }
 
 #[derive(Clone, Debug)]
