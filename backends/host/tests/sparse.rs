@@ -1,4 +1,5 @@
 //! Sparse tensors of host memory.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use anydnn_backend::{
     DataType, Engine, Error, MemoryDesc, MemoryKind, SparseDesc, SparseEncoding, SparseMemory,

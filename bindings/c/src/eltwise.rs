@@ -6,7 +6,6 @@ use crate::boundary::{self, Failure, Outcome};
 use crate::desc::Format;
 use crate::engine;
 use crate::handle;
-use crate::memory::Facts;
 #[allow(clippy::wildcard_imports, reason = "every algorithm")]
 use crate::object_types::*;
 use crate::primitive::{Described, attributes, operand};
@@ -44,14 +43,14 @@ pub unsafe extern "C" fn dnnl_eltwise_forward_primitive_desc_create(
             if function == Eltwise::Round && !(f32_only(src) && f32_only(dst)) {
                 return Err(Failure::invalid("rounding is of f32 alone"));
             }
-            let src = src.to_contract()?;
+            let src = src.to_memory_desc()?;
             // An open result has the layout of its source.
             let dst = match dst.format {
                 Format::Any => {
-                    let dst = dst.to_contract()?;
+                    let dst = dst.to_memory_desc()?;
                     if dst.dims() == src.dims() { src.with_data_type(dst.data_type()) } else { dst }
                 }
-                _ => dst.to_contract()?,
+                _ => dst.to_memory_desc()?,
             };
             if src.rank() == 0 {
                 return Err(Failure::invalid("src_desc has no dimensions"));

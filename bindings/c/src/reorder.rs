@@ -8,7 +8,6 @@ use crate::boundary::{self, Failure};
 use crate::desc::Format;
 use crate::engine;
 use crate::handle;
-use crate::memory::Facts;
 use crate::object_types::{dnnl_engine_t, dnnl_primitive_desc_t};
 use crate::primitive::{Described, attributes, operand};
 use crate::types::{const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_status_t};
@@ -40,7 +39,7 @@ pub unsafe extern "C" fn dnnl_reorder_primitive_desc_create(
                     return Err(Failure::invalid(format!("{what} has no layout")));
                 }
             }
-            let (src, dst) = (src.to_contract()?, dst.to_contract()?);
+            let (src, dst) = (src.to_memory_desc()?, dst.to_memory_desc()?);
             let described = Described::unary(Op::Reorder, src, dst, &attributes, Arc::clone(&engine))?;
             let is_elsewhere =
                 source_engine.value().engine.raw_context() != engine.value().engine.raw_context();

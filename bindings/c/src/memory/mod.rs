@@ -1,13 +1,11 @@
 //! Memory: descriptors with bytes on a device, or with a value on the host.
 
-mod facts;
 mod object;
 mod storage;
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-pub(crate) use facts::Facts;
 pub(crate) use object::MemoryObject;
 pub(crate) use storage::{HandleKind, byte_desc};
 
@@ -262,11 +260,11 @@ pub(crate) fn check(desc: &Md, handles: usize) -> Outcome {
     match desc.format {
         Format::Any => Err(Failure::invalid("the descriptor leaves its layout open")),
         Format::HostScalar => Err(Failure::invalid("the descriptor is one of a value on the host")),
-        _ if desc.has_runtime_values() => {
+        _ if desc.is_runtime() => {
             Err(Failure::invalid("the descriptor has dimensions or strides that are not known yet"))
         }
-        _ if handles != desc.handle_count() => {
-            let wanted = desc.handle_count();
+        _ if handles != desc.handles() => {
+            let wanted = desc.handles();
             Err(Failure::invalid(format!("there are {handles} handles, expected {wanted}")))
         }
         _ => Ok(()),

@@ -13,7 +13,6 @@ use crate::boundary::{Failure, Outcome};
 use crate::desc::Md;
 use crate::engine::EngineRef;
 use crate::handle::{Embedded, Handle};
-use crate::memory::Facts;
 use crate::object_types::dnnl_memory;
 use crate::types::{dnnl_memory_desc, dnnl_runtime_error};
 
@@ -66,8 +65,9 @@ impl MemoryObject {
         let mut storages = Vec::with_capacity(handles.len());
         for (index, &handle) in handles.iter().enumerate() {
             // SAFETY: by contract.
-            storages
-                .push(unsafe { Storage::create(&engine.value().engine, kind, handle, desc.size(index)) }?);
+            storages.push(unsafe {
+                Storage::create(&engine.value().engine, kind, handle, desc.footprint(index))
+            }?);
         }
         let device = Device { mappings: Vec::new(), storages, kind, engine };
         Ok(Self { desc: Embedded::new(desc.clone()), state: Mutex::new(State::Device(device)) })
@@ -123,7 +123,7 @@ impl MemoryObject {
     /// As for [`Storage::memory`].
     pub(crate) unsafe fn bind(&self, engine: &OpenClEngine) -> Outcome<OpenClMemory> {
         // SAFETY: by contract.
-        self.on(|device| Ok(unsafe { device.storages[0].memory(engine, self.desc.value().size(0)) }?))
+        self.on(|device| Ok(unsafe { device.storages[0].memory(engine, self.desc.value().footprint(0)) }?))
     }
 
     /// The value on the host.
@@ -164,10 +164,10 @@ impl MemoryObject {
         };
         let index = position(device, index)?;
         let desc = self.desc.value();
-        if desc.has_runtime_values() {
+        if desc.is_runtime() {
             return Err(Failure::invalid("the descriptor has dimensions or strides that are not known yet"));
         }
-        let bytes = desc.size(index);
+        let bytes = desc.footprint(index);
         let storage = &device.storages[index];
         if bytes == 0 || matches!(storage, Storage::Nothing) {
             return Ok(ptr::null_mut());

@@ -1,0 +1,137 @@
+//! Between descriptors of C and those of the contract.
+
+use anydnn_backend::{Blocking, DataType, Dims, Error, Layout, MemoryDesc, SparseDesc, SparseEncoding};
+
+use crate::boundary::{Failure, Outcome};
+use crate::desc::build::type_code;
+use crate::desc::types::{Blocks, Format, Md, TypeCode};
+use crate::types::{
+    dnnl_bf16, dnnl_boolean, dnnl_data_type_t, dnnl_f8_e4m3, dnnl_f8_e5m2, dnnl_f16, dnnl_f32, dnnl_f64,
+    dnnl_s4, dnnl_s8, dnnl_s32, dnnl_s64, dnnl_u4, dnnl_u8,
+};
+
+impl Md {
+    /// The contract's descriptor of a tensor with strides or an open layout.
+    pub(crate) fn to_memory_desc(&self) -> Outcome<MemoryDesc> {
+        self.check_known()?;
+        let (dims, data_type) = (self.contract_dims(), self.contract_type()?);
+        match &self.format {
+            Format::Any => Ok(MemoryDesc::any(dims, data_type)),
+            Format::Blocked(blocks) => {
+                self.check_padding(blocks)?;
+                let layout = Layout::Blocked(Blocking {
+                    strides: blocks.strides[..self.rank].iter().map(|&stride| stride as usize).collect(),
+                    inner: blocks.inner().map(|(axis, size)| (axis, size as usize)).collect(),
+                    offset: self.offset as usize,
+                });
+                Ok(MemoryDesc::with_layout(dims, data_type, layout)?)
+            }
+            Format::Undef | Format::Coo { .. } | Format::HostScalar => {
+                Err(Error::unsupported("memory descriptor", "a dense tensor is needed here").into())
+            }
+        }
+    }
+
+    /// The contract's descriptor of a sparse tensor.
+    pub(crate) fn to_sparse_desc(&self) -> Outcome<SparseDesc> {
+        let Format::Coo { nnz, indices } = self.format else {
+            return Err(Failure::invalid("the memory descriptor is not sparse"));
+        };
+        self.check_known()?;
+        let indices = indices.data_type().ok_or_else(|| unknown(indices))?;
+        let encoding = SparseEncoding::Coo { nnz: nnz as usize, indices };
+        Ok(SparseDesc::new(self.contract_dims(), self.contract_type()?, encoding)?)
+    }
+
+    /// The descriptor that C gets for one of the contract.
+    pub(crate) fn from_memory_desc(desc: &MemoryDesc) -> Outcome<Self> {
+        let mut md = Self::empty();
+        md.rank = desc.rank();
+        let data_type = number(desc.data_type());
+        let too_large = || Failure::invalid(format!("{desc} does not fit the C API"));
+        let code = |n: usize| i64::try_from(n).map_err(|_| too_large());
+        md.data_type = Some(type_code(data_type.ok_or_else(too_large)?)?);
+        let slots = md.dims.iter_mut().zip(&mut md.padded_dims);
+        if desc.rank() > slots.len() {
+            return Err(too_large());
+        }
+        for ((dim, padded), (&n, &p)) in slots.zip(desc.dims().iter().zip(desc.padded_dims().iter())) {
+            (*dim, *padded) = (code(n)?, code(p)?);
+        }
+        md.format = match desc.layout() {
+            Layout::Any => Format::Any,
+            Layout::Blocked(blocking) => {
+                md.offset = code(blocking.offset)?;
+                let mut blocks = Blocks::none();
+                for (to, &stride) in blocks.strides.iter_mut().zip(blocking.strides.iter()) {
+                    *to = code(stride)?;
+                }
+                if blocking.inner.len() > blocks.sizes.len() {
+                    return Err(too_large());
+                }
+                blocks.count = blocking.inner.len();
+                for (i, &(axis, size)) in blocking.inner.iter().enumerate() {
+                    (blocks.axes[i], blocks.sizes[i]) = (axis as i64, code(size)?);
+                }
+                Format::Blocked(blocks)
+            }
+            _ => return Err(Error::unsupported("memory descriptor", "an opaque layout").into()),
+        };
+        Ok(md)
+    }
+
+    fn check_known(&self) -> Outcome {
+        if self.is_runtime() {
+            return Err(
+                Error::unsupported("memory descriptor", "numbers that are known at execution only").into()
+            );
+        }
+        Ok(())
+    }
+
+    /// A tensor that ends inside a block shares the block with its neighbours: its padding is not its own.
+    fn check_padding(&self, blocks: &Blocks) -> Outcome {
+        let per_axis = blocks.per_axis();
+        let whole = (0..self.rank).all(|axis| {
+            self.padded_dims[axis] == (self.dims[axis] + per_axis[axis] - 1) / per_axis[axis] * per_axis[axis]
+        });
+        if whole && self.padded_offsets[..self.rank].iter().all(|&offset| offset == 0) {
+            return Ok(());
+        }
+        Err(Error::unsupported("memory descriptor", "a submemory that is a part of a block").into())
+    }
+
+    fn contract_dims(&self) -> Dims {
+        self.dims[..self.rank].iter().map(|&dim| dim as usize).collect()
+    }
+
+    fn contract_type(&self) -> Outcome<DataType> {
+        let code =
+            self.data_type.ok_or_else(|| Failure::invalid("the memory descriptor has no data type"))?;
+        code.data_type().ok_or_else(|| unknown(code))
+    }
+}
+
+fn unknown(code: TypeCode) -> Failure {
+    Error::unsupported("memory descriptor", format!("computing with the data type {}", code.value())).into()
+}
+
+/// The number of a type of the contract.
+pub(crate) fn number(data_type: DataType) -> Option<dnnl_data_type_t> {
+    Some(match data_type {
+        DataType::F16 => dnnl_f16,
+        DataType::BF16 => dnnl_bf16,
+        DataType::F32 => dnnl_f32,
+        DataType::S32 => dnnl_s32,
+        DataType::S8 => dnnl_s8,
+        DataType::U8 => dnnl_u8,
+        DataType::F64 => dnnl_f64,
+        DataType::Boolean => dnnl_boolean,
+        DataType::F8E5M2 => dnnl_f8_e5m2,
+        DataType::F8E4M3 => dnnl_f8_e4m3,
+        DataType::S4 => dnnl_s4,
+        DataType::U4 => dnnl_u4,
+        DataType::S64 => dnnl_s64,
+        _ => return None,
+    })
+}
