@@ -36,8 +36,8 @@ pub unsafe extern "C" fn dnnl_eltwise_forward_primitive_desc_create(
                 return Err(Failure::invalid(format!("{prop_kind} is not a forward propagation kind")));
             }
             let function = function(alg_kind, alpha, beta)?;
-            if matches!(src.format, Format::Any) {
-                return Err(Failure::invalid("src_desc leaves its layout open"));
+            if matches!(src.format, Format::Any | Format::Undef) {
+                return Err(Failure::invalid("src_desc has no layout"));
             }
             let f32_only = |md: &crate::desc::Md| md.data_type.is_some_and(|code| code.value() == dnnl_f32);
             if function == Eltwise::Round && !(f32_only(src) && f32_only(dst)) {
@@ -52,9 +52,6 @@ pub unsafe extern "C" fn dnnl_eltwise_forward_primitive_desc_create(
                 }
                 _ => dst.to_memory_desc()?,
             };
-            if src.rank() == 0 {
-                return Err(Failure::invalid("src_desc has no dimensions"));
-            }
             Described::unary(Op::Eltwise(function), src, dst, &attributes, engine)
         };
         // SAFETY: the caller passes null or a handle to write.

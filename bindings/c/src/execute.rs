@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::time::Instant;
 
 use anydnn_backend::{
     Arg, Engine, Event, MapMode, Memory, MemoryKind, PrimitiveDesc, ScratchpadMode, Stream,
@@ -17,6 +18,7 @@ use crate::object_types::{
 use crate::primitive::PrimitiveObject;
 use crate::stream::StreamObject;
 use crate::types::dnnl_status_t;
+use crate::verbose;
 
 /// Enqueues a primitive. On an out-of-order stream nothing orders it with what was enqueued before.
 #[unsafe(no_mangle)]
@@ -85,6 +87,7 @@ impl Execution<'_> {
         let stream = &self.stream.stream;
         let source = self.primitive.described.source_engine.as_ref();
         let source = source.map(|engine| &engine.value().engine);
+        let start = Instant::now();
         let mut args = Vec::with_capacity(self.args.len());
         let mut from_elsewhere = None;
         for &(arg, memory) in &self.args {
@@ -96,10 +99,12 @@ impl Execution<'_> {
                 _ => args.push((arg, bytes)),
             }
         }
-        match from_elsewhere {
-            Some((engine, bytes)) => self.run_across(engine, &bytes, args, deps),
-            None => Ok(stream.execute(&self.primitive.compiled, &args, deps)?),
-        }
+        let event = match from_elsewhere {
+            Some((engine, bytes)) => self.run_across(engine, &bytes, args, deps)?,
+            None => stream.execute(&self.primitive.compiled, &args, deps)?,
+        };
+        verbose::primitive(verbose::EXECUTION, "exec", &self.primitive.compiled, start);
+        Ok(event)
     }
 
     /// Enqueues the primitive on a copy of a source in another context, once everything before has ended.

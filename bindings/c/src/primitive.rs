@@ -1,5 +1,7 @@
 //! Primitives and their descriptions.
 
+use std::time::Instant;
+
 use anydnn_backend::{Attributes, Engine, MemoryDesc, Op, PrimitiveDesc};
 use anydnn_opencl::OpenClPrimitive;
 
@@ -10,7 +12,10 @@ use crate::handle::{self, Handle};
 use crate::object_types::{
     const_dnnl_primitive_desc_t, dnnl_primitive, dnnl_primitive_desc, dnnl_primitive_desc_t, dnnl_primitive_t,
 };
-use crate::types::{const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_status_t};
+use crate::types::{
+    const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_status_t, dnnl_unimplemented,
+};
+use crate::verbose;
 
 /// Ends the description of a primitive; null is none.
 #[unsafe(no_mangle)]
@@ -31,7 +36,9 @@ pub unsafe extern "C" fn dnnl_primitive_create(
         let make = || {
             // SAFETY: the caller passes null or a description that lives.
             let described = unsafe { handle::borrow(primitive_desc) }?;
+            let start = Instant::now();
             let compiled = described.engine.value().engine.create_primitive(&described.desc)?;
+            verbose::primitive(verbose::CREATION, "create", &compiled, start);
             Ok(PrimitiveObject { compiled, described: described.clone() })
         };
         // SAFETY: the caller passes null or a handle to write.
@@ -109,5 +116,10 @@ pub(crate) unsafe fn operand<'a>(desc: const_dnnl_memory_desc_t, what: &str) -> 
         return Err(Failure::null(what));
     }
     // SAFETY: by contract.
-    unsafe { handle::borrow(desc) }
+    let desc = unsafe { handle::borrow(desc) }?;
+    if desc.is_runtime() {
+        let message = format!("{what} has dimensions or strides that are known at execution only");
+        return Err(Failure::Status(dnnl_unimplemented, message));
+    }
+    Ok(desc)
 }

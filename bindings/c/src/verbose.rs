@@ -4,11 +4,16 @@ use std::ffi::c_int;
 use std::fmt;
 use std::io::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Instant;
+
+use anydnn_backend::Primitive;
 
 use crate::settings;
 
 /// Executions are told from this level on, errors too.
 pub(crate) const EXECUTION: c_int = 1;
+/// Creations are told from this level on.
+pub(crate) const CREATION: c_int = 2;
 
 /// Sets the level.
 pub(crate) fn set_level(level: c_int) {
@@ -32,6 +37,16 @@ pub(crate) fn level() -> c_int {
 pub(crate) fn line(level: c_int, fields: fmt::Arguments<'_>) {
     if self::level() >= level {
         let _ = writeln!(std::io::stdout().lock(), "onednn_verbose,v1,{fields}");
+    }
+}
+
+/// Tells of a primitive that was made or enqueued, with the milliseconds that the call took.
+pub(crate) fn primitive(level: c_int, what: &str, primitive: &impl Primitive, start: Instant) {
+    if self::level() >= level {
+        let (desc, implementation) = (primitive.desc(), primitive.implementation());
+        let args = desc.to_string().replace(',', ";");
+        let (op, time) = (desc.op().name(), start.elapsed().as_secs_f64() * 1e3);
+        line(level, format_args!("primitive,{what},gpu,{op},{implementation},{args},{time:.6}"));
     }
 }
 

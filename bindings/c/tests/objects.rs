@@ -1,0 +1,177 @@
+//! Engines, streams, memory and primitives through the C ABI, by programs compiled against oneDNN's published headers, on every device.
+
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{build, include, library, run, scratch};
+
+#[test]
+fn engines() {
+    on_every_platform("objects_engine.c");
+}
+
+#[test]
+fn cache_blobs() {
+    on_every_platform("objects_blob.c");
+}
+
+#[test]
+fn streams() {
+    on_every_platform("objects_stream.c");
+}
+
+#[test]
+fn memory() {
+    on_every_platform("objects_memory.c");
+}
+
+#[test]
+fn execution() {
+    on_every_platform("objects_execution.c");
+}
+
+#[test]
+fn names_of_version_1() {
+    on_every_platform("objects_v1.c");
+}
+
+#[test]
+fn threads() {
+    on_every_platform("objects_threads.cpp");
+}
+
+/// The program that a user would write, which prints its result.
+#[test]
+fn a_program_on_its_own_objects() {
+    for printed in on_every_platform("interop.cpp") {
+        for order in ["in order", "out of order"] {
+            let line = printed.lines().find(|line| line.starts_with(&format!("{order}:")));
+            assert_eq!(line, Some(&*format!("{order}: 0 0 5 0 3 0 1 0 6 0 4 0 2 0 7")), "{printed}");
+        }
+    }
+}
+
+/// Null for any pointer never crashes; and no exported function is left out.
+#[test]
+fn null_pointers() {
+    let exported: BTreeSet<&str> =
+        include_str!("exports.txt").lines().filter(|line| line.starts_with("dnnl_")).collect();
+    for printed in on_every_platform("objects_null.c") {
+        let called: BTreeSet<&str> =
+            printed.lines().filter_map(|line| line.strip_prefix("called ")).collect();
+        assert_eq!(called, exported);
+    }
+}
+
+/// What is asked for is told on the standard output.
+#[test]
+fn verbose() {
+    let Some(program) = compile("interop.cpp") else { return };
+    for (level, created, executed) in [("0", 0, 0), ("1", 0, 4), ("2", 4, 4)] {
+        let output = Command::new(&program.0).env("ONEDNN_VERBOSE", level).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let count = |what: &str| {
+            text.lines()
+                .filter(|l| l.starts_with(&format!("onednn_verbose,v1,primitive,{what},gpu,")))
+                .count()
+        };
+        assert_eq!((count("create"), count("exec")), (created, executed), "{level}: {text}");
+    }
+}
+
+/// Objects that end with the process neither crash nor print.
+#[test]
+fn late_destruction() {
+    let Some(program) = compile("objects_late.cpp") else { return };
+    for platform in platforms() {
+        let output = Command::new(&program.0).arg(&platform).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{platform}: {output:?}");
+    }
+}
+
+/// Compiles a program and runs it on each platform, under a ledger of references, which must be empty in the end. Returns what it
+/// prints. Checks that fail are named.
+fn on_every_platform(source: &str) -> Vec<String> {
+    let Some(program) = compile(source) else { return Vec::new() };
+    let ledger = build("anydnn-faults", "libanydnn_faults.so");
+    let printed = platforms().into_iter().map(|platform| {
+        let output = Command::new("timeout")
+            .args([OsStr::new("300"), program.0.as_os_str(), OsStr::new(&platform)])
+            .env("OPENCL_LAYERS", &ledger)
+            .env("ANYDNN_FAULTS_REPORT", "stderr")
+            .env("ANYDNN_FAULTS_EXIT", "70")
+            .output()
+            .unwrap();
+        let report = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            report.contains("leaks: 0") && report.contains("violations: 0"),
+            "{source} on {platform}: {report}"
+        );
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let failed: Vec<_> = text.lines().filter(|line| line.starts_with("FAILED")).collect();
+        let passed = text.lines().filter(|line| line.starts_with("ok ")).count();
+        println!("{source} on {platform}: {passed} checks passed, {} failed", failed.len());
+        assert!(
+            output.status.success() && failed.is_empty() && passed > 0,
+            "{source} on {platform}: {}\n{}\n{}",
+            output.status,
+            failed.join("\n"),
+            report
+        );
+        text
+    });
+    printed.collect()
+}
+
+/// The platforms that devices are of, by their short names; those that are required are among them.
+fn platforms() -> BTreeSet<String> {
+    let engines = anydnn_opencl::testing::test_engines();
+    engines.iter().map(|engine| engine.opencl_device().alias()).collect()
+}
+
+/// A compiled program, whose file is removed in the end.
+struct Program(PathBuf);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Tells programs apart that several tests compile.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// Compiles and links a program, which finds the library where it was built.
+fn compile(source: &str) -> Option<Program> {
+    let include = include()?;
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let source = programs.join(source);
+    let is_c = source.extension().is_some_and(|extension| extension == "c");
+    let (variable, compiler, standard) =
+        if is_c { ("CC", "cc", "-std=c11") } else { ("CXX", "c++", "-std=c++17") };
+    let compiler = std::env::var_os(variable).unwrap_or_else(|| compiler.into());
+    let name = source.file_name().unwrap().to_string_lossy().replace('.', "-");
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let program = scratch("programs").join(format!("{name}.{}.{number}", std::process::id()));
+    let mut rpath = OsString::from("-Wl,-rpath,");
+    rpath.push(library());
+    run(Command::new(compiler)
+        .args([standard, "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-DCL_TARGET_OPENCL_VERSION=300"])
+        .arg("-isystem")
+        .arg(include)
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .arg("-L")
+        .arg(library())
+        .args(["-l:libdnnl.so.3", "-l:libOpenCL.so.1", "-pthread", "-lm"])
+        .arg(rpath));
+    Some(Program(program))
+}
