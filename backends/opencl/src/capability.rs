@@ -134,7 +134,7 @@ pub(crate) fn capabilities(device: &OpenClDevice, features: &Features) -> Capabi
     let probed: Vec<_> = Feature::ALL.iter().map(|&f| (f, features.probe(device, f).clone())).collect();
     let works = |feature| probed.iter().any(|(f, probe)| *f == feature && probe.works);
     let mut capabilities = Capabilities::default();
-    capabilities.memory_kinds = device.memory_kinds();
+    capabilities.memory_kinds = device.memory_kinds().to_vec();
     capabilities.storage_types = DataType::ALL
         .into_iter()
         .filter(|&t| stored(t) && (t != DataType::F64 || works(Feature::Fp64)))

@@ -74,7 +74,7 @@ fn map_buffer(memory: &OpenClMemory, bytes: usize, mode: MapMode) -> Result<*mut
             ptr::null(),
         )
     };
-    ended(event, "map memory", "clEnqueueMapBuffer")?;
+    given_back(event, "map memory", "clEnqueueMapBuffer")?;
     Ok(pointer)
 }
 
@@ -84,37 +84,41 @@ fn map_svm(memory: &OpenClMemory, bytes: usize, mode: MapMode) -> Result<*mut c_
     // SAFETY: a live queue; the region lies inside the allocation; no wait list.
     let event =
         unsafe { cl::enqueue_svm_map(queue.raw(), CL_BLOCKING, flags(mode), pointer, bytes, 0, ptr::null()) };
-    ended(event, "map memory", "clEnqueueSVMMap")?;
+    given_back(event, "map memory", "clEnqueueSVMMap")?;
     Ok(pointer)
 }
 
 fn stage(memory: &OpenClMemory, bytes: usize, mode: MapMode) -> Result<Vec<u8>> {
     check_host_memory(bytes, || "mapped memory".into())?;
     let mut copy = vec![0; bytes];
-    if mode != MapMode::Write {
-        transfer(memory, copy.as_mut_ptr().cast(), memory.raw_pointer(), bytes, "map memory")?;
+    if mode == MapMode::Write {
+        return Ok(copy);
     }
-    Ok(copy)
+    let (to, from) = (copy.as_mut_ptr().cast(), memory.raw_pointer());
+    transfer(memory, to, from, copy, "map memory")
 }
 
-/// Copies between addresses through the service queue, and waits.
+/// Copies between the device's bytes and a copy on the host through the service queue, and waits.
 fn transfer(
     memory: &OpenClMemory,
     to: *mut c_void,
     from: *const c_void,
-    bytes: usize,
+    copy: Vec<u8>,
     what: &str,
-) -> Result<()> {
-    let Binding::Usm(_, usm) = memory.binding() else { return Ok(()) };
+) -> Result<Vec<u8>> {
+    let Binding::Usm(_, usm) = memory.binding() else { return Ok(copy) };
     let queue = memory.engine.service_queue()?;
-    // SAFETY: a live queue; both ranges have that many bytes and outlive the command, which is waited for.
-    let event = unsafe { usm.enqueue_memcpy(queue.raw(), to, from, bytes, (0, ptr::null())) };
-    let waited = ended(event, what, "clEnqueueMemcpyINTEL");
-    if waited.is_err() {
-        // The bytes of the host must not be given back before the command has ended.
-        cl::finish(queue.raw()).check(what, "clFinish")?;
+    // SAFETY: a live queue; both ranges have as many bytes as the copy and outlive the command, which is waited for.
+    let event = unsafe { usm.enqueue_memcpy(queue.raw(), to, from, copy.len(), (0, ptr::null())) };
+    let event = owned(event, what, "clEnqueueMemcpyINTEL")?;
+    if let Err(code) = cl3::event::wait_for_events(&[event.raw()]) {
+        if cl::finish(queue.raw()).is_err() {
+            // Nobody knows when the command ends, and it must not touch bytes that were given back.
+            std::mem::forget(copy);
+        }
+        return Err(code).check(what, "clWaitForEvents");
     }
-    waited
+    Ok(copy)
 }
 
 impl DeviceMapping {
@@ -139,8 +143,8 @@ impl DeviceMapping {
                 Ok(())
             }
             Way::Staged(copy) => {
-                let to = self.memory.raw_pointer();
-                transfer(&self.memory, to, copy.as_ptr().cast(), copy.len(), "unmap memory")
+                let (to, from) = (self.memory.raw_pointer(), copy.as_ptr().cast());
+                transfer(&self.memory, to, from, copy, "unmap memory").map(drop)
             }
         }
     }
@@ -195,8 +199,18 @@ fn flags(mode: MapMode) -> cl_map_flags {
 
 /// Waits for a command of the service queue and gives its event back.
 fn ended(event: Returned<cl_event>, operation: &str, call: &str) -> Result<()> {
+    let event = owned(event, operation, call)?;
+    cl3::event::wait_for_events(&[event.raw()]).check(operation, "clWaitForEvents")
+}
+
+/// Gives back the event of a call that has blocked: there is nothing to wait for, and no failure after which the bytes would stay
+/// mapped.
+fn given_back(event: Returned<cl_event>, operation: &str, call: &str) -> Result<()> {
+    owned(event, operation, call).map(drop)
+}
+
+fn owned(event: Returned<cl_event>, operation: &str, call: &str) -> Result<handle::Event> {
     let event = event.check(operation, call)?;
     // SAFETY: the driver returned this event with one reference for the caller.
-    let event = unsafe { handle::Event::from_owned(event) }?;
-    cl3::event::wait_for_events(&[event.raw()]).check(operation, "clWaitForEvents")
+    unsafe { handle::Event::from_owned(event) }
 }

@@ -54,6 +54,7 @@ struct Inner {
     extensions: BTreeSet<String>,
     limits: Limits,
     usm: OnceLock<Option<Usm>>,
+    memory_kinds: OnceLock<Vec<MemoryKind>>,
 }
 
 /// Numbers that a driver states about a device.
@@ -172,7 +173,11 @@ impl OpenClDevice {
     }
 
     /// The kinds of memory that the driver names, the default first.
-    pub(crate) fn memory_kinds(&self) -> Vec<MemoryKind> {
+    pub(crate) fn memory_kinds(&self) -> &[MemoryKind] {
+        self.inner.memory_kinds.get_or_init(|| self.named_kinds())
+    }
+
+    fn named_kinds(&self) -> Vec<MemoryKind> {
         use MemoryKind::{Buffer, Svm, SvmFine, System};
         let mut kinds = vec![Buffer];
         if self.usm().is_some() {
@@ -232,6 +237,7 @@ impl OpenClDevice {
                 extensions,
                 limits,
                 usm: OnceLock::new(),
+                memory_kinds: OnceLock::new(),
             }),
         })
     }

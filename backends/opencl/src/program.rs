@@ -140,16 +140,19 @@ impl Program {
         names.split(';').try_for_each(|name| self.kernel(name).map(drop))
     }
 
+    /// The error of a call that compiles: about the program where the code is, otherwise as of any call.
     fn failure(&self, call: &str, code: i32) -> Error {
-        if let lost @ Error::DeviceLost(_) = call::error("build program", call, code) {
-            return lost;
+        let log = self.log();
+        if !is_of_program(code) {
+            tracing::warn!(program = self.name, call, code, log, "a program was not compiled");
+            return call::error("build program", call, code);
         }
         Error::from(Box::new(BuildFailure {
             program: self.name.clone(),
             device: self.device.to_string(),
             call: call.into(),
             code,
-            log: self.log(),
+            log,
         }))
     }
 
@@ -158,6 +161,24 @@ impl Program {
         let log = cl3::program::get_program_build_data(self.handle.raw(), device, CL_PROGRAM_BUILD_LOG);
         call::text(log, "read build log", "clGetProgramBuildInfo").unwrap_or_else(|error| error.to_string())
     }
+}
+
+/// Whether a code is about a program's text, options or kernels, and not about memory, the device or the call.
+fn is_of_program(code: i32) -> bool {
+    use cl3::error_codes as codes;
+    matches!(
+        code,
+        codes::CL_COMPILER_NOT_AVAILABLE
+            | codes::CL_BUILD_PROGRAM_FAILURE
+            | codes::CL_COMPILE_PROGRAM_FAILURE
+            | codes::CL_LINKER_NOT_AVAILABLE
+            | codes::CL_LINK_PROGRAM_FAILURE
+            | codes::CL_INVALID_BINARY
+            | codes::CL_INVALID_BUILD_OPTIONS
+            | codes::CL_INVALID_PROGRAM_EXECUTABLE
+            | codes::CL_INVALID_KERNEL_NAME
+            | codes::CL_INVALID_KERNEL_DEFINITION
+    )
 }
 
 /// The kernel objects of one kernel. Each is lent to one launch at a time, because setting arguments is not thread-safe.
