@@ -138,9 +138,10 @@ fn watch_for_exit() {
     static INSTALLED: Once = Once::new();
     extern "C" fn exiting() {
         EXITING.store(true, Ordering::Release);
+        crate::keeper::settle();
     }
     INSTALLED.call_once(|| {
-        // SAFETY: the handler only stores a flag.
+        // SAFETY: the handler only stores a flag and waits for short calls of another thread.
         if unsafe { libc::atexit(exiting) } != 0 {
             tracing::debug!("no exit handler could be installed");
         }

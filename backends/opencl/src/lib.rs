@@ -22,6 +22,7 @@ mod engine;
 mod event;
 mod handle;
 mod interop;
+mod keeper;
 mod kernel_args;
 mod launch;
 mod ledger;

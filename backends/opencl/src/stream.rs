@@ -18,7 +18,7 @@ use crate::launch::OpenClPrimitive;
 use crate::memory::OpenClMemory;
 use crate::patience::{Patience, sleep_until_ended};
 use crate::profile::{Execution, Profile};
-use crate::{OpenCl, handle, transfer};
+use crate::{OpenCl, handle, keeper, transfer};
 
 /// A command queue, the library's or the user's.
 ///
@@ -258,6 +258,21 @@ impl Inner {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut open: Vec<_> = std::mem::take(&mut state.unsettled).into();
+        open.retain(|fate| fate.code().is_ok_and(|code| code > 0));
+        if open.is_empty() || handle::is_exiting() {
+            return;
+        }
+        match self.queue.try_clone() {
+            Ok(queue) => keeper::keep(queue, open),
+            Err(error) => tracing::warn!(%error, "a queue was released before its commands have ended"),
+        }
     }
 }
 
