@@ -8,15 +8,15 @@ use anydnn_backend::{
     Allocator, Arg, EngineId, Error, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode,
 };
 
+use crate::OpenCl;
 use crate::allocation::Binding;
 use crate::engine::OpenClEngine;
 use crate::event::{OpenClEvent, Operation};
 use crate::kernel_args::ArgSetter;
 use crate::memory::OpenClMemory;
 use crate::plan::{KernelPlan, Launch, LaunchArg};
-use crate::program::KernelPool;
+use crate::program::{KernelPool, Lent};
 use crate::stream::{OpenClStream, Submission};
-use crate::{OpenCl, handle};
 
 /// A compiled operation.
 #[derive(Clone)]
@@ -134,8 +134,8 @@ impl OpenClPrimitive {
         let launch = &self.inner.plan.launches[kernels.launch];
         let aligned = launch.args.iter().all(|arg| self.is_aligned(*arg, args, scratchpad));
         let pool = if aligned { &kernels.aligned } else { self.unaligned(kernels, launch)? };
-        let ready = Ready { kernel: Some(pool.take()?), pool, launch };
-        let mut setter = ArgSetter::new(ready.kernel.as_ref(), &launch.kernel);
+        let ready = Ready { lent: pool.lend()?, launch };
+        let mut setter = ArgSetter::new(ready.lent.kernel(), &launch.kernel);
         for arg in &launch.args {
             match *arg {
                 LaunchArg::Memory(arg) => {
@@ -214,16 +214,15 @@ impl Scratchpad {
     }
 }
 
-/// A kernel lent from a pool, to which it returns when dropped: a launch copies the arguments.
+/// A kernel with every argument set.
 struct Ready<'a> {
-    kernel: Option<handle::Kernel>,
-    pool: &'a KernelPool,
+    lent: Lent<'a>,
     launch: &'a Launch,
 }
 
 impl Ready<'_> {
     fn launch(&self, submission: &mut Submission<'_>) -> Result<()> {
-        let Some(kernel) = &self.kernel else { return Ok(()) };
+        let Some(kernel) = self.lent.kernel() else { return Ok(()) };
         let global = self.launch.global.as_ptr();
         let local = self.launch.local.as_ref().map_or(ptr::null(), |local| local.as_ptr());
         let call = "clEnqueueNDRangeKernel";
@@ -244,14 +243,6 @@ impl Ready<'_> {
                 }
             })
             .at(|| format!("kernel {}", self.launch.kernel))
-    }
-}
-
-impl Drop for Ready<'_> {
-    fn drop(&mut self) {
-        if let Some(kernel) = self.kernel.take() {
-            self.pool.give(kernel);
-        }
     }
 }
 

@@ -196,13 +196,33 @@ impl KernelPool {
         Ok(Self { program, name: name.into(), idle: Mutex::new(vec![first]) })
     }
 
-    pub(crate) fn take(&self) -> Result<handle::Kernel> {
+    /// A kernel object for one launch.
+    pub(crate) fn lend(&self) -> Result<Lent<'_>> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| self.program.kernel(&self.name), Ok)
+        let kernel = idle.map_or_else(|| self.program.kernel(&self.name), Ok)?;
+        Ok(Lent { kernel: Some(kernel), pool: self })
     }
+}
 
-    pub(crate) fn give(&self, kernel: handle::Kernel) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(kernel);
+/// A kernel object lent from a pool, to which it returns when dropped: a launch copies the arguments.
+#[derive(Debug)]
+pub(crate) struct Lent<'a> {
+    /// There until it is dropped.
+    kernel: Option<handle::Kernel>,
+    pool: &'a KernelPool,
+}
+
+impl Lent<'_> {
+    pub(crate) fn kernel(&self) -> Option<&handle::Kernel> {
+        self.kernel.as_ref()
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some(kernel) = self.kernel.take() {
+            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(kernel);
+        }
     }
 }
 

@@ -244,7 +244,11 @@ impl OpenClStream {
     pub(crate) fn wait_for_transfer(&self, event: &OpenClEvent) -> Result<()> {
         if let Err(error) = event.fate.wait_for_event() {
             // The command may still be under way; the bytes must not be given back before it has ended.
-            cl::finish(self.inner.queue.raw()).check("wait for transfer", "clFinish")?;
+            if cl::finish(self.inner.queue.raw()).is_err() {
+                while event.fate.code().is_ok_and(|code| code > 0) {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            }
             return Err(error);
         }
         event.wait()

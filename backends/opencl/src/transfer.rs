@@ -14,7 +14,7 @@ use crate::event::{OpenClEvent, Operation};
 use crate::kernel_args::ArgSetter;
 use crate::memory::OpenClMemory;
 use crate::plan::ProgramSource;
-use crate::program::KernelPool;
+use crate::program::{KernelPool, Lent};
 use crate::stream::{OpenClStream, Submission};
 
 const COPY: &str = include_str!("../../../kernels/copy/copy.cl");
@@ -36,9 +36,9 @@ pub(crate) fn copy(
         _ if bytes == 0 => None,
         _ => Some(copier(stream.engine())?),
     };
-    let lent = kernel.map(KernelPool::take).transpose()?;
+    let lent = kernel.map(KernelPool::lend).transpose()?;
     if let Some(lent) = &lent {
-        let mut setter = ArgSetter::new(Some(lent), "copy_bytes");
+        let mut setter = ArgSetter::new(lent.kernel(), "copy_bytes");
         setter.bind(from.memory.binding(), from.memory.offset() + from.offset)?;
         setter.bind(to.memory.binding(), to.memory.offset() + to.offset)?;
         setter.value(&(bytes as u64))?;
@@ -46,10 +46,10 @@ pub(crate) fn copy(
     let mut submission = stream.submit(Operation::Fixed("copy"), deps)?;
     submission.hold(&from.memory.allocation);
     submission.hold(&to.memory.allocation);
-    if let Some(lent) = &lent {
+    if let Some(kernel) = lent.as_ref().and_then(Lent::kernel) {
         submission.push("clEnqueueNDRangeKernel", |queue, count, events| {
             let global = [bytes.div_ceil(ITEM), 1, 1];
-            let (raw, global) = (lent.raw(), global.as_ptr());
+            let (raw, global) = (kernel.raw(), global.as_ptr());
             // SAFETY: live handles; every argument is set; the range has one dimension; the wait list is valid during the call.
             unsafe {
                 cl::enqueue_nd_range_kernel(queue, raw, 1, ptr::null(), global, ptr::null(), count, events)
@@ -57,9 +57,6 @@ pub(crate) fn copy(
         })?;
     } else if bytes > 0 {
         enqueue_copy(&mut submission, from, to)?;
-    }
-    if let (Some(pool), Some(lent)) = (kernel, lent) {
-        pool.give(lent);
     }
     submission.finish()
 }

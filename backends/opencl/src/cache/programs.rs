@@ -138,7 +138,9 @@ impl ProgramCache {
                 programs.insert(key, binary);
             }
         }
-        let probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // As for the cache on disk.
+        probes.retain(|_, probe| probe.works);
         blob::write(self.device_key(device)?, &Content { programs, probes })
     }
 
@@ -203,8 +205,11 @@ impl ProgramCache {
         }
         count(&self.counters.probed);
         let probe = features.probe(device, feature);
+        // What does not work may have failed for another reason, such as a lack of memory: the next process tries again.
         self.on_disk(device, &source, "", |store, key| {
-            if let Ok(bytes) = postcard::to_allocvec(&(probe.works, &probe.detail)) {
+            if probe.works
+                && let Ok(bytes) = postcard::to_allocvec(&(probe.works, &probe.detail))
+            {
                 store.save(key, &bytes);
             }
         });

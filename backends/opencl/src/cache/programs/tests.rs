@@ -125,3 +125,18 @@ fn probes_of_a_cache_need_no_compiler() {
         assert_eq!(programs.blob(device).unwrap(), blob);
     }
 }
+
+#[test]
+fn a_probe_that_failed_is_not_passed_on() {
+    for engine in test_engines() {
+        let inner = &engine.inner;
+        let outcome = |works| Probe { works, detail: "seen".into() };
+        let mut probes = inner.programs.probes.lock().unwrap();
+        probes.insert("lacked memory".into(), outcome(false));
+        probes.insert("worked".into(), outcome(true));
+        drop(probes);
+        let blob = engine.cache_blob().unwrap();
+        let content = blob::read(inner.programs.device_key(&inner.device).unwrap(), &blob).unwrap();
+        assert_eq!(content.probes.into_keys().collect::<Vec<_>>(), ["worked"]);
+    }
+}
