@@ -230,6 +230,26 @@ fn every_handle_must_go_before_the_memory_does() {
 }
 
 #[test]
+fn one_event_may_be_that_of_many_frees() {
+    each_kind(|engine, recorder, kind| {
+        let (raw, gate) = user_event(engine);
+        let memories = [10, 20, 30].map(|bytes| engine.allocator().allocate(bytes, 0).unwrap());
+        for memory in memories {
+            engine.allocator().free(memory, Some(&gate)).unwrap();
+        }
+        assert_eq!((recorder.frees().len(), engine.allocator().stats().parked_bytes), (0, 60), "{kind}");
+        set(raw, 0);
+        gate.wait().unwrap();
+        assert_eq!((recorder.frees().len(), recorder.left()), (3, 0), "{kind}");
+        // It has ended already.
+        let memory = engine.allocator().allocate(40, 0).unwrap();
+        engine.allocator().free(memory, Some(&gate)).unwrap();
+        assert_eq!((recorder.frees().len(), recorder.left()), (4, 0), "{kind}");
+        release_event(raw);
+    });
+}
+
+#[test]
 fn a_failed_event_frees_too() {
     each_kind(|engine, recorder, kind| {
         let memory = engine.allocator().allocate(10, 0).unwrap();

@@ -87,10 +87,15 @@ fn counts<B: Backend>(subject: &Subject<B>) -> Result<Outcome, Failure> {
     ensure!(during.peak_bytes >= during.in_use_bytes, "more is in use than ever was: {during:?}");
     let served = during.created + during.reused - before.created - before.reused;
     ensure!(served == held.len(), "{} requests count as {served}", held.len());
-    for memory in held {
+    for (i, memory) in held.into_iter().enumerate() {
         let bytes = memory.region().bytes;
         let written = stream.write(&memory, 0, &vec![7; bytes], &[])?;
-        allocator.free(memory, Some(&written))?;
+        if i == 0 {
+            written.wait()?;
+            allocator.free(memory, None)?;
+        } else {
+            allocator.free(memory, Some(&written))?;
+        }
     }
     let after = allocator.stats();
     ensure!(
