@@ -1,7 +1,10 @@
 //! Project chores, run as `cargo xtask CHORE`.
 
 mod command;
+mod header;
+mod install;
 mod intel;
+mod onednn;
 mod packages;
 mod platforms;
 mod setup;
@@ -10,6 +13,7 @@ mod tally;
 mod test;
 mod vendors;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -23,8 +27,16 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Make OpenCL available: PoCL and Intel's CPU runtime, where they are missing
+    /// Make OpenCL available: PoCL and Intel's CPU runtime, where they are missing; and what the C API is tested with
     Setup,
+    /// Make the C API's header from its source
+    Header,
+    /// Build the C libraries and install them with the header and pkg-config files
+    Install {
+        /// The folder to install into
+        #[arg(long)]
+        prefix: PathBuf,
+    },
     /// Set up, then run every check and test; a missing backend is a failure
     Test {
         /// Leave out the lints, the documentation and the runs without OpenCL
@@ -39,6 +51,8 @@ fn main() -> ExitCode {
             println!("{ready}");
             true
         }),
+        Chore::Header => header::write().map(|()| true),
+        Chore::Install { prefix } => install::install(&prefix).map(|()| true),
         Chore::Test { fast } => test::test(fast),
     };
     match passed {

@@ -6,8 +6,17 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::{output, run, succeeds};
 
-/// The loader, PoCL, two tools to look at devices and kernels with, and what makes Python environments.
-const PACKAGES: [&str; 5] = ["ocl-icd-libopencl1", "pocl-opencl-icd", "clinfo", "oclgrind", "python3-venv"];
+/// The loader, PoCL, two tools to look at devices and kernels with, what makes Python environments, and what compiles C and C++
+/// programs that use OpenCL.
+const PACKAGES: [&str; 7] = [
+    "ocl-icd-libopencl1",
+    "pocl-opencl-icd",
+    "clinfo",
+    "oclgrind",
+    "python3-venv",
+    "g++",
+    "opencl-c-headers",
+];
 
 /// Installs the packages, as root or through `sudo` without a password.
 pub(crate) fn install() -> Result<()> {
@@ -15,7 +24,7 @@ pub(crate) fn install() -> Result<()> {
         format!(
             "install by hand what provides {} on this system, then run this again; \
              on Debian: sudo apt-get install {}",
-            "the OpenCL loader, PoCL, clinfo and Python's venv",
+            "the OpenCL loader, PoCL, clinfo, Python's venv, a C++ compiler and OpenCL's C headers",
             PACKAGES.join(" ")
         )
     };
@@ -30,6 +39,12 @@ pub(crate) fn install() -> Result<()> {
     let mut install = vec!["install", "-y"];
     install.extend(PACKAGES);
     run(&mut apt_get(prefix, &install)).with_context(by_hand)
+}
+
+/// Whether C and C++ programs that use OpenCL can be compiled.
+pub(crate) fn compilers_are_ready() -> bool {
+    let header = ["-E", "-include", "CL/cl.h", "-x", "c", "/dev/null"];
+    succeeds("cc", &header) && succeeds("c++", &["--version"])
 }
 
 /// What to put before a command so that it runs as root.

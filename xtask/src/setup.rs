@@ -1,4 +1,4 @@
-//! Makes the OpenCL platforms available that the tests require.
+//! Makes available what the tests require: OpenCL platforms, a C++ compiler, oneDNN's headers and library.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::vendors::Registered;
-use crate::{intel, packages, platforms, vendors};
+use crate::{intel, onednn, packages, platforms, vendors};
 
 /// Environment variables for the programs that use OpenCL.
 pub(crate) type Variables = BTreeMap<String, String>;
@@ -22,8 +22,21 @@ pub(crate) struct Ready {
     pub(crate) variables: Variables,
 }
 
-/// Installs what is missing and checks that both platforms are really there. Doing it again changes nothing.
+/// Installs what is missing and checks that it is really there. Doing it again changes nothing.
 pub(crate) fn setup() -> Result<Ready> {
+    let mut ready = platforms()?;
+    let cache = cache()?;
+    let _lock = lock(&cache)?;
+    if !packages::compilers_are_ready() || !intel::python_is_ready() {
+        println!("A C++ compiler, OpenCL's headers or Python's venv is missing: installing packages");
+        packages::install()?;
+    }
+    ready.variables.extend(onednn::ensure(cache.parent().unwrap_or(&cache))?);
+    Ok(ready)
+}
+
+/// The two platforms.
+fn platforms() -> Result<Ready> {
     let seen = platforms::list(&Variables::new());
     if let Some(ready) = ready(seen.clone(), Variables::new()) {
         return Ok(ready);
