@@ -115,13 +115,8 @@ unsafe fn array(md: dnnl_memory_desc_t, what: dnnl_query_t) -> [i64; 12] {
     }
 }
 
-/// An alias has other letters in the same places; their case is not always that of the layout.
+/// An alias has other letters in the same places. Which and whether capital is not always told right by the published names.
 fn check_alias(alias: &str, of: &str) {
-    assert_eq!(alias.len(), of.len(), "{alias} {of}");
-    let mut letters = BTreeMap::new();
-    for (a, b) in alias.chars().zip(of.chars()) {
-        assert_eq!(a.is_ascii_digit(), b.is_ascii_digit(), "{alias} {of}");
-        let before = letters.insert(a.to_ascii_lowercase(), b.to_ascii_lowercase());
-        assert!(before.is_none_or(|before| before == b.to_ascii_lowercase()), "{alias} {of}");
-    }
+    let digits = |name: &str| name.chars().map(|c| c.to_digit(10)).collect::<Vec<_>>();
+    assert_eq!(digits(alias), digits(of), "{alias} {of}");
 }

@@ -135,3 +135,55 @@ pub(crate) fn number(data_type: DataType) -> Option<dnnl_data_type_t> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desc::tags;
+    use crate::types::{DNNL_RUNTIME_DIM_VAL, dnnl_f4_e2m1};
+
+    fn tagged(dims: &[i64], data_type: dnnl_data_type_t, letters: &str) -> Md {
+        Md::with_tag(dims, data_type, tags::number(letters).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn tensors_go_to_the_contract_and_back() {
+        for (md, letters) in
+            [(&[2, 17, 3, 5][..], "aBcd16b"), (&[20, 17][..], "AB8b16a2b"), (&[4, 5, 6][..], "acb")]
+        {
+            let md = tagged(md, dnnl_f32, letters);
+            let desc = md.to_memory_desc().unwrap();
+            assert_eq!(desc.size(), md.size(0));
+            assert!(Md::from_memory_desc(&desc).unwrap() == md, "{letters}");
+        }
+        let part = tagged(&[4, 32], dnnl_f16, "ab").part(&[2, 8], &[1, 8]).unwrap();
+        let desc = part.to_memory_desc().unwrap();
+        assert_eq!(desc.offset_of(&[1, 2]), Some(32 + 8 + 32 + 2));
+        assert_eq!((part.size(0), part.footprint(0)), (64 * 2, (40 + 64) * 2));
+        assert!(Md::from_memory_desc(&desc).unwrap() == part);
+    }
+
+    #[test]
+    fn sparse_tensors_keep_their_parts_sizes() {
+        let md = Md::with_coordinates(&[4, 5], dnnl_f32, 7, dnnl_s64).unwrap();
+        let sizes: Vec<_> = md.to_sparse_desc().unwrap().components().iter().map(MemoryDesc::size).collect();
+        assert_eq!(sizes, [28, 56, 56]);
+        assert_eq!((0..3).map(|i| md.size(i)).collect::<Vec<_>>(), sizes);
+    }
+
+    #[test]
+    fn what_the_contract_lacks_is_unimplemented() {
+        let blocked = tagged(&[2, 32, 4, 4], dnnl_f32, "aBcd16b");
+        let unimplemented = [
+            blocked.part(&[2, 8, 4, 4], &[0, 16, 0, 0]).unwrap(),
+            tagged(&[4, 6], dnnl_f4_e2m1, "ab"),
+            tagged(&[4, DNNL_RUNTIME_DIM_VAL], dnnl_f32, "ab"),
+            Md::host_scalar(dnnl_f32).unwrap(),
+        ];
+        for md in unimplemented {
+            let failure = md.to_memory_desc().unwrap_err();
+            assert!(matches!(&failure, Failure::Error(Error::Unsupported { .. })), "{failure:?}");
+        }
+        assert!(blocked.to_sparse_desc().is_err());
+    }
+}
