@@ -37,12 +37,10 @@
 mod attributes;
 mod boundary;
 mod debug;
-#[allow(dead_code, reason = "engines, streams, memory and primitives use the rest")]
 mod desc;
 mod eltwise;
 mod engine;
 mod execute;
-#[allow(dead_code, reason = "engines, streams, memory and primitives use the rest")]
 mod handle;
 mod interop;
 mod memory;

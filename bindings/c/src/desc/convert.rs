@@ -33,6 +33,7 @@ impl Md {
     }
 
     /// The contract's descriptor of a sparse tensor.
+    #[allow(dead_code, reason = "no primitive of this tier takes sparse tensors")]
     pub(crate) fn to_sparse_desc(&self) -> Outcome<SparseDesc> {
         let Format::Coo { nnz, indices } = self.format else {
             return Err(Failure::invalid("the memory descriptor is not sparse"));
@@ -44,6 +45,7 @@ impl Md {
     }
 
     /// The descriptor that C gets for one of the contract.
+    #[allow(dead_code, reason = "queries of primitives, in the next tier, give these out")]
     pub(crate) fn from_memory_desc(desc: &MemoryDesc) -> Outcome<Self> {
         let mut md = Self::empty();
         md.rank = desc.rank();
@@ -117,7 +119,7 @@ fn unknown(code: TypeCode) -> Failure {
 }
 
 /// The number of a type of the contract.
-pub(crate) fn number(data_type: DataType) -> Option<dnnl_data_type_t> {
+fn number(data_type: DataType) -> Option<dnnl_data_type_t> {
     Some(match data_type {
         DataType::F16 => dnnl_f16,
         DataType::BF16 => dnnl_bf16,
