@@ -13,7 +13,7 @@ fn every_device_conforms() {
                 let second = OpenClEngine::on_device(engine.opencl_device()).unwrap();
                 let report = Suite::<OpenCl>::from_env(engine).with_second_engine(&second).run();
                 report.assert_passed();
-                // Buffers are the one kind of memory; everything else of the standard suite must work.
+                // Devices differ in their kinds of memory; everything else of the standard suite must work.
                 let mut lacking = report.unsupported();
                 lacking.retain(|(case, _)| !case.starts_with("memory/kind/"));
                 assert!(lacking.is_empty(), "{}: {lacking:?}", engine.opencl_device());

@@ -3,9 +3,10 @@
 use super::report::ensure;
 use super::subject::{expect_error, is_invalid, is_unsupported, read_all};
 use super::{Case, Failure, Lacking, Outcome, Subject};
+use crate::op::Binary;
 use crate::{
-    Arg, Backend, DataType, Eltwise, Engine, Event, MapMode, Memory, MemoryDesc, MemoryKind, Op,
-    PrimitiveDesc, Range, Stream,
+    Arg, Backend, BinaryAlgorithm, DataType, Eltwise, Engine, Event, MapMode, Memory, MemoryDesc, MemoryKind,
+    Op, PrimitiveDesc, Range, Stream,
 };
 
 pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
@@ -22,6 +23,8 @@ pub(super) fn cases<B: Backend>() -> Vec<Case<B>> {
         Case::new("memory/lifetime", lifetime),
         Case::new("memory/unbacked", unbacked),
     ];
+    list.push(Case::new("memory/copies_between_kinds", copies_between_kinds));
+    list.push(Case::new("memory/kinds_mixed_in_one_primitive", mixed_kinds));
     for kind in MemoryKind::ALL {
         list.push(Case::new(format!("memory/kind/{kind}"), move |subject| kind_works(subject, kind)));
     }
@@ -322,6 +325,60 @@ fn kind_works<B: Backend>(subject: &Subject<B>, kind: MemoryKind) -> Result<Outc
     stream.copy(range(&dst, 0, 36), range(&plain, 0, 36), &[])?;
     let copied = read_all::<B>(&stream, &plain)?;
     ensure!(copied == read_all::<B>(&stream, &dst)?, "a copy to memory of the default kind went wrong");
+    Ok(Outcome::Passed)
+}
+
+fn copies_between_kinds<B: Backend>(subject: &Subject<B>) -> Result<Outcome, Failure> {
+    let engine = subject.engine();
+    let stream = subject.stream()?;
+    let kinds = &engine.capabilities().memory_kinds;
+    for &from in kinds {
+        let source = engine.create_memory(&bytes_desc(70), from)?;
+        stream.write(&source, 0, &pattern(70, 9), &[])?;
+        for &to in kinds {
+            let target = engine.create_memory(&bytes_desc(70), to)?;
+            let mut expected = pattern(70, 50);
+            stream.write(&target, 0, &expected, &[])?;
+            for (start, end, length) in [(0, 0, 70), (1, 36, 33), (69, 2, 1), (5, 5, 0)] {
+                stream.copy(range(&source, start, length), range(&target, end, length), &[])?;
+                expected[end..end + length].copy_from_slice(&pattern(70, 9)[start..start + length]);
+                ensure!(
+                    read_all::<B>(&stream, &target)? == expected,
+                    "copying {length} bytes from byte {start} of {from} to byte {end} of {to} went wrong"
+                );
+            }
+        }
+    }
+    Ok(Outcome::Passed)
+}
+
+fn mixed_kinds<B: Backend>(subject: &Subject<B>) -> Result<Outcome, Failure> {
+    let engine = subject.engine();
+    let stream = subject.stream()?;
+    let kinds = &engine.capabilities().memory_kinds;
+    let desc = MemoryDesc::new([13], DataType::F32);
+    let add = Op::Binary(Binary::new(BinaryAlgorithm::Add));
+    let add = PrimitiveDesc::builder(add).src(desc.clone()).arg(Arg::Src(1), desc.clone()).dst(desc.clone());
+    let add = subject.primitive(add.build())?;
+    // One primitive goes from kind to kind: nothing of an execution may show in the next.
+    for (i, &first) in kinds.iter().enumerate() {
+        for (j, &second) in kinds.iter().enumerate() {
+            let third = kinds[(i + 2 * j + 1) % kinds.len()];
+            let place = |kind, offset: usize| {
+                engine.create_memory(&bytes_desc(60), kind).and_then(|bytes| bytes.view(&desc, offset))
+            };
+            let (a, b, sum) = (place(first, 0)?, place(second, 4)?, place(third, 1)?);
+            let (x, y) = (i as f64, 100.0 * j as f64);
+            stream.write(&a, 0, &super::data::encode(&desc, &[x; 13])?, &[])?;
+            stream.write(&b, 0, &super::data::encode(&desc, &[y; 13])?, &[])?;
+            stream.execute(&add, &[(Arg::SRC, a), (Arg::Src(1), b), (Arg::DST, sum.clone())], &[])?;
+            let result = subject.download(&stream, &sum)?;
+            ensure!(
+                result.iter().all(|value| (value - (x + y)).abs() < 0.5),
+                "{x} in {first} and {y} in {second} make {result:?} in {third}"
+            );
+        }
+    }
     Ok(Outcome::Passed)
 }
 
