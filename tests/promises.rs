@@ -7,10 +7,8 @@ use std::path::Path;
 fn every_promise_names_a_test_that_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(root.join("docs/promises.md")).expect("the promises are there");
-    let rows: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("| ") && !line.starts_with("| promise |"))
-        .collect();
+    let rows: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise |")).collect();
     assert!(rows.len() >= 20, "only {} promises", rows.len());
     for row in rows {
         let quoted: Vec<&str> = row.split('`').skip(1).step_by(2).collect();

@@ -14,6 +14,7 @@ use crate::call;
 use crate::engine::OpenClEngine;
 use crate::handle;
 use crate::ledger::Lease;
+use crate::mapping::SvmMaps;
 use crate::user_allocator::UserRelease;
 use crate::usm::Usm;
 
@@ -33,6 +34,8 @@ pub(crate) struct Allocation {
     pub(crate) capacity: usize,
     /// The first byte's address as far as its alignment is known: zero for buffer objects that the driver aligns.
     pub(crate) address: usize,
+    /// Addresses that are mapped to the host.
+    pub(crate) maps: SvmMaps,
     /// The entry in an allocator's books. Dropped last: what is gone there is really gone.
     lease: Option<Lease>,
 }
@@ -71,7 +74,15 @@ unsafe impl Sync for Allocation {}
 impl Allocation {
     /// No bytes, so no object, which OpenCL would refuse.
     pub(crate) fn empty() -> Self {
-        Self { storage: Storage::Nothing, identity: 0, base: 0, capacity: 0, address: 0, lease: None }
+        Self {
+            storage: Storage::Nothing,
+            identity: 0,
+            base: 0,
+            capacity: 0,
+            address: 0,
+            maps: SvmMaps::default(),
+            lease: None,
+        }
     }
 
     /// New memory of a kind that the device has.
@@ -142,7 +153,15 @@ impl Allocation {
 
     /// A buffer object with `capacity` bytes that lies `base` bytes into the whole called `identity`.
     pub(crate) fn adopt(mem: handle::Mem, identity: u64, base: usize, capacity: usize) -> Self {
-        Self { storage: Storage::Buffer(mem), identity, base, capacity, address: 0, lease: None }
+        Self {
+            storage: Storage::Buffer(mem),
+            identity,
+            base,
+            capacity,
+            address: 0,
+            maps: SvmMaps::default(),
+            lease: None,
+        }
     }
 
     /// The same as a buffer object over the user's host memory at an address, which the device may use in place.
@@ -180,7 +199,15 @@ impl Allocation {
     ) -> Self {
         let base = address.as_ptr().expose_provenance();
         let storage = Storage::Pointer { address, kind, usm, owner };
-        Self { storage, identity: ADDRESS_SPACE, base, capacity, address: base, lease: None }
+        Self {
+            storage,
+            identity: ADDRESS_SPACE,
+            base,
+            capacity,
+            address: base,
+            maps: SvmMaps::default(),
+            lease: None,
+        }
     }
 
     /// The same, in an allocator's books.

@@ -93,9 +93,14 @@ impl OpenClMemory {
         self.allocation.binding()
     }
 
-    /// Whether the first byte's address is a multiple of `bytes`, as far as that can be known.
+    /// Whether the first byte's address is a multiple of `bytes` for sure. A device may use a buffer over odd host memory in place, or
+    /// a copy that starts aligned, so an odd offset into it makes up for nothing.
     pub(crate) fn is_aligned_to(&self, bytes: usize) -> bool {
-        self.allocation.address.wrapping_add(self.offset).is_multiple_of(bytes)
+        let (address, offset) = (self.allocation.address, self.offset);
+        match self.binding() {
+            Binding::Mem(_) => address.is_multiple_of(bytes) && offset.is_multiple_of(bytes),
+            Binding::Usm(..) | Binding::Svm(_) => address.wrapping_add(offset).is_multiple_of(bytes),
+        }
     }
 }
 

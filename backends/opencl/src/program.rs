@@ -11,6 +11,7 @@ use cl3::program::{
 };
 use cl3::types::{cl_device_id, cl_program};
 
+use crate::allocation::Binding;
 use crate::call::{self, Check, Returned, Scalar};
 use crate::handle;
 use crate::platform::OpenClDevice;
@@ -182,25 +183,42 @@ fn is_of_program(code: i32) -> bool {
 }
 
 /// The kernel objects of one kernel. Each is lent to one launch at a time, because setting arguments is not thread-safe.
+///
+/// An argument that was once an address is never set to a buffer object again, nor the other way round: NVIDIA's driver then takes the
+/// arguments for invalid. So launches whose arguments differ in that get different objects.
 #[derive(Debug)]
 pub(crate) struct KernelPool {
     program: Arc<Program>,
     name: String,
-    idle: Mutex<Vec<handle::Kernel>>,
+    idle: Mutex<Vec<(Addresses, handle::Kernel)>>,
+}
+
+/// Which memories of a launch are addresses, one bit for each in the order of the arguments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Addresses(u128);
+
+impl FromIterator<Binding> for Addresses {
+    fn from_iter<T: IntoIterator<Item = Binding>>(memories: T) -> Self {
+        let bit = |binding| u128::from(!matches!(binding, Binding::Mem(_)));
+        Self(memories.into_iter().fold(1, |bits, binding| bits << 1 | bit(binding)))
+    }
 }
 
 impl KernelPool {
     /// A pool that holds one kernel object already, so that a wrong name shows at once.
     pub(crate) fn new(program: Arc<Program>, name: &str) -> Result<Self> {
         let first = program.kernel(name)?;
-        Ok(Self { program, name: name.into(), idle: Mutex::new(vec![first]) })
+        Ok(Self { program, name: name.into(), idle: Mutex::new(vec![(Addresses::default(), first)]) })
     }
 
-    /// A kernel object for one launch.
-    pub(crate) fn lend(&self) -> Result<Lent<'_>> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let kernel = idle.map_or_else(|| self.program.kernel(&self.name), Ok)?;
-        Ok(Lent { kernel: Some(kernel), pool: self })
+    /// A kernel object for one launch with such arguments.
+    pub(crate) fn lend(&self, addresses: Addresses) -> Result<Lent<'_>> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |(used_with, _): &(Addresses, _)| [addresses, Addresses::default()].contains(used_with);
+        let found = idle.iter().rposition(fits).map(|i| idle.swap_remove(i).1);
+        drop(idle);
+        let kernel = found.map_or_else(|| self.program.kernel(&self.name), Ok)?;
+        Ok(Lent { kernel: Some(kernel), addresses, pool: self })
     }
 }
 
@@ -209,6 +227,7 @@ impl KernelPool {
 pub(crate) struct Lent<'a> {
     /// There until it is dropped.
     kernel: Option<handle::Kernel>,
+    addresses: Addresses,
     pool: &'a KernelPool,
 }
 
@@ -221,7 +240,7 @@ impl Lent<'_> {
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         if let Some(kernel) = self.kernel.take() {
-            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(kernel);
+            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push((self.addresses, kernel));
         }
     }
 }

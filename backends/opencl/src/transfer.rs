@@ -36,7 +36,8 @@ pub(crate) fn copy(
         _ if bytes == 0 => None,
         _ => Some(copier(stream.engine())?),
     };
-    let lent = kernel.map(KernelPool::lend).transpose()?;
+    let addresses = [from.memory.binding(), to.memory.binding()].into_iter().collect();
+    let lent = kernel.map(|pool| pool.lend(addresses)).transpose()?;
     if let Some(lent) = &lent {
         let mut setter = ArgSetter::new(lent.kernel(), "copy_bytes");
         setter.bind(from.memory.binding(), from.memory.offset() + from.offset)?;

@@ -9,13 +9,13 @@ use anydnn_backend::{
 };
 use anydnn_opencl::testing::test_engines;
 use anydnn_opencl::{OpenCl, OpenClEngine, OpenClMemory};
-use common::{bytes_desc, release_event, set, user_event};
+use common::{bytes_desc, eventually, release_event, set, user_event};
 
 /// Every device with every kind of its memory.
 fn each_kind(mut check: impl FnMut(&OpenClEngine, MemoryKind)) {
     for engine in test_engines() {
         let kinds = engine.capabilities().memory_kinds.clone();
-        assert!(kinds.len() >= 3, "PoCL has shared virtual memory, Intel's runtime all kinds: {kinds:?}");
+        assert!(kinds.len() >= 2, "{engine:?} has pointer memory of no kind: {kinds:?}");
         for kind in kinds {
             check(&engine, kind);
         }
@@ -174,7 +174,11 @@ fn what_is_parked_has_a_limit_and_the_oldest_goes_first() {
         assert_eq!(allocator.stats().parked_bytes, 256, "{kind}");
         set(raw, 0);
         event.wait().unwrap();
-        assert_eq!((allocator.stats().parked_bytes, allocator.stats().in_use_bytes), (0, 0), "{kind}");
+        // Drivers let go of ended commands a moment later.
+        eventually(|| {
+            let stats = allocator.stats();
+            (stats.parked_bytes, stats.in_use_bytes) == (0, 0)
+        });
         release_event(raw);
         engine.set_parked_limit(usize::MAX);
     });

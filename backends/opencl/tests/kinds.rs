@@ -6,9 +6,9 @@
 mod common;
 
 use anydnn_backend::{
-    Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, Engine, Event, EventStatus, Memory, MemoryDesc, Op,
-    Primitive, PrimitiveDesc, PrimitiveDescBuilder, ScratchpadMode, Stream, StreamDesc, conformance::data,
-    conformance::values::Values, op,
+    Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Event, EventStatus, Memory,
+    MemoryDesc, Op, Primitive, PrimitiveDesc, PrimitiveDescBuilder, ScratchpadMode, Stream, StreamDesc,
+    conformance::data, conformance::values::Values, op,
 };
 use anydnn_opencl::testing::test_engines;
 use anydnn_opencl::{OpenClEngine, OpenClMemory};
@@ -177,8 +177,10 @@ fn samples(engine: &OpenClEngine) -> Vec<Sample> {
 fn primitives_take_every_kind_for_every_argument() {
     for engine in test_engines() {
         let samples = samples(&engine);
+        // The kernels of other devices need none for these.
         assert!(
-            samples.iter().any(|sample| sample.args.iter().any(|(arg, ..)| *arg == Arg::Scratchpad)),
+            engine.device().kind != DeviceKind::Cpu
+                || samples.iter().any(|sample| sample.args.iter().any(|(arg, ..)| *arg == Arg::Scratchpad)),
             "no sample needs a scratchpad on {}",
             engine.opencl_device()
         );
