@@ -1,5 +1,9 @@
 //! The steps of the whole test run, in order. A new check is one more entry here.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+use std::path::PathBuf;
+
+use crate::command::root;
 use crate::platforms::{INTEL_CPU, POCL};
 use crate::setup::Variables;
 use crate::test::REQUIRED;
@@ -85,6 +89,20 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             fast: true,
         },
         Step {
+            name: "ledgers of test programs",
+            cargo: under_the_ledger(),
+            variables: with(&[
+                ("ANYDNN_REQUIRE", REQUIRED),
+                ("ANYDNN_CACHE", "0"),
+                ("OPENCL_LAYERS", &layer()),
+                // The status of a program that leaked or used something after releasing it.
+                ("ANYDNN_FAULTS_EXIT", "70"),
+            ]),
+            // Its tests have been counted above.
+            expect: Expect::Success,
+            fast: false,
+        },
+        Step {
             name: "documentation",
             cargo: vec!["doc", "--workspace", "--all-features", "--no-deps"],
             variables: with(&[("RUSTDOCFLAGS", "--deny warnings")]),
@@ -148,6 +166,45 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             fast: true,
         },
     ]
+}
+
+/// Test programs that use OpenCL as a user's program does, run once more. Left out are those that make faults of their own, start
+/// children with other surroundings, or leave objects behind on purpose.
+const UNDER_THE_LEDGER: [&str; 22] = [
+    "alignment",
+    "allocators",
+    "cache",
+    "conformance",
+    "convert_ocl_core",
+    "convert_opencl3",
+    "convert_raw",
+    "digits",
+    "interop",
+    "interop_counts",
+    "kinds",
+    "lifetimes",
+    "memory_kinds",
+    "spec_engine",
+    "spec_memory",
+    "spec_stream",
+    "streams",
+    "streams_dependencies",
+    "streams_poison",
+    "streams_profile",
+    "threads",
+    "user_allocators",
+];
+
+fn under_the_ledger() -> Vec<&'static str> {
+    let programs = UNDER_THE_LEDGER.iter().flat_map(|name| ["--test", name]);
+    ["test", "--workspace", "--all-features", "--no-fail-fast"].into_iter().chain(programs).collect()
+}
+
+/// The layer that keeps the ledger, where cargo puts it beside the programs that depend on its package.
+fn layer() -> String {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let name = format!("{DLL_PREFIX}anydnn_faults{DLL_SUFFIX}");
+    root().join(target).join("debug/deps").join(name).display().to_string()
 }
 
 #[cfg(test)]
