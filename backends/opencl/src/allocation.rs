@@ -14,7 +14,7 @@ use crate::call;
 use crate::engine::OpenClEngine;
 use crate::handle;
 use crate::ledger::Lease;
-use crate::mapping::SvmMaps;
+use crate::open_maps::OpenMaps;
 use crate::user_allocator::UserRelease;
 use crate::usm::Usm;
 
@@ -34,8 +34,8 @@ pub(crate) struct Allocation {
     pub(crate) capacity: usize,
     /// The first byte's address as far as its alignment is known: zero for buffer objects that the driver aligns.
     pub(crate) address: usize,
-    /// Addresses that are mapped to the host.
-    pub(crate) maps: SvmMaps,
+    /// Parts that are mapped to the host.
+    pub(crate) maps: OpenMaps,
     /// The entry in an allocator's books. Dropped last: what is gone there is really gone.
     lease: Option<Lease>,
 }
@@ -68,7 +68,7 @@ pub(crate) enum Binding {
 
 // SAFETY: an address is given to OpenCL alone, which any thread may do; the memory behind it is freed once, by the last owner.
 unsafe impl Send for Allocation {}
-// SAFETY: as above; nothing of an allocation changes while it is shared.
+// SAFETY: as above; what changes while an allocation is shared is behind a lock.
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
@@ -80,7 +80,7 @@ impl Allocation {
             base: 0,
             capacity: 0,
             address: 0,
-            maps: SvmMaps::default(),
+            maps: OpenMaps::default(),
             lease: None,
         }
     }
@@ -159,7 +159,7 @@ impl Allocation {
             base,
             capacity,
             address: 0,
-            maps: SvmMaps::default(),
+            maps: OpenMaps::default(),
             lease: None,
         }
     }
@@ -205,7 +205,7 @@ impl Allocation {
             base,
             capacity,
             address: base,
-            maps: SvmMaps::default(),
+            maps: OpenMaps::default(),
             lease: None,
         }
     }

@@ -28,6 +28,7 @@ mod launch;
 mod ledger;
 mod mapping;
 mod memory;
+mod open_maps;
 mod patience;
 mod plan;
 mod platform;

@@ -3,7 +3,6 @@
 use std::ffi::c_void;
 use std::ptr;
 use std::slice;
-use std::sync::{Mutex, PoisonError};
 
 use anydnn_backend::{MapMode, Mapping, Memory, MemoryKind, Result, check_host_memory};
 use cl3::command_queue as cl;
@@ -20,10 +19,15 @@ pub(crate) fn map(memory: &OpenClMemory, mode: MapMode) -> Result<Box<dyn Mappin
     let bytes = memory.region().bytes;
     let mut mapping = DeviceMapping { memory: memory.clone(), way: Way::Nothing, bytes, mode };
     if bytes > 0 {
+        let (part, maps) = ((memory.offset(), bytes), &memory.allocation.maps);
         mapping.way = match (memory.kind(), memory.binding()) {
-            (_, Binding::Mem(_)) => Way::Buffer(map_buffer(memory, bytes, mode)?),
+            (_, Binding::Mem(_)) => Way::Buffer(maps.open(part, mode, || map_buffer(memory, bytes, mode))?),
             (MemoryKind::UsmDevice, _) => Way::Staged(stage(memory, bytes, mode)?),
-            (MemoryKind::Svm, _) => Way::Svm(map_svm(memory, bytes)?),
+            (MemoryKind::Svm, _) => {
+                // Mappings of one address are told apart by nothing, so each allows everything.
+                let mode = MapMode::ReadWrite;
+                Way::Svm(maps.open(part, mode, || map_svm(memory, bytes, mode))?)
+            }
             _ => Way::Direct(memory.raw_pointer()),
         };
     }
@@ -79,51 +83,14 @@ fn map_buffer(memory: &OpenClMemory, bytes: usize, mode: MapMode) -> Result<*mut
     Ok(pointer)
 }
 
-/// Which parts of coarse-grained memory are open to the host. Not every driver counts how often one is, so it is counted here.
-#[derive(Debug, Default)]
-pub(crate) struct SvmMaps {
-    open: Mutex<Vec<SvmMap>>,
-}
-
-#[derive(Debug)]
-struct SvmMap {
-    address: usize,
-    bytes: usize,
-    count: usize,
-}
-
-/// Opens a part to the host for reading and writing, whatever others that map it want.
-fn map_svm(memory: &OpenClMemory, bytes: usize) -> Result<*mut c_void> {
+fn map_svm(memory: &OpenClMemory, bytes: usize, mode: MapMode) -> Result<*mut c_void> {
     let queue = memory.engine.service_queue()?;
     let pointer = memory.raw_pointer();
-    let mut open = memory.allocation.maps.open.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(map) = open.iter_mut().find(|map| map.address == pointer.addr() && map.bytes >= bytes) {
-        map.count += 1;
-        return Ok(pointer);
-    }
     // SAFETY: a live queue; the region lies inside the allocation; no wait list.
-    let event = unsafe {
-        let flags = flags(MapMode::ReadWrite);
-        cl::enqueue_svm_map(queue.raw(), CL_BLOCKING, flags, pointer, bytes, 0, ptr::null())
-    };
+    let event =
+        unsafe { cl::enqueue_svm_map(queue.raw(), CL_BLOCKING, flags(mode), pointer, bytes, 0, ptr::null()) };
     given_back(event, "map memory", "clEnqueueSVMMap")?;
-    open.push(SvmMap { address: pointer.addr(), bytes, count: 1 });
     Ok(pointer)
-}
-
-fn unmap_svm(memory: &OpenClMemory, pointer: *mut c_void) -> Result<()> {
-    let mut open = memory.allocation.maps.open.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(i) = open.iter().position(|map| map.address == pointer.addr()) {
-        open[i].count -= 1;
-        if open[i].count > 0 {
-            return Ok(());
-        }
-        open.swap_remove(i);
-    }
-    let queue = memory.engine.service_queue()?;
-    // SAFETY: a live queue; the pointer is mapped and is given back once.
-    let event = unsafe { cl::enqueue_svm_unmap(queue.raw(), pointer, 0, ptr::null()) };
-    ended(event, "unmap memory", "clEnqueueSVMUnmap")
 }
 
 fn stage(memory: &OpenClMemory, bytes: usize, mode: MapMode) -> Result<Vec<u8>> {
@@ -163,14 +130,19 @@ impl DeviceMapping {
     fn end(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.way, Way::Nothing) {
             Way::Nothing | Way::Direct(_) => Ok(()),
-            Way::Buffer(pointer) => {
+            Way::Buffer(pointer) => self.memory.allocation.maps.close(pointer, || {
                 let (queue, mem) = (self.memory.engine.service_queue()?, self.memory.raw_mem());
                 // SAFETY: live handles; the pointer came from mapping this buffer and is given back once.
                 let event =
                     unsafe { cl::enqueue_unmap_mem_object(queue.raw(), mem, pointer, 0, ptr::null()) };
                 ended(event, "unmap memory", "clEnqueueUnmapMemObject")
-            }
-            Way::Svm(pointer) => unmap_svm(&self.memory, pointer),
+            }),
+            Way::Svm(pointer) => self.memory.allocation.maps.close(pointer, || {
+                let queue = self.memory.engine.service_queue()?;
+                // SAFETY: a live queue; the pointer is mapped and is given back once.
+                let event = unsafe { cl::enqueue_svm_unmap(queue.raw(), pointer, 0, ptr::null()) };
+                ended(event, "unmap memory", "clEnqueueSVMUnmap")
+            }),
             Way::Staged(copy) if self.mode == MapMode::Read => {
                 drop(copy);
                 Ok(())
