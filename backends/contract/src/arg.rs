@@ -22,10 +22,36 @@ pub enum Arg {
     Shift,
     /// The second operand of the `i`-th post-operation.
     PostOp(u16),
+    /// The third operand of the `i`-th post-operation.
+    PostOpOther(u16),
+    /// The scales that dequantise an operand.
+    ScaleOf(Quantized),
+    /// The zero points that dequantise an operand.
+    ZeroPointOf(Quantized),
     /// The `i`-th result.
     Dst(u16),
     /// Working memory of [`Primitive::scratchpad_size`](crate::Primitive::scratchpad_size) bytes.
     Scratchpad,
+}
+
+/// An operand that may be dequantised as it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Quantized {
+    /// The `i`-th source.
+    Src(u16),
+    /// The weights.
+    Weights,
+}
+
+impl Quantized {
+    /// The operand.
+    pub const fn arg(self) -> Arg {
+        match self {
+            Self::Src(i) => Arg::Src(i),
+            Self::Weights => Arg::Weights,
+        }
+    }
 }
 
 impl Arg {
@@ -46,6 +72,9 @@ impl fmt::Display for Arg {
             Self::Scale => f.write_str("scale"),
             Self::Shift => f.write_str("shift"),
             Self::PostOp(i) => write!(f, "post_op{i}"),
+            Self::PostOpOther(i) => write!(f, "post_op{i}_other"),
+            Self::ScaleOf(of) => write!(f, "scale_of_{}", of.arg()),
+            Self::ZeroPointOf(of) => write!(f, "zero_point_of_{}", of.arg()),
             Self::Dst(i) => write!(f, "dst{i}"),
             Self::Scratchpad => f.write_str("scratchpad"),
         }

@@ -1,5 +1,6 @@
 //! Attributes and post-operations of a primitive.
 
+use crate::arg::Quantized;
 use crate::data_type::DataType;
 use crate::memory_desc::MemoryDesc;
 use crate::op::{BinaryAlgorithm, Eltwise};
@@ -16,12 +17,20 @@ pub struct Attributes {
     pub fpmath: FpMath,
     /// The same result bits on every run.
     pub deterministic: bool,
+    /// Operands that are dequantised as they are read.
+    pub dequantize: Vec<Dequantize>,
 }
 
 impl Attributes {
     /// Attributes with one more post-operation.
     pub fn with_post_op(mut self, post_op: PostOp) -> Self {
         self.post_ops.push(post_op);
+        self
+    }
+
+    /// Attributes that dequantise one more operand.
+    pub fn with_dequantize(mut self, dequantize: Dequantize) -> Self {
+        self.dequantize.push(dequantize);
         self
     }
 
@@ -44,6 +53,20 @@ impl Attributes {
     }
 }
 
+/// How an operand of a matmul, gated matmul, convolution, deconvolution or attention is dequantised as it is read:
+/// `(x - zero_point) * scale`. Scales and zero points broadcast to the operand by blocks
+/// ([`Dims::broadcasts_by_blocks_to`](crate::Dims::broadcasts_by_blocks_to)): one element, one for each channel, or one for each group.
+/// They are bound as [`Arg::ScaleOf`](crate::Arg::ScaleOf) and [`Arg::ZeroPointOf`](crate::Arg::ZeroPointOf).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dequantize {
+    /// The operand.
+    pub operand: Quantized,
+    /// The scales; one if none.
+    pub scale: Option<MemoryDesc>,
+    /// The zero points; zero if none.
+    pub zero_point: Option<MemoryDesc>,
+}
+
 /// An operation on each result element of a primitive, done before the element is stored.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -59,6 +82,17 @@ pub enum PostOp {
         operand: MemoryDesc,
         /// Whether the operand stands on the left.
         reversed: bool,
+    },
+    /// `x = x` where the condition is not zero, else the other operand; the opposite when `other_where_true`. Both broadcast to the result
+    /// (numpy) and are bound as [`Arg::PostOp`](crate::Arg::PostOp) and [`Arg::PostOpOther`](crate::Arg::PostOpOther) with the
+    /// post-operation's index.
+    Select {
+        /// The condition.
+        condition: MemoryDesc,
+        /// What stands where `x` does not.
+        other: MemoryDesc,
+        /// Whether the other operand stands where the condition is not zero.
+        other_where_true: bool,
     },
     /// `x = x + scale * (old - zero_point)`, with the old content of the result read as `data_type` (its own type if none).
     Sum {

@@ -74,6 +74,17 @@ impl Dims {
             && self.iter().rev().zip(target.iter().rev()).all(|(&own, &wanted)| own == wanted || own == 1)
     }
 
+    /// Whether these dimensions broadcast to `target` by blocks: aligned at the last, each divides its counterpart. A dimension of `g`
+    /// over one of `d` has one element for each block of `d / g` neighbours; one is numpy's stretching, `d` an element each.
+    pub fn broadcasts_by_blocks_to(&self, target: &[usize]) -> bool {
+        self.len() <= target.len()
+            && self
+                .iter()
+                .rev()
+                .zip(target.iter().rev())
+                .all(|(&own, &wanted)| own == wanted || own == 1 || (own > 0 && wanted.is_multiple_of(own)))
+    }
+
     /// These dimensions with ones put in front up to `rank`.
     pub fn padded_to_rank(&self, rank: usize) -> Self {
         std::iter::repeat_n(1, rank.saturating_sub(self.len())).chain(self.iter().copied()).collect()

@@ -37,8 +37,8 @@ pub mod validate;
 pub mod conformance;
 
 pub use allocator::{Allocator, AllocatorStats};
-pub use arg::{Access, Arg};
-pub use attributes::{Attributes, FpMath, PostOp, ScratchpadMode};
+pub use arg::{Access, Arg, Quantized};
+pub use attributes::{Attributes, Dequantize, FpMath, PostOp, ScratchpadMode};
 pub use backend::Backend;
 pub use data_type::DataType;
 pub use dims::{Dims, Indices, MAX_DIMS};

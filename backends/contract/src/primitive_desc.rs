@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::arg::{Access, Arg};
-use crate::attributes::{Attributes, PostOp, ScratchpadMode};
+use crate::attributes::{Attributes, Dequantize, PostOp, ScratchpadMode};
 use crate::data_type::DataType;
 use crate::error::{Error, InvalidKind, Result};
 use crate::memory_desc::MemoryDesc;
@@ -108,7 +108,7 @@ impl PrimitiveDesc {
     pub fn may_overwrite(&self, arg: Arg) -> bool {
         self.op.is_elementwise()
             && self.access(Arg::DST) == Some(Access::Write)
-            && matches!(arg, Arg::Src(_) | Arg::PostOp(_))
+            && matches!(arg, Arg::Src(_) | Arg::PostOp(_) | Arg::PostOpOther(_))
             && self.find(arg).is_some_and(|desc| !desc.is_any() && desc.same_bytes(self.dst()))
     }
 
@@ -282,10 +282,20 @@ impl PrimitiveDescBuilder {
             }
         }
         check_post_ops(op, operands, attributes)?;
+        check_dequantize(op, operands, attributes)?;
         for (i, post_op) in attributes.post_ops.iter().enumerate() {
-            if let PostOp::Binary { operand, .. } = post_op {
-                operands.0.push((Arg::PostOp(i as u16), operand.clone()));
+            match post_op {
+                PostOp::Binary { operand, .. } => operands.0.push((Arg::PostOp(i as u16), operand.clone())),
+                PostOp::Select { condition, other, .. } => {
+                    operands.0.push((Arg::PostOp(i as u16), condition.clone()));
+                    operands.0.push((Arg::PostOpOther(i as u16), other.clone()));
+                }
+                PostOp::Eltwise(_) | PostOp::Sum { .. } => {}
             }
+        }
+        for Dequantize { operand, scale, zero_point } in &attributes.dequantize {
+            operands.0.extend(scale.iter().map(|desc| (Arg::ScaleOf(*operand), desc.clone())));
+            operands.0.extend(zero_point.iter().map(|desc| (Arg::ZeroPointOf(*operand), desc.clone())));
         }
         let sums = attributes.post_ops.iter().any(|p| matches!(p, PostOp::Sum { .. }));
         let mut args: Vec<_> = operands
@@ -360,6 +370,49 @@ fn is_result(op: &Op, arg: Arg) -> bool {
     }
 }
 
+/// Checks that an operand of the `i`-th post-operation broadcasts to the result.
+fn check_post_operand(op: &Op, i: usize, operand: &MemoryDesc, dst: &MemoryDesc) -> Result<()> {
+    operand.validate()?;
+    if operand.dims().broadcasts_to(dst.dims()) {
+        return Ok(());
+    }
+    Err(Error::invalid_kind(
+        InvalidKind::Shape,
+        op.name(),
+        format!("operand of post-operation {i}"),
+        operand.dims().to_string(),
+        format!("dimensions that broadcast to {}", dst.dims()),
+    ))
+}
+
+fn check_dequantize(op: &Op, operands: &Operands, attributes: &Attributes) -> Result<()> {
+    for (i, Dequantize { operand, scale, zero_point }) in attributes.dequantize.iter().enumerate() {
+        let arg = operand.arg();
+        if !op.dequantizes(arg) {
+            return Err(Error::unsupported(op.name(), format!("it does not dequantise {arg}")));
+        }
+        if attributes.dequantize[..i].iter().any(|other| other.operand == *operand) {
+            let given = format!("{arg} twice");
+            return Err(Error::invalid(op.name(), "dequantised operands", given, "each operand once"));
+        }
+        let target = operands.required(arg)?.dims();
+        for (what, desc) in [("scales", scale), ("zero points", zero_point)] {
+            let Some(desc) = desc else { continue };
+            desc.validate()?;
+            if !desc.dims().broadcasts_by_blocks_to(target) {
+                return Err(Error::invalid_kind(
+                    InvalidKind::Shape,
+                    op.name(),
+                    format!("{what} of {arg}"),
+                    desc.dims().to_string(),
+                    format!("dimensions that broadcast by blocks to {target}"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn check_post_ops(op: &Op, operands: &Operands, attributes: &Attributes) -> Result<()> {
     let Some(dst) = operands.dst() else { return Ok(()) };
     if !attributes.post_ops.is_empty() && !op.takes_post_ops() {
@@ -368,17 +421,10 @@ fn check_post_ops(op: &Op, operands: &Operands, attributes: &Attributes) -> Resu
     for (i, post_op) in attributes.post_ops.iter().enumerate() {
         match post_op {
             PostOp::Eltwise(_) => {}
-            PostOp::Binary { operand, .. } => {
-                operand.validate()?;
-                if !operand.dims().broadcasts_to(dst.dims()) {
-                    return Err(Error::invalid_kind(
-                        InvalidKind::Shape,
-                        op.name(),
-                        format!("operand of post-operation {i}"),
-                        operand.dims().to_string(),
-                        format!("dimensions that broadcast to {}", dst.dims()),
-                    ));
-                }
+            PostOp::Binary { operand, .. } => check_post_operand(op, i, operand, dst)?,
+            PostOp::Select { condition, other, .. } => {
+                check_post_operand(op, i, condition, dst)?;
+                check_post_operand(op, i, other, dst)?;
             }
             PostOp::Sum { data_type, .. } => {
                 let read_as: DataType = data_type.unwrap_or(dst.data_type());

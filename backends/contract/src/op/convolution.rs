@@ -3,6 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
+use crate::memory_desc::MemoryDesc;
 use crate::primitive_desc::Operands;
 
 /// Cross-correlation of `src` `[N, C, spatial..]` with `weights` `[O, C / groups, kernel..]`, one to three spatial dimensions.
@@ -58,6 +59,16 @@ impl Convolution {
         let name = "convolution";
         let operands = operands.only(name, &[Arg::SRC, Arg::Weights], &[Arg::Bias])?;
         let (src, weights) = (operands.required(Arg::SRC)?, operands.required(Arg::Weights)?);
+        let dims = self.output(name, src, weights)?;
+        if let Some(bias) = operands.find(Arg::Bias) {
+            expect_dims(name, Arg::Bias, bias, &[weights.dims()[0]])?;
+        }
+        let integer = src.data_type().is_integer() && weights.data_type().is_integer();
+        Ok((dims, if integer { DataType::S32 } else { src.data_type() }))
+    }
+
+    /// The dimensions of the result.
+    pub(super) fn output(&self, name: &str, src: &MemoryDesc, weights: &MemoryDesc) -> Result<Dims> {
         let rank = src.rank();
         if !(3..=5).contains(&rank) || weights.rank() != rank {
             return Err(shape_error(
@@ -111,10 +122,6 @@ impl Convolution {
                 false,
             )?);
         }
-        if let Some(bias) = operands.find(Arg::Bias) {
-            expect_dims(name, Arg::Bias, bias, &[outputs])?;
-        }
-        let integer = src.data_type().is_integer() && weights.data_type().is_integer();
-        Ok((Dims::from(dims), if integer { DataType::S32 } else { src.data_type() }))
+        Ok(Dims::from(dims))
     }
 }

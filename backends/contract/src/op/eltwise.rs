@@ -144,6 +144,100 @@ impl Eltwise {
         }
     }
 
+    /// The definition of the derivative times an incoming gradient, in f64; `at` is the argument, or with `of_result` the function's value.
+    ///
+    /// At a kink the derivative is that of the side towards zero: rectifiers give nothing at zero, a clamp nothing at its ends. Functions
+    /// without a [gradient of the result](Eltwise::has_gradient_of_result) ignore `of_result`.
+    pub fn gradient(self, of_result: bool, at: f64, diff: f64) -> f64 {
+        let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+        let inside = |inside: bool, slope: f64| if inside { slope } else { 0.0 };
+        let x = at;
+        let derivative = match self {
+            Self::Abs => match x {
+                x if x > 0.0 => 1.0,
+                x if x < 0.0 => -1.0,
+                _ => 0.0,
+            },
+            Self::Clamp { min, max } => inside(x > f64::from(min) && x < f64::from(max), 1.0),
+            Self::Elu { alpha } => match (x > 0.0, of_result) {
+                (true, _) => 1.0,
+                (false, true) => x + f64::from(alpha),
+                (false, false) => f64::from(alpha) * x.exp(),
+            },
+            Self::Exp => {
+                if of_result {
+                    x
+                } else {
+                    x.exp()
+                }
+            }
+            Self::GeluErf => {
+                0.5 * (1.0 + erf(x * FRAC_1_SQRT_2)) + x * (-0.5 * x * x).exp() / (2.0 * PI).sqrt()
+            }
+            Self::GeluTanh => {
+                let t = ((2.0 / PI).sqrt() * (x + 0.044_715 * x * x * x)).tanh();
+                let inner = (2.0 / PI).sqrt() * (1.0 + 3.0 * 0.044_715 * x * x);
+                0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner
+            }
+            Self::HardSigmoid { alpha, beta } => {
+                let v = f64::from(alpha) * x + f64::from(beta);
+                inside(v > 0.0 && v < 1.0, f64::from(alpha))
+            }
+            Self::HardSwish { alpha, beta } => {
+                let v = f64::from(alpha) * x + f64::from(beta);
+                if v >= 1.0 { 1.0 } else { inside(v > 0.0, 2.0 * f64::from(alpha) * x + f64::from(beta)) }
+            }
+            Self::LeakyRelu { alpha } => {
+                if x > 0.0 {
+                    1.0
+                } else {
+                    f64::from(alpha)
+                }
+            }
+            Self::Linear { alpha, .. } => f64::from(alpha),
+            Self::Log => 1.0 / x,
+            Self::Mish => {
+                let t = Self::SoftPlus { beta: 1.0 }.reference(x).tanh();
+                t + x * (1.0 - t * t) * sigmoid(x)
+            }
+            Self::Pow { alpha, beta } => f64::from(alpha) * f64::from(beta) * x.powf(f64::from(beta) - 1.0),
+            Self::Reciprocal => -1.0 / (x * x),
+            Self::Relu => inside(x > 0.0, 1.0),
+            Self::Round => 0.0,
+            Self::Sigmoid => {
+                let s = if of_result { x } else { sigmoid(x) };
+                s * (1.0 - s)
+            }
+            Self::SoftPlus { beta } => sigmoid(f64::from(beta) * x),
+            Self::Sqrt => 0.5 / if of_result { x } else { x.sqrt() },
+            Self::Square => 2.0 * x,
+            Self::Swish { alpha } => {
+                let s = sigmoid(f64::from(alpha) * x);
+                s + f64::from(alpha) * x * s * (1.0 - s)
+            }
+            Self::Tanh => {
+                let t = if of_result { x } else { x.tanh() };
+                1.0 - t * t
+            }
+        };
+        derivative * diff
+    }
+
+    /// Whether [`Eltwise::gradient`] can work from the function's value.
+    pub const fn has_gradient_of_result(self) -> bool {
+        matches!(
+            self,
+            Self::Clamp { .. }
+                | Self::Elu { .. }
+                | Self::Exp
+                | Self::LeakyRelu { .. }
+                | Self::Relu
+                | Self::Sigmoid
+                | Self::Sqrt
+                | Self::Tanh
+        )
+    }
+
     pub(super) fn infer(self, operands: &Operands) -> Result<(Dims, DataType)> {
         let src = operands.only("eltwise", &[Arg::SRC], &[])?.required(Arg::SRC)?;
         Ok((src.dims().clone(), src.data_type()))

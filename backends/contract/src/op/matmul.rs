@@ -3,6 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
+use crate::memory_desc::MemoryDesc;
 use crate::primitive_desc::Operands;
 
 /// `dst[.., m, n] = sum over k of src[.., m, k] * weights[.., k, n] + bias`, batch dimensions broadcast (numpy).
@@ -17,6 +18,25 @@ impl MatMul {
         let name = "matmul";
         let operands = operands.only(name, &[Arg::SRC, Arg::Weights], &[Arg::Bias])?;
         let (src, weights) = (operands.required(Arg::SRC)?, operands.required(Arg::Weights)?);
+        let (dims, data_type) = Self::product(name, src, weights)?;
+        if let Some(bias) = operands.find(Arg::Bias)
+            && !bias.dims().broadcasts_to(&dims)
+        {
+            return Err(shape_error(
+                name,
+                "bias dimensions",
+                bias.dims().to_string(),
+                format!("dimensions that broadcast to {dims}"),
+            ));
+        }
+        if let Some(dst) = operands.dst() {
+            expect_dims(name, Arg::DST, dst, &dims)?;
+        }
+        Ok((dims, data_type))
+    }
+
+    /// The dimensions and element type of a product.
+    pub(super) fn product(name: &str, src: &MemoryDesc, weights: &MemoryDesc) -> Result<(Dims, DataType)> {
         let rank = src.rank();
         if rank < 2 || weights.rank() != rank {
             return Err(shape_error(
@@ -38,19 +58,6 @@ impl MatMul {
         }
         let batch = Dims::new(&src.dims()[..rank - 2]).broadcast(&Dims::new(&weights.dims()[..rank - 2]))?;
         let dims: Dims = batch.iter().copied().chain([m, n]).collect();
-        if let Some(bias) = operands.find(Arg::Bias)
-            && !bias.dims().broadcasts_to(&dims)
-        {
-            return Err(shape_error(
-                name,
-                "bias dimensions",
-                bias.dims().to_string(),
-                format!("dimensions that broadcast to {dims}"),
-            ));
-        }
-        if let Some(dst) = operands.dst() {
-            expect_dims(name, Arg::DST, dst, &dims)?;
-        }
         let integer = src.data_type().is_integer() && weights.data_type().is_integer();
         Ok((dims, if integer { DataType::S32 } else { src.data_type() }))
     }

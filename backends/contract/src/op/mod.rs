@@ -3,25 +3,39 @@
 //! Every operation works on *logical* dimensions: `[N, C, spatial..]` for images whatever the layout, `[.., M, K] x [.., K, N]` for
 //! matmul. Channels-last data and transposed matrices are layouts, given by strides.
 
+mod attention;
 mod binary;
 mod concat;
 mod convolution;
+mod convolution_weights;
+mod deconvolution;
 mod eltwise;
+mod expression;
+mod gated_matmul;
 mod matmul;
 mod normalization;
 mod pooling;
+mod pooling_backward;
 mod reduction;
+mod resampling;
 mod select;
 mod softmax;
 
+pub use attention::Attention;
 pub use binary::{Binary, BinaryAlgorithm};
 pub use concat::Concat;
 pub use convolution::Convolution;
+pub use convolution_weights::ConvolutionWeights;
+pub use deconvolution::Deconvolution;
 pub use eltwise::Eltwise;
+pub use expression::{Expression, Fold, Node, keeps};
+pub use gated_matmul::GatedMatMul;
 pub use matmul::MatMul;
 pub use normalization::{BatchNormalization, GroupNormalization, LayerNormalization};
 pub use pooling::{Pooling, PoolingAlgorithm};
+pub use pooling_backward::PoolingBackward;
 pub use reduction::{Reduction, ReductionAlgorithm};
+pub use resampling::{Resampling, ResamplingAlgorithm, ResamplingBackward};
 pub use select::Select;
 pub use softmax::Softmax;
 
@@ -62,6 +76,22 @@ pub enum Op {
     Concat(Concat),
     /// A copy into another layout or element type.
     Reorder,
+    /// Element-wise functions of several tensors, with folds along axes.
+    Expression(Expression),
+    /// Scaled dot-product attention.
+    Attention(Attention),
+    /// A matrix product gated by another one.
+    GatedMatMul(GatedMatMul),
+    /// Transposed convolution: the gradient of a convolution for its source.
+    Deconvolution(Deconvolution),
+    /// The gradient of a convolution for its weights.
+    ConvolutionWeights(ConvolutionWeights),
+    /// The gradient of a pooling.
+    PoolingBackward(PoolingBackward),
+    /// Another size of the spatial dimensions.
+    Resampling(Resampling),
+    /// The gradient of a resampling.
+    ResamplingBackward(ResamplingBackward),
 }
 
 impl Op {
@@ -81,6 +111,14 @@ impl Op {
             Self::Reduction(_) => "reduction",
             Self::Concat(_) => "concat",
             Self::Reorder => "reorder",
+            Self::Expression(_) => "expression",
+            Self::Attention(_) => "attention",
+            Self::GatedMatMul(_) => "gated_matmul",
+            Self::Deconvolution(_) => "deconvolution",
+            Self::ConvolutionWeights(_) => "convolution_weights",
+            Self::PoolingBackward(_) => "pooling_backward",
+            Self::Resampling(_) => "resampling",
+            Self::ResamplingBackward(_) => "resampling_backward",
         }
     }
 
@@ -89,17 +127,31 @@ impl Op {
         !matches!(self, Self::Concat(_))
     }
 
+    /// Whether an operand may be dequantised as it is read.
+    pub const fn dequantizes(&self, arg: Arg) -> bool {
+        match self {
+            Self::MatMul(_) | Self::Convolution(_) | Self::Deconvolution(_) => {
+                matches!(arg, Arg::Src(0) | Arg::Weights)
+            }
+            Self::GatedMatMul(_) => matches!(arg, Arg::Src(0 | 1) | Arg::Weights),
+            Self::Attention(_) => matches!(arg, Arg::Src(0..=2)),
+            _ => false,
+        }
+    }
+
     /// Whether each result element depends on the source element at the same index alone, so that the result may overwrite a
     /// source of the same descriptor.
-    pub const fn is_elementwise(&self) -> bool {
-        matches!(
-            self,
+    pub fn is_elementwise(&self) -> bool {
+        match self {
             Self::Eltwise(_)
-                | Self::Binary(_)
-                | Self::Select(_)
-                | Self::BatchNormalization(_)
-                | Self::Reorder
-        )
+            | Self::Binary(_)
+            | Self::Select(_)
+            | Self::BatchNormalization(_)
+            | Self::Reorder => true,
+            // Several results may be made one after the other.
+            Self::Expression(op) => op.folded.is_empty() && op.results.len() == 1,
+            _ => false,
+        }
     }
 
     /// The result's dimensions and element type; [`Operands::dst`] tells a reduction its dimensions.
@@ -120,6 +172,14 @@ impl Op {
             Self::GroupNormalization(op) => op.infer(operands),
             Self::Reduction(op) => op.infer(operands),
             Self::Concat(op) => op.infer(operands),
+            Self::Expression(op) => op.infer(operands),
+            Self::Attention(op) => op.infer(operands),
+            Self::GatedMatMul(op) => op.infer(operands),
+            Self::Deconvolution(op) => op.infer(operands),
+            Self::ConvolutionWeights(op) => op.infer(operands),
+            Self::PoolingBackward(op) => op.infer(operands),
+            Self::Resampling(op) => op.infer(operands),
+            Self::ResamplingBackward(op) => op.infer(operands),
             Self::Reorder => {
                 let src = operands.only(self.name(), &[Arg::SRC], &[])?.required(Arg::SRC)?;
                 Ok((src.dims().clone(), src.data_type()))

@@ -3,6 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
+use crate::memory_desc::MemoryDesc;
 use crate::primitive_desc::Operands;
 
 /// What a pooling takes of a window.
@@ -79,6 +80,11 @@ impl Pooling {
     pub(super) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
         let name = "pooling";
         let src = operands.only(name, &[Arg::SRC], &[])?.required(Arg::SRC)?;
+        Ok((self.output(name, src)?, src.data_type()))
+    }
+
+    /// The dimensions of the result.
+    pub(super) fn output(&self, name: &str, src: &MemoryDesc) -> Result<Dims> {
         let rank = src.rank();
         if !(3..=5).contains(&rank) {
             return Err(shape_error(name, "rank of src", rank.to_string(), "3 to 5 ([N, C, spatial..])"));
@@ -104,6 +110,6 @@ impl Pooling {
             }
             dims.push(output);
         }
-        Ok((Dims::from(dims), src.data_type()))
+        Ok(Dims::from(dims))
     }
 }

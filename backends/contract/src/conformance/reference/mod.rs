@@ -79,6 +79,7 @@ pub fn compute(desc: &PrimitiveDesc, inputs: &Tensors) -> Result<Tensors> {
         Op::Reduction(op) => operands.result(reduction::reduction(op, &operands)),
         Op::Concat(op) => operands.result(movement::concat(*op, &operands)),
         Op::Reorder => operands.map(|_, x| x),
+        other => return Err(Error::unsupported(other.name(), "the reference does not know it yet")),
     };
     if let Some(dst) = results.get_mut(&Arg::DST) {
         apply_post_ops(&operands, dst);
@@ -140,6 +141,11 @@ fn apply_post_ops(operands: &Operands, dst: &mut Tensor) {
                 PostOp::Binary { algorithm, reversed, .. } => {
                     let y = operands.get(Arg::PostOp(i as u16)).broadcast_at(index);
                     if *reversed { algorithm.reference(y, x) } else { algorithm.reference(x, y) }
+                }
+                PostOp::Select { other_where_true, .. } => {
+                    let condition = operands.get(Arg::PostOp(i as u16)).broadcast_at(index) != 0.0;
+                    let other = operands.get(Arg::PostOpOther(i as u16)).broadcast_at(index);
+                    if condition == *other_where_true { other } else { x }
                 }
                 PostOp::Sum { scale, zero_point, .. } => {
                     x + f64::from(*scale) * (operands.get(Arg::DST).at(index) - f64::from(*zero_point))

@@ -1,0 +1,83 @@
+use super::shape_error;
+use crate::arg::Arg;
+use crate::data_type::DataType;
+use crate::dims::Dims;
+use crate::error::Result;
+use crate::primitive_desc::Operands;
+
+/// How positions between elements are filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ResamplingAlgorithm {
+    /// The nearest element, halves rounded down.
+    Nearest,
+    /// Linear along each spatial dimension, clamped at the borders.
+    Linear,
+}
+
+/// Resampling of the spatial dimensions of `src` `[N, C, spatial..]` (one to three) to those of the result, which must be given.
+///
+/// Index `x` of `X` results lies at the source's position `(x + 1/2) * S / X - 1/2`, or with aligned corners at
+/// `x * (S - 1) / (X - 1)` (zero where `X` is one), `S` the source's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Resampling {
+    /// Nearest or linear.
+    pub algorithm: ResamplingAlgorithm,
+    /// Whether the first and last elements of both tensors lie on each other.
+    pub align_corners: bool,
+}
+
+/// The gradient of a [`Resampling`] for its source: `src0` is the gradient of its result, the result `[N, C, spatial..]` like the
+/// source must be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ResamplingBackward {
+    /// The resampling.
+    pub resampling: Resampling,
+}
+
+impl Resampling {
+    /// Resampling with half-pixel centres.
+    pub const fn new(algorithm: ResamplingAlgorithm) -> Self {
+        Self { algorithm, align_corners: false }
+    }
+
+    /// The source's position of index `x` of `to` results over `from` elements.
+    pub fn position(self, x: usize, from: usize, to: usize) -> f64 {
+        let (x, from, to) = (x as f64, from as f64, to as f64);
+        match (self.align_corners, to > 1.0) {
+            (true, true) => x * (from - 1.0) / (to - 1.0),
+            (true, false) => 0.0,
+            (false, _) => (x + 0.5) * from / to - 0.5,
+        }
+    }
+
+    pub(super) fn infer(self, operands: &Operands) -> Result<(Dims, DataType)> {
+        infer("resampling", operands)
+    }
+}
+
+impl ResamplingBackward {
+    /// The gradient of a resampling.
+    pub const fn new(resampling: Resampling) -> Self {
+        Self { resampling }
+    }
+
+    pub(super) fn infer(self, operands: &Operands) -> Result<(Dims, DataType)> {
+        infer("resampling_backward", operands)
+    }
+}
+
+fn infer(name: &str, operands: &Operands) -> Result<(Dims, DataType)> {
+    let operands = operands.only(name, &[Arg::SRC], &[])?;
+    let src = operands.required(Arg::SRC)?;
+    let Some(dst) = operands.dst() else {
+        return Err(shape_error(name, "dst", "missing", "a descriptor with the wanted spatial dimensions"));
+    };
+    let (s, d) = (src.dims(), dst.dims());
+    let empty = s[..].iter().any(|&n| n == 0) != d[..].iter().any(|&n| n == 0);
+    if !(3..=5).contains(&s.len()) || d.len() != s.len() || s[..2] != d[..2] || empty {
+        let expected = "[N, C, spatial..] of rank 3 to 5, equal but for the sizes of the spatial dimensions";
+        return Err(shape_error(name, "dimensions of src and dst", format!("{s} and {d}"), expected));
+    }
+    Ok((d.clone(), src.data_type()))
+}
