@@ -20,6 +20,7 @@ use anydnn_backend::{
 use self::dependencies::{dependencies, touches};
 pub(crate) use self::memory_plan::ALIGNMENT as ARENA_ALIGNMENT;
 use self::memory_plan::MemoryPlan;
+pub(crate) use self::program::Literal;
 use self::program::{Program, ProtoStep, Temp};
 pub use self::program::{Storage, Value};
 use crate::execute::Executable;
@@ -77,6 +78,8 @@ pub struct StepInfo {
     pub desc: PrimitiveDesc,
     /// Whether it runs once, when the constants are loaded.
     pub constant: bool,
+    /// How many commands of the device it takes, such as kernel launches.
+    pub launches: usize,
     /// The steps it waits for on an out-of-order stream.
     pub waits_for: Vec<usize>,
 }
@@ -91,6 +94,7 @@ pub(crate) struct Compiled<B: Backend> {
     pub(crate) input_descs: Vec<MemoryDesc>,
     pub(crate) output_descs: Vec<MemoryDesc>,
     pub(crate) constant_descs: Vec<MemoryDesc>,
+    pub(crate) literals: Vec<Literal>,
     /// Steps that prepare constants come first.
     pub(crate) steps: Vec<Step<B>>,
     pub(crate) infos: Vec<StepInfo>,
@@ -168,6 +172,11 @@ impl<B: Backend> CompiledGraph<B> {
     /// The steps in order; those that run once come first.
     pub fn steps(&self) -> &[StepInfo] {
         &self.inner.infos
+    }
+
+    /// How many commands of the device one execution takes, such as kernel launches; what runs once does not count.
+    pub fn launches(&self) -> usize {
+        self.inner.infos.iter().filter(|step| !step.constant).map(|step| step.launches).sum()
     }
 
     /// Bytes of temporary memory for one execution.
@@ -344,6 +353,7 @@ fn assemble<B: Backend>(
             ops: step.ops.clone(),
             desc: step.desc.clone(),
             constant: position < once,
+            launches: primitive.launches(),
             waits_for: waits_for.clone(),
         });
         let args = step.args.iter().map(|(arg, value)| (*arg, value.storage)).collect();
@@ -363,6 +373,7 @@ fn assemble<B: Backend>(
         constant_descs: descs(&program.constants)?,
         temp_bytes: (0..temps.len()).map(place).collect(),
         constants: program.constants.clone(),
+        literals: program.literals.clone(),
         engine,
         partitioning,
         steps,

@@ -1,6 +1,6 @@
 //! The program under construction: steps in order, and where each value lives.
 
-use anydnn_backend::{Access, Arg, MemoryDesc, PrimitiveDesc, Result};
+use anydnn_backend::{Access, Arg, DataType, Dims, MemoryDesc, PrimitiveDesc, Result};
 use indexmap::IndexMap;
 
 use crate::graph::{Graph, TensorId};
@@ -16,6 +16,17 @@ pub enum Storage {
     Constant(usize),
     /// The `i`-th temporary, in the arena, or prepared once when it depends on constants alone.
     Temp(usize),
+    /// The `i`-th literal: a small constant that lowering made, written once.
+    Literal(usize),
+}
+
+/// A small constant that lowering made: scales, zero points.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Literal {
+    /// Dense and row-major.
+    pub(crate) desc: MemoryDesc,
+    /// The elements.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// A value: bytes and what they mean at this place. Views of one storage have different descriptors.
@@ -58,6 +69,7 @@ pub(super) struct Program<'g> {
     pub(super) steps: Vec<ProtoStep>,
     pub(super) temps: Vec<Temp>,
     pub(super) constants: Vec<TensorId>,
+    pub(super) literals: Vec<Literal>,
     values: IndexMap<TensorId, Value>,
 }
 
@@ -72,7 +84,7 @@ impl<'g> Program<'g> {
         for (i, &id) in constants.iter().enumerate() {
             values.insert(id, Value { storage: Storage::Constant(i), desc: declared(graph, id)? });
         }
-        Ok(Self { graph, steps: Vec::new(), temps: Vec::new(), constants, values })
+        Ok(Self { graph, steps: Vec::new(), temps: Vec::new(), constants, literals: Vec::new(), values })
     }
 
     /// The value of a tensor that has been computed or given.
@@ -110,10 +122,34 @@ impl<'g> Program<'g> {
         Value { storage: Storage::Temp(self.temps.len() - 1), desc }
     }
 
+    #[allow(dead_code, reason = "lowering of quantised operations builds on it")]
+    /// A constant of these elements in row-major order.
+    pub(super) fn literal(&mut self, dims: impl Into<Dims>, values: &[f32]) -> Value {
+        let bytes = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        self.add_literal(MemoryDesc::new(dims, DataType::F32), bytes)
+    }
+
+    #[allow(dead_code, reason = "lowering of quantised operations builds on it")]
+    /// A constant of these integers in row-major order.
+    pub(super) fn literal_s32(&mut self, dims: impl Into<Dims>, values: &[i32]) -> Value {
+        let bytes = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        self.add_literal(MemoryDesc::new(dims, DataType::S32), bytes)
+    }
+
+    fn add_literal(&mut self, desc: MemoryDesc, bytes: Vec<u8>) -> Value {
+        debug_assert_eq!(desc.size(), bytes.len());
+        let literal = Literal { desc: desc.clone(), bytes };
+        let at = self.literals.iter().position(|known| *known == literal).unwrap_or_else(|| {
+            self.literals.push(literal);
+            self.literals.len() - 1
+        });
+        Value { storage: Storage::Literal(at), desc }
+    }
+
     /// Whether a value is known before the first execution.
     pub(super) fn is_constant(&self, value: &Value) -> bool {
         match value.storage {
-            Storage::Constant(_) => true,
+            Storage::Constant(_) | Storage::Literal(_) => true,
             Storage::Temp(i) => self.temps[i].constant,
             Storage::Input(_) | Storage::Output(_) => false,
         }

@@ -25,6 +25,7 @@ use crate::graph::TensorId;
 pub struct Executable<B: Backend> {
     compiled: Arc<Compiled<B>>,
     constants: Arc<[B::Memory]>,
+    literals: Arc<[B::Memory]>,
     /// Temporaries that depend on constants alone, by index.
     prepared: Arc<[Option<B::Memory>]>,
 }
@@ -46,20 +47,27 @@ impl<B: Backend> Executable<B> {
     ) -> Result<Self> {
         let constants: Arc<[B::Memory]> =
             bind("constant", &compiled, &compiled.constants, &compiled.constant_descs, given)?.into();
+        let kind = || {
+            let kind = compiled.engine.capabilities().memory_kinds.first().copied();
+            kind.ok_or_else(|| Error::unsupported("load", "the engine names no kind of memory"))
+        };
+        let mut literals = Vec::with_capacity(compiled.literals.len());
+        for literal in &compiled.literals {
+            let memory = compiled.engine.create_memory(&literal.desc, kind()?)?;
+            stream.write(&memory, 0, &literal.bytes, &[])?.wait()?;
+            literals.push(memory);
+        }
         let mut prepared = Vec::with_capacity(compiled.temp_bytes.len());
         for place in &compiled.temp_bytes {
             prepared.push(match place {
                 TempPlace::Prepared { bytes } => {
                     let desc = MemoryDesc::new([*bytes], DataType::U8).labelled("prepared constant");
-                    let kind = compiled.engine.capabilities().memory_kinds.first().copied();
-                    let kind =
-                        kind.ok_or_else(|| Error::unsupported("load", "the engine names no kind of memory"))?;
-                    Some(compiled.engine.create_memory(&desc, kind)?)
+                    Some(compiled.engine.create_memory(&desc, kind()?)?)
                 }
                 TempPlace::Arena { .. } | TempPlace::Unused => None,
             });
         }
-        let executable = Self { compiled, constants, prepared: prepared.into() };
+        let executable = Self { compiled, constants, literals: literals.into(), prepared: prepared.into() };
         let bindings = Bindings { inputs: &[], outputs: &[], temps: Vec::new() };
         let mut events = Vec::new();
         executable.enqueue(stream, &bindings, &[], true, &mut events)?;
@@ -186,6 +194,7 @@ impl<B: Backend> Executable<B> {
             Storage::Input(i) => bindings.inputs.get(i),
             Storage::Output(i) => bindings.outputs.get(i),
             Storage::Constant(i) => self.constants.get(i),
+            Storage::Literal(i) => self.literals.get(i),
             Storage::Temp(i) => {
                 self.prepared[i].as_ref().or_else(|| bindings.temps.get(i).and_then(Option::as_ref))
             }

@@ -311,6 +311,10 @@ impl Primitive for AnyPrimitive {
     fn scratchpad_size(&self) -> usize {
         each!(AnyPrimitive, self, primitive => primitive.scratchpad_size())
     }
+
+    fn launches(&self) -> usize {
+        each!(AnyPrimitive, self, primitive => primitive.launches())
+    }
 }
 
 /// A backend that has a variant in [`AnyBackend`].

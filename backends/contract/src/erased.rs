@@ -268,6 +268,10 @@ impl Primitive for ErasedPrimitive {
     fn scratchpad_size(&self) -> usize {
         self.0.scratchpad_size()
     }
+
+    fn launches(&self) -> usize {
+        self.0.launches()
+    }
 }
 
 /// [`Engine`] as a trait object.
@@ -344,6 +348,7 @@ trait PrimitiveObject: Debug + Send + Sync {
     fn desc(&self) -> &PrimitiveDesc;
     fn implementation(&self) -> &str;
     fn scratchpad_size(&self) -> usize;
+    fn launches(&self) -> usize;
 }
 
 impl<E: Engine> EngineObject for E {
@@ -533,6 +538,10 @@ impl<P: Primitive> PrimitiveObject for P {
 
     fn scratchpad_size(&self) -> usize {
         Primitive::scratchpad_size(self)
+    }
+
+    fn launches(&self) -> usize {
+        Primitive::launches(self)
     }
 }
 

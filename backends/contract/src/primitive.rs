@@ -22,4 +22,9 @@ pub trait Primitive: Clone + Debug + Send + Sync + 'static {
 
     /// Bytes of working memory for one execution: the least size of [`Arg::Scratchpad`](crate::Arg::Scratchpad) in user mode.
     fn scratchpad_size(&self) -> usize;
+
+    /// How many commands one execution enqueues, such as kernel launches.
+    fn launches(&self) -> usize {
+        1
+    }
 }

@@ -65,6 +65,10 @@ impl Primitive for OpenClPrimitive {
     fn scratchpad_size(&self) -> usize {
         self.inner.plan.scratchpad
     }
+
+    fn launches(&self) -> usize {
+        self.inner.kernels.len()
+    }
 }
 
 impl OpenClPrimitive {
