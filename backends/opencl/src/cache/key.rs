@@ -162,6 +162,8 @@ macro_rules! sources {
 sources!(
     "common/binary.cl",
     "common/eltwise.cl",
+    "common/gradient.cl",
+    "common/keep.cl",
     "common/lanes.cl",
     "common/prelude.cl",
     "common/rows.cl",

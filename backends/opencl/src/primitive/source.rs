@@ -12,7 +12,9 @@ use crate::plan::{Launch, LaunchArg, ProgramSource};
 const PRELUDE: &str = include_str!("../../../../kernels/common/prelude.cl");
 const LANES: &str = include_str!("../../../../kernels/common/lanes.cl");
 const ELTWISE: &str = include_str!("../../../../kernels/common/eltwise.cl");
+const GRADIENT: &str = include_str!("../../../../kernels/common/gradient.cl");
 const BINARY: &str = include_str!("../../../../kernels/common/binary.cl");
+const KEEP: &str = include_str!("../../../../kernels/common/keep.cl");
 
 /// A program in the making.
 #[derive(Debug)]
@@ -155,11 +157,18 @@ impl Source {
             text += LANES;
         }
         text += "typedef VEC(R) V;\n";
-        if defines.contains("eltwise_") {
+        let gradients = defines.contains("derivative_");
+        if gradients || defines.contains("eltwise_") {
             text += ELTWISE;
+        }
+        if gradients {
+            text += GRADIENT;
         }
         if defines.contains("binary_") {
             text += BINARY;
+        }
+        if defines.contains("keeps(") {
+            text += KEEP;
         }
         text += &defines;
         for file in files {
@@ -234,6 +243,11 @@ pub(super) fn add_post_ops(space: &mut Space, desc: &PrimitiveDesc, index: &[Ind
 
 /// The call of an element-wise function.
 pub(super) fn eltwise(value: Value, function: Eltwise, x: &str) -> String {
+    format!("eltwise_{}({})", function.name(), arguments(value, function, x))
+}
+
+/// An argument and the parameters of an element-wise function.
+pub(super) fn arguments(value: Value, function: Eltwise, x: &str) -> String {
     let parameters: &[f32] = match function {
         Eltwise::Clamp { min, max } => &[min, max],
         Eltwise::Elu { alpha } | Eltwise::LeakyRelu { alpha } | Eltwise::Swish { alpha } => &[alpha],
@@ -246,7 +260,7 @@ pub(super) fn eltwise(value: Value, function: Eltwise, x: &str) -> String {
     };
     let arguments: Vec<String> =
         std::iter::once(x.to_string()).chain(parameters.iter().map(|&p| value.literal(p))).collect();
-    format!("eltwise_{}({})", function.name(), arguments.join(", "))
+    arguments.join(", ")
 }
 
 /// Whether the operand's elements lie side by side along a loop.

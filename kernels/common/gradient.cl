@@ -1,0 +1,56 @@
+// Derivatives of the functions of eltwise.cl at their argument, or (derivative_of_..) at their value where the formula differs.
+
+#define INSIDE(condition, slope) ((condition) ? (V)(slope) : (V)(K(0.0)))
+#define SIGMOID(x) (K(1.0) / (K(1.0) + exp(-(x))))
+
+static inline V derivative_abs(const V x) { return x > (V)(K(0.0)) ? (V)(K(1.0)) : INSIDE(x < (V)(K(0.0)), K(-1.0)); }
+static inline V derivative_clamp(const V x, const R low, const R high) { return INSIDE((x > (V)(low)) & (x < (V)(high)), K(1.0)); }
+static inline V derivative_elu(const V x, const R alpha) { return x > (V)(K(0.0)) ? (V)(K(1.0)) : alpha * exp(x); }
+static inline V derivative_of_elu(const V x, const R alpha) { return x > (V)(K(0.0)) ? (V)(K(1.0)) : x + alpha; }
+static inline V derivative_exp(const V x) { return exp(x); }
+static inline V derivative_of_exp(const V x) { return x; }
+static inline V derivative_gelu_erf(const V x) {
+    return K(0.5) * erfc(x * K(-0.70710678118654752440)) + x * exp(K(-0.5) * x * x) * K(0.39894228040143267794);
+}
+static inline V derivative_gelu_tanh(const V x) {
+    const V t = tanh(K(0.79788456080286535588) * (x + K(0.044715) * x * x * x));
+    const V inner = K(0.79788456080286535588) * (K(1.0) + K(0.134145) * x * x);
+    return K(0.5) * (K(1.0) + t) + K(0.5) * x * (K(1.0) - t * t) * inner;
+}
+static inline V derivative_hard_sigmoid(const V x, const R alpha, const R beta) {
+    const V v = alpha * x + beta;
+    return INSIDE((v > (V)(K(0.0))) & (v < (V)(K(1.0))), alpha);
+}
+static inline V derivative_hard_swish(const V x, const R alpha, const R beta) {
+    const V v = alpha * x + beta;
+    return v >= (V)(K(1.0)) ? (V)(K(1.0)) : INSIDE(v > (V)(K(0.0)), K(2.0) * alpha * x + beta);
+}
+static inline V derivative_leaky_relu(const V x, const R alpha) { return x > (V)(K(0.0)) ? (V)(K(1.0)) : (V)(alpha); }
+static inline V derivative_linear(const V x, const R alpha, const R beta) { return (V)(alpha); }
+static inline V derivative_log(const V x) { return K(1.0) / x; }
+static inline V derivative_mish(const V x) {
+    const V t = tanh(soft_plus(x));
+    return t + x * (K(1.0) - t * t) * SIGMOID(x);
+}
+static inline V derivative_pow(const V x, const R alpha, const R beta) { return alpha * beta * pow(x, (V)(beta - K(1.0))); }
+static inline V derivative_reciprocal(const V x) { return K(-1.0) / (x * x); }
+static inline V derivative_relu(const V x) { return INSIDE(x > (V)(K(0.0)), K(1.0)); }
+static inline V derivative_round(const V x) { return (V)(K(0.0)); }
+static inline V derivative_sigmoid(const V x) {
+    const V s = SIGMOID(x);
+    return s * (K(1.0) - s);
+}
+static inline V derivative_of_sigmoid(const V x) { return x * (K(1.0) - x); }
+static inline V derivative_soft_plus(const V x, const R beta) { return SIGMOID(beta * x); }
+static inline V derivative_sqrt(const V x) { return K(0.5) / sqrt(x); }
+static inline V derivative_of_sqrt(const V x) { return K(0.5) / x; }
+static inline V derivative_square(const V x) { return K(2.0) * x; }
+static inline V derivative_swish(const V x, const R alpha) {
+    const V s = SIGMOID(alpha * x);
+    return s + alpha * x * s * (K(1.0) - s);
+}
+static inline V derivative_tanh(const V x) {
+    const V t = tanh(x);
+    return K(1.0) - t * t;
+}
+static inline V derivative_of_tanh(const V x) { return K(1.0) - x * x; }
