@@ -4,6 +4,7 @@ mod command;
 mod header;
 mod install;
 mod intel;
+mod ledger;
 mod onednn;
 mod packages;
 mod platforms;
@@ -13,6 +14,7 @@ mod tally;
 mod test;
 mod vendors;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -43,6 +45,13 @@ enum Chore {
         #[arg(long)]
         fast: bool,
     },
+    /// Start a test program as cargo's runner
+    #[command(hide = true)]
+    Start {
+        program: PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -54,6 +63,11 @@ fn main() -> ExitCode {
         Chore::Header => header::write().map(|()| true),
         Chore::Install { prefix } => install::install(&prefix).map(|()| true),
         Chore::Test { fast } => test::test(fast),
+        Chore::Start { program, args } => match ledger::run(&program, &args) {
+            // The program's own status goes through to cargo.
+            Ok(status) => std::process::exit(status),
+            Err(error) => Err(error),
+        },
     };
     match passed {
         Ok(true) => ExitCode::SUCCESS,

@@ -4,6 +4,7 @@ use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::PathBuf;
 
 use crate::command::root;
+use crate::ledger::LAYER;
 use crate::platforms::{INTEL_CPU, POCL};
 use crate::setup::Variables;
 use crate::test::REQUIRED;
@@ -19,6 +20,8 @@ pub(crate) struct Step {
     pub(crate) variables: Variables,
     /// What must hold, beside success.
     pub(crate) expect: Expect,
+    /// Whether [`ledger::run`](crate::ledger::run) starts the programs.
+    pub(crate) under_the_ledger: bool,
     /// Whether the fast run has it too.
     pub(crate) fast: bool,
 }
@@ -63,6 +66,7 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             cargo: vec!["fmt", "--all", "--check"],
             variables: Variables::new(),
             expect: Expect::Success,
+            under_the_ledger: false,
             fast: true,
         },
         Step {
@@ -78,35 +82,29 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             ],
             variables: Variables::new(),
             expect: Expect::Success,
+            under_the_ledger: false,
             fast: false,
         },
         Step {
             name: "tests",
             cargo: vec!["test", "--workspace", "--all-features", "--no-fail-fast"],
             // A snapshot that differs is a failure, never an update. Programs come from source, not from an earlier run.
-            variables: with(&[("ANYDNN_REQUIRE", REQUIRED), ("INSTA_UPDATE", "no"), ("ANYDNN_CACHE", "0")]),
-            expect: Expect::Tests,
-            fast: true,
-        },
-        Step {
-            name: "ledgers of test programs",
-            cargo: under_the_ledger(),
             variables: with(&[
                 ("ANYDNN_REQUIRE", REQUIRED),
+                ("INSTA_UPDATE", "no"),
                 ("ANYDNN_CACHE", "0"),
-                ("OPENCL_LAYERS", &layer()),
-                // The status of a program that leaked or used something after releasing it.
-                ("ANYDNN_FAULTS_EXIT", "70"),
+                (LAYER, &layer()),
             ]),
-            // Its tests have been counted above.
-            expect: Expect::Success,
-            fast: false,
+            expect: Expect::Tests,
+            under_the_ledger: true,
+            fast: true,
         },
         Step {
             name: "documentation",
             cargo: vec!["doc", "--workspace", "--all-features", "--no-deps"],
             variables: with(&[("RUSTDOCFLAGS", "--deny warnings")]),
             expect: Expect::Success,
+            under_the_ledger: false,
             fast: false,
         },
         Step {
@@ -114,6 +112,7 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             cargo: vec!["test", "--package", "anydnn-mock", "--no-fail-fast"],
             variables: without_opencl("host,mock"),
             expect: Expect::Tests,
+            under_the_ledger: false,
             fast: false,
         },
         Step {
@@ -121,6 +120,7 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             cargo: digits.clone(),
             variables: without_opencl("host"),
             expect: DIGITS,
+            under_the_ledger: false,
             fast: false,
         },
         Step {
@@ -128,6 +128,7 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             cargo: digits.clone(),
             variables: with(&[("ANYDNN_BACKEND", "opencl:pocl")]),
             expect: DIGITS,
+            under_the_ledger: false,
             fast: true,
         },
         Step {
@@ -135,6 +136,7 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             cargo: digits,
             variables: with(&[("ANYDNN_BACKEND", "opencl:intel")]),
             expect: DIGITS,
+            under_the_ledger: false,
             fast: true,
         },
         Step {
@@ -142,6 +144,7 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             cargo: example("opencl3_interop", POCL),
             variables: with(&[]),
             expect: Expect::Success,
+            under_the_ledger: false,
             fast: true,
         },
         Step {
@@ -149,6 +152,7 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             cargo: example("opencl3_interop", INTEL_CPU),
             variables: with(&[]),
             expect: Expect::Success,
+            under_the_ledger: false,
             fast: true,
         },
         Step {
@@ -156,6 +160,7 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             cargo: example("ocl_core_interop", POCL),
             variables: with(&[]),
             expect: Expect::Success,
+            under_the_ledger: false,
             fast: true,
         },
         Step {
@@ -163,41 +168,10 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             cargo: example("ocl_core_interop", INTEL_CPU),
             variables: with(&[]),
             expect: Expect::Success,
+            under_the_ledger: false,
             fast: true,
         },
     ]
-}
-
-/// Test programs that use OpenCL as a user's program does, run once more. Left out are those that make faults of their own, start
-/// children with other surroundings, or leave objects behind on purpose.
-const UNDER_THE_LEDGER: [&str; 22] = [
-    "alignment",
-    "allocators",
-    "cache",
-    "conformance",
-    "convert_ocl_core",
-    "convert_opencl3",
-    "convert_raw",
-    "digits",
-    "interop",
-    "interop_counts",
-    "kinds",
-    "lifetimes",
-    "memory_kinds",
-    "spec_engine",
-    "spec_memory",
-    "spec_stream",
-    "streams",
-    "streams_dependencies",
-    "streams_poison",
-    "streams_profile",
-    "threads",
-    "user_allocators",
-];
-
-fn under_the_ledger() -> Vec<&'static str> {
-    let programs = UNDER_THE_LEDGER.iter().flat_map(|name| ["--test", name]);
-    ["test", "--workspace", "--all-features", "--no-fail-fast"].into_iter().chain(programs).collect()
 }
 
 /// The layer that keeps the ledger, where cargo puts it beside the programs that depend on its package.
@@ -241,6 +215,14 @@ mod tests {
             let platforms: Vec<_> = runs.filter_map(|step| step.cargo.last().copied()).collect();
             assert_eq!(platforms, [POCL, INTEL_CPU], "{example}");
         }
+    }
+
+    #[test]
+    fn the_tests_run_under_the_ledger() {
+        let steps = steps(&Variables::new());
+        let under: Vec<_> = steps.iter().filter(|step| step.under_the_ledger).collect();
+        assert_eq!(under.iter().map(|step| step.name).collect::<Vec<_>>(), ["tests"]);
+        assert!(under[0].variables[LAYER].ends_with(DLL_SUFFIX));
     }
 
     #[test]

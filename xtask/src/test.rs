@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::command::{root, stream};
+use crate::ledger;
 use crate::setup::{Ready, setup};
 use crate::steps::{Expect, Step, steps};
 use crate::tally::{Tally, accuracy, test_result};
@@ -62,6 +63,9 @@ fn run(step: &Step) -> Result<Outcome> {
     let mut command = Command::new(cargo);
     // The caller's choice of a backend is not the step's.
     command.env_remove("ANYDNN_BACKEND").env_remove("ANYDNN_REQUIRE");
+    if step.under_the_ledger {
+        command.args(ledger::option(&std::env::current_exe()?));
+    }
     command.args(&step.cargo).envs(&step.variables).current_dir(root());
     let (mut tally, mut best) = (Tally::default(), None);
     let status = stream(&mut command, |line| {
@@ -165,6 +169,7 @@ mod tests {
             cargo,
             variables: Variables::new(),
             expect: Expect::Success,
+            under_the_ledger: false,
             fast: true,
         };
         assert_eq!(run(&step(vec!["--version"])).unwrap().failure, None);

@@ -1,0 +1,81 @@
+//! Starts a test program, those that use OpenCL as a user's program does under the layer that keeps a ledger of its objects.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+/// The variable that names the layer for [`run`].
+pub(crate) const LAYER: &str = "ANYDNN_LEDGER_LAYER";
+
+/// Test programs whose leaks and uses after release are failures. Left out are those that make faults of their own, start children with
+/// other surroundings, or leave objects behind on purpose.
+const UNDER_THE_LEDGER: [&str; 22] = [
+    "alignment",
+    "allocators",
+    "cache",
+    "conformance",
+    "convert_ocl_core",
+    "convert_opencl3",
+    "convert_raw",
+    "digits",
+    "interop",
+    "interop_counts",
+    "kinds",
+    "lifetimes",
+    "memory_kinds",
+    "spec_engine",
+    "spec_memory",
+    "spec_stream",
+    "streams",
+    "streams_dependencies",
+    "streams_poison",
+    "streams_profile",
+    "threads",
+    "user_allocators",
+];
+
+/// The option that makes cargo start programs through `xtask`, itself given as a path.
+pub(crate) fn option(xtask: &Path) -> Vec<String> {
+    let runner = format!("target.'cfg(all())'.runner = ['{}', 'start']", xtask.display());
+    vec!["--config".to_owned(), runner]
+}
+
+/// Runs a program to its end and gives its exit status.
+pub(crate) fn run(program: &Path, args: &[OsString]) -> Result<i32> {
+    let mut command = Command::new(program);
+    command.args(args).env_remove(LAYER);
+    if let (Some(layer), true) = (std::env::var_os(LAYER), is_listed(program)) {
+        // The exit status of a program that leaked or used something after releasing it.
+        command.env("OPENCL_LAYERS", layer).env("ANYDNN_FAULTS_EXIT", "70");
+    }
+    let status = command.status().with_context(|| format!("cannot start {}", program.display()))?;
+    // A program that a signal ended has no status of its own.
+    Ok(status.code().unwrap_or(101))
+}
+
+/// Whether a program, a path such as `deps/streams-0123456789abcdef`, is one of the list.
+fn is_listed(program: &Path) -> bool {
+    let name = program.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.rsplit_once('-'));
+    name.is_some_and(|(name, _)| UNDER_THE_LEDGER.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_known_by_their_names() {
+        assert!(is_listed(Path::new("/target/debug/deps/streams_poison-29136a85ce6afae7")));
+        assert!(!is_listed(Path::new("/target/debug/deps/fault_sweep-29136a85ce6afae7")));
+        assert!(!is_listed(Path::new("streams_poison")));
+    }
+
+    #[test]
+    fn the_status_is_the_programs_own() {
+        let sh = |script: &str| run(Path::new("sh"), &["-c".into(), script.into()]).unwrap();
+        assert_eq!((sh("exit 0"), sh("exit 70"), sh("kill -9 $$")), (0, 70, 101));
+        assert!(run(Path::new("/no/such/program"), &[]).is_err());
+    }
+}
