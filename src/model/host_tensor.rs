@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use anydnn_backend::{DataType, Dims, Error, MemoryDesc, Result, check_host_memory};
+use anydnn_backend::{DataType, Dims, Error, MemoryDesc, MiniFloat, Result, check_host_memory};
 use half::{bf16, f16};
-
-use super::minifloat::{E4M3, E5M2};
 
 /// A dense row-major tensor in host memory, in the machine's byte order.
 ///
@@ -234,8 +232,8 @@ fn decode(data_type: DataType, elements: usize, bytes: &[u8]) -> Vec<f64> {
         DataType::S64 => words(bytes).map(|w| i64::from_ne_bytes(w) as f64).collect(),
         DataType::S8 => bytes.iter().map(|&b| f64::from(b as i8)).collect(),
         DataType::Boolean => bytes.iter().map(|&b| f64::from(u8::from(b != 0))).collect(),
-        DataType::F8E5M2 => bytes.iter().map(|&b| E5M2.decode(b)).collect(),
-        DataType::F8E4M3 => bytes.iter().map(|&b| E4M3.decode(b)).collect(),
+        DataType::F8E5M2 => bytes.iter().map(|&b| MiniFloat::E5M2.decode(b)).collect(),
+        DataType::F8E4M3 => bytes.iter().map(|&b| MiniFloat::E4M3.decode(b)).collect(),
         DataType::U4 => nibbles(bytes).take(elements).map(f64::from).collect(),
         DataType::S4 => nibbles(bytes).take(elements).map(|n| f64::from(((n << 4) as i8) >> 4)).collect(),
         _ => bytes.iter().map(|&b| f64::from(b)).collect(),
@@ -264,8 +262,8 @@ fn encode_into(bytes: &mut Vec<u8>, data_type: DataType, values: impl Iterator<I
         DataType::S64 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as i64).to_ne_bytes())),
         DataType::S8 => bytes.extend(values.map(|v| v.round_ties_even() as i8 as u8)),
         DataType::Boolean => bytes.extend(values.map(|v| u8::from(v != 0.0))),
-        DataType::F8E5M2 => bytes.extend(values.map(|v| E5M2.encode(v))),
-        DataType::F8E4M3 => bytes.extend(values.map(|v| E4M3.encode(v))),
+        DataType::F8E5M2 => bytes.extend(values.map(|v| MiniFloat::E5M2.encode(v))),
+        DataType::F8E4M3 => bytes.extend(values.map(|v| MiniFloat::E4M3.encode(v))),
         DataType::U4 => pack(bytes, values.map(|v| whole(v, 0.0, 15.0) as u8)),
         DataType::S4 => pack(bytes, values.map(|v| whole(v, -8.0, 7.0) as i8 as u8 & 0x0f)),
         _ => bytes.extend(values.map(|v| v.round_ties_even() as u8)),

@@ -7,7 +7,6 @@ mod files;
 mod fill;
 mod host_tensor;
 mod manifest;
-mod minifloat;
 
 pub use dataset::Dataset;
 pub use files::{read_bytes, read_safetensors, read_text, write_safetensors};

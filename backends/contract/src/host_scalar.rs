@@ -7,6 +7,7 @@ use half::{bf16, f16};
 use crate::data_type::DataType;
 use crate::error::{Error, Result};
 use crate::memory_desc::MemoryDesc;
+use crate::minifloat::MiniFloat;
 
 /// One value on the host with its data type, as an argument that needs no device memory.
 ///
@@ -75,9 +76,8 @@ impl HostScalar {
             DataType::S8 => f64::from(byte as i8),
             DataType::U8 | DataType::Boolean | DataType::U4 => f64::from(byte),
             DataType::S4 => f64::from((byte << 4) as i8 >> 4),
-            // The upper byte of binary16, bit for bit.
-            DataType::F8E5M2 => f16::from_bits(u16::from(byte) << 8).to_f64(),
-            DataType::F8E4M3 => e4m3(byte),
+            DataType::F8E5M2 => MiniFloat::E5M2.decode(byte),
+            DataType::F8E4M3 => MiniFloat::E4M3.decode(byte),
         }
     }
 
@@ -103,17 +103,6 @@ impl HostScalar {
     fn first<const N: usize>(&self) -> [u8; N] {
         std::array::from_fn(|i| self.bytes[i])
     }
-}
-
-/// Sign, four exponent bits with bias 7, three mantissa bits; no infinities, all ones is NaN.
-fn e4m3(bits: u8) -> f64 {
-    let (exponent, mantissa) = (i32::from(bits >> 3 & 0xf), f64::from(bits & 7));
-    let magnitude = match (exponent, bits & 7) {
-        (0xf, 7) => f64::NAN,
-        (0, _) => mantissa / 8.0 * 2_f64.powi(-6),
-        _ => (1.0 + mantissa / 8.0) * 2_f64.powi(exponent - 7),
-    };
-    if bits & 0x80 == 0 { magnitude } else { -magnitude }
 }
 
 macro_rules! from {

@@ -293,26 +293,79 @@ impl Node {
     }
 }
 
-/// Whether an element is kept by a dropout: the element's random number is above `probability` times 2^32.
+/// Whether an element is kept by a dropout: its random number is at least `probability` times 2^32.
 ///
-/// The number is word `index % 4` of Philox-4x32-10 (Salmon et al., *Parallel random numbers: as easy as 1, 2, 3*, 2011) with the
-/// counter `(index / 4, offset)`, 64 bits each, low word first, and the key `seed`. `index` is the element's row-major index in the space.
+/// The numbers are those of oneDNN's processor library (2026.1), bit for bit, which dropout masks show. They come from Philox-4x32-10
+/// (Salmon et al., *Parallel random numbers: as easy as 1, 2, 3*, 2011); `index` is the element's row-major index in the space.
+///
+/// With an offset other than zero the number is word `index % 4` for the counter `(offset, index - index % 4)`, 64 bits each, low word
+/// first, and the key `seed`, low word first. An offset of zero means the generator of oneDNN before there was an offset: with
+/// `first = index - index % 4` and `seed` in 32 bits, word 2 for the counter `(first, first + 1, first, first + 3)` and the key
+/// `(seed, seed)`, which gives four neighbours the same number.
 pub fn keeps(seed: i64, offset: i64, index: u64, probability: f32) -> bool {
     let threshold = f64::from(probability) * 4_294_967_296.0;
-    f64::from(philox(seed, offset, index)) >= threshold
+    f64::from(random_word(seed, offset, index)) >= threshold
 }
 
-fn philox(seed: i64, offset: i64, index: u64) -> u32 {
-    let (block, seed, offset) = (index / 4, seed as u64, offset as u64);
+fn random_word(seed: i64, offset: i64, index: u64) -> u32 {
     let low = |x: u64| x as u32;
     let high = |x: u64| (x >> 32) as u32;
-    let mut counter = [low(block), high(block), low(offset), high(offset)];
-    let mut key = [low(seed), high(seed)];
+    let (seed, offset, first) = (seed as u64, offset as u64, index & !3);
+    if offset == 0 {
+        let first = low(first);
+        let counter = [first, first.wrapping_add(1), first, first.wrapping_add(3)];
+        return philox(counter, [low(seed), low(seed)])[2];
+    }
+    let counter = [low(offset), high(offset), low(first), high(first)];
+    philox(counter, [low(seed), high(seed)])[(index % 4) as usize]
+}
+
+fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let a = u64::from(counter[0]) * 0xD251_1F53;
         let b = u64::from(counter[2]) * 0xCD9E_8D57;
-        counter = [high(b) ^ counter[1] ^ key[0], low(b), high(a) ^ counter[3] ^ key[1], low(a)];
+        let high = |x: u64| (x >> 32) as u32;
+        counter = [high(b) ^ counter[1] ^ key[0], b as u32, high(a) ^ counter[3] ^ key[1], a as u32];
         key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
     }
-    counter[(index % 4) as usize]
+    counter
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn philox_meets_its_published_numbers() {
+        // The known answers that come with Random123, for zeros and for all ones.
+        assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        let ones = philox([u32::MAX; 4], [u32::MAX; 2]);
+        assert_eq!(ones, [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+    }
+
+    /// The least probability in f32 at which oneDNN 2026.1's processor library drops an element, found by bisection of masks.
+    #[test]
+    fn masks_are_those_of_onednn() {
+        let check = |seed: i64, offset: i64, index: u64, dropped_from: f32| {
+            assert!(!keeps(seed, offset, index, dropped_from), "{seed} {offset} {index}");
+            assert!(keeps(seed, offset, index, dropped_from.next_down()), "{seed} {offset} {index}");
+        };
+        for (index, p) in [0.671_998_3, 0.874_111_95, 0.475_593_24, 0.656_103_2, 0.905_659_6, 0.257_552_8]
+            .into_iter()
+            .enumerate()
+        {
+            check(1, 1, index as u64, p);
+        }
+        for (index, p) in [(0, 0.045_531_463), (3, 0.269_553_48), (7, 0.076_903_716)] {
+            check((1 << 32) + 2, (3 << 32) + 5, index, p);
+        }
+        check(-1, -2, 1, 0.112_340_11);
+        for (index, p) in [(0, 0.688_966_45), (3, 0.688_966_45), (4, 0.540_322_36), (8, 0.734_444_6)] {
+            check(1, 0, index, p);
+            // The upper half of the seed does not count.
+            check((1 << 32) + 1, 0, index, p);
+        }
+        check(5, 0, 9, 0.624_721_6);
+        assert!(keeps(1, 1, 0, 0.0) && !keeps(1, 1, 0, 1.0));
+    }
 }

@@ -1,20 +1,26 @@
 //! The 8-bit floats of the OCP specification.
 
 /// A float of one sign, `exponent` and `mantissa` bits.
+///
+/// ```
+/// use anydnn_backend::MiniFloat;
+/// assert_eq!(MiniFloat::E4M3.decode(MiniFloat::E4M3.encode(1.1)), 1.125);
+/// assert_eq!(MiniFloat::E5M2.decode(MiniFloat::E5M2.encode(1.1)), 1.0);
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MiniFloat {
+pub struct MiniFloat {
     exponent: u32,
     mantissa: u32,
     /// Whether the greatest exponent is for infinity and NaN alone; else only all ones are NaN.
     ieee: bool,
 }
 
-/// 5 exponent and 2 mantissa bits.
-pub(super) const E5M2: MiniFloat = MiniFloat { exponent: 5, mantissa: 2, ieee: true };
-/// 4 exponent and 3 mantissa bits, without infinity.
-pub(super) const E4M3: MiniFloat = MiniFloat { exponent: 4, mantissa: 3, ieee: false };
-
 impl MiniFloat {
+    /// 5 exponent and 2 mantissa bits: the upper byte of binary16.
+    pub const E5M2: Self = Self { exponent: 5, mantissa: 2, ieee: true };
+    /// 4 exponent and 3 mantissa bits, without infinity.
+    pub const E4M3: Self = Self { exponent: 4, mantissa: 3, ieee: false };
+
     const fn bias(self) -> i32 {
         (1 << (self.exponent - 1)) - 1
     }
@@ -24,7 +30,8 @@ impl MiniFloat {
         if self.ieee { (((1_u32 << self.exponent) - 1) << self.mantissa) as u8 - 1 } else { 0x7e }
     }
 
-    pub(super) fn decode(self, bits: u8) -> f64 {
+    /// The value of these bits, exactly.
+    pub fn decode(self, bits: u8) -> f64 {
         let sign = if bits & 0x80 == 0 { 1.0 } else { -1.0 };
         let magnitude = bits & 0x7f;
         if magnitude > self.greatest() {
@@ -42,7 +49,7 @@ impl MiniFloat {
     }
 
     /// Rounds to the nearest value, halves to even. What is too large becomes infinity, or NaN where there is none.
-    pub(super) fn encode(self, value: f64) -> u8 {
+    pub fn encode(self, value: f64) -> u8 {
         let sign = if value.is_sign_negative() { 0x80 } else { 0 };
         if value.is_nan() {
             return sign | 0x7f;
@@ -74,6 +81,9 @@ fn binary_exponent(magnitude: f64) -> i32 {
 #[allow(clippy::float_cmp, reason = "conversions are exact")]
 mod tests {
     use super::*;
+
+    const E5M2: MiniFloat = MiniFloat::E5M2;
+    const E4M3: MiniFloat = MiniFloat::E4M3;
 
     #[test]
     fn every_value_round_trips() {
