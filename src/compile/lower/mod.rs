@@ -4,6 +4,7 @@
 //! other descriptors of the same bytes and cost nothing where strides allow.
 
 mod convolution;
+mod expression;
 mod matmul;
 mod normalization;
 mod pointwise;
@@ -44,6 +45,9 @@ fn lower(program: &mut Program<'_>, partition: &Partition, op: &Op) -> Result<()
         OpKind::Reorder | OpKind::TypeCast => views::reorder(program, op, &partition.ops),
         // Marks an output and computes nothing.
         OpKind::End => Ok(()),
+        _ if partition.links.len() == 1 && expression::stands_alone(op) => {
+            expression::lower_ops(program, &partition.ops, &partition.outputs)
+        }
         _ => {
             let anchor = anchor(program, op)?;
             tail::emit(program, partition, op, anchor)
