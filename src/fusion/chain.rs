@@ -67,12 +67,12 @@ pub(super) fn grow(graph: &Graph, pattern: &Pattern, anchor: usize, taken: &[boo
     if links.len() == 1 {
         return None;
     }
-    Some(assemble(graph, pattern.name, links, members, vec![tensor], stopped))
+    Some(Partition { links, stopped, ..Partition::of_ops(graph, pattern.name, members) })
 }
 
 /// A partition of one operation.
 pub(super) fn single(graph: &Graph, op: usize, policy: Policy) -> Partition {
-    let outputs = graph.ops()[op].outputs.clone();
+    let outputs = &graph.ops()[op].outputs;
     let stopped = match policy {
         Policy::Debug => {
             Some(Stop { next: None, reason: "the policy is debug: every operation stands alone".into() })
@@ -91,7 +91,8 @@ pub(super) fn single(graph: &Graph, op: usize, policy: Policy) -> Partition {
             }
         }),
     };
-    assemble(graph, "single_op", vec![Link { role: Role::Anchor, op }], vec![op], outputs, stopped)
+    let links = vec![Link { role: Role::Anchor, op }];
+    Partition { links, stopped, ..Partition::of_ops(graph, "single_op", [op]) }
 }
 
 /// One link to add, with the operations it takes.
@@ -180,23 +181,4 @@ fn anchor_stop(graph: &Graph, anchor: usize) -> Option<Stop> {
         .find(|&&id| !graph.consumers(id).is_empty() || graph.outputs().contains(&id))?;
     let label = graph.label(*used);
     Some(Stop { next: None, reason: format!("{op} has a second result in use, {label}") })
-}
-
-fn assemble(
-    graph: &Graph,
-    pattern: &'static str,
-    links: Vec<Link>,
-    mut ops: Vec<usize>,
-    outputs: Vec<TensorId>,
-    stopped: Option<Stop>,
-) -> Partition {
-    ops.sort_unstable();
-    let made: Vec<TensorId> = ops.iter().flat_map(|&op| graph.ops()[op].outputs.iter().copied()).collect();
-    let mut inputs: Vec<TensorId> = Vec::new();
-    for id in ops.iter().flat_map(|&op| graph.ops()[op].inputs.iter().copied()) {
-        if !made.contains(&id) && !inputs.contains(&id) {
-            inputs.push(id);
-        }
-    }
-    Partition { id: 0, pattern, links, ops, inputs, outputs, stopped }
 }

@@ -8,17 +8,18 @@
 //! chain leads to it. Two chains in a cycle would have their last operations before each other.
 
 mod chain;
+mod partition;
 mod pattern;
 mod patterns;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::fmt::Write as _;
 
 pub use chain::{Link, Role};
+pub use partition::{Partition, Stop};
 
-use crate::graph::{Graph, TensorId};
+use crate::graph::Graph;
 
 /// How far fusion goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,40 +36,6 @@ pub enum Policy {
 pub struct Partitioning {
     /// The partitions, ordered by their last operation.
     pub partitions: Vec<Partition>,
-}
-
-/// Operations that run as one.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Partition {
-    /// The position among the partitions.
-    pub id: usize,
-    /// The pattern that matched; `single_op` when there is nothing but the operation.
-    pub pattern: &'static str,
-    /// The chain's links from the anchor on.
-    pub links: Vec<Link>,
-    /// Indices into [`Graph::ops`], ascending.
-    pub ops: Vec<usize>,
-    /// The tensors that come from outside, in the order they are first read.
-    pub inputs: Vec<TensorId>,
-    /// The tensors that leave, the chain's result or all of a single operation's outputs.
-    pub outputs: Vec<TensorId>,
-    /// Why the chain went no further; none when the graph ends here.
-    pub stopped: Option<Stop>,
-}
-
-/// Why a chain went no further.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stop {
-    /// The operation that was not taken, an index into [`Graph::ops`]; none when the reason is not one operation's.
-    pub next: Option<usize>,
-    /// The reason.
-    pub reason: String,
-}
-
-impl fmt::Display for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
 }
 
 /// Covers every operation of a graph with partitions.

@@ -2,7 +2,7 @@
 
 use anydnn_backend::DataType::F32;
 
-use super::{Policy, partition};
+use super::{Partition, Policy, partition};
 use crate::graph::{Attrs, Graph, GraphBuilder, OpKind, TensorId};
 
 fn conv(g: &mut GraphBuilder, name: &str, src: TensorId) -> TensorId {
@@ -139,4 +139,37 @@ fn pointwise_chains_begin_at_their_first_operation() {
     add(&mut g, "d", c, y);
     let parts = partition(&g.build().unwrap(), Policy::Fusion);
     assert_eq!(parts.partitions.len(), 1);
+}
+
+#[test]
+fn any_operations_make_a_partition() {
+    let mut g = GraphBuilder::new();
+    let (x, y) = (g.input("x", F32, [4]), g.input("y", F32, [4]));
+    let a = unary(&mut g, "a", OpKind::Exp, x);
+    let b = add(&mut g, "b", a, y);
+    let c = unary(&mut g, "c", OpKind::Sqrt, a);
+    let d = add(&mut g, "d", c, b);
+    let graph = g.build().unwrap();
+    let part = Partition::of_ops(&graph, "mine", [2, 0, 2]);
+    assert_eq!((part.ops, part.inputs, part.outputs), (vec![0, 2], vec![x], vec![a, c]));
+    assert!(part.supported);
+    let part = Partition::of_ops(&graph, "mine", 0..4);
+    assert_eq!((part.inputs, part.outputs), (vec![x, y], vec![d]));
+}
+
+#[test]
+fn unknown_operations_are_unsupported_and_marked_tensors_leave() {
+    let mut g = GraphBuilder::new();
+    let x = g.input("x", F32, [4]);
+    let a = unary(&mut g, "a", OpKind::Exp, x);
+    g.op_multi("mark", OpKind::End, &[a], Attrs::new(), 0).unwrap();
+    g.op_multi("what", OpKind::Wildcard, &[a], Attrs::new(), 0).unwrap();
+    let graph = g.build().unwrap();
+    let supported: Vec<bool> =
+        partition(&graph, Policy::Fusion).partitions.iter().map(|part| part.supported).collect();
+    assert_eq!(supported, [true, false, false]);
+    let part = Partition::of_ops(&graph, "mine", [0, 1]);
+    assert_eq!((part.outputs, part.supported), (vec![a], true));
+    let part = Partition::of_ops(&graph, "mine", [0, 2]);
+    assert_eq!((part.outputs, part.supported), (vec![a], false));
 }
