@@ -42,15 +42,27 @@ pub(crate) fn option(xtask: &Path) -> Vec<String> {
     vec!["--config".to_owned(), runner]
 }
 
-/// Runs a program to its end and gives its exit status.
+/// The exit status of a program that leaked or used something after releasing it.
+const NOT_EMPTY: i32 = 70;
+
+/// Runs a program to its end and gives its exit status; a failure is told on the standard output, with what the ledger says.
 pub(crate) fn run(program: &Path, args: &[OsString]) -> Result<i32> {
     let mut command = Command::new(program);
     command.args(args).env_remove(LAYER);
+    let report = std::env::temp_dir().join(format!("anydnn-ledger-{}.txt", std::process::id()));
     if let (Some(layer), true) = (std::env::var_os(LAYER), is_listed(program)) {
-        // The exit status of a program that leaked or used something after releasing it.
-        command.env("OPENCL_LAYERS", layer).env("ANYDNN_FAULTS_EXIT", "70");
+        command.env("OPENCL_LAYERS", layer);
+        command.env("ANYDNN_FAULTS_EXIT", NOT_EMPTY.to_string()).env("ANYDNN_FAULTS_REPORT", &report);
     }
     let status = command.status().with_context(|| format!("cannot start {}", program.display()))?;
+    if !status.success() {
+        println!("error: {}: {status}", program.display());
+        if status.code() == Some(NOT_EMPTY) {
+            println!("{}", std::fs::read_to_string(&report).unwrap_or_default());
+        }
+    }
+    // Only listed programs leave one.
+    let _ = std::fs::remove_file(report);
     // A program that a signal ended has no status of its own.
     Ok(status.code().unwrap_or(101))
 }

@@ -28,6 +28,13 @@ pub(crate) fn test_result(line: &str) -> Option<Tally> {
     Some(Tally { passed: count("passed")?, failed: count("failed")?, ignored: count("ignored")? })
 }
 
+/// Whether a line says what failed: a test, a program, or the ledger of one.
+pub(crate) fn complains(line: &str) -> bool {
+    let line = line.trim_start();
+    (line.starts_with("test ") && line.ends_with("FAILED"))
+        || ["error", "thread '", "anydnn-faults:"].iter().any(|start| line.starts_with(start))
+}
+
 /// The percentage in a line that tells an accuracy, such as `accuracy 99.72 % (359 of 360)`.
 pub(crate) fn accuracy(line: &str) -> Option<f64> {
     if !line.to_lowercase().contains("accuracy") {
@@ -62,6 +69,19 @@ mod tests {
         ] {
             assert_eq!(test_result(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn lines_about_failures_are_told_from_others() {
+        for line in [
+            "test a::b ... FAILED",
+            "error: test failed, to rerun pass `--test a`",
+            "thread 'a' (7) panicked at tests/a.rs:3:5:",
+            "anydnn-faults: leaked: 1 cl_event",
+        ] {
+            assert!(complains(line), "{line}");
+        }
+        assert!(!complains("test a::b ... ok") && !complains("     Running tests/a.rs"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::command::{root, stream};
 use crate::ledger;
 use crate::setup::{Ready, setup};
 use crate::steps::{Expect, Step, steps};
-use crate::tally::{Tally, accuracy, test_result};
+use crate::tally::{Tally, accuracy, complains, test_result};
 
 /// The backends that tests must find, in the form of `ANYDNN_REQUIRE`.
 pub(crate) const REQUIRED: &str = "host,mock,opencl:pocl,opencl:intel";
@@ -38,12 +38,17 @@ pub(crate) fn test(fast: bool) -> Result<bool> {
     Ok(conclude(&ready, &reports))
 }
 
+/// The most lines about failures that are repeated at the end.
+const MOST_COMPLAINTS: usize = 40;
+
 /// How a step ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Outcome {
     tally: Tally,
     /// Why the step failed, if it did.
     failure: Option<String>,
+    /// What its output says about failures, a line each.
+    complaints: Vec<String>,
 }
 
 impl Outcome {
@@ -67,14 +72,19 @@ fn run(step: &Step) -> Result<Outcome> {
         command.args(ledger::option(&std::env::current_exe()?));
     }
     command.args(&step.cargo).envs(&step.variables).current_dir(root());
-    let (mut tally, mut best) = (Tally::default(), None);
+    let (mut tally, mut best, mut complaints) = (Tally::default(), None, Vec::new());
     let status = stream(&mut command, |line| {
         if step.expect == Expect::Tests {
             tally += test_result(line).unwrap_or_default();
         }
         best = best.or(accuracy(line));
+        if complains(line) && complaints.len() < MOST_COMPLAINTS {
+            complaints.push(line.to_owned());
+        }
     })?;
-    Ok(judge(step.expect, status.success(), tally, best))
+    let outcome = judge(step.expect, status.success(), tally, best);
+    // A test may provoke such lines and pass.
+    Ok(if outcome.failure.is_some() { Outcome { complaints, ..outcome } } else { outcome })
 }
 
 fn judge(expect: Expect, success: bool, tally: Tally, accuracy: Option<f64>) -> Outcome {
@@ -89,7 +99,7 @@ fn judge(expect: Expect, success: bool, tally: Tally, accuracy: Option<f64>) -> 
         },
         Expect::Success | Expect::Tests => None,
     };
-    Outcome { tally, failure }
+    Outcome { tally, failure, complaints: Vec::new() }
 }
 
 fn conclude(ready: &Ready, reports: &[(&str, Outcome)]) -> bool {
@@ -104,6 +114,7 @@ fn conclude(ready: &Ready, reports: &[(&str, Outcome)]) -> bool {
     let mut total = Tally::default();
     for (name, outcome) in reports {
         println!("  {name}: {}", outcome.verdict());
+        outcome.complaints.iter().for_each(|line| println!("    {line}"));
         total += outcome.counted();
     }
     if total.ignored > 0 {
@@ -147,15 +158,17 @@ mod tests {
 
     #[test]
     fn a_step_that_fails_without_a_failed_test_counts_as_one() {
-        let failed = |tally| Outcome { tally, failure: Some("why".to_owned()) };
-        assert_eq!(failed(tally(3, 0)).counted(), tally(3, 1));
-        assert_eq!(failed(tally(3, 2)).counted(), tally(3, 2));
-        assert_eq!(Outcome { tally: tally(3, 0), failure: None }.counted(), tally(3, 0));
+        let ended = |tally, failure: Option<&str>| {
+            Outcome { tally, failure: failure.map(str::to_owned), ..Outcome::default() }.counted()
+        };
+        assert_eq!(ended(tally(3, 0), Some("why")), tally(3, 1));
+        assert_eq!(ended(tally(3, 2), Some("why")), tally(3, 2));
+        assert_eq!(ended(tally(3, 0), None), tally(3, 0));
     }
 
     #[test]
     fn the_run_passes_only_when_tests_ran_and_every_step_passed() {
-        let passed = |n| Outcome { tally: tally(n, 0), failure: None };
+        let passed = |n| Outcome { tally: tally(n, 0), ..Outcome::default() };
         let failed = Outcome { failure: Some("why".to_owned()), ..Outcome::default() };
         assert!(conclude(&ready(), &[("one", passed(3)), ("two", passed(0))]));
         assert!(!conclude(&ready(), &[("one", passed(0))]));
