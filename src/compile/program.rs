@@ -3,6 +3,7 @@
 use anydnn_backend::{Access, Arg, DataType, Dims, MemoryDesc, PrimitiveDesc, Result};
 use indexmap::IndexMap;
 
+use super::liveness::{data_inputs, live};
 use crate::graph::{Graph, TensorId};
 
 /// Where the bytes of a value live.
@@ -70,6 +71,8 @@ pub(super) struct Program<'g> {
     pub(super) temps: Vec<Temp>,
     pub(super) constants: Vec<TensorId>,
     pub(super) literals: Vec<Literal>,
+    /// Whether outputs depend on each operation.
+    live: Vec<bool>,
     values: IndexMap<TensorId, Value>,
 }
 
@@ -84,7 +87,8 @@ impl<'g> Program<'g> {
         for (i, &id) in constants.iter().enumerate() {
             values.insert(id, Value { storage: Storage::Constant(i), desc: declared(graph, id)? });
         }
-        Ok(Self { graph, steps: Vec::new(), temps: Vec::new(), constants, literals: Vec::new(), values })
+        let (steps, temps, literals) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { graph, steps, temps, constants, literals, live: live(graph), values })
     }
 
     /// The value of a tensor that has been computed or given.
@@ -102,6 +106,25 @@ impl<'g> Program<'g> {
     /// Says that a tensor is this value, a view of something else.
     pub(super) fn alias(&mut self, id: TensorId, value: Value) {
         self.values.insert(id, value);
+    }
+
+    /// Makes a tensor another value for a while; returns what it was, to be put back the same way.
+    pub(super) fn rebind(&mut self, id: TensorId, value: Option<Value>) -> Option<Value> {
+        match value {
+            Some(value) => self.values.insert(id, value),
+            None => self.values.shift_remove(&id),
+        }
+    }
+
+    /// Whether the graph's outputs depend on an operation.
+    pub(super) fn is_live(&self, op: usize) -> bool {
+        self.live.get(op).copied().unwrap_or(false)
+    }
+
+    /// Whether anything that matters reads a tensor.
+    pub(super) fn is_read(&self, id: TensorId) -> bool {
+        let reads = |&op: &usize| self.is_live(op) && data_inputs(&self.graph.ops()[op]).contains(&id);
+        self.graph.outputs().contains(&id) || self.graph.consumers(id).iter().any(reads)
     }
 
     /// Where an operation's result goes: the graph's output port, or a temporary.
@@ -122,14 +145,12 @@ impl<'g> Program<'g> {
         Value { storage: Storage::Temp(self.temps.len() - 1), desc }
     }
 
-    #[allow(dead_code, reason = "lowering of quantised operations builds on it")]
     /// A constant of these elements in row-major order.
     pub(super) fn literal(&mut self, dims: impl Into<Dims>, values: &[f32]) -> Value {
         let bytes = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
         self.add_literal(MemoryDesc::new(dims, DataType::F32), bytes)
     }
 
-    #[allow(dead_code, reason = "lowering of quantised operations builds on it")]
     /// A constant of these integers in row-major order.
     pub(super) fn literal_s32(&mut self, dims: impl Into<Dims>, values: &[i32]) -> Value {
         let bytes = values.iter().flat_map(|value| value.to_ne_bytes()).collect();

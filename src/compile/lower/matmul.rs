@@ -10,14 +10,9 @@ use crate::graph::Op;
 pub(super) fn anchor(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     let (src, weights) = (input(program, op, 0)?, input(program, op, 1)?);
     let (src_rank, weights_rank) = (src.desc.rank(), weights.desc.rank());
-    let src_desc = as_matrix(&src.desc, op.attrs.bool("transpose_a")?, true)?;
-    let weights_desc = as_matrix(&weights.desc, op.attrs.bool("transpose_b")?, false)?;
-    let rank = src_desc.rank().max(weights_desc.rank());
-    let pad = |desc: MemoryDesc| {
-        let dims = desc.dims().padded_to_rank(rank);
-        if desc.rank() == rank { Ok(desc) } else { desc.reshaped(dims) }
-    };
-    let (src_desc, weights_desc) = (pad(src_desc)?, pad(weights_desc)?);
+    let rank = src_rank.max(weights_rank).max(2);
+    let src_desc = matrix(&src.desc, op.attrs.bool("transpose_a")?, true, rank)?;
+    let weights_desc = matrix(&weights.desc, op.attrs.bool("transpose_b")?, false, rank)?;
     let mut insert = Vec::new();
     if src_rank == 1 {
         insert.push(rank - 2);
@@ -35,6 +30,13 @@ pub(super) fn anchor(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
         args.push((Arg::Bias, bias.with_desc(desc)));
     }
     Ok(Anchor { op: anydnn_backend::Op::MatMul(op::MatMul), args, shape, extra: Vec::new() })
+}
+
+/// The operand of a product of `rank` dimensions; a one-dimensional one is a row or a column.
+pub(super) fn matrix(desc: &MemoryDesc, transpose: bool, row: bool, rank: usize) -> Result<MemoryDesc> {
+    let desc = as_matrix(desc, transpose, row)?;
+    let dims = desc.dims().padded_to_rank(rank);
+    if desc.rank() == rank { Ok(desc) } else { desc.reshaped(dims) }
 }
 
 /// The operand as a (batch of) matrices with rows first.

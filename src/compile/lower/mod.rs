@@ -1,27 +1,52 @@
 //! Lowering: what primitives compute a partition.
 //!
-//! Each anchor becomes one primitive; the links of its chain become the primitive's post-operations. Views (reshape, transpose) become
-//! other descriptors of the same bytes and cost nothing where strides allow.
+//! A partition is a set of operations, whatever pattern put them together. [Units](units) are found in it: attention, gated products,
+//! operations that have primitives of their own with their dequantised operands and the chain behind them as post-operations. All other
+//! operations become [expressions](expression), as few as their folds allow. Views (reshape, transpose) become other descriptors of the
+//! same bytes and cost nothing where strides allow. What nothing depends on is not computed.
 
+mod attention;
+mod chain;
+mod concat;
 mod convolution;
 mod expression;
+mod gated;
 mod matmul;
 mod normalization;
+mod operand;
 mod pointwise;
+mod quantization;
+mod region;
 mod rows;
 mod tail;
+mod units;
 mod views;
 
-use anydnn_backend::{Arg, Error, InvalidKind, MemoryDesc, PrimitiveDesc, Result, ResultExt};
+use anydnn_backend::op::Eltwise;
+use anydnn_backend::{
+    Arg, Error, InvalidKind, MemoryDesc, PostOp, PrimitiveDesc, Quantized, Result, ResultExt,
+};
 
+use self::quantization::Scales;
+use self::region::Region;
+use self::tail::Dequantized;
+use self::units::{AnchorUnit, Item, Kind};
 use super::program::{Program, Storage, Value};
 use crate::fusion::Partition;
 use crate::graph::{Op, OpKind, TensorId};
 
 /// Adds the steps that compute a partition.
 pub(super) fn partition(program: &mut Program<'_>, partition: &Partition) -> Result<()> {
-    let anchor = &program.graph.ops()[partition.links[0].op];
-    lower(program, partition, anchor).at(|| anchor.to_string())
+    let region = Region::new(program, partition);
+    for item in units::plan(&region) {
+        let first = match &item {
+            Item::Unit(unit) => unit.ops.first(),
+            Item::Group { ops, .. } => ops.first(),
+        };
+        let name = || first.map_or_else(String::new, |&op| region.op(op).to_string());
+        emit(program, &region, &item).at(name)?;
+    }
+    Ok(())
 }
 
 /// Adds the steps that copy inputs, constants and views to the outputs that nothing else has written.
@@ -38,20 +63,128 @@ pub(super) fn copy_outputs(program: &mut Program<'_>) -> Result<()> {
     Ok(())
 }
 
-fn lower(program: &mut Program<'_>, partition: &Partition, op: &Op) -> Result<()> {
+/// Emits what comes next.
+fn emit(program: &mut Program<'_>, region: &Region<'_>, item: &Item) -> Result<()> {
+    match item {
+        Item::Group { ops, results } => match units::as_anchor(region, ops) {
+            Some(unit) => emit_anchor(program, region, &unit, ops.clone()),
+            None => expression::lower_ops(program, ops, results),
+        },
+        Item::Unit(unit) => {
+            let ops = unit.ops.clone();
+            match &unit.kind {
+                Kind::Attention(attention) => attention.emit(program, region, ops),
+                Kind::Gated(gated) => gated.emit(program, region, ops),
+                Kind::Concat(concat) => concat.emit(program, region, ops),
+                Kind::Anchor(anchor) => emit_anchor(program, region, anchor, ops),
+            }
+        }
+    }
+}
+
+/// Emits an operation with its operands as they are read and the chain behind it.
+fn emit_anchor(
+    program: &mut Program<'_>,
+    region: &Region<'_>,
+    unit: &AnchorUnit,
+    ops: Vec<usize>,
+) -> Result<()> {
+    let op = region.op(unit.op);
     match op.kind {
-        OpKind::StaticReshape => views::reshape(program, op, &partition.ops),
-        OpKind::StaticTranspose => views::transpose(program, op),
-        OpKind::Reorder | OpKind::TypeCast => views::reorder(program, op, &partition.ops),
-        // Marks an output and computes nothing.
-        OpKind::End => Ok(()),
-        _ if partition.links.len() == 1 && expression::stands_alone(op) => {
-            expression::lower_ops(program, &partition.ops, &partition.outputs)
+        OpKind::StaticReshape | OpKind::StaticTranspose => return views::view(program, unit.op),
+        OpKind::Reorder | OpKind::TypeCast if unit.chain.ops.is_empty() => {
+            return views::reorder(program, op, &ops);
         }
-        _ => {
-            let anchor = anchor(program, op)?;
-            tail::emit(program, partition, op, anchor)
+        _ => {}
+    }
+    let reads = unit
+        .operands
+        .iter()
+        .map(|(i, operand)| Ok((*i, operand.read(program)?)))
+        .collect::<Result<Vec<_>>>()?;
+    // For the anchor the operands are what is read; for everything else they stay what they are.
+    let mut before = Vec::new();
+    for (i, read) in &reads {
+        before.push((op.inputs[*i], program.rebind(op.inputs[*i], Some(read.value.clone()))));
+    }
+    let anchor = anchor(program, op);
+    for (id, value) in before.into_iter().rev() {
+        program.rebind(id, value);
+    }
+    let anchor = anchor?;
+    let (mut dequantized, mut first) = (Vec::new(), Vec::new());
+    for (i, read) in reads {
+        let Some(scales) = read.scales else { continue };
+        if !dequantizes(op.kind, i) {
+            first.extend(scale_of_result(&scales));
+            continue;
         }
+        let operand = if i == 0 { Quantized::Src(0) } else { Quantized::Weights };
+        let rank = anchor.args.iter().find(|(arg, _)| *arg == operand.arg()).map_or(2, |(_, v)| v.desc.rank());
+        let scales = scales.viewed(|desc| operand_view(op, i, desc, rank))?;
+        let zero_point = scales.zero_point(program, rank);
+        dequantized.push(Dequantized { operand, scale: scales.scale(program, rank), zero_point });
+    }
+    tail::emit(program, anchor, dequantized, first, &unit.chain, ops)
+}
+
+/// Whether an operation's primitive dequantises an input as it reads it.
+fn dequantizes(kind: OpKind, input: usize) -> bool {
+    let products = matches!(
+        kind,
+        OpKind::MatMul | OpKind::Convolution | OpKind::ConvTranspose | OpKind::ConvolutionBackwardData
+    );
+    products && input < 2
+}
+
+/// Whether an operation of quantised elements, dequantised behind, is the same as of dequantised ones.
+fn commutes_with_scale(op: &Op) -> bool {
+    // An average that counts padding counts zeros, which are not the zero point.
+    op.kind == OpKind::MaxPool || op.kind == OpKind::AvgPool && op.attrs.bool("exclude_pad").unwrap_or(false)
+}
+
+/// Dequantisation of a result by one scale.
+fn scale_of_result(scales: &Scales) -> Option<PostOp> {
+    let Scales::Number { scale, zero_point } = *scales else { return None };
+    let beta = if zero_point == 0 { 0.0 } else { -scale * zero_point as f32 };
+    Some(PostOp::Eltwise(Eltwise::Linear { alpha: scale, beta }))
+}
+
+/// The scales of an input in the order of dimensions of the primitive's operand.
+fn operand_view(op: &Op, input: usize, desc: &MemoryDesc, rank: usize) -> Result<MemoryDesc> {
+    if desc.elements() == 1 {
+        return desc.reshaped(vec![1; rank]);
+    }
+    if op.kind == OpKind::MatMul {
+        let transposed = op.attrs.bool(if input == 0 { "transpose_a" } else { "transpose_b" })?;
+        return matmul::matrix(desc, transposed, input == 0, rank);
+    }
+    let order: Vec<usize> = match input {
+        0 if is_channels_last(op)? => channels_first(rank),
+        0 => return Ok(desc.clone()),
+        _ => match op.attrs.string("weights_format")? {
+            "XIO" | "XOI" => [rank - 1, rank - 2].into_iter().chain(0..rank - 2).collect(),
+            _ => return Ok(desc.clone()),
+        },
+    };
+    desc.permuted(&order)
+}
+
+/// Whether a primitive other than an expression computes an operation.
+fn has_primitive(region: &Region<'_>, index: usize) -> bool {
+    let op = region.op(index);
+    let second = op.outputs.get(1).is_some_and(|&id| region.is_read(id));
+    match op.kind {
+        OpKind::SoftMax | OpKind::LogSoftmax | OpKind::RMSNorm => !second,
+        OpKind::LayerNorm
+        | OpKind::GroupNorm
+        | OpKind::BatchNormInference
+        | OpKind::BiasAdd
+        | OpKind::Select
+        | OpKind::TypeCast
+        | OpKind::Reorder => true,
+        kind if rows::reduction_of(kind).is_some() => op.inputs.len() == 1,
+        kind => pointwise::binary_of(kind).is_some() || pointwise::is_unary(kind),
     }
 }
 
@@ -170,7 +303,7 @@ pub(super) fn emit_simple(
 ) -> Result<()> {
     let mut builder = PrimitiveDesc::builder(op).attributes(attributes).label(label);
     for (arg, value) in &args {
-        if !matches!(arg, Arg::PostOp(_)) {
+        if !matches!(arg, Arg::PostOp(_) | Arg::PostOpOther(_)) {
             builder = builder.arg(*arg, value.desc.clone());
         }
     }

@@ -11,7 +11,7 @@ pub(super) fn layer(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     let src = input(program, op, 0)?;
     let begin_axis = normalize_axis(op.attrs.s64("begin_norm_axis")?, src.desc.rank())?;
     let rms = op.kind == OpKind::RMSNorm;
-    if let (true, Some(&stats)) = (rms, op.outputs.get(1)) {
+    if let (true, Some(&stats)) = (rms, op.outputs.get(1).filter(|&&id| program.is_read(id))) {
         return Err(Error::unsupported(
             "rms normalization",
             format!("its statistics output {} is not computed yet", tensor_name(program, stats)),
@@ -27,10 +27,7 @@ pub(super) fn layer(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
             affine.desc = affine.desc.reshaped(inner.clone())?;
         }
     }
-    let mut extra = Vec::new();
-    for (arg, &id) in [Arg::Mean, Arg::Variance].into_iter().zip(op.outputs.iter().skip(1)) {
-        extra.push((arg, program.result(id)?));
-    }
+    let extra = statistics(program, op)?;
     Ok(Anchor {
         op: anydnn_backend::Op::LayerNormalization(primitive),
         args,
@@ -57,11 +54,17 @@ pub(super) fn group(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     let primitive = op::GroupNormalization::new(groups, op.attrs.f32("epsilon")?);
     let mut args = vec![(Arg::SRC, src)];
     push_affine(program, op, 1, &mut args)?;
-    let mut extra = Vec::new();
-    for (arg, &id) in [Arg::Mean, Arg::Variance].into_iter().zip(op.outputs.iter().skip(1)) {
-        extra.push((arg, program.result(id)?));
-    }
+    let extra = statistics(program, op)?;
     Ok(Anchor { op: anydnn_backend::Op::GroupNormalization(primitive), args, shape, extra })
+}
+
+/// The mean and the variance, where anything reads them.
+fn statistics(program: &mut Program<'_>, op: &Op) -> Result<Vec<(Arg, Value)>> {
+    let outputs = op.outputs.get(1..).unwrap_or_default();
+    if !outputs.iter().any(|&id| program.is_read(id)) {
+        return Ok(Vec::new());
+    }
+    [Arg::Mean, Arg::Variance].into_iter().zip(outputs).map(|(arg, &id)| Ok((arg, program.result(id)?))).collect()
 }
 
 /// The optional factor and summand from input `first` on.

@@ -41,6 +41,32 @@ pub(super) fn select(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     Ok(Anchor::plain(anydnn_backend::Op::Select(Select), args))
 }
 
+/// Whether an operation is a function of one element.
+pub(super) fn is_unary(kind: OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::Abs
+            | OpKind::Clamp
+            | OpKind::Elu
+            | OpKind::Exp
+            | OpKind::GELU
+            | OpKind::HardSigmoid
+            | OpKind::HardSwish
+            | OpKind::LeakyReLU
+            | OpKind::Log
+            | OpKind::Mish
+            | OpKind::Pow
+            | OpKind::Reciprocal
+            | OpKind::ReLU
+            | OpKind::Round
+            | OpKind::Sigmoid
+            | OpKind::SoftPlus
+            | OpKind::Sqrt
+            | OpKind::Square
+            | OpKind::Tanh
+    )
+}
+
 /// The function of a unary operation.
 pub(super) fn eltwise_of(op: &Op) -> Result<Eltwise> {
     let f32 = |name: &str| op.attrs.f32(name);

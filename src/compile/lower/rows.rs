@@ -10,7 +10,7 @@ use crate::graph::{Op, OpKind, normalize_axis};
 /// `SoftMax` and `LogSoftmax`.
 pub(super) fn softmax(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     let src = input(program, op, 0)?;
-    if let Some(&stats) = op.outputs.get(1) {
+    if let Some(&stats) = op.outputs.get(1).filter(|&&id| program.is_read(id)) {
         return Err(Error::unsupported(
             "softmax",
             format!("its statistics output {} is not computed yet", tensor_name(program, stats)),

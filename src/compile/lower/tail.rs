@@ -1,49 +1,114 @@
 //! The chain behind an anchor, as post-operations of its primitive.
 
 use anydnn_backend::op::{Binary, BinaryAlgorithm, Eltwise};
-use anydnn_backend::{Arg, Attributes, DataType, Error, MemoryDesc, PostOp, PrimitiveDesc, Result};
+use anydnn_backend::{
+    Arg, Attributes, DataType, Dequantize, Dims, Error, MemoryDesc, PostOp, PrimitiveDesc, Result,
+};
 
+use super::chain::{Chain, Link};
+use super::operand::order;
 use super::pointwise::{binary_of, eltwise_of};
-use super::{Anchor, channel_axis, emit_simple, input, matmul};
-use crate::compile::program::{Program, Value};
-use crate::fusion::{Link, Partition, Role};
-use crate::graph::Op;
+use super::quantization::Scales;
+use super::{Anchor, channel_axis, emit_simple, input, matmul, views};
+use crate::compile::program::{Program, Value, declared};
+use crate::graph::{Op, OpKind, TensorId};
 
-/// Emits the anchor's primitive with the chain's post-operations.
+/// An operand of an anchor that is dequantised as it is read.
+#[derive(Debug)]
+pub(super) struct Dequantized {
+    pub(super) operand: anydnn_backend::Quantized,
+    /// In the dimensions of the primitive's operand.
+    pub(super) scale: Value,
+    pub(super) zero_point: Option<Value>,
+}
+
+/// Emits the anchor's primitive with the chain's post-operations behind `first`.
 pub(super) fn emit(
     program: &mut Program<'_>,
-    partition: &Partition,
-    op: &Op,
     mut anchor: Anchor,
+    dequantized: Vec<Dequantized>,
+    first: Vec<PostOp>,
+    chain: &Chain,
+    ops: Vec<usize>,
 ) -> Result<()> {
     let graph = program.graph;
-    let mut tail = Tail { post_ops: Vec::new(), operands: Vec::new() };
-    let mut last = op;
-    for link in &partition.links[1..] {
-        last = &graph.ops()[link.op];
-        tail.add(program, &mut anchor, link, last).map_err(|error| error.at(last.to_string()))?;
+    let mut tail = Tail { post_ops: first, operands: Vec::new() };
+    for link in &chain.links {
+        let name = || link.op().map_or_else(|| "swish".to_owned(), |op| graph.ops()[op].to_string());
+        tail.add(program, &mut anchor, link).map_err(|error| error.at(name()))?;
     }
-    let out = *last.outputs.first().ok_or_else(|| Error::invalid("operation", "outputs", "none", "one"))?;
-    let result = program.result(out)?;
-    let dst = result.with_desc(anchor.shape.apply(&result.desc, result.desc.rank())?);
-    let attributes = tail
+    let (target, behind) = target(program, chain)?;
+    let dst = target.with_desc(anchor.shape.apply(&target.desc, target.desc.rank())?);
+    let mut attributes = tail
         .post_ops
         .into_iter()
         .fold(Attributes::default().with_fpmath(graph.fpmath()), Attributes::with_post_op);
-    let label = partition.ops.iter().map(|&i| graph.ops()[i].name.as_str()).collect::<Vec<_>>().join("+");
-    let mut builder = PrimitiveDesc::builder(anchor.op).label(label);
+    let mut builder = PrimitiveDesc::builder(anchor.op).label(label(program, &ops));
     for (arg, value) in anchor.args.iter().chain(&anchor.extra) {
         let desc =
             if *arg == Arg::Weights { matmul::open_weights(program, value) } else { value.desc.clone() };
         builder = builder.arg(*arg, desc);
     }
-    let desc = builder.dst(dst.desc.clone()).attributes(attributes).build()?;
     let mut args = anchor.args;
     args.append(&mut anchor.extra);
     args.append(&mut tail.operands);
+    for Dequantized { operand, scale, zero_point } in dequantized {
+        attributes = attributes.with_dequantize(Dequantize {
+            operand,
+            scale: Some(scale.desc.clone()),
+            zero_point: zero_point.as_ref().map(|value| value.desc.clone()),
+        });
+        args.push((Arg::ScaleOf(operand), scale));
+        args.extend(zero_point.map(|value| (Arg::ZeroPointOf(operand), value)));
+    }
+    let desc = builder.dst(dst.desc.clone()).attributes(attributes).build()?;
     args.push((Arg::DST, dst));
-    program.emit(desc, args, partition.ops.clone());
+    program.emit(desc, args, ops);
+    for view in behind {
+        views::view(program, view)?;
+    }
     Ok(())
+}
+
+/// The names of operations, as a primitive that computes them is called.
+pub(super) fn label(program: &Program<'_>, ops: &[usize]) -> String {
+    ops.iter().map(|&i| program.graph.ops()[i].name.as_str()).collect::<Vec<_>>().join("+")
+}
+
+/// Where the chain's result is stored, seen in the shape before its views; and the views that must follow because it cannot be.
+fn target(program: &mut Program<'_>, chain: &Chain) -> Result<(Value, Vec<usize>)> {
+    let graph = program.graph;
+    let result = program.result(chain.result)?;
+    let mut desc = Ok(result.desc.clone());
+    for &view in chain.views.iter().rev() {
+        let op = &graph.ops()[view];
+        let before = declared(graph, op.inputs[0])?.dims().clone();
+        desc = desc.and_then(|desc| unviewed(op, &desc, before));
+    }
+    match desc {
+        Ok(desc) => Ok((result.with_desc(desc), Vec::new())),
+        Err(Error::Unsupported { .. }) => {
+            let before = graph.ops()[chain.views[0]].inputs[0];
+            let dims = declared(graph, before)?.dims().clone();
+            let dense = program.temp(MemoryDesc::new(dims, result.desc.data_type()));
+            program.alias(before, dense.clone());
+            Ok((dense, chain.views.clone()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The view of a view's result in the dimensions of its source.
+pub(super) fn unviewed(op: &Op, desc: &MemoryDesc, before: Dims) -> Result<MemoryDesc> {
+    if op.kind != OpKind::StaticTranspose {
+        return desc.reshaped(before);
+    }
+    let order = order(op, desc.rank())?;
+    let mut inverse = vec![0; order.len()];
+    for (i, &axis) in order.iter().enumerate() {
+        inverse[axis] = i;
+    }
+    desc.permuted(&inverse)
 }
 
 /// Post-operations and their operands so far.
@@ -53,22 +118,97 @@ struct Tail {
 }
 
 impl Tail {
-    fn add(&mut self, program: &mut Program<'_>, anchor: &mut Anchor, link: &Link, op: &Op) -> Result<()> {
-        match link.role {
-            Role::Anchor | Role::Cast => {}
-            Role::Unary => self.post_ops.push(PostOp::Eltwise(eltwise_of(op)?)),
-            Role::Swish => self.post_ops.push(PostOp::Eltwise(Eltwise::Swish { alpha: 1.0 })),
-            Role::Binary { chain_input } => {
+    fn add(&mut self, program: &mut Program<'_>, anchor: &mut Anchor, link: &Link) -> Result<()> {
+        let op = |index: usize| &program.graph.ops()[index];
+        match link {
+            Link::Unary(index) => self.post_ops.push(PostOp::Eltwise(eltwise_of(op(*index))?)),
+            Link::Swish => self.post_ops.push(PostOp::Eltwise(Eltwise::Swish { alpha: 1.0 })),
+            Link::Bias(index) => self.bias(program, anchor, op(*index))?,
+            Link::BatchNorm(index) => self.batch_norm(program, anchor, op(*index), *index)?,
+            Link::Select { op: index, chain_input } => {
+                let op = op(*index);
+                let condition = self.shaped(program, anchor, op, &input(program, op, 0)?)?;
+                let other = self.shaped(program, anchor, op, &input(program, op, 3 - chain_input)?)?;
+                let at = self.post_ops.len() as u16;
+                self.post_ops.push(PostOp::Select {
+                    condition: condition.desc.clone(),
+                    other: other.desc.clone(),
+                    other_where_true: *chain_input == 2,
+                });
+                self.operands.extend([(Arg::PostOp(at), condition), (Arg::PostOpOther(at), other)]);
+            }
+            Link::Binary { op: index, chain_input, other } => {
+                let op = op(*index);
                 let algorithm = binary_of(op.kind)
                     .ok_or_else(|| Error::unsupported(op.kind.to_string(), "not a binary operation"))?;
-                let operand = input(program, op, 1 - chain_input)?;
-                let reversed = chain_input == 1 && !algorithm.is_commutative();
-                self.binary(program, anchor, op, algorithm, &operand, reversed)?;
+                let read = other.read(program)?;
+                let reversed = *chain_input == 1 && !algorithm.is_commutative();
+                match read.scales {
+                    None => self.binary(program, anchor, op, algorithm, &read.value, reversed)?,
+                    Some(scales) => {
+                        // In the other's units: x + (o - z) * s = (x / s - z + o) * s.
+                        let shift = if algorithm == BinaryAlgorithm::Add { -1 } else { 1 };
+                        self.to_units(program, anchor, op, &scales, shift)?;
+                        self.binary(program, anchor, op, algorithm, &read.value, reversed)?;
+                        self.from_units(program, anchor, op, &scales)?;
+                    }
+                }
             }
-            Role::Bias => self.bias(program, anchor, op)?,
-            Role::BatchNorm => self.batch_norm(program, anchor, op, link.op)?,
+            Link::Quantize(index) => {
+                let op = op(*index);
+                let scales = Scales::of(program, op)?;
+                self.to_units(program, anchor, op, &scales, 1)?;
+            }
         }
         Ok(())
+    }
+
+    /// Division by scales, then the zero points added or (`shift` of -1) subtracted.
+    fn to_units(
+        &mut self,
+        program: &mut Program<'_>,
+        anchor: &Anchor,
+        op: &Op,
+        scales: &Scales,
+        shift: i32,
+    ) -> Result<()> {
+        match scales {
+            Scales::Number { scale, zero_point } => {
+                self.linear(1.0 / scale, (shift * zero_point) as f32);
+                Ok(())
+            }
+            Scales::Tensors { scale, zero_point } => {
+                self.binary(program, anchor, op, BinaryAlgorithm::Divide, scale, false)?;
+                let algorithm = if shift < 0 { BinaryAlgorithm::Subtract } else { BinaryAlgorithm::Add };
+                zero_point.iter().try_for_each(|zp| self.binary(program, anchor, op, algorithm, zp, false))
+            }
+        }
+    }
+
+    /// Multiplication by scales.
+    fn from_units(
+        &mut self,
+        program: &mut Program<'_>,
+        anchor: &Anchor,
+        op: &Op,
+        scales: &Scales,
+    ) -> Result<()> {
+        match scales {
+            Scales::Number { scale, .. } => {
+                self.linear(*scale, 0.0);
+                Ok(())
+            }
+            Scales::Tensors { scale, .. } => {
+                self.binary(program, anchor, op, BinaryAlgorithm::Multiply, scale, false)
+            }
+        }
+    }
+
+    #[expect(clippy::float_cmp, reason = "exactly the identity")]
+    fn linear(&mut self, alpha: f32, beta: f32) {
+        if (alpha, beta) != (1.0, 0.0) {
+            self.post_ops.push(PostOp::Eltwise(Eltwise::Linear { alpha, beta }));
+        }
     }
 
     /// A binary post-operation; the operand is viewed in the primitive's shape.
@@ -81,11 +221,20 @@ impl Tail {
         operand: &Value,
         reversed: bool,
     ) -> Result<()> {
-        let rank = result_rank(program, op)?;
-        let operand = operand.with_desc(anchor.shape.apply(&operand.desc, rank)?);
+        let operand = self.shaped(program, anchor, op, operand)?;
         self.operands.push((Arg::PostOp(self.post_ops.len() as u16), operand.clone()));
         self.post_ops.push(PostOp::Binary { algorithm, operand: operand.desc, reversed });
         Ok(())
+    }
+
+    /// An operand of a post-operation in the primitive's shape.
+    fn shaped(&self, program: &Program<'_>, anchor: &Anchor, op: &Op, operand: &Value) -> Result<Value> {
+        if operand.desc.elements() == 1 {
+            // Of any rank: behind a view the result has another one.
+            return Ok(operand.with_desc(operand.desc.reshaped([1])?));
+        }
+        let rank = result_rank(program, op)?;
+        Ok(operand.with_desc(anchor.shape.apply(&operand.desc, rank)?))
     }
 
     /// `BiasAdd`: the primitive's own bias where it has one to give, else an addition.
@@ -96,7 +245,7 @@ impl Tail {
         let free = self.post_ops.is_empty() && !anchor.args.iter().any(|(arg, _)| *arg == Arg::Bias);
         let along_channels = match &anchor.op {
             anydnn_backend::Op::MatMul(_) => anchor.shape.insert.is_empty() && channel + 1 == rank,
-            anydnn_backend::Op::Convolution(_) => {
+            anydnn_backend::Op::Convolution(_) | anydnn_backend::Op::Deconvolution(_) => {
                 channel == anchor.shape.order.as_ref().map_or(1, |order| order[1])
             }
             _ => false,
@@ -169,6 +318,7 @@ fn along(vector: &Value, axis: usize, rank: usize) -> Result<Value> {
 }
 
 fn result_rank(program: &Program<'_>, op: &Op) -> Result<usize> {
-    let id = op.outputs.first().ok_or_else(|| Error::invalid("operation", "outputs", "none", "one"))?;
-    Ok(crate::compile::program::declared(program.graph, *id)?.rank())
+    let id: TensorId =
+        *op.outputs.first().ok_or_else(|| Error::invalid("operation", "outputs", "none", "one"))?;
+    Ok(declared(program.graph, id)?.rank())
 }

@@ -2,35 +2,56 @@
 
 use anydnn_backend::{Arg, Attributes, Dims, Error, InvalidKind, Result};
 
+use super::operand::order;
+use super::tail::unviewed;
 use super::{emit_simple, input};
 use crate::compile::program::{Program, Storage, Value, declared};
-use crate::graph::{Op, normalize_axis};
+use crate::graph::{Op, OpKind, TensorId};
+
+/// `StaticReshape` or `StaticTranspose`, an index into the graph's operations.
+pub(super) fn view(program: &mut Program<'_>, index: usize) -> Result<()> {
+    let op = &program.graph.ops()[index];
+    match op.kind {
+        OpKind::StaticTranspose => transpose(program, op),
+        _ => reshape(program, op, index),
+    }
+}
 
 /// `StaticReshape`: a view, or a dense copy where there is none.
-pub(super) fn reshape(program: &mut Program<'_>, op: &Op, ops: &[usize]) -> Result<()> {
+fn reshape(program: &mut Program<'_>, op: &Op, index: usize) -> Result<()> {
     let src = input(program, op, 0)?;
     let out = result_id(op)?;
-    let dims: Dims = declared(program.graph, out)?.dims().clone();
-    let view = match src.desc.reshaped(dims.clone()) {
-        Ok(desc) => src.with_desc(desc),
-        Err(Error::Unsupported { .. }) => {
-            let dense = program.temp(src.desc.to_row_major());
-            copy(program, src, dense.clone(), ops.to_vec())?;
-            dense.with_desc(dense.desc.reshaped(dims)?)
-        }
-        Err(error) => return Err(error),
-    };
+    let wanted = declared(program.graph, out)?;
+    if let Err(Error::Unsupported { .. }) = src.desc.reshaped(wanted.dims().clone())
+        && let Ok(desc) = unviewed(op, &wanted, src.desc.dims().clone())
+    {
+        // The copy that is needed anyway is the result.
+        let result = program.result(out)?;
+        let desc = if result.desc == wanted { desc } else { unviewed(op, &result.desc, src.desc.dims().clone())? };
+        return copy(program, src, result.with_desc(desc), vec![index]);
+    }
+    let view = reshaped(program, src, &wanted.dims().clone(), index)?;
     program.alias(out, view);
     Ok(())
 }
 
+/// The value under other dimensions, copied where strides do not allow a view.
+pub(super) fn reshaped(program: &mut Program<'_>, src: Value, dims: &Dims, index: usize) -> Result<Value> {
+    match src.desc.reshaped(dims.clone()) {
+        Ok(desc) => Ok(src.with_desc(desc)),
+        Err(Error::Unsupported { .. }) => {
+            let dense = program.temp(src.desc.to_row_major());
+            copy(program, src, dense.clone(), vec![index])?;
+            Ok(dense.with_desc(dense.desc.reshaped(dims.clone())?))
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// `StaticTranspose`: always a view.
-pub(super) fn transpose(program: &mut Program<'_>, op: &Op) -> Result<()> {
+fn transpose(program: &mut Program<'_>, op: &Op) -> Result<()> {
     let src = input(program, op, 0)?;
-    let rank = src.desc.rank();
-    let order: Vec<usize> =
-        op.attrs.s64s("order")?.iter().map(|&a| normalize_axis(a, rank)).collect::<Result<_>>()?;
-    let view = src.with_desc(src.desc.permuted(&order)?);
+    let view = src.with_desc(src.desc.permuted(&order(op, src.desc.rank())?)?);
     program.alias(result_id(op)?, view);
     Ok(())
 }
@@ -62,7 +83,7 @@ pub(super) fn copy(program: &mut Program<'_>, from: Value, to: Value, ops: Vec<u
     )
 }
 
-fn result_id(op: &Op) -> Result<crate::graph::TensorId> {
+fn result_id(op: &Op) -> Result<TensorId> {
     op.outputs
         .first()
         .copied()

@@ -28,11 +28,6 @@ pub(super) fn expressible(op: &Op) -> bool {
     translate::expressible(op.kind)
 }
 
-/// Whether an operation on its own is an expression, because no other primitive computes all of it.
-pub(super) fn stands_alone(op: &Op) -> bool {
-    expressible(op) && !has_primitive(op)
-}
-
 /// Computes operations, given in topological order and all [expressible], by few launches. `results` are the tensors that others read.
 pub(super) fn lower_ops(program: &mut Program<'_>, ops: &[usize], results: &[TensorId]) -> Result<()> {
     let graph = program.graph;
@@ -50,7 +45,6 @@ pub(super) fn lower_ops(program: &mut Program<'_>, ops: &[usize], results: &[Ten
 ///
 /// # Errors
 /// [`Error::Unsupported`] when an operation is not pointwise, or its tensors do not lie along the space.
-#[allow(dead_code, reason = "attention builds on it")]
 pub(super) fn score_nodes(
     program: &mut Program<'_>,
     expression: &mut Expression,

@@ -1,0 +1,215 @@
+//! What rides on the result of a unit: a chain of operations, found before anything is emitted.
+
+use anydnn_backend::{DataType, MemoryDesc};
+
+use super::operand::{Operand, order};
+use super::pointwise::{binary_of, is_unary};
+use super::quantization::{is_dequantize, is_per_tensor, is_quantize};
+use super::region::Region;
+use crate::graph::{OpKind, TensorId};
+
+/// The operations behind a unit's result that it does before it stores it.
+#[derive(Clone, Debug)]
+pub(super) struct Chain {
+    pub(super) links: Vec<Link>,
+    /// Views of the result, in order; where they are done the elements are stored as the last of them wants.
+    pub(super) views: Vec<usize>,
+    /// All operations, views included.
+    pub(super) ops: Vec<usize>,
+    /// What is stored.
+    pub(super) result: TensorId,
+}
+
+/// One post-operation or more.
+#[derive(Clone, Debug)]
+pub(super) enum Link {
+    /// A function of the element.
+    Unary(usize),
+    /// `x * sigmoid(x)`.
+    Swish,
+    /// A bias along the channels.
+    Bias(usize),
+    /// A batch normalisation by given statistics.
+    BatchNorm(usize),
+    /// A function of the element and another tensor's; the chain is input `chain_input` of the operation.
+    Binary { op: usize, chain_input: usize, other: Operand },
+    /// A choice between the element and another tensor's; the chain is input `chain_input` of the operation.
+    Select { op: usize, chain_input: usize },
+    /// Division by scales; the store rounds.
+    Quantize(usize),
+}
+
+impl Link {
+    /// The operation whose other inputs are read.
+    pub(super) fn op(&self) -> Option<usize> {
+        match *self {
+            Self::Swish => None,
+            Self::Unary(op) | Self::Bias(op) | Self::BatchNorm(op) | Self::Quantize(op) => Some(op),
+            Self::Binary { op, .. } | Self::Select { op, .. } => Some(op),
+        }
+    }
+}
+
+impl Chain {
+    /// Nothing rides on `result`.
+    pub(super) fn none(result: TensorId) -> Self {
+        Self { links: Vec::new(), views: Vec::new(), ops: Vec::new(), result }
+    }
+
+    /// As much as can ride on `start` and is not `taken`.
+    pub(super) fn grow(region: &Region<'_>, start: TensorId, taken: impl Fn(usize) -> bool) -> Self {
+        let mut chain = Self::none(start);
+        // What must come last: a type that only the store makes.
+        let mut closed = false;
+        loop {
+            let tensor = chain.result;
+            if region.leaves(tensor) {
+                break;
+            }
+            if !closed
+                && chain.views.is_empty()
+                && let Some([sigmoid, multiply]) = swish(region, tensor).filter(|ops| !ops.iter().any(|&op| taken(op)))
+            {
+                chain.links.push(Link::Swish);
+                chain.ops.extend([sigmoid, multiply]);
+                chain.result = region.op(multiply).outputs[0];
+                continue;
+            }
+            let Some(op) = region.only_reader(tensor).filter(|&op| !taken(op)) else { break };
+            let Some(result) = region.only_result(op) else { break };
+            match link(region, op, tensor, chain.views.is_empty(), closed) {
+                None => break,
+                Some(Step::View) => chain.views.push(op),
+                Some(Step::Nothing) => {}
+                Some(Step::Last(link)) => {
+                    chain.links.extend(link);
+                    closed = true;
+                }
+                Some(Step::Link(link)) => chain.links.push(link),
+            }
+            chain.ops.push(op);
+            chain.result = result;
+        }
+        chain.drop_free_views(region);
+        chain
+    }
+
+    /// Gives up the views at the end that cost nothing as they are: those of a dense temporary.
+    fn drop_free_views(&mut self, region: &Region<'_>) {
+        let trailing = self.ops.iter().rev().take_while(|op| self.views.contains(op)).count();
+        if trailing == 0 || region.graph.outputs().contains(&self.result) {
+            return;
+        }
+        let first = self.ops.len() - trailing;
+        let source = region.op(self.ops[first]).inputs[0];
+        let Some(dims) = region.dims(source) else { return };
+        let mut desc = Ok(MemoryDesc::new(dims, DataType::F32));
+        for &view in &self.ops[first..] {
+            let op = region.op(view);
+            desc = desc.and_then(|desc: MemoryDesc| match op.kind {
+                OpKind::StaticTranspose => desc.permuted(&order(op, desc.rank())?),
+                OpKind::StaticReshape => desc.reshaped(region.dims(op.outputs[0]).unwrap_or_default()),
+                _ => Ok(desc),
+            });
+        }
+        if desc.is_ok() {
+            self.ops.truncate(first);
+            self.views.truncate(self.views.len() - trailing);
+            self.result = source;
+        }
+    }
+
+    /// Finds what the operands of the chain can be read through.
+    pub(super) fn plan_operands(&mut self, region: &Region<'_>, taken: impl Fn(usize) -> bool) {
+        for link in &mut self.links {
+            if let Link::Binary { op, other, .. } = link {
+                let dequantize = matches!(region.kind(*op), OpKind::Add | OpKind::Subtract);
+                let planned = Operand::plan(region, other.tensor, dequantize, &taken);
+                // A stretched operand's views are of other dimensions than the result's: what is left of them is free.
+                *other = planned;
+            }
+        }
+    }
+
+    /// The tensors that the links read besides the chain.
+    pub(super) fn reads(&self, region: &Region<'_>) -> Vec<TensorId> {
+        let mut reads = Vec::new();
+        for link in &self.links {
+            match link {
+                Link::Binary { other, .. } => reads.extend(other.reads(region.graph)),
+                Link::Select { op, chain_input } => {
+                    let inputs = region.op(*op).inputs.iter().enumerate();
+                    reads.extend(inputs.filter(|(i, _)| i != chain_input).map(|(_, &id)| id));
+                }
+                _ => {
+                    if let Some(op) = link.op() {
+                        reads.extend(region.op(op).inputs.iter().skip(1));
+                    }
+                }
+            }
+        }
+        reads
+    }
+}
+
+/// What an operation is for a chain.
+enum Step {
+    View,
+    /// A cast between floats.
+    Nothing,
+    /// Only views may follow.
+    Last(Option<Link>),
+    Link(Link),
+}
+
+fn link(region: &Region<'_>, op: usize, tensor: TensorId, own_shape: bool, closed: bool) -> Option<Step> {
+    let operation = region.op(op);
+    let chain_input = operation.inputs.iter().position(|&id| id == tensor)?;
+    let (own, result) = (region.dims(tensor)?, region.dims(operation.outputs[0])?);
+    match operation.kind {
+        OpKind::StaticReshape | OpKind::StaticTranspose => return Some(Step::View),
+        OpKind::Reorder => return Some(Step::Nothing),
+        _ if closed || own != result => return None,
+        _ => {}
+    }
+    match operation.kind {
+        OpKind::TypeCast if region.casts_floats(op) => Some(Step::Nothing),
+        OpKind::TypeCast => Some(Step::Last(None)),
+        kind if is_quantize(kind) && chain_input == 0 && (own_shape || is_per_tensor(operation)) => {
+            Some(Step::Last(Some(Link::Quantize(op))))
+        }
+        kind if is_unary(kind) => Some(Step::Link(Link::Unary(op))),
+        OpKind::BiasAdd if own_shape && chain_input == 0 => Some(Step::Link(Link::Bias(op))),
+        OpKind::BatchNormInference if own_shape && chain_input == 0 => Some(Step::Link(Link::BatchNorm(op))),
+        OpKind::Select if own_shape && chain_input > 0 => Some(Step::Link(Link::Select { op, chain_input })),
+        kind if binary_of(kind).is_some() => {
+            let other = operation.inputs[1 - chain_input];
+            if !own_shape && region.dims(other)?.elements() != 1 {
+                return None;
+            }
+            let link = Link::Binary { op, chain_input, other: Operand::plain(other) };
+            // A truth value is what the store makes of it.
+            Some(if kind == OpKind::GreaterEqual { Step::Last(Some(link)) } else { Step::Link(link) })
+        }
+        _ => None,
+    }
+}
+
+/// `x * sigmoid(x)` of a tensor that nothing else reads: the two operations.
+pub(super) fn swish(region: &Region<'_>, tensor: TensorId) -> Option<[usize; 2]> {
+    let &[a, b] = region.readers(tensor).as_slice() else { return None };
+    let (sigmoid, multiply) = if region.kind(a) == OpKind::Sigmoid { (a, b) } else { (b, a) };
+    let gate = *region.op(sigmoid).outputs.first()?;
+    let fits = region.kind(sigmoid) == OpKind::Sigmoid
+        && region.kind(multiply) == OpKind::Multiply
+        && region.op(multiply).inputs.contains(&gate)
+        && region.op(multiply).inputs.contains(&tensor)
+        && region.only_reader(gate) == Some(multiply)
+        && !region.leaves(tensor);
+    fits.then_some([sigmoid, multiply])
+}
+
+/// Whether an operation dequantises with one scale that is known now.
+pub(super) fn dequantizes_by_number(region: &Region<'_>, op: usize) -> bool {
+    is_dequantize(region.kind(op)) && super::quantization::number(region.op(op)).is_some()
+}

@@ -1,0 +1,82 @@
+//! Quantised tensors side by side: nothing is dequantised where all have the result's scale.
+
+use anydnn_backend::op::{Concat, Eltwise};
+use anydnn_backend::{Arg, Attributes, Error, MemoryDesc, Result};
+
+use super::region::Region;
+use super::tail::label;
+use super::{chain, emit_simple, quantization};
+use crate::compile::program::Program;
+use crate::graph::{OpKind, TensorId, normalize_axis};
+
+/// A concatenation between dequantisations and a quantisation, each with one scale.
+#[derive(Clone, Debug)]
+pub(super) struct ConcatUnit {
+    concat: usize,
+    /// What dequantises each input.
+    dequantize: Vec<usize>,
+    quantize: usize,
+}
+
+/// The quantised concatenation around an operation.
+pub(super) fn find(region: &Region<'_>, concat: usize, taken: impl Fn(usize) -> bool) -> Option<ConcatUnit> {
+    let op = region.op(concat);
+    let result = *op.outputs.first()?;
+    let quantize = region.only_reader(result).filter(|&op| !taken(op))?;
+    let fits = region.kind(quantize) == OpKind::Quantize && quantization::number(region.op(quantize)).is_some();
+    let dequantize: Option<Vec<usize>> = op
+        .inputs
+        .iter()
+        .map(|&id| {
+            region.producer(id).filter(|&op| !taken(op) && chain::dequantizes_by_number(region, op))
+        })
+        .collect();
+    let dequantize = dequantize.filter(|_| fits && !taken(concat))?;
+    Some(ConcatUnit { concat, dequantize, quantize })
+}
+
+impl ConcatUnit {
+    /// The operations that it alone computes.
+    pub(super) fn ops(&self) -> Vec<usize> {
+        vec![self.concat, self.quantize]
+    }
+
+    pub(super) fn reads(&self, region: &Region<'_>) -> Vec<TensorId> {
+        self.dequantize.iter().map(|&op| region.op(op).inputs[0]).collect()
+    }
+
+    /// Emits the primitive, after those that bring inputs to the result's scale.
+    pub(super) fn emit(&self, program: &mut Program<'_>, region: &Region<'_>, ops: Vec<usize>) -> Result<()> {
+        let number = |op: usize| {
+            quantization::number(region.op(op))
+                .ok_or_else(|| Error::unsupported(region.op(op).to_string(), "more than one scale"))
+        };
+        let (scale, zero_point) = number(self.quantize)?;
+        let result = program.result(region.op(self.quantize).outputs[0])?;
+        let data_type = result.desc.data_type();
+        let mut args = Vec::new();
+        for (i, &op) in self.dequantize.iter().enumerate() {
+            let mut value = program.value(region.op(op).inputs[0])?;
+            let (own_scale, own_zero_point) = number(op)?;
+            let alpha = own_scale / scale;
+            let beta = zero_point as f32 - own_zero_point as f32 * alpha;
+            #[expect(clippy::float_cmp, reason = "exactly the same scale")]
+            let same = (alpha, beta) == (1.0, 0.0) && value.desc.data_type() == data_type;
+            if !same {
+                let dense = program.temp(MemoryDesc::new(value.desc.dims().clone(), data_type));
+                let linear = anydnn_backend::Op::Eltwise(Eltwise::Linear { alpha, beta });
+                let name = label(program, &[op]);
+                let places = vec![(Arg::SRC, value), (Arg::DST, dense.clone())];
+                emit_simple(program, linear, Attributes::default(), places, &name, vec![op])?;
+                value = dense;
+            }
+            args.push((Arg::Src(i as u16), value));
+        }
+        args.push((Arg::DST, result.clone()));
+        let op = region.op(self.concat);
+        let axis = normalize_axis(op.attrs.s64("axis")?, result.desc.rank())?;
+        let name = label(program, &ops);
+        let concat = anydnn_backend::Op::Concat(Concat::new(axis));
+        emit_simple(program, concat, Attributes::default(), args, &name, ops)
+    }
+}

@@ -1,0 +1,365 @@
+//! Units: which operations of a partition one primitive computes, and in which order they come.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+
+use super::attention::{self, AttentionUnit};
+use super::chain::Chain;
+use super::concat::{self, ConcatUnit};
+use super::expression::expressible;
+use super::gated::{self, GatedUnit};
+use super::operand::Operand;
+use super::region::Region;
+use crate::compile::liveness::data_inputs;
+use crate::graph::{OpKind, TensorId};
+
+/// Operations that one primitive computes.
+#[derive(Clone, Debug)]
+pub(super) struct Unit {
+    pub(super) kind: Kind,
+    /// The operations that it computes and nothing else does, ascending.
+    pub(super) ops: Vec<usize>,
+    /// The tensors whose values it needs.
+    reads: Vec<TensorId>,
+}
+
+/// What a unit is.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// Scaled dot-product attention.
+    Attention(AttentionUnit),
+    /// Two matrix products, one the other's gate.
+    Gated(GatedUnit),
+    /// Quantised tensors side by side.
+    Concat(ConcatUnit),
+    /// An operation, its operands as they are read, and what rides on its result.
+    Anchor(AnchorUnit),
+}
+
+/// An operation that has a primitive of its own.
+#[derive(Clone, Debug)]
+pub(super) struct AnchorUnit {
+    pub(super) op: usize,
+    pub(super) chain: Chain,
+    /// The inputs that are read through other operations, by position.
+    pub(super) operands: Vec<(usize, Operand)>,
+}
+
+/// What comes next.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    /// A unit.
+    Unit(Unit),
+    /// Element-wise operations and folds, connected, with the tensors that others read.
+    Group { ops: Vec<usize>, results: Vec<TensorId> },
+}
+
+/// Divides the operations of a region: the units, and between them the rest in as few groups as possible.
+pub(super) fn plan(region: &Region<'_>) -> Vec<Item> {
+    let mut planner = Planner { region, owners: HashMap::new(), units: Vec::new() };
+    for &op in &region.ops {
+        let found = match region.kind(op) {
+            OpKind::SoftMax => attention::find(region, op, |op| planner.is_taken(op)).map(|unit| {
+                let ops = unit.ops();
+                (Kind::Attention(unit), ops)
+            }),
+            OpKind::Multiply => gated::find(region, op, |op| planner.is_taken(op)).map(|unit| {
+                let ops = unit.ops();
+                (Kind::Gated(unit), ops)
+            }),
+            OpKind::Concat => concat::find(region, op, |op| planner.is_taken(op)).map(|unit| {
+                let ops = unit.ops();
+                (Kind::Concat(unit), ops)
+            }),
+            _ => None,
+        };
+        if let Some((kind, ops)) = found {
+            planner.accept(kind, ops);
+        }
+    }
+    for &op in &region.ops {
+        if planner.is_taken(op) || !stands_alone(region, op) {
+            continue;
+        }
+        let Some(&result) = region.op(op).outputs.first() else { continue };
+        let anchor = |chain: Chain| Kind::Anchor(AnchorUnit { op, chain, operands: Vec::new() });
+        let chain = if takes_chain(region, op) {
+            Chain::grow(region, result, |op| planner.is_taken(op))
+        } else {
+            Chain::none(result)
+        };
+        let ops = std::iter::once(op).chain(chain.ops.iter().copied()).collect();
+        if !planner.accept(anchor(chain), ops) {
+            planner.accept(anchor(Chain::none(result)), vec![op]);
+        }
+    }
+    planner.plan_operands();
+    planner.arrange()
+}
+
+/// The operation at the head of a group and the chain behind it, if together they are the whole group: it needs no expression then.
+pub(super) fn as_anchor(region: &Region<'_>, ops: &[usize]) -> Option<AnchorUnit> {
+    let (&op, rest) = ops.split_first()?;
+    if !super::has_primitive(region, op) {
+        return None;
+    }
+    let result = *region.op(op).outputs.first()?;
+    let copies = matches!(region.kind(op), OpKind::TypeCast | OpKind::Reorder);
+    let chain = if region.only_result(op).is_some() && !copies {
+        Chain::grow(region, result, |op| !rest.contains(&op))
+    } else {
+        Chain::none(result)
+    };
+    let mut covered = chain.ops.clone();
+    covered.sort_unstable();
+    (covered == rest).then(|| AnchorUnit { op, chain, operands: Vec::new() })
+}
+
+/// Whether an operation is the head of a unit wherever it is.
+fn stands_alone(region: &Region<'_>, op: usize) -> bool {
+    is_view(region.kind(op)) || !expressible(region.op(op))
+}
+
+fn is_view(kind: OpKind) -> bool {
+    matches!(kind, OpKind::StaticReshape | OpKind::StaticTranspose)
+}
+
+/// Whether post-operations can follow.
+fn takes_chain(region: &Region<'_>, op: usize) -> bool {
+    let kind = region.kind(op);
+    !is_view(kind)
+        && !matches!(kind, OpKind::Concat | OpKind::Reorder | OpKind::TypeCast)
+        && region.only_result(op).is_some()
+}
+
+struct Planner<'r, 'g> {
+    region: &'r Region<'g>,
+    /// The unit of each operation that has one.
+    owners: HashMap<usize, usize>,
+    units: Vec<Unit>,
+}
+
+impl Planner<'_, '_> {
+    fn is_taken(&self, op: usize) -> bool {
+        self.owners.contains_key(&op)
+    }
+
+    /// Adds a unit, unless it and the others would wait for each other.
+    fn accept(&mut self, kind: Kind, mut ops: Vec<usize>) -> bool {
+        ops.sort_unstable();
+        let region = self.region;
+        let outer = |id: &TensorId| region.producer(*id).is_none_or(|op| !ops.contains(&op));
+        let reads =
+            ops.iter().flat_map(|&op| data_inputs(region.op(op))).copied().filter(outer).collect();
+        let index = self.units.len();
+        self.owners.extend(ops.iter().map(|&op| (op, index)));
+        self.units.push(Unit { kind, ops, reads });
+        if self.order().is_some() {
+            return true;
+        }
+        if let Some(unit) = self.units.pop() {
+            unit.ops.iter().for_each(|op| {
+                self.owners.remove(op);
+            });
+        }
+        false
+    }
+
+    /// Finds what each unit's operands can be read through.
+    fn plan_operands(&mut self) {
+        let (region, owners) = (self.region, &self.owners);
+        let taken = |op: usize| owners.contains_key(&op);
+        for unit in &mut self.units {
+            unit.reads = match &mut unit.kind {
+                Kind::Attention(attention) => attention.plan_operands(region, taken),
+                Kind::Gated(gated) => gated.plan_operands(region, taken),
+                Kind::Concat(concat) => concat.reads(region),
+                Kind::Anchor(anchor) => anchor.plan_operands(region, taken),
+            };
+        }
+    }
+
+    /// The tensors that a node needs.
+    fn reads(&self, node: Node) -> Vec<TensorId> {
+        match node {
+            Node::Unit(unit) => self.units[unit].reads.clone(),
+            Node::Op(op) => data_inputs(self.region.op(op)).to_vec(),
+        }
+    }
+
+    fn node(&self, op: usize) -> Node {
+        self.owners.get(&op).map_or(Node::Op(op), |&unit| Node::Unit(unit))
+    }
+
+    /// The nodes that make what a node needs.
+    fn needs(&self, node: Node) -> BTreeSet<Node> {
+        let made = self.reads(node).into_iter().filter_map(|id| self.region.producer(id));
+        made.map(|op| self.node(op)).filter(|&other| other != node).collect()
+    }
+
+    /// The nodes that results depend on, each after those it needs; none if there is a cycle.
+    fn order(&self) -> Option<Vec<Node>> {
+        let region = self.region;
+        let leaving = region.ops.iter().filter(|&&op| {
+            region.op(op).outputs.iter().any(|&id| region.leaves(id))
+        });
+        let mut open: Vec<Node> = leaving.map(|&op| self.node(op)).collect();
+        let mut needs: BTreeMap<Node, BTreeSet<Node>> = BTreeMap::new();
+        while let Some(node) = open.pop() {
+            if !needs.contains_key(&node) {
+                let needed = self.needs(node);
+                open.extend(&needed);
+                needs.insert(node, needed);
+            }
+        }
+        let mut readers: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
+        let mut waiting: BTreeMap<Node, usize> = BTreeMap::new();
+        for (&node, needed) in &needs {
+            waiting.insert(node, needed.len());
+            needed.iter().for_each(|&other| readers.entry(other).or_default().push(node));
+        }
+        // Where the order is free it stays the graph's.
+        let rank = |node: Node| match node {
+            Node::Op(op) => op,
+            Node::Unit(unit) => self.units[unit].ops.last().copied().unwrap_or(0),
+        };
+        let mut ready: BinaryHeap<_> =
+            waiting.iter().filter(|(_, count)| **count == 0).map(|(&n, _)| Reverse((rank(n), n))).collect();
+        let mut order = Vec::with_capacity(needs.len());
+        while let Some(Reverse((_, node))) = ready.pop() {
+            order.push(node);
+            for &reader in readers.get(&node).into_iter().flatten() {
+                if let Some(count) = waiting.get_mut(&reader) {
+                    *count -= 1;
+                    if *count == 0 {
+                        ready.push(Reverse((rank(reader), reader)));
+                    }
+                }
+            }
+        }
+        (order.len() == needs.len()).then_some(order)
+    }
+
+    /// The units in order, and the other operations in groups between them.
+    fn arrange(self) -> Vec<Item> {
+        // Each unit was accepted without a cycle, and reading through operations only removes dependencies.
+        let order = self.order().unwrap_or_default();
+        let units: Vec<usize> =
+            order.iter().filter_map(|node| if let Node::Unit(unit) = node { Some(*unit) } else { None }).collect();
+        let rest: Vec<usize> =
+            order.iter().filter_map(|node| if let Node::Op(op) = node { Some(*op) } else { None }).collect();
+        let stages = self.stages(&units, &rest);
+        let mut items = Vec::new();
+        let mut slots: Vec<Option<Unit>> = self.units.iter().cloned().map(Some).collect();
+        for stage in 0..=units.len() {
+            let ops: Vec<usize> = rest.iter().copied().filter(|op| stages[op] == stage).collect();
+            for ops in self.components(&ops) {
+                let results = self.results(&ops, &order);
+                items.push(Item::Group { ops, results });
+            }
+            items.extend(units.get(stage).and_then(|&unit| slots[unit].take()).map(Item::Unit));
+        }
+        items
+    }
+
+    /// Before which unit (a position in `units`) each other operation comes: as late as possible, but with the operations whose
+    /// results it reads where it can.
+    fn stages(&self, units: &[usize], rest: &[usize]) -> HashMap<usize, usize> {
+        let position: HashMap<usize, usize> = units.iter().enumerate().map(|(i, &unit)| (unit, i)).collect();
+        let mut readers: HashMap<usize, Vec<Node>> = HashMap::new();
+        let nodes = units.iter().map(|&unit| Node::Unit(unit)).chain(rest.iter().map(|&op| Node::Op(op)));
+        for node in nodes {
+            for needed in self.needs(node) {
+                if let Node::Op(op) = needed {
+                    readers.entry(op).or_default().push(node);
+                }
+            }
+        }
+        let mut stages: HashMap<usize, usize> = HashMap::new();
+        for &op in rest.iter().rev() {
+            let before = |node: &Node| match node {
+                Node::Unit(unit) => position[unit],
+                Node::Op(op) => stages[op],
+            };
+            let latest = readers.get(&op).into_iter().flatten().map(before).min();
+            stages.insert(op, latest.unwrap_or(units.len()));
+        }
+        for &op in rest {
+            let mut earliest = 0;
+            let mut beside = false;
+            for needed in self.needs(Node::Op(op)) {
+                let (at, is_op) = match needed {
+                    Node::Unit(unit) => (position[&unit] + 1, false),
+                    Node::Op(op) => (stages[&op], true),
+                };
+                beside = if at > earliest { is_op } else { beside || is_op && at == earliest };
+                earliest = earliest.max(at);
+            }
+            if beside || !readers.contains_key(&op) {
+                stages.insert(op, earliest);
+            }
+        }
+        stages
+    }
+
+    /// Operations of one stage, divided where no tensor connects them.
+    fn components(&self, ops: &[usize]) -> Vec<Vec<usize>> {
+        let mut component: HashMap<usize, usize> = ops.iter().map(|&op| (op, op)).collect();
+        for &op in ops {
+            for needed in self.needs(Node::Op(op)) {
+                if let Node::Op(other) = needed
+                    && let (Some(&own), Some(&its)) = (component.get(&op), component.get(&other))
+                {
+                    component.values_mut().filter(|c| **c == own).for_each(|c| *c = its);
+                }
+            }
+        }
+        let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for &op in ops {
+            groups.entry(component[&op]).or_default().push(op);
+        }
+        let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
+        groups.iter_mut().for_each(|ops| ops.sort_unstable());
+        groups
+    }
+
+    /// The tensors of a group that others read.
+    fn results(&self, ops: &[usize], order: &[Node]) -> Vec<TensorId> {
+        let others = order.iter().filter(|node| !matches!(node, Node::Op(op) if ops.contains(op)));
+        let read: BTreeSet<TensorId> = others.flat_map(|&node| self.reads(node)).collect();
+        let made = ops.iter().flat_map(|&op| &self.region.op(op).outputs).copied();
+        made.filter(|id| self.region.leaves(*id) || read.contains(id)).collect()
+    }
+}
+
+impl AnchorUnit {
+    fn plan_operands(&mut self, region: &Region<'_>, taken: impl Fn(usize) -> bool) -> Vec<TensorId> {
+        let op = region.op(self.op);
+        let mut reads = Vec::new();
+        for (i, &input) in data_inputs(op).iter().enumerate() {
+            let operand = if super::dequantizes(op.kind, i) {
+                Operand::plan(region, input, true, &taken)
+            } else if i == 0 && super::commutes_with_scale(op) {
+                let operand = Operand::plan(region, input, true, &taken);
+                let is_number = operand.dequantize(region.graph).is_none_or(|op| super::quantization::number(op).is_some());
+                if is_number { operand } else { Operand::plain(input) }
+            } else {
+                Operand::plain(input)
+            };
+            reads.extend(operand.reads(region.graph));
+            if !operand.through.is_empty() {
+                self.operands.push((i, operand));
+            }
+        }
+        self.chain.plan_operands(region, taken);
+        reads.extend(self.chain.reads(region));
+        reads
+    }
+}
+
+/// A unit or an operation of none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Node {
+    Unit(usize),
+    Op(usize),
+}
