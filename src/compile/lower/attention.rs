@@ -188,7 +188,9 @@ impl AttentionUnit {
     /// All of its operations.
     pub(super) fn ops(&self) -> Vec<usize> {
         let own = [self.product, self.softmax, self.output];
-        own.into_iter().chain([&self.scores, &self.weights, &self.chain.ops].into_iter().flatten().copied()).collect()
+        own.into_iter()
+            .chain([&self.scores, &self.weights, &self.chain.ops].into_iter().flatten().copied())
+            .collect()
     }
 
     pub(super) fn plan_operands(

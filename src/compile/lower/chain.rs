@@ -44,8 +44,12 @@ impl Link {
     pub(super) fn op(&self) -> Option<usize> {
         match *self {
             Self::Swish => None,
-            Self::Unary(op) | Self::Bias(op) | Self::BatchNorm(op) | Self::Quantize(op) => Some(op),
-            Self::Binary { op, .. } | Self::Select { op, .. } => Some(op),
+            Self::Unary(op)
+            | Self::Bias(op)
+            | Self::BatchNorm(op)
+            | Self::Quantize(op)
+            | Self::Binary { op, .. }
+            | Self::Select { op, .. } => Some(op),
         }
     }
 }
@@ -68,7 +72,8 @@ impl Chain {
             }
             if !closed
                 && chain.views.is_empty()
-                && let Some([sigmoid, multiply]) = swish(region, tensor).filter(|ops| !ops.iter().any(|&op| taken(op)))
+                && let Some([sigmoid, multiply]) =
+                    swish(region, tensor).filter(|ops| !ops.iter().any(|&op| taken(op)))
             {
                 chain.links.push(Link::Swish);
                 chain.ops.extend([sigmoid, multiply]);

@@ -23,13 +23,12 @@ pub(super) fn find(region: &Region<'_>, concat: usize, taken: impl Fn(usize) -> 
     let op = region.op(concat);
     let result = *op.outputs.first()?;
     let quantize = region.only_reader(result).filter(|&op| !taken(op))?;
-    let fits = region.kind(quantize) == OpKind::Quantize && quantization::number(region.op(quantize)).is_some();
+    let fits =
+        region.kind(quantize) == OpKind::Quantize && quantization::number(region.op(quantize)).is_some();
     let dequantize: Option<Vec<usize>> = op
         .inputs
         .iter()
-        .map(|&id| {
-            region.producer(id).filter(|&op| !taken(op) && chain::dequantizes_by_number(region, op))
-        })
+        .map(|&id| region.producer(id).filter(|&op| !taken(op) && chain::dequantizes_by_number(region, op)))
         .collect();
     let dequantize = dequantize.filter(|_| fits && !taken(concat))?;
     Some(ConcatUnit { concat, dequantize, quantize })

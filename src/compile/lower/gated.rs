@@ -26,11 +26,7 @@ pub(super) struct GatedUnit {
 }
 
 /// The gated product that ends in a multiplication.
-pub(super) fn find(
-    region: &Region<'_>,
-    multiply: usize,
-    taken: impl Fn(usize) -> bool,
-) -> Option<GatedUnit> {
+pub(super) fn find(region: &Region<'_>, multiply: usize, taken: impl Fn(usize) -> bool) -> Option<GatedUnit> {
     let op = region.op(multiply);
     let &[a, b] = op.inputs.as_slice() else { return None };
     let sides = [(a, b), (b, a)];
@@ -42,7 +38,8 @@ pub(super) fn find(
             && first.attrs.bool("transpose_b").ok()? == second.attrs.bool("transpose_b").ok()?;
         let same_source = first.inputs[0] == second.inputs[0]
             && first.attrs.bool("transpose_a").ok()? == second.attrs.bool("transpose_a").ok()?;
-        let ranks = [first.inputs[0], first.inputs[1], first.outputs[0]].map(|id| region.dims(id).map_or(0, |d| d.len()));
+        let ranks = [first.inputs[0], first.inputs[1], first.outputs[0]]
+            .map(|id| region.dims(id).map_or(0, |d| d.len()));
         let is_matrix = ranks.iter().all(|&rank| rank >= 2);
         let same_result = region.dims(first.outputs[0]) == region.dims(op.outputs[0]);
         if up == gate || !same_weights || !same_source || !is_matrix || !same_result {

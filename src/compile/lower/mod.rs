@@ -120,7 +120,8 @@ fn emit_anchor(
             continue;
         }
         let operand = if i == 0 { Quantized::Src(0) } else { Quantized::Weights };
-        let rank = anchor.args.iter().find(|(arg, _)| *arg == operand.arg()).map_or(2, |(_, v)| v.desc.rank());
+        let rank =
+            anchor.args.iter().find(|(arg, _)| *arg == operand.arg()).map_or(2, |(_, v)| v.desc.rank());
         let scales = scales.viewed(|desc| operand_view(op, i, desc, rank))?;
         let zero_point = scales.zero_point(program, rank);
         dequantized.push(Dequantized { operand, scale: scales.scale(program, rank), zero_point });

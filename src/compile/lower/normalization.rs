@@ -64,7 +64,11 @@ fn statistics(program: &mut Program<'_>, op: &Op) -> Result<Vec<(Arg, Value)>> {
     if !outputs.iter().any(|&id| program.is_read(id)) {
         return Ok(Vec::new());
     }
-    [Arg::Mean, Arg::Variance].into_iter().zip(outputs).map(|(arg, &id)| Ok((arg, program.result(id)?))).collect()
+    [Arg::Mean, Arg::Variance]
+        .into_iter()
+        .zip(outputs)
+        .map(|(arg, &id)| Ok((arg, program.result(id)?)))
+        .collect()
 }
 
 /// The optional factor and summand from input `first` on.

@@ -8,6 +8,7 @@ use crate::graph::{Op, OpKind, normalize_axis};
 
 /// The scales of a tensor, and its zero points.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "few live at a time")]
 pub(super) enum Scales {
     /// One of each, known now.
     Number {

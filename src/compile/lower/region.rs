@@ -34,8 +34,7 @@ impl<'g> Region<'g> {
                     .iter()
                     .any(|reader| outside(reader) && data_inputs(&graph.ops()[*reader]).contains(id))
         };
-        let leaving =
-            ops.iter().flat_map(|&op| &graph.ops()[op].outputs).copied().filter(leaves).collect();
+        let leaving = ops.iter().flat_map(|&op| &graph.ops()[op].outputs).copied().filter(leaves).collect();
         Self { graph, ops, members, leaving }
     }
 
@@ -98,9 +97,8 @@ impl<'g> Region<'g> {
     /// Whether an operation makes a float of a float: nothing but precision is lost when it is left out.
     pub(super) fn casts_floats(&self, op: usize) -> bool {
         let op = self.op(op);
-        let is_float = |id: Option<&TensorId>| {
-            id.and_then(|&id| self.data_type(id)).is_some_and(DataType::is_float)
-        };
+        let is_float =
+            |id: Option<&TensorId>| id.and_then(|&id| self.data_type(id)).is_some_and(DataType::is_float);
         op.kind == OpKind::TypeCast && is_float(op.inputs.first()) && is_float(op.outputs.first())
     }
 }

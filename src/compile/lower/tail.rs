@@ -148,23 +148,23 @@ impl Tail {
                     Some(scales) => {
                         // In the other's units: x + (o - z) * s = (x / s - z + o) * s.
                         let shift = if algorithm == BinaryAlgorithm::Add { -1 } else { 1 };
-                        self.to_units(program, anchor, op, &scales, shift)?;
+                        self.divide(program, anchor, op, &scales, shift)?;
                         self.binary(program, anchor, op, algorithm, &read.value, reversed)?;
-                        self.from_units(program, anchor, op, &scales)?;
+                        self.multiply(program, anchor, op, &scales)?;
                     }
                 }
             }
             Link::Quantize(index) => {
                 let op = op(*index);
                 let scales = Scales::of(program, op)?;
-                self.to_units(program, anchor, op, &scales, 1)?;
+                self.divide(program, anchor, op, &scales, 1)?;
             }
         }
         Ok(())
     }
 
     /// Division by scales, then the zero points added or (`shift` of -1) subtracted.
-    fn to_units(
+    fn divide(
         &mut self,
         program: &mut Program<'_>,
         anchor: &Anchor,
@@ -186,7 +186,7 @@ impl Tail {
     }
 
     /// Multiplication by scales.
-    fn from_units(
+    fn multiply(
         &mut self,
         program: &mut Program<'_>,
         anchor: &Anchor,

@@ -149,8 +149,7 @@ impl Planner<'_, '_> {
         ops.sort_unstable();
         let region = self.region;
         let outer = |id: &TensorId| region.producer(*id).is_none_or(|op| !ops.contains(&op));
-        let reads =
-            ops.iter().flat_map(|&op| data_inputs(region.op(op))).copied().filter(outer).collect();
+        let reads = ops.iter().flat_map(|&op| data_inputs(region.op(op))).copied().filter(outer).collect();
         let index = self.units.len();
         self.owners.extend(ops.iter().map(|&op| (op, index)));
         self.units.push(Unit { kind, ops, reads });
@@ -200,9 +199,8 @@ impl Planner<'_, '_> {
     /// The nodes that results depend on, each after those it needs; none if there is a cycle.
     fn order(&self) -> Option<Vec<Node>> {
         let region = self.region;
-        let leaving = region.ops.iter().filter(|&&op| {
-            region.op(op).outputs.iter().any(|&id| region.leaves(id))
-        });
+        let leaving =
+            region.ops.iter().filter(|&&op| region.op(op).outputs.iter().any(|&id| region.leaves(id)));
         let mut open: Vec<Node> = leaving.map(|&op| self.node(op)).collect();
         let mut needs: BTreeMap<Node, BTreeSet<Node>> = BTreeMap::new();
         while let Some(node) = open.pop() {
@@ -244,8 +242,10 @@ impl Planner<'_, '_> {
     fn arrange(self) -> Vec<Item> {
         // Each unit was accepted without a cycle, and reading through operations only removes dependencies.
         let order = self.order().unwrap_or_default();
-        let units: Vec<usize> =
-            order.iter().filter_map(|node| if let Node::Unit(unit) = node { Some(*unit) } else { None }).collect();
+        let units: Vec<usize> = order
+            .iter()
+            .filter_map(|node| if let Node::Unit(unit) = node { Some(*unit) } else { None })
+            .collect();
         let rest: Vec<usize> =
             order.iter().filter_map(|node| if let Node::Op(op) = node { Some(*op) } else { None }).collect();
         let stages = self.stages(&units, &rest);
@@ -341,7 +341,9 @@ impl AnchorUnit {
                 Operand::plan(region, input, true, &taken)
             } else if i == 0 && super::commutes_with_scale(op) {
                 let operand = Operand::plan(region, input, true, &taken);
-                let is_number = operand.dequantize(region.graph).is_none_or(|op| super::quantization::number(op).is_some());
+                let is_number = operand
+                    .dequantize(region.graph)
+                    .is_none_or(|op| super::quantization::number(op).is_some());
                 if is_number { operand } else { Operand::plain(input) }
             } else {
                 Operand::plain(input)

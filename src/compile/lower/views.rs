@@ -27,7 +27,8 @@ fn reshape(program: &mut Program<'_>, op: &Op, index: usize) -> Result<()> {
     {
         // The copy that is needed anyway is the result.
         let result = program.result(out)?;
-        let desc = if result.desc == wanted { desc } else { unviewed(op, &result.desc, src.desc.dims().clone())? };
+        let desc =
+            if result.desc == wanted { desc } else { unviewed(op, &result.desc, src.desc.dims().clone())? };
         return copy(program, src, result.with_desc(desc), vec![index]);
     }
     let view = reshaped(program, src, &wanted.dims().clone(), index)?;
