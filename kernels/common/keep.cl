@@ -1,13 +1,15 @@
-// Dropout: one where an element is kept, zero where it is dropped. The random numbers are those of Philox-4x32-10 (Salmon et al.,
-// Parallel random numbers: as easy as 1, 2, 3, 2011): word index % 4 of the block with the counter (index / 4, offset) and the key
-// seed. Kept are numbers of at least probability * 2^32.
+// Dropout: one where an element is kept, zero where it is dropped, with Philox-4x32-10 (Salmon et al., Parallel random numbers: as easy
+// as 1, 2, 3, 2011) used as the contract's `keeps` says. Kept are numbers of at least probability * 2^32.
 static inline V keeps(const VEC(ulong) index, const long seed, const long offset, const float probability) {
-    const VEC(ulong) block = index >> (VEC(ulong))(2);
-    VEC(uint) c0 = CONVERT(uint, block & (VEC(ulong))(0xffffffffUL));
-    VEC(uint) c1 = CONVERT(uint, block >> (VEC(ulong))(32));
-    VEC(uint) c2 = (VEC(uint))((uint)((ulong)offset & 0xffffffffUL));
-    VEC(uint) c3 = (VEC(uint))((uint)((ulong)offset >> 32));
-    uint k0 = (uint)((ulong)seed & 0xffffffffUL), k1 = (uint)((ulong)seed >> 32);
+    const ulong low = 0xffffffffUL;
+    const VEC(ulong) first = index & (VEC(ulong))(~3UL);
+    const VEC(uint) first_low = CONVERT(uint, first & (VEC(ulong))(low));
+    const uint offset_low = (uint)((ulong)offset & low), offset_high = (uint)((ulong)offset >> 32);
+    uint k0 = (uint)((ulong)seed & low), k1 = offset == 0 ? k0 : (uint)((ulong)seed >> 32);
+    VEC(uint) c0 = offset == 0 ? first_low : (VEC(uint))(offset_low);
+    VEC(uint) c1 = offset == 0 ? first_low + (VEC(uint))(1) : (VEC(uint))(offset_high);
+    VEC(uint) c2 = first_low;
+    VEC(uint) c3 = offset == 0 ? first_low + (VEC(uint))(3) : CONVERT(uint, first >> (VEC(ulong))(32));
     for (int round = 0; round < 10; ++round) {
         const VEC(uint) high_a = mul_hi(c0, (VEC(uint))(0xD2511F53U)), low_a = c0 * (VEC(uint))(0xD2511F53U);
         const VEC(uint) high_b = mul_hi(c2, (VEC(uint))(0xCD9E8D57U)), low_b = c2 * (VEC(uint))(0xCD9E8D57U);
@@ -18,7 +20,7 @@ static inline V keeps(const VEC(ulong) index, const long seed, const long offset
         k0 += 0x9E3779B9U;
         k1 += 0xBB67AE85U;
     }
-    const VEC(uint) word = CONVERT(uint, index & (VEC(ulong))(3));
+    const VEC(uint) word = offset == 0 ? (VEC(uint))(2) : CONVERT(uint, index & (VEC(ulong))(3));
     const VEC(uint) number = word == (VEC(uint))(0) ? c0 : word == (VEC(uint))(1) ? c1 : word == (VEC(uint))(2) ? c2 : c3;
     // A power of two scales without rounding, and no number lies between a threshold and the integer above it.
     const float threshold = ceil(probability * 4294967296.0f);

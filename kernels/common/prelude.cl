@@ -18,6 +18,13 @@
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 
+// How two values join.
+#define PLUS(a, b) ((a) + (b))
+#define TIMES(a, b) ((a) * (b))
+// NaN wins.
+#define LARGER(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
+#define SMALLER(a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
+
 // Elements as raw bits, by their size.
 
 static inline uchar get_8(const __global uchar *p, const idx o) { return p[o]; }

@@ -91,9 +91,3 @@
 
 #endif
 #endif
-
-#define PLUS(a, b) ((a) + (b))
-#define TIMES(a, b) ((a) * (b))
-// NaN wins.
-#define LARGER(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
-#define SMALLER(a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))

@@ -11,10 +11,11 @@ __kernel void convolution_depthwise(PARAMS) {
                 if (!INSIDE(IN_HEIGHT, SRC_H)) continue;
                 for (idx kw = 0; kw < KERNEL_W; ++kw) {
                     if (!INSIDE(IN_WIDTH, SRC_W)) continue;
-                    v += LD_SRC0(OFF_SRC0, n_lanes) * LD_WEIGHTS(OFF_WEIGHTS, n_lanes);
+                    v += DEQ_SRC0(LD_SRC0(OFF_SRC0, n_lanes), n_lanes) * DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n_lanes), n_lanes);
                 }
             }
         }
+        v = OUT_SRC0(OUT_WEIGHTS(v, n_lanes), n_lanes);
         ADD_BIAS(v, n_lanes)
         POST_OPS(v, n_lanes)
         ST_DST(OFF_DST, n_lanes, v);

@@ -10,7 +10,7 @@ __kernel void convolution_reference(PARAMS) {
                 for (idx kw = 0; kw < KERNEL_W; ++kw) {
                     if (!INSIDE(IN_WIDTH, SRC_W)) continue;
                     for (idx c = 0; c < CHANNELS; ++c)
-                        sum += (ACC)NAT1_SRC0(OFF_SRC0) * (ACC)NAT1_WEIGHTS(OFF_WEIGHTS);
+                        sum += READ_SRC0 * READ_WEIGHTS;
                 }
             }
         }

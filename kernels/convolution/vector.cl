@@ -5,7 +5,14 @@
 // last position does and are not stored.
 #define START_ROW(i) EACH_V(CLEAR, i)
 #define CLEAR(i, j) V sum##i##_##j = (V)(0);
-#define LOAD(i, j) const V b##j = LD_WEIGHTS(b_at + 16 * j, 16);
+// Scales and zero points end with the columns, also where panels go on.
+#define COLUMNS(j) (GROUP_OUTPUTS % PANEL == 0 ? 16 : columns - 16 * j)
+#define LOAD(i, j)                                                                                                       \
+    V b##j;                                                                                                              \
+    {                                                                                                                    \
+        const idx lane = 16 * j;                                                                                         \
+        b##j = DEQ_WEIGHTS(LD_WEIGHTS(b_at + 16 * j, 16), COLUMNS(j));                                                   \
+    }
 // The source offset of a tap at each position, and whether it lies in the source.
 #define AIM(i)                                                                                                           \
     idx at##i;                                                                                                           \
@@ -20,7 +27,8 @@
     }
 #define MULTIPLY_ROW(i)                                                                                                  \
     {                                                                                                                    \
-        const R a = LD1_SRC0(at##i + c * C_STEP_SRC0);                                                                   \
+        const idx ow = min(first_w + i, (idx)(DST_W - 1));                                                               \
+        const R a = DEQ1_SRC0(LD1_SRC0(at##i + c * C_STEP_SRC0));                                                        \
         EACH_V(MULTIPLY, i)                                                                                              \
     }
 #define MULTIPLY_ROW_INSIDE(i)                                                                                           \
@@ -35,7 +43,7 @@
     if (columns > 16 * j) {                                                                                              \
         const idx lane = 16 * j;                                                                                         \
         const int n_lanes = min(16, columns - 16 * j);                                                                   \
-        V v = sum##i##_##j;                                                                                              \
+        V v = OUT_SRC0(OUT_WEIGHTS(sum##i##_##j, n_lanes), n_lanes);                                                     \
         ADD_BIAS(v, n_lanes)                                                                                             \
         POST_OPS(v, n_lanes)                                                                                             \
         ST_DST(OFF_DST, n_lanes, v);                                                                                     \

@@ -1,14 +1,26 @@
-// When both operands run along K in memory and there are few rows: a dot product by vectors or by a work-group for each element.
+// When the operands run along K in memory and there are few rows: a dot product by vectors or by a work-group for each element. With
+// GATED a second matrix SRC1 makes the product's gate.
 DEFINE_FOLD(fold_sum, PLUS)
 
 __kernel void matmul_dot(PARAMS) {
     ENTER_ROWS
     EACH_ROW
         V sum = (V)(0);
+#if GATED
+        V gate = (V)(0);
+#endif
         EACH_ELEMENT
-            sum += LD_SRC0(OFF_SRC0, n) * LD_WEIGHTS(OFF_WEIGHTS, n);
+            const V a = DEQ_SRC0(LD_SRC0(OFF_SRC0, n), n);
+            sum += a * DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n);
+#if GATED
+            gate += a * DEQ_SRC1(LD_SRC1(OFF_SRC1, n), n);
+#endif
         END_ELEMENT
         V v = FOLD(fold_sum, sum);
+#if GATED
+        const V folded = FOLD(fold_sum, gate);
+        v *= ACTIVATION(folded);
+#endif
         if (first_item) {
             ADD_BIAS(v, 1)
             POST_OPS(v, 1)

@@ -1,7 +1,14 @@
 // For CPUs: a work-item computes M_BLOCK rows of a panel of PANEL columns, in register tiles of TILE_M rows x TILE_V vectors. Weights
 // are read as vectors along N (in place, or from panels `[N / PANEL][K][PANEL]`), the source as scalars. The generator writes the
 // repetitions EACH_M(X) = X(0) X(1) .. and EACH_V(X, i) = X(i, 0) X(i, 1) .. so that every accumulator is a named register.
-// Rows past M read the last row again and are not stored.
+// Rows past M read the last row again and are not stored. With GATED a second matrix SRC1 makes the product's gate.
+#if GATED
+#define IF_GATED(text) text
+#else
+#define IF_GATED(text)
+#endif
+// Scales and zero points end with the columns, also where panels go on.
+#define COLUMNS(j) (N_SIZE % PANEL == 0 ? 16 : columns - 16 * j)
 #define START_ROW(i)                                                                                                     \
     idx at##i;                                                                                                           \
     {                                                                                                                    \
@@ -10,15 +17,28 @@
         at##i = OFF_SRC0;                                                                                                \
     }                                                                                                                    \
     EACH_V(CLEAR, i)
-#define CLEAR(i, j) V sum##i##_##j = (V)(0);
-#define LOAD_WHOLE(i, j) const V b##j = LD_WEIGHTS(b_at + 16 * j, 16);
-#define LOAD_PART(i, j) const V b##j = LD_WEIGHTS(b_at + 16 * j, columns - 16 * j);
+#define CLEAR(i, j)                                                                                                      \
+    V sum##i##_##j = (V)(0);                                                                                             \
+    IF_GATED(V gate##i##_##j = (V)(0);)
+#define LOAD_WHOLE(i, j) LOAD(j, 16)
+#define LOAD_PART(i, j) LOAD(j, columns - 16 * j)
+#define LOAD(j, n)                                                                                                       \
+    V b##j;                                                                                                              \
+    IF_GATED(V g##j;)                                                                                                    \
+    {                                                                                                                    \
+        const idx lane = 16 * j;                                                                                         \
+        b##j = DEQ_WEIGHTS(LD_WEIGHTS(b_at + 16 * j, n), COLUMNS(j));                                                    \
+        IF_GATED(g##j = DEQ_SRC1(LD_SRC1(g_at + 16 * j, n), COLUMNS(j));)                                                \
+    }
 #define MULTIPLY_ROW(i)                                                                                                  \
     {                                                                                                                    \
-        const R a = LD1_SRC0(at##i + k * K_STEP_SRC0);                                                                   \
+        const idx m = min(first_m + i, (idx)(M_SIZE - 1));                                                               \
+        const R a = DEQ1_SRC0(LD1_SRC0(at##i + k * K_STEP_SRC0));                                                        \
         EACH_V(MULTIPLY, i)                                                                                              \
     }
-#define MULTIPLY(i, j) sum##i##_##j += a * b##j;
+#define MULTIPLY(i, j)                                                                                                   \
+    sum##i##_##j += a * b##j;                                                                                            \
+    IF_GATED(gate##i##_##j += a * g##j;)
 #define FINISH_ROW(i)                                                                                                    \
     if (first_m + i < M_SIZE) {                                                                                          \
         const idx m = first_m + i;                                                                                       \
@@ -28,10 +48,18 @@
     if (columns > 16 * j) {                                                                                              \
         const idx lane = 16 * j;                                                                                         \
         const int n_lanes = min(16, columns - 16 * j);                                                                   \
-        V v = sum##i##_##j;                                                                                              \
+        V v = OUT_SRC0(OUT_WEIGHTS(sum##i##_##j, n_lanes), n_lanes);                                                     \
+        IF_GATED(v *= ACTIVATION(OUT_SRC0(OUT_SRC1(gate##i##_##j, n_lanes), n_lanes));)                                  \
         ADD_BIAS(v, n_lanes)                                                                                             \
         POST_OPS(v, n_lanes)                                                                                             \
         ST_DST(OFF_DST, n_lanes, v);                                                                                     \
+    }
+#define EACH_K(LOAD_ALL)                                                                                                 \
+    for (idx k = 0; k < K_SIZE; ++k) {                                                                                   \
+        EACH_V(LOAD_ALL, 0)                                                                                              \
+        EACH_M(MULTIPLY_ROW)                                                                                             \
+        b_at += K_STEP_WEIGHTS;                                                                                          \
+        IF_GATED(g_at += K_STEP_SRC1;)                                                                                   \
     }
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -45,22 +73,20 @@ __kernel void matmul_vector(PARAMS) {
     for (idx first_m = block_m; first_m < end_m; first_m += TILE_M) {
         EACH_M(START_ROW)
         idx b_at;
+        IF_GATED(idx g_at;)
         {
             const idx lane = 0, k = 0;
             b_at = OFF_WEIGHTS;
+            IF_GATED(g_at = OFF_SRC1;)
         }
 #if !WHOLE_PANELS
         if (columns < PANEL) {
-            for (idx k = 0; k < K_SIZE; ++k, b_at += K_STEP_WEIGHTS) {
-                EACH_V(LOAD_PART, 0)
-                EACH_M(MULTIPLY_ROW)
-            }
+            EACH_K(LOAD_PART)
         } else
 #endif
-            for (idx k = 0; k < K_SIZE; ++k, b_at += K_STEP_WEIGHTS) {
-                EACH_V(LOAD_WHOLE, 0)
-                EACH_M(MULTIPLY_ROW)
-            }
+        {
+            EACH_K(LOAD_WHOLE)
+        }
         EACH_M(FINISH_ROW)
     }
 }

@@ -160,6 +160,9 @@ macro_rules! sources {
 }
 
 sources!(
+    "attention/reference.cl",
+    "attention/tiled.cl",
+    "attention/vector.cl",
     "common/binary.cl",
     "common/eltwise.cl",
     "common/gradient.cl",

@@ -4,11 +4,12 @@
 //! channels last: lanes along the channels), `tiled` (other devices: an implicit matrix product) and `ref` (anything).
 
 use anydnn_backend::op::Convolution;
-use anydnn_backend::{Arg, Layout, MemoryDesc, PrimitiveDesc, Result};
+use anydnn_backend::{Arg, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
 
 use super::matmul::{accumulator, define_bias, is_real};
 use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
+use super::quantized;
 use super::rows::{CPU_LANES, Rows, is_cpu};
 use super::source::{Source, add_post_ops, is_contiguous};
 use super::space::{Binding, Index, Space};
@@ -163,9 +164,11 @@ impl Shape<'_> {
         let src_channel = Index::sum(&[(group, channels), (channel, 1)]);
         let src = at(src_channel, &self.window.source_index(&result, &taps));
         space.operand("SRC0", Binding::Arg(Arg::SRC), desc.src(), &src);
+        quantized::add(&mut space, desc, Quantized::Src(0), "SRC0", desc.src().dims(), &src);
         let mut filter = vec![output.clone(), Index::of(channel)];
         filter.extend(taps);
         space.operand("WEIGHTS", Binding::Arg(Arg::Weights), self.weights, &filter);
+        quantized::add(&mut space, desc, Quantized::Weights, "WEIGHTS", self.weights.dims(), &filter);
         if let Some(bias) = desc.find(Arg::Bias) {
             space.operand("BIAS", Binding::Arg(Arg::Bias), bias, std::slice::from_ref(&output));
         }
@@ -180,9 +183,8 @@ impl Shape<'_> {
         let rows = Rows::outputs(space, outer, value, device, None);
         let terms: usize = self.weights.dims()[1..].iter().product();
         let mut source = rows.source(value, self.wide, device, terms);
-        let acc = accumulator(self.desc.src().data_type(), self.weights.data_type(), terms, value);
-        source.define("ACC", acc);
-        self.define(&mut source);
+        source.define("ACC", accumulator(self.desc, terms, value));
+        self.define(&mut source, &rows.space, &[]);
         rows.launch(source, "convolution_reference", &[WINDOW, REFERENCE], device, terms)
     }
 
@@ -193,11 +195,13 @@ impl Shape<'_> {
         outer -= 1;
         space.remove(space.variable("c")?);
         let rows = Rows::outputs(space, outer, value, device, Some(("g", &["SRC0"])));
-        rows.lane?;
+        if !rows.space.has_steps(rows.lane?, CPU_LANES) {
+            return None;
+        }
         let taps: usize = self.weights.dims()[2..].iter().product();
         let work = taps * CPU_LANES;
         let mut source = rows.source(value, self.wide, device, work);
-        self.define(&mut source);
+        self.define(&mut source, &rows.space, &[]);
         Some(rows.launch(source, "convolution_depthwise", &[WINDOW, DEPTHWISE], device, work))
     }
 
@@ -207,11 +211,11 @@ impl Shape<'_> {
         let own_panels = self.panel_width();
         let width = own_panels.unwrap_or_else(|| panels::width(outputs));
         let (mut space, outer) = self.space(Order::Spatial(Some(width)));
-        if !space.is_linear() {
-            return None;
-        }
         let [group, panel, lane, channel] =
             ["g", "panel", "lane", "c"].map(|name| space.variable(name).unwrap_or(outer));
+        if !space.has_steps(lane, CPU_LANES) {
+            return None;
+        }
         let mut launches = Vec::new();
         let (mut name, mut scratchpad) = ("vector", 0);
         let in_place =
@@ -235,7 +239,8 @@ impl Shape<'_> {
             .define("GROUP_OUTPUTS", outputs)
             .define("C_STEP_SRC0", space.coefficient("SRC0", channel)?)
             .define("C_STEP_WEIGHTS", space.coefficient("WEIGHTS", channel)?);
-        self.define(&mut source);
+        let terms: Vec<usize> = (outer..space.loops.len()).collect();
+        self.define(&mut source, &space, &terms);
         let global = [space.count(group..panel + 1), space.count(0..ow), 1];
         launches.push(source.launch("convolution_vector", &[WINDOW, VECTOR], global, Some([1, 1, 1])));
         Some((name, scratchpad, launches))
@@ -256,8 +261,12 @@ impl Shape<'_> {
         })
     }
 
-    fn define(&self, source: &mut Source) {
+    /// The macros that the variants have in common; scales may wait for the end of the sums over the loops `terms`.
+    fn define(&self, source: &mut Source, space: &Space, terms: &[usize]) {
         self.window.define(source);
+        for name in ["SRC0", "WEIGHTS"] {
+            quantized::define(source, space, name, terms);
+        }
         source.define("CHANNELS", self.weights.dims()[1]).post_ops(self.desc);
         define_bias(source, self.desc);
     }

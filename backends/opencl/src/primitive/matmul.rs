@@ -1,14 +1,16 @@
-//! Matrix products.
+//! Matrix products, also gated by another one of the same source.
 //!
 //! Variants: `vector` (CPUs: register tiles of vectors along N, weights in place or in panels), `dot` (vectors or groups along K),
 //! `tiled` (other devices: tiles in local memory) and `ref` (anything).
 
-use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Result};
+use anydnn_backend::op::Op;
+use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
 
 use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
+use super::quantized;
 use super::rows::{CPU_LANES, Mode, Rows, is_cpu};
-use super::source::{Source, add_post_ops, is_contiguous};
+use super::source::{Source, add_post_ops, eltwise, is_contiguous};
 use super::space::{Binding, Index, Space, broadcast};
 use super::tiles::{self, Tiles};
 use super::value::Value;
@@ -22,6 +24,8 @@ const DOT: &str = include_str!("../../../../kernels/matmul/dot.cl");
 const PACK_ROWS: usize = 48;
 /// Rows of a work-item's block on a CPU.
 const BLOCK_ROWS: usize = 48;
+/// Vectors of sums that a register tile holds.
+const TILE: usize = 24;
 
 /// The layout for weights `[.., K, N]` that the caller leaves open: panels for CPUs, row-major elsewhere.
 pub(super) fn weights_layout(
@@ -31,13 +35,18 @@ pub(super) fn weights_layout(
 ) -> Result<MemoryDesc> {
     let rank = weights.rank();
     let n = weights.dims()[rank - 1];
-    if !is_cpu(device) || !is_real(desc) || n < CPU_LANES || weights.elements() == 0 {
+    if !is_cpu(device)
+        || !is_real(desc)
+        || n < CPU_LANES
+        || weights.elements() == 0
+        || weights.data_type().bits() < 8
+    {
         return Ok(weights.to_row_major());
     }
     let letter = |axis: usize| char::from(b'a' + axis as u8);
     let batch: String = (0..rank - 2).map(letter).collect();
     let (k, n_letter) = (letter(rank - 2), letter(rank - 1));
-    let tag = format!("{batch}{}{k}{}{n_letter}", n_letter.to_ascii_uppercase(), panels::width(n));
+    let tag = format!("{batch}{}{k}{}{n_letter}", n_letter.to_ascii_uppercase(), width(desc, n));
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
 }
 
@@ -45,29 +54,43 @@ pub(super) fn weights_layout(
 pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> KernelPlan {
     let value = Value::of(&desc, true);
     let shape = Shape::new(&desc);
-    let (implementation, scratchpad, mut launches) = shape.choose(value, device);
+    let (variant, scratchpad, mut launches) = shape.choose(value, device);
     launches.extend(padding(desc.dst(), Arg::DST, device));
-    KernelPlan { implementation: format!("ocl:matmul:{implementation}"), scratchpad, launches, desc }
+    KernelPlan { implementation: format!("ocl:{}:{variant}", desc.op().name()), scratchpad, launches, desc }
+}
+
+/// The width of panels: a gated product has two of them side by side.
+fn width(desc: &PrimitiveDesc, n: usize) -> usize {
+    let widest = if matches!(desc.op(), Op::GatedMatMul(_)) { 2 * CPU_LANES } else { usize::MAX };
+    panels::width(n).min(widest)
 }
 
 /// The type of the sums: exact for integers, wide enough for their number.
-pub(super) fn accumulator(src: DataType, weights: DataType, terms: usize, value: Value) -> &'static str {
-    if !src.is_float() && !weights.is_float() {
-        let narrow = src.bits() == 8 && weights.bits() == 8;
+pub(super) fn accumulator(desc: &PrimitiveDesc, terms: usize, value: Value) -> &'static str {
+    let factors = || desc.args().iter().filter(|a| is_factor(desc, a.arg));
+    let bits = factors().map(|a| a.desc.data_type().bits()).max().unwrap_or(64);
+    let exact = factors().all(|a| !a.desc.data_type().is_float() && !quantized::is_dequantized(desc, a.arg));
+    match (exact, value) {
         // 255 * 255 * 33025 still fits 31 bits.
-        if narrow && terms <= 33_000 { "int" } else { "long" }
-    } else {
-        value.name()
+        (true, _) if bits <= 8 && terms <= 33_000 => "int",
+        (true, _) => "long",
+        _ => value.name(),
     }
 }
 
-/// Whether both operands are of real types that f32 arithmetic serves.
+/// Whether an argument is a source or weights, which sums of products are made of.
+fn is_factor(desc: &PrimitiveDesc, arg: Arg) -> bool {
+    arg == Arg::SRC || arg == Arg::Weights || (matches!(desc.op(), Op::GatedMatMul(_)) && arg == Arg::Src(1))
+}
+
+/// Whether all operands mean real numbers that f32 arithmetic serves.
 pub(super) fn is_real(desc: &PrimitiveDesc) -> bool {
-    let small = |arg| {
-        desc.find(arg)
-            .is_some_and(|d| matches!(d.data_type(), DataType::F32 | DataType::F16 | DataType::BF16))
+    let small = |arg: Arg, t: DataType| {
+        matches!(t, DataType::F32 | DataType::F16 | DataType::BF16)
+            || (t.bits() <= 8 && quantized::is_dequantized(desc, arg))
     };
-    small(Arg::SRC) && small(Arg::Weights) && Value::of(desc, true) == Value::F32
+    let mut factors = desc.args().iter().filter(|a| is_factor(desc, a.arg));
+    factors.all(|a| small(a.arg, a.desc.data_type())) && Value::of(desc, true) == Value::F32
 }
 
 /// Defines `ADD_BIAS(v, n)`.
@@ -76,16 +99,38 @@ pub(super) fn define_bias(source: &mut Source, desc: &PrimitiveDesc) {
     source.define("ADD_BIAS(v, n)", bias);
 }
 
+/// Defines `GATED` and for gated products `ACTIVATION(x)`.
+pub(super) fn define_gate(source: &mut Source, desc: &PrimitiveDesc, value: Value) {
+    let gated = matches!(desc.op(), Op::GatedMatMul(_));
+    source.define("GATED", i32::from(gated));
+    if let Op::GatedMatMul(op) = desc.op() {
+        source.define("ACTIVATION(x)", eltwise(value, op.activation, "x"));
+    }
+}
+
 /// A matrix product with its loops: batches, `m`, `col` (or `panel` and `lane`), `k`.
 struct Shape<'a> {
     desc: &'a PrimitiveDesc,
     weights: &'a MemoryDesc,
+    /// The weights of a gate, of the same dimensions.
+    gate: Option<&'a MemoryDesc>,
     wide: bool,
 }
 
 impl<'a> Shape<'a> {
     fn new(desc: &'a PrimitiveDesc) -> Self {
-        Self { desc, weights: desc.find(Arg::Weights).unwrap_or(desc.src()), wide: is_wide(desc) }
+        let gate = desc.find(Arg::Src(1)).filter(|_| matches!(desc.op(), Op::GatedMatMul(_)));
+        Self { desc, weights: desc.find(Arg::Weights).unwrap_or(desc.src()), gate, wide: is_wide(desc) }
+    }
+
+    /// The names of the operands that are matrices of weights.
+    fn matrices(&self) -> &'static [&'static str] {
+        if self.gate.is_some() { &["WEIGHTS", "SRC1"] } else { &["WEIGHTS"] }
+    }
+
+    /// Whether all matrices of weights have their elements side by side along a loop.
+    fn weights_along(&self, space: &Space, variable: usize) -> bool {
+        self.matrices().iter().all(|name| is_contiguous(space, name, variable))
     }
 
     fn choose(&self, value: Value, device: &DeviceTraits) -> (&'static str, usize, Vec<Launch>) {
@@ -94,8 +139,9 @@ impl<'a> Shape<'a> {
         let (n, terms) = (dims[dims.len() - 1], self.weights.dims()[dims.len() - 2]);
         let k = space.loops.len() - 1;
         // A vector takes its elements by the coefficient of its loop, which every operand must have.
-        let along_k =
-            space.is_linear() && is_contiguous(&space, "SRC0", k) && is_contiguous(&space, "WEIGHTS", k);
+        let lanes = if is_cpu(device) { CPU_LANES } else { 1 };
+        let along_k = is_contiguous(&space, "SRC0", k) && self.weights_along(&space, k);
+        let along_k = along_k && space.has_steps(k, lanes);
         if is_cpu(device) {
             if is_real(self.desc)
                 && n >= CPU_LANES / 2
@@ -154,9 +200,15 @@ impl<'a> Shape<'a> {
         let mut at = batch(desc.src());
         at.extend([index[rank - 2].clone(), k.clone()]);
         space.operand("SRC0", Binding::Arg(Arg::SRC), desc.src(), &at);
+        quantized::add(&mut space, desc, Quantized::Src(0), "SRC0", desc.src().dims(), &at);
         let mut at = batch(self.weights);
         at.extend([k, index[rank - 1].clone()]);
         space.operand("WEIGHTS", Binding::Arg(Arg::Weights), self.weights, &at);
+        quantized::add(&mut space, desc, Quantized::Weights, "WEIGHTS", self.weights.dims(), &at);
+        if let Some(gate) = self.gate {
+            space.operand("SRC1", Binding::Arg(Arg::Src(1)), gate, &at);
+            quantized::add(&mut space, desc, Quantized::Src(1), "SRC1", gate.dims(), &at);
+        }
         if let Some(bias) = desc.find(Arg::Bias) {
             space.operand("BIAS", Binding::Arg(Arg::Bias), bias, &broadcast(bias, dst.dims(), &index));
         }
@@ -171,9 +223,8 @@ impl<'a> Shape<'a> {
         let terms = space.loops[k].extent;
         let rows = Rows::outputs(space, k, value, device, None);
         let mut source = rows.source(value, self.wide, device, terms);
-        let acc = accumulator(self.desc.src().data_type(), self.weights.data_type(), terms, value);
-        source.define("ACC", acc).define("K_SIZE", terms).post_ops(self.desc);
-        define_bias(&mut source, self.desc);
+        source.define("ACC", accumulator(self.desc, terms, value)).define("K_SIZE", terms);
+        self.define(&mut source, &rows.space, value, &[]);
         rows.launch(source, "matmul_reference", &[REFERENCE], device, terms)
     }
 
@@ -184,9 +235,18 @@ impl<'a> Shape<'a> {
         let (mode, lanes) = if cpu { (Mode::Item, CPU_LANES) } else { (Mode::Group, 1) };
         let rows = Rows { space, outer: k, mode, lanes, lane: cpu.then_some(k) };
         let mut source = rows.source(value, self.wide, device, terms);
-        source.post_ops(self.desc);
-        define_bias(&mut source, self.desc);
+        self.define(&mut source, &rows.space, value, &[]);
         rows.launch(source, "matmul_dot", &[DOT], device, terms)
+    }
+
+    /// The macros that the variants have in common; scales may wait for the end of the sums over the loops `terms`.
+    fn define(&self, source: &mut Source, space: &Space, value: Value, terms: &[usize]) {
+        for name in ["SRC0"].iter().chain(self.matrices()) {
+            quantized::define(source, space, name, terms);
+        }
+        source.post_ops(self.desc);
+        define_bias(source, self.desc);
+        define_gate(source, self.desc, value);
     }
 
     /// Register tiles of vectors along N; none where an operand's layout has no use for them.
@@ -198,21 +258,25 @@ impl<'a> Shape<'a> {
     ) -> Option<(&'static str, usize, Vec<Launch>)> {
         let rank = self.weights.rank();
         let n = self.weights.dims()[rank - 1];
-        let own_panels = panel_width(self.weights);
-        let width = own_panels.unwrap_or_else(|| panels::width(n));
+        let own_panels = panel_width(self.weights)
+            .filter(|&width| self.gate.is_none_or(|gate| panel_width(gate) == Some(width)));
+        let width = own_panels.unwrap_or_else(|| width(self.desc, n));
         let mut space = self.space(Some(width));
         let [panel, lane, k] = ["panel", "lane", "k"].map(|name| space.variable(name));
         let (panel, lane, k) = (panel?, lane?, k?);
         let m = panel.checked_sub(1)?;
-        if !space.is_linear() {
+        if !space.has_steps(lane, CPU_LANES) {
             return None;
         }
         let rows = space.loops[m].extent;
         let mut launches = Vec::new();
         let (mut name, mut scratchpad, mut whole) =
             ("vector", 0, n.is_multiple_of(width) || own_panels.is_some());
-        let in_place = is_contiguous(&space, "WEIGHTS", lane);
-        if own_panels.is_none() && (rows >= PACK_ROWS || !in_place) {
+        let in_place = self.weights_along(&space, lane);
+        if self.gate.is_some() && !in_place {
+            return None;
+        }
+        if own_panels.is_none() && self.gate.is_none() && (rows >= PACK_ROWS || !in_place) {
             if !in_place && rows < PACK_ROWS / 8 && along_k {
                 return None;
             }
@@ -222,7 +286,8 @@ impl<'a> Shape<'a> {
             (name, scratchpad, whole) = ("vector-packing", packed.bytes, true);
             launches.extend(packed.launches);
         }
-        let tile = panels::tile_rows(rows, 6);
+        let vectors = width / CPU_LANES * self.matrices().len();
+        let tile = panels::tile_rows(rows, (TILE / vectors).clamp(1, 6));
         let block = BLOCK_ROWS.next_multiple_of(tile);
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         panels::repetitions(&mut source, tile, width / CPU_LANES);
@@ -235,9 +300,11 @@ impl<'a> Shape<'a> {
             .define("N_SIZE", n)
             .define("K_SIZE", space.loops[k].extent)
             .define("K_STEP_SRC0", space.coefficient("SRC0", k)?)
-            .define("K_STEP_WEIGHTS", space.coefficient("WEIGHTS", k)?)
-            .post_ops(self.desc);
-        define_bias(&mut source, self.desc);
+            .define("K_STEP_WEIGHTS", space.coefficient("WEIGHTS", k)?);
+        if self.gate.is_some() {
+            source.define("K_STEP_SRC1", space.coefficient("SRC1", k)?);
+        }
+        self.define(&mut source, &space, value, &[k]);
         let global = [space.loops[panel].extent, rows.div_ceil(block), space.count(0..m)];
         launches.push(source.launch("matmul_vector", &[VECTOR], global, Some([1, 1, 1])));
         Some((name, scratchpad, launches))

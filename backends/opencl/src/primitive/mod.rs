@@ -3,15 +3,16 @@
 //! Kernels are written once, in `kernels/`, against macros that [`source`] generates for the layouts, types, sizes and
 //! post-operations of one description. Each plan is a pure value.
 
+mod attention;
 mod axes;
 mod convolution;
 mod folds;
 mod matmul;
-#[cfg_attr(not(test), expect(dead_code, reason = "attention and expressions are built on it"))]
 mod nodes;
 mod panels;
 mod pointwise;
 mod pooling;
+mod quantized;
 mod rows;
 mod source;
 mod space;
@@ -42,7 +43,8 @@ pub(crate) fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<Kernel
         Op::LayerNormalization(_) | Op::GroupNormalization(_) => folds::plan_normalization(desc, device)?,
         Op::Reduction(op) => folds::plan_reduction(desc, op.algorithm, device),
         Op::Pooling(op) => pooling::plan(desc, &op, device)?,
-        Op::MatMul(_) => matmul::plan(desc, device),
+        Op::MatMul(_) | Op::GatedMatMul(_) => matmul::plan(desc, device),
+        Op::Attention(op) => attention::plan(desc, &op, device),
         Op::Convolution(op) => convolution::plan(desc, &op, device),
         _ => return Err(Error::unsupported(desc.name(), "no kernel for this operation")),
     })
@@ -56,6 +58,12 @@ fn resolved(mut desc: PrimitiveDesc, device: &DeviceTraits) -> Result<PrimitiveD
             _ => matmul::weights_layout(&desc, weights, device)?,
         };
         desc = desc.resolved(Arg::Weights, layout)?;
+    }
+    if let Some(gate) =
+        desc.find(Arg::Src(1)).filter(|g| g.is_any() && matches!(desc.op(), Op::GatedMatMul(_)))
+    {
+        let layout = matmul::weights_layout(&desc, gate, device)?;
+        desc = desc.resolved(Arg::Src(1), layout)?;
     }
     Ok(desc.resolved_row_major())
 }

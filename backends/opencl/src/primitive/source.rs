@@ -188,8 +188,8 @@ impl Source {
         let Operand { name, data_type, address, .. } = operand;
         let (bits, kind) = storage(*data_type);
         let (value, lanes) = (self.value.name(), self.lanes);
-        // Without a lane loop in a linear address the operand is one element for all lanes.
-        let step = self.lane.map_or(0, |lane| address.coefficient(lane).unwrap_or(0));
+        // Without a step along the lanes the operand is one element for all of them.
+        let step = self.lane.map_or(0, |lane| address.step(lane, self.lanes).unwrap_or(0));
         self.define(format!("OFF_{name}"), address.text(&space.loops));
         self.define(format!("NAT1_{name}(o)"), format!("unpack_{kind}_1(get_{bits}({pointer}, o))"));
         self.define(format!("LD1_{name}(o)"), format!("convert_{value}(NAT1_{name}(o))"));

@@ -16,11 +16,19 @@ pub(super) struct Loop {
     pub(super) extent: usize,
 }
 
-/// An index of one dimension: a sum of loop variables (by number) with factors, and a constant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// An index of one dimension: a sum of loop variables (by number) with factors, and a constant, divided by the length of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Index {
     pub(super) terms: Vec<(usize, usize)>,
     pub(super) shift: isize,
+    /// Neighbours that share an element; one if they do not.
+    pub(super) block: usize,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self { terms: Vec::new(), shift: 0, block: 1 }
+    }
 }
 
 /// The element offset of an operand.
@@ -63,12 +71,12 @@ pub(super) struct Space {
 impl Index {
     /// One loop variable.
     pub(super) fn of(variable: usize) -> Self {
-        Self { terms: vec![(variable, 1)], shift: 0 }
+        Self { terms: vec![(variable, 1)], ..Self::default() }
     }
 
     /// A sum of loop variables with factors.
     pub(super) fn sum(terms: &[(usize, usize)]) -> Self {
-        Self { terms: terms.to_vec(), shift: 0 }
+        Self { terms: terms.to_vec(), ..Self::default() }
     }
 
     /// The same index plus a constant.
@@ -77,8 +85,34 @@ impl Index {
         self
     }
 
-    fn text(&self, loops: &[Loop]) -> String {
-        linear_text(self.shift, self.terms.iter().copied(), loops)
+    /// The same index for an operand in which each element stands for a block of neighbours.
+    pub(super) fn by_blocks(mut self, block: usize) -> Self {
+        self.block *= block;
+        self
+    }
+
+    /// The index as an OpenCL C expression.
+    pub(super) fn text(&self, loops: &[Loop]) -> String {
+        let text = linear_text(self.shift, self.terms.iter().copied(), loops);
+        if self.block == 1 || text == "0" { text } else { format!("({text} / {})", self.block) }
+    }
+
+    /// The index without a division, where each variable either steps by whole blocks or stays inside of one.
+    fn undivided(&self, loops: &[Loop]) -> Option<Self> {
+        if self.block == 1 {
+            return Some(self.clone());
+        }
+        let shift = usize::try_from(self.shift).ok()?;
+        let (mut inside, mut terms) = (shift % self.block, Vec::new());
+        for &(variable, factor) in self.terms.iter().filter(|(v, _)| loops[*v].extent > 1) {
+            if factor.is_multiple_of(self.block) {
+                terms.push((variable, factor / self.block));
+            } else {
+                inside = inside.saturating_add(factor.saturating_mul(loops[variable].extent - 1));
+            }
+        }
+        let shift = (shift / self.block) as isize;
+        (inside < self.block).then_some(Self { terms, shift, block: 1 })
     }
 }
 
@@ -93,6 +127,36 @@ impl Address {
         match self {
             Self::Linear { coefficients, .. } => coefficients.get(variable).copied(),
             Self::General { .. } => None,
+        }
+    }
+
+    /// How far the next value of a loop variable is, where that is the same for all of them in runs of `lanes`.
+    pub(super) fn step(&self, variable: usize, lanes: usize) -> Option<usize> {
+        match self {
+            Self::Linear { coefficients, .. } => coefficients.get(variable).copied(),
+            Self::General { blocking, index } => {
+                let mut step = 0;
+                for (axis, index) in index.iter().enumerate() {
+                    let Some((_, factor)) = index.terms.iter().find(|(v, _)| *v == variable) else {
+                        continue;
+                    };
+                    // A run that starts at a multiple of its length stays inside a block that is one, too.
+                    let others = index.terms.iter().filter(|(v, _)| *v != variable);
+                    let aligned = index.block > 1
+                        && *factor == 1
+                        && index.block.is_multiple_of(lanes)
+                        && index.shift % lanes as isize == 0
+                        && others.clone().all(|(_, factor)| factor.is_multiple_of(lanes));
+                    if lanes > 1 && aligned {
+                        continue;
+                    }
+                    if index.block > 1 || blocking.block(axis) > 1 {
+                        return None;
+                    }
+                    step += factor * blocking.strides[axis];
+                }
+                Some(step)
+            }
         }
     }
 
@@ -152,6 +216,11 @@ impl Space {
         self.find(name)?.address.coefficient(variable)
     }
 
+    /// Whether every operand has a step along a loop, as vectors along it need.
+    pub(super) fn has_steps(&self, variable: usize, lanes: usize) -> bool {
+        self.operands.iter().all(|o| o.address.step(variable, lanes).is_some())
+    }
+
     /// Whether all addresses are linear.
     pub(super) fn is_linear(&self) -> bool {
         self.operands.iter().all(|o| matches!(o.address, Address::Linear { .. }))
@@ -185,10 +254,11 @@ impl Space {
     }
 
     /// Merges neighbouring loops whose strides fit in every operand and drops loops of one step; the last one stays, and the operand
-    /// `without` does not come to depend on it. Returns the number of loops left of the range. Only for linear addresses.
+    /// `without` does not come to depend on it. Returns the number of loops left of the range. Loops on which an address that is not linear
+    /// depends stay as they are.
     pub(super) fn collapse(&mut self, loops: Range<usize>, without: Option<&str>) -> usize {
-        if !self.is_linear() || loops.is_empty() {
-            return loops.len();
+        if loops.is_empty() {
+            return 0;
         }
         let mut last = loops.end - 1;
         for v in loops.clone().rev().skip(1) {
@@ -205,9 +275,11 @@ impl Space {
             let trivial = extent == 1
                 && v + 1 == last
                 && without.is_none_or(|name| self.coefficient(name, v) == Some(0));
-            let fits = self.operands.iter().all(|o| {
-                let (outer, inner) = (o.address.coefficient(v), o.address.coefficient(v + 1));
-                trivial || outer == inner.map(|c| c.saturating_mul(extent))
+            let fits = self.operands.iter().all(|o| match &o.address {
+                Address::Linear { coefficients: c, .. } => trivial || c[v] == c[v + 1].saturating_mul(extent),
+                Address::General { .. } => {
+                    o.address.step(v, 1) == Some(0) && o.address.step(v + 1, 1) == Some(0)
+                }
             });
             if fits {
                 if trivial {
@@ -238,9 +310,17 @@ impl Space {
     /// Removes a loop, whose variable is then zero.
     pub(super) fn remove(&mut self, variable: usize) {
         self.loops.remove(variable);
-        self.each_coefficients(|c| {
-            c.remove(variable);
-        });
+        for operand in &mut self.operands {
+            match &mut operand.address {
+                Address::Linear { coefficients, .. } => drop(coefficients.remove(variable)),
+                Address::General { index, .. } => {
+                    for terms in index.iter_mut().map(|i| &mut i.terms) {
+                        terms.retain(|(v, _)| *v != variable);
+                        terms.iter_mut().filter(|(v, _)| *v > variable).for_each(|(v, _)| *v -= 1);
+                    }
+                }
+            }
+        }
     }
 
     fn each_coefficients(&mut self, mut change: impl FnMut(&mut Vec<usize>)) {
@@ -255,6 +335,7 @@ impl Space {
         let mut base = blocking.offset as isize;
         let mut coefficients = vec![0; self.loops.len()];
         for (axis, (index, &stride)) in index.iter().zip(blocking.strides.iter()).enumerate() {
+            let index = &index.undivided(&self.loops)?;
             let mut blocks = blocking.inner.iter().enumerate().filter(|(_, (a, _))| *a == axis);
             let Some((position, &(_, block))) = blocks.next() else {
                 // Far steps and padding may wrap: such places are outside the source and never touched.
@@ -299,6 +380,20 @@ pub(super) fn broadcast(operand: &MemoryDesc, dims: &Dims, index: &[Index]) -> V
         .iter()
         .enumerate()
         .map(|(i, &dim)| if dim == dims[lead + i] { index[lead + i].clone() } else { Index::default() })
+        .collect()
+}
+
+/// The index of each dimension of an operand that broadcasts by blocks to `dims`, from the indices of those dimensions.
+pub(super) fn broadcast_by_blocks(operand: &Dims, dims: &[usize], index: &[Index]) -> Vec<Index> {
+    let lead = dims.len() - operand.len();
+    operand
+        .iter()
+        .zip(dims[lead..].iter().zip(&index[lead..]))
+        .map(|(&own, (&dim, index))| match own {
+            _ if own == dim => index.clone(),
+            0 | 1 => Index::default(),
+            _ => index.clone().by_blocks(dim / own),
+        })
         .collect()
 }
 
@@ -376,6 +471,21 @@ mod tests {
         space.operand("SRC1", Binding::Arg(Arg::Src(1)), &vector, &broadcast(&vector, &dims, &index));
         assert_eq!(space.collapse(0..3, None), 2);
         assert_eq!(space.find("SRC1").unwrap().address, Address::linear(vec![0, 1]));
+    }
+
+    #[test]
+    fn blocks_share_an_element() {
+        let heads = MemoryDesc::new([2, 4], DataType::F32);
+        let (space, index) = space(&[6, 4]);
+        let by_blocks = broadcast_by_blocks(heads.dims(), &[6, 4], &index);
+        let address = space.address(&heads, &by_blocks);
+        assert_eq!(address.text(&space.loops), "(0 + ((i0) / 3) * 4 + (i1) * 1)");
+        assert_eq!((address.step(0, 1), address.step(1, 1), address.step(0, 3)), (None, Some(1), Some(0)));
+        let mut pairs = Space::default();
+        let (outer, inner, i1) = (pairs.push("o", 2), pairs.push("i", 3), pairs.push("i1", 4));
+        let index = [Index::sum(&[(outer, 3), (inner, 1)]), Index::of(i1)];
+        let by_blocks = broadcast_by_blocks(heads.dims(), &[6, 4], &index);
+        assert_eq!(pairs.address(&heads, &by_blocks), Address::linear(vec![4, 0, 1]));
     }
 
     #[test]

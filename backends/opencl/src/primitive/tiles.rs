@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use anydnn_backend::{Arg, PrimitiveDesc};
+use anydnn_backend::PrimitiveDesc;
 
-use super::matmul::{accumulator, define_bias};
+use super::matmul::{accumulator, define_bias, define_gate};
+use super::quantized;
 use super::source::Source;
 use super::space::Space;
 use super::value::Value;
@@ -43,16 +44,16 @@ pub(super) fn launch(
 ) -> Option<Launch> {
     let (m, n) = (space.count(tiles.m.clone()), space.count(tiles.n.clone()));
     let terms = space.count(tiles.k.clone());
-    let weights = desc.find(Arg::Weights)?.data_type();
-    let acc = accumulator(desc.src().data_type(), weights, terms, value);
+    let acc = accumulator(desc, terms, value);
+    let gate = space.find("SRC1").is_some();
     let bytes = if matches!(acc, "double" | "long") { 8 } else { 4 };
     // Large tiles need enough of them to fill the device.
     let large = Size { m: 128, n: 128, k: 8, item: 8 };
     let small = Size { m: 64, n: 64, k: 16, item: 4 };
     let groups = |size: &Size| m.div_ceil(size.m) * n.div_ceil(size.n) * space.count(tiles.batch.clone());
-    let size = if bytes == 4 && groups(&large) >= device.compute_units { large } else { small };
+    let size = if bytes == 4 && !gate && groups(&large) >= device.compute_units { large } else { small };
     let group = size.m / size.item * (size.n / size.item);
-    let local = (size.m + size.n + 2) * size.k * bytes;
+    let local = (size.m + (size.n + 1) * (1 + usize::from(gate)) + 1) * size.k * bytes;
     if group > device.max_work_group || local > device.local_memory_bytes {
         return None;
     }
@@ -85,7 +86,11 @@ pub(super) fn launch(
         .define("FAST_M", i32::from(fast_m))
         .define("FAST_N", i32::from(fast_n))
         .post_ops(desc);
+    for name in ["SRC0", "WEIGHTS", "SRC1"] {
+        quantized::define(&mut source, space, name, &[]);
+    }
     define_bias(&mut source, desc);
+    define_gate(&mut source, desc, value);
     extra(&mut source);
     let tiles_of_all = m.div_ceil(size.m) * n.div_ceil(size.n);
     let global = [tiles_of_all * group, space.count(tiles.batch.clone()), 1];

@@ -1,0 +1,313 @@
+//! Attention in one launch, the scores never in memory.
+//!
+//! Variants: `vector` (CPUs: vectors along the queries), `tiled` (other devices: tiles of queries and keys in local memory) and `ref`
+//! (anything).
+
+use anydnn_backend::op::{Attention, Expression};
+use anydnn_backend::{Arg, Dims, PrimitiveDesc, Quantized};
+
+use super::nodes::{self, Leaves};
+use super::pointwise::{is_wide, padding};
+use super::rows::{CPU_LANES, is_cpu, items};
+use super::source::{Source, add_post_ops};
+use super::space::{Binding, Index, Space, broadcast_by_blocks};
+use super::value::Value;
+use super::{panels, quantized};
+use crate::plan::{DeviceTraits, KernelPlan, Launch};
+
+const REFERENCE: &str = include_str!("../../../../kernels/attention/reference.cl");
+const VECTOR: &str = include_str!("../../../../kernels/attention/vector.cl");
+const TILED: &str = include_str!("../../../../kernels/attention/tiled.cl");
+
+/// Elements of a result row that a work-item of the reference holds.
+const E_BLOCK: usize = 128;
+/// Vectors of sums in a register tile.
+const TILE: usize = 24;
+/// Keys whose weights lie in local memory at a time on a CPU.
+const T_BLOCK: usize = 96;
+/// The tiles of `tiled.cl`: queries and keys, a slice, work-items.
+const GROUP_TILE: usize = 64;
+const GROUP_SLICE: usize = 16;
+const GROUP: usize = 256;
+/// The most elements of a result row for which a work-group has registers.
+const GROUP_WIDTH: usize = 256;
+
+/// Plans an attention whose layouts are resolved.
+pub(super) fn plan(desc: PrimitiveDesc, op: &Attention, device: &DeviceTraits) -> KernelPlan {
+    let shape = Shape::new(&desc, op);
+    let (implementation, launch) = shape.choose(device);
+    let mut launches = vec![launch];
+    for arg in [Arg::DST, Arg::Dst(1)] {
+        launches.extend(desc.find(arg).and_then(|d| padding(d, arg, device)));
+    }
+    KernelPlan { implementation: format!("ocl:attention:{implementation}"), scratchpad: 0, launches, desc }
+}
+
+/// An attention with its loops: batches, `s`, `t`, `d`, `e`.
+struct Shape<'a> {
+    desc: &'a PrimitiveDesc,
+    op: &'a Attention,
+    space: Space,
+    /// The indices of the dimensions of the scores, `[.., S, T]`.
+    index: Vec<Index>,
+    /// The numbers of the loops; the batches are those before `s`.
+    s: usize,
+    t: usize,
+    d: usize,
+    e: usize,
+    value: Value,
+}
+
+impl<'a> Shape<'a> {
+    fn new(desc: &'a PrimitiveDesc, op: &'a Attention) -> Self {
+        let [query, key, value] = [0, 1, 2].map(|i| desc.find(Arg::Src(i)).unwrap_or(desc.src()));
+        let dst = desc.dst();
+        let rank = query.rank();
+        let mut space = Space::default();
+        let mut index: Vec<Index> =
+            (0..rank - 2).map(|axis| push_batch(&mut space, desc, axis, query.dims()[axis])).collect();
+        let s = space.push("s", query.dims()[rank - 2]);
+        let t = space.push("t", key.dims()[rank - 2]);
+        let d = space.push("d", query.dims()[rank - 1]);
+        let e = space.push("e", dst.dims()[rank - 1]);
+        index.extend([Index::of(s), Index::of(t)]);
+        let at = |row: usize, column: usize| -> Vec<Index> {
+            index[..rank - 2].iter().cloned().chain([Index::of(row), Index::of(column)]).collect()
+        };
+        for (i, operand, index) in [(0, query, at(s, d)), (1, key, at(t, d)), (2, value, at(t, e))] {
+            let whole: Dims = [&query.dims()[..rank - 2], &operand.dims()[rank - 2..]].concat().into();
+            let index = broadcast_by_blocks(operand.dims(), &whole, &index);
+            let name = format!("SRC{i}");
+            space.operand(name.clone(), Binding::Arg(Arg::Src(i)), operand, &index);
+            quantized::add(&mut space, desc, Quantized::Src(i), &name, operand.dims(), &index);
+        }
+        for i in 3..op.sources() as u16 {
+            if let Some(operand) = desc.find(Arg::Src(i)) {
+                let index = broadcast_by_blocks(operand.dims(), &op.scores.dims, &index);
+                space.operand(format!("SRC{i}"), Binding::Arg(Arg::Src(i)), operand, &index);
+            }
+        }
+        space.operand("DST", Binding::Arg(Arg::DST), dst, &at(s, e));
+        if let Some(statistics) = desc.find(Arg::Dst(1)) {
+            let mut index = at(s, e);
+            index[rank - 1] = Index::default();
+            space.operand("STATISTICS", Binding::Arg(Arg::Dst(1)), statistics, &index);
+        }
+        add_post_ops(&mut space, desc, &at(s, e));
+        Self { desc, op, space, index, s, t, d, e, value: Value::of(desc, false) }
+    }
+
+    fn choose(&self, device: &DeviceTraits) -> (&'static str, Launch) {
+        if is_cpu(device) {
+            if let Some(launch) = self.vector(device) {
+                return ("vector", launch);
+            }
+        } else if let Some(launch) = self.tiled(device) {
+            return ("tiled", launch);
+        }
+        ("ref", self.reference(device))
+    }
+
+    fn extent(&self, variable: usize) -> usize {
+        self.space.loops[variable].extent
+    }
+
+    fn reference(&self, device: &DeviceTraits) -> Launch {
+        let mut source = self.source(1);
+        let block = self.extent(self.e).clamp(1, E_BLOCK);
+        let blocks = self.extent(self.e).div_ceil(block).max(1);
+        let count = self.space.count(0..self.s + 1) * blocks;
+        source
+            .declare("DECLARE_ROW", &self.space, 0..self.s + 1)
+            .define("E_BLOCK", block)
+            .define("E_BLOCKS", blocks)
+            .define("ITEMS", count);
+        let (global, local) = items(device, count);
+        source.launch("attention_reference", &[REFERENCE], global, local)
+    }
+
+    /// Vectors along the queries; none where an operand has no steps along them or local memory is short.
+    fn vector(&self, device: &DeviceTraits) -> Option<Launch> {
+        let space = &self.space;
+        if self.value != Value::F32 || !space.has_steps(self.s, CPU_LANES) {
+            return None;
+        }
+        let d_step = space.find("SRC1")?.address.step(self.d, 1)?;
+        let t_step = space.find("SRC2")?.address.step(self.t, 1)?;
+        let (queries, batches) = (self.extent(self.s), space.count(0..self.s));
+        // Wide tiles of queries load keys and values less often, but every compute unit needs some.
+        let enough = |&vectors: &usize| {
+            let groups = queries.div_ceil(CPU_LANES * vectors) * batches;
+            vectors == 1 || (queries > CPU_LANES * vectors / 2 && groups >= 2 * device.compute_units)
+        };
+        let (d, e) = (self.extent(self.d).max(1), self.extent(self.e).max(1));
+        let (vectors, tile, block) = [4, 2, 1].into_iter().filter(enough).find_map(|vectors| {
+            let tile = panels::tile_rows(e, (TILE / vectors).min(12));
+            let block = T_BLOCK.min(self.extent(self.t).max(1)).next_multiple_of(tile);
+            let rows = d + e.next_multiple_of(tile) + block;
+            (rows * vectors * CPU_LANES * 4 <= device.local_memory_bytes).then_some((vectors, tile, block))
+        })?;
+        let mut source = self.source(CPU_LANES);
+        panels::repetitions(&mut source, tile, vectors);
+        source
+            .define("QUERIES", vectors)
+            .define("D_ROWS", d)
+            .define("E_ROWS", e.next_multiple_of(tile))
+            .define("T_BLOCK", block)
+            .define("D_STEP", d_step)
+            .define("T_STEP", t_step);
+        let global = [queries.div_ceil(CPU_LANES * vectors), batches, 1];
+        Some(source.launch("attention_vector", &[VECTOR], global, Some([1, 1, 1])))
+    }
+
+    /// Tiles in local memory; none where the device has too little of it or too small work-groups.
+    fn tiled(&self, device: &DeviceTraits) -> Option<Launch> {
+        let e = self.extent(self.e);
+        if self.value != Value::F32 || e == 0 || e > GROUP_WIDTH || device.max_work_group < GROUP {
+            return None;
+        }
+        let width = e.next_multiple_of(GROUP_SLICE).max(GROUP_TILE);
+        let slices = GROUP_SLICE * (GROUP_TILE + 1 + width + 1);
+        let softmax = GROUP_TILE * (GROUP_TILE + 1 + 3 + 4);
+        if (slices + softmax) * 4 > device.local_memory_bytes {
+            return None;
+        }
+        let fast = |name: &str, row: usize| {
+            let step = |v| self.space.find(name).and_then(|o| o.address.step(v, 1)).unwrap_or(usize::MAX);
+            i32::from(step(self.d) <= step(row))
+        };
+        let mut source = self.source(1);
+        source
+            .define("B_WIDTH", width)
+            .define("FAST_D0", fast("SRC0", self.s))
+            .define("FAST_D1", fast("SRC1", self.t));
+        let groups = self.extent(self.s).div_ceil(GROUP_TILE);
+        let global = [groups * GROUP, self.space.count(0..self.s), 1];
+        Some(source.launch("attention_tiled", &[TILED], global, Some([GROUP, 1, 1])))
+    }
+
+    /// The macros that the variants have in common.
+    fn source(&self, lanes: usize) -> Source {
+        let wide = is_wide(self.desc);
+        let mut source = Source::new(&self.space, self.value, (lanes, Some(self.s)), wide, true);
+        for name in ["SRC0", "SRC1", "SRC2"] {
+            quantized::define(&mut source, &self.space, name, &[]);
+        }
+        let statistics = match self.desc.find(Arg::Dst(1)) {
+            Some(_) => "{ const V x = sum; ST_STATISTICS(OFF_STATISTICS, n, x); }",
+            None => "{}",
+        };
+        source
+            .declare("DECLARE_BATCH", &self.space, 0..self.s)
+            .define("S_SIZE", self.extent(self.s))
+            .define("T_SIZE", self.extent(self.t))
+            .define("D_SIZE", self.extent(self.d))
+            .define("E_SIZE", self.extent(self.e))
+            .define("TWO_PASSES", i32::from(self.op.weights.is_some()))
+            .define("INF_AS_ZERO", i32::from(self.op.inf_as_zero))
+            .define("NOTHING_IS_ZERO", i32::from(self.op.inf_as_zero || self.extent(self.t) == 0))
+            .define("STORE_STATISTICS(sum, n)", statistics);
+        self.expression(&mut source, ("SCORE", "SCORED", "score"), &self.op.scores, lanes);
+        match &self.op.weights {
+            Some(weights) => {
+                self.expression(&mut source, ("WEIGHT", "WEIGHTED", "weight"), weights, lanes);
+            }
+            None => {
+                source.define("WEIGHT(x)", "").define("WEIGHTED", "0");
+            }
+        }
+        source.post_ops(self.desc);
+        source
+    }
+
+    /// Defines the macros that compute an expression of `x` and name its result.
+    fn expression(
+        &self,
+        source: &mut Source,
+        (compute, result, prefix): (&str, &str, &str),
+        expression: &Expression,
+        lanes: usize,
+    ) {
+        let wanted = expression.results[0];
+        let needed = nodes::needed(&expression.nodes, [wanted]);
+        let leaves = Scores { shape: self, lanes };
+        let text = nodes::statements(&expression.nodes, &needed, prefix, self.value, &leaves);
+        source.define(format!("{compute}(x)"), text).define(result, format!("{prefix}{wanted}"));
+    }
+}
+
+/// What the nodes of scores and weights start from: the product or weight `x` and the further sources, at `s` and `t`; lanes run
+/// along `s`.
+struct Scores<'a> {
+    shape: &'a Shape<'a>,
+    lanes: usize,
+}
+
+impl Scores<'_> {
+    fn index_text(&self, axis: usize) -> String {
+        self.shape.index[axis].text(&self.shape.space.loops)
+    }
+
+    /// Whether the lanes run along an axis of the scores.
+    fn is_lane(&self, axis: usize) -> bool {
+        self.lanes > 1 && axis + 2 == self.shape.index.len() && self.shape.extent(self.shape.s) > 1
+    }
+}
+
+impl Leaves for Scores<'_> {
+    fn operand(&self, i: u16) -> String {
+        match i {
+            0 => "x".into(),
+            _ => format!("LD_SRC{0}(OFF_SRC{0}, n)", i + 2),
+        }
+    }
+
+    fn index(&self, axis: usize) -> String {
+        let text = self.index_text(axis);
+        if self.is_lane(axis) {
+            format!("CONVERT(R, (VEC(int))((int)({text})) + LANE_NUMBERS)")
+        } else {
+            format!("(V)((R)({text}))")
+        }
+    }
+
+    fn position(&self) -> String {
+        let dims = &self.shape.op.scores.dims;
+        let (mut terms, mut lanes) = (Vec::new(), String::new());
+        for axis in 0..dims.len() {
+            let stride: usize = dims[axis + 1..].iter().product();
+            terms.push(format!("(ulong)({}) * {stride}", self.index_text(axis)));
+            if self.is_lane(axis) {
+                lanes = format!(" + CONVERT(ulong, LANE_NUMBERS) * (VEC(ulong))({stride})");
+            }
+        }
+        format!("(VEC(ulong))({}){lanes}", terms.join(" + "))
+    }
+
+    fn scalar(&self, i: u16) -> String {
+        format!("NAT1_SRC{0}(OFF_SRC{0})", i + 2)
+    }
+
+    // An attention's expressions have no folds; the contract refuses them.
+    fn fold(&self, _: usize) -> String {
+        "(V)(NAN)".into()
+    }
+}
+
+/// Adds the loop over a batch dimension; a pair of loops where an operand has an element for each block of neighbours, which keeps its
+/// address linear.
+fn push_batch(space: &mut Space, desc: &PrimitiveDesc, axis: usize, extent: usize) -> Index {
+    let rank = desc.src().rank();
+    let blocks = desc.args().iter().filter(|a| matches!(a.arg, Arg::Src(_))).find_map(|a| {
+        let own = a.desc.dims()[(axis + a.desc.rank()).checked_sub(rank)?];
+        (own > 1 && own < extent && extent.is_multiple_of(own)).then_some(own)
+    });
+    match blocks {
+        Some(blocks) => {
+            let outer = space.push(format!("i{axis}"), blocks);
+            let inner = space.push(format!("i{axis}b"), extent / blocks);
+            Index::sum(&[(outer, extent / blocks), (inner, 1)])
+        }
+        None => Index::of(space.push(format!("i{axis}"), extent)),
+    }
+}

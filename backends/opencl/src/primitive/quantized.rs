@@ -1,0 +1,65 @@
+//! Operands that are dequantised as they are read: `(x - zero point) * scale`.
+//!
+//! For an operand X a kernel finds:
+//!
+//! - `DEQ_X(x, n)` and `DEQ1_X(x)`: what elements (one element) mean, from what was loaded;
+//! - `OUT_X(v, n)`: a sum over such elements times the scale, where the scale could wait for the sum's end;
+//! - `READ_X`: one element at the loop variables' values, of type `ACC`.
+
+use anydnn_backend::{Arg, Dims, PrimitiveDesc, Quantized};
+
+use super::source::Source;
+use super::space::{Binding, Index, Space, broadcast_by_blocks};
+
+/// Whether an operand is dequantised.
+pub(super) fn is_dequantized(desc: &PrimitiveDesc, arg: Arg) -> bool {
+    desc.attributes().dequantize.iter().any(|d| d.operand.arg() == arg)
+}
+
+/// Adds the scales and zero points of the operand `name`, whose dimensions have these indices, if it has any.
+pub(super) fn add(
+    space: &mut Space,
+    desc: &PrimitiveDesc,
+    of: Quantized,
+    name: &str,
+    dims: &Dims,
+    index: &[Index],
+) {
+    if !is_dequantized(desc, of.arg()) {
+        return;
+    }
+    for (arg, prefix) in [(Arg::ScaleOf(of), "SCALE"), (Arg::ZeroPointOf(of), "ZERO")] {
+        if let Some(operand) = desc.find(arg) {
+            let index = broadcast_by_blocks(operand.dims(), dims, index);
+            space.operand(format!("{prefix}_{name}"), Binding::Arg(arg), operand, &index);
+        }
+    }
+}
+
+/// Defines the macros of the operand `name`. The scale waits for the end of sums over the loops `sum`, if these are given and it is the
+/// same all along them.
+pub(super) fn define(source: &mut Source, space: &Space, name: &str, sum: &[usize]) {
+    let (scale, zero) = (format!("SCALE_{name}"), format!("ZERO_{name}"));
+    let waits = !sum.is_empty()
+        && space.find(&scale).is_some_and(|o| sum.iter().all(|&v| o.address.step(v, 1) == Some(0)));
+    let (mut lanes, mut one) = ("(x)".to_string(), "(x)".to_string());
+    if space.find(&zero).is_some() {
+        lanes = format!("({lanes} - LD_{zero}(OFF_{zero}, n))");
+        one = format!("({one} - LD1_{zero}(OFF_{zero}))");
+    }
+    let scaled = format!("LD_{scale}(OFF_{scale}, n)");
+    if space.find(&scale).is_some() && !waits {
+        lanes = format!("({lanes} * {scaled})");
+        one = format!("({one} * LD1_{scale}(OFF_{scale}))");
+    }
+    let plain = one == "(x)" && !waits;
+    source
+        .define(format!("DEQ_{name}(x, n)"), lanes)
+        .define(format!("DEQ1_{name}(x)"), &one)
+        .define(format!("OUT_{name}(v, n)"), if waits { format!("((v) * {scaled})") } else { "(v)".into() });
+    if plain {
+        source.define(format!("READ_{name}"), format!("(ACC)NAT1_{name}(OFF_{name})"));
+    } else {
+        source.define(format!("READ_{name}"), format!("(ACC)DEQ1_{name}(LD1_{name}(OFF_{name}))"));
+    }
+}
