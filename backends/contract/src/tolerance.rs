@@ -1,7 +1,7 @@
 //! How far a result may be from the reference, derived from the data type and the length of the sums behind it.
 
 use crate::data_type::DataType;
-use crate::op::{Op, ReductionAlgorithm};
+use crate::op::{Expression, Fold, Node, Op, ReductionAlgorithm};
 use crate::primitive_desc::PrimitiveDesc;
 use crate::{Arg, Eltwise, PostOp};
 
@@ -24,23 +24,40 @@ impl Tolerance {
     /// order errs by at most `n*u` of the sum of magnitudes, and by about `sqrt(n)*u` for terms without a common sign (Higham,
     /// *Accuracy and Stability of Numerical Algorithms*, 4.2), for which `8*sqrt(n)` leaves room. OpenCL permits built-in functions
     /// up to 16 ulp (OpenCL C 1.2, 7.4).
+    ///
+    /// The nodes of an expression count as that many functions, and a cast to a float rounds once more. The error of a score of an
+    /// attention becomes a relative one of its weight, in proportion to the score's magnitude, for which [`SCORE`] is assumed. A product
+    /// that gates another one adds its own error.
     pub fn of(desc: &PrimitiveDesc) -> Self {
+        Self::of_result(desc, Arg::DST)
+    }
+
+    /// The bound for one of the results of a primitive, which may differ in their types.
+    pub fn of_result(desc: &PrimitiveDesc, arg: Arg) -> Self {
         let unit = DataType::F32.unit_roundoff();
         let length = reduction_length(desc) as f64;
-        let functions = desc.attributes().post_ops.len() as f64 + 1.0;
-        let sum = if length > 1.0 { 8.0 * length.sqrt() * unit } else { 0.0 };
+        let attributes = desc.attributes();
+        let functions =
+            (attributes.post_ops.len() + attributes.dequantize.len() + functions(desc.op())) as f64;
+        let one_sum = |length: f64| if length > 1.0 { 8.0 * length.sqrt() * unit } else { 0.0 };
+        let sum =
+            one_sum(length) * sums(desc.op()) + inner_sum(desc).map_or(0.0, |n| SCORE * one_sum(n as f64));
         let function = functions * 32.0 * unit;
-        let storage = 2.0 * desc.dst().data_type().unit_roundoff();
-        let rounds_to_integer = !desc.dst().data_type().is_float();
+        let data_type = match arg {
+            Arg::Dst(_) => desc.find(arg).unwrap_or(desc.dst()).data_type(),
+            _ => desc.dst().data_type(),
+        };
+        let storage = 2.0 * data_type.unit_roundoff() + casts(desc.op());
+        let rounds_to_integer = !data_type.is_float();
         Self {
             // An integer result may land on the other side of a rounding boundary.
             absolute: if rounds_to_integer && !is_exact(desc) {
                 1.0
             } else {
-                1e-30_f64.max(smallest(desc.dst().data_type()))
+                1e-30_f64.max(smallest(data_type))
             },
             relative: sum + function + storage,
-            scaled: length > 1.0 || !desc.attributes().post_ops.is_empty() || may_cancel(desc.op()),
+            scaled: length > 1.0 || !attributes.post_ops.is_empty() || may_cancel(desc.op()),
         }
     }
 
@@ -131,11 +148,61 @@ pub struct Mismatched {
     pub count: usize,
 }
 
+/// The magnitude up to which scores of an attention are expected.
+const SCORE: f64 = 8.0;
+
+/// The functions that an operation applies in a row at most.
+fn functions(op: &Op) -> usize {
+    match op {
+        Op::Expression(op) => op.nodes.len().max(1),
+        Op::Attention(op) => op.scores.nodes.len() + op.weights.as_ref().map_or(0, |e| e.nodes.len()) + 3,
+        Op::GatedMatMul(_) => 2,
+        _ => 1,
+    }
+}
+
+/// The sums of [`reduction_length`] terms whose errors add up.
+fn sums(op: &Op) -> f64 {
+    match op {
+        // Those behind one another, for which their number is enough.
+        Op::Expression(op) => op.nodes.iter().filter(|node| matches!(node, Node::Fold(..))).count() as f64,
+        Op::GatedMatMul(_) => 2.0,
+        _ => 1.0,
+    }
+}
+
+/// The terms of the sums inside of an attention's scores.
+fn inner_sum(desc: &PrimitiveDesc) -> Option<usize> {
+    matches!(desc.op(), Op::Attention(_)).then(|| desc.src().dims().last().copied().unwrap_or(1))
+}
+
+/// What casts to floats inside of an expression round.
+fn casts(op: &Op) -> f64 {
+    let of = |e: &Expression| -> f64 {
+        let rounded = |node: &Node| match node {
+            Node::Cast(data_type, _) => 2.0 * data_type.unit_roundoff(),
+            _ => 0.0,
+        };
+        e.nodes.iter().map(rounded).sum()
+    };
+    match op {
+        Op::Expression(op) => of(op),
+        Op::Attention(op) => of(&op.scores) + op.weights.as_ref().map_or(0.0, of),
+        _ => 0.0,
+    }
+}
+
 /// The number of terms behind one result element.
 fn reduction_length(desc: &PrimitiveDesc) -> usize {
     let src = desc.src().dims();
     match desc.op() {
-        Op::MatMul(_) => src[src.len() - 1],
+        Op::MatMul(_) | Op::GatedMatMul(_) => src[src.len() - 1],
+        Op::Attention(_) => desc.find(Arg::Src(1)).map_or(1, |key| key.dims()[key.rank() - 2]),
+        Op::Expression(op)
+            if op.nodes.iter().any(|node| matches!(node, Node::Fold(Fold::Sum | Fold::Product, _))) =>
+        {
+            op.folded.iter().map(|&axis| op.dims[axis]).product()
+        }
         Op::Convolution(_) => desc.find(Arg::Weights).map_or(1, |w| w.dims()[1..].iter().product()),
         Op::Pooling(op) => op.kernel.iter().product(),
         Op::Softmax(op) => src[op.axis],
@@ -154,6 +221,8 @@ fn may_cancel(op: &Op) -> bool {
         op,
         Op::Binary(_)
             | Op::BatchNormalization(_)
+            | Op::Expression(_)
+            | Op::Attention(_)
             | Op::Eltwise(
                 Eltwise::Linear { .. }
                     | Eltwise::GeluErf
@@ -187,6 +256,7 @@ fn smallest(data_type: DataType) -> f64 {
         DataType::F16 => 6.2e-5,
         DataType::BF16 | DataType::F32 => 1.2e-38,
         DataType::F8E4M3 => 1.6e-2,
+        DataType::F8E5M2 => 6.2e-5,
         _ => 0.0,
     }
 }

@@ -183,7 +183,7 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
     use anydnn_backend::op::{Eltwise, Op};
-    use anydnn_backend::{DataType, Memory, Primitive, Status};
+    use anydnn_backend::{DataType, Layout, Memory, Primitive, Status};
 
     #[test]
     fn fields_are_found_in_the_systems_files() {
@@ -220,9 +220,9 @@ mod tests {
                 .bytes,
             0
         );
-        let nibbles =
-            PrimitiveDesc::builder(Op::Reorder).src(MemoryDesc::new([4], DataType::S4)).build().unwrap();
-        let error = engine.create_primitive(&nibbles).unwrap_err();
+        let open = MemoryDesc::with_layout([4], DataType::F32, Layout::Opaque { id: 1, bytes: 16 }).unwrap();
+        let reorder = PrimitiveDesc::builder(Op::Reorder).src(open).build().unwrap();
+        let error = engine.create_primitive(&reorder).unwrap_err();
         assert_eq!(error.status(), Status::Unimplemented, "{error}");
     }
 

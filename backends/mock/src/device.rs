@@ -158,24 +158,12 @@ pub enum OpenLayouts {
     RowMajor,
 }
 
-/// The element types that the reference implementations convert.
-const COMPUTED: [DataType; 9] = [
-    DataType::F32,
-    DataType::F16,
-    DataType::BF16,
-    DataType::S32,
-    DataType::S8,
-    DataType::U8,
-    DataType::Boolean,
-    DataType::F64,
-    DataType::S64,
-];
-
 impl Default for MockDeviceBuilder {
     fn default() -> Self {
         let mut capabilities = Capabilities::default();
         capabilities.memory_kinds = MemoryKind::ALL.to_vec();
-        capabilities.storage_types = COMPUTED.to_vec();
+        // Everything that the reference implementations convert.
+        capabilities.storage_types = DataType::ALL.to_vec();
         capabilities.out_of_order = true;
         capabilities.profiling = true;
         capabilities.compute_units = 1;

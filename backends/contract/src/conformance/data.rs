@@ -1,11 +1,11 @@
 //! Between f64 values in logical row-major order and the bytes of a tensor of any type and layout.
 //!
 //! Floats round to nearest even. Integers round half to even and saturate; NaN becomes zero. A boolean is true unless zero. The
-//! padding of blocked layouts is zero. Floats of eight bits and integers of four are not handled.
+//! padding of blocked layouts is zero. Integers of four bits lie two to a byte, the one at the even position in the low half.
 
 use half::{bf16, f16};
 
-use crate::{DataType, Dims, Error, MemoryDesc, Result};
+use crate::{DataType, Dims, Error, MemoryDesc, MiniFloat, Result};
 
 /// Bytes of `desc.size()` length that hold `values`; bytes of no element are zero.
 ///
@@ -41,14 +41,11 @@ pub fn encode_into(desc: &MemoryDesc, values: &[f64], bytes: &mut [u8]) -> Resul
             format!("{} for {desc}", desc.elements()),
         ));
     }
-    let size = desc.data_type().bits() / 8;
-    for place in places(desc) {
-        if place.padding {
-            bytes[place.element * size..][..size].fill(0);
-        }
+    for place in places(desc).filter(|place| place.padding) {
+        put(desc.data_type(), 0.0, place.element, bytes);
     }
     for (place, &value) in places(desc).filter(|place| !place.padding).zip(values) {
-        put(desc.data_type(), value, &mut bytes[place.element * size..][..size]);
+        put(desc.data_type(), value, place.element, bytes);
     }
     Ok(())
 }
@@ -59,10 +56,9 @@ pub fn encode_into(desc: &MemoryDesc, values: &[f64], bytes: &mut [u8]) -> Resul
 /// [`Error::Invalid`] when there are too few bytes; [`Error::Unsupported`] as in [`encode_into`].
 pub fn decode(desc: &MemoryDesc, bytes: &[u8]) -> Result<Vec<f64>> {
     check("decode", desc, bytes.len())?;
-    let size = desc.data_type().bits() / 8;
     Ok(places(desc)
         .filter(|place| !place.padding)
-        .map(|place| take(desc.data_type(), &bytes[place.element * size..][..size]))
+        .map(|place| take(desc.data_type(), place.element, bytes))
         .collect())
 }
 
@@ -78,7 +74,11 @@ pub fn stored(data_type: DataType, value: f64) -> f64 {
         DataType::U8 => f64::from(whole as u8),
         DataType::S64 => (whole as i64) as f64,
         DataType::Boolean => f64::from(u8::from(value != 0.0)),
-        _ => value,
+        DataType::F8E5M2 => MiniFloat::E5M2.decode(MiniFloat::E5M2.encode(value)),
+        DataType::F8E4M3 => MiniFloat::E4M3.decode(MiniFloat::E4M3.encode(value)),
+        DataType::S4 => f64::from((whole as i8).clamp(-8, 7)),
+        DataType::U4 => f64::from((whole as u8).min(15)),
+        DataType::F64 => value,
     }
 }
 
@@ -88,11 +88,16 @@ pub fn stored(data_type: DataType, value: f64) -> f64 {
 /// [`Error::Unsupported`] as in [`encode_into`].
 pub fn coverage(desc: &MemoryDesc) -> Result<Vec<Cover>> {
     check("coverage", desc, desc.size())?;
-    let size = desc.data_type().bits() / 8;
+    let bits = desc.data_type().bits();
     let mut cover = vec![Cover::Gap; desc.size()];
     for place in places(desc) {
-        let kind = if place.padding { Cover::Padding } else { Cover::Element };
-        cover[place.element * size..][..size].fill(kind);
+        let (first, last) = (place.element * bits / 8, ((place.element + 1) * bits).div_ceil(8));
+        for byte in &mut cover[first..last] {
+            // Where halves of a byte differ, the byte belongs to an element.
+            if *byte != Cover::Element {
+                *byte = if place.padding { Cover::Padding } else { Cover::Element };
+            }
+        }
     }
     Ok(cover)
 }
@@ -128,9 +133,6 @@ fn check(operation: &str, desc: &MemoryDesc, bytes: usize) -> Result<()> {
     if desc.blocking().is_none() {
         return Err(Error::unsupported(operation, format!("the layout of {desc}")));
     }
-    if matches!(desc.data_type(), DataType::S4 | DataType::U4 | DataType::F8E4M3 | DataType::F8E5M2) {
-        return Err(Error::unsupported(operation, format!("data type {}", desc.data_type())));
-    }
     if bytes < desc.size() {
         return Err(Error::invalid(
             operation,
@@ -142,7 +144,15 @@ fn check(operation: &str, desc: &MemoryDesc, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-fn put(data_type: DataType, value: f64, bytes: &mut [u8]) {
+fn put(data_type: DataType, value: f64, element: usize, bytes: &mut [u8]) {
+    if data_type.bits() == 4 {
+        let nibble = stored(data_type, value) as i8 as u8 & 0xF;
+        let (byte, shift) = (&mut bytes[element / 2], element % 2 * 4);
+        *byte = *byte & !(0xF << shift) | nibble << shift;
+        return;
+    }
+    let size = data_type.bits() / 8;
+    let bytes = &mut bytes[element * size..][..size];
     let whole = value.round_ties_even();
     match data_type {
         DataType::F64 => bytes.copy_from_slice(&value.to_le_bytes()),
@@ -153,27 +163,32 @@ fn put(data_type: DataType, value: f64, bytes: &mut [u8]) {
         DataType::S32 => bytes.copy_from_slice(&(whole as i32).to_le_bytes()),
         DataType::S8 => bytes.copy_from_slice(&(whole as i8).to_le_bytes()),
         DataType::U8 => bytes.copy_from_slice(&(whole as u8).to_le_bytes()),
+        DataType::F8E5M2 => bytes.fill(MiniFloat::E5M2.encode(value)),
+        DataType::F8E4M3 => bytes.fill(MiniFloat::E4M3.encode(value)),
         DataType::Boolean => bytes.fill(u8::from(value != 0.0)),
-        // `check` has refused the others.
-        _ => {}
+        DataType::S4 | DataType::U4 => {}
     }
 }
 
-fn take(data_type: DataType, bytes: &[u8]) -> f64 {
+fn take(data_type: DataType, element: usize, bytes: &[u8]) -> f64 {
     fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
         std::array::from_fn(|i| bytes[i])
     }
+    let nibble = || bytes[element / 2] >> (element % 2 * 4) & 0xF;
+    let own = &bytes[element * data_type.bits() / 8..];
     match data_type {
-        DataType::F64 => f64::from_le_bytes(array(bytes)),
-        DataType::F32 => f64::from(f32::from_le_bytes(array(bytes))),
-        DataType::F16 => f16::from_le_bytes(array(bytes)).to_f64(),
-        DataType::BF16 => bf16::from_le_bytes(array(bytes)).to_f64(),
-        DataType::S64 => i64::from_le_bytes(array(bytes)) as f64,
-        DataType::S32 => f64::from(i32::from_le_bytes(array(bytes))),
-        DataType::S8 => f64::from(i8::from_le_bytes(array(bytes))),
-        DataType::U8 | DataType::Boolean => f64::from(bytes[0]),
-        // `check` has refused the others.
-        _ => f64::NAN,
+        DataType::F64 => f64::from_le_bytes(array(own)),
+        DataType::F32 => f64::from(f32::from_le_bytes(array(own))),
+        DataType::F16 => f16::from_le_bytes(array(own)).to_f64(),
+        DataType::BF16 => bf16::from_le_bytes(array(own)).to_f64(),
+        DataType::S64 => i64::from_le_bytes(array(own)) as f64,
+        DataType::S32 => f64::from(i32::from_le_bytes(array(own))),
+        DataType::S8 => f64::from(i8::from_le_bytes(array(own))),
+        DataType::U8 | DataType::Boolean => f64::from(own[0]),
+        DataType::F8E5M2 => MiniFloat::E5M2.decode(own[0]),
+        DataType::F8E4M3 => MiniFloat::E4M3.decode(own[0]),
+        DataType::S4 => f64::from((nibble() << 4) as i8 >> 4),
+        DataType::U4 => f64::from(nibble()),
     }
 }
 
@@ -181,21 +196,9 @@ fn take(data_type: DataType, bytes: &[u8]) -> f64 {
 mod tests {
     use super::*;
 
-    const HANDLED: [DataType; 9] = [
-        DataType::F32,
-        DataType::F16,
-        DataType::BF16,
-        DataType::S32,
-        DataType::S8,
-        DataType::U8,
-        DataType::Boolean,
-        DataType::F64,
-        DataType::S64,
-    ];
-
     #[test]
     fn values_survive_every_type() {
-        for data_type in HANDLED {
+        for data_type in DataType::ALL {
             let desc = MemoryDesc::new([2, 2], data_type);
             let values = [0.0, 1.0, 1.0, 0.0];
             assert_eq!(decode(&desc, &encode(&desc, &values).unwrap()).unwrap(), values, "{data_type}");
@@ -205,7 +208,7 @@ mod tests {
     #[test]
     fn stored_is_what_encode_and_decode_make_of_a_value() {
         let values = [0.1, -2.5, 3.5, 300.0, -129.0, 1e10, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -0.4];
-        for data_type in HANDLED {
+        for data_type in DataType::ALL {
             let desc = MemoryDesc::new([values.len()], data_type);
             let through = decode(&desc, &encode(&desc, &values).unwrap()).unwrap();
             for (value, got) in values.iter().zip(through) {
@@ -264,8 +267,23 @@ mod tests {
         assert!(matches!(encode(&desc, &[1.0]), Err(Error::Invalid(_))));
         assert!(matches!(decode(&desc, &[0; 7]), Err(Error::Invalid(_))));
         assert!(matches!(encode(&desc.to_any(), &[1.0, 2.0]), Err(Error::Unsupported { .. })));
-        let nibbles = MemoryDesc::new([2], DataType::S4);
-        assert!(matches!(encode(&nibbles, &[1.0, 2.0]), Err(Error::Unsupported { .. })));
+    }
+
+    #[test]
+    fn nibbles_share_bytes() {
+        let signed = MemoryDesc::new([5], DataType::S4);
+        let bytes = encode(&signed, &[-8.0, 7.0, 99.0, -0.5, -9.0]).unwrap();
+        // -8 and 7; 7 and 0; -8 alone.
+        assert_eq!(bytes, [0x78, 0x07, 0x08]);
+        assert_eq!(decode(&signed, &bytes).unwrap(), [-8.0, 7.0, 7.0, 0.0, -8.0]);
+        assert_eq!(encode(&MemoryDesc::new([3], DataType::U4), &[15.5, -1.0, 2.5]).unwrap(), [0x0F, 0x02]);
+        // Columns of two rows: the halves of a byte that hold no element stay.
+        let strided = MemoryDesc::with_strides([2, 2], DataType::U4, [1, 3]).unwrap();
+        let mut bytes = vec![0xAA; strided.size()];
+        encode_into(&strided, &[1.0, 2.0, 3.0, 4.0], &mut bytes).unwrap();
+        assert_eq!(bytes, [0x31, 0x2A, 0xA4]);
+        let gap = MemoryDesc::with_strides([2], DataType::U4, [5]).unwrap();
+        assert_eq!(coverage(&gap).unwrap(), [Cover::Element, Cover::Gap, Cover::Element]);
     }
 
     #[test]

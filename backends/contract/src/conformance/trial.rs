@@ -141,18 +141,18 @@ impl Trial {
         let expected = reference::compute(&self.desc, &inputs)?;
         for operand in &operands {
             operand
-                .check(subject, &stream, expected.get(&operand.arg), self.tolerance())
+                .check(subject, &stream, expected.get(&operand.arg), self.tolerance(operand.arg))
                 .map_err(|f| f.at(operand.arg))?;
         }
         stream.wait()?;
         Ok(())
     }
 
-    fn tolerance(&self) -> Tolerance {
+    fn tolerance(&self, arg: Arg) -> Tolerance {
         if self.exact {
             return Tolerance { absolute: 0.0, relative: 0.0, scaled: false };
         }
-        Tolerance::of(&self.desc)
+        Tolerance::of_result(&self.desc, arg)
     }
 
     fn values_of(&self, arg: Arg, data_type: DataType) -> Values {

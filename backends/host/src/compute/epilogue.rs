@@ -1,6 +1,6 @@
 //! What follows an operation: bias, post-operations, conversion and layout of the result.
 
-use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Eltwise, Error, MemoryDesc, Op, PostOp, Result};
+use anydnn_backend::{Arg, BinaryAlgorithm, Eltwise, Error, MemoryDesc, Op, PostOp, Result};
 
 use super::element::Real;
 use super::operands::Operands;
@@ -20,6 +20,7 @@ pub(crate) struct Epilogue<'a> {
 enum Step<'a> {
     Eltwise(Eltwise),
     Binary { algorithm: BinaryAlgorithm, operand: Box<View<'a>>, reversed: bool },
+    Select { condition: Box<View<'a>>, other: Box<View<'a>>, other_where_true: bool },
     Sum { scale: f64, zero_point: f64, read_as: Kind },
 }
 
@@ -53,6 +54,15 @@ impl<'a> Epilogue<'a> {
                     let operand = Box::new(View::broadcast(operand, bytes, dims)?);
                     Step::Binary { algorithm: *algorithm, operand, reversed: *reversed }
                 }
+                PostOp::Select { other_where_true, .. } => {
+                    let view = |arg: Arg| {
+                        let (operand, bytes) = operands.required(arg)?;
+                        Ok::<_, Error>(Box::new(View::broadcast(operand, bytes, dims)?))
+                    };
+                    let (condition, other) =
+                        (view(Arg::PostOp(i as u16))?, view(Arg::PostOpOther(i as u16))?);
+                    Step::Select { condition, other, other_where_true: *other_where_true }
+                }
                 PostOp::Sum { scale, zero_point, data_type } => Step::Sum {
                     scale: f64::from(*scale),
                     zero_point: f64::from(*zero_point),
@@ -80,6 +90,17 @@ impl<'a> Epilogue<'a> {
                 Step::Binary { algorithm, operand, reversed } => {
                     operand.load(start, buffer);
                     T::binary(*algorithm, values, buffer, *reversed);
+                }
+                Step::Select { condition, other, other_where_true } => {
+                    let mut others = [T::ZERO; CHUNK];
+                    let others = &mut others[..values.len()];
+                    condition.load(start, buffer);
+                    other.load(start, others);
+                    for ((value, condition), other) in values.iter_mut().zip(&*buffer).zip(&*others) {
+                        if condition.is_nonzero() == *other_where_true {
+                            *value = *other;
+                        }
+                    }
                 }
                 Step::Sum { scale, zero_point, read_as } => {
                     match old {
@@ -109,9 +130,11 @@ pub(crate) fn produce<T: Real>(
     let kind = Kind::of(desc.data_type())?;
     if desc.is_row_major() {
         let bytes = &mut bytes[..desc.size()];
-        return parallel_chunks(bytes, CHUNK * kind.bytes(), |i, bytes| {
+        let elements = desc.elements();
+        // A chunk is of whole bytes even where elements are not.
+        return parallel_chunks(bytes, CHUNK * kind.bits() / 8, |i, bytes| {
             let mut values = [T::ZERO; CHUNK];
-            let values = &mut values[..bytes.len() / kind.bytes()];
+            let values = &mut values[..(elements - i * CHUNK).min(CHUNK)];
             fill(i * CHUNK, values);
             epilogue.apply(i * CHUNK, values, Old::Run(bytes))?;
             write_run(kind, values, bytes);
@@ -153,22 +176,6 @@ pub(crate) fn produce_dense<T: Real>(
     produce(desc, bytes, epilogue, |start, chunk: &mut [T]| {
         chunk.copy_from_slice(&values[start..][..chunk.len()]);
     })
-}
-
-impl Kind {
-    fn data_type(self) -> DataType {
-        match self {
-            Self::F32 => DataType::F32,
-            Self::F16 => DataType::F16,
-            Self::BF16 => DataType::BF16,
-            Self::F64 => DataType::F64,
-            Self::S64 => DataType::S64,
-            Self::S32 => DataType::S32,
-            Self::S8 => DataType::S8,
-            Self::U8 => DataType::U8,
-            Self::Boolean => DataType::Boolean,
-        }
-    }
 }
 
 #[cfg(test)]

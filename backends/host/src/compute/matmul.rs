@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 
-use anydnn_backend::{Arg, Dims, MemoryDesc, Result};
+use anydnn_backend::op::GatedMatMul;
+use anydnn_backend::{Arg, BinaryAlgorithm, Dims, MemoryDesc, Result, check_host_memory};
 use rayon::prelude::*;
 
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::gemm::{Matrix, multiply};
 use super::operands::{Operands, Results};
-use super::view::{View, dense};
+use super::view::View;
+use super::{CHUNK, parallel_chunks};
 
 /// Products of fewer multiplications than this run on one thread; threads then take whole products.
 const SMALL_PRODUCT: usize = 1 << 18;
@@ -17,12 +19,35 @@ const SMALL_PRODUCT: usize = 1 << 18;
 pub(crate) fn compute<T: Float>(operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
     let dst = operands.desc.dst();
     let epilogue = Epilogue::new(operands)?;
-    let (src, src_bytes) = operands.required(Arg::SRC)?;
-    let (weights, weights_bytes) = operands.required(Arg::Weights)?;
     produce_dense(dst, results.dst()?, &epilogue, |out: &mut [T]| {
-        let a = Matrices::new(src, src_bytes)?;
-        let b = Matrices::new(weights, weights_bytes)?;
+        let a = Matrices::new(operands, Arg::SRC)?;
+        let b = Matrices::new(operands, Arg::Weights)?;
         multiply_batches(&a, &b, dst.dims(), out);
+        Ok(())
+    })
+}
+
+/// Two products of one source, one through a function as the other's factor.
+pub(crate) fn gated<T: Float>(
+    op: GatedMatMul,
+    operands: &Operands<'_>,
+    results: &mut Results<'_, '_>,
+) -> Result<()> {
+    let dst = operands.desc.dst();
+    let epilogue = Epilogue::new(operands)?;
+    produce_dense(dst, results.dst()?, &epilogue, |out: &mut [T]| {
+        let src = Matrices::new(operands, Arg::SRC)?;
+        multiply_batches(&src, &Matrices::new(operands, Arg::Weights)?, dst.dims(), out);
+        check_host_memory(size_of_val(out), || format!("the gate of {}", operands.desc.name()))?;
+        let mut gate = vec![T::ZERO; out.len()];
+        multiply_batches(&src, &Matrices::new(operands, Arg::Src(1))?, dst.dims(), &mut gate);
+        parallel_chunks(out, CHUNK, |i, out| {
+            let mut factor = [T::ZERO; CHUNK];
+            let factor = &mut factor[..out.len()];
+            factor.copy_from_slice(&gate[i * CHUNK..][..out.len()]);
+            T::eltwise(op.activation, factor);
+            T::binary(BinaryAlgorithm::Multiply, out, factor, false);
+        });
         Ok(())
     })
 }
@@ -69,10 +94,15 @@ struct Matrices<'a, T: Float> {
 
 impl<'a, T: Float> Matrices<'a, T> {
     /// The operand's bytes themselves where they are of the type, or converted in the order of memory; copied to row-major only when
-    /// the layout is blocked or has gaps.
-    fn new(desc: &MemoryDesc, bytes: &'a [u8]) -> Result<Self> {
+    /// the layout is blocked or has gaps, or the operand is dequantised.
+    fn new(operands: &Operands<'a>, arg: Arg) -> Result<Self> {
+        let (desc, bytes) = operands.required(arg)?;
         let dims = desc.dims().clone();
-        if let (Some(strides), Some(blocking)) = (desc.strides(), desc.blocking()) {
+        let bits = desc.data_type().bits();
+        if let (Some(strides), Some(blocking)) = (desc.strides(), desc.blocking())
+            && operands.dequantize(arg).is_none()
+            && bits >= 8
+        {
             let strides = Dims::new(strides);
             let offset = blocking.offset;
             if desc.data_type() == T::DATA_TYPE
@@ -80,7 +110,7 @@ impl<'a, T: Float> Matrices<'a, T> {
             {
                 return Ok(Self { data: Cow::Borrowed(data), dims, strides, offset });
             }
-            let element = desc.data_type().bytes_for(1);
+            let element = bits / 8;
             let span = desc.size() / element - offset.min(desc.size() / element);
             if span <= desc.elements() {
                 let run = MemoryDesc::new([span], desc.data_type());
@@ -90,7 +120,7 @@ impl<'a, T: Float> Matrices<'a, T> {
             }
         }
         let strides = dims.row_major_strides();
-        Ok(Self { data: dense(desc, bytes)?, dims, strides, offset: 0 })
+        Ok(Self { data: operands.dense(arg)?, dims, strides, offset: 0 })
     }
 
     /// The matrix whose first element is `start` elements behind the first one of all.

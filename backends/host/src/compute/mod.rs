@@ -5,12 +5,14 @@
 //! type. The working type is f32, or f64 where f32 cannot hold an operand or an integer sum exactly, or i64 for exact integer copies
 //! and arithmetic.
 
+mod attention;
 mod concat;
 mod convolution;
 mod element;
 mod elementwise;
 mod eltwise;
 mod epilogue;
+mod expression;
 mod gemm;
 mod matmul;
 mod normalization;
@@ -23,7 +25,7 @@ mod storage;
 mod view;
 mod window;
 
-use anydnn_backend::{Arg, DataType, Op, PrimitiveDesc, Result};
+use anydnn_backend::{Arg, ArgDesc, DataType, Op, PrimitiveDesc, Result};
 use rayon::prelude::*;
 
 use element::Float;
@@ -69,7 +71,9 @@ pub fn compute(
 /// The name of the implementation that computes a primitive.
 pub(crate) fn implementation(desc: &PrimitiveDesc) -> &'static str {
     match desc.op() {
-        Op::MatMul(_) => "host:gemm",
+        Op::MatMul(_) | Op::GatedMatMul(_) => "host:gemm",
+        Op::Expression(_) => "host:expression",
+        Op::Attention(_) => "host:flash",
         Op::Convolution(op) => convolution::implementation(op, desc),
         Op::Reorder
         | Op::Eltwise(_)
@@ -90,13 +94,16 @@ fn compute_in<T: Float>(operands: &Operands<'_>, results: &mut Results<'_, '_>) 
         Op::LayerNormalization(op) => normalization::layer::<T>(op, operands, results),
         Op::GroupNormalization(op) => normalization::group::<T>(op, operands, results),
         Op::Reduction(op) => reduction::compute::<T>(*op, operands, results),
+        Op::Expression(op) => expression::compute::<T>(op, operands, results),
+        Op::Attention(op) => attention::compute::<T>(op, operands, results),
+        Op::GatedMatMul(op) => matmul::gated::<T>(*op, operands, results),
         _ => elementwise::compute::<T>(operands, results),
     }
 }
 
 /// The type to compute in, named by the storage type of the same representation.
 fn working_type(desc: &PrimitiveDesc) -> DataType {
-    let any = |f: fn(DataType) -> bool| desc.args().iter().any(|a| f(a.desc.data_type()));
+    let any = |f: fn(DataType) -> bool| desc.args().iter().any(|a| counts(desc, a) && f(a.desc.data_type()));
     let all = |f: fn(DataType) -> bool| desc.args().iter().all(|a| f(a.desc.data_type()));
     let exact_in_i64 = matches!(desc.op(), Op::Reorder | Op::Binary(_) | Op::Select(_) | Op::Concat(_))
         && desc.attributes().post_ops.is_empty();
@@ -104,7 +111,7 @@ fn working_type(desc: &PrimitiveDesc) -> DataType {
         return DataType::S64;
     }
     // Products of 8-bit integers and their sums stay below 2^53: f64 holds them exactly.
-    let integer_sums = matches!(desc.op(), Op::MatMul(_) | Op::Convolution(_))
+    let integer_sums = matches!(desc.op(), Op::MatMul(_) | Op::Convolution(_) | Op::GatedMatMul(_))
         && [Arg::SRC, Arg::Weights]
             .iter()
             .all(|&arg| desc.find(arg).is_some_and(|d| !d.data_type().is_float()));
@@ -112,6 +119,22 @@ fn working_type(desc: &PrimitiveDesc) -> DataType {
         return DataType::F64;
     }
     DataType::F32
+}
+
+/// Whether an operand's type bears on the type to compute in: zero points are small, and what a dropout reads is no element.
+fn counts(desc: &PrimitiveDesc, operand: &ArgDesc) -> bool {
+    match (desc.op(), operand.arg) {
+        (_, Arg::ZeroPointOf(_)) => false,
+        (Op::Expression(op), Arg::Src(i)) => expression::reads(op, i),
+        (Op::Attention(op), Arg::Src(i)) => {
+            i < 3
+                || [Some(&op.scores), op.weights.as_ref()]
+                    .into_iter()
+                    .flatten()
+                    .any(|e| expression::reads(e, i - 2))
+        }
+        _ => true,
+    }
 }
 
 /// Elements that one task works on: they and a second operand stay in the first cache level.

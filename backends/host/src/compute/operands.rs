@@ -1,10 +1,13 @@
 //! The operands of one computation: their descriptors with their bytes.
 
-use anydnn_backend::{Access, Arg, Error, MemoryDesc, PrimitiveDesc, Result};
+use std::borrow::Cow;
+
+use anydnn_backend::{Access, Arg, Dequantize, Dims, Error, MemoryDesc, PrimitiveDesc, Result};
 
 use super::element::Element;
 use super::storage::Kind;
 use super::view::{View, dense};
+use super::{CHUNK, parallel_chunks};
 
 /// The operands that are read.
 #[derive(Clone, Copy, Debug)]
@@ -59,15 +62,28 @@ impl<'a> Operands<'a> {
         View::broadcast(desc, bytes, self.desc.dst().dims())
     }
 
-    /// An operand as a dense row-major tensor.
-    pub(crate) fn dense<T: Element>(&self, arg: Arg) -> Result<std::borrow::Cow<'a, [T]>> {
+    /// An operand as a dense row-major tensor, dequantised if the attributes ask for it.
+    pub(crate) fn dense<T: Element>(&self, arg: Arg) -> Result<Cow<'a, [T]>> {
         let (desc, bytes) = self.required(arg)?;
-        dense(desc, bytes)
+        let values = dense(desc, bytes)?;
+        match self.dequantize(arg) {
+            None => Ok(values),
+            Some(attribute) => {
+                let mut values = values.into_owned();
+                dequantize(self, attribute, desc.dims(), &mut values)?;
+                Ok(Cow::Owned(values))
+            }
+        }
     }
 
     /// An optional operand as a dense row-major tensor.
-    pub(crate) fn find_dense<T: Element>(&self, arg: Arg) -> Result<Option<std::borrow::Cow<'a, [T]>>> {
-        self.find(arg)?.map(|(desc, bytes)| dense(desc, bytes)).transpose()
+    pub(crate) fn find_dense<T: Element>(&self, arg: Arg) -> Result<Option<Cow<'a, [T]>>> {
+        self.find(arg)?.map(|_| self.dense(arg)).transpose()
+    }
+
+    /// How an operand is dequantised; none if it is not.
+    pub(crate) fn dequantize(&self, arg: Arg) -> Option<&'a Dequantize> {
+        self.desc.attributes().dequantize.iter().find(|attribute| attribute.operand.arg() == arg)
     }
 }
 
@@ -85,6 +101,36 @@ impl Results<'_, '_> {
     pub(crate) fn dst(&mut self) -> Result<&mut [u8]> {
         self.find(Arg::DST).ok_or_else(|| Error::invalid("compute", "dst0", "missing", "a bound result"))
     }
+}
+
+/// `(x - zero_point) * scale` for each element of a dense tensor.
+fn dequantize<T: Element>(
+    operands: &Operands<'_>,
+    attribute: &Dequantize,
+    dims: &Dims,
+    values: &mut [T],
+) -> Result<()> {
+    let view = |arg: Arg, wanted: bool| {
+        let bound = wanted.then(|| operands.required(arg)).transpose()?;
+        bound.map(|(desc, bytes)| View::broadcast(desc, bytes, dims)).transpose()
+    };
+    let zeros = view(Arg::ZeroPointOf(attribute.operand), attribute.zero_point.is_some())?;
+    let scales = view(Arg::ScaleOf(attribute.operand), attribute.scale.is_some())?;
+    parallel_chunks(values, CHUNK, |i, values| {
+        let mut buffer = [T::ZERO; CHUNK];
+        let buffer = &mut buffer[..values.len()];
+        if let Some(zeros) = &zeros {
+            zeros.load(i * CHUNK, buffer);
+            let pairs = values.iter_mut().zip(&*buffer);
+            pairs.for_each(|(value, zero)| *value = T::from_f64(value.to_f64() - zero.to_f64()));
+        }
+        if let Some(scales) = &scales {
+            scales.load(i * CHUNK, buffer);
+            let pairs = values.iter_mut().zip(&*buffer);
+            pairs.for_each(|(value, scale)| *value = T::from_f64(value.to_f64() * scale.to_f64()));
+        }
+    });
+    Ok(())
 }
 
 /// Checks that every operand has a data type and a layout that this backend knows.

@@ -19,20 +19,27 @@ pub(crate) fn pack<T: Element>(desc: &MemoryDesc, values: &[T], bytes: &mut [u8]
 
 fn pack_as<S: Storage, T: Element>(desc: &MemoryDesc, values: &[T], bytes: &mut [u8]) -> Result<()> {
     if desc.is_row_major() {
-        parallel_chunks(&mut bytes[..desc.size()], CHUNK * S::BYTES, |i, chunk| {
-            S::write_run(&values[i * CHUNK..][..chunk.len() / S::BYTES], chunk);
+        // A chunk is of whole bytes even where elements are not.
+        parallel_chunks(&mut bytes[..desc.size()], CHUNK * S::WIDTH / 8, |i, chunk| {
+            let values = &values[i * CHUNK..];
+            S::write_run(&values[..values.len().min(CHUNK)], chunk, 0);
         });
         return Ok(());
     }
     let nest = Nest::new(desc)?;
     let Some((top, inner)) = nest.loops.split_first() else { return Ok(()) };
+    let cursor = Cursor { index: [0; 12], inside: true, source: 0 };
+    let offset = desc.blocking().map_or(0, |blocking| blocking.offset);
+    if S::WIDTH < 8 {
+        // Two elements of different steps may share a byte.
+        write::<S, T>(&nest, &nest.loops, &cursor, values, bytes, offset);
+        return Ok(());
+    }
     // Every stride clears what the smaller ones span, so each step of the outermost loop owns its bytes.
-    let start = desc.blocking().map_or(0, |blocking| blocking.offset) * S::BYTES;
-    let step = top.stride.max(1) * S::BYTES;
-    let steps =
-        bytes[start..].par_chunks_mut(step).take(top.count).with_min_len((CHUNK / top.stride.max(1)).max(1));
-    steps.enumerate().for_each(|(i, bytes)| {
-        let mut cursor = Cursor { index: [0; 12], inside: true, source: 0 };
+    let step = top.stride.max(1) * S::WIDTH / 8;
+    let steps = bytes[offset * S::WIDTH / 8..].par_chunks_mut(step).take(top.count);
+    steps.with_min_len((CHUNK / top.stride.max(1)).max(1)).enumerate().for_each(|(i, bytes)| {
+        let mut cursor = cursor;
         cursor.step(top, i, &nest);
         write::<S, T>(&nest, inner, &cursor, values, bytes, 0);
     });
@@ -60,6 +67,7 @@ struct Loop {
 }
 
 /// Where the loops stand.
+#[derive(Clone, Copy)]
 struct Cursor {
     index: [usize; 12],
     /// Whether the index is within the dimensions; the rest is padding.
@@ -121,7 +129,7 @@ impl Cursor {
     }
 }
 
-/// Runs the given loops with `bytes[at * S::BYTES..]` as their first element.
+/// Runs the given loops from the element at position `at` on.
 fn write<S: Storage, T: Element>(
     nest: &Nest,
     loops: &[Loop],
@@ -132,12 +140,12 @@ fn write<S: Storage, T: Element>(
 ) {
     let Some((first, inner)) = loops.split_first() else {
         let value = if cursor.inside { values[cursor.source] } else { T::ZERO };
-        S::put(value).write(&mut bytes[at * S::BYTES..][..S::BYTES]);
+        S::put(value).store(bytes, at);
         return;
     };
     if !inner.is_empty() {
         for i in 0..first.count {
-            let mut next = Cursor { ..*cursor };
+            let mut next = *cursor;
             next.step(first, i, nest);
             write::<S, T>(nest, inner, &next, values, bytes, at + i * first.stride);
         }
@@ -151,17 +159,17 @@ fn write<S: Storage, T: Element>(
         }
     };
     if first.stride == 1 && first.source == 1 {
-        let run = &mut bytes[at * S::BYTES..][..first.count * S::BYTES];
-        let (run, padding) = run.split_at_mut(filled * S::BYTES);
         if filled > 0 {
-            S::write_run(&values[cursor.source..][..filled], run);
+            S::write_run(&values[cursor.source..][..filled], bytes, at);
         }
-        padding.fill(0);
+        for padding in filled..first.count {
+            S::put(T::ZERO).store(bytes, at + padding);
+        }
         return;
     }
     for i in 0..first.count {
         let value = if i < filled { values[cursor.source + i * first.source] } else { T::ZERO };
-        S::put(value).write(&mut bytes[(at + i * first.stride) * S::BYTES..][..S::BYTES]);
+        S::put(value).store(bytes, at + i * first.stride);
     }
 }
 
@@ -219,8 +227,8 @@ mod tests {
                 let block: usize = inner.iter().filter(|b| b.0 == axis).map(|b| b.1).product();
                 stride = stride * dims[axis].div_ceil(block) + gap;
             }
-            let data_type =
-                [DataType::F32, DataType::BF16, DataType::S8, DataType::S64][shuffle as usize % 4];
+            let data_type = [DataType::F32, DataType::BF16, DataType::S8, DataType::S64, DataType::U4]
+                [shuffle as usize % 5];
             let layout = Layout::Blocked(Blocking { strides, inner, offset });
             MemoryDesc::with_layout(dims, data_type, layout).unwrap()
         })
@@ -229,20 +237,19 @@ mod tests {
     proptest! {
         #[test]
         fn unpacking_gives_back_what_was_packed(desc in layouts()) {
-            let values: Vec<f32> = (0..desc.elements()).map(|i| (i % 120) as f32).collect();
+            let limit = if desc.data_type() == DataType::U4 { 16 } else { 120 };
+            let values: Vec<f32> = (0..desc.elements()).map(|i| (i % limit) as f32).collect();
             let mut bytes = vec![0xA5_u8; desc.size() + 3];
             pack(&desc, &values, &mut bytes).unwrap();
             prop_assert_eq!(&*dense::<f32>(&desc, &bytes).unwrap(), &values[..]);
-            let element = desc.data_type().bytes_for(1);
+            let kind = Kind::of(desc.data_type()).unwrap();
             for (i, index) in desc.dims().indices().enumerate() {
-                let at = desc.offset_of(&index).unwrap() * element;
-                let kind = Kind::of(desc.data_type()).unwrap();
-                let mut one = [0.0_f32];
-                super::super::storage::read_run(kind, &bytes[at..at + element], &mut one);
-                prop_assert_eq!(one[0], values[i]);
+                let at = desc.offset_of(&index).unwrap();
+                let one: f32 = with_storage!(kind, S => S::load(&bytes, at).get());
+                prop_assert_eq!(one, values[i]);
             }
             prop_assert!(bytes[desc.size()..].iter().all(|&b| b == 0xA5));
-            let offset = desc.blocking().map_or(0, |b| b.offset) * element;
+            let offset = desc.blocking().map_or(0, |b| b.offset) * kind.bits() / 8;
             prop_assert!(bytes[..offset].iter().all(|&b| b == 0xA5));
         }
     }

@@ -1,6 +1,8 @@
 //! The element types that memory may hold: the one place where they are converted.
 
-use anydnn_backend::{DataType, Error, Result};
+use std::sync::LazyLock;
+
+use anydnn_backend::{DataType, Error, MiniFloat, Result};
 use bytemuck::{Pod, Zeroable};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -19,11 +21,15 @@ pub(crate) enum Kind {
     S8,
     U8,
     Boolean,
+    E5M2,
+    E4M3,
+    S4,
+    U4,
 }
 
 impl Kind {
     /// Every data type that this backend stores.
-    pub(crate) const DATA_TYPES: [DataType; 9] = [
+    pub(crate) const DATA_TYPES: [DataType; 13] = [
         DataType::F32,
         DataType::F16,
         DataType::BF16,
@@ -33,6 +39,10 @@ impl Kind {
         DataType::S8,
         DataType::U8,
         DataType::Boolean,
+        DataType::F8E5M2,
+        DataType::F8E4M3,
+        DataType::S4,
+        DataType::U4,
     ];
 
     pub(crate) fn of(data_type: DataType) -> Result<Self> {
@@ -46,6 +56,10 @@ impl Kind {
             DataType::S8 => Self::S8,
             DataType::U8 => Self::U8,
             DataType::Boolean => Self::Boolean,
+            DataType::F8E5M2 => Self::E5M2,
+            DataType::F8E4M3 => Self::E4M3,
+            DataType::S4 => Self::S4,
+            DataType::U4 => Self::U4,
             other => {
                 return Err(Error::unsupported(
                     format!("data type {other} on the host"),
@@ -55,21 +69,35 @@ impl Kind {
         })
     }
 
-    /// Bytes of one element.
-    pub(crate) const fn bytes(self) -> usize {
+    /// The data type stored.
+    pub(crate) const fn data_type(self) -> DataType {
         match self {
-            Self::F64 | Self::S64 => 8,
-            Self::F32 | Self::S32 => 4,
-            Self::F16 | Self::BF16 => 2,
-            Self::S8 | Self::U8 | Self::Boolean => 1,
+            Self::F32 => DataType::F32,
+            Self::F16 => DataType::F16,
+            Self::BF16 => DataType::BF16,
+            Self::F64 => DataType::F64,
+            Self::S64 => DataType::S64,
+            Self::S32 => DataType::S32,
+            Self::S8 => DataType::S8,
+            Self::U8 => DataType::U8,
+            Self::Boolean => DataType::Boolean,
+            Self::E5M2 => DataType::F8E5M2,
+            Self::E4M3 => DataType::F8E4M3,
+            Self::S4 => DataType::S4,
+            Self::U4 => DataType::U4,
         }
+    }
+
+    /// Bits of one element.
+    pub(crate) const fn bits(self) -> usize {
+        self.data_type().bits()
     }
 }
 
 /// Evaluates an expression with `$storage` standing for the storage type of a [`Kind`].
 macro_rules! with_storage {
     ($kind:expr, $storage:ident => $body:expr) => {{
-        use $crate::compute::storage::{Bool, Kind};
+        use $crate::compute::storage::{Bool, E4M3, E5M2, Kind, S4, U4};
         match $kind {
             Kind::F32 => {
                 type $storage = f32;
@@ -107,50 +135,98 @@ macro_rules! with_storage {
                 type $storage = Bool;
                 $body
             }
+            Kind::E5M2 => {
+                type $storage = E5M2;
+                $body
+            }
+            Kind::E4M3 => {
+                type $storage = E4M3;
+                $body
+            }
+            Kind::S4 => {
+                type $storage = S4;
+                $body
+            }
+            Kind::U4 => {
+                type $storage = U4;
+                $body
+            }
         }
     }};
 }
 pub(crate) use with_storage;
 
-/// An element as memory holds it. Bytes may lie at any address.
-pub(crate) trait Storage: Pod {
-    const BYTES: usize = size_of::<Self>();
+/// An element as memory holds it. Bytes may lie at any address; positions count elements.
+pub(crate) trait Storage: Copy {
+    /// Bits of an element: whole bytes, or half a byte.
+    const WIDTH: usize;
 
     fn get<T: Element>(self) -> T;
     fn put<T: Element>(value: T) -> Self;
 
-    /// The element in exactly [`Storage::BYTES`] bytes.
-    fn read(bytes: &[u8]) -> Self {
-        bytemuck::pod_read_unaligned(bytes)
-    }
+    /// The element at a position.
+    fn load(bytes: &[u8], at: usize) -> Self;
 
-    fn write(self, bytes: &mut [u8]) {
-        bytes.copy_from_slice(bytemuck::bytes_of(&self));
-    }
+    /// Replaces the element at a position; other elements in the same byte stay.
+    fn store(self, bytes: &mut [u8], at: usize);
 
-    /// Converts neighbours in memory.
-    fn read_run<T: Element>(bytes: &[u8], values: &mut [T]) {
-        for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(Self::BYTES)) {
-            *value = Self::read(bytes).get();
+    /// Converts the neighbours from a position on.
+    fn read_run<T: Element>(bytes: &[u8], at: usize, values: &mut [T]) {
+        for (i, value) in values.iter_mut().enumerate() {
+            *value = Self::load(bytes, at + i).get();
         }
     }
 
-    /// Converts to neighbours in memory.
-    fn write_run<T: Element>(values: &[T], bytes: &mut [u8]) {
-        for (value, bytes) in values.iter().zip(bytes.chunks_exact_mut(Self::BYTES)) {
-            Self::put(*value).write(bytes);
+    /// Converts to the neighbours from a position on.
+    fn write_run<T: Element>(values: &[T], bytes: &mut [u8], at: usize) {
+        for (i, value) in values.iter().enumerate() {
+            Self::put(*value).store(bytes, at + i);
         }
     }
 }
 
 /// Converts neighbours in memory of a type known at run time.
 pub(crate) fn read_run<T: Element>(kind: Kind, bytes: &[u8], values: &mut [T]) {
-    with_storage!(kind, S => S::read_run(bytes, values));
+    with_storage!(kind, S => S::read_run(bytes, 0, values));
 }
 
 /// Converts to neighbours in memory of a type known at run time.
 pub(crate) fn write_run<T: Element>(kind: Kind, values: &[T], bytes: &mut [u8]) {
-    with_storage!(kind, S => S::write_run(values, bytes));
+    with_storage!(kind, S => S::write_run(values, bytes, 0));
+}
+
+/// The access to elements of whole bytes.
+macro_rules! whole_bytes {
+    () => {
+        const WIDTH: usize = 8 * size_of::<Self>();
+
+        fn load(bytes: &[u8], at: usize) -> Self {
+            bytemuck::pod_read_unaligned(&bytes[at * size_of::<Self>()..][..size_of::<Self>()])
+        }
+
+        fn store(self, bytes: &mut [u8], at: usize) {
+            bytes[at * size_of::<Self>()..][..size_of::<Self>()].copy_from_slice(bytemuck::bytes_of(&self));
+        }
+    };
+}
+
+/// Runs of whole bytes, one element after another.
+macro_rules! plain_runs {
+    () => {
+        fn read_run<T: Element>(bytes: &[u8], at: usize, values: &mut [T]) {
+            let bytes = &bytes[at * size_of::<Self>()..];
+            for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(size_of::<Self>())) {
+                *value = Self::load(bytes, 0).get();
+            }
+        }
+
+        fn write_run<T: Element>(values: &[T], bytes: &mut [u8], at: usize) {
+            let bytes = &mut bytes[at * size_of::<Self>()..];
+            for (value, bytes) in values.iter().zip(bytes.chunks_exact_mut(size_of::<Self>())) {
+                Self::put(*value).store(bytes, 0);
+            }
+        }
+    };
 }
 
 /// A truth value in a byte.
@@ -159,6 +235,9 @@ pub(crate) fn write_run<T: Element>(kind: Kind, values: &[T], bytes: &mut [u8]) 
 pub(crate) struct Bool(u8);
 
 impl Storage for Bool {
+    whole_bytes!();
+    plain_runs!();
+
     fn get<T: Element>(self) -> T {
         T::from_i32(i32::from(self.0 != 0))
     }
@@ -169,6 +248,9 @@ impl Storage for Bool {
 }
 
 impl Storage for f32 {
+    whole_bytes!();
+    plain_runs!();
+
     fn get<T: Element>(self) -> T {
         T::from_f32(self)
     }
@@ -179,6 +261,9 @@ impl Storage for f32 {
 }
 
 impl Storage for f64 {
+    whole_bytes!();
+    plain_runs!();
+
     fn get<T: Element>(self) -> T {
         T::from_f64(self)
     }
@@ -189,6 +274,9 @@ impl Storage for f64 {
 }
 
 impl Storage for i64 {
+    whole_bytes!();
+    plain_runs!();
+
     fn get<T: Element>(self) -> T {
         T::from_i64(self)
     }
@@ -199,6 +287,9 @@ impl Storage for i64 {
 }
 
 impl Storage for i32 {
+    whole_bytes!();
+    plain_runs!();
+
     fn get<T: Element>(self) -> T {
         T::from_i32(self)
     }
@@ -209,6 +300,9 @@ impl Storage for i32 {
 }
 
 impl Storage for i8 {
+    whole_bytes!();
+    plain_runs!();
+
     fn get<T: Element>(self) -> T {
         T::from_i32(i32::from(self))
     }
@@ -219,6 +313,9 @@ impl Storage for i8 {
 }
 
 impl Storage for u8 {
+    whole_bytes!();
+    plain_runs!();
+
     fn get<T: Element>(self) -> T {
         T::from_i32(i32::from(self))
     }
@@ -232,6 +329,8 @@ impl Storage for u8 {
 macro_rules! impl_half {
     ($half:ty) => {
         impl Storage for $half {
+            whole_bytes!();
+
             fn get<T: Element>(self) -> T {
                 T::from_f32(self.to_f32())
             }
@@ -240,27 +339,29 @@ macro_rules! impl_half {
                 Self::from_f32(value.to_f32_for_narrowing())
             }
 
-            fn read_run<T: Element>(bytes: &[u8], values: &mut [T]) {
+            fn read_run<T: Element>(bytes: &[u8], at: usize, values: &mut [T]) {
+                let bytes = &bytes[2 * at..][..2 * values.len()];
                 if T::DATA_TYPE == DataType::F32
                     && let Ok(halves) = bytemuck::try_cast_slice::<u8, Self>(bytes)
                     && let Ok(values) = bytemuck::try_cast_slice_mut::<T, f32>(values)
                 {
                     return halves.convert_to_f32_slice(values);
                 }
-                for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(Self::BYTES)) {
-                    *value = Self::read(bytes).get();
+                for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(2)) {
+                    *value = Self::load(bytes, 0).get();
                 }
             }
 
-            fn write_run<T: Element>(values: &[T], bytes: &mut [u8]) {
+            fn write_run<T: Element>(values: &[T], bytes: &mut [u8], at: usize) {
+                let bytes = &mut bytes[2 * at..][..2 * values.len()];
                 if T::DATA_TYPE == DataType::F32
                     && let Ok(values) = bytemuck::try_cast_slice::<T, f32>(values)
                     && let Ok(halves) = bytemuck::try_cast_slice_mut::<u8, Self>(bytes)
                 {
                     return halves.convert_from_f32_slice(values);
                 }
-                for (value, bytes) in values.iter().zip(bytes.chunks_exact_mut(Self::BYTES)) {
-                    Self::put(*value).write(bytes);
+                for (value, bytes) in values.iter().zip(bytes.chunks_exact_mut(2)) {
+                    Self::put(*value).store(bytes, 0);
                 }
             }
         }
@@ -270,19 +371,83 @@ macro_rules! impl_half {
 impl_half!(f16);
 impl_half!(bf16);
 
+/// An 8-bit float: reading looks its value up.
+macro_rules! impl_minifloat {
+    ($name:ident, $documentation:literal) => {
+        #[doc = $documentation]
+        #[derive(Clone, Copy, Debug, Pod, Zeroable)]
+        #[repr(transparent)]
+        pub(crate) struct $name(u8);
+
+        impl Storage for $name {
+            whole_bytes!();
+            plain_runs!();
+
+            fn get<T: Element>(self) -> T {
+                static VALUES: LazyLock<[f32; 256]> =
+                    LazyLock::new(|| std::array::from_fn(|bits| MiniFloat::$name.decode(bits as u8) as f32));
+                T::from_f32(VALUES[usize::from(self.0)])
+            }
+
+            fn put<T: Element>(value: T) -> Self {
+                Self(MiniFloat::$name.encode(value.to_f64()))
+            }
+        }
+    };
+}
+
+impl_minifloat!(E5M2, "5 exponent and 2 mantissa bits.");
+impl_minifloat!(E4M3, "4 exponent and 3 mantissa bits.");
+
+/// Half a byte: even positions in the low one.
+macro_rules! impl_nibble {
+    ($name:ident, $range:expr, $documentation:literal) => {
+        #[doc = $documentation]
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $name(i8);
+
+        impl Storage for $name {
+            const WIDTH: usize = 4;
+
+            fn get<T: Element>(self) -> T {
+                T::from_i32(i32::from(self.0))
+            }
+
+            fn put<T: Element>(value: T) -> Self {
+                Self(value.to_i32().clamp(*$range.start(), *$range.end()) as i8)
+            }
+
+            fn load(bytes: &[u8], at: usize) -> Self {
+                let nibble = (bytes[at / 2] >> (at % 2 * 4) & 0xF) as i8;
+                // The upper half of the range stands for negative numbers where there are any.
+                Self(if i32::from(nibble) > *$range.end() { nibble - 16 } else { nibble })
+            }
+
+            fn store(self, bytes: &mut [u8], at: usize) {
+                let (byte, shift) = (&mut bytes[at / 2], at % 2 * 4);
+                *byte = *byte & !(0xF << shift) | (self.0 as u8 & 0xF) << shift;
+            }
+        }
+    };
+}
+
+impl_nibble!(S4, -8..=7, "A signed integer in half a byte.");
+impl_nibble!(U4, 0..=15, "An unsigned integer in half a byte.");
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn round_trip(data_type: DataType, values: &[f32]) -> Vec<f32> {
         let kind = Kind::of(data_type).unwrap();
-        let mut bytes = vec![0; values.len() * kind.bytes() + 1];
+        let size = data_type.bytes_for(values.len());
+        let mut bytes = vec![0; size + 1];
         // An odd address, where nothing but bytes is aligned.
         write_run(kind, values, &mut bytes[1..]);
         let mut back = vec![0.0; values.len()];
         read_run(kind, &bytes[1..], &mut back);
         let mut aligned = vec![0_u64; values.len()];
-        let aligned = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut aligned)[..values.len() * kind.bytes()];
+        let aligned = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut aligned)[..size];
         write_run(kind, values, aligned);
         assert_eq!(aligned, &bytes[1..], "{data_type}");
         back
@@ -291,9 +456,46 @@ mod tests {
     #[test]
     fn every_kind_is_named_once() {
         for data_type in Kind::DATA_TYPES {
-            assert_eq!(Kind::of(data_type).unwrap().bytes() * 8, data_type.bits(), "{data_type}");
+            let kind = Kind::of(data_type).unwrap();
+            assert_eq!((kind.data_type(), with_storage!(kind, S => S::WIDTH)), (data_type, data_type.bits()));
         }
-        assert!(matches!(Kind::of(DataType::S4), Err(Error::Unsupported { .. })));
+        assert_eq!(Kind::DATA_TYPES.len(), DataType::ALL.len());
+    }
+
+    #[test]
+    fn eight_bit_floats_overflow_as_their_format_says() {
+        let values = [1.0, -0.3, 449.0, 470.0, 1e6, f32::NAN, f32::NEG_INFINITY, 1e-9];
+        let e4m3 = round_trip(DataType::F8E4M3, &values);
+        assert_eq!(e4m3[..3], [1.0, -0.3125, 448.0]);
+        assert!(e4m3[3..7].iter().all(|v| v.is_nan()) && e4m3[7] == 0.0, "{e4m3:?}");
+        let e5m2 = round_trip(DataType::F8E5M2, &values);
+        assert_eq!(e5m2[..4], [1.0, -0.3125, 448.0, 448.0]);
+        assert_eq!((e5m2[4], e5m2[6], e5m2[7]), (f32::INFINITY, f32::NEG_INFINITY, 0.0));
+        assert!(e5m2[5].is_nan());
+        // Halfway between 1 and 1.125 lies 1.0625; a little more in f64 must not be lost on the way.
+        let kind = Kind::of(DataType::F8E4M3).unwrap();
+        let mut bytes = [0; 2];
+        write_run(kind, &[1.0625_f64, 1.0625 + 1e-12], &mut bytes);
+        let mut back = [0.0_f64; 2];
+        read_run(kind, &bytes, &mut back);
+        assert_eq!(back, [1.0, 1.125]);
+    }
+
+    #[test]
+    fn nibbles_round_saturate_and_leave_their_neighbours() {
+        let values = [0.5, 1.5, -9.0, 7.6, f32::NAN, 1e9, -0.6];
+        assert_eq!(round_trip(DataType::S4, &values), [0.0, 2.0, -8.0, 7.0, 0.0, 7.0, -1.0]);
+        assert_eq!(round_trip(DataType::U4, &values), [0.0, 2.0, 0.0, 8.0, 0.0, 15.0, 0.0]);
+        let mut bytes = [0xAB, 0xCD];
+        S4::put(-2.0_f32).store(&mut bytes, 1);
+        U4::put(3.0_f32).store(&mut bytes, 2);
+        assert_eq!(bytes, [0xEB, 0xC3]);
+        // Three from an odd position on.
+        U4::write_run(&[1_i64, 2, 3], &mut bytes, 1);
+        assert_eq!(bytes, [0x1B, 0x32]);
+        let mut back = [0_i64; 3];
+        S4::read_run(&[0x8F, 0x17], 1, &mut back);
+        assert_eq!(back, [-8, 7, 1]);
     }
 
     #[test]

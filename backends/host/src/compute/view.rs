@@ -39,32 +39,49 @@ impl<'a> View<'a> {
         Self::broadcast(desc, bytes, desc.dims())
     }
 
-    /// A tensor stretched to `dims`, to which its own dimensions broadcast.
+    /// A tensor stretched to `dims`, to which its own dimensions broadcast, by blocks too.
     pub(crate) fn broadcast(desc: &MemoryDesc, bytes: &'a [u8], dims: &[usize]) -> Result<Self> {
-        Self::aligned(desc, bytes, dims, dims.len() - desc.rank().min(dims.len()))
+        let order: SmallVec<[usize; 6]> = (0..dims.len()).collect();
+        Self::ordered(desc, bytes, dims, &order)
+    }
+
+    /// As [`View::broadcast`], with the axes of `dims` in another order.
+    pub(crate) fn ordered(
+        desc: &MemoryDesc,
+        bytes: &'a [u8],
+        dims: &[usize],
+        order: &[usize],
+    ) -> Result<Self> {
+        let lead = dims.len() - desc.rank().min(dims.len());
+        Self::mapped(desc, bytes, order.iter().map(|&axis| (dims[axis], axis.checked_sub(lead))))
     }
 
     /// A vector stretched to `dims` along the given axis.
     pub(crate) fn along(desc: &MemoryDesc, bytes: &'a [u8], dims: &[usize], axis: usize) -> Result<Self> {
-        Self::aligned(desc, bytes, dims, axis)
+        Self::mapped(desc, bytes, dims.iter().enumerate().map(|(i, &dim)| (dim, (i == axis).then_some(0))))
     }
 
-    /// The tensor's first dimension meets dimension `lead` of `dims`.
-    fn aligned(desc: &MemoryDesc, bytes: &'a [u8], dims: &[usize], lead: usize) -> Result<Self> {
+    /// Axes of the given lengths, each with the tensor's dimension along it.
+    fn mapped(
+        desc: &MemoryDesc,
+        bytes: &'a [u8],
+        lengths: impl Iterator<Item = (usize, Option<usize>)>,
+    ) -> Result<Self> {
         let kind = Kind::of(desc.data_type())?;
         let blocking =
             desc.blocking().ok_or_else(|| Error::unsupported("host", format!("the layout of {desc}")))?;
         let mut axes: SmallVec<[Axis; 6]> = SmallVec::new();
-        for (i, &dim) in dims.iter().enumerate().filter(|&(_, &dim)| dim != 1) {
-            let own = i.checked_sub(lead).filter(|&j| j < desc.rank() && desc.dims()[j] == dim);
-            let map = match own {
+        for (dim, own) in lengths.filter(|&(dim, _)| dim != 1) {
+            let map = match own.filter(|&j| j < desc.rank() && desc.dims()[j] != 1) {
                 None => Map::Stride(0),
-                Some(j) if blocking.block(j) == 1 => Map::Stride(blocking.strides[j]),
+                Some(j) if desc.dims()[j] == dim && blocking.block(j) == 1 => {
+                    Map::Stride(blocking.strides[j])
+                }
                 Some(j) => {
                     let mut index = Dims::new(&vec![0; desc.rank()]);
-                    let start = blocking.offset;
+                    let (start, repeated) = (blocking.offset, dim / desc.dims()[j].max(1));
                     let table = (0..dim).map(|at| {
-                        index[j] = at;
+                        index[j] = at / repeated;
                         blocking.offset_of(&index) - start
                     });
                     Map::Table(table.collect())
@@ -130,12 +147,9 @@ impl<'a> View<'a> {
     }
 
     fn load_run<S: Storage, T: Element>(&self, base: usize, map: &Map, first: usize, values: &mut [T]) {
-        let element = |at: usize| S::read(&self.bytes[at * S::BYTES..][..S::BYTES]).get::<T>();
+        let element = |at: usize| S::load(self.bytes, at).get::<T>();
         match map {
-            Map::Stride(1) => {
-                let bytes = &self.bytes[(base + first) * S::BYTES..][..values.len() * S::BYTES];
-                S::read_run(bytes, values);
-            }
+            Map::Stride(1) => S::read_run(self.bytes, base + first, values),
             Map::Stride(0) => values.fill(element(base)),
             Map::Stride(stride) => {
                 let mut at = base + first * stride;
@@ -200,6 +214,25 @@ mod tests {
         assert_eq!(out, [0.0, 0.0, 1.0, 1.0]);
         View::along(&MemoryDesc::new([2], DataType::F32), &bytes, &[1, 2, 2], 1).unwrap().load(0, &mut out);
         assert_eq!(out, [0.0, 0.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn blocks_repeat_and_axes_change_places() {
+        let bytes = numbers(6);
+        let groups = MemoryDesc::new([2, 3], DataType::F32);
+        let mut out = [0.0_f32; 6];
+        View::broadcast(&groups, &bytes, &[4, 6]).unwrap().load(6, &mut out);
+        assert_eq!(out, [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]);
+        View::broadcast(&groups, &bytes, &[4, 6]).unwrap().load(12, &mut out);
+        assert_eq!(out, [3.0, 3.0, 4.0, 4.0, 5.0, 5.0]);
+        View::ordered(&groups, &bytes, &[2, 3], &[1, 0]).unwrap().load(0, &mut out);
+        assert_eq!(out, [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+    }
+
+    #[test]
+    fn nibbles_are_read_at_any_position() {
+        let row = MemoryDesc::with_strides([2, 2], DataType::S4, [3, 1]).unwrap();
+        assert_eq!(*dense::<f32>(&row, &[0xF1, 0x2A, 0x08]).unwrap(), [1.0, -1.0, 2.0, -8.0]);
     }
 
     #[test]

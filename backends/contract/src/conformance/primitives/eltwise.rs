@@ -28,14 +28,17 @@ pub(super) fn trials(list: &mut Trials) {
 }
 
 fn types(list: &mut Trials) {
-    use DataType::{F16, F32, S8, S32, U8};
+    use DataType::{F8E5M2, F16, F32, S4, S8, S32, U4, U8};
     for (name, op, from, to) in [
         ("relu", Eltwise::Relu, S32, S32),
         ("abs", Eltwise::Abs, S8, S8),
         ("clamp", Eltwise::Clamp { min: 2.0, max: 6.0 }, U8, U8),
+        ("relu", Eltwise::Relu, S4, S4),
+        ("relu", Eltwise::Relu, F8E5M2, F8E5M2),
+        ("square", Eltwise::Square, S8, U4),
     ] {
         list.add(format!("eltwise/{from}/{name}"), || {
-            Ok(eltwise(op, dense(&[6, 11], from), dense(&[6, 11], to))?.exact())
+            Ok(eltwise(op, dense(&[5, 13], from), dense(&[5, 13], to))?.exact())
         });
     }
     let linear = Eltwise::Linear { alpha: 40.0, beta: 10.0 };

@@ -1,9 +1,12 @@
 //! Every operation against the reference.
 
+mod attention;
 mod binary;
 mod concat;
 mod convolution;
+mod dequantize;
 mod eltwise;
+mod expression;
 mod matmul;
 mod normalization;
 mod pooling;
@@ -35,6 +38,9 @@ pub(super) fn cases<B: Backend>(level: Level) -> Vec<Case<B>> {
     concat::trials(&mut trials);
     reorder::trials(&mut trials);
     post_ops::trials(&mut trials);
+    expression::trials(&mut trials);
+    dequantize::trials(&mut trials);
+    attention::trials(&mut trials);
     if level == Level::Thorough {
         sweep::trials(&mut trials);
     }
@@ -122,6 +128,9 @@ mod tests {
             concat::trials,
             reorder::trials,
             post_ops::trials,
+            expression::trials,
+            dequantize::trials,
+            attention::trials,
         ] {
             collect(&mut trials);
         }

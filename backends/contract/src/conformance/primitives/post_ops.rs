@@ -17,6 +17,7 @@ const RELU: PostOp = PostOp::Eltwise(Eltwise::Relu);
 pub(super) fn trials(list: &mut Trials) {
     functions(list);
     binaries(list);
+    selections(list);
     sums(list);
     operations(list);
     operands(list);
@@ -117,6 +118,50 @@ fn binaries(list: &mut Trials) {
         add(&format!("more_comparisons{side}"), chain, true);
     }
     add("divide_reversed", vec![operand(Divide, &dims, true), operand(Power, channel, true)], false);
+}
+
+/// One of two by a condition, whichever way round.
+fn selections(list: &mut Trials) {
+    let select = |condition: MemoryDesc, other: MemoryDesc, other_where_true| PostOp::Select {
+        condition,
+        other,
+        other_where_true,
+    };
+    let truth = |dims: &[usize]| dense(dims, DataType::Boolean);
+    for (name, other_where_true) in [("where_true", true), ("where_false", false)] {
+        list.add(format!("post_ops/select/other_{name}"), || {
+            let chain = [
+                select(truth(&[5, 9]), f32(&[9]), other_where_true),
+                RELU,
+                select(dense(&[5, 1], DataType::S8), f32(&[]), !other_where_true),
+            ];
+            let trial = Trial::of(with(plain(f32(&[5, 9])), chain))?;
+            Ok(trial.values(Arg::PostOp(2), Values::Integers(-1, 1)).exact())
+        });
+    }
+    // What is not selected must not show.
+    list.add("post_ops/select/nan_elsewhere", || {
+        let trial = Trial::of(with(plain(f32(&[4])), [select(truth(&[4]), f32(&[4]), true)]))?;
+        let (nan, infinity) = (f64::NAN, f64::INFINITY);
+        Ok(trial
+            .values(Arg::SRC, Values::Listed(vec![nan, 7.0, infinity, 8.0]))
+            .values(Arg::PostOp(0), Values::Listed(vec![1.0, 0.0]))
+            .values(Arg::PostOpOther(0), Values::Listed(vec![5.0, nan, 6.0, infinity]))
+            .exact())
+    });
+    list.add("post_ops/select/after_matmul", || {
+        let chain = [
+            PostOp::Eltwise(Eltwise::Linear { alpha: 0.5, beta: 0.0 }),
+            select(truth(&[5, 6]), dense(&[1], DataType::F16), true),
+            PostOp::binary(BinaryAlgorithm::Add, f32(&[6])),
+        ];
+        Trial::of(with(matmul(f32(&[2, 5, 8]), f32(&[2, 8, 6]), DataType::F32), chain))
+    });
+    list.add("post_ops/select/after_convolution", || {
+        let builder = convolution(Convolution::new(2), f32(&[2, 3, 5, 5]), f32(&[4, 3, 3, 3]), DataType::F32);
+        let other = transposed(&[2, 4, 3, 3], DataType::F32)?;
+        Trial::of(with(builder, [select(truth(&[4, 1, 1]), other, false)]))
+    });
 }
 
 fn sums(list: &mut Trials) {

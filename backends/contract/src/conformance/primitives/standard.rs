@@ -6,7 +6,7 @@ pub(super) fn is_standard(name: &str) -> bool {
     !LEFT_OUT.contains(&name)
 }
 
-pub(super) const LEFT_OUT: [&str; 62] = [
+pub(super) const LEFT_OUT: [&str; 89] = [
     "eltwise/f16/hard_sigmoid",
     "eltwise/f16/log",
     "eltwise/bf16/log",
@@ -69,4 +69,31 @@ pub(super) const LEFT_OUT: [&str; 62] = [
     "post_ops/sum/bf16_convolution",
     "post_ops/operand/f16",
     "pooling/max/2d_floor",
+    "expression/f64",
+    "expression/integer_result",
+    "expression/folds/first",
+    "expression/folds/middle",
+    "expression/folds/all",
+    "expression/softmax/one_element",
+    "expression/softmax/f16",
+    "expression/norm/layer_trailing_two",
+    "expression/dropout/nothing",
+    "attention/shape/one_key",
+    "attention/shape/one_key_head",
+    "attention/bf16",
+    "attention/mask/full",
+    "attention/mask/of_batches",
+    "attention/scale_from_memory",
+    "dequantize/matmul/s8",
+    "dequantize/matmul/s4_groups",
+    "dequantize/matmul/u4_one_zero_point",
+    "dequantize/matmul/f8_e5m2",
+    "dequantize/matmul/zero_point_alone",
+    "dequantize/matmul/post_ops",
+    "dequantize/convolution/groups",
+    "gated_matmul/row",
+    "gated_matmul/bf16",
+    "gated_matmul/dequantized_s8",
+    "eltwise/f8_e5m2/relu",
+    "reorder/type/s8_to_s4",
 ];

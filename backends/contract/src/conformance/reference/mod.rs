@@ -3,6 +3,8 @@
 //! Where the descriptions of the operations leave room, these are the decisions: a bias is added before the post-operations; the
 //! post-operations see the unrounded result; the last step stores it, see [`data::stored`].
 
+mod attention;
+mod expression;
 mod matmul;
 mod movement;
 mod normalization;
@@ -17,7 +19,7 @@ pub use tensor::Tensor;
 
 use super::data;
 use crate::op::Op;
-use crate::{Access, Arg, Dims, Error, PostOp, PrimitiveDesc, Result};
+use crate::{Access, Arg, Dequantize, Dims, Error, PostOp, PrimitiveDesc, Result};
 
 /// The operands that an operation reads, and the results that it gives.
 pub type Tensors = BTreeMap<Arg, Tensor>;
@@ -58,7 +60,8 @@ pub fn compute(desc: &PrimitiveDesc, inputs: &Tensors) -> Result<Tensors> {
             ));
         }
     }
-    let operands = Operands { desc, inputs };
+    let seen = dequantize(desc, inputs);
+    let operands = Operands { desc, inputs: &seen };
     let mut results = match desc.op() {
         Op::MatMul(_) => operands.result(matmul::matmul(&operands)),
         Op::Convolution(op) => operands.result(windows::convolution(op, &operands)),
@@ -79,6 +82,9 @@ pub fn compute(desc: &PrimitiveDesc, inputs: &Tensors) -> Result<Tensors> {
         Op::Reduction(op) => operands.result(reduction::reduction(op, &operands)),
         Op::Concat(op) => operands.result(movement::concat(*op, &operands)),
         Op::Reorder => operands.map(|_, x| x),
+        Op::Expression(op) => expression::expression(op, &operands),
+        Op::Attention(op) => attention::attention(op, &operands),
+        Op::GatedMatMul(op) => operands.result(matmul::gated(*op, &operands)),
         other => return Err(Error::unsupported(other.name(), "the reference does not know it yet")),
     };
     if let Some(dst) = results.get_mut(&Arg::DST) {
@@ -130,6 +136,24 @@ impl Operands<'_> {
         let src = self.get(Arg::SRC);
         self.result(Tensor::from_fn(self.dst_dims(), |index| f(index, src.broadcast_at(index))))
     }
+}
+
+/// The operands as the operation sees them: scaled and shifted where the attributes say so.
+fn dequantize<'a>(desc: &PrimitiveDesc, inputs: &'a Tensors) -> std::borrow::Cow<'a, Tensors> {
+    let mut seen = std::borrow::Cow::Borrowed(inputs);
+    for Dequantize { operand, scale, zero_point } in &desc.attributes().dequantize {
+        let factors = scale.as_ref().map(|_| &inputs[&Arg::ScaleOf(*operand)]);
+        let zeros = zero_point.as_ref().map(|_| &inputs[&Arg::ZeroPointOf(*operand)]);
+        let stored = &inputs[&operand.arg()];
+        let values = Tensor::from_fn(&stored.dims, |index| {
+            let of = |tensor: Option<&Tensor>, otherwise: f64| {
+                tensor.map_or(otherwise, |tensor| tensor.block_at(index, &stored.dims))
+            };
+            (stored.at(index) - of(zeros, 0.0)) * of(factors, 1.0)
+        });
+        seen.to_mut().insert(operand.arg(), values);
+    }
+    seen
 }
 
 fn apply_post_ops(operands: &Operands, dst: &mut Tensor) {

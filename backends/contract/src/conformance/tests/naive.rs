@@ -59,7 +59,7 @@ impl NaiveEngine {
             driver: name(),
             kind: DeviceKind::Cpu,
         };
-        let storage_types = DataType::ALL[..9].iter().copied();
+        let storage_types = DataType::ALL.into_iter();
         let capabilities = Capabilities {
             memory_kinds: vec![MemoryKind::Host],
             storage_types: storage_types
