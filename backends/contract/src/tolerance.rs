@@ -253,10 +253,9 @@ fn is_exact(desc: &PrimitiveDesc) -> bool {
 /// Below the smallest normal number a device may flush to zero.
 fn smallest(data_type: DataType) -> f64 {
     match data_type {
-        DataType::F16 => 6.2e-5,
+        DataType::F16 | DataType::F8E5M2 => 6.2e-5,
         DataType::BF16 | DataType::F32 => 1.2e-38,
         DataType::F8E4M3 => 1.6e-2,
-        DataType::F8E5M2 => 6.2e-5,
         _ => 0.0,
     }
 }

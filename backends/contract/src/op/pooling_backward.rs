@@ -24,7 +24,7 @@ impl PoolingBackward {
         let name = "pooling_backward";
         let reads_source = self.pooling.algorithm == PoolingAlgorithm::Max;
         let sources = [Arg::Src(0), Arg::Src(1)];
-        let operands = operands.only(name, &sources[..1 + usize::from(reads_source)], &[])?;
+        let operands = operands.only(name, &sources[..=usize::from(reads_source)], &[])?;
         let diff = operands.required(Arg::Src(0))?;
         let Some(dst) = operands.dst() else {
             return Err(shape_error(name, "dst", "missing", "a descriptor like the pooling's source"));

@@ -204,6 +204,8 @@ fn softmax<T: Float>(row: &mut [T], inf_as_zero: bool) -> f64 {
         *x = T::from_f64(exponential);
     }
     let factor = 1.0 / sum;
-    row.iter_mut().for_each(|x| *x = T::from_f64(x.to_f64() * factor));
+    for x in row.iter_mut() {
+        *x = T::from_f64(x.to_f64() * factor);
+    }
     max + sum.ln()
 }

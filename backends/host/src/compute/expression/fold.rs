@@ -132,7 +132,7 @@ impl<'s, T: Float> Groups<'s, T> {
         for first in (start..start + length).step_by(CHUNK) {
             let count = CHUNK.min(start + length - first);
             plan.run(&mut slots, self.start() + first, count, |node, at, values| {
-                load(self, node, at, values)
+                load(self, node, at, values);
             });
             for (i, ((_, fold), sums)) in folds.iter().zip(&mut sums).enumerate() {
                 let mut values = plan.target(&slots, i, count);

@@ -74,7 +74,9 @@ impl<'a> Program<'a> {
                 node.uses().for_each(|used| wanted[used] |= grouped[used]);
             }
         }
-        outputs.iter().for_each(|output| wanted[output.node] |= grouped[output.node]);
+        for output in outputs {
+            wanted[output.node] |= grouped[output.node];
+        }
         let is_fold = |i: usize| matches!(op.nodes[i], Node::Fold(..));
         let is_grouped = |i: usize| grouped[i];
         let plan = |targets: &[usize], leaf: &dyn Fn(usize) -> bool| {
@@ -87,6 +89,7 @@ impl<'a> Program<'a> {
             let mut folded = Vec::new();
             for (i, node) in op.nodes.iter().enumerate() {
                 if let Node::Fold(fold, argument) = *node
+                    && grouped[i]
                     && here(i)
                 {
                     folds.push((i, fold));
@@ -191,7 +194,9 @@ impl<'a> Program<'a> {
             chunks.into_par_iter().with_min_len(4).for_each_init(|| plan.slots(), work);
         } else {
             let mut slots = plan.slots();
-            chunks.into_iter().for_each(|chunk| work(&mut slots, chunk));
+            for chunk in chunks {
+                work(&mut slots, chunk);
+            }
         }
     }
 }
