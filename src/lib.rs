@@ -28,6 +28,7 @@ pub mod execute;
 pub mod fusion;
 pub mod graph;
 pub mod model;
+pub mod partition;
 pub mod select;
 
 pub use anydnn_backend as backend;

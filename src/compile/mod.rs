@@ -8,6 +8,7 @@ mod dependencies;
 mod liveness;
 mod lower;
 mod memory_plan;
+mod ports;
 mod program;
 
 use std::fmt;
@@ -26,7 +27,7 @@ use self::program::{Program, ProtoStep, Temp};
 pub use self::program::{Storage, Value};
 use crate::execute::Executable;
 use crate::fusion::{self, Partitioning, Policy};
-use crate::graph::{Graph, TensorId};
+use crate::graph::{Graph, Property, TensorId};
 
 /// How to compile.
 #[derive(Clone, Default)]
@@ -125,6 +126,43 @@ pub(crate) struct Step<B: Backend> {
     pub(crate) constant: bool,
 }
 
+impl<B: Backend> Compiled<B> {
+    /// Whether an execution needs temporaries, be they without bytes.
+    pub(crate) fn has_arena(&self) -> bool {
+        self.temp_bytes.iter().any(|place| matches!(place, TempPlace::Arena { .. }))
+    }
+
+    /// Inputs whose memory may be that of an output: one elementwise step makes the output, all of it, and nothing else reads the input.
+    /// Every tensor is in one pair at most.
+    pub(crate) fn in_place_pairs(&self) -> Vec<(TensorId, TensorId)> {
+        let users = |storage| {
+            let all = self.steps.iter().flat_map(|step| &step.args);
+            all.filter(|(_, other)| *other == storage).count()
+        };
+        let mut pairs: Vec<(TensorId, TensorId)> = Vec::new();
+        for step in &self.steps {
+            let desc = step.primitive.desc();
+            let Some((_, Storage::Output(port))) = step.args.iter().find(|(arg, _)| *arg == Arg::DST) else {
+                continue;
+            };
+            let fits = |(arg, storage): &(Arg, Storage)| {
+                let Storage::Input(i) = *storage else { return None };
+                let input = self.graph.inputs()[i];
+                let whole = self.input_descs[i].size() == self.output_descs[*port].size();
+                let free = users(*storage) == 1 && !pairs.iter().any(|(taken, _)| *taken == input);
+                let varies = self.graph.tensor(input).is_some_and(|t| t.property != Property::HostScalar);
+                (desc.may_overwrite(*arg) && whole && free && varies).then_some(input)
+            };
+            if users(Storage::Output(*port)) == 1
+                && let Some(input) = step.args.iter().find_map(fits)
+            {
+                pairs.push((input, self.graph.outputs()[*port]));
+            }
+        }
+        pairs
+    }
+}
+
 impl<B: Backend> CompiledGraph<B> {
     /// Compiles a graph for an engine.
     ///
@@ -137,13 +175,7 @@ impl<B: Backend> CompiledGraph<B> {
         B: Backend<Engine = E>,
     {
         let partitioning = fusion::partition(graph, options.policy);
-        let mut program = Program::new(graph)?;
-        for partition in &partitioning.partitions {
-            lower::partition(&mut program, partition)?;
-        }
-        lower::copy_outputs(&mut program)?;
-        let (program, primitives) = instantiate::<B>(program, engine, options)?;
-        let compiled = assemble(&program, primitives, engine.clone(), partitioning)?;
+        let compiled = compile(graph, partitioning, PortLayouts::Declared, engine, options)?;
         Ok(Self { inner: Arc::new(compiled) })
     }
 
@@ -222,6 +254,36 @@ impl<B: Backend> fmt::Display for CompiledGraph<B> {
     }
 }
 
+/// Who chooses the layout of an input, constant or output that is declared with [`TensorLayout::Any`](crate::graph::TensorLayout::Any).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortLayouts {
+    /// Dense row-major.
+    Declared,
+    /// The primitive that reads or makes it.
+    Chosen,
+}
+
+/// Compiles a graph whose partitions are known.
+pub(crate) fn compile<B: Backend>(
+    graph: &Graph,
+    partitioning: Partitioning,
+    layouts: PortLayouts,
+    engine: &B::Engine,
+    options: &CompileOptions,
+) -> Result<Compiled<B>> {
+    let mut program = Program::new(graph)?;
+    ports::unpack_inputs(&mut program)?;
+    for partition in &partitioning.partitions {
+        lower::partition(&mut program, partition)?;
+    }
+    lower::copy_outputs(&mut program)?;
+    if layouts == PortLayouts::Chosen {
+        ports::open(&mut program);
+    }
+    let (program, primitives) = instantiate::<B>(program, engine, options)?;
+    assemble(&program, primitives, engine.clone(), partitioning)
+}
+
 /// Creates the primitives. Where a primitive wants its weights in a layout of its own, a reorder comes before it.
 fn instantiate<'g, B: Backend>(
     mut program: Program<'g>,
@@ -239,6 +301,10 @@ fn instantiate<'g, B: Backend>(
             let (arg, value) = &step.args[i];
             let Some(wanted) = step.desc.find(*arg) else { continue };
             if wanted.same_bytes(&value.desc) {
+                continue;
+            }
+            if let Some(direct) = ports::direct(&mut program, value, wanted) {
+                step.args[i].1 = direct;
                 continue;
             }
             let (arg, given, wanted) = (*arg, value.clone(), wanted.clone());
@@ -259,6 +325,7 @@ fn instantiate<'g, B: Backend>(
         add_scratchpad::<B>(&mut program, &primitive);
         primitives.push(primitive);
     }
+    ports::drop_unread(&mut program, &mut primitives);
     Ok((program, primitives))
 }
 
@@ -366,12 +433,13 @@ fn assemble<B: Backend>(
         None => TempPlace::Unused,
     };
     let graph = program.graph.clone();
-    let descs =
-        |ids: &[TensorId]| ids.iter().map(|&id| program::declared(&graph, id)).collect::<Result<Vec<_>>>();
+    let descs = |ids: &[TensorId], port: fn(usize) -> Storage| {
+        ids.iter().enumerate().map(|(i, &id)| program.port_desc(port(i), id)).collect::<Result<Vec<_>>>()
+    };
     Ok(Compiled {
-        input_descs: descs(graph.inputs())?,
-        output_descs: descs(graph.outputs())?,
-        constant_descs: descs(&program.constants)?,
+        input_descs: descs(graph.inputs(), Storage::Input)?,
+        output_descs: descs(graph.outputs(), Storage::Output)?,
+        constant_descs: descs(&program.constants, Storage::Constant)?,
         temp_bytes: (0..temps.len()).map(place).collect(),
         constants: program.constants.clone(),
         literals: program.literals.clone(),

@@ -73,6 +73,8 @@ pub(super) struct Program<'g> {
     pub(super) literals: Vec<Literal>,
     /// Whether outputs depend on each operation.
     live: Vec<bool>,
+    /// What is known of the layouts of ports.
+    pub(super) ports: super::ports::Ports,
     values: IndexMap<TensorId, Value>,
 }
 
@@ -88,7 +90,8 @@ impl<'g> Program<'g> {
             values.insert(id, Value { storage: Storage::Constant(i), desc: declared(graph, id)? });
         }
         let (steps, temps, literals) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { graph, steps, temps, constants, literals, live: live(graph), values })
+        let (ports, live) = (super::ports::Ports::default(), live(graph));
+        Ok(Self { graph, steps, temps, constants, literals, ports, live, values })
     }
 
     /// The value of a tensor that has been computed or given.
@@ -130,13 +133,20 @@ impl<'g> Program<'g> {
     /// Where an operation's result goes: the graph's output port, or a temporary.
     pub(super) fn result(&mut self, id: TensorId) -> Result<Value> {
         let desc = declared(self.graph, id)?;
-        let value = if let Some(port) = self.graph.outputs().iter().position(|&out| out == id) {
+        let port = self.graph.outputs().iter().position(|&out| out == id);
+        // Primitives make what has strides; an output in blocks is packed at the end.
+        let value = if let Some(port) = port.filter(|_| desc.strides().is_some()) {
             Value { storage: Storage::Output(port), desc }
         } else {
             self.temp(desc.to_row_major())
         };
         self.values.insert(id, value.clone());
         Ok(value)
+    }
+
+    /// The descriptor of an input, constant or output: the chosen one, or what the declaration asks for.
+    pub(super) fn port_desc(&self, port: Storage, id: TensorId) -> Result<MemoryDesc> {
+        self.ports.chosen(port).map_or_else(|| declared(self.graph, id), |desc| Ok(desc.clone()))
     }
 
     /// A temporary of this descriptor.

@@ -5,16 +5,8 @@ use anydnn_backend::{Backend, Engine, Error, Memory, MemoryDesc, Result};
 use crate::compile::Compiled;
 use crate::graph::TensorId;
 
-/// The memories of one execution.
-#[derive(Debug)]
-pub(super) struct Bindings<'a, B: Backend> {
-    pub(super) inputs: &'a [B::Memory],
-    pub(super) outputs: &'a [B::Memory],
-    pub(super) temps: Vec<Option<B::Memory>>,
-}
-
 /// The given memories in port order: every tensor bound once, of the wanted descriptor and engine.
-pub(super) fn bind<B: Backend>(
+pub(crate) fn bind<B: Backend>(
     role: &str,
     compiled: &Compiled<B>,
     wanted: &[TensorId],
@@ -71,11 +63,13 @@ pub(super) fn bind<B: Backend>(
 }
 
 /// Checks that no output shares bytes with an input, a constant or another output: steps run in any order that dependencies allow.
-pub(super) fn separate<B: Backend>(
+/// The inputs of `in_place` (input, output) may be their outputs.
+pub(crate) fn separate<B: Backend>(
     compiled: &Compiled<B>,
     inputs: &[B::Memory],
     outputs: &[B::Memory],
     constants: &[B::Memory],
+    in_place: &[(TensorId, TensorId)],
 ) -> Result<()> {
     let graph = &compiled.graph;
     let label = |id: TensorId| graph.label(id);
@@ -84,8 +78,12 @@ pub(super) fn separate<B: Backend>(
         let named = |ids: &[TensorId], memories: &[B::Memory]| {
             memories
                 .iter()
-                .position(|m| region.bytes > 0 && m.region().bytes > 0 && m.region().overlaps(&region))
-                .map(|j| label(ids[j]))
+                .zip(ids)
+                .find(|(m, id)| {
+                    let may = m.region() == region && in_place.contains(&(**id, graph.outputs()[i]));
+                    region.bytes > 0 && m.region().bytes > 0 && m.region().overlaps(&region) && !may
+                })
+                .map(|(_, id)| label(*id))
         };
         let clash = named(graph.inputs(), inputs)
             .or_else(|| named(&compiled.constants, constants))

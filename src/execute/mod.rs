@@ -5,29 +5,43 @@
 //! from the engine's [`Allocator`](anydnn_backend::Allocator) and go back with the event of the last command.
 
 mod bind;
+mod commands;
 mod host;
+mod record;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
 use anydnn_backend::{
-    Arg, Backend, DataType, Engine, Error, Event, Memory, MemoryDesc, Order, Primitive, Result, ResultExt,
-    Stream, validate,
+    Backend, DataType, Engine, Error, Event, MapMode, Memory, MemoryDesc, MemoryKind, Result, Stream,
 };
 
-use self::bind::{Bindings, bind};
-use crate::compile::{Compiled, CompiledGraph, Step, Storage, TempPlace};
+pub(crate) use self::bind::{bind, separate};
+pub(crate) use self::commands::{CommandList, Enqueued, Memories, Phase, Taken, arena_views};
+pub use self::record::Recording;
+use crate::compile::{Compiled, CompiledGraph, Literal, TempPlace};
 use crate::graph::TensorId;
 
 /// A compiled graph with its constants: ready to run, from any thread, on any stream of its engine.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Executable<B: Backend> {
     compiled: Arc<Compiled<B>>,
     constants: Arc<[B::Memory]>,
     literals: Arc<[B::Memory]>,
     /// Temporaries that depend on constants alone, by index.
     prepared: Arc<[Option<B::Memory>]>,
+}
+
+impl<B: Backend> Clone for Executable<B> {
+    fn clone(&self) -> Self {
+        Self {
+            compiled: Arc::clone(&self.compiled),
+            constants: Arc::clone(&self.constants),
+            literals: Arc::clone(&self.literals),
+            prepared: Arc::clone(&self.prepared),
+        }
+    }
 }
 
 /// A step's event, for profiles.
@@ -47,34 +61,26 @@ impl<B: Backend> Executable<B> {
     ) -> Result<Self> {
         let constants: Arc<[B::Memory]> =
             bind("constant", &compiled, &compiled.constants, &compiled.constant_descs, given)?.into();
-        let kind = || {
-            let kind = compiled.engine.capabilities().memory_kinds.first().copied();
-            kind.ok_or_else(|| Error::unsupported("load", "the engine names no kind of memory"))
+        let literals = literal_memories(&compiled)?;
+        let prepared = prepared_memories(&compiled)?;
+        let memories = Memories {
+            inputs: &[],
+            outputs: &[],
+            constants: &constants,
+            literals: &literals,
+            prepared: &prepared,
+            temps: &[],
         };
-        let mut literals = Vec::with_capacity(compiled.literals.len());
-        for literal in &compiled.literals {
-            let memory = compiled.engine.create_memory(&literal.desc, kind()?)?;
-            stream.write(&memory, 0, &literal.bytes, &[])?.wait()?;
-            literals.push(memory);
+        let list = CommandList::new(&compiled, Phase::Prepare, &memories)?;
+        list.validate(stream)?;
+        let mut enqueued = Enqueued::default();
+        if !list.commands.is_empty() {
+            list.enqueue(stream, &[], &mut enqueued)?;
         }
-        let mut prepared = Vec::with_capacity(compiled.temp_bytes.len());
-        for place in &compiled.temp_bytes {
-            prepared.push(match place {
-                TempPlace::Prepared { bytes } => {
-                    let desc = MemoryDesc::new([*bytes], DataType::U8).labelled("prepared constant");
-                    Some(compiled.engine.create_memory(&desc, kind()?)?)
-                }
-                TempPlace::Arena { .. } | TempPlace::Unused => None,
-            });
-        }
-        let executable = Self { compiled, constants, literals: literals.into(), prepared: prepared.into() };
-        let bindings = Bindings { inputs: &[], outputs: &[], temps: Vec::new() };
-        let mut events = Vec::new();
-        executable.enqueue(stream, &bindings, &[], true, &mut events)?;
-        for step in &events {
+        for step in &enqueued.events {
             step.event.wait()?;
         }
-        Ok(executable)
+        Ok(Self { compiled, constants, literals: literals.into(), prepared: prepared.into() })
     }
 
     /// What was compiled.
@@ -109,139 +115,58 @@ impl<B: Backend> Executable<B> {
         deps: &[B::Event],
     ) -> Result<(B::Event, Vec<StepEvent<B>>)> {
         let compiled = &*self.compiled;
-        if stream.engine_id() != compiled.engine.id() {
-            let (given, own) = (stream.engine_id(), compiled.engine.id());
-            return Err(Error::mismatch(
-                "execute",
-                format!("a stream of {given}"),
-                format!("the compiled graph's {own}"),
-            ));
-        }
+        check_stream(compiled, stream)?;
         let inputs = bind("input", compiled, compiled.graph.inputs(), &compiled.input_descs, inputs)?;
         let outputs = bind("output", compiled, compiled.graph.outputs(), &compiled.output_descs, outputs)?;
-        bind::separate(compiled, &inputs, &outputs, &self.constants)?;
-        let allocator = compiled.engine.allocator();
-        // Temporaries without elements need no bytes, but memory all the same.
-        let has_arena = compiled.temp_bytes.iter().any(|place| matches!(place, TempPlace::Arena { .. }));
-        let arena = if has_arena {
-            let bytes = compiled.arena_bytes.max(1);
-            Some(allocator.allocate(bytes, crate::compile::ARENA_ALIGNMENT).at(|| "temporaries")?)
-        } else {
-            None
-        };
-        let mut events = Vec::new();
-        let enqueued = self.arena_views(arena.as_ref()).and_then(|temps| {
-            let bindings = Bindings { inputs: &inputs, outputs: &outputs, temps };
-            self.enqueue(stream, &bindings, deps, false, &mut events)
-        });
-        let ended = enqueued.and_then(|()| finish::<B>(stream, deps, &events, &compiled.steps));
-        // Whatever was enqueued may still touch the arena: it goes back after the last of it.
-        if let Some(arena) = arena {
-            if ended.is_err() {
-                for step in &events {
-                    // The error that ended the execution is the one to report.
-                    let _ = step.event.wait();
-                }
-            }
-            let after = ended.as_ref().ok();
-            allocator.free(arena, after)?;
+        separate(compiled, &inputs, &outputs, &self.constants, &[])?;
+        let mut taken = Taken::new(compiled.engine.allocator());
+        let mut enqueued = Enqueued::default();
+        let ended = self
+            .bind_commands(stream, &inputs, &outputs, &mut taken)
+            .and_then(|list| list.enqueue(stream, deps, &mut enqueued));
+        // Whatever was enqueued may still touch the temporaries: they go back after the last of it.
+        if ended.is_err() {
+            enqueued.settle();
         }
-        ended.map(|event| (event, events))
-    }
-
-    /// Enqueues the steps that run once, or all others.
-    fn enqueue(
-        &self,
-        stream: &B::Stream,
-        bindings: &Bindings<'_, B>,
-        deps: &[B::Event],
-        once: bool,
-        events: &mut Vec<StepEvent<B>>,
-    ) -> Result<()> {
-        let compiled = &*self.compiled;
-        let range = compiled.steps.iter().enumerate().filter(|(_, step)| step.constant == once);
-        let bound = range
-            .map(|(i, step)| Ok((i, step, self.arguments(step, bindings)?)))
-            .collect::<Result<Vec<_>>>()?;
-        for (_, step, args) in &bound {
-            validate::execution::<B>(stream, &step.primitive, args)?;
-        }
-        let ordered = stream.desc().order == Order::InOrder;
-        for (i, step, args) in &bound {
-            let waits: Vec<B::Event> = if step.waits_for.is_empty() {
-                // The first steps wait for the user's events; on an in-order stream everything is behind the first of them.
-                deps.iter().filter(|_| !ordered || events.is_empty()).cloned().collect()
-            } else if ordered {
-                Vec::new()
-            } else {
-                step.waits_for
-                    .iter()
-                    .filter_map(|&wanted| events.iter().find(|e| e.step == wanted))
-                    .map(|e| e.event.clone())
-                    .collect()
-            };
-            let event = stream
-                .execute_validated(&step.primitive, args, &waits)
-                .at(|| step.primitive.desc().name().to_owned())?;
-            events.push(StepEvent { step: *i, event });
-        }
-        Ok(())
-    }
-
-    /// The memories that a step works on.
-    fn arguments(&self, step: &Step<B>, bindings: &Bindings<'_, B>) -> Result<Vec<(Arg, B::Memory)>> {
-        let memory = |storage: Storage| match storage {
-            Storage::Input(i) => bindings.inputs.get(i),
-            Storage::Output(i) => bindings.outputs.get(i),
-            Storage::Constant(i) => self.constants.get(i),
-            Storage::Literal(i) => self.literals.get(i),
-            Storage::Temp(i) => {
-                self.prepared[i].as_ref().or_else(|| bindings.temps.get(i).and_then(Option::as_ref))
-            }
-        };
-        let missing = |storage: &Storage| {
-            Error::invalid(
-                "execute",
-                "plan",
-                format!("{storage:?} without memory"),
-                "memory for every argument",
-            )
-        };
-        step.args
-            .iter()
-            .map(|(arg, storage)| Ok((*arg, memory(*storage).ok_or_else(|| missing(storage))?.clone())))
-            .collect()
-    }
-
-    /// The temporaries as parts of the arena.
-    fn arena_views(&self, arena: Option<&B::Memory>) -> Result<Vec<Option<B::Memory>>> {
-        let Some(arena) = arena else { return Ok(Vec::new()) };
-        let view = |place: &TempPlace| match *place {
-            TempPlace::Arena { offset, bytes } => {
-                arena.view(&MemoryDesc::new([bytes], DataType::U8), offset).map(Some)
-            }
-            TempPlace::Prepared { .. } | TempPlace::Unused => Ok(None),
-        };
-        self.compiled.temp_bytes.iter().map(view).collect()
+        taken.give_back(ended.as_ref().ok())?;
+        ended.map(|event| (event, enqueued.events))
     }
 }
 
-/// One event for everything enqueued: the last step's where the others are behind it, else a marker.
-fn finish<B: Backend>(
-    stream: &B::Stream,
-    deps: &[B::Event],
-    events: &[StepEvent<B>],
-    steps: &[Step<B>],
-) -> Result<B::Event> {
-    let Some(last) = events.last() else { return stream.marker(deps) };
-    if stream.desc().order == Order::InOrder {
-        return Ok(last.event.clone());
+/// The literals in memory of the engine. They are written through mappings, so they are there on every stream.
+pub(crate) fn literal_memories<B: Backend>(compiled: &Compiled<B>) -> Result<Vec<B::Memory>> {
+    let make = |literal: &Literal| {
+        let memory = compiled.engine.create_memory(&literal.desc, kind(compiled)?)?;
+        if !literal.bytes.is_empty() {
+            let mut mapping = memory.map(MapMode::Write)?;
+            mapping.bytes_mut()[..literal.bytes.len()].copy_from_slice(&literal.bytes);
+            mapping.unmap()?;
+        }
+        Ok(memory)
+    };
+    compiled.literals.iter().map(make).collect()
+}
+
+/// Memory for the temporaries that depend on constants alone, by index.
+pub(crate) fn prepared_memories<B: Backend>(compiled: &Compiled<B>) -> Result<Vec<Option<B::Memory>>> {
+    let make = |place: &TempPlace| {
+        let TempPlace::Prepared { bytes } = place else { return Ok(None) };
+        let desc = MemoryDesc::new([*bytes], DataType::U8).labelled("prepared constant");
+        compiled.engine.create_memory(&desc, kind(compiled)?).map(Some)
+    };
+    compiled.temp_bytes.iter().map(make).collect()
+}
+
+pub(crate) fn check_stream<B: Backend>(compiled: &Compiled<B>, stream: &B::Stream) -> Result<()> {
+    let (given, own) = (stream.engine_id(), compiled.engine.id());
+    if given == own {
+        return Ok(());
     }
-    let awaited: Vec<usize> = events.iter().flat_map(|e| steps[e.step].waits_for.iter().copied()).collect();
-    let ends: Vec<B::Event> =
-        events.iter().filter(|e| !awaited.contains(&e.step)).map(|e| e.event.clone()).collect();
-    match ends.as_slice() {
-        [only] => Ok(only.clone()),
-        _ => stream.marker(&ends),
-    }
+    Err(Error::mismatch("execute", format!("a stream of {given}"), format!("the compiled graph's {own}")))
+}
+
+/// The engine's own kind of memory.
+fn kind<B: Backend>(compiled: &Compiled<B>) -> Result<MemoryKind> {
+    let kinds = &compiled.engine.capabilities().memory_kinds;
+    kinds.first().copied().ok_or_else(|| Error::unsupported("load", "the engine names no kind of memory"))
 }

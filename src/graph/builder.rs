@@ -187,7 +187,12 @@ impl GraphBuilder {
     /// [`Error::Invalid`] for a cycle, a tensor that two operations make or none uses, or shapes and types that contradict each other;
     /// [`Error::Unsupported`] where an output's shape follows from values and is not given.
     pub fn build(self) -> Result<Graph> {
-        finish::finish(self)
+        finish::finish(self, finish::Shapes::Inferred)
+    }
+
+    /// As [`GraphBuilder::build`], but shapes that cannot be inferred or contradict each other stay as they were said.
+    pub(crate) fn build_open(self) -> Result<Graph> {
+        finish::finish(self, finish::Shapes::AsSaid)
     }
 
     fn leaf(&mut self, name: &str, data_type: DataType, dims: Dims, property: Property) -> TensorId {

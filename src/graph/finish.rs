@@ -14,7 +14,16 @@ use super::schema::Schema;
 use super::tensor::{LogicalTensor, Property, TensorId, TensorLayout};
 use super::topology::{self, graph_error};
 
-pub(super) fn finish(builder: GraphBuilder) -> Result<Graph> {
+/// What becomes of an operation whose results cannot be inferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shapes {
+    /// The graph is wrong, or cannot be built.
+    Inferred,
+    /// They stay as they were said: whoever compiles a part of the graph says more.
+    AsSaid,
+}
+
+pub(super) fn finish(builder: GraphBuilder, shapes: Shapes) -> Result<Graph> {
     let GraphBuilder { ops, mut tensors, ports, outputs, fpmath, fpmath_apply_to_int, .. } = builder;
     for tensor in tensors.values() {
         check_tensor(tensor)?;
@@ -24,7 +33,12 @@ pub(super) fn finish(builder: GraphBuilder) -> Result<Graph> {
     let producers = topology::producers(&ops)?;
     let consumers = topology::consumers(&ops);
     for op in &ops {
-        infer(op, &mut tensors)?;
+        match infer(op, &mut tensors) {
+            Err(error) if shapes == Shapes::AsSaid => {
+                tracing::debug!(%error, "inference is left to compilation")
+            }
+            other => other?,
+        }
     }
     let inputs = inputs(&ops, &tensors, &producers, &consumers, &ports)?;
     let outputs = match outputs {

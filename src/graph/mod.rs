@@ -7,17 +7,21 @@ mod builder;
 mod finish;
 mod infer;
 mod json;
+mod layouts;
 mod op;
 mod op_kind;
 mod resize;
 mod schema;
+mod subgraph;
 mod tensor;
 mod topology;
 
 pub use builder::GraphBuilder;
+pub(crate) use infer::infer_types;
 pub use infer::{Window, normalize_axis};
 pub use op::{AttrValue, Attrs, Op, OpId};
 pub use op_kind::OpKind;
+pub(crate) use schema::complete;
 pub use schema::{Absent, AttrSpec, AttrType, Ports, Schema};
 pub use tensor::{LogicalTensor, Property, TensorId, TensorLayout};
 

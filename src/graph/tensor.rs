@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use anydnn_backend::{DataType, Dims, Error, InvalidKind, MemoryDesc, Result};
 
+use super::layouts;
+
 /// Identifies a tensor within a graph. Graph JSON and the C ABI choose the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub u64);
@@ -72,6 +74,32 @@ impl LogicalTensor {
         }
     }
 
+    /// A tensor with the type, shape and layout of memory: strides where they tell all, else an opaque layout.
+    ///
+    /// ```
+    /// use anydnn::backend::{DataType, MemoryDesc};
+    /// use anydnn::graph::{LogicalTensor, TensorId, TensorLayout};
+    /// let blocked = MemoryDesc::with_tag([8, 32], DataType::F32, "aB16b")?;
+    /// let tensor = LogicalTensor::of(TensorId(0), &blocked);
+    /// assert!(matches!(tensor.layout, TensorLayout::Opaque(_)));
+    /// assert!(tensor.memory_desc()?.same_bytes(&blocked));
+    /// # Ok::<(), anydnn::backend::Error>(())
+    /// ```
+    pub fn of(id: TensorId, desc: &MemoryDesc) -> Self {
+        let plain = desc.strides().filter(|_| desc.blocking().is_some_and(|blocking| blocking.offset == 0));
+        let layout = match plain {
+            Some(strides) => TensorLayout::Strided(strides.iter().copied().map(Some).collect()),
+            None => TensorLayout::Opaque(layouts::layout_id(desc)),
+        };
+        Self { layout, ..Self::new(id, desc.data_type(), desc.dims().clone()) }
+    }
+
+    /// With a layout.
+    pub fn with_layout(mut self, layout: TensorLayout) -> Self {
+        self.layout = layout;
+        self
+    }
+
     /// A tensor of which only the identity is known; inference fills in the rest.
     pub fn unknown(id: TensorId) -> Self {
         Self {
@@ -106,10 +134,10 @@ impl LogicalTensor {
         self.dims.as_ref()?.iter().copied().collect()
     }
 
-    /// The descriptor of the tensor's bytes: its strides, or dense row-major where it has none.
+    /// The descriptor of the tensor's bytes: its strides, its opaque layout, or dense row-major where it has neither.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the type, a dimension or a stride is unknown, or the layout is opaque.
+    /// [`Error::Invalid`] when the type, a dimension or a stride is unknown, or the opaque layout is not one of a tensor like this.
     pub fn memory_desc(&self) -> Result<MemoryDesc> {
         self.memory_desc_of(self.data_type.ok_or_else(|| self.missing("data type"))?)
     }
@@ -124,7 +152,16 @@ impl LogicalTensor {
                 MemoryDesc::with_strides(dims, data_type, strides)
                     .map_err(|error| error.at(format!("tensor {}", self.label())))?
             }
-            TensorLayout::Opaque(_) => return Err(self.missing("layout")),
+            TensorLayout::Opaque(id) => {
+                let known = layouts::desc(*id)
+                    .filter(|desc| *desc.dims() == dims && desc.data_type() == data_type)
+                    .ok_or_else(|| {
+                        let given = format!("opaque layout {id}");
+                        let expected = format!("the layout of a compiled {}:{data_type}", dims);
+                        Error::invalid(format!("tensor {}", self.label()), "layout", given, expected)
+                    })?;
+                known
+            }
         };
         Ok(desc.labelled(self.label()))
     }

@@ -270,6 +270,10 @@ impl Memory for AnyMemory {
         each!(AnyMemory, self, memory => memory.region())
     }
 
+    fn identity(&self) -> u64 {
+        each!(AnyMemory, self, memory => memory.identity())
+    }
+
     fn view(&self, desc: &MemoryDesc, offset: usize) -> Result<Self> {
         each!(AnyMemory, self, memory => memory.view(desc, offset), into AnyMemory)
     }

@@ -227,6 +227,10 @@ impl Memory for ErasedMemory {
         self.0.region()
     }
 
+    fn identity(&self) -> u64 {
+        self.0.identity()
+    }
+
     fn view(&self, desc: &MemoryDesc, offset: usize) -> Result<Self> {
         self.0.view(desc, offset)
     }
@@ -329,6 +333,7 @@ trait MemoryObject: Debug + Send + Sync {
     fn desc(&self) -> &MemoryDesc;
     fn kind(&self) -> MemoryKind;
     fn region(&self) -> Region;
+    fn identity(&self) -> u64;
     fn view(&self, desc: &MemoryDesc, offset: usize) -> Result<ErasedMemory>;
     fn map(&self, mode: MapMode) -> Result<Box<dyn Mapping>>;
 }
@@ -490,6 +495,10 @@ impl<M: Memory> MemoryObject for M {
 
     fn region(&self) -> Region {
         Memory::region(self)
+    }
+
+    fn identity(&self) -> u64 {
+        Memory::identity(self)
     }
 
     fn view(&self, desc: &MemoryDesc, offset: usize) -> Result<ErasedMemory> {

@@ -26,6 +26,13 @@ pub trait Memory: Clone + Debug + Send + Sync + 'static {
     /// Where the bytes lie: which allocation, and which part of it.
     fn region(&self) -> Region;
 
+    /// Names the object that holds the bytes: clones and views of one memory share it. Memory made anew over the same bytes has another
+    /// one, and so does memory that has [taken](Memory::replace) others. No two objects alive at once share it, while the same address may
+    /// come back with other content: what is remembered of a memory's content goes by this, and keeps the memory.
+    fn identity(&self) -> u64 {
+        self.region().allocation
+    }
+
     /// Whether there are bytes behind it. Memory [made without](crate::Engine::create_unbacked_memory) has none until it
     /// [takes](Memory::replace) some.
     fn is_backed(&self) -> bool {

@@ -141,6 +141,16 @@ impl PrimitiveDesc {
         Ok(self)
     }
 
+    /// The same primitive with the layout of one operand left to the implementation; without the operand it stays as it is. Operands of
+    /// post-operations keep theirs.
+    pub fn opened(mut self, arg: Arg) -> Self {
+        let takes = matches!(arg, Arg::Src(_) | Arg::Weights | Arg::Dst(_));
+        if let Some(slot) = self.args.iter_mut().find(|a| takes && a.arg == arg) {
+            slot.desc = slot.desc.to_any();
+        }
+        self
+    }
+
     /// The same primitive with every open layout resolved to the dense row-major one.
     pub fn resolved_row_major(mut self) -> Self {
         for arg in &mut self.args {

@@ -130,6 +130,7 @@ impl Backend for Mockall {
         fn desc(&self) -> &MemoryDesc;
         fn kind(&self) -> MemoryKind;
         fn region(&self) -> Region;
+        fn identity(&self) -> u64;
         fn is_backed(&self) -> bool;
         fn replace(&mut self, bytes: &Self) -> Result<()>;
         fn view(&self, desc: &MemoryDesc, offset: usize) -> Result<Self>;

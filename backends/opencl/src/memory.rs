@@ -44,6 +44,10 @@ impl Memory for OpenClMemory {
         Region { allocation: *identity, offset: base + self.offset, bytes: self.bytes }
     }
 
+    fn identity(&self) -> u64 {
+        Arc::as_ptr(&self.allocation).addr() as u64
+    }
+
     fn view(&self, desc: &MemoryDesc, offset: usize) -> Result<Self> {
         validate::view(self.region(), desc, offset)?;
         let (desc, bytes) = (desc.clone(), desc.size());

@@ -13,7 +13,7 @@ mod window;
 pub use axis::normalize_axis;
 pub use window::Window;
 
-pub(super) use types::infer_types;
+pub(crate) use types::infer_types;
 
 use anydnn_backend::{Dims, Error, InvalidKind, Result};
 

@@ -12,15 +12,25 @@ use super::{UNKNOWN_DIM, VERSION};
 impl Graph {
     /// The graph as JSON, in the format of oneDNN's graph dumps. Names of tensors have no place in it.
     pub fn to_json(&self) -> String {
+        self.to_json_with("cpu", |_| Vec::new())
+    }
+
+    /// As [`Graph::to_json`], for a kind of engine and with more attributes on the operations (indices into [`Graph::ops`]).
+    pub(crate) fn to_json_with(
+        &self,
+        engine_kind: &str,
+        more: impl Fn(usize) -> Vec<(&'static str, AttrValue)>,
+    ) -> String {
+        let more: Vec<_> = (0..self.ops().len()).map(more).collect();
         let constants = self.constants().map(|tensor| tensor.id.0);
         let document = Document {
             version: VERSION,
-            engine_kind: "cpu",
+            engine_kind,
             fpmath_mode: fpmath_name(self.fpmath()),
             fpmath_mode_apply_to_int: if self.fpmath_apply_to_int() { "true" } else { "false" },
             input_ports: self.inputs().iter().map(|id| id.0).chain(constants).collect(),
             output_ports: self.outputs().iter().map(|id| id.0).collect(),
-            graph: self.ops().iter().map(|op| Operation::of(self, op)).collect(),
+            graph: self.ops().iter().zip(&more).map(|(op, more)| Operation::of(self, op, more)).collect(),
         };
         // Only a map with keys that are not strings or a failing writer makes this fail; there are neither.
         serde_json::to_string_pretty(&document).unwrap_or_default()
@@ -49,7 +59,7 @@ struct Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    fn of(graph: &'a Graph, op: &'a Op) -> Self {
+    fn of(graph: &'a Graph, op: &'a Op, more: &'a [(&'static str, AttrValue)]) -> Self {
         let tensors = |ids: &[super::super::TensorId]| {
             ids.iter().filter_map(|id| graph.tensor(*id)).map(Tensor::of).collect::<Vec<_>>()
         };
@@ -57,7 +67,12 @@ impl<'a> Operation<'a> {
             id: op.id.0,
             name: &op.name,
             kind: OpKind::name(op.kind),
-            attrs: op.attrs.iter().map(|(name, value)| (name, Attribute::of(value))).collect(),
+            attrs: op
+                .attrs
+                .iter()
+                .chain(more.iter().map(|(name, value)| (*name, value)))
+                .map(|(name, value)| (name, Attribute::of(value)))
+                .collect(),
             inputs: tensors(&op.inputs),
             outputs: tensors(&op.outputs),
         }
