@@ -17,6 +17,23 @@
 #define HALF_LOAD(p) PASTE(vload_half, LANES)(0, p)
 #define HALF_STORE(v, p) PASTE(PASTE(vstore_half, LANES), _rte)(v, 0, p)
 #endif
+// Vectors of half as many lanes.
+#undef HALF_VEC
+#undef HALF_VLOAD
+#undef HALF_VSTORE
+#if LANES == 16
+#define HALF_VEC(t) PASTE(t, 8)
+#define HALF_VLOAD vload8
+#define HALF_VSTORE vstore8
+#elif LANES == 8
+#define HALF_VEC(t) PASTE(t, 4)
+#define HALF_VLOAD vload4
+#define HALF_VSTORE vstore4
+#else
+#define HALF_VEC(t) PASTE(t, 2)
+#define HALF_VLOAD vload2
+#define HALF_VSTORE vstore2
+#endif
 #define AS(t, x) PASTE(as_, VEC(t))(x)
 #define CONVERT(t, x) PASTE(convert_, VEC(t))(x)
 
@@ -29,6 +46,26 @@ static inline VEC(int) FN(unpack_s8)(const VEC(uchar) x) { return CONVERT(int, A
 static inline VEC(int) FN(unpack_u8)(const VEC(uchar) x) { return CONVERT(int, x); }
 static inline VEC(int) FN(unpack_boolean)(const VEC(uchar) x) { return CONVERT(int, x); }
 static inline VEC(long) FN(unpack_s64)(const VEC(ulong) x) { return AS(long, x); }
+static inline VEC(int) FN(unpack_u4)(const VEC(uchar) x) { return CONVERT(int, x); }
+static inline VEC(int) FN(unpack_s4)(const VEC(uchar) x) { return (CONVERT(int, x) ^ (VEC(int))(8)) - (VEC(int))(8); }
+// Bits of a float from the sign and the magnitude of one of eight bits; its subnormals are multiples of a power of two.
+static inline VEC(float) FN(unpack_f8_e5m2)(const VEC(uchar) x) {
+    const VEC(uint) bits = CONVERT(uint, x), magnitude = bits & (VEC(uint))(0x7f);
+    const VEC(uint) normal = (magnitude << (VEC(uint))(21)) + (VEC(uint))(112u << 23);
+    const VEC(uint) special = (VEC(uint))(0x7f800000u) | (magnitude << (VEC(uint))(21));
+    const VEC(uint) small = AS(uint, CONVERT(float, magnitude) * (VEC(float))(0x1p-16f));
+    const VEC(uint) value =
+        magnitude < (VEC(uint))(4) ? small : (magnitude < (VEC(uint))(0x7c) ? normal : special);
+    return AS(float, value | (bits & (VEC(uint))(0x80)) << (VEC(uint))(24));
+}
+static inline VEC(float) FN(unpack_f8_e4m3)(const VEC(uchar) x) {
+    const VEC(uint) bits = CONVERT(uint, x), magnitude = bits & (VEC(uint))(0x7f);
+    const VEC(uint) normal = (magnitude << (VEC(uint))(20)) + (VEC(uint))(120u << 23);
+    const VEC(uint) small = AS(uint, CONVERT(float, magnitude) * (VEC(float))(0x1p-9f));
+    const VEC(uint) value =
+        magnitude < (VEC(uint))(8) ? small : (magnitude < (VEC(uint))(0x7f) ? normal : (VEC(uint))(0x7fc00000u));
+    return AS(float, value | (bits & (VEC(uint))(0x80)) << (VEC(uint))(24));
+}
 static inline VEC(float) FN(unpack_f16)(const VEC(ushort) x) {
     const VEC(ushort) bits = x;
     return HALF_LOAD((const __private half *)&bits);
@@ -54,6 +91,26 @@ static inline VEC(uchar) FN(pack_boolean)(const VEC(R) v) {
     return CONVERT(uchar, v != (VEC(R))(0) ? (VEC(R))(1) : (VEC(R))(0));
 }
 
+// A float of eight bits from one of 32: `cut` bits of the mantissa go, `bias` is the difference of the exponents' biases. Halves round
+// to even; adding `magic` does that below `normal`, the bits of the smallest normal number. What is too large becomes `overflow`.
+static inline VEC(uchar) FN(narrow)(const VEC(float) f, const uint cut, const uint bias, const float magic,
+                                    const uint normal, const uint greatest, const uint overflow) {
+    const VEC(uint) bits = AS(uint, f), magnitude = bits & (VEC(uint))(0x7fffffffu);
+    const VEC(uint) nearest = (VEC(uint))((1u << (cut - 1)) - 1) + ((magnitude >> (VEC(uint))(cut)) & (VEC(uint))(1));
+    const VEC(uint) rounded = ((magnitude + nearest) >> (VEC(uint))(cut)) - (VEC(uint))(bias << (23 - cut));
+    const VEC(uint) small = AS(uint, AS(float, magnitude) + (VEC(float))(magic)) - (VEC(uint))(as_uint(magic));
+    VEC(uint) value = magnitude < (VEC(uint))(normal) ? small : rounded;
+    value = value > (VEC(uint))(greatest) ? (VEC(uint))(overflow) : value;
+    value = f != f ? (VEC(uint))(0x7f) : value;
+    return CONVERT(uchar, value | ((bits >> (VEC(uint))(24)) & (VEC(uint))(0x80)));
+}
+static inline VEC(uchar) FN(pack_f8_e5m2)(const VEC(R) v) {
+    return FN(narrow)(CONVERT(float, v), 21, 112, 0x1p7f, 113u << 23, 0x7b, 0x7c);
+}
+static inline VEC(uchar) FN(pack_f8_e4m3)(const VEC(R) v) {
+    return FN(narrow)(CONVERT(float, v), 20, 120, 0x1p14f, 121u << 23, 0x7e, 0x7f);
+}
+
 #if R_IS_INTEGER
 #define SATURATE(t, v) PASTE(PASTE(convert_, VEC(t)), _sat)(v)
 #else
@@ -62,6 +119,10 @@ static inline VEC(uchar) FN(pack_boolean)(const VEC(R) v) {
 static inline VEC(uint) FN(pack_s32)(const VEC(R) v) { return AS(uint, SATURATE(int, v)); }
 static inline VEC(uchar) FN(pack_s8)(const VEC(R) v) { return AS(uchar, SATURATE(char, v)); }
 static inline VEC(uchar) FN(pack_u8)(const VEC(R) v) { return SATURATE(uchar, v); }
+static inline VEC(uchar) FN(pack_s4)(const VEC(R) v) {
+    return AS(uchar, clamp(SATURATE(char, v), (VEC(char))(-8), (VEC(char))(7))) & (VEC(uchar))(15);
+}
+static inline VEC(uchar) FN(pack_u4)(const VEC(R) v) { return min(SATURATE(uchar, v), (VEC(uchar))(15)); }
 static inline VEC(ulong) FN(pack_s64)(const VEC(R) v) { return AS(ulong, SATURATE(long, v)); }
 
 #ifdef USE_F64
@@ -72,21 +133,23 @@ static inline VEC(ulong) FN(pack_f64)(const VEC(R) v) { return AS(ulong, CONVERT
 // Several elements: n <= LANES of them, side by side (load, store) or s elements apart (gather, scatter). Lanes past n read as zero.
 
 #if LANES > 1
-#define MEMORY(BITS, S)                                                                                                  \
+#define SPREAD(BITS, S)                                                                                                  \
     static inline VEC(S) FN(gather_##BITS)(const __global uchar *p, const idx o, const idx s, const int n) {             \
         S t[LANES];                                                                                                      \
         for (int l = 0; l < LANES; ++l) t[l] = l < n ? get_##BITS(p, o + l * s) : (S)0;                                  \
         return PASTE(vload, LANES)(0, t);                                                                                \
-    }                                                                                                                    \
-    static inline VEC(S) FN(load_##BITS)(const __global uchar *p, const idx o, const int n) {                            \
-        if (!ANYDNN_UNALIGNED && n >= LANES) return PASTE(vload, LANES)(0, (const __global S *)p + o);                   \
-        return FN(gather_##BITS)(p, o, 1, n);                                                                            \
     }                                                                                                                    \
     static inline void FN(scatter_##BITS)(__global uchar *p, const idx o, const idx s, const int n, const VEC(S) v) {    \
         S t[LANES];                                                                                                      \
         PASTE(vstore, LANES)(v, 0, t);                                                                                   \
         for (int l = 0; l < LANES; ++l)                                                                                  \
             if (l < n) put_##BITS(p, o + l * s, t[l]);                                                                   \
+    }
+#define MEMORY(BITS, S)                                                                                                  \
+    SPREAD(BITS, S)                                                                                                      \
+    static inline VEC(S) FN(load_##BITS)(const __global uchar *p, const idx o, const int n) {                            \
+        if (!ANYDNN_UNALIGNED && n >= LANES) return PASTE(vload, LANES)(0, (const __global S *)p + o);                   \
+        return FN(gather_##BITS)(p, o, 1, n);                                                                            \
     }                                                                                                                    \
     static inline void FN(store_##BITS)(__global uchar *p, const idx o, const int n, const VEC(S) v) {                   \
         if (!ANYDNN_UNALIGNED && n >= LANES) PASTE(vstore, LANES)(v, 0, (__global S *)p + o);                            \
@@ -96,7 +159,22 @@ MEMORY(8, uchar)
 MEMORY(16, ushort)
 MEMORY(32, uint)
 MEMORY(64, ulong)
+SPREAD(4, uchar)
 #undef MEMORY
+#undef SPREAD
+// Whole bytes where the first element is the first of its byte.
+static inline VEC(uchar) FN(load_4)(const __global uchar *p, const idx o, const int n) {
+    if (n < LANES || (o & 1)) return FN(gather_4)(p, o, 1, n);
+    const HALF_VEC(uchar) bytes = HALF_VLOAD(0, p + (o >> 1));
+    VEC(uchar) v;
+    v.even = bytes & (HALF_VEC(uchar))(15);
+    v.odd = bytes >> (HALF_VEC(uchar))(4);
+    return v;
+}
+static inline void FN(store_4)(__global uchar *p, const idx o, const int n, const VEC(uchar) v) {
+    if (n < LANES || (o & 1)) FN(scatter_4)(p, o, 1, n, v);
+    else HALF_VSTORE(v.even | (v.odd << (HALF_VEC(uchar))(4)), 0, p + (o >> 1));
+}
 #endif
 
 #undef HALF_LOAD

@@ -30,6 +30,17 @@
 static inline uchar get_8(const __global uchar *p, const idx o) { return p[o]; }
 static inline void put_8(__global uchar *p, const idx o, const uchar x) { p[o] = x; }
 
+// Two elements share a byte, the first in its low half. Another work-item may store the other half, or a byte beside it, at the same
+// time: a store changes its own bits alone, by atomic operations on the aligned word around them.
+static inline uchar get_4(const __global uchar *p, const idx o) { return (p[o >> 1] >> ((int)(o & 1) * 4)) & 15; }
+static inline void put_4(__global uchar *p, const idx o, const uchar x) {
+    const size_t at = (size_t)(p + (o >> 1));
+    volatile __global uint *word = (volatile __global uint *)(at & ~(size_t)3);
+    const uint shift = (uint)(at & 3) * 8 + (uint)(o & 1) * 4;
+    atomic_and(word, ~(15u << shift));
+    atomic_or(word, (uint)(x & 15) << shift);
+}
+
 #if ANYDNN_UNALIGNED
 
 static inline ushort get_16(const __global uchar *p, const idx o) { return as_ushort(vload2(0, p + (size_t)o * 2)); }

@@ -1,5 +1,6 @@
-// One result element from the operands' elements at the same index. VALUE(n) is the generated expression; the innermost loop ALONG
-// is cut into CHUNKS chunks of CHUNK elements, and a work-item takes one chunk of ROWS_PER_ITEM rows.
+// Result elements from the operands' elements at the same index. COMPUTE(n) declares the first result's value V v and what
+// STORE_OTHERS(n) stores in the other results; the innermost loop ALONG is cut into CHUNKS chunks of CHUNK elements, and a work-item
+// takes one chunk of ROWS_PER_ITEM rows.
 __kernel void pointwise(PARAMS) {
     ENTER
     const idx item = (idx)get_global_id(0);
@@ -12,9 +13,10 @@ __kernel void pointwise(PARAMS) {
         DECLARE_ROW(row)
         for (idx ALONG = first; ALONG < last; ALONG += LANES) {
             const int n = (int)min((idx)LANES, last - ALONG);
-            V v = VALUE(n);
+            COMPUTE(n)
             POST_OPS(v, n)
             ST_DST(OFF_DST, n, v);
+            STORE_OTHERS(n)
         }
     }
 }

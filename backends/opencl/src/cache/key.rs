@@ -175,6 +175,7 @@ sources!(
     "convolution/reference.cl",
     "convolution/vector.cl",
     "copy/copy.cl",
+    "expression/expression.cl",
     "matmul/dot.cl",
     "matmul/reference.cl",
     "matmul/tiled.cl",

@@ -6,6 +6,7 @@
 mod attention;
 mod axes;
 mod convolution;
+mod expression;
 mod folds;
 mod matmul;
 mod nodes;
@@ -42,6 +43,7 @@ pub(crate) fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<Kernel
         Op::Softmax(op) => folds::plan_softmax(desc, op, device),
         Op::LayerNormalization(_) | Op::GroupNormalization(_) => folds::plan_normalization(desc, device)?,
         Op::Reduction(op) => folds::plan_reduction(desc, op.algorithm, device),
+        Op::Expression(op) => expression::plan(desc, &op, device),
         Op::Pooling(op) => pooling::plan(desc, &op, device)?,
         Op::MatMul(_) | Op::GatedMatMul(_) => matmul::plan(desc, device),
         Op::Attention(op) => attention::plan(desc, &op, device),

@@ -80,10 +80,22 @@ pub(super) fn plan_concat(desc: PrimitiveDesc, axis: usize, device: &DeviceTrait
 
 /// The launch that computes `DST` of a space, and whether it runs over one contiguous stretch. Without a description nothing is fused.
 pub(super) fn launch(
-    mut space: Space,
+    space: Space,
     value: Value,
     fused: Option<&PrimitiveDesc>,
     expression: &str,
+    wide: bool,
+    device: &DeviceTraits,
+) -> (Launch, bool) {
+    launch_all(space, value, fused, (&format!("V v = {expression};"), ""), wide, device)
+}
+
+/// The same from statements: the first ones declare `V v`, which goes to `DST` after the post-operations, the others store the rest.
+pub(super) fn launch_all(
+    mut space: Space,
+    value: Value,
+    fused: Option<&PrimitiveDesc>,
+    (compute, store): (&str, &str),
     wide: bool,
     device: &DeviceTraits,
 ) -> (Launch, bool) {
@@ -117,7 +129,8 @@ pub(super) fn launch(
         .define("CHUNKS", chunks)
         .define("ROWS_PER_ITEM", per_item)
         .define("ITEMS", work_items)
-        .define("VALUE(n)", expression);
+        .define("COMPUTE(n)", compute)
+        .define("STORE_OTHERS(n)", store);
     match fused {
         Some(desc) => source.post_ops(desc),
         None => source.define("POST_OPS(v, n)", ""),
@@ -163,7 +176,13 @@ pub(super) fn padding(desc: &MemoryDesc, arg: Arg, device: &DeviceTraits) -> Opt
 /// Whether an operand has elements beyond 32-bit offsets.
 pub(super) fn is_wide(desc: &PrimitiveDesc) -> bool {
     let limit = i32::MAX as usize;
-    desc.args().iter().any(|a| a.desc.size().max(a.desc.elements()) > limit)
+    // Elements of four bits are twice as many as their bytes.
+    let reach = |desc: &MemoryDesc| desc.size().saturating_mul(2).max(desc.elements());
+    desc.args().iter().any(|a| {
+        let most =
+            if a.desc.data_type().bits() < 8 { reach(&a.desc) } else { a.desc.size().max(a.desc.elements()) };
+        most > limit
+    })
 }
 
 /// The value of a result element before post-operations.

@@ -67,22 +67,33 @@ pub(super) fn rows_per_item(device: &DeviceTraits, rows: usize, work_per_row: us
 impl Rows {
     /// Rows that are folded: merges loops and chooses a mode by which loop of `SRC0` (and `second`, if given) is contiguous.
     pub(super) fn folded(
-        mut space: Space,
+        space: Space,
         outer: usize,
         value: Value,
         device: &DeviceTraits,
         second: Option<&str>,
     ) -> Self {
+        Self::folded_along(space, outer, value, device, ("SRC0", second))
+    }
+
+    /// The same by other operands than `SRC0`.
+    pub(super) fn folded_along(
+        mut space: Space,
+        outer: usize,
+        value: Value,
+        device: &DeviceTraits,
+        (first, second): (&str, Option<&str>),
+    ) -> Self {
         if space.loops.len() == outer {
             space = with_one_element(space);
         }
-        space.sort_by(outer..space.loops.len(), "SRC0");
+        space.sort_by(outer..space.loops.len(), first);
         space.collapse(outer..space.loops.len(), None);
-        space.sort_by(0..outer, "SRC0");
+        space.sort_by(0..outer, first);
         let outer = space.collapse(0..outer, None);
         let last = space.loops.len() - 1;
         let along = |v: usize| {
-            is_contiguous(&space, "SRC0", v) && second.is_none_or(|name| is_contiguous(&space, name, v))
+            is_contiguous(&space, first, v) && second.is_none_or(|name| is_contiguous(&space, name, v))
         };
         let elements = space.count(outer..space.loops.len());
         let rows_side_by_side = outer > 0 && along(outer - 1) && !along(last);

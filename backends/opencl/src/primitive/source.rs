@@ -44,6 +44,10 @@ impl Source {
                 Binding::Arg(arg) => Ok(LaunchArg::Memory(arg)),
                 Binding::Scratchpad(offset) => Ok(LaunchArg::Scratchpad { offset }),
                 Binding::Alias(of) => Err(of),
+                Binding::Number => {
+                    source.number(space, operand);
+                    continue;
+                }
             };
             let pointer = arg.err().unwrap_or(&operand.name).to_lowercase();
             if let Ok(arg) = arg {
@@ -121,6 +125,11 @@ impl Source {
                         self.value.name()
                     )
                 }
+                PostOp::Select { other_where_true, .. } => {
+                    let other = format!("LD_OTHER{i}(OFF_OTHER{i}, n)");
+                    let (yes, no) = if *other_where_true { (&*other, "v") } else { ("v", &*other) };
+                    write!(text, "v = {operand} != (V)(0) ? {yes} : {no}; ")
+                }
                 // The enumeration is open; `value::check` refuses what is not listed here.
                 _ => Ok(()),
             };
@@ -183,6 +192,27 @@ impl Source {
         }
     }
 
+    /// The macros of a number that runs with the loops: `LD_` as a value, `AT_` as an integer.
+    fn number(&mut self, space: &Space, operand: &Operand) {
+        let Operand { name, address, .. } = operand;
+        let (value, lanes) = (self.value.name(), self.lanes);
+        let step = self.lane.map_or(0, |lane| address.coefficient(lane).unwrap_or(0));
+        self.define(format!("OFF_{name}"), address.text(&space.loops));
+        if lanes == 1 {
+            self.define(format!("LD_{name}(o, n)"), "((R)(o))");
+            self.define(format!("AT_{name}(o)"), "((ulong)(o))");
+            return;
+        }
+        let steps: Vec<String> = (0..lanes).map(|l| (l * step).to_string()).collect();
+        let at = |integer: &str| {
+            let vector = format!("{integer}{lanes}");
+            format!("(({vector})(({integer})(o)) + ({vector})({}))", steps.join(", "))
+        };
+        let integer = if self.wide { "long" } else { "int" };
+        self.define(format!("LD_{name}(o, n)"), format!("convert_{value}{lanes}({})", at(integer)));
+        self.define(format!("AT_{name}(o)"), at("ulong"));
+    }
+
     /// The macros to reach an operand's elements.
     fn accessors(&mut self, space: &Space, operand: &Operand, pointer: &str) {
         let Operand { name, data_type, address, .. } = operand;
@@ -219,17 +249,20 @@ impl Source {
     }
 }
 
-/// Adds the operands of the post-operations: `POST<i>` for a binary one's second operand, `OLD<i>` for the result's old content.
+/// Adds the operands of the post-operations: `POST<i>` for a binary one's second operand or a select's condition, `OTHER<i>` for a
+/// select's other value, `OLD<i>` for the result's old content.
 /// `index` are the indices of the result's dimensions.
 pub(super) fn add_post_ops(space: &mut Space, desc: &PrimitiveDesc, index: &[Index]) {
     let dst = desc.dst();
     for (i, post_op) in desc.attributes().post_ops.iter().enumerate() {
         match post_op {
-            PostOp::Binary { .. } => {
-                let arg = Arg::PostOp(i as u16);
-                if let Some(operand) = desc.find(arg) {
-                    let index = broadcast(operand, dst.dims(), index);
-                    space.operand(format!("POST{i}"), Binding::Arg(arg), operand, &index);
+            PostOp::Binary { .. } | PostOp::Select { .. } => {
+                let named = [("POST", Arg::PostOp(i as u16)), ("OTHER", Arg::PostOpOther(i as u16))];
+                for (name, arg) in named {
+                    if let Some(operand) = desc.find(arg) {
+                        let index = broadcast(operand, dst.dims(), index);
+                        space.operand(format!("{name}{i}"), Binding::Arg(arg), operand, &index);
+                    }
                 }
             }
             PostOp::Sum { data_type, .. } => {

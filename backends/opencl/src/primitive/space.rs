@@ -49,6 +49,8 @@ pub(super) enum Binding {
     Scratchpad(usize),
     /// The bytes of the operand of this name.
     Alias(&'static str),
+    /// Nowhere: the element offset is the value.
+    Number,
 }
 
 /// An operand as a kernel names it.
@@ -195,6 +197,27 @@ impl Space {
     ) {
         let address = self.address(desc, index);
         self.operands.push(Operand { name: name.into(), binding, data_type: desc.data_type(), address });
+    }
+
+    /// Adds a number that is a sum of loop variables with factors.
+    pub(super) fn number(
+        &mut self,
+        name: impl Into<String>,
+        terms: impl IntoIterator<Item = (usize, usize)>,
+    ) {
+        let mut coefficients = vec![0; self.loops.len()];
+        for (variable, factor) in terms {
+            if self.loops[variable].extent > 1 {
+                coefficients[variable] += factor;
+            }
+        }
+        let address = Address::linear(coefficients);
+        self.operands.push(Operand {
+            name: name.into(),
+            binding: Binding::Number,
+            data_type: DataType::S64,
+            address,
+        });
     }
 
     /// The address of an element of `desc` at an index.

@@ -9,8 +9,8 @@ use anydnn_backend::op::{
     Reduction, ReductionAlgorithm, Softmax,
 };
 use anydnn_backend::{
-    Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Error, MemoryDesc, MemoryKind,
-    Op, PostOp, Primitive, PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc, Tolerance,
+    Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, MemoryDesc, MemoryKind, Op,
+    PostOp, Primitive, PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc, Tolerance,
 };
 
 use super::plan;
@@ -168,10 +168,7 @@ fn nothing_to_compute_is_nothing_to_launch() {
 fn what_has_no_kernel_is_unsupported() {
     let relu =
         |t| PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(MemoryDesc::new([4], t)).build().unwrap();
-    for (data_type, reason) in [(DataType::S4, "s4"), (DataType::F8E4M3, "f8_e4m3")] {
-        let error = plan(&relu(data_type), &cpu()).unwrap_err();
-        assert!(matches!(&error, Error::Unsupported { .. }) && error.to_string().contains(reason), "{error}");
-    }
+    assert!(DataType::ALL.iter().all(|&t| plan(&relu(t), &cpu()).is_ok()));
     let without = DeviceTraits { fp64: false, ..gpu() };
     let error = plan(&relu(DataType::F64), &without).unwrap_err().to_string();
     assert!(error.contains("test processor has no f64 arithmetic"), "{error}");

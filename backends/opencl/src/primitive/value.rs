@@ -1,6 +1,6 @@
 //! The scalar types that kernels compute in, and OpenCL C literals of them.
 
-use anydnn_backend::op::Op;
+use anydnn_backend::op::{Fold, Node, Op};
 use anydnn_backend::{Arg, DataType, Error, Layout, PostOp, PrimitiveDesc, Result};
 
 use crate::plan::DeviceTraits;
@@ -77,10 +77,14 @@ pub(crate) fn stored(data_type: DataType) -> bool {
             | DataType::F16
             | DataType::BF16
             | DataType::F64
+            | DataType::F8E5M2
+            | DataType::F8E4M3
             | DataType::S32
             | DataType::S64
             | DataType::S8
             | DataType::U8
+            | DataType::S4
+            | DataType::U4
             | DataType::Boolean
     )
 }
@@ -100,9 +104,34 @@ pub(super) fn check(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<()> {
             return refuse("no kernel makes or reads opaque layouts".into());
         }
     }
-    let known = |p: &PostOp| matches!(p, PostOp::Eltwise(_) | PostOp::Binary { .. } | PostOp::Sum { .. });
+    let known = |p: &PostOp| {
+        matches!(p, PostOp::Eltwise(_) | PostOp::Binary { .. } | PostOp::Select { .. } | PostOp::Sum { .. })
+    };
+    if let Op::Expression(op) = desc.op()
+        && !op.nodes.iter().all(is_known)
+    {
+        return Err(Error::unsupported(desc.name(), "no kernel for this kind of node"));
+    }
     if !desc.attributes().post_ops.iter().all(known) {
         return Err(Error::unsupported(desc.name(), "no kernel for this kind of post-operation"));
     }
     Ok(())
+}
+
+/// Whether kernels know what a node of an expression means. The enumeration is open.
+fn is_known(node: &Node) -> bool {
+    use Node as N;
+    match node {
+        N::Operand(_)
+        | N::Constant(_)
+        | N::Index(_)
+        | N::Eltwise(..)
+        | N::Binary(..)
+        | N::Select(..)
+        | N::Gradient { .. }
+        | N::Cast(..)
+        | N::Keep { .. } => true,
+        N::Fold(fold, _) => Fold::ALL.contains(fold),
+        _ => false,
+    }
 }
