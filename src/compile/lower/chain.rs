@@ -6,7 +6,7 @@ use super::operand::{Operand, order};
 use super::pointwise::{binary_of, is_unary};
 use super::quantization::{is_dequantize, is_per_tensor, is_quantize};
 use super::region::Region;
-use crate::graph::{OpKind, TensorId};
+use crate::graph::{Op, OpKind, TensorId};
 
 /// The operations behind a unit's result that it does before it stores it.
 #[derive(Clone, Debug)]
@@ -130,8 +130,13 @@ impl Chain {
             if let Link::Binary { op, other, .. } = link {
                 let dequantize = matches!(region.kind(*op), OpKind::Add | OpKind::Subtract);
                 let planned = Operand::plan(region, other.tensor, dequantize, &taken);
-                // A stretched operand's views are of other dimensions than the result's: what is left of them is free.
-                *other = planned;
+                // Post-operations stretch their operands, but not by groups.
+                let in_groups = |op: &Op| op.attrs.string("qtype").is_ok_and(|word| word == "per_group");
+                *other = if planned.dequantize(region.graph).is_some_and(in_groups) {
+                    Operand::plan(region, other.tensor, false, &taken)
+                } else {
+                    planned
+                };
             }
         }
     }

@@ -19,6 +19,8 @@ mod quantization;
 mod region;
 mod rows;
 mod tail;
+#[cfg(test)]
+mod tests;
 mod units;
 mod views;
 

@@ -1,7 +1,7 @@
 //! Units: which operations of a partition one primitive computes, and in which order they come.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use super::attention::{self, AttentionUnit};
 use super::chain::Chain;
@@ -166,8 +166,11 @@ impl Planner<'_, '_> {
 
     /// Finds what each unit's operands can be read through.
     fn plan_operands(&mut self) {
-        let (region, owners) = (self.region, &self.owners);
-        let taken = |op: usize| owners.contains_key(&op);
+        let region = self.region;
+        // Whoever needs a lone view can see through it.
+        let lone_view = |op: usize| is_view(region.kind(op)) && self.units[self.owners[&op]].ops == [op];
+        let owned: HashSet<usize> = self.owners.keys().copied().filter(|&op| !lone_view(op)).collect();
+        let taken = |op: usize| owned.contains(&op);
         for unit in &mut self.units {
             unit.reads = match &mut unit.kind {
                 Kind::Attention(attention) => attention.plan_operands(region, taken),

@@ -1,0 +1,135 @@
+//! Chains, views, groups between units, and what nobody needs.
+
+use anydnn_backend::DataType::{BF16, F32};
+
+use super::graphs::Net;
+use super::plan;
+use crate::graph::{Attrs, OpKind as K};
+
+#[test]
+fn a_gated_product_takes_any_activation() {
+    for kind in [K::GELU, K::ReLU, K::Sigmoid] {
+        let mut net = Net::default();
+        let x = net.x(&[4, 16]);
+        let [up, gate, down] = [[16, 24], [16, 24], [24, 16]].map(|dims| net.weights(F32, &dims));
+        let (up, gate) = (net.matmul(x, up), net.matmul(x, gate));
+        let gate = net.plain(kind, &[gate]);
+        let y = net.plain(K::Multiply, &[gate, up]);
+        net.matmul(y, down);
+        assert_eq!(plan(&net.0.build().unwrap()), "gated_matmul matmul");
+    }
+}
+
+/// Products of different sources are no gated product; the second takes the multiplication.
+#[test]
+fn products_of_different_sources_stay_two() {
+    let mut net = Net::default();
+    let (x, z) = (net.x(&[4, 16]), net.x(&[4, 16]));
+    let (up, gate) = (net.weights(F32, &[16, 24]), net.weights(F32, &[16, 24]));
+    let (up, gate) = (net.matmul(x, up), net.matmul(z, gate));
+    let gate = net.plain(K::GELU, &[gate]);
+    net.plain(K::Multiply, &[gate, up]);
+    assert_eq!(plan(&net.0.build().unwrap()), "matmul matmul");
+}
+
+/// A bottleneck with a projection beside it: four convolutions.
+#[test]
+fn a_residual_stage() {
+    let mut net = Net::default();
+    let x = net.x(&[1, 6, 6, 8]);
+    let mut block = |x, dims: [usize; 4], relu: bool| {
+        let w = net.weights(F32, &dims);
+        let bias = net.weights(F32, &[dims[3]]);
+        let y = net.conv(x, w, (dims[0] / 2) as i64);
+        let y = net.op(K::BiasAdd, &[y, bias], Attrs::new().with("data_format", "NXC"));
+        if relu { net.plain(K::ReLU, &[y]) } else { y }
+    };
+    let a = block(x, [1, 1, 8, 4], true);
+    let b = block(a, [3, 3, 4, 4], true);
+    let c = block(b, [1, 1, 4, 16], false);
+    let d = block(x, [1, 1, 8, 16], false);
+    let y = net.plain(K::Add, &[c, d]);
+    net.plain(K::ReLU, &[y]);
+    assert_eq!(plan(&net.0.build().unwrap()), "convolution convolution convolution convolution");
+}
+
+#[test]
+fn a_choice_rides_on_a_product() {
+    let mut net = Net::default();
+    let (x, w, low) = (net.x(&[2, 4, 8]), net.x(&[2, 8, 6]), net.x(&[1]));
+    let seen = net.input(anydnn_backend::DataType::Boolean, &[2, 1, 6]);
+    let y = net.matmul(x, w);
+    let y = net.plain(K::Select, &[seen, low, y]);
+    net.cast(y, BF16);
+    assert_eq!(plan(&net.0.build().unwrap()), "matmul");
+}
+
+/// An index does not need the product whose shape it has.
+#[test]
+fn indices_wait_for_nothing() {
+    let mut net = Net::default();
+    let (x, w, low) = (net.x(&[4, 8]), net.x(&[8, 6]), net.x(&[1]));
+    let y = net.matmul(x, w);
+    let row = net.op(K::GenIndex, &[y], Attrs::new().with("axis", 0_i64));
+    let column = net.op(K::GenIndex, &[y], Attrs::new().with("axis", 1_i64));
+    let seen = net.plain(K::GreaterEqual, &[row, column]);
+    net.plain(K::Select, &[seen, y, low]);
+    assert_eq!(plan(&net.0.build().unwrap()), "[expression] matmul");
+}
+
+/// What is computed for a product's chain and what follows from that are one group each.
+#[test]
+fn groups_lie_between_units() {
+    let mut net = Net::default();
+    let (x, w) = (net.x(&[4, 8]), net.x(&[8, 6]));
+    let y = net.matmul(x, w);
+    let a = net.plain(K::Exp, &[y]);
+    let b = net.plain(K::Tanh, &[y]);
+    let c = net.plain(K::Add, &[a, b]);
+    let z = net.matmul_with(c, w, [false, true]);
+    let d = net.plain(K::Abs, &[z]);
+    let e = net.plain(K::Square, &[b]);
+    [d, e].into_iter().for_each(|id| net.0.output(id));
+    assert_eq!(plan(&net.0.build().unwrap()), "matmul expression matmul");
+}
+
+/// A shuffle copies once, straight into the output; a transposition before another product copies nothing.
+#[test]
+fn views_cost_at_most_one_copy() {
+    let mut net = Net::default();
+    let x = net.x(&[2, 12, 5]);
+    let y = net.reshape(x, &[2, 3, 4, 5]);
+    let y = net.transpose(y, &[0, 2, 1, 3]);
+    net.reshape(y, &[2, 12, 5]);
+    assert_eq!(plan(&net.0.build().unwrap()), "reorder");
+
+    let mut net = Net::default();
+    let (x, w) = (net.x(&[4, 8]), net.x(&[8, 6]));
+    let y = net.matmul(x, w);
+    let y = net.transpose(y, &[1, 0]);
+    let y = net.matmul(y, x);
+    net.transpose(y, &[1, 0]);
+    assert_eq!(plan(&net.0.build().unwrap()), "matmul matmul");
+}
+
+#[test]
+fn what_nobody_reads_is_not_computed() {
+    let mut net = Net::default();
+    let x = net.x(&[4, 8]);
+    let attrs = Attrs::new().with("use_affine", false).with("keep_stats", true);
+    let norm = net.ops(K::LayerNorm, &[x], attrs, 3);
+    let relu = net.plain(K::ReLU, &[norm[0]]);
+    net.plain(K::Exp, &[x]);
+    net.0.output(relu);
+    let graph = net.0.build().unwrap();
+    assert_eq!(plan(&graph), "layer_normalization");
+    let mut program = super::super::Program::new(&graph).unwrap();
+    let whole = crate::fusion::Partition::of_ops(&graph, "test", 0..graph.ops().len());
+    super::super::partition(&mut program, &whole).unwrap();
+    assert_eq!(
+        program.steps[0].desc.args().len(),
+        2,
+        "the statistics are results: {}",
+        program.steps[0].desc
+    );
+}
