@@ -16,7 +16,8 @@ use crate::primitive_desc::Operands;
 /// softmax runs along `T`. [`Attention::weights`], if there, is the same for what becomes of a weight (operand 0) before it meets the
 /// value: dropout, quantisation; its further operands are numbered on: `Node::Operand(i)` is `Arg::Src(i + 2)` too.
 ///
-/// `dst1`, if given, is `[.., S, 1]`: the logarithm of the sum of the exponentials of a row's scores.
+/// `dst1`, if given, is `[.., S, 1]`: the logarithm of the sum of the exponentials of a row's scores, minus infinity for a row of
+/// only negative infinities.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attention {
     /// From products to scores.

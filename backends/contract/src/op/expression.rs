@@ -73,9 +73,10 @@ pub enum Node {
     Binary(BinaryAlgorithm, usize, usize),
     /// The second value where the first is not zero, else the third.
     Select(usize, usize, usize),
-    /// The value as it would be after a store as this type and a load: rounded half to even, integers saturated.
+    /// The value as it would be after a store as this type and a load: rounded half to even, integers saturated, floats infinite or NaN where they
+    /// are too large.
     Cast(DataType, usize),
-    /// A value joined over all indices along the folded axes.
+    /// A value joined over all indices along the folded axes; without such axes, the value.
     Fold(Fold, usize),
     /// One where an element is kept, zero where it is dropped, at random; see [`keeps`]. The fields are sources of one element:
     /// seed and offset (s64), probability (f32).

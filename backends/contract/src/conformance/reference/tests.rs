@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::op::{
-    BatchNormalization, Binary, BinaryAlgorithm, Concat, Convolution, Eltwise, GroupNormalization,
-    LayerNormalization, MatMul, Pooling, PoolingAlgorithm, Reduction, ReductionAlgorithm, Select, Softmax,
+    Attention, BatchNormalization, Binary, BinaryAlgorithm, Concat, Convolution, Eltwise, Expression, Fold,
+    GatedMatMul, GroupNormalization, LayerNormalization, MatMul, Node, Pooling, PoolingAlgorithm, Reduction,
+    ReductionAlgorithm, Select, Softmax,
 };
-use crate::{Attributes, DataType, MemoryDesc, PrimitiveDescBuilder};
+use crate::{Attributes, DataType, MemoryDesc, PrimitiveDescBuilder, Quantized};
 
 fn f32(dims: &[usize]) -> MemoryDesc {
     MemoryDesc::new(dims, DataType::F32)
@@ -224,4 +225,165 @@ fn a_missing_or_misshapen_operand_is_an_error() {
     let wrong = Tensors::from([(Arg::SRC, Tensor::new([1, 2], vec![0.0; 2]).unwrap())]);
     assert!(compute(&desc, &wrong).unwrap_err().to_string().contains("1x2"));
     assert!(Tensor::new([2], vec![1.0]).is_err());
+}
+
+#[test]
+fn expressions_fold_and_broadcast_by_blocks() {
+    // Softmax of two rows with the logarithm of their sums, over sources that repeat by blocks.
+    let mut e = Expression::new([2, 4]).with_folded([1]);
+    let x = e.push(Node::Operand(0));
+    let max = e.push(Node::Fold(Fold::Max, x));
+    let shifted = e.push(Node::Binary(BinaryAlgorithm::Subtract, x, max));
+    let exponential = e.push(Node::Eltwise(Eltwise::Exp, shifted));
+    let sum = e.push(Node::Fold(Fold::Sum, exponential));
+    let y = e.push(Node::Binary(BinaryAlgorithm::Divide, exponential, sum));
+    let log = e.push(Node::Eltwise(Eltwise::Log, sum));
+    let stats = e.push(Node::Binary(BinaryAlgorithm::Add, log, max));
+    e.results = vec![y, stats];
+    let builder = PrimitiveDesc::builder(Op::Expression(e))
+        .src(f32(&[2, 2]))
+        .dst(f32(&[2, 4]))
+        .arg(Arg::Dst(1), f32(&[2, 1]));
+    let out = results(builder, &[(Arg::SRC, &[0.0, 3f64.ln(), 5.0, 5.0])]);
+    close(&out[&Arg::DST].values, &[0.125, 0.125, 0.375, 0.375, 0.25, 0.25, 0.25, 0.25]);
+    close(&out[&Arg::Dst(1)].values, &[8f64.ln(), 5.0 + 4f64.ln()]);
+}
+
+#[test]
+fn expressions_know_indices_conditions_casts_and_gradients() {
+    let mut e = Expression::new([2, 3]);
+    let x = e.push(Node::Operand(0));
+    let [row, column] = [0, 1].map(|axis| e.push(Node::Index(axis)));
+    let lower = e.push(Node::Binary(BinaryAlgorithm::GreaterEqual, row, column));
+    let nine = e.push(Node::Constant(9.0));
+    let masked = e.push(Node::Select(lower, x, nine));
+    let rounded = e.push(Node::Cast(DataType::S4, x));
+    let function = Eltwise::Sigmoid;
+    let of_result = e.push(Node::Gradient { function, of_result: true, at: x, diff: nine });
+    e.results = vec![masked, rounded, of_result];
+    let builder = PrimitiveDesc::builder(Op::Expression(e))
+        .src(f32(&[3]))
+        .dst(f32(&[2, 3]))
+        .arg(Arg::Dst(1), f32(&[2, 3]))
+        .arg(Arg::Dst(2), f32(&[2, 3]));
+    let out = results(builder, &[(Arg::SRC, &[0.5, 1.5, -20.0])]);
+    close(&out[&Arg::DST].values, &[0.5, 9.0, 9.0, 0.5, 1.5, 9.0]);
+    close(&out[&Arg::Dst(1)].values, &[0.0, 2.0, -8.0, 0.0, 2.0, -8.0]);
+    close(&out[&Arg::Dst(2)].values[..3], &[2.25, -6.75, -3780.0]);
+}
+
+#[test]
+fn dropouts_keep_what_the_generator_says() {
+    let mut e = Expression::new([2, 5]);
+    let keep = e.push(Node::Keep { seed: 0, offset: 1, probability: 2 });
+    e.results = vec![keep];
+    let long = MemoryDesc::new([1], DataType::S64);
+    let builder = PrimitiveDesc::builder(Op::Expression(e)).src(long.clone()).src(long).src(f32(&[1]));
+    let out = dst(
+        builder.dst(f32(&[2, 5])),
+        &[(Arg::Src(0), &[1.0]), (Arg::Src(1), &[1.0]), (Arg::Src(2), &[0.5])],
+    );
+    // The numbers that `keeps` is checked with: 0.67, 0.87, 0.48, 0.66, 0.91, 0.26, 0.12, 0.53, 0.57, 0.999.
+    close(&out, &[1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+}
+
+#[test]
+fn attention_weighs_values_by_scores() {
+    let attention = |inf_as_zero: bool, mask: &[f64]| {
+        // Two query heads share one key head; scores are products plus a mask.
+        let mut scores = Expression::new([2, 1, 2]);
+        let [x, y] = [0, 1].map(|i| scores.push(Node::Operand(i)));
+        scores.results = vec![scores.push(Node::Binary(BinaryAlgorithm::Add, x, y))];
+        let mut op = Attention { inf_as_zero, ..Attention::new(scores) };
+        let mut weights = Expression::new([2, 1, 2]);
+        let weight = weights.push(Node::Operand(0));
+        weights.results =
+            vec![weights.push(Node::Eltwise(Eltwise::Linear { alpha: 2.0, beta: 0.0 }, weight))];
+        op.weights = Some(weights);
+        let builder = PrimitiveDesc::builder(Op::Attention(op))
+            .src(f32(&[2, 1, 1]))
+            .src(f32(&[1, 2, 1]))
+            .src(f32(&[1, 2, 2]))
+            .src(f32(&[2, 1, 2]))
+            .arg(Arg::Dst(1), f32(&[2, 1, 1]));
+        let ln3 = 3f64.ln();
+        results(
+            builder,
+            &[
+                (Arg::Src(0), &[1.0, 0.0]),
+                (Arg::Src(1), &[0.0, ln3]),
+                (Arg::Src(2), &[1.0, 10.0, 2.0, 20.0]),
+                (Arg::Src(3), mask),
+            ],
+        )
+    };
+    // Weights 1/4 and 3/4, then 1/2 and 1/2, doubled.
+    let out = attention(false, &[0.0; 4]);
+    close(&out[&Arg::DST].values, &[3.5, 35.0, 3.0, 30.0]);
+    close(&out[&Arg::Dst(1)].values, &[4f64.ln(), 2f64.ln()]);
+    let none = f64::NEG_INFINITY;
+    let masked = [none, 0.0, none, none];
+    let out = attention(false, &masked);
+    close(&out[&Arg::DST].values, &[4.0, 40.0, f64::NAN, f64::NAN]);
+    close(&out[&Arg::Dst(1)].values, &[3f64.ln(), none]);
+    close(&attention(true, &masked)[&Arg::DST].values, &[4.0, 40.0, 0.0, 0.0]);
+}
+
+#[test]
+fn operands_are_dequantised_by_blocks_before_the_product() {
+    let attributes = |operand, scale: &[usize], zero_point: Option<&[usize]>| {
+        Attributes::default().with_dequantize(Dequantize {
+            operand,
+            scale: Some(f32(scale)),
+            zero_point: zero_point.map(|dims| MemoryDesc::new(dims, DataType::S32)),
+        })
+    };
+    let builder = PrimitiveDesc::builder(Op::MatMul(MatMul))
+        .src(f32(&[1, 4]))
+        .weights(MemoryDesc::new([4, 1], DataType::U8))
+        .attributes(attributes(Quantized::Weights, &[2, 1], Some(&[1])));
+    let out = dst(
+        builder,
+        &[
+            (Arg::SRC, &[1.0, 1.0, 1.0, 1.0]),
+            (Arg::Weights, &[11.0, 12.0, 13.0, 14.0]),
+            (Arg::ScaleOf(Quantized::Weights), &[1.0, 100.0]),
+            (Arg::ZeroPointOf(Quantized::Weights), &[10.0]),
+        ],
+    );
+    close(&out, &[703.0]);
+    let gated = PrimitiveDesc::builder(Op::GatedMatMul(GatedMatMul::new(Eltwise::Square)))
+        .src(f32(&[1, 1]))
+        .src(f32(&[1, 2]))
+        .weights(f32(&[1, 2]))
+        .attributes(attributes(Quantized::Src(1), &[1, 2], None));
+    let out = dst(
+        gated,
+        &[
+            (Arg::Src(0), &[2.0]),
+            (Arg::Src(1), &[1.0, 1.0]),
+            (Arg::Weights, &[5.0, 7.0]),
+            (Arg::ScaleOf(Quantized::Src(1)), &[1.0, 0.5]),
+        ],
+    );
+    // 10 * 2^2 and 14 * 1^2.
+    close(&out, &[40.0, 14.0]);
+}
+
+#[test]
+fn a_post_operation_selects_either_way() {
+    let select = |other_where_true| {
+        let post_op = PostOp::Select {
+            condition: MemoryDesc::new([2], DataType::Boolean),
+            other: f32(&[]),
+            other_where_true,
+        };
+        let builder =
+            unary(Op::Reorder, &[2]).dst(f32(&[2])).attributes(Attributes::default().with_post_op(post_op));
+        let inputs: [(Arg, &[f64]); 3] =
+            [(Arg::SRC, &[1.0, 2.0]), (Arg::PostOp(0), &[1.0, 0.0]), (Arg::PostOpOther(0), &[9.0])];
+        dst(builder, &inputs)
+    };
+    close(&select(false), &[1.0, 9.0]);
+    close(&select(true), &[9.0, 2.0]);
 }
