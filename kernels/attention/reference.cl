@@ -2,6 +2,7 @@
 // running maximum, or twice where weights must be known before they meet the values (TWO_PASSES).
 //   SCORE(x)    declares what the nodes of the scores compute of the product `x`, at the loop variables' values
 //   SCORED      the score;  WEIGHT(x), WEIGHTED likewise for a weight
+//   SEE, SEEN   with HIDES: whether a key is seen by a query; one that is not hides all behind it, from earlier queries too
 __kernel void attention_reference(PARAMS) {
     ENTER
     const idx item = (idx)get_global_id(0);
@@ -15,6 +16,10 @@ __kernel void attention_reference(PARAMS) {
     for (int c = 0; c < E_BLOCK; ++c) sums[c] = 0;
     for (int pass = TWO_PASSES ? 0 : 1; pass < 2; ++pass) {
         for (idx t = 0; t < T_SIZE; ++t) {
+#if HIDES
+            SEE(0)
+            if (SEEN == 0) break;
+#endif
             R dot_product = 0;
             for (idx d = 0; d < D_SIZE; ++d)
                 dot_product += DEQ1_SRC0(LD1_SRC0(OFF_SRC0)) * DEQ1_SRC1(LD1_SRC1(OFF_SRC1));

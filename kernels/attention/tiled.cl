@@ -1,6 +1,6 @@
 // A work-group of 256 work-items computes attention for TILE queries against blocks of TILE keys. Products go through slices of
 // TILE_K in local memory, each work-item an ITEM x ITEM part in registers; the weights of a block lie in local memory between the two
-// products. Four work-items share a row of the softmax. SCORE and WEIGHT are those of reference.cl.
+// products. Four work-items share a row of the softmax. SCORE, WEIGHT and SEE are those of reference.cl.
 //   FAST_D0, FAST_D1    whether queries (keys) have their elements closer together along D than along S (T)
 #define TILE 64
 #define TILE_K 16
@@ -36,6 +36,13 @@ __kernel void attention_tiled(PARAMS) {
     }
     for (int pass = TWO_PASSES ? 0 : 1; pass < 2; ++pass) {
         for (idx first_t = 0; first_t < T_SIZE; first_t += TILE) {
+#if HIDES
+            {
+                const idx s = min(first_s + TILE, (idx)S_SIZE) - 1, t = first_t;
+                SEE(0)
+                if (SEEN == 0) break;
+            }
+#endif
             R products[ITEM][ITEM];
 #pragma unroll
             for (int i = 0; i < ITEM; ++i)

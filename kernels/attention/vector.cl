@@ -1,7 +1,7 @@
 // For CPUs: a work-item computes attention for QUERIES vectors of queries against blocks of T_BLOCK keys. Vectors run along the
 // queries, so that the softmax needs no horizontal reductions and keys and values are read as scalars in place. Products are register
 // tiles of TILE_M keys (or elements of values) x QUERIES vectors, repeated by EACH_M and EACH_V as in matmul/vector.cl. Keys past the
-// last read it again and weigh nothing; elements past the last are not stored. SCORE and WEIGHT are those of reference.cl.
+// last read it again and weigh nothing; elements past the last are not stored. SCORE, WEIGHT and SEE are those of reference.cl.
 #define LANE_NUMBERS (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define CLEAR_ROW(i) EACH_V(CLEAR, i)
 #define CLEAR(i, j) V sum##i##_##j = (V)(0);
@@ -80,6 +80,14 @@ __kernel void attention_vector(PARAMS) {
     for (int pass = TWO_PASSES ? 0 : 1; pass < 2; ++pass) {
         for (idx first_t = 0; first_t < T_SIZE; first_t += T_BLOCK) {
             const int keys = (int)min((idx)T_BLOCK, T_SIZE - first_t);
+#if HIDES
+            {
+                const idx s = min(first_s + 16 * QUERIES, (idx)S_SIZE) - 1, t = first_t;
+                const int n = 1;
+                SEE(0)
+                if (SEEN == 0) break;
+            }
+#endif
             for (int r = 0; r < keys; r += TILE_M) {
                 EACH_M(AIM_KEY)
                 EACH_M(CLEAR_ROW)

@@ -3,6 +3,10 @@
 //! Variants: `vector` (CPUs: vectors along the queries), `tiled` (other devices: tiles of queries and keys in local memory) and `ref`
 //! (anything).
 
+mod hidden;
+#[cfg(test)]
+mod tests;
+
 use anydnn_backend::op::{Attention, Expression};
 use anydnn_backend::{Arg, Dims, PrimitiveDesc, Quantized};
 
@@ -207,10 +211,18 @@ impl<'a> Shape<'a> {
             .define("INF_AS_ZERO", i32::from(self.op.inf_as_zero))
             .define("NOTHING_IS_ZERO", i32::from(self.op.inf_as_zero || self.extent(self.t) == 0))
             .define("STORE_STATISTICS(sum, n)", statistics);
-        self.expression(&mut source, ("SCORE", "SCORED", "score"), &self.op.scores, lanes);
+        let scores = &self.op.scores;
+        self.expression(&mut source, ("SCORE", "SCORED", "score"), scores, scores.results[0], lanes);
+        let seen = hidden::seen(self.desc, self.op);
+        source.define("HIDES", i32::from(seen.is_some()));
+        if let Some(seen) = seen {
+            self.expression(&mut source, ("SEE", "SEEN_LANES", "seen"), scores, seen, 1);
+            source.define("SEEN", if lanes > 1 { "SEEN_LANES.s0" } else { "SEEN_LANES" });
+        }
         match &self.op.weights {
             Some(weights) => {
-                self.expression(&mut source, ("WEIGHT", "WEIGHTED", "weight"), weights, lanes);
+                let names = ("WEIGHT", "WEIGHTED", "weight");
+                self.expression(&mut source, names, weights, weights.results[0], lanes);
             }
             None => {
                 source.define("WEIGHT(x)", "").define("WEIGHTED", "0");
@@ -220,15 +232,15 @@ impl<'a> Shape<'a> {
         source
     }
 
-    /// Defines the macros that compute an expression of `x` and name its result.
+    /// Defines the macros that compute the node `wanted` of an expression of `x`, and name it.
     fn expression(
         &self,
         source: &mut Source,
         (compute, result, prefix): (&str, &str, &str),
         expression: &Expression,
+        wanted: usize,
         lanes: usize,
     ) {
-        let wanted = expression.results[0];
         let needed = nodes::needed(&expression.nodes, [wanted]);
         let leaves = Scores { shape: self, lanes };
         let text = nodes::statements(&expression.nodes, &needed, prefix, self.value, &leaves);

@@ -3,6 +3,9 @@
 //! Variants: `vector` (CPUs: register tiles of vectors along N, weights in place or in panels), `dot` (vectors or groups along K),
 //! `tiled` (other devices: tiles in local memory) and `ref` (anything).
 
+#[cfg(test)]
+mod tests;
+
 use anydnn_backend::op::Op;
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
 
@@ -86,7 +89,7 @@ fn is_factor(desc: &PrimitiveDesc, arg: Arg) -> bool {
 /// Whether all operands mean real numbers that f32 arithmetic serves.
 pub(super) fn is_real(desc: &PrimitiveDesc) -> bool {
     let small = |arg: Arg, t: DataType| {
-        matches!(t, DataType::F32 | DataType::F16 | DataType::BF16)
+        (t.is_float() && t.bits() <= 32)
             || (t.bits() <= 8 && quantized::is_dequantized(desc, arg))
     };
     let mut factors = desc.args().iter().filter(|a| is_factor(desc, a.arg));

@@ -18,7 +18,7 @@ use crate::OpenClPrimitive;
 use crate::plan::{DeviceTraits, KernelPlan, LaunchArg};
 use crate::testing::test_engines;
 
-fn cpu() -> DeviceTraits {
+pub(super) fn cpu() -> DeviceTraits {
     DeviceTraits {
         kind: DeviceKind::Cpu,
         max_work_group: 4096,
@@ -29,7 +29,7 @@ fn cpu() -> DeviceTraits {
     }
 }
 
-fn gpu() -> DeviceTraits {
+pub(super) fn gpu() -> DeviceTraits {
     DeviceTraits {
         kind: DeviceKind::Gpu,
         max_work_group: 1024,
@@ -39,19 +39,19 @@ fn gpu() -> DeviceTraits {
     }
 }
 
-fn f32(dims: &[usize]) -> MemoryDesc {
+pub(super) fn f32(dims: &[usize]) -> MemoryDesc {
     MemoryDesc::new(dims, DataType::F32)
 }
 
-fn tagged(dims: &[usize], tag: &str) -> MemoryDesc {
+pub(super) fn tagged(dims: &[usize], tag: &str) -> MemoryDesc {
     MemoryDesc::with_tag(dims, DataType::F32, tag).unwrap()
 }
 
-fn planned(builder: PrimitiveDescBuilder, device: &DeviceTraits) -> KernelPlan {
+pub(super) fn planned(builder: PrimitiveDescBuilder, device: &DeviceTraits) -> KernelPlan {
     plan(&builder.build().unwrap(), device).unwrap()
 }
 
-fn matmul(src: MemoryDesc, weights: MemoryDesc) -> PrimitiveDescBuilder {
+pub(super) fn matmul(src: MemoryDesc, weights: MemoryDesc) -> PrimitiveDescBuilder {
     PrimitiveDesc::builder(Op::MatMul(MatMul)).src(src).weights(weights)
 }
 
@@ -240,19 +240,38 @@ fn variants_for_every_kind_of_device_compute_what_the_operations_mean() {
                 let device = DeviceTraits { kind, max_work_group: group, ..engine.traits() };
                 let plan = plan(&desc, &device).unwrap();
                 let primitive = OpenClPrimitive::from_plan(&engine, plan).unwrap();
-                check(&engine, &primitive);
+                check(&engine, &primitive, &|_| None);
             }
         }
     }
 }
 
-fn check(engine: &crate::OpenClEngine, primitive: &OpenClPrimitive) {
+/// Runs descriptions by the kernels for both kinds of devices on every device there is. Operands are drawn from `values`, or else as suits
+/// their types.
+pub(super) fn check_everywhere(list: &[PrimitiveDesc], values: impl Fn(Arg) -> Option<Values>) {
+    for engine in test_engines() {
+        for (i, desc) in list.iter().enumerate() {
+            // Too small a group leaves the references; every other description shows enough of them.
+            let kinds = [(DeviceKind::Cpu, 256), (DeviceKind::Gpu, 256), (DeviceKind::Gpu, 32)];
+            for (kind, group) in kinds.into_iter().take(if i % 2 == 0 { 3 } else { 2 }) {
+                let group = engine.traits().max_work_group.min(group);
+                let device = DeviceTraits { kind, max_work_group: group, ..engine.traits() };
+                let plan = plan(desc, &device).unwrap();
+                let primitive = OpenClPrimitive::from_plan(&engine, plan).unwrap();
+                check(&engine, &primitive, &values);
+            }
+        }
+    }
+}
+
+fn check(engine: &crate::OpenClEngine, primitive: &OpenClPrimitive, values: &impl Fn(Arg) -> Option<Values>) {
     let stream = engine.create_stream(&StreamDesc::default()).unwrap();
     let desc = primitive.desc();
     let (mut inputs, mut args) = (BTreeMap::new(), Vec::new());
     for (seed, operand) in desc.args().iter().enumerate() {
         let layout = &operand.desc;
-        let drawn = Values::of(layout.data_type()).draw(layout.elements(), seed as u64);
+        let values = values(operand.arg).unwrap_or_else(|| Values::of(layout.data_type()));
+        let drawn = values.draw(layout.elements(), seed as u64);
         let bytes = data::encode(layout, &drawn).unwrap();
         let values = data::decode(layout, &bytes).unwrap();
         if operand.access.reads() {

@@ -1,0 +1,168 @@
+//! Attention by every variant, against the reference.
+
+use anydnn_backend::conformance::values::Values;
+use anydnn_backend::op::{Attention, Expression, Node, Op};
+use anydnn_backend::{
+    Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Eltwise, MemoryDesc, PostOp, PrimitiveDesc,
+    PrimitiveDescBuilder, Quantized,
+};
+
+use crate::plan::DeviceTraits;
+use crate::primitive::tests::{check_everywhere, cpu, f32, gpu, planned};
+
+/// Scores over `[.., S, T]`: the products times a factor.
+fn scaled(dims: &[usize], factor: f32) -> Expression {
+    let mut e = Expression::new(dims);
+    let x = e.push(Node::Operand(0));
+    let factor = e.push(Node::Constant(factor));
+    let scaled = e.push(Node::Binary(BinaryAlgorithm::Multiply, x, factor));
+    e.results.push(scaled);
+    e
+}
+
+/// Scores with a mask added from the operand `mask`, and only keys up to the query's index.
+fn causal(dims: &[usize], mask: u16) -> Expression {
+    let mut e = scaled(dims, 0.25);
+    let mask = e.push(Node::Operand(mask));
+    let sum = e.push(Node::Binary(BinaryAlgorithm::Add, 2, mask));
+    let (s, t) = (e.push(Node::Index(dims.len() - 2)), e.push(Node::Index(dims.len() - 1)));
+    let seen = e.push(Node::Binary(BinaryAlgorithm::GreaterEqual, s, t));
+    let never = e.push(Node::Constant(f32::NEG_INFINITY));
+    e.results = vec![e.nodes.len()];
+    e.push(Node::Select(seen, sum, never));
+    e
+}
+
+/// Weights that are kept at random; seed, offset and probability are the operands from `first` on.
+fn dropped(dims: &[usize], first: u16) -> Expression {
+    let mut e = Expression::new(dims);
+    let x = e.push(Node::Operand(0));
+    let kept = e.push(Node::Keep { seed: first, offset: first + 1, probability: first + 2 });
+    let half = e.push(Node::Constant(2.0));
+    let twice = e.push(Node::Binary(BinaryAlgorithm::Multiply, x, half));
+    let product = e.push(Node::Binary(BinaryAlgorithm::Multiply, twice, kept));
+    let rounded = e.push(Node::Cast(DataType::F16, product));
+    e.results.push(rounded);
+    e
+}
+
+fn attention(op: Attention, [q, k, v]: [MemoryDesc; 3]) -> PrimitiveDescBuilder {
+    PrimitiveDesc::builder(Op::Attention(op)).src(q).src(k).src(v)
+}
+
+fn typed(dims: &[usize], data_type: DataType) -> MemoryDesc {
+    MemoryDesc::new(dims, data_type)
+}
+
+#[test]
+fn one_launch_by_the_variant_of_the_device() {
+    let op = || Attention::new(scaled(&[1, 4, 64, 80], 0.125));
+    let qkv = || [f32(&[1, 4, 64, 32]), f32(&[1, 4, 80, 32]), f32(&[1, 4, 80, 32])];
+    let small = DeviceTraits { max_work_group: 64, ..gpu() };
+    for (device, name) in [(cpu(), "vector"), (gpu(), "tiled"), (small, "ref")] {
+        let plan = planned(attention(op(), qkv()), &device);
+        assert_eq!(plan.implementation, format!("ocl:attention:{name}"));
+        assert_eq!((plan.launches.len(), plan.scratchpad), (1, 0));
+    }
+}
+
+#[test]
+fn plain_attention_and_its_statistics() {
+    let shapes = [
+        // Partial vectors, tiles and blocks of everything.
+        ([2, 3, 37, 20], [2, 3, 130, 20], [2, 3, 130, 27]),
+        // One query, wide values.
+        ([1, 2, 1, 9], [1, 2, 70, 9], [1, 2, 70, 140]),
+    ];
+    let list = shapes.map(|(q, k, v)| {
+        let op = Attention::new(scaled(&[q[0], q[1], q[2], k[2]], 0.3));
+        attention(op, [f32(&q), f32(&k), f32(&v)])
+            .arg(Arg::Dst(1), f32(&[q[0], q[1], q[2], 1]))
+            .attributes(Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Tanh)))
+            .build()
+            .unwrap()
+    });
+    check_everywhere(&list, |_| None);
+}
+
+#[test]
+fn grouped_heads_masks_and_empty_rows() {
+    let (q, k) = ([2, 4, 21, 8], [2, 2, 33, 8]);
+    let mut op = Attention::new(causal(&[2, 4, 21, 33], 1));
+    op.inf_as_zero = true;
+    let mut many = Attention::new(causal(&[1, 70, 260], 1));
+    many.inf_as_zero = true;
+    // Keys with D outermost, and the first query sees nothing.
+    let transposed = f32(&[2, 2, 8, 33]).permuted(&[0, 1, 3, 2]).unwrap();
+    let list = [
+        attention(op.clone(), [f32(&q), transposed, f32(&k)])
+            .src(f32(&[4, 21, 1]))
+            .arg(Arg::Dst(1), f32(&[2, 4, 21, 1])),
+        attention(op, [f32(&q), f32(&k), f32(&k)]).src(f32(&[1, 1, 33])),
+        // Whole blocks of keys that nobody sees.
+        attention(many, [[1, 70, 8], [1, 260, 8], [1, 260, 8]].map(|dims| f32(&dims))).src(f32(&[70, 1])),
+    ];
+    let list = list.map(|builder| builder.build().unwrap());
+    let sources = |desc: &PrimitiveDesc| planned_source(desc).contains("#define HIDES 1");
+    assert!(list.iter().all(sources));
+    let mask = |arg| {
+        let mut values = vec![f64::NEG_INFINITY];
+        values.extend((0..20).map(|i| f64::from(i % 7) / 2.0));
+        (arg == Arg::Src(3)).then_some(Values::Listed(values))
+    };
+    check_everywhere(&list, mask);
+}
+
+#[test]
+fn weights_change_before_they_meet_the_values() {
+    let dims = [3, 20, 37];
+    let mut op = Attention::new(causal(&dims, 1));
+    op.weights = Some(dropped(&dims, 2));
+    let desc = attention(op, [[3, 20, 16], [3, 37, 16], [3, 37, 16]].map(|dims| typed(&dims, DataType::F16)))
+        .src(f32(&[1, 20, 37]))
+        .src(typed(&[1], DataType::S64))
+        .src(typed(&[1], DataType::S64))
+        .src(f32(&[1]))
+        .build()
+        .unwrap();
+    check_everywhere(&[desc], |arg| match arg {
+        Arg::Src(4) => Some(Values::Listed(vec![11.0])),
+        Arg::Src(5) => Some(Values::Listed(vec![5.0])),
+        Arg::Src(6) => Some(Values::Listed(vec![0.4])),
+        _ => None,
+    });
+}
+
+#[test]
+fn operands_are_dequantised_as_they_are_read() {
+    let quantized = |i, scale: &[usize], zero_point: Option<&[usize]>| Dequantize {
+        operand: Quantized::Src(i),
+        scale: Some(f32(scale)),
+        zero_point: zero_point.map(|dims| typed(dims, DataType::S8)),
+    };
+    let attributes = Attributes::default()
+        .with_dequantize(quantized(1, &[2, 33, 4], Some(&[2, 1, 1])))
+        .with_dequantize(quantized(2, &[1, 1, 16], None));
+    let op = Attention::new(scaled(&[4, 21, 33], 0.2));
+    let key = typed(&[2, 33, 16], DataType::U8);
+    let value = typed(&[2, 33, 16], DataType::S8);
+    let desc = attention(op, [f32(&[4, 21, 16]), key, value]).attributes(attributes).build().unwrap();
+    check_everywhere(&[desc], |arg| matches!(arg, Arg::ScaleOf(_)).then_some(Values::AwayFromZero(0.1, 0.4)));
+}
+
+#[test]
+fn doubles_have_their_own_arithmetic() {
+    let op = Attention::new(scaled(&[5, 7], 0.3));
+    let qkv = [[5, 4], [7, 4], [7, 3]].map(|dims| typed(&dims, DataType::F64));
+    let desc = attention(op, qkv).build().unwrap();
+    assert_eq!(planned_name(&desc), "ocl:attention:ref");
+    check_everywhere(&[desc], |_| None);
+}
+
+fn planned_name(desc: &PrimitiveDesc) -> String {
+    crate::primitive::plan(desc, &cpu()).unwrap().implementation
+}
+
+fn planned_source(desc: &PrimitiveDesc) -> String {
+    crate::primitive::plan(desc, &cpu()).unwrap().launches.remove(0).program.source
+}

@@ -1,0 +1,153 @@
+//! Gated products and dequantised operands by every variant, against the reference.
+
+use anydnn_backend::conformance::values::Values;
+use anydnn_backend::op::{Convolution, GatedMatMul, MatMul, Op};
+use anydnn_backend::{
+    Arg, Attributes, DataType, Dequantize, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
+    Quantized,
+};
+
+use crate::primitive::tests::{check_everywhere, cpu, f32, gpu, planned, tagged};
+
+fn gated(src: MemoryDesc, up: MemoryDesc, gate: MemoryDesc) -> PrimitiveDescBuilder {
+    let op = GatedMatMul::new(Eltwise::Swish { alpha: 1.0 });
+    PrimitiveDesc::builder(Op::GatedMatMul(op)).src(src).src(gate).weights(up)
+}
+
+fn matmul(src: MemoryDesc, weights: MemoryDesc) -> PrimitiveDescBuilder {
+    PrimitiveDesc::builder(Op::MatMul(MatMul)).src(src).weights(weights)
+}
+
+fn typed(dims: &[usize], data_type: DataType) -> MemoryDesc {
+    MemoryDesc::new(dims, data_type)
+}
+
+fn quantized(operand: Quantized, scale: &[usize], zero_point: Option<&[usize]>) -> Dequantize {
+    let zero_point = zero_point.map(|dims| typed(dims, DataType::S8));
+    Dequantize { operand, scale: Some(f32(scale)), zero_point }
+}
+
+fn with(list: impl IntoIterator<Item = Dequantize>) -> Attributes {
+    list.into_iter().fold(Attributes::default(), Attributes::with_dequantize)
+}
+
+fn small_scales(arg: Arg) -> Option<Values> {
+    matches!(arg, Arg::ScaleOf(_)).then_some(Values::AwayFromZero(0.05, 0.2))
+}
+
+#[test]
+fn gated_products_are_one_launch() {
+    let any = |dims: &[usize]| f32(dims).to_any();
+    let row_major = || gated(f32(&[64, 48]), f32(&[48, 70]), f32(&[48, 70]));
+    let open = || gated(f32(&[64, 48]), any(&[48, 70]), any(&[48, 70]));
+    let by_columns = || gated(f32(&[2, 48]), tagged(&[48, 70], "ba"), tagged(&[48, 70], "ba"));
+    for (builder, device, name) in [
+        (open(), cpu(), "vector"),
+        (row_major(), cpu(), "vector"),
+        (by_columns(), cpu(), "dot"),
+        (open(), gpu(), "tiled"),
+    ] {
+        let plan = planned(builder, &device);
+        assert_eq!(plan.implementation, format!("ocl:gated_matmul:{name}"));
+        assert_eq!((plan.launches.len(), plan.scratchpad), (1, 0));
+    }
+    let plan = planned(open(), &cpu());
+    assert!(plan.desc.find(Arg::Src(1)).unwrap().same_bytes(&tagged(&[48, 70], "Ba32b")));
+}
+
+#[test]
+fn gated_products_compute_what_they_mean() {
+    let any = |dims: &[usize]| f32(dims).to_any();
+    let relu = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::LeakyRelu { alpha: 0.1 }));
+    let list = [
+        gated(f32(&[33, 20]), any(&[20, 70]), any(&[20, 70])).attributes(relu),
+        gated(f32(&[2, 5, 40]), f32(&[1, 40, 20]), f32(&[1, 40, 20])),
+        gated(f32(&[3, 64]), tagged(&[64, 20], "ba"), tagged(&[64, 20], "ba")),
+        gated(f32(&[3, 10]), tagged(&[10, 20], "ba"), f32(&[10, 20])),
+        gated(
+            f32(&[17, 32]),
+            typed(&[32, 48], DataType::S8).to_any(),
+            typed(&[32, 48], DataType::U8).to_any(),
+        )
+        .attributes(with([
+            quantized(Quantized::Weights, &[1, 48], None),
+            quantized(Quantized::Src(1), &[2, 48], Some(&[1, 1])),
+        ])),
+    ];
+    check_everywhere(&list.map(|builder| builder.build().unwrap()), small_scales);
+}
+
+#[test]
+fn quantised_weights_take_the_fast_path() {
+    let weights = |t| typed(&[64, 96], t).to_any();
+    let scales = || with([quantized(Quantized::Weights, &[1, 96], Some(&[1, 96]))]);
+    let plan = planned(matmul(f32(&[64, 64]), weights(DataType::S8)).attributes(scales()), &cpu());
+    assert_eq!((plan.implementation.as_str(), plan.launches.len()), ("ocl:matmul:vector", 1));
+    let panels = MemoryDesc::with_tag([64, 96], DataType::S8, "Ba64b").unwrap();
+    assert!(plan.desc.find(Arg::Weights).unwrap().same_bytes(&panels));
+    // The scale waits for the end of the sum, the zero point cannot.
+    let source = &plan.launches[0].program.source;
+    assert!(source.contains("#define OUT_WEIGHTS(v, n) ((v) * LD_SCALE_WEIGHTS(OFF_SCALE_WEIGHTS, n))"));
+    assert!(source.contains("#define DEQ_WEIGHTS(x, n) ((x) - LD_ZERO_WEIGHTS(OFF_ZERO_WEIGHTS, n))"));
+    let plan = planned(matmul(f32(&[64, 64]), weights(DataType::S8)).attributes(scales()), &gpu());
+    assert_eq!(plan.implementation, "ocl:matmul:tiled");
+}
+
+#[test]
+fn dequantised_products_compute_what_they_mean() {
+    let (s8, u8) = (DataType::S8, DataType::U8);
+    let column = typed(&[8, 64, 6], s8).permuted(&[0, 2, 1]).unwrap();
+    let list = [
+        // One scale for each channel, the last panel partial.
+        matmul(f32(&[20, 30]), typed(&[30, 70], s8).to_any()).bias(f32(&[70])).attributes(with([quantized(
+            Quantized::Weights,
+            &[1, 70],
+            Some(&[1, 70]),
+        )])),
+        // Both operands, groups along K.
+        matmul(typed(&[50, 64], u8), typed(&[64, 40], s8)).dst(f32(&[50, 40])).attributes(with([
+            quantized(Quantized::Src(0), &[50, 1], Some(&[1, 1])),
+            quantized(Quantized::Weights, &[4, 40], Some(&[4, 1])),
+        ])),
+        // Groups along K where vectors run along it, and batches.
+        matmul(f32(&[8, 2, 6]), column).attributes(with([quantized(Quantized::Weights, &[2, 1, 64], None)])),
+        matmul(f32(&[1, 64]), typed(&[20, 64], s8).permuted(&[1, 0]).unwrap()).attributes(with([quantized(
+            Quantized::Weights,
+            &[2, 20],
+            None,
+        )])),
+        // Zero points alone keep integers exact.
+        matmul(typed(&[9, 33], u8), typed(&[33, 20], s8)).attributes(with([Dequantize {
+            operand: Quantized::Src(0),
+            scale: None,
+            zero_point: Some(typed(&[1, 1], DataType::S32)),
+        }])),
+    ];
+    check_everywhere(&list.map(|builder| builder.build().unwrap()), small_scales);
+}
+
+#[test]
+fn dequantised_convolutions_compute_what_they_mean() {
+    let op = || Op::Convolution(Convolution::new(2).with_pads([1, 1], [1, 1]));
+    let source = |tag: &str| MemoryDesc::with_tag([2, 12, 5, 6], DataType::U8, tag).unwrap();
+    let weights = || typed(&[20, 12, 3, 3], DataType::S8).to_any();
+    let attributes = || {
+        with([
+            quantized(Quantized::Src(0), &[1, 1, 1, 1], Some(&[1, 1, 1, 1])),
+            quantized(Quantized::Weights, &[20, 1, 1, 1], None),
+        ])
+    };
+    let make = |tag: &str| {
+        let result = MemoryDesc::with_tag([2, 20, 5, 6], DataType::F32, tag).unwrap();
+        let builder = PrimitiveDesc::builder(op()).src(source(tag)).weights(weights()).dst(result);
+        builder.attributes(attributes()).build().unwrap()
+    };
+    let depthwise = PrimitiveDesc::builder(Op::Convolution(Convolution::new(2).with_groups(20)))
+        .src(MemoryDesc::with_tag([1, 20, 5, 6], DataType::U8, "acdb").unwrap())
+        .weights(typed(&[20, 1, 3, 3], DataType::S8).to_any())
+        .dst(tagged(&[1, 20, 3, 4], "acdb"))
+        .attributes(with([quantized(Quantized::Weights, &[20, 1, 1, 1], Some(&[1, 1, 1, 1]))]))
+        .build()
+        .unwrap();
+    check_everywhere(&[make("acdb"), make("abcd"), depthwise], small_scales);
+}
