@@ -89,8 +89,7 @@ fn is_factor(desc: &PrimitiveDesc, arg: Arg) -> bool {
 /// Whether all operands mean real numbers that f32 arithmetic serves.
 pub(super) fn is_real(desc: &PrimitiveDesc) -> bool {
     let small = |arg: Arg, t: DataType| {
-        (t.is_float() && t.bits() <= 32)
-            || (t.bits() <= 8 && quantized::is_dequantized(desc, arg))
+        (t.is_float() && t.bits() <= 32) || (t.bits() <= 8 && quantized::is_dequantized(desc, arg))
     };
     let mut factors = desc.args().iter().filter(|a| is_factor(desc, a.arg));
     factors.all(|a| small(a.arg, a.desc.data_type())) && Value::of(desc, true) == Value::F32

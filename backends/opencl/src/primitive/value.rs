@@ -107,9 +107,15 @@ pub(super) fn check(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<()> {
     let known = |p: &PostOp| {
         matches!(p, PostOp::Eltwise(_) | PostOp::Binary { .. } | PostOp::Select { .. } | PostOp::Sum { .. })
     };
-    if let Op::Expression(op) = desc.op()
-        && !op.nodes.iter().all(is_known)
-    {
+    let mut nodes = match desc.op() {
+        Op::Expression(op) => [Some(op), None],
+        Op::Attention(op) => [Some(&op.scores), op.weights.as_ref()],
+        _ => [None, None],
+    }
+    .into_iter()
+    .flatten()
+    .flat_map(|expression| &expression.nodes);
+    if !nodes.all(is_known) {
         return Err(Error::unsupported(desc.name(), "no kernel for this kind of node"));
     }
     if !desc.attributes().post_ops.iter().all(known) {
