@@ -1,7 +1,7 @@
 //! How far a result may be from the reference, derived from the data type and the length of the sums behind it.
 
 use crate::data_type::DataType;
-use crate::op::{Expression, Fold, Node, Op, ReductionAlgorithm};
+use crate::op::{Expression, Fold, Node, Op, ReductionAlgorithm, ResamplingAlgorithm};
 use crate::primitive_desc::PrimitiveDesc;
 use crate::{Arg, Eltwise, PostOp};
 
@@ -204,7 +204,22 @@ fn reduction_length(desc: &PrimitiveDesc) -> usize {
             op.folded.iter().map(|&axis| op.dims[axis]).product()
         }
         Op::Convolution(_) => desc.find(Arg::Weights).map_or(1, |w| w.dims()[1..].iter().product()),
+        // A window's place in the result is met by the taps of every output channel of a group.
+        Op::Deconvolution(op) => desc
+            .find(Arg::Weights)
+            .map_or(1, |w| w.dims()[0] / op.groups.max(1) * w.dims()[2..].iter().product::<usize>()),
+        Op::ConvolutionWeights(_) => {
+            desc.find(Arg::Src(1)).map_or(1, |diff| diff.elements() / diff.dims()[1].max(1))
+        }
         Op::Pooling(op) => op.kernel.iter().product(),
+        Op::PoolingBackward(op) => op.pooling.kernel.iter().product(),
+        Op::Resampling(op) if op.algorithm == ResamplingAlgorithm::Linear => 1 << (src.len() - 2),
+        // Results within less than one element on either side of an element take part of it.
+        Op::ResamplingBackward(_) => src[2..]
+            .iter()
+            .zip(&desc.dst().dims()[2..])
+            .map(|(x, s)| (2 * x).div_ceil((*s).max(1)) + 1)
+            .product(),
         Op::Softmax(op) => src[op.axis],
         Op::LayerNormalization(op) => src[op.begin_axis..].iter().product(),
         Op::GroupNormalization(op) => src[1..].iter().product::<usize>() / op.groups.max(1),
@@ -239,6 +254,7 @@ fn may_cancel(op: &Op) -> bool {
 fn is_exact(desc: &PrimitiveDesc) -> bool {
     let exact_op = match desc.op() {
         Op::Reorder | Op::Concat(_) | Op::Select(_) => true,
+        Op::Resampling(op) => op.algorithm == ResamplingAlgorithm::Nearest,
         Op::Binary(op) => op.algorithm.is_comparison(),
         _ => false,
     };

@@ -42,6 +42,36 @@ impl Deconvolution {
         }
     }
 
+    /// With steps between windows.
+    pub fn with_strides(mut self, strides: impl Into<Dims>) -> Self {
+        self.strides = strides.into();
+        self
+    }
+
+    /// With steps between taps.
+    pub fn with_dilations(mut self, dilations: impl Into<Dims>) -> Self {
+        self.dilations = dilations.into();
+        self
+    }
+
+    /// With padding before and after the result.
+    pub fn with_pads(mut self, begin: impl Into<Dims>, end: impl Into<Dims>) -> Self {
+        (self.pads_begin, self.pads_end) = (begin.into(), end.into());
+        self
+    }
+
+    /// With elements behind the result.
+    pub fn with_output_padding(mut self, output_padding: impl Into<Dims>) -> Self {
+        self.output_padding = output_padding.into();
+        self
+    }
+
+    /// With groups.
+    pub fn with_groups(mut self, groups: usize) -> Self {
+        self.groups = groups;
+        self
+    }
+
     pub(super) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
         let name = "deconvolution";
         let operands = operands.only(name, &[Arg::SRC, Arg::Weights], &[Arg::Bias])?;
@@ -90,7 +120,8 @@ impl Deconvolution {
         if let Some(bias) = operands.find(Arg::Bias) {
             expect_dims(name, Arg::Bias, bias, &[dims[1]])?;
         }
-        Ok((dims, src.data_type()))
+        let integer = src.data_type().is_integer() && weights.data_type().is_integer();
+        Ok((dims, if integer { DataType::S32 } else { src.data_type() }))
     }
 }
 

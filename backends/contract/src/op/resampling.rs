@@ -9,7 +9,7 @@ use crate::primitive_desc::Operands;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ResamplingAlgorithm {
-    /// The nearest element, halves rounded down.
+    /// The nearest element, the later one of two that are equally near.
     Nearest,
     /// Linear along each spatial dimension, clamped at the borders.
     Linear,
@@ -39,6 +39,12 @@ impl Resampling {
     /// Resampling with half-pixel centres.
     pub const fn new(algorithm: ResamplingAlgorithm) -> Self {
         Self { algorithm, align_corners: false }
+    }
+
+    /// With the first and last elements of both tensors on each other.
+    pub const fn with_align_corners(mut self, align_corners: bool) -> Self {
+        self.align_corners = align_corners;
+        self
     }
 
     /// The source's position of index `x` of `to` results over `from` elements.

@@ -7,12 +7,14 @@ mod convolution;
 mod dequantize;
 mod eltwise;
 mod expression;
+mod gradients;
 mod matmul;
 mod normalization;
 mod pooling;
 mod post_ops;
 mod reduction;
 mod reorder;
+mod resampling;
 mod select;
 mod softmax;
 mod standard;
@@ -32,6 +34,8 @@ pub(super) fn cases<B: Backend>(level: Level) -> Vec<Case<B>> {
     matmul::trials(&mut trials);
     convolution::trials(&mut trials);
     pooling::trials(&mut trials);
+    gradients::trials(&mut trials);
+    resampling::trials(&mut trials);
     softmax::trials(&mut trials);
     normalization::trials(&mut trials);
     reduction::trials(&mut trials);
@@ -122,6 +126,8 @@ mod tests {
             matmul::trials,
             convolution::trials,
             pooling::trials,
+            gradients::trials,
+            resampling::trials,
             softmax::trials,
             normalization::trials,
             reduction::trials,

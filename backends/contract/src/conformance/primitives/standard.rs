@@ -6,7 +6,7 @@ pub(super) fn is_standard(name: &str) -> bool {
     !LEFT_OUT.contains(&name)
 }
 
-pub(super) const LEFT_OUT: [&str; 89] = [
+pub(super) const LEFT_OUT: [&str; 117] = [
     "eltwise/f16/hard_sigmoid",
     "eltwise/f16/log",
     "eltwise/bf16/log",
@@ -96,4 +96,32 @@ pub(super) const LEFT_OUT: [&str; 89] = [
     "gated_matmul/dequantized_s8",
     "eltwise/f8_e5m2/relu",
     "reorder/type/s8_to_s4",
+    "pooling_backward/average_exclude/2d_floor",
+    "pooling_backward/average_include/2d_floor",
+    "pooling_backward/max/2d_floor",
+    "pooling_backward/average_exclude/1d_dilated",
+    "pooling_backward/average_include/3d",
+    "pooling_backward/average_exclude/3d",
+    "pooling_backward/average_include/channels_last",
+    "pooling_backward/max/bf16",
+    "deconvolution/bf16",
+    "deconvolution/u8_s8_to_s32",
+    "deconvolution/2d_dilated",
+    "convolution_weights/bf16_to_f32",
+    "resampling/nearest/1d",
+    "resampling/linear/2d_halved",
+    "resampling/nearest/3d",
+    "resampling/nearest/2d_aligned_to_one",
+    "resampling/nearest/bf16",
+    "resampling/linear/bf16",
+    "resampling/nearest/f16",
+    "resampling/nearest/no_samples",
+    "resampling_backward/nearest/no_samples",
+    "resampling_backward/nearest/1d",
+    "resampling_backward/linear/2d_halved",
+    "resampling_backward/nearest/3d",
+    "resampling_backward/nearest/2d_aligned_to_one",
+    "resampling_backward/nearest/f16",
+    "resampling/nearest/channels_last",
+    "resampling_backward/nearest/channels_last",
 ];

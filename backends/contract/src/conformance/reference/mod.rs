@@ -5,10 +5,12 @@
 
 mod attention;
 mod expression;
+mod gradients;
 mod matmul;
 mod movement;
 mod normalization;
 mod reduction;
+mod resampling;
 mod softmax;
 mod tensor;
 mod windows;
@@ -66,6 +68,11 @@ pub fn compute(desc: &PrimitiveDesc, inputs: &Tensors) -> Result<Tensors> {
         Op::MatMul(_) => operands.result(matmul::matmul(&operands)),
         Op::Convolution(op) => operands.result(windows::convolution(op, &operands)),
         Op::Pooling(op) => operands.result(windows::pooling(op, &operands)),
+        Op::Deconvolution(op) => operands.result(gradients::deconvolution(op, &operands)),
+        Op::ConvolutionWeights(op) => operands.result(gradients::convolution_weights(op, &operands)),
+        Op::PoolingBackward(op) => operands.result(gradients::pooling(op, &operands)),
+        Op::Resampling(op) => operands.result(resampling::forward(*op, &operands)),
+        Op::ResamplingBackward(op) => operands.result(resampling::backward(op.resampling, &operands)),
         Op::Eltwise(op) => operands.map(|_, x| op.reference(x)),
         Op::Binary(op) => {
             let other = operands.get(Arg::Src(1));

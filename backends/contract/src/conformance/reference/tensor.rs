@@ -35,8 +35,17 @@ impl Tensor {
 
     /// The element at an index.
     pub(super) fn at(&self, index: &[usize]) -> f64 {
-        let place = index.iter().zip(self.dims.iter()).fold(0, |place, (i, dim)| place * dim + i);
-        self.values[place]
+        self.values[self.place(index)]
+    }
+
+    /// Adds to the element at an index.
+    pub(super) fn add(&mut self, index: &[usize], value: f64) {
+        let place = self.place(index);
+        self.values[place] += value;
+    }
+
+    fn place(&self, index: &[usize]) -> usize {
+        index.iter().zip(self.dims.iter()).fold(0, |place, (i, dim)| place * dim + i)
     }
 
     /// The element that numpy's broadcasting puts at an index of a larger shape.

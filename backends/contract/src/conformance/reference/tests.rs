@@ -5,6 +5,9 @@ use crate::op::{
     Attention, BatchNormalization, Binary, BinaryAlgorithm, Concat, Convolution, Eltwise, Expression, Fold,
     GatedMatMul, GroupNormalization, LayerNormalization, MatMul, Node, Pooling, PoolingAlgorithm, Reduction,
     ReductionAlgorithm, Select, Softmax,
+    BatchNormalization, Binary, BinaryAlgorithm, Concat, Convolution, ConvolutionWeights, Deconvolution,
+    Eltwise, GroupNormalization, LayerNormalization, MatMul, Pooling, PoolingAlgorithm, PoolingBackward,
+    Reduction, ReductionAlgorithm, Resampling, ResamplingAlgorithm, ResamplingBackward, Select, Softmax,
 };
 use crate::{Attributes, DataType, MemoryDesc, PrimitiveDescBuilder, Quantized};
 
@@ -386,4 +389,83 @@ fn a_post_operation_selects_either_way() {
     };
     close(&select(false), &[1.0, 9.0]);
     close(&select(true), &[9.0, 2.0]);
+fn deconvolution_spreads_each_element() {
+    let op = Deconvolution::new(1).with_strides([2]).with_pads([1], [0]);
+    let builder = PrimitiveDesc::builder(Op::Deconvolution(op)).src(f32(&[1, 2, 2])).weights(f32(&[2, 1, 3]));
+    let out = dst(
+        builder.bias(f32(&[1])),
+        &[
+            (Arg::SRC, &[1.0, 2.0, 10.0, 0.0]),
+            (Arg::Weights, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+            (Arg::Bias, &[100.0]),
+        ],
+    );
+    // 1*(1,2,3) + 2*(_,_,1,2,3) + 10*(4,5,6), the first element in the padding.
+    close(&out, &[152.0, 165.0, 104.0, 106.0]);
+}
+
+#[test]
+fn gradients_of_weights_sum_over_windows() {
+    let op = ConvolutionWeights::new(Convolution::new(1).with_pads([1], [0]));
+    let builder = PrimitiveDesc::builder(Op::ConvolutionWeights(op))
+        .src(f32(&[1, 1, 3]))
+        .src(f32(&[1, 2, 3]))
+        .dst(f32(&[2, 1, 2]));
+    let out =
+        dst(builder, &[(Arg::Src(0), &[1.0, 2.0, 3.0]), (Arg::Src(1), &[1.0, 10.0, 100.0, 0.0, 0.0, 1.0])]);
+    close(&out, &[210.0, 321.0, 2.0, 3.0]);
+}
+
+/// What oneDNN's CPU library computes.
+#[test]
+fn gradients_of_poolings_go_to_the_first_largest_or_in_equal_parts() {
+    let back = |op: Pooling, sources: &[&[usize]], to: &[usize], values: &[(Arg, &[f64])]| {
+        let builder = PrimitiveDesc::builder(Op::PoolingBackward(PoolingBackward::new(op))).dst(f32(to));
+        dst(sources.iter().fold(builder, |builder, dims| builder.src(f32(dims))), values)
+    };
+    let max = Pooling::new(PoolingAlgorithm::Max, [2, 2]);
+    let values: [(Arg, &[f64]); 2] = [
+        (Arg::Src(0), &[1.0, 10.0, 100.0, 1000.0]),
+        (Arg::Src(1), &[1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 1.0, 2.0, 0.0]),
+    ];
+    let out = back(max, &[&[1, 1, 2, 2], &[1, 1, 3, 3]], &[1, 1, 3, 3], &values);
+    close(&out, &[0.0, 0.0, 0.0, 0.0, 1111.0, 0.0, 0.0, 0.0, 0.0]);
+    for (algorithm, expected) in [
+        (PoolingAlgorithm::AverageIncludePadding, [1.0, 11.0, 10.0, 110.0, 100.0]),
+        (PoolingAlgorithm::AverageExcludePadding, [1.5, 11.5, 10.0, 160.0, 150.0]),
+    ] {
+        let op = Pooling::new(algorithm, [3]).with_strides([2]).with_pads([1], [1]);
+        let out = back(op, &[&[1, 1, 3]], &[1, 1, 5], &[(Arg::SRC, &[3.0, 30.0, 300.0])]);
+        close(&out, &expected);
+    }
+}
+
+/// What oneDNN's CPU library computes for elements that are their own index, and for a gradient of ones.
+#[test]
+fn resampling_rounds_halves_up_and_clamps() {
+    use ResamplingAlgorithm::{Linear, Nearest};
+    for (algorithm, from, to, forward, backward) in [
+        (Nearest, 4, 2, &[1.0, 3.0][..], &[0.0, 1.0, 0.0, 1.0][..]),
+        (Linear, 4, 2, &[0.5, 2.5], &[0.5; 4]),
+        (Nearest, 5, 7, &[0.0, 1.0, 1.0, 2.0, 3.0, 3.0, 4.0], &[1.0, 2.0, 1.0, 2.0, 1.0]),
+        (Linear, 3, 6, &[0.0, 0.25, 0.75, 1.25, 1.75, 2.0], &[2.0; 3]),
+        (
+            Linear,
+            10,
+            4,
+            &[0.75, 3.25, 5.75, 8.25],
+            &[0.25, 0.75, 0.0, 0.75, 0.25, 0.25, 0.75, 0.0, 0.75, 0.25],
+        ),
+    ] {
+        let op = Resampling::new(algorithm);
+        let index: Vec<f64> = (0..from).map(|i| i as f64).collect();
+        let builder = unary(Op::Resampling(op), &[1, 1, from]).dst(f32(&[1, 1, to]));
+        close(&dst(builder, &[(Arg::SRC, &index)]), forward);
+        let op = Op::ResamplingBackward(ResamplingBackward::new(op));
+        let builder = unary(op, &[1, 1, to]).dst(f32(&[1, 1, from]));
+        close(&dst(builder, &[(Arg::SRC, &vec![1.0; to])]), backward);
+    }
+    let aligned = Resampling::new(Linear).with_align_corners(true);
+    let builder = unary(Op::Resampling(aligned), &[1, 1, 3]).dst(f32(&[1, 1, 5]));
+    close(&dst(builder, &[(Arg::SRC, &[0.0, 1.0, 4.0])]), &[0.0, 0.5, 1.0, 2.5, 4.0]);
 }

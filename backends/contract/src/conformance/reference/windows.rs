@@ -68,16 +68,17 @@ pub(super) fn pooling(op: &Pooling, operands: &Operands) -> Tensor {
     })
 }
 
-struct Window<'a> {
-    strides: &'a [usize],
-    dilations: &'a [usize],
-    pads_begin: &'a [usize],
-    pads_end: &'a [usize],
-    input: &'a [usize],
+/// A window that slides over the spatial dimensions `input`.
+pub(super) struct Window<'a> {
+    pub(super) strides: &'a [usize],
+    pub(super) dilations: &'a [usize],
+    pub(super) pads_begin: &'a [usize],
+    pub(super) pads_end: &'a [usize],
+    pub(super) input: &'a [usize],
 }
 
 /// Where a tap of a window falls.
-enum Position {
+pub(super) enum Position {
     /// On an element of the source.
     Inside(Vec<usize>),
     /// On the padding.
@@ -87,7 +88,7 @@ enum Position {
 }
 
 impl Window<'_> {
-    fn position(&self, output: &[usize], tap: &[usize]) -> Position {
+    pub(super) fn position(&self, output: &[usize], tap: &[usize]) -> Position {
         let mut at = Vec::new();
         let (mut padding, mut beyond) = (false, false);
         for i in 0..output.len() {
