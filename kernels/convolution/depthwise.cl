@@ -6,11 +6,11 @@ __kernel void convolution_depthwise(PARAMS) {
         const idx c = 0, og = 0;
         V v = (V)(0);
         for (idx kd = 0; kd < KERNEL_D; ++kd) {
-            if (!INSIDE(IN_DEPTH, SRC_D)) continue;
+            if (!INSIDE_DEPTH) continue;
             for (idx kh = 0; kh < KERNEL_H; ++kh) {
-                if (!INSIDE(IN_HEIGHT, SRC_H)) continue;
+                if (!INSIDE_HEIGHT) continue;
                 for (idx kw = 0; kw < KERNEL_W; ++kw) {
-                    if (!INSIDE(IN_WIDTH, SRC_W)) continue;
+                    if (!INSIDE_WIDTH) continue;
                     v += DEQ_SRC0(LD_SRC0(OFF_SRC0, n_lanes), n_lanes) * DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n_lanes), n_lanes);
                 }
             }

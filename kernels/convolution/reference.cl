@@ -4,11 +4,11 @@ __kernel void convolution_reference(PARAMS) {
     EACH_ROW
         ACC sum = 0;
         for (idx kd = 0; kd < KERNEL_D; ++kd) {
-            if (!INSIDE(IN_DEPTH, SRC_D)) continue;
+            if (!INSIDE_DEPTH) continue;
             for (idx kh = 0; kh < KERNEL_H; ++kh) {
-                if (!INSIDE(IN_HEIGHT, SRC_H)) continue;
+                if (!INSIDE_HEIGHT) continue;
                 for (idx kw = 0; kw < KERNEL_W; ++kw) {
-                    if (!INSIDE(IN_WIDTH, SRC_W)) continue;
+                    if (!INSIDE_WIDTH) continue;
                     for (idx c = 0; c < CHANNELS; ++c)
                         sum += READ_SRC0 * READ_WEIGHTS;
                 }

@@ -19,7 +19,7 @@
     bool inside##i;                                                                                                      \
     {                                                                                                                    \
         const idx ow = min(first_w + i, (idx)(DST_W - 1));                                                               \
-        inside##i = INSIDE(IN_WIDTH, SRC_W);                                                                             \
+        inside##i = INSIDE_WIDTH;                                                                                        \
         all_inside = all_inside && inside##i;                                                                            \
         any_inside = any_inside || inside##i;                                                                            \
         const idx c = 0;                                                                                                 \
@@ -58,9 +58,9 @@ __kernel void convolution_vector(PARAMS) {
     for (idx first_w = 0; first_w < DST_W; first_w += TILE_M) {
         EACH_M(START_ROW)
         for (idx kd = 0; kd < KERNEL_D; ++kd) {
-            if (!INSIDE(IN_DEPTH, SRC_D)) continue;
+            if (!INSIDE_DEPTH) continue;
             for (idx kh = 0; kh < KERNEL_H; ++kh) {
-                if (!INSIDE(IN_HEIGHT, SRC_H)) continue;
+                if (!INSIDE_HEIGHT) continue;
                 for (idx kw = 0; kw < KERNEL_W; ++kw) {
                     bool all_inside = true, any_inside = false;
                     EACH_M(AIM)

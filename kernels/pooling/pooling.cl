@@ -8,7 +8,7 @@ __kernel void pooling(PARAMS) {
         for (idx kd = 0; kd < KERNEL_D; ++kd) {
             for (idx kh = 0; kh < KERNEL_H; ++kh) {
                 for (idx kw = 0; kw < KERNEL_W; ++kw) {
-                    if (INSIDE(IN_DEPTH, SRC_D) && INSIDE(IN_HEIGHT, SRC_H) && INSIDE(IN_WIDTH, SRC_W)) {
+                    if (INSIDE_DEPTH && INSIDE_HEIGHT && INSIDE_WIDTH) {
                         const V x = LD_SRC0(OFF_SRC0, n);
                         v = JOIN(v, x);
                         ++count;

@@ -12,7 +12,7 @@ use super::parallel_chunks;
 use super::window::{Window, split};
 
 /// Bytes of unfolded windows that a product works on at a time.
-const COLUMN_BYTES: usize = 2 << 20;
+pub(super) const COLUMN_BYTES: usize = 2 << 20;
 
 /// The name of the way a convolution is computed.
 pub(crate) fn implementation(op: &Convolution, desc: &PrimitiveDesc) -> &'static str {
@@ -47,13 +47,14 @@ enum Method {
     Unfold,
 }
 
-struct Geometry {
-    window: Window,
-    groups: usize,
+/// The shapes of a convolution, by which its gradients go too.
+pub(super) struct Geometry {
+    pub(super) window: Window,
+    pub(super) groups: usize,
     /// Input channels of a group.
-    inputs: usize,
+    pub(super) inputs: usize,
     /// Output channels of a group.
-    outputs: usize,
+    pub(super) outputs: usize,
 }
 
 impl Geometry {
@@ -153,9 +154,25 @@ impl Geometry {
     fn unfolded<T: Float>(&self, src: &[T], weights: &[T], out: &mut [T], parallel: bool) {
         let window = &self.window;
         let (rows, pixels) = (self.inputs * window.taps(), window.outputs());
+        self.each_tile(src, parallel, |start, width, columns| {
+            let columns = Matrix { data: columns, rows, columns: width, row_stride: width, column_stride: 1 };
+            multiply(&self.filters(weights), &columns, &mut out[start..], pixels, parallel);
+        });
+    }
+
+    /// Unfolds a group's windows, some pixels at a time: `visit` gets the first pixel, how many, and
+    /// `[C * taps, pixels]`.
+    pub(super) fn each_tile<T: Float>(
+        &self,
+        src: &[T],
+        parallel: bool,
+        mut visit: impl FnMut(usize, usize, &[T]),
+    ) {
+        let window = &self.window;
+        let (rows, pixels) = (self.inputs * window.taps(), window.outputs());
         let tile = (COLUMN_BYTES / (rows.max(1) * size_of::<T>())).clamp(16.min(pixels), pixels);
         let mut columns = vec![T::ZERO; rows * tile];
-        for start in (0..pixels).step_by(tile) {
+        for start in (0..pixels).step_by(tile.max(1)) {
             let width = tile.min(pixels - start);
             let columns = &mut columns[..rows * width];
             let fill = |row: usize, out: &mut [T]| {
@@ -167,8 +184,7 @@ impl Geometry {
             } else {
                 columns.chunks_mut(width).enumerate().for_each(|(row, out)| fill(row, out));
             }
-            let columns = Matrix { data: columns, rows, columns: width, row_stride: width, column_stride: 1 };
-            multiply(&self.filters(weights), &columns, &mut out[start..], pixels, parallel);
+            visit(start, width, columns);
         }
     }
 

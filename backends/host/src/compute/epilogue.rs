@@ -40,7 +40,7 @@ impl<'a> Epilogue<'a> {
         let mut steps = Vec::new();
         if let Some((bias, bytes)) = operands.find(Arg::Bias)? {
             let operand = match desc.op() {
-                Op::Convolution(_) => View::along(bias, bytes, dims, 1)?,
+                Op::Convolution(_) | Op::Deconvolution(_) => View::along(bias, bytes, dims, 1)?,
                 _ => View::broadcast(bias, bytes, dims)?,
             };
             let operand = Box::new(operand);

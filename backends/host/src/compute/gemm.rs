@@ -22,6 +22,28 @@ pub(crate) fn multiply<T: Float>(
     row_stride: usize,
     parallel: bool,
 ) {
+    product(a, b, out, row_stride, parallel, false);
+}
+
+/// `out += a * b`, as [`multiply`].
+pub(crate) fn multiply_add<T: Float>(
+    a: &Matrix<'_, T>,
+    b: &Matrix<'_, T>,
+    out: &mut [T],
+    row_stride: usize,
+    parallel: bool,
+) {
+    product(a, b, out, row_stride, parallel, true);
+}
+
+fn product<T: Float>(
+    a: &Matrix<'_, T>,
+    b: &Matrix<'_, T>,
+    out: &mut [T],
+    row_stride: usize,
+    parallel: bool,
+    add: bool,
+) {
     assert_eq!(a.columns, b.rows, "inner dimensions of a matrix product");
     let (rows, columns) = (a.rows, b.columns);
     if rows == 0 || columns == 0 {
@@ -30,6 +52,9 @@ pub(crate) fn multiply<T: Float>(
     assert!(columns <= row_stride || rows == 1, "rows of a product overlap");
     let out = &mut out[..(rows - 1) * row_stride + columns];
     if a.columns == 0 {
+        if add {
+            return;
+        }
         out.chunks_mut(row_stride.max(columns)).for_each(|row| row[..columns].fill(T::ZERO));
         return;
     }
@@ -45,14 +70,14 @@ pub(crate) fn multiply<T: Float>(
             out.as_mut_ptr(),
             1,
             row_stride as isize,
-            false,
+            add,
             a_data.as_ptr(),
             a.column_stride as isize,
             a.row_stride as isize,
             b_data.as_ptr(),
             b.column_stride as isize,
             b.row_stride as isize,
-            T::ZERO,
+            if add { T::ONE } else { T::ZERO },
             T::ONE,
             false,
             false,
@@ -93,6 +118,8 @@ mod tests {
         let mut out = [-1.0_f32; 12];
         multiply(&a, &b, &mut out, 4, true);
         assert_eq!(out, [1.0, 2.0, 8.0, -1.0, 3.0, 4.0, 18.0, -1.0, 5.0, 6.0, 28.0, -1.0]);
+        multiply_add(&a, &b, &mut out, 4, false);
+        assert_eq!(out, [2.0, 4.0, 16.0, -1.0, 6.0, 8.0, 36.0, -1.0, 10.0, 12.0, 56.0, -1.0]);
     }
 
     #[test]

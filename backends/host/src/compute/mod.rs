@@ -8,6 +8,7 @@
 mod attention;
 mod concat;
 mod convolution;
+mod deconvolution;
 mod element;
 mod elementwise;
 mod eltwise;
@@ -19,7 +20,9 @@ mod normalization;
 mod operands;
 mod pack;
 mod pooling;
+mod pooling_backward;
 mod reduction;
+mod resampling;
 mod softmax;
 mod storage;
 mod view;
@@ -75,6 +78,8 @@ pub(crate) fn implementation(desc: &PrimitiveDesc) -> &'static str {
         Op::Expression(_) => "host:expression",
         Op::Attention(_) => "host:flash",
         Op::Convolution(op) => convolution::implementation(op, desc),
+        Op::Deconvolution(_) => "host:gemm+col2im",
+        Op::ConvolutionWeights(_) => "host:im2col+gemm",
         Op::Reorder
         | Op::Eltwise(_)
         | Op::Binary(_)
@@ -89,6 +94,11 @@ fn compute_in<T: Float>(operands: &Operands<'_>, results: &mut Results<'_, '_>) 
     match operands.desc.op() {
         Op::MatMul(_) => matmul::compute::<T>(operands, results),
         Op::Convolution(op) => convolution::compute::<T>(op, operands, results),
+        Op::Deconvolution(op) => deconvolution::compute::<T>(op, operands, results),
+        Op::ConvolutionWeights(op) => deconvolution::weights::<T>(op, operands, results),
+        Op::PoolingBackward(op) => pooling_backward::compute::<T>(op, operands, results),
+        Op::Resampling(op) => resampling::forward::<T>(*op, operands, results),
+        Op::ResamplingBackward(op) => resampling::backward::<T>(*op, operands, results),
         Op::Pooling(op) => pooling::compute::<T>(op, operands, results),
         Op::Softmax(op) => softmax::compute::<T>(*op, operands, results),
         Op::LayerNormalization(op) => normalization::layer::<T>(op, operands, results),
@@ -111,8 +121,10 @@ fn working_type(desc: &PrimitiveDesc) -> DataType {
         return DataType::S64;
     }
     // Products of 8-bit integers and their sums stay below 2^53: f64 holds them exactly.
-    let integer_sums = matches!(desc.op(), Op::MatMul(_) | Op::Convolution(_) | Op::GatedMatMul(_))
-        && [Arg::SRC, Arg::Weights]
+    let integer_sums = matches!(
+        desc.op(),
+        Op::MatMul(_) | Op::Convolution(_) | Op::Deconvolution(_) | Op::GatedMatMul(_)
+    ) && [Arg::SRC, Arg::Weights]
             .iter()
             .all(|&arg| desc.find(arg).is_some_and(|d| !d.data_type().is_float()));
     if integer_sums || any(|t| matches!(t, DataType::S32 | DataType::S64 | DataType::F64)) {

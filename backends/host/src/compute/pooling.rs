@@ -40,7 +40,8 @@ pub(crate) fn compute<T: Float>(
 
 fn max<T: Float>(window: &Window, _: &[usize; 3], source: &[T], at: [usize; 3]) -> T {
     let mut largest = T::from_f64(f64::NEG_INFINITY);
-    for_each_inside(window, source, at, |value| {
+    for_each_inside(window, at, |offset| {
+        let value = source[offset];
         // The second condition is true for NaN alone, which then stays.
         #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
         if value > largest || value != value {
@@ -52,8 +53,8 @@ fn max<T: Float>(window: &Window, _: &[usize; 3], source: &[T], at: [usize; 3]) 
 
 fn average_inside<T: Float>(window: &Window, _: &[usize; 3], source: &[T], at: [usize; 3]) -> T {
     let (mut sum, mut count) = (0.0, 0_usize);
-    for_each_inside(window, source, at, |value| {
-        sum += value.to_f64();
+    for_each_inside(window, at, |offset| {
+        sum += source[offset].to_f64();
         count += 1;
     });
     T::from_f64(sum / count as f64)
@@ -61,24 +62,29 @@ fn average_inside<T: Float>(window: &Window, _: &[usize; 3], source: &[T], at: [
 
 fn average_padded<T: Float>(window: &Window, pads_end: &[usize; 3], source: &[T], at: [usize; 3]) -> T {
     let mut sum = 0.0;
-    for_each_inside(window, source, at, |value| sum += value.to_f64());
+    for_each_inside(window, at, |offset| sum += source[offset].to_f64());
+    T::from_f64(sum / taps_padded(window, pads_end, at))
+}
+
+/// The taps on elements and on padding, of the window at an output position.
+pub(super) fn taps_padded(window: &Window, pads_end: &[usize; 3], at: [usize; 3]) -> f64 {
     let taps = |axis: usize| {
         let length = window.pads_begin[axis] + window.input[axis] + pads_end[axis];
         let rest = length.saturating_sub(at[axis] * window.strides[axis]);
         rest.div_ceil(window.dilations[axis]).min(window.kernel[axis]) as f64
     };
-    T::from_f64(sum / (taps(0) * taps(1) * taps(2)))
+    taps(0) * taps(1) * taps(2)
 }
 
-/// Visits the elements under the window at an output position, in row-major order.
-fn for_each_inside<T: Float>(window: &Window, source: &[T], at: [usize; 3], mut visit: impl FnMut(T)) {
+/// Visits the places in a plane of the elements under the window at an output position, in row-major order.
+pub(super) fn for_each_inside(window: &Window, at: [usize; 3], mut visit: impl FnMut(usize)) {
     let positions = |axis: usize| {
         window.taps_inside(axis, at[axis]).filter_map(move |tap| window.position(axis, at[axis], tap))
     };
     for d in positions(0) {
         for h in positions(1) {
-            let row = &source[(d * window.input[1] + h) * window.input[2]..][..window.input[2]];
-            positions(2).for_each(|w| visit(row[w]));
+            let row = (d * window.input[1] + h) * window.input[2];
+            positions(2).for_each(|w| visit(row + w));
         }
     }
 }

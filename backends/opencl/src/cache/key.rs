@@ -174,6 +174,8 @@ sources!(
     "convolution/depthwise.cl",
     "convolution/reference.cl",
     "convolution/vector.cl",
+    "convolution/weights.cl",
+    "convolution/weights_vector.cl",
     "copy/copy.cl",
     "expression/expression.cl",
     "matmul/dot.cl",
@@ -182,9 +184,13 @@ sources!(
     "matmul/vector.cl",
     "normalization/statistics.cl",
     "pointwise/pointwise.cl",
+    "pooling/backward.cl",
     "pooling/pooling.cl",
     "reduction/reduction.cl",
     "reorder/padding.cl",
+    "resampling/backward.cl",
+    "resampling/positions.cl",
+    "resampling/resampling.cl",
     "softmax/softmax.cl",
 );
 

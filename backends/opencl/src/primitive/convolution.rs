@@ -1,10 +1,10 @@
-//! Convolution.
+//! Convolution and its transpose, which differ in where a tap's source element is and in the order of the weights' channels.
 //!
 //! Variants: `vector` (CPUs: register tiles of vectors along the output channels, weights in panels), `depthwise` (CPUs,
 //! channels last: lanes along the channels), `tiled` (other devices: an implicit matrix product) and `ref` (anything).
 
-use anydnn_backend::op::Convolution;
-use anydnn_backend::{Arg, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
+use anydnn_backend::op::{Convolution, Deconvolution};
+use anydnn_backend::{Arg, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
 
 use super::matmul::{accumulator, define_bias, is_real};
 use super::panels::{self, Panels};
@@ -22,24 +22,28 @@ const REFERENCE: &str = include_str!("../../../../kernels/convolution/reference.
 const DEPTHWISE: &str = include_str!("../../../../kernels/convolution/depthwise.cl");
 const VECTOR: &str = include_str!("../../../../kernels/convolution/vector.cl");
 
-/// The layout for weights `[O, C / groups, kernel..]` that the caller leaves open: panels of output channels where the vector
+/// The layout for weights `[O, C / groups, kernel..]` that the caller leaves open: panels of the result's channels where the vector
 /// variant reads them in place, taps outermost for depthwise ones, row-major else.
 pub(super) fn weights_layout(
     desc: &PrimitiveDesc,
-    op: &Convolution,
+    groups: usize,
     weights: &MemoryDesc,
     device: &DeviceTraits,
 ) -> Result<MemoryDesc> {
     let rank = weights.rank();
-    let outputs = weights.dims()[0] / op.groups;
+    let transposed = matches!(desc.op(), Op::Deconvolution(_));
+    let (first, second) = (weights.dims()[0] / groups, weights.dims()[1]);
+    let outputs = if transposed { second } else { first };
     let taps: String = (2..rank).map(|axis| char::from(b'a' + axis as u8)).collect();
     if !is_cpu(device) || !is_real(desc) || weights.elements() == 0 {
         return Ok(weights.to_row_major());
     }
     let width = panels::width(outputs);
-    let tag = if outputs == 1 && weights.dims()[1] == 1 {
+    let tag = if first == 1 && second == 1 {
         format!("{taps}ba")
-    } else if outputs >= CPU_LANES / 2 && (op.groups == 1 || outputs.is_multiple_of(width)) {
+    } else if transposed && outputs >= CPU_LANES / 2 {
+        format!("B{taps}a{width}b")
+    } else if !transposed && outputs >= CPU_LANES / 2 && (groups == 1 || outputs.is_multiple_of(width)) {
         format!("A{taps}b{width}a")
     } else {
         return Ok(weights.to_row_major());
@@ -49,21 +53,52 @@ pub(super) fn weights_layout(
 
 /// Plans a convolution whose layouts are resolved.
 pub(super) fn plan(desc: PrimitiveDesc, op: &Convolution, device: &DeviceTraits) -> KernelPlan {
-    let value = Value::of(&desc, true);
-    let (src, weights) = (desc.src(), desc.find(Arg::Weights).unwrap_or(desc.src()));
+    let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
     let window = Window {
-        src: &src.dims()[2..],
+        src: &desc.src().dims()[2..],
         dst: &desc.dst().dims()[2..],
         kernel: &weights.dims()[2..],
         strides: &op.strides,
         dilations: &op.dilations,
         pads_begin: &op.pads_begin,
         pads_end: &op.pads_end,
+        transposed: false,
     };
-    let shape = Shape { desc: &desc, weights, op, window, wide: is_wide(&desc) };
-    let (implementation, scratchpad, mut launches) = shape.choose(value, device);
-    launches.extend(padding(desc.dst(), Arg::DST, device));
-    KernelPlan { implementation: format!("ocl:convolution:{implementation}"), scratchpad, launches, desc }
+    Shape {
+        desc: &desc,
+        weights,
+        groups: op.groups,
+        outputs: weights.dims()[0] / op.groups,
+        channels: weights.dims()[1],
+        window,
+        wide: is_wide(&desc),
+    }
+    .plan(device)
+}
+
+/// Plans a transposed convolution whose layouts are resolved.
+pub(super) fn plan_transposed(desc: PrimitiveDesc, op: &Deconvolution, device: &DeviceTraits) -> KernelPlan {
+    let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
+    let window = Window {
+        src: &desc.src().dims()[2..],
+        dst: &desc.dst().dims()[2..],
+        kernel: &weights.dims()[2..],
+        strides: &op.strides,
+        dilations: &op.dilations,
+        pads_begin: &op.pads_begin,
+        pads_end: &op.pads_end,
+        transposed: true,
+    };
+    Shape {
+        desc: &desc,
+        weights,
+        groups: op.groups,
+        outputs: weights.dims()[1],
+        channels: weights.dims()[0] / op.groups,
+        window,
+        wide: is_wide(&desc),
+    }
+    .plan(device)
 }
 
 /// A convolution with its loops: `image`, `g`, `og` (or `panel` and `lane`) and `od`, `oh`, `ow` over the result, `c` and `kd`,
@@ -71,7 +106,11 @@ pub(super) fn plan(desc: PrimitiveDesc, op: &Convolution, device: &DeviceTraits)
 struct Shape<'a> {
     desc: &'a PrimitiveDesc,
     weights: &'a MemoryDesc,
-    op: &'a Convolution,
+    groups: usize,
+    /// The result's channels of a group.
+    outputs: usize,
+    /// The source's channels of a group.
+    channels: usize,
     window: Window<'a>,
     wide: bool,
 }
@@ -88,8 +127,21 @@ enum Order {
 }
 
 impl Shape<'_> {
+    fn plan(&self, device: &DeviceTraits) -> KernelPlan {
+        let desc = self.desc.clone();
+        let (implementation, scratchpad, mut launches) = self.choose(Value::of(&desc, true), device);
+        launches.extend(padding(desc.dst(), Arg::DST, device));
+        let implementation = format!("ocl:{}:{implementation}", desc.op().name());
+        KernelPlan { implementation, scratchpad, launches, desc }
+    }
+
+    /// The number of terms of a sum.
+    fn terms(&self) -> usize {
+        self.channels * self.window.kernel.iter().product::<usize>()
+    }
+
     fn choose(&self, value: Value, device: &DeviceTraits) -> (&'static str, usize, Vec<Launch>) {
-        let (outputs, channels) = (self.outputs(), self.weights.dims()[1]);
+        let (outputs, channels) = (self.outputs, self.channels);
         if is_cpu(device) {
             if is_real(self.desc)
                 && outputs >= CPU_LANES / 2
@@ -106,9 +158,8 @@ impl Shape<'_> {
             }
             return ("ref", 0, vec![self.reference(value, device)]);
         }
-        let terms: usize = self.weights.dims()[1..].iter().product();
         if outputs >= 16
-            && terms >= 8
+            && self.terms() >= 8
             && let Some(launch) = self.tiled(value, device)
         {
             return ("tiled", 0, vec![launch]);
@@ -116,28 +167,23 @@ impl Shape<'_> {
         ("ref", 0, vec![self.reference(value, device)])
     }
 
-    /// Output channels of a group.
-    fn outputs(&self) -> usize {
-        self.weights.dims()[0] / self.op.groups
-    }
-
     /// The loops and operands, and the number of loops over the result.
     fn space(&self, order: Order) -> (Space, usize) {
-        let (desc, channels, outputs) = (self.desc, self.weights.dims()[1], self.outputs());
+        let (desc, channels, outputs) = (self.desc, self.channels, self.outputs);
         let mut space = Space::default();
         let images = desc.src().dims()[0];
         let (image, group, in_group, result);
         match order {
             Order::Channels => {
                 image = space.push("image", images);
-                group = space.push("g", self.op.groups);
+                group = space.push("g", self.groups);
                 in_group = vec![(space.push("og", outputs), 1)];
                 result = self.window.push_result(&mut space);
             }
             Order::Spatial(width) => {
                 image = space.push("image", images);
                 result = self.window.push_result(&mut space);
-                group = space.push("g", self.op.groups);
+                group = space.push("g", self.groups);
                 in_group = match width {
                     None => vec![(space.push("og", outputs), 1)],
                     Some(width) => {
@@ -147,7 +193,7 @@ impl Shape<'_> {
                 };
             }
             Order::Product => {
-                group = space.push("g", self.op.groups);
+                group = space.push("g", self.groups);
                 image = space.push("image", images);
                 result = self.window.push_result(&mut space);
                 in_group = vec![(space.push("og", outputs), 1)];
@@ -162,10 +208,15 @@ impl Shape<'_> {
             [Index::of(image), channel].into_iter().chain(spatial.iter().cloned()).collect()
         };
         let src_channel = Index::sum(&[(group, channels), (channel, 1)]);
-        let src = at(src_channel, &self.window.source_index(&result, &taps));
+        let src = at(src_channel.clone(), &self.window.source_index(&mut space, &result, &taps));
         space.operand("SRC0", Binding::Arg(Arg::SRC), desc.src(), &src);
         quantized::add(&mut space, desc, Quantized::Src(0), "SRC0", desc.src().dims(), &src);
-        let mut filter = vec![output.clone(), Index::of(channel)];
+        let mut filter = if self.window.transposed {
+            let in_group = Index::sum(&in_group);
+            vec![src_channel, in_group]
+        } else {
+            vec![output.clone(), Index::of(channel)]
+        };
         filter.extend(taps);
         space.operand("WEIGHTS", Binding::Arg(Arg::Weights), self.weights, &filter);
         quantized::add(&mut space, desc, Quantized::Weights, "WEIGHTS", self.weights.dims(), &filter);
@@ -181,7 +232,7 @@ impl Shape<'_> {
     fn reference(&self, value: Value, device: &DeviceTraits) -> Launch {
         let (space, outer) = self.space(Order::Channels);
         let rows = Rows::outputs(space, outer, value, device, None);
-        let terms: usize = self.weights.dims()[1..].iter().product();
+        let terms = self.terms();
         let mut source = rows.source(value, self.wide, device, terms);
         source.define("ACC", accumulator(self.desc, terms, value));
         self.define(&mut source, &rows.space, &[]);
@@ -207,7 +258,7 @@ impl Shape<'_> {
 
     /// Register tiles of vectors along the output channels of a group; none where an operand's layout has no use for them.
     fn vector(&self, value: Value, device: &DeviceTraits) -> Option<(&'static str, usize, Vec<Launch>)> {
-        let outputs = self.outputs();
+        let outputs = self.outputs;
         let own_panels = self.panel_width();
         let width = own_panels.unwrap_or_else(|| panels::width(outputs));
         let (mut space, outer) = self.space(Order::Spatial(Some(width)));
@@ -252,10 +303,10 @@ impl Shape<'_> {
         let inside = if self.window.is_unpadded() {
             "(true)"
         } else {
-            "INSIDE(IN_DEPTH, SRC_D) && INSIDE(IN_HEIGHT, SRC_H) && INSIDE(IN_WIDTH, SRC_W)"
+            "INSIDE_DEPTH && INSIDE_HEIGHT && INSIDE_WIDTH"
         };
-        let tiles =
-            Tiles { batch: 0..1, m: 1..outer - 1, n: outer - 1..outer, k: outer..space.loops.len(), inside };
+        // The terms are the channels and the taps of three dimensions.
+        let tiles = Tiles { batch: 0..1, m: 1..outer - 1, n: outer - 1..outer, k: outer..outer + 4, inside };
         tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |source| {
             self.window.define(source);
         })
@@ -267,7 +318,7 @@ impl Shape<'_> {
         for name in ["SRC0", "WEIGHTS"] {
             quantized::define(source, space, name, terms);
         }
-        source.define("CHANNELS", self.weights.dims()[1]).post_ops(self.desc);
+        source.define("CHANNELS", self.channels).post_ops(self.desc);
         define_bias(source, self.desc);
     }
 
@@ -276,8 +327,9 @@ impl Shape<'_> {
     fn panel_width(&self) -> Option<usize> {
         let Layout::Blocked(blocking) = self.weights.layout() else { return None };
         match *blocking.inner.as_slice() {
-            [(0, block)] if block % CPU_LANES == 0 && block <= 64 => {
-                (self.op.groups == 1 || self.outputs().is_multiple_of(block)).then_some(block)
+            [(1, block)] if self.window.transposed && block % CPU_LANES == 0 && block <= 64 => Some(block),
+            [(0, block)] if !self.window.transposed && block % CPU_LANES == 0 && block <= 64 => {
+                (self.groups == 1 || self.outputs.is_multiple_of(block)).then_some(block)
             }
             _ => None,
         }

@@ -7,6 +7,7 @@ mod attention;
 mod axes;
 mod convolution;
 mod expression;
+mod convolution_weights;
 mod folds;
 mod matmul;
 mod nodes;
@@ -14,6 +15,7 @@ mod panels;
 mod pointwise;
 mod pooling;
 mod quantized;
+mod resampling;
 mod rows;
 mod source;
 mod space;
@@ -48,6 +50,11 @@ pub(crate) fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<Kernel
         Op::MatMul(_) | Op::GatedMatMul(_) => matmul::plan(desc, device),
         Op::Attention(op) => attention::plan(desc, &op, device),
         Op::Convolution(op) => convolution::plan(desc, &op, device),
+        Op::Deconvolution(op) => convolution::plan_transposed(desc, &op, device),
+        Op::ConvolutionWeights(op) => convolution_weights::plan(desc, &op.convolution, device),
+        Op::PoolingBackward(op) => pooling::plan_backward(desc, &op.pooling, device)?,
+        Op::Resampling(op) => resampling::plan(desc, op, device),
+        Op::ResamplingBackward(op) => resampling::plan_backward(desc, op.resampling, device),
         _ => return Err(Error::unsupported(desc.name(), "no kernel for this operation")),
     })
 }
@@ -56,7 +63,8 @@ pub(crate) fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<Kernel
 fn resolved(mut desc: PrimitiveDesc, device: &DeviceTraits) -> Result<PrimitiveDesc> {
     if let Some(weights) = desc.find(Arg::Weights).filter(|w| w.is_any()) {
         let layout = match desc.op() {
-            Op::Convolution(op) => convolution::weights_layout(&desc, op, weights, device)?,
+            Op::Convolution(op) => convolution::weights_layout(&desc, op.groups, weights, device)?,
+            Op::Deconvolution(op) => convolution::weights_layout(&desc, op.groups, weights, device)?,
             _ => matmul::weights_layout(&desc, weights, device)?,
         };
         desc = desc.resolved(Arg::Weights, layout)?;

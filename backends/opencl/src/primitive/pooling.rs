@@ -1,4 +1,4 @@
-//! Pooling.
+//! Pooling and its gradient.
 
 use anydnn_backend::op::{Pooling, PoolingAlgorithm};
 use anydnn_backend::{Arg, Error, PrimitiveDesc, Result};
@@ -12,6 +12,7 @@ use super::window::{WINDOW, Window};
 use crate::plan::{DeviceTraits, KernelPlan};
 
 const POOLING: &str = include_str!("../../../../kernels/pooling/pooling.cl");
+const BACKWARD: &str = include_str!("../../../../kernels/pooling/backward.cl");
 
 /// Plans a pooling.
 pub(super) fn plan(desc: PrimitiveDesc, op: &Pooling, device: &DeviceTraits) -> Result<KernelPlan> {
@@ -25,6 +26,7 @@ pub(super) fn plan(desc: PrimitiveDesc, op: &Pooling, device: &DeviceTraits) -> 
         dilations: &op.dilations,
         pads_begin: &op.pads_begin,
         pads_end: &op.pads_end,
+        transposed: false,
     };
     let least = if value == Value::I64 { "LONG_MIN" } else { "(-INFINITY)" };
     let (start, join, average, count_padding) = match op.algorithm {
@@ -42,7 +44,8 @@ pub(super) fn plan(desc: PrimitiveDesc, op: &Pooling, device: &DeviceTraits) -> 
     let place = |spatial: Vec<Index>| -> Vec<Index> {
         [Index::of(image), Index::of(channel)].into_iter().chain(spatial).collect()
     };
-    space.operand("SRC0", Binding::Arg(Arg::SRC), src, &place(window.source_index(&result, &taps)));
+    let source = place(window.source_index(&mut space, &result, &taps));
+    space.operand("SRC0", Binding::Arg(Arg::SRC), src, &source);
     let result = place(result);
     space.operand("DST", Binding::Arg(Arg::DST), dst, &result);
     add_post_ops(&mut space, &desc, &result);
@@ -60,4 +63,57 @@ pub(super) fn plan(desc: PrimitiveDesc, op: &Pooling, device: &DeviceTraits) -> 
     let launches = std::iter::once(launch).chain(padding(dst, Arg::DST, device)).collect();
     let shape = if rows.lanes > 1 { "vertical" } else { "ref" };
     Ok(KernelPlan { implementation: format!("ocl:pooling:{shape}"), scratchpad: 0, launches, desc })
+}
+
+/// Plans the gradient of a pooling. Loops `id`, `ih`, `iw` run over the pooling's source, `od`, `oh`, `ow` over its result.
+pub(super) fn plan_backward(desc: PrimitiveDesc, op: &Pooling, device: &DeviceTraits) -> Result<KernelPlan> {
+    let count_padding = match op.algorithm {
+        PoolingAlgorithm::Max | PoolingAlgorithm::AverageExcludePadding => 0,
+        PoolingAlgorithm::AverageIncludePadding => 1,
+        _ => return Err(Error::unsupported(desc.name(), "no kernel for this kind of pooling")),
+    };
+    let value = Value::of(&desc, op.algorithm == PoolingAlgorithm::Max);
+    let (diff, dst) = (desc.src(), desc.dst());
+    let window = Window {
+        src: &dst.dims()[2..],
+        dst: &diff.dims()[2..],
+        kernel: &op.kernel,
+        strides: &op.strides,
+        dilations: &op.dilations,
+        pads_begin: &op.pads_begin,
+        pads_end: &op.pads_end,
+        transposed: false,
+    };
+    let mut space = Space::default();
+    let image = space.push("image", dst.dims()[0]);
+    let channel = space.push("c", dst.dims()[1]);
+    let element = window.push_source(&mut space);
+    let outer = space.loops.len();
+    let result = window.push_result(&mut space);
+    let taps = window.push_taps(&mut space);
+    let under = window.source_index(&mut space, &result, &taps);
+    let place = |spatial: Vec<Index>| -> Vec<Index> {
+        [Index::of(image), Index::of(channel)].into_iter().chain(spatial).collect()
+    };
+    let element = place(element);
+    space.operand("SRC0", Binding::Arg(Arg::Src(0)), diff, &place(result));
+    if let Some(src) = desc.find(Arg::Src(1)) {
+        space.operand("SRC1", Binding::Arg(Arg::Src(1)), src, &element);
+        space.operand("TAP", Binding::Alias("SRC1"), src, &place(under));
+    }
+    space.operand("DST", Binding::Arg(Arg::DST), dst, &element);
+    add_post_ops(&mut space, &desc, &element);
+    let is_max = space.find("TAP").is_some();
+    let contiguous: &[&str] = if is_max { &["SRC0", "SRC1"] } else { &["SRC0"] };
+    let rows = Rows::outputs(space, outer, value, device, Some(("c", contiguous)));
+    let taps = op.kernel.iter().product::<usize>().saturating_mul(4);
+    let work = taps.saturating_mul(if is_max { 4 * rows.lanes } else { rows.lanes });
+    let mut source = rows.source(value, is_wide(&desc), device, work);
+    window.define(&mut source);
+    source.define("IS_MAX", i32::from(is_max)).define("COUNT_PADDING", count_padding).post_ops(&desc);
+    let launch = rows.launch(source, "pooling_backward", &[WINDOW, BACKWARD], device, work);
+    let launches = std::iter::once(launch).chain(padding(dst, Arg::DST, device)).collect();
+    let shape = if rows.lanes > 1 { "vertical" } else { "ref" };
+    let implementation = format!("ocl:{}:{shape}", desc.op().name());
+    Ok(KernelPlan { implementation, scratchpad: 0, launches, desc })
 }

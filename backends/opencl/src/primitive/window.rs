@@ -17,6 +17,8 @@ pub(super) struct Window<'a> {
     pub(super) dilations: &'a Dims,
     pub(super) pads_begin: &'a Dims,
     pub(super) pads_end: &'a Dims,
+    /// Whether the window slides over the result, and the source has an element for each of its places.
+    pub(super) transposed: bool,
 }
 
 /// Names of the last three spatial dimensions.
@@ -29,13 +31,28 @@ impl Window<'_> {
         self.push(space, "o", self.dst)
     }
 
+    /// Adds the loops `id`, `ih`, `iw` over the source, likewise.
+    pub(super) fn push_source(&self, space: &mut Space) -> Vec<Index> {
+        self.push(space, "i", self.src)
+    }
+
     /// Adds the loops `kd`, `kh`, `kw` over the window, likewise.
     pub(super) fn push_taps(&self, space: &mut Space) -> Vec<Index> {
         self.push(space, "k", self.kernel)
     }
 
-    /// The source's indices under the window at a place of the result.
-    pub(super) fn source_index(&self, result: &[Index], taps: &[Index]) -> Vec<Index> {
+    /// The source's indices under the window at a place of the result. Call it after all other loops are there.
+    pub(super) fn source_index(&self, space: &mut Space, result: &[Index], taps: &[Index]) -> Vec<Index> {
+        if self.transposed {
+            // No loops of a kernel but macros of `common/window.cl`.
+            let missing = 3 - self.src.len();
+            let names = ["IN_DEPTH", "IN_HEIGHT", "IN_WIDTH"];
+            return names[missing..]
+                .iter()
+                .zip(self.src)
+                .map(|(name, &extent)| Index::of(space.push(*name, extent)))
+                .collect();
+        }
         let variable = |index: &Index| index.terms[0].0;
         result
             .iter()
@@ -51,6 +68,7 @@ impl Window<'_> {
     /// Defines the constants of `common/window.cl`.
     pub(super) fn define(&self, source: &mut Source) {
         let missing = 3 - self.src.len();
+        source.define("TRANSPOSED", i32::from(self.transposed));
         for (i, name) in NAMES.iter().enumerate() {
             let name = name.to_uppercase();
             let at = |values: &[usize], default| i.checked_sub(missing).map_or(default, |j| values[j]);
@@ -67,10 +85,12 @@ impl Window<'_> {
 
     /// Whether every tap of every window lies in the source.
     pub(super) fn is_unpadded(&self) -> bool {
-        (0..self.src.len()).all(|i| {
-            let reach = (self.dst[i].max(1) - 1) * self.strides[i] + (self.kernel[i] - 1) * self.dilations[i];
-            self.pads_begin[i] == 0 && reach < self.src[i]
-        })
+        !self.transposed
+            && (0..self.src.len()).all(|i| {
+                let reach =
+                    (self.dst[i].max(1) - 1) * self.strides[i] + (self.kernel[i] - 1) * self.dilations[i];
+                self.pads_begin[i] == 0 && reach < self.src[i]
+            })
     }
 
     fn push(&self, space: &mut Space, prefix: &str, extents: &[usize]) -> Vec<Index> {

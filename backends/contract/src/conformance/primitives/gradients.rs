@@ -120,12 +120,8 @@ fn weights(list: &mut Trials) {
         ("no_samples", new(2), &[0, 3, 5, 5], &[3, 3], 2),
     ] {
         list.add(format!("convolution_weights/{name}"), || {
-            Trial::of(weights_gradient(
-                op,
-                f32(src),
-                f32(&weights_dims(src, kernel, outputs, &op)),
-                |dims| Ok(f32(dims)),
-            )?)
+            let dst = f32(&[&[outputs, src[1] / op.groups], kernel].concat());
+            Trial::of(weights_gradient(op, f32(src), dst, |dims| Ok(f32(dims)))?)
         });
     }
     list.add("convolution_weights/channels_last", || {
@@ -199,10 +195,6 @@ fn deconvolution(
     let builder = PrimitiveDesc::builder(Op::Deconvolution(op)).src(src).weights(weights);
     let dims = builder.clone().build().map(|desc| desc.dst().dims().clone()).unwrap_or_default();
     builder.dst(MemoryDesc::new(dims, to))
-}
-
-fn weights_dims(src: &[usize], kernel: &[usize], outputs: usize, op: &Convolution) -> Vec<usize> {
-    [&[outputs, src[1] / op.groups], kernel].concat()
 }
 
 /// The gradient of a convolution of `src` for weights like `dst`, with the layout of its result's gradient.

@@ -1,0 +1,56 @@
+// Where an index of a resampled dimension of size `to` lies in the original one of size `from`: between two neighbours, at PART of the
+// way. Positions are fractions of whole numbers, so that nothing is lost before they are rounded.
+typedef struct {
+    idx low, high;
+    R part;
+} neighbours;
+
+static inline neighbours neighbours_of(const idx x, const idx from, const idx to) {
+#if ALIGNED
+    const whole above = to > 1 ? 2 * (whole)x * (from - 1) : 0;
+    const whole below = to > 1 ? 2 * (whole)(to - 1) : 1;
+#else
+    const whole above = (2 * (whole)x + 1) * from - to;
+    const whole below = 2 * (whole)to;
+#endif
+    neighbours all;
+#if NEAREST
+    // Halves round up.
+    all.low = min((idx)((2 * above + below) / (2 * below)), from - 1);
+    all.high = all.low;
+    all.part = 0;
+#else
+    all.low = above > 0 ? min((idx)(above / below), from - 1) : 0;
+    all.high = above > 0 ? min(all.low + 1, from - 1) : 0;
+    all.part = above > 0 ? (R)(above % below) / (R)below : 0;
+#endif
+    return all;
+}
+
+// The part that index `x` takes of the original's index `s`.
+static inline R part_of(const idx x, const idx s, const idx from, const idx to) {
+    const neighbours at = neighbours_of(x, from, to);
+#if NEAREST
+    return at.low == s ? 1 : 0;
+#else
+    return (at.low == s ? 1 - at.part : 0) + (at.high == s ? at.part : 0);
+#endif
+}
+
+// No index outside these takes part of the original's index `s`.
+static inline idx first_taker(const idx s, const idx from, const idx to) {
+#if ALIGNED
+    const whole x = from > 1 ? ((whole)s - 1) * (to - 1) / (from - 1) - 1 : 0;
+#else
+    const whole x = (2 * (whole)s - 1) * to / (2 * (whole)from) - 1;
+#endif
+    return x > 0 ? (idx)x : 0;
+}
+static inline idx last_taker(const idx s, const idx from, const idx to) {
+#if ALIGNED
+    const whole x = from > 1 ? ((whole)s + 1) * (to - 1) / (from - 1) + 1 : to;
+#else
+    const whole x = (2 * (whole)s + 3) * to / (2 * (whole)from) + 1;
+#endif
+    return x < to ? (idx)x : to - 1;
+}
