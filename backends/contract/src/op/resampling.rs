@@ -80,7 +80,7 @@ fn infer(name: &str, operands: &Operands) -> Result<(Dims, DataType)> {
         return Err(shape_error(name, "dst", "missing", "a descriptor with the wanted spatial dimensions"));
     };
     let (s, d) = (src.dims(), dst.dims());
-    let empty = s[..].contains(&0) != d[..].contains(&0);
+    let empty = s.contains(&0) != d.contains(&0);
     if !(3..=5).contains(&s.len()) || d.len() != s.len() || s[..2] != d[..2] || empty {
         let expected = "[N, C, spatial..] of rank 3 to 5, equal but for the sizes of the spatial dimensions";
         return Err(shape_error(name, "dimensions of src and dst", format!("{s} and {d}"), expected));

@@ -52,7 +52,7 @@ pub(super) fn weights_layout(
 }
 
 /// Plans a convolution whose layouts are resolved.
-pub(super) fn plan(desc: PrimitiveDesc, op: &Convolution, device: &DeviceTraits) -> KernelPlan {
+pub(super) fn plan(desc: &PrimitiveDesc, op: &Convolution, device: &DeviceTraits) -> KernelPlan {
     let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
     let window = Window {
         src: &desc.src().dims()[2..],
@@ -65,19 +65,19 @@ pub(super) fn plan(desc: PrimitiveDesc, op: &Convolution, device: &DeviceTraits)
         transposed: false,
     };
     Shape {
-        desc: &desc,
+        desc,
         weights,
         groups: op.groups,
         outputs: weights.dims()[0] / op.groups,
         channels: weights.dims()[1],
         window,
-        wide: is_wide(&desc),
+        wide: is_wide(desc),
     }
     .plan(device)
 }
 
 /// Plans a transposed convolution whose layouts are resolved.
-pub(super) fn plan_transposed(desc: PrimitiveDesc, op: &Deconvolution, device: &DeviceTraits) -> KernelPlan {
+pub(super) fn plan_transposed(desc: &PrimitiveDesc, op: &Deconvolution, device: &DeviceTraits) -> KernelPlan {
     let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
     let window = Window {
         src: &desc.src().dims()[2..],
@@ -90,13 +90,13 @@ pub(super) fn plan_transposed(desc: PrimitiveDesc, op: &Deconvolution, device: &
         transposed: true,
     };
     Shape {
-        desc: &desc,
+        desc,
         weights,
         groups: op.groups,
         outputs: weights.dims()[1],
         channels: weights.dims()[0] / op.groups,
         window,
-        wide: is_wide(&desc),
+        wide: is_wide(desc),
     }
     .plan(device)
 }
@@ -132,7 +132,7 @@ impl Shape<'_> {
         let (implementation, scratchpad, mut launches) = self.choose(Value::of(&desc, true), device);
         launches.extend(padding(desc.dst(), Arg::DST, device));
         let implementation = format!("ocl:{}:{implementation}", desc.op().name());
-        KernelPlan { implementation, scratchpad, launches, desc }
+        KernelPlan { implementation, desc, scratchpad, launches }
     }
 
     /// The number of terms of a sum.

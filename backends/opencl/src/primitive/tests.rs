@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anydnn_backend::conformance::values::Values;
 use anydnn_backend::conformance::{data, reference};
 use anydnn_backend::op::{
-    Binary, Convolution, GroupNormalization, LayerNormalization, MatMul, Pooling, PoolingAlgorithm,
-    Reduction, ReductionAlgorithm, Softmax,
+    Binary, Convolution, ConvolutionWeights, Deconvolution, GroupNormalization, LayerNormalization, MatMul,
+    Pooling, PoolingAlgorithm, Reduction, ReductionAlgorithm, Softmax,
 };
 use anydnn_backend::{
     Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, MemoryDesc, MemoryKind, Op,
@@ -63,6 +63,22 @@ fn convolution(channels: usize, outputs: usize, groups: usize, tag: &str) -> Pri
         .dst(tagged(&[2, outputs, 7, 9], tag))
 }
 
+fn deconvolution(channels: usize, outputs: usize, groups: usize, tag: &str) -> PrimitiveDescBuilder {
+    let op = Deconvolution::new(2).with_pads([1, 0], [1, 0]).with_strides([1, 2]).with_groups(groups);
+    PrimitiveDesc::builder(Op::Deconvolution(op))
+        .src(tagged(&[2, channels, 5, 7], tag))
+        .weights(f32(&[channels, outputs / groups, 3, 3]).to_any())
+        .dst(tagged(&[2, outputs, 5, 15], tag))
+}
+
+fn convolution_weights(channels: usize, outputs: usize, groups: usize, tag: &str) -> PrimitiveDescBuilder {
+    let op = Convolution::new(2).with_pads([1, 1], [1, 1]).with_groups(groups);
+    PrimitiveDesc::builder(Op::ConvolutionWeights(ConvolutionWeights::new(op)))
+        .src(tagged(&[2, channels, 7, 9], tag))
+        .src(tagged(&[2, outputs, 7, 9], tag))
+        .dst(f32(&[outputs, channels / groups, 3, 3]))
+}
+
 #[test]
 fn variants_fit_the_device_and_the_layouts() {
     let name = |builder: PrimitiveDescBuilder, device: &DeviceTraits| planned(builder, device).implementation;
@@ -80,6 +96,13 @@ fn variants_fit_the_device_and_the_layouts() {
     assert_eq!(name(convolution(32, 32, 32, "acdb"), &cpu()), "ocl:convolution:depthwise");
     assert_eq!(name(convolution(32, 32, 32, "abcd"), &cpu()), "ocl:convolution:ref");
     assert_eq!(name(convolution(32, 64, 1, "abcd"), &gpu()), "ocl:convolution:tiled");
+    assert_eq!(name(deconvolution(6, 64, 2, "abcd"), &cpu()), "ocl:deconvolution:vector");
+    assert_eq!(name(deconvolution(32, 32, 32, "acdb"), &cpu()), "ocl:deconvolution:depthwise");
+    assert_eq!(name(deconvolution(6, 64, 2, "abcd"), &gpu()), "ocl:deconvolution:tiled");
+    for tag in ["abcd", "acdb"] {
+        assert_eq!(name(convolution_weights(3, 16, 1, tag), &cpu()), "ocl:convolution_weights:vector");
+        assert_eq!(name(convolution_weights(3, 16, 1, tag), &gpu()), "ocl:convolution_weights:group");
+    }
     let softmax = |axis| PrimitiveDesc::builder(Op::Softmax(Softmax::new(axis))).src(f32(&[8, 64, 64]));
     assert_eq!(name(softmax(2), &cpu()), "ocl:softmax:vector");
     assert_eq!(name(softmax(1), &cpu()), "ocl:softmax:vertical");
@@ -231,6 +254,11 @@ fn variants_for_every_kind_of_device_compute_what_the_operations_mean() {
         flat,
     ];
     list.extend(convolutions);
+    list.extend([
+        deconvolution(6, 40, 2, "abcd"),
+        convolution_weights(3, 20, 1, "abcd"),
+        convolution_weights(6, 40, 2, "acdb"),
+    ]);
     for engine in test_engines() {
         for (i, builder) in list.iter().enumerate() {
             let desc = builder.clone().build().unwrap();

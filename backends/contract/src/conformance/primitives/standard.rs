@@ -6,7 +6,7 @@ pub(super) fn is_standard(name: &str) -> bool {
     !LEFT_OUT.contains(&name)
 }
 
-pub(super) const LEFT_OUT: [&str; 117] = [
+pub(super) const LEFT_OUT: [&str; 125] = [
     "eltwise/f16/hard_sigmoid",
     "eltwise/f16/log",
     "eltwise/bf16/log",
@@ -96,6 +96,14 @@ pub(super) const LEFT_OUT: [&str; 117] = [
     "gated_matmul/dequantized_s8",
     "eltwise/f8_e5m2/relu",
     "reorder/type/s8_to_s4",
+    "resampling/nearest/2d_mixed",
+    "resampling_backward/nearest/2d_mixed",
+    "pooling_backward/max/3d",
+    "resampling/linear/no_samples",
+    "resampling_backward/linear/no_samples",
+    "resampling_backward/linear/2d_aligned_to_one",
+    "resampling_backward/nearest/2d_aligned",
+    "pooling_backward/average_include/1d_dilated",
     "pooling_backward/average_exclude/2d_floor",
     "pooling_backward/average_include/2d_floor",
     "pooling_backward/max/2d_floor",
