@@ -121,12 +121,11 @@ fn working_type(desc: &PrimitiveDesc) -> DataType {
         return DataType::S64;
     }
     // Products of 8-bit integers and their sums stay below 2^53: f64 holds them exactly.
-    let integer_sums = matches!(
-        desc.op(),
-        Op::MatMul(_) | Op::Convolution(_) | Op::Deconvolution(_) | Op::GatedMatMul(_)
-    ) && [Arg::SRC, Arg::Weights]
-            .iter()
-            .all(|&arg| desc.find(arg).is_some_and(|d| !d.data_type().is_float()));
+    let integer_sums =
+        matches!(desc.op(), Op::MatMul(_) | Op::Convolution(_) | Op::Deconvolution(_) | Op::GatedMatMul(_))
+            && [Arg::SRC, Arg::Weights]
+                .iter()
+                .all(|&arg| desc.find(arg).is_some_and(|d| !d.data_type().is_float()));
     if integer_sums || any(|t| matches!(t, DataType::S32 | DataType::S64 | DataType::F64)) {
         return DataType::F64;
     }

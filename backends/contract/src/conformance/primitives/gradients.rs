@@ -5,8 +5,8 @@ use crate::conformance::trial::Trial;
 use crate::conformance::values::Values;
 use crate::op::{Convolution, ConvolutionWeights, Deconvolution, Pooling, PoolingAlgorithm, PoolingBackward};
 use crate::{
-    Arg, Attributes, BinaryAlgorithm, DataType, Dims, Eltwise, MemoryDesc, Op, PostOp, PrimitiveDesc,
-    PrimitiveDescBuilder, Result,
+    Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Dims, Eltwise, MemoryDesc, Op, PostOp,
+    PrimitiveDesc, PrimitiveDescBuilder, Quantized, Result,
 };
 
 pub(super) fn trials(list: &mut Trials) {
@@ -69,6 +69,22 @@ fn deconvolutions(list: &mut Trials) {
             .weights(MemoryDesc::any([18, 1, 3, 2], DataType::F32))
             .dst(layout(&[1, 18, 7, 5])?);
         Trial::of(builder)
+    });
+    list.add("deconvolution/dequantized", || {
+        let attributes = Attributes::default()
+            .with_dequantize(Dequantize {
+                operand: Quantized::Src(0),
+                scale: Some(f32(&[1])),
+                zero_point: Some(dense(&[1], DataType::S32)),
+            })
+            .with_dequantize(Dequantize {
+                operand: Quantized::Weights,
+                scale: Some(f32(&[1, 18, 1, 1])),
+                zero_point: None,
+            });
+        let (src, weights) = (dense(&[1, 5, 4, 3], DataType::U8), dense(&[5, 18, 3, 2], DataType::S8));
+        let op = new(2).with_strides([2, 1]).with_pads([1, 0], [0, 1]);
+        Trial::of(deconvolution(op, src, weights, DataType::F32).attributes(attributes))
     });
     list.add("deconvolution/blocked_gaps", || {
         let builder = PrimitiveDesc::builder(Op::Deconvolution(new(2)))
