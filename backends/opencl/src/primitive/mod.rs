@@ -6,8 +6,8 @@
 mod attention;
 mod axes;
 mod convolution;
-mod expression;
 mod convolution_weights;
+mod expression;
 mod folds;
 mod matmul;
 mod nodes;
