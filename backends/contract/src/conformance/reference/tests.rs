@@ -2,12 +2,10 @@
 
 use super::*;
 use crate::op::{
-    Attention, BatchNormalization, Binary, BinaryAlgorithm, Concat, Convolution, Eltwise, Expression, Fold,
-    GatedMatMul, GroupNormalization, LayerNormalization, MatMul, Node, Pooling, PoolingAlgorithm, Reduction,
-    ReductionAlgorithm, Select, Softmax,
-    BatchNormalization, Binary, BinaryAlgorithm, Concat, Convolution, ConvolutionWeights, Deconvolution,
-    Eltwise, GroupNormalization, LayerNormalization, MatMul, Pooling, PoolingAlgorithm, PoolingBackward,
-    Reduction, ReductionAlgorithm, Resampling, ResamplingAlgorithm, ResamplingBackward, Select, Softmax,
+    Attention, BatchNormalization, Binary, BinaryAlgorithm, Concat, Convolution, ConvolutionWeights,
+    Deconvolution, Eltwise, Expression, Fold, GatedMatMul, GroupNormalization, LayerNormalization, MatMul,
+    Node, Pooling, PoolingAlgorithm, PoolingBackward, Reduction, ReductionAlgorithm, Resampling,
+    ResamplingAlgorithm, ResamplingBackward, Select, Softmax,
 };
 use crate::{Attributes, DataType, MemoryDesc, PrimitiveDescBuilder, Quantized};
 
@@ -389,6 +387,9 @@ fn a_post_operation_selects_either_way() {
     };
     close(&select(false), &[1.0, 9.0]);
     close(&select(true), &[9.0, 2.0]);
+}
+
+#[test]
 fn deconvolution_spreads_each_element() {
     let op = Deconvolution::new(1).with_strides([2]).with_pads([1], [0]);
     let builder = PrimitiveDesc::builder(Op::Deconvolution(op)).src(f32(&[1, 2, 2])).weights(f32(&[2, 1, 3]));
