@@ -11,16 +11,19 @@
     reason = "tests and their helpers"
 )]
 
+mod backward;
 mod case;
 mod fused;
 mod matmul;
 mod movement;
 mod normalization;
 mod pointwise;
+mod quantization;
 mod random;
 mod reference;
 mod rows;
 mod situations;
+mod statistics;
 mod tensor;
 mod types;
 mod windows;

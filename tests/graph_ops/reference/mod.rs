@@ -1,7 +1,9 @@
 //! What a graph computes, in f64 with plain loops over the graph's own shapes and attributes: no primitives, no backend.
 
+mod gradients;
 mod movement;
 mod pointwise;
+mod quantization;
 mod rows;
 mod windows;
 
@@ -17,7 +19,7 @@ pub fn evaluate(graph: &Graph, given: &HashMap<TensorId, Tensor>) -> HashMap<Ten
     let mut values = given.clone();
     for op in graph.ops() {
         let inputs: Vec<Tensor> = op.inputs.iter().map(|id| values[id].clone()).collect();
-        for (&id, value) in op.outputs.iter().zip(compute(op, &inputs)) {
+        for (&id, value) in op.outputs.iter().zip(compute(graph, op, &inputs)) {
             let tensor = graph.tensor(id).unwrap();
             assert_eq!(
                 tensor.known_dims().unwrap().to_vec(),
@@ -31,12 +33,12 @@ pub fn evaluate(graph: &Graph, given: &HashMap<TensorId, Tensor>) -> HashMap<Ten
     values
 }
 
-fn compute(op: &Op, inputs: &[Tensor]) -> Vec<Tensor> {
+fn compute(graph: &Graph, op: &Op, inputs: &[Tensor]) -> Vec<Tensor> {
     match op.kind {
         K::MatMul => vec![rows::matmul(op, inputs)],
         K::Convolution => vec![windows::convolution(op, inputs)],
         K::MaxPool | K::AvgPool => vec![windows::pooling(op, &inputs[0])],
-        K::SoftMax | K::LogSoftmax => vec![rows::softmax(op, &inputs[0])],
+        K::SoftMax | K::LogSoftmax => rows::softmax(op, &inputs[0]),
         K::LayerNorm | K::RMSNorm => rows::layer_norm(op, inputs),
         K::BatchNormInference => vec![rows::batch_norm(op, inputs)],
         K::GroupNorm => rows::group_norm(op, inputs),
@@ -46,7 +48,35 @@ fn compute(op: &Op, inputs: &[Tensor]) -> Vec<Tensor> {
         | K::ReduceMean
         | K::ReduceMin
         | K::ReduceProd
-        | K::ReduceSum => vec![rows::reduce(op, &inputs[0])],
+        | K::ReduceSum => vec![rows::reduce(op, inputs)],
+        K::BatchNormForwardTraining => rows::batch_norm_training(op, inputs),
+        K::BatchNormTrainingBackward => gradients::batch_norm(op, inputs),
+        K::LayerNormBackward => gradients::layer_norm(op, inputs),
+        K::SoftMaxBackward | K::LogSoftmaxBackward => vec![gradients::softmax(op, inputs)],
+        K::BiasAddBackward => vec![gradients::bias(op, &inputs[0])],
+        K::PReLU => vec![pointwise::prelu(op, inputs)],
+        K::PReLUBackward => gradients::prelu(op, inputs),
+        K::AbsBackward
+        | K::ClampBackward
+        | K::EluBackward
+        | K::GELUBackward
+        | K::HardSigmoidBackward
+        | K::HardSwishBackward
+        | K::MishBackward
+        | K::ReLUBackward
+        | K::SigmoidBackward
+        | K::SoftPlusBackward
+        | K::SqrtBackward
+        | K::TanhBackward => vec![gradients::unary(op, inputs)],
+        K::Quantize | K::Dequantize | K::DynamicQuantize | K::DynamicDequantize => {
+            let to = graph.tensor(op.outputs[0]).unwrap().data_type.unwrap();
+            vec![quantization::quantization(op, inputs, to)]
+        }
+        K::GenIndex => {
+            let axis = front(op.attrs.s64("axis").unwrap(), inputs[0].rank());
+            vec![Tensor::of(&inputs[0].dims, |index| index[axis] as f64)]
+        }
+        K::Dropout => pointwise::dropout(inputs),
         K::Concat => vec![movement::concat(op, inputs)],
         K::StaticReshape => vec![movement::reshape(op, &inputs[0])],
         K::StaticTranspose => vec![movement::transpose(op, &inputs[0])],

@@ -2,6 +2,7 @@
 
 use std::f64::consts::PI;
 
+use anydnn::backend::op::keeps;
 use anydnn::graph::{Op, OpKind as K};
 
 use super::super::tensor::{Tensor, stretch};
@@ -63,6 +64,46 @@ pub fn select(inputs: &[Tensor]) -> Tensor {
 pub fn bias_add(op: &Op, inputs: &[Tensor]) -> Tensor {
     let axis = channel_axis(op, inputs[0].rank());
     Tensor::of(&inputs[0].dims, |index| inputs[0].at(index) + inputs[1].at(&[index[axis]]))
+}
+
+pub fn prelu(op: &Op, inputs: &[Tensor]) -> Tensor {
+    let (src, slope) = (&inputs[0], &inputs[1]);
+    let place = slope_place(op, src, slope);
+    Tensor::of(&src.dims, |index| {
+        let x = src.at(index);
+        if x > 0.0 { x } else { x * slope.at(&place(index)) }
+    })
+}
+
+/// Where the slope for an index lies: one for each channel, or aligned at the last dimension.
+pub fn slope_place(op: &Op, src: &Tensor, slope: &Tensor) -> impl Fn(&[usize]) -> Vec<usize> {
+    let channel = channel_axis(op, src.rank());
+    let per_channel = slope.rank() == 1
+        && slope.dims[0] == src.dims[channel]
+        && op.attrs.bool("per_channel_broadcast").unwrap_or(true);
+    let dims = slope.dims.clone();
+    move |index| {
+        if per_channel {
+            return vec![index[channel]];
+        }
+        let tail = &index[index.len() - dims.len()..];
+        tail.iter().zip(&dims).map(|(&i, &dim)| if dim == 1 { 0 } else { i }).collect()
+    }
+}
+
+/// The result and the mask, by the published random numbers.
+pub fn dropout(inputs: &[Tensor]) -> Vec<Tensor> {
+    let [src, seed, offset, probability] = inputs else { panic!("four inputs") };
+    let p = probability.values[0];
+    let mut count = 0;
+    let mask = src.map(|_| 0.0);
+    let mask = Tensor::of(&mask.dims, |_| {
+        let kept = keeps(seed.values[0] as i64, offset.values[0] as i64, count, p as f32);
+        count += 1;
+        f64::from(u8::from(kept))
+    });
+    let dst = Tensor::of(&src.dims, |i| if mask.at(i) > 0.5 { src.at(i) / (1.0 - p) } else { 0.0 });
+    vec![dst, mask]
 }
 
 /// `2 / sqrt(pi)` times the integral of `e^(-t^2)` from zero, by Simpson's rule.

@@ -50,9 +50,10 @@ pub fn matmul(op: &Op, inputs: &[Tensor]) -> Tensor {
     })
 }
 
-pub fn softmax(op: &Op, src: &Tensor) -> Tensor {
+/// `dst`, and the logarithm of each row's sum of powers.
+pub fn softmax(op: &Op, src: &Tensor) -> Vec<Tensor> {
     let axis = front(op.attrs.s64("axis").unwrap(), src.rank());
-    Tensor::of(&src.dims, |index| {
+    let row = |index: &[usize]| -> (f64, f64) {
         let row: Vec<f64> = (0..src.dims[axis])
             .map(|i| {
                 let mut at = index.to_vec();
@@ -61,15 +62,26 @@ pub fn softmax(op: &Op, src: &Tensor) -> Tensor {
             })
             .collect();
         let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = row.iter().map(|x| (x - largest).exp()).sum();
+        (largest, row.iter().map(|x| (x - largest).exp()).sum())
+    };
+    let zeros = op.kind == K::SoftMax && op.attrs.string("mode").unwrap() == "inf_as_zero";
+    let masked = |largest: f64| zeros && largest == f64::NEG_INFINITY;
+    let dst = Tensor::of(&src.dims, |index| {
+        let (largest, sum) = row(index);
         let x = src.at(index) - largest;
-        let all_masked = largest == f64::NEG_INFINITY;
         match op.kind {
             K::LogSoftmax => x - sum.ln(),
-            _ if all_masked && op.attrs.string("mode").unwrap() == "inf_as_zero" => 0.0,
+            _ if masked(largest) => 0.0,
             _ => x.exp() / sum,
         }
-    })
+    });
+    let mut dims = src.dims.clone();
+    dims[axis] = 1;
+    let stats = Tensor::of(&dims, |index| {
+        let (largest, sum) = row(index);
+        if masked(largest) { 0.0 } else { largest + sum.ln() }
+    });
+    vec![dst, stats]
 }
 
 /// `dst`, and for layer normalization the mean and variance.
@@ -92,6 +104,9 @@ pub fn layer_norm(op: &Op, inputs: &[Tensor]) -> Vec<Tensor> {
         shifted / (variance.at(&index[..begin]) + epsilon).sqrt() * affine(1, index, 1.0)
             + affine(2, index, 0.0)
     });
+    if rms {
+        return vec![dst, variance.map(|v| 1.0 / (v + epsilon).sqrt())];
+    }
     vec![dst, mean, variance]
 }
 
@@ -103,6 +118,24 @@ pub fn batch_norm(op: &Op, inputs: &[Tensor]) -> Tensor {
         let [gamma, beta, mean, variance] = [1, 2, 3, 4].map(|i: usize| inputs[i].at(&[index[axis]]));
         (src.at(index) - mean) / (variance + epsilon).sqrt() * gamma + beta
     })
+}
+
+/// `dst`, the running mean and variance, those of the batch.
+pub fn batch_norm_training(op: &Op, inputs: &[Tensor]) -> Vec<Tensor> {
+    let src = &inputs[0];
+    let axis = channel_axis(op, src.rank());
+    let epsilon = f64::from(op.attrs.f32("epsilon").unwrap());
+    let momentum = op.attrs.f32("momentum").map_or(0.5, f64::from);
+    let (mean, variance) = moments(src, &[src.dims[axis]], |index| vec![index[axis]]);
+    let dst = Tensor::of(&src.dims, |index| {
+        let at = [index[axis]];
+        let affine = |i: usize, otherwise: f64| inputs.get(i).map_or(otherwise, |t| t.at(&at));
+        (src.at(index) - mean.at(&at)) / (variance.at(&at) + epsilon).sqrt() * affine(3, 1.0) + affine(4, 0.0)
+    });
+    let moved = |running: &Tensor, batch: &Tensor| {
+        Tensor::of(&batch.dims, |i| momentum * running.at(i) + (1.0 - momentum) * batch.at(i))
+    };
+    vec![dst, moved(&inputs[1], &mean), moved(&inputs[2], &variance), mean, variance]
 }
 
 pub fn group_norm(op: &Op, inputs: &[Tensor]) -> Vec<Tensor> {
@@ -136,8 +169,12 @@ fn moments(src: &Tensor, dims: &[usize], of: impl Fn(&[usize]) -> Vec<usize>) ->
     (mean, variance)
 }
 
-pub fn reduce(op: &Op, src: &Tensor) -> Tensor {
-    let axes = op.attrs.s64s("axes").unwrap_or_default();
+pub fn reduce(op: &Op, inputs: &[Tensor]) -> Tensor {
+    let src = &inputs[0];
+    let axes: Vec<i64> = match inputs.get(1) {
+        Some(axes) => axes.values.iter().map(|&axis| axis as i64).collect(),
+        None => op.attrs.s64s("axes").unwrap_or_default().to_vec(),
+    };
     if axes.is_empty() {
         return src.clone();
     }

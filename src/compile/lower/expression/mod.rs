@@ -11,6 +11,8 @@ mod layout;
 mod normalizations;
 mod plan;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod translate;
 
 use anydnn_backend::op::{Expression, Node};
