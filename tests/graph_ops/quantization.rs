@@ -1,6 +1,6 @@
 //! Scaled integers. Rounding shows in what comes back from them.
 
-use anydnn::backend::DataType::{self, F32, S8, S32, U8};
+use anydnn::backend::DataType::{self, F8E4M3, F8E5M2, F32, S4, S8, S32, U4, U8};
 use anydnn::graph::{Attrs, OpKind as K, TensorId};
 use rstest::rstest;
 
@@ -24,6 +24,8 @@ fn per_tensor(scale: f32, zp: Option<i64>) -> Attrs {
 #[case::shifted(per_tensor(0.02, Some(90)), U8)]
 #[case::saturated(per_tensor(0.005, None), S8)]
 #[case::channels(per_channel(1, &[0.02, 0.05, 0.1], &[]), S8)]
+#[case::float(per_tensor(0.01, None), F8E4M3)]
+#[case::short_float(per_channel(1, &[0.02, 0.05, 0.1], &[]), F8E5M2)]
 #[case::shifted_channels(per_channel(-2, &[0.02, 0.05, 0.1], &[3, 60, 128]), U8)]
 fn there_and_back(#[case] attrs: Attrs, #[case] narrow: DataType) {
     let mut case = Case::on_devices();
@@ -44,11 +46,18 @@ fn there_and_back(#[case] attrs: Attrs, #[case] narrow: DataType) {
 #[case::blocks(Attrs::new().with("qtype", "per_group").with("group_shape", [2, 2]), &[2, 3])]
 fn dynamic_dequantization(#[case] attrs: Attrs, #[case] dims: &[usize]) {
     let mut case = Case::on_devices();
-    for (from, zero_points) in [(S8, Some(S8)), (U8, Some(U8)), (S8, Some(S32)), (U8, None)] {
-        let x = case.input_of(from, &[4, 6], |v| if from == U8 { 100.0 + 90.0 * v } else { 100.0 * v });
+    for (from, zero_points) in
+        [(S8, Some(S8)), (U8, Some(U8)), (S8, Some(S32)), (U8, None), (S4, Some(S4)), (U4, Some(U4))]
+    {
+        let x = case.input_of(from, &[4, 6], |v| match from {
+            S4 => 7.0 * v,
+            U4 => 7.5 + 7.5 * v,
+            U8 => 100.0 + 90.0 * v,
+            _ => 100.0 * v,
+        });
         let mut inputs = vec![x, case.input_of(F32, dims, |v| 0.3 + 0.2 * v)];
         if let Some(zp) = zero_points {
-            inputs.push(case.input_of(zp, dims, |v| 8.0 + 7.0 * v));
+            inputs.push(case.input_of(zp, dims, |v| 3.5 + 3.5 * v));
         }
         case.typed(K::DynamicDequantize, &inputs, attrs.clone(), F32);
     }

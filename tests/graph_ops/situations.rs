@@ -1,7 +1,9 @@
 //! Shapes of graphs: views as outputs, tensors read several times, constants alone, branches.
 
-use anydnn::backend::DataType::F32;
+use anydnn::backend::DataType::{self, F32};
+use anydnn::compile::{CompileOptions, CompiledGraph};
 use anydnn::graph::{Attrs, OpKind as K};
+use anydnn_host::HostEngine;
 
 use super::case::Case;
 
@@ -155,4 +157,18 @@ fn attention() {
     let y = case.op(K::MatMul, &[y, weights[3]], Attrs::new());
     case.op(K::Add, &[y, x], Attrs::new());
     case.check();
+}
+
+/// Where the axes of a reduction are a tensor, the shapes must say which they are.
+#[test]
+fn unclear_axes_are_refused() {
+    let mut case = Case::new();
+    let x = case.input(&[3, 3]);
+    let axes = case.input_of(DataType::S64, &[1], |_| 0.0);
+    let y = case.op(K::ReduceSum, &[x, axes], Attrs::new());
+    case.dims_of(y, &[3]);
+    let graph = case.g.build().unwrap();
+    let error = CompiledGraph::new(&graph, &HostEngine::new(), &CompileOptions::default()).unwrap_err();
+    assert!(matches!(error.root(), anydnn::backend::Error::Unsupported { .. }), "{error}");
+    assert!(error.to_string().contains("axes"), "{error}");
 }

@@ -2,6 +2,7 @@
 
 use anydnn::backend::DataType;
 use anydnn::graph::{Op, OpKind as K};
+use anydnn::model::HostTensor;
 
 use super::super::tensor::Tensor;
 use super::front;
@@ -38,12 +39,9 @@ pub fn quantization(op: &Op, inputs: &[Tensor], to: DataType) -> Tensor {
         let (scale, zp) = (of(&scales, index), zps.as_ref().map_or(0.0, |zps| of(zps, index)));
         match op.kind {
             K::Quantize | K::DynamicQuantize => {
-                let (low, high) = match to {
-                    DataType::U8 => (0.0, 255.0),
-                    DataType::S8 => (-128.0, 127.0),
-                    other => panic!("quantised {other}"),
-                };
-                (src.at(index) / scale + zp).round_ties_even().clamp(low, high)
+                // Rounded and limited as every store of the type is.
+                let value = [src.at(index) / scale + zp];
+                HostTensor::from_f64([1], to, &value).unwrap().to_f64s()[0]
             }
             _ => (src.at(index) - zp) * scale,
         }

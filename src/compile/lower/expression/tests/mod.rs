@@ -1,4 +1,6 @@
-//! Which operations share an expression.
+//! Which operations share an expression, and that it changes nothing.
+
+mod random;
 
 use anydnn_backend::DataType::{self, F32};
 use anydnn_backend::op::{Expression, Node};
