@@ -24,6 +24,7 @@ pub struct Case {
     count: u64,
     expected_steps: Option<usize>,
     on_devices: bool,
+    sharp: bool,
 }
 
 impl Case {
@@ -134,6 +135,12 @@ impl Case {
         self
     }
 
+    /// Expects integers to be equal, and floats to differ by few roundings of f32: for values that are nowhere near a rounding boundary.
+    pub fn sharp(mut self) -> Self {
+        self.sharp = true;
+        self
+    }
+
     /// The graph, the given values and those of all tensors by the reference.
     pub fn evaluated(self) -> (Graph, HashMap<TensorId, Tensor>, HashMap<TensorId, Tensor>) {
         let graph = self.g.build().unwrap();
@@ -176,7 +183,12 @@ impl Case {
             assert_eq!(every_time, steps, "{what}:\n{}", run.compiled);
         }
         for (&id, actual) in graph.outputs().iter().zip(&run.outputs) {
-            let tolerance = tolerance(&run.compiled, id);
+            let tolerance = if self.sharp {
+                let whole = graph.tensor(id).unwrap().data_type.is_some_and(|t| !t.is_float());
+                Tolerance { absolute: 0.0, relative: if whole { 0.0 } else { 1e-5 }, scaled: true }
+            } else {
+                tolerance(&run.compiled, id)
+            };
             if let Err(error) = tolerance.compare(actual, &expected[&id].values) {
                 panic!("{what}: output {}: {error}\n{}", graph.tensor(id).unwrap(), run.compiled);
             }

@@ -35,7 +35,7 @@ fn there_and_back(#[case] attrs: Attrs, #[case] narrow: DataType) {
     let given = case.input_of(narrow, &[2, 3, 5], |v| 100.0 * v + 20.0);
     let other = case.op(K::Dequantize, &[given], attrs);
     case.outputs(&[quantized, back, other]);
-    case.check();
+    case.sharp().check();
 }
 
 /// Scales and zero points in tensors: one, one for each channel, one for each block.
@@ -61,7 +61,7 @@ fn dynamic_dequantization(#[case] attrs: Attrs, #[case] dims: &[usize]) {
         }
         case.typed(K::DynamicDequantize, &inputs, attrs.clone(), F32);
     }
-    case.check();
+    case.sharp().check();
 }
 
 /// One zero point for all blocks.
@@ -72,7 +72,7 @@ fn one_zero_point_for_all_blocks() {
     let (scales, zp) = (case.input(&[2, 6]), case.input_of(U8, &[1], |_| 77.0));
     let attrs = Attrs::new().with("qtype", "per_group").with("group_shape", [2, 1]);
     case.typed(K::DynamicDequantize, &[x, scales, zp], attrs, F32);
-    case.in_steps(1).check();
+    case.in_steps(1).sharp().check();
 }
 
 #[rstest]
@@ -91,5 +91,5 @@ fn dynamic_quantization(#[case] attrs: Attrs, #[case] dims: &[usize]) {
         let back = case.typed(K::DynamicDequantize, &[quantized, scales], attrs.clone(), F32);
         case.outputs(&[quantized, back]);
     }
-    case.check();
+    case.sharp().check();
 }

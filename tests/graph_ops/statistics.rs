@@ -96,7 +96,7 @@ fn indices(#[values(0, 1, -1)] axis: i64) {
     let mut case = if axis == 1 { Case::on_devices() } else { Case::new() };
     let x = case.input(&[2, 3, 4]);
     case.op(K::GenIndex, &[x], Attrs::new().with("axis", axis));
-    case.in_steps(1).check();
+    case.in_steps(1).sharp().check();
 }
 
 /// Masks below the diagonal.
@@ -110,7 +110,7 @@ fn causal_masks() {
     let keep = case.op(K::GreaterEqual, &[row, column], Attrs::new());
     let masked = case.op(K::Select, &[keep, x, low], Attrs::new());
     case.op(K::SoftMax, &[masked], Attrs::new().with("axis", -1_i64));
-    case.check();
+    case.sharp().check();
 }
 
 #[rstest]
@@ -124,5 +124,5 @@ fn dropout(#[case] seed: f64, #[case] offset: f64, #[case] probability: f64) {
     let (seed, offset) = (case.input_of(S64, &[1], |_| seed), case.input_of(S64, &[1], |_| offset));
     let probability = case.input_of(F32, &[1], |_| probability);
     case.ops(K::Dropout, &[x, seed, offset, probability], Attrs::new(), 2);
-    case.in_steps(1).check();
+    case.in_steps(1).sharp().check();
 }

@@ -1,7 +1,7 @@
 //! How far a result may be from the reference, derived from the data type and the length of the sums behind it.
 
 use crate::data_type::DataType;
-use crate::op::{Expression, Fold, Node, Op, ReductionAlgorithm, ResamplingAlgorithm};
+use crate::op::{BinaryAlgorithm, Expression, Fold, Node, Op, ReductionAlgorithm, ResamplingAlgorithm};
 use crate::primitive_desc::PrimitiveDesc;
 use crate::{Arg, Eltwise, PostOp};
 
@@ -51,7 +51,7 @@ impl Tolerance {
         let rounds_to_integer = !data_type.is_float();
         Self {
             // An integer result may land on the other side of a rounding boundary.
-            absolute: if rounds_to_integer && !is_exact(desc) {
+            absolute: if rounds_to_integer && !is_exact(desc, arg) {
                 1.0
             } else {
                 1e-30_f64.max(smallest(data_type))
@@ -251,11 +251,12 @@ fn may_cancel(op: &Op) -> bool {
 }
 
 /// Whether the result is the same on every device.
-fn is_exact(desc: &PrimitiveDesc) -> bool {
+fn is_exact(desc: &PrimitiveDesc, arg: Arg) -> bool {
     let exact_op = match desc.op() {
         Op::Reorder | Op::Concat(_) | Op::Select(_) => true,
         Op::Resampling(op) => op.algorithm == ResamplingAlgorithm::Nearest,
         Op::Binary(op) => op.algorithm.is_comparison(),
+        Op::Expression(op) => is_exact_expression(op, arg),
         _ => false,
     };
     exact_op
@@ -266,6 +267,34 @@ fn is_exact(desc: &PrimitiveDesc) -> bool {
             .all(|p| matches!(p, PostOp::Eltwise(Eltwise::Relu | Eltwise::Abs)))
 }
 
+/// Whether a result comes about by choices, comparisons and conversions alone.
+fn is_exact_expression(op: &Expression, arg: Arg) -> bool {
+    let mut exact: Vec<bool> = Vec::with_capacity(op.nodes.len());
+    for node in &op.nodes {
+        let own = match node {
+            Node::Operand(_)
+            | Node::Constant(_)
+            | Node::Index(_)
+            | Node::Select(..)
+            | Node::Cast(..)
+            | Node::Keep { .. }
+            | Node::Fold(Fold::Max | Fold::Min, _)
+            | Node::Eltwise(Eltwise::Abs | Eltwise::Relu | Eltwise::Round, _) => true,
+            Node::Binary(algorithm, ..) => {
+                algorithm.is_comparison()
+                    || matches!(algorithm, BinaryAlgorithm::Maximum | BinaryAlgorithm::Minimum)
+            }
+            _ => false,
+        };
+        exact.push(own && node.uses().all(|i| exact[i]));
+    }
+    let result = match arg {
+        Arg::Dst(i) => op.results.get(usize::from(i)),
+        _ => op.results.first(),
+    };
+    result.is_some_and(|&node| exact[node])
+}
+
 /// Below the smallest normal number a device may flush to zero.
 fn smallest(data_type: DataType) -> f64 {
     match data_type {
@@ -273,5 +302,30 @@ fn smallest(data_type: DataType) -> f64 {
         DataType::BF16 | DataType::F32 => 1.2e-38,
         DataType::F8E4M3 => 1.6e-2,
         _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DataType, MemoryDesc};
+
+    /// Masks of comparisons are the same everywhere; a rounded quotient may be one off.
+    #[test]
+    fn choices_are_exact_and_quotients_are_not() -> crate::Result<()> {
+        let mut op = Expression::new([4]);
+        let (x, one) = (op.push(Node::Operand(0)), op.push(Node::Constant(1.5)));
+        let above = op.push(Node::Binary(BinaryAlgorithm::Greater, x, one));
+        let quotient = op.push(Node::Binary(BinaryAlgorithm::Divide, x, one));
+        op.results = vec![above, quotient];
+        let integers = MemoryDesc::new([4], DataType::U8);
+        let desc = PrimitiveDesc::builder(Op::Expression(op))
+            .src(MemoryDesc::new([4], DataType::F32))
+            .dst(integers.clone())
+            .arg(Arg::Dst(1), integers)
+            .build()?;
+        assert!(Tolerance::of_result(&desc, Arg::Dst(0)).absolute < 1e-9);
+        assert!((Tolerance::of_result(&desc, Arg::Dst(1)).absolute - 1.0).abs() < 1e-9);
+        Ok(())
     }
 }
