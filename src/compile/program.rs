@@ -91,7 +91,7 @@ impl<'g> Program<'g> {
         }
         let (steps, temps, literals) = (Vec::new(), Vec::new(), Vec::new());
         let (ports, live) = (super::ports::Ports::default(), live(graph));
-        Ok(Self { graph, steps, temps, constants, literals, ports, live, values })
+        Ok(Self { graph, steps, temps, constants, literals, live, ports, values })
     }
 
     /// The value of a tensor that has been computed or given.

@@ -1,6 +1,7 @@
 //! Units: which operations of a partition one primitive computes, and in which order they come.
 
 use std::cmp::Reverse;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use super::attention::{self, AttentionUnit};
@@ -207,17 +208,17 @@ impl Planner<'_, '_> {
         let mut open: Vec<Node> = leaving.map(|&op| self.node(op)).collect();
         let mut needs: BTreeMap<Node, BTreeSet<Node>> = BTreeMap::new();
         while let Some(node) = open.pop() {
-            if !needs.contains_key(&node) {
-                let needed = self.needs(node);
-                open.extend(&needed);
-                needs.insert(node, needed);
+            if let Entry::Vacant(entry) = needs.entry(node) {
+                open.extend(entry.insert(self.needs(node)).iter());
             }
         }
         let mut readers: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
         let mut waiting: BTreeMap<Node, usize> = BTreeMap::new();
         for (&node, needed) in &needs {
             waiting.insert(node, needed.len());
-            needed.iter().for_each(|&other| readers.entry(other).or_default().push(node));
+            for &other in needed {
+                readers.entry(other).or_default().push(node);
+            }
         }
         // Where the order is free it stays the graph's.
         let rank = |node: Node| match node {
@@ -322,7 +323,9 @@ impl Planner<'_, '_> {
             groups.entry(component[&op]).or_default().push(op);
         }
         let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
-        groups.iter_mut().for_each(|ops| ops.sort_unstable());
+        for ops in &mut groups {
+            ops.sort_unstable();
+        }
         groups
     }
 
