@@ -38,12 +38,7 @@ pub(super) fn weights_layout(
 ) -> Result<MemoryDesc> {
     let rank = weights.rank();
     let n = weights.dims()[rank - 1];
-    if !is_cpu(device)
-        || !is_real(desc)
-        || n < CPU_LANES
-        || weights.elements() == 0
-        || weights.data_type().bits() < 8
-    {
+    if !is_cpu(device) || !is_real(desc) || n < CPU_LANES || weights.elements() == 0 {
         return Ok(weights.to_row_major());
     }
     let letter = |axis: usize| char::from(b'a' + axis as u8);

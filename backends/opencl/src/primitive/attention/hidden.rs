@@ -12,10 +12,10 @@ pub(super) fn seen(desc: &PrimitiveDesc, op: &Attention) -> Option<usize> {
     if op.weights.is_some() || scores.nodes[other] != Node::Constant(f32::NEG_INFINITY) {
         return None;
     }
-    let (of_query, of_key) = match scores.nodes[seen] {
-        Node::Binary(B::GreaterEqual | B::Greater, query, key)
-        | Node::Binary(B::LessEqual | B::Less, key, query) => (query, key),
-        _ => return None,
+    let (Node::Binary(B::GreaterEqual | B::Greater, of_query, of_key)
+    | Node::Binary(B::LessEqual | B::Less, of_key, of_query)) = scores.nodes[seen]
+    else {
+        return None;
     };
     let rank = scores.dims.len();
     let grows = |node, axis| grows_along(desc, scores, node, axis);

@@ -104,6 +104,12 @@ fn dequantised_products_compute_what_they_mean() {
             &[1, 70],
             Some(&[1, 70]),
         )])),
+        // Panels of half bytes, groups along K.
+        matmul(f32(&[50, 64]), typed(&[64, 70], DataType::S4).to_any()).attributes(with([quantized(
+            Quantized::Weights,
+            &[2, 70],
+            None,
+        )])),
         // Both operands, groups along K.
         matmul(typed(&[50, 64], u8), typed(&[64, 40], s8)).dst(f32(&[50, 40])).attributes(with([
             quantized(Quantized::Src(0), &[50, 1], Some(&[1, 1])),
@@ -124,6 +130,15 @@ fn dequantised_products_compute_what_they_mean() {
         }])),
     ];
     check_everywhere(&list.map(|builder| builder.build().unwrap()), small_scales);
+}
+
+#[test]
+fn half_bytes_are_copied_into_panels() {
+    let panels = MemoryDesc::with_tag([30, 70], DataType::S4, "Ba64b").unwrap();
+    let row_major = typed(&[30, 70], DataType::S4);
+    let list = [(row_major.clone(), panels.clone()), (panels, row_major)]
+        .map(|(from, to)| PrimitiveDesc::builder(Op::Reorder).src(from).dst(to).build().unwrap());
+    check_everywhere(&list, |_| None);
 }
 
 #[test]
