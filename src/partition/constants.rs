@@ -129,6 +129,12 @@ impl<B: Backend> ConstantCache<B> {
         drop(gone);
     }
 
+    /// The bytes that there is room for on an engine of a kind that has no capacity of its own.
+    pub fn kind_capacity(&self, kind: DeviceKind) -> usize {
+        let state = self.lock();
+        if kind == DeviceKind::Cpu { state.cpu_bytes } else { state.other_bytes }
+    }
+
     /// Makes room for so many bytes on every engine of a kind that has no capacity of its own, and forgets what is kept there. All kinds
     /// but processors are one.
     pub fn set_kind_capacity(&self, kind: DeviceKind, bytes: usize) {

@@ -171,6 +171,20 @@ impl OpenClEngine {
         Ok(crate::primitive::plan(desc, &self.traits())?.desc)
     }
 
+    /// As [`OpenClEngine::resolve`], with the bytes of working memory that the primitive will want.
+    ///
+    /// # Errors
+    /// As [`OpenClEngine::resolve`].
+    pub fn resolve_with_scratchpad(&self, desc: &PrimitiveDesc) -> Result<(PrimitiveDesc, usize)> {
+        let plan = crate::primitive::plan(desc, &self.traits())?;
+        Ok((plan.desc, plan.scratchpad))
+    }
+
+    /// Whether temporary memory comes from a [user's allocator](OpenClEngine::with_allocator).
+    pub fn has_user_allocator(&self) -> bool {
+        self.inner.user.is_some()
+    }
+
     pub(crate) fn new(context: handle::Context, device: OpenClDevice) -> Self {
         Self { inner: Arc::new(Inner::new(context, device)) }
     }

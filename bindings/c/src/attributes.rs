@@ -1,9 +1,12 @@
 //! Attributes of primitives.
 
-use anydnn_backend::Attributes;
+use anydnn_backend::{Attributes, ScratchpadMode};
 
-use crate::boundary;
+use crate::boundary::{self, Failure};
 use crate::handle::{self, Handle};
+use crate::object_types::{
+    const_dnnl_post_ops_t, dnnl_scratchpad_mode_library, dnnl_scratchpad_mode_t, dnnl_scratchpad_mode_user,
+};
 use crate::settings;
 use crate::types::{dnnl_primitive_attr, dnnl_primitive_attr_t, dnnl_status_t};
 
@@ -24,6 +27,38 @@ pub unsafe extern "C" fn dnnl_primitive_attr_destroy(attr: dnnl_primitive_attr_t
     boundary::status("dnnl_primitive_attr_destroy", || {
         // SAFETY: the caller passes null or attributes that live, and gives them up.
         unsafe { handle::destroy(attr) }
+    })
+}
+
+/// Says who gives primitives their working memory: the library, or the caller with every execution.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_scratchpad_mode(
+    attr: dnnl_primitive_attr_t,
+    mode: dnnl_scratchpad_mode_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_scratchpad_mode", || {
+        let mode = match mode {
+            dnnl_scratchpad_mode_library => ScratchpadMode::Library,
+            dnnl_scratchpad_mode_user => ScratchpadMode::User,
+            other => return Err(Failure::invalid(format!("{other} is no scratchpad mode"))),
+        };
+        // SAFETY: the caller passes null or attributes that live, and uses them nowhere else meanwhile.
+        unsafe { handle::borrow_mut(attr) }?.scratchpad = mode;
+        Ok(())
+    })
+}
+
+/// Gives attributes a copy of post-operations; null for none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_post_ops(
+    attr: dnnl_primitive_attr_t,
+    post_ops: const_dnnl_post_ops_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_post_ops", || {
+        // SAFETY: the caller passes null, or objects that live, and uses the attributes nowhere else meanwhile.
+        let (attr, post_ops) = unsafe { (handle::borrow_mut(attr)?, handle::borrow_optional(post_ops)?) };
+        attr.post_ops = post_ops.cloned().unwrap_or_default();
+        Ok(())
     })
 }
 

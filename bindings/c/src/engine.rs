@@ -28,16 +28,7 @@ pub unsafe extern "C" fn dnnl_engine_create(
     boundary::status("dnnl_engine_create", || {
         // SAFETY: the caller passes null or a handle to write.
         unsafe {
-            create_at(engine, || {
-                let devices = devices(kind)?;
-                let device = devices.get(index).ok_or_else(|| {
-                    Failure::invalid(format!(
-                        "there is no engine {index} of kind {kind}: {} are there",
-                        devices.len()
-                    ))
-                })?;
-                Ok(OpenClEngine::on_device(device)?)
-            })
+            create_at(engine, || at_index(kind, index))
         }
     })
 }
@@ -103,6 +94,16 @@ pub(crate) unsafe fn create_at(
     *shared.value().user.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&shared));
     // SAFETY: not null, so the caller vouches for it.
     unsafe { handle::write(out, "engine", handle) }
+}
+
+/// An engine on the device of that index.
+pub(crate) fn at_index(kind: dnnl_engine_kind_t, index: usize) -> Outcome<OpenClEngine> {
+    let devices = devices(kind)?;
+    let device = devices.get(index).ok_or_else(|| {
+        let count = devices.len();
+        Failure::invalid(format!("there is no engine {index} of kind {kind}: {count} are there"))
+    })?;
+    Ok(OpenClEngine::on_device(device)?)
 }
 
 /// A reference to the engine behind a handle.

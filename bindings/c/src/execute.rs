@@ -13,7 +13,8 @@ use crate::boundary::{self, Failure, Outcome};
 use crate::handle;
 use crate::memory::{MemoryObject, byte_desc};
 use crate::object_types::{
-    DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD, DNNL_ARG_SRC, const_dnnl_primitive_t, dnnl_exec_arg_t, dnnl_stream_t,
+    DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE, DNNL_ARG_BIAS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD, DNNL_ARG_SRC,
+    DNNL_ARG_SRC_1, DNNL_ARG_WEIGHTS, const_dnnl_primitive_t, dnnl_exec_arg_t, dnnl_stream_t,
 };
 use crate::primitive::PrimitiveObject;
 use crate::stream::StreamObject;
@@ -136,10 +137,18 @@ impl Execution<'_> {
 }
 
 /// The argument of that number, if the primitive has it.
-fn argument(number: c_int, desc: &PrimitiveDesc) -> Option<Arg> {
+pub(crate) fn argument(number: c_int, desc: &PrimitiveDesc) -> Option<Arg> {
     let arg = match number {
         DNNL_ARG_SRC => Arg::SRC,
         DNNL_ARG_DST => Arg::DST,
+        DNNL_ARG_WEIGHTS => Arg::Weights,
+        DNNL_ARG_BIAS => Arg::Bias,
+        number if number >= DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE => {
+            if number % DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE != DNNL_ARG_SRC_1 {
+                return None;
+            }
+            Arg::PostOp(u16::try_from(number / DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE - 1).ok()?)
+        }
         DNNL_ARG_SCRATCHPAD => {
             return (desc.attributes().scratchpad == ScratchpadMode::User).then_some(Arg::Scratchpad);
         }

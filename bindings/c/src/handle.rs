@@ -53,7 +53,6 @@ pub(crate) unsafe fn borrow<'a, H: Handle>(handle: *const H) -> Outcome<&'a H::V
 ///
 /// # Safety
 /// As for [`borrow`], and nothing else uses the object during `'a`.
-#[allow(dead_code, reason = "setters of attributes, in the next tier, change objects")]
 pub(crate) unsafe fn borrow_mut<'a, H: Handle>(handle: *mut H) -> Outcome<&'a mut H::Value> {
     // SAFETY: as the caller vouches; the tag is looked at before the value.
     Ok(&mut unsafe { &mut *check(handle)?.cast_mut() }.value)

@@ -237,17 +237,10 @@ pub unsafe extern "C" fn dnnl_ocl_interop_primitive_execute(
     boundary::status("dnnl_ocl_interop_primitive_execute", || {
         // SAFETY: the caller's pointers are null or as the API says.
         let execution = unsafe { Execution::new(primitive, stream, nargs, args) }?;
-        // SAFETY: the caller passes null or so many events.
-        let deps = unsafe { handle::slice(deps, usize::try_from(ndeps).unwrap_or(0), "deps") }?;
         let stream = &execution.stream.stream;
         let is_in_order = stream.desc().order == Order::InOrder;
-        let deps = deps
-            .iter()
-            // Null stands for nothing where order needs no events.
-            .filter(|dep| !(dep.is_null() && is_in_order))
-            // SAFETY: the caller passes null or events that live.
-            .map(|&dep| unsafe { OpenClEvent::from_raw(stream.engine(), dep.cast()) })
-            .collect::<Result<Vec<_>, _>>()?;
+        // SAFETY: the caller passes null or so many events.
+        let deps = unsafe { events(stream, deps, ndeps) }?;
         // SAFETY: the memories live, and the user keeps their bytes until the commands have ended.
         let event = unsafe { execution.run(&deps) }?;
         if return_event.is_null() {
@@ -259,6 +252,26 @@ pub unsafe extern "C" fn dnnl_ocl_interop_primitive_execute(
     })
 }
 
+/// What an execution on a stream waits for.
+///
+/// # Safety
+/// `deps` is null or so many events, each null or one that lives.
+pub(crate) unsafe fn events(
+    stream: &OpenClStream,
+    deps: *const cl_event,
+    ndeps: c_int,
+) -> Outcome<Vec<OpenClEvent>> {
+    // SAFETY: by contract.
+    let deps = unsafe { handle::slice(deps, usize::try_from(ndeps).unwrap_or(0), "deps") }?;
+    let is_in_order = stream.desc().order == Order::InOrder;
+    deps.iter()
+        // Null stands for nothing where order needs no events.
+        .filter(|dep| !(dep.is_null() && is_in_order))
+        // SAFETY: by contract.
+        .map(|&dep| Ok(unsafe { OpenClEvent::from_raw(stream.engine(), dep.cast()) }?))
+        .collect()
+}
+
 /// # Safety
 /// The pointers are null, or objects that live and a place to write.
 pub(crate) unsafe fn create_engine(
@@ -266,6 +279,21 @@ pub(crate) unsafe fn create_engine(
     device: cl_device_id,
     context: cl_context,
     blob: Option<&[u8]>,
+) -> Outcome {
+    // SAFETY: by contract.
+    unsafe { create_engine_as(out, device, context, blob, Ok) }
+}
+
+/// Makes an engine on the user's objects, and of it what `finish` says.
+///
+/// # Safety
+/// The pointers are null, or objects that live and a place to write.
+pub(crate) unsafe fn create_engine_as(
+    out: *mut dnnl_engine_t,
+    device: cl_device_id,
+    context: cl_context,
+    blob: Option<&[u8]>,
+    finish: impl FnOnce(OpenClEngine) -> Outcome<OpenClEngine>,
 ) -> Outcome {
     if out.is_null() || device.is_null() || context.is_null() {
         return Err(Failure::null("the engine's place, device or context"));
@@ -284,7 +312,7 @@ pub(crate) unsafe fn create_engine(
                     .map(|(engine, _)| engine),
             }
         };
-        Ok(engine?)
+        finish(engine?)
     };
     // SAFETY: by contract.
     unsafe { engine::create_at(out, make) }

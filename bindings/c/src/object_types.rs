@@ -38,6 +38,34 @@ pub const dnnl_forward_inference: dnnl_prop_kind_t = 96;
 
 /// An algorithm.
 pub type dnnl_alg_kind_t = c_int;
+/// Sum.
+pub const dnnl_binary_add: dnnl_alg_kind_t = 0x1fff0;
+/// Product.
+pub const dnnl_binary_mul: dnnl_alg_kind_t = 0x1fff1;
+/// The larger.
+pub const dnnl_binary_max: dnnl_alg_kind_t = 0x1fff2;
+/// The smaller.
+pub const dnnl_binary_min: dnnl_alg_kind_t = 0x1fff3;
+/// Quotient.
+pub const dnnl_binary_div: dnnl_alg_kind_t = 0x1fff4;
+/// Difference.
+pub const dnnl_binary_sub: dnnl_alg_kind_t = 0x1fff5;
+/// Whether the first is the larger or equal.
+pub const dnnl_binary_ge: dnnl_alg_kind_t = 0x1fff6;
+/// Whether the first is the larger.
+pub const dnnl_binary_gt: dnnl_alg_kind_t = 0x1fff7;
+/// Whether the first is the smaller or equal.
+pub const dnnl_binary_le: dnnl_alg_kind_t = 0x1fff8;
+/// Whether the first is the smaller.
+pub const dnnl_binary_lt: dnnl_alg_kind_t = 0x1fff9;
+/// Whether they are equal.
+pub const dnnl_binary_eq: dnnl_alg_kind_t = 0x1fffa;
+/// Whether they differ.
+pub const dnnl_binary_ne: dnnl_alg_kind_t = 0x1fffb;
+/// Softmax.
+pub const dnnl_softmax_accurate: dnnl_alg_kind_t = 0x30000;
+/// The logarithm of softmax.
+pub const dnnl_softmax_log: dnnl_alg_kind_t = 0x30001;
 /// `x` where positive, else `alpha * x`.
 pub const dnnl_eltwise_relu: dnnl_alg_kind_t = 0x20;
 /// Hyperbolic tangent.
@@ -99,6 +127,14 @@ pub const dnnl_eltwise_clip_v2_use_dst_for_bwd: dnnl_alg_kind_t = 0x106;
 pub const DNNL_ARG_SRC: c_int = 1;
 /// The first result.
 pub const DNNL_ARG_DST: c_int = 17;
+/// The second source: the other operand of a post-operation.
+pub const DNNL_ARG_SRC_1: c_int = 2;
+/// The weights.
+pub const DNNL_ARG_WEIGHTS: c_int = 33;
+/// The bias.
+pub const DNNL_ARG_BIAS: c_int = 41;
+/// The first post-operation's operands have this bit set, the second's twice its value, and so on.
+pub const DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE: c_int = 32768;
 /// Working memory.
 pub const DNNL_ARG_SCRATCHPAD: c_int = 80;
 
@@ -119,6 +155,26 @@ pub const dnnl_ocl_interop_buffer: dnnl_ocl_interop_memory_kind_t = 1;
 pub struct dnnl_engine(());
 /// A handle of an engine.
 pub type dnnl_engine_t = *mut dnnl_engine;
+
+/// Post-operations: what is done to each result element of a primitive.
+#[derive(Debug)]
+pub struct dnnl_post_ops(());
+/// A handle of post-operations.
+pub type dnnl_post_ops_t = *mut dnnl_post_ops;
+/// A handle of post-operations that are only read.
+pub type const_dnnl_post_ops_t = *const dnnl_post_ops;
+
+/// Who gives primitives their working memory.
+pub type dnnl_scratchpad_mode_t = c_int;
+/// The library.
+pub const dnnl_scratchpad_mode_library: dnnl_scratchpad_mode_t = 0;
+/// The caller, with every execution.
+pub const dnnl_scratchpad_mode_user: dnnl_scratchpad_mode_t = 1;
+
+/// An instruction set of processors, in bits.
+pub type dnnl_cpu_isa_t = c_int;
+/// None in particular: what a library without engines of processors reports.
+pub const dnnl_cpu_isa_default: dnnl_cpu_isa_t = 0;
 
 /// A stream: a queue of commands.
 #[derive(Debug)]

@@ -1,19 +1,27 @@
 //! Primitives and their descriptions.
 
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::Arc;
 use std::time::Instant;
 
-use anydnn_backend::{Attributes, Engine, MemoryDesc, Op, PrimitiveDesc};
+use anydnn_backend::{
+    Arg, Attributes, DataType, Engine, MemoryDesc, Op, PrimitiveDesc, PrimitiveDescBuilder, ScratchpadMode,
+};
 use anydnn_opencl::OpenClPrimitive;
 
 use crate::boundary::{self, Failure, Outcome};
 use crate::desc::Md;
 use crate::engine::EngineRef;
-use crate::handle::{self, Handle};
+use crate::execute;
+use crate::handle::{self, Embedded, Handle};
 use crate::object_types::{
     const_dnnl_primitive_desc_t, dnnl_primitive, dnnl_primitive_desc, dnnl_primitive_desc_t, dnnl_primitive_t,
 };
 use crate::types::{
-    const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_status_t, dnnl_unimplemented,
+    const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_memory_desc, dnnl_query_dst_md,
+    dnnl_query_exec_arg_md, dnnl_query_scratchpad_md, dnnl_query_src_md, dnnl_query_t, dnnl_query_weights_md,
+    dnnl_status_t, dnnl_unimplemented,
 };
 use crate::verbose;
 
@@ -63,6 +71,7 @@ pub(crate) struct Described {
     pub(crate) engine: EngineRef,
     /// The engine in another context that the source is on, where that is another one.
     pub(crate) source_engine: Option<EngineRef>,
+    pub(crate) lent: Arc<Lent>,
 }
 
 /// What is behind a primitive's handle.
@@ -83,7 +92,54 @@ impl Handle for dnnl_primitive {
     const NAME: &'static str = "primitive";
 }
 
+/// Lends the descriptor of an operand, until the description ends; an empty one for an operand that the primitive does not have. Null for
+/// what is no query of a descriptor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_desc_query_md(
+    primitive_desc: const_dnnl_primitive_desc_t,
+    what: dnnl_query_t,
+    index: c_int,
+) -> const_dnnl_memory_desc_t {
+    boundary::value("dnnl_primitive_desc_query_md", ptr::null(), || {
+        // SAFETY: the caller passes null or a description that lives.
+        let described = unsafe { handle::borrow(primitive_desc) }?;
+        let arg = match (what, index) {
+            (dnnl_query_src_md, 0) => Some(Arg::SRC),
+            (dnnl_query_weights_md, 0) => Some(Arg::Weights),
+            (dnnl_query_weights_md, 1) => Some(Arg::Bias),
+            (dnnl_query_dst_md, 0) => Some(Arg::DST),
+            (dnnl_query_scratchpad_md, 0) => Some(Arg::Scratchpad),
+            (dnnl_query_exec_arg_md, number) => execute::argument(number, &described.desc),
+            (129..=136, _) => None,
+            _ => return Err(Failure::invalid(format!("{what} is no query of a memory descriptor"))),
+        };
+        let lent = &described.lent;
+        let found = arg.and_then(|arg| lent.of.iter().find(|(other, _)| *other == arg));
+        Ok(found.map_or(lent.none.as_ptr(), |(_, md)| md.as_ptr()))
+    })
+}
+
+/// Descriptors that are lent to C.
+pub(crate) struct Lent {
+    of: Vec<(Arg, Embedded<dnnl_memory_desc>)>,
+    none: Embedded<dnnl_memory_desc>,
+}
+
 impl Described {
+    /// A description that an engine has a kernel for, with every layout resolved.
+    pub(crate) fn new(builder: PrimitiveDescBuilder, attributes: &Attributes, engine: EngineRef) -> Outcome<Self> {
+        let desc = builder.attributes(attributes.clone()).build()?;
+        let (desc, scratchpad) = engine.value().engine.resolve_with_scratchpad(&desc)?;
+        let lend = |md: &MemoryDesc| Ok::<_, Failure>(Embedded::new(Md::from_memory_desc(md)?));
+        let mut of =
+            desc.args().iter().map(|a| Ok((a.arg, lend(&a.desc)?))).collect::<Outcome<Vec<_>>>()?;
+        if attributes.scratchpad == ScratchpadMode::User && scratchpad > 0 {
+            of.push((Arg::Scratchpad, lend(&MemoryDesc::new([scratchpad], DataType::U8))?));
+        }
+        let lent = Arc::new(Lent { of, none: Embedded::new(Md::empty()) });
+        Ok(Self { desc, engine, source_engine: None, lent })
+    }
+
     /// The description of an operation with one source and one result, which an engine has a kernel for.
     pub(crate) fn unary(
         op: Op,
@@ -92,9 +148,7 @@ impl Described {
         attributes: &Attributes,
         engine: EngineRef,
     ) -> Outcome<Self> {
-        let desc = PrimitiveDesc::builder(op).src(src).dst(dst).attributes(attributes.clone()).build()?;
-        let desc = engine.value().engine.resolve(&desc)?;
-        Ok(Self { desc, engine, source_engine: None })
+        Self::new(PrimitiveDesc::builder(op).src(src).dst(dst), attributes, engine)
     }
 }
 

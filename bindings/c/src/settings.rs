@@ -51,6 +51,17 @@ pub(crate) fn default_fpmath() -> FpMath {
     fpmath(default_mode()).unwrap_or_default()
 }
 
+/// The number of a floating-point mode.
+pub(crate) fn fpmath_number(mode: FpMath) -> dnnl_fpmath_mode_t {
+    match mode {
+        FpMath::BF16 => dnnl_fpmath_mode_bf16,
+        FpMath::F16 => dnnl_fpmath_mode_f16,
+        FpMath::Any => dnnl_fpmath_mode_any,
+        FpMath::TF32 => dnnl_fpmath_mode_tf32,
+        _ => dnnl_fpmath_mode_strict,
+    }
+}
+
 /// The floating-point mode of that number.
 pub(crate) fn fpmath(mode: dnnl_fpmath_mode_t) -> Option<FpMath> {
     match mode {

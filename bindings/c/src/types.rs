@@ -112,6 +112,18 @@ pub const dnnl_coo: dnnl_sparse_encoding_t = 3;
 pub type dnnl_query_t = c_int;
 /// Strides: `const dnnl_dims_t *`.
 pub const dnnl_query_strides: dnnl_query_t = 14;
+/// The descriptor of a source.
+pub const dnnl_query_src_md: dnnl_query_t = 129;
+/// The descriptor of weights, or of a bias.
+pub const dnnl_query_weights_md: dnnl_query_t = 131;
+/// The descriptor of a result.
+pub const dnnl_query_dst_md: dnnl_query_t = 133;
+/// The descriptor of what training keeps.
+pub const dnnl_query_workspace_md: dnnl_query_t = 135;
+/// The descriptor of working memory.
+pub const dnnl_query_scratchpad_md: dnnl_query_t = 136;
+/// The descriptor of an argument by its number.
+pub const dnnl_query_exec_arg_md: dnnl_query_t = 255;
 /// The number of dimensions: `int`.
 pub const dnnl_query_ndims_s32: dnnl_query_t = 256;
 /// Dimensions: `const dnnl_dims_t *`.

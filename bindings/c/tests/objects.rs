@@ -58,6 +58,17 @@ fn a_program_on_its_own_objects() {
     }
 }
 
+/// A graph program that a user would write, with an allocator that counts.
+#[test]
+fn a_graph_on_its_own_objects() {
+    for printed in on_every_platform("graph.cpp") {
+        assert!(printed.contains("partitions: 2 of 4 and 2 operations"), "{printed}");
+        let counts = printed.lines().find_map(|line| line.strip_prefix("allocator: ")).unwrap();
+        let numbers: Vec<u32> = counts.split(' ').filter_map(|word| word.parse().ok()).collect();
+        assert!(numbers[0] == numbers[1] && numbers[0] > 0, "{counts}");
+    }
+}
+
 /// Null for any pointer never crashes; and no exported function is left out.
 #[test]
 fn null_pointers() {

@@ -45,7 +45,6 @@ impl Md {
     }
 
     /// The descriptor that C gets for one of the contract.
-    #[allow(dead_code, reason = "queries of primitives, in the next tier, give these out")]
     pub(crate) fn from_memory_desc(desc: &MemoryDesc) -> Outcome<Self> {
         let mut md = Self::empty();
         md.rank = desc.rank();
@@ -119,7 +118,7 @@ fn unknown(code: TypeCode) -> Failure {
 }
 
 /// The number of a type of the contract.
-fn number(data_type: DataType) -> Option<dnnl_data_type_t> {
+pub(crate) fn number(data_type: DataType) -> Option<dnnl_data_type_t> {
     Some(match data_type {
         DataType::F16 => dnnl_f16,
         DataType::BF16 => dnnl_bf16,

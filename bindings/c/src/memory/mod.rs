@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 pub(crate) use object::MemoryObject;
-pub(crate) use storage::{HandleKind, byte_desc};
+pub(crate) use storage::{HandleKind, Storage, byte_desc};
 
 use crate::boundary::{self, Failure, Outcome};
 use crate::desc::{Format, Md};

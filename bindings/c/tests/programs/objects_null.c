@@ -38,6 +38,8 @@ static void count(dnnl_status_t status) {
         slot = NULL; \
     } while (0)
 
+#include "graph_null.h"
+
 int main(int argc, char **argv) {
     cl_device_id device = check_device(argc > 1 ? argv[1] : NULL), device_slot = NULL;
     cl_context context = check_context(device), context_slot = NULL;
@@ -232,6 +234,10 @@ int main(int argc, char **argv) {
     EACH(dnnl_version, 0, calls += dnnl_version() != NULL, (void)0);
     for (int k = -1; k < 20; k++)
         EACH(dnnl_data_type_size, 0, calls += dnnl_data_type_size((dnnl_data_type_t)k) > 0, (void)0);
+
+    const pointers_t pointers = check_pointers(device, context);
+    null_primitives(engine);
+    null_graphs(engine, stream, device, context, &pointers, queue, done);
 
     OK(dnnl_primitive_destroy(primitive));
     OK(dnnl_primitive_desc_destroy(pd));
