@@ -19,11 +19,29 @@
 // The handle of a memory whose bytes the library allocates.
 #define DNNL_MEMORY_ALLOCATE ((void *)SIZE_MAX)
 
+// The number of dimensions is not known.
+#define DNNL_GRAPH_UNKNOWN_NDIMS -1
+
+// A dimension or stride is not known.
+#define DNNL_GRAPH_UNKNOWN_DIM INT64_MIN
+
 // The first source.
 #define DNNL_ARG_SRC 1
 
 // The first result.
 #define DNNL_ARG_DST 17
+
+// The second source: the other operand of a post-operation.
+#define DNNL_ARG_SRC_1 2
+
+// The weights.
+#define DNNL_ARG_WEIGHTS 33
+
+// The bias.
+#define DNNL_ARG_BIAS 41
+
+// The first post-operation's operands have this bit set, the second's twice its value, and so on.
+#define DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE 32768
 
 // Working memory.
 #define DNNL_ARG_SCRATCHPAD 80
@@ -42,11 +60,32 @@
 // An engine: one device in one context.
 typedef struct dnnl_engine dnnl_engine;
 
+// An allocator of temporary memory.
+typedef struct dnnl_graph_allocator dnnl_graph_allocator;
+
+// A partition compiled for an engine.
+typedef struct dnnl_graph_compiled_partition dnnl_graph_compiled_partition;
+
+// A graph.
+typedef struct dnnl_graph_graph dnnl_graph_graph;
+
+// An operation of a graph.
+typedef struct dnnl_graph_op dnnl_graph_op;
+
+// A partition of a graph.
+typedef struct dnnl_graph_partition dnnl_graph_partition;
+
+// A tensor: a logical tensor with bytes.
+typedef struct dnnl_graph_tensor dnnl_graph_tensor;
+
 // A memory: a descriptor and the bytes that it describes.
 typedef struct dnnl_memory dnnl_memory;
 
 // A memory descriptor.
 typedef struct dnnl_memory_desc dnnl_memory_desc;
+
+// Post-operations: what is done to each result element of a primitive.
+typedef struct dnnl_post_ops dnnl_post_ops;
 
 // A primitive: a compiled operation.
 typedef struct dnnl_primitive dnnl_primitive;
@@ -65,6 +104,12 @@ typedef int dnnl_status_t;
 
 // A handle of attributes.
 typedef dnnl_primitive_attr *dnnl_primitive_attr_t;
+
+// Who gives primitives their working memory.
+typedef int dnnl_scratchpad_mode_t;
+
+// A handle of post-operations that are only read.
+typedef const dnnl_post_ops *const_dnnl_post_ops_t;
 
 // An element type.
 typedef int dnnl_data_type_t;
@@ -119,11 +164,129 @@ typedef struct {
   dnnl_memory_t memory;
 } dnnl_exec_arg_t;
 
+// A handle of an allocator.
+typedef dnnl_graph_allocator *dnnl_graph_allocator_t;
+
+// Allocates memory of the host.
+typedef void *(*dnnl_graph_host_allocate_f)(size_t size, size_t alignment);
+
+// Frees memory of the host.
+typedef void (*dnnl_graph_host_deallocate_f)(void *buffer);
+
+// Allocates memory that a device reaches by address. An alignment of zero is any.
+typedef void *(*dnnl_graph_ocl_allocate_f)(size_t size,
+                                           size_t alignment,
+                                           cl_device_id device,
+                                           cl_context context);
+
+// Frees memory after an event, which may be null for at once.
+typedef void (*dnnl_graph_ocl_deallocate_f)(void *buffer,
+                                            cl_device_id device,
+                                            cl_context context,
+                                            cl_event event);
+
+// A handle of an allocator that is only read.
+typedef const dnnl_graph_allocator *const_dnnl_graph_allocator_t;
+
+// A handle of a compiled partition.
+typedef dnnl_graph_compiled_partition *dnnl_graph_compiled_partition_t;
+
+// A handle of a partition.
+typedef dnnl_graph_partition *dnnl_graph_partition_t;
+
+// One number for each dimension.
+typedef dnnl_dim_t dnnl_dims_t[DNNL_MAX_NDIMS];
+
+// The role of a tensor.
+typedef int dnnl_graph_tensor_property_t;
+
+// How a layout is told.
+typedef int dnnl_graph_layout_type_t;
+
+// The layout of a logical tensor.
+typedef union {
+  // Strides in elements.
+  dnnl_dims_t strides;
+  // The number of an opaque layout.
+  size_t layout_id;
+} dnnl_graph_layout_t;
+
+// A logical tensor: what a graph knows of a tensor.
+typedef struct {
+  // Its identity.
+  size_t id;
+  // The number of dimensions, or [`DNNL_GRAPH_UNKNOWN_NDIMS`].
+  int ndims;
+  // The dimensions, each of which may be [`DNNL_GRAPH_UNKNOWN_DIM`].
+  dnnl_dims_t dims;
+  // The element type.
+  dnnl_data_type_t data_type;
+  // The role.
+  dnnl_graph_tensor_property_t property;
+  // Which field of the layout holds.
+  dnnl_graph_layout_type_t layout_type;
+  // The layout.
+  dnnl_graph_layout_t layout;
+} dnnl_graph_logical_tensor_t;
+
+// A handle of a compiled partition that is only read.
+typedef const dnnl_graph_compiled_partition *const_dnnl_graph_compiled_partition_t;
+
+// An input whose memory may be that of an output.
+typedef struct {
+  // The input's identity.
+  size_t input_id;
+  // The output's identity.
+  size_t output_id;
+} dnnl_graph_inplace_pair_t;
+
+// A handle of a tensor that is only read.
+typedef const dnnl_graph_tensor *const_dnnl_graph_tensor_t;
+
+// A handle of an operation.
+typedef dnnl_graph_op *dnnl_graph_op_t;
+
+// A kind of operation, numbered in the order of oneDNN's enumeration.
+typedef int dnnl_graph_op_kind_t;
+
+// An attribute of an operation.
+typedef int dnnl_graph_op_attr_t;
+
+// A handle of an operation that is only read.
+typedef const dnnl_graph_op *const_dnnl_graph_op_t;
+
+// A handle of a graph.
+typedef dnnl_graph_graph *dnnl_graph_graph_t;
+
+// Which narrower arithmetic f32 work may use.
+typedef int dnnl_fpmath_mode_t;
+
+// How far fusion goes.
+typedef int dnnl_graph_partition_policy_t;
+
+// A handle of a graph that is only read.
+typedef const dnnl_graph_graph *const_dnnl_graph_graph_t;
+
+// What is written to files, in bits.
+typedef unsigned int dnnl_graph_dump_mode_t;
+
+// A handle of a partition that is only read.
+typedef const dnnl_graph_partition *const_dnnl_graph_partition_t;
+
+// A handle of a tensor.
+typedef dnnl_graph_tensor *dnnl_graph_tensor_t;
+
 // What the handles of a memory are.
 typedef int dnnl_ocl_interop_memory_kind_t;
 
 // A handle of a memory that is only read.
 typedef const dnnl_memory *const_dnnl_memory_t;
+
+// An instruction set of processors, in bits.
+typedef int dnnl_cpu_isa_t;
+
+// A handle of post-operations.
+typedef dnnl_post_ops *dnnl_post_ops_t;
 
 // A handle of a primitive.
 typedef dnnl_primitive *dnnl_primitive_t;
@@ -133,9 +296,6 @@ typedef const dnnl_primitive_desc *const_dnnl_primitive_desc_t;
 
 // What a profile tells of each execution.
 typedef int dnnl_profiling_data_kind_t;
-
-// Which narrower arithmetic f32 work may use.
-typedef int dnnl_fpmath_mode_t;
 
 // How a stream runs, in bits.
 typedef unsigned int dnnl_stream_flags_t;
@@ -164,6 +324,45 @@ typedef int dnnl_format_kind_t;
 
 // How a sparse tensor is stored.
 typedef int dnnl_sparse_encoding_t;
+
+// Not at all.
+#define dnnl_graph_layout_type_undef 0
+
+// The implementation chooses.
+#define dnnl_graph_layout_type_any 1
+
+// By strides.
+#define dnnl_graph_layout_type_strided 2
+
+// By a number that a compiled partition gave.
+#define dnnl_graph_layout_type_opaque 3
+
+// Not told.
+#define dnnl_graph_tensor_property_undef 0
+
+// Different on every execution.
+#define dnnl_graph_tensor_property_variable 1
+
+// The same on every execution.
+#define dnnl_graph_tensor_property_constant 2
+
+// One value on the host.
+#define dnnl_graph_tensor_property_host_scalar 3
+
+// As far as patterns allow.
+#define dnnl_graph_partition_policy_fusion 1
+
+// Not at all.
+#define dnnl_graph_partition_policy_debug 2
+
+// Nothing.
+#define dnnl_graph_dump_mode_none 0
+
+// Partitions as they are compiled.
+#define dnnl_graph_dump_mode_subgraph 1
+
+// Graphs, whole and partitioned.
+#define dnnl_graph_dump_mode_graph 2
 
 // None in particular.
 #define dnnl_any_engine 0
@@ -197,6 +396,48 @@ typedef int dnnl_sparse_encoding_t;
 
 // Inference.
 #define dnnl_forward_inference 96
+
+// Sum.
+#define dnnl_binary_add 131056
+
+// Product.
+#define dnnl_binary_mul 131057
+
+// The larger.
+#define dnnl_binary_max 131058
+
+// The smaller.
+#define dnnl_binary_min 131059
+
+// Quotient.
+#define dnnl_binary_div 131060
+
+// Difference.
+#define dnnl_binary_sub 131061
+
+// Whether the first is the larger or equal.
+#define dnnl_binary_ge 131062
+
+// Whether the first is the larger.
+#define dnnl_binary_gt 131063
+
+// Whether the first is the smaller or equal.
+#define dnnl_binary_le 131064
+
+// Whether the first is the smaller.
+#define dnnl_binary_lt 131065
+
+// Whether they are equal.
+#define dnnl_binary_eq 131066
+
+// Whether they differ.
+#define dnnl_binary_ne 131067
+
+// Softmax.
+#define dnnl_softmax_accurate 196608
+
+// The logarithm of softmax.
+#define dnnl_softmax_log 196609
 
 // `x` where positive, else `alpha * x`.
 #define dnnl_eltwise_relu 32
@@ -287,6 +528,15 @@ typedef int dnnl_sparse_encoding_t;
 
 // Buffer objects.
 #define dnnl_ocl_interop_buffer 1
+
+// The library.
+#define dnnl_scratchpad_mode_library 0
+
+// The caller, with every execution.
+#define dnnl_scratchpad_mode_user 1
+
+// None in particular: what a library without engines of processors reports.
+#define dnnl_cpu_isa_default 0
 
 // No error.
 #define dnnl_success 0
@@ -411,6 +661,24 @@ typedef int dnnl_sparse_encoding_t;
 // Strides: `const dnnl_dims_t *`.
 #define dnnl_query_strides 14
 
+// The descriptor of a source.
+#define dnnl_query_src_md 129
+
+// The descriptor of weights, or of a bias.
+#define dnnl_query_weights_md 131
+
+// The descriptor of a result.
+#define dnnl_query_dst_md 133
+
+// The descriptor of what training keeps.
+#define dnnl_query_workspace_md 135
+
+// The descriptor of working memory.
+#define dnnl_query_scratchpad_md 136
+
+// The descriptor of an argument by its number.
+#define dnnl_query_exec_arg_md 255
+
 // The number of dimensions: `int`.
 #define dnnl_query_ndims_s32 256
 
@@ -475,11 +743,22 @@ dnnl_status_t dnnl_primitive_attr_create(dnnl_primitive_attr_t *attr);
 // Ends attributes; null is none.
 dnnl_status_t dnnl_primitive_attr_destroy(dnnl_primitive_attr_t attr);
 
+// Says who gives primitives their working memory: the library, or the caller with every execution.
+dnnl_status_t dnnl_primitive_attr_set_scratchpad_mode(dnnl_primitive_attr_t attr,
+                                                      dnnl_scratchpad_mode_t mode);
+
+// Gives attributes a copy of post-operations; null for none.
+dnnl_status_t dnnl_primitive_attr_set_post_ops(dnnl_primitive_attr_t attr,
+                                               const_dnnl_post_ops_t post_ops);
+
 // The message of the last failure on this thread, or an empty string. It stays valid until the next failure on this thread.
 const char *anydnn_last_error(void);
 
 // The name of a status.
 const char *dnnl_status2str(dnnl_status_t status);
+
+// The name of a data type.
+const char *dnnl_dt2str(dnnl_data_type_t dt);
 
 // The size of an element in bytes, or `SIZE_MAX` for what is no data type. Two elements of a 4-bit type share a byte.
 size_t dnnl_data_type_size(dnnl_data_type_t data_type);
@@ -587,6 +866,337 @@ dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive,
                                      int nargs,
                                      const dnnl_exec_arg_t *args);
 
+// Makes an allocator of the host's memory. Engines here take their working memory from devices, so it is never called; it is there
+// for programs that make one.
+dnnl_status_t dnnl_graph_allocator_create(dnnl_graph_allocator_t *allocator,
+                                          dnnl_graph_host_allocate_f _host_malloc,
+                                          dnnl_graph_host_deallocate_f _host_free);
+
+// Makes an allocator of memory that devices reach by address. With a null callback it is the library's own.
+dnnl_status_t dnnl_graph_ocl_interop_allocator_create(dnnl_graph_allocator_t *allocator,
+                                                      dnnl_graph_ocl_allocate_f ocl_malloc,
+                                                      dnnl_graph_ocl_deallocate_f ocl_free);
+
+// Ends an allocator; null is none. Engines that were made with it keep its callbacks.
+dnnl_status_t dnnl_graph_allocator_destroy(dnnl_graph_allocator_t allocator);
+
+// Makes an engine on the device of that index, with an allocator.
+dnnl_status_t dnnl_graph_make_engine_with_allocator(dnnl_engine_t *engine,
+                                                    dnnl_engine_kind_t kind,
+                                                    size_t index,
+                                                    const_dnnl_graph_allocator_t alloc);
+
+// Makes an engine on the user's device and context, with an allocator.
+dnnl_status_t dnnl_graph_ocl_interop_make_engine_with_allocator(dnnl_engine_t *engine,
+                                                                cl_device_id device,
+                                                                cl_context context,
+                                                                const_dnnl_graph_allocator_t alloc);
+
+// Makes an engine on the user's device and context from a cache blob, with an allocator.
+dnnl_status_t dnnl_graph_ocl_interop_make_engine_from_cache_blob_with_allocator(dnnl_engine_t *engine,
+                                                                                cl_device_id device,
+                                                                                cl_context context,
+                                                                                const_dnnl_graph_allocator_t alloc,
+                                                                                size_t size,
+                                                                                const uint8_t *cache_blob);
+
+// Tells how many compiled partitions are kept.
+dnnl_status_t dnnl_graph_get_compiled_partition_cache_capacity(int *capacity);
+
+// Sets how many compiled partitions are kept; zero for none.
+dnnl_status_t dnnl_graph_set_compiled_partition_cache_capacity(int capacity);
+
+// Switches the cache of what follows from constant tensors on, without bound, or off.
+dnnl_status_t dnnl_graph_set_constant_tensor_cache(int flag);
+
+// Tells whether the cache of what follows from constant tensors is on.
+dnnl_status_t dnnl_graph_get_constant_tensor_cache(int *flag);
+
+// Sets how many megabytes of what follows from constant tensors are kept for each engine of a kind. What was kept is forgotten.
+dnnl_status_t dnnl_graph_set_constant_tensor_cache_capacity(dnnl_engine_kind_t eng_kind,
+                                                            size_t size);
+
+// Tells how many megabytes of what follows from constant tensors are kept for each engine of a kind.
+dnnl_status_t dnnl_graph_get_constant_tensor_cache_capacity(dnnl_engine_kind_t eng_kind,
+                                                            size_t *size);
+
+// Makes a compiled partition that is still to be compiled, by [`dnnl_graph_partition_compile`].
+dnnl_status_t dnnl_graph_compiled_partition_create(dnnl_graph_compiled_partition_t *compiled_partition,
+                                                   dnnl_graph_partition_t partition);
+
+// Compiles a partition for an engine, with what is known of its tensors by now.
+dnnl_status_t dnnl_graph_partition_compile(dnnl_graph_partition_t partition,
+                                           dnnl_graph_compiled_partition_t compiled_partition,
+                                           size_t in_num,
+                                           const dnnl_graph_logical_tensor_t **inputs,
+                                           size_t out_num,
+                                           const dnnl_graph_logical_tensor_t **outputs,
+                                           dnnl_engine_t engine);
+
+// Ends a compiled partition; null is none.
+dnnl_status_t dnnl_graph_compiled_partition_destroy(dnnl_graph_compiled_partition_t compiled_partition);
+
+// Tells a tensor with the shape and layout that compiling has found. One that the partition does not have is all zeros.
+dnnl_status_t dnnl_graph_compiled_partition_query_logical_tensor(const_dnnl_graph_compiled_partition_t compiled_partition,
+                                                                 size_t tid,
+                                                                 dnnl_graph_logical_tensor_t *lt);
+
+// Lends the pairs of tensors that may share memory, until the partition is compiled anew or the compiled partition ends.
+dnnl_status_t dnnl_graph_compiled_partition_get_inplace_ports(const_dnnl_graph_compiled_partition_t compiled_partition,
+                                                              size_t *num_inplace_pairs,
+                                                              const dnnl_graph_inplace_pair_t **inplace_pairs);
+
+// Describes the working memory that an execution may be given: a vector of bytes whose identity is the largest number.
+dnnl_status_t dnnl_graph_compiled_partition_get_scratchpad_logical_tensor(const_dnnl_graph_compiled_partition_t compiled_partition,
+                                                                          dnnl_graph_logical_tensor_t *lt);
+
+// Enqueues a compiled partition. On an out-of-order stream nothing orders it with what was enqueued before.
+dnnl_status_t dnnl_graph_compiled_partition_execute(const_dnnl_graph_compiled_partition_t compiled_partition,
+                                                    dnnl_stream_t stream,
+                                                    size_t num_inputs,
+                                                    const_dnnl_graph_tensor_t *inputs,
+                                                    size_t num_outputs,
+                                                    const_dnnl_graph_tensor_t *outputs);
+
+// Enqueues a compiled partition with working memory of the caller's, which may be null for the library's.
+dnnl_status_t dnnl_graph_compiled_partition_execute_v2(const_dnnl_graph_compiled_partition_t compiled_partition,
+                                                       dnnl_stream_t stream,
+                                                       size_t num_inputs,
+                                                       const_dnnl_graph_tensor_t *inputs,
+                                                       size_t num_outputs,
+                                                       const_dnnl_graph_tensor_t *outputs,
+                                                       const_dnnl_graph_tensor_t scratchpad);
+
+// Enqueues a compiled partition after `deps`. `return_event` becomes null on an in-order stream, else an event with one reference for
+// the caller; on failures nothing is written.
+dnnl_status_t dnnl_graph_ocl_interop_compiled_partition_execute(const_dnnl_graph_compiled_partition_t compiled_partition,
+                                                                dnnl_stream_t stream,
+                                                                size_t num_inputs,
+                                                                const_dnnl_graph_tensor_t *inputs,
+                                                                size_t num_outputs,
+                                                                const_dnnl_graph_tensor_t *outputs,
+                                                                const cl_event *deps,
+                                                                int ndeps,
+                                                                cl_event *return_event);
+
+// Enqueues a compiled partition after `deps`, with working memory of the caller's; see
+// [`dnnl_graph_ocl_interop_compiled_partition_execute`].
+dnnl_status_t dnnl_graph_ocl_interop_compiled_partition_execute_v2(const_dnnl_graph_compiled_partition_t compiled_partition,
+                                                                   dnnl_stream_t stream,
+                                                                   size_t num_inputs,
+                                                                   const_dnnl_graph_tensor_t *inputs,
+                                                                   size_t num_outputs,
+                                                                   const_dnnl_graph_tensor_t *outputs,
+                                                                   const_dnnl_graph_tensor_t scratchpad,
+                                                                   const cl_event *deps,
+                                                                   int ndeps,
+                                                                   cl_event *return_event);
+
+// Fills in a logical tensor of unknown dimensions.
+dnnl_status_t dnnl_graph_logical_tensor_init(dnnl_graph_logical_tensor_t *logical_tensor,
+                                             size_t tid,
+                                             dnnl_data_type_t dtype,
+                                             int32_t ndims,
+                                             dnnl_graph_layout_type_t ltype,
+                                             dnnl_graph_tensor_property_t ptype);
+
+// Fills in a logical tensor. One with strides gets those of the dense row-major layout where all dimensions are known.
+dnnl_status_t dnnl_graph_logical_tensor_init_with_dims(dnnl_graph_logical_tensor_t *logical_tensor,
+                                                       size_t tid,
+                                                       dnnl_data_type_t dtype,
+                                                       int32_t ndims,
+                                                       const int64_t *dims,
+                                                       dnnl_graph_layout_type_t ltype,
+                                                       dnnl_graph_tensor_property_t ptype);
+
+// Fills in a logical tensor with strides in elements.
+dnnl_status_t dnnl_graph_logical_tensor_init_with_strides(dnnl_graph_logical_tensor_t *logical_tensor,
+                                                          size_t tid,
+                                                          dnnl_data_type_t dtype,
+                                                          int32_t ndims,
+                                                          const int64_t *dims,
+                                                          const int64_t *strides,
+                                                          dnnl_graph_tensor_property_t ptype);
+
+// Tells the bytes that a tensor takes: the largest number where that is not known.
+dnnl_status_t dnnl_graph_logical_tensor_get_mem_size(const dnnl_graph_logical_tensor_t *logical_tensor,
+                                                     size_t *size);
+
+// Tells whether two logical tensors are the same, or at least the same bytes mean the same under both.
+dnnl_status_t dnnl_graph_logical_tensor_is_equal(const dnnl_graph_logical_tensor_t *lt1,
+                                                 const dnnl_graph_logical_tensor_t *lt2,
+                                                 uint8_t *is_equal);
+
+// Makes an operation without inputs and outputs.
+dnnl_status_t dnnl_graph_op_create(dnnl_graph_op_t *op,
+                                   size_t id,
+                                   dnnl_graph_op_kind_t kind,
+                                   const char *verbose_name);
+
+// Ends an operation; null is none. Graphs that it was added to keep it.
+dnnl_status_t dnnl_graph_op_destroy(dnnl_graph_op_t op);
+
+// Adds an input.
+dnnl_status_t dnnl_graph_op_add_input(dnnl_graph_op_t op, const dnnl_graph_logical_tensor_t *input);
+
+// Adds an output.
+dnnl_status_t dnnl_graph_op_add_output(dnnl_graph_op_t op,
+                                       const dnnl_graph_logical_tensor_t *output);
+
+// Sets an attribute of floats: one, or a list.
+dnnl_status_t dnnl_graph_op_set_attr_f32(dnnl_graph_op_t op,
+                                         dnnl_graph_op_attr_t name,
+                                         const float *value,
+                                         size_t value_len);
+
+// Sets an attribute that is a truth value.
+dnnl_status_t dnnl_graph_op_set_attr_bool(dnnl_graph_op_t op,
+                                          dnnl_graph_op_attr_t name,
+                                          const uint8_t *value,
+                                          size_t value_len);
+
+// Sets an attribute of integers: one, or a list.
+dnnl_status_t dnnl_graph_op_set_attr_s64(dnnl_graph_op_t op,
+                                         dnnl_graph_op_attr_t name,
+                                         const int64_t *value,
+                                         size_t value_len);
+
+// Sets an attribute that is a word of `value_len` bytes, or one that ends with a zero before.
+dnnl_status_t dnnl_graph_op_set_attr_str(dnnl_graph_op_t op,
+                                         dnnl_graph_op_attr_t name,
+                                         const char *value,
+                                         size_t value_len);
+
+// Tells the identity of an operation.
+dnnl_status_t dnnl_graph_op_get_id(const_dnnl_graph_op_t op, size_t *id);
+
+// Tells the kind of an operation.
+dnnl_status_t dnnl_graph_op_get_kind(const_dnnl_graph_op_t op, dnnl_graph_op_kind_t *kind);
+
+// Makes an empty graph for engines of a kind.
+dnnl_status_t dnnl_graph_graph_create(dnnl_graph_graph_t *graph, dnnl_engine_kind_t engine_kind);
+
+// Makes an empty graph that may use narrower arithmetic.
+dnnl_status_t dnnl_graph_graph_create_with_fpmath_mode(dnnl_graph_graph_t *graph,
+                                                       dnnl_engine_kind_t engine_kind,
+                                                       dnnl_fpmath_mode_t mode);
+
+// Ends a graph; null is none. Its partitions live on.
+dnnl_status_t dnnl_graph_graph_destroy(dnnl_graph_graph_t graph);
+
+// Sets which narrower arithmetic the graph may use, and whether integer work may use it too.
+dnnl_status_t dnnl_graph_graph_set_fpmath_mode(dnnl_graph_graph_t graph,
+                                               dnnl_fpmath_mode_t mode,
+                                               int apply_to_int);
+
+// Tells which narrower arithmetic the graph may use. Either result may be null.
+dnnl_status_t dnnl_graph_graph_get_fpmath_mode(dnnl_graph_graph_t graph,
+                                               dnnl_fpmath_mode_t *mode,
+                                               int *apply_to_int);
+
+// Adds an operation, which is checked. One whose identity is there already is ignored.
+dnnl_status_t dnnl_graph_add_op(dnnl_graph_graph_t graph, dnnl_graph_op_t op);
+
+// Ends the adding of operations.
+dnnl_status_t dnnl_graph_graph_finalize(dnnl_graph_graph_t graph);
+
+// Tells whether a graph is finalised.
+dnnl_status_t dnnl_graph_graph_is_finalized(dnnl_graph_graph_t graph, uint8_t *finalized);
+
+// Cuts a finalised graph into partitions, in place of those of an earlier call.
+dnnl_status_t dnnl_graph_graph_filter(dnnl_graph_graph_t graph,
+                                      dnnl_graph_partition_policy_t policy);
+
+// Tells the number of partitions that the last filter gave.
+dnnl_status_t dnnl_graph_graph_get_partition_num(const_dnnl_graph_graph_t graph, size_t *num);
+
+// Gives handles of the partitions, every one after those it depends on. Handles beyond the number of partitions become null.
+dnnl_status_t dnnl_graph_graph_get_partitions(dnnl_graph_graph_t graph,
+                                              size_t num,
+                                              dnnl_graph_partition_t *partitions);
+
+// Sets what new graphs write to files, in place of what `ONEDNN_GRAPH_DUMP` says.
+dnnl_status_t dnnl_graph_set_dump_mode(dnnl_graph_dump_mode_t modes);
+
+// Makes a partition of one operation that is in no graph.
+dnnl_status_t dnnl_graph_partition_create_with_op(dnnl_graph_partition_t *partition,
+                                                  const_dnnl_graph_op_t op,
+                                                  dnnl_engine_kind_t ekind);
+
+// Ends a partition; null is none. What was compiled of it lives on.
+dnnl_status_t dnnl_graph_partition_destroy(dnnl_graph_partition_t partition);
+
+// Tells the number of operations.
+dnnl_status_t dnnl_graph_partition_get_op_num(const_dnnl_graph_partition_t partition, size_t *num);
+
+// Tells the identities of the operations; `num` is exactly their number.
+dnnl_status_t dnnl_graph_partition_get_ops(dnnl_graph_partition_t partition,
+                                           size_t num,
+                                           size_t *ids);
+
+// Tells the identity of a partition.
+dnnl_status_t dnnl_graph_partition_get_id(const_dnnl_graph_partition_t partition, size_t *id);
+
+// Tells the number of tensors that come from outside.
+dnnl_status_t dnnl_graph_partition_get_input_ports_num(const_dnnl_graph_partition_t partition,
+                                                       size_t *num);
+
+// Tells the tensors that come from outside; `num` is exactly their number.
+dnnl_status_t dnnl_graph_partition_get_input_ports(const_dnnl_graph_partition_t partition,
+                                                   size_t num,
+                                                   dnnl_graph_logical_tensor_t *inputs);
+
+// Tells the number of tensors that leave.
+dnnl_status_t dnnl_graph_partition_get_output_ports_num(const_dnnl_graph_partition_t partition,
+                                                        size_t *num);
+
+// Tells the tensors that leave; `num` is exactly their number.
+dnnl_status_t dnnl_graph_partition_get_output_ports(const_dnnl_graph_partition_t partition,
+                                                    size_t num,
+                                                    dnnl_graph_logical_tensor_t *outputs);
+
+// Tells whether a partition can be compiled.
+dnnl_status_t dnnl_graph_partition_is_supported(const_dnnl_graph_partition_t partition,
+                                                uint8_t *is_supported);
+
+// Tells the kind of engine that a partition is for.
+dnnl_status_t dnnl_graph_partition_get_engine_kind(const_dnnl_graph_partition_t partition,
+                                                   dnnl_engine_kind_t *kind);
+
+// Makes a tensor at an address that the engine's device can read, `DNNL_MEMORY_ALLOCATE` for memory of the engine's allocator, or
+// `DNNL_MEMORY_NONE`.
+dnnl_status_t dnnl_graph_tensor_create(dnnl_graph_tensor_t *tensor,
+                                       const dnnl_graph_logical_tensor_t *logical_tensor,
+                                       dnnl_engine_t engine,
+                                       void *handle);
+
+// Makes a tensor of a buffer object; oneDNN has no such tensors. The buffer object is retained.
+dnnl_status_t anydnn_graph_tensor_create_with_mem_object(dnnl_graph_tensor_t *tensor,
+                                                         const dnnl_graph_logical_tensor_t *logical_tensor,
+                                                         dnnl_engine_t engine,
+                                                         cl_mem mem_object);
+
+// Makes a tensor of one value on the host, which is copied.
+dnnl_status_t dnnl_graph_tensor_create_scalar(dnnl_graph_tensor_t *tensor,
+                                              const dnnl_graph_logical_tensor_t *logical_tensor,
+                                              void *handle);
+
+// Ends a tensor; null is none.
+dnnl_status_t dnnl_graph_tensor_destroy(dnnl_graph_tensor_t tensor);
+
+// Tells the address of a tensor's bytes, its buffer object, or where a value on the host is kept.
+dnnl_status_t dnnl_graph_tensor_get_data_handle(const_dnnl_graph_tensor_t tensor, void **handle);
+
+// Sets the address of a tensor's bytes, or its buffer object.
+dnnl_status_t dnnl_graph_tensor_set_data_handle(dnnl_graph_tensor_t tensor, void *handle);
+
+// Tells the engine of a tensor; null for a value on the host.
+dnnl_status_t dnnl_graph_tensor_get_engine(const_dnnl_graph_tensor_t tensor, dnnl_engine_t *engine);
+
+// Tells the logical tensor of a tensor.
+dnnl_status_t dnnl_graph_tensor_get_logical_tensor(const_dnnl_graph_tensor_t tensor,
+                                                   dnnl_graph_logical_tensor_t *logical_tensor);
+
 // Makes an engine on the user's device and context. Any type of device will do, and sub-devices will.
 dnnl_status_t dnnl_ocl_interop_engine_create(dnnl_engine_t *engine,
                                              cl_device_id device,
@@ -662,6 +1272,18 @@ dnnl_status_t dnnl_ocl_interop_primitive_execute(const_dnnl_primitive_t primitiv
                                                  int ndeps,
                                                  cl_event *return_event);
 
+// Describes a (batched) product of matrices, with an optional bias that broadcasts to the result. Any layout may be open.
+dnnl_status_t dnnl_matmul_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                dnnl_engine_t engine,
+                                                const_dnnl_memory_desc_t src_desc,
+                                                const_dnnl_memory_desc_t weights_desc,
+                                                const_dnnl_memory_desc_t bias_desc,
+                                                const_dnnl_memory_desc_t dst_desc,
+                                                const_dnnl_primitive_attr_t attr);
+
+// The instruction set that the library uses: none in particular, because it has no engines of processors of its own.
+dnnl_cpu_isa_t dnnl_get_effective_cpu_isa(void);
+
 // Makes memory on an engine. `handle` is a buffer object, `DNNL_MEMORY_ALLOCATE` or `DNNL_MEMORY_NONE`.
 dnnl_status_t dnnl_memory_create(dnnl_memory_t *memory,
                                  const_dnnl_memory_desc_t memory_desc,
@@ -722,6 +1344,17 @@ dnnl_status_t dnnl_memory_get_host_scalar_value(const_dnnl_memory_t memory, void
 // Copies `value` to memory on the host.
 dnnl_status_t dnnl_memory_set_host_scalar_value(dnnl_memory_t memory, const void *value);
 
+// Makes an empty list of post-operations.
+dnnl_status_t dnnl_post_ops_create(dnnl_post_ops_t *post_ops);
+
+// Ends a list of post-operations; null is none.
+dnnl_status_t dnnl_post_ops_destroy(dnnl_post_ops_t post_ops);
+
+// Appends a function of a result element and one of another tensor, which broadcasts to the result.
+dnnl_status_t dnnl_post_ops_append_binary(dnnl_post_ops_t post_ops,
+                                          dnnl_alg_kind_t alg_kind,
+                                          const_dnnl_memory_desc_t src1_desc);
+
 // Ends the description of a primitive; null is none.
 dnnl_status_t dnnl_primitive_desc_destroy(dnnl_primitive_desc_t primitive_desc);
 
@@ -731,6 +1364,12 @@ dnnl_status_t dnnl_primitive_create(dnnl_primitive_t *primitive,
 
 // Ends a primitive; null is none. Executions on their way are finished.
 dnnl_status_t dnnl_primitive_destroy(dnnl_primitive_t primitive);
+
+// Lends the descriptor of an operand, until the description ends; an empty one for an operand that the primitive does not have. Null for
+// what is no query of a descriptor.
+const_dnnl_memory_desc_t dnnl_primitive_desc_query_md(const_dnnl_primitive_desc_t primitive_desc,
+                                                      dnnl_query_t what,
+                                                      int index);
 
 // Forgets the executions so far.
 dnnl_status_t dnnl_reset_profiling(dnnl_stream_t stream);
@@ -758,6 +1397,16 @@ dnnl_status_t dnnl_get_default_fpmath_mode(dnnl_fpmath_mode_t *mode);
 
 // Sets the floating-point mode that new attributes begin with. Overrides `ONEDNN_DEFAULT_FPMATH_MODE`.
 dnnl_status_t dnnl_set_default_fpmath_mode(dnnl_fpmath_mode_t mode);
+
+// Describes the forward pass of softmax, or of its logarithm, along an axis.
+dnnl_status_t dnnl_softmax_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                         dnnl_engine_t engine,
+                                                         dnnl_prop_kind_t prop_kind,
+                                                         dnnl_alg_kind_t alg_kind,
+                                                         const_dnnl_memory_desc_t src_desc,
+                                                         const_dnnl_memory_desc_t dst_desc,
+                                                         int32_t softmax_axis,
+                                                         const_dnnl_primitive_attr_t attr);
 
 // Makes a stream with a queue of its own.
 dnnl_status_t dnnl_stream_create(dnnl_stream_t *stream,
