@@ -214,4 +214,78 @@ mod users {
             unsafe { cl::release_event(raw) }.unwrap();
         }
     }
+
+    /// A partition whose blocked input and constant are unpacked into temporaries, with a number of the host: all of it comes from the
+    /// user, and goes back after the event.
+    #[test]
+    fn a_partition_takes_its_working_memory_from_the_user() {
+        use anydnn::backend::HostScalar;
+        use anydnn::graph::{LogicalTensor, Op, OpId, Property};
+        use anydnn::partition::{Argument, OpenGraph, PartitionOptions};
+
+        let tensor = |id| LogicalTensor::new(TensorId(id), DataType::F32, [3, 10]);
+        let blocked = |id| {
+            LogicalTensor::of(TensorId(id), &MemoryDesc::with_tag([3, 10], DataType::F32, "aB4b").unwrap())
+        };
+        let number = LogicalTensor::new(TensorId(2), DataType::F32, []).with_property(Property::HostScalar);
+        let op = |id, kind, inputs: [u64; 2], output| Op {
+            id: OpId(id),
+            name: format!("op{id}"),
+            kind,
+            attrs: Attrs::new(),
+            inputs: inputs.map(TensorId).to_vec(),
+            outputs: vec![TensorId(output)],
+        };
+        let constant = blocked(1).with_property(Property::Constant);
+        let mut graph = OpenGraph::new();
+        let all = [tensor(0), tensor(1), number.clone(), tensor(3), tensor(4)];
+        graph.add_op(op(0, OpKind::Add, [0, 1], 3), &all).unwrap();
+        graph.add_op(op(1, OpKind::Multiply, [3, 2], 4), &all).unwrap();
+        graph.finalize().unwrap();
+        let partition = graph.partitions(anydnn::fusion::Policy::Fusion).unwrap().remove(0);
+        for base in test_engines() {
+            for desc in [StreamDesc::default(), StreamDesc::out_of_order()] {
+                let (engine, log, kind) = engine(&base);
+                let inputs = [blocked(0), constant.clone(), number.clone()];
+                let compiled =
+                    partition.compile(&engine, &inputs, &[tensor(4)], &PartitionOptions::default()).unwrap();
+                let stream = engine.create_stream(&desc).unwrap();
+                let memory = |id| {
+                    let desc = compiled.memory_desc(TensorId(id)).unwrap();
+                    let memory = engine.create_memory(desc, kind).unwrap();
+                    let ones = 1_f32.to_le_bytes().repeat(desc.size() / 4);
+                    stream.write(&memory, 0, &ones, &[]).unwrap().wait().unwrap();
+                    memory
+                };
+                let (x, c, y) = (memory(0), memory(1), memory(4));
+                let inputs = [
+                    (TensorId(0), Argument::Memory(x)),
+                    (TensorId(1), Argument::Memory(c)),
+                    (TensorId(2), HostScalar::new(5.0_f32).into()),
+                ];
+                let before = log.counts();
+                assert_eq!(before.0, before.1);
+                let raw = cl::create_user_event(engine.raw_context()).unwrap();
+                // SAFETY: a live event.
+                let gate = unsafe { OpenClEvent::from_raw(&engine, raw) }.unwrap();
+                let outputs = [(TensorId(4), y.clone())];
+                let done = compiled.execute(&stream, &inputs, &outputs, None, &[gate]).unwrap();
+                assert_eq!(log.counts(), (before.0 + 2, before.1), "{kind}: a scratchpad and the number");
+                cl::set_user_event_status(raw, 0).unwrap();
+                done.wait().unwrap();
+                assert_eq!(log.counts(), (before.0 + 2, before.0 + 2), "{kind}");
+                assert!(log.freed.lock().unwrap().iter().all(|status| *status == Some(cl::CL_COMPLETE)));
+                let mut bytes = vec![0; 120];
+                stream.read(&y, 0, &mut bytes, &[]).unwrap();
+                assert_eq!(bytes, 10_f32.to_le_bytes().repeat(30), "{kind}");
+                // Refused before anything is enqueued: nothing is kept.
+                compiled.execute(&stream, &inputs, &[], None, &[]).unwrap_err();
+                let (allocated, freed) = log.counts();
+                assert_eq!(allocated, freed, "{kind}");
+                assert!(log.blocks.lock().unwrap().is_empty());
+                // SAFETY: the test's own reference.
+                unsafe { cl::release_event(raw) }.unwrap();
+            }
+        }
+    }
 }

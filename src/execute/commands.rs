@@ -111,7 +111,9 @@ impl<B: Backend> CommandList<B> {
         for i in range {
             let step = &compiled.steps[i];
             let waits_for: Vec<usize> = step.waits_for.iter().map(|&wanted| wanted - base).collect();
-            waits_for.iter().for_each(|&earlier| is_end[earlier] = false);
+            for &earlier in &waits_for {
+                is_end[earlier] = false;
+            }
             let args = step
                 .args
                 .iter()

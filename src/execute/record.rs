@@ -150,7 +150,7 @@ impl<B: Backend> Recording<B> {
     ///
     /// # Errors
     /// [`Error::Invalid`] or [`Error::Mismatch`] as for [`Executable::execute`]; the recording stays as it was.
-    pub fn update(&mut self, id: TensorId, memory: B::Memory) -> Result<()> {
+    pub fn update(&mut self, id: TensorId, memory: &B::Memory) -> Result<()> {
         let compiled = &*self.executable.compiled;
         let port = Port::find(compiled, id)?;
         let (ids, descs, memories) = match port {

@@ -33,11 +33,11 @@ pub(super) fn finish(builder: GraphBuilder, shapes: Shapes) -> Result<Graph> {
     let producers = topology::producers(&ops)?;
     let consumers = topology::consumers(&ops);
     for op in &ops {
-        match infer(op, &mut tensors) {
-            Err(error) if shapes == Shapes::AsSaid => {
-                tracing::debug!(%error, "inference is left to compilation")
+        if let Err(error) = infer(op, &mut tensors) {
+            if shapes == Shapes::Inferred {
+                return Err(error);
             }
-            other => other?,
+            tracing::debug!(%error, "inference is left to compilation");
         }
     }
     let inputs = inputs(&ops, &tensors, &producers, &consumers, &ports)?;

@@ -153,14 +153,13 @@ impl LogicalTensor {
                     .map_err(|error| error.at(format!("tensor {}", self.label())))?
             }
             TensorLayout::Opaque(id) => {
-                let known = layouts::desc(*id)
-                    .filter(|desc| *desc.dims() == dims && desc.data_type() == data_type)
-                    .ok_or_else(|| {
-                        let given = format!("opaque layout {id}");
-                        let expected = format!("the layout of a compiled {}:{data_type}", dims);
-                        Error::invalid(format!("tensor {}", self.label()), "layout", given, expected)
-                    })?;
-                known
+                let known = layouts::desc(*id);
+                let fits = |desc: &MemoryDesc| *desc.dims() == dims && desc.data_type() == data_type;
+                known.filter(fits).ok_or_else(|| {
+                    let (given, expected) =
+                        (format!("opaque layout {id}"), format!("the layout of a {dims} of {data_type}"));
+                    Error::invalid(format!("tensor {}", self.label()), "layout", given, expected)
+                })?
             }
         };
         Ok(desc.labelled(self.label()))

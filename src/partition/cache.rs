@@ -53,10 +53,13 @@ struct State<B: Backend> {
 
 #[derive(Debug)]
 struct Entry<B: Backend> {
-    /// Locked while it is compiled; empty when that failed.
-    slot: Arc<Mutex<Option<Arc<Plan<B>>>>>,
+    slot: Arc<Slot<B>>,
     used: u64,
 }
+
+/// The place for what is compiled: locked meanwhile, empty when that failed.
+#[derive(Debug)]
+struct Slot<B: Backend>(Mutex<Option<Arc<Plan<B>>>>);
 
 impl<B: Backend> Clone for PartitionCache<B> {
     fn clone(&self) -> Self {
@@ -120,7 +123,7 @@ impl<B: Backend> PartitionCache<B> {
     ) -> Result<(Arc<Plan<B>>, bool)> {
         let Some(slot) = self.slot(key) else { return compile().map(|plan| (Arc::new(plan), false)) };
         // Compilers take long: others that want the same wait here, all else goes on.
-        let mut found = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = slot.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = &*found {
             self.lock().stats.hits += 1;
             return Ok((Arc::clone(plan), true));
@@ -140,7 +143,7 @@ impl<B: Backend> PartitionCache<B> {
     }
 
     /// The place for a request; none when the cache is off.
-    fn slot(&self, key: &str) -> Option<Arc<Mutex<Option<Arc<Plan<B>>>>>> {
+    fn slot(&self, key: &str) -> Option<Arc<Slot<B>>> {
         let mut state = self.lock();
         if state.capacity == 0 {
             state.stats.misses += 1;
@@ -152,7 +155,7 @@ impl<B: Backend> PartitionCache<B> {
             entry.used = used;
             return Some(Arc::clone(&entry.slot));
         }
-        let slot = Arc::new(Mutex::new(None));
+        let slot = Arc::new(Slot(Mutex::new(None)));
         state.entries.insert(key.to_owned(), Entry { slot: Arc::clone(&slot), used });
         let gone = state.evict();
         drop(state);
@@ -161,7 +164,7 @@ impl<B: Backend> PartitionCache<B> {
         Some(slot)
     }
 
-    fn forget(&self, key: &str, slot: &Arc<Mutex<Option<Arc<Plan<B>>>>>) {
+    fn forget(&self, key: &str, slot: &Arc<Slot<B>>) {
         let mut state = self.lock();
         if state.entries.get(key).is_some_and(|entry| Arc::ptr_eq(&entry.slot, slot)) {
             state.entries.remove(key);

@@ -159,12 +159,10 @@ impl OpenGraph {
     }
 
     fn check_open(&self, operation: &str) -> Result<()> {
-        match self.graph {
-            None => Ok(()),
-            Some(_) => {
-                let (kind, expected) = (InvalidKind::Graph, "open");
-                Err(Error::invalid_kind(kind, operation, "the graph", "finalised", expected))
-            }
+        if self.is_finalized() {
+            let (kind, expected) = (InvalidKind::Graph, "open");
+            return Err(Error::invalid_kind(kind, operation, "the graph", "finalised", expected));
         }
+        Ok(())
     }
 }

@@ -3,10 +3,13 @@
 use anydnn::backend::{
     DataType, Engine, Error, Event, HostScalar, MemoryDesc, MemoryKind, Status, Stream, StreamDesc,
 };
+use anydnn::fusion::Policy;
 use anydnn::graph::{LogicalTensor, OpKind, Property};
 use anydnn::partition::{Argument, CompiledPartition};
 
-use crate::common::{arg, compile, default_kind, lt, memory, op, port, read, single, stream, streams, t};
+use crate::common::{
+    arg, compile, default_kind, graph, lt, memory, op, port, read, single, stream, streams, t,
+};
 
 crate::everywhere!(
     elementwise_work_is_in_place,
@@ -34,6 +37,21 @@ fn elementwise_work_is_in_place<E: Engine>(engine: &E) {
             add.execute(&stream, &[arg(1, &x), arg(3, &row)], &[(t(2), x.clone())], None, &[]).unwrap();
         let done = relu.execute(&stream, &[arg(0, &x)], &[(t(2), x.clone())], None, &[done]).unwrap();
         let expected: Vec<f32> = (0..24).map(|i| (i + 10 * (i % 6)) as f32).collect();
+        assert_eq!(read(engine, &x, &done), expected);
+    }
+    // A residual, taken up by the product behind which it is added.
+    let all = [lt(0, [4, 5]), lt(1, [5, 6]), lt(2, [4, 6]), lt(3, [4, 6]), lt(4, [4, 6])];
+    let ops = [op(0, OpKind::MatMul, &[0, 1], &[2]), op(1, OpKind::Add, &[3, 2], &[4])];
+    let chain = graph(&ops, &all).partitions(Policy::Fusion).unwrap();
+    assert_eq!(chain.len(), 1);
+    let residual = compile(engine, &chain[0], &all, &all[4..]);
+    assert_eq!((residual.steps().len(), residual.in_place_pairs()), (1, &[(t(3), t(4))][..]));
+    for stream in streams(engine) {
+        let (a, b) = (port(engine, &residual, 0, |_| 1.0), port(engine, &residual, 1, |i| (i % 6) as f32));
+        let x = port(engine, &residual, 3, |i| 100.0 * i as f32);
+        let inputs = [arg(0, &a), arg(1, &b), arg(3, &x)];
+        let done = residual.execute(&stream, &inputs, &[(t(4), x.clone())], None, &[]).unwrap();
+        let expected: Vec<f32> = (0..24).map(|i| (100 * i + 5 * (i % 6)) as f32).collect();
         assert_eq!(read(engine, &x, &done), expected);
     }
     // Half of it is not all of it.

@@ -58,8 +58,8 @@ fn a_replay_is_an_execution<E: Engine>(engine: &E) {
         let rounds: Vec<_> = (1..5)
             .map(|value| {
                 let target = blank();
-                recording.update(input, make(value)).unwrap();
-                recording.update(output, target.clone()).unwrap();
+                recording.update(input, &make(value)).unwrap();
+                recording.update(output, &target).unwrap();
                 (value, target, recording.replay(&[]).unwrap())
             })
             .collect();
@@ -93,7 +93,7 @@ fn updates_are_checked<E: Engine>(engine: &E) {
     let (x, y) = (make([4, 4]), make([4, 4]));
     let mut recording = network.record(stream, &[(input, x.clone())], &[(output, y.clone())]).unwrap();
     let mut fails = |id, memory: &<E::B as anydnn::backend::Backend>::Memory, word: &str| {
-        let error = recording.update(id, memory.clone()).unwrap_err();
+        let error = recording.update(id, memory).unwrap_err();
         assert!(matches!(error.root(), Error::Invalid(_)) && error.to_string().contains(word), "{error}");
     };
     fails(input, &make([2, 4]), "2x4");

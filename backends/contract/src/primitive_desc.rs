@@ -103,12 +103,19 @@ impl PrimitiveDesc {
         self.args.iter().find(|a| a.arg == arg).map(|a| a.access)
     }
 
-    /// Whether the result may be the very memory of `arg`: the operation is elementwise and both descriptors mean the same bytes.
+    /// Whether the result may be the very memory of `arg`: both descriptors mean the same bytes, and the operation is elementwise, or
+    /// `arg` is a post-operation's operand of a product or convolution, which is read at an element just before the element is written.
     /// Every backend allows this.
     pub fn may_overwrite(&self, arg: Arg) -> bool {
-        self.op.is_elementwise()
+        let own_index = match arg {
+            Arg::Src(_) => self.op.is_elementwise(),
+            Arg::PostOp(_) | Arg::PostOpOther(_) => {
+                self.op.is_elementwise() || matches!(self.op, Op::MatMul(_) | Op::Convolution(_))
+            }
+            _ => false,
+        };
+        own_index
             && self.access(Arg::DST) == Some(Access::Write)
-            && matches!(arg, Arg::Src(_) | Arg::PostOp(_) | Arg::PostOpOther(_))
             && self.find(arg).is_some_and(|desc| !desc.is_any() && desc.same_bytes(self.dst()))
     }
 
@@ -587,6 +594,16 @@ mod tests {
         assert!(relu(f32(&[4])).may_overwrite(Arg::SRC));
         assert!(!relu(f32(&[4]).with_data_type(DataType::F16)).may_overwrite(Arg::SRC));
         assert!(!relu(f32(&[4])).may_overwrite(Arg::DST));
+        let residual = |operand: &[usize]| {
+            let add = PostOp::binary(BinaryAlgorithm::Add, f32(operand));
+            matmul(&[4, 4], &[4, 4])
+                .dst(f32(&[4, 4]))
+                .attributes(Attributes::default().with_post_op(add))
+                .build()
+                .unwrap()
+        };
+        assert!(residual(&[4, 4]).may_overwrite(Arg::PostOp(0)));
+        assert!(!residual(&[4, 4]).may_overwrite(Arg::SRC) && !residual(&[4]).may_overwrite(Arg::PostOp(0)));
     }
 
     #[test]

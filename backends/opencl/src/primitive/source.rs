@@ -39,6 +39,10 @@ impl Source {
     ) -> Self {
         let mut source = Self { value, lanes, lane, wide, defines: String::new(), args: Vec::new() };
         let (mut params, mut enter) = (String::new(), String::new());
+        // The result may lie where an operand of its post-operations does.
+        let is_operand =
+            |binding: &Binding| matches!(binding, Binding::Arg(Arg::PostOp(_) | Arg::PostOpOther(_)));
+        let shares = space.operands.iter().any(|operand| is_operand(&operand.binding));
         for operand in &space.operands {
             let arg = match operand.binding {
                 Binding::Arg(arg) => Ok(LaunchArg::Memory(arg)),
@@ -52,7 +56,8 @@ impl Source {
             let pointer = arg.err().unwrap_or(&operand.name).to_lowercase();
             if let Ok(arg) = arg {
                 let comma = if params.is_empty() { "" } else { ", " };
-                let restrict = if distinct { "restrict " } else { "" };
+                let shared = is_operand(&operand.binding) || matches!(arg, LaunchArg::Memory(Arg::Dst(_)));
+                let restrict = if distinct && !(shares && shared) { "restrict " } else { "" };
                 let _ =
                     write!(params, "{comma}__global uchar *{restrict}{pointer}, const ulong {pointer}_byte");
                 let _ = write!(enter, "{pointer} += {pointer}_byte; ");

@@ -305,6 +305,19 @@ fn operands(list: &mut Trials) {
         let subtract = PostOp::binary(BinaryAlgorithm::Subtract, f32(&[5, 9]));
         Ok(Trial::of(with(plain(f32(&[5, 9])), [subtract]))?.in_place(Arg::PostOp(0)))
     });
+    for (name, make) in [
+        ("matmul", &(|| matmul(f32(&[19, 21]), f32(&[21, 37]), DataType::F32)) as &dyn Fn() -> _),
+        ("convolution", &|| {
+            convolution(Convolution::new(2), f32(&[1, 5, 6, 7]), f32(&[9, 5, 3, 3]), DataType::F32)
+        }),
+    ] {
+        list.add(format!("post_ops/operand/in_place_{name}"), || {
+            let builder: PrimitiveDescBuilder = make();
+            let dims = builder.clone().build()?.dst().dims().clone();
+            let subtract = PostOp::binary(BinaryAlgorithm::Subtract, MemoryDesc::new(dims, DataType::F32));
+            Ok(Trial::of(with(builder, [subtract, RELU]))?.in_place(Arg::PostOp(0)))
+        });
+    }
     list.add("post_ops/operand/open_result", || {
         let builder = PrimitiveDesc::builder(Op::Convolution(Convolution::new(2)))
             .src(MemoryDesc::any([1, 5, 6, 6], DataType::F32))
