@@ -595,7 +595,7 @@ mod tests {
         assert!(!relu(f32(&[4]).with_data_type(DataType::F16)).may_overwrite(Arg::SRC));
         assert!(!relu(f32(&[4])).may_overwrite(Arg::DST));
         let residual = |operand: &[usize]| {
-            let add = PostOp::binary(BinaryAlgorithm::Add, f32(operand));
+            let add = PostOp::binary(crate::op::BinaryAlgorithm::Add, f32(operand));
             matmul(&[4, 4], &[4, 4])
                 .dst(f32(&[4, 4]))
                 .attributes(Attributes::default().with_post_op(add))
