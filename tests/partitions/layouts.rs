@@ -54,7 +54,7 @@ fn opaque_tensors_keep_their_values<E: Engine>(engine: &E) {
     };
     let (x, y) = (blocked(0, "aB4b"), blocked(1, "BA8b2a"));
     let partition = single(op(0, OpKind::Abs, &[0], &[1]), &[lt(0, [3, 10]), lt(1, [3, 10])]);
-    let compiled = compile(engine, &partition, &[x.clone()], &[y.clone()]);
+    let compiled = compile(engine, &partition, std::slice::from_ref(&x), std::slice::from_ref(&y));
     assert_eq!(compiled.inputs()[0].layout, x.layout);
     assert_eq!(compiled.outputs()[0].layout, y.layout);
     let value = |i: usize| i as f32 - 15.0;

@@ -58,7 +58,9 @@ fn a_finalised_graph_is_closed() {
 fn contradictions_and_cycles_are_found_when_a_graph_is_finalised() {
     let finalize = |ops: &[(Op, Vec<LogicalTensor>)]| {
         let mut graph = OpenGraph::new();
-        ops.iter().for_each(|(op, tensors)| graph.add_op(op.clone(), tensors).unwrap());
+        for (op, tensors) in ops {
+            graph.add_op(op.clone(), tensors).unwrap();
+        }
         graph.finalize()
     };
     let chain = |middle: LogicalTensor| {
