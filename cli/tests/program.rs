@@ -305,7 +305,7 @@ fn a_batch_beyond_memory_is_refused() {
 #[test]
 fn partitions_are_explained() {
     let words = succeeds(&["graph", "examples/digits"]);
-    assert!(words.contains("conv_post_ops") && words.contains("ends here"), "{words}");
+    assert!(words.contains("conv/post_ops") && words.contains("ends here"), "{words}");
     let report = json(&["graph", "examples/digits", "--json"]);
     let partitions = report["partitions"].as_array().expect("a list");
     let ops: usize = partitions.iter().map(|p| p["ops"].as_array().expect("a list").len()).sum();

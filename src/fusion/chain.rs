@@ -1,9 +1,7 @@
-//! Grows a chain from its anchor as far as the pattern and the graph allow.
+//! Partitions that are a chain: an operation and those that ride on its result one after another.
 
-use super::pattern::Pattern;
-use super::patterns::{BINARY, UNARY};
-use super::{Partition, Policy, Stop};
-use crate::graph::{Graph, LogicalTensor, OpKind, TensorId};
+use super::patterns::words::{BINARY, UNARY};
+use crate::graph::{Graph, OpKind, TensorId};
 
 /// One link of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,149 +34,59 @@ pub enum Role {
     Cast,
 }
 
-/// The chain that starts at `anchor`; none when nothing rides on it.
-pub(super) fn grow(graph: &Graph, pattern: &Pattern, anchor: usize, taken: &[bool]) -> Option<Partition> {
-    let ops = graph.ops();
+/// The links of these operations (ascending); none when they are more than a chain.
+pub(super) fn links(graph: &Graph, ops: &[usize]) -> Vec<Link> {
+    let Some((&anchor, others)) = ops.split_first() else { return Vec::new() };
     let mut links = vec![Link { role: Role::Anchor, op: anchor }];
-    let mut members = vec![anchor];
-    let mut walk = pattern.walk();
-    let mut tensor = *ops[anchor].outputs.first()?;
-    let stopped = if let Some(stop) = anchor_stop(graph, anchor) {
-        Some(stop)
-    } else {
-        loop {
-            let step = match next(graph, tensor, taken) {
-                Ok(Some(step)) => step,
-                Ok(None) => break None,
-                Err(stop) => break Some(stop),
+    let (mut left, mut op) = (others.len(), anchor);
+    while left > 0 {
+        let Some(&tensor) = graph.ops()[op].outputs.first() else { return Vec::new() };
+        let Some((link, taken)) = next(graph, tensor, others) else { return Vec::new() };
+        op = link.op;
+        left = left.saturating_sub(taken);
+        if left > 0 && link.role == Role::Cast {
+            return Vec::new();
+        }
+        links.push(link);
+    }
+    let starts = !matches!(
+        graph.ops()[anchor].kind,
+        OpKind::TypeCast | OpKind::Reorder | OpKind::StaticReshape | OpKind::StaticTranspose
+    );
+    if starts || others.is_empty() { links } else { Vec::new() }
+}
+
+/// The link that reads a tensor, and how many operations it is.
+fn next(graph: &Graph, tensor: TensorId, within: &[usize]) -> Option<(Link, usize)> {
+    let ops = graph.ops();
+    let inside = |id: TensorId| graph.producer(id).is_some_and(|op| within.contains(&op));
+    match graph.consumers(tensor) {
+        &[op] if within.contains(&op) => {
+            let role = match ops[op].kind {
+                OpKind::BiasAdd if ops[op].inputs[0] == tensor && !inside(ops[op].inputs[1]) => Role::Bias,
+                OpKind::BatchNormInference if ops[op].inputs[0] == tensor => Role::BatchNorm,
+                OpKind::TypeCast => Role::Cast,
+                kind if UNARY.contains(&kind) => Role::Unary,
+                kind if BINARY.contains(&kind) => {
+                    let chain_input = usize::from(ops[op].inputs[0] != tensor);
+                    // Another link may make the chain, but nothing else of the partition.
+                    let other = ops[op].inputs[1 - chain_input];
+                    let foreign = graph.producer(other).is_none_or(|maker| !within.contains(&maker));
+                    foreign.then_some(Role::Binary { chain_input })?
+                }
+                _ => return None,
             };
-            let Step { link, members: added } = step;
-            // A swish counts as one unary operation.
-            let kind = if link.role == Role::Swish { OpKind::Sigmoid } else { ops[link.op].kind };
-            if !walk.accept(kind) {
-                let reason = format!("{} has no place for {} here", pattern.name, ops[link.op]);
-                break Some(Stop { next: Some(link.op), reason });
-            }
-            tensor = ops[link.op].outputs[0];
-            members.extend(added);
-            links.push(link);
+            Some((Link { role, op }, 1))
         }
-    };
-    if links.len() == 1 {
-        return None;
+        &[a, b] if within.contains(&a) && within.contains(&b) => {
+            let (sigmoid, multiply) = if ops[a].kind == OpKind::Sigmoid { (a, b) } else { (b, a) };
+            let gate = *ops[sigmoid].outputs.first()?;
+            let fits = ops[sigmoid].kind == OpKind::Sigmoid
+                && ops[multiply].kind == OpKind::Multiply
+                && ops[multiply].inputs.contains(&gate)
+                && graph.consumers(gate) == [multiply];
+            fits.then_some((Link { role: Role::Swish, op: multiply }, 2))
+        }
+        _ => None,
     }
-    Some(Partition { links, stopped, ..Partition::of_ops(graph, pattern.name, members) })
-}
-
-/// A partition of one operation.
-pub(super) fn single(graph: &Graph, op: usize, policy: Policy) -> Partition {
-    let outputs = &graph.ops()[op].outputs;
-    let stopped = match policy {
-        Policy::Debug => {
-            Some(Stop { next: None, reason: "the policy is debug: every operation stands alone".into() })
-        }
-        Policy::Fusion => anchor_stop(graph, op).or_else(|| {
-            match outputs.first().map(|&out| next(graph, out, &vec![false; graph.ops().len()])) {
-                Some(Err(stop)) => Some(stop),
-                Some(Ok(Some(step))) => {
-                    let (own, other) = (&graph.ops()[op], &graph.ops()[step.link.op]);
-                    Some(Stop {
-                        next: Some(step.link.op),
-                        reason: format!("no pattern starts with {} and goes on with {}", own.kind, other),
-                    })
-                }
-                _ => None,
-            }
-        }),
-    };
-    let links = vec![Link { role: Role::Anchor, op }];
-    Partition { links, stopped, ..Partition::of_ops(graph, "single_op", [op]) }
-}
-
-/// One link to add, with the operations it takes.
-struct Step {
-    link: Link,
-    members: Vec<usize>,
-}
-
-/// What stands directly behind a tensor and can ride on the operation that makes it; none at the end of the graph.
-fn next(graph: &Graph, tensor: TensorId, taken: &[bool]) -> Result<Option<Step>, Stop> {
-    let ops = graph.ops();
-    let label = || graph.label(tensor);
-    let consumers = graph.consumers(tensor);
-    if graph.outputs().contains(&tensor) {
-        if consumers.is_empty() {
-            return Ok(None);
-        }
-        return Err(Stop {
-            next: consumers.first().copied(),
-            reason: format!("{} is also an output of the graph", label()),
-        });
-    }
-    if let Some(step) = swish(graph, tensor, taken) {
-        return Ok(Some(step));
-    }
-    let &[op] = consumers else {
-        if consumers.is_empty() {
-            return Ok(None);
-        }
-        let readers: Vec<_> = consumers.iter().map(|&c| ops[c].name.as_str()).collect();
-        return Err(Stop {
-            next: None,
-            reason: format!("{} is read {} times (by {})", label(), consumers.len(), readers.join(", ")),
-        });
-    };
-    let stop = |reason: String| Err(Stop { next: Some(op), reason });
-    if taken[op] {
-        return stop(format!("{} is already part of another chain", ops[op]));
-    }
-    let role = match ops[op].kind {
-        OpKind::BiasAdd if ops[op].inputs[0] == tensor => Role::Bias,
-        OpKind::BatchNormInference if ops[op].inputs[0] == tensor => Role::BatchNorm,
-        OpKind::TypeCast => Role::Cast,
-        kind if UNARY.contains(&kind) => Role::Unary,
-        kind if BINARY.contains(&kind) => {
-            let chain_input = usize::from(ops[op].inputs[0] != tensor);
-            let other = ops[op].inputs[1 - chain_input];
-            let dims = |id| graph.tensor(id).and_then(LogicalTensor::known_dims);
-            match (dims(tensor), dims(other), dims(ops[op].outputs[0])) {
-                (Some(own), Some(_), Some(result)) if own != result => {
-                    return stop(format!("{} stretches {own} to {result}", ops[op]));
-                }
-                (Some(_), Some(_), Some(_)) => {}
-                _ => return stop(format!("the shapes around {} are not known", ops[op])),
-            }
-            Role::Binary { chain_input }
-        }
-        _ => return stop(format!("{} cannot ride on another operation", ops[op])),
-    };
-    Ok(Some(Step { link: Link { role, op }, members: vec![op] }))
-}
-
-/// `x * sigmoid(x)` behind a tensor: it is read twice, by a sigmoid and by the multiplication with it.
-fn swish(graph: &Graph, tensor: TensorId, taken: &[bool]) -> Option<Step> {
-    let ops = graph.ops();
-    let &[a, b] = graph.consumers(tensor) else { return None };
-    let (sigmoid, multiply) = if ops[a].kind == OpKind::Sigmoid { (a, b) } else { (b, a) };
-    let gate = *ops[sigmoid].outputs.first()?;
-    let fits = ops[sigmoid].kind == OpKind::Sigmoid
-        && ops[multiply].kind == OpKind::Multiply
-        && ops[multiply].inputs.contains(&gate)
-        && graph.consumers(gate) == [multiply]
-        && !graph.outputs().contains(&gate)
-        && !taken[sigmoid]
-        && !taken[multiply];
-    fits.then(|| Step { link: Link { role: Role::Swish, op: multiply }, members: vec![sigmoid, multiply] })
-}
-
-/// Why nothing can ride on an anchor at all.
-fn anchor_stop(graph: &Graph, anchor: usize) -> Option<Stop> {
-    let op = &graph.ops()[anchor];
-    let used = op
-        .outputs
-        .iter()
-        .skip(1)
-        .find(|&&id| !graph.consumers(id).is_empty() || graph.outputs().contains(&id))?;
-    let label = graph.label(*used);
-    Some(Stop { next: None, reason: format!("{op} has a second result in use, {label}") })
 }

@@ -1,18 +1,22 @@
 //! Fusion: which operations of a graph run as one.
 //!
-//! [`partition`] covers every operation of a graph with partitions. A partition is an *anchor* (a matmul, a convolution, a
-//! normalisation, ..) and the chain of operations behind it that ride on its results as post-operations. The patterns read as formulas
-//! in `patterns.rs`; wherever a chain ends, the partition says [why](Partition::stopped).
+//! [`partition`] covers every operation of a graph with partitions. What makes a partition is written down as patterns, which read as
+//! formulas (`patterns/`); an operation that none of them takes stands alone. Wherever a partition ends, it says
+//! [why](Partition::stopped). `docs/fusion.md` lists the patterns.
 //!
-//! Partitions never depend on each other in a cycle: a chain has one result, made by its last operation, and every operation of the
-//! chain leads to it. Two chains in a cycle would have their last operations before each other.
+//! Partitions never depend on each other in a cycle. One whose results all come from one operation cannot be part of a cycle with others of
+//! the kind: their last operations would have to be before each other. Where a partition has results at several operations, every later
+//! one is checked.
 
 mod chain;
+mod grouping;
+mod matcher;
 mod partition;
 mod pattern;
 mod patterns;
 #[cfg(test)]
 mod tests;
+mod why;
 
 use std::fmt::Write as _;
 
@@ -34,36 +38,21 @@ pub enum Policy {
 /// The partitions of a graph, every one after those it depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partitioning {
-    /// The partitions, ordered by their last operation.
+    /// The partitions; where their order is free, by their last operation.
     pub partitions: Vec<Partition>,
+    /// How far fusion was to go.
+    pub policy: Policy,
 }
 
 /// Covers every operation of a graph with partitions.
 pub fn partition(graph: &Graph, policy: Policy) -> Partitioning {
-    let count = graph.ops().len();
-    let mut taken = vec![false; count];
-    let mut partitions = Vec::new();
-    if policy == Policy::Fusion {
-        // Stronger patterns choose first: a matmul takes the addition behind it before that addition starts a chain of its own.
-        for pattern in patterns::all() {
-            for anchor in 0..count {
-                if !taken[anchor]
-                    && pattern.starts_with(graph.ops()[anchor].kind)
-                    && let Some(partition) = chain::grow(graph, &pattern, anchor, &taken)
-                {
-                    partition.ops.iter().for_each(|&op| taken[op] = true);
-                    partitions.push(partition);
-                }
-            }
-        }
+    let mut partitioning = Partitioning { partitions: grouping::group(graph, policy), policy };
+    let stops: Vec<_> =
+        partitioning.partitions.iter().map(|part| why::stop(graph, &partitioning, part)).collect();
+    for (part, stopped) in partitioning.partitions.iter_mut().zip(stops) {
+        part.stopped = stopped;
     }
-    let singles = (0..count).filter(|&op| !taken[op]).map(|op| chain::single(graph, op, policy));
-    partitions.extend(singles);
-    partitions.sort_by_key(|p| p.ops.last().copied());
-    for (id, partition) in partitions.iter_mut().enumerate() {
-        partition.id = id;
-    }
-    Partitioning { partitions }
+    partitioning
 }
 
 impl Partitioning {
@@ -72,26 +61,10 @@ impl Partitioning {
         self.partitions.iter().find(|p| p.ops.contains(&op))
     }
 
-    /// Why these operations (indices into [`Graph::ops`]) are not one partition; none when they are.
+    /// Why these operations (indices into [`Graph::ops`]) are not one partition: where those that hold them end, and what stands against
+    /// the pattern that comes closest; none when they are one.
     pub fn why_not_fused(&self, graph: &Graph, ops: &[usize]) -> Option<String> {
-        let mut parts: Vec<&Partition> = ops.iter().filter_map(|&op| self.of(op)).collect();
-        parts.sort_by_key(|p| p.id);
-        parts.dedup_by_key(|p| p.id);
-        if parts.len() < 2 {
-            return None;
-        }
-        let names = |p: &Partition| {
-            p.ops.iter().map(|&op| graph.ops()[op].name.as_str()).collect::<Vec<_>>().join(" + ")
-        };
-        let reasons: Vec<String> = parts
-            .iter()
-            .take(parts.len() - 1)
-            .map(|p| {
-                let reason = p.stopped.as_ref().map_or("nothing follows it", |stop| &stop.reason);
-                format!("{} ({}): {reason}", names(p), p.pattern)
-            })
-            .collect();
-        Some(reasons.join("; "))
+        why::not_fused(graph, self, ops)
     }
 
     /// The partitions in words, one to a line, with the reason where a chain ended.

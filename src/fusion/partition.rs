@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::chain::Link;
+use super::chain::{Link, Role};
 use crate::graph::{Graph, OpKind, TensorId};
 
 /// Operations that run as one.
@@ -42,7 +42,7 @@ impl fmt::Display for Stop {
 }
 
 impl Partition {
-    /// The partition of any operations (indices into [`Graph::ops`]), whatever they are; position, links and the reason for its end are
+    /// The partition of any operations (indices into [`Graph::ops`]), whatever they are; its position and the reason for its end are
     /// left open.
     ///
     /// A tensor leaves when an operation outside reads it, when it is an output of the graph, or when [`OpKind::End`] marks it. All
@@ -68,7 +68,11 @@ impl Partition {
         let computes = |kind| !matches!(kind, OpKind::Wildcard | OpKind::End);
         let supported = ops.iter().any(|&op| computes(graph.ops()[op].kind))
             && !ops.iter().any(|&op| graph.ops()[op].kind == OpKind::Wildcard);
-        Self { id: 0, pattern, links: Vec::new(), ops, inputs, outputs, supported, stopped: None }
+        let links = match ops[..] {
+            [op] => vec![Link { role: Role::Anchor, op }],
+            _ => Vec::new(),
+        };
+        Self { id: 0, pattern, links, ops, inputs, outputs, supported, stopped: None }
     }
 }
 

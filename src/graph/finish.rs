@@ -255,11 +255,11 @@ fn check_outputs(
     Ok(outputs.to_vec())
 }
 
-/// The tensors that no operation but [`OpKind::End`] reads.
+/// The tensors that nothing reads, and those that [`OpKind::End`] marks.
 fn unread(ops: &[Op], consumers: &IndexMap<TensorId, Vec<usize>>) -> Vec<TensorId> {
-    let is_read =
-        |id: &TensorId| consumers.get(id).is_some_and(|by| by.iter().any(|&i| ops[i].kind != OpKind::End));
-    ops.iter().flat_map(|op| &op.outputs).filter(|id| !is_read(id)).copied().collect()
+    let is_kept =
+        |id: &&TensorId| consumers.get(*id).is_none_or(|by| by.iter().any(|&i| ops[i].kind == OpKind::End));
+    ops.iter().flat_map(|op| &op.outputs).filter(is_kept).copied().collect()
 }
 
 /// Dimensions in words, with `?` for an unknown one.

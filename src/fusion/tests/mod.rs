@@ -1,5 +1,11 @@
 //! Partitions and the reasons where chains end.
 
+mod cases;
+mod document;
+mod random;
+mod text;
+mod why;
+
 use anydnn_backend::DataType::F32;
 
 use super::{Partition, Policy, partition};

@@ -1,0 +1,474 @@
+//! Looks for a pattern in a graph, from a result back to what it is made of.
+//!
+//! A search is a stack of goals, each a formula for a tensor. Where a formula leaves a choice, the longer one is tried first, and another
+//! one when what follows does not come out. Whatever was assumed since then is forgotten by cutting the lists of the state short.
+
+use super::pattern::{Condition, Expr, OpExpr, Outcome, Pattern, Step};
+use crate::graph::{Graph, LogicalTensor, OpKind, TensorId};
+
+/// The most goals of one search; graphs made to be hard end there instead of taking exponential time.
+const MOST_GOALS: usize = 20_000;
+
+/// The most operations between what is matched and a further result of a pattern.
+const REACH: usize = 6;
+
+/// A search in a graph.
+pub(super) struct Matcher<'g> {
+    graph: &'g Graph,
+    /// Operations that are not to be had.
+    taken: &'g [bool],
+    members: Vec<usize>,
+    /// Members that make results.
+    roots: Vec<usize>,
+    /// Tensors that may be seen outside.
+    open: Vec<TensorId>,
+    /// What comes along, by the frame it comes through.
+    slots: Vec<(usize, TensorId)>,
+    names: Vec<(&'static str, TensorId)>,
+    frames: usize,
+    goals: usize,
+    /// The deepest failure, if it is asked for.
+    obstacle: Option<Option<Obstacle>>,
+}
+
+/// Where a search got stuck.
+#[derive(Clone, Debug)]
+pub(super) struct Obstacle {
+    /// What it had matched by then.
+    pub(super) members: Vec<usize>,
+    /// The operation that did not fit; none where a tensor comes from outside the graph.
+    op: Option<usize>,
+    /// Whether that operation was to be had, and how much was matched.
+    pub(super) rank: (bool, usize),
+    /// What was wrong, in words.
+    pub(super) reason: String,
+    /// What kinds of operations would have done.
+    pub(super) expected: Vec<String>,
+}
+
+/// Where a formula has to fit.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Tensor(TensorId),
+    /// An operation that makes a result, which may have no tensor at all.
+    Root(usize),
+}
+
+/// What comes before a point of a chain.
+#[derive(Clone, Copy)]
+struct Rest<'a> {
+    steps: &'a [Step],
+    /// How often the last step was taken.
+    used: usize,
+    base: &'a Expr,
+    env: Option<&'a Frame<'a>>,
+}
+
+/// What [`Expr::It`] means.
+struct Frame<'a> {
+    rest: Rest<'a>,
+    id: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Task<'a> {
+    Expr(&'a Expr, Option<&'a Frame<'a>>),
+    Rest(Rest<'a>),
+    /// The further results of a pattern.
+    Results(&'a [Outcome]),
+}
+
+struct Goal<'a> {
+    task: Task<'a>,
+    place: Place,
+    next: Option<&'a Goal<'a>>,
+}
+
+/// The lengths of the lists at a choice.
+struct Mark([usize; 5]);
+
+impl<'g> Matcher<'g> {
+    pub(super) fn new(graph: &'g Graph, taken: &'g [bool]) -> Self {
+        Self {
+            graph,
+            taken,
+            members: Vec::new(),
+            roots: Vec::new(),
+            open: Vec::new(),
+            slots: Vec::new(),
+            names: Vec::new(),
+            frames: 0,
+            goals: 0,
+            obstacle: None,
+        }
+    }
+
+    /// The same, which also remembers where it got stuck.
+    pub(super) fn explaining(graph: &'g Graph, taken: &'g [bool]) -> Self {
+        Self { obstacle: Some(None), ..Self::new(graph, taken) }
+    }
+
+    /// The operations (ascending) of the pattern whose first result `root` makes; none when they do not fit or are fewer than two.
+    pub(super) fn find(&mut self, pattern: &Pattern, root: usize) -> Option<Vec<usize>> {
+        self.undo(&Mark([0; 5]));
+        (self.frames, self.goals) = (0, 0);
+        let (first, others) = pattern.results.split_first()?;
+        let place = Place::Root(root);
+        let results = Goal { task: Task::Results(others), place, next: None };
+        let goal = Goal { task: Task::Expr(&first.expr, None), place, next: Some(&results) };
+        self.roots.push(root);
+        if !self.solve(Some(&goal)) {
+            return None;
+        }
+        let mut members = self.members.clone();
+        members.sort_unstable();
+        Some(members)
+    }
+
+    /// Where the deepest of all searches got stuck.
+    pub(super) fn obstacle(self) -> Option<Obstacle> {
+        self.obstacle.flatten()
+    }
+
+    fn solve(&mut self, goal: Option<&Goal<'_>>) -> bool {
+        let Some(&Goal { task, place, next }) = goal else { return self.is_closed() };
+        self.goals += 1;
+        if self.goals > MOST_GOALS {
+            return false;
+        }
+        match task {
+            Task::Expr(expr, env) => self.expr(expr, env, place, next),
+            Task::Rest(rest) => self.rest(rest, place, next),
+            Task::Results([]) => self.solve(next),
+            Task::Results([first, others @ ..]) => self.result(first, others, next),
+        }
+    }
+
+    fn expr<'a>(
+        &mut self,
+        expr: &'a Expr,
+        env: Option<&'a Frame<'a>>,
+        place: Place,
+        next: Option<&'a Goal<'a>>,
+    ) -> bool {
+        match expr {
+            // What a pattern begins with lies outside, so it is none of its results.
+            Expr::Any => matches!(place, Place::Tensor(_)) && self.solve(next),
+            Expr::Op(op) => self.op(op, env, place, next),
+            Expr::Chain(base, steps) => self.rest(Rest { steps, used: 0, base, env }, place, next),
+            Expr::OneOf(choices) => choices.iter().any(|choice| {
+                let mark = self.mark();
+                self.solve(Some(&Goal { task: Task::Expr(choice, env), place, next })) || self.undo(&mark)
+            }),
+            Expr::Named(name, expr) => {
+                let Some(tensor) = self.tensor(place) else { return false };
+                match self.names.iter().find(|(known, _)| known == name) {
+                    Some(&(_, known)) => known == tensor && self.solve(next),
+                    None => {
+                        self.names.push((name, tensor));
+                        self.expr(expr, env, place, next)
+                    }
+                }
+            }
+            Expr::It => {
+                let (Some(frame), Some(tensor)) = (env, self.tensor(place)) else { return false };
+                match self.slots.iter().find(|(id, _)| *id == frame.id) {
+                    Some(&(_, known)) => known == tensor && self.solve(next),
+                    None => {
+                        self.slots.push((frame.id, tensor));
+                        self.rest(frame.rest, place, next)
+                    }
+                }
+            }
+        }
+    }
+
+    fn rest<'a>(&mut self, rest: Rest<'a>, place: Place, next: Option<&'a Goal<'a>>) -> bool {
+        let Some((step, before)) = rest.steps.split_last() else {
+            return self.expr(rest.base, rest.env, place, next);
+        };
+        match step {
+            Step::Then(expr) => {
+                let frame = self.frame(Rest { steps: before, used: 0, ..rest });
+                let task = Task::Expr(expr, Some(&frame));
+                self.solve(Some(&Goal { task, place, next }))
+            }
+            Step::Times { least, most, choices } => {
+                if rest.used < *most {
+                    for choice in choices {
+                        let mark = self.mark();
+                        let frame = self.frame(Rest { used: rest.used + 1, ..rest });
+                        let inner = Rest { steps: choice, used: 0, base: &Expr::It, env: Some(&frame) };
+                        if self.solve(Some(&Goal { task: Task::Rest(inner), place, next })) {
+                            return true;
+                        }
+                        self.undo(&mark);
+                    }
+                }
+                rest.used >= *least && {
+                    let task = Task::Rest(Rest { steps: before, used: 0, ..rest });
+                    self.solve(Some(&Goal { task, place, next }))
+                }
+            }
+        }
+    }
+
+    fn op<'a>(
+        &mut self,
+        expr: &'a OpExpr,
+        env: Option<&'a Frame<'a>>,
+        place: Place,
+        next: Option<&'a Goal<'a>>,
+    ) -> bool {
+        let graph = self.graph;
+        let index = match place {
+            Place::Root(index) => index,
+            Place::Tensor(tensor) => match graph.producer(tensor) {
+                Some(index) => index,
+                None => {
+                    let why = || format!("{} comes from outside the graph", graph.label(tensor));
+                    return self.stuck(None, Some(expr), why);
+                }
+            },
+        };
+        let op = &graph.ops()[index];
+        if !expr.kinds.contains(&op.kind) {
+            return self.stuck(Some(index), Some(expr), || format!("there is {op}"));
+        }
+        if self.taken[index] {
+            return self.stuck(Some(index), None, || format!("{op} is already part of another partition"));
+        }
+        if self.members.contains(&index) {
+            return false;
+        }
+        if let Place::Tensor(tensor) = place {
+            let port = op.outputs.iter().position(|&output| output == tensor);
+            if port != Some(0) {
+                return false;
+            }
+            if !expr.open.contains(&0) && graph.outputs().contains(&tensor) {
+                let why = || format!("{} is also an output of the graph", graph.label(tensor));
+                return self.stuck(Some(index), None, why);
+            }
+        }
+        for condition in &expr.conditions {
+            let failed = match condition {
+                Condition::Reads(types) => {
+                    let given = op.inputs.first().and_then(|&id| graph.tensor(id)?.data_type);
+                    (!given.is_some_and(|given| types.contains(&given))).then(|| {
+                        let names: Vec<_> = types.iter().map(|t| t.name()).collect();
+                        let given = given.map_or("unknown", anydnn_backend::DataType::name);
+                        format!("{op} reads {given}, not {}", names.join(" or "))
+                    })
+                }
+                Condition::When(words, fits) => {
+                    (!fits(graph, op)).then(|| format!("of {op} does not hold: {words}"))
+                }
+                Condition::KeepsShape => None,
+            };
+            if let Some(reason) = failed {
+                return self.stuck(Some(index), None, || reason);
+            }
+        }
+        self.members.push(index);
+        self.open.extend(expr.open.iter().filter_map(|&port| op.outputs.get(port)));
+        let swappable = (expr.either || commutes(op.kind)) && op.inputs.len() > 1 && !expr.inputs.is_empty();
+        // Equal inputs give equal searches.
+        let orders = if swappable && op.inputs[0] != op.inputs[1] { 2 } else { 1 };
+        (0..orders).any(|order| {
+            let mark = self.mark();
+            let input = |i: usize| if order == 1 && i < 2 { 1 - i } else { i };
+            self.fits(expr, index, input) && self.inputs(expr, env, index, &input, 0, next)
+                || self.undo(&mark)
+        })
+    }
+
+    /// Whether the inputs in this order can be what the operation needs.
+    fn fits(&mut self, expr: &OpExpr, index: usize, input: impl Fn(usize) -> usize) -> bool {
+        let (graph, op) = (self.graph, &self.graph.ops()[index]);
+        if op.inputs.len() < expr.inputs.len() - usize::from(expr.each) {
+            return false;
+        }
+        if !expr.conditions.iter().any(|condition| matches!(condition, Condition::KeepsShape)) {
+            return true;
+        }
+        let along = expr.inputs.iter().position(|input| matches!(input, Expr::It)).unwrap_or(0);
+        let dims = |id: TensorId| graph.tensor(id).and_then(LogicalTensor::known_dims);
+        let along = op.inputs.get(input(along)).copied();
+        match (along.and_then(dims), op.outputs.first().copied().and_then(dims)) {
+            (Some(own), Some(result)) if own == result => true,
+            (Some(own), Some(result)) => {
+                self.stuck(Some(index), None, || format!("{op} stretches {own} to {result}"))
+            }
+            _ => self.stuck(Some(index), None, || format!("the shapes around {op} are not known")),
+        }
+    }
+
+    /// Puts the inputs from `from` on before the next goal.
+    fn inputs<'a>(
+        &mut self,
+        expr: &'a OpExpr,
+        env: Option<&'a Frame<'a>>,
+        index: usize,
+        input: &dyn Fn(usize) -> usize,
+        from: usize,
+        next: Option<&'a Goal<'a>>,
+    ) -> bool {
+        let op = &self.graph.ops()[index];
+        let count = if expr.each { op.inputs.len() } else { expr.inputs.len() };
+        if from == count {
+            return self.solve(next);
+        }
+        // The last input lies deepest, so that the first one is looked at first.
+        let at = count - 1 - from;
+        let Some(wanted) = expr.inputs.get(at).or(expr.inputs.last()) else { return self.solve(next) };
+        let place = Place::Tensor(op.inputs[input(at)]);
+        let goal = Goal { task: Task::Expr(wanted, env), place, next };
+        self.inputs(expr, env, index, input, from + 1, Some(&goal))
+    }
+
+    /// A further result: one of the operations around what is matched.
+    fn result<'a>(&mut self, first: &'a Outcome, others: &'a [Outcome], next: Option<&'a Goal<'a>>) -> bool {
+        let place = Place::Root(usize::MAX);
+        let rest = Goal { task: Task::Results(others), place, next };
+        for root in self.around() {
+            if !first.heads.contains(&self.graph.ops()[root].kind) {
+                continue;
+            }
+            let mark = self.mark();
+            self.roots.push(root);
+            let task = Task::Expr(&first.expr, None);
+            if self.solve(Some(&Goal { task, place: Place::Root(root), next: Some(&rest) })) {
+                return true;
+            }
+            self.undo(&mark);
+        }
+        !first.required && self.solve(Some(&rest))
+    }
+
+    /// The operations that read what the members read or make, and those behind them, latest first.
+    fn around(&self) -> Vec<usize> {
+        let ops = self.graph.ops();
+        let mut found: Vec<usize> = Vec::new();
+        let mut edge: Vec<usize> = self
+            .members
+            .iter()
+            .flat_map(|&op| ops[op].inputs.iter().chain(&ops[op].outputs))
+            .flat_map(|&id| self.graph.consumers(id))
+            .copied()
+            .collect();
+        for _ in 0..REACH {
+            edge.retain(|op| !found.contains(op) && !self.members.contains(op) && !self.taken[*op]);
+            edge.sort_unstable();
+            edge.dedup();
+            found.extend(&edge);
+            edge = edge
+                .iter()
+                .flat_map(|&op| &ops[op].outputs)
+                .flat_map(|&id| self.graph.consumers(id))
+                .copied()
+                .collect();
+        }
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        found
+    }
+
+    /// Whether nothing is seen outside but what may be.
+    fn is_closed(&mut self) -> bool {
+        if self.members.len() < 2 {
+            return false;
+        }
+        let graph = self.graph;
+        let mut ops = self.members.clone();
+        ops.sort_unstable();
+        for &op in ops.iter().filter(|op| !self.roots.contains(op)) {
+            for &tensor in graph.ops()[op].outputs.iter().filter(|tensor| !self.open.contains(tensor)) {
+                if super::partition::leaves(graph, &ops, tensor) {
+                    return self.stuck(Some(op), None, || seen_outside(graph, &ops, tensor));
+                }
+            }
+        }
+        true
+    }
+
+    fn tensor(&self, place: Place) -> Option<TensorId> {
+        match place {
+            Place::Tensor(tensor) => Some(tensor),
+            Place::Root(op) => self.graph.ops().get(op)?.outputs.first().copied(),
+        }
+    }
+
+    fn frame<'a>(&mut self, rest: Rest<'a>) -> Frame<'a> {
+        self.frames += 1;
+        Frame { rest, id: self.frames }
+    }
+
+    fn mark(&self) -> Mark {
+        Mark([self.members.len(), self.roots.len(), self.open.len(), self.slots.len(), self.names.len()])
+    }
+
+    /// Back to a choice; false, so that the search goes on.
+    fn undo(&mut self, mark: &Mark) -> bool {
+        let [members, roots, open, slots, names] = mark.0;
+        self.members.truncate(members);
+        self.roots.truncate(roots);
+        self.open.truncate(open);
+        self.slots.truncate(slots);
+        self.names.truncate(names);
+        false
+    }
+
+    /// Remembers a failure if it is the deepest; false, so that the search goes on.
+    fn stuck(
+        &mut self,
+        op: Option<usize>,
+        expected: Option<&OpExpr>,
+        reason: impl FnOnce() -> String,
+    ) -> bool {
+        let Some(deepest) = &mut self.obstacle else { return false };
+        let expected = expected.map(ToString::to_string);
+        // What lies among the operations that are to be had says more than that there are no others.
+        let rank = (op.is_some_and(|op| !self.taken[op]), self.members.len());
+        if let Some(known) = deepest {
+            if known.rank > rank {
+                return false;
+            }
+            // That an operation is of the right kind, but for a condition, says more than what else could be there.
+            let is_nearer = known.op == op && expected.is_none() && !known.expected.is_empty();
+            if known.rank == rank && !is_nearer {
+                if let Some(expected) = expected
+                    && known.op == op
+                    && known.members == self.members
+                    && !known.expected.contains(&expected)
+                {
+                    known.expected.push(expected);
+                }
+                return false;
+            }
+        }
+        let (members, expected) = (self.members.clone(), expected.into_iter().collect());
+        *deepest = Some(Obstacle { members, op, rank, reason: reason(), expected });
+        false
+    }
+}
+
+/// Operations whose first two inputs may stand in either order.
+fn commutes(kind: OpKind) -> bool {
+    use OpKind::{Add, Maximum, Minimum, Multiply, SquaredDifference};
+    matches!(kind, Add | Maximum | Minimum | Multiply | SquaredDifference)
+}
+
+/// Who sees a tensor that is made inside, in words.
+pub(super) fn seen_outside(graph: &Graph, ops: &[usize], tensor: TensorId) -> String {
+    let label = graph.label(tensor);
+    let outside: Vec<String> = graph
+        .consumers(tensor)
+        .iter()
+        .filter(|reader| ops.binary_search(reader).is_err())
+        .map(|&reader| graph.ops()[reader].to_string())
+        .collect();
+    if outside.is_empty() {
+        return format!("{label} is also an output of the graph");
+    }
+    format!("{label} is also read by {}", outside.join(", "))
+}

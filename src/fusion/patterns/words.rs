@@ -1,0 +1,117 @@
+//! Parts that several groups of patterns share.
+
+use anydnn_backend::DataType;
+
+use crate::fusion::pattern::{Expr, Step, any, it, one_of, op, perhaps, steps, times};
+use crate::graph::OpKind::{
+    self, Abs, Add, BiasAdd, Clamp, Dequantize, Divide, Dropout, Elu, Exp, GELU, HardSigmoid, HardSwish,
+    LeakyReLU, Log, Maximum, Minimum, Mish, Multiply, Pow, Quantize, ReLU, Reciprocal, ReduceL1, ReduceL2,
+    ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, Reorder, Round, Select, Sigmoid, SoftPlus, Sqrt,
+    Square, SquaredDifference, StaticReshape, StaticTranspose, Subtract, Tanh, TypeCast,
+};
+
+/// Functions of one element.
+pub(in crate::fusion) const UNARY: [OpKind; 19] = [
+    Abs,
+    Clamp,
+    Elu,
+    Exp,
+    GELU,
+    HardSigmoid,
+    HardSwish,
+    LeakyReLU,
+    Log,
+    Mish,
+    Sigmoid,
+    SoftPlus,
+    ReLU,
+    Round,
+    Sqrt,
+    Square,
+    Tanh,
+    Pow,
+    Reciprocal,
+];
+
+/// Functions of two elements.
+pub(in crate::fusion) const BINARY: [OpKind; 7] =
+    [Add, Multiply, Maximum, Minimum, Divide, Subtract, SquaredDifference];
+
+/// Reductions over axes.
+pub(in crate::fusion) const REDUCTION: [OpKind; 7] =
+    [ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum];
+
+/// What quantised tensors are stored as.
+pub(super) const QUANTIZED: &[DataType] =
+    &[DataType::S8, DataType::U8, DataType::S4, DataType::U4, DataType::F8E5M2, DataType::F8E4M3];
+
+/// The most post-operations of a chain.
+pub(super) const MOST: usize = 20;
+
+/// Up to twenty functions of the element, each with side inputs from anywhere.
+pub(super) fn post_ops() -> Step {
+    times(0..=MOST, pointwise())
+}
+
+/// The same, with residuals that are stored quantised.
+pub(super) fn quantized_post_ops() -> Step {
+    let residual = op(Add).of([it(), dequantized().maybe(TypeCast)]).keeps_shape();
+    let mut choices = vec![steps![residual]];
+    choices.extend(pointwise());
+    times(0..=MOST, choices)
+}
+
+/// One function of the element: swish is two operations.
+pub(super) fn pointwise() -> Vec<Vec<Step>> {
+    vec![
+        steps![op(Multiply).of([op(Sigmoid).of([it()]), it()])],
+        steps![op(UNARY).of([it()])],
+        steps![op(BINARY).of([it(), any()]).either().keeps_shape()],
+    ]
+}
+
+/// A choice between what comes along and another tensor.
+pub(super) fn select() -> Step {
+    let first = op(Select).of([any(), it(), any()]).keeps_shape();
+    times(0..=1, vec![steps![first], steps![op(Select).of([any(), any(), it()]).keeps_shape()]])
+}
+
+/// Random zeroing, whose mask may be kept.
+pub(super) fn dropout() -> Expr {
+    op(Dropout).of([it()]).open(1)
+}
+
+/// A bias, given as an operation of its own and perhaps converted.
+pub(super) fn bias() -> Step {
+    perhaps(steps![op(BiasAdd).of([it(), converted()])])
+}
+
+/// Any tensor, perhaps converted to another type of floats.
+pub(super) fn converted() -> Expr {
+    one_of([op(TypeCast), any()])
+}
+
+/// The floats of a tensor that is stored quantised.
+pub(super) fn dequantized() -> Expr {
+    op(Dequantize).of([any()]).reads(QUANTIZED)
+}
+
+/// The floats of a source that is stored quantised, perhaps narrowed.
+pub(super) fn quantized_source() -> Expr {
+    dequantized().maybe(TypeCast)
+}
+
+/// The floats of weights that are stored quantised, or quantised in the graph.
+pub(super) fn quantized_weights() -> Expr {
+    any().maybe(Quantize).then(op(Dequantize).of([it()]).reads(QUANTIZED)).maybe(TypeCast)
+}
+
+/// Other shapes of the same elements.
+pub(super) fn views(most: usize) -> Step {
+    times(0..=most, vec![steps![[StaticReshape, StaticTranspose, Reorder]]])
+}
+
+/// At least one other shape of the same elements.
+pub(super) fn some_views(most: usize) -> Step {
+    times(1..=most, vec![steps![[StaticReshape, StaticTranspose, Reorder]]])
+}
