@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use super::matcher::Matcher;
 use super::partition::leaves;
 use super::pattern::Pattern;
-use super::{Partition, Policy, chain, patterns};
+use super::{Partition, Policy, patterns};
 use crate::graph::Graph;
 
 /// The partitions of a graph, every one after those it depends on and otherwise ordered by their last operations.
@@ -116,8 +116,7 @@ impl<'g> Grouping<'g> {
         let order = self.order();
         let partitions = order.into_iter().enumerate().map(|(id, group)| {
             let (pattern, members) = &self.groups[group];
-            let links = chain::links(self.graph, members);
-            Partition { id, links, ..Partition::of_ops(self.graph, pattern, members.iter().copied()) }
+            Partition { id, ..Partition::of_ops(self.graph, pattern, members.iter().copied()) }
         });
         partitions.collect()
     }

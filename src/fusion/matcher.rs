@@ -3,7 +3,7 @@
 //! A search is a stack of goals, each a formula for a tensor. Where a formula leaves a choice, the longer one is tried first, and another
 //! one when what follows does not come out. Whatever was assumed since then is forgotten by cutting the lists of the state short.
 
-use super::pattern::{Condition, Expr, OpExpr, Outcome, Pattern, Step};
+use super::pattern::{Condition, Expr, OpExpr, Outcome, Pattern, Step, kinds_in_words};
 use crate::graph::{Graph, LogicalTensor, OpKind, TensorId};
 
 /// The most goals of one search; graphs made to be hard end there instead of taking exponential time.
@@ -426,7 +426,7 @@ impl<'g> Matcher<'g> {
         reason: impl FnOnce() -> String,
     ) -> bool {
         let Some(deepest) = &mut self.obstacle else { return false };
-        let expected = expected.map(ToString::to_string);
+        let expected = expected.map(|expected| kinds_in_words(&expected.kinds));
         // What lies among the operations that are to be had says more than that there are no others.
         let rank = (op.is_some_and(|op| !self.taken[op]), self.members.len());
         if let Some(known) = deepest {

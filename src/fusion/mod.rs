@@ -8,7 +8,6 @@
 //! the kind: their last operations would have to be before each other. Where a partition has results at several operations, every later
 //! one is checked.
 
-mod chain;
 mod grouping;
 mod matcher;
 mod partition;
@@ -20,7 +19,6 @@ mod why;
 
 use std::fmt::Write as _;
 
-pub use chain::{Link, Role};
 pub use partition::{Partition, Stop};
 
 use crate::graph::Graph;
@@ -40,19 +38,45 @@ pub enum Policy {
 pub struct Partitioning {
     /// The partitions; where their order is free, by their last operation.
     pub partitions: Vec<Partition>,
-    /// How far fusion was to go.
-    pub policy: Policy,
 }
 
 /// Covers every operation of a graph with partitions.
 pub fn partition(graph: &Graph, policy: Policy) -> Partitioning {
-    let mut partitioning = Partitioning { partitions: grouping::group(graph, policy), policy };
-    let stops: Vec<_> =
-        partitioning.partitions.iter().map(|part| why::stop(graph, &partitioning, part)).collect();
+    let mut partitioning = Partitioning { partitions: grouping::group(graph, policy) };
+    let stop = |part| why::stop(graph, &partitioning, policy, part);
+    let stops: Vec<_> = partitioning.partitions.iter().map(stop).collect();
     for (part, stopped) in partitioning.partitions.iter_mut().zip(stops) {
         part.stopped = stopped;
     }
     partitioning
+}
+
+/// A fusion pattern in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternInfo {
+    /// The name that its partitions carry, `group/name`.
+    pub name: &'static str,
+    /// Where a graph fits several patterns, the one with the highest priority takes it.
+    pub priority: u32,
+    /// What it is for.
+    pub covers: &'static [&'static str],
+    /// The pattern itself; `docs/fusion.md` says how to read it.
+    pub formula: String,
+}
+
+/// All fusion patterns in the order in which they choose.
+///
+/// ```
+/// let attention = anydnn::fusion::patterns().find(|pattern| pattern.name == "sdp/float").unwrap();
+/// assert!(attention.formula.contains("SoftMax"));
+/// ```
+pub fn patterns() -> impl Iterator<Item = PatternInfo> {
+    patterns::all().iter().map(|pattern| PatternInfo {
+        name: pattern.name,
+        priority: pattern.priority,
+        covers: pattern.covers,
+        formula: pattern.formula(),
+    })
 }
 
 impl Partitioning {

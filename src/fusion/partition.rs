@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::chain::{Link, Role};
 use crate::graph::{Graph, OpKind, TensorId};
 
 /// Operations that run as one.
@@ -12,8 +11,6 @@ pub struct Partition {
     pub id: usize,
     /// The pattern that matched, `group/name`; `single_op` when there is nothing but the operation.
     pub pattern: &'static str,
-    /// The chain's links from the anchor on; empty where the operations are no chain.
-    pub links: Vec<Link>,
     /// Indices into [`Graph::ops`], ascending.
     pub ops: Vec<usize>,
     /// The tensors that come from outside, in the order they are first read.
@@ -68,11 +65,7 @@ impl Partition {
         let computes = |kind| !matches!(kind, OpKind::Wildcard | OpKind::End);
         let supported = ops.iter().any(|&op| computes(graph.ops()[op].kind))
             && !ops.iter().any(|&op| graph.ops()[op].kind == OpKind::Wildcard);
-        let links = match ops[..] {
-            [op] => vec![Link { role: Role::Anchor, op }],
-            _ => Vec::new(),
-        };
-        Self { id: 0, pattern, links, ops, inputs, outputs, supported, stopped: None }
+        Self { id: 0, pattern, ops, inputs, outputs, supported, stopped: None }
     }
 }
 

@@ -458,7 +458,8 @@ fn sequence(steps: &[Step]) -> String {
     steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ")
 }
 
-fn kinds_in_words(kinds: &[OpKind]) -> String {
+/// Kinds by the name of their set, or one by one.
+pub(super) fn kinds_in_words(kinds: &[OpKind]) -> String {
     use super::patterns::words::{BINARY, REDUCTION, UNARY};
     for (name, set) in [("Unary", UNARY.as_slice()), ("Binary", &BINARY), ("Reduction", &REDUCTION)] {
         if kinds == set {

@@ -6,15 +6,22 @@ use super::patterns::words::{BINARY, UNARY};
 use super::{Partition, Partitioning, Policy, patterns};
 use crate::graph::{Graph, LogicalTensor, OpKind, TensorId};
 
+/// Why nothing is fused under [`Policy::Debug`].
+const DEBUG: &str = "the policy is debug: every operation stands alone";
+
 /// The most operations for which every pattern is tried.
 const MOST_OPS: usize = 256;
 
 /// Why nothing more joined a partition; none where the graph ends.
-pub(super) fn stop(graph: &Graph, partitioning: &Partitioning, part: &Partition) -> Option<Stop> {
+pub(super) fn stop(
+    graph: &Graph,
+    partitioning: &Partitioning,
+    policy: Policy,
+    part: &Partition,
+) -> Option<Stop> {
     let ops = graph.ops();
-    if partitioning.policy == Policy::Debug {
-        let reason = "the policy is debug: every operation stands alone".into();
-        return Some(Stop { next: None, reason });
+    if policy == Policy::Debug {
+        return Some(Stop { next: None, reason: DEBUG.into() });
     }
     let used = |id: &&TensorId| graph.outputs().contains(id) || !graph.consumers(**id).is_empty();
     if part.ops.len() > 1 && part.outputs.len() > 1 {
@@ -108,7 +115,8 @@ pub(super) fn not_fused(graph: &Graph, partitioning: &Partitioning, ops: &[usize
             format!("{} ({}): {reason}", names(graph, &part.ops), part.pattern)
         })
         .collect();
-    if partitioning.policy == Policy::Fusion && ops.len() <= MOST_OPS {
+    let is_debug = |part: &&Partition| part.stopped.as_ref().is_some_and(|stop| stop.reason == DEBUG);
+    if ops.len() <= MOST_OPS && !parts.iter().any(is_debug) {
         reasons.extend(closest(graph, partitioning, &ops));
     }
     Some(reasons.join("; "))

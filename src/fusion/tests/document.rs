@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::fusion::patterns;
+use crate::fusion::patterns::words;
 
 /// The groups of oneDNN's fusion patterns, how many patterns each has there, and which of ours take their graphs.
 const UPSTREAM: [(&str, usize, &[&str]); 19] = [
@@ -41,29 +42,26 @@ fn document() -> String {
          | oneDNN's group | patterns there | formulas here |\n|---|---|---|\n",
     );
     for (group, count, names) in UPSTREAM {
-        let ours = patterns::all().iter().filter(|p| names.iter().any(|name| p.name.starts_with(name)));
+        let ours = patterns().filter(|p| names.iter().any(|name| p.name.starts_with(name)));
         let ours: Vec<_> = ours.map(|p| format!("`{}`", p.name)).collect();
         let _ = writeln!(text, "| {group} | {count} | {} |", ours.join(", "));
     }
     let total: usize = UPSTREAM.iter().map(|(_, count, _)| count).sum();
-    let _ = writeln!(text, "| all | {total} | {} |", patterns::all().len());
+    let _ = writeln!(text, "| all | {total} | {} |", patterns().count());
     text += "\nAn operation that no pattern takes is a partition of its own, `single_op`. `Wildcard` and `End` are then unsupported.\n";
     text += "\n## Patterns\n\nUnary, Binary and Reduction stand for:\n\n";
-    let sets = [
-        ("Unary", patterns::words::UNARY.as_slice()),
-        ("Binary", &patterns::words::BINARY),
-        ("Reduction", &patterns::words::REDUCTION),
-    ];
+    let sets =
+        [("Unary", words::UNARY.as_slice()), ("Binary", &words::BINARY), ("Reduction", &words::REDUCTION)];
     for (name, kinds) in sets {
         let kinds: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
         let _ = writeln!(text, "- {name}: {}", kinds.join(", "));
     }
-    for pattern in patterns::all() {
+    for pattern in patterns() {
         let _ = write!(text, "\n### {} (priority {})\n\n", pattern.name, pattern.priority);
         for covered in pattern.covers {
             let _ = writeln!(text, "- {covered}");
         }
-        let _ = write!(text, "\n```text\n{}\n```\n", pattern.formula());
+        let _ = write!(text, "\n```text\n{}\n```\n", pattern.formula);
     }
     text
 }
@@ -77,8 +75,8 @@ fn docs_list_every_pattern() {
     }
     let known = std::fs::read_to_string(file).unwrap_or_default();
     assert!(known == text, "docs/fusion.md is stale: ANYDNN_BLESS=1 cargo test -p anydnn --lib docs_list");
-    for pattern in patterns::all() {
-        assert!(!pattern.covers.is_empty() && pattern.formula().len() > 3, "{}", pattern.name);
+    for pattern in patterns() {
+        assert!(!pattern.covers.is_empty() && pattern.formula.len() > 3, "{}", pattern.name);
         let groups =
             UPSTREAM.iter().filter(|(_, _, names)| names.iter().any(|name| pattern.name.starts_with(name)));
         assert_eq!(groups.count(), 1, "{}", pattern.name);

@@ -48,9 +48,9 @@ fn a_residual_block_is_two_convolutions() {
     let sum = add(&mut g, "sum", second, x);
     unary(&mut g, "relu2", OpKind::ReLU, sum);
     insta::assert_snapshot!(describe(&g.build().unwrap()), @r#"
-      0  conv_post_ops          Convolution conv1 + BatchNormInference bn + ReLU relu1
+      0  conv/post_ops          Convolution conv1 + BatchNormInference bn + ReLU relu1
                                 ends here: Convolution "conv2" (op3) cannot ride on another operation
-      1  conv_post_ops          Convolution conv2 + Add sum + ReLU relu2
+      1  conv/post_ops          Convolution conv2 + Add sum + ReLU relu2
     "#);
 }
 
@@ -69,13 +69,11 @@ fn every_end_says_why() {
     g.output(wide);
     g.output(last);
     insta::assert_snapshot!(describe(&g.build().unwrap()), @r#"
-      0  matmul_post_ops        MatMul dense + ReLU relu
-                                ends here: relu is read 2 times (by tanh, both)
-      1  pointwise_post_ops     Tanh tanh + Add both
+      0  matmul/post_ops        MatMul dense + ReLU relu + Tanh tanh + Add both
                                 ends here: Add "wide" (op4) stretches 4x8 to 2x4x8
-      2  single_op              Add wide
+      1  single_op              Add wide
                                 ends here: wide is also an output of the graph
-      3  single_op              Exp last
+      2  single_op              Exp last
     "#);
 }
 
