@@ -14,6 +14,7 @@
 mod backward;
 mod case;
 mod fused;
+mod images;
 mod matmul;
 mod movement;
 mod normalization;

@@ -1,7 +1,7 @@
 //! Convolution and pooling: windows over images.
 
 use anydnn_backend::op::{self, PoolingAlgorithm};
-use anydnn_backend::{Arg, Dims, Error, InvalidKind, Result};
+use anydnn_backend::{Arg, Dims, Error, InvalidKind, MemoryDesc, Result};
 
 use super::{Anchor, ToPrimitive, channels_first, input, is_channels_last};
 use crate::compile::program::{Program, Value};
@@ -9,7 +9,7 @@ use crate::graph::{Op, OpKind, Window};
 
 /// `Convolution` with images and weights in either format.
 pub(super) fn convolution(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
-    let (src, shape) = image(program, op)?;
+    let (src, shape) = image(program, op, 0)?;
     let weights = input(program, op, 1)?;
     let rank = weights.desc.rank();
     let weights = match op.attrs.string("weights_format")? {
@@ -40,7 +40,7 @@ pub(super) fn convolution(program: &mut Program<'_>, op: &Op) -> Result<Anchor> 
 
 /// `MaxPool` and `AvgPool`.
 pub(super) fn pooling(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
-    let (src, shape) = image(program, op)?;
+    let (src, shape) = image(program, op, 0)?;
     let kernel: Dims =
         op.attrs.s64s("kernel")?.iter().map(|&k| count(op, "kernel", k)).collect::<Result<_>>()?;
     let algorithm = match op.kind {
@@ -73,28 +73,33 @@ pub(super) fn pooling(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     })
 }
 
-/// The source as `[N, C, spatial..]`, and the way back for the result.
-fn image(program: &Program<'_>, op: &Op) -> Result<(Value, ToPrimitive)> {
-    let src = input(program, op, 0)?;
-    let rank = src.desc.rank();
+/// An input as `[N, C, spatial..]`, and the way back for a result in the same format.
+pub(super) fn image(program: &Program<'_>, op: &Op, i: usize) -> Result<(Value, ToPrimitive)> {
+    let value = input(program, op, i)?;
+    let desc = image_desc(op, &value.desc)?;
+    let shape =
+        if is_channels_last(op)? { ToPrimitive::channels_first(desc.rank()) } else { ToPrimitive::default() };
+    Ok((value.with_desc(desc), shape))
+}
+
+/// An image's descriptor as `[N, C, spatial..]`.
+pub(super) fn image_desc(op: &Op, desc: &MemoryDesc) -> Result<MemoryDesc> {
+    let rank = desc.rank();
     if rank < 3 {
+        let given = rank.to_string();
         return Err(Error::invalid_kind(
             InvalidKind::Shape,
-            "operation",
-            "rank of the source",
-            rank.to_string(),
+            op.to_string(),
+            "rank of an image",
+            given,
             "at least 3",
         ));
     }
-    if !is_channels_last(op)? {
-        return Ok((src, ToPrimitive::default()));
-    }
-    let desc = src.desc.permuted(&channels_first(rank))?;
-    Ok((src.with_desc(desc), ToPrimitive::channels_first(rank)))
+    if is_channels_last(op)? { desc.permuted(&channels_first(rank)) } else { Ok(desc.clone()) }
 }
 
 /// An attribute that counts something.
-fn count(op: &Op, name: &str, value: i64) -> Result<usize> {
+pub(super) fn count(op: &Op, name: &str, value: i64) -> Result<usize> {
     usize::try_from(value).map_err(|_| {
         Error::invalid_kind(
             InvalidKind::GraphOp,

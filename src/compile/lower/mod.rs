@@ -11,6 +11,8 @@ mod concat;
 mod convolution;
 mod expression;
 mod gated;
+mod gradients;
+mod images;
 mod matmul;
 mod normalization;
 mod operand;
@@ -167,10 +169,11 @@ fn operand_view(op: &Op, input: usize, desc: &MemoryDesc, rank: usize) -> Result
         0 => return Ok(desc.clone()),
         _ => match op.attrs.string("weights_format")? {
             "XIO" | "XOI" => [rank - 1, rank - 2].into_iter().chain(0..rank - 2).collect(),
-            _ => return Ok(desc.clone()),
+            _ => return gradients::grouped_scales(op, desc.clone()),
         },
     };
-    desc.permuted(&order)
+    let desc = desc.permuted(&order)?;
+    if input == 0 { Ok(desc) } else { gradients::grouped_scales(op, desc) }
 }
 
 /// Whether a primitive other than an expression computes an operation.
@@ -213,7 +216,16 @@ fn anchor(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     match op.kind {
         OpKind::MatMul => matmul::anchor(program, op),
         OpKind::Convolution => convolution::convolution(program, op),
+        OpKind::ConvTranspose => gradients::transposed(program, op),
+        OpKind::ConvolutionBackwardData => gradients::data(program, op),
+        OpKind::ConvTransposeBackwardData => gradients::transposed_data(program, op),
+        OpKind::ConvolutionBackwardWeights | OpKind::ConvTransposeBackwardWeights => {
+            gradients::for_weights(program, op)
+        }
         OpKind::MaxPool | OpKind::AvgPool => convolution::pooling(program, op),
+        OpKind::MaxPoolBackward | OpKind::AvgPoolBackward => images::pooling_backward(program, op),
+        OpKind::Interpolate => images::interpolate(program, op),
+        OpKind::InterpolateBackward => images::interpolate_backward(program, op),
         OpKind::LayerNorm | OpKind::RMSNorm => normalization::layer(program, op),
         OpKind::BatchNormInference => normalization::batch(program, op),
         OpKind::GroupNorm => normalization::group(program, op),

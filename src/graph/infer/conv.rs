@@ -41,6 +41,19 @@ pub(super) fn transpose_backward_data(op: &Op, inputs: &[Dims]) -> Result<Dims> 
     Ok(diff_dst.with(op, channels, &window.output))
 }
 
+/// The smallest source of a convolution that has such a result, with `output_padding` behind it.
+pub(super) fn backward_data(op: &Op, inputs: &[Dims]) -> Result<Dims> {
+    let diff_dst = Image::of(op, &inputs[0])?;
+    let weights = Kernel::of(op, &inputs[0], &inputs[1])?;
+    if diff_dst.channels != weights.output {
+        let expected = format!("{} channels, as weights {} make", weights.output, inputs[1]);
+        return Err(bad_shape(op, "diff_dst", &inputs[0], expected));
+    }
+    let window = Window::transposed(op, &diff_dst.spatial, &weights.spatial)?;
+    let channels = weights.input.saturating_mul(groups(op)?);
+    Ok(diff_dst.with(op, channels, &window.output))
+}
+
 pub(super) fn pool(op: &Op, inputs: &[Dims]) -> Result<Dims> {
     let src = Image::of(op, &inputs[0])?;
     let kernel = list(op, "kernel", src.spatial.len(), 1)?;

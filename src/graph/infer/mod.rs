@@ -51,6 +51,9 @@ pub(super) fn infer_shapes(op: &Op, inputs: &[Dims]) -> Result<Shapes> {
         K::MatMul => one(products::matmul(op, inputs)?),
         K::Convolution => one(conv::forward(op, inputs)?),
         K::ConvTranspose => one(conv::transpose(op, inputs)?),
+        K::ConvolutionBackwardData if op.inputs.len() == 2 && op.attrs.get("dst_shape").is_none() => {
+            one(conv::backward_data(op, inputs)?)
+        }
         K::ConvolutionBackwardData => from_attr(op, "dst_shape", 2),
         K::ConvolutionBackwardWeights | K::ConvTransposeBackwardWeights => from_attr(op, "weights_shape", 2),
         K::ConvTransposeBackwardData => one(conv::transpose_backward_data(op, inputs)?),

@@ -124,7 +124,10 @@ impl Parts {
             return Err(bad_shape(op, "kernel", given, format!("{rank}, as many as src has")));
         }
         // SAME pads transposed convolutions the other way round: it cuts the named side's odd element.
-        let transposed = op.kind == OpKind::ConvTranspose || op.kind == OpKind::ConvTransposeBackwardData;
+        let transposed = matches!(
+            op.kind,
+            OpKind::ConvTranspose | OpKind::ConvTransposeBackwardData | OpKind::ConvTransposeBackwardWeights
+        );
         let auto_pad = match op.attrs.string("auto_pad")? {
             "SAME_UPPER" => Some((transposed, !transposed)),
             "SAME_LOWER" => Some((!transposed, transposed)),

@@ -1,6 +1,7 @@
 //! What a graph computes, in f64 with plain loops over the graph's own shapes and attributes: no primitives, no backend.
 
 mod gradients;
+mod images;
 mod movement;
 mod pointwise;
 mod quantization;
@@ -38,6 +39,14 @@ fn compute(graph: &Graph, op: &Op, inputs: &[Tensor]) -> Vec<Tensor> {
         K::MatMul => vec![rows::matmul(op, inputs)],
         K::Convolution => vec![windows::convolution(op, inputs)],
         K::MaxPool | K::AvgPool => vec![windows::pooling(op, &inputs[0])],
+        K::ConvTranspose => vec![images::conv_transpose(op, inputs)],
+        K::ConvTransposeBackwardData => vec![images::conv_transpose_backward_data(op, inputs)],
+        K::ConvTransposeBackwardWeights => vec![images::conv_transpose_backward_weights(op, inputs)],
+        K::ConvolutionBackwardData => vec![images::convolution_backward_data(op, inputs)],
+        K::ConvolutionBackwardWeights => vec![images::convolution_backward_weights(op, inputs)],
+        K::MaxPoolBackward | K::AvgPoolBackward => vec![images::pooling_backward(op, inputs)],
+        K::Interpolate => vec![images::interpolate(op, inputs)],
+        K::InterpolateBackward => vec![images::interpolate_backward(op, inputs)],
         K::SoftMax | K::LogSoftmax => rows::softmax(op, &inputs[0]),
         K::LayerNorm | K::RMSNorm => rows::layer_norm(op, inputs),
         K::BatchNormInference => vec![rows::batch_norm(op, inputs)],

@@ -113,18 +113,18 @@ pub fn pooling(op: &Op, src: &Tensor) -> Tensor {
     })
 }
 
-fn spatial_of(src: &Tensor, channel: usize) -> Vec<usize> {
+pub fn spatial_of(src: &Tensor, channel: usize) -> Vec<usize> {
     (1..src.rank()).filter(|&i| i != channel).map(|i| src.dims[i]).collect()
 }
 
 /// `[N, C, spatial..]` or `[N, spatial.., C]`.
-fn joined(n: usize, c: usize, spatial: &[usize], channel: usize) -> Vec<usize> {
+pub fn joined(n: usize, c: usize, spatial: &[usize], channel: usize) -> Vec<usize> {
     let mut index = [vec![n], spatial.to_vec()].concat();
     index.insert(channel.min(index.len()), c);
     index
 }
 
-fn split(index: &[usize], channel: usize) -> (usize, usize, Vec<usize>) {
+pub fn split(index: &[usize], channel: usize) -> (usize, usize, Vec<usize>) {
     let spatial = (1..index.len()).filter(|&i| i != channel).map(|i| index[i]).collect();
     (index[0], index[channel], spatial)
 }
