@@ -83,11 +83,15 @@ impl<B: Backend> Run<B> {
         let engine = compiled.engine();
         let graph = compiled.graph();
         let filled = |id: TensorId| {
-            let desc = graph.tensor(id).map_or_else(|| Ok(MemoryDesc::new([0], DataType::F32)), |t| t.memory_desc())?;
+            let desc = graph
+                .tensor(id)
+                .map_or_else(|| Ok(MemoryDesc::new([0], DataType::F32)), |t| t.memory_desc())?;
             let memory = engine.create_memory(&desc, kind)?;
             // Small numbers, so that long sums stay small.
             let value = |i: usize| ((i.wrapping_mul(2_654_435_761) >> 8) % 1000) as f32 / 2000.0 - 0.25;
-            let bytes: Vec<u8> = (0..desc.size() / 4).flat_map(|i| (value(i + id.0 as usize * 7) * 0.25).to_ne_bytes()).collect();
+            let bytes: Vec<u8> = (0..desc.size() / 4)
+                .flat_map(|i| (value(i + id.0 as usize * 7) * 0.25).to_ne_bytes())
+                .collect();
             stream.write(&memory, 0, &bytes, &[])?.wait()?;
             Ok((id, memory))
         };
@@ -120,7 +124,8 @@ fn difference<B: Backend>(stream: &B::Stream, a: &Run<B>, b: &Run<B>) -> Result<
 fn attention(heads: usize, length: usize, width: usize) -> Result<Graph> {
     let mut g = GraphBuilder::new();
     let [q, k, v] = ["q", "k", "v"].map(|name| g.input(name, DataType::F32, [1, heads, length, width]));
-    let (scale, mask) = (g.input("scale", DataType::F32, [1]), g.input("mask", DataType::F32, [1, 1, length, length]));
+    let (scale, mask) =
+        (g.input("scale", DataType::F32, [1]), g.input("mask", DataType::F32, [1, 1, length, length]));
     let scores = g.op("scores", OpKind::MatMul, &[q, k], Attrs::new().with("transpose_b", true))?;
     let scaled = g.op("scaled", OpKind::Divide, &[scores, scale], Attrs::new())?;
     let masked = g.op("masked", OpKind::Add, &[scaled, mask], Attrs::new())?;

@@ -18,23 +18,8 @@ pub extern "C" fn dnnl_dt2str(dt: dnnl_data_type_t) -> *const c_char {
 
 /// In the order of their values.
 const DATA_TYPES: [&CStr; 17] = [
-    c"undef",
-    c"f16",
-    c"bf16",
-    c"f32",
-    c"s32",
-    c"s8",
-    c"u8",
-    c"f64",
-    c"boolean",
-    c"f8_e5m2",
-    c"f8_e4m3",
-    c"s4",
-    c"u4",
-    c"e8m0",
-    c"f4_e2m1",
-    c"f4_e3m0",
-    c"s64",
+    c"undef", c"f16", c"bf16", c"f32", c"s32", c"s8", c"u8", c"f64", c"boolean", c"f8_e5m2", c"f8_e4m3",
+    c"s4", c"u4", c"e8m0", c"f4_e2m1", c"f4_e3m0", c"s64",
 ];
 
 /// In the order of their values.

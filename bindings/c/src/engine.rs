@@ -27,9 +27,7 @@ pub unsafe extern "C" fn dnnl_engine_create(
 ) -> dnnl_status_t {
     boundary::status("dnnl_engine_create", || {
         // SAFETY: the caller passes null or a handle to write.
-        unsafe {
-            create_at(engine, || at_index(kind, index))
-        }
+        unsafe { create_at(engine, || at_index(kind, index)) }
     })
 }
 

@@ -28,9 +28,11 @@ pub unsafe extern "C" fn dnnl_matmul_primitive_desc_create(
             let mut builder = PrimitiveDesc::builder(Op::MatMul(op::MatMul));
             // SAFETY: the caller passes null or descriptors that live.
             unsafe {
-                builder = builder.src(tensor(src_desc, "src_desc")?).weights(tensor(weights_desc, "weights_desc")?);
+                builder =
+                    builder.src(tensor(src_desc, "src_desc")?).weights(tensor(weights_desc, "weights_desc")?);
                 // An empty descriptor is no bias.
-                let bias = handle::borrow_optional(bias_desc)?.filter(|md| !matches!(md.format, Format::Undef));
+                let bias =
+                    handle::borrow_optional(bias_desc)?.filter(|md| !matches!(md.format, Format::Undef));
                 if bias.is_some() {
                     builder = builder.bias(tensor(bias_desc, "bias_desc")?);
                 }

@@ -127,12 +127,15 @@ pub(crate) struct Lent {
 
 impl Described {
     /// A description that an engine has a kernel for, with every layout resolved.
-    pub(crate) fn new(builder: PrimitiveDescBuilder, attributes: &Attributes, engine: EngineRef) -> Outcome<Self> {
+    pub(crate) fn new(
+        builder: PrimitiveDescBuilder,
+        attributes: &Attributes,
+        engine: EngineRef,
+    ) -> Outcome<Self> {
         let desc = builder.attributes(attributes.clone()).build()?;
         let (desc, scratchpad) = engine.value().engine.resolve_with_scratchpad(&desc)?;
         let lend = |md: &MemoryDesc| Ok::<_, Failure>(Embedded::new(Md::from_memory_desc(md)?));
-        let mut of =
-            desc.args().iter().map(|a| Ok((a.arg, lend(&a.desc)?))).collect::<Outcome<Vec<_>>>()?;
+        let mut of = desc.args().iter().map(|a| Ok((a.arg, lend(&a.desc)?))).collect::<Outcome<Vec<_>>>()?;
         if attributes.scratchpad == ScratchpadMode::User && scratchpad > 0 {
             of.push((Arg::Scratchpad, lend(&MemoryDesc::new([scratchpad], DataType::U8))?));
         }

@@ -1,7 +1,7 @@
 //! Softmax.
 
-use anydnn_backend::op::Softmax;
 use anydnn_backend::Op;
+use anydnn_backend::op::Softmax;
 
 use crate::boundary::{self, Failure};
 use crate::desc::Format;
@@ -44,9 +44,13 @@ pub unsafe extern "C" fn dnnl_softmax_forward_primitive_desc_create(
                 return Err(Failure::invalid("src_desc has no layout"));
             }
             let src = src.to_memory_desc()?;
-            let axis = usize::try_from(softmax_axis).ok().filter(|&axis| axis < src.rank()).ok_or_else(|| {
-                Failure::invalid(format!("softmax_axis is {softmax_axis}, expected less than {}", src.rank()))
-            })?;
+            let axis =
+                usize::try_from(softmax_axis).ok().filter(|&axis| axis < src.rank()).ok_or_else(|| {
+                    Failure::invalid(format!(
+                        "softmax_axis is {softmax_axis}, expected less than {}",
+                        src.rank()
+                    ))
+                })?;
             let softmax = match alg_kind {
                 dnnl_softmax_accurate => Softmax::new(axis),
                 dnnl_softmax_log => Softmax::log(axis),

@@ -248,7 +248,9 @@ pub fn pooling_backward(op: &Op, inputs: &[Tensor]) -> Tensor {
         let counted: usize = (0..at.len())
             .map(|i| {
                 let end = larger[i] + geometry.pads_begin[i] + geometry.pads_end[i];
-                (0..kernel[i]).filter(|tap| at[i] * geometry.strides[i] + tap * geometry.dilations[i] < end).count()
+                (0..kernel[i])
+                    .filter(|tap| at[i] * geometry.strides[i] + tap * geometry.dilations[i] < end)
+                    .count()
             })
             .product();
         let count = if op.attrs.bool("exclude_pad").unwrap() { inside.len() } else { counted };
@@ -272,7 +274,10 @@ pub fn interpolate(op: &Op, inputs: &[Tensor]) -> Tensor {
     };
     Tensor::of(&joined(src.dims[0], src.dims[channel], &to, channel), |index| {
         let (n, c, at) = split(index, channel);
-        parts(op, &at, &from, &to).iter().map(|(place, part)| part * src.at(&joined(n, c, place, channel))).sum()
+        parts(op, &at, &from, &to)
+            .iter()
+            .map(|(place, part)| part * src.at(&joined(n, c, place, channel)))
+            .sum()
     })
 }
 

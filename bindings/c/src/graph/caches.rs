@@ -13,7 +13,9 @@ use crate::types::dnnl_status_t;
 
 /// Tells how many compiled partitions are kept.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dnnl_graph_get_compiled_partition_cache_capacity(capacity: *mut c_int) -> dnnl_status_t {
+pub unsafe extern "C" fn dnnl_graph_get_compiled_partition_cache_capacity(
+    capacity: *mut c_int,
+) -> dnnl_status_t {
     boundary::status("dnnl_graph_get_compiled_partition_cache_capacity", || {
         let own = c_int::try_from(PartitionCache::<OpenCl>::process().capacity()).unwrap_or(c_int::MAX);
         // SAFETY: the caller passes null or a number to write.
@@ -25,8 +27,9 @@ pub unsafe extern "C" fn dnnl_graph_get_compiled_partition_cache_capacity(capaci
 #[unsafe(no_mangle)]
 pub extern "C" fn dnnl_graph_set_compiled_partition_cache_capacity(capacity: c_int) -> dnnl_status_t {
     boundary::status("dnnl_graph_set_compiled_partition_cache_capacity", || {
-        let given = usize::try_from(capacity)
-            .map_err(|_| Failure::invalid(format!("capacity is {capacity}, expected none that is negative")))?;
+        let given = usize::try_from(capacity).map_err(|_| {
+            Failure::invalid(format!("capacity is {capacity}, expected none that is negative"))
+        })?;
         PartitionCache::<OpenCl>::process().set_capacity(given);
         Ok(())
     })

@@ -61,9 +61,8 @@ pub unsafe extern "C" fn dnnl_graph_partition_compile(
             return Err(Failure::invalid(message));
         }
         // SAFETY: the caller passes null or so many logical tensors.
-        let (inputs, outputs) = unsafe {
-            (read_all(inputs, in_num, "inputs")?, read_all(outputs, out_num, "outputs")?)
-        };
+        let (inputs, outputs) =
+            unsafe { (read_all(inputs, in_num, "inputs")?, read_all(outputs, out_num, "outputs")?) };
         let own = &engine.value().engine;
         if let Some(why) = partition.partition.why_unsupported() {
             return Err(Failure::invalid(format!("the partition is not supported: {why}")));
@@ -362,7 +361,12 @@ fn check_layout(tensor: &LogicalTensor, desc: &MemoryDesc) -> Outcome {
     }
     let own = tensor.memory_desc()?;
     // Strides of dimensions of one element mean nothing, and unknown shapes were settled when the partition was compiled.
-    if own.same_bytes(desc) || (own.dims() == desc.dims() && own.to_row_major().same_bytes(&desc.to_row_major()) && own.is_row_major() && desc.is_row_major()) {
+    if own.same_bytes(desc)
+        || (own.dims() == desc.dims()
+            && own.to_row_major().same_bytes(&desc.to_row_major())
+            && own.is_row_major()
+            && desc.is_row_major())
+    {
         return Ok(());
     }
     Err(Failure::invalid(format!("tensor {} is {own}, expected {desc}", tensor.id)))

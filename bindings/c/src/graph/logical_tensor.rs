@@ -158,7 +158,9 @@ fn is_same(a: &dnnl_graph_logical_tensor_t, b: &dnnl_graph_logical_tensor_t) -> 
 ///
 /// # Safety
 /// `tensor` is null or a logical tensor.
-pub(super) unsafe fn read(tensor: *const dnnl_graph_logical_tensor_t) -> Outcome<dnnl_graph_logical_tensor_t> {
+pub(super) unsafe fn read(
+    tensor: *const dnnl_graph_logical_tensor_t,
+) -> Outcome<dnnl_graph_logical_tensor_t> {
     if tensor.is_null() {
         return Err(Failure::null("logical_tensor"));
     }
@@ -185,16 +187,18 @@ pub(super) unsafe fn read_all(
 pub(super) fn to_tensor(given: &dnnl_graph_logical_tensor_t) -> Outcome<LogicalTensor> {
     let number_of = |dim: i64, what: &str| match dim {
         DNNL_GRAPH_UNKNOWN_DIM => Ok(None),
-        dim => usize::try_from(dim).map(Some).map_err(|_| {
-            Failure::invalid(format!("a {what} of logical tensor {} is {dim}", given.id))
-        }),
+        dim => usize::try_from(dim)
+            .map(Some)
+            .map_err(|_| Failure::invalid(format!("a {what} of logical tensor {} is {dim}", given.id))),
     };
     if given.ndims > MAX_NDIMS {
         return Err(Failure::invalid(format!("logical tensor {} has {} dimensions", given.id, given.ndims)));
     }
     let rank = usize::try_from(given.ndims).ok();
     let dims = rank
-        .map(|rank| given.dims[..rank].iter().map(|&dim| number_of(dim, "dimension")).collect::<Outcome<Vec<_>>>())
+        .map(|rank| {
+            given.dims[..rank].iter().map(|&dim| number_of(dim, "dimension")).collect::<Outcome<Vec<_>>>()
+        })
         .transpose()?;
     let layout = match given.layout_type {
         dnnl_graph_layout_type_undef => TensorLayout::Undefined,
@@ -259,7 +263,15 @@ pub(super) fn from_tensor(tensor: &LogicalTensor) -> Outcome<dnnl_graph_logical_
 /// A logical tensor of which nothing is known.
 pub(super) fn zeroed() -> dnnl_graph_logical_tensor_t {
     let layout = dnnl_graph_layout_t { strides: [0; 12] };
-    dnnl_graph_logical_tensor_t { id: 0, ndims: 0, dims: [0; 12], data_type: 0, property: 0, layout_type: 0, layout }
+    dnnl_graph_logical_tensor_t {
+        id: 0,
+        ndims: 0,
+        dims: [0; 12],
+        data_type: 0,
+        property: 0,
+        layout_type: 0,
+        layout,
+    }
 }
 
 fn empty(
@@ -300,7 +312,10 @@ fn check_host_scalar(
     let fits = ndims == 0 && matches!(data_type, dnnl_f32 | dnnl_s32 | dnnl_s64);
     if property == dnnl_graph_tensor_property_host_scalar && !fits {
         let given = format!("a host scalar of type {data_type} with {ndims} dimensions");
-        return Err(Failure::Status(dnnl_invalid_arguments, format!("{given}, expected f32, s32 or s64 with none")));
+        return Err(Failure::Status(
+            dnnl_invalid_arguments,
+            format!("{given}, expected f32, s32 or s64 with none"),
+        ));
     }
     Ok(())
 }

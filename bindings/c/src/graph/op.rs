@@ -144,7 +144,8 @@ pub unsafe extern "C" fn dnnl_graph_op_set_attr_str(
         // SAFETY: the caller passes null or so many bytes.
         let bytes = unsafe { handle::slice(value.cast::<u8>(), value_len, "value") }?;
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-        let word = std::str::from_utf8(&bytes[..end]).map_err(|_| Failure::invalid("the value is no UTF-8"))?;
+        let word =
+            std::str::from_utf8(&bytes[..end]).map_err(|_| Failure::invalid("the value is no UTF-8"))?;
         // SAFETY: the caller passes null or an operation that lives.
         unsafe { set(op, name, 0x80..0xFF, AttrValue::String(word.to_owned())) }
     })
@@ -307,7 +308,10 @@ mod tests {
     #[test]
     fn attributes_have_the_numbers_of_their_type() {
         assert_eq!((name_of(0x1), name_of(0x6), name_of(0x7)), (Some("alpha"), Some("momentum"), None));
-        assert_eq!((name_of(0x4e), name_of(0x68), name_of(0x88)), (Some("group_shape"), Some("use_dst"), Some("accumulation_mode")));
+        assert_eq!(
+            (name_of(0x4e), name_of(0x68), name_of(0x88)),
+            (Some("group_shape"), Some("use_dst"), Some("accumulation_mode"))
+        );
         assert_eq!((name_of(0), name_of(0xFF), name_of(-1)), (None, None, None));
     }
 

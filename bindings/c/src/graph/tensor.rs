@@ -185,7 +185,11 @@ impl TensorObject {
     ///
     /// # Safety
     /// The bytes live until the commands that use them have ended.
-    pub(super) unsafe fn argument(&self, engine: &OpenClEngine, desc: &MemoryDesc) -> Outcome<Argument<OpenCl>> {
+    pub(super) unsafe fn argument(
+        &self,
+        engine: &OpenClEngine,
+        desc: &MemoryDesc,
+    ) -> Outcome<Argument<OpenCl>> {
         if let State::Scalar(value) = &*self.lock() {
             return Ok(Argument::Scalar(value.0));
         }

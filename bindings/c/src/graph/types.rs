@@ -145,7 +145,8 @@ pub type dnnl_graph_allocator_t = *mut dnnl_graph_allocator;
 pub type const_dnnl_graph_allocator_t = *const dnnl_graph_allocator;
 
 /// Allocates memory of the host.
-pub type dnnl_graph_host_allocate_f = Option<unsafe extern "C" fn(size: usize, alignment: usize) -> *mut c_void>;
+pub type dnnl_graph_host_allocate_f =
+    Option<unsafe extern "C" fn(size: usize, alignment: usize) -> *mut c_void>;
 /// Frees memory of the host.
 pub type dnnl_graph_host_deallocate_f = Option<unsafe extern "C" fn(buffer: *mut c_void)>;
 /// Allocates memory that a device reaches by address. An alignment of zero is any.
