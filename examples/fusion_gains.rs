@@ -153,7 +153,7 @@ fn gated_mlp(rows: usize, width: usize, hidden: usize) -> Result<Graph> {
 fn resnet_block(size: usize, wide: usize, narrow: usize) -> Result<Graph> {
     let mut g = GraphBuilder::new();
     let x = g.input("x", DataType::F32, [1, size, size, wide]);
-    let mut convolution = |g: &mut GraphBuilder, name: &str, src, kernel: usize, from: usize, to: usize| {
+    let convolution = |g: &mut GraphBuilder, name: &str, src, kernel: usize, from: usize, to: usize| {
         let weights = g.constant(&format!("{name}_weights"), DataType::F32, [kernel, kernel, from, to]);
         let bias = g.constant(&format!("{name}_bias"), DataType::F32, [to]);
         let pad = (kernel / 2) as i64;
