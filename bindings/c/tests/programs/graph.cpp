@@ -92,7 +92,7 @@ int run(cl_device_id device, cl_context context, cl_command_queue queue, bool in
     const logical_tensor::dims q_dims {1, heads, rows, width}, k_dims {1, heads, keys, width},
             s_dims {1, heads, rows, keys};
     logical_tensor q {0, type::f32, q_dims, layout::strided}, k {1, type::f32, k_dims, layout::strided},
-            v {2, type::f32, k_dims, layout::strided}, scale {3, type::f32, {1}, layout::strided},
+            v {2, type::f32, k_dims, layout::strided}, scale {3, type::f32, logical_tensor::dims {1}, layout::strided},
             scores {4, type::f32, s_dims, layout::strided}, scaled {5, type::f32, s_dims, layout::strided},
             weights {6, type::f32, s_dims, layout::strided}, attended {7, type::f32, q_dims, layout::any},
             x {8, type::f32, q_dims, layout::strided}, sum {9, type::f32, q_dims, layout::strided},
