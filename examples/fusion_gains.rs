@@ -13,7 +13,7 @@ use anydnn::backend::{
 use anydnn::compile::{CompileOptions, CompiledGraph};
 use anydnn::execute::Executable;
 use anydnn::fusion::Policy;
-use anydnn::graph::{Attrs, Graph, GraphBuilder, OpKind, TensorId};
+use anydnn::graph::{Attrs, Graph, GraphBuilder, LogicalTensor, OpKind, TensorId};
 use anydnn::select::{AnyBackend, Selector};
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {
@@ -85,7 +85,7 @@ impl<B: Backend> Run<B> {
         let filled = |id: TensorId| {
             let desc = graph
                 .tensor(id)
-                .map_or_else(|| Ok(MemoryDesc::new([0], DataType::F32)), |t| t.memory_desc())?;
+                .map_or_else(|| Ok(MemoryDesc::new([0], DataType::F32)), LogicalTensor::memory_desc)?;
             let memory = engine.create_memory(&desc, kind)?;
             // Small numbers, so that long sums stay small.
             let value = |i: usize| ((i.wrapping_mul(2_654_435_761) >> 8) % 1000) as f32 / 2000.0 - 0.25;

@@ -193,6 +193,12 @@ fn transposed_convolution() {
     assert_eq!(shape(T, &[&[1, 4, 5], &[4, 6, 3]], attrs.clone().with("output_padding", [1])), [1, 6, 10]);
     assert_eq!(shape(T, &[&[1, 4, 5], &[4, 6, 3]], attrs.clone().with("auto_pad", "SAME_UPPER")), [1, 6, 10]);
     assert_eq!(shape(T, &[&[1, 4, 5], &[4, 6, 3]], attrs.clone().with("auto_pad", "VALID")), [1, 6, 11]);
+    // As oneDNN's CPU library has it: the output padding comes behind, and upper is behind.
+    let padded = attrs.clone().with("auto_pad", "SAME_UPPER").with("output_padding", [1]);
+    let graph = graph(T, &[&[1, 4, 5], &[4, 6, 3]], padded, 1).unwrap();
+    assert_eq!(graph.tensor(graph.outputs()[0]).unwrap().known_dims().unwrap().to_vec(), [1, 6, 11]);
+    let window = Window::transposed(&graph.ops()[0], &[5], &[3]).unwrap();
+    assert_eq!((window.pads_begin.to_vec(), window.pads_end.to_vec()), (vec![0], vec![1]));
     assert_eq!(shape(T, &[&[1, 8, 5], &[4, 6, 3]], attrs.clone().with("groups", 2_i64)), [1, 6, 9]);
     let xoi = attrs.with("data_format", "NXC").with("weights_format", "XOI");
     assert_eq!(shape(T, &[&[1, 5, 4], &[3, 6, 4]], xoi), [1, 9, 6]);

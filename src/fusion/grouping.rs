@@ -83,7 +83,9 @@ impl<'g> Grouping<'g> {
         }
         let ops = self.graph.ops();
         let mut is_member = vec![false; ops.len()];
-        members.iter().for_each(|&op| is_member[op] = true);
+        for &op in members {
+            is_member[op] = true;
+        }
         let mut seen = is_member.clone();
         let mut edge = members.to_vec();
         while let Some(op) = edge.pop() {
@@ -140,7 +142,9 @@ impl<'g> Grouping<'g> {
         for group in 0..self.groups.len() {
             let sources = sources(group);
             waiting.push(sources.len());
-            sources.iter().for_each(|&source| readers[source].push(group));
+            for &source in &sources {
+                readers[source].push(group);
+            }
         }
         let mut ready: BinaryHeap<_> =
             (0..waiting.len()).filter(|&g| waiting[g] == 0).map(|g| Reverse((last(g), g))).collect();

@@ -27,8 +27,10 @@ pub(super) struct Matcher<'g> {
     names: Vec<(&'static str, TensorId)>,
     frames: usize,
     goals: usize,
-    /// The deepest failure, if it is asked for.
-    obstacle: Option<Option<Obstacle>>,
+    /// Whether failures are remembered.
+    explains: bool,
+    /// The deepest failure.
+    obstacle: Option<Obstacle>,
 }
 
 /// Where a search got stuck.
@@ -99,13 +101,14 @@ impl<'g> Matcher<'g> {
             names: Vec::new(),
             frames: 0,
             goals: 0,
+            explains: false,
             obstacle: None,
         }
     }
 
     /// The same, which also remembers where it got stuck.
     pub(super) fn explaining(graph: &'g Graph, taken: &'g [bool]) -> Self {
-        Self { obstacle: Some(None), ..Self::new(graph, taken) }
+        Self { explains: true, ..Self::new(graph, taken) }
     }
 
     /// The operations (ascending) of the pattern whose first result `root` makes; none when they do not fit or are fewer than two.
@@ -127,7 +130,7 @@ impl<'g> Matcher<'g> {
 
     /// Where the deepest of all searches got stuck.
     pub(super) fn obstacle(self) -> Option<Obstacle> {
-        self.obstacle.flatten()
+        self.obstacle
     }
 
     fn solve(&mut self, goal: Option<&Goal<'_>>) -> bool {
@@ -162,23 +165,19 @@ impl<'g> Matcher<'g> {
             }),
             Expr::Named(name, expr) => {
                 let Some(tensor) = self.tensor(place) else { return false };
-                match self.names.iter().find(|(known, _)| known == name) {
-                    Some(&(_, known)) => known == tensor && self.solve(next),
-                    None => {
-                        self.names.push((name, tensor));
-                        self.expr(expr, env, place, next)
-                    }
+                if let Some(&(_, known)) = self.names.iter().find(|(known, _)| known == name) {
+                    return known == tensor && self.solve(next);
                 }
+                self.names.push((name, tensor));
+                self.expr(expr, env, place, next)
             }
             Expr::It => {
                 let (Some(frame), Some(tensor)) = (env, self.tensor(place)) else { return false };
-                match self.slots.iter().find(|(id, _)| *id == frame.id) {
-                    Some(&(_, known)) => known == tensor && self.solve(next),
-                    None => {
-                        self.slots.push((frame.id, tensor));
-                        self.rest(frame.rest, place, next)
-                    }
+                if let Some(&(_, known)) = self.slots.iter().find(|(id, _)| *id == frame.id) {
+                    return known == tensor && self.solve(next);
                 }
+                self.slots.push((frame.id, tensor));
+                self.rest(frame.rest, place, next)
             }
         }
     }
@@ -223,13 +222,13 @@ impl<'g> Matcher<'g> {
         let graph = self.graph;
         let index = match place {
             Place::Root(index) => index,
-            Place::Tensor(tensor) => match graph.producer(tensor) {
-                Some(index) => index,
-                None => {
+            Place::Tensor(tensor) => {
+                let Some(index) = graph.producer(tensor) else {
                     let why = || format!("{} comes from outside the graph", graph.label(tensor));
                     return self.stuck(None, Some(expr), why);
-                }
-            },
+                };
+                index
+            }
         };
         let op = &graph.ops()[index];
         if !expr.kinds.contains(&op.kind) {
@@ -425,7 +424,10 @@ impl<'g> Matcher<'g> {
         expected: Option<&OpExpr>,
         reason: impl FnOnce() -> String,
     ) -> bool {
-        let Some(deepest) = &mut self.obstacle else { return false };
+        if !self.explains {
+            return false;
+        }
+        let deepest = &mut self.obstacle;
         let expected = expected.map(|expected| kinds_in_words(&expected.kinds));
         // What lies among the operations that are to be had says more than that there are no others.
         let rank = (op.is_some_and(|op| !self.taken[op]), self.members.len());

@@ -179,7 +179,9 @@ fn detour(graph: &Graph, ops: &[usize]) -> Option<String> {
 /// The pattern that these operations are least far from, and what stands against it.
 fn closest(graph: &Graph, partitioning: &Partitioning, ops: &[usize]) -> Option<String> {
     let mut taken = vec![true; graph.ops().len()];
-    ops.iter().for_each(|&op| taken[op] = false);
+    for &op in ops {
+        taken[op] = false;
+    }
     let kinds: Vec<OpKind> = ops.iter().map(|&op| graph.ops()[op].kind).collect();
     let tries = patterns::all().iter().map(|pattern| {
         let (mut members, mut obstacle): (Vec<usize>, Option<Obstacle>) = (Vec::new(), None);

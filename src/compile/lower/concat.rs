@@ -59,7 +59,6 @@ impl ConcatUnit {
             let (own_scale, own_zero_point) = number(op)?;
             let alpha = own_scale / scale;
             let beta = zero_point as f32 - own_zero_point as f32 * alpha;
-            #[expect(clippy::float_cmp, reason = "exactly the same scale")]
             let same = (alpha, beta) == (1.0, 0.0) && value.desc.data_type() == data_type;
             if !same {
                 let dense = program.temp(MemoryDesc::new(value.desc.dims().clone(), data_type));

@@ -204,7 +204,6 @@ impl Tail {
         }
     }
 
-    #[expect(clippy::float_cmp, reason = "exactly the identity")]
     fn linear(&mut self, alpha: f32, beta: f32) {
         if (alpha, beta) != (1.0, 0.0) {
             self.post_ops.push(PostOp::Eltwise(Eltwise::Linear { alpha, beta }));

@@ -65,7 +65,7 @@ enum Shortcut {
     Projection,
 }
 
-/// A block of floats: one or two convolutions with ReLU, a last one, the shortcut and ReLU.
+/// A block of floats: one or two convolutions with `ReLU`, a last one, the shortcut and `ReLU`.
 fn floats(shortcut: Shortcut) -> Vec<Step> {
     let conv = || op(Convolution).of([it(), any()]).then(bias());
     let path = it().repeat(1..=2, vec![steps![conv(), ReLU]]).then(conv());

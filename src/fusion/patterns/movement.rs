@@ -47,7 +47,7 @@ fn split(short: &[usize], long: &[usize]) -> Option<usize> {
         let (&whole, &outer, &inner) = (&short[axis], &long[axis], &long[axis + 1]);
         short[..axis] == long[..axis] && short[axis + 1..] == long[axis + 2..] && whole == outer * inner
     };
-    if short.len() + 1 != long.len() { None } else { (0..short.len()).find(fits) }
+    if short.len() + 1 == long.len() { (0..short.len()).find(fits) } else { None }
 }
 
 fn dims(graph: &Graph, op: &Op) -> Option<[Vec<usize>; 2]> {

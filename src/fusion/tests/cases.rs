@@ -1,5 +1,7 @@
 //! For every pattern a graph that comes out as exactly one partition of it, and one like it that does not.
 
+use std::fmt::Write as _;
+
 use super::text;
 use crate::fusion::{Policy, partition, patterns};
 
@@ -391,7 +393,7 @@ fn every_pattern_takes_its_graph_whole() {
     for Case(pattern, text, _) in CASES {
         let (names, words) = names(text);
         if names != [*pattern] {
-            wrong += &format!("{pattern}:\n{words}\n");
+            let _ = write!(wrong, "{pattern}:\n{words}\n");
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
@@ -405,7 +407,7 @@ fn near_misses_are_left_alone() {
             assert!(text.contains(from), "{pattern}: {from}");
             let (names, words) = names(&text.replacen(from, to, 1));
             if names == [*pattern] {
-                wrong += &format!("{pattern} with {to}:\n{words}\n");
+                let _ = write!(wrong, "{pattern} with {to}:\n{words}\n");
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Partitions of any graph cover it once, depend on each other in no cycle, and do not depend on the order of independent operations.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use proptest::prelude::*;
 
@@ -109,7 +110,7 @@ fn hard_graphs_end() {
     // Every sum reads the two before it: as many ways back as Fibonacci numbers.
     let mut statements = String::from("x f32 4; y f32 4; t0 Add x y; t1 Add t0 y;");
     for at in 2..60 {
-        statements += &format!("t{at} Add t{} t{};", at - 1, at - 2);
+        let _ = write!(statements, "t{at} Add t{} t{};", at - 1, at - 2);
     }
     let graph = text::graph(&statements);
     let begun = std::time::Instant::now();

@@ -33,13 +33,21 @@ impl Window {
     pub fn new(op: &Op, spatial: &[usize], kernel: &[usize]) -> Result<Self> {
         let Parts { mut window, auto_pad } = Parts::of(op, spatial, kernel)?;
         let ceil = op.attrs.string("rounding_type").is_ok_and(|word| word == "ceil");
+        // What a transposed convolution puts behind its result does not change how it is padded.
+        let extra = match op.kind {
+            OpKind::ConvTransposeBackwardData | OpKind::ConvTransposeBackwardWeights => {
+                list(op, "output_padding", spatial.len(), 0)?
+            }
+            _ => spatial.iter().map(|_| 0).collect(),
+        };
         for (i, &extent) in spatial.iter().enumerate() {
             let (stride, reach) = (window.strides[i], window.reach(op, i)?);
             if let Some((front, behind)) = auto_pad {
                 let total = if front || behind {
+                    let own = extent.saturating_sub(extra[i]);
                     // The product is less than the extent.
-                    let last = extent.div_ceil(stride).saturating_sub(1) * stride;
-                    sum(op, &[last, reach])?.saturating_sub(extent)
+                    let last = own.div_ceil(stride).saturating_sub(1) * stride;
+                    sum(op, &[last, reach])?.saturating_sub(own)
                 } else {
                     0
                 };
@@ -80,8 +88,10 @@ impl Window {
             let span = span.ok_or_else(|| bad_attr(op, "strides", stride, "a size in the address space"))?;
             let full = sum(op, &[span, reach, extra[i]])?;
             if let Some((front, behind)) = auto_pad {
-                let wanted = if front || behind { extent.saturating_mul(stride) } else { full };
-                let total = full.saturating_sub(wanted);
+                // As many as strides fit; the output padding comes on top.
+                let unpadded = full - extra[i];
+                let wanted = if front || behind { extent.saturating_mul(stride) } else { unpadded };
+                let total = unpadded.saturating_sub(wanted);
                 window.pads_begin[i] = if front { total.div_ceil(2) } else { total / 2 };
                 window.pads_end[i] = total - window.pads_begin[i];
             }
@@ -123,14 +133,9 @@ impl Parts {
             let given = format!("{} spatial dimensions", kernel.len());
             return Err(bad_shape(op, "kernel", given, format!("{rank}, as many as src has")));
         }
-        // SAME pads transposed convolutions the other way round: it cuts the named side's odd element.
-        let transposed = matches!(
-            op.kind,
-            OpKind::ConvTranspose | OpKind::ConvTransposeBackwardData | OpKind::ConvTransposeBackwardWeights
-        );
         let auto_pad = match op.attrs.string("auto_pad")? {
-            "SAME_UPPER" => Some((transposed, !transposed)),
-            "SAME_LOWER" => Some((!transposed, transposed)),
+            "SAME_UPPER" => Some((false, true)),
+            "SAME_LOWER" => Some((true, false)),
             "VALID" => Some((false, false)),
             _ => None,
         };

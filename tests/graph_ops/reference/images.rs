@@ -16,8 +16,8 @@ struct Geometry {
 }
 
 impl Geometry {
-    /// `transposed` operations call the padding of the larger image by the sides of the smaller one's.
-    fn of(op: &Op, kernel: &[usize], larger: &[usize], transposed: bool) -> Self {
+    /// The padding is that of the larger image.
+    fn of(op: &Op, kernel: &[usize], larger: &[usize]) -> Self {
         let list =
             |name: &str| -> Vec<usize> { op.attrs.s64s(name).unwrap().iter().map(|&v| v as usize).collect() };
         let strides = list("strides");
@@ -31,8 +31,7 @@ impl Geometry {
                 word @ ("SAME_UPPER" | "SAME_LOWER") => {
                     let count = larger[i].div_ceil(strides[i]);
                     let missing = ((count - 1) * strides[i] + reach).saturating_sub(larger[i]);
-                    let more_behind = (word == "SAME_UPPER") != transposed;
-                    pads_begin[i] = if more_behind { missing / 2 } else { missing - missing / 2 };
+                    pads_begin[i] = if word == "SAME_UPPER" { missing / 2 } else { missing - missing / 2 };
                     pads_end[i] = missing - pads_begin[i];
                 }
                 _ => {}
@@ -98,12 +97,12 @@ pub fn conv_transpose(op: &Op, inputs: &[Tensor]) -> Tensor {
     let same = op.attrs.string("auto_pad").unwrap().starts_with("SAME");
     let strides = listed(op, "strides", None);
     let wanted: Vec<usize> = smaller.iter().zip(&strides).map(|(n, stride)| n * stride).collect();
-    let geometry = Geometry::of(op, &kernel, &wanted, true);
+    let geometry = Geometry::of(op, &kernel, &wanted);
     let larger: Vec<usize> = (0..smaller.len())
         .map(|i| {
             let reach = (kernel[i] - 1) * geometry.dilations[i] + 1;
             let pads = geometry.pads_begin[i] + geometry.pads_end[i];
-            if same { wanted[i] } else { (smaller[i] - 1) * strides[i] + reach + extra[i] - pads }
+            if same { wanted[i] + extra[i] } else { (smaller[i] - 1) * strides[i] + reach + extra[i] - pads }
         })
         .collect();
     let dims = joined(src.dims[0], outputs, &larger, channel);
@@ -129,7 +128,7 @@ pub fn conv_transpose_backward_data(op: &Op, inputs: &[Tensor]) -> Tensor {
     let groups = op.attrs.s64("groups").unwrap() as usize;
     let larger = spatial_of(diff, channel);
     let (kernel, inner, outputs) = kernel_of(op, &weights.dims);
-    let geometry = Geometry::of(op, &kernel, &larger, true);
+    let geometry = Geometry::of(op, &kernel, &larger);
     let smaller: Vec<usize> = (0..larger.len())
         .map(|i| {
             let reach = (kernel[i] - 1) * geometry.dilations[i] + 1;
@@ -160,7 +159,7 @@ pub fn conv_transpose_backward_weights(op: &Op, inputs: &[Tensor]) -> Tensor {
     let mut dst = Tensor::of(&listed(op, "weights_shape", inputs.get(2)), |_| 0.0);
     let (kernel, inner, outputs) = kernel_of(op, &dst.dims);
     let (larger, smaller) = (spatial_of(diff, channel), spatial_of(src, channel));
-    let geometry = Geometry::of(op, &kernel, &larger, true);
+    let geometry = Geometry::of(op, &kernel, &larger);
     let per_group = outputs / groups;
     for [at, tap, place] in geometry.links(&larger, &smaller) {
         for n in 0..src.dims[0] {
@@ -183,7 +182,7 @@ pub fn convolution_backward_data(op: &Op, inputs: &[Tensor]) -> Tensor {
     let mut dst = Tensor::of(&listed(op, "dst_shape", inputs.get(2)), |_| 0.0);
     let (kernel, outputs, inner) = kernel_of(op, &weights.dims);
     let (larger, smaller) = (spatial_of(&dst, channel), spatial_of(diff, channel));
-    let geometry = Geometry::of(op, &kernel, &larger, false);
+    let geometry = Geometry::of(op, &kernel, &larger);
     for [at, tap, place] in geometry.links(&larger, &smaller) {
         for n in 0..diff.dims[0] {
             for o in 0..outputs {
@@ -205,7 +204,7 @@ pub fn convolution_backward_weights(op: &Op, inputs: &[Tensor]) -> Tensor {
     let mut dst = Tensor::of(&listed(op, "weights_shape", inputs.get(2)), |_| 0.0);
     let (kernel, outputs, inner) = kernel_of(op, &dst.dims);
     let (larger, smaller) = (spatial_of(src, channel), spatial_of(diff, channel));
-    let geometry = Geometry::of(op, &kernel, &larger, false);
+    let geometry = Geometry::of(op, &kernel, &larger);
     for [at, tap, place] in geometry.links(&larger, &smaller) {
         for n in 0..diff.dims[0] {
             for o in 0..outputs {
@@ -228,7 +227,7 @@ pub fn pooling_backward(op: &Op, inputs: &[Tensor]) -> Tensor {
     let mut dst = Tensor::of(&dims, |_| 0.0);
     let (larger, smaller) = (spatial_of(&dst, channel), spatial_of(diff, channel));
     let kernel = listed(op, "kernel", None);
-    let geometry = Geometry::of(op, &kernel, &larger, false);
+    let geometry = Geometry::of(op, &kernel, &larger);
     for index in indices(&diff.dims) {
         let (n, c, at) = split(&index, channel);
         let links = geometry.links(&larger, &smaller);

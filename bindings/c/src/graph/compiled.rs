@@ -74,7 +74,7 @@ pub unsafe extern "C" fn dnnl_graph_partition_compile(
             output_id: output.0 as usize,
         };
         let pairs = compiled.in_place_pairs().iter().map(pair).collect();
-        *object.lock() = Some(Arc::new(State { compiled, engine, pairs }));
+        *object.lock() = Some(Arc::new(State { compiled, pairs, engine }));
         Ok(())
     })
 }
@@ -199,7 +199,9 @@ pub unsafe extern "C" fn dnnl_graph_ocl_interop_compiled_partition_execute(
     boundary::status("dnnl_graph_ocl_interop_compiled_partition_execute", || {
         let given = Given { num_inputs, inputs, num_outputs, outputs, scratchpad: ptr::null() };
         // SAFETY: the caller's pointers are null or as the API says.
-        unsafe { execute(compiled_partition, stream, &given, Deps { deps, ndeps, return_event }) }
+        unsafe {
+            execute(compiled_partition, stream, &given, Deps { events: deps, count: ndeps, return_event })
+        }
     })
 }
 
@@ -221,7 +223,9 @@ pub unsafe extern "C" fn dnnl_graph_ocl_interop_compiled_partition_execute_v2(
     boundary::status("dnnl_graph_ocl_interop_compiled_partition_execute_v2", || {
         let given = Given { num_inputs, inputs, num_outputs, outputs, scratchpad };
         // SAFETY: the caller's pointers are null or as the API says.
-        unsafe { execute(compiled_partition, stream, &given, Deps { deps, ndeps, return_event }) }
+        unsafe {
+            execute(compiled_partition, stream, &given, Deps { events: deps, count: ndeps, return_event })
+        }
     })
 }
 
@@ -264,15 +268,16 @@ struct Given {
 }
 
 /// What an execution waits for, and where its event goes.
+#[derive(Clone, Copy)]
 struct Deps {
-    deps: *const cl_event,
-    ndeps: c_int,
+    events: *const cl_event,
+    count: c_int,
     return_event: *mut cl_event,
 }
 
 impl Deps {
     const fn none() -> Self {
-        Self { deps: ptr::null(), ndeps: 0, return_event: ptr::null_mut() }
+        Self { events: ptr::null(), count: 0, return_event: ptr::null_mut() }
     }
 }
 
@@ -285,7 +290,7 @@ unsafe fn execute(
     given: &Given,
     deps: Deps,
 ) -> Outcome {
-    let Deps { deps, ndeps, return_event } = deps;
+    let Deps { events: deps, count: ndeps, return_event } = deps;
     // SAFETY: by contract.
     let (object, stream) = unsafe { (handle::borrow(compiled_partition)?, handle::borrow(stream)?) };
     if given.inputs.is_null() && given.num_inputs > 0 || given.outputs.is_null() {

@@ -1,5 +1,7 @@
 //! The graph API and its OpenCL interoperability.
 
+#![allow(clippy::wildcard_imports, reason = "every file needs a dozen of the API's types")]
+
 mod allocator;
 mod caches;
 mod compiled;

@@ -117,7 +117,7 @@ pub unsafe extern "C" fn dnnl_graph_tensor_set_data_handle(
             State::Device(bytes) => {
                 // SAFETY: the caller passes an address or a buffer object that lives.
                 let storage = unsafe { Storage::user(bytes.kind, handle) }?;
-                *bytes = Bytes { kind: bytes.kind, storage, seen: None };
+                **bytes = Bytes { kind: bytes.kind, storage, seen: None };
                 Ok(())
             }
         }
@@ -161,7 +161,7 @@ pub(crate) struct TensorObject {
 }
 
 enum State {
-    Device(Bytes),
+    Device(Box<Bytes>),
     /// The value, and its bytes where C may read them.
     Scalar(Box<(HostScalar, [u8; 8])>),
 }
@@ -260,7 +260,7 @@ unsafe fn create(
             // SAFETY: by contract.
             unsafe { Storage::user(kind, handle) }?
         };
-        let state = Mutex::new(State::Device(Bytes { kind, storage, seen: None }));
+        let state = Mutex::new(State::Device(Box::new(Bytes { kind, storage, seen: None })));
         Ok(TensorObject { described, state, engine: Some(engine) })
     };
     // SAFETY: by contract.

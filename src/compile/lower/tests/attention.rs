@@ -207,7 +207,9 @@ fn backward() {
         let d_s = net.plain(K::Multiply, &[d_s, scale]);
         let d_q = net.matmul(d_s, k);
         let d_k = net.matmul_with(d_s, q, [true, false]);
-        [d_q, d_k, d_v].into_iter().for_each(|id| net.0.output(id));
+        for id in [d_q, d_k, d_v] {
+            net.0.output(id);
+        }
         check(&net.0.build().unwrap(), "matmul matmul matmul expression matmul matmul");
     }
 }

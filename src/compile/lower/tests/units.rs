@@ -89,7 +89,9 @@ fn groups_lie_between_units() {
     let z = net.matmul_with(c, w, [false, true]);
     let d = net.plain(K::Abs, &[z]);
     let e = net.plain(K::Square, &[b]);
-    [d, e].into_iter().for_each(|id| net.0.output(id));
+    for id in [d, e] {
+        net.0.output(id);
+    }
     check(&net.0.build().unwrap(), "matmul expression matmul");
 }
 
