@@ -4,7 +4,7 @@
 
 use anydnn::backend::{DataType, Dims, FpMath, Status};
 use anydnn::graph::{
-    Attrs, Graph, GraphBuilder, LogicalTensor, Op, OpId, OpKind, Property, TensorId, TensorLayout,
+    Attrs, Changes, Graph, GraphBuilder, LogicalTensor, Op, OpId, OpKind, Property, TensorId, TensorLayout,
 };
 
 const F32: DataType = DataType::F32;
@@ -280,4 +280,54 @@ fn unknown_dims_wait_for_the_input() {
     assert!(out.memory_desc().unwrap_err().to_string().contains("shape is unknown"));
     let graph = graph.with_batch(4).unwrap();
     assert_eq!(graph.tensor(TensorId(1)).unwrap().known_dims().unwrap(), Dims::from([4, 3]));
+}
+
+#[test]
+fn types_change_where_operations_allow_it() {
+    let graph = network([0, 64]);
+    let changes = Changes { floats: Some(DataType::BF16), ..Changes::default() };
+    let changed = graph.with_changes(&changes).unwrap();
+    assert!(changed.tensors().all(|tensor| tensor.data_type != Some(F32)), "{changed:?}");
+    let x = graph.tensor_named("x").unwrap().id;
+    let changes = Changes { data_types: vec![(x, DataType::F16)], ..Changes::default() };
+    let changed = graph.with_changes(&changes).unwrap();
+    let types = |name: &str| changed.tensor_named(name).unwrap().data_type;
+    assert_eq!((types("x"), types("scale"), types("w")), (Some(DataType::F16), Some(F32), Some(F32)));
+    let changes = Changes { floats: Some(DataType::S8), ..Changes::default() };
+    assert!(graph.with_changes(&changes).unwrap_err().to_string().contains("f32, f16 or bf16"));
+
+    let mut g = GraphBuilder::new();
+    let x = g.input("x", F32, [2, 8]);
+    let gamma = g.constant("gamma", F32, [8]);
+    let beta = g.constant("beta", F32, [8]);
+    let made = g.op_multi("norm", OpKind::LayerNorm, &[x, gamma, beta], Attrs::new(), 3).unwrap();
+    let changes =
+        Changes { floats: Some(DataType::F16), dims: vec![(x, Dims::from([5, 8]))], ..Changes::default() };
+    let changed = g.build().unwrap().with_changes(&changes).unwrap();
+    let of = |id| changed.tensor(id).unwrap();
+    assert_eq!((of(made[0]).data_type, of(made[1]).data_type), (Some(DataType::F16), Some(F32)));
+    assert_eq!(of(made[0]).known_dims().unwrap(), Dims::from([5, 8]));
+    let changes = Changes { dims: vec![(made[0], Dims::from([5, 8]))], ..Changes::default() };
+    assert!(changed.with_changes(&changes).unwrap_err().to_string().contains("an input or a constant"));
+}
+
+#[test]
+fn wildcards_and_ends_leave_ports_behind() {
+    let mut g = GraphBuilder::new();
+    let x = g.input("x", F32, [2, 8]);
+    let unused = g.input("unused", F32, [3]);
+    let y = g.op("y", OpKind::ReLU, &[x], Attrs::new()).unwrap();
+    let tensor = LogicalTensor::new(TensorId(70), F32, [2, 8]);
+    g.add_op(op(50, "any", OpKind::Wildcard, &[y.0, unused.0], &[70]), &[tensor]).unwrap();
+    let z = g.op("z", OpKind::Add, &[y, TensorId(70)], Attrs::new()).unwrap();
+    let end = g.op("end", OpKind::Tanh, &[z], Attrs::new()).unwrap();
+    g.op_multi("mark", OpKind::End, &[z], Attrs::new(), 0).unwrap();
+    g.output(end);
+    let (graph, cut) = g.build().unwrap().without_wildcards().unwrap();
+    let kinds: Vec<_> = graph.ops().iter().map(|op| op.kind).collect();
+    assert_eq!(kinds, [OpKind::ReLU, OpKind::Add, OpKind::Tanh]);
+    assert_eq!((graph.inputs(), graph.outputs()), (&[x, TensorId(70)][..], &[end, y, z][..]));
+    assert_eq!((cut.ops.len(), cut.inputs, cut.outputs), (2, vec![TensorId(70)], vec![y, z]));
+    assert!(graph.tensor(unused).is_none());
+    assert_eq!(graph.without_wildcards().unwrap().0, graph);
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anydnn::backend::{DataType, Dims};
 use clap::{Parser, Subcommand};
 
 const EXIT_CODES: &str = "\
@@ -56,6 +57,12 @@ pub(crate) struct RunArgs {
     /// Data of an input: a .safetensors file with a tensor of the input's name, a .json array, or raw bytes.
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = binding)]
     pub(crate) inputs: Vec<(String, PathBuf)>,
+    /// The type of all f32, f16 and bf16 tensors, or of one tensor, such as f16 or t3=s8.
+    #[arg(long = "dt", value_name = "[TENSOR=]TYPE", value_parser = types)]
+    pub(crate) types: Vec<Types>,
+    /// The shape of an input or a constant, such as t0=4x3x8x8.
+    #[arg(long = "shape", value_name = "TENSOR=DIMS", value_parser = shapes)]
+    pub(crate) shapes: Vec<Shapes>,
     /// The first dimension of every input; of a dataset, how many samples run at once.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch: Option<u32>,
@@ -91,6 +98,42 @@ pub(crate) struct GraphArgs {
     pub(crate) json: bool,
 }
 
+/// Types of one `--dt`, for one tensor each or for all.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Types(pub(crate) Vec<(Option<String>, DataType)>);
+
+/// Shapes of one `--shape`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Shapes(pub(crate) Vec<(String, Dims)>);
+
+/// `f16`, `t0=s8`, `0:s8+1:u8`.
+fn types(text: &str) -> Result<Types, String> {
+    let one = |part: &str| {
+        let (tensor, name) = match part.split_once(['=', ':']) {
+            Some((tensor, name)) if !tensor.is_empty() => (Some(tensor.to_owned()), name),
+            Some(_) => return Err("expected TYPE or TENSOR=TYPE".to_owned()),
+            None => (None, part),
+        };
+        Ok((tensor, name.parse().map_err(|error: anydnn::backend::Error| error.to_string())?))
+    };
+    text.split([',', '+']).map(one).collect::<Result<_, _>>().map(Types)
+}
+
+/// `t0=4x3`, `0:4x3+1:3x8`; `t0=` or `t0=scalar` is a single number.
+fn shapes(text: &str) -> Result<Shapes, String> {
+    let one = |part: &str| {
+        let expected = || format!("expected TENSOR=DIMS such as t0=4x3x8x8, not {part:?}");
+        let (tensor, dims) =
+            part.split_once(['=', ':']).filter(|(name, _)| !name.is_empty()).ok_or_else(expected)?;
+        let dims: Dims = match dims {
+            "" | "scalar" => Dims::default(),
+            dims => dims.split('x').map(str::parse).collect::<Result<_, _>>().map_err(|_| expected())?,
+        };
+        Ok((tensor.to_owned(), dims))
+    };
+    text.split([',', '+']).map(one).collect::<Result<_, String>>().map(Shapes)
+}
+
 fn binding(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), file.into())),
@@ -106,5 +149,17 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn types_and_shapes_are_told_in_two_ways() {
+        let t = |name: &str| Some(name.to_owned());
+        assert_eq!(types("f16"), Ok(Types(vec![(None, DataType::F16)])));
+        let both = Types(vec![(t("0"), DataType::S8), (t("t1"), DataType::U8)]);
+        assert_eq!((types("0:s8+t1:u8"), types("0=s8,t1=u8")), (Ok(both.clone()), Ok(both)));
+        assert!(types("t0=f17").is_err() && types("=f16").is_err());
+        let both = Shapes(vec![("t0".into(), Dims::from([4, 3])), ("t1".into(), Dims::default())]);
+        assert_eq!((shapes("t0=4x3,t1=scalar"), shapes("t0:4x3+t1:")), (Ok(both.clone()), Ok(both)));
+        assert!(shapes("4x3").is_err() && shapes("t0=4x-1").is_err());
     }
 }

@@ -51,6 +51,9 @@ impl From<Error> for Failure {
                 Code::Input,
                 match invalid.kind {
                     InvalidKind::Graph | InvalidKind::GraphOp => "correct the graph at the place named above",
+                    InvalidKind::Shape if invalid.given == "unknown" => {
+                        "give the shape of the input or constant that it follows from, such as `--shape t0=4x3x8x8`"
+                    }
                     InvalidKind::Shape => {
                         "make the shapes agree; `anydnn graph MODEL` shows those of every tensor"
                     }

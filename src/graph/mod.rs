@@ -4,6 +4,9 @@
 //! shape that can be known is known.
 
 mod builder;
+mod changes;
+mod cut;
+mod derive;
 mod finish;
 mod infer;
 mod json;
@@ -17,6 +20,8 @@ mod tensor;
 mod topology;
 
 pub use builder::GraphBuilder;
+pub use changes::Changes;
+pub use cut::Cut;
 pub(crate) use infer::infer_types;
 pub use infer::{Window, normalize_axis};
 pub use op::{AttrValue, Attrs, Op, OpId};

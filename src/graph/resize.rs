@@ -98,7 +98,7 @@ impl Graph {
     }
 }
 
-fn resize(tensor: &mut LogicalTensor, dims: &Dims) -> Result<()> {
+pub(super) fn resize(tensor: &mut LogicalTensor, dims: &Dims) -> Result<()> {
     if tensor.dims.as_ref().is_some_and(|before| before.iter().copied().eq(dims.iter().copied().map(Some))) {
         return Ok(());
     }

@@ -10,6 +10,7 @@ mod manifest;
 
 pub use dataset::Dataset;
 pub use files::{read_bytes, read_safetensors, read_text, write_safetensors};
+pub use fill::random_input;
 pub use host_tensor::HostTensor;
 
 use std::path::Path;
@@ -17,7 +18,7 @@ use std::path::Path;
 use anydnn_backend::{DataType, Error, Result, ResultExt};
 use indexmap::IndexMap;
 
-use crate::graph::{Graph, LogicalTensor, TensorId};
+use crate::graph::{Changes, Cut, Graph, LogicalTensor, TensorId};
 use files::{beside, shown};
 use manifest::Manifest;
 
@@ -38,10 +39,13 @@ pub struct Model {
     pub task: Option<String>,
     /// The names of the classes of a classification.
     pub classes: Vec<String>,
+    /// What a graph JSON file holds that computes nothing.
+    pub cut: Cut,
 }
 
 impl Model {
-    /// Reads a model: a folder with a manifest `model.json`, such a manifest, or a graph JSON file.
+    /// Reads a model: a folder with a manifest `model.json`, such a manifest, or a graph JSON file. Of a file without a manifest
+    /// [the part that computes](Graph::without_wildcards) is read.
     ///
     /// # Errors
     /// [`Error::Io`] when a file cannot be read; [`Error::Invalid`] when one is malformed, or weights are missing, left over or of
@@ -54,7 +58,8 @@ impl Model {
             let manifest = Manifest::parse(&path, &text)?;
             return Self::from_manifest(&path, manifest).at(|| shown(&path));
         }
-        let graph = Graph::from_json(&text).at(|| shown(&path))?;
+        let graph = Graph::from_json_open(&text).and_then(|graph| graph.without_wildcards());
+        let (graph, cut) = graph.at(|| shown(&path))?;
         let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         Ok(Self {
             name,
@@ -64,6 +69,7 @@ impl Model {
             dataset: None,
             task: None,
             classes: Vec::new(),
+            cut,
         })
     }
 
@@ -78,6 +84,27 @@ impl Model {
             let number = name.strip_prefix('t').unwrap_or(name).parse().ok()?;
             self.graph.tensor(TensorId(number))
         })
+    }
+
+    /// Changes types and shapes of the graph, and with them the types of the constants' values.
+    ///
+    /// # Errors
+    /// As [`Graph::with_changes`]; also [`Error::Invalid`] when a constant that has values would change its shape.
+    pub fn change(&mut self, changes: &Changes) -> Result<()> {
+        let graph = self.graph.with_changes(changes)?;
+        let mut constants = self.constants.clone();
+        for (id, value) in &mut constants {
+            let Some(desc) = graph.tensor(*id).map(LogicalTensor::memory_desc).transpose()? else { continue };
+            if desc.dims() != value.dims() {
+                let (subject, expected) =
+                    (format!("shape of constant {}", graph.label(*id)), value.dims().to_string());
+                let expected = format!("{expected}, the shape of its values");
+                return Err(Error::invalid("model", subject, desc.dims().to_string(), expected));
+            }
+            *value = value.cast(desc.data_type()).labelled(&graph.label(*id));
+        }
+        (self.graph, self.constants) = (graph, constants);
+        Ok(())
     }
 
     fn from_manifest(path: &Path, manifest: Manifest) -> Result<Self> {
@@ -111,7 +138,7 @@ impl Model {
             None => None,
         };
         let Manifest { name, description, task, classes, .. } = manifest;
-        Ok(Self { name, description, graph, constants, dataset, task, classes })
+        Ok(Self { name, description, graph, constants, dataset, task, classes, cut: Cut::default() })
     }
 }
 

@@ -12,9 +12,9 @@ mod work;
 use std::path::Path;
 use std::time::Duration;
 
-use anydnn::backend::{Backend, Result, ResultExt};
+use anydnn::backend::{Backend, Error, Result, ResultExt};
 use anydnn::fusion::Policy;
-use anydnn::graph::Graph;
+use anydnn::graph::{Changes, Graph};
 use anydnn::model::Model;
 use anydnn::select::{AnyBackend, Selection, Selector};
 
@@ -31,6 +31,7 @@ use crate::output::{Style, print, print_json, progress};
 /// Runs a model and reports on it.
 pub(crate) fn run(args: &RunArgs) -> Outcome {
     let mut model = Model::load(&args.model)?;
+    model.change(&changes(&model, args)?)?;
     let random_constants = model.missing_constants().len();
     model.fill_missing_constants(args.seed)?;
     let work = Work::new(&model, args)?;
@@ -64,6 +65,26 @@ pub(crate) fn run(args: &RunArgs) -> Outcome {
             "compare with another --backend; `anydnn graph` shows which operations are fused",
         )),
     }
+}
+
+/// What the command line changes in the graph.
+fn changes(model: &Model, args: &RunArgs) -> Result<Changes> {
+    let find = |option: &str, name: &str| {
+        let tensor = model.tensor(name).map(|tensor| tensor.id);
+        let expected = "a tensor of the graph: a name, or t5 for the identity 5";
+        tensor.ok_or_else(|| Error::invalid(option, "tensor", format!("{name:?}"), expected))
+    };
+    let mut changes = Changes::default();
+    for (tensor, data_type) in args.types.iter().flat_map(|types| &types.0) {
+        match tensor {
+            Some(name) => changes.data_types.push((find("--dt", name)?, *data_type)),
+            None => changes.floats = Some(*data_type),
+        }
+    }
+    for (tensor, dims) in args.shapes.iter().flat_map(|shapes| &shapes.0) {
+        changes.dims.push((find("--shape", tensor)?, dims.clone()));
+    }
+    Ok(changes)
 }
 
 /// The graph of a model.

@@ -4,8 +4,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use anydnn::backend::Engine;
+use anydnn::graph::TensorId;
 use anydnn::model::Model;
 use anydnn::select::{AnyBackend, HOW_TO_GET_A_DEVICE, Selection};
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::Pass;
@@ -77,6 +79,7 @@ impl Report<'_> {
             "random_constants": self.random_constants,
             "ops": self.work.graph.ops().len(),
             "partitions": compiled.partitioning().partitions.len(),
+            "cut": self.cut_json(),
             "arena_bytes": compiled.arena_bytes(),
             "compile_ms": self.session.compile_time.as_secs_f64() * 1e3,
             "first_ms": self.passes[0].wall.as_secs_f64() * 1e3,
@@ -118,6 +121,22 @@ impl Report<'_> {
             bytes(compiled.arena_bytes() as u64),
             time(self.session.compile_time)
         );
+        let cut = &self.model.cut;
+        if !cut.ops.is_empty() {
+            let _ = writeln!(
+                text,
+                "cut out   {}",
+                counted(cut.ops.iter().map(|op| (op.kind.name(), op.name.as_str())))
+            );
+            if !cut.inputs.is_empty() {
+                let names: Vec<_> = cut.inputs.iter().map(|&id| label(graph, id)).collect();
+                let _ = writeln!(text, "          given instead: {}", names.join(", "));
+            }
+            if !cut.outputs.is_empty() {
+                let names: Vec<_> = cut.outputs.iter().map(|&id| label(graph, id)).collect();
+                let _ = writeln!(text, "          shown, too: {}", names.join(", "));
+            }
+        }
         if !self.work.random.is_empty() || self.random_constants > 0 {
             let _ = writeln!(
                 text,
@@ -159,6 +178,17 @@ impl Report<'_> {
             })
             .collect();
         table(style, &head, &[3, 4, 5, 6, 7], &rows) + "\n"
+    }
+
+    fn cut_json(&self) -> Value {
+        let cut = &self.model.cut;
+        let names = |ids: &[TensorId]| ids.iter().map(|&id| label(&self.work.graph, id)).collect::<Vec<_>>();
+        let ops: Vec<Value> = cut
+            .ops
+            .iter()
+            .map(|op| json!({ "id": op.id.0, "name": op.name, "kind": op.kind.name() }))
+            .collect();
+        json!({ "ops": ops, "inputs": names(&cut.inputs), "outputs": names(&cut.outputs) })
     }
 
     fn outputs_json(&self) -> Value {
@@ -205,4 +235,15 @@ impl Report<'_> {
         walls.sort_unstable();
         walls.get(walls.len() / 2).copied().unwrap_or_default()
     }
+}
+
+/// How often each operation is there: `5 Wildcard "aten::reshape", 1 End "end"`.
+fn counted<'a>(ops: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut counts: IndexMap<(&str, &str), usize> = IndexMap::new();
+    for op in ops {
+        *counts.entry(op).or_default() += 1;
+    }
+    let words: Vec<_> =
+        counts.iter().map(|((kind, name), count)| format!("{count} {kind} {name:?}")).collect();
+    words.join(", ")
 }

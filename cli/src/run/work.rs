@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use anydnn::backend::{Dims, Error, MemoryDesc, Result, ResultExt};
-use anydnn::graph::{Graph, LogicalTensor, OpKind, TensorId};
-use anydnn::model::{Dataset, HostTensor, Model, read_bytes, read_safetensors, read_text};
+use anydnn::graph::{Graph, LogicalTensor, TensorId};
+use anydnn::model::{Dataset, HostTensor, Model, random_input, read_bytes, read_safetensors, read_text};
 
 use crate::args::RunArgs;
 
@@ -90,7 +90,7 @@ impl Work {
                 data.fit(&desc).at(|| format!("--input {name}"))?
             } else {
                 random.push(name);
-                noise(&graph, id, &desc, args.seed)?
+                random_input(&graph, id, args.seed)?
             };
             inputs.push((id, tensor));
         }
@@ -172,22 +172,6 @@ fn batch_of(tensor: &LogicalTensor, data: &Data) -> Option<usize> {
     };
     let batch = elements / sample;
     (elements > 0 && elements % sample == 0 && dims[0] != Some(batch)).then_some(batch)
-}
-
-/// Seeded numbers; in [0.5, 1.5) where a variance, a divisor, or the argument of a logarithm, root or power must be positive.
-fn noise(graph: &Graph, id: TensorId, desc: &MemoryDesc, seed: u64) -> Result<HostTensor> {
-    let seed = seed ^ id.0.wrapping_mul(0xd1b5_4a32_d192_ed03);
-    let positive = graph.consumers(id).iter().map(|&op| &graph.ops()[op]).any(|op| {
-        let position = op.inputs.iter().position(|&input| input == id);
-        matches!(
-            (op.kind, position),
-            (OpKind::BatchNormInference, Some(4))
-                | (OpKind::Divide, Some(1))
-                | (OpKind::Log | OpKind::Sqrt | OpKind::Reciprocal | OpKind::Pow, Some(0))
-        )
-    });
-    let positive = positive && desc.data_type().is_float();
-    HostTensor::random_with(desc, seed, |value| if positive { 1.0 + value / 2.0 } else { value })
 }
 
 /// The name of a tensor in messages.

@@ -36,38 +36,47 @@ impl Graph {
     /// # Ok::<(), anydnn::backend::Error>(())
     /// ```
     pub fn from_json(text: &str) -> Result<Self> {
-        let document: serde_json::Value = serde_json::from_str(text).map_err(|error| {
-            let expected = "JSON";
-            Error::invalid_kind(InvalidKind::Graph, "graph JSON", "text", error.to_string(), expected)
-        })?;
-        let document = Field::document(&document);
-        if let Some(engine) = document.find("engine_kind")? {
-            word(&engine, &[("cpu", ()), ("gpu", ())])?;
-        }
-        if let Some(version) = document.find("version")? {
-            version.text()?;
-        }
-        let mut builder = GraphBuilder::new();
-        if let Some(mode) = document.find("fpmath_mode")? {
-            builder = builder.with_fpmath(fpmath(&mode)?);
-        }
-        if let Some(apply) = document.find("fpmath_mode_apply_to_int")? {
-            builder = builder.with_fpmath_apply_to_int(apply.truth()?);
-        }
-        let ops = document.get("graph", "an array of operations")?.items()?;
-        let made = made(&ops);
-        let mut places = HashMap::new();
-        for (i, op) in ops.iter().enumerate() {
-            add_op(&mut builder, i, op, &made, &mut places)?;
-        }
-        for id in ids(&document, "input_ports")? {
-            builder.input_port(id);
-        }
-        for id in ids(&document, "output_ports")? {
-            builder.output(id);
-        }
-        builder.build()
+        parse(text)?.build()
     }
+
+    /// As [`Graph::from_json`], but shapes that cannot be inferred or contradict each other stay as they were said.
+    pub(crate) fn from_json_open(text: &str) -> Result<Self> {
+        parse(text)?.build_open()
+    }
+}
+
+fn parse(text: &str) -> Result<GraphBuilder> {
+    let document: serde_json::Value = serde_json::from_str(text).map_err(|error| {
+        let expected = "JSON";
+        Error::invalid_kind(InvalidKind::Graph, "graph JSON", "text", error.to_string(), expected)
+    })?;
+    let document = Field::document(&document);
+    if let Some(engine) = document.find("engine_kind")? {
+        word(&engine, &[("cpu", ()), ("gpu", ())])?;
+    }
+    if let Some(version) = document.find("version")? {
+        version.text()?;
+    }
+    let mut builder = GraphBuilder::new();
+    if let Some(mode) = document.find("fpmath_mode")? {
+        builder = builder.with_fpmath(fpmath(&mode)?);
+    }
+    if let Some(apply) = document.find("fpmath_mode_apply_to_int")? {
+        builder = builder.with_fpmath_apply_to_int(apply.truth()?);
+    }
+    let ops = document.get("graph", "an array of operations")?.items()?;
+    let made = made(&ops);
+    let mut places = HashMap::new();
+    for (i, op) in ops.iter().enumerate() {
+        add_op(&mut builder, i, op, &made, &mut places)?;
+    }
+    for id in ids(&document, "input_ports")? {
+        builder.input_port(id);
+    }
+    for id in ids(&document, "output_ports")? {
+        builder.output(id);
+    }
+    Ok(builder)
 }
 
 /// The ports of the document; dumps of partitions list a tensor once for each operation that reads it.
