@@ -83,6 +83,32 @@ pub(super) fn dependencies(touches: &[Vec<Touch>]) -> Vec<Vec<usize>> {
     result
 }
 
+/// Which steps are done before which, whatever the order of those that do not wait for each other.
+#[derive(Debug)]
+pub(super) struct Ancestors(Vec<Vec<u64>>);
+
+impl Ancestors {
+    /// The steps that [`dependencies`] puts before one another.
+    pub(super) fn new(touches: &[Vec<Touch>]) -> Self {
+        let words = touches.len().div_ceil(64);
+        let mut all: Vec<Vec<u64>> = Vec::with_capacity(touches.len());
+        for direct in dependencies(touches) {
+            let mut before = vec![0_u64; words];
+            for j in direct {
+                before[j / 64] |= 1 << (j % 64);
+                before.iter_mut().zip(&all[j]).for_each(|(bits, more)| *bits |= more);
+            }
+            all.push(before);
+        }
+        Self(all)
+    }
+
+    /// Whether `earlier` is done before `later` starts.
+    pub(super) fn is_before(&self, earlier: usize, later: usize) -> bool {
+        self.0[later][earlier / 64] >> (earlier % 64) & 1 == 1
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

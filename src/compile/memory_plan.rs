@@ -1,8 +1,12 @@
-//! Where temporaries lie in the arena: memory is reused as soon as its last reader is done, and elementwise steps overwrite their
+//! Where temporaries lie in the arena: memory is reused when its last reader is done for sure, and elementwise steps overwrite their
 //! source where that is legal.
+//!
+//! Reuse makes a step wait for others. So memory goes only to steps that wait for them anyway: branches that are independent stay so, and
+//! overlap on out-of-order streams.
 
 use anydnn_backend::{Access, Arg};
 
+use super::dependencies::{Ancestors, touches};
 use super::program::{ProtoStep, Storage, Temp};
 
 /// The start of every temporary is a multiple of this many bytes.
@@ -24,11 +28,19 @@ pub(super) struct MemoryPlan {
 /// Plans the arena for the steps of an execution (those that do not depend on constants alone).
 pub(super) fn plan(steps: &[&ProtoStep], temps: &[Temp]) -> MemoryPlan {
     let mut lives = lifetimes(steps, temps);
+    let mut users = users(steps, temps);
+    let own: Vec<_> = steps.iter().map(|step| touches(step, &vec![None; temps.len()], |_| 0)).collect();
+    let before = Ancestors::new(&own);
     let mut owner: Vec<usize> = (0..temps.len()).collect();
     let mut in_place = Vec::new();
     for (at, step) in steps.iter().enumerate() {
-        if let Some((new, old)) = overwritable(step, at, temps, &lives, &owner) {
+        let waits_for_others = |root: usize| users[root].iter().all(|&u| u == at || before.is_before(u, at));
+        if let Some((new, old)) =
+            overwritable(step, at, temps, &lives, &owner).filter(|&(_, old)| waits_for_others(owner[old]))
+        {
             let root = owner[old];
+            let taken_over = std::mem::take(&mut users[new]);
+            users[root].extend(taken_over);
             owner[new] = root;
             in_place.push((new, old));
             if let (Some(new_life), Some(old_life)) = (lives[new].take(), lives[root].as_mut()) {
@@ -36,7 +48,14 @@ pub(super) fn plan(steps: &[&ProtoStep], temps: &[Temp]) -> MemoryPlan {
             }
         }
     }
-    let mut offsets = place(temps, &lives);
+    // One of them is through before the other begins, whatever the order of steps that do not wait for each other.
+    let apart = |a: usize, b: usize| {
+        let ends_before = |a: usize, b: usize| {
+            lives[b].is_some_and(|(first, _)| users[a].iter().all(|&user| before.is_before(user, first)))
+        };
+        ends_before(a, b) || ends_before(b, a)
+    };
+    let mut offsets = place(temps, &lives, apart);
     for temp in 0..temps.len() {
         // An owner is always older, so its own place is final.
         offsets[temp] = offsets[owner[temp]];
@@ -48,6 +67,19 @@ pub(super) fn plan(steps: &[&ProtoStep], temps: &[Temp]) -> MemoryPlan {
         .map(|t| temps[t].bytes.next_multiple_of(ALIGNMENT))
         .sum();
     MemoryPlan { offsets, bytes, bytes_without_reuse, in_place }
+}
+
+/// The steps that touch each temporary.
+fn users(steps: &[&ProtoStep], temps: &[Temp]) -> Vec<Vec<usize>> {
+    let mut users = vec![Vec::new(); temps.len()];
+    for (at, step) in steps.iter().enumerate() {
+        for (_, value) in &step.args {
+            if let Storage::Temp(t) = value.storage {
+                users[t].push(at);
+            }
+        }
+    }
+    users
 }
 
 /// The first and last step that touch each temporary.
@@ -100,18 +132,18 @@ fn overwritable(
 
 /// Greedy by size: the largest temporaries choose first, each the lowest gap among those alive at the same time (Pisarchyk and Lee,
 /// *Efficient Memory Management for Deep Neural Net Inference*, 2020, section 5.2).
-fn place(temps: &[Temp], lives: &[Option<(usize, usize)>]) -> Vec<Option<usize>> {
+fn place(
+    temps: &[Temp],
+    lives: &[Option<(usize, usize)>],
+    apart: impl Fn(usize, usize) -> bool,
+) -> Vec<Option<usize>> {
     let mut order: Vec<usize> = (0..temps.len()).filter(|&t| lives[t].is_some()).collect();
     order.sort_by_key(|&t| (std::cmp::Reverse(temps[t].bytes), lives[t]));
     let mut offsets: Vec<Option<usize>> = vec![None; temps.len()];
     for &t in &order {
-        let overlap_in_time = |other: usize| match (lives[t], lives[other]) {
-            (Some(a), Some(b)) => a.0 <= b.1 && b.0 <= a.1,
-            _ => false,
-        };
         let mut busy: Vec<(usize, usize)> = order
             .iter()
-            .filter(|&&o| o != t && overlap_in_time(o))
+            .filter(|&&o| o != t && !apart(o, t))
             .filter_map(|&o| offsets[o].map(|start| (start, start + temps[o].bytes)))
             .collect();
         busy.sort_unstable();
@@ -179,16 +211,31 @@ mod tests {
 
     #[test]
     fn memory_of_the_dead_is_reused() {
-        let mut steps = vec![
+        let chain = |second: Storage| {
+            let steps = [
+                relu(Storage::Input(0), Storage::Temp(0), 64),
+                relu(Storage::Temp(0), Storage::Output(0), 64),
+                relu(second, Storage::Temp(1), 32),
+                relu(Storage::Temp(1), Storage::Output(1), 32),
+            ];
+            let plan = plan(&steps.iter().collect::<Vec<_>>(), &temps(&[64, 32]));
+            (plan.bytes, plan.bytes_without_reuse)
+        };
+        assert_eq!(chain(Storage::Output(0)), (256, 384));
+        // Independent of the first two: these may run meanwhile.
+        assert_eq!(chain(Storage::Input(0)), (384, 384));
+    }
+
+    #[test]
+    fn overwriting_does_not_make_a_step_wait() {
+        let steps = [
             relu(Storage::Input(0), Storage::Temp(0), 64),
             relu(Storage::Temp(0), Storage::Output(0), 64),
+            relu(Storage::Temp(0), Storage::Temp(1), 64),
+            relu(Storage::Temp(1), Storage::Output(1), 64),
         ];
-        steps.extend([
-            relu(Storage::Input(0), Storage::Temp(1), 32),
-            relu(Storage::Temp(1), Storage::Output(1), 32),
-        ]);
-        let plan = plan(&steps.iter().collect::<Vec<_>>(), &temps(&[64, 32]));
-        assert_eq!((plan.bytes, plan.bytes_without_reuse), (256, 384));
+        let plan = plan(&steps.iter().collect::<Vec<_>>(), &temps(&[64, 64]));
+        assert!(plan.in_place.is_empty() && plan.offsets[0] != plan.offsets[1]);
     }
 
     proptest::proptest! {

@@ -345,6 +345,37 @@ fn a_build_failure_names_the_operation_and_carries_the_log() {
     );
 }
 
+/// Two branches that share an input alone: on an out-of-order stream either may go first, and on an in-order one the first does.
+#[test]
+fn independent_branches_overlap_on_out_of_order_streams() {
+    let mut g = GraphBuilder::new();
+    let x = g.input("x", DataType::F32, [4, 4]);
+    for branch in ["left", "right"] {
+        let product = g.op(branch, OpKind::MatMul, &[x, x], Attrs::new()).unwrap();
+        let rows = Attrs::new().with("axis", 1_i64);
+        g.op(&format!("{branch}_end"), OpKind::SoftMax, &[product], rows).unwrap();
+    }
+    let graph = g.build().unwrap();
+    let order = |seed: u64, desc: &StreamDesc| {
+        let device = MockDevice::builder().seed(seed).open_layouts(OpenLayouts::RowMajor).build();
+        let engine = device.engine();
+        run_compiled(&engine, desc, &compile(&engine, &graph, Policy::Debug)).unwrap();
+        let log = device.log();
+        let runs = log.lines().filter(|line| line.starts_with("run "));
+        let ran = |name: &str| runs.clone().position(|line| line.ends_with(name)).unwrap();
+        ["left", "left_end", "right", "right_end"].map(ran)
+    };
+    let orders: Vec<_> = (0..40).map(|seed| order(seed, &StreamDesc::out_of_order())).collect();
+    assert!(orders.iter().all(|[left, left_end, right, right_end]| left < left_end && right < right_end));
+    let seen = |what: fn(&[usize; 4]) -> bool| orders.iter().any(what);
+    assert!(seen(|[_, left_end, right, _]| left_end < right), "left before right");
+    assert!(seen(|[left, _, _, right_end]| right_end < left), "right before left");
+    assert!(seen(|[_, left_end, right, _]| right < left_end), "one during the other");
+    for seed in 0..5 {
+        assert!(order(seed, &StreamDesc::default()).is_sorted());
+    }
+}
+
 /// A replay that fails says so and is over; the next one is right. What it borrowed goes back when the recording ends.
 #[test]
 fn a_failed_replay_leaves_the_recording_as_it_was() {
