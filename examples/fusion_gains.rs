@@ -2,7 +2,7 @@
 //!
 //! Each round runs both one after the other; the times are medians of all rounds, from the enqueueing to the end.
 //!
-//! `cargo run --release --example fusion_gains [ROUNDS]`; `ANYDNN_BACKEND` chooses devices as everywhere.
+//! `cargo run --release --example fusion_gains [ROUNDS]`
 
 use std::error::Error;
 use std::time::Instant;
