@@ -176,7 +176,12 @@ mod tests {
         assert_eq!(told(K::Add, none(), &[Some(&[3, 1]), None], &[3, 5]), Some(vec![3, 5]));
         assert_eq!(told(K::Tanh, none(), &[None], &[7]), Some(vec![7]));
         assert_eq!(
-            told(K::LayerNorm, none(), &[Some(&[2, 3, 4]), None, Some(&[4])], &[2, 3, 4]),
+            told(
+                K::LayerNorm,
+                none().with("keep_stats", false),
+                &[Some(&[2, 3, 4]), None, Some(&[4])],
+                &[2, 3, 4]
+            ),
             Some(vec![4])
         );
         let order = Attrs::new().with("order", [0, 2, 1]);
