@@ -10,8 +10,8 @@ impl Model {
     /// variances, divisors and quantization scales are positive, weights shrink with the number of products that are summed.
     ///
     /// # Errors
-    /// [`Error::Invalid`](anydnn_backend::Error::Invalid) when a constant's type or shape is unknown,
-    /// [`Error::OutOfMemory`](anydnn_backend::Error::OutOfMemory) when the host has not as much memory; nothing is filled then.
+    /// [`Error::Invalid`] when a constant's type or shape is unknown,
+    /// [`Error::OutOfMemory`] when the host has not as much memory; nothing is filled then.
     pub fn fill_missing_constants(&mut self, seed: u64) -> Result<()> {
         let missing = self.missing_constants();
         let descs = missing.iter().map(|tensor| Ok((tensor.id, tensor.memory_desc()?)));

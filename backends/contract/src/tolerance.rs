@@ -26,7 +26,7 @@ impl Tolerance {
     /// up to 16 ulp (OpenCL C 1.2, 7.4).
     ///
     /// The nodes of an expression count as that many functions, and a cast to a float rounds once more. The error of a score of an
-    /// attention becomes a relative one of its weight, in proportion to the score's magnitude, for which [`SCORE`] is assumed. A product
+    /// attention becomes a relative one of its weight, in proportion to the score's magnitude, for which a magnitude of eight is assumed. A product
     /// that gates another one adds its own error.
     pub fn of(desc: &PrimitiveDesc) -> Self {
         Self::of_result(desc, Arg::DST)
