@@ -201,6 +201,9 @@ static void null_graphs(dnnl_engine_t engine, dnnl_stream_t stream, cl_device_id
     EACH(dnnl_graph_set_dump_mode, 0, count(dnnl_graph_set_dump_mode(dnnl_graph_dump_mode_none)), (void)0);
 
     OK(dnnl_graph_compiled_partition_destroy(compiled));
+    /* The cache keeps compiled partitions, and they their engine. */
+    OK(dnnl_graph_set_compiled_partition_cache_capacity(0));
+    OK(dnnl_graph_set_compiled_partition_cache_capacity(1024));
     OK(dnnl_graph_partition_destroy(partition));
     OK(dnnl_graph_op_destroy(op));
     OK(dnnl_graph_graph_destroy(graph));
