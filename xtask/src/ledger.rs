@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use wait_timeout::ChildExt;
 
 /// The variable that names the layer for [`run`].
 pub(crate) const LAYER: &str = "ANYDNN_LEDGER_LAYER";
@@ -45,8 +47,18 @@ pub(crate) fn option(xtask: &Path) -> Vec<String> {
 /// The exit status of a program that leaked or used something after releasing it.
 const NOT_EMPTY: i32 = 70;
 
+/// The longest that a program may run: one that hangs fails, and tells where, long before the whole run's time is over.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// The exit status in place of a program's own that did not end.
+const HUNG: i32 = 124;
+
 /// Runs a program to its end and gives its exit status; a failure is told on the standard output, with what the ledger says.
 pub(crate) fn run(program: &Path, args: &[OsString]) -> Result<i32> {
+    run_within(LONGEST, program, args)
+}
+
+fn run_within(longest: Duration, program: &Path, args: &[OsString]) -> Result<i32> {
     let mut command = Command::new(program);
     command.args(args).env_remove(LAYER);
     let report = std::env::temp_dir().join(format!("anydnn-ledger-{}.txt", std::process::id()));
@@ -54,7 +66,14 @@ pub(crate) fn run(program: &Path, args: &[OsString]) -> Result<i32> {
         command.env("OPENCL_LAYERS", layer);
         command.env("ANYDNN_FAULTS_EXIT", NOT_EMPTY.to_string()).env("ANYDNN_FAULTS_REPORT", &report);
     }
-    let status = command.status().with_context(|| format!("cannot start {}", program.display()))?;
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+    let Some(status) = child.wait_timeout(longest)? else {
+        println!("error: {}: no end after {} s; its threads:", program.display(), longest.as_secs());
+        println!("{}", threads(child.id()));
+        child.kill()?;
+        child.wait()?;
+        return Ok(HUNG);
+    };
     if !status.success() {
         println!("error: {}: {status}", program.display());
         if status.code() == Some(NOT_EMPTY) {
@@ -65,6 +84,28 @@ pub(crate) fn run(program: &Path, args: &[OsString]) -> Result<i32> {
     let _ = std::fs::remove_file(report);
     // A program that a signal ended has no status of its own.
     Ok(status.code().unwrap_or(101))
+}
+
+/// Where the threads of a process are: their stacks where there is a debugger, otherwise what the system tells of them.
+fn threads(process: u32) -> String {
+    let process = process.to_string();
+    let stacks =
+        Command::new("gdb").args(["-p", &process, "-batch", "-ex", "thread apply all bt 24"]).output();
+    match stacks {
+        Ok(stacks) if stacks.status.success() => String::from_utf8_lossy(&stacks.stdout).into_owned(),
+        _ => tasks(&process),
+    }
+}
+
+/// The threads' numbers and names, and the calls of the system that they are in.
+fn tasks(process: &str) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let told = tasks.map(|task| {
+        let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let (name, function, call) = (read("comm"), read("wchan"), read("syscall"));
+        format!("{} {} {function} {}", task.file_name().display(), name.trim(), call.trim())
+    });
+    told.collect::<Vec<_>>().join("\n")
 }
 
 /// Whether a program, a path such as `deps/streams-0123456789abcdef`, is one of the list.
@@ -89,5 +130,17 @@ mod tests {
         let sh = |script: &str| run(Path::new("sh"), &["-c".into(), script.into()]).unwrap();
         assert_eq!((sh("exit 0"), sh("exit 70"), sh("kill -9 $$")), (0, 70, 101));
         assert!(run(Path::new("/no/such/program"), &[]).is_err());
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_ended() {
+        let hung = run_within(Duration::from_millis(50), Path::new("sleep"), &["60".into()]);
+        assert_eq!(hung.unwrap(), HUNG);
+    }
+
+    #[test]
+    fn threads_are_told_by_name() {
+        let told = tasks("self");
+        assert!(told.contains("ledger::tests::"), "{told}");
     }
 }

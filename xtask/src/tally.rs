@@ -28,10 +28,10 @@ pub(crate) fn test_result(line: &str) -> Option<Tally> {
     Some(Tally { passed: count("passed")?, failed: count("failed")?, ignored: count("ignored")? })
 }
 
-/// Whether a line says what failed: a test, a program, or the ledger of one.
+/// Whether a line says what failed, or may hang: a test, a program, or the ledger of one.
 pub(crate) fn complains(line: &str) -> bool {
     let line = line.trim_start();
-    (line.starts_with("test ") && line.ends_with("FAILED"))
+    (line.starts_with("test ") && (line.ends_with("FAILED") || line.ends_with("over 60 seconds")))
         || ["error", "thread '", "anydnn-faults:"].iter().any(|start| line.starts_with(start))
 }
 
@@ -75,6 +75,7 @@ mod tests {
     fn lines_about_failures_are_told_from_others() {
         for line in [
             "test a::b ... FAILED",
+            "test a::b has been running for over 60 seconds",
             "error: test failed, to rerun pass `--test a`",
             "thread 'a' (7) panicked at tests/a.rs:3:5:",
             "anydnn-faults: leaked: 1 cl_event",

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anydnn_backend::{Error, Result};
 use cl3::types::{cl_command_queue, cl_context, cl_device_id, cl_event, cl_kernel, cl_mem, cl_program};
 
-use crate::call::Check;
+use crate::call::{Check, Scalar};
 
 /// Defines the owner of one kind of object.
 macro_rules! handle {
@@ -124,6 +124,17 @@ handle!(
 );
 shared!(Device, Context, Queue, Mem, Event, Program);
 
+impl Queue {
+    /// Whether nobody else has a reference, as far as the driver tells.
+    pub(crate) fn is_last(&self) -> bool {
+        let count = cl3::command_queue::get_command_queue_data(
+            self.raw(),
+            cl3::command_queue::CL_QUEUE_REFERENCE_COUNT,
+        );
+        !matches!(count.map(|bytes| u32::from_bytes(&bytes)), Ok(Some(2..)))
+    }
+}
+
 /// Set when the process exits. Drivers tear themselves down in exit handlers; releasing after that crashes some of them.
 static EXITING: AtomicBool = AtomicBool::new(false);
 
@@ -137,11 +148,12 @@ pub(crate) fn is_exiting() -> bool {
 fn watch_for_exit() {
     static INSTALLED: Once = Once::new();
     extern "C" fn exiting() {
+        crate::keeper::release_the_resting();
         EXITING.store(true, Ordering::Release);
         crate::keeper::settle();
     }
     INSTALLED.call_once(|| {
-        // SAFETY: the handler only stores a flag and waits for short calls of another thread.
+        // SAFETY: the handler only stores a flag and waits, not for long, for another thread.
         if unsafe { libc::atexit(exiting) } != 0 {
             tracing::debug!("no exit handler could be installed");
         }

@@ -11,9 +11,9 @@ use cl3::types::{CL_BLOCKING, CL_NON_BLOCKING, cl_event};
 
 use crate::call::{self, Check, Returned};
 use crate::engine::{create_context, create_queue};
-use crate::handle;
 use crate::platform::OpenClDevice;
 use crate::program::Program;
+use crate::{handle, keeper};
 
 /// What was seen, or why the feature does not work.
 type Outcome = Result<String, String>;
@@ -247,8 +247,7 @@ pub(crate) fn out_of_order(rig: &Rig<'_>) -> Outcome {
         }
     }
     if rig.device.has_fragile_queues() {
-        // Intel's runtime locks up when a thread of its own is the last to let go of the queue, as it is for a moment after the gate.
-        std::thread::sleep(Duration::from_millis(5));
+        keeper::keep(queue, Vec::new(), true);
     }
     opened.and(finished).map_err(said)?;
     let (overtaken, waited) = observed?;

@@ -178,7 +178,7 @@ impl OpenClStream {
                 Some(Ok(())) => wait_list.push(fate.raw()),
                 None => {
                     parents.push(Arc::clone(fate));
-                    wait_list.push(if self.is_fragile() && fate.is_exposed() {
+                    wait_list.push(if self.inner.is_fragile() && fate.is_exposed() {
                         fate.shield()?
                     } else {
                         fate.raw()
@@ -219,11 +219,6 @@ impl OpenClStream {
         })
     }
 
-    /// Whether the driver must not see dependencies fail on this queue.
-    fn is_fragile(&self) -> bool {
-        self.inner.desc.order == Order::OutOfOrder && self.inner.engine.inner.device.has_fragile_queues()
-    }
-
     /// Sleeps as long as `clFinish` would only burn a core. What goes wrong here, that call will tell.
     fn rest(&self, submitted: &VecDeque<Arc<Fate>>) {
         if self.inner.engine.inner.patience == Patience::Driver {
@@ -256,6 +251,11 @@ impl OpenClStream {
 }
 
 impl Inner {
+    /// Whether the driver must not see dependencies fail on this queue, and lets go of it late.
+    fn is_fragile(&self) -> bool {
+        self.desc.order == Order::OutOfOrder && self.engine.inner.device.has_fragile_queues()
+    }
+
     pub(crate) fn flush(&self) -> Result<()> {
         cl::flush(self.queue.raw()).check("flush stream", "clFlush")
     }
@@ -269,12 +269,16 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut open: Vec<_> = std::mem::take(&mut state.unsettled).into();
+        if handle::is_exiting() {
+            return;
+        }
         open.retain(|fate| fate.code().is_ok_and(|code| code > 0));
-        if open.is_empty() || handle::is_exiting() {
+        let lets_go_late = self.is_fragile() && self.queue.is_last();
+        if open.is_empty() && !lets_go_late {
             return;
         }
         match self.queue.try_clone() {
-            Ok(queue) => keeper::keep(queue, open),
+            Ok(queue) => keeper::keep(queue, open, lets_go_late),
             Err(error) => tracing::warn!(%error, "a queue was released before its commands have ended"),
         }
     }
@@ -369,7 +373,8 @@ impl Submission<'_> {
             .check(self.operation.as_str(), call)?;
         // SAFETY: the driver returned this event with one reference for the caller.
         let event = unsafe { handle::Event::from_owned(raw) }?;
-        let exposed = !self.stream.is_fragile() && self.parents.iter().any(|parent| parent.is_exposed());
+        let exposed =
+            !self.stream.inner.is_fragile() && self.parents.iter().any(|parent| parent.is_exposed());
         let engine = &self.stream.inner.engine;
         let origin = Origin {
             context: engine.raw_context().addr(),

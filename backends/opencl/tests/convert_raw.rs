@@ -41,7 +41,7 @@ fn stream_into_raw_gives_one_reference() {
         kept.wait().unwrap();
         drop(kept);
         assert_eq!(queue_count(queue), 1);
-        unsafe { cl3::command_queue::release_command_queue(queue) }.unwrap();
+        common::release_queue(queue);
     }
 }
 

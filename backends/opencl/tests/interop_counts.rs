@@ -67,7 +67,7 @@ fn stream_from_raw_retains_the_queue_once() {
             }
             drop((stream, clone));
             eventually(|| queue_count(queue) == 1);
-            unsafe { cl3::command_queue::release_command_queue(queue) }.unwrap();
+            common::release_queue(queue);
         }
     }
 }
@@ -80,7 +80,7 @@ fn create_stream_makes_a_queue_with_one_reference() {
             assert_eq!(queue_count(stream.raw_queue()), 1);
             let queue = stream.into_raw().unwrap();
             assert_eq!(queue_count(queue), 1, "the reference is the caller's now");
-            unsafe { cl3::command_queue::release_command_queue(queue) }.unwrap();
+            common::release_queue(queue);
         }
     }
 }
@@ -139,7 +139,7 @@ fn execute_retains_dependencies_until_they_have_ended() {
             eventually(|| event_count(raw) == 1);
             release_event(raw);
             drop((stream, twice));
-            unsafe { cl3::command_queue::release_command_queue(queue) }.unwrap();
+            common::release_queue(queue);
         }
     }
 }
@@ -163,7 +163,7 @@ fn a_returned_event_is_owned_by_the_caller_once() {
             eventually(|| event_count(raw) <= 1 + held_by_driver);
             cl3::event::wait_for_events(&[raw]).unwrap();
             release_event(raw);
-            unsafe { cl3::command_queue::release_command_queue(queue) }.unwrap();
+            common::release_queue(queue);
         }
     }
 }

@@ -111,7 +111,7 @@ fn commands_of_the_users_own_queues_are_waited_for() {
             release_event(written);
             release_event(raw);
             cl3::command_queue::finish(own).unwrap();
-            unsafe { cl3::command_queue::release_command_queue(own) }.unwrap();
+            common::release_queue(own);
         }
     }
 }

@@ -37,7 +37,7 @@ fn a_stream_on_the_users_profiling_queue_profiles() {
             assert_eq!(stream.profile().unwrap(), []);
             drop((first, second, stream, memory, args));
             eventually(|| queue_count(queue) == 1);
-            unsafe { cl3::command_queue::release_command_queue(queue) }.unwrap();
+            common::release_queue(queue);
         }
         let plain = engine.create_stream(&StreamDesc::default()).unwrap();
         assert!(matches!(plain.profile().unwrap_err(), Error::Invalid(_)));

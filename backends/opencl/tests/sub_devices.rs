@@ -205,7 +205,7 @@ fn queues_of_the_whole_device_and_of_other_contexts_are_refused_and_left_alone()
             assert!(matches!(error, Error::Mismatch { .. }), "{error:?}");
             assert!(error.to_string().contains(&format!("{queue:p}")), "{error}");
             assert_eq!(queue_count(queue), before);
-            unsafe { cl3::command_queue::release_command_queue(queue) }.unwrap();
+            common::release_queue(queue);
         }
         // An event of another context of the same part.
         let event = cl3::event::create_user_event(other).unwrap();

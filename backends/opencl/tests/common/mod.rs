@@ -110,6 +110,18 @@ pub fn queue(engine: &OpenClEngine, context: cl_context, properties: u64) -> *mu
     .unwrap()
 }
 
+/// Gives back the last reference to a queue of the test's own. Intel's runtime lets go of an out-of-order queue a while after its last
+/// command, and would wait for itself if that were the last reference.
+pub fn release_queue(queue: *mut c_void) {
+    use cl3::command_queue as cl;
+    let bits = cl::get_command_queue_data(queue, cl::CL_QUEUE_PROPERTIES).unwrap();
+    let bits = u64::from_ne_bytes(bits.try_into().unwrap());
+    if bits & cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0 {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    unsafe { cl::release_command_queue(queue) }.unwrap();
+}
+
 pub fn buffer(context: cl_context, bytes: usize) -> cl_mem {
     let flags = cl3::memory::CL_MEM_READ_WRITE;
     unsafe { cl3::memory::create_buffer(context, flags, bytes, std::ptr::null_mut()) }.unwrap()

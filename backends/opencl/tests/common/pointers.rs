@@ -122,7 +122,7 @@ impl UserMemory {
                 assert_eq!(code, 0);
             }
             cl3::command_queue::finish(queue).unwrap();
-            cl3::command_queue::release_command_queue(queue).unwrap();
+            super::release_queue(queue);
         }
     }
 }

@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anydnn_faults::Control;
-use anydnn_opencl::testing::test_engines;
+use anydnn_opencl::testing::{set_queues_rest, test_engines};
 use sweep::Sweep;
 
 /// Tells a child which device to sweep.
@@ -38,6 +38,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 #[test]
 fn in_a_child() {
     let Ok(index) = std::env::var(DEVICE) else { return };
+    // The ledger is looked at after each of thousands of faults.
+    set_queues_rest(Duration::from_millis(1));
     let layer = Control::from_env().unwrap();
     let engine = test_engines().swap_remove(index.parse().unwrap());
     let _ = anydnn_backend::Engine::capabilities(&engine);

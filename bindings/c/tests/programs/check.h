@@ -122,6 +122,15 @@ static inline cl_command_queue check_queue(
     return queue;
 }
 
+/* Gives back the last reference to a queue. Intel's runtime lets go of an out-of-order queue a while after its last command, and would
+   wait for itself if that were the last reference. */
+static inline void check_release_queue(cl_command_queue queue) {
+    cl_command_queue_properties properties = 0;
+    CL(clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
+    if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) usleep(200000);
+    CL(clReleaseCommandQueue(queue));
+}
+
 static inline cl_mem check_buffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host) {
     cl_int code = CL_SUCCESS;
     cl_mem buffer = clCreateBuffer(context, flags | (host ? CL_MEM_COPY_HOST_PTR : 0), bytes, host, &code);

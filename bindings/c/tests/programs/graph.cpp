@@ -177,7 +177,7 @@ int main(int argc, char **argv) try {
         cl_command_queue queue = check_queue(context, device, order);
         run(device, context, queue, order == 0);
         SOON(queue_references(queue) == 1);
-        CL(clReleaseCommandQueue(queue));
+        check_release_queue(queue);
     }
     // What the caches keep refers to engines: without them nothing is left.
     set_compiled_partition_cache_capacity(0);

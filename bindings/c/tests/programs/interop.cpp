@@ -114,7 +114,7 @@ int main(int argc, char **argv) try {
         ABOUT_NAME(order ? "interop, out of order" : "interop, in order");
         CHECK(wrong == 0);
         SOON(queue_references(queue) == 1);
-        CL(clReleaseCommandQueue(queue));
+        check_release_queue(queue);
     }
     SOON(context_references(context) == 1);
     CL(clReleaseContext(context));

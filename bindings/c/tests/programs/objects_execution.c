@@ -703,8 +703,8 @@ int main(int argc, char **argv) {
     ABOUT_NAME("references at the end");
     SOON(queue_references(queue) == 1 && queue_references(unordered) == 1);
     SOON(context_references(context) == before);
-    CL(clReleaseCommandQueue(queue));
-    CL(clReleaseCommandQueue(unordered));
+    check_release_queue(queue);
+    check_release_queue(unordered);
     CL(clReleaseContext(context));
     return check_end();
 }

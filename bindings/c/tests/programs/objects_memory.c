@@ -477,7 +477,7 @@ int main(int argc, char **argv) {
     several_handles();
     OK(dnnl_engine_destroy(engine));
     SOON(context_references(context) == before);
-    CL(clReleaseCommandQueue(queue));
+    check_release_queue(queue);
     CL(clReleaseContext(context));
     return check_end();
 }

@@ -258,7 +258,7 @@ int main(int argc, char **argv) {
     CL(clReleaseMemObject(buffer));
     /* PoCL's buffers hold the event that wrote them last, and events their queue. */
     SOON(queue_references(queue) == 1);
-    CL(clReleaseCommandQueue(queue));
+    check_release_queue(queue);
     SOON(context_references(context) == 1);
     CL(clReleaseContext(context));
     return check_end();

@@ -70,7 +70,7 @@ static void of_the_user(dnnl_engine_t engine, cl_device_id device, cl_context co
     ABOUT(dnnl_stream_destroy);
     OK(dnnl_stream_destroy(stream));
     SOON(queue_references(queue) == 1);
-    CL(clReleaseCommandQueue(queue));
+    check_release_queue(queue);
 
     ABOUT(dnnl_ocl_interop_stream_create);
     cl_context elsewhere = check_context(device);
@@ -78,7 +78,7 @@ static void of_the_user(dnnl_engine_t engine, cl_device_id device, cl_context co
     stream = NULL;
     INVALID(dnnl_ocl_interop_stream_create(&stream, engine, queue));
     SOON(stream == NULL && queue_references(queue) == 1);
-    CL(clReleaseCommandQueue(queue));
+    check_release_queue(queue);
     CL(clReleaseContext(elsewhere));
 
     cl_device_partition_property by_counts[] = {CL_DEVICE_PARTITION_BY_COUNTS, 1, CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, 0};
@@ -91,7 +91,7 @@ static void of_the_user(dnnl_engine_t engine, cl_device_id device, cl_context co
         queue = check_queue(context, device, 0);
         INVALID(dnnl_ocl_interop_stream_create(&stream, on_part, queue));
         SOON(queue_references(queue) == 1);
-        CL(clReleaseCommandQueue(queue));
+        check_release_queue(queue);
         OK(dnnl_engine_destroy(on_part));
         CL(clReleaseContext(of_part));
         CL(clReleaseDevice(part));
@@ -100,13 +100,13 @@ static void of_the_user(dnnl_engine_t engine, cl_device_id device, cl_context co
     queue = check_queue(context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE);
     INVALID(dnnl_ocl_interop_stream_create(&stream, engine, queue));
     SOON(stream == NULL && queue_references(queue) == 1);
-    CL(clReleaseCommandQueue(queue));
+    check_release_queue(queue);
     queue = check_queue(context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     OK(dnnl_ocl_interop_stream_create(&stream, engine, queue));
     SOON(queue_references(queue) == 2);
     OK(dnnl_stream_destroy(stream));
     SOON(queue_references(queue) == 1);
-    CL(clReleaseCommandQueue(queue));
+    check_release_queue(queue);
 }
 
 static void destroying_does_not_wait(dnnl_engine_t engine, cl_device_id device, cl_context context) {
@@ -127,7 +127,7 @@ static void destroying_does_not_wait(dnnl_engine_t engine, cl_device_id device, 
     CL(clFinish(queue));
     CL(clReleaseEvent(behind));
     CL(clReleaseEvent(gate));
-    CL(clReleaseCommandQueue(queue));
+    check_release_queue(queue);
 }
 
 static void profile(dnnl_engine_t engine, cl_device_id device, cl_context context) {
@@ -184,7 +184,7 @@ static void profile(dnnl_engine_t engine, cl_device_id device, cl_context contex
     OK(dnnl_stream_destroy(plain));
     OK(dnnl_stream_destroy(stream));
     SOON(queue_references(queue) == 1);
-    CL(clReleaseCommandQueue(queue));
+    check_release_queue(queue);
 }
 
 int main(int argc, char **argv) {

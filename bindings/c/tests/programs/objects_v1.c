@@ -97,9 +97,9 @@ int main(int argc, char **argv) {
     OK(dnnl_memory_desc_destroy(desc));
     OK(dnnl_engine_destroy(engine));
     CL(clReleaseMemObject(buffer));
-    CL(clReleaseCommandQueue(queue));
-    CL(clReleaseCommandQueue(unordered));
-    CL(clReleaseCommandQueue(foreign));
+    check_release_queue(queue);
+    check_release_queue(unordered);
+    check_release_queue(foreign);
     CL(clReleaseContext(elsewhere));
     SOON(context_references(context) == 1);
     CL(clReleaseContext(context));
