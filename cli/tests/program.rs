@@ -67,19 +67,29 @@ fn relu(replace: &[(&str, &str)]) -> String {
     })
 }
 
+/// The host and every OpenCL device that must be there.
+fn backends() -> Vec<String> {
+    let required = std::env::var("ANYDNN_REQUIRE").unwrap_or_default();
+    let devices = required.split(',').filter(|entry| entry.starts_with("opencl:")).map(str::to_owned);
+    ["host".to_owned()].into_iter().chain(devices).collect()
+}
+
 #[test]
-fn digits_are_recognised_on_the_host() {
-    let report = json(&["run", "examples/digits", "--backend", "host", "--check", "--json", "--repeat", "0"]);
-    let classification = &report["classification"];
-    assert_eq!(classification["samples"], 360);
-    assert!(classification["accuracy"].as_f64().expect("a number") >= 0.97, "{classification}");
-    assert!(classification["images_per_second"].as_f64().expect("a number") > 0.0);
-    assert_eq!(report["backend"], "host");
-    assert_eq!(report["check"]["passed"], true);
-    let steps = report["steps"].as_array().expect("steps");
-    assert!(steps.iter().all(|step| !step["implementation"].as_str().expect("a name").is_empty()));
-    let fused = steps.iter().any(|step| step["ops"].as_array().expect("operations").len() > 1);
-    assert!(fused, "nothing is fused");
+fn digits_are_recognised_by_every_backend() {
+    for backend in backends() {
+        let args = ["run", "examples/digits", "--backend", &backend, "--check", "--json", "--repeat", "0"];
+        let report = json(&args);
+        let classification = &report["classification"];
+        assert_eq!(classification["samples"], 360);
+        assert!(classification["accuracy"].as_f64().expect("a number") >= 0.97, "{classification}");
+        assert!(classification["images_per_second"].as_f64().expect("a number") > 0.0);
+        assert_eq!(report["backend"], backend.split(':').next().expect("a first part"), "{report}");
+        assert_eq!(report["check"]["passed"], true);
+        let steps = report["steps"].as_array().expect("steps");
+        assert!(steps.iter().all(|step| !step["implementation"].as_str().expect("a name").is_empty()));
+        let fused = steps.iter().any(|step| step["ops"].as_array().expect("operations").len() > 1);
+        assert!(fused, "nothing is fused");
+    }
 }
 
 #[test]
@@ -260,19 +270,22 @@ fn devices_follow_the_environment() {
 }
 
 #[test]
-fn without_drivers_the_host_runs_and_says_how_to_get_a_device() {
+fn without_opencl_the_host_runs_and_says_how_to_get_a_device() {
     let folder = scratch();
-    let output = Command::new(env!("CARGO_BIN_EXE_anydnn"))
-        .current_dir(root())
-        .args(["run", "examples/digits", "--repeat", "0"])
-        .env_remove("ANYDNN_BACKEND")
-        .env("OCL_ICD_VENDORS", folder.path())
-        .env("OPENCL_VENDOR_PATH", folder.path())
-        .output()
-        .expect("the program starts");
-    let report = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(report.contains("device    host") && report.contains("install an OpenCL driver"), "{report}");
+    for (library, words) in [(None, "install an OpenCL driver"), (Some("/nonexistent"), "no OpenCL library")]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anydnn"));
+        command.current_dir(root()).args(["run", "examples/digits", "--repeat", "0"]);
+        command.env_remove("ANYDNN_BACKEND");
+        command.env("OCL_ICD_VENDORS", folder.path()).env("OPENCL_VENDOR_PATH", folder.path());
+        command.envs(library.map(|path| ("OPENCL_DYLIB_PATH", path)));
+        let output = command.output().expect("the program starts");
+        let report = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        for part in ["device    host", "accuracy  9", words] {
+            assert!(report.contains(part), "{part:?} is not in\n{report}");
+        }
+    }
 }
 
 #[test]

@@ -35,15 +35,6 @@ pub(crate) fn complains(line: &str) -> bool {
         || ["error", "thread '", "anydnn-faults:"].iter().any(|start| line.starts_with(start))
 }
 
-/// The percentage in a line that tells an accuracy, such as `accuracy 99.72 % (359 of 360)`.
-pub(crate) fn accuracy(line: &str) -> Option<f64> {
-    if !line.to_lowercase().contains("accuracy") {
-        return None;
-    }
-    let (before, _) = line.split_once('%')?;
-    before.trim_end().rsplit(|c: char| !c.is_ascii_digit() && c != '.').next()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,14 +82,5 @@ mod tests {
         total += Tally { passed: 1, failed: 2, ignored: 3 };
         total += Tally { passed: 10, failed: 20, ignored: 30 };
         assert_eq!(total, Tally { passed: 11, failed: 22, ignored: 33 });
-    }
-
-    #[test]
-    fn an_accuracy_is_the_number_before_the_percent_sign() {
-        assert_eq!(accuracy("accuracy 99.72 % (359 of 360)"), Some(99.72));
-        assert_eq!(accuracy("Accuracy: 359 of 360 images, 97%"), Some(97.0));
-        assert_eq!(accuracy("accuracy unknown"), None);
-        assert_eq!(accuracy("accuracy: many %"), None);
-        assert_eq!(accuracy("97 % of the time"), None);
     }
 }

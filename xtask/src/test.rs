@@ -9,7 +9,7 @@ use crate::command::{root, stream};
 use crate::ledger;
 use crate::setup::{Ready, setup};
 use crate::steps::{Expect, Step, steps};
-use crate::tally::{Tally, accuracy, complains, test_result};
+use crate::tally::{Tally, complains, test_result};
 
 /// The backends that tests must find, in the form of `ANYDNN_REQUIRE`.
 pub(crate) const REQUIRED: &str = "host,mock,opencl:pocl,opencl:intel";
@@ -72,31 +72,25 @@ fn run(step: &Step) -> Result<Outcome> {
         command.args(ledger::option(&std::env::current_exe()?));
     }
     command.args(&step.cargo).envs(&step.variables).current_dir(root());
-    let (mut tally, mut best, mut complaints) = (Tally::default(), None, Vec::new());
+    let (mut tally, mut complaints) = (Tally::default(), Vec::new());
     let status = stream(&mut command, |line| {
         if step.expect == Expect::Tests {
             tally += test_result(line).unwrap_or_default();
         }
-        best = best.or(accuracy(line));
         if complains(line) && complaints.len() < MOST_COMPLAINTS {
             complaints.push(line.to_owned());
         }
     })?;
-    let outcome = judge(step.expect, status.success(), tally, best);
+    let outcome = judge(step.expect, status.success(), tally);
     // A test may provoke such lines and pass.
     Ok(if outcome.failure.is_some() { Outcome { complaints, ..outcome } } else { outcome })
 }
 
-fn judge(expect: Expect, success: bool, tally: Tally, accuracy: Option<f64>) -> Outcome {
+fn judge(expect: Expect, success: bool, tally: Tally) -> Outcome {
     let failure = match expect {
         _ if tally.failed > 0 => Some(format!("{} tests", tally.failed)),
         _ if !success => Some("the command failed".to_owned()),
         Expect::Tests if tally.passed == 0 => Some("no test ran".to_owned()),
-        Expect::Accuracy(least) => match accuracy {
-            None => Some("it told no accuracy".to_owned()),
-            Some(given) if given < least => Some(format!("accuracy {given} %, expected at least {least} %")),
-            Some(_) => None,
-        },
         Expect::Success | Expect::Tests => None,
     };
     Outcome { tally, failure, complaints: Vec::new() }
@@ -139,21 +133,12 @@ mod tests {
 
     #[test]
     fn tests_pass_only_when_some_ran_and_none_failed() {
-        let judge = |success, tally| judge(Expect::Tests, success, tally, None);
+        let judge = |success, tally| judge(Expect::Tests, success, tally);
         assert_eq!(judge(true, tally(3, 0)).failure, None);
         assert!(judge(true, tally(0, 0)).failure.unwrap().contains("no test ran"));
         assert!(judge(false, tally(3, 2)).failure.unwrap().contains("2 tests"));
         assert!(judge(true, tally(3, 2)).failure.is_some());
         assert!(judge(false, tally(3, 0)).failure.unwrap().contains("command failed"));
-    }
-
-    #[test]
-    fn an_accuracy_must_be_told_and_reach_the_least() {
-        let judge = |success, accuracy| judge(Expect::Accuracy(97.0), success, Tally::default(), accuracy);
-        assert_eq!(judge(true, Some(97.0)).failure, None);
-        assert!(judge(true, Some(96.9)).failure.unwrap().contains("96.9 %"));
-        assert!(judge(true, None).failure.is_some());
-        assert!(judge(false, Some(99.0)).failure.is_some());
     }
 
     #[test]
