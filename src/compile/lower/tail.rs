@@ -64,10 +64,28 @@ pub(super) fn emit(
     let desc = builder.dst(dst.desc.clone()).attributes(attributes).build()?;
     args.push((Arg::DST, dst));
     program.emit(desc, args, ops);
-    for view in behind {
+    follow_views(program, &behind, chain.result)
+}
+
+/// Does the views that a store could not do, and makes what is behind them the chain's result.
+fn follow_views(program: &mut Program<'_>, behind: &[usize], result: TensorId) -> Result<()> {
+    let Some(&last) = behind.last() else { return Ok(()) };
+    for &view in behind {
         views::view(program, view)?;
     }
-    Ok(())
+    let viewed = program.graph.ops()[last].outputs[0];
+    if viewed == result {
+        return Ok(());
+    }
+    // Casts and reorders between and behind the views are done by the store already.
+    let value = program.value(viewed)?;
+    let wanted = declared(program.graph, result)?;
+    if value.desc.data_type() == wanted.data_type() {
+        program.alias(result, value);
+        return Ok(());
+    }
+    let dst = program.result(result)?;
+    views::copy(program, value, dst, vec![last])
 }
 
 /// The names of operations, as a primitive that computes them is called.

@@ -1,6 +1,6 @@
 //! Chains, views, groups between units, and what nobody needs.
 
-use anydnn_backend::DataType::{BF16, F32};
+use anydnn_backend::DataType::{BF16, F32, U8};
 
 use super::graphs::Net;
 use super::{check, check_on_host};
@@ -134,4 +134,22 @@ fn what_nobody_reads_is_not_computed() {
         "the statistics are results: {}",
         program.steps[0].desc
     );
+}
+
+/// Heads of different positions: no strides of the result are what a product of matrices stores, so it is copied, cast as the store casts.
+#[test]
+fn views_that_no_store_can_do_are_copied() {
+    for (cast, quantized) in [(false, false), (true, false), (false, true)] {
+        let mut net = Net::default();
+        let (x, w) = (net.x(&[2, 4, 8]), net.weights(F32, &[8, 6]));
+        let y = net.matmul(x, w);
+        let y = net.reshape(y, &[2, 4, 2, 3]);
+        let y = net.transpose(y, &[0, 2, 1, 3]);
+        match (cast, quantized) {
+            (true, _) => net.cast(y, BF16),
+            (_, true) => net.quantize(y, 0.05, 3, U8),
+            _ => net.plain(K::Reorder, &[y]),
+        };
+        check_on_host(&net.0.build().unwrap(), "matmul reorder");
+    }
 }
