@@ -122,6 +122,13 @@ impl OpenClEngine {
         self
     }
 
+    /// Programs that are made from now on, by this engine and its clones, are built without optimisation: in a fraction of the time.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn building_hastily(self) -> Self {
+        self.inner.programs.be_hasty();
+        self
+    }
+
     /// Where the engine's programs came from.
     pub fn program_stats(&self) -> ProgramStats {
         self.inner.programs.stats()

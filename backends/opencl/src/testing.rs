@@ -35,3 +35,11 @@ pub fn test_engines() -> Vec<OpenClEngine> {
     };
     found.devices.iter().map(engine).collect()
 }
+
+/// As [`test_engines`], for tests of many programs that run once each: they are built without optimisation, in a fraction of the time.
+///
+/// # Panics
+/// As [`test_engines`].
+pub fn hasty_test_engines() -> Vec<OpenClEngine> {
+    test_engines().into_iter().map(OpenClEngine::building_hastily).collect()
+}

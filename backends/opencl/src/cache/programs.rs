@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use anydnn_backend::{Probe, Result};
@@ -27,6 +28,8 @@ pub(crate) struct ProgramCache {
     disk: RwLock<Option<Arc<Store>>>,
     key: OnceLock<DeviceKey>,
     counters: Counters,
+    /// Whether programs are built without optimisation.
+    hasty: AtomicBool,
 }
 
 /// A place for one program. Its lock is held while the program is made, so that no two threads make the same one, and different ones
@@ -54,7 +57,14 @@ impl ProgramCache {
             disk: RwLock::new(Store::new(disk).map(Arc::new)),
             key: OnceLock::new(),
             counters: Counters::default(),
+            hasty: AtomicBool::new(false),
         }
+    }
+
+    /// Builds programs without optimisation from now on.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn be_hasty(&self) {
+        self.hasty.store(true, Ordering::Relaxed);
     }
 
     /// The program for a source with more options, made if it is not there.
@@ -65,7 +75,10 @@ impl ProgramCache {
         source: &ProgramSource,
         more_options: &str,
     ) -> Result<Arc<Program>> {
-        let options = complete_options(&source.options, more_options);
+        let mut options = complete_options(&source.options, more_options);
+        if self.hasty.load(Ordering::Relaxed) {
+            options += " -cl-opt-disable";
+        }
         let key = key(&source.source, &options);
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
