@@ -12,12 +12,14 @@
 )]
 
 mod backward;
+mod bounds;
 mod case;
 mod fused;
 mod images;
 mod matmul;
 mod movement;
 mod normalization;
+mod patterns;
 mod pointwise;
 mod quantization;
 mod random;
@@ -28,6 +30,9 @@ mod statistics;
 mod tensor;
 mod types;
 mod windows;
+
+// The patterns' cases are shared with the library's own tests, where these are modules of the crate.
+use anydnn::graph;
 
 /// One engine for each OpenCL device, shared so that programs are compiled once.
 #[cfg(feature = "opencl")]

@@ -60,7 +60,7 @@ pub(super) fn patterns() -> Vec<Pattern> {
         Pattern::new(
             "sdp/gqa",
             172,
-            &["grouped queries, four axes made five and back", "the same, quantised results of Q K"],
+            &["grouped queries, four axes made five and back", "the same, its result quantised"],
             attention(
                 grouped(),
                 any().then(views(3)),

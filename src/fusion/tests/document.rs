@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::cases::{self, Case};
+use super::text;
 use crate::fusion::patterns;
 use crate::fusion::patterns::words;
+use crate::graph::OpKind;
 
 /// The groups of oneDNN's fusion patterns, how many patterns each has there, and which of ours take their graphs.
 const UPSTREAM: [(&str, usize, &[&str]); 19] = [
@@ -49,6 +52,22 @@ fn document() -> String {
     let total: usize = UPSTREAM.iter().map(|(_, count, _)| count).sum();
     let _ = writeln!(text, "| all | {total} | {} |", patterns().count());
     text += "\nAn operation that no pattern takes is a partition of its own, `single_op`. `Wildcard` and `End` are then unsupported.\n";
+    text += "\n## Launches\n\n\
+        How many launches of the device the graphs of the tests take on every execution, be they for the host, PoCL or Intel's runtime; what\n\
+        depends on constants alone runs once and is not counted. Where a formula stands several times for one use, its graphs differ in types\n\
+        or operations (`src/fusion/tests/cases`). The tests `patterns` of `tests/graph_ops` run them, count, and compare the results with\n\
+        those of the operations one by one. *Op by op* marks graphs that fusion does not save a launch.\n\n\
+        | formula | graph | operations | launches |\n|---|---|---|---|\n";
+    for case in cases::all() {
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} | {} |",
+            case.pattern,
+            case.covers,
+            operations(&case),
+            launches(&case)
+        );
+    }
     text += "\n## Patterns\n\nUnary, Binary and Reduction stand for:\n\n";
     let sets =
         [("Unary", words::UNARY.as_slice()), ("Binary", &words::BINARY), ("Reduction", &words::REDUCTION)];
@@ -64,6 +83,18 @@ fn document() -> String {
         let _ = write!(text, "\n```text\n{}\n```\n", pattern.formula);
     }
     text
+}
+
+/// The operations that compute something.
+fn operations(case: &Case) -> usize {
+    text::graph(case.text).ops().iter().filter(|op| op.kind != OpKind::End).count()
+}
+
+fn launches(case: &Case) -> String {
+    let [host, opencl] = case.launches;
+    let numbers = if host == opencl { host.to_string() } else { format!("{host} (host), {opencl} (OpenCL)") };
+    let saved_none = operations(case) > 1 && host.max(opencl) >= operations(case);
+    if saved_none { format!("{numbers}, *op by op*") } else { numbers }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod cases;
 mod document;
+mod formulas;
 mod random;
 mod text;
 mod why;

@@ -1,7 +1,7 @@
 //! Graphs written as text, so that a case takes a few lines.
 //!
-//! Statements end at `;` or the end of a line. `x f32 4x8` is an input, `out y` an output of the graph, and everything else an operation:
-//! its results (`y`, `y:bf16`, or several with commas), kind, sources and attributes (`axis=1`, `order=[1,0]`, `mode=linear`). Required
+//! Statements end at `;` or the end of a line. `x f32 4x8` is an input, `w f32 8x6 const` a constant, `out y` an output of the graph, and
+//! everything else an operation: its results (`y`, `y:bf16`, or several with commas), kind, sources and attributes (`axis=1`, `order=[1,0]`, `mode=linear`). Required
 //! attributes that are left out get plain values.
 
 use anydnn_backend::{DataType, Dims};
@@ -24,6 +24,7 @@ pub(super) fn build(text: &str) -> GraphBuilder {
         let mut words = text.split([';', '\n']).flat_map(|line| line.split_whitespace().skip(2));
         words.any(|word| word == name)
     };
+    let is_shape = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
     for (at, line) in lines.enumerate() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let id = |names: &mut Vec<String>, name: &str| {
@@ -39,15 +40,16 @@ pub(super) fn build(text: &str) -> GraphBuilder {
                 g.output(id);
             }
             // A tensor that nothing reads would be a mistake of the graph.
-            [name, _, dims] if dims.starts_with(|c: char| c.is_ascii_digit()) && !is_read(name) => {}
-            [name, data_type, dims] if dims.starts_with(|c: char| c.is_ascii_digit()) => {
+            [name, _, dims, ..] if is_shape(dims) && !is_read(name) => {}
+            [name, data_type, dims, ref rest @ ..] if is_shape(dims) => {
                 let id = id(&mut names, name);
                 let dims: Vec<usize> = dims.split('x').map(|dim| dim.parse().unwrap()).collect();
                 let tensor = LogicalTensor::new(id, data_type.parse().unwrap(), Dims::from(dims));
-                g.add_tensor(tensor.with_property(Property::Variable).named(name)).unwrap();
+                let property = if *rest == ["const"] { Property::Constant } else { Property::Variable };
+                g.add_tensor(tensor.with_property(property).named(name)).unwrap();
             }
             [results, kind, ref rest @ ..] => {
-                let kind: OpKind = kind.parse().unwrap();
+                let kind: OpKind = kind.parse().unwrap_or_else(|error| panic!("{error}\n{line}"));
                 let mut tensors = Vec::new();
                 let mut outputs = Vec::new();
                 for result in results.split(',').filter(|_| results != "-") {
@@ -83,7 +85,7 @@ fn attrs(kind: OpKind, given: &[&str]) -> Attrs {
             ("data_format", ..) => "NCX",
             ("weights_format", ..) if kind == OpKind::ConvTranspose => "IOX",
             ("weights_format", ..) => "OIX",
-            ("scales", _, Absent::Required) => "[1.0]",
+            ("scales", _, Absent::Required) => "[0.06]",
             ("strides" | "dilations", _, Absent::Required) => "[1,1]",
             ("pads_begin" | "pads_end", _, Absent::Required) => "[0,0]",
             ("kernel", ..) => "[2,2]",

@@ -20,18 +20,21 @@ pub fn evaluate(graph: &Graph, given: &HashMap<TensorId, Tensor>) -> HashMap<Ten
     let mut values = given.clone();
     for op in graph.ops() {
         let inputs: Vec<Tensor> = op.inputs.iter().map(|id| values[id].clone()).collect();
-        for (&id, value) in op.outputs.iter().zip(compute(graph, op, &inputs)) {
-            let tensor = graph.tensor(id).unwrap();
-            assert_eq!(
-                tensor.known_dims().unwrap().to_vec(),
-                value.dims,
-                "inferred and reference shape of {op}"
-            );
-            let whole = tensor.data_type.is_some_and(DataType::is_integer);
-            values.insert(id, if whole { value.map(f64::round_ties_even) } else { value });
-        }
+        values.extend(op.outputs.iter().copied().zip(results(graph, op, &inputs)));
     }
     values
+}
+
+/// The results of one operation, from its inputs.
+pub fn results(graph: &Graph, op: &Op, inputs: &[Tensor]) -> Vec<Tensor> {
+    let stored = |(&id, value): (&TensorId, Tensor)| {
+        let tensor = graph.tensor(id).unwrap();
+        let dims = tensor.known_dims().unwrap().to_vec();
+        assert_eq!(dims, value.dims, "inferred and reference shape of {op}");
+        let whole = tensor.data_type.is_some_and(DataType::is_integer);
+        if whole { value.map(f64::round_ties_even) } else { value }
+    };
+    op.outputs.iter().zip(compute(graph, op, inputs)).map(stored).collect()
 }
 
 fn compute(graph: &Graph, op: &Op, inputs: &[Tensor]) -> Vec<Tensor> {
