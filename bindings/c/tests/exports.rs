@@ -11,7 +11,7 @@ use common::{build, run};
 #[test]
 fn the_libraries_export_exactly_the_listed_functions() {
     let (listed, later) = listed();
-    for library in [build("libdnnl.so"), build("libanydnn.so")] {
+    for library in [build("anydnn-dnnl", "libdnnl.so"), build("anydnn-shared", "libanydnn.so")] {
         let exported = exported(&library);
         let missing: Vec<_> = listed.difference(&exported).collect();
         let unlisted: Vec<_> = exported.difference(&listed).filter(|name| !later.contains(*name)).collect();
@@ -34,8 +34,10 @@ fn the_list_holds_every_function_of_the_tiers() {
 
 #[test]
 fn the_libraries_have_their_sonames_and_stay_loaded() {
-    for (file, soname) in [("libdnnl.so", "libdnnl.so.3"), ("libanydnn.so", "libanydnn.so.0")] {
-        let dynamic = run(Command::new("readelf").arg("-d").arg(build(file)));
+    for (package, file, soname) in
+        [("anydnn-dnnl", "libdnnl.so", "libdnnl.so.3"), ("anydnn-shared", "libanydnn.so", "libanydnn.so.0")]
+    {
+        let dynamic = run(Command::new("readelf").arg("-d").arg(build(package, file)));
         assert!(dynamic.contains(&format!("soname: [{soname}]")), "{dynamic}");
         assert!(dynamic.contains("NODELETE"), "{dynamic}");
         assert!(!dynamic.contains("libOpenCL"), "{dynamic}");

@@ -111,7 +111,7 @@ fn late_destruction() {
 /// prints. Checks that fail are named.
 fn on_every_platform(source: &str) -> Vec<String> {
     let Some(program) = compile(source) else { return Vec::new() };
-    let ledger = build("libanydnn_faults.so");
+    let ledger = build("anydnn-faults", "libanydnn_faults.so");
     let printed = platforms().into_iter().map(|platform| {
         let output = Command::new("timeout")
             .args([OsStr::new("300"), program.0.as_os_str(), OsStr::new(&platform)])

@@ -13,7 +13,7 @@ pub(crate) fn library() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let folder = scratch("lib");
-        place(&build("libdnnl.so"), &folder.join("libdnnl.so.3"));
+        place(&build("anydnn-dnnl", "libdnnl.so"), &folder.join("libdnnl.so.3"));
         let link = folder.join("libdnnl.so");
         if !link.exists() {
             // Another test may make it at the same time.
@@ -24,18 +24,16 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// The file of a shared library, built with the profile of the tests, and with the features that the whole workspace's tests have: then
-/// most of it is there already.
-pub(crate) fn build(file: &str) -> PathBuf {
+/// The file of a shared library, built with the profile of the tests.
+pub(crate) fn build(package: &str, file: &str) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = run(Command::new(cargo)
         .args([
             "build",
             "--quiet",
             "--message-format=json-render-diagnostics",
-            "--workspace",
-            "--all-features",
-            "--lib",
+            "--package",
+            package,
             "--target-dir",
         ])
         .arg(target())
