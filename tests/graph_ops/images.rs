@@ -80,9 +80,10 @@ impl Shape {
         filter(self.kernel, self.outputs, self.channels / self.groups, format == "OIX")
     }
 
-    /// The weights of the transposed convolution from the smaller to the larger image.
-    fn transposed_weights(&self, format: &str) -> Vec<usize> {
-        filter(self.kernel, self.outputs / self.groups, self.channels, format == "IOX")
+    /// The weights of the transposed convolution from the smaller to the larger image, with the channels of one group on either side.
+    fn transposed_weights(&self, format: &str, is_whole: bool) -> Vec<usize> {
+        let [inputs, outputs] = if is_whole { [1, self.groups] } else { [self.groups, 1] };
+        filter(self.kernel, self.outputs / inputs, self.channels / outputs, format == "IOX")
     }
 }
 
@@ -106,11 +107,12 @@ fn transposed_convolutions(
     #[case] shape: Shape,
     #[values(("NCX", "IOX"), ("NXC", "XOI"))] formats: (&str, &str),
     #[values("None", "SAME_UPPER", "SAME_LOWER", "VALID")] auto_pad: &str,
+    #[values(false, true)] is_whole: bool,
 ) {
-    let on_devices = shape.groups == 2 && auto_pad == "None";
+    let on_devices = shape.groups == 2 && auto_pad == "None" && !is_whole;
     let mut case = if on_devices { Case::on_devices() } else { Case::new() };
     let src = case.input(&shape.smaller(formats.0));
-    let weights = case.constant(&shape.transposed_weights(formats.1));
+    let weights = case.constant(&shape.transposed_weights(formats.1, is_whole));
     let bias = case.constant(&[shape.channels]);
     let attrs = shape
         .attrs(auto_pad, formats.0, formats.1)
@@ -145,22 +147,23 @@ fn gradients_of_convolutions(
 fn gradients_of_transposed_convolutions(
     #[values(PLAIN_1D, STRIDED_2D, PLAIN_3D)] shape: Shape,
     #[values(("NCX", "IOX"), ("NXC", "XOI"))] formats: (&str, &str),
+    #[values(false, true)] is_whole: bool,
 ) {
-    let on_devices = shape.groups == 2 && formats.0 == "NCX";
+    let on_devices = shape.groups == 2 && formats.0 == "NCX" && !is_whole;
     let new = || if on_devices { Case::on_devices() } else { Case::new() };
     let attrs = shape.attrs("None", formats.0, formats.1);
     let mut case = new();
     let diff = case.input(&shape.larger(formats.0));
-    let weights = case.constant(&shape.transposed_weights(formats.1));
+    let weights = case.constant(&shape.transposed_weights(formats.1, is_whole));
     case.op(K::ConvTransposeBackwardData, &[diff, weights], attrs.clone());
     case.in_steps(1).check();
 
     let mut case = new();
     let (src, diff) = (case.input(&shape.smaller(formats.0)), case.input(&shape.larger(formats.0)));
-    let weights_shape = whole(&shape.transposed_weights(formats.1));
+    let weights_shape = whole(&shape.transposed_weights(formats.1, is_whole));
     case.op(K::ConvTransposeBackwardWeights, &[src, diff], attrs.with("weights_shape", weights_shape));
-    // Groups come second in the graph's weights and first in the primitive's.
-    case.in_steps(if shape.groups == 1 { 1 } else { 3 }).check();
+    // Groups come first in the primitive's weights, and second in the graph's where these have one group's inputs.
+    case.in_steps(if shape.groups == 1 || is_whole { 1 } else { 3 }).check();
 }
 
 /// Both gradients pad as the operation they are of.
@@ -176,9 +179,9 @@ fn gradients_pad_on_the_side_of_their_operation(#[values("SAME_UPPER", "SAME_LOW
     let weights_shape = whole(&shape.weights("OIX"));
     case.op(K::ConvolutionBackwardWeights, &[src, diff], attrs.with("weights_shape", weights_shape));
     let attrs = shape.attrs(auto_pad, "NCX", "IOX");
-    let weights = case.constant(&shape.transposed_weights("IOX"));
+    let weights = case.constant(&shape.transposed_weights("IOX", false));
     case.op(K::ConvTransposeBackwardData, &[src, weights], attrs.clone());
-    let weights_shape = whole(&shape.transposed_weights("IOX"));
+    let weights_shape = whole(&shape.transposed_weights("IOX", false));
     case.op(K::ConvTransposeBackwardWeights, &[diff, src], attrs.with("weights_shape", weights_shape));
     case.check();
 }
@@ -313,7 +316,8 @@ fn interpolation(
 fn chains_ride_on_transposed_convolutions_and_interpolation() {
     let mut case = Case::on_devices();
     let shape = PLAIN_1D;
-    let (src, weights) = (case.input(&shape.smaller("NCX")), case.constant(&shape.transposed_weights("IOX")));
+    let (src, weights) =
+        (case.input(&shape.smaller("NCX")), case.constant(&shape.transposed_weights("IOX", false)));
     let out = case.op(K::ConvTranspose, &[src, weights], shape.attrs("None", "NCX", "IOX"));
     let bias = case.constant(&[3]);
     let out = case.op(K::BiasAdd, &[out, bias], Attrs::new().with("data_format", "NCX"));

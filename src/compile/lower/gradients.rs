@@ -2,6 +2,9 @@
 //!
 //! A transposed convolution is the gradient of a convolution for its source. So its own gradient for the source is that convolution, and
 //! its gradient for the weights is that of the convolution with the roles of both images exchanged.
+//!
+//! Weights of a transposed convolution with groups are `[I / groups, O, kernel..]`, as oneDNN's documentation says, or
+//! `[I, O / groups, kernel..]`, as its library and the frameworks on it have them. Channels tell which.
 
 use anydnn_backend::{Arg, Dims, MemoryDesc, Result, op};
 
@@ -13,7 +16,7 @@ use crate::graph::{Op, OpKind, TensorId, Window};
 /// `ConvTranspose`.
 pub(super) fn transposed(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     let (src, shape) = image(program, op, 0)?;
-    let weights = weights(program, op)?;
+    let weights = transposed_weights(program, op, |w| w[0] == src.desc.dims()[1])?;
     let window = Window::transposed(op, &src.desc.dims()[2..], &weights.desc.dims()[2..])?;
     deconvolution(program, op, src, weights, shape, window)
 }
@@ -30,7 +33,7 @@ pub(super) fn data(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
 /// `ConvTransposeBackwardData`.
 pub(super) fn transposed_data(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     let (diff, shape) = image(program, op, 0)?;
-    let weights = weights(program, op)?;
+    let weights = transposed_weights(program, op, |w| w[1] < diff.desc.dims()[1])?;
     let window = Window::new(op, &diff.desc.dims()[2..], &weights.desc.dims()[2..])?;
     let primitive = anydnn_backend::Op::Convolution(convolution(op, window)?);
     let args = vec![(Arg::SRC, diff), (Arg::Weights, weights)];
@@ -49,9 +52,10 @@ pub(super) fn for_weights(program: &mut Program<'_>, op: &Op) -> Result<Anchor> 
     let window = Window::new(op, &src.desc.dims()[2..], &own.dims()[2..])?;
     let primitive = convolution(op, window)?;
     let groups = primitive.groups;
+    let is_primitives = groups == 1 || !transposed || own.dims()[0] == diff.desc.dims()[1];
     let primitive = anydnn_backend::Op::ConvolutionWeights(op::ConvolutionWeights::new(primitive));
     let args = vec![(Arg::Src(0), src), (Arg::Src(1), diff)];
-    if groups == 1 || !transposed {
+    if is_primitives {
         return Ok(Anchor { op: primitive, args, shape, extra: Vec::new() });
     }
     // `[I / groups, O, kernel..]` in the graph, `[I, O / groups, kernel..]` for the primitive: no view of each other.
@@ -77,10 +81,10 @@ pub(super) fn for_weights(program: &mut Program<'_>, op: &Op) -> Result<Anchor> 
 }
 
 /// Scales of a transposed convolution's weights in the order of the primitive's: `[I / groups, O, kernel..]` becomes
-/// `[groups, O / groups, kernel..]`, which broadcasts by blocks to the weights.
-pub(super) fn grouped_scales(op: &Op, scales: MemoryDesc) -> Result<MemoryDesc> {
+/// `[groups, O / groups, kernel..]`, which broadcasts by blocks to the primitive's weights `[I, O / groups, kernel..]`.
+pub(super) fn grouped_scales(op: &Op, scales: MemoryDesc, weights: &[usize]) -> Result<MemoryDesc> {
     let groups = count(op, "groups", op.attrs.s64("groups")?)?;
-    if op.kind != OpKind::ConvTranspose || groups == 1 || scales.dims()[1] == 1 {
+    if op.kind != OpKind::ConvTranspose || groups == 1 || [1, weights[1]].contains(&scales.dims()[1]) {
         return Ok(scales);
     }
     let [parts, apart] = grouped(scales.dims(), groups);
@@ -125,16 +129,25 @@ fn convolution(op: &Op, window: Window) -> Result<op::Convolution> {
     })
 }
 
-/// The second input as a convolution's weights: `[O, C / groups, kernel..]`, where a transposed convolution's input channels are `O`.
+/// The second input with the kernel last: `[O, C / groups, kernel..]`, where a transposed convolution's input channels are `O`.
 fn weights(program: &mut Program<'_>, op: &Op) -> Result<Value> {
     let weights = input(program, op, 1)?;
-    let own = match outputs_first(op, weights.desc.rank())? {
+    Ok(match outputs_first(op, weights.desc.rank())? {
         Some(order) => weights.with_desc(weights.desc.permuted(&order)?),
         None => weights,
-    };
+    })
+}
+
+/// The second input of a transposed convolution as the convolution's weights `[I, O / groups, kernel..]`, which its dimensions may tell
+/// that it is.
+fn transposed_weights(
+    program: &mut Program<'_>,
+    op: &Op,
+    is_primitives: impl FnOnce(&[usize]) -> bool,
+) -> Result<Value> {
+    let own = weights(program, op)?;
     let groups = count(op, "groups", op.attrs.s64("groups")?)?;
-    let transposed = matches!(op.kind, OpKind::ConvTranspose | OpKind::ConvTransposeBackwardData);
-    if !transposed || groups <= 1 || own.desc.rank() < 2 || !own.desc.dims()[1].is_multiple_of(groups) {
+    if groups <= 1 || own.desc.rank() < 2 || is_primitives(own.desc.dims()) {
         return Ok(own);
     }
     // Groups stand before the output channels, and must come before the input channels: a copy.

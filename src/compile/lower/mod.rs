@@ -124,9 +124,10 @@ fn emit_anchor(
             continue;
         }
         let operand = if i == 0 { Quantized::Src(0) } else { Quantized::Weights };
-        let rank =
-            anchor.args.iter().find(|(arg, _)| *arg == operand.arg()).map_or(2, |(_, v)| v.desc.rank());
-        let scales = scales.viewed(|desc| operand_view(op, i, desc, rank))?;
+        let own = anchor.args.iter().find(|(arg, _)| *arg == operand.arg());
+        let dims = own.map_or_else(|| vec![1; 2], |(_, value)| value.desc.dims().to_vec());
+        let rank = dims.len();
+        let scales = scales.viewed(|desc| operand_view(op, i, desc, &dims))?;
         let zero_point = scales.zero_point(program, rank);
         dequantized.push(Dequantized { operand, scale: scales.scale(program, rank), zero_point });
     }
@@ -155,8 +156,9 @@ fn scale_of_result(scales: &Scales) -> Option<PostOp> {
     Some(PostOp::Eltwise(Eltwise::Linear { alpha: scale, beta }))
 }
 
-/// The scales of an input in the order of dimensions of the primitive's operand.
-fn operand_view(op: &Op, input: usize, desc: &MemoryDesc, rank: usize) -> Result<MemoryDesc> {
+/// The scales of an input in the order of dimensions of the primitive's operand, which has these.
+fn operand_view(op: &Op, input: usize, desc: &MemoryDesc, dims: &[usize]) -> Result<MemoryDesc> {
+    let rank = dims.len();
     if desc.elements() == 1 {
         return desc.reshaped(vec![1; rank]);
     }
@@ -169,11 +171,11 @@ fn operand_view(op: &Op, input: usize, desc: &MemoryDesc, rank: usize) -> Result
         0 => return Ok(desc.clone()),
         _ => match op.attrs.string("weights_format")? {
             "XIO" | "XOI" => [rank - 1, rank - 2].into_iter().chain(0..rank - 2).collect(),
-            _ => return gradients::grouped_scales(op, desc.clone()),
+            _ => return gradients::grouped_scales(op, desc.clone(), dims),
         },
     };
     let desc = desc.permuted(&order)?;
-    if input == 0 { Ok(desc) } else { gradients::grouped_scales(op, desc) }
+    if input == 0 { Ok(desc) } else { gradients::grouped_scales(op, desc, dims) }
 }
 
 /// Whether a primitive other than an expression computes an operation.

@@ -19,8 +19,11 @@ pub(super) fn forward(op: &Op, inputs: &[Dims]) -> Result<Dims> {
 
 pub(super) fn transpose(op: &Op, inputs: &[Dims]) -> Result<Dims> {
     let src = Image::of(op, &inputs[0])?;
-    let weights = Kernel::of(op, &inputs[0], &inputs[1])?;
+    let mut weights = Kernel::of(op, &inputs[0], &inputs[1])?;
     let groups = groups(op)?;
+    if weights.input == src.channels {
+        weights = weights.with_whole_input(groups);
+    }
     check_channels(op, &inputs[0], src.channels, &inputs[1], weights.input, groups)?;
     check_output_channels(op, &inputs[1], weights.output, groups)?;
     check_bias(op, inputs, weights.output)?;
@@ -31,13 +34,18 @@ pub(super) fn transpose(op: &Op, inputs: &[Dims]) -> Result<Dims> {
 /// The gradient of a transposed convolution for its source is the convolution of the gradient with the same weights.
 pub(super) fn transpose_backward_data(op: &Op, inputs: &[Dims]) -> Result<Dims> {
     let diff_dst = Image::of(op, &inputs[0])?;
-    let weights = Kernel::of(op, &inputs[0], &inputs[1])?;
+    let mut weights = Kernel::of(op, &inputs[0], &inputs[1])?;
+    let groups = groups(op)?;
+    if weights.output != diff_dst.channels && weights.input.is_multiple_of(groups) {
+        weights = weights.with_whole_input(groups);
+    }
     if diff_dst.channels != weights.output {
         let expected = format!("{} channels, as weights {} make", weights.output, inputs[1]);
         return Err(bad_shape(op, "diff_dst", &inputs[0], expected));
     }
+    check_output_channels(op, &inputs[1], weights.output, groups)?;
     let window = Window::new(op, &diff_dst.spatial, &weights.spatial)?;
-    let channels = weights.input.saturating_mul(groups(op)?);
+    let channels = weights.input.saturating_mul(groups);
     Ok(diff_dst.with(op, channels, &window.output))
 }
 
@@ -131,6 +139,13 @@ impl Kernel {
             _ => (dims[last], dims[last - 1], &dims[..last - 1]),
         };
         Ok(Self { input, output, spatial: Dims::new(spatial) })
+    }
+
+    /// Weights of a transposed convolution with all input channels and those of one group's output, which oneDNN's library and the
+    /// frameworks on it have, as the documented ones with those of one group's input and all output channels.
+    fn with_whole_input(self, groups: usize) -> Self {
+        let input = self.input.checked_div(groups).unwrap_or(self.input);
+        Self { input, output: self.output.saturating_mul(groups), spatial: self.spatial }
     }
 }
 

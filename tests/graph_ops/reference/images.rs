@@ -67,6 +67,40 @@ fn weight(op: &Op, tap: &[usize], first: usize, second: usize) -> Vec<usize> {
     }
 }
 
+/// Weights of a transposed convolution with groups: `[I / groups, O, ..]`, or `[I, O / groups, ..]`.
+struct Grouped {
+    kernel: Vec<usize>,
+    inputs: usize,
+    outputs: usize,
+    groups: usize,
+    is_whole: bool,
+}
+
+impl Grouped {
+    /// Which of both they are follows from channels of the source or of the result.
+    fn of(op: &Op, weights: &[usize], inputs: Option<usize>, outputs: Option<usize>) -> Self {
+        let groups = op.attrs.s64("groups").unwrap() as usize;
+        let (kernel, first, second) = kernel_of(op, weights);
+        let is_whole = groups > 1 && (inputs == Some(first) || outputs == Some(second * groups));
+        let (inputs, outputs) = if is_whole { (first, second * groups) } else { (first * groups, second) };
+        Self { kernel, inputs, outputs, groups, is_whole }
+    }
+
+    /// The output channels that an input channel adds to.
+    fn outputs_of(&self, input: usize) -> std::ops::Range<usize> {
+        let (group, size) = (input / (self.inputs / self.groups), self.outputs / self.groups);
+        group * size..(group + 1) * size
+    }
+
+    fn place(&self, op: &Op, tap: &[usize], input: usize, output: usize) -> Vec<usize> {
+        if self.is_whole {
+            weight(op, tap, input, output % (self.outputs / self.groups))
+        } else {
+            weight(op, tap, input % (self.inputs / self.groups), output)
+        }
+    }
+}
+
 fn kernel_of(op: &Op, weights: &[usize]) -> (Vec<usize>, usize, usize) {
     let last = weights.len() - 1;
     match op.attrs.string("weights_format").unwrap() {
@@ -90,14 +124,14 @@ fn add(tensor: &mut Tensor, index: &[usize], value: f64) {
 pub fn conv_transpose(op: &Op, inputs: &[Tensor]) -> Tensor {
     let (src, weights) = (&inputs[0], &inputs[1]);
     let channel = channel_axis(op, src.rank());
-    let groups = op.attrs.s64("groups").unwrap() as usize;
     let smaller = spatial_of(src, channel);
-    let (kernel, inner, outputs) = kernel_of(op, &weights.dims);
+    let grouped = Grouped::of(op, &weights.dims, Some(src.dims[channel]), None);
+    let kernel = &grouped.kernel;
     let extra = listed(op, "output_padding", None);
     let same = op.attrs.string("auto_pad").unwrap().starts_with("SAME");
     let strides = listed(op, "strides", None);
     let wanted: Vec<usize> = smaller.iter().zip(&strides).map(|(n, stride)| n * stride).collect();
-    let geometry = Geometry::of(op, &kernel, &wanted);
+    let geometry = Geometry::of(op, kernel, &wanted);
     let larger: Vec<usize> = (0..smaller.len())
         .map(|i| {
             let reach = (kernel[i] - 1) * geometry.dilations[i] + 1;
@@ -105,15 +139,14 @@ pub fn conv_transpose(op: &Op, inputs: &[Tensor]) -> Tensor {
             if same { wanted[i] + extra[i] } else { (smaller[i] - 1) * strides[i] + reach + extra[i] - pads }
         })
         .collect();
-    let dims = joined(src.dims[0], outputs, &larger, channel);
+    let dims = joined(src.dims[0], grouped.outputs, &larger, channel);
     let mut dst = Tensor::of(&dims, |index| inputs.get(2).map_or(0.0, |bias| bias.values[index[channel]]));
-    let per_group = outputs / groups;
     for [at, tap, place] in geometry.links(&larger, &smaller) {
         for n in 0..src.dims[0] {
-            for i in 0..inner * groups {
+            for i in 0..grouped.inputs {
                 let x = src.at(&joined(n, i, &at, channel));
-                for o in i / inner * per_group..(i / inner + 1) * per_group {
-                    let product = x * weights.at(&weight(op, &tap, i % inner, o));
+                for o in grouped.outputs_of(i) {
+                    let product = x * weights.at(&grouped.place(op, &tap, i, o));
                     add(&mut dst, &joined(n, o, &place, channel), product);
                 }
             }
@@ -125,10 +158,10 @@ pub fn conv_transpose(op: &Op, inputs: &[Tensor]) -> Tensor {
 pub fn conv_transpose_backward_data(op: &Op, inputs: &[Tensor]) -> Tensor {
     let (diff, weights) = (&inputs[0], &inputs[1]);
     let channel = channel_axis(op, diff.rank());
-    let groups = op.attrs.s64("groups").unwrap() as usize;
     let larger = spatial_of(diff, channel);
-    let (kernel, inner, outputs) = kernel_of(op, &weights.dims);
-    let geometry = Geometry::of(op, &kernel, &larger);
+    let grouped = Grouped::of(op, &weights.dims, None, Some(diff.dims[channel]));
+    let kernel = &grouped.kernel;
+    let geometry = Geometry::of(op, kernel, &larger);
     let smaller: Vec<usize> = (0..larger.len())
         .map(|i| {
             let reach = (kernel[i] - 1) * geometry.dilations[i] + 1;
@@ -136,14 +169,13 @@ pub fn conv_transpose_backward_data(op: &Op, inputs: &[Tensor]) -> Tensor {
             room / geometry.strides[i] + 1
         })
         .collect();
-    let mut dst = Tensor::of(&joined(diff.dims[0], inner * groups, &smaller, channel), |_| 0.0);
-    let per_group = outputs / groups;
+    let mut dst = Tensor::of(&joined(diff.dims[0], grouped.inputs, &smaller, channel), |_| 0.0);
     for [at, tap, place] in geometry.links(&larger, &smaller) {
         for n in 0..diff.dims[0] {
-            for i in 0..inner * groups {
-                for o in i / inner * per_group..(i / inner + 1) * per_group {
+            for i in 0..grouped.inputs {
+                for o in grouped.outputs_of(i) {
                     let x = diff.at(&joined(n, o, &place, channel));
-                    let product = x * weights.at(&weight(op, &tap, i % inner, o));
+                    let product = x * weights.at(&grouped.place(op, &tap, i, o));
                     add(&mut dst, &joined(n, i, &at, channel), product);
                 }
             }
@@ -155,19 +187,17 @@ pub fn conv_transpose_backward_data(op: &Op, inputs: &[Tensor]) -> Tensor {
 pub fn conv_transpose_backward_weights(op: &Op, inputs: &[Tensor]) -> Tensor {
     let (src, diff) = (&inputs[0], &inputs[1]);
     let channel = channel_axis(op, src.rank());
-    let groups = op.attrs.s64("groups").unwrap() as usize;
     let mut dst = Tensor::of(&listed(op, "weights_shape", inputs.get(2)), |_| 0.0);
-    let (kernel, inner, outputs) = kernel_of(op, &dst.dims);
+    let grouped = Grouped::of(op, &dst.dims, Some(src.dims[channel]), None);
     let (larger, smaller) = (spatial_of(diff, channel), spatial_of(src, channel));
-    let geometry = Geometry::of(op, &kernel, &larger);
-    let per_group = outputs / groups;
+    let geometry = Geometry::of(op, &grouped.kernel, &larger);
     for [at, tap, place] in geometry.links(&larger, &smaller) {
         for n in 0..src.dims[0] {
-            for i in 0..inner * groups {
+            for i in 0..grouped.inputs {
                 let x = src.at(&joined(n, i, &at, channel));
-                for o in i / inner * per_group..(i / inner + 1) * per_group {
+                for o in grouped.outputs_of(i) {
                     let product = x * diff.at(&joined(n, o, &place, channel));
-                    add(&mut dst, &weight(op, &tap, i % inner, o), product);
+                    add(&mut dst, &grouped.place(op, &tap, i, o), product);
                 }
             }
         }
