@@ -63,7 +63,8 @@ impl Trial {
             _ if everywhere() => true,
             Role::Chosen => self.in_table,
             Role::Typed => false,
-            Role::Drawn(seed) => seed == number as u64 && self.kind() as usize % 2 == number % 2,
+            // Intel's compiler takes several times as long as PoCL's.
+            Role::Drawn(seed) => seed == number as u64 && (self.kind() as usize % 4 == 3) == (number == 1),
         }
     }
 }
