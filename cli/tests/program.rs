@@ -83,7 +83,8 @@ fn digits_are_recognised_by_every_backend() {
         assert_eq!(classification["samples"], 360);
         assert!(classification["accuracy"].as_f64().expect("a number") >= 0.97, "{classification}");
         assert!(classification["images_per_second"].as_f64().expect("a number") > 0.0);
-        assert_eq!(report["backend"], backend.split(':').next().expect("a first part"), "{report}");
+        let chosen = report["backend"].as_str().expect("a name");
+        assert!(chosen.starts_with(&backend), "{chosen} in place of {backend}");
         assert_eq!(report["check"]["passed"], true);
         let steps = report["steps"].as_array().expect("steps");
         assert!(steps.iter().all(|step| !step["implementation"].as_str().expect("a name").is_empty()));
@@ -272,19 +273,15 @@ fn devices_follow_the_environment() {
 #[test]
 fn without_opencl_the_host_runs_and_says_how_to_get_a_device() {
     let folder = scratch();
-    for (library, words) in [(None, "install an OpenCL driver"), (Some("/nonexistent"), "no OpenCL library")]
-    {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_anydnn"));
-        command.current_dir(root()).args(["run", "examples/digits", "--repeat", "0"]);
-        command.env_remove("ANYDNN_BACKEND");
-        command.env("OCL_ICD_VENDORS", folder.path()).env("OPENCL_VENDOR_PATH", folder.path());
-        command.envs(library.map(|path| ("OPENCL_DYLIB_PATH", path)));
-        let output = command.output().expect("the program starts");
-        let report = text(&output.stdout);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        for part in ["device    host", "accuracy  9", words] {
-            assert!(report.contains(part), "{part:?} is not in\n{report}");
-        }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anydnn"));
+    command.current_dir(root()).args(["run", "examples/digits", "--repeat", "0"]);
+    command.env_remove("ANYDNN_BACKEND").env("OPENCL_DYLIB_PATH", folder.path());
+    command.env("OCL_ICD_VENDORS", folder.path()).env("OPENCL_VENDOR_PATH", folder.path());
+    let output = command.output().expect("the program starts");
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for part in ["device    host", "accuracy  9", "install an OpenCL driver"] {
+        assert!(report.contains(part), "{part:?} is not in\n{report}");
     }
 }
 
