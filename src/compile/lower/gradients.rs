@@ -47,7 +47,7 @@ pub(super) fn for_weights(program: &mut Program<'_>, op: &Op) -> Result<Anchor> 
     let (src, diff) = (image(program, op, larger)?.0, image(program, op, smaller)?.0);
     let id = result(op)?;
     let wanted = declared(program.graph, id)?;
-    let shape = ToPrimitive { insert: Vec::new(), order: outputs_first(op, wanted.rank())? };
+    let shape = ToPrimitive { order: outputs_first(op, wanted.rank())?, ..ToPrimitive::default() };
     let own = shape.apply(&wanted, wanted.rank())?;
     let window = Window::new(op, &src.desc.dims()[2..], &own.dims()[2..])?;
     let primitive = convolution(op, window)?;

@@ -22,7 +22,7 @@ pub(super) fn anchor(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     }
     // Constant weights are packed once, in the layout that the implementation likes best.
     let weights = weights.with_desc(weights_desc);
-    let shape = ToPrimitive { insert, order: None };
+    let shape = ToPrimitive { insert, ..ToPrimitive::default() };
     let mut args = vec![(Arg::SRC, src.with_desc(src_desc)), (Arg::Weights, weights)];
     if op.inputs.len() > 2 {
         let bias = input(program, op, 2)?;

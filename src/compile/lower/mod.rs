@@ -28,7 +28,7 @@ mod views;
 
 use anydnn_backend::op::Eltwise;
 use anydnn_backend::{
-    Arg, Error, InvalidKind, MemoryDesc, PostOp, PrimitiveDesc, Quantized, Result, ResultExt,
+    Arg, Dims, Error, InvalidKind, MemoryDesc, PostOp, PrimitiveDesc, Quantized, Result, ResultExt,
 };
 
 use self::quantization::Scales;
@@ -242,19 +242,21 @@ fn anchor(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
 }
 
 /// How a tensor shaped like a graph operation's result becomes shaped like its primitive's: ones put in at the operation's dropped
-/// dimensions, then the dimensions brought into the primitive's order. Both are views.
+/// dimensions, then the dimensions brought into the primitive's order, then rows taken apart. All are views.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ToPrimitive {
     /// Dimensions of one to insert, positions in the primitive's rank, ascending.
     pub(super) insert: Vec<usize>,
     /// The primitive's dimension `i` is dimension `order[i]`; none keeps the order.
     pub(super) order: Option<Vec<usize>>,
+    /// What the rows of a matrix are in the primitive's dimensions, where it has them apart.
+    pub(super) rows: Option<Dims>,
 }
 
 impl ToPrimitive {
     /// Channels-last results.
     pub(super) fn channels_first(rank: usize) -> Self {
-        Self { insert: Vec::new(), order: Some(channels_first(rank)) }
+        Self { order: Some(channels_first(rank)), ..Self::default() }
     }
 
     /// The view of a tensor of the result's rank, or of fewer dimensions that broadcast to it (numpy).
@@ -264,8 +266,15 @@ impl ToPrimitive {
             dims.insert(at.min(dims.len()), 1);
         }
         let desc = if dims == **desc.dims() { desc.clone() } else { desc.reshaped(dims)? };
-        match &self.order {
-            Some(order) => desc.permuted(order),
+        let desc = match &self.order {
+            Some(order) => desc.permuted(order)?,
+            None => desc,
+        };
+        match &self.rows {
+            Some(rows) => {
+                let columns = &desc.dims()[desc.rank().saturating_sub(1)..];
+                desc.reshaped(Dims::new(&[rows, columns].concat()))
+            }
             None => Ok(desc),
         }
     }

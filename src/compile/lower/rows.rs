@@ -53,7 +53,7 @@ pub(super) fn reduction(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
     axes.sort_unstable();
     axes.dedup();
     let insert = if op.attrs.bool("keep_dims")? { Vec::new() } else { axes };
-    let shape = ToPrimitive { insert, order: None };
+    let shape = ToPrimitive { insert, ..ToPrimitive::default() };
     Ok(Anchor {
         op: anydnn_backend::Op::Reduction(Reduction::new(algorithm)),
         args: vec![(Arg::SRC, src)],

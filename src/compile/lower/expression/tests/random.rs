@@ -13,7 +13,8 @@ use crate::compile::program::Storage;
 /// The outputs of a graph, every step being computed by the reference; together, or each operation alone.
 fn outputs(graph: &Graph, given: &[Vec<f64>], together: bool) -> (Vec<Vec<f64>>, usize) {
     let mut program = Program::new(graph).unwrap();
-    let all: Vec<usize> = (0..graph.ops().len()).collect();
+    // As in regions: what no output needs is not computed.
+    let all: Vec<usize> = (0..graph.ops().len()).filter(|&op| program.is_live(op)).collect();
     if together {
         lower_ops(&mut program, &all, graph.outputs()).unwrap();
     } else {
