@@ -25,7 +25,7 @@ use crate::pool::Pool;
 use crate::program::KernelPool;
 use crate::stream::OpenClStream;
 use crate::user_allocator::{UserAllocator, UserSource};
-use crate::{OpenCl, handle};
+use crate::{OpenCl, handle, primitive};
 
 /// An OpenCL device in a context of the library's or of the user's.
 ///
@@ -175,7 +175,7 @@ impl OpenClEngine {
     /// # Errors
     /// [`Error::Unsupported`] naming what there is no kernel for.
     pub fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
-        Ok(crate::primitive::plan(desc, &self.traits())?.desc)
+        Ok(primitive::plan(desc, &self.traits())?.desc)
     }
 
     /// As [`OpenClEngine::resolve`], with the bytes of working memory that the primitive will want.
@@ -183,7 +183,7 @@ impl OpenClEngine {
     /// # Errors
     /// As [`OpenClEngine::resolve`].
     pub fn resolve_with_scratchpad(&self, desc: &PrimitiveDesc) -> Result<(PrimitiveDesc, usize)> {
-        let plan = crate::primitive::plan(desc, &self.traits())?;
+        let plan = primitive::plan(desc, &self.traits())?;
         Ok((plan.desc, plan.scratchpad))
     }
 
@@ -320,7 +320,7 @@ impl Engine for OpenClEngine {
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<OpenClPrimitive> {
-        let plan = crate::primitive::plan(desc, &self.traits())?;
+        let plan = primitive::plan(desc, &self.traits())?;
         OpenClPrimitive::from_plan(self, plan)
     }
 

@@ -10,6 +10,7 @@ mod tests;
 use anydnn_backend::op::{Attention, Expression};
 use anydnn_backend::{Arg, Dims, PrimitiveDesc, Quantized};
 
+use super::choice::{Choice, Choices, Wanted};
 use super::nodes::{self, Leaves};
 use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, is_cpu, items};
@@ -17,7 +18,7 @@ use super::source::{Source, add_post_ops};
 use super::space::{Binding, Index, Space, broadcast_by_blocks};
 use super::value::Value;
 use super::{panels, quantized};
-use crate::plan::{DeviceTraits, KernelPlan, Launch};
+use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = include_str!("../../../../kernels/attention/reference.cl");
 const VECTOR: &str = include_str!("../../../../kernels/attention/vector.cl");
@@ -36,15 +37,24 @@ const GROUP: usize = 256;
 /// The most elements of a result row for which a work-group has registers.
 const GROUP_WIDTH: usize = 256;
 
-/// Plans an attention whose layouts are resolved.
-pub(super) fn plan(desc: PrimitiveDesc, op: &Attention, device: &DeviceTraits) -> KernelPlan {
-    let shape = Shape::new(&desc, op);
-    let (implementation, launch) = shape.choose(device);
-    let mut launches = vec![launch];
-    for arg in [Arg::DST, Arg::Dst(1)] {
-        launches.extend(desc.find(arg).and_then(|d| padding(d, arg, device)));
+/// The implementations of an attention whose layouts are resolved.
+pub(super) fn choices(
+    desc: &PrimitiveDesc,
+    op: &Attention,
+    device: &DeviceTraits,
+    wanted: Wanted<'_>,
+) -> Vec<Choice> {
+    let shape = Shape::new(desc, op);
+    let mut choices = Choices::new(desc, wanted);
+    if is_cpu(device) {
+        choices.offer("vector", "vectors along the queries", || shape.vector(device));
     }
-    KernelPlan { implementation: format!("ocl:attention:{implementation}"), scratchpad: 0, launches, desc }
+    let reason = if is_cpu(device) { "meant for GPUs" } else { "tiles in local memory" };
+    choices.offer("tiled", reason, || shape.tiled(device));
+    choices.offer("ref", "serves every layout and type", || Some(shape.reference(device)));
+    choices.followed_by(|| {
+        [Arg::DST, Arg::Dst(1)].into_iter().filter_map(|arg| padding(desc.find(arg)?, arg, device))
+    })
 }
 
 /// An attention with its loops: batches, `s`, `t`, `d`, `e`.
@@ -99,17 +109,6 @@ impl<'a> Shape<'a> {
         }
         add_post_ops(&mut space, desc, &at(s, e));
         Self { desc, op, space, index, s, t, d, e, value: Value::of(desc, false) }
-    }
-
-    fn choose(&self, device: &DeviceTraits) -> (&'static str, Launch) {
-        if is_cpu(device) {
-            if let Some(launch) = self.vector(device) {
-                return ("vector", launch);
-            }
-        } else if let Some(launch) = self.tiled(device) {
-            return ("tiled", launch);
-        }
-        ("ref", self.reference(device))
     }
 
     fn extent(&self, variable: usize) -> usize {

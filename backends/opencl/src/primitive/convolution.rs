@@ -6,6 +6,7 @@
 use anydnn_backend::op::{Convolution, Deconvolution};
 use anydnn_backend::{Arg, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
 
+use super::choice::{Choice, Choices, Planned, Wanted};
 use super::matmul::{accumulator, define_bias, is_real};
 use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
@@ -16,7 +17,7 @@ use super::space::{Binding, Index, Space};
 use super::tiles::{self, Tiles};
 use super::value::Value;
 use super::window::{WINDOW, Window};
-use crate::plan::{DeviceTraits, KernelPlan, Launch};
+use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = include_str!("../../../../kernels/convolution/reference.cl");
 const DEPTHWISE: &str = include_str!("../../../../kernels/convolution/depthwise.cl");
@@ -51,8 +52,13 @@ pub(super) fn weights_layout(
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
 }
 
-/// Plans a convolution whose layouts are resolved.
-pub(super) fn plan(desc: &PrimitiveDesc, op: &Convolution, device: &DeviceTraits) -> KernelPlan {
+/// The implementations of a convolution whose layouts are resolved.
+pub(super) fn choices(
+    desc: &PrimitiveDesc,
+    op: &Convolution,
+    device: &DeviceTraits,
+    wanted: Wanted<'_>,
+) -> Vec<Choice> {
     let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
     let window = Window {
         src: &desc.src().dims()[2..],
@@ -73,11 +79,16 @@ pub(super) fn plan(desc: &PrimitiveDesc, op: &Convolution, device: &DeviceTraits
         window,
         wide: is_wide(desc),
     }
-    .plan(device)
+    .choices(device, wanted)
 }
 
-/// Plans a transposed convolution whose layouts are resolved.
-pub(super) fn plan_transposed(desc: &PrimitiveDesc, op: &Deconvolution, device: &DeviceTraits) -> KernelPlan {
+/// The implementations of a transposed convolution whose layouts are resolved.
+pub(super) fn choices_transposed(
+    desc: &PrimitiveDesc,
+    op: &Deconvolution,
+    device: &DeviceTraits,
+    wanted: Wanted<'_>,
+) -> Vec<Choice> {
     let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
     let window = Window {
         src: &desc.src().dims()[2..],
@@ -98,7 +109,7 @@ pub(super) fn plan_transposed(desc: &PrimitiveDesc, op: &Deconvolution, device: 
         window,
         wide: is_wide(desc),
     }
-    .plan(device)
+    .choices(device, wanted)
 }
 
 /// A convolution with its loops: `image`, `g`, `og` (or `panel` and `lane`) and `od`, `oh`, `ow` over the result, `c` and `kd`,
@@ -127,12 +138,10 @@ enum Order {
 }
 
 impl Shape<'_> {
-    fn plan(&self, device: &DeviceTraits) -> KernelPlan {
-        let desc = self.desc.clone();
-        let (implementation, scratchpad, mut launches) = self.choose(Value::of(&desc, true), device);
-        launches.extend(padding(desc.dst(), Arg::DST, device));
-        let implementation = format!("ocl:{}:{implementation}", desc.op().name());
-        KernelPlan { implementation, desc, scratchpad, launches }
+    fn choices(&self, device: &DeviceTraits, wanted: Wanted<'_>) -> Vec<Choice> {
+        let mut choices = Choices::new(self.desc, wanted);
+        self.offer(&mut choices, Value::of(self.desc, true), device);
+        choices.followed_by(|| padding(self.desc.dst(), Arg::DST, device))
     }
 
     /// The number of terms of a sum.
@@ -140,31 +149,31 @@ impl Shape<'_> {
         self.channels * self.window.kernel.iter().product::<usize>()
     }
 
-    fn choose(&self, value: Value, device: &DeviceTraits) -> (&'static str, usize, Vec<Launch>) {
+    /// Offers the variants that apply, best first.
+    fn offer(&self, choices: &mut Choices<'_>, value: Value, device: &DeviceTraits) {
         let (outputs, channels) = (self.outputs, self.channels);
         if is_cpu(device) {
-            if is_real(self.desc)
-                && outputs >= CPU_LANES / 2
-                && let Some(plan) = self.vector(value, device)
-            {
-                return plan;
+            if is_real(self.desc) && outputs >= CPU_LANES / 2 {
+                choices.offer("vector", "weights lie in panels", || self.vector(value, device, false));
+                choices.offer("vector-packing", "weights do not lie in panels", || {
+                    self.vector(value, device, true)
+                });
             }
-            if is_real(self.desc)
-                && outputs == 1
-                && channels == 1
-                && let Some(launch) = self.depthwise(value, device)
-            {
-                return ("depthwise", 0, vec![launch]);
+            if is_real(self.desc) && outputs == 1 && channels == 1 {
+                choices.offer("depthwise", "a filter a channel, channels last", || {
+                    self.depthwise(value, device)
+                });
             }
-            return ("ref", 0, vec![self.reference(value, device)]);
+            choices.offer("ref", "serves every layout and type", || Some(self.reference(value, device)));
+            choices.offer("tiled", "meant for GPUs", || self.tiled(value, device));
+            return;
         }
-        if outputs >= 16
-            && self.terms() >= 8
-            && let Some(launch) = self.tiled(value, device)
-        {
-            return ("tiled", 0, vec![launch]);
+        if outputs >= 16 && self.terms() >= 8 {
+            choices
+                .offer("tiled", "an implicit product by tiles in local memory", || self.tiled(value, device));
         }
-        ("ref", 0, vec![self.reference(value, device)])
+        choices.offer("ref", "serves every layout and type", || Some(self.reference(value, device)));
+        choices.offer("tiled", "too small to fill tiles", || self.tiled(value, device));
     }
 
     /// The loops and operands, and the number of loops over the result.
@@ -256,8 +265,9 @@ impl Shape<'_> {
         Some(rows.launch(source, "convolution_depthwise", &[WINDOW, DEPTHWISE], device, work))
     }
 
-    /// Register tiles of vectors along the output channels of a group; none where an operand's layout has no use for them.
-    fn vector(&self, value: Value, device: &DeviceTraits) -> Option<(&'static str, usize, Vec<Launch>)> {
+    /// Register tiles of vectors along the output channels of a group, of weights in place or packed into panels first; none where an
+    /// operand's layout has no use for them.
+    fn vector(&self, value: Value, device: &DeviceTraits, packing: bool) -> Option<Planned> {
         let outputs = self.outputs;
         let own_panels = self.panel_width();
         let width = own_panels.unwrap_or_else(|| panels::width(outputs));
@@ -268,16 +278,18 @@ impl Shape<'_> {
             return None;
         }
         let mut launches = Vec::new();
-        let (mut name, mut scratchpad) = ("vector", 0);
+        let mut scratchpad = 0;
         let in_place =
             is_contiguous(&space, "WEIGHTS", lane) && (own_panels.is_some() || outputs.is_multiple_of(width));
-        if !in_place {
+        if packing {
             // Taps outside, channels inside: the order of the kernel's loops.
             let inner = [channel + 1, channel + 2, channel + 3, channel];
             let panels = Panels { panel, lane, columns: outputs, inner: &inner, batch: group..group + 1 };
             let packed = panels.pack(&mut space, self.wide, device)?;
-            (name, scratchpad) = ("vector-packing", packed.bytes);
+            scratchpad = packed.bytes;
             launches.extend(packed.launches);
+        } else if !in_place {
+            return None;
         }
         let line = self.window.dst.last().copied().unwrap_or(1);
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
@@ -294,7 +306,7 @@ impl Shape<'_> {
         self.define(&mut source, &space, &terms);
         let global = [space.count(group..panel + 1), space.count(0..ow), 1];
         launches.push(source.launch("convolution_vector", &[WINDOW, VECTOR], global, Some([1, 1, 1])));
-        Some((name, scratchpad, launches))
+        Some(Planned { scratchpad, launches })
     }
 
     /// An implicit matrix product of `[image * od * oh * ow, c * taps]` and the weights, per group.

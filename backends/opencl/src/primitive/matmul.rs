@@ -9,6 +9,7 @@ mod tests;
 use anydnn_backend::op::Op;
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
 
+use super::choice::{Choice, Choices, Planned, Wanted};
 use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
 use super::quantized;
@@ -17,7 +18,7 @@ use super::source::{Source, add_post_ops, eltwise, is_contiguous};
 use super::space::{Binding, Index, Space, broadcast};
 use super::tiles::{self, Tiles};
 use super::value::Value;
-use crate::plan::{DeviceTraits, KernelPlan, Launch};
+use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = include_str!("../../../../kernels/matmul/reference.cl");
 const VECTOR: &str = include_str!("../../../../kernels/matmul/vector.cl");
@@ -48,13 +49,11 @@ pub(super) fn weights_layout(
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
 }
 
-/// Plans a matrix product whose layouts are resolved.
-pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> KernelPlan {
-    let value = Value::of(&desc, true);
-    let shape = Shape::new(&desc);
-    let (variant, scratchpad, mut launches) = shape.choose(value, device);
-    launches.extend(padding(desc.dst(), Arg::DST, device));
-    KernelPlan { implementation: format!("ocl:{}:{variant}", desc.op().name()), scratchpad, launches, desc }
+/// The implementations of a matrix product whose layouts are resolved.
+pub(super) fn choices(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wanted<'_>) -> Vec<Choice> {
+    let mut choices = Choices::new(desc, wanted);
+    Shape::new(desc).offer(&mut choices, Value::of(desc, true), device);
+    choices.followed_by(|| padding(desc.dst(), Arg::DST, device))
 }
 
 /// The width of panels: a gated product has two of them side by side.
@@ -130,30 +129,21 @@ impl<'a> Shape<'a> {
         self.matrices().iter().all(|name| is_contiguous(space, name, variable))
     }
 
-    fn choose(&self, value: Value, device: &DeviceTraits) -> (&'static str, usize, Vec<Launch>) {
+    /// Offers the variants that apply, best first.
+    fn offer(&self, choices: &mut Choices<'_>, value: Value, device: &DeviceTraits) {
         let space = self.space(None);
         let dims = self.desc.dst().dims();
         let (n, terms) = (dims[dims.len() - 1], self.weights.dims()[dims.len() - 2]);
         let k = space.loops.len() - 1;
+        let batch = space.loops.len() - 3;
+        let m = space.loops[batch].extent;
         // A vector takes its elements by the coefficient of its loop, which every operand must have.
         let lanes = if is_cpu(device) { CPU_LANES } else { 1 };
         let along_k = is_contiguous(&space, "SRC0", k) && self.weights_along(&space, k);
         let along_k = along_k && space.has_steps(k, lanes);
-        if is_cpu(device) {
-            if is_real(self.desc)
-                && n >= CPU_LANES / 2
-                && let Some(plan) = self.vector(value, device, along_k)
-            {
-                return plan;
-            }
-            if is_real(self.desc) && along_k && terms >= CPU_LANES {
-                return ("dot", 0, vec![self.dot(space, value, device)]);
-            }
-            return ("ref", 0, vec![self.reference(space, value, device)]);
-        }
-        let batch = space.loops.len() - 3;
-        let m = space.loops[batch].extent;
-        if m >= 16 && n >= 16 && terms > 0 {
+        let real = is_real(self.desc);
+        let dot = || Some(self.dot(space.clone(), value, device));
+        let tiled = || {
             let tiles = Tiles {
                 batch: 0..batch,
                 m: batch..batch + 1,
@@ -161,14 +151,51 @@ impl<'a> Shape<'a> {
                 k: batch + 2..batch + 3,
                 inside: "true",
             };
-            if let Some(launch) = tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |_| {}) {
-                return ("tiled", 0, vec![launch]);
+            tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |_| {})
+        };
+        if is_cpu(device) {
+            let panels = self.own_panels().is_some();
+            let (few, many) = (m < PACK_ROWS / 8, m >= PACK_ROWS);
+            if real && along_k && terms >= CPU_LANES && few && !panels {
+                choices.offer("dot", "few rows, and both operands lie along K", dot);
+            }
+            if real && n >= CPU_LANES / 2 {
+                if many && !panels {
+                    choices.offer("vector-packing", "enough rows to pay for packing the weights", || {
+                        self.vector(value, device, true)
+                    });
+                }
+                let reason =
+                    if panels { "weights lie in panels" } else { "too few rows to pack the weights for" };
+                choices.offer("vector", reason, || self.vector(value, device, false));
+                choices.offer("vector-packing", "weights do not lie along N", || {
+                    self.vector(value, device, true)
+                });
+            }
+            if real && along_k && terms >= CPU_LANES {
+                choices.offer("dot", "both operands lie along K", dot);
+            }
+        } else {
+            if m >= 16 && n >= 16 && terms > 0 {
+                choices.offer("tiled", "tiles in local memory", tiled);
+            }
+            if along_k && value == Value::F32 && real && terms >= 64 {
+                choices.offer("dot", "a small result, and both operands lie along K", dot);
             }
         }
-        if along_k && value == Value::F32 && is_real(self.desc) && terms >= 64 {
-            return ("dot", 0, vec![self.dot(space, value, device)]);
+        choices.offer("ref", "serves every layout and type", || {
+            Some(self.reference(space.clone(), value, device))
+        });
+        if terms > 0 {
+            let reason = if is_cpu(device) { "meant for GPUs" } else { "a small result fills no tile" };
+            choices.offer("tiled", reason, tiled);
         }
-        ("ref", 0, vec![self.reference(space, value, device)])
+    }
+
+    /// The width of the panels that all weights already lie in.
+    fn own_panels(&self) -> Option<usize> {
+        panel_width(self.weights)
+            .filter(|&width| self.gate.is_none_or(|gate| panel_width(gate) == Some(width)))
     }
 
     /// The loops and operands, batches merged as far as they go. With `panel`, columns are pairs of panel and lane.
@@ -246,17 +273,12 @@ impl<'a> Shape<'a> {
         define_gate(source, self.desc, value);
     }
 
-    /// Register tiles of vectors along N; none where an operand's layout has no use for them.
-    fn vector(
-        &self,
-        value: Value,
-        device: &DeviceTraits,
-        along_k: bool,
-    ) -> Option<(&'static str, usize, Vec<Launch>)> {
+    /// Register tiles of vectors along N, of weights in place or packed into panels first; none where an operand's layout has no use
+    /// for them.
+    fn vector(&self, value: Value, device: &DeviceTraits, packing: bool) -> Option<Planned> {
         let rank = self.weights.rank();
         let n = self.weights.dims()[rank - 1];
-        let own_panels = panel_width(self.weights)
-            .filter(|&width| self.gate.is_none_or(|gate| panel_width(gate) == Some(width)));
+        let own_panels = self.own_panels();
         let width = own_panels.unwrap_or_else(|| width(self.desc, n));
         let mut space = self.space(Some(width));
         let [panel, lane, k] = ["panel", "lane", "k"].map(|name| space.variable(name));
@@ -267,21 +289,18 @@ impl<'a> Shape<'a> {
         }
         let rows = space.loops[m].extent;
         let mut launches = Vec::new();
-        let (mut name, mut scratchpad, mut whole) =
-            ("vector", 0, n.is_multiple_of(width) || own_panels.is_some());
-        let in_place = self.weights_along(&space, lane);
-        if self.gate.is_some() && !in_place {
-            return None;
-        }
-        if own_panels.is_none() && self.gate.is_none() && (rows >= PACK_ROWS || !in_place) {
-            if !in_place && rows < PACK_ROWS / 8 && along_k {
+        let (mut scratchpad, mut whole) = (0, n.is_multiple_of(width) || own_panels.is_some());
+        if packing {
+            if own_panels.is_some() || self.gate.is_some() {
                 return None;
             }
             let inner = [k];
             let panels = Panels { panel, lane, columns: n, inner: &inner, batch: 0..m };
             let packed = panels.pack(&mut space, self.wide, device)?;
-            (name, scratchpad, whole) = ("vector-packing", packed.bytes, true);
+            (scratchpad, whole) = (packed.bytes, true);
             launches.extend(packed.launches);
+        } else if !self.weights_along(&space, lane) {
+            return None;
         }
         let vectors = width / CPU_LANES * self.matrices().len();
         let tile = panels::tile_rows(rows, (TILE / vectors).clamp(1, 6));
@@ -304,7 +323,7 @@ impl<'a> Shape<'a> {
         self.define(&mut source, &space, value, &[k]);
         let global = [space.loops[panel].extent, rows.div_ceil(block), space.count(0..m)];
         launches.push(source.launch("matmul_vector", &[VECTOR], global, Some([1, 1, 1])));
-        Some((name, scratchpad, launches))
+        Some(Planned { scratchpad, launches })
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod attention;
 mod axes;
+mod choice;
 mod convolution;
 mod convolution_weights;
 mod expression;
@@ -28,6 +29,7 @@ mod window;
 use anydnn_backend::{Arg, Error, Op, PrimitiveDesc, Result};
 
 use crate::plan::{DeviceTraits, KernelPlan};
+pub(crate) use choice::{Choice, Wanted};
 pub(crate) use value::stored;
 
 /// Chooses kernels for a primitive on a device.
@@ -35,9 +37,33 @@ pub(crate) use value::stored;
 /// # Errors
 /// [`Error::Unsupported`] when a data type, layout or operation has no kernel on this device.
 pub(crate) fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<KernelPlan> {
+    choose(desc, device, Wanted::First).map(|choice| choice.plan)
+}
+
+/// The first implementation that is wanted.
+///
+/// # Errors
+/// As [`plan`], also where no implementation has the wanted name.
+pub(crate) fn choose(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wanted<'_>) -> Result<Choice> {
+    choice::first(choices(desc, device, wanted)?, desc, wanted)
+}
+
+/// The implementations that are wanted, best first.
+///
+/// # Errors
+/// As [`plan`].
+pub(crate) fn choices(
+    desc: &PrimitiveDesc,
+    device: &DeviceTraits,
+    wanted: Wanted<'_>,
+) -> Result<Vec<Choice>> {
     value::check(desc, device)?;
     let desc = resolved(desc.clone(), device)?;
-    Ok(match desc.op().clone() {
+    let plan = match desc.op().clone() {
+        Op::MatMul(_) | Op::GatedMatMul(_) => return Ok(matmul::choices(&desc, device, wanted)),
+        Op::Attention(op) => return Ok(attention::choices(&desc, &op, device, wanted)),
+        Op::Convolution(op) => return Ok(convolution::choices(&desc, &op, device, wanted)),
+        Op::Deconvolution(op) => return Ok(convolution::choices_transposed(&desc, &op, device, wanted)),
         Op::Eltwise(_) | Op::Binary(_) | Op::Select(_) | Op::BatchNormalization(_) | Op::Reorder => {
             pointwise::plan(desc, device)
         }
@@ -47,16 +73,13 @@ pub(crate) fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<Kernel
         Op::Reduction(op) => folds::plan_reduction(desc, op.algorithm, device),
         Op::Expression(op) => expression::plan(desc, &op, device),
         Op::Pooling(op) => pooling::plan(desc, &op, device)?,
-        Op::MatMul(_) | Op::GatedMatMul(_) => matmul::plan(desc, device),
-        Op::Attention(op) => attention::plan(desc, &op, device),
-        Op::Convolution(op) => convolution::plan(&desc, &op, device),
-        Op::Deconvolution(op) => convolution::plan_transposed(&desc, &op, device),
         Op::ConvolutionWeights(op) => convolution_weights::plan(desc, &op.convolution, device),
         Op::PoolingBackward(op) => pooling::plan_backward(desc, &op.pooling, device)?,
         Op::Resampling(op) => resampling::plan(desc, op, device),
         Op::ResamplingBackward(op) => resampling::plan_backward(desc, op.resampling, device),
         _ => return Err(Error::unsupported(desc.name(), "no kernel for this operation")),
-    })
+    };
+    Ok(choice::only(plan, wanted))
 }
 
 /// Resolves open layouts: weights as the kernels like them best, the rest row-major.
