@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use anydnn::backend::{DataType, Dims};
 use clap::{Parser, Subcommand};
 
+use crate::bench::PeerKind;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success
@@ -35,6 +37,16 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Shows how a model's graph is partitioned, and why each chain ends where it does.
     Graph(GraphArgs),
+    /// Measures primitives and graphs, alone or beside other libraries.
+    Bench(BenchArgs),
+    /// Answers the requests of `bench` as a peer.
+    #[command(hide = true)]
+    BenchPeer {
+        /// The peer.
+        peer: String,
+        /// Its library.
+        library: String,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -98,6 +110,35 @@ pub(crate) struct GraphArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, clap::Args)]
+#[command(after_help = crate::bench::FORMS)]
+pub(crate) struct BenchArgs {
+    /// What to measure: primitives as below, or graph JSON files.
+    #[arg(value_name = "CASE")]
+    pub(crate) cases: Vec<String>,
+    /// The backend, instead of the environment's choice; `anydnn --help` names them.
+    #[arg(long, value_name = "BACKEND", alias = "device")]
+    pub(crate) backend: Option<String>,
+    /// A library to compare with, measured by turns with us; may be given several times.
+    #[arg(long = "peer", value_name = "PEER", value_delimiter = ',')]
+    pub(crate) peers: Vec<PeerKind>,
+    /// How many rounds of a sample of each.
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// How many sets of inputs and outputs take turns.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = sets)]
+    pub(crate) sets: usize,
+    /// Threads of the peers; as many as they choose themselves if not given.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Says which implementations were chosen.
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Prints no colours.
+    #[arg(long)]
+    pub(crate) no_color: bool,
+}
+
 /// Types of one `--dt`, for one tensor each or for all.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Types(pub(crate) Vec<(Option<String>, DataType)>);
@@ -132,6 +173,13 @@ fn shapes(text: &str) -> Result<Shapes, String> {
         Ok((tensor.to_owned(), dims))
     };
     text.split([',', '+']).map(one).collect::<Result<_, String>>().map(Shapes)
+}
+
+fn sets(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|sets| (1..=64).contains(sets))
+        .ok_or_else(|| "expected a number from 1 to 64".to_owned())
 }
 
 fn binding(text: &str) -> Result<(String, PathBuf), String> {

@@ -1,6 +1,7 @@
-//! The `anydnn` command line: devices, run, graph.
+//! The `anydnn` command line: devices, run, graph, bench.
 
 mod args;
+mod bench;
 mod devices;
 mod failure;
 mod graph;
@@ -22,6 +23,8 @@ fn main() -> ExitCode {
         Command::Devices(args) => devices::devices(args),
         Command::Run(args) => run::run(args),
         Command::Graph(args) => graph::graph(args),
+        Command::Bench(args) => bench::bench(args),
+        Command::BenchPeer { peer, library } => bench::serve(peer, library),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

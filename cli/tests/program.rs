@@ -340,7 +340,7 @@ fn pictures_show_every_operation() {
 
 #[test]
 fn help_is_stable() {
-    for command in ["", "devices", "run", "graph"] {
+    for command in ["", "devices", "run", "graph", "bench"] {
         let args: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         insta::assert_snapshot!(
             format!("help_{}", if command.is_empty() { "all" } else { command }),

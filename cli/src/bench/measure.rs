@@ -1,0 +1,150 @@
+//! Rounds: we and every peer by turns, so that what disturbs one disturbs all.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use anydnn::model::HostTensor;
+use anydnn::select::{AnyBackend, AnyEngine};
+
+use super::case::Case;
+use super::ours::{Ours, Step};
+use super::peers::{Peer, Prepared};
+use crate::args::BenchArgs;
+use crate::failure::{Code, Failure};
+
+/// Executions are queued until a sample lasts as long.
+const SAMPLE: f64 = 4e-3;
+/// The most executions in a sample.
+const MOST: usize = 400;
+/// Threads that wait by spinning have gone to sleep after as long.
+const PAUSE: Duration = Duration::from_millis(12);
+
+/// What was measured of a case.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    /// Seconds of one execution, one in each round: `queued` executions were enqueued, then waited for.
+    pub(crate) times: Vec<f64>,
+    pub(crate) queued: usize,
+    /// Seconds of one execution on the device, by its clock.
+    pub(crate) device: Vec<f64>,
+    /// Seconds from enqueueing one execution alone to its end.
+    pub(crate) alone: Vec<f64>,
+    /// Seconds of the host to enqueue one execution.
+    pub(crate) enqueue: Vec<f64>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) peers: Vec<PeerResult>,
+}
+
+/// What a peer did with a case.
+#[derive(Debug)]
+pub(crate) struct PeerResult {
+    pub(crate) name: &'static str,
+    pub(crate) outcome: Result<PeerTimes, String>,
+}
+
+/// A peer's seconds of one execution, one in each round.
+#[derive(Debug)]
+pub(crate) struct PeerTimes {
+    pub(crate) times: Vec<f64>,
+    pub(crate) device: Vec<f64>,
+    /// How it did it, in its own words.
+    pub(crate) note: String,
+    /// The norm of the difference of the results over the norm of its result.
+    pub(crate) difference: f64,
+}
+
+/// Measures a case.
+pub(crate) fn measure(
+    engine: &AnyEngine,
+    case: &Case,
+    peers: &mut [Peer],
+    args: &BenchArgs,
+) -> Result<Measured, Failure> {
+    let mut ours = Ours::<AnyBackend>::new(engine, &case.graph, &case.tensors, args.sets)?;
+    let result: Vec<f32> = ours.outputs()?.iter().flat_map(HostTensor::to_f32s).collect();
+    let told = case.json(args.sets);
+    let mut results = Vec::new();
+    for peer in &mut *peers {
+        let outcome = match peer.prepare(&told)? {
+            Prepared::Refused(why) => Err(why),
+            Prepared::Ready(note) => {
+                let difference = difference(case, peer, &result)?;
+                Ok(PeerTimes { times: Vec::new(), device: Vec::new(), note, difference })
+            }
+        };
+        results.push(PeerResult { name: peer.kind.name(), outcome });
+    }
+    let queued = calibrated(&mut ours)?;
+    let mut measured = Measured {
+        times: Vec::new(),
+        queued,
+        device: Vec::new(),
+        alone: Vec::new(),
+        enqueue: Vec::new(),
+        steps: ours.steps.clone(),
+        peers: results,
+    };
+    for _ in 0..args.rounds {
+        sleep(PAUSE);
+        measured.alone.push(ours.run(1)?.wall);
+        let sample = ours.run(queued)?;
+        measured.times.push(sample.wall / queued as f64);
+        measured.enqueue.push(sample.enqueue / queued as f64);
+        if let Some(seconds) = ours.device_time(queued)? {
+            measured.device.push(seconds / queued as f64);
+        }
+        for (peer, result) in peers.iter_mut().zip(&mut measured.peers) {
+            let Ok(times) = &mut result.outcome else { continue };
+            sleep(PAUSE);
+            peer.run(1)?;
+            let sample = peer.run(queued)?;
+            times.times.push(sample.wall / queued as f64);
+            times.device.extend(sample.device.map(|device| device / queued as f64));
+        }
+    }
+    Ok(measured)
+}
+
+/// How many executions to queue in a sample, after a warm-up.
+fn calibrated(ours: &mut Ours<AnyBackend>) -> Result<usize, Failure> {
+    ours.run(2)?;
+    let few = 4;
+    let time =
+        (0..3).map(|_| Ok(ours.run(few)?.wall / few as f64)).collect::<anydnn::backend::Result<Vec<_>>>()?;
+    let least = time.into_iter().fold(f64::INFINITY, f64::min);
+    Ok(((SAMPLE / least).ceil() as usize).clamp(1, MOST))
+}
+
+/// The norm of the difference over the norm of the peer's result.
+fn difference(case: &Case, peer: &mut Peer, result: &[f32]) -> Result<f64, Failure> {
+    let theirs = peer.outputs()?;
+    if theirs.len() != result.len() {
+        let message = format!(
+            "{}: peer {} gave {} elements, expected {}",
+            case.text,
+            peer.kind.name(),
+            theirs.len(),
+            result.len()
+        );
+        return Err(Failure::new(
+            Code::Check,
+            message,
+            "this is a defect of the benchmark: please report it",
+        ));
+    }
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
+    let own = norm(&mut theirs.iter().map(|&v| f64::from(v)));
+    let apart = norm(&mut theirs.iter().zip(result).map(|(a, b)| f64::from(a - b)));
+    Ok(if apart == 0.0 { 0.0 } else { apart / own })
+}
+
+/// The middle of the sorted values; NaN of none.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+    }
+}

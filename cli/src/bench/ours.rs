@@ -1,0 +1,133 @@
+//! Our side of a case: compiled, with data on the device.
+
+use std::time::Instant;
+
+use anydnn::backend::{Backend, Engine, Event, Memory, MemoryDesc, MemoryKind, Result, Stream, StreamDesc};
+use anydnn::compile::{CompileOptions, CompiledGraph};
+use anydnn::execute::Executable;
+use anydnn::graph::{Graph, TensorId};
+use anydnn::model::HostTensor;
+
+use super::data::Tensor;
+
+/// A loaded graph with its sets of inputs and outputs.
+#[derive(Debug)]
+pub(crate) struct Ours<B: Backend> {
+    executable: Executable<B>,
+    stream: B::Stream,
+    /// The same queue with timestamps.
+    profiled: Option<B::Stream>,
+    sets: Vec<Set<B>>,
+    next: usize,
+    /// What runs on every execution.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One launch or a few, in words.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) name: String,
+    pub(crate) implementation: String,
+    pub(crate) launches: usize,
+}
+
+/// Memory of one execution.
+#[derive(Debug)]
+struct Set<B: Backend> {
+    inputs: Vec<(TensorId, B::Memory)>,
+    outputs: Vec<(TensorId, B::Memory)>,
+}
+
+/// Seconds of several executions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    /// From the first enqueueing to the end of the last.
+    pub(crate) wall: f64,
+    /// Of that, the enqueueing.
+    pub(crate) enqueue: f64,
+}
+
+impl<B: Backend> Ours<B> {
+    /// Compiles a graph, loads its constants and fills its inputs.
+    pub(crate) fn new(engine: &B::Engine, graph: &Graph, tensors: &[Tensor], sets: usize) -> Result<Self> {
+        let compiled = CompiledGraph::<B>::new(graph, engine, &CompileOptions::default())?;
+        let stream = engine.create_stream(&StreamDesc::default().labelled("anydnn bench"))?;
+        let profiled = if engine.capabilities().profiling {
+            Some(engine.create_stream(&StreamDesc::default().with_profiling())?)
+        } else {
+            None
+        };
+        let kind = engine.capabilities().memory_kinds.first().copied().unwrap_or(MemoryKind::Buffer);
+        let filled = |tensor: &Tensor, set: usize| {
+            let desc = MemoryDesc::new(tensor.dims.clone(), tensor.data_type);
+            let memory = engine.create_memory(&desc, kind)?;
+            stream.write(&memory, 0, tensor.values(set)?.bytes(), &[])?.wait()?;
+            Ok((TensorId(tensor.id), memory))
+        };
+        let constants =
+            tensors.iter().filter(|t| t.constant).map(|t| filled(t, 0)).collect::<Result<Vec<_>>>()?;
+        let executable = compiled.load(&stream, &constants)?;
+        let mut made = Vec::with_capacity(sets);
+        for set in 0..sets {
+            let inputs =
+                tensors.iter().filter(|t| !t.constant).map(|t| filled(t, set)).collect::<Result<_>>()?;
+            let output = |&id: &TensorId| {
+                let desc = compiled
+                    .output_desc(id)
+                    .cloned()
+                    .unwrap_or_else(|| MemoryDesc::new([0], anydnn::backend::DataType::F32));
+                Ok((id, engine.create_memory(&desc, kind)?))
+            };
+            let outputs = graph.outputs().iter().map(output).collect::<Result<_>>()?;
+            made.push(Set { inputs, outputs });
+        }
+        let steps = compiled.steps().iter().filter(|step| !step.constant);
+        let steps = steps.map(|step| Step {
+            name: step.name.clone(),
+            implementation: step.implementation.clone(),
+            launches: step.launches,
+        });
+        Ok(Self { executable, stream, profiled, sets: made, next: 0, steps: steps.collect() })
+    }
+
+    /// Queues executions and waits once.
+    pub(crate) fn run(&mut self, times: usize) -> Result<Sample> {
+        let stream = self.stream.clone();
+        let start = Instant::now();
+        let enqueue = self.enqueue(&stream, times, start)?;
+        stream.wait()?;
+        Ok(Sample { wall: start.elapsed().as_secs_f64(), enqueue })
+    }
+
+    /// Seconds on the device of as many executions, by its own clock; none where it has none.
+    pub(crate) fn device_time(&mut self, times: usize) -> Result<Option<f64>> {
+        let Some(stream) = self.profiled.clone() else { return Ok(None) };
+        stream.reset_profile()?;
+        self.enqueue(&stream, times, Instant::now())?;
+        let total: u64 = stream.profile()?.iter().map(|entry| entry.nanoseconds).sum();
+        Ok(Some(total as f64 * 1e-9))
+    }
+
+    /// The outputs of the first set, in the order of the graph.
+    pub(crate) fn outputs(&mut self) -> Result<Vec<HostTensor>> {
+        self.next = 0;
+        self.run(1)?;
+        let mut outputs = Vec::new();
+        for (_, memory) in &self.sets[0].outputs {
+            let desc = memory.desc();
+            let mut bytes = vec![0; desc.size()];
+            self.stream.read(memory, 0, &mut bytes, &[])?;
+            outputs.push(HostTensor::new(desc.to_row_major(), bytes)?);
+        }
+        Ok(outputs)
+    }
+
+    fn enqueue(&mut self, stream: &B::Stream, times: usize, start: Instant) -> Result<f64> {
+        for _ in 0..times {
+            let set = &self.sets[self.next];
+            self.executable.execute(stream, &set.inputs, &set.outputs, &[])?;
+            self.next = (self.next + 1) % self.sets.len();
+        }
+        Ok(start.elapsed().as_secs_f64())
+    }
+}
