@@ -1,6 +1,8 @@
 //! What the library itself costs on the host: partitioning, compiling, and executing steps too small to matter.
 //!
 //! `cargo bench --bench host_costs`
+//!
+//! The example `launch_costs` compares them with the driver's own cost, in turns.
 
 use anydnn::backend::{Backend, DataType, Engine, Event, StreamDesc};
 use anydnn::compile::{CompileOptions, CompiledGraph};
@@ -61,6 +63,10 @@ fn chain_on<E: Engine>(c: &mut Criterion, name: &str, engine: &E) {
                     .and_then(|done| done.wait())
                     .expect("it runs");
             });
+        });
+        let recording = network.record(&stream, &inputs, &outputs).expect("it records");
+        c.bench_function(&format!("{STEPS} tiny steps replayed on {name}, {order}"), |b| {
+            b.iter(|| recording.replay(&[]).and_then(|done| done.wait()).expect("it runs"));
         });
     }
 }

@@ -25,7 +25,7 @@ use self::memory_plan::MemoryPlan;
 pub(crate) use self::program::Literal;
 use self::program::{Program, ProtoStep, Temp};
 pub use self::program::{Storage, Value};
-use crate::execute::Executable;
+use crate::execute::{Executable, Lists};
 use crate::fusion::{self, Partitioning, Policy};
 use crate::graph::{Graph, Property, TensorId};
 
@@ -104,6 +104,8 @@ pub(crate) struct Compiled<B: Backend> {
     pub(crate) arena_bytes: usize,
     pub(crate) arena_bytes_without_reuse: usize,
     pub(crate) in_place: usize,
+    /// What executions enqueue.
+    pub(crate) lists: Lists<B>,
 }
 
 /// Where a temporary lies.
@@ -450,6 +452,7 @@ fn assemble<B: Backend>(
         arena_bytes: bytes,
         arena_bytes_without_reuse: bytes_without_reuse,
         in_place: in_place.len(),
+        lists: Lists::default(),
         graph,
     })
 }

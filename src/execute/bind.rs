@@ -42,6 +42,14 @@ pub(crate) fn bind<B: Backend>(
                 descs[at].to_string(),
             ));
         }
+        if !memory.is_backed() {
+            return Err(Error::invalid(
+                "execute",
+                format!("size of {role} {}", name(*id)),
+                format!("{} bytes", memory.region().bytes),
+                format!("{} bytes for {}", descs[at].size(), descs[at]),
+            ));
+        }
         if memory.engine_id() != compiled.engine.id() {
             let (theirs, own) = (memory.engine_id(), compiled.engine.id());
             return Err(Error::mismatch(

@@ -41,6 +41,14 @@ impl<B: Backend> Memories<'_, B> {
     }
 }
 
+impl<'a, B: Backend> Memories<'a, B> {
+    /// The memories in the order of the slots that [`Lists`](super::Lists) gives them.
+    pub(crate) fn slots(&self, arena: Option<&'a B::Memory>) -> Vec<&'a B::Memory> {
+        let ports = [self.inputs, self.outputs, self.constants, self.literals].into_iter().flatten();
+        ports.chain(self.prepared.iter().flatten()).chain(arena).collect()
+    }
+}
+
 /// Which steps of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -123,6 +131,18 @@ impl<B: Backend> CommandList<B> {
         }
         let ends = (0..commands.len()).filter(|&at| is_end[at]).collect();
         Ok(Self { commands, ends })
+    }
+
+    /// The steps of a phase with their memories, every argument checked.
+    pub(crate) fn checked(
+        compiled: &Compiled<B>,
+        phase: Phase,
+        memories: &Memories<'_, B>,
+        stream: &B::Stream,
+    ) -> Result<Self> {
+        let list = Self::new(compiled, phase, memories)?;
+        list.validate(stream)?;
+        Ok(list)
     }
 
     /// Checks every argument of every command.

@@ -7,6 +7,7 @@
 mod bind;
 mod commands;
 mod host;
+mod lists;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use anydnn_backend::{
 
 pub(crate) use self::bind::{bind, separate};
 pub(crate) use self::commands::{CommandList, Enqueued, Memories, Phase, Taken, arena_views};
+pub(crate) use self::lists::Lists;
 pub use self::record::Recording;
 use crate::compile::{Compiled, CompiledGraph, Literal, TempPlace};
 use crate::graph::TensorId;
@@ -42,6 +44,12 @@ impl<B: Backend> Clone for Executable<B> {
             prepared: Arc::clone(&self.prepared),
         }
     }
+}
+
+/// The memories that an execution is given, in port order.
+struct Ports<B: Backend> {
+    inputs: Vec<B::Memory>,
+    outputs: Vec<B::Memory>,
 }
 
 /// A step's event, for profiles.
@@ -100,7 +108,20 @@ impl<B: Backend> Executable<B> {
         outputs: &[(TensorId, B::Memory)],
         deps: &[B::Event],
     ) -> Result<B::Event> {
-        self.execute_traced(stream, inputs, outputs, deps).map(|(event, _)| event)
+        let compiled = &*self.compiled;
+        check_stream(compiled, stream)?;
+        let Ports { inputs, outputs } = self.bind_ports(inputs, outputs)?;
+        let Some(mut list) = compiled.lists.take(compiled)? else {
+            return self.enqueue_each(stream, &inputs, &outputs, deps).map(|(event, _)| event);
+        };
+        let mut taken = Taken::new(compiled.engine.allocator());
+        let ended = self.take_arena(&mut taken).and_then(|arena| {
+            list.enqueue(stream, &self.memories(&inputs, &outputs).slots(arena.as_ref()), deps)
+        });
+        compiled.lists.give(Some(list));
+        // What was enqueued before a failure holds the temporaries itself.
+        taken.give_back(ended.as_ref().ok())?;
+        ended
     }
 
     /// As [`Executable::execute`], with the event of each step.
@@ -116,13 +137,22 @@ impl<B: Backend> Executable<B> {
     ) -> Result<(B::Event, Vec<StepEvent<B>>)> {
         let compiled = &*self.compiled;
         check_stream(compiled, stream)?;
-        let inputs = bind("input", compiled, compiled.graph.inputs(), &compiled.input_descs, inputs)?;
-        let outputs = bind("output", compiled, compiled.graph.outputs(), &compiled.output_descs, outputs)?;
-        separate(compiled, &inputs, &outputs, &self.constants, &[])?;
-        let mut taken = Taken::new(compiled.engine.allocator());
+        let Ports { inputs, outputs } = self.bind_ports(inputs, outputs)?;
+        self.enqueue_each(stream, &inputs, &outputs, deps)
+    }
+
+    /// Enqueues the steps one by one.
+    fn enqueue_each(
+        &self,
+        stream: &B::Stream,
+        inputs: &[B::Memory],
+        outputs: &[B::Memory],
+        deps: &[B::Event],
+    ) -> Result<(B::Event, Vec<StepEvent<B>>)> {
+        let mut taken = Taken::new(self.compiled.engine.allocator());
         let mut enqueued = Enqueued::default();
         let ended = self
-            .bind_commands(stream, &inputs, &outputs, &mut taken)
+            .bind_commands(stream, inputs, outputs, &mut taken)
             .and_then(|list| list.enqueue(stream, deps, &mut enqueued));
         // Whatever was enqueued may still touch the temporaries: they go back after the last of it.
         if ended.is_err() {
@@ -130,6 +160,36 @@ impl<B: Backend> Executable<B> {
         }
         taken.give_back(ended.as_ref().ok())?;
         ended.map(|event| (event, enqueued.events))
+    }
+
+    /// The given memories in port order, checked.
+    fn bind_ports(
+        &self,
+        inputs: &[(TensorId, B::Memory)],
+        outputs: &[(TensorId, B::Memory)],
+    ) -> Result<Ports<B>> {
+        let compiled = &*self.compiled;
+        let inputs = bind("input", compiled, compiled.graph.inputs(), &compiled.input_descs, inputs)?;
+        let outputs = bind("output", compiled, compiled.graph.outputs(), &compiled.output_descs, outputs)?;
+        separate(compiled, &inputs, &outputs, &self.constants, &[])?;
+        Ok(Ports { inputs, outputs })
+    }
+
+    fn take_arena(&self, taken: &mut Taken<B>) -> Result<Option<B::Memory>> {
+        let compiled = &*self.compiled;
+        compiled.has_arena().then(|| taken.take(compiled.arena_bytes, "temporaries")).transpose()
+    }
+
+    /// The memories of an execution, without temporaries.
+    fn memories<'a>(&'a self, inputs: &'a [B::Memory], outputs: &'a [B::Memory]) -> Memories<'a, B> {
+        Memories {
+            inputs,
+            outputs,
+            constants: &self.constants,
+            literals: &self.literals,
+            prepared: &self.prepared,
+            temps: &[],
+        }
     }
 }
 

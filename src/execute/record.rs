@@ -2,11 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use anydnn_backend::{Backend, Engine, Error, Event, EventStatus, Order, Result, Stream};
+use anydnn_backend::{Backend, Engine, Error, Event, EventStatus, List, Order, Result, Stream};
 
 use super::bind::{self, bind};
 use super::commands::{CommandList, Enqueued, Memories, Phase, Taken, arena_views};
-use super::{Executable, check_stream};
+use super::{Executable, Ports, check_stream};
 use crate::compile::{Compiled, Storage};
 use crate::graph::TensorId;
 
@@ -46,16 +46,25 @@ use crate::graph::TensorId;
 pub struct Recording<B: Backend> {
     executable: Executable<B>,
     stream: B::Stream,
-    list: CommandList<B>,
     inputs: Vec<B::Memory>,
     outputs: Vec<B::Memory>,
     state: Mutex<State<B>>,
 }
 
+/// What a replay enqueues.
+#[derive(Debug)]
+enum Bound<B: Backend> {
+    /// As one, with the memory for temporaries.
+    List { list: Box<dyn List<B>>, arena: Option<B::Memory> },
+    /// One by one.
+    Commands { list: CommandList<B>, enqueued: Enqueued<B> },
+}
+
 #[derive(Debug)]
 struct State<B: Backend> {
-    arena: Option<Taken<B>>,
-    enqueued: Enqueued<B>,
+    taken: Option<Taken<B>>,
+    /// There until the recording is dropped.
+    bound: Option<Bound<B>>,
     /// The end of the latest replay, while that may still run.
     last: Option<B::Event>,
     deps: Vec<B::Event>,
@@ -74,21 +83,24 @@ impl<B: Backend> Executable<B> {
     ) -> Result<Recording<B>> {
         let compiled = &*self.compiled;
         check_stream(compiled, stream)?;
-        let inputs = bind("input", compiled, compiled.graph.inputs(), &compiled.input_descs, inputs)?;
-        let outputs = bind("output", compiled, compiled.graph.outputs(), &compiled.output_descs, outputs)?;
-        bind::separate(compiled, &inputs, &outputs, &self.constants, &[])?;
+        let Ports { inputs, outputs } = self.bind_ports(inputs, outputs)?;
         let mut taken = Taken::new(compiled.engine.allocator());
-        let bound = self.bind_commands(stream, &inputs, &outputs, &mut taken);
-        let list = match bound {
-            Ok(list) => list,
+        let bound = match compiled.lists.take(compiled)? {
+            Some(list) => self.take_arena(&mut taken).map(|arena| Bound::List { list, arena }),
+            None => self
+                .bind_commands(stream, &inputs, &outputs, &mut taken)
+                .map(|list| Bound::Commands { list, enqueued: Enqueued::default() }),
+        };
+        let bound = match bound {
+            Ok(bound) => bound,
             Err(error) => {
                 taken.give_back(None)?;
                 return Err(error);
             }
         };
-        let state = State { arena: Some(taken), enqueued: Enqueued::default(), last: None, deps: Vec::new() };
+        let state = State { taken: Some(taken), bound: Some(bound), last: None, deps: Vec::new() };
         let (executable, stream) = (self.clone(), stream.clone());
-        Ok(Recording { executable, stream, list, inputs, outputs, state: Mutex::new(state) })
+        Ok(Recording { executable, stream, inputs, outputs, state: Mutex::new(state) })
     }
 
     /// The checked commands of an execution; its temporaries are taken.
@@ -100,17 +112,8 @@ impl<B: Backend> Executable<B> {
         taken: &mut Taken<B>,
     ) -> Result<CommandList<B>> {
         let compiled = &*self.compiled;
-        let arena =
-            if compiled.has_arena() { Some(taken.take(compiled.arena_bytes, "temporaries")?) } else { None };
-        let temps = arena_views(compiled, arena.as_ref())?;
-        let memories = Memories {
-            inputs,
-            outputs,
-            constants: &self.constants,
-            literals: &self.literals,
-            prepared: &self.prepared,
-            temps: &temps,
-        };
+        let temps = arena_views(compiled, self.take_arena(taken)?.as_ref())?;
+        let memories = Memories { temps: &temps, ..self.memories(inputs, outputs) };
         let list = CommandList::new(compiled, Phase::Run, &memories)?;
         list.validate(stream)?;
         Ok(list)
@@ -124,8 +127,7 @@ impl<B: Backend> Recording<B> {
     /// A device error that names the step.
     pub fn replay(&self, deps: &[B::Event]) -> Result<B::Event> {
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { enqueued, last, deps: all, .. } = &mut *guard;
-        enqueued.clear();
+        let State { bound, last, deps: all, .. } = &mut *guard;
         all.clear();
         all.extend_from_slice(deps);
         if let Some(last) = last.take()
@@ -138,12 +140,19 @@ impl<B: Backend> Recording<B> {
                 all.push(last);
             }
         }
-        let ended = self.list.enqueue(&self.stream, all, enqueued);
-        match &ended {
-            Ok(event) => *last = Some(event.clone()),
-            Err(_) => enqueued.settle(),
-        }
-        ended
+        let event = match bound {
+            Some(Bound::List { list, arena }) => {
+                let memories = self.executable.memories(&self.inputs, &self.outputs);
+                list.enqueue(&self.stream, &memories.slots(arena.as_ref()), all)?
+            }
+            Some(Bound::Commands { list, enqueued }) => {
+                enqueued.clear();
+                list.enqueue(&self.stream, all, enqueued).inspect_err(|_| enqueued.settle())?
+            }
+            None => self.stream.marker(all)?,
+        };
+        *last = Some(event.clone());
+        Ok(event)
     }
 
     /// Binds other memory to an input or output, from the next replay on. Replays that have been enqueued keep what they have.
@@ -167,7 +176,9 @@ impl<B: Backend> Recording<B> {
         };
         bind::separate(compiled, &inputs, &outputs, &self.executable.constants, &[])?;
         (self.inputs, self.outputs) = (inputs, outputs);
-        for command in &mut self.list.commands {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(Bound::Commands { list, .. }) = &mut state.bound else { return Ok(()) };
+        for command in &mut list.commands {
             let storages = &compiled.steps[command.step].args;
             for ((_, bound), (_, storage)) in command.args.iter_mut().zip(storages) {
                 if *storage == port.storage() {
@@ -190,17 +201,19 @@ impl<B: Backend> Recording<B> {
 
     /// The number of commands that a replay enqueues.
     pub fn commands(&self) -> usize {
-        self.list.commands.len()
+        self.executable.compiled.steps.iter().filter(|step| !step.constant).count()
     }
 }
 
 impl<B: Backend> Drop for Recording<B> {
     fn drop(&mut self) {
-        // The commands hold parts of the arena, which the allocator wants back whole.
-        self.list.commands.clear();
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(arena) = state.arena.take()
-            && let Err(error) = arena.give_back(state.last.as_ref())
+        // The commands hold parts of the arena, which the allocator wants back whole.
+        if let Some(Bound::List { list, .. }) = state.bound.take() {
+            self.executable.compiled.lists.give(Some(list));
+        }
+        if let Some(taken) = state.taken.take()
+            && let Err(error) = taken.give_back(state.last.as_ref())
         {
             tracing::warn!(%error, "the temporaries of a recording were not given back");
         }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use anydnn_backend::{
-    Backend, DataType, Engine, Error, HostScalar, InvalidKind, MapMode, Memory, MemoryDesc, Result, ResultExt,
+    Backend, DataType, Engine, Error, HostScalar, InvalidKind, List, MapMode, Memory, MemoryDesc, Result,
+    ResultExt, Stream,
 };
 
 use super::CompiledPartition;
@@ -64,7 +65,8 @@ impl<B: Backend> CompiledPartition<B> {
         scratchpad: Option<&B::Memory>,
         deps: &[B::Event],
     ) -> Result<B::Event> {
-        self.execute_traced(stream, inputs, outputs, scratchpad, deps).map(|(event, _)| event)
+        let list = self.plan.compiled.lists.take(&self.plan.compiled)?;
+        self.execute_with(list, stream, inputs, outputs, scratchpad, deps).map(|(event, _)| event)
     }
 
     /// As [`CompiledPartition::execute`], with the event of each step.
@@ -79,13 +81,31 @@ impl<B: Backend> CompiledPartition<B> {
         scratchpad: Option<&B::Memory>,
         deps: &[B::Event],
     ) -> Result<(B::Event, Vec<StepEvent<B>>)> {
+        self.execute_with(None, stream, inputs, outputs, scratchpad, deps)
+    }
+
+    /// Enqueues a list, or without one the steps one by one.
+    fn execute_with(
+        &self,
+        mut list: Option<Box<dyn List<B>>>,
+        stream: &B::Stream,
+        inputs: &[(TensorId, Argument<B>)],
+        outputs: &[(TensorId, B::Memory)],
+        scratchpad: Option<&B::Memory>,
+        deps: &[B::Event],
+    ) -> Result<(B::Event, Vec<StepEvent<B>>)> {
         let compiled = &self.plan.compiled;
-        check_stream(compiled, stream)?;
+        if let Err(error) = check_stream(compiled, stream) {
+            compiled.lists.give(list);
+            return Err(error);
+        }
         let mut taken = Taken::new(compiled.engine.allocator());
         let mut enqueued = Enqueued::default();
-        let ended = self
-            .bind(inputs, outputs, &mut taken)
-            .and_then(|bound| self.enqueue(stream, &bound, scratchpad, deps, &mut taken, &mut enqueued));
+        let ended = self.bind(inputs, outputs, &mut taken).and_then(|bound| {
+            let list = list.as_deref_mut();
+            self.enqueue(list, stream, &bound, scratchpad, deps, &mut taken, &mut enqueued)
+        });
+        compiled.lists.give(list);
         // Whatever was enqueued may still touch what was taken: it goes back after the last of it.
         if ended.is_err() {
             enqueued.settle();
@@ -161,6 +181,7 @@ impl<B: Backend> CompiledPartition<B> {
 
     fn enqueue(
         &self,
+        list: Option<&mut (dyn List<B> + 'static)>,
         stream: &B::Stream,
         bound: &Bound<B>,
         scratchpad: Option<&B::Memory>,
@@ -185,7 +206,7 @@ impl<B: Backend> CompiledPartition<B> {
             None if compiled.has_arena() => Some(taken.take(compiled.arena_bytes, "temporaries")?),
             None => None,
         };
-        let temps = arena_views(compiled, scratchpad.as_ref())?;
+        let temps = if list.is_some() { Vec::new() } else { arena_views(compiled, scratchpad.as_ref())? };
         let is_made = found.is_some() || !has_prepared;
         let (made, ready): (Arc<[Option<B::Memory>]>, _) = match (found, &scratchpad) {
             (Some(found), _) => (found.memories, Some(found.ready)),
@@ -200,13 +221,14 @@ impl<B: Backend> CompiledPartition<B> {
             prepared: &made,
             temps: &temps,
         };
-        let run = CommandList::new(compiled, Phase::Run, &memories)?;
-        run.validate(stream)?;
+        let run = match &list {
+            Some(_) => None,
+            None => Some(CommandList::checked(compiled, Phase::Run, &memories, stream)?),
+        };
         let mut waits = deps.to_vec();
         waits.extend(ready);
         if !is_made {
-            let prepare = CommandList::new(compiled, Phase::Prepare, &memories)?;
-            prepare.validate(stream)?;
+            let prepare = CommandList::checked(compiled, Phase::Prepare, &memories, stream)?;
             let ready = prepare.enqueue(stream, deps, enqueued)?;
             if let Some(cache) = cache {
                 let value = Prepared { memories: Arc::clone(&made), ready: ready.clone() };
@@ -214,7 +236,14 @@ impl<B: Backend> CompiledPartition<B> {
             }
             waits.push(ready);
         }
-        run.enqueue(stream, &waits, enqueued)
+        match (list, run) {
+            (Some(list), _) => {
+                let arena = scratchpad.as_ref().filter(|_| compiled.has_arena());
+                list.enqueue(stream, &memories.slots(arena), &waits)
+            }
+            (None, Some(run)) => run.enqueue(stream, &waits, enqueued),
+            (None, None) => stream.marker(&waits),
+        }
     }
 
     fn check_scratchpad(&self, bound: &Bound<B>, scratchpad: &B::Memory) -> Result<()> {

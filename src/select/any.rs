@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use anydnn_backend::{
     Allocator, AllocatorStats, Arg, Backend, Capabilities, DeviceInfo, Engine, EngineId, Erased,
-    ErasedEngine, ErasedEvent, ErasedMemory, ErasedPrimitive, ErasedStream, Error, Event, EventStatus,
-    MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled, Range, Region,
-    Result, Stream, StreamDesc, Timestamps,
+    ErasedEngine, ErasedEvent, ErasedMemory, ErasedPrimitive, ErasedStream, Error, Event, EventStatus, List,
+    ListStep, MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled, Range,
+    Region, Result, Stream, StreamDesc, Timestamps,
 };
 #[cfg(feature = "host")]
 use anydnn_host::{Host, HostEngine, HostEvent, HostMemory, HostPrimitive, HostStream};
@@ -96,6 +96,10 @@ macro_rules! any_backend {
             impl Variant for $backend {
                 const NAME: &'static str = $name;
 
+                fn stream(any: &AnyStream) -> Option<&Self::Stream> {
+                    any.$own()
+                }
+
                 fn memory(any: &AnyMemory) -> Option<&Self::Memory> {
                     any.$own()
                 }
@@ -173,6 +177,14 @@ impl Engine for AnyEngine {
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<AnyPrimitive> {
         each!(AnyEngine, self, engine => engine.create_primitive(desc), into AnyPrimitive)
+    }
+
+    fn ready(
+        &self,
+        steps: &[ListStep<AnyBackend>],
+        slots: usize,
+    ) -> Result<Option<Box<dyn List<AnyBackend>>>> {
+        each!(AnyEngine, self, engine => ready(engine, steps, slots))
     }
 
     fn allocator(&self) -> Arc<dyn Allocator<B = AnyBackend>> {
@@ -326,6 +338,7 @@ trait Variant: Backend {
     /// The backend's name in messages.
     const NAME: &'static str;
 
+    fn stream(any: &AnyStream) -> Option<&Self::Stream>;
     fn memory(any: &AnyMemory) -> Option<&Self::Memory>;
     fn event(any: &AnyEvent) -> Option<&Self::Event>;
     fn primitive(any: &AnyPrimitive) -> Option<&Self::Primitive>;
@@ -361,6 +374,44 @@ impl<B: Variant> Allocator for AnyAllocator<B> {
     fn trim(&self) {
         self.inner.trim();
     }
+}
+
+/// A list of a backend.
+#[derive(Debug)]
+struct AnyList<B: Backend>(Box<dyn List<B>>);
+
+impl<B: Variant> List<AnyBackend> for AnyList<B> {
+    fn enqueue(&mut self, stream: &AnyStream, slots: &[&AnyMemory], deps: &[AnyEvent]) -> Result<AnyEvent> {
+        let own = B::stream(stream).ok_or_else(|| foreign::<B>("execute", "a stream", stream.backend()))?;
+        let slots = slots
+            .iter()
+            .map(|memory| own_memory::<B>("execute", "the memory", memory))
+            .collect::<Result<Vec<_>>>()?;
+        self.0.enqueue(own, &slots, &events::<B>("execute", deps)?).map(B::any_event)
+    }
+}
+
+fn ready<E>(
+    engine: &E,
+    steps: &[ListStep<AnyBackend>],
+    slots: usize,
+) -> Result<Option<Box<dyn List<AnyBackend>>>>
+where
+    E: Engine,
+    E::B: Variant<Engine = E>,
+{
+    let own = |step: &ListStep<AnyBackend>| {
+        let primitive = E::B::primitive(&step.primitive)
+            .ok_or_else(|| foreign::<E::B>("execute", "a primitive", step.primitive.backend()))?;
+        Ok(ListStep {
+            primitive: primitive.clone(),
+            args: step.args.clone(),
+            waits_for: step.waits_for.clone(),
+        })
+    };
+    let steps = steps.iter().map(own).collect::<Result<Vec<_>>>()?;
+    let list = engine.ready(&steps, slots)?;
+    Ok(list.map(|list| Box::new(AnyList(list)) as Box<dyn List<AnyBackend>>))
 }
 
 /// One of [`Stream::execute`] and [`Stream::execute_validated`].

@@ -10,6 +10,7 @@ use crate::allocator::Allocator;
 use crate::backend::Backend;
 use crate::data_type::DataType;
 use crate::error::Result;
+use crate::list::{List, ListStep};
 use crate::memory::MemoryKind;
 use crate::memory_desc::MemoryDesc;
 use crate::primitive_desc::PrimitiveDesc;
@@ -58,6 +59,16 @@ pub trait Engine: Clone + Debug + Send + Sync + 'static {
     /// [`Error::Unsupported`](crate::Error::Unsupported) naming what the backend lacks, [`Error::Build`](crate::Error::Build) with the
     /// build log.
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<<Self::B as Backend>::Primitive>;
+
+    /// Readies executions to be enqueued as one, in this order, on memory in `slots` slots; none where that would save nothing over
+    /// enqueueing them one by one.
+    ///
+    /// # Errors
+    /// A device error.
+    fn ready(&self, steps: &[ListStep<Self::B>], slots: usize) -> Result<Option<Box<dyn List<Self::B>>>> {
+        let _ = (steps, slots);
+        Ok(None)
+    }
 
     /// The engine's own allocator of temporaries.
     fn allocator(&self) -> Arc<dyn Allocator<B = Self::B>>;

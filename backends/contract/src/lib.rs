@@ -22,6 +22,7 @@ mod error;
 mod event;
 mod host_memory;
 mod host_scalar;
+mod list;
 mod memory;
 mod memory_desc;
 mod minifloat;
@@ -49,6 +50,7 @@ pub use error::{BuildFailure, DeviceFailure, Error, Invalid, InvalidKind, Result
 pub use event::{Event, EventStatus, Timestamps};
 pub use host_memory::check_host_memory;
 pub use host_scalar::HostScalar;
+pub use list::{List, ListStep, Part};
 pub use memory::{MapMode, Mapping, Memory, MemoryKind, Region};
 pub use memory_desc::{Blocking, Layout, MemoryDesc};
 pub use minifloat::MiniFloat;

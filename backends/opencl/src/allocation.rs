@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anydnn_backend::{Error, MemoryKind, Result};
 use cl3::memory::{CL_MEM_READ_WRITE, CL_MEM_SVM_FINE_GRAIN_BUFFER};
@@ -26,6 +27,8 @@ const SYSTEM_ALIGNMENT: usize = crate::allocator::NATURAL_ALIGNMENT;
 /// Bytes behind memory, and where they lie among the allocations of the process.
 pub(crate) struct Allocation {
     storage: Storage,
+    /// Names it for the life of the process: handles and addresses come back for other memory.
+    pub(crate) serial: u64,
     /// The buffer object's address; of the whole buffer for a sub-buffer of the user.
     pub(crate) identity: u64,
     /// Bytes from the start of the whole.
@@ -76,6 +79,7 @@ impl Allocation {
     pub(crate) fn empty() -> Self {
         Self {
             storage: Storage::Nothing,
+            serial: next_serial(),
             identity: 0,
             base: 0,
             capacity: 0,
@@ -155,6 +159,7 @@ impl Allocation {
     pub(crate) fn adopt(mem: handle::Mem, identity: u64, base: usize, capacity: usize) -> Self {
         Self {
             storage: Storage::Buffer(mem),
+            serial: next_serial(),
             identity,
             base,
             capacity,
@@ -201,6 +206,7 @@ impl Allocation {
         let storage = Storage::Pointer { address, kind, usm, owner };
         Self {
             storage,
+            serial: next_serial(),
             identity: ADDRESS_SPACE,
             base,
             capacity,
@@ -319,6 +325,11 @@ impl fmt::Debug for Allocation {
             .field("capacity", &self.capacity)
             .finish_non_exhaustive()
     }
+}
+
+fn next_serial() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Drops memory that a callback of the driver let go of. The user's callbacks may block, which the driver's may not.

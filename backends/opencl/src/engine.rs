@@ -5,8 +5,8 @@ use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anydnn_backend::{
-    Allocator, Capabilities, DeviceInfo, Engine, EngineId, Error, MemoryDesc, MemoryKind, Order,
-    PrimitiveDesc, Result, StreamDesc, validate,
+    Allocator, Capabilities, DeviceInfo, Engine, EngineId, Error, List, ListStep, MemoryDesc, MemoryKind,
+    Order, PrimitiveDesc, Result, StreamDesc, validate,
 };
 use cl3::command_queue::{
     CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE, CL_QUEUE_PROPERTIES,
@@ -16,13 +16,14 @@ use crate::allocation::no_kind;
 use crate::cache::{self, CacheOutcome, DiskCache, ProgramCache, ProgramStats};
 use crate::call::Check;
 use crate::capability::{self, Feature, Features};
+use crate::kernels::KernelPool;
 use crate::launch::OpenClPrimitive;
+use crate::list::OpenClList;
 use crate::memory::OpenClMemory;
 use crate::patience::Patience;
 use crate::plan::DeviceTraits;
 use crate::platform::OpenClDevice;
 use crate::pool::Pool;
-use crate::program::KernelPool;
 use crate::stream::OpenClStream;
 use crate::user_allocator::{UserAllocator, UserSource};
 use crate::{OpenCl, handle, primitive};
@@ -322,6 +323,10 @@ impl Engine for OpenClEngine {
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<OpenClPrimitive> {
         let plan = primitive::plan(desc, &self.traits())?;
         OpenClPrimitive::from_plan(self, plan)
+    }
+
+    fn ready(&self, steps: &[ListStep<OpenCl>], slots: usize) -> Result<Option<Box<dyn List<OpenCl>>>> {
+        OpenClList::new(steps, slots).map(|list| list.map(|list| Box::new(list) as Box<dyn List<OpenCl>>))
     }
 
     fn allocator(&self) -> Arc<dyn Allocator<B = OpenCl>> {

@@ -217,6 +217,11 @@ impl Fate {
         self.exposed
     }
 
+    /// Whether it waits for a user event, directly or not, or is one.
+    pub(crate) fn is_gated(&self) -> bool {
+        self.gated
+    }
+
     /// An event that completes when this one ends, however it ends. What waits for it runs even after a failure and has a void
     /// result, which [`Fate::poll`] still knows.
     pub(crate) fn shield(&self) -> Result<cl_event> {

@@ -7,16 +7,17 @@ use std::sync::{Arc, OnceLock};
 use anydnn_backend::{
     Allocator, Arg, EngineId, Error, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode,
 };
+use cl3::types::{cl_command_queue, cl_event, cl_uint};
 use smallvec::SmallVec;
 
 use crate::OpenCl;
 use crate::allocation::Binding;
+use crate::call::{self, Returned};
 use crate::engine::OpenClEngine;
 use crate::event::{OpenClEvent, Operation};
-use crate::kernel_args::ArgSetter;
+use crate::kernels::{Kernel, KernelPool, Lent, Place};
 use crate::memory::OpenClMemory;
 use crate::plan::{KernelPlan, Launch, LaunchArg};
-use crate::program::{KernelPool, Lent};
 use crate::stream::{OpenClStream, Submission};
 
 /// A compiled operation.
@@ -26,7 +27,7 @@ pub struct OpenClPrimitive {
 }
 
 struct Inner {
-    operation: Arc<str>,
+    operation: Operation,
     implementation: Arc<str>,
     plan: KernelPlan,
     /// One for each launch that has work.
@@ -83,7 +84,8 @@ impl OpenClPrimitive {
             })
             .collect::<Result<Vec<_>>>()
             .at(|| plan.desc.name())?;
-        let (operation, implementation) = (plan.desc.name().into(), plan.implementation.as_str().into());
+        let operation = Operation::Named(plan.desc.name().into());
+        let implementation = plan.implementation.as_str().into();
         let engine = engine.clone();
         Ok(Self { inner: Arc::new(Inner { operation, implementation, plan, kernels, engine }) })
     }
@@ -115,7 +117,7 @@ impl OpenClPrimitive {
         for kernels in &self.inner.kernels {
             lent.push(self.prepare(kernels, args, scratchpad)?);
         }
-        let mut submission = stream.submit(Operation::Named(Arc::clone(&self.inner.operation)), deps)?;
+        let mut submission = stream.submit(self.inner.operation.clone(), deps)?;
         submission.profile(&self.inner.implementation);
         for (_, memory) in args {
             submission.hold(&memory.allocation);
@@ -123,8 +125,8 @@ impl OpenClPrimitive {
         if let Some(memory) = &scratchpad.library {
             submission.hold(&memory.allocation);
         }
-        for ready in &lent {
-            ready.launch(&mut submission)?;
+        for (i, ready) in lent.iter().enumerate() {
+            ready.launch(&self.inner.operation, &mut submission, i + 1 == lent.len())?;
         }
         submission.finish()
     }
@@ -139,18 +141,19 @@ impl OpenClPrimitive {
         let launch = &self.inner.plan.launches[kernels.launch];
         let aligned = launch.args.iter().all(|arg| self.is_aligned(*arg, args, scratchpad));
         let pool = if aligned { &kernels.aligned } else { self.unaligned(kernels, launch)? };
-        let bound = |arg: &LaunchArg| match *arg {
-            LaunchArg::Memory(arg) => {
-                let memory = bound(args, arg, &self.inner.operation)?;
-                Ok((memory.binding(), memory.offset()))
+        let place = |arg: &LaunchArg| match *arg {
+            LaunchArg::Memory(arg) => self.find(args, arg).map(|memory| Place::of(memory, 0)),
+            LaunchArg::Scratchpad { offset } => {
+                let start = scratchpad.place;
+                Ok(Place { offset: start.offset + offset, ..start })
             }
-            LaunchArg::Scratchpad { offset } => Ok((scratchpad.binding, scratchpad.offset + offset)),
         };
-        let bindings = launch.args.iter().map(bound).collect::<Result<SmallVec<[_; 8]>>>()?;
-        let lent = pool.lend(bindings.iter().map(|&(binding, _)| binding).collect())?;
-        let mut setter = ArgSetter::new(lent.kernel(), &launch.kernel);
-        for (binding, offset) in bindings {
-            setter.bind(binding, offset)?;
+        let places = launch.args.iter().map(place).collect::<Result<SmallVec<[_; 8]>>>()?;
+        let mut lent = pool.lend(places.iter().map(|place| place.binding).collect())?;
+        if let Some(kernel) = lent.kernel_mut() {
+            for (i, place) in places.into_iter().enumerate() {
+                kernel.bind(i, place, &launch.kernel)?;
+            }
         }
         Ok(Ready { lent, launch })
     }
@@ -166,13 +169,53 @@ impl OpenClPrimitive {
     fn is_aligned(&self, arg: LaunchArg, args: &[(Arg, OpenClMemory)], scratchpad: &Scratchpad) -> bool {
         match arg {
             LaunchArg::Memory(arg) => {
-                let desc = self.inner.plan.desc.find(arg);
-                let element = desc.map_or(SCRATCHPAD_ALIGNMENT, |desc| desc.data_type().bits().div_ceil(8));
                 let memory = args.iter().find(|(bound, _)| *bound == arg);
-                memory.is_none_or(|(_, memory)| memory.is_aligned_to(element))
+                memory.is_none_or(|(_, memory)| memory.is_aligned_to(self.alignment(LaunchArg::Memory(arg))))
             }
             LaunchArg::Scratchpad { .. } => scratchpad.is_aligned,
         }
+    }
+
+    /// What the address of an argument is a multiple of unless the kernel for odd byte offsets is needed.
+    pub(crate) fn alignment(&self, arg: LaunchArg) -> usize {
+        let desc = match arg {
+            LaunchArg::Memory(arg) => self.inner.plan.desc.find(arg),
+            LaunchArg::Scratchpad { .. } => None,
+        };
+        desc.map_or(SCRATCHPAD_ALIGNMENT, |desc| desc.data_type().bits().div_ceil(8))
+    }
+
+    /// What the operation is called in messages.
+    pub(crate) fn operation(&self) -> &Operation {
+        &self.inner.operation
+    }
+
+    pub(crate) fn shared_implementation(&self) -> &Arc<str> {
+        &self.inner.implementation
+    }
+
+    /// The `i`-th of the launches that have work.
+    pub(crate) fn launch(&self, i: usize) -> &Launch {
+        &self.inner.plan.launches[self.inner.kernels[i].launch]
+    }
+
+    /// What a launch is called in messages.
+    pub(crate) fn launch_name(&self, i: usize) -> String {
+        format!("kernel {}", self.launch(i).kernel)
+    }
+
+    /// The kernels of the `i`-th launch, built if need be.
+    pub(crate) fn pool(&self, i: usize, is_aligned: bool) -> Result<&KernelPool> {
+        let kernels = &self.inner.kernels[i];
+        if is_aligned { Ok(&kernels.aligned) } else { self.unaligned(kernels, self.launch(i)) }
+    }
+
+    /// What an argument is bound to.
+    pub(crate) fn find<'a, T>(&self, args: &'a [(Arg, T)], wanted: Arg) -> Result<&'a T> {
+        args.iter().find(|(arg, _)| *arg == wanted).map(|(_, bound)| bound).ok_or_else(|| {
+            let given = format!("without {wanted}");
+            Error::invalid(self.inner.operation.as_str(), "arguments", given, "every argument of the plan")
+        })
     }
 
     /// The working memory of one execution.
@@ -182,7 +225,7 @@ impl OpenClPrimitive {
             return Ok(Scratchpad::none());
         }
         if plan.desc.attributes().scratchpad == ScratchpadMode::User {
-            return Ok(Scratchpad::on(bound(args, Arg::Scratchpad, &self.inner.operation)?));
+            return Ok(Scratchpad::on(self.find(args, Arg::Scratchpad)?));
         }
         let allocator = self.inner.engine.opencl_allocator();
         let memory = allocator.allocate(plan.scratchpad, SCRATCHPAD_ALIGNMENT)?;
@@ -201,8 +244,7 @@ impl fmt::Debug for OpenClPrimitive {
 
 /// The working memory of one execution.
 struct Scratchpad {
-    binding: Binding,
-    offset: usize,
+    place: Place,
     is_aligned: bool,
     /// To give back to the engine's allocator.
     library: Option<OpenClMemory>,
@@ -210,12 +252,13 @@ struct Scratchpad {
 
 impl Scratchpad {
     fn none() -> Self {
-        Self { binding: Binding::Mem(ptr::null_mut()), offset: 0, is_aligned: true, library: None }
+        let place = Place { binding: Binding::Mem(ptr::null_mut()), allocation: 0, offset: 0 };
+        Self { place, is_aligned: true, library: None }
     }
 
     fn on(memory: &OpenClMemory) -> Self {
         let is_aligned = memory.is_aligned_to(SCRATCHPAD_ALIGNMENT);
-        Self { binding: memory.binding(), offset: memory.offset(), is_aligned, library: None }
+        Self { place: Place::of(memory, 0), is_aligned, library: None }
     }
 }
 
@@ -226,28 +269,54 @@ struct Ready<'a> {
 }
 
 impl Ready<'_> {
-    fn launch(&self, submission: &mut Submission<'_>) -> Result<()> {
+    fn launch(&self, operation: &Operation, submission: &mut Submission<'_>, is_last: bool) -> Result<()> {
         let Some(kernel) = self.lent.kernel() else { return Ok(()) };
-        let global = self.launch.global.as_ptr();
-        let local = self.launch.local.as_ref().map_or(ptr::null(), |local| local.as_ptr());
-        let call = "clEnqueueNDRangeKernel";
         submission
-            .push(call, |queue, count, events| {
-                // SAFETY: live handles; every argument is set; both ranges have three dimensions; the wait list is valid.
-                unsafe {
-                    cl3::command_queue::enqueue_nd_range_kernel(
-                        queue,
-                        kernel.raw(),
-                        3,
-                        ptr::null(),
-                        global,
-                        local,
-                        count,
-                        events,
-                    )
-                }
-            })
+            .launch(operation, kernel, &Grid::of(self.launch), is_last)
             .at(|| format!("kernel {}", self.launch.kernel))
+    }
+}
+
+/// The work-items of a launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grid {
+    global: [usize; 3],
+    local: Option<[usize; 3]>,
+}
+
+/// The call that [`Grid::enqueue`] makes.
+pub(crate) const GRID_CALL: &str = "clEnqueueNDRangeKernel";
+
+impl Grid {
+    pub(crate) fn of(launch: &Launch) -> Self {
+        Self { global: launch.global, local: launch.local }
+    }
+
+    /// Enqueues a kernel with every argument set. The bindings always ask for an event, which costs time on some drivers; here it is
+    /// null unless wanted.
+    pub(crate) fn enqueue(
+        &self,
+        queue: cl_command_queue,
+        kernel: &Kernel,
+        waits: &[cl_event],
+        wants_event: bool,
+    ) -> Returned<cl_event> {
+        let library = cl3::load_library().as_ref().map_err(|_| call::LIBRARY_MISSING)?;
+        let mut event = ptr::null_mut();
+        let code = library
+            .clEnqueueNDRangeKernel(
+                queue,
+                kernel.raw(),
+                3,
+                ptr::null(),
+                self.global.as_ptr(),
+                self.local.as_ref().map_or(ptr::null(), |local| local.as_ptr()),
+                waits.len() as cl_uint,
+                if waits.is_empty() { ptr::null() } else { waits.as_ptr() },
+                if wants_event { &raw mut event } else { ptr::null_mut() },
+            )
+            .ok_or(call::FUNCTION_MISSING)?;
+        if code == 0 { Ok(event) } else { Err(code) }
     }
 }
 
@@ -255,12 +324,6 @@ fn kernel_pool(engine: &OpenClEngine, launch: &Launch, options: &str) -> Result<
     let inner = &engine.inner;
     let program = inner.programs.program(&inner.context, &inner.device, &launch.program, options)?;
     KernelPool::new(program, &launch.kernel)
-}
-
-fn bound<'a>(args: &'a [(Arg, OpenClMemory)], arg: Arg, operation: &str) -> Result<&'a OpenClMemory> {
-    args.iter().find(|(bound, _)| *bound == arg).map(|(_, memory)| memory).ok_or_else(|| {
-        Error::invalid(operation, "arguments", format!("without {arg}"), "every argument of the plan")
-    })
 }
 
 #[cfg(test)]

@@ -100,7 +100,12 @@ impl OpenClMemory {
     /// Whether the first byte's address is a multiple of `bytes` for sure. A device may use a buffer over odd host memory in place, or
     /// a copy that starts aligned, so an odd offset into it makes up for nothing.
     pub(crate) fn is_aligned_to(&self, bytes: usize) -> bool {
-        let (address, offset) = (self.allocation.address, self.offset);
+        self.is_aligned_at(0, bytes)
+    }
+
+    /// The same for the byte `start` bytes on.
+    pub(crate) fn is_aligned_at(&self, start: usize, bytes: usize) -> bool {
+        let (address, offset) = (self.allocation.address, self.offset + start);
         match self.binding() {
             Binding::Mem(_) => address.is_multiple_of(bytes) && offset.is_multiple_of(bytes),
             Binding::Usm(..) | Binding::Svm(_) => address.wrapping_add(offset).is_multiple_of(bytes),

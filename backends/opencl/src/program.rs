@@ -1,8 +1,8 @@
-//! Programs: built from source or loaded from a binary, with kernel objects to share.
+//! Programs: built from source or loaded from a binary.
 
 use std::ffi::CString;
 use std::ptr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{BuildFailure, Error, Result};
 use cl3::program::{
@@ -11,7 +11,6 @@ use cl3::program::{
 };
 use cl3::types::{cl_device_id, cl_program};
 
-use crate::allocation::Binding;
 use crate::call::{self, Check, Returned, Scalar};
 use crate::handle;
 use crate::platform::OpenClDevice;
@@ -180,69 +179,6 @@ fn is_of_program(code: i32) -> bool {
             | codes::CL_INVALID_KERNEL_NAME
             | codes::CL_INVALID_KERNEL_DEFINITION
     )
-}
-
-/// The kernel objects of one kernel. Each is lent to one launch at a time, because setting arguments is not thread-safe.
-///
-/// An argument that was once an address is never set to a buffer object again, nor the other way round: NVIDIA's driver then takes the
-/// arguments for invalid. So launches whose arguments differ in that get different objects.
-#[derive(Debug)]
-pub(crate) struct KernelPool {
-    program: Arc<Program>,
-    name: String,
-    idle: Mutex<Vec<(Addresses, handle::Kernel)>>,
-}
-
-/// Which memories of a launch are addresses, one bit for each in the order of the arguments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Addresses(u128);
-
-impl FromIterator<Binding> for Addresses {
-    fn from_iter<T: IntoIterator<Item = Binding>>(memories: T) -> Self {
-        let bit = |binding| u128::from(!matches!(binding, Binding::Mem(_)));
-        Self(memories.into_iter().fold(1, |bits, binding| bits << 1 | bit(binding)))
-    }
-}
-
-impl KernelPool {
-    /// A pool that holds one kernel object already, so that a wrong name shows at once.
-    pub(crate) fn new(program: Arc<Program>, name: &str) -> Result<Self> {
-        let first = program.kernel(name)?;
-        Ok(Self { program, name: name.into(), idle: Mutex::new(vec![(Addresses::default(), first)]) })
-    }
-
-    /// A kernel object for one launch with such arguments.
-    pub(crate) fn lend(&self, addresses: Addresses) -> Result<Lent<'_>> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |(used_with, _): &(Addresses, _)| [addresses, Addresses::default()].contains(used_with);
-        let found = idle.iter().rposition(fits).map(|i| idle.swap_remove(i).1);
-        drop(idle);
-        let kernel = found.map_or_else(|| self.program.kernel(&self.name), Ok)?;
-        Ok(Lent { kernel: Some(kernel), addresses, pool: self })
-    }
-}
-
-/// A kernel object lent from a pool, to which it returns when dropped: a launch copies the arguments.
-#[derive(Debug)]
-pub(crate) struct Lent<'a> {
-    /// There until it is dropped.
-    kernel: Option<handle::Kernel>,
-    addresses: Addresses,
-    pool: &'a KernelPool,
-}
-
-impl Lent<'_> {
-    pub(crate) fn kernel(&self) -> Option<&handle::Kernel> {
-        self.kernel.as_ref()
-    }
-}
-
-impl Drop for Lent<'_> {
-    fn drop(&mut self) {
-        if let Some(kernel) = self.kernel.take() {
-            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push((self.addresses, kernel));
-        }
-    }
 }
 
 /// A program from a binary for one device. The bindings pass the list of binaries in a layout that Rust does not promise.

@@ -14,7 +14,8 @@ use crate::allocation::Allocation;
 use crate::call::{Check, Returned};
 use crate::engine::OpenClEngine;
 use crate::event::{Failure, Fate, OpenClEvent, Operation, Origin};
-use crate::launch::OpenClPrimitive;
+use crate::kernels::Kernel;
+use crate::launch::{GRID_CALL, Grid, OpenClPrimitive};
 use crate::memory::OpenClMemory;
 use crate::patience::{Patience, sleep_until_ended};
 use crate::profile::{Execution, Profile};
@@ -214,6 +215,7 @@ impl OpenClStream {
             wait_list,
             parents,
             current: None,
+            is_unseen: false,
             held: Vec::new(),
             profiled: None,
         })
@@ -254,6 +256,10 @@ impl Inner {
     /// Whether the driver must not see dependencies fail on this queue, and lets go of it late.
     fn is_fragile(&self) -> bool {
         self.desc.order == Order::OutOfOrder && self.engine.inner.device.has_fragile_queues()
+    }
+
+    pub(crate) fn desc(&self) -> &StreamDesc {
+        &self.desc
     }
 
     pub(crate) fn flush(&self) -> Result<()> {
@@ -336,6 +342,8 @@ pub(crate) struct Submission<'a> {
     wait_list: Vec<cl_event>,
     parents: Vec<Arc<Fate>>,
     current: Option<Arc<Fate>>,
+    /// Whether there are commands without events behind the current one.
+    is_unseen: bool,
     held: Vec<Arc<Allocation>>,
     profiled: Option<Profiling>,
 }
@@ -351,6 +359,13 @@ impl Submission<'_> {
     pub(crate) fn hold(&mut self, allocation: &Arc<Allocation>) {
         if allocation.is_freed_with_last_owner() {
             self.held.push(Arc::clone(allocation));
+        }
+    }
+
+    /// As [`Submission::hold`] for every one of these.
+    pub(crate) fn hold_all(&mut self, memories: &[&OpenClMemory]) {
+        for memory in memories {
+            self.hold(&memory.allocation);
         }
     }
 
@@ -372,7 +387,87 @@ impl Submission<'_> {
         let raw = enqueue(self.stream.inner.queue.raw(), self.wait_list.len() as cl_uint, events)
             .check(self.operation.as_str(), call)?;
         // SAFETY: the driver returned this event with one reference for the caller.
-        let event = unsafe { handle::Event::from_owned(raw) }?;
+        self.adopt(unsafe { handle::Event::from_owned(raw) }?);
+        Ok(())
+    }
+
+    /// Enqueues a kernel with every argument set, for an operation. It has an event if it is the last of its submission, or if somebody
+    /// is to look at it by itself.
+    pub(crate) fn launch(
+        &mut self,
+        operation: &Operation,
+        kernel: &Kernel,
+        grid: &Grid,
+        is_last: bool,
+    ) -> Result<()> {
+        let is_seen = is_last
+            || self.stream.inner.desc.order == Order::OutOfOrder
+            || self.stream.inner.profile.is_some()
+            || self.is_watched();
+        let queue = self.stream.inner.queue.raw();
+        let event =
+            grid.enqueue(queue, kernel, &self.wait_list, is_seen).check(operation.as_str(), GRID_CALL)?;
+        if is_seen {
+            // SAFETY: the driver returned this event with one reference for the caller.
+            self.adopt(unsafe { handle::Event::from_owned(event) }?);
+        } else {
+            // The commands behind it on the queue are behind what it waits for.
+            self.wait_list.clear();
+            self.is_unseen = true;
+        }
+        Ok(())
+    }
+
+    /// As [`Submission::launch`] after events of the caller's choice, who goes on to name the event where it is waited for.
+    pub(crate) fn launch_after(
+        &mut self,
+        operation: &Operation,
+        kernel: &Kernel,
+        grid: &Grid,
+        waits: &[cl_event],
+    ) -> Result<handle::Event> {
+        let queue = self.stream.inner.queue.raw();
+        let event = grid.enqueue(queue, kernel, waits, true).check(operation.as_str(), GRID_CALL)?;
+        self.is_unseen = true;
+        // SAFETY: the driver returned this event with one reference for the caller.
+        unsafe { handle::Event::from_owned(event) }
+    }
+
+    /// As [`Submission::launch_after`] with nothing to do.
+    pub(crate) fn marker_after(
+        &mut self,
+        operation: &Operation,
+        waits: &[cl_event],
+    ) -> Result<handle::Event> {
+        let (queue, count) = (self.stream.inner.queue.raw(), waits.len() as cl_uint);
+        let events = if waits.is_empty() { std::ptr::null() } else { waits.as_ptr() };
+        // SAFETY: a live queue; the wait list is valid during the call.
+        let event = unsafe { cl::enqueue_marker_with_wait_list(queue, count, events) }
+            .check(operation.as_str(), "clEnqueueMarkerWithWaitList")?;
+        self.is_unseen = true;
+        // SAFETY: the driver returned this event with one reference for the caller.
+        unsafe { handle::Event::from_owned(event) }
+    }
+
+    /// The events that the next command waits for.
+    pub(crate) fn waits(&self) -> &[cl_event] {
+        &self.wait_list
+    }
+
+    /// Makes the next command wait for these events instead.
+    pub(crate) fn set_waits(&mut self, events: impl Iterator<Item = cl_event>) {
+        self.wait_list.clear();
+        self.wait_list.extend(events);
+    }
+
+    /// Whether a command may come to fail, or wait for long, because of an event of the user: each is looked at by itself then. PoCL
+    /// also frees the events of such commands too early unless somebody holds them.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.parents.iter().any(|parent| parent.is_exposed() || parent.is_gated())
+    }
+
+    /// Takes over the event of a command that is behind all others.
+    pub(crate) fn adopt(&mut self, event: handle::Event) {
         let exposed =
             !self.stream.inner.is_fragile() && self.parents.iter().any(|parent| parent.is_exposed());
         let engine = &self.stream.inner.engine;
@@ -383,6 +478,7 @@ impl Submission<'_> {
         };
         let parents = std::mem::take(&mut self.parents);
         let fate = Fate::new(event, self.operation.clone(), origin, parents, exposed);
+        self.is_unseen = false;
         self.wait_list.clear();
         if self.stream.inner.desc.order == Order::OutOfOrder {
             self.wait_list.push(fate.raw());
@@ -392,17 +488,20 @@ impl Submission<'_> {
             profiled.commands.push(Arc::clone(&fate));
         }
         self.current = Some(fate);
-        Ok(())
+    }
+
+    fn mark(&mut self) -> Result<()> {
+        self.push("clEnqueueMarkerWithWaitList", |queue, count, events| {
+            // SAFETY: a live queue; the wait list is valid during the call.
+            unsafe { cl::enqueue_marker_with_wait_list(queue, count, events) }
+        })
     }
 
     /// The operation's event: the last command's, or a marker's where there was nothing to do.
     pub(crate) fn finish(mut self) -> Result<OpenClEvent> {
         let profiled = self.profiled.take();
-        if self.current.is_none() {
-            self.push("clEnqueueMarkerWithWaitList", |queue, count, events| {
-                // SAFETY: a live queue; the wait list is valid during the call.
-                unsafe { cl::enqueue_marker_with_wait_list(queue, count, events) }
-            })?;
+        if self.current.is_none() || self.is_unseen {
+            self.mark()?;
         }
         let Some(fate) = self.current.clone() else {
             return Err(Error::unavailable(self.operation.as_str(), "the command has no event"));
@@ -420,6 +519,12 @@ impl Submission<'_> {
 impl Drop for Submission<'_> {
     fn drop(&mut self) {
         // Also after an error half-way: what was enqueued runs.
+        if self.is_unseen
+            && let Err(error) = self.mark()
+        {
+            tracing::warn!(%error, "memory of commands whose end cannot be seen is never freed");
+            std::mem::forget(std::mem::take(&mut self.held));
+        }
         let Some(fate) = self.current.take() else { return };
         fate.hold(std::mem::take(&mut self.held));
         if self.stream.inner.desc.order == Order::InOrder {

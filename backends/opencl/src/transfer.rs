@@ -11,10 +11,9 @@ use crate::OpenCl;
 use crate::allocation::Binding;
 use crate::engine::OpenClEngine;
 use crate::event::{OpenClEvent, Operation};
-use crate::kernel_args::ArgSetter;
+use crate::kernels::{KernelPool, Lent, Place};
 use crate::memory::OpenClMemory;
 use crate::plan::ProgramSource;
-use crate::program::{KernelPool, Lent};
 use crate::stream::{OpenClStream, Submission};
 
 const COPY: &str = include_str!("../../../kernels/copy/copy.cl");
@@ -37,12 +36,12 @@ pub(crate) fn copy(
         _ => Some(copier(stream.engine())?),
     };
     let addresses = [from.memory.binding(), to.memory.binding()].into_iter().collect();
-    let lent = kernel.map(|pool| pool.lend(addresses)).transpose()?;
-    if let Some(lent) = &lent {
-        let mut setter = ArgSetter::new(lent.kernel(), "copy_bytes");
-        setter.bind(from.memory.binding(), from.memory.offset() + from.offset)?;
-        setter.bind(to.memory.binding(), to.memory.offset() + to.offset)?;
-        setter.value(&(bytes as u64))?;
+    let mut lent = kernel.map(|pool| pool.lend(addresses)).transpose()?;
+    if let Some(kernel) = lent.as_mut().and_then(Lent::kernel_mut) {
+        let name = "copy_bytes";
+        kernel.bind(0, Place::of(&from.memory, from.offset), name)?;
+        kernel.bind(1, Place::of(&to.memory, to.offset), name)?;
+        kernel.value(4, &(bytes as u64), name)?;
     }
     let mut submission = stream.submit(Operation::Fixed("copy"), deps)?;
     submission.hold(&from.memory.allocation);

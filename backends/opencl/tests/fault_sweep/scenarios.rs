@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use anydnn_backend::op::{Eltwise, MatMul, Op};
 use anydnn_backend::{
-    Allocator, Arg, DataType, Engine, Event, MapMode, Memory, MemoryDesc, MemoryKind, Order, Primitive,
-    PrimitiveDesc, Range, Result, Stream, StreamDesc,
+    Allocator, Arg, DataType, Engine, Event, List, ListStep, MapMode, Memory, MemoryDesc, MemoryKind, Order,
+    Part, Primitive, PrimitiveDesc, Range, Result, Stream, StreamDesc,
 };
 use anydnn_opencl::{
     DiskCache, OpenClDevice, OpenClEngine, OpenClEvent, OpenClMemory, OpenClPrimitive, OpenClStream,
@@ -39,6 +39,7 @@ pub(crate) fn all(engine: &OpenClEngine) -> Vec<Scenario> {
     all.extend(compilation(engine));
     all.extend(kinds.iter().flat_map(|&kind| transfers(engine, kind)));
     all.extend(kinds.iter().flat_map(|&kind| executions(engine, kind)));
+    all.extend(lists(engine));
     all.extend(kinds.iter().flat_map(|&kind| maps(engine, kind)));
     all.extend(kinds.iter().map(|&kind| temporary(engine, kind)));
     all.extend(events(engine));
@@ -336,6 +337,45 @@ fn execution(
         }
         stream.wait()
     })
+}
+
+/// Two primitives enqueued as one, on memory that was seen before and on other memory.
+fn lists(engine: &OpenClEngine) -> Vec<Scenario> {
+    let list = |(name, desc): (&'static str, StreamDesc)| {
+        let engine = engine.clone();
+        scenario(format!("enqueue list on {name} stream"), EXECUTES, move || {
+            let stream = engine.create_stream(&desc).unwrap();
+            let primitive = engine.create_primitive(&relu()).unwrap();
+            let step = |from, to, waits_for| ListStep {
+                primitive: primitive.clone(),
+                args: [(Arg::SRC, from), (Arg::DST, to)]
+                    .map(|(arg, slot)| (arg, Part { slot, offset: 0 }))
+                    .to_vec(),
+                waits_for,
+            };
+            let mut list = engine.ready(&[step(0, 2, vec![]), step(2, 1, vec![0])], 3).unwrap().unwrap();
+            let desc = MemoryDesc::new([FLOATS], DataType::F32);
+            let create = || engine.create_memory(&desc, MemoryKind::Buffer).unwrap();
+            let (source, between, targets) = (create(), create(), [create(), create()]);
+            let (mut round, mut sent, mut seen) = (0_usize, vec![0; BYTES], vec![0; BYTES]);
+            let profiling = stream.desc().profiling;
+            action(move || {
+                stream.wait()?;
+                round += 1;
+                sent.copy_from_slice(&(round as f32).to_ne_bytes().repeat(FLOATS));
+                if profiling {
+                    stream.reset_profile()?;
+                }
+                let target = &targets[round / 2 % 2];
+                let written = stream.write(&source, 0, &sent, &[])?;
+                let done = list.enqueue(&stream, &[&source, target, &between], &[written])?;
+                stream.read(target, 0, &mut seen, &[done])?;
+                assert_eq!(seen, sent);
+                stream.wait()
+            })
+        })
+    };
+    stream_descs().into_iter().map(list).collect()
 }
 
 const DROPPED: &[(&str, &str)] = &[
