@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use anydnn_backend::op::{Eltwise, MatMul, Op};
 use anydnn_backend::{
-    Allocator, Arg, DataType, Engine, Event, List, ListStep, MapMode, Memory, MemoryDesc, MemoryKind, Order,
-    Part, Primitive, PrimitiveDesc, Range, Result, Stream, StreamDesc,
+    Allocator, Arg, DataType, Engine, Event, ListStep, MapMode, Memory, MemoryDesc, MemoryKind, Order, Part,
+    Primitive, PrimitiveDesc, Range, Result, Stream, StreamDesc,
 };
 use anydnn_opencl::{
     DiskCache, OpenClDevice, OpenClEngine, OpenClEvent, OpenClMemory, OpenClPrimitive, OpenClStream,
