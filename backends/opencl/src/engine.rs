@@ -25,6 +25,7 @@ use crate::plan::DeviceTraits;
 use crate::platform::OpenClDevice;
 use crate::pool::Pool;
 use crate::stream::OpenClStream;
+use crate::tune::Record;
 use crate::user_allocator::{UserAllocator, UserSource};
 use crate::{OpenCl, handle, primitive};
 
@@ -57,6 +58,7 @@ pub(crate) struct Inner {
     pub(crate) user: Option<Arc<UserSource>>,
     /// Shared by engines in the same context.
     pub(crate) programs: Arc<ProgramCache>,
+    pub(crate) tuning: Arc<Record>,
     service: Mutex<Option<Arc<handle::Queue>>>,
     pub(crate) copier: OnceLock<KernelPool>,
     pub(crate) context: handle::Context,
@@ -162,10 +164,11 @@ impl OpenClEngine {
                 ));
             }
         }
-        let Inner { context, device, programs, .. } = &*self.inner;
+        let Inner { context, device, programs, tuning, .. } = &*self.inner;
         let inner = Inner {
             user: Some(Arc::new(UserSource::new(allocator))),
             programs: Arc::clone(programs),
+            tuning: Arc::clone(tuning),
             ..Inner::new(context.try_clone()?, device.clone())
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -184,7 +187,7 @@ impl OpenClEngine {
     /// # Errors
     /// As [`OpenClEngine::resolve`].
     pub fn resolve_with_scratchpad(&self, desc: &PrimitiveDesc) -> Result<(PrimitiveDesc, usize)> {
-        let plan = primitive::plan(desc, &self.traits())?;
+        let plan = self.plan(desc)?;
         Ok((plan.desc, plan.scratchpad))
     }
 
@@ -255,6 +258,7 @@ impl Inner {
             pool: Pool::new(parked_limit),
             user: None,
             programs: Arc::new(ProgramCache::new(DiskCache::from_env())),
+            tuning: Arc::new(Record::from_env()),
             service: Mutex::new(None),
             copier: OnceLock::new(),
             patience: Patience::with(device.kind()),
@@ -321,8 +325,7 @@ impl Engine for OpenClEngine {
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<OpenClPrimitive> {
-        let plan = primitive::plan(desc, &self.traits())?;
-        OpenClPrimitive::from_plan(self, plan)
+        OpenClPrimitive::from_plan(self, self.plan(desc)?)
     }
 
     fn ready(&self, steps: &[ListStep<OpenCl>], slots: usize) -> Result<Option<Box<dyn List<OpenCl>>>> {

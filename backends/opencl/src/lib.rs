@@ -42,6 +42,7 @@ mod profile;
 mod program;
 mod stream;
 mod transfer;
+mod tune;
 mod user_allocator;
 mod usm;
 
@@ -60,6 +61,7 @@ pub use launch::OpenClPrimitive;
 pub use memory::OpenClMemory;
 pub use platform::{OpenClDevice, devices, platform_alias};
 pub use stream::OpenClStream;
+pub use tune::{Outcome, Trial, Tuned};
 pub use user_allocator::UserAllocator;
 
 /// The OpenCL backend: a family of types, never instantiated.

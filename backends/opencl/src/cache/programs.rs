@@ -162,6 +162,23 @@ impl ProgramCache {
         *self.disk.write().unwrap_or_else(PoisonError::into_inner) = Store::new(disk).map(Arc::new);
     }
 
+    /// Takes and keeps programs where another cache does.
+    pub(crate) fn share_disk(&self, other: &Self) {
+        let disk = other.disk.read().unwrap_or_else(PoisonError::into_inner).clone();
+        *self.disk.write().unwrap_or_else(PoisonError::into_inner) = disk;
+    }
+
+    /// What was noted about a topic on disk.
+    pub(crate) fn load_note(&self, device: &OpenClDevice, topic: &str) -> Option<Arc<[u8]>> {
+        let stored = self.on_disk(device, topic, "", Store::load)?;
+        self.verified(stored, topic)
+    }
+
+    /// Notes something for later processes, where there is a disk cache.
+    pub(crate) fn save_note(&self, device: &OpenClDevice, topic: &str, bytes: &[u8]) {
+        self.on_disk(device, topic, "", |store, key| store.save(key, bytes));
+    }
+
     pub(crate) fn stats(&self) -> ProgramStats {
         self.counters.read()
     }
@@ -208,9 +225,8 @@ impl ProgramCache {
 
     /// The outcome of a probe on disk, or else of the probe itself.
     fn find_probe(&self, device: &OpenClDevice, features: &Features, feature: Feature) -> Probe {
-        let source = format!("probe {}", feature.name());
-        let stored = self.on_disk(device, &source, "", Store::load);
-        let stored = stored.and_then(|stored| self.verified(stored, &source));
+        let topic = format!("probe {}", feature.name());
+        let stored = self.load_note(device, &topic);
         if let Some((works, detail)) = stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
             let probe = Probe { works, detail };
             features.learn(feature, &probe);
@@ -219,13 +235,11 @@ impl ProgramCache {
         count(&self.counters.probed);
         let probe = features.probe(device, feature);
         // What does not work may have failed for another reason, such as a lack of memory: the next process tries again.
-        self.on_disk(device, &source, "", |store, key| {
-            if probe.works
-                && let Ok(bytes) = postcard::to_allocvec(&(probe.works, &probe.detail))
-            {
-                store.save(key, &bytes);
-            }
-        });
+        if probe.works
+            && let Ok(bytes) = postcard::to_allocvec(&(probe.works, &probe.detail))
+        {
+            self.save_note(device, &topic, &bytes);
+        }
         probe.clone()
     }
 
