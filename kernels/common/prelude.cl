@@ -18,6 +18,9 @@
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 
+// Whether a vector of these bytes may be accessed as one wherever it starts at a multiple of them from here on.
+#define IS_WHOLE(p, bytes) (!ANYDNN_UNALIGNED && ((size_t)(p) & ((bytes) - 1)) == 0)
+
 // How two values join.
 #define PLUS(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))

@@ -1,16 +1,94 @@
-// Iteration over rows (the dimensions that stay) and their elements (the dimensions that are folded), in one of three modes:
+// Iteration over rows (the dimensions that stay) and their elements (the dimensions that are folded), in one of four modes:
 //   ROWS_BY_ITEM    a work-item takes ROWS_PER_ITEM rows, lanes run along the elements (CPUs: everything in registers and cache)
 //   ROWS_BY_LANE    the same, lanes run along the rows, which then lie side by side in memory: no horizontal reductions
 //   ROWS_BY_GROUP   a work-group of GROUP work-items takes a row and reduces through local memory (GPUs)
+//   ROWS_BY_PART    PARTS work-items take a row together and a work-group GROUP / PARTS rows; lanes run along the elements, of which each
+//                   work-item has STEPS vectors, in registers where they are needed again (GPUs)
 // The generator defines ROW_MODE, ROWS (in units of LANES rows by lane), DECLARE_ROW(t) (which also
 // says how many `rows` the lanes hold), and for the elements: ELEMENTS and
-// DECLARE_ELEMENT(t), or by item ELEMENT_RUNS runs of RUN elements with DECLARE_RUN(u) and the run's loop variable ALONG.
+// DECLARE_ELEMENT(t), or by item ELEMENT_RUNS runs of RUN elements with DECLARE_RUN(u) and the run's loop variable ALONG, or by part one
+// run. By part HOLD_ROW(HOLD) says HOLD(X) for each operand that stays in registers.
 
 #define ROWS_BY_ITEM 1
 #define ROWS_BY_LANE 2
 #define ROWS_BY_GROUP 3
+#define ROWS_BY_PART 4
 
-#if ROW_MODE == ROWS_BY_GROUP
+#if LANES == 4
+#define LANE_NUMBERS (int4)(0, 1, 2, 3)
+#elif LANES == 8
+#define LANE_NUMBERS (int8)(0, 1, 2, 3, 4, 5, 6, 7)
+#elif LANES == 16
+#define LANE_NUMBERS (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#endif
+
+#if ROW_MODE == ROWS_BY_PART
+
+#define ENTER_ROWS                                                                                                       \
+    __local R scratch[2 * GROUP];                                                                                        \
+    ENTER
+#define EACH_ROW                                                                                                         \
+    {                                                                                                                    \
+        const int member = (int)get_local_id(0) % PARTS;                                                                  \
+        const idx own_row = (idx)get_group_id(0) * (GROUP / PARTS) + (int)get_local_id(0) / PARTS;                       \
+        /* Work-items without a row take part in the barriers. */                                                       \
+        const bool has_row = ROWS % (GROUP / PARTS) == 0 || own_row < ROWS;                                              \
+        const idx row = has_row ? own_row : 0;                                                                           \
+        const bool first_item = has_row && member == 0;                                                                  \
+        DECLARE_ROW(row)                                                                                                 \
+        HOLD_ROW(DECLARE_HELD)                                                                                           \
+        /* Nothing but loads, so that all of them are under way at once. */                                              \
+        if (ARE_WHOLE) {                                                                                                 \
+            EACH_ELEMENT HOLD_ROW(HOLD) END_ELEMENT                                                                      \
+        } else {                                                                                                         \
+            EACH_ELEMENT HOLD_ROW(HOLD) END_ELEMENT                                                                      \
+        }
+#define END_ROW }
+#ifndef HELD
+#define HELD 0
+#define HOLD_ROW(DO)
+#endif
+#define DECLARE_HELD(X) V held_##X[STEPS];
+#define HELD_IN(X) held_##X[step]
+#define HOLD(X) HELD_IN(X) = FETCH_##X(OFF_##X, n);
+#if HELD
+#define EACH_STEP _Pragma("unroll") for (int step = 0; step < STEPS; ++step)
+#else
+#define EACH_STEP _Pragma("unroll 4") for (int step = 0; step < STEPS; ++step)
+#endif
+#define EACH_ELEMENT                                                                                                     \
+    EACH_STEP {                                                                                                          \
+        const idx ALONG = ((idx)step * PARTS + member) * LANES;                                                          \
+        const int n = !has_row ? 0 : RUN % LANES == 0 ? (ALONG < RUN ? LANES : 0) : (int)clamp(RUN - ALONG, (idx)0, (idx)LANES);
+#define END_ELEMENT }
+#if LANES == 8
+#define FOUR_LANES(OPERATION, x) OPERATION((x).lo, (x).hi)
+#else
+#define FOUR_LANES(OPERATION, x) (x)
+#endif
+// A row's work-items join in two stages, by SIDE of them and by all.
+#define DEFINE_FOLD(NAME, OPERATION)                                                                                     \
+    static inline V NAME(const V x, __local R *scratch) {                                                                \
+        const int l = (int)get_local_id(0), own = l % PARTS, first = l - own;                                            \
+        const float4 four = FOUR_LANES(OPERATION, x);                                                                    \
+        const float2 two = OPERATION(four.lo, four.hi);                                                                  \
+        R joined = OPERATION(two.x, two.y);                                                                              \
+        if (PARTS == 1) return (V)(joined);                                                                              \
+        scratch[l] = joined;                                                                                             \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                    \
+        if (own < SIDE) {                                                                                                \
+            for (int k = SIDE; k < PARTS; k += SIDE) joined = OPERATION(joined, scratch[l + k]);                         \
+            scratch[GROUP + l] = joined;                                                                                 \
+        }                                                                                                                \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                    \
+        joined = scratch[GROUP + first];                                                                                 \
+        for (int k = 1; k < SIDE; ++k) joined = OPERATION(joined, scratch[GROUP + first + k]);                           \
+        return (V)(joined);                                                                                              \
+    }
+#define FOLD(NAME, x) NAME(x, scratch)
+#define MASK(x, n, fill) ((n) == LANES ? (x) : RUN % LANES == 0 ? (V)(fill) : LANE_NUMBERS < (VEC(int))(n) ? (x) : (V)(fill))
+
+#elif ROW_MODE == ROWS_BY_GROUP
 
 // Local memory belongs to the outermost scope of a kernel.
 #define ENTER_ROWS                                                                                                       \
@@ -84,7 +162,6 @@
         const float2 c = OPERATION(b.lo, b.hi);                                                                          \
         return (V)(OPERATION(c.x, c.y));                                                                                 \
     }
-#define LANE_NUMBERS (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 // Lanes past the row's end must not count.
 #define MASK(x, n, fill) (RUN % LANES == 0 || (n) == LANES ? (x) : (LANE_NUMBERS < (int16)(n) ? (x) : (V)(fill)))
 #endif

@@ -1,6 +1,12 @@
 // Result elements from the operands' elements at the same index. COMPUTE(n) declares the first result's value V v and what
 // STORE_OTHERS(n) stores in the other results; the innermost loop ALONG is cut into CHUNKS chunks of CHUNK elements, and a work-item
-// takes one chunk of ROWS_PER_ITEM rows.
+// takes one chunk of ROWS_PER_ITEM rows. Where all vectors are whole nothing comes between the loads, which are then under way together.
+#define WORK(n)                                                                                                          \
+    COMPUTE(n)                                                                                                           \
+    POST_OPS(v, n)                                                                                                       \
+    ST_DST(OFF_DST, n, v);                                                                                               \
+    STORE_OTHERS(n)
+
 __kernel void pointwise(PARAMS) {
     ENTER
     const idx item = (idx)get_global_id(0);
@@ -13,10 +19,13 @@ __kernel void pointwise(PARAMS) {
         DECLARE_ROW(row)
         for (idx ALONG = first; ALONG < last; ALONG += LANES) {
             const int n = (int)min((idx)LANES, last - ALONG);
-            COMPUTE(n)
-            POST_OPS(v, n)
-            ST_DST(OFF_DST, n, v);
-            STORE_OTHERS(n)
+#if HAS_WHOLE
+            if (n == LANES && ARE_WHOLE) {
+                WORK(LANES)
+                continue;
+            }
+#endif
+            WORK(n)
         }
     }
 }

@@ -39,10 +39,12 @@ pub(crate) enum Feature {
     CommandBuffer,
     /// NVIDIA's PTX inside of OpenCL C.
     NvidiaPtx,
+    /// Matrix instructions and asynchronous copies in NVIDIA's PTX (Ampere and newer).
+    NvidiaMma,
 }
 
 impl Feature {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Fp64,
         Self::Fp16,
         Self::VloadHalf,
@@ -56,11 +58,19 @@ impl Feature {
         Self::Svm,
         Self::CommandBuffer,
         Self::NvidiaPtx,
+        Self::NvidiaMma,
     ];
 
     /// The features that take a program to probe, which caches spare a process.
-    pub(crate) const COMPILED: [Self; 6] =
-        [Self::Fp64, Self::Fp16, Self::VloadHalf, Self::SubGroups, Self::Int8Dot, Self::NvidiaPtx];
+    pub(crate) const COMPILED: [Self; 7] = [
+        Self::Fp64,
+        Self::Fp16,
+        Self::VloadHalf,
+        Self::SubGroups,
+        Self::Int8Dot,
+        Self::NvidiaPtx,
+        Self::NvidiaMma,
+    ];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -77,6 +87,7 @@ impl Feature {
             Self::Svm => "svm",
             Self::CommandBuffer => "command_buffer",
             Self::NvidiaPtx => "nvidia_ptx",
+            Self::NvidiaMma => "nvidia_mma",
         }
     }
 }
@@ -160,6 +171,7 @@ fn run(device: &OpenClDevice, feature: Feature) -> Probe {
         Feature::SubGroups => Rig::new(device).and_then(|rig| probe::sub_groups(&rig)),
         Feature::Int8Dot => Rig::new(device).and_then(|rig| probe::int8_dot(&rig)),
         Feature::NvidiaPtx => Rig::new(device).and_then(|rig| probe::nvidia_ptx(&rig)),
+        Feature::NvidiaMma => Rig::new(device).and_then(|rig| probe::nvidia_mma(&rig)),
         Feature::OutOfOrder => Rig::new(device).and_then(|rig| probe::out_of_order(&rig)),
         Feature::Profiling => Rig::new(device).and_then(|rig| probe::profiling(&rig)),
         Feature::Svm => Rig::new(device).and_then(|rig| probe::svm(&rig)),

@@ -245,6 +245,7 @@ impl OpenClEngine {
             local_memory_bytes: limits.local_memory_bytes as usize,
             compute_units: limits.compute_units,
             fp64: programs.probe(device, features, Feature::Fp64),
+            mma: device.alias() == "nvidia" && programs.probe(device, features, Feature::NvidiaMma),
             name: device.name().into(),
         }
     }

@@ -66,6 +66,8 @@ pub(crate) struct DeviceTraits {
     pub(crate) compute_units: usize,
     /// Whether f64 arithmetic works.
     pub(crate) fp64: bool,
+    /// Whether PTX with matrix instructions and asynchronous copies works inside of OpenCL C.
+    pub(crate) mma: bool,
     /// The device's name.
     pub(crate) name: String,
 }

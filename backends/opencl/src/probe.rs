@@ -203,6 +203,32 @@ pub(crate) fn nvidia_ptx(rig: &Rig<'_>) -> Outcome {
     same(from_bytes(&out, i32::from_ne_bytes).eq([42, 0]), "inline PTX")
 }
 
+/// A product of matrices of ones that came through an asynchronous copy.
+pub(crate) fn nvidia_mma(rig: &Rig<'_>) -> Outcome {
+    if rig.device.alias() != "nvidia" {
+        return Err("not NVIDIA's compiler".into());
+    }
+    let source = "kernel void probe(global const uint *in, global float *out) {\
+        local uint tile[128] __attribute__((aligned(16)));\
+        uint l = get_local_id(0), at = (uint)(ulong)tile + l * 16, a0, a1, a2, a3;\
+        float x = 0, y = 0, z = 0, w = 0;\
+        asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" :: \"r\"(at), \"l\"(in + l * 4));\
+        asm volatile(\"cp.async.commit_group;\"); asm volatile(\"cp.async.wait_group 0;\" ::: \"memory\");\
+        barrier(CLK_LOCAL_MEM_FENCE);\
+        asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\"\
+            : \"=r\"(a0), \"=r\"(a1), \"=r\"(a2), \"=r\"(a3) : \"r\"(at));\
+        asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32\"\
+            \" {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\
+            : \"+f\"(x), \"+f\"(y), \"+f\"(z), \"+f\"(w)\
+            : \"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3), \"r\"(in[l]), \"r\"(in[l + 32]));\
+        out[l * 4] = x; out[l * 4 + 1] = y; out[l * 4 + 2] = z; out[l * 4 + 3] = w; }";
+    // Two ones of f16 each.
+    let ones = to_bytes(&[0x3c00_3c00_u32; 128], u32::to_ne_bytes);
+    let out = rig.run(source, "-cl-std=CL1.2", &ones, 512, 32)?;
+    let sixteen = 16.0_f32.to_bits();
+    same(from_bytes(&out, u32::from_ne_bytes).all(|bits| bits == sixteen), "matrix instructions in PTX")
+}
+
 /// A command that waits for the user must be overtaken by one that does not, and must itself wait.
 pub(crate) fn out_of_order(rig: &Rig<'_>) -> Outcome {
     let properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;

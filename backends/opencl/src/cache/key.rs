@@ -160,6 +160,7 @@ macro_rules! sources {
 }
 
 sources!(
+    "attention/mma.cl",
     "attention/reference.cl",
     "attention/tiled.cl",
     "attention/vector.cl",
@@ -179,11 +180,15 @@ sources!(
     "copy/copy.cl",
     "expression/expression.cl",
     "matmul/dot.cl",
+    "matmul/join.cl",
     "matmul/reference.cl",
+    "matmul/skinny.cl",
+    "matmul/skinny_mma.cl",
     "matmul/tiled.cl",
     "matmul/vector.cl",
     "normalization/statistics.cl",
     "pointwise/pointwise.cl",
+    "pointwise/transposed.cl",
     "pooling/backward.cl",
     "pooling/pooling.cl",
     "reduction/reduction.cl",

@@ -1,14 +1,14 @@
 //! Attention in one launch, the scores never in memory.
 //!
-//! Variants: `vector` (CPUs: vectors along the queries), `tiled` (other devices: tiles of queries and keys in local memory) and `ref`
-//! (anything).
+//! Variants: `vector` (CPUs: vectors along the queries), `mma` (NVIDIA's matrix units), `tiled` (other devices: tiles of queries and keys
+//! in local memory) and `ref` (anything).
 
 mod hidden;
 #[cfg(test)]
 mod tests;
 
-use anydnn_backend::op::{Attention, Expression};
-use anydnn_backend::{Arg, Dims, PrimitiveDesc, Quantized};
+use anydnn_backend::op::{Attention, Expression, Node};
+use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Dims, PrimitiveDesc, Quantized};
 
 use super::choice::{Choice, Choices, Wanted};
 use super::nodes::{self, Leaves};
@@ -23,6 +23,7 @@ use crate::plan::{DeviceTraits, Launch};
 const REFERENCE: &str = include_str!("../../../../kernels/attention/reference.cl");
 const VECTOR: &str = include_str!("../../../../kernels/attention/vector.cl");
 const TILED: &str = include_str!("../../../../kernels/attention/tiled.cl");
+const MMA: &str = include_str!("../../../../kernels/attention/mma.cl");
 
 /// Elements of a result row that a work-item of the reference holds.
 const E_BLOCK: usize = 128;
@@ -36,6 +37,11 @@ const GROUP_SLICE: usize = 16;
 const GROUP: usize = 256;
 /// The most elements of a result row for which a work-group has registers.
 const GROUP_WIDTH: usize = 256;
+/// The same for a warp of `mma.cl`, also of a query.
+const WARP_WIDTH: usize = 128;
+/// Its keys in local memory at a time, and queries of a warp.
+const WARP_KEYS: usize = 64;
+const WARP_QUERIES: usize = 16;
 
 /// The implementations of an attention whose layouts are resolved.
 pub(super) fn choices(
@@ -49,6 +55,7 @@ pub(super) fn choices(
     if is_cpu(device) {
         choices.offer("vector", "vectors along the queries", || shape.vector(device));
     }
+    choices.offer("mma", "16-bit operands on matrix units", || shape.mma(device));
     let reason = if is_cpu(device) { "meant for GPUs" } else { "tiles in local memory" };
     choices.offer("tiled", reason, || shape.tiled(device));
     choices.offer("ref", "serves every layout and type", || Some(shape.reference(device)));
@@ -189,6 +196,80 @@ impl<'a> Shape<'a> {
         Some(source.launch("attention_tiled", &[TILED], global, Some([GROUP, 1, 1])))
     }
 
+    /// Matrix units of NVIDIA's; none where they do not take the operands' types and layouts, or weights change before they meet the values.
+    fn mma(&self, device: &DeviceTraits) -> Option<Launch> {
+        let (d, e) = (self.extent(self.d), self.extent(self.e));
+        let fits = |width: usize| (8..=WARP_WIDTH).contains(&width) && width.is_multiple_of(8);
+        let operands = [("SRC0", self.d), ("SRC1", self.d), ("SRC2", self.e)];
+        let data_type = self.desc.src().data_type();
+        let name = match data_type {
+            DataType::F16 => "\"f16\"",
+            DataType::BF16 => "\"bf16\"",
+            _ => return None,
+        };
+        let plain = |i: usize| !quantized::is_dequantized(self.desc, Arg::Src(i as u16));
+        if !device.mma
+            || !fits(d)
+            || !fits(e)
+            || self.op.weights.is_some()
+            || !(0..3).all(plain)
+            || !operands.iter().all(|&(name, along)| self.in_chunks(name, along, data_type))
+        {
+            return None;
+        }
+        let queries = self.extent(self.s);
+        let groups = queries.div_ceil(WARP_QUERIES * 8) * self.space.count(0..self.s);
+        // More queries share the keys that a group loads, and a mask's reads hide behind more warps; several small groups share a
+        // compute unit better where sums take most registers.
+        let masked = self.op.sources() > 3;
+        let enough = device.compute_units * if masked { 1 } else { 4 };
+        let warps = if groups >= enough && (masked || d + e <= WARP_WIDTH) { 8 } else { 4 };
+        let pitch = |width: usize| width.next_multiple_of(16) * 2 + 16;
+        let bytes = (WARP_KEYS * (pitch(d) + pitch(e))).max(WARP_QUERIES * warps * pitch(d));
+        if bytes > device.local_memory_bytes || warps * 32 > device.max_work_group {
+            return None;
+        }
+        let pairs = self.desc.attributes().post_ops.is_empty()
+            && self
+                .space
+                .find("DST")
+                .is_some_and(|dst| dst.data_type == data_type && dst.address.is_aligned(self.e, 2));
+        let mut source = self.source(1);
+        if let Some(factor) = self.plain_factor() {
+            source.define("FACTOR", self.value.literal(factor));
+        }
+        source.define("TYPE", name).define("WARPS", warps).define("PAIRS", i32::from(pairs));
+        let global = [queries.div_ceil(WARP_QUERIES * warps) * warps * 32, self.space.count(0..self.s), 1];
+        Some(source.launch("attention_mma", &[MMA], global, Some([warps * 32, 1, 1])))
+    }
+
+    /// The positive number that products of queries and keys are multiplied by, if scores of keys that are not hidden are just that.
+    fn plain_factor(&self) -> Option<f32> {
+        let nodes = &self.op.scores.nodes;
+        let mut node = self.op.scores.results[0];
+        if hidden::seen(self.desc, self.op).is_some()
+            && let Node::Select(_, score, _) = nodes[node]
+        {
+            node = score;
+        }
+        let factor = match nodes[node] {
+            Node::Operand(0) => 1.0,
+            Node::Binary(algorithm, a, b) => match (algorithm, nodes[a], nodes[b]) {
+                (BinaryAlgorithm::Multiply, Node::Operand(0), Node::Constant(c))
+                | (BinaryAlgorithm::Multiply, Node::Constant(c), Node::Operand(0)) => c,
+                (BinaryAlgorithm::Divide, Node::Operand(0), Node::Constant(c)) => 1.0 / c,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        (factor.is_normal() && factor > 0.0).then_some(factor)
+    }
+
+    /// Whether an operand of this type lies in chunks of eight elements along a loop.
+    fn in_chunks(&self, name: &str, along: usize, data_type: DataType) -> bool {
+        self.space.find(name).is_some_and(|o| o.data_type == data_type && o.address.is_aligned(along, 8))
+    }
+
     /// The macros that the variants have in common.
     fn source(&self, lanes: usize) -> Source {
         let wide = is_wide(self.desc);
@@ -217,6 +298,9 @@ impl<'a> Shape<'a> {
         if let Some(seen) = seen {
             self.expression(&mut source, ("SEE", "SEEN_LANES", "seen"), scores, seen, 1);
             source.define("SEEN", if lanes > 1 { "SEEN_LANES.s0" } else { "SEEN_LANES" });
+            if let Node::Select(_, score, _) = scores.nodes[scores.results[0]] {
+                self.expression(&mut source, ("SCORE_SEEN", "SCORED_SEEN", "plain"), scores, score, lanes);
+            }
         }
         match &self.op.weights {
             Some(weights) => {

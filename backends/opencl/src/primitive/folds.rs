@@ -19,6 +19,8 @@ const REDUCTION: &str = include_str!("../../../../kernels/reduction/reduction.cl
 
 /// Elements of a row beyond which several work-items share it.
 const LONG_ROW: usize = 16384;
+/// The same where a work-item has a row for itself on a device that wants many.
+const SHORT_ROW: usize = 512;
 
 /// Plans softmax or its logarithm.
 pub(super) fn plan_softmax(desc: PrimitiveDesc, op: Softmax, device: &DeviceTraits) -> KernelPlan {
@@ -30,14 +32,18 @@ pub(super) fn plan_softmax(desc: PrimitiveDesc, op: Softmax, device: &DeviceTrai
     add_post_ops(&mut space, &desc, &index);
     let rows = Rows::folded(space, outer, value, device, Some("DST"));
     // The result can hold the exponentials when it has their precision and its old content does not matter.
-    let keep = !op.log && dst.data_type() == value.storage() && desc.attributes().post_ops.is_empty();
+    let online = rows.mode == Mode::Lane && !is_cpu(device);
+    let keep =
+        !online && !op.log && dst.data_type() == value.storage() && desc.attributes().post_ops.is_empty();
     let work = desc.src().dims()[op.axis] * 4;
     let mut source = rows.source(value, is_wide(&desc), device, work);
     source
         .define("LOGARITHM", i32::from(op.log))
         .define("INF_AS_ZERO", i32::from(op.inf_as_zero))
         .define("KEEP", i32::from(keep))
+        .define("ONLINE", i32::from(online))
         .post_ops(&desc);
+    rows.hold(&mut source, device, &["SRC0"]);
     finish(desc, &rows, source, "softmax", SOFTMAX, device, work)
 }
 
@@ -103,6 +109,7 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
         .define("SCALE_AND_SHIFT(v, n)", scale_and_shift)
         .define("STORE_STATISTICS", store)
         .post_ops(&desc);
+    rows.hold(&mut source, device, &["SRC0"]);
     Ok(finish(desc, &rows, source, "normalization", STATISTICS, device, count))
 }
 
@@ -156,6 +163,7 @@ pub(super) fn plan_reduction(
         let mut source = rows.source(value, wide, device, count);
         macros(&mut source, take, finish_with);
         source.post_ops(&desc);
+        rows.hold(&mut source, device, &["SRC0"]);
         return finish(desc, &rows, source, "reduction", REDUCTION, device, count);
     };
     let mut source = first.source(value, wide, device, count);
@@ -188,11 +196,15 @@ fn two_stages(rows: &Rows, value: Value, device: &DeviceTraits) -> Option<(Rows,
     let Rows { space, outer, .. } = rows;
     let outer = *outer;
     let (count, elements) = (space.count(0..outer), space.count(outer..space.loops.len()));
-    let wanted = if is_cpu(device) { device.compute_units * 4 } else { device.compute_units * 8 };
-    if !space.is_linear() || elements < 2 * LONG_ROW || count == 0 || count >= wanted {
+    let (wanted, long) = match rows.mode {
+        _ if is_cpu(device) => (device.compute_units * 4, LONG_ROW),
+        Mode::Lane => (device.compute_units * 512, SHORT_ROW),
+        _ => (device.compute_units * 8, LONG_ROW),
+    };
+    if !space.is_linear() || elements < 2 * long || count == 0 || count >= wanted {
         return None;
     }
-    let most = (elements / LONG_ROW).min(wanted.div_ceil(count)).max(2);
+    let most = (elements / long).min(wanted.div_ceil(count)).max(2);
     let extent = space.loops[outer].extent;
     let parts = (2..=most).rev().find(|parts| extent.is_multiple_of(*parts))?;
     let rows_strides: Vec<usize> = (0..outer).map(|v| space.count(v + 1..outer)).collect();
@@ -250,6 +262,7 @@ fn finish(
         Mode::Item if rows.lanes > 1 => "vector",
         Mode::Lane if rows.lanes > 1 => "vertical",
         Mode::Group => "group",
+        Mode::Part => "parts",
         _ => "ref",
     };
     let implementation = format!("ocl:{}:{mode}", desc.op().name());

@@ -1,8 +1,9 @@
 //! Matrix products, also gated by another one of the same source.
 //!
 //! Variants: `vector` (CPUs: register tiles of vectors along N, weights in place or in panels), `dot` (vectors or groups along K),
-//! `tiled` (other devices: tiles in local memory) and `ref` (anything).
+//! `skinny` (other devices: few rows), `tiled` (other devices: tiles in local memory) and `ref` (anything).
 
+mod skinny;
 #[cfg(test)]
 mod tests;
 
@@ -176,6 +177,11 @@ impl<'a> Shape<'a> {
                 choices.offer("dot", "both operands lie along K", dot);
             }
         } else {
+            let skinny = |mma| self.skinny(&space, value, device, mma).filter(|_| real);
+            if m > 1 {
+                choices.offer("skinny-mma", "few rows: weights read once, by matrix units", || skinny(true));
+            }
+            choices.offer("skinny", "few rows: weights read once", || skinny(false));
             if m >= 16 && n >= 16 && terms > 0 {
                 choices.offer("tiled", "tiles in local memory", tiled);
             }
@@ -183,6 +189,9 @@ impl<'a> Shape<'a> {
                 choices.offer("dot", "a small result, and both operands lie along K", dot);
             }
         }
+        choices.offer("skinny-mma", "one row: matrix units are idle", || {
+            self.skinny(&space, value, device, true).filter(|_| real)
+        });
         choices.offer("ref", "serves every layout and type", || {
             Some(self.reference(space.clone(), value, device))
         });

@@ -4,19 +4,25 @@ use anydnn_backend::op::Op;
 use anydnn_backend::{Arg, BinaryAlgorithm, MemoryDesc, PrimitiveDesc};
 
 use super::axes::push_axes;
-use super::rows::{CPU_LANES, is_cpu, items, rows_per_item};
-use super::source::{Source, add_post_ops, eltwise, is_contiguous};
-use super::space::{Binding, Index, Space, broadcast};
+use super::rows::{CPU_LANES, gpu_lanes, is_cpu, items, rows_per_item};
+use super::source::{self, Source, add_post_ops, eltwise, is_contiguous};
+use super::space::{Binding, Index, Operand, Space, broadcast};
 use super::value::Value;
 use crate::plan::{DeviceTraits, KernelPlan, Launch};
 
 const POINTWISE: &str = include_str!("../../../../kernels/pointwise/pointwise.cl");
+const TRANSPOSED: &str = include_str!("../../../../kernels/pointwise/transposed.cl");
 const PADDING: &str = include_str!("../../../../kernels/reorder/padding.cl");
 
 /// Elements of a contiguous run that a work-item on a CPU takes at most.
 const CPU_CHUNK: usize = 16384;
-/// Lanes where many work-items run: a 128-bit access each.
-const GPU_LANES: usize = 4;
+/// Work-items that fill a compute unit of a GPU, and the most rows that one takes to share what it reads for all of them.
+const GPU_ITEMS: usize = 2048;
+const SHARED_ROWS: usize = 16;
+/// The side of a tile of `transposed.cl`, its work-items, and what is too short for it.
+const TILE: usize = 64;
+const TILE_GROUP: usize = 256;
+const TILE_LEAST: usize = 16;
 
 /// Plans an element-wise operation.
 pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> KernelPlan {
@@ -48,9 +54,9 @@ pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> KernelPlan {
     }
     space.operand("DST", Binding::Arg(Arg::DST), dst, &index);
     add_post_ops(&mut space, &desc, &index);
-    let (launch, flat) = launch(space, value, Some(&desc), &expression(&desc, value), is_wide(&desc), device);
+    let (launch, shape) =
+        launch(space, value, Some(&desc), &expression(&desc, value), is_wide(&desc), device);
     let launches = std::iter::once(launch).chain(padding(dst, Arg::DST, device)).collect();
-    let shape = if flat { "flat" } else { "nd" };
     let implementation = format!("ocl:{}:{shape}", desc.op().name());
     KernelPlan { implementation, scratchpad: 0, launches, desc }
 }
@@ -78,7 +84,8 @@ pub(super) fn plan_concat(desc: PrimitiveDesc, axis: usize, device: &DeviceTrait
     KernelPlan { implementation: "ocl:concat:copies".into(), scratchpad: 0, launches, desc }
 }
 
-/// The launch that computes `DST` of a space, and whether it runs over one contiguous stretch. Without a description nothing is fused.
+/// The launch that computes `DST` of a space, and its shape: over one contiguous stretch or many, or through tiles. Without a
+/// description nothing is fused.
 pub(super) fn launch(
     space: Space,
     value: Value,
@@ -86,7 +93,7 @@ pub(super) fn launch(
     expression: &str,
     wide: bool,
     device: &DeviceTraits,
-) -> (Launch, bool) {
+) -> (Launch, &'static str) {
     launch_all(space, value, fused, (&format!("V v = {expression};"), ""), wide, device)
 }
 
@@ -98,7 +105,7 @@ pub(super) fn launch_all(
     (compute, store): (&str, &str),
     wide: bool,
     device: &DeviceTraits,
-) -> (Launch, bool) {
+) -> (Launch, &'static str) {
     if space.loops.is_empty() {
         space.push("one", 1);
         for operand in &mut space.operands {
@@ -109,15 +116,22 @@ pub(super) fn launch_all(
     space.sort_by(0..count, "DST");
     let count = space.collapse(0..count, None);
     let last = count - 1;
+    if let Some(launch) = transposed(&space, value, fused, (compute, store), wide, device) {
+        return (launch, "transposed");
+    }
     let run = space.loops[last].extent;
-    let best = if is_cpu(device) { CPU_LANES } else { GPU_LANES };
+    let best = if is_cpu(device) { CPU_LANES } else { gpu_lanes(&space, last) };
     let vectors =
         space.is_linear() && value == Value::F32 && run >= best && is_contiguous(&space, "DST", last);
     let lanes = if vectors { best } else { 1 };
     let rows = space.count(0..last);
     let chunk = if is_cpu(device) { CPU_CHUNK.min(run.max(1)) } else { lanes };
     let chunks = run.div_ceil(chunk).max(1);
-    let per_item = rows_per_item(device, rows, chunk);
+    let per_item = if shares_vectors(&space, last) && !is_cpu(device) {
+        (rows * chunks / (device.compute_units.max(1) * GPU_ITEMS)).clamp(1, SHARED_ROWS)
+    } else {
+        rows_per_item(device, rows, chunk)
+    };
     let work_items = chunks * rows.div_ceil(per_item);
     let mut source = Source::new(&space, value, (lanes, Some(last)), wide, false);
     source
@@ -130,14 +144,71 @@ pub(super) fn launch_all(
         .define("ROWS_PER_ITEM", per_item)
         .define("ITEMS", work_items)
         .define("COMPUTE(n)", compute)
-        .define("STORE_OTHERS(n)", store);
+        .define("STORE_OTHERS(n)", store)
+        .define_whole();
     match fused {
         Some(desc) => source.post_ops(desc),
         None => source.define("POST_OPS(v, n)", ""),
     };
     let (global, local) = items(device, if run == 0 { 0 } else { work_items });
-    let flat = last == 0 && space.is_linear();
-    (source.launch("pointwise", &[POINTWISE], global, local), flat)
+    let shape = if last == 0 && space.is_linear() { "flat" } else { "nd" };
+    (source.launch("pointwise", &[POINTWISE], global, local), shape)
+}
+
+/// Whether rows have vectors of channels in common, which a work-item then reads for several of them.
+fn shares_vectors(space: &Space, last: usize) -> bool {
+    let is_vector = |o: &Operand| {
+        let coefficient = |v| o.address.coefficient(v).unwrap_or(1);
+        source::is_constant(&o.binding) && coefficient(last) > 0 && (0..last).all(|v| coefficient(v) == 0)
+    };
+    space.operands.iter().any(is_vector)
+}
+
+/// The launch through tiles in local memory, where the first source lies along another loop than the results. None where it does not, or
+/// tiles would stay almost empty.
+fn transposed(
+    space: &Space,
+    value: Value,
+    fused: Option<&PrimitiveDesc>,
+    (compute, store): (&str, &str),
+    wide: bool,
+    device: &DeviceTraits,
+) -> Option<Launch> {
+    let last = space.loops.len() - 1;
+    let long = |v: usize| space.loops[v].extent >= TILE_LEAST;
+    let across = (0..last).find(|&v| long(v) && is_contiguous(space, "SRC0", v))?;
+    let fits = !is_cpu(device)
+        && device.max_work_group >= TILE_GROUP
+        && device.local_memory_bytes >= TILE * (TILE + 1) * 8
+        && space.is_linear()
+        && long(last)
+        && is_contiguous(space, "DST", last)
+        && space.coefficient("SRC0", last).is_some_and(|step| step > 1);
+    if !fits {
+        return None;
+    }
+    let mut space = space.clone();
+    space.rotate(across);
+    let [along, across] = [&space.loops[last], &space.loops[0]];
+    let tiles = along.extent.div_ceil(TILE);
+    let mut source = Source::new(&space, value, (1, None), wide, false);
+    source
+        .declare("DECLARE_ROW", &space, 1..last)
+        .define("ALONG", &along.name)
+        .define("ACROSS", &across.name)
+        .define("RUN", along.extent)
+        .define("RUN_ACROSS", across.extent)
+        .define("TILES", tiles)
+        .define("COMPUTE(n)", compute)
+        .define("STORE_OTHERS(n)", store)
+        .hold(&["SRC0"]);
+    match fused {
+        Some(desc) => source.post_ops(desc),
+        None => source.define("POST_OPS(v, n)", ""),
+    };
+    let groups = tiles * across.extent.div_ceil(TILE);
+    let global = [groups * TILE_GROUP, space.count(1..last), 1];
+    Some(source.launch("transposed", &[TRANSPOSED], global, Some([TILE_GROUP, 1, 1])))
 }
 
 /// The launch that writes zeros into the padding of a blocked result; none where there is no padding.
@@ -198,8 +269,12 @@ fn expression(desc: &PrimitiveDesc, value: Value) -> String {
         Op::Select(_) => format!("({}) != (V)(0) ? {} : {}", load("SRC0"), load("SRC1"), load("SRC2")),
         Op::BatchNormalization(op) => {
             let epsilon = value.literal(op.epsilon);
-            let mut text =
-                format!("({} - {}) / sqrt({} + {epsilon})", load("SRC0"), load("MEAN"), load("VARIANCE"));
+            let mut text = format!(
+                "({} - {}) * ((V)(1) / sqrt({} + {epsilon}))",
+                load("SRC0"),
+                load("MEAN"),
+                load("VARIANCE")
+            );
             if desc.find(Arg::Scale).is_some() {
                 text = format!("{text} * {}", load("SCALE"));
             }

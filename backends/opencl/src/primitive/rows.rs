@@ -4,7 +4,7 @@
 use anydnn_backend::DeviceKind;
 
 use super::source::{Source, is_contiguous};
-use super::space::Space;
+use super::space::{Binding, Space};
 use super::value::Value;
 use crate::plan::{DeviceTraits, Launch};
 
@@ -16,14 +16,21 @@ pub(super) const CPU_LANES: usize = 16;
 const CPU_WORK: usize = 8192;
 /// Work-items of a work-group on other devices.
 const GROUP: usize = 256;
+/// The most work-items that share a row in parts.
+const MOST_PARTS: usize = 1024;
+/// Vectors of a row that a work-item takes if work-items are enough.
+const STEPS: usize = 4;
+/// Elements of rows that a work-item holds in registers.
+const HELD: usize = 32;
 
 /// What works on a row, and along what its lanes run: a work-item with lanes along the elements, a work-item with lanes along rows
-/// side by side, a work-group.
+/// side by side, a work-group, a part of a work-group with lanes along the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Item,
     Lane,
     Group,
+    Part,
 }
 
 /// A space cut into rows and their elements.
@@ -46,6 +53,13 @@ pub(super) fn is_cpu(device: &DeviceTraits) -> bool {
 pub(super) fn group_size(device: &DeviceTraits) -> usize {
     let most = device.max_work_group.clamp(1, GROUP);
     1 << most.ilog2()
+}
+
+/// Lanes along a loop where many work-items run: an access of 128 bits each to the widest of the operands that lie along it.
+pub(super) fn gpu_lanes(space: &Space, along: usize) -> usize {
+    let operands = space.operands.iter().filter(|o| o.address.coefficient(along) == Some(1));
+    let bits = operands.filter(|o| o.binding != Binding::Number).map(|o| o.data_type.bits()).max();
+    if bits.is_some_and(|bits| bits <= 16) { 8 } else { 4 }
 }
 
 /// A one-dimensional launch of at least `items` work-items; kernels ignore those past the end.
@@ -106,6 +120,13 @@ impl Rows {
             } else {
                 (Mode::Item, 1, None)
             }
+        } else if value == Value::F32
+            && space.is_linear()
+            && last == outer
+            && along(last)
+            && elements >= gpu_lanes(&space, last)
+        {
+            (Mode::Part, gpu_lanes(&space, last), Some(last))
         } else if elements >= 32 && group_size(device) >= 32 && !rows_side_by_side {
             (Mode::Group, 1, None)
         } else {
@@ -149,10 +170,34 @@ impl Rows {
         }
     }
 
-    /// The work-items that share a row: no more than it has elements.
+    /// The work-items of a group: no more than a row has elements, or as many as share a row in parts.
     fn group(&self, device: &DeviceTraits) -> usize {
+        if self.mode == Mode::Part {
+            return group_size(device).max(self.parts(device));
+        }
         let elements = self.space.count(self.outer..self.space.loops.len());
         group_size(device).min(elements.max(1).next_power_of_two())
+    }
+
+    /// The vectors of a row.
+    fn vectors(&self) -> usize {
+        self.space.count(self.outer..self.space.loops.len()).div_ceil(self.lanes)
+    }
+
+    /// The work-items that share a row in parts. Neighbours read neighbouring vectors, so short rows have one for each vector.
+    fn parts(&self, device: &DeviceTraits) -> usize {
+        let most = 1 << device.max_work_group.clamp(1, MOST_PARTS).ilog2();
+        let vectors = self.vectors();
+        let wanted = if vectors <= 32 { vectors } else { vectors.div_ceil(STEPS).max(32) };
+        wanted.next_power_of_two().min(most)
+    }
+
+    /// Lets a kernel over parts read operands from memory once, if a row of each fits into registers.
+    pub(super) fn hold(&self, source: &mut Source, device: &DeviceTraits, operands: &[&str]) {
+        let steps = self.vectors().div_ceil(self.parts(device));
+        if self.mode == Mode::Part && steps * self.lanes * operands.len() <= HELD && !operands.is_empty() {
+            source.hold(operands);
+        }
     }
 
     /// The macros of the space and of the iteration.
@@ -164,6 +209,7 @@ impl Rows {
             Mode::Item => "ROWS_BY_ITEM",
             Mode::Lane => "ROWS_BY_LANE",
             Mode::Group => "ROWS_BY_GROUP",
+            Mode::Part => "ROWS_BY_PART",
         };
         source
             .define("ROW_MODE", name)
@@ -181,6 +227,17 @@ impl Rows {
                 .define("RUN", last.extent)
                 .define("ALONG", &last.name);
         }
+        if *mode == Mode::Part {
+            let last = &space.loops[all - 1];
+            let parts = self.parts(device);
+            source
+                .define("PARTS", parts)
+                .define("SIDE", 1 << (parts.ilog2().div_ceil(2)))
+                .define("STEPS", self.vectors().div_ceil(parts))
+                .define("RUN", last.extent)
+                .define("ALONG", &last.name)
+                .define_whole();
+        }
         source
     }
 
@@ -197,6 +254,9 @@ impl Rows {
         let (global, local) = if self.mode == Mode::Group {
             let group = self.group(device);
             ([rows * group, 1, 1], Some([group, 1, 1]))
+        } else if self.mode == Mode::Part {
+            let group = self.group(device);
+            ([rows.div_ceil(group / self.parts(device)) * group, 1, 1], Some([group, 1, 1]))
         } else {
             items(device, rows.div_ceil(rows_per_item(device, rows, work)))
         };

@@ -25,7 +25,12 @@ pub(super) struct Source {
     wide: bool,
     defines: String,
     args: Vec<LaunchArg>,
+    /// Under which conditions vectors that start at multiples of their length are accessed as one.
+    whole: Vec<String>,
 }
+
+/// Lanes whose vectors devices may access as one, if they are aligned to their length.
+const WHOLE_LANES: [usize; 2] = [4, 8];
 
 impl Source {
     /// The macros for the operands of a space. `lane` is the loop along which the lanes of a vector lie. `wide` asks for 64-bit
@@ -37,7 +42,8 @@ impl Source {
         wide: bool,
         distinct: bool,
     ) -> Self {
-        let mut source = Self { value, lanes, lane, wide, defines: String::new(), args: Vec::new() };
+        let mut source =
+            Self { value, lanes, lane, wide, defines: String::new(), args: Vec::new(), whole: Vec::new() };
         let (mut params, mut enter) = (String::new(), String::new());
         // The result may lie where an operand of its post-operations does.
         let is_operand =
@@ -57,7 +63,8 @@ impl Source {
             if let Ok(arg) = arg {
                 let comma = if params.is_empty() { "" } else { ", " };
                 let shared = is_operand(&operand.binding) || matches!(arg, LaunchArg::Memory(Arg::Dst(_)));
-                let restrict = if distinct && !(shares && shared) { "restrict " } else { "" };
+                let alone = is_constant(&operand.binding) || (distinct && !(shares && shared));
+                let restrict = if alone { "restrict " } else { "" };
                 let _ =
                     write!(params, "{comma}__global uchar *{restrict}{pointer}, const ulong {pointer}_byte");
                 let _ = write!(enter, "{pointer} += {pointer}_byte; ");
@@ -67,6 +74,24 @@ impl Source {
         }
         source.define("PARAMS", params).define("ENTER", enter);
         source
+    }
+
+    /// Defines `HAS_WHOLE`, whether operands lie in whole vectors, and `ARE_WHOLE`, whether their pointers are aligned to those.
+    pub(super) fn define_whole(&mut self) -> &mut Self {
+        let condition = if self.whole.is_empty() { "0".into() } else { self.whole.join(" && ") };
+        self.define("HAS_WHOLE", i32::from(!self.whole.is_empty()))
+            .define("ARE_WHOLE", format!("({condition})"))
+    }
+
+    /// Defines `HOLD_ROW(DO)` for operands that a kernel reads once, by `FETCH_X`, and then from where its `HELD_IN(X)` says.
+    pub(super) fn hold(&mut self, names: &[&str]) -> &mut Self {
+        for name in names {
+            let load = format!("#define LD_{name}(");
+            self.defines = self.defines.replace(&load, &format!("#define FETCH_{name}("));
+            self.define(format!("LD_{name}(o, n)"), format!("HELD_IN({name})"));
+        }
+        let all: Vec<String> = names.iter().map(|name| format!("DO({name})")).collect();
+        self.define("HELD", 1).define("HOLD_ROW(DO)", all.join(" "))
     }
 
     /// Defines a macro.
@@ -237,7 +262,18 @@ impl Source {
                 )
             };
             let pack = format!("pack_{kind}_{lanes}(v)");
+            let lane = self.lane.unwrap_or(usize::MAX);
+            let whole = bits >= 8 && WHOLE_LANES.contains(&lanes) && address.is_aligned(lane, lanes);
+            if whole {
+                let condition = format!("IS_WHOLE({pointer}, {})", lanes * bits / 8);
+                if !self.whole.contains(&condition) {
+                    self.whole.push(condition);
+                }
+            }
             match step {
+                1 if whole => {
+                    (raw("load_whole", ""), format!("store_whole_{bits}_{lanes}({pointer}, o, n, {pack})"))
+                }
                 0 => (
                     format!("(V)(LD1_{name}(o))"),
                     format!("put_{bits}({pointer}, o, pack_{kind}_1((v).s0))"),
@@ -252,6 +288,11 @@ impl Source {
         self.define(format!("LD_{name}(o, n)"), load);
         self.define(format!("ST_{name}(o, n, v)"), store);
     }
+}
+
+/// Whether an operand is read alone and never where a result lies.
+pub(super) fn is_constant(binding: &Binding) -> bool {
+    matches!(binding, Binding::Arg(Arg::Scale | Arg::Shift | Arg::Bias | Arg::Mean | Arg::Variance))
 }
 
 /// Adds the operands of the post-operations: `POST<i>` for a binary one's second operand or a select's condition, `OTHER<i>` for a

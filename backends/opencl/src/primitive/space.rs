@@ -162,6 +162,15 @@ impl Address {
         }
     }
 
+    /// Whether the elements lie side by side along a loop and start, for all values of the other ones, at a multiple of `block`.
+    pub(super) fn is_aligned(&self, variable: usize, block: usize) -> bool {
+        let Self::Linear { base, coefficients } = self else { return false };
+        let others = coefficients.iter().enumerate().filter(|(v, _)| *v != variable);
+        coefficients.get(variable) == Some(&1)
+            && base.unsigned_abs().is_multiple_of(block)
+            && others.into_iter().all(|(_, c)| c.is_multiple_of(block))
+    }
+
     /// Makes room for a loop added after the operand, on which the address does not depend.
     pub(super) fn extend(&mut self) {
         if let Self::Linear { coefficients, .. } = self {

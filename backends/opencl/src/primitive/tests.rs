@@ -25,6 +25,7 @@ pub(super) fn cpu() -> DeviceTraits {
         local_memory_bytes: 32 << 10,
         compute_units: 2,
         fp64: true,
+        mma: false,
         name: "test processor".into(),
     }
 }
@@ -89,7 +90,7 @@ fn variants_fit_the_device_and_the_layouts() {
     assert_eq!(name(matmul(f32(&[4, k]), f32(&[k, n])), &cpu()), "ocl:matmul:vector");
     assert_eq!(name(matmul(f32(&[4, k]), tagged(&[k, n], "ba")), &cpu()), "ocl:matmul:dot");
     assert_eq!(name(row_major(), &gpu()), "ocl:matmul:tiled");
-    assert_eq!(name(matmul(f32(&[1, k]), tagged(&[k, n], "ba")), &gpu()), "ocl:matmul:dot");
+    assert_eq!(name(matmul(f32(&[1, k]), tagged(&[k, n], "ba")), &gpu()), "ocl:matmul:skinny");
     let bytes = |t| MemoryDesc::new([m, m], t);
     assert_eq!(name(matmul(bytes(DataType::U8), bytes(DataType::S8)), &cpu()), "ocl:matmul:ref");
     assert_eq!(name(convolution(32, 64, 1, "acdb"), &cpu()), "ocl:convolution:vector");
@@ -106,7 +107,11 @@ fn variants_fit_the_device_and_the_layouts() {
     let softmax = |axis| PrimitiveDesc::builder(Op::Softmax(Softmax::new(axis))).src(f32(&[8, 64, 64]));
     assert_eq!(name(softmax(2), &cpu()), "ocl:softmax:vector");
     assert_eq!(name(softmax(1), &cpu()), "ocl:softmax:vertical");
-    assert_eq!(name(softmax(2), &gpu()), "ocl:softmax:group");
+    assert_eq!(name(softmax(2), &gpu()), "ocl:softmax:parts");
+    let reorder =
+        || PrimitiveDesc::builder(Op::Reorder).src(tagged(&[2, 70, 5, 17], "acdb")).dst(f32(&[2, 70, 5, 17]));
+    assert_eq!(name(reorder(), &gpu()), "ocl:reorder:transposed");
+    assert_eq!(name(reorder(), &cpu()), "ocl:reorder:nd");
 }
 
 #[test]
@@ -249,7 +254,15 @@ fn variants_for_every_kind_of_device_compute_what_the_operations_mean() {
         row(0, &[5, 3]),
         norm,
         groups,
+        PrimitiveDesc::builder(Op::Reorder)
+            .src(tagged(&[2, 70, 5, 17], "acdb"))
+            .dst(MemoryDesc::new([2, 70, 5, 17], DataType::F16)),
+        PrimitiveDesc::builder(Op::Binary(Binary::new(BinaryAlgorithm::Add)))
+            .src(tagged(&[66, 130], "ba"))
+            .src(f32(&[1, 130]))
+            .attributes(Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu))),
         fold(ReductionAlgorithm::NormL2, &[20, 90], &[20, 1]),
+        fold(ReductionAlgorithm::Max, &[300, 1003], &[300, 1]),
         fold(ReductionAlgorithm::Max, &[400, 100], &[1, 1]),
         flat,
     ];
@@ -272,6 +285,19 @@ fn variants_for_every_kind_of_device_compute_what_the_operations_mean() {
             }
         }
     }
+}
+
+#[test]
+fn softmax_meets_infinities_in_any_order() {
+    let softmax = |dims: &[usize], inf_as_zero| {
+        let mut op = Softmax::new(1);
+        op.inf_as_zero = inf_as_zero;
+        PrimitiveDesc::builder(Op::Softmax(op)).src(f32(dims)).build().unwrap()
+    };
+    let list = [softmax(&[3, 3, 40], false), softmax(&[3, 3, 40], true), softmax(&[70, 9], true)];
+    let inf = f64::INFINITY;
+    check_everywhere(&list, |_| Some(Values::Listed(vec![-inf, -inf, 1.5, -inf, 0.25, -2.0])));
+    check_everywhere(&list[..1], |_| Some(Values::Listed(vec![-inf, inf, 1.5, 2.0, 0.25, -2.0, f64::NAN])));
 }
 
 /// Runs descriptions by the kernels for both kinds of devices on every device there is. Operands are drawn from `values`, or else as suits

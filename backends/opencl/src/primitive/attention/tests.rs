@@ -67,6 +67,48 @@ fn one_launch_by_the_variant_of_the_device() {
 }
 
 #[test]
+fn matrix_units_take_what_fits_them() {
+    let device = DeviceTraits { mma: true, ..gpu() };
+    let choose = |op: Attention, qkv: [MemoryDesc; 3]| planned(attention(op, qkv), &device);
+    let of = |dims: [usize; 4], width: usize, data_type| {
+        let [b, h, s, t] = dims;
+        [[b, h, s, width], [b, 1, t, width], [b, 1, t, width]].map(|dims| typed(&dims, data_type))
+    };
+    let dims = [2, 4, 700, 80];
+    let op = || Attention::new(scaled(&dims, 0.125));
+    for (width, data_type, name) in [
+        (128, DataType::F16, "mma"),
+        (96, DataType::BF16, "mma"),
+        (8, DataType::F16, "mma"),
+        (136, DataType::F16, "tiled"),
+        (20, DataType::F16, "tiled"),
+        (64, DataType::F32, "tiled"),
+    ] {
+        assert_eq!(choose(op(), of(dims, width, data_type)).implementation, format!("ocl:attention:{name}"));
+    }
+    let mut dropping = op();
+    dropping.weights = Some(scaled(&dims, 2.0));
+    assert_eq!(choose(dropping, of(dims, 64, DataType::F16)).implementation, "ocl:attention:tiled");
+    // Odd steps between rows leave no chunks of sixteen bytes.
+    let strides = [4 * 700 * 65, 700 * 65, 65, 1];
+    let wide = MemoryDesc::with_strides([2, 4, 700, 64], DataType::F16, strides).unwrap();
+    let [_, key, value] = of(dims, 64, DataType::F16);
+    assert_eq!(choose(op(), [wide, key, value]).implementation, "ocl:attention:tiled");
+    // What fills a large device, and a causal mask that leaves blocks out.
+    let qkv = [0; 3].map(|_| typed(&[64, 2048, 128], DataType::F16));
+    let masked = attention(Attention::new(causal(&[64, 2048, 2048], 1)), qkv).src(f32(&[64, 1, 1]));
+    let large = planned(masked, &device);
+    let launch = &large.launches[0];
+    assert_eq!((launch.global, launch.local), ([4096, 64, 1], Some([256, 1, 1])));
+    assert!(launch.program.source.contains("#define HIDES 1"));
+    let small = DeviceTraits { local_memory_bytes: 32 << 10, ..device.clone() };
+    assert_eq!(
+        planned(attention(op(), of(dims, 128, DataType::F16)), &small).implementation,
+        "ocl:attention:tiled"
+    );
+}
+
+#[test]
 fn plain_attention_and_its_statistics() {
     let shapes = [
         // Partial vectors, tiles and blocks of everything.

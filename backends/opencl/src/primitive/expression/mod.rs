@@ -26,8 +26,8 @@ const EXPRESSION: &str = include_str!("../../../../../kernels/expression/express
 pub(super) fn plan(desc: PrimitiveDesc, op: &Expression, device: &DeviceTraits) -> KernelPlan {
     let program = Program::new(&desc, op);
     let (mut launches, scratchpad, shape) = if program.is_pointwise() {
-        let (launch, flat) = program.pointwise(device);
-        (vec![launch], 0, if flat { "flat" } else { "nd" })
+        let (launch, shape) = program.pointwise(device);
+        (vec![launch], 0, shape)
     } else {
         program.rows(device)
     };
@@ -120,7 +120,7 @@ impl<'a> Program<'a> {
     }
 
     /// One launch that computes every element of every result by itself.
-    fn pointwise(&self, device: &DeviceTraits) -> (Launch, bool) {
+    fn pointwise(&self, device: &DeviceTraits) -> (Launch, &'static str) {
         let (space, _) = self.space(|_| false);
         let nodes = &self.op.nodes;
         let wanted = needed(nodes, self.op.results.iter().copied());
@@ -211,6 +211,7 @@ impl<'a> Program<'a> {
         }
         let body = Body::whole(self).text();
         let shape = match rows.mode {
+            Mode::Part => "parts",
             Mode::Item if rows.lanes > 1 => "vector",
             Mode::Lane if rows.lanes > 1 => "vertical",
             Mode::Group => "group",
@@ -227,7 +228,20 @@ impl<'a> Program<'a> {
         if fused {
             source.post_ops(self.desc);
         }
+        if passes > 1 {
+            let held = self.varying_sources();
+            rows.hold(&mut source, device, &held.iter().map(String::as_str).collect::<Vec<_>>());
+        }
         rows.launch(source, "expression", &[EXPRESSION], device, work)
+    }
+
+    /// The names of the operands that vary along rows.
+    fn varying_sources(&self) -> Vec<String> {
+        let varies = |i: u16| {
+            let mut nodes = self.op.nodes.iter().zip(&self.varies).zip(&self.reached);
+            nodes.any(|((node, varies), reached)| *varies && *reached && *node == Node::Operand(i))
+        };
+        (0..self.op.sources() as u16).filter(|&i| varies(i)).map(|i| format!("SRC{i}")).collect()
     }
 
     /// The operand by which loops are ordered and lanes are laid: the largest that varies along rows.

@@ -201,7 +201,7 @@ fn rows_are_folded_in_every_mode() {
     general.sources = vec![tagged(&[2, 19, 5], "aBc8b")];
     general.results = vec![tagged(&[2, 19, 5], "aBc8b")];
     check_all(&[
-        (softmax(&[7, 100], 1).build(), ["vector", "group"]),
+        (softmax(&[7, 100], 1).build(), ["vector", "parts"]),
         (softmax(&[3, 20, 40], 1).build(), ["vertical", "ref"]),
         (general.build(), ["ref", "ref"]),
         (normalization(f32(&[5, 300]), &[1], f32(&[5])).build(), ["vector", "group"]),

@@ -3,10 +3,11 @@
 use anydnn_backend::conformance::values::Values;
 use anydnn_backend::op::{Convolution, GatedMatMul, MatMul, Op};
 use anydnn_backend::{
-    Arg, Attributes, DataType, Dequantize, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
-    Quantized,
+    Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Eltwise, MemoryDesc, PostOp, PrimitiveDesc,
+    PrimitiveDescBuilder, Quantized,
 };
 
+use crate::plan::DeviceTraits;
 use crate::primitive::tests::{check_everywhere, cpu, f32, gpu, planned, tagged};
 
 fn gated(src: MemoryDesc, up: MemoryDesc, gate: MemoryDesc) -> PrimitiveDescBuilder {
@@ -165,4 +166,57 @@ fn dequantised_convolutions_compute_what_they_mean() {
         .build()
         .unwrap();
     check_everywhere(&[make("acdb"), make("abcd"), depthwise], small_scales);
+}
+
+#[test]
+fn few_rows_read_the_weights_once() {
+    let plan =
+        |m: usize, n: usize, tag: &str| planned(matmul(f32(&[m, 4096]), tagged(&[4096, n], tag)), &gpu());
+    let sizes =
+        |plan: &crate::plan::KernelPlan| (plan.implementation.clone(), plan.launches.len(), plan.scratchpad);
+    // Enough columns fill the device, fewer need parts of K and a launch that joins them.
+    assert_eq!(sizes(&plan(1, 65536, "ba")), ("ocl:matmul:skinny".into(), 1, 0));
+    let parts = |k_slice: usize, m: usize, n: usize| 4096_usize.div_ceil(k_slice) * m * n * 4;
+    assert_eq!(sizes(&plan(4, 1024, "ba")), ("ocl:matmul:skinny".into(), 2, parts(256, 4, 1024)));
+    assert_eq!(sizes(&plan(16, 4096, "ab")), ("ocl:matmul:skinny".into(), 2, parts(256, 16, 4096)));
+    assert_eq!(plan(17, 4096, "ab").implementation, "ocl:matmul:tiled");
+    let device = DeviceTraits { mma: true, ..gpu() };
+    let name = |m: usize, k: usize, data_type| {
+        let dims = [typed(&[m, k], data_type), typed(&[k, 512], data_type)];
+        let [src, weights] = dims;
+        planned(matmul(src, weights), &device).implementation
+    };
+    assert_eq!(name(16, 4096, DataType::F16), "ocl:matmul:skinny-mma");
+    assert_eq!(name(2, 4096, DataType::BF16), "ocl:matmul:skinny-mma");
+    assert_eq!(name(2, 4100, DataType::BF16), "ocl:matmul:skinny");
+    assert_eq!(name(1, 4096, DataType::F16), "ocl:matmul:skinny");
+    assert_eq!(name(8, 4096, DataType::F32), "ocl:matmul:skinny");
+}
+
+#[test]
+fn few_rows_compute_what_they_mean() {
+    let all = Attributes::default()
+        .with_post_op(PostOp::Eltwise(Eltwise::Tanh))
+        .with_post_op(PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1, 70])));
+    let halves = |dims: &[usize]| typed(dims, DataType::F16);
+    let by_columns = |data_type, dims: &[usize]| MemoryDesc::with_tag(dims, data_type, "ba").unwrap();
+    let scaled = || with([quantized(Quantized::Weights, &[1, 36], Some(&[1, 1]))]);
+    let list = [
+        // Partial vectors of columns and parts of K.
+        matmul(f32(&[5, 1100]), f32(&[1100, 70])).bias(f32(&[70])).attributes(all.clone()),
+        matmul(halves(&[3, 1048]), by_columns(DataType::F16, &[1048, 70])).bias(f32(&[70])).attributes(all),
+        matmul(f32(&[16, 200]), tagged(&[200, 33], "ba")),
+        matmul(typed(&[3, 1, 300], DataType::BF16), typed(&[3, 300, 40], DataType::BF16)),
+        matmul(f32(&[2, 64]), typed(&[64, 36], DataType::S8)).attributes(scaled()),
+        matmul(f32(&[9, 64]), by_columns(DataType::S8, &[64, 36])).attributes(scaled()),
+    ];
+    let list = list.map(|builder| builder.build().unwrap());
+    for desc in &list {
+        assert_eq!(
+            crate::primitive::plan(desc, &gpu()).unwrap().implementation,
+            "ocl:matmul:skinny",
+            "{desc}"
+        );
+    }
+    check_everywhere(&list, small_scales);
 }

@@ -1,0 +1,175 @@
+//! Products of a few rows on GPUs: bound by the weights, which every work-group reads a part of (`matmul/skinny.cl`).
+
+use anydnn_backend::{Arg, DataType};
+
+use super::{Shape, define_bias};
+use crate::plan::{DeviceTraits, Launch};
+use crate::primitive::choice::Planned;
+use crate::primitive::quantized;
+use crate::primitive::rows::items;
+use crate::primitive::source::Source;
+use crate::primitive::space::{Address, Binding, Operand, Space};
+use crate::primitive::value::Value;
+
+const SKINNY: &str = include_str!("../../../../../kernels/matmul/skinny.cl");
+const SKINNY_MMA: &str = include_str!("../../../../../kernels/matmul/skinny_mma.cl");
+const JOIN: &str = include_str!("../../../../../kernels/matmul/join.cl");
+
+/// The most rows that have their sums in registers.
+const MOST_ROWS: usize = 16;
+/// The work-items of `skinny.cl`: of a group, in a line, lines.
+const GROUP: usize = 256;
+const LINE: usize = 32;
+const DEPTH: usize = GROUP / LINE;
+/// What parts of K are multiples of.
+const SLICE: usize = 256;
+/// The columns of a work-group of `skinny_mma.cl`, and its local memory.
+const MMA_COLUMNS: usize = 64;
+const MMA_LOCAL: usize = 8 * MOST_ROWS * (MMA_COLUMNS + 8);
+/// Work-groups that fill a compute unit.
+const FILLING: usize = 4;
+
+impl Shape<'_> {
+    /// Weights read once by vectors, on matrix units or not; none where there are too many rows or an operand's layout has no use for
+    /// vectors.
+    pub(super) fn skinny(
+        &self,
+        space: &Space,
+        value: Value,
+        device: &DeviceTraits,
+        mma: bool,
+    ) -> Option<Planned> {
+        let all = space.loops.len();
+        let [m, col, k] = [all - 3, all - 2, all - 1];
+        let [rows, columns, terms] = [m, col, k].map(|v| space.loops[v].extent);
+        let weights = space.find("WEIGHTS")?;
+        let lanes = if weights.data_type.bits() <= 16 { 8 } else { 4 };
+        let lies_along =
+            |v: usize| weights.address.coefficient(v) == Some(1) && space.loops[v].extent >= lanes;
+        let along_k = lies_along(k) && terms.is_multiple_of(lanes);
+        let outside = self.gate.is_some() || value != Value::F32 || !space.is_linear();
+        if outside || rows > MOST_ROWS || columns == 0 || device.max_work_group < GROUP || terms < lanes {
+            return None;
+        }
+        if !along_k && !lies_along(col) {
+            return None;
+        }
+        let instruction = self.instruction(space, device).filter(|_| mma && terms.is_multiple_of(lanes));
+        if mma && instruction.is_none() {
+            return None;
+        }
+        // Columns that a work-item takes share what it loads of the source.
+        let columns_of_item = match rows {
+            1 => 1,
+            2..=8 => 4,
+            _ => 2,
+        };
+        let (columns_of_group, local) = match along_k {
+            _ if mma => (MMA_COLUMNS, MMA_LOCAL),
+            true => (DEPTH * columns_of_item, 8 * GROUP),
+            false => (LINE * lanes, SLICE * rows + DEPTH * LINE * lanes),
+        };
+        if local * size_of::<f32>() > device.local_memory_bytes {
+            return None;
+        }
+        let groups = columns.div_ceil(columns_of_group);
+        let batches = space.count(0..m);
+        let wanted = (device.compute_units * FILLING).div_ceil(groups * batches.max(1));
+        let slice = terms.div_ceil(wanted).next_multiple_of(SLICE.max(LINE * lanes));
+        let splits = terms.div_ceil(slice);
+
+        let mut space = space.clone();
+        let total = space.count(0..k);
+        if splits > 1 {
+            let strides = (0..all).map(|v| if v == k { 0 } else { space.count(v + 1..k) }).collect();
+            space.operands.push(Operand {
+                name: "PARTIAL".into(),
+                binding: Binding::Scratchpad(0),
+                data_type: Value::F32.storage(),
+                address: Address::linear(strides),
+            });
+            // What comes after the sum is for the launch that joins its parts.
+            space.operands.retain(|o| belongs_to_sum(&o.name) || o.name == "PARTIAL");
+        }
+        let lane = if along_k { k } else { col };
+        let mut source = Source::new(&space, value, (lanes, Some(lane)), self.wide, true);
+        source
+            .declare("DECLARE_BATCH", &space, 0..m)
+            .define("ALONG_K", i32::from(along_k))
+            .define("COLUMNS", columns_of_item)
+            .define("M_SIZE", rows)
+            .define("N_SIZE", columns)
+            .define("K_SIZE", terms)
+            .define("K_SLICE", slice)
+            .define_whole();
+        if let Some(instruction) = instruction {
+            let whole = |name: &str, along: usize| {
+                let is_whole = space.find(name).is_some_and(|o| o.address.is_aligned(along, lanes));
+                if is_whole { "load_whole_16_8" } else { "load_16_8" }
+            };
+            source
+                .define("TYPE", instruction)
+                .define("RAW_SRC0(o)", format!("{}(src0, o, 8)", whole("SRC0", k)))
+                .define("RAW_WEIGHTS(o, n)", format!("{}(weights, o, n)", whole("WEIGHTS", lane)));
+        }
+        for name in ["SRC0", "WEIGHTS"] {
+            quantized::define(&mut source, &space, name, &[]);
+        }
+        let finish = if splits > 1 {
+            format!("put_32(partial, OFF_PARTIAL + (idx)split * {total}, as_uint(x));")
+        } else {
+            define_bias(&mut source, self.desc);
+            source.post_ops(self.desc);
+            "{ V v = (V)(x); ADD_BIAS(v, 1) POST_OPS(v, 1) ST_DST(OFF_DST, 1, v); }".into()
+        };
+        source.define("FINISH(x)", finish);
+        let global = [groups * GROUP, batches, splits];
+        let file = if mma { SKINNY_MMA } else { SKINNY };
+        let mut launches = vec![source.launch("matmul_skinny", &[file], global, Some([GROUP, 1, 1]))];
+        if splits == 1 {
+            return Some(Planned { scratchpad: 0, launches });
+        }
+        launches.push(self.join(value, total, splits, device));
+        Some(Planned { scratchpad: total * splits * size_of::<f32>(), launches })
+    }
+
+    /// The type of operands that matrix units multiply, if source and weights have it and the source lies along K.
+    fn instruction(&self, space: &Space, device: &DeviceTraits) -> Option<&'static str> {
+        let (src, weights) = (space.find("SRC0")?, space.find("WEIGHTS")?);
+        let plain = |arg: Arg| !quantized::is_dequantized(self.desc, arg);
+        let along_k = src.address.coefficient(space.loops.len() - 1) == Some(1);
+        let fits = device.mma && along_k && src.data_type == weights.data_type;
+        match src.data_type {
+            _ if !fits || !plain(Arg::SRC) || !plain(Arg::Weights) => None,
+            DataType::F16 => Some("\"f16\""),
+            DataType::BF16 => Some("\"bf16\""),
+            _ => None,
+        }
+    }
+
+    /// The launch that joins the parts of sums and finishes the product.
+    fn join(&self, value: Value, total: usize, splits: usize, device: &DeviceTraits) -> Launch {
+        let mut space = self.space(None);
+        let k = space.loops.len() - 1;
+        let strides = (0..=k).map(|v| if v == k { 0 } else { space.count(v + 1..k) }).collect();
+        space.operands.retain(|o| !belongs_to_sum(&o.name));
+        space.operands.push(Operand {
+            name: "PARTIAL".into(),
+            binding: Binding::Scratchpad(0),
+            data_type: Value::F32.storage(),
+            address: Address::linear(strides),
+        });
+        space.remove(k);
+        let mut source = Source::new(&space, value, (1, None), self.wide, true);
+        source.declare("DECLARE_ROW", &space, 0..k).define("TOTAL", total).define("SPLITS", splits);
+        define_bias(&mut source, self.desc);
+        source.post_ops(self.desc);
+        let (global, local) = items(device, total);
+        source.launch("matmul_join", &[JOIN], global, local)
+    }
+}
+
+/// Whether an operand makes up the terms of the sums.
+fn belongs_to_sum(name: &str) -> bool {
+    name.ends_with("SRC0") || name.ends_with("WEIGHTS")
+}

@@ -1,0 +1,135 @@
+// Products of a few rows with weights that are each read once, a vector of LANES at a time. With ALONG_K vectors lie along K: LINE
+// work-items share COLUMNS columns. Else they lie along N: LINE work-items have a vector of columns each, and DEPTH of them share those
+// along K. Work-groups take K_SLICE of K (SPLITS in all); FINISH(x) takes the sum `x` of an element of the result, or of its part.
+#define GROUP 256
+#define LINE 32
+#define DEPTH (GROUP / LINE)
+
+#if ALONG_K
+
+// Sums that wait in local memory for their total at a time.
+#define WAITING 8
+#if LANES == 8
+#define DOT(sum, a, b)                                                                                                   \
+    sum += (a).s0 * (b).s0; sum += (a).s1 * (b).s1; sum += (a).s2 * (b).s2; sum += (a).s3 * (b).s3;                      \
+    sum += (a).s4 * (b).s4; sum += (a).s5 * (b).s5; sum += (a).s6 * (b).s6; sum += (a).s7 * (b).s7;
+#else
+#define DOT(sum, a, b)                                                                                                   \
+    sum += (a).s0 * (b).s0; sum += (a).s1 * (b).s1; sum += (a).s2 * (b).s2; sum += (a).s3 * (b).s3;
+#endif
+// Steps along K whose loads are under way together.
+#if COLUMNS == 1
+#define AHEAD _Pragma("unroll 4")
+#else
+#define AHEAD
+#endif
+#define SUM_UP                                                                                                           \
+    AHEAD for (idx k = first_k + in_line * LANES; k < last_k; k += LINE * LANES) {                                             \
+        const int n = LANES;                                                                                             \
+        V b[COLUMNS];                                                                                                    \
+        _Pragma("unroll") for (int c = 0; c < COLUMNS; ++c) {                                                            \
+            const idx col = min(first_col + c, (idx)(N_SIZE - 1));                                                       \
+            b[c] = DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n);                                                           \
+        }                                                                                                                \
+        _Pragma("unroll") for (int row = 0; row < M_SIZE; ++row) {                                                       \
+            const idx m = row;                                                                                           \
+            const V a = DEQ_SRC0(LD_SRC0(OFF_SRC0, n), n);                                                               \
+            _Pragma("unroll") for (int c = 0; c < COLUMNS; ++c) { DOT(sums[row * COLUMNS + c], a, b[c]) }                \
+        }                                                                                                                \
+    }
+
+__attribute__((reqd_work_group_size(GROUP, 1, 1)))
+__kernel void matmul_skinny(PARAMS) {
+    ENTER
+    __local R waiting[WAITING][GROUP];
+    const int item = (int)get_local_id(0), in_line = item % LINE, line = item / LINE;
+    DECLARE_BATCH((idx)get_group_id(1))
+    const int split = (int)get_group_id(2);
+    const idx first_k = (idx)split * K_SLICE, last_k = min(first_k + K_SLICE, (idx)K_SIZE);
+    const idx first_col = ((idx)get_group_id(0) * DEPTH + line) * COLUMNS;
+    R sums[M_SIZE * COLUMNS];
+#pragma unroll
+    for (int i = 0; i < M_SIZE * COLUMNS; ++i) sums[i] = 0;
+    if (ARE_WHOLE) {
+        SUM_UP
+    } else {
+        SUM_UP
+    }
+#pragma unroll
+    for (int first = 0; first < M_SIZE * COLUMNS; first += WAITING) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+        for (int i = 0; i < WAITING; ++i)
+            if (first + i < M_SIZE * COLUMNS) waiting[i][item] = sums[first + i];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const int own = first + item / DEPTH;
+        const idx m = own / COLUMNS, col = ((idx)get_group_id(0) * DEPTH + item % DEPTH) * COLUMNS + own % COLUMNS;
+        if (item < WAITING * DEPTH && m < M_SIZE && col < N_SIZE) {
+            R x = 0;
+            // Every work-item starts elsewhere, at another memory bank.
+            for (int i = 0; i < LINE; ++i) x += waiting[item / DEPTH][item % DEPTH * LINE + (i + item) % LINE];
+            FINISH(x)
+        }
+    }
+}
+
+#else
+
+// Rows of weights under way at a time, and elements of a source row in local memory.
+#define AHEAD 4
+#define BLOCK 256
+#define SUM_UP                                                                                                           \
+    for (int first = depth; first < BLOCK; first += AHEAD * DEPTH) {                                                     \
+        V b[AHEAD];                                                                                                      \
+        _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {                                                              \
+            const idx k = block_k + first + i * DEPTH;                                                                   \
+            b[i] = (V)(0);                                                                                               \
+            if (K_SIZE % BLOCK == 0 || k < last_k) b[i] = DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n);                    \
+        }                                                                                                                \
+        _Pragma("unroll") for (int i = 0; i < AHEAD; ++i)                                                                \
+            _Pragma("unroll") for (int row = 0; row < M_SIZE; ++row) sums[row] += block[first + i * DEPTH][row] * b[i];  \
+    }
+
+__attribute__((reqd_work_group_size(GROUP, 1, 1)))
+__kernel void matmul_skinny(PARAMS) {
+    ENTER
+    __local R block[BLOCK][M_SIZE];
+    __local R waiting[DEPTH][LINE * LANES];
+    const int item = (int)get_local_id(0), in_line = item % LINE, depth = item / LINE;
+    DECLARE_BATCH((idx)get_group_id(1))
+    const int split = (int)get_group_id(2);
+    const idx first_k = (idx)split * K_SLICE, last_k = min(first_k + K_SLICE, (idx)K_SIZE);
+    const idx group_col = (idx)get_group_id(0) * (LINE * LANES), col = min(group_col + in_line * LANES, (idx)(N_SIZE - 1));
+    const int n = (int)min((idx)LANES, N_SIZE - col);
+    V sums[M_SIZE];
+#pragma unroll
+    for (int row = 0; row < M_SIZE; ++row) sums[row] = (V)(0);
+    for (idx block_k = first_k; block_k < last_k; block_k += BLOCK) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int x = item; x < BLOCK * M_SIZE; x += GROUP) {
+            const idx k = block_k + x % BLOCK, m = x / BLOCK;
+            block[x % BLOCK][x / BLOCK] = k < last_k ? DEQ1_SRC0(LD1_SRC0(OFF_SRC0)) : 0;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (n == LANES && ARE_WHOLE) {
+            const int n = LANES;
+            SUM_UP
+        } else {
+            SUM_UP
+        }
+    }
+#pragma unroll
+    for (int row = 0; row < M_SIZE; ++row) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        PASTE(vstore, LANES)(sums[row], 0, &waiting[depth][in_line * LANES]);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const idx m = row, col = group_col + item;
+        if (item < LINE * LANES && col < N_SIZE) {
+            R x = 0;
+            for (int i = 0; i < DEPTH; ++i) x += waiting[i][item];
+            FINISH(x)
+        }
+    }
+}
+
+#endif
