@@ -155,24 +155,33 @@ static inline VEC(ulong) FN(pack_f64)(const VEC(R) v) { return AS(ulong, CONVERT
         if (!ANYDNN_UNALIGNED && n >= LANES) PASTE(vstore, LANES)(v, 0, (__global S *)p + o);                            \
         else FN(scatter_##BITS)(p, o, 1, n, v);                                                                          \
     }
-// The same of vectors that start at a multiple of their length: in one access where the pointer is aligned to that as well.
-#define WHOLE_MEMORY(BITS, S)                                                                                            \
+// The same of vectors that start at a multiple of their length: in one access where the pointer is aligned to that as well. Words are
+// what some devices load as many of at once as they can.
+#define WHOLE_MEMORY(BITS, S, W)                                                                                         \
     static inline VEC(S) FN(load_whole_##BITS)(const __global uchar *p, const idx o, const int n) {                      \
-        if (n >= LANES && IS_WHOLE(p, sizeof(VEC(S)))) return *(const __global VEC(S) *)((const __global S *)p + o);     \
+        if (n >= LANES && IS_WHOLE(p, sizeof(VEC(S))))                                                                   \
+            return AS(S, *(const __global W *)((const __global S *)p + o));                                              \
         return FN(load_##BITS)(p, o, n);                                                                                 \
     }                                                                                                                    \
     static inline void FN(store_whole_##BITS)(__global uchar *p, const idx o, const int n, const VEC(S) v) {             \
-        if (n >= LANES && IS_WHOLE(p, sizeof(VEC(S)))) *(__global VEC(S) *)((__global S *)p + o) = v;                    \
+        if (n >= LANES && IS_WHOLE(p, sizeof(VEC(S)))) *(__global W *)((__global S *)p + o) = PASTE(as_, W)(v);          \
         else FN(store_##BITS)(p, o, n, v);                                                                               \
     }
 MEMORY(8, uchar)
 MEMORY(16, ushort)
 MEMORY(32, uint)
 MEMORY(64, ulong)
-WHOLE_MEMORY(8, uchar)
-WHOLE_MEMORY(16, ushort)
-WHOLE_MEMORY(32, uint)
-WHOLE_MEMORY(64, ulong)
+#if LANES == 4
+WHOLE_MEMORY(8, uchar, uint)
+WHOLE_MEMORY(16, ushort, uint2)
+WHOLE_MEMORY(32, uint, uint4)
+WHOLE_MEMORY(64, ulong, ulong4)
+#elif LANES == 8
+WHOLE_MEMORY(8, uchar, uint2)
+WHOLE_MEMORY(16, ushort, uint4)
+WHOLE_MEMORY(32, uint, uint8)
+WHOLE_MEMORY(64, ulong, ulong8)
+#endif
 SPREAD(4, uchar)
 #undef WHOLE_MEMORY
 #undef MEMORY

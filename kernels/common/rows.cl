@@ -29,9 +29,9 @@
     ENTER
 #define EACH_ROW                                                                                                         \
     {                                                                                                                    \
-        const int member = (int)get_local_id(0) % PARTS;                                                                  \
+        const int member = (int)get_local_id(0) % PARTS;                                                                 \
         const idx own_row = (idx)get_group_id(0) * (GROUP / PARTS) + (int)get_local_id(0) / PARTS;                       \
-        /* Work-items without a row take part in the barriers. */                                                       \
+        /* Work-items without a row take part in the barriers. */                                                        \
         const bool has_row = ROWS % (GROUP / PARTS) == 0 || own_row < ROWS;                                              \
         const idx row = has_row ? own_row : 0;                                                                           \
         const bool first_item = has_row && member == 0;                                                                  \

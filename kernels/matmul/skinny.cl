@@ -24,7 +24,7 @@
 #define AHEAD
 #endif
 #define SUM_UP                                                                                                           \
-    AHEAD for (idx k = first_k + in_line * LANES; k < last_k; k += LINE * LANES) {                                             \
+    AHEAD for (idx k = first_k + in_line * LANES; k < last_k; k += LINE * LANES) {                                       \
         const int n = LANES;                                                                                             \
         V b[COLUMNS];                                                                                                    \
         _Pragma("unroll") for (int c = 0; c < COLUMNS; ++c) {                                                            \
@@ -93,7 +93,8 @@ __kernel void matmul_skinny(PARAMS) {
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void matmul_skinny(PARAMS) {
     ENTER
-    __local R block[BLOCK][M_SIZE];
+    // Rows side by side, in whole vectors.
+    __local R block[BLOCK][(M_SIZE + 3) / 4 * 4] __attribute__((aligned(16)));
     __local R waiting[DEPTH][LINE * LANES];
     const int item = (int)get_local_id(0), in_line = item % LINE, depth = item / LINE;
     DECLARE_BATCH((idx)get_group_id(1))

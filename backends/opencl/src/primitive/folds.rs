@@ -7,7 +7,7 @@ use anydnn_backend::{Arg, DataType, Error, MemoryDesc, PrimitiveDesc, Result};
 
 use super::axes::push_axes;
 use super::pointwise::{is_wide, padding};
-use super::rows::{Mode, Rows, is_cpu};
+use super::rows::{Mode, Rows, group_size, is_cpu};
 use super::source::{Source, add_post_ops};
 use super::space::{Address, Binding, Index, Operand, Space};
 use super::value::Value;
@@ -239,7 +239,9 @@ fn two_stages(rows: &Rows, value: Value, device: &DeviceTraits) -> Option<(Rows,
     }
     let coefficients = rows_strides.into_iter().chain([count]).collect();
     second.operands.push(partial("SRC0", coefficients));
-    let second = Rows { space: second, outer, mode: Mode::Lane, lanes: 1, lane: None };
+    let mode =
+        if !is_cpu(device) && parts >= 32 && group_size(device) >= 32 { Mode::Group } else { Mode::Lane };
+    let second = Rows { space: second, outer, mode, lanes: 1, lane: None };
     let bytes = DataType::bytes_for(value.storage(), count * parts);
     Some((first, second, bytes))
 }

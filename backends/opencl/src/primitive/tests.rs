@@ -296,7 +296,8 @@ fn softmax_meets_infinities_in_any_order() {
     };
     let list = [softmax(&[3, 3, 40], false), softmax(&[3, 3, 40], true), softmax(&[70, 9], true)];
     let inf = f64::INFINITY;
-    check_everywhere(&list, |_| Some(Values::Listed(vec![-inf, -inf, 1.5, -inf, 0.25, -2.0])));
+    // Every other row of three is minus infinity throughout.
+    check_everywhere(&list, |_| Some(Values::Listed(vec![1.5, -inf, 0.25, -inf, -inf, -inf])));
     check_everywhere(&list[..1], |_| Some(Values::Listed(vec![-inf, inf, 1.5, 2.0, 0.25, -2.0, f64::NAN])));
 }
 

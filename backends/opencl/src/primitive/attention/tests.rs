@@ -127,6 +127,37 @@ fn plain_attention_and_its_statistics() {
     check_everywhere(&list, |_| None);
 }
 
+/// On NVIDIA's devices this is what matrix units compute.
+#[test]
+fn halves_with_masks_grouped_heads_and_odd_lengths() {
+    let of = |[b, h, s, d]: [usize; 4], [heads, t, e]: [usize; 3], data_type| {
+        [[b, h, s, d], [b, heads, t, d], [b, heads, t, e]].map(|dims| typed(&dims, data_type))
+    };
+    let mut hiding = Attention::new(causal(&[1, 4, 77, 150], 1));
+    hiding.inf_as_zero = true;
+    let tanh = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Tanh));
+    let plain = Attention::new(scaled(&[2, 2, 67, 65], 0.3));
+    let mut only_causal = Expression::new([2, 130, 130]);
+    let x = only_causal.push(Node::Operand(0));
+    let (s, t) = (only_causal.push(Node::Index(1)), only_causal.push(Node::Index(2)));
+    let seen = only_causal.push(Node::Binary(BinaryAlgorithm::LessEqual, t, s));
+    let never = only_causal.push(Node::Constant(f32::NEG_INFINITY));
+    let score = only_causal.push(Node::Select(seen, x, never));
+    only_causal.results.push(score);
+    let rows = [0; 3].map(|_| typed(&[2, 130, 64], DataType::BF16));
+    let list = [
+        attention(hiding, of([1, 4, 77, 40], [2, 150, 24], DataType::F16)).src(f32(&[4, 77, 1])),
+        attention(plain, of([2, 2, 67, 128], [2, 65, 128], DataType::F16))
+            .arg(Arg::Dst(1), f32(&[2, 2, 67, 1]))
+            .attributes(tanh),
+        attention(Attention::new(only_causal), rows),
+    ];
+    check_everywhere(&list.map(|builder| builder.build().unwrap()), |arg| match arg {
+        Arg::Src(3) => Some(Values::Listed(vec![f64::NEG_INFINITY, 0.0, 0.5, 1.0])),
+        _ => Some(Values::AwayFromZero(0.1, 1.0)),
+    });
+}
+
 #[test]
 fn grouped_heads_masks_and_empty_rows() {
     let (q, k) = ([2, 4, 21, 8], [2, 2, 33, 8]);

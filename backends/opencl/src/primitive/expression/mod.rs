@@ -229,19 +229,25 @@ impl<'a> Program<'a> {
             source.post_ops(self.desc);
         }
         if passes > 1 {
-            let held = self.varying_sources();
+            let held = self.repeated_sources();
             rows.hold(&mut source, device, &held.iter().map(String::as_str).collect::<Vec<_>>());
         }
         rows.launch(source, "expression", &[EXPRESSION], device, work)
     }
 
-    /// The names of the operands that vary along rows.
-    fn varying_sources(&self) -> Vec<String> {
-        let varies = |i: u16| {
-            let mut nodes = self.op.nodes.iter().zip(&self.varies).zip(&self.reached);
-            nodes.any(|((node, varies), reached)| *varies && *reached && *node == Node::Operand(i))
+    /// The names of the operands that several passes over a row's elements read.
+    fn repeated_sources(&self) -> Vec<String> {
+        let nodes = &self.op.nodes;
+        let joining = (1..=self.last_pass()).map(|pass| needed(nodes, self.folds(pass).map(|(.., of)| of)));
+        let stored = self.results.iter().filter(|result| !result.per_row).map(|result| result.node);
+        let passes: Vec<Vec<bool>> = joining.chain([needed(nodes, stored)]).collect();
+        let reads = |i: u16, pass: &Vec<bool>| {
+            (0..nodes.len()).any(|node| pass[node] && self.varies[node] && nodes[node] == Node::Operand(i))
         };
-        (0..self.op.sources() as u16).filter(|&i| varies(i)).map(|i| format!("SRC{i}")).collect()
+        (0..self.op.sources() as u16)
+            .filter(|&i| passes.iter().filter(|pass| reads(i, pass)).count() > 1)
+            .map(|i| format!("SRC{i}"))
+            .collect()
     }
 
     /// The operand by which loops are ordered and lanes are laid: the largest that varies along rows.

@@ -59,15 +59,11 @@ impl Shape<'_> {
             return None;
         }
         // Columns that a work-item takes share what it loads of the source.
-        let columns_of_item = match rows {
-            1 => 1,
-            2..=8 => 4,
-            _ => 2,
-        };
+        let columns_of_item = if rows == 1 { 1 } else { 4 };
         let (columns_of_group, local) = match along_k {
             _ if mma => (MMA_COLUMNS, MMA_LOCAL),
             true => (DEPTH * columns_of_item, 8 * GROUP),
-            false => (LINE * lanes, SLICE * rows + DEPTH * LINE * lanes),
+            false => (LINE * lanes, SLICE * rows.next_multiple_of(4) + DEPTH * LINE * lanes),
         };
         if local * size_of::<f32>() > device.local_memory_bytes {
             return None;

@@ -206,6 +206,7 @@ fn few_rows_compute_what_they_mean() {
         matmul(f32(&[5, 1100]), f32(&[1100, 70])).bias(f32(&[70])).attributes(all.clone()),
         matmul(halves(&[3, 1048]), by_columns(DataType::F16, &[1048, 70])).bias(f32(&[70])).attributes(all),
         matmul(f32(&[16, 200]), tagged(&[200, 33], "ba")),
+        matmul(halves(&[13, 520]), halves(&[520, 75])),
         matmul(typed(&[3, 1, 300], DataType::BF16), typed(&[3, 300, 40], DataType::BF16)),
         matmul(f32(&[2, 64]), typed(&[64, 36], DataType::S8)).attributes(scaled()),
         matmul(f32(&[9, 64]), by_columns(DataType::S8, &[64, 36])).attributes(scaled()),
