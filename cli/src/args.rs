@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anydnn::backend::{DataType, Dims};
 use clap::{Parser, Subcommand};
 
-use crate::bench::PeerKind;
+use crate::bench::{PeerKind, Suite};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -131,9 +131,18 @@ pub(crate) struct BenchArgs {
     /// Threads of the peers; as many as they choose themselves if not given.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Says which implementations were chosen.
+    /// Measures a list of cases as well.
+    #[arg(long)]
+    pub(crate) suite: Option<Suite>,
+    /// Says which implementations were chosen, why, and which others there are.
     #[arg(long)]
     pub(crate) explain: bool,
+    /// Measures every implementation of a primitive and compares their results.
+    #[arg(long)]
+    pub(crate) each: bool,
+    /// Writes everything measured into a file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
     /// Prints no colours.
     #[arg(long)]
     pub(crate) no_color: bool,

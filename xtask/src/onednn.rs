@@ -10,17 +10,8 @@ use anyhow::{Context, Result, bail};
 use crate::command::run;
 use crate::setup::Variables;
 
-/// The headers, the library, and what the library loads.
-const PACKAGES: [&str; 8] = [
-    "onednn-devel==2026.1.0",
-    "onednn==2026.1.0",
-    "intel-sycl-rt==2026.2.0",
-    "intel-cmplr-lib-rt==2026.2.0",
-    "intel-cmplr-lib-ur==2026.2.0",
-    "tbb==2023.2.0",
-    "umf==1.2.0",
-    "tcmlib==1.6.0",
-];
+/// The headers, the library, and what the library loads; `anydnn bench` installs the same.
+const PACKAGES: &str = include_str!("../../cli/src/bench/peers/packages/onednn.txt");
 
 const HEADER: &str = "include/oneapi/dnnl/dnnl.h";
 const LIBRARY: &str = "lib/libdnnl.so.3";
@@ -49,8 +40,13 @@ fn variables(folder: &Path) -> Variables {
 }
 
 fn is_whole(folder: &Path) -> bool {
-    fs::read_to_string(folder.join(RECEIPT)).is_ok_and(|text| text == PACKAGES.join("\n"))
+    fs::read_to_string(folder.join(RECEIPT)).is_ok_and(|text| text == receipt())
         && [HEADER, LIBRARY].iter().all(|file| folder.join(file).is_file())
+}
+
+/// What an installation of these packages says of itself.
+fn receipt() -> &'static str {
+    PACKAGES.trim_end()
 }
 
 fn install(folder: &Path) -> Result<()> {
@@ -63,8 +59,8 @@ fn install(folder: &Path) -> Result<()> {
         .args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-cache-dir"])
         // The dependencies are listed above; others are for computing, which is not done here.
         .args(["--progress-bar", "off", "--no-deps"])
-        .args(PACKAGES))?;
-    fs::write(folder.join(RECEIPT), PACKAGES.join("\n"))
+        .args(PACKAGES.lines()))?;
+    fs::write(folder.join(RECEIPT), receipt())
         .with_context(|| format!("writing {}", folder.join(RECEIPT).display()))?;
     if !is_whole(folder) {
         bail!("{} lacks {HEADER} or {LIBRARY}", folder.display());
@@ -86,7 +82,7 @@ mod tests {
             fs::write(folder.join(file), "").unwrap();
         }
         assert!(!is_whole(&folder));
-        fs::write(folder.join(RECEIPT), PACKAGES.join("\n")).unwrap();
+        fs::write(folder.join(RECEIPT), receipt()).unwrap();
         let variables = ensure(cache.path()).unwrap();
         assert!(variables["ANYDNN_ONEDNN_INCLUDE"].ends_with("onednn/include"));
         assert!(variables["ANYDNN_ONEDNN_LIBRARY"].ends_with("onednn/lib/libdnnl.so.3"));

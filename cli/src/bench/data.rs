@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn tensors_travel_as_json_and_their_values_follow() {
         let spec = notation::parse("matmul 8x300:300x4 +bias").unwrap_or_else(|failure| panic!("{failure}"));
-        let graph = graphs::graph(&spec).expect("a graph").expect("of floats");
+        let graph = graphs::graph(&spec).expect("a graph");
         let tensors = Tensor::of_graph(&graph).expect("tensors");
         assert_eq!(tensors.iter().map(|t| t.constant).collect::<Vec<_>>(), [false, true, true]);
         for tensor in tensors {

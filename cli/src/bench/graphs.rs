@@ -5,13 +5,10 @@ use anydnn::graph::{Attrs, Graph, GraphBuilder, OpKind, TensorId};
 
 use super::spec::{Fold, Function, Pair, Post, Spec, Window, Work};
 
-/// The graph of a primitive and its post-operations; none for integers, which graphs do not multiply.
-pub(crate) fn graph(spec: &Spec) -> Result<Option<Graph>> {
-    if spec.data_type.is_integer() {
-        return Ok(None);
-    }
+/// The graph of a primitive and its post-operations. Integers are dequantised, which the product then does not do one by one.
+pub(crate) fn graph(spec: &Spec) -> Result<Graph> {
     let mut g = GraphBuilder::new();
-    let data_type = spec.data_type;
+    let data_type = spec.result_type();
     let (bias, post_ops) = match spec.post_ops.split_first() {
         Some((Post::Bias, rest)) => (true, rest),
         _ => (false, &spec.post_ops[..]),
@@ -29,7 +26,7 @@ pub(crate) fn graph(spec: &Spec) -> Result<Option<Graph>> {
         };
     }
     g.output(value);
-    g.build().map(Some)
+    g.build()
 }
 
 fn work(g: &mut GraphBuilder, spec: &Spec, bias: bool) -> Result<TensorId> {
@@ -38,21 +35,22 @@ fn work(g: &mut GraphBuilder, spec: &Spec, bias: bool) -> Result<TensorId> {
         Work::MatMul { src, weights } => {
             let x = g.input("src", t, src.clone());
             let w = match weights.len() {
-                2 => g.constant("weights", t, weights.clone()),
-                _ => g.input("weights", t, weights.clone()),
+                2 => g.constant("weights", weights_type(t), weights.clone()),
+                _ => g.input("weights", weights_type(t), weights.clone()),
             };
-            let mut inputs = vec![x, w];
+            let mut inputs = vec![dequantized(g, x, "src_float", t)?, dequantized(g, w, "weights_float", t)?];
             if bias {
-                inputs.push(g.constant("bias", t, [weights[weights.len() - 1]]));
+                inputs.push(g.constant("bias", spec.result_type(), [weights[weights.len() - 1]]));
             }
             g.op("matmul", OpKind::MatMul, &inputs, Attrs::new())
         }
         Work::Convolution { src, outputs, window, groups } => {
             let x = g.input("src", t, *src);
             let [kh, kw] = window.kernel;
-            let mut inputs = vec![x, g.constant("weights", t, [kh, kw, src[3] / groups, *outputs])];
+            let w = g.constant("weights", weights_type(t), [kh, kw, src[3] / groups, *outputs]);
+            let mut inputs = vec![dequantized(g, x, "src_float", t)?, dequantized(g, w, "weights_float", t)?];
             if bias {
-                inputs.push(g.constant("bias", t, [*outputs]));
+                inputs.push(g.constant("bias", spec.result_type(), [*outputs]));
             }
             let attrs = windowed(window)
                 .with("dilations", pair(window.dilation))
@@ -126,6 +124,20 @@ fn work(g: &mut GraphBuilder, spec: &Spec, bias: bool) -> Result<TensorId> {
             g.op("copy", OpKind::Reorder, &[x], Attrs::new())
         }
     }
+}
+
+/// Weights of integers have a sign.
+const fn weights_type(t: DataType) -> DataType {
+    if let DataType::U8 = t { DataType::S8 } else { t }
+}
+
+/// Integers as floats; floats as they are.
+fn dequantized(g: &mut GraphBuilder, x: TensorId, name: &str, t: DataType) -> Result<TensorId> {
+    if !t.is_integer() {
+        return Ok(x);
+    }
+    let attrs = Attrs::new().with("qtype", "per_tensor").with("scales", vec![0.0625_f32]).with("zps", [0]);
+    g.op(name, OpKind::Dequantize, &[x], attrs)
 }
 
 /// `softmax(Q K^T / sqrt(D) + mask) V` with sizes `[B, H, G, S, T, D]`; a causal mask looks back from the last keys.

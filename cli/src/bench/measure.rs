@@ -7,15 +7,16 @@ use anydnn::model::HostTensor;
 use anydnn::select::{AnyBackend, AnyEngine};
 
 use super::case::Case;
+use super::each::{self, Candidate};
 use super::ours::{Ours, Step};
 use super::peers::{Peer, Prepared};
 use crate::args::BenchArgs;
 use crate::failure::{Code, Failure};
 
 /// Executions are queued until a sample lasts as long.
-const SAMPLE: f64 = 4e-3;
+pub(super) const SAMPLE: f64 = 4e-3;
 /// The most executions in a sample.
-const MOST: usize = 400;
+pub(super) const MOST: usize = 400;
 /// Threads that wait by spinning have gone to sleep after as long.
 const PAUSE: Duration = Duration::from_millis(12);
 
@@ -32,6 +33,8 @@ pub(crate) struct Measured {
     /// Seconds of the host to enqueue one execution.
     pub(crate) enqueue: Vec<f64>,
     pub(crate) steps: Vec<Step>,
+    /// The implementations of each step, if asked for.
+    pub(crate) candidates: Vec<Vec<Candidate>>,
     pub(crate) peers: Vec<PeerResult>,
 }
 
@@ -82,6 +85,7 @@ pub(crate) fn measure(
         alone: Vec::new(),
         enqueue: Vec::new(),
         steps: ours.steps.clone(),
+        candidates: Vec::new(),
         peers: results,
     };
     for _ in 0..args.rounds {
@@ -101,6 +105,15 @@ pub(crate) fn measure(
             times.times.push(sample.wall / queued as f64);
             times.device.extend(sample.device.map(|device| device / queued as f64));
         }
+    }
+    for step in &measured.steps {
+        // Of a whole network the list alone is telling.
+        let found = match (args.each && measured.steps.len() == 1, args.explain) {
+            (true, _) => each::measure(engine, &step.desc, args.rounds)?,
+            (false, true) => each::candidates(engine, &step.desc),
+            (false, false) => continue,
+        };
+        measured.candidates.push(found);
     }
     Ok(measured)
 }

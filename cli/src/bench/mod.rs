@@ -1,24 +1,30 @@
 //! `anydnn bench`.
 
 mod case;
+mod ceilings;
 mod data;
+mod each;
 mod graphs;
 mod measure;
+mod networks;
 pub(crate) mod notation;
 mod ours;
 mod peers;
 mod report;
 mod spec;
+mod suite;
 
-use anydnn::backend::{DeviceKind, Engine};
+use anydnn::backend::{DeviceKind, Engine, Error};
 use anydnn::select::{Selection, Selector};
 
 use self::case::Case;
+use self::ceilings::Ceilings;
 use self::measure::{Measured, measure};
 pub(crate) use self::notation::FORMS;
 use self::peers::Peer;
 pub(crate) use self::peers::{PeerKind, serve};
 use self::report::Report;
+pub(crate) use self::suite::Suite;
 use crate::Outcome;
 use crate::args::BenchArgs;
 use crate::failure::{Code, Failure};
@@ -29,14 +35,20 @@ type Row = (Case, Measured);
 
 /// Measures cases, alone or beside peers, and reports.
 pub(crate) fn bench(args: &BenchArgs) -> Outcome {
-    let cases = args.cases.iter().map(|text| Case::new(text)).collect::<Result<Vec<_>, _>>()?;
-    if cases.is_empty() {
-        return Err(Failure::new(Code::Input, "bench: expected at least one case", FORMS));
-    }
     let selection = select(args)?;
-    let gpu = selection.engine.device().kind == DeviceKind::Gpu;
-    let mut peers =
-        args.peers.iter().map(|&kind| Peer::start(kind, gpu, args.threads)).collect::<Result<Vec<_>, _>>()?;
+    let kind = selection.engine.device().kind;
+    let suite = args.suite.map(|suite| suite.cases(kind)).unwrap_or_default();
+    let texts = args.cases.iter().map(String::as_str).chain(suite.iter().copied());
+    let cases = texts.map(Case::new).collect::<Result<Vec<_>, _>>()?;
+    if cases.is_empty() {
+        return Err(Failure::new(Code::Input, "bench: expected a case or --suite", FORMS));
+    }
+    let gpu = kind == DeviceKind::Gpu;
+    let mut peers = Vec::new();
+    for &kind in &args.peers {
+        peers.push(Peer::start(kind, &selection.chosen, gpu, args.threads)?);
+    }
+    let ceilings = Ceilings::of(&selection.engine);
     let bar = progress("measuring", cases.len() as u64);
     let mut rows: Vec<Row> = Vec::new();
     for case in cases {
@@ -45,8 +57,12 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let report = Report { args, selection: &selection, peers: &peers, rows: &rows };
+    let report = Report { args, selection: &selection, ceilings, peers: &peers, rows: &rows };
     print(&report.text(Style::new(args.no_color)))?;
+    if let Some(file) = &args.json {
+        let write = std::fs::write(file, format!("{:#}\n", report.json()));
+        write.map_err(|error| Error::io(file.display().to_string(), error))?;
+    }
     report.wrong().map_or(Ok(()), |message| {
         let help = "compare with another --backend and with `anydnn run --check`, and report it";
         Err(Failure::new(Code::Check, message, help))

@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use anydnn::backend::{Backend, Engine, Event, Memory, MemoryDesc, MemoryKind, Result, Stream, StreamDesc};
+use anydnn::backend::{
+    Backend, DataType, Engine, Event, Memory, MemoryDesc, MemoryKind, PrimitiveDesc, Result, Stream,
+    StreamDesc,
+};
 use anydnn::compile::{CompileOptions, CompiledGraph};
 use anydnn::execute::Executable;
 use anydnn::graph::{Graph, TensorId};
@@ -29,6 +32,7 @@ pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) implementation: String,
     pub(crate) launches: usize,
+    pub(crate) desc: PrimitiveDesc,
 }
 
 /// Memory of one execution.
@@ -72,10 +76,8 @@ impl<B: Backend> Ours<B> {
             let inputs =
                 tensors.iter().filter(|t| !t.constant).map(|t| filled(t, set)).collect::<Result<_>>()?;
             let output = |&id: &TensorId| {
-                let desc = compiled
-                    .output_desc(id)
-                    .cloned()
-                    .unwrap_or_else(|| MemoryDesc::new([0], anydnn::backend::DataType::F32));
+                let desc =
+                    compiled.output_desc(id).cloned().unwrap_or_else(|| MemoryDesc::new([0], DataType::F32));
                 Ok((id, engine.create_memory(&desc, kind)?))
             };
             let outputs = graph.outputs().iter().map(output).collect::<Result<_>>()?;
@@ -86,6 +88,7 @@ impl<B: Backend> Ours<B> {
             name: step.name.clone(),
             implementation: step.implementation.clone(),
             launches: step.launches,
+            desc: step.desc.clone(),
         });
         Ok(Self { executable, stream, profiled, sets: made, next: 0, steps: steps.collect() })
     }

@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use anydnn::backend::{DataType, Engine};
 use anydnn::select::Selection;
+use serde_json::{Value, json};
 
 use super::Row;
 use super::case::Case;
+use super::ceilings::Ceilings;
+use super::each::Candidate;
 use super::measure::{Measured, PeerTimes, median};
 use super::peers::Peer;
 use crate::args::BenchArgs;
+use crate::devices::device_json;
 use crate::output::{Style, table, time};
 
 /// Everything there is to tell.
@@ -18,6 +22,8 @@ use crate::output::{Style, table, time};
 pub(crate) struct Report<'a> {
     pub(crate) args: &'a BenchArgs,
     pub(crate) selection: &'a Selection,
+    /// What the device can do at most, where that is known.
+    pub(crate) ceilings: Option<Ceilings>,
     pub(crate) peers: &'a [Peer],
     pub(crate) rows: &'a [Row],
 }
@@ -31,46 +37,114 @@ impl Report<'_> {
             device.name,
             device.driver
         );
+        if let Some(ceilings) = self.ceilings {
+            let (flops, bytes) = (ceilings.flops * 1e-9, ceilings.bytes * 1e-9);
+            let _ = writeln!(
+                text,
+                "ceilings  {flops:.0} GFLOP/s of f32 products, {bytes:.1} GB/s of copies, measured"
+            );
+        }
         for peer in self.peers {
             let _ = writeln!(text, "peer      {}", peer.version);
         }
-        let rounds = self.args.rounds;
         let _ = writeln!(
             text,
-            "medians of {rounds} rounds by turns; time: one of several queued at once, alone: one enqueued and waited for;\nratio: the peer's time over ours, above 1 we are faster\n"
+            "medians of {} rounds by turns. time: of one of so many queued at once; device: by its own clock; alone: enqueued\n\
+             and waited for; ratio: a peer's time over ours by rounds, above 1 we are faster\n",
+            self.args.rounds
         );
-        let mut head = vec!["case", "time", "device", "alone", "queued", "GFLOP/s", "GB/s"];
+        let mut head = vec!["case", "time", "device", "alone", "queued", "GFLOP/s"];
+        let of_ceilings = self.ceilings.is_some();
+        head.extend(if of_ceilings { &["%", "GB/s", "%"][..] } else { &["GB/s"] });
         let names: Vec<[String; 2]> =
             self.peers.iter().map(|peer| [peer.kind.name().to_owned(), "ratio".to_owned()]).collect();
         head.extend(names.iter().flatten().map(String::as_str));
-        let rows: Vec<Vec<String>> = self.rows.iter().map(|(case, measured)| cells(case, measured)).collect();
+        let rows: Vec<Vec<String>> =
+            self.rows.iter().map(|(case, measured)| cells(case, measured, self.ceilings)).collect();
         let numbers: Vec<usize> = (1..head.len()).collect();
         text += &table(style, &head, &numbers, &rows);
+        for (i, peer) in self.peers.iter().enumerate() {
+            if let Some(mean) = self.mean_ratio(i) {
+                let _ = writeln!(text, "  geometric mean of the ratios to {}: {mean:.2}", peer.kind.name());
+            }
+        }
         for (case, measured) in self.rows {
             for peer in &measured.peers {
                 if let Err(why) = &peer.outcome {
-                    let _ = writeln!(text, "{}: not by {}: {why}", case.text, peer.name);
+                    let _ = writeln!(text, "  {}: not by {}: {why}", case.text, peer.name);
                 }
             }
         }
-        if self.args.explain {
+        if self.args.explain || self.args.each {
             text += &self.explanation(style);
         }
         text
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let cases: Vec<Value> = self.rows.iter().map(|(case, measured)| row_json(case, measured)).collect();
+        let peers: Vec<Value> = self.peers.iter().enumerate().map(|(i, peer)| {
+            json!({ "name": peer.kind.name(), "version": peer.version, "geometric_mean": self.mean_ratio(i) })
+        }).collect();
+        json!({
+            "backend": self.selection.chosen,
+            "device": device_json(self.selection.engine.device()),
+            "ceilings": self.ceilings.map(|c| json!({ "flops": c.flops, "bytes_per_second": c.bytes })),
+            "rounds": self.args.rounds,
+            "sets": self.args.sets,
+            "peers": peers,
+            "cases": cases,
+        })
+    }
+
+    /// What is wrong with the first result that differs from a peer's or from another implementation's.
+    pub(crate) fn wrong(&self) -> Option<String> {
+        let message = |case: &Case, whose: &str, difference: f64| {
+            let most = tolerance(case);
+            let text = &case.text;
+            format!(
+                "{text}: the result differs from {whose}'s by {difference:.1e} of its norm, expected at most {most:.1e}"
+            )
+        };
+        for (case, measured) in self.rows {
+            for peer in &measured.peers {
+                if let Ok(times) = &peer.outcome
+                    && !agrees(case, times.difference)
+                {
+                    return Some(message(case, peer.name, times.difference));
+                }
+            }
+            for candidate in measured.candidates.iter().flatten() {
+                if let Some(difference) = candidate.difference.filter(|&difference| !agrees(case, difference))
+                {
+                    return Some(message(case, &candidate.name, difference));
+                }
+            }
+        }
+        None
+    }
+
+    fn mean_ratio(&self, peer: usize) -> Option<f64> {
+        let ratio = |(_, measured): &Row| Some(ratio(measured, measured.peers[peer].outcome.as_ref().ok()?));
+        let logarithms: Vec<f64> = self.rows.iter().filter_map(ratio).map(f64::ln).collect();
+        let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;
+        (!logarithms.is_empty()).then(|| mean.exp())
     }
 
     fn explanation(&self, style: Style) -> String {
         let mut text = String::new();
         for (case, measured) in self.rows {
             let _ = writeln!(text, "\n{}", style.bold(&case.text));
-            for step in &measured.steps {
-                let _ = writeln!(
-                    text,
-                    "  {}: {} ({} launches)",
-                    step.name,
-                    style.good(&step.implementation),
-                    step.launches
-                );
+            for (i, step) in measured.steps.iter().enumerate() {
+                let launches = if step.launches == 1 {
+                    "1 launch".to_owned()
+                } else {
+                    format!("{} launches", step.launches)
+                };
+                let _ = writeln!(text, "  {}: {} ({launches})", step.name, style.good(&step.implementation));
+                for candidate in measured.candidates.get(i).into_iter().flatten() {
+                    let _ = writeln!(text, "    {}", described(candidate, &step.implementation));
+                }
             }
             for peer in &measured.peers {
                 if let Ok(times) = &peer.outcome {
@@ -84,38 +158,30 @@ impl Report<'_> {
         }
         text
     }
-
-    /// What is wrong with the first result that differs from a peer's.
-    pub(crate) fn wrong(&self) -> Option<String> {
-        for (case, measured) in self.rows {
-            for peer in &measured.peers {
-                if let Ok(times) = &peer.outcome
-                    && !agrees(case, times)
-                {
-                    let most = tolerance(case);
-                    return Some(format!(
-                        "{}: the result differs from {}'s by {:.1e} of its norm, expected at most {most:.1e}",
-                        case.text, peer.name, times.difference
-                    ));
-                }
-            }
-        }
-        None
-    }
 }
 
-fn cells(case: &Case, measured: &Measured) -> Vec<String> {
+/// An implementation with its reason, and its time and difference where they were measured.
+fn described(candidate: &Candidate, chosen: &str) -> String {
+    let mark = if candidate.name == chosen { "*" } else { " " };
+    let mut text = format!("{mark} {}: {}", candidate.name, candidate.reason);
+    if let Some(seconds) = candidate.time {
+        let _ = write!(text, "; {}", shown(seconds));
+    }
+    if let Some(difference) = candidate.difference {
+        let _ = write!(text, ", difference {difference:.1e}");
+    }
+    text
+}
+
+fn cells(case: &Case, measured: &Measured, ceilings: Option<Ceilings>) -> Vec<String> {
     let seconds = median(&measured.times);
-    let shown = |seconds: f64| {
-        if seconds.is_finite() { time(Duration::from_secs_f64(seconds)) } else { "-".to_owned() }
+    let rate = |count: f64| match count / seconds * 1e-9 {
+        r if r <= 0.0 => "-".to_owned(),
+        r if r < 100.0 => format!("{r:.1}"),
+        r => format!("{r:.0}"),
     };
-    let rate = |count: f64| {
-        let rate = count / seconds * 1e-9;
-        match rate {
-            r if r <= 0.0 => "-".to_owned(),
-            r if r < 100.0 => format!("{r:.1}"),
-            r => format!("{r:.0}"),
-        }
+    let share = |count: f64, most: f64| {
+        if count > 0.0 { format!("{:.0}", count / seconds / most * 100.0) } else { "-".to_owned() }
     };
     let mut cells = vec![
         case.text.clone(),
@@ -124,12 +190,14 @@ fn cells(case: &Case, measured: &Measured) -> Vec<String> {
         shown(median(&measured.alone)),
         measured.queued.to_string(),
         rate(case.flops),
-        rate(case.bytes),
     ];
+    cells.extend(ceilings.map(|ceilings| share(case.flops, ceilings.flops)));
+    cells.push(rate(case.bytes));
+    cells.extend(ceilings.map(|ceilings| share(case.bytes, ceilings.bytes)));
     for peer in &measured.peers {
         match &peer.outcome {
             Ok(times) => {
-                let wrong = if agrees(case, times) { "" } else { " WRONG" };
+                let wrong = if agrees(case, times.difference) { "" } else { " WRONG" };
                 cells.push(shown(median(&times.times)));
                 cells.push(format!("{:.2}{wrong}", ratio(measured, times)));
             }
@@ -139,6 +207,51 @@ fn cells(case: &Case, measured: &Measured) -> Vec<String> {
     cells
 }
 
+fn row_json(case: &Case, measured: &Measured) -> Value {
+    let number = |value: f64| if value.is_finite() { json!(value) } else { Value::Null };
+    let candidate = |c: &Candidate| json!({ "name": c.name, "reason": c.reason, "seconds": c.time, "difference": c.difference.map(number) });
+    let steps = measured.steps.iter().enumerate().map(|(i, step)| {
+        let candidates = measured.candidates.get(i).into_iter().flatten().map(candidate);
+        json!({
+            "name": step.name,
+            "implementation": step.implementation,
+            "launches": step.launches,
+            "candidates": candidates.collect::<Vec<_>>(),
+        })
+    });
+    let peers = measured.peers.iter().map(|peer| match &peer.outcome {
+        Ok(times) => json!({
+            "name": peer.name,
+            "seconds": number(median(&times.times)),
+            "device_seconds": number(median(&times.device)),
+            "ratio": number(ratio(measured, times)),
+            "difference": number(times.difference),
+            "agrees": agrees(case, times.difference),
+            "note": times.note,
+            "samples": times.times,
+        }),
+        Err(why) => json!({ "name": peer.name, "refused": why }),
+    });
+    let seconds = median(&measured.times);
+    json!({
+        "case": case.text,
+        "seconds": number(seconds),
+        "device_seconds": number(median(&measured.device)),
+        "alone_seconds": number(median(&measured.alone)),
+        "enqueue_seconds": number(median(&measured.enqueue)),
+        "queued": measured.queued,
+        "flops": case.flops,
+        "bytes": case.bytes,
+        "samples": measured.times,
+        "steps": steps.collect::<Vec<_>>(),
+        "peers": peers.collect::<Vec<_>>(),
+    })
+}
+
+fn shown(seconds: f64) -> String {
+    if seconds.is_finite() { time(Duration::from_secs_f64(seconds)) } else { "-".to_owned() }
+}
+
 /// The peer's time over ours, paired by rounds.
 fn ratio(measured: &Measured, peer: &PeerTimes) -> f64 {
     let ratios: Vec<f64> =
@@ -146,9 +259,9 @@ fn ratio(measured: &Measured, peer: &PeerTimes) -> f64 {
     median(&ratios)
 }
 
-fn agrees(case: &Case, peer: &PeerTimes) -> bool {
+fn agrees(case: &Case, difference: f64) -> bool {
     // Not a number is no agreement.
-    peer.difference <= tolerance(case)
+    difference <= tolerance(case)
 }
 
 /// How far apart two right results may be, by the coarsest type in the case.

@@ -6,7 +6,7 @@ use anydnn::backend::DataType;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Spec {
     pub(crate) work: Work,
-    /// The type of every tensor; of a product of integers the result is s32.
+    /// The type of every tensor; products of integers are dequantised to f32.
     pub(crate) data_type: DataType,
     pub(crate) post_ops: Vec<Post>,
 }
@@ -163,6 +163,11 @@ impl Spec {
             }
             Work::Attention { batch, heads, queries, size, .. } => vec![*batch, *heads, *queries, *size],
         }
+    }
+
+    /// The type of the result.
+    pub(crate) fn result_type(&self) -> DataType {
+        if self.data_type.is_integer() { DataType::F32 } else { self.data_type }
     }
 
     /// Operations of multiplications and additions, as the field counts them: two for each product that is summed; none where memory is

@@ -1,5 +1,6 @@
 //! Other libraries, each in a process of its own: requests and answers are lines of JSON.
 
+mod clblast;
 mod onednn;
 mod python;
 mod serve;
@@ -23,6 +24,8 @@ pub(crate) enum PeerKind {
     Onnxruntime,
     /// Torch: on the CPU, or on an NVIDIA GPU when that is the device
     Torch,
+    /// The tuned OpenCL BLAS, on the same device
+    Clblast,
 }
 
 /// A running peer.
@@ -60,22 +63,29 @@ impl PeerKind {
             Self::Onednn => "onednn",
             Self::Onnxruntime => "onnxruntime",
             Self::Torch => "torch",
+            Self::Clblast => "clblast",
         }
     }
 
-    fn command(self, gpu: bool) -> Result<Command, Failure> {
+    fn command(self, device: &str, gpu: bool) -> Result<Command, Failure> {
         match self {
             Self::Onednn => onednn::command(),
             Self::Onnxruntime => python::command("onnxruntime", gpu),
             Self::Torch => python::command("torch", gpu),
+            Self::Clblast => clblast::command(device),
         }
     }
 }
 
 impl Peer {
-    /// Starts a peer; `gpu` says what the device that it is compared with is.
-    pub(crate) fn start(kind: PeerKind, gpu: bool, threads: Option<usize>) -> Result<Self, Failure> {
-        let mut command = kind.command(gpu)?;
+    /// Starts a peer beside a device, which may be a GPU.
+    pub(crate) fn start(
+        kind: PeerKind,
+        device: &str,
+        gpu: bool,
+        threads: Option<usize>,
+    ) -> Result<Self, Failure> {
+        let mut command = kind.command(device, gpu)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let missing = |why: String| {
             let help = format!("without --peer {} the rest is measured", kind.name());

@@ -5,7 +5,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 20
-TYPES = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16, "s64": TensorProto.INT64, "boolean": TensorProto.BOOL}
+TYPES = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16, "s64": TensorProto.INT64, "boolean": TensorProto.BOOL, "s8": TensorProto.INT8, "u8": TensorProto.UINT8}
 
 UNARY = {"ReLU": "Relu", "Tanh": "Tanh", "Sigmoid": "Sigmoid", "Exp": "Exp", "Sqrt": "Sqrt", "Abs": "Abs", "HardSwish": "HardSwish",
          "Mish": "Mish", "Log": "Log", "Reciprocal": "Reciprocal", "Reorder": "Identity", "Round": "Round"}
@@ -24,10 +24,11 @@ class Model:
             if op.get("data_format") == "NXC":
                 self.images.update(i for i, dims in zip(op.inputs[:1] + op.outputs, op.input_dims[:1] + op.dims) if len(dims) == 4)
         # What is added to an image or follows from one is one.
+        constant = {tensor.id for tensor in tensors if tensor.constant}
         for _ in ops:
             for op in ops:
                 both = [i for i, dims in zip(op.inputs + op.outputs, op.input_dims + op.dims) if len(dims) == 4]
-                if (op.kind in UNARY or op.kind in BINARY) and self.images.intersection(both):
+                if (op.kind in UNARY or op.kind in BINARY or op.kind == "Dequantize" and op.inputs[0] not in constant) and self.images.intersection(both):
                     self.images.update(both)
         for op in ops:
             self.add(op)
@@ -58,6 +59,14 @@ class Model:
             self.node("Gelu", inputs, [out], approximate="tanh" if op.get("mode") == "gelu_tanh" else "none")
         elif kind == "Square":
             self.node("Mul", [inputs[0], inputs[0]], [out])
+        elif kind == "Dequantize":
+            told = self.tensors[op.inputs[0]]
+            if len(told.dims) == 4 and told.constant:
+                told.order = (3, 2, 0, 1)
+            integer = np.uint8 if told.type == "u8" else np.int8
+            self.constants.append(numpy_helper.from_array(np.array(op.list("scales", [])[0], dtype=np.float32), f"{out}_scale"))
+            self.constants.append(numpy_helper.from_array(np.array(op.list("zps", [0])[0], dtype=integer), f"{out}_zero"))
+            self.node("DequantizeLinear", [inputs[0], f"{out}_scale", f"{out}_zero"], [out])
         elif kind == "MatMul":
             for side in (0, 1):
                 if op.get(f"transpose_{'ab'[side]}"):
@@ -71,8 +80,8 @@ class Model:
             else:
                 self.node("MatMul", inputs, [out])
         elif kind == "Convolution":
-            weights = self.tensors[op.inputs[1]]
-            weights.order = (3, 2, 0, 1)
+            if op.inputs[1] in self.tensors:
+                self.tensors[op.inputs[1]].order = (3, 2, 0, 1)
             pads = op.list("pads_begin", [0, 0]) + op.list("pads_end", [0, 0])
             self.node("Conv", inputs, [out], strides=op.list("strides", [1, 1]), dilations=op.list("dilations", [1, 1]), pads=pads,
                       group=op.get("groups", 1))
@@ -127,6 +136,8 @@ class Model:
 
 
 def constant(values, told, name):
+    if told in ("s8", "u8"):
+        return numpy_helper.from_array(np.ascontiguousarray(values), name)
     if told == "bf16":
         return helper.make_tensor(name, TensorProto.BFLOAT16, values.shape, values.reshape(-1).tolist())
     return numpy_helper.from_array(np.ascontiguousarray(values.astype(np.float16 if told == "f16" else np.float32)), name)
@@ -199,7 +210,7 @@ class OnnxRuntime:
 def dtype(told):
     if told == "bf16":
         raise Refused("bf16 results are not translated")
-    return {"f32": np.float32, "f16": np.float16}[told]
+    return {"f32": np.float32, "f16": np.float16, "s8": np.int8, "u8": np.uint8}[told]
 
 
 serve(OnnxRuntime)

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anydnn::backend::Error;
 use serde_json::{Value, json};
 
-use super::onednn;
+use super::{clblast, onednn};
 use crate::Outcome;
 
 /// A peer's answers to the requests.
@@ -36,6 +36,7 @@ pub(super) enum Refusal {
 pub(crate) fn serve(peer: &str, library: &str) -> Outcome {
     let mut server: Result<Box<dyn Serve>, String> = match peer {
         "onednn" => onednn::OneDnn::load(library).map(|server| Box::new(server) as Box<dyn Serve>),
+        "clblast" => clblast::ClBlast::load(library).map(|server| Box::new(server) as Box<dyn Serve>),
         other => Err(format!("no peer {other:?} is built in")),
     };
     for line in std::io::stdin().lock().lines() {

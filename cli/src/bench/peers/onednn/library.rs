@@ -7,6 +7,7 @@ use libloading::Library;
 
 use super::super::serve::Refusal;
 use super::api::{Api, Dims, ExecArg, Handle, MAX_DIMS};
+use super::graph_api::GraphApi;
 
 const CPU: c_int = 1;
 const IN_ORDER: u32 = 1;
@@ -21,6 +22,7 @@ const TO: c_int = 17;
 #[derive(Debug)]
 pub(super) struct Lib {
     pub(super) api: Api,
+    pub(super) graph: GraphApi,
     pub(super) engine: Handle,
     pub(super) stream: Handle,
     _library: Library,
@@ -30,7 +32,7 @@ pub(super) struct Lib {
 #[derive(Debug)]
 pub(super) struct Owned {
     pub(super) handle: Handle,
-    destroy: unsafe extern "C" fn(Handle) -> c_int,
+    pub(super) destroy: unsafe extern "C" fn(Handle) -> c_int,
 }
 
 /// A memory with its bytes.
@@ -58,12 +60,13 @@ impl Lib {
         // SAFETY: oneDNN's library may be loaded anywhere.
         let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
         let api = Api::of(&library).map_err(|error| error.to_string())?;
+        let graph = GraphApi::of(&library).map_err(|error| error.to_string())?;
         let (mut engine, mut stream) = (null_mut(), null_mut());
         // SAFETY: the handles are places to write.
         done("engine", unsafe { (api.engine_create)(&raw mut engine, CPU, 0) })?;
         // SAFETY: as above, and the engine lives.
         done("stream", unsafe { (api.stream_create)(&raw mut stream, engine, IN_ORDER) })?;
-        Ok(Self { api, engine, stream, _library: library })
+        Ok(Self { api, graph, engine, stream, _library: library })
     }
 
     pub(super) fn version(&self) -> String {
@@ -130,10 +133,7 @@ impl Lib {
         if content.len() > size {
             return Err(Refusal::Failed(format!("{} bytes for a memory of {size}", content.len())));
         }
-        let mut bytes = vec![Line([0; 64]); size.div_ceil(64) + 1];
-        for (line, part) in bytes.iter_mut().zip(content.chunks(64)) {
-            line.0[..part.len()].copy_from_slice(part);
-        }
+        let mut bytes = lines(content, size);
         // SAFETY: the bytes are at least as many as the descriptor's, and live as long as the memory.
         let object = self.make("memory", self.api.memory_destroy, |memory| unsafe {
             (self.api.memory_create)(memory, md, self.engine, bytes.as_mut_ptr().cast())
@@ -203,6 +203,21 @@ impl Memory {
         let lines = self.bytes.iter().flat_map(|line| line.0.as_chunks::<4>().0);
         lines.take(count).map(|bytes| f32::from_ne_bytes(*bytes)).collect()
     }
+}
+
+impl Line {
+    pub(super) fn bytes(&self) -> &[u8; 64] {
+        &self.0
+    }
+}
+
+/// Room for `size` bytes, which begins with these.
+pub(super) fn lines(content: &[u8], size: usize) -> Vec<Line> {
+    let mut lines = vec![Line([0; 64]); size.div_ceil(64) + 1];
+    for (line, part) in lines.iter_mut().zip(content.chunks(64)) {
+        line.0[..part.len()].copy_from_slice(part);
+    }
+    lines
 }
 
 /// Strides of a row-major tensor.

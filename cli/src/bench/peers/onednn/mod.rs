@@ -1,6 +1,8 @@
 //! oneDNN's own CPU library, loaded at run time: primitives through its primitive API, graphs through its graph API.
 
 mod api;
+mod graph;
+mod graph_api;
 mod library;
 mod primitive;
 
@@ -8,14 +10,17 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anydnn::backend::DataType;
+use anydnn::graph::Graph;
 use serde_json::Value;
 
+use self::graph::LoadedGraph;
 use self::library::Lib;
 use self::primitive::Loaded;
 use super::serve::{Refusal, Serve};
 use super::{cache, environment};
 use crate::bench::data::Tensor;
 use crate::bench::notation;
+use crate::bench::spec::Work;
 use crate::failure::{Code, Failure};
 
 /// The packages that hold the library and what it loads.
@@ -56,8 +61,14 @@ pub(super) fn command() -> Result<Command, Failure> {
 /// The library with the case that was prepared last.
 pub(super) struct OneDnn {
     // The case ends before the library.
-    case: Option<Loaded>,
+    case: Option<Prepared>,
     library: &'static Lib,
+}
+
+/// A case as a primitive or as a graph.
+enum Prepared {
+    Primitive(Loaded),
+    Graph(LoadedGraph),
 }
 
 impl OneDnn {
@@ -66,7 +77,7 @@ impl OneDnn {
         Ok(Self { case: None, library: Box::leak(Box::new(Lib::load(path)?)) })
     }
 
-    fn case(&mut self) -> Result<&mut Loaded, String> {
+    fn case(&mut self) -> Result<&mut Prepared, String> {
         self.case.as_mut().ok_or_else(|| "no case is prepared".to_owned())
     }
 }
@@ -83,15 +94,28 @@ impl Serve for OneDnn {
         let tensors = tensors.ok_or_else(|| Refusal::Failed("the case has no tensors".into()))?;
         let sets = case["sets"].as_u64().unwrap_or(1) as usize;
         let spec = case["case"].as_str().and_then(|text| notation::parse(text).ok());
-        let Some(spec) = spec else { return Err(Refusal::Unsupported("graphs are not run yet".into())) };
-        let loaded = primitive::load(self.library, &spec, &tensors, sets)?;
-        let note = loaded.note.clone();
-        self.case = Some(loaded);
+        let primitive =
+            spec.filter(|spec| !matches!(spec.work, Work::Attention { .. }) && !spec.data_type.is_integer());
+        let prepared = if let Some(spec) = primitive {
+            Prepared::Primitive(primitive::load(self.library, &spec, &tensors, sets)?)
+        } else {
+            let graph = Graph::from_json(&case["graph"].to_string());
+            let graph = graph.map_err(|error| Refusal::Failed(error.to_string()))?;
+            Prepared::Graph(graph::load(self.library, &graph, &tensors, sets)?)
+        };
+        let note = match &prepared {
+            Prepared::Primitive(loaded) => loaded.note.clone(),
+            Prepared::Graph(loaded) => loaded.note.clone(),
+        };
+        self.case = Some(prepared);
         Ok(note)
     }
 
     fn run(&mut self) -> Result<(), String> {
-        self.case()?.run()
+        match self.case()? {
+            Prepared::Primitive(loaded) => loaded.run(),
+            Prepared::Graph(loaded) => loaded.run(),
+        }
     }
 
     fn wait(&mut self) -> Result<(), String> {
@@ -99,7 +123,10 @@ impl Serve for OneDnn {
     }
 
     fn outputs(&mut self) -> Result<Vec<f32>, String> {
-        self.case()?.outputs()
+        match self.case()? {
+            Prepared::Primitive(loaded) => loaded.outputs(),
+            Prepared::Graph(loaded) => loaded.outputs(),
+        }
     }
 }
 

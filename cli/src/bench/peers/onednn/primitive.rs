@@ -296,7 +296,7 @@ impl Attributes {
 fn describe(library: &Lib, spec: &Spec, plan: &Plan, attributes: Handle) -> Result<Owned, Refusal> {
     let (api, engine) = (&library.api, library.engine);
     let numbered = |t: DataType| data_type(t).map_err(Refusal::Unsupported);
-    let result_type = if spec.data_type.is_integer() { DataType::S32 } else { spec.data_type };
+    let result_type = spec.result_type();
     let plain = |arg: c_int| -> Result<Owned, Refusal> {
         let operand = plan.find(arg).ok_or_else(|| Refusal::Failed(format!("no argument {arg}")))?;
         library.strided(&operand.shape.dims, &operand.shape.strides, numbered(operand.data_type)?)

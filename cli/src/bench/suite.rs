@@ -1,0 +1,108 @@
+//! Cases that are measured together.
+
+use anydnn::backend::DeviceKind;
+use clap::ValueEnum;
+
+/// A list of cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Suite {
+    /// Every row of docs/performance.md for the kind of the device, and the networks
+    Core,
+    /// One small case of each primitive
+    Smoke,
+}
+
+/// Rows for processors.
+const PROCESSOR: [&str; 25] = [
+    "matmul 512x512:512x512",
+    "matmul 1024x1024:1024x1024",
+    "matmul 128x768:768x768",
+    "matmul 128x3072:3072x768",
+    "matmul 128x768:768x3072 +bias+gelu",
+    "matmul 1x4096:4096x4096",
+    "matmul 12x128x64:12x64x128",
+    "conv 1x56x56x64 o64 k3 p1",
+    "conv 1x14x14x256 o256 k3 p1",
+    "conv 1x56x56x64 o256 k1",
+    "conv 1x14x14x1024 o256 k1",
+    "conv 1x224x224x3 o64 k7 s2 p3",
+    "conv 1x56x56x144 o144 k3 p1 g144",
+    "conv 1x14x14x384 o384 k3 p1 g384",
+    "softmax 1536x128",
+    "softmax 1024x4096",
+    "layernorm 128x768",
+    "layernorm 8192x1024",
+    "add+relu 16777216",
+    "attention b1 h12 s128 d64",
+    "attention b1 h12 s512 d64",
+    "bert4",
+    "resnet-stage",
+    "gated-mlp",
+    "chain100",
+];
+
+/// Rows for graphics processors.
+const GRAPHICS: [&str; 22] = [
+    "matmul 1024x1024:1024x1024",
+    "matmul 4096x4096:4096x4096",
+    "matmul 8192x8192:8192x8192",
+    "matmul 4096x4096:4096x4096 f16",
+    "matmul 8192x8192:8192x8192 f16",
+    "matmul 4096x4096:4096x4096 f16 +bias+gelu",
+    "matmul 4096x4096:4096x4096 bf16",
+    "matmul 8192x8192:8192x8192 bf16",
+    "matmul 1x4096:4096x4096 f16",
+    "matmul 16x8192:8192x8192 f16",
+    "matmul 64x1024x64:64x64x1024 f16",
+    "conv 32x56x56x256 o256 k3 p1 f16",
+    "softmax 65536x1024",
+    "layernorm 65536x1024",
+    "rmsnorm 65536x1024 f16",
+    "add+relu 67108864",
+    "reduce sum 65536x1024",
+    "attention b4 h16 s2048 d128 f16",
+    "attention b4 h16 s2048 d128 f16 causal",
+    "bert4",
+    "resnet-stage",
+    "chain100",
+];
+
+const SMOKE: [&str; 12] = [
+    "matmul 24x40:40x72 +bias+gelu",
+    "matmul 3x16x8:3x8x16",
+    "conv 1x8x8x16 o16 k3 p1 +relu",
+    "pool max 1x8x8x16 k2 s2",
+    "softmax 16x64",
+    "layernorm 16x64",
+    "rmsnorm 16x64",
+    "batchnorm 1x8x8x16",
+    "reduce sum 16x64",
+    "add+relu 4096",
+    "attention b1 h2 s16 d8 causal",
+    "copy 4096",
+];
+
+impl Suite {
+    /// The cases for a kind of device.
+    pub(crate) const fn cases(self, kind: DeviceKind) -> &'static [&'static str] {
+        match (self, kind) {
+            (Self::Smoke, _) => &SMOKE,
+            (Self::Core, DeviceKind::Gpu | DeviceKind::Accelerator) => &GRAPHICS,
+            (Self::Core, _) => &PROCESSOR,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::networks::NETWORKS;
+    use crate::bench::notation::parse;
+
+    #[test]
+    fn every_case_is_one() {
+        for case in [&PROCESSOR[..], &GRAPHICS, &SMOKE].concat() {
+            assert!(NETWORKS.iter().any(|(name, _)| *name == case) || parse(case).is_ok(), "{case}");
+        }
+    }
+}
