@@ -39,6 +39,8 @@ struct Shape {
     /// Vectors that a work-item copies, and whether they are neighbours.
     run: usize,
     next: bool,
+    /// Work-items of a group: large ones stand alone on processors.
+    group: usize,
 }
 
 impl Ceilings {
@@ -57,6 +59,7 @@ impl Ceilings {
                 bytes: 1 << 27,
                 run: 1 << 12,
                 next: true,
+                group: 1,
             }
         } else {
             Shape {
@@ -67,6 +70,7 @@ impl Ceilings {
                 bytes: 1 << 29,
                 run: 8,
                 next: false,
+                group: 256,
             }
         };
         let shape = Shape { bytes: shape.bytes.min(room.next_power_of_two() / 2), ..shape };
@@ -95,6 +99,7 @@ fn products(context: &Context, shape: &Shape) -> opencl3::Result<f64> {
                 .set_arg(&0.5_f32)
                 .set_arg(&0.25_f32)
                 .set_global_work_size(shape.items)
+                .set_local_work_size(shape.group)
                 .enqueue_nd_range(&queue)?
         };
         Ok(())
@@ -122,7 +127,14 @@ fn copies(context: &Context, shape: &Shape) -> opencl3::Result<f64> {
     let seconds = best(&queue, || {
         let mut launch = ExecuteKernel::new(&kernel);
         // SAFETY: the arguments are those of the kernel, and the work-items copy no more than the buffers hold.
-        unsafe { launch.set_arg(&from).set_arg(&to).set_global_work_size(items).enqueue_nd_range(&queue)? };
+        unsafe {
+            launch
+                .set_arg(&from)
+                .set_arg(&to)
+                .set_global_work_size(items)
+                .set_local_work_size(shape.group)
+                .enqueue_nd_range(&queue)?
+        };
         Ok(())
     })?;
     Ok(2.0 * (items * shape.run * shape.lanes * 4) as f64 / seconds)

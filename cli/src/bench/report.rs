@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anydnn::backend::{DataType, Engine};
 use anydnn::select::Selection;
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::Row;
@@ -16,6 +17,9 @@ use super::peers::Peer;
 use crate::args::BenchArgs;
 use crate::devices::device_json;
 use crate::output::{Style, table, time};
+
+/// Of more steps than these a summary is told.
+const FEW: usize = 16;
 
 /// Everything there is to tell.
 #[derive(Debug)]
@@ -135,7 +139,10 @@ impl Report<'_> {
         let mut text = String::new();
         for (case, measured) in self.rows {
             let _ = writeln!(text, "\n{}", style.bold(&case.text));
-            for (i, step) in measured.steps.iter().enumerate() {
+            if measured.steps.len() > FEW {
+                text += &summary(measured);
+            }
+            for (i, step) in measured.steps.iter().enumerate().filter(|_| measured.steps.len() <= FEW) {
                 let launches = if step.launches == 1 {
                     "1 launch".to_owned()
                 } else {
@@ -158,6 +165,18 @@ impl Report<'_> {
         }
         text
     }
+}
+
+/// How often each implementation was chosen.
+fn summary(measured: &Measured) -> String {
+    let mut counts: IndexMap<(&str, &str), usize> = IndexMap::new();
+    for step in &measured.steps {
+        *counts.entry((step.desc.op().name(), &step.implementation)).or_default() += 1;
+    }
+    counts.iter().fold(String::new(), |mut text, ((op, name), count)| {
+        let _ = writeln!(text, "  {count} of {op}: {name}");
+        text
+    })
 }
 
 /// An implementation with its reason, and its time and difference where they were measured.
