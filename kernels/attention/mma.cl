@@ -49,7 +49,8 @@ static inline float other(const float x, const int mask) {
     return y;
 }
 
-static inline bool any(const bool x) {
+// Whether a condition holds for any work-item of the warp.
+static inline bool holds_in_warp(const bool x) {
     uint y;
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.any.pred p, p, 0xffffffff; selp.u32 %0, 1, 0, p; }"
                  : "=r"(y)
@@ -212,7 +213,7 @@ __kernel void attention_mma(PARAMS) {
             highs[h] = fmax(highs[h], other(highs[h], 1));
             highs[h] = fmax(highs[h], other(highs[h], 2));
         }
-        if (any(highs[0] > top[0] + SLACK || highs[1] > top[1] + SLACK)) {
+        if (holds_in_warp(highs[0] > top[0] + SLACK || highs[1] > top[1] + SLACK)) {
 #pragma unroll
             for (int h = 0; h < 2; ++h) {
                 const float high = fmax(top[h], highs[h]);
