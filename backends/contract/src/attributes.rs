@@ -144,3 +144,20 @@ pub enum FpMath {
     /// Any of them.
     Any,
 }
+
+impl FpMath {
+    /// Whether the factors of f32 products may be taken as tf32.
+    pub const fn allows_tf32(self) -> bool {
+        matches!(self, Self::TF32 | Self::Any)
+    }
+
+    /// By how much a factor may be off, relative to it: the step between neighbours of the coarsest type that is allowed, because
+    /// devices also round towards zero.
+    pub fn unit_step(self) -> f64 {
+        match self {
+            Self::Strict => 0.0,
+            Self::BF16 | Self::Any => 1.0 / 128.0,
+            Self::F16 | Self::TF32 => 1.0 / 1024.0,
+        }
+    }
+}

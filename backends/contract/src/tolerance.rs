@@ -42,6 +42,8 @@ impl Tolerance {
         let one_sum = |length: f64| if length > 1.0 { 8.0 * length.sqrt() * unit } else { 0.0 };
         let sum =
             one_sum(length) * sums(desc.op()) + inner_sum(desc).map_or(0.0, |n| SCORE * one_sum(n as f64));
+        // Both factors of each product, whose errors add up no faster than the products do.
+        let factors = if length > 1.0 { 2.0 * attributes.fpmath.unit_step() } else { 0.0 };
         let function = functions * 32.0 * unit;
         let data_type = match arg {
             Arg::Dst(_) => desc.find(arg).unwrap_or(desc.dst()).data_type(),
@@ -56,7 +58,7 @@ impl Tolerance {
             } else {
                 1e-30_f64.max(smallest(data_type))
             },
-            relative: sum + function + storage,
+            relative: sum + factors + function + storage,
             scaled: length > 1.0 || !attributes.post_ops.is_empty() || may_cancel(desc.op()),
         }
     }

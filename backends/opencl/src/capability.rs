@@ -41,10 +41,12 @@ pub(crate) enum Feature {
     NvidiaPtx,
     /// Matrix instructions and asynchronous copies in NVIDIA's PTX (Ampere and newer).
     NvidiaMma,
+    /// NVIDIA's warpgroup matrix instructions inside of OpenCL C.
+    Wgmma,
 }
 
 impl Feature {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Fp64,
         Self::Fp16,
         Self::VloadHalf,
@@ -59,10 +61,11 @@ impl Feature {
         Self::CommandBuffer,
         Self::NvidiaPtx,
         Self::NvidiaMma,
+        Self::Wgmma,
     ];
 
     /// The features that take a program to probe, which caches spare a process.
-    pub(crate) const COMPILED: [Self; 7] = [
+    pub(crate) const COMPILED: [Self; 8] = [
         Self::Fp64,
         Self::Fp16,
         Self::VloadHalf,
@@ -70,6 +73,7 @@ impl Feature {
         Self::Int8Dot,
         Self::NvidiaPtx,
         Self::NvidiaMma,
+        Self::Wgmma,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -88,6 +92,7 @@ impl Feature {
             Self::CommandBuffer => "command_buffer",
             Self::NvidiaPtx => "nvidia_ptx",
             Self::NvidiaMma => "nvidia_mma",
+            Self::Wgmma => "wgmma",
         }
     }
 }
@@ -172,6 +177,9 @@ fn run(device: &OpenClDevice, feature: Feature) -> Probe {
         Feature::Int8Dot => Rig::new(device).and_then(|rig| probe::int8_dot(&rig)),
         Feature::NvidiaPtx => Rig::new(device).and_then(|rig| probe::nvidia_ptx(&rig)),
         Feature::NvidiaMma => Rig::new(device).and_then(|rig| probe::nvidia_mma(&rig)),
+        Feature::Wgmma => {
+            probe::is_hopper(device).and_then(|()| Rig::new(device)).and_then(|rig| probe::wgmma(&rig))
+        }
         Feature::OutOfOrder => Rig::new(device).and_then(|rig| probe::out_of_order(&rig)),
         Feature::Profiling => Rig::new(device).and_then(|rig| probe::profiling(&rig)),
         Feature::Svm => Rig::new(device).and_then(|rig| probe::svm(&rig)),

@@ -246,6 +246,7 @@ impl OpenClEngine {
             compute_units: limits.compute_units,
             fp64: programs.probe(device, features, Feature::Fp64),
             mma: device.alias() == "nvidia" && programs.probe(device, features, Feature::NvidiaMma),
+            wgmma: device.alias() == "nvidia" && programs.probe(device, features, Feature::Wgmma),
             name: device.name().into(),
         }
     }

@@ -139,7 +139,7 @@ impl OpenClPrimitive {
         scratchpad: &Scratchpad,
     ) -> Result<Ready<'a>> {
         let launch = &self.inner.plan.launches[kernels.launch];
-        let aligned = launch.args.iter().all(|arg| self.is_aligned(*arg, args, scratchpad));
+        let aligned = launch.args.iter().all(|arg| self.is_aligned(launch, *arg, args, scratchpad));
         let pool = if aligned { &kernels.aligned } else { self.unaligned(kernels, launch)? };
         let place = |arg: &LaunchArg| match *arg {
             LaunchArg::Memory(arg) => self.find(args, arg).map(|memory| Place::of(memory, 0)),
@@ -166,23 +166,31 @@ impl OpenClPrimitive {
         Ok(kernels.unaligned.get_or_init(|| pool))
     }
 
-    fn is_aligned(&self, arg: LaunchArg, args: &[(Arg, OpenClMemory)], scratchpad: &Scratchpad) -> bool {
+    fn is_aligned(
+        &self,
+        launch: &Launch,
+        arg: LaunchArg,
+        args: &[(Arg, OpenClMemory)],
+        scratchpad: &Scratchpad,
+    ) -> bool {
         match arg {
             LaunchArg::Memory(arg) => {
                 let memory = args.iter().find(|(bound, _)| *bound == arg);
-                memory.is_none_or(|(_, memory)| memory.is_aligned_to(self.alignment(LaunchArg::Memory(arg))))
+                let alignment = self.alignment(launch, LaunchArg::Memory(arg));
+                memory.is_none_or(|(_, memory)| memory.is_aligned_to(alignment))
             }
             LaunchArg::Scratchpad { .. } => scratchpad.is_aligned,
         }
     }
 
     /// What the address of an argument is a multiple of unless the kernel for odd byte offsets is needed.
-    pub(crate) fn alignment(&self, arg: LaunchArg) -> usize {
+    pub(crate) fn alignment(&self, launch: &Launch, arg: LaunchArg) -> usize {
         let desc = match arg {
             LaunchArg::Memory(arg) => self.inner.plan.desc.find(arg),
             LaunchArg::Scratchpad { .. } => None,
         };
-        desc.map_or(SCRATCHPAD_ALIGNMENT, |desc| desc.data_type().bits().div_ceil(8))
+        let element = desc.map_or(SCRATCHPAD_ALIGNMENT, |desc| desc.data_type().bits().div_ceil(8));
+        element.max(launch.alignment)
     }
 
     /// What the operation is called in messages.
@@ -379,6 +387,7 @@ mod tests {
             args,
             global: [if empty { 0 } else { N }, 1, 1],
             local: Some([64, 1, 1]),
+            alignment: 1,
         };
         let launches = vec![
             launch("first", vec![LaunchArg::Memory(Arg::SRC), pad]),

@@ -40,6 +40,7 @@ mod primitive;
 mod probe;
 mod profile;
 mod program;
+mod ptx;
 mod stream;
 mod transfer;
 mod tune;

@@ -112,7 +112,7 @@ impl OpenClList {
                     LaunchArg::Scratchpad { offset } => (Arg::Scratchpad, offset),
                 };
                 let Part { slot, offset: start } = *step.primitive.find(&step.args, name)?;
-                Ok(Bound { slot, start, offset, alignment: step.primitive.alignment(*arg) })
+                Ok(Bound { slot, start, offset, alignment: step.primitive.alignment(launch, *arg) })
             };
             let args = launch.args.iter().map(bound).collect::<Result<_>>()?;
             let grid = Grid::of(launch);

@@ -28,6 +28,8 @@ pub(crate) struct Launch {
     pub(crate) global: [usize; 3],
     /// Work-items of a work-group per dimension; the driver's choice if none.
     pub(crate) local: Option<[usize; 3]>,
+    /// Bytes to which each memory must be aligned besides its element's size; else the program for unaligned memory runs.
+    pub(crate) alignment: usize,
 }
 
 /// The source of a program with its build options.
@@ -68,6 +70,8 @@ pub(crate) struct DeviceTraits {
     pub(crate) fp64: bool,
     /// Whether PTX with matrix instructions and asynchronous copies works inside of OpenCL C.
     pub(crate) mma: bool,
+    /// Whether NVIDIA's warpgroup matrix instructions work (Hopper).
+    pub(crate) wgmma: bool,
     /// The device's name.
     pub(crate) name: String,
 }

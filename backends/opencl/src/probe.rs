@@ -229,6 +229,32 @@ pub(crate) fn nvidia_mma(rig: &Rig<'_>) -> Outcome {
     same(from_bytes(&out, u32::from_ne_bytes).all(|bits| bits == sixteen), "matrix instructions in PTX")
 }
 
+/// Whether a device has the architecture that warpgroup instructions are of. Others must not even try: a fault would end all OpenCL of
+/// the process.
+pub(crate) fn is_hopper(device: &OpenClDevice) -> Result<(), String> {
+    if device.alias() != "nvidia" {
+        return Err("not NVIDIA's compiler".into());
+    }
+    let number = |info| call::device_value::<u32>(device.raw_device(), info).map_err(said);
+    let capability = (
+        number(cl3::device::CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV)?,
+        number(cl3::device::CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV)?,
+    );
+    if capability == (9, 0) { Ok(()) } else { Err(format!("compute capability {capability:?}, not 9.0")) }
+}
+
+/// A product of 64x16 by 16x8 elements of f16, both in rows of 16 as core matrices of eight rows by 16 bytes.
+pub(crate) fn wgmma(rig: &Rig<'_>) -> Outcome {
+    const SOURCE: &str = include_str!("../../../kernels/probe/wgmma.cl");
+    let small = |i: usize, j: usize| (i * 7 + j * 3) % 5;
+    // Whole numbers up to four as f16.
+    let halves = [0_u16, 0x3c00, 0x4000, 0x4200, 0x4400];
+    let operands: Vec<u16> = (0..72).flat_map(|i| (0..16).map(move |k| halves[small(i, k)])).collect();
+    let out = rig.run(SOURCE, "-cl-std=CL1.2", &to_bytes(&operands, u16::to_ne_bytes), 64 * 8 * 4, 128)?;
+    let sum = |i: usize| (0..16).map(|k| small(i / 8, k) * small(64 + i % 8, k)).sum::<usize>();
+    same(from_bytes(&out, f32::from_ne_bytes).enumerate().all(|(i, x)| x as usize == sum(i)), "wgmma in PTX")
+}
+
 /// A command that waits for the user must be overtaken by one that does not, and must itself wait.
 pub(crate) fn out_of_order(rig: &Rig<'_>) -> Outcome {
     let properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;

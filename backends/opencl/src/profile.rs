@@ -160,6 +160,7 @@ mod tests {
             args: [Arg::SRC, Arg::DST].map(LaunchArg::Memory).to_vec(),
             global: [64, 1, 1],
             local: None,
+            alignment: 1,
         };
         KernelPlan {
             implementation: "ocl:test:three".into(),

@@ -14,6 +14,7 @@ use cl3::types::{cl_device_id, cl_program};
 use crate::call::{self, Check, Returned, Scalar};
 use crate::handle;
 use crate::platform::OpenClDevice;
+use crate::ptx;
 
 /// A built program.
 #[derive(Debug)]
@@ -38,7 +39,17 @@ impl Program {
         let _entered = span.enter();
         let raw = cl3::program::create_program_with_source(context.raw(), &[source])
             .check("build program", "clCreateProgramWithSource")?;
-        Self::finish(raw, device, name, options)
+        let program = Self::finish(raw, device, name, options)?;
+        if source.contains(ptx::MARK) { program.translated(context, options) } else { Ok(program) }
+    }
+
+    /// The same program with the instructions that NVIDIA's compiler of OpenCL C does not let through; see [`ptx`].
+    fn translated(self, context: &handle::Context, options: &str) -> Result<Self> {
+        let refused =
+            || Error::unavailable("warpgroup instructions", "the driver's binaries are no such PTX");
+        let text = self.binary()?.ok_or_else(refused)?;
+        let text = ptx::translate(&text).ok_or_else(refused)?;
+        Self::from_binary(context, &self.device, &self.name, text.as_bytes(), options)
     }
 
     /// Builds a program from a binary that this driver made for this device, with all its kernels.

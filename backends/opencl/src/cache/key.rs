@@ -159,11 +159,17 @@ macro_rules! sources {
     };
 }
 
+/// Code that decides what a cache holds: the probes, and how programs are translated.
+const CODE: [(&str, &str); 2] =
+    [("probe.rs", include_str!("../probe.rs")), ("ptx.rs", include_str!("../ptx.rs"))];
+
 sources!(
     "attention/mma.cl",
     "attention/reference.cl",
     "attention/tiled.cl",
     "attention/vector.cl",
+    "bench/copy.cl",
+    "bench/fma.cl",
     "common/binary.cl",
     "common/eltwise.cl",
     "common/gradient.cl",
@@ -182,15 +188,18 @@ sources!(
     "matmul/dot.cl",
     "matmul/join.cl",
     "matmul/reference.cl",
+    "matmul/simt.cl",
     "matmul/skinny.cl",
     "matmul/skinny_mma.cl",
     "matmul/tiled.cl",
     "matmul/vector.cl",
+    "matmul/wgmma.cl",
     "normalization/statistics.cl",
     "pointwise/pointwise.cl",
     "pointwise/transposed.cl",
     "pooling/backward.cl",
     "pooling/pooling.cl",
+    "probe/wgmma.cl",
     "reduction/reduction.cl",
     "reorder/padding.cl",
     "resampling/backward.cl",
@@ -204,7 +213,7 @@ fn kernels() -> blake3::Hash {
     static HASH: OnceLock<blake3::Hash> = OnceLock::new();
     *HASH.get_or_init(|| {
         let mut hasher = blake3::Hasher::new();
-        for (name, text) in SOURCES.iter().copied().chain([("probe.rs", include_str!("../probe.rs"))]) {
+        for (name, text) in SOURCES.iter().copied().chain(CODE) {
             for part in [name, text] {
                 hasher.update(&(part.len() as u64).to_le_bytes());
                 hasher.update(part.as_bytes());

@@ -35,6 +35,7 @@ fn add_one(engine: &OpenClEngine, label: &str, spoil: bool) -> OpenClPrimitive {
         global: [N, 1, 1],
         // A range that no device takes.
         local: spoil.then_some([usize::MAX, 1, 1]),
+        alignment: 1,
     };
     let plan = KernelPlan {
         implementation: "ocl:test:add".into(),

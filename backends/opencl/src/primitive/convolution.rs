@@ -1,12 +1,13 @@
 //! Convolution and its transpose, which differ in where a tap's source element is and in the order of the weights' channels.
 //!
 //! Variants: `vector` (CPUs: register tiles of vectors along the output channels, weights in panels), `depthwise` (CPUs,
-//! channels last: lanes along the channels), `tiled` (other devices: an implicit matrix product) and `ref` (anything).
+//! channels last: lanes along the channels), `wgmma`, `simt` and `tiled` (other devices: an implicit matrix product) and `ref` (anything).
 
 use anydnn_backend::op::{Convolution, Deconvolution};
-use anydnn_backend::{Arg, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
+use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
 
 use super::choice::{Choice, Choices, Planned, Wanted};
+use super::gemm::Product;
 use super::matmul::{accumulator, define_bias, is_real};
 use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
@@ -36,6 +37,9 @@ pub(super) fn weights_layout(
     let (first, second) = (weights.dims()[0] / groups, weights.dims()[1]);
     let outputs = if transposed { second } else { first };
     let taps: String = (2..rank).map(|axis| char::from(b'a' + axis as u8)).collect();
+    if !transposed && channels_last(desc, device).is_some() {
+        return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &format!("{taps}ba"));
+    }
     if !is_cpu(device) || !is_real(desc) || weights.elements() == 0 {
         return Ok(weights.to_row_major());
     }
@@ -50,6 +54,14 @@ pub(super) fn weights_layout(
         return Ok(weights.to_row_major());
     };
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
+}
+
+/// The layout of images with the channels innermost, where tensor cores like it best.
+pub(super) fn channels_last(desc: &PrimitiveDesc, device: &DeviceTraits) -> Option<String> {
+    let src = desc.src();
+    let is_half = matches!(src.data_type(), DataType::F16 | DataType::BF16);
+    let taps: String = (2..src.rank()).map(|axis| char::from(b'a' + axis as u8)).collect();
+    (device.wgmma && is_half).then(|| format!("a{taps}b"))
 }
 
 /// The implementations of a convolution whose layouts are resolved.
@@ -135,6 +147,8 @@ enum Order {
     Spatial(Option<usize>),
     /// `g, image, od, oh, ow, og`.
     Product,
+    /// The same, with the channels innermost in the sums.
+    ByTaps,
 }
 
 impl Shape<'_> {
@@ -168,11 +182,14 @@ impl Shape<'_> {
             choices.offer("tiled", "meant for GPUs", || self.tiled(value, device));
             return;
         }
+        let large = self.large(value);
         if outputs >= 16 && self.terms() >= 8 {
+            large.offer(choices, device);
             choices
                 .offer("tiled", "an implicit product by tiles in local memory", || self.tiled(value, device));
         }
         choices.offer("ref", "serves every layout and type", || Some(self.reference(value, device)));
+        large.offer(choices, device);
         choices.offer("tiled", "too small to fill tiles", || self.tiled(value, device));
     }
 
@@ -201,7 +218,7 @@ impl Shape<'_> {
                     }
                 };
             }
-            Order::Product => {
+            Order::Product | Order::ByTaps => {
                 group = space.push("g", self.groups);
                 image = space.push("image", images);
                 result = self.window.push_result(&mut space);
@@ -210,8 +227,14 @@ impl Shape<'_> {
         }
         let outer = space.loops.len();
         // Sums run over the taps first where channels are far apart in the source.
-        let channel = space.push("c", channels);
-        let taps = self.window.push_taps(&mut space);
+        let (channel, taps);
+        if order == Order::ByTaps {
+            taps = self.window.push_taps(&mut space);
+            channel = space.push("c", channels);
+        } else {
+            channel = space.push("c", channels);
+            taps = self.window.push_taps(&mut space);
+        }
         let output = Index::sum(&[&[(group, outputs)], in_group.as_slice()].concat());
         let at = |channel: Index, spatial: &[Index]| -> Vec<Index> {
             [Index::of(image), channel].into_iter().chain(spatial.iter().cloned()).collect()
@@ -307,6 +330,15 @@ impl Shape<'_> {
         let global = [space.count(group..panel + 1), space.count(0..ow), 1];
         launches.push(source.launch("convolution_vector", &[WINDOW, VECTOR], global, Some([1, 1, 1])));
         Some(Planned { scratchpad, launches })
+    }
+
+    /// The implicit matrix product with the channels innermost in the sums.
+    fn large(&self, value: Value) -> Product<'_> {
+        let (space, outer) = self.space(Order::ByTaps);
+        let inside =
+            if self.window.is_unpadded() { "true" } else { "INSIDE_DEPTH && INSIDE_HEIGHT && INSIDE_WIDTH" };
+        let loops = Tiles { batch: 0..1, m: 1..outer - 1, n: outer - 1..outer, k: outer..outer + 4, inside };
+        Product { desc: self.desc, space, loops, window: Some(&self.window), value, wide: self.wide }
     }
 
     /// An implicit matrix product of `[image * od * oh * ow, c * taps]` and the weights, per group.

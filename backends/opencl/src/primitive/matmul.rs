@@ -1,7 +1,7 @@
 //! Matrix products, also gated by another one of the same source.
 //!
 //! Variants: `vector` (CPUs: register tiles of vectors along N, weights in place or in panels), `dot` (vectors or groups along K),
-//! `skinny` (other devices: few rows), `tiled` (other devices: tiles in local memory) and `ref` (anything).
+//! `skinny` (other devices: few rows), `wgmma` and `simt` (large tiles in registers), `tiled` (tiles in local memory) and `ref` (anything).
 
 mod skinny;
 #[cfg(test)]
@@ -11,6 +11,7 @@ use anydnn_backend::op::Op;
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
 
 use super::choice::{Choice, Choices, Planned, Wanted};
+use super::gemm::Product;
 use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
 use super::quantized;
@@ -40,6 +41,11 @@ pub(super) fn weights_layout(
 ) -> Result<MemoryDesc> {
     let rank = weights.rank();
     let n = weights.dims()[rank - 1];
+    if device.wgmma && weights.data_type() == DataType::F32 && desc.attributes().fpmath.allows_tf32() {
+        // Tensor cores take tf32 along K alone.
+        let order: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
+        return weights.to_row_major().permuted(&order)?.to_row_major().permuted(&order);
+    }
     if !is_cpu(device) || !is_real(desc) || n < CPU_LANES || weights.elements() == 0 {
         return Ok(weights.to_row_major());
     }
@@ -144,16 +150,18 @@ impl<'a> Shape<'a> {
         let along_k = along_k && space.has_steps(k, lanes);
         let real = is_real(self.desc);
         let dot = || Some(self.dot(space.clone(), value, device));
-        let tiled = || {
-            let tiles = Tiles {
-                batch: 0..batch,
-                m: batch..batch + 1,
-                n: batch + 1..batch + 2,
-                k: batch + 2..batch + 3,
-                inside: "true",
-            };
-            tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |_| {})
+        let tiles = Tiles {
+            batch: 0..batch,
+            m: batch..batch + 1,
+            n: batch + 1..batch + 2,
+            k: batch + 2..batch + 3,
+            inside: "true",
         };
+        let large = || {
+            let (space, loops) = (space.clone(), tiles.clone());
+            Product { desc: self.desc, space, loops, window: None, value, wide: self.wide }
+        };
+        let tiled = || tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |_| {});
         if is_cpu(device) {
             let panels = self.own_panels().is_some();
             let (few, many) = (m < PACK_ROWS / 8, m >= PACK_ROWS);
@@ -183,6 +191,7 @@ impl<'a> Shape<'a> {
             }
             choices.offer("skinny", "few rows: weights read once", || skinny(false));
             if m >= 16 && n >= 16 && terms > 0 {
+                large().offer(choices, device);
                 choices.offer("tiled", "tiles in local memory", tiled);
             }
             if along_k && value == Value::F32 && real && terms >= 64 {
@@ -195,6 +204,9 @@ impl<'a> Shape<'a> {
         choices.offer("ref", "serves every layout and type", || {
             Some(self.reference(space.clone(), value, device))
         });
+        if !is_cpu(device) {
+            large().offer(choices, device);
+        }
         if terms > 0 {
             let reason = if is_cpu(device) { "meant for GPUs" } else { "a small result fills no tile" };
             choices.offer("tiled", reason, tiled);

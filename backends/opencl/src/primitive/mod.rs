@@ -10,6 +10,7 @@ mod convolution;
 mod convolution_weights;
 mod expression;
 mod folds;
+mod gemm;
 mod matmul;
 mod nodes;
 mod panels;
@@ -26,7 +27,7 @@ mod tiles;
 mod value;
 mod window;
 
-use anydnn_backend::{Arg, Error, Op, PrimitiveDesc, Result};
+use anydnn_backend::{Arg, Error, MemoryDesc, Op, PrimitiveDesc, Result};
 
 use crate::plan::{DeviceTraits, KernelPlan};
 pub(crate) use choice::{Choice, Wanted};
@@ -97,6 +98,16 @@ fn resolved(mut desc: PrimitiveDesc, device: &DeviceTraits) -> Result<PrimitiveD
     {
         let layout = matmul::weights_layout(&desc, gate, device)?;
         desc = desc.resolved(Arg::Src(1), layout)?;
+    }
+    if let Op::Convolution(_) = desc.op()
+        && let Some(layout) = convolution::channels_last(&desc, device)
+    {
+        for arg in [Arg::SRC, Arg::DST] {
+            if let Some(open) = desc.find(arg).filter(|d| d.is_any()) {
+                let layout = MemoryDesc::with_tag(open.dims().clone(), open.data_type(), &layout)?;
+                desc = desc.resolved(arg, layout)?;
+            }
+        }
     }
     Ok(desc.resolved_row_major())
 }

@@ -219,6 +219,7 @@ impl Source {
             args,
             global,
             local,
+            alignment: 1,
         }
     }
 

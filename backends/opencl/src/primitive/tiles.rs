@@ -14,7 +14,7 @@ use crate::plan::{DeviceTraits, Launch};
 const TILED: &str = include_str!("../../../../kernels/matmul/tiled.cl");
 
 /// Which loops of a space are the dimensions of the product.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Tiles {
     pub(super) batch: Range<usize>,
     pub(super) m: Range<usize>,

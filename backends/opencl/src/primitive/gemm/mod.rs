@@ -1,0 +1,274 @@
+//! Large products in tiles of registers, for matmul and convolution on GPUs: `simt` in f32 on any, `wgmma` by the tensor cores of NVIDIA's
+//! Hopper. Where tiles are too few for the device, the sums are split among work-groups and a second launch adds up the parts.
+
+mod simt;
+#[cfg(test)]
+mod tests;
+mod wgmma;
+
+use std::ops::Range;
+
+use anydnn_backend::{DataType, PrimitiveDesc};
+
+use super::choice::{Choices, Planned};
+use super::matmul::define_bias;
+use super::pointwise;
+use super::quantized;
+use super::source::Source;
+use super::space::{Address, Binding, Operand, Space};
+use super::tiles::Tiles;
+use super::value::Value;
+use super::window::{WINDOW, Window};
+use crate::plan::{DeviceTraits, Launch};
+
+/// A product to plan.
+#[derive(Debug)]
+pub(super) struct Product<'a> {
+    pub(super) desc: &'a PrimitiveDesc,
+    /// Its loops; the columns are one of them.
+    pub(super) space: Space,
+    pub(super) loops: Tiles,
+    /// The window of a convolution.
+    pub(super) window: Option<&'a Window<'a>>,
+    pub(super) value: Value,
+    pub(super) wide: bool,
+}
+
+/// How a kernel gets an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fetch {
+    /// Several neighbours along K at once.
+    Terms,
+    /// Several neighbours along the rows (the columns of the result for the weights) at once.
+    Rows,
+    /// One by one.
+    Element,
+}
+
+/// The tile of a work-group and what it costs.
+#[derive(Clone, Copy, Debug)]
+struct Tile {
+    /// The variant of an implementation that computes it.
+    variant: &'static str,
+    m: usize,
+    n: usize,
+    k: usize,
+    /// Work-groups that a compute unit holds.
+    resident: usize,
+    /// Clocks that a compute unit takes for a slice of `k` terms, and the least that a work-group takes for it alone.
+    clocks: usize,
+    latency: usize,
+}
+
+/// Clocks of a work-group besides its sums, and of the launch that adds up parts.
+const GROUP_CLOCKS: usize = 3_000;
+const LAUNCH_CLOCKS: usize = 8_000;
+/// Bytes that a device with as many units as the measured one moves in a clock, by unit.
+const UNIT_BYTES: usize = 16;
+const MOST_PARTS: usize = 32;
+/// Slices that each part has at least.
+const PART_STEPS: usize = 4;
+/// Elements of all parts at most, so that their offsets and the memory for them stay small.
+const PARTIAL_ELEMENTS: usize = 1 << 26;
+
+impl Product<'_> {
+    /// Offers the implementations for large products, best first.
+    pub(super) fn offer(&self, choices: &mut Choices<'_>, device: &DeviceTraits) {
+        let [m, n] = [&self.loops.m, &self.loops.n].map(|loops| self.space.count(loops.clone()));
+        if m == 0 || n == 0 || self.terms() == 0 || self.space.find("SRC1").is_some() {
+            return;
+        }
+        if self.value != Value::F32 || self.loops.n.len() != 1 {
+            return;
+        }
+        wgmma::offer(self, choices, device);
+        simt::offer(self, choices, device);
+    }
+
+    fn terms(&self) -> usize {
+        self.space.count(self.loops.k.clone())
+    }
+
+    /// Tiles with their numbers of parts, the fastest by a rough estimate first.
+    fn ranked(&self, tiles: &[Tile], device: &DeviceTraits) -> Vec<(Tile, usize)> {
+        let mut ranked: Vec<(usize, Tile, usize)> = tiles
+            .iter()
+            .map(|&tile| {
+                let parts = (0..=MOST_PARTS.ilog2()).map(|exponent| 1 << exponent);
+                let parts = parts.filter(|&parts| self.can_split(&tile, parts));
+                let estimates = parts.map(|parts| (self.estimate(&tile, parts, device), parts));
+                let (clocks, parts) = estimates.min().unwrap_or((usize::MAX, 1));
+                (clocks, tile, parts)
+            })
+            .collect();
+        ranked.sort_by_key(|&(clocks, ..)| clocks);
+        ranked.into_iter().map(|(_, tile, parts)| (tile, parts)).collect()
+    }
+
+    fn can_split(&self, tile: &Tile, parts: usize) -> bool {
+        let steps = self.terms().div_ceil(tile.k);
+        parts == 1 || (steps / parts >= PART_STEPS && parts * self.results() <= PARTIAL_ELEMENTS)
+    }
+
+    /// The number of results.
+    fn results(&self) -> usize {
+        self.space.count(0..self.loops.k.start)
+    }
+
+    fn estimate(&self, tile: &Tile, parts: usize, device: &DeviceTraits) -> usize {
+        let units = device.compute_units.max(1);
+        let groups = self.groups(tile).saturating_mul(parts).div_ceil(units);
+        let steps = self.terms().div_ceil(tile.k).div_ceil(parts);
+        let round = |groups: usize| (groups * tile.clocks).max(tile.latency) * steps + GROUP_CLOCKS;
+        let rest = groups % tile.resident;
+        let sums = groups / tile.resident * round(tile.resident) + if rest > 0 { round(rest) } else { 0 };
+        let bytes = (parts + 1) * self.results() * 4;
+        sums + if parts > 1 { LAUNCH_CLOCKS + 2 * bytes / (UNIT_BYTES * units) } else { 0 }
+    }
+
+    /// The work-groups of one part.
+    fn groups(&self, tile: &Tile) -> usize {
+        self.tiles(tile).saturating_mul(self.space.count(self.loops.batch.clone()))
+    }
+
+    /// The tiles of one product of a batch.
+    fn tiles(&self, tile: &Tile) -> usize {
+        let count = |loops: &Range<usize>, size| self.space.count(loops.clone()).div_ceil(size);
+        count(&self.loops.m, tile.m) * count(&self.loops.n, tile.n)
+    }
+
+    /// How an operand whose rows are these loops comes in chunks of several elements. The last chunk of a run may be cut short where
+    /// copies can be.
+    fn fetch(&self, name: &str, rows: &Range<usize>, chunk: usize, cut: bool) -> Fetch {
+        let always = self.loops.inside == "true";
+        // Whether an element exists must not depend on the loop that runs through a chunk.
+        let terms = always || self.space.loops[self.loops.k.end - 1].name == "c";
+        if terms && self.lies_along(name, &self.loops.k, chunk, cut) {
+            Fetch::Terms
+        } else if (always || name != "SRC0") && self.lies_along(name, rows, chunk, cut) {
+            Fetch::Rows
+        } else {
+            Fetch::Element
+        }
+    }
+
+    /// Whether an operand's elements along some loops come in chunks of neighbours, each at a multiple of its length.
+    fn lies_along(&self, name: &str, loops: &Range<usize>, chunk: usize, cut: bool) -> bool {
+        let Some(Operand { address: Address::Linear { base, coefficients }, .. }) = self.space.find(name)
+        else {
+            return false;
+        };
+        let extent = |v: usize| self.space.loops[v].extent;
+        let Some(last) = loops.clone().rev().find(|&v| extent(v) > 1) else { return false };
+        let alone = loops.clone().all(|v| v == last || extent(v) == 1);
+        let others = (0..coefficients.len()).filter(|&v| v != last && extent(v) > 1);
+        coefficients[last] == 1
+            && (extent(last).is_multiple_of(chunk) || (cut && alone))
+            && others.map(|v| coefficients[v]).all(|c| c.is_multiple_of(chunk))
+            && base % chunk as isize == 0
+    }
+
+    /// From a term of an operand to the next, in elements, where that is the same for all of them.
+    fn stride(&self, name: &str) -> Option<usize> {
+        let extent = |v: usize| self.space.loops[v].extent;
+        let mut terms = self.loops.k.clone().filter(|&v| extent(v) > 1);
+        let only = terms.next().filter(|_| terms.next().is_none() && self.loops.inside == "true")?;
+        self.space.coefficient(name, only)
+    }
+
+    /// Whether neighbours of an operand along some loops are closer in memory than those along K.
+    fn is_closer(&self, name: &str, loops: &Range<usize>) -> bool {
+        let closest = |loops: &Range<usize>| {
+            let steps = loops.clone().filter_map(|v| self.space.coefficient(name, v));
+            steps.filter(|&c| c > 0).min().unwrap_or(usize::MAX)
+        };
+        closest(loops) < closest(&self.loops.k)
+    }
+
+    /// Whether vectors along the columns reach every operand of the epilogue.
+    fn has_vectors(&self, lanes: usize) -> bool {
+        let is_factor = |name: &str| {
+            matches!(name, "SRC0" | "WEIGHTS") || name.ends_with("_SRC0") || name.ends_with("_WEIGHTS")
+        };
+        let mut epilogue = self.space.operands.iter().filter(|o| !is_factor(&o.name));
+        epilogue.all(|o| o.address.step(self.loops.n.start, lanes).is_some())
+    }
+
+    /// The launches of a kernel for a tile, which `define` completes and `launch` makes of its source and the range of work-groups.
+    fn plan(
+        &self,
+        (tile, parts): (&Tile, usize),
+        lanes: usize,
+        device: &DeviceTraits,
+        define: impl FnOnce(&mut Source),
+        launch: impl FnOnce(Source, &[&str], [usize; 3]) -> Launch,
+    ) -> Planned {
+        let mut space = self.space.clone();
+        if parts > 1 {
+            space.operands.push(self.partial());
+        }
+        let mut source = Source::new(&space, self.value, (lanes, Some(self.loops.n.start)), self.wide, true);
+        source
+            .declare("DECLARE_BATCH", &space, self.loops.batch.clone())
+            .declare("DECLARE_M", &space, self.loops.m.clone())
+            .declare("DECLARE_K", &space, self.loops.k.clone())
+            .define("DECLARE_N(t)", format!("const idx {} = (t);", space.loops[self.loops.n.start].name))
+            .define("SRC_INSIDE", self.loops.inside)
+            .define("ACC", "float")
+            .define("TILE_M", tile.m)
+            .define("TILE_N", tile.n)
+            .define("K_TILE", tile.k)
+            .define("M_SIZE", space.count(self.loops.m.clone()))
+            .define("N_SIZE", space.count(self.loops.n.clone()))
+            .define("K_SIZE", self.terms())
+            .define("PARTS", parts)
+            .define("PARTIAL_SIZE", self.results())
+            .post_ops(self.desc);
+        for name in ["SRC0", "WEIGHTS"] {
+            quantized::define(&mut source, &space, name, &[]);
+        }
+        define_bias(&mut source, self.desc);
+        if let Some(window) = self.window {
+            window.define(&mut source);
+        }
+        define(&mut source);
+        let files: &[&str] = if self.window.is_some() { &[WINDOW] } else { &[] };
+        let groups = [self.tiles(tile), space.count(self.loops.batch.clone()), parts];
+        let mut launches = vec![launch(source, files, groups)];
+        if parts == 1 {
+            return Planned { scratchpad: 0, launches };
+        }
+        launches.push(self.sum(parts, device));
+        Planned { scratchpad: parts * self.results() * 4, launches }
+    }
+
+    /// The parts of the results, one behind the other.
+    fn partial(&self) -> Operand {
+        let mut coefficients = vec![0; self.space.loops.len()];
+        let mut step = 1;
+        for v in (0..self.loops.k.start).rev() {
+            coefficients[v] = step;
+            step *= self.space.loops[v].extent;
+        }
+        let address = Address::linear(coefficients);
+        let binding = Binding::Scratchpad(0);
+        Operand { name: "PARTIAL".into(), binding, data_type: DataType::F32, address }
+    }
+
+    /// The launch that adds up the parts and does what comes after the sums.
+    fn sum(&self, parts: usize, device: &DeviceTraits) -> Launch {
+        let mut space = self.space.clone();
+        space.operands.push(self.partial());
+        space.operands.retain(|o| !matches!(&*o.name, "SRC0" | "WEIGHTS"));
+        for v in (self.loops.k.start..space.loops.len()).rev() {
+            space.remove(v);
+        }
+        let size = self.results();
+        let mut terms: Vec<String> =
+            (0..parts).map(|part| format!("LD_PARTIAL(OFF_PARTIAL + {}, n)", part * size)).collect();
+        if space.find("BIAS").is_some() {
+            terms.push("LD_BIAS(OFF_BIAS, n)".into());
+        }
+        pointwise::launch(space, self.value, Some(self.desc), &terms.join(" + "), self.wide, device).0
+    }
+}

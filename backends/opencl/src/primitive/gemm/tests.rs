@@ -1,0 +1,189 @@
+//! Plans for large products, as values and run on the devices there are.
+
+use anydnn_backend::op::Convolution;
+use anydnn_backend::{
+    Arg, Attributes, Blocking, DataType, DeviceKind, Eltwise, FpMath, Layout, MemoryDesc, Op, PostOp,
+    PrimitiveDesc,
+};
+use smallvec::SmallVec;
+
+use crate::plan::{DeviceTraits, KernelPlan};
+use crate::primitive::tests::{check_plan, f32, gpu, matmul, tagged};
+use crate::primitive::{Wanted, choices, choose};
+use crate::testing::test_engines;
+
+fn hopper() -> DeviceTraits {
+    DeviceTraits { wgmma: true, ..gpu() }
+}
+
+fn names(desc: &PrimitiveDesc, device: &DeviceTraits) -> Vec<String> {
+    choices(desc, device, Wanted::All).unwrap().into_iter().map(|c| c.plan.implementation).collect()
+}
+
+fn named(desc: &PrimitiveDesc, device: &DeviceTraits, name: &str) -> KernelPlan {
+    choose(desc, device, Wanted::Named(name)).unwrap().plan
+}
+
+fn halves(m: usize, k: usize, n: usize) -> PrimitiveDesc {
+    let matrix = |rows, columns| MemoryDesc::new([rows, columns], DataType::F16);
+    matmul(matrix(m, k), matrix(k, n)).build().unwrap()
+}
+
+/// Whether the program of a plan's first launch defines a macro like this.
+fn defines(plan: &KernelPlan, text: &str) -> bool {
+    plan.launches[0].program.source.lines().any(|line| line == format!("#define {text}"))
+}
+
+#[test]
+fn tensor_cores_come_first_where_they_serve() {
+    let large = halves(4096, 4096, 4096);
+    assert_eq!(names(&large, &hopper())[0], "ocl:matmul:wgmma-128x128");
+    assert!(names(&large, &hopper()).contains(&"ocl:matmul:simt-256x128".into()));
+    assert!(!names(&large, &gpu()).iter().any(|name| name.contains("wgmma")));
+    let single = matmul(f32(&[4096, 4096]), f32(&[4096, 4096])).build().unwrap();
+    assert_eq!(names(&single, &hopper())[0], "ocl:matmul:simt-256x128");
+    let tf32 = matmul(f32(&[4096, 4096]), f32(&[4096, 4096]))
+        .attributes(Attributes::default().with_fpmath(FpMath::TF32))
+        .build()
+        .unwrap();
+    assert_eq!(names(&tf32, &hopper())[0], "ocl:matmul:wgmma-128x128");
+    // Integers are summed exactly, which f32 does not.
+    let bytes = MemoryDesc::new([4096, 4096], DataType::S8);
+    let bytes = matmul(bytes.clone(), bytes).build().unwrap();
+    assert!(!names(&bytes, &hopper()).iter().any(|name| name.contains("simt") || name.contains("wgmma")));
+}
+
+#[test]
+fn few_tiles_split_their_sums() {
+    let name = "ocl:matmul:wgmma-128x128";
+    let whole = named(&halves(4096, 4096, 4096), &hopper(), name);
+    assert_eq!((whole.launches.len(), whole.scratchpad), (1, 0));
+    assert!(defines(&whole, "PARTS 1"));
+    let split = named(&halves(128, 16384, 256), &hopper(), name);
+    assert_eq!(split.launches.len(), 2);
+    let parts = split.launches[0].global[2];
+    assert!(parts > 1 && split.scratchpad == parts * 128 * 256 * 4, "{split:?}");
+    assert!(split.launches[1].program.source.contains("LD_PARTIAL"));
+}
+
+#[test]
+fn operands_come_as_they_lie() {
+    let name = "ocl:matmul:wgmma-64x64";
+    let fetches = |src: MemoryDesc, weights: MemoryDesc| {
+        let plan = named(&matmul(src, weights).build().unwrap(), &hopper(), name);
+        let how = |letter: &str| {
+            let kinds = ["BY_TERMS", "BY_ROWS", "BY_ELEMENT"];
+            kinds.into_iter().find(|kind| defines(&plan, &format!("{letter}_FETCH {kind}"))).unwrap()
+        };
+        (how("A"), how("B"))
+    };
+    let matrix = |rows: usize, columns: usize, tag: &str| {
+        MemoryDesc::with_tag([rows, columns], DataType::F16, tag).unwrap()
+    };
+    assert_eq!(fetches(matrix(64, 64, "ab"), matrix(64, 64, "ab")), ("BY_TERMS", "BY_ROWS"));
+    assert_eq!(fetches(matrix(64, 64, "ba"), matrix(64, 64, "ba")), ("BY_ROWS", "BY_TERMS"));
+    // Rows of 65 elements start at no multiple of 16 bytes.
+    assert_eq!(fetches(matrix(64, 65, "ab"), matrix(65, 65, "ab")), ("BY_ELEMENT", "BY_ELEMENT"));
+    let channels_last = |dims: [usize; 4]| MemoryDesc::with_tag(dims, DataType::F16, "acdb").unwrap();
+    let op = Op::Convolution(Convolution::new(2).with_pads([1, 1], [1, 1]));
+    let desc = PrimitiveDesc::builder(op)
+        .src(channels_last([2, 16, 9, 9]))
+        .weights(channels_last([32, 16, 3, 3]))
+        .dst(channels_last([2, 32, 9, 9]))
+        .build()
+        .unwrap();
+    let plan = named(&desc, &hopper(), "ocl:convolution:wgmma-64x64");
+    assert!(defines(&plan, "A_FETCH BY_TERMS") && defines(&plan, "B_FETCH BY_TERMS"));
+}
+
+#[test]
+fn simt_tiles_are_right_on_every_device() {
+    let padded = MemoryDesc::with_strides([130, 36], DataType::F32, [40, 1]).unwrap();
+    let batched = matmul(f32(&[3, 70, 20]), f32(&[3, 20, 67])).arg(Arg::Bias, f32(&[1, 1, 67]));
+    let op = Convolution::new(2).with_pads([1, 1], [1, 1]).with_groups(2);
+    let convolution = |tag: &str| {
+        PrimitiveDesc::builder(Op::Convolution(op.clone()))
+            .src(tagged(&[2, 8, 9, 7], tag))
+            .weights(tagged(&[36, 4, 3, 3], tag))
+            .dst(tagged(&[2, 36, 9, 7], tag))
+    };
+    let list = [
+        (matmul(padded, f32(&[36, 132])), "ocl:matmul:simt-256x128"),
+        (matmul(tagged(&[66, 33], "ba"), tagged(&[33, 66], "ba")), "ocl:matmul:simt-128x64"),
+        (batched, "ocl:matmul:simt-64x64"),
+        // Long enough for parts.
+        (matmul(f32(&[5, 1030]), f32(&[1030, 6])).arg(Arg::Bias, f32(&[1, 6])), "ocl:matmul:simt-64x64"),
+        (convolution("abcd"), "ocl:convolution:simt-64x64"),
+        (convolution("acdb"), "ocl:convolution:simt-64x64"),
+    ];
+    for engine in test_engines() {
+        let max_work_group = engine.traits().max_work_group.min(256);
+        let device =
+            DeviceTraits { kind: DeviceKind::Gpu, max_work_group, compute_units: 16, ..engine.traits() };
+        for (builder, name) in &list {
+            check_plan(&engine, named(&builder.clone().build().unwrap(), &device, name), 0);
+        }
+    }
+}
+/// A matrix with rows or columns side by side, in most cases apart and behind a gap.
+fn drawn_matrix(random: &mut impl FnMut(usize) -> usize, dims: &[usize], data_type: DataType) -> MemoryDesc {
+    let [rows, columns] = [dims[dims.len() - 2], dims[dims.len() - 1]];
+    let (by_rows, gap) = (random(3) > 0, [0, 0, 1, 3, 8][random(5)]);
+    let lead = if by_rows { columns } else { rows } + gap;
+    let mut strides = vec![if by_rows { lead } else { 1 }, if by_rows { 1 } else { lead }];
+    if dims.len() > 2 {
+        strides.insert(0, lead * if by_rows { rows } else { columns } + gap);
+    }
+    let offset = [0, 0, 8, 5][random(4)];
+    let blocking = Blocking { strides: strides.into(), inner: SmallVec::new(), offset };
+    MemoryDesc::with_layout(dims, data_type, Layout::Blocked(blocking)).unwrap()
+}
+
+#[test]
+fn every_variant_serves_any_size() {
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for engine in test_engines() {
+        let (count, most) = if engine.traits().wgmma { (32, 300) } else { (2, 40) };
+        let max_work_group = engine.traits().max_work_group.min(256);
+        let device = DeviceTraits { kind: DeviceKind::Gpu, max_work_group, ..engine.traits() };
+        let cases: Vec<(PrimitiveDesc, usize)> =
+            (0..count).map(|_| (drawn_product(&mut random, most), [0, 0, 4][random(3)])).collect();
+        // What takes long is compiling.
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
+        std::thread::scope(|scope| {
+            for part in cases.chunks(cases.len().div_ceil(threads)) {
+                let (engine, device) = (&engine, &device);
+                scope.spawn(move || {
+                    for (desc, offset) in part {
+                        for name in names(desc, device) {
+                            check_plan(engine, named(desc, device, &name), *offset);
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// A product of matrices of up to so many rows and columns, with a bias.
+fn drawn_product(random: &mut impl FnMut(usize) -> usize, most: usize) -> PrimitiveDesc {
+    let data_type = [DataType::F32, DataType::F16, DataType::BF16][random(3)];
+    // Long sums now and then, to be split.
+    let longest = most * (1 + 8 * (random(8) / 7));
+    let (m, k, n) = (1 + random(most), 1 + random(longest), 1 + random(most));
+    let batch = [0, 0, 0, 2][random(4)];
+    let mut matrix = |rows: usize, columns: usize| {
+        let dims = if batch > 0 { vec![batch, rows, columns] } else { vec![rows, columns] };
+        drawn_matrix(random, &dims, data_type)
+    };
+    let (src, weights, dst) = (matrix(m, k), matrix(k, n), matrix(m, n));
+    let mut bias = vec![1; src.rank()];
+    bias[src.rank() - 1] = n;
+    let fpmath = [FpMath::Strict, FpMath::TF32][random(2)];
+    let relu = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu)).with_fpmath(fpmath);
+    matmul(src, weights).dst(dst).arg(Arg::Bias, f32(&bias)).attributes(relu).build().unwrap()
+}

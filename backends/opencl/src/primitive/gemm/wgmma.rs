@@ -1,0 +1,147 @@
+//! Products of f16, of bf16, and of f32 where tf32 is allowed, by the tensor cores of NVIDIA's Hopper (`matmul/wgmma.cl`).
+
+use std::fmt::Write;
+
+use anydnn_backend::{DataType, Eltwise, PostOp};
+
+use super::{Fetch, Product, Tile};
+use crate::plan::DeviceTraits;
+use crate::primitive::choice::{Choices, Planned};
+use crate::primitive::source::Source;
+
+const WGMMA: &str = include_str!("../../../../../kernels/matmul/wgmma.cl");
+
+const LANES: usize = 8;
+/// Tiles of elements of two bytes; those of four come in slices of half as many terms. Clocks as measured on an H200.
+const TILES: [Tile; 3] = [
+    Tile { variant: "wgmma-128x128", m: 128, n: 128, k: 32, resident: 2, clocks: 460, latency: 750 },
+    Tile { variant: "wgmma-64x128", m: 64, n: 128, k: 32, resident: 4, clocks: 320, latency: 600 },
+    Tile { variant: "wgmma-64x64", m: 64, n: 64, k: 64, resident: 4, clocks: 400, latency: 750 },
+];
+/// Bytes of the ring of slices: what OpenCL grants, however much there is.
+const RING_BYTES: usize = 48 << 10;
+
+/// Offers the tiles, best first, where the device and the types are right.
+pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &DeviceTraits) {
+    let is_plain = product.desc.attributes().dequantize.is_empty();
+    let Some(kind) = kind(product).filter(|_| device.wgmma && is_plain && product.has_vectors(LANES)) else {
+        return;
+    };
+    let tiles = TILES.map(|tile| Tile { k: tile.k * 2 / kind.bytes, ..tile });
+    for (i, (tile, parts)) in product.ranked(&tiles, device).into_iter().enumerate() {
+        let reason = if i == 0 {
+            "tensor cores, by a tile that fits the size"
+        } else {
+            "tensor cores, by another tile"
+        };
+        choices.offer(tile.variant, reason, || Some(plan(product, kind, &tile, parts, device)));
+    }
+}
+
+/// The type of the factors.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    /// In the instruction's name.
+    name: &'static str,
+    bytes: usize,
+    /// The terms of one instruction.
+    terms: usize,
+}
+
+fn kind(product: &Product<'_>) -> Option<Kind> {
+    let [src, weights] = ["SRC0", "WEIGHTS"].map(|name| product.space.find(name).map(|o| o.data_type));
+    let name = match src.filter(|_| src == weights)? {
+        DataType::F16 => "f16",
+        DataType::BF16 => "bf16",
+        DataType::F32 if product.desc.attributes().fpmath.allows_tf32() => {
+            return Some(Kind { name: "tf32", bytes: 4, terms: 8 });
+        }
+        _ => return None,
+    };
+    Some(Kind { name, bytes: 2, terms: 16 })
+}
+
+/// The launches.
+fn plan(product: &Product<'_>, kind: Kind, tile: &Tile, parts: usize, device: &DeviceTraits) -> Planned {
+    let fetches =
+        [("A", "SRC0", &product.loops.m), ("B", "WEIGHTS", &product.loops.n)].map(|(letter, name, rows)| {
+            // Only elements of two bytes may lie along the rows.
+            let fetch = product.fetch(name, rows, 16 / kind.bytes, true);
+            let fetch = if kind.bytes == 4 && fetch == Fetch::Rows { Fetch::Element } else { fetch };
+            (letter, fetch, product.is_closer(name, rows))
+        });
+    product.plan(
+        (tile, parts),
+        LANES,
+        device,
+        |source| {
+            let stages = RING_BYTES / ((tile.m + tile.n) * tile.k * kind.bytes);
+            // Elements on their way need registers.
+            let elements = fetches.iter().any(|(_, fetch, _)| *fetch == Fetch::Element);
+            let resident = if elements { (tile.resident / 2).max(2) } else { tile.resident };
+            source
+                .define("BYTES", kind.bytes)
+                .define("STAGES", stages)
+                .define("RESIDENT", format!("\"{resident}\""));
+            for (letter, fetch, closer) in fetches {
+                let how = match fetch {
+                    Fetch::Terms => "BY_TERMS",
+                    Fetch::Rows => "BY_ROWS",
+                    Fetch::Element => "BY_ELEMENT",
+                };
+                source
+                    .define(format!("{letter}_FETCH"), how)
+                    .define(format!("{letter}_ROWS_FIRST"), i32::from(closer));
+            }
+            let result = product.desc.dst().data_type();
+            source.define("HALF_RESULT", i32::from(result.is_float() && result.bits() == 16));
+            let is_gelu = |post_op: &PostOp| matches!(post_op, PostOp::Eltwise(Eltwise::GeluErf));
+            if product.desc.attributes().post_ops.iter().any(is_gelu) {
+                source.define("USES_GELU_ERF", 1);
+            }
+            for (letter, name) in [("A", "SRC0"), ("B", "WEIGHTS")] {
+                if let Some(stride) = product.stride(name) {
+                    source.define(format!("{letter}_STRIDE"), stride * kind.bytes);
+                }
+            }
+            define_instructions(source, tile.n, kind);
+        },
+        |source, files, [tiles, batch, parts]| {
+            let files = [files, &[WGMMA]].concat();
+            let group = tile.m * 2;
+            // Each group takes several tiles where there are more than the device holds.
+            let groups = tiles.min(device.compute_units.max(1) * tile.resident);
+            let global = [groups * group, batch, parts];
+            let mut launch = source.launch("matmul_wgmma", &files, global, Some([group, 1, 1]));
+            launch.alignment = 16;
+            launch
+        },
+    )
+}
+
+/// Defines the instructions that name every register of the sums.
+fn define_instructions(source: &mut Source, columns: usize, kind: Kind) {
+    let count = columns / 2;
+    let (mut names, mut registers) = (String::new(), String::new());
+    for i in 0..count {
+        let comma = if i > 0 { ", " } else { "" };
+        let _ = write!(names, "{comma}%{i}");
+        let _ = write!(registers, "{comma}\"+f\"(sums[{i}])");
+    }
+    let (a, b) = (count, count + 1);
+    let Kind { name, bytes, terms } = kind;
+    // Only elements of two bytes may lie along the rows.
+    let order = if bytes == 2 { ", \" A_BY_ROWS \", \" B_BY_ROWS \"" } else { "" };
+    source
+        .define(
+            "WGMMA(a, b)",
+            format!(
+                "asm volatile(SM90A \"wgmma.mma_async.sync.aligned.m64n{columns}k{terms}.f32.{name}.{name} \
+                 {{{names}}}, %{a}, %{b}, 1, 1, 1{order};\" : {registers} : \"l\"(a), \"l\"(b))"
+            ),
+        )
+        .define(
+            "WGMMA_WAIT",
+            format!("asm volatile(SM90A \"wgmma.wait_group.sync.aligned 0;\" : {registers} :: \"memory\")"),
+        );
+}

@@ -1,0 +1,154 @@
+// A work-group of 256 work-items computes a TILE_M x TILE_N tile of a product in f32, each item ITEM_M x ITEM_N of it as blocks of 4 x 4.
+// Slices of K_TILE terms lie in two places in local memory; the next one is on its way in registers while one is multiplied. Serves
+// matmul and convolution, as `tiled.cl`, of which it is the variant for large products:
+//   A_ALONG_K, B_ALONG_K   whether chunks of four elements lie along K, or else along the rows (those of the result for A, columns for B)
+//   A_WHOLE, B_WHOLE       whether such a chunk is a vector of f32 in memory
+//   LANES_N                how many of 32 neighbouring items lie along N
+//   PARTS                  shares of the sum, which another kernel adds up if there are several
+#if ANYDNN_UNALIGNED
+#undef A_WHOLE
+#undef B_WHOLE
+#define A_WHOLE 0
+#define B_WHOLE 0
+#endif
+
+#define GROUP 256
+#define LANES_M (32 / LANES_N)
+#define WARPS_N (TILE_N / (LANES_N * ITEM_N))
+#define CHUNKS (K_TILE / 4)
+#define TILES_M ((M_SIZE + TILE_M - 1) / TILE_M)
+#define TILES_N ((N_SIZE + TILE_N - 1) / TILE_N)
+#define STEPS ((K_SIZE + K_TILE - 1) / K_TILE)
+#define PART_STEPS ((STEPS + PARTS - 1) / PARTS)
+#define RASTER 8
+
+// Where rows are swapped so that the stores of a chunk along K do not meet in a memory bank.
+#define FLIP(along_k, chunk) ((along_k) ? (CHUNKS == 2 ? ((chunk) & 1) << 4 : ((chunk) & 3) << 3) : 0)
+
+#define EXISTS_K (K_SIZE % K_TILE == 0 || at_k < K_SIZE)
+#define EXISTS_M (M_SIZE % TILE_M == 0 || at_row < M_SIZE)
+#define EXISTS_N (N_SIZE % TILE_N == 0 || at_row < N_SIZE)
+#define LOAD(held, ROWS, first, ALONG_K, WHOLE, EXISTS, DECLARE, INSIDE, pointer, OFFSET, READ)                          \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const int id = item + i * GROUP;                                                                                 \
+        const idx row = (first) + ((ALONG_K) ? id / CHUNKS : id % ((ROWS) / 4) * 4);                                     \
+        const idx term = first_k + ((ALONG_K) ? id % CHUNKS * 4 : id / ((ROWS) / 4));                                    \
+        float x[4];                                                                                                      \
+        if (WHOLE) {                                                                                                     \
+            const idx at_row = row, at_k = term;                                                                         \
+            DECLARE(at_row)                                                                                              \
+            DECLARE_K(at_k)                                                                                              \
+            float4 whole = (float4)(0.0f);                                                                               \
+            if (EXISTS && EXISTS_K && (INSIDE)) whole = *(const __global float4 *)(pointer + (size_t)(OFFSET) * 4);      \
+            x[0] = whole.s0, x[1] = whole.s1, x[2] = whole.s2, x[3] = whole.s3;                                          \
+        } else {                                                                                                         \
+            _Pragma("unroll") for (int e = 0; e < 4; ++e) {                                                              \
+                const idx at_row = row + ((ALONG_K) ? 0 : e), at_k = term + ((ALONG_K) ? e : 0);                         \
+                DECLARE(at_row)                                                                                          \
+                DECLARE_K(at_k)                                                                                          \
+                x[e] = 0.0f;                                                                                             \
+                if (EXISTS && EXISTS_K && (INSIDE)) x[e] = READ;                                                         \
+            }                                                                                                            \
+        }                                                                                                                \
+        held[i] = (float4)(x[0], x[1], x[2], x[3]);                                                                      \
+    }
+#define STORE(held, tile, ROWS, ALONG_K)                                                                                 \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const int id = item + i * GROUP;                                                                                 \
+        if (ALONG_K) {                                                                                                   \
+            __local float *to = (tile) + id % CHUNKS * 4 * (ROWS) + ((id / CHUNKS) ^ FLIP(1, id % CHUNKS));              \
+            to[0] = held[i].s0, to[ROWS] = held[i].s1, to[2 * (ROWS)] = held[i].s2, to[3 * (ROWS)] = held[i].s3;         \
+        } else {                                                                                                         \
+            *(__local float4 *)((tile) + id / ((ROWS) / 4) * (ROWS) + id % ((ROWS) / 4) * 4) = held[i];                  \
+        }                                                                                                                \
+    }
+#define LOAD_STEP(step)                                                                                                  \
+    {                                                                                                                    \
+        const idx first_k = (idx)(step) * K_TILE;                                                                        \
+        LOAD(held_a, TILE_M, first_m, A_ALONG_K, A_WHOLE, EXISTS_M, DECLARE_M, SRC_INSIDE, src0, OFF_SRC0, READ_SRC0)    \
+        LOAD(held_b, TILE_N, first_n, B_ALONG_K, B_WHOLE, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS, READ_WEIGHTS) \
+    }
+#define STORE_STEP(slot)                                                                                                 \
+    STORE(held_a, tiles[slot], TILE_M, A_ALONG_K)                                                                        \
+    STORE(held_b, tiles[slot] + TILE_M * K_TILE, TILE_N, B_ALONG_K)
+// The parts of a term's row and column that an item multiplies.
+#define FRAGMENTS(a, b, term)                                                                                            \
+    _Pragma("unroll") for (int i = 0; i < ITEM_M / 4; ++i) a[i] = *(const __local float4 *)(                             \
+        a_tile + (term) * TILE_M + ((in_m + i * LANES_M * 4) ^ FLIP(A_ALONG_K, (term) / 4)));                            \
+    _Pragma("unroll") for (int j = 0; j < ITEM_N / 4; ++j) b[j] = *(const __local float4 *)(                             \
+        b_tile + (term) * TILE_N + ((in_n + j * LANES_N * 4) ^ FLIP(B_ALONG_K, (term) / 4)));
+#define MULTIPLY(row, x)                                                                                                 \
+    _Pragma("unroll") for (int j = 0; j < ITEM_N / 4; ++j) sums[row][j] = fma((float4)(x), b[term & 1][j], sums[row][j]);
+
+__attribute__((reqd_work_group_size(GROUP, 1, 1)))
+__kernel void matmul_simt(PARAMS) {
+    __local float tiles[2][(TILE_M + TILE_N) * K_TILE] __attribute__((aligned(16)));
+    ENTER
+    const int item = (int)get_local_id(0), lane = item % 32, warp = item / 32;
+    DECLARE_BATCH((idx)get_group_id(1))
+    const int begin = (int)get_group_id(2) * PART_STEPS, end = min(begin + PART_STEPS, (int)STEPS);
+    const int t = (int)get_group_id(0);
+    const int top = t / (RASTER * TILES_N) * RASTER, height = min((int)TILES_M - top, RASTER);
+    const int in_band = t - top * TILES_N;
+    const idx first_m = (idx)(top + in_band % height) * TILE_M, first_n = (idx)(in_band / height) * TILE_N;
+    const int in_m = warp / WARPS_N * (LANES_M * ITEM_M) + lane / LANES_N * 4;
+    const int in_n = warp % WARPS_N * (LANES_N * ITEM_N) + lane % LANES_N * 4;
+
+    float4 sums[ITEM_M][ITEM_N / 4];
+#pragma unroll
+    for (int i = 0; i < ITEM_M; ++i)
+#pragma unroll
+        for (int j = 0; j < ITEM_N / 4; ++j) sums[i][j] = (float4)(0.0f);
+    float4 held_a[TILE_M * CHUNKS / GROUP], held_b[TILE_N * CHUNKS / GROUP];
+    if (begin < end) {
+        LOAD_STEP(begin)
+        STORE_STEP(0)
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int step = begin; step < end; ++step) {
+        const int slot = (step - begin) & 1;
+        if (step + 1 < end) LOAD_STEP(step + 1)
+        const __local float *a_tile = tiles[slot], *b_tile = a_tile + TILE_M * K_TILE;
+        float4 a[2][ITEM_M / 4], b[2][ITEM_N / 4];
+        FRAGMENTS(a[0], b[0], 0)
+#pragma unroll
+        for (int term = 0; term < K_TILE; ++term) {
+            if (term + 1 < K_TILE) {
+                FRAGMENTS(a[(term + 1) & 1], b[(term + 1) & 1], term + 1)
+            }
+#pragma unroll
+            for (int i = 0; i < ITEM_M / 4; ++i) {
+                MULTIPLY(i * 4, a[term & 1][i].s0)
+                MULTIPLY(i * 4 + 1, a[term & 1][i].s1)
+                MULTIPLY(i * 4 + 2, a[term & 1][i].s2)
+                MULTIPLY(i * 4 + 3, a[term & 1][i].s3)
+            }
+        }
+        if (step + 1 < end) {
+            STORE_STEP(slot ^ 1)
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+    }
+
+#pragma unroll
+    for (int i = 0; i < ITEM_M; ++i) {
+        const idx at_m = first_m + in_m + i / 4 * (LANES_M * 4) + i % 4;
+#pragma unroll
+        for (int j = 0; j < ITEM_N / 4; ++j) {
+            const idx at_n = first_n + in_n + j * (LANES_N * 4);
+            if (at_m < M_SIZE && at_n < N_SIZE) {
+                DECLARE_M(at_m)
+                DECLARE_N(at_n)
+                const int n = N_SIZE % 4 == 0 ? 4 : (int)min((idx)4, N_SIZE - at_n);
+                V v = sums[i][j];
+#if PARTS > 1
+                ST_PARTIAL((idx)get_group_id(2) * PARTIAL_SIZE + OFF_PARTIAL, n, v);
+#else
+                ADD_BIAS(v, n)
+                POST_OPS(v, n)
+                ST_DST(OFF_DST, n, v);
+#endif
+            }
+        }
+    }
+}

@@ -1,0 +1,350 @@
+// A work-group of one or two NVIDIA warpgroups computes TILE_M x TILE_N tiles of a product by their tensor cores: slices of K_TILE
+// terms of both operands come into a ring of STAGES places in local memory while earlier ones are multiplied. Two to four groups share
+// a multiprocessor, so that one multiplies while another stores. Serves matmul and, with generated im2col indices, convolution:
+//   BYTES                                                        bytes of an element of either operand: 2, or 4 for f32 taken as tf32
+//   DECLARE_M(t), DECLARE_N(t), DECLARE_K(t), DECLARE_BATCH(t)   loop variables from a linear index
+//   SRC_INSIDE                                                   whether the source element exists (else it is zero)
+//   A_FETCH, B_FETCH                                             how an operand comes:
+//     BY_TERMS    16 bytes at once, which hold neighbours along K (rows are those of the result for A, its columns for B)
+//     BY_ROWS     16 bytes at once, which hold neighbours along the rows
+//     BY_ELEMENT  element by element, from anywhere; lanes along the rows where ROWS_FIRST says so
+//   WGMMA(a, b), WGMMA_WAIT                                      the instructions, with the registers of `sums`
+//   HALF_RESULT, USES_GELU_ERF                                   whether the result is of 16 bits, and whether that function is a post-operation
+//   RESIDENT                                                     how many groups share a multiprocessor, as text
+//   PARTS                                                        shares of the sum, which another kernel adds up if there are several
+
+#define BY_TERMS 0
+#define BY_ROWS 1
+#define BY_ELEMENT 2
+#if ANYDNN_UNALIGNED
+#undef A_FETCH
+#undef B_FETCH
+#define A_FETCH BY_ELEMENT
+#define B_FETCH BY_ELEMENT
+#endif
+
+#define SM90A "//@sm_90a "
+#define GROUP (TILE_M * 2)
+#define K_BYTES (K_TILE * BYTES)
+// Elements of 16 bytes.
+#define RUN (16 / BYTES)
+#define CHUNKS (K_BYTES / 16)
+#define STEPS ((K_SIZE + K_TILE - 1) / K_TILE)
+#define PART_STEPS ((STEPS + PARTS - 1) / PARTS)
+#define TILES_M ((M_SIZE + TILE_M - 1) / TILE_M)
+#define TILES_N ((N_SIZE + TILE_N - 1) / TILE_N)
+#define A_BYTES (TILE_M * K_BYTES)
+#define STAGE_BYTES ((TILE_M + TILE_N) * K_BYTES)
+// Tiles of a column of this many rows of tiles follow one another, so that what runs at the same time shares operands in the cache.
+#define RASTER 16
+
+// Where a chunk of 16 bytes lies in a tile: rows of K_BYTES, or for BY_ROWS columns of 64 rows of terms of 128 bytes; swizzled as the
+// instruction expects it, which also keeps neighbours out of one another's memory banks.
+#define PLACE_BY_TERMS(row, chunk) ((row) * K_BYTES + (((chunk) ^ (((row) * K_BYTES / 128) & (CHUNKS - 1))) << 4))
+#define PLACE_BY_ROWS(chunk, term) (((chunk) >> 3) * (K_TILE * 128) + (term) * 128 + ((((chunk) ^ (term)) & 7) << 4))
+
+// Descriptors of a tile: address, the step to the next 64 rows (BY_ROWS), the step to the next core matrix, the swizzle.
+#define DESCRIPTOR(at, far, near, swizzle) \
+    ((ulong)(((at) & 0x3ffff) >> 4) | (ulong)((far) >> 4) << 16 | (ulong)((near) >> 4) << 32 | (ulong)(swizzle) << 62)
+#define DESCRIBE_BY_TERMS(at) DESCRIPTOR(at, 16, 8 * K_BYTES, K_BYTES == 128 ? 1 : 2)
+#define DESCRIBE_BY_ROWS(at) DESCRIPTOR(at, K_TILE * 128, 1024, 1)
+// From the terms of one instruction to the next, in units of 16 bytes.
+#define NEXT_BY_TERMS 2
+#define NEXT_BY_ROWS 128
+#if A_FETCH == BY_ROWS
+#define DESCRIBE_A(at, warpgroup) DESCRIBE_BY_ROWS((at) + (warpgroup) * (K_TILE * 128))
+#define NEXT_A NEXT_BY_ROWS
+#define A_BY_ROWS "1"
+#else
+#define DESCRIBE_A(at, warpgroup) DESCRIBE_BY_TERMS((at) + (warpgroup) * (64 * K_BYTES))
+#define NEXT_A NEXT_BY_TERMS
+#define A_BY_ROWS "0"
+#endif
+#if B_FETCH == BY_ROWS
+#define DESCRIBE_B DESCRIBE_BY_ROWS
+#define NEXT_B NEXT_BY_ROWS
+#define B_BY_ROWS "1"
+#else
+#define DESCRIBE_B DESCRIBE_BY_TERMS
+#define NEXT_B NEXT_BY_TERMS
+#define B_BY_ROWS "0"
+#endif
+
+// Copies bytes of 16 and fills the rest with zeros.
+#define COPY(to, from, bytes) \
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory")
+#define COPIES_COMMIT asm volatile("cp.async.commit_group;" ::: "memory")
+
+#define EXISTS_M (M_SIZE % TILE_M == 0 || at_row < M_SIZE)
+#define EXISTS_N (N_SIZE % TILE_N == 0 || at_row < N_SIZE)
+#define EXISTS_K (K_SIZE % K_TILE == 0 || at_k < K_SIZE)
+// How many of some elements exist, given that the first one does.
+#define COUNT(of, at, size) ((size) % (of) == 0 ? (of) : (int)min((idx)(of), (size) - (at)))
+
+// Where the chunks of a step come from is worked out a step before they are copied, while the tensor cores are busy: by a constant from
+// those of the step before where A_STRIDE and B_STRIDE (bytes from a term to the next) say that all terms are as far apart.
+#define AIM_BY_TERMS(aim, ROWS, first, EXISTS, DECLARE, INSIDE, pointer, OFFSET)                                         \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const idx at_row = (first) + item / CHUNKS + i * (GROUP / CHUNKS), at_k = first_k + item % CHUNKS * RUN;         \
+        DECLARE(at_row)                                                                                                  \
+        DECLARE_K(at_k)                                                                                                  \
+        const bool exists = EXISTS && EXISTS_K && (INSIDE);                                                              \
+        aim##_from[i] = (ulong)(pointer + (exists ? (size_t)(OFFSET) * BYTES : 0));                                      \
+        aim##_bytes[i] = exists ? COUNT(RUN, at_k, K_SIZE) * BYTES : 0;                                                  \
+        asm volatile("" : "+l"(aim##_from[i]));                                                                          \
+    }
+#define COPY_BY_TERMS(aim, tile, ROWS)                                                                                   \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const int row = item / CHUNKS + i * (GROUP / CHUNKS), chunk = item % CHUNKS;                                     \
+        COPY((tile) + PLACE_BY_TERMS(row, chunk), aim##_from[i], aim##_bytes[i]);                                        \
+    }
+#define AIM_BY_ROWS(aim, ROWS, first, EXISTS, DECLARE, INSIDE, pointer, OFFSET, SIZE)                                    \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const int term = item / ((ROWS) / 8) + i * (GROUP / ((ROWS) / 8)), chunk = item % ((ROWS) / 8);                  \
+        const idx at_row = (first) + chunk * 8, at_k = first_k + term;                                                   \
+        DECLARE(at_row)                                                                                                  \
+        DECLARE_K(at_k)                                                                                                  \
+        const bool exists = EXISTS && EXISTS_K && (INSIDE);                                                              \
+        aim##_from[i] = (ulong)(pointer + (exists ? (size_t)(OFFSET) * 2 : 0));                                          \
+        aim##_bytes[i] = exists ? COUNT(8, at_row, SIZE) * 2 : 0;                                                        \
+        asm volatile("" : "+l"(aim##_from[i]));                                                                          \
+    }
+#define COPY_BY_ROWS(aim, tile, ROWS)                                                                                    \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const int term = item / ((ROWS) / 8) + i * (GROUP / ((ROWS) / 8)), chunk = item % ((ROWS) / 8);                  \
+        COPY((tile) + PLACE_BY_ROWS(chunk, term), aim##_from[i], aim##_bytes[i]);                                        \
+    }
+#if BYTES == 2
+#define ELEMENT ushort
+#define GET get_16
+#define JOIN(x) as_uint4((ushort8)(x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]))
+#else
+#define ELEMENT uint
+#define GET get_32
+#define JOIN(x) (uint4)(x[0], x[1], x[2], x[3])
+#endif
+// Elements wait in registers for a step, as their loads take that long.
+#define CHUNK_ROW(ROWS, FIRST) ((FIRST) ? id % (ROWS) : id / CHUNKS)
+#define CHUNK_TERM(ROWS, FIRST) ((FIRST) ? id / (ROWS) : id % CHUNKS)
+#define LOAD_ELEMENTS(held, ROWS, ROWS_FIRST, first, EXISTS, DECLARE, INSIDE, pointer, OFFSET)                           \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const int id = item + i * GROUP;                                                                                 \
+        const idx at_row = (first) + CHUNK_ROW(ROWS, ROWS_FIRST);                                                        \
+        DECLARE(at_row)                                                                                                  \
+        ELEMENT x[RUN];                                                                                                  \
+        _Pragma("unroll") for (int e = 0; e < RUN; ++e) {                                                                \
+            const idx at_k = first_k + CHUNK_TERM(ROWS, ROWS_FIRST) * RUN + e;                                           \
+            DECLARE_K(at_k)                                                                                              \
+            x[e] = 0;                                                                                                    \
+            if (EXISTS && EXISTS_K && (INSIDE)) x[e] = GET(pointer, OFFSET);                                             \
+        }                                                                                                                \
+        held[i] = JOIN(x);                                                                                               \
+    }
+#define STORE_ELEMENTS(held, tile, ROWS, ROWS_FIRST)                                                                     \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const int id = item + i * GROUP;                                                                                 \
+        const int row = CHUNK_ROW(ROWS, ROWS_FIRST), chunk = CHUNK_TERM(ROWS, ROWS_FIRST);                               \
+        *(__local uint4 *)((tile) + PLACE_BY_TERMS(row, chunk)) = held[i];                                               \
+    }
+
+#if A_FETCH == BY_TERMS
+#define AIM_A AIM_BY_TERMS(a, TILE_M, first_m, EXISTS_M, DECLARE_M, SRC_INSIDE, src0, OFF_SRC0)
+#define COPY_A(at) COPY_BY_TERMS(a, at, TILE_M)
+#elif A_FETCH == BY_ROWS
+#define AIM_A AIM_BY_ROWS(a, TILE_M, first_m, EXISTS_M, DECLARE_M, SRC_INSIDE, src0, OFF_SRC0, M_SIZE)
+#define COPY_A(at) COPY_BY_ROWS(a, at, TILE_M)
+#else
+#define AIM_A
+#define COPY_A(at)
+#endif
+#if B_FETCH == BY_TERMS
+#define AIM_B AIM_BY_TERMS(b, TILE_N, first_n, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS)
+#define COPY_B(at) COPY_BY_TERMS(b, at, TILE_N)
+#elif B_FETCH == BY_ROWS
+#define AIM_B AIM_BY_ROWS(b, TILE_N, first_n, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS, N_SIZE)
+#define COPY_B(at) COPY_BY_ROWS(b, at, TILE_N)
+#else
+#define AIM_B
+#define COPY_B(at)
+#endif
+#if A_FETCH == BY_ELEMENT
+#define HOLD_A uint4 held_a[TILE_M * CHUNKS / GROUP];
+#define LOAD_A LOAD_ELEMENTS(held_a, TILE_M, A_ROWS_FIRST, first_m, EXISTS_M, DECLARE_M, SRC_INSIDE, src0, OFF_SRC0)
+#define STORE_A(slot) STORE_ELEMENTS(held_a, tiles + (slot) * STAGE_BYTES, TILE_M, A_ROWS_FIRST)
+#else
+#define HOLD_A
+#define LOAD_A
+#define STORE_A(slot)
+#endif
+#if B_FETCH == BY_ELEMENT
+#define HOLD_B uint4 held_b[TILE_N * CHUNKS / GROUP];
+#define LOAD_B LOAD_ELEMENTS(held_b, TILE_N, B_ROWS_FIRST, first_n, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS)
+#define STORE_B(slot) STORE_ELEMENTS(held_b, tiles + (slot) * STAGE_BYTES + A_BYTES, TILE_N, B_ROWS_FIRST)
+#else
+#define HOLD_B
+#define LOAD_B
+#define STORE_B(slot)
+#endif
+#define AIM_STEP(step)                                                                                                   \
+    {                                                                                                                    \
+        const idx first_k = (step) * K_TILE;                                                                             \
+        AIM_A                                                                                                            \
+        AIM_B                                                                                                            \
+    }
+#define ADVANCE(aim, ROWS, stride)                                                                                       \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) aim##_from[i] += (ulong)(stride) * K_TILE;
+#if defined(A_STRIDE) && K_SIZE % K_TILE == 0 && A_FETCH != BY_ELEMENT
+#define TURN_A ADVANCE(a, TILE_M, A_STRIDE)
+#else
+#define TURN_A AIM_A
+#endif
+#if defined(B_STRIDE) && K_SIZE % K_TILE == 0 && B_FETCH != BY_ELEMENT
+#define TURN_B ADVANCE(b, TILE_N, B_STRIDE)
+#else
+#define TURN_B AIM_B
+#endif
+#define TURN(step)                                                                                                       \
+    {                                                                                                                    \
+        const idx first_k = (step) * K_TILE;                                                                             \
+        TURN_A                                                                                                           \
+        TURN_B                                                                                                           \
+    }
+#define COPY_STEP(at)                                                                                                    \
+    {                                                                                                                    \
+        COPY_A(at)                                                                                                       \
+        COPY_B((at) + A_BYTES)                                                                                           \
+    }
+#define LOAD_STEP(step)                                                                                                  \
+    {                                                                                                                    \
+        const idx first_k = (step) * K_TILE;                                                                             \
+        LOAD_A                                                                                                           \
+        LOAD_B                                                                                                           \
+    }
+#define STORE_STEP(step)                                                                                                 \
+    {                                                                                                                    \
+        const int slot = ((step) - begin) % STAGES;                                                                      \
+        STORE_A(slot)                                                                                                    \
+        STORE_B(slot)                                                                                                    \
+    }
+
+// Each of four neighbouring lanes has two columns of each of four blocks of eight; then it has the eight columns of one block.
+static inline float partner(const float x, const int distance) {
+    float y;
+    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(distance));
+    return y;
+}
+#define EXCHANGE_1(low, high, distance)                                                                                  \
+    {                                                                                                                    \
+        const bool upper = (quad & (distance)) != 0;                                                                     \
+        const float own = low, other = high, got = partner(upper ? own : other, distance);                               \
+        low = upper ? got : own;                                                                                         \
+        high = upper ? other : got;                                                                                      \
+    }
+#define EXCHANGE(low, high, distance)                                                                                    \
+    EXCHANGE_1(low.s0, high.s0, distance)                                                                                \
+    EXCHANGE_1(low.s1, high.s1, distance)
+#define PAIR(j) (float2)(sums[(4 * block + (j)) * 4 + 2 * half_tile], sums[(4 * block + (j)) * 4 + 2 * half_tile + 1])
+
+#if HALF_RESULT && defined(USES_GELU_ERF)
+// Half the complementary error function by Abramowitz and Stegun, 7.1.26, to 1e-7: far below the last digit of a result of 16 bits.
+static inline V quick_gelu_erf(const V x) {
+    const V z = fabs(x) * K(0.70710678118654752440), t = native_recip(K(1.0) + K(0.3275911) * z);
+    const V tail = t * (K(0.127414796) + t * (K(-0.142248368) + t * (K(0.7107068705) + t * (K(-0.7265760135) + t * K(0.5307027145))))) *
+                   native_exp(-z * z);
+    return x < (V)(K(0.0)) ? x * tail : x - x * tail;
+}
+#define eltwise_gelu_erf quick_gelu_erf
+#endif
+
+__attribute__((reqd_work_group_size(GROUP, 1, 1)))
+__kernel void matmul_wgmma(PARAMS) {
+    __local uchar tiles[STAGES * STAGE_BYTES] __attribute__((aligned(1024)));
+    ENTER
+    asm volatile("//@resident " RESIDENT ";");
+    const uint start = (uint)(ulong)tiles;
+    const int item = (int)get_local_id(0), lane = item % 32, warp = item / 32;
+    const idx batch = (idx)get_group_id(1);
+    DECLARE_BATCH(batch)
+    const int begin = (int)get_group_id(2) * PART_STEPS, end = min(begin + PART_STEPS, (int)STEPS);
+
+    float sums[TILE_N / 2];
+    for (int t = (int)get_group_id(0); t < TILES_M * TILES_N; t += (int)get_num_groups(0)) {
+        const int top = t / (RASTER * TILES_N) * RASTER, height = min((int)TILES_M - top, RASTER);
+        const int in_band = t - top * TILES_N;
+        const idx first_m = (idx)(top + in_band % height) * TILE_M, first_n = (idx)(in_band / height) * TILE_N;
+        HOLD_A
+        HOLD_B
+        ulong a_from[TILE_M * CHUNKS / GROUP], b_from[TILE_N * CHUNKS / GROUP];
+        int a_bytes[TILE_M * CHUNKS / GROUP], b_bytes[TILE_N * CHUNKS / GROUP];
+#pragma unroll
+        for (int i = 0; i < TILE_N / 2; ++i) sums[i] = 0.0f;
+#pragma unroll
+        for (int ahead = 0; ahead < STAGES - 1; ++ahead) {
+            if (begin + ahead < end) {
+                AIM_STEP(begin + ahead)
+                COPY_STEP(start + ahead * STAGE_BYTES)
+            }
+            COPIES_COMMIT;
+        }
+        if (begin < end) {
+            LOAD_STEP(begin)
+            STORE_STEP(begin)
+        }
+        if (begin + 1 < end) LOAD_STEP(begin + 1)
+
+        // Where the current slice is, and where the next copies go to.
+        uint at = start, free = start + (STAGES - 1) * STAGE_BYTES;
+        if (begin < end) AIM_STEP(min(begin + STAGES - 1, end - 1))
+        for (int step = begin; step < end; ++step) {
+            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+            // What this item wrote must be there for the tensor cores, which see memory in another order.
+            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            WGMMA_WAIT;
+            barrier(CLK_LOCAL_MEM_FENCE);
+            const ulong a = DESCRIBE_A(at, warp / 4), b = DESCRIBE_B(at + A_BYTES);
+            asm volatile(SM90A "wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+            for (int k = 0; k < K_BYTES / 32; ++k) WGMMA(a + k * NEXT_A, b + k * NEXT_B);
+            asm volatile(SM90A "wgmma.commit_group.sync.aligned;" ::: "memory");
+            if (step + 1 < end) STORE_STEP(step + 1)
+            if (step + 2 < end) LOAD_STEP(step + 2)
+            // Into the place of the step before, which every warpgroup has finished.
+            if (step + STAGES - 1 < end) COPY_STEP(free)
+            COPIES_COMMIT;
+            free = at;
+            at = at == start + (STAGES - 1) * STAGE_BYTES ? start : at + STAGE_BYTES;
+            TURN(min(step + STAGES, end - 1))
+        }
+        WGMMA_WAIT;
+        // The next tile's copies must not overtake a warpgroup.
+        barrier(CLK_LOCAL_MEM_FENCE);
+
+        const int quad = lane % 4;
+#pragma unroll
+        for (int half_tile = 0; half_tile < 2; ++half_tile) {
+            const idx at_m = first_m + warp * 16 + lane / 4 + half_tile * 8;
+#pragma unroll
+            for (int block = 0; block < TILE_N / 32; ++block) {
+                float2 p = PAIR(0), q = PAIR(1), r = PAIR(2), s = PAIR(3);
+                EXCHANGE(p, q, 1)
+                EXCHANGE(r, s, 1)
+                EXCHANGE(p, r, 2)
+                EXCHANGE(q, s, 2)
+                const idx at_n = first_n + block * 32 + quad * 8;
+                if (at_m < M_SIZE && at_n < N_SIZE) {
+                    DECLARE_M(at_m)
+                    DECLARE_N(at_n)
+                    const int n = COUNT(8, at_n, N_SIZE);
+                    V v = (V)(p, q, r, s);
+#if PARTS > 1
+                    ST_PARTIAL((idx)get_group_id(2) * PARTIAL_SIZE + OFF_PARTIAL, n, v);
+#else
+                    ADD_BIAS(v, n)
+                    POST_OPS(v, n)
+                    ST_DST(OFF_DST, n, v);
+#endif
+                }
+            }
+        }
+    }
+}
