@@ -5,8 +5,8 @@
 //! cargo run --release --example network_start [DEVICE]
 //! ```
 //!
-//! The cache is a folder of the program's own, and so is PoCL's; NVIDIA's is switched off. With `ANYDNN_LOG`-style tracing out of the
-//! way, each time is from the enumerated device on: an engine, the graph partitioned, every primitive with its programs.
+//! The cache is a folder of the program's own, and so is PoCL's; NVIDIA's is switched off. Each time is from the enumerated device on: an
+//! engine, the graph partitioned, every primitive with its programs.
 
 use std::error::Error;
 use std::process::Command;
@@ -90,7 +90,7 @@ fn play(part: &str, index: usize) -> std::result::Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// ResNet-50 for one image: 53 convolutions with biases, most of them with ReLU, sixteen of them with a residual sum before it.
+/// `ResNet-50` for one image: 53 convolutions with biases, most of them with ReLU, sixteen of them with a residual sum before it.
 fn residual_network() -> Result<Graph> {
     let mut g = GraphBuilder::new();
     let mut net = Network { g: &mut g, convolutions: 0 };

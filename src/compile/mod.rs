@@ -296,32 +296,24 @@ fn instantiate<'g, B: Backend>(
     let descs: Vec<PrimitiveDesc> =
         steps.iter().map(|s| s.desc.clone().with_scratchpad(ScratchpadMode::User)).collect();
     let created = create_all::<B>(&descs, engine, options)?;
-    let mut primitives = Vec::with_capacity(created.len());
+    let (mut ready, mut reorders) = (Vec::with_capacity(created.len()), Vec::new());
     for (mut step, primitive) in steps.into_iter().zip(created) {
         step.desc = primitive.desc().clone();
-        for i in 0..step.args.len() {
-            let (arg, value) = &step.args[i];
-            let Some(wanted) = step.desc.find(*arg) else { continue };
-            if wanted.same_bytes(&value.desc) {
-                continue;
-            }
-            if let Some(direct) = ports::direct(&mut program, value, wanted) {
-                step.args[i].1 = direct;
-                continue;
-            }
-            let (arg, given, wanted) = (*arg, value.clone(), wanted.clone());
-            let packed = program.temp(wanted.clone());
-            let reorder = PrimitiveDesc::builder(anydnn_backend::Op::Reorder)
-                .src(given.desc.clone())
-                .dst(wanted)
-                .label(format!("prepare {arg} of {}", step.desc.name()))
-                .build()?
-                .with_scratchpad(ScratchpadMode::User);
-            let reorder_primitive = engine.create_primitive(&reorder).at(|| reorder.name().to_owned())?;
-            program.emit(reorder, vec![(Arg::SRC, given), (Arg::DST, packed.clone())], Vec::new());
+        let packs = packs(&mut program, &mut step)?;
+        reorders.extend(packs.iter().map(|(_, reorder)| reorder.clone()));
+        ready.push((step, primitive, packs));
+    }
+    // Their number is not known before, so the progress does not count them.
+    let quietly = CompileOptions::default();
+    let mut reorder_primitives = create_all::<B>(&reorders, engine, &quietly)?.into_iter();
+    let mut primitives = Vec::with_capacity(ready.len() + reorders.len());
+    for (mut step, primitive, packs) in ready {
+        for ((i, reorder), reorder_primitive) in packs.into_iter().zip(&mut reorder_primitives) {
+            let packed = program.temp(reorder.dst().clone());
+            let given = std::mem::replace(&mut step.args[i].1, packed.clone());
+            program.emit(reorder, vec![(Arg::SRC, given), (Arg::DST, packed)], Vec::new());
             add_scratchpad::<B>(&mut program, &reorder_primitive);
             primitives.push(reorder_primitive);
-            step.args[i].1 = packed;
         }
         program.emit(step.desc, step.args, step.ops);
         add_scratchpad::<B>(&mut program, &primitive);
@@ -329,6 +321,29 @@ fn instantiate<'g, B: Backend>(
     }
     ports::drop_unread(&mut program, &mut primitives);
     Ok((program, primitives))
+}
+
+/// The reorders that a step's arguments need, by argument. Those that can be had in the wanted layout are taken so.
+fn packs(program: &mut Program<'_>, step: &mut ProtoStep) -> Result<Vec<(usize, PrimitiveDesc)>> {
+    let mut packs = Vec::new();
+    for (i, (arg, value)) in step.args.iter_mut().enumerate() {
+        let Some(wanted) = step.desc.find(*arg) else { continue };
+        if wanted.same_bytes(&value.desc) {
+            continue;
+        }
+        if let Some(direct) = ports::direct(program, value, wanted) {
+            *value = direct;
+            continue;
+        }
+        let reorder = PrimitiveDesc::builder(anydnn_backend::Op::Reorder)
+            .src(value.desc.clone())
+            .dst(wanted.clone())
+            .label(format!("prepare {arg} of {}", step.desc.name()))
+            .build()?
+            .with_scratchpad(ScratchpadMode::User);
+        packs.push((i, reorder));
+    }
+    Ok(packs)
 }
 
 /// Gives the last step working memory.
