@@ -90,7 +90,7 @@ fn play(part: &str, index: usize) -> std::result::Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// `ResNet-50` for one image: 53 convolutions with biases, most of them with ReLU, sixteen of them with a residual sum before it.
+/// ResNet-50 for one image: 53 convolutions with biases, most of them with `ReLU`, sixteen of them with a residual sum before it.
 fn residual_network() -> Result<Graph> {
     let mut g = GraphBuilder::new();
     let mut net = Network { g: &mut g, convolutions: 0 };
