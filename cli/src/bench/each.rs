@@ -26,9 +26,9 @@ pub(crate) struct Candidate {
     pub(crate) difference: Option<f64>,
 }
 
-/// The implementations that serve a step's primitive; none where the backend does not tell.
-pub(crate) fn candidates(engine: &AnyEngine, desc: &PrimitiveDesc) -> Vec<Candidate> {
-    let listed = engine.as_opencl().map(|engine| engine.implementations(&open(desc)));
+/// The implementations that serve a step's primitive; none where the backend does not tell. Constant weights may lie as they like.
+pub(crate) fn candidates(engine: &AnyEngine, desc: &PrimitiveDesc, constant: bool) -> Vec<Candidate> {
+    let listed = engine.as_opencl().map(|engine| engine.implementations(&open(desc, constant)));
     let listed = listed.and_then(Result::ok).unwrap_or_default();
     let named = listed.into_iter().map(|found| Candidate {
         name: found.name,
@@ -40,13 +40,18 @@ pub(crate) fn candidates(engine: &AnyEngine, desc: &PrimitiveDesc) -> Vec<Candid
 }
 
 /// Measures every implementation of a step's primitive on numbers of its own.
-pub(crate) fn measure(engine: &AnyEngine, desc: &PrimitiveDesc, rounds: u32) -> Result<Vec<Candidate>> {
-    let mut candidates = candidates(engine, desc);
+pub(crate) fn measure(
+    engine: &AnyEngine,
+    desc: &PrimitiveDesc,
+    constant: bool,
+    rounds: u32,
+) -> Result<Vec<Candidate>> {
+    let mut candidates = candidates(engine, desc, constant);
     let Some(engine) = engine.as_opencl() else { return Ok(candidates) };
     let stream = engine.create_stream(&StreamDesc::default())?;
     let mut forced = Vec::new();
     for candidate in &candidates {
-        forced.push(Forced::new(engine, &stream, &open(desc), &candidate.name)?);
+        forced.push(Forced::new(engine, &stream, &open(desc, constant), &candidate.name)?);
     }
     let reference =
         forced.first().map(|first| first.result(engine, &stream)).transpose()?.unwrap_or_default();
@@ -75,10 +80,10 @@ pub(crate) fn measure(engine: &AnyEngine, desc: &PrimitiveDesc, rounds: u32) -> 
     Ok(candidates)
 }
 
-/// The description with the layout of the weights left to the implementation, as a graph leaves it.
-fn open(desc: &PrimitiveDesc) -> PrimitiveDesc {
+/// The description with the layout of constant weights left to the implementation, as a graph leaves it.
+fn open(desc: &PrimitiveDesc, constant: bool) -> PrimitiveDesc {
     match desc.op() {
-        Op::MatMul(_) | Op::Convolution(_) => desc.clone().opened(Arg::Weights),
+        Op::MatMul(_) | Op::Convolution(_) if constant => desc.clone().opened(Arg::Weights),
         _ => desc.clone(),
     }
 }

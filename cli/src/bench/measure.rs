@@ -106,11 +106,12 @@ pub(crate) fn measure(
             times.device.extend(sample.device.map(|device| device / queued as f64));
         }
     }
+    let constant = case.tensors.iter().any(|tensor| tensor.constant && tensor.dims.len() > 1);
     for step in &measured.steps {
         // Of a whole network the list alone is telling.
         let found = match (args.each && measured.steps.len() == 1, args.explain) {
-            (true, _) => each::measure(engine, &step.desc, args.rounds)?,
-            (false, true) => each::candidates(engine, &step.desc),
+            (true, _) => each::measure(engine, &step.desc, constant, args.rounds)?,
+            (false, true) => each::candidates(engine, &step.desc, constant),
             (false, false) => continue,
         };
         measured.candidates.push(found);
