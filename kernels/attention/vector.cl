@@ -2,6 +2,7 @@
 // queries, so that the softmax needs no horizontal reductions and keys and values are read as scalars in place. Products are register
 // tiles of TILE_M keys (or elements of values) x QUERIES vectors, repeated by EACH_M and EACH_V as in matmul/vector.cl. Keys past the
 // last read it again and weigh nothing; elements past the last are not stored. SCORE, WEIGHT and SEE are those of reference.cl.
+// Keys and values that must be converted are copied by blocks into local memory, COPY_WIDTH floats each, and read from there.
 #define LANE_NUMBERS (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define CLEAR_ROW(i) EACH_V(CLEAR, i)
 #define CLEAR(i, j) V sum##i##_##j = (V)(0);
@@ -16,12 +17,26 @@
 #define MULTIPLY_KEY(i)                                                                                                  \
     {                                                                                                                    \
         const idx t = t##i;                                                                                              \
-        const R a = DEQ1_SRC1(LD1_SRC1(at##i + d * D_STEP));                                                             \
+        const R a = KEY(i);                                                                                              \
         EACH_V(MULTIPLY, i)                                                                                              \
     }
 #define MULTIPLY(i, j) sum##i##_##j += a * b##j;
 #define STORE_KEY(i) EACH_V(STORE_PRODUCT, i)
 #define STORE_PRODUCT(i, j) weights[(r + i) * QUERIES + j] = sum##i##_##j;
+#if COPY_WIDTH
+#define KEY(i) copied[(r + i) * COPY_WIDTH + d]
+#define VALUE(i) copied[r * COPY_WIDTH + first_e + i]
+// For `r` below ROWS the elements that OFF_X addresses by `t` and VARIABLE.
+#define COPY(X, VARIABLE, SIZE, ROWS)                                                                                    \
+    for (int r = 0; r < ROWS; ++r) {                                                                                     \
+        const idx t = min(first_t + r, (idx)(T_SIZE - 1));                                                               \
+        for (idx VARIABLE = 0; VARIABLE < SIZE; VARIABLE += COPY_STEP_##X)                                               \
+            COPY_##X(OFF_##X, (int)min((idx)16, SIZE - VARIABLE), copied + r * COPY_WIDTH + VARIABLE)                    \
+    }
+#else
+#define KEY(i) DEQ1_SRC1(LD1_SRC1(at##i + d * D_STEP))
+#define VALUE(i) DEQ1_SRC2(LD1_SRC2(at##i + r * T_STEP))
+#endif
 #define AIM_VALUE(i)                                                                                                     \
     const idx e##i = min(first_e + i, (idx)(E_SIZE - 1));                                                                \
     idx at##i;                                                                                                           \
@@ -35,7 +50,7 @@
 #define MULTIPLY_VALUE(i)                                                                                                \
     {                                                                                                                    \
         const idx e = e##i;                                                                                              \
-        const R a = DEQ1_SRC2(LD1_SRC2(at##i + r * T_STEP));                                                             \
+        const R a = VALUE(i);                                                                                            \
         EACH_V(MULTIPLY, i)                                                                                              \
     }
 #define STORE_VALUE(i) EACH_V(STORE_SUM, i)
@@ -64,6 +79,9 @@ __kernel void attention_vector(PARAMS) {
     __local V queries[D_ROWS * QUERIES];
     __local V weights[T_BLOCK * QUERIES];
     __local V sums[E_ROWS * QUERIES];
+#if COPY_WIDTH
+    __local float copied[T_BLOCK * COPY_WIDTH];
+#endif
     DECLARE_BATCH((idx)get_global_id(1))
     const idx first_s = (idx)get_global_id(0) * (16 * QUERIES);
     V top[QUERIES], total[QUERIES], shrink[QUERIES];
@@ -87,6 +105,9 @@ __kernel void attention_vector(PARAMS) {
                 SEE(0)
                 if (SEEN == 0) break;
             }
+#endif
+#if COPY_WIDTH
+            COPY(SRC1, d, D_SIZE, (keys + TILE_M - 1) / TILE_M * TILE_M)
 #endif
             for (int r = 0; r < keys; r += TILE_M) {
                 EACH_M(AIM_KEY)
@@ -131,6 +152,9 @@ __kernel void attention_vector(PARAMS) {
                 }
             }
             if (pass == 0) continue;
+#if COPY_WIDTH
+            COPY(SRC2, e, E_SIZE, keys)
+#endif
             for (idx first_e = 0; first_e < E_SIZE; first_e += TILE_M) {
                 EACH_M(AIM_VALUE)
                 for (int r = 0; r < keys; ++r) {

@@ -6,12 +6,13 @@ static inline V eltwise_clamp(const V x, const R low, const R high) {
     return x < (V)(low) ? (V)(low) : (x > (V)(high) ? (V)(high) : x);
 }
 static inline V eltwise_abs(const V x) { return fabs(x); }
-static inline V eltwise_elu(const V x, const R alpha) { return x > (V)(K(0.0)) ? x : alpha * expm1(x); }
-static inline V eltwise_exp(const V x) { return exp(x); }
+static inline V eltwise_elu(const V x, const R alpha) { return x > (V)(K(0.0)) ? x : alpha * EXPM1_NEGATIVE(x); }
+static inline V eltwise_exp(const V x) { return EXP(x); }
 // The complementary function keeps the digits that 1 + erf loses for negative x.
-static inline V eltwise_gelu_erf(const V x) { return K(0.5) * x * erfc(x * K(-0.70710678118654752440)); }
+static inline V eltwise_gelu_erf(const V x) { return K(0.5) * x * ERFC(x * K(-0.70710678118654752440)); }
+// 1 + tanh(u) is twice the logistic function of 2u.
 static inline V eltwise_gelu_tanh(const V x) {
-    return K(0.5) * x * (K(1.0) + tanh(K(0.79788456080286535588) * (x + K(0.044715) * x * x * x)));
+    return x / (K(1.0) + EXP(K(-1.59576912160573071176) * (x + K(0.044715) * x * x * x)));
 }
 static inline V eltwise_hard_sigmoid(const V x, const R alpha, const R beta) {
     return eltwise_clamp(alpha * x + beta, K(0.0), K(1.0));
@@ -21,18 +22,25 @@ static inline V eltwise_hard_swish(const V x, const R alpha, const R beta) {
 }
 static inline V eltwise_leaky_relu(const V x, const R alpha) { return x > (V)(K(0.0)) ? x : alpha * x; }
 static inline V eltwise_linear(const V x, const R alpha, const R beta) { return alpha * x + beta; }
-static inline V eltwise_log(const V x) { return log(x); }
-static inline V soft_plus(const V x) { return x > (V)(K(30.0)) ? x : log1p(exp(x)); }
-static inline V eltwise_mish(const V x) { return x * tanh(soft_plus(x)); }
-static inline V eltwise_pow(const V x, const R alpha, const R beta) { return alpha * pow(x, (V)(beta)); }
+static inline V eltwise_log(const V x) { return LOG(x); }
+static inline V eltwise_mish(const V x) { return x * TANH_OF_SOFT_PLUS(x); }
+static inline V eltwise_pow(const V x, const R alpha, const R beta) {
+    // Exponents are known when this is compiled.
+    if (beta == K(2.0)) return alpha * (x * x);
+    if (beta == K(3.0)) return alpha * (x * x * x);
+    if (beta == K(1.0)) return alpha * x;
+    if (beta == K(-1.0)) return alpha / x;
+    if (beta == K(0.5)) return x == (V)(-INFINITY) ? alpha * (V)(INFINITY) : alpha * sqrt(x + K(0.0));
+    return alpha * pow(x, (V)(beta));
+}
 static inline V eltwise_reciprocal(const V x) { return K(1.0) / x; }
 static inline V eltwise_relu(const V x) { return x < (V)(K(0.0)) ? (V)(K(0.0)) : x; }
 static inline V eltwise_round(const V x) { return rint(x); }
-static inline V eltwise_sigmoid(const V x) { return K(1.0) / (K(1.0) + exp(-x)); }
-static inline V eltwise_soft_plus(const V x, const R beta) { return soft_plus(beta * x) / beta; }
+static inline V eltwise_sigmoid(const V x) { return K(1.0) / (K(1.0) + EXP(-x)); }
+static inline V eltwise_soft_plus(const V x, const R beta) { return SOFT_PLUS(beta * x) / beta; }
 static inline V eltwise_sqrt(const V x) { return sqrt(x); }
 static inline V eltwise_square(const V x) { return x * x; }
-static inline V eltwise_swish(const V x, const R alpha) { return x / (K(1.0) + exp(-alpha * x)); }
-static inline V eltwise_tanh(const V x) { return tanh(x); }
+static inline V eltwise_swish(const V x, const R alpha) { return x / (K(1.0) + EXP(-alpha * x)); }
+static inline V eltwise_tanh(const V x) { return TANH(x); }
 
 #endif

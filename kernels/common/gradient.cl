@@ -1,19 +1,19 @@
 // Derivatives of the functions of eltwise.cl at their argument, or (derivative_of_..) at their value where the formula differs.
 
 #define INSIDE(condition, slope) ((condition) ? (V)(slope) : (V)(K(0.0)))
-#define SIGMOID(x) (K(1.0) / (K(1.0) + exp(-(x))))
+#define SIGMOID(x) (K(1.0) / (K(1.0) + EXP(-(x))))
 
 static inline V derivative_abs(const V x) { return x > (V)(K(0.0)) ? (V)(K(1.0)) : INSIDE(x < (V)(K(0.0)), K(-1.0)); }
 static inline V derivative_clamp(const V x, const R low, const R high) { return INSIDE((x > (V)(low)) & (x < (V)(high)), K(1.0)); }
-static inline V derivative_elu(const V x, const R alpha) { return x > (V)(K(0.0)) ? (V)(K(1.0)) : alpha * exp(x); }
+static inline V derivative_elu(const V x, const R alpha) { return x > (V)(K(0.0)) ? (V)(K(1.0)) : alpha * EXP(x); }
 static inline V derivative_of_elu(const V x, const R alpha) { return x > (V)(K(0.0)) ? (V)(K(1.0)) : x + alpha; }
-static inline V derivative_exp(const V x) { return exp(x); }
+static inline V derivative_exp(const V x) { return EXP(x); }
 static inline V derivative_of_exp(const V x) { return x; }
 static inline V derivative_gelu_erf(const V x) {
-    return K(0.5) * erfc(x * K(-0.70710678118654752440)) + x * exp(K(-0.5) * x * x) * K(0.39894228040143267794);
+    return K(0.5) * ERFC(x * K(-0.70710678118654752440)) + x * EXP(K(-0.5) * x * x) * K(0.39894228040143267794);
 }
 static inline V derivative_gelu_tanh(const V x) {
-    const V t = tanh(K(0.79788456080286535588) * (x + K(0.044715) * x * x * x));
+    const V t = TANH(K(0.79788456080286535588) * (x + K(0.044715) * x * x * x));
     const V inner = K(0.79788456080286535588) * (K(1.0) + K(0.134145) * x * x);
     return K(0.5) * (K(1.0) + t) + K(0.5) * x * (K(1.0) - t * t) * inner;
 }
@@ -29,7 +29,7 @@ static inline V derivative_leaky_relu(const V x, const R alpha) { return x > (V)
 static inline V derivative_linear(const V x, const R alpha, const R beta) { return (V)(alpha); }
 static inline V derivative_log(const V x) { return K(1.0) / x; }
 static inline V derivative_mish(const V x) {
-    const V t = tanh(soft_plus(x));
+    const V t = TANH_OF_SOFT_PLUS(x);
     return t + x * (K(1.0) - t * t) * SIGMOID(x);
 }
 static inline V derivative_pow(const V x, const R alpha, const R beta) { return alpha * beta * pow(x, (V)(beta - K(1.0))); }
@@ -50,7 +50,7 @@ static inline V derivative_swish(const V x, const R alpha) {
     return s + alpha * x * s * (K(1.0) - s);
 }
 static inline V derivative_tanh(const V x) {
-    const V t = tanh(x);
+    const V t = TANH(x);
     return K(1.0) - t * t;
 }
 static inline V derivative_of_tanh(const V x) { return K(1.0) - x * x; }

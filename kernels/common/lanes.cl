@@ -145,16 +145,55 @@ static inline VEC(ulong) FN(pack_f64)(const VEC(R) v) { return AS(ulong, CONVERT
         for (int l = 0; l < LANES; ++l)                                                                                  \
             if (l < n) put_##BITS(p, o + l * s, t[l]);                                                                   \
     }
+#define WHOLE(n) (!ANYDNN_UNALIGNED && (n) >= LANES)
 #define MEMORY(BITS, S)                                                                                                  \
     SPREAD(BITS, S)                                                                                                      \
+    PART(BITS, S)                                                                                                        \
     static inline VEC(S) FN(load_##BITS)(const __global uchar *p, const idx o, const int n) {                            \
-        if (!ANYDNN_UNALIGNED && n >= LANES) return PASTE(vload, LANES)(0, (const __global S *)p + o);                   \
-        return FN(gather_##BITS)(p, o, 1, n);                                                                            \
+        if (WHOLE(n)) return PASTE(vload, LANES)(0, (const __global S *)p + o);                                          \
+        return FN(load_part_##BITS)(p, o, n);                                                                            \
     }                                                                                                                    \
     static inline void FN(store_##BITS)(__global uchar *p, const idx o, const int n, const VEC(S) v) {                   \
-        if (!ANYDNN_UNALIGNED && n >= LANES) PASTE(vstore, LANES)(v, 0, (__global S *)p + o);                            \
-        else FN(scatter_##BITS)(p, o, 1, n, v);                                                                          \
+        if (WHOLE(n)) PASTE(vstore, LANES)(v, 0, (__global S *)p + o);                                                   \
+        else FN(store_part_##BITS)(p, o, n, v);                                                                          \
+    }                                                                                                                    \
+    static inline void FN(stream_##BITS)(__global uchar *p, const idx o, const int n, const VEC(S) v) {                  \
+        __global S *q = (__global S *)p + o;                                                                             \
+        if (WHOLE(n) && ((size_t)q & (sizeof(VEC(S)) - 1)) == 0) STREAM(v, (__global VEC(S) *)q);                        \
+        else FN(store_##BITS)(p, o, n, v);                                                                               \
     }
+// Fewer than 16 elements as powers of two of them, the largest first.
+#if LANES == 16 && !ANYDNN_UNALIGNED
+#define PART(BITS, S)                                                                                                    \
+    static inline VEC(S) FN(load_part_##BITS)(const __global uchar *p, const idx o, const int n) {                       \
+        const __global S *q = (const __global S *)p + o;                                                                 \
+        const int n4 = n & 8, n2 = n & 12, n1 = n & 14;                                                                  \
+        const PASTE(S, 8) a = n & 8 ? vload8(0, q) : (PASTE(S, 8))(0);                                                   \
+        const PASTE(S, 4) b = n & 4 ? vload4(0, q + n4) : (PASTE(S, 4))(0);                                              \
+        const PASTE(S, 2) c = n & 2 ? vload2(0, q + n2) : (PASTE(S, 2))(0);                                              \
+        const S d = n & 1 ? q[n1] : (S)0;                                                                                \
+        const PASTE(S, 4) cd = n & 2 ? (PASTE(S, 4))(c, d, 0) : (PASTE(S, 4))(d, 0, 0, 0);                               \
+        const PASTE(S, 8) bcd = n & 4 ? (PASTE(S, 8))(b, cd) : (PASTE(S, 8))(cd, (PASTE(S, 4))(0));                      \
+        return n & 8 ? (VEC(S))(a, bcd) : (VEC(S))(bcd, (PASTE(S, 8))(0));                                               \
+    }                                                                                                                    \
+    static inline void FN(store_part_##BITS)(__global uchar *p, const idx o, const int n, const VEC(S) v) {              \
+        __global S *q = (__global S *)p + o;                                                                             \
+        if (n & 8) vstore8(v.lo, 0, q);                                                                                  \
+        const PASTE(S, 8) bcd = n & 8 ? v.hi : v.lo;                                                                     \
+        if (n & 4) vstore4(bcd.lo, 0, q + (n & 8));                                                                      \
+        const PASTE(S, 4) cd = n & 4 ? bcd.hi : bcd.lo;                                                                  \
+        if (n & 2) vstore2(cd.lo, 0, q + (n & 12));                                                                      \
+        if (n & 1) q[n & 14] = n & 2 ? cd.z : cd.x;                                                                      \
+    }
+#else
+#define PART(BITS, S)                                                                                                    \
+    static inline VEC(S) FN(load_part_##BITS)(const __global uchar *p, const idx o, const int n) {                       \
+        return FN(gather_##BITS)(p, o, 1, n);                                                                            \
+    }                                                                                                                    \
+    static inline void FN(store_part_##BITS)(__global uchar *p, const idx o, const int n, const VEC(S) v) {              \
+        FN(scatter_##BITS)(p, o, 1, n, v);                                                                               \
+    }
+#endif
 // The same of vectors that start at a multiple of their length: in one access where the pointer is aligned to that as well. Words are
 // what some devices load as many of at once as they can.
 #define WHOLE_MEMORY(BITS, S, W)                                                                                         \
@@ -184,8 +223,21 @@ WHOLE_MEMORY(64, ulong, ulong8)
 #endif
 SPREAD(4, uchar)
 #undef WHOLE_MEMORY
+// Halves where they lie, since devices convert them on the way. Some need them aligned like whole vectors, which they should not.
+static inline VEC(float) FN(load_f16)(const __global uchar *p, const idx o, const int n) {
+    const __global half *q = (const __global half *)p + o;
+    if (WHOLE(n) && ((size_t)q & (LANES * 2 - 1)) == 0) return HALF_LOAD(q);
+    return FN(unpack_f16)(FN(load_16)(p, o, n));
+}
+static inline void FN(store_f16)(__global uchar *p, const idx o, const int n, const VEC(R) v) {
+    __global half *q = (__global half *)p + o;
+    if (WHOLE(n) && ((size_t)q & (LANES * 2 - 1)) == 0) HALF_STORE(CONVERT(float, v), q);
+    else FN(store_16)(p, o, n, FN(pack_f16)(v));
+}
 #undef MEMORY
 #undef SPREAD
+#undef PART
+#undef WHOLE
 // Whole bytes where the first element is the first of its byte.
 static inline VEC(uchar) FN(load_4)(const __global uchar *p, const idx o, const int n) {
     if (n < LANES || (o & 1)) return FN(gather_4)(p, o, 1, n);

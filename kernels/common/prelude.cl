@@ -6,6 +6,7 @@
 //   LD_X(o, n)      n lanes from element offset o on, converted to V;  LD1_X(o) one element, converted to R
 //   NAT1_X(o)       one element in its natural arithmetic type (float, int, long, double)
 //   ST_X(o, n, v)   the opposite of LD_X: rounds half to even, saturates integers, NaN becomes integer zero
+//   KEEP_X(o, n, v) the same for what is read again soon: ST_X may pass the cache by
 //   PARAMS, ENTER   the kernel's parameters, and the code that applies the operands' byte offsets
 
 #pragma OPENCL FP_CONTRACT ON
@@ -20,6 +21,15 @@
 
 // Whether a vector of these bytes may be accessed as one wherever it starts at a multiple of them from here on.
 #define IS_WHOLE(p, bytes) (!ANYDNN_UNALIGNED && ((size_t)(p) & ((bytes) - 1)) == 0)
+// A store past the cache, at an address that is a multiple of the vector's size.
+#ifdef __has_builtin
+#if __has_builtin(__builtin_nontemporal_store)
+#define STREAM(v, p) __builtin_nontemporal_store(v, p)
+#endif
+#endif
+#ifndef STREAM
+#define STREAM(v, p) (*(p) = (v))
+#endif
 
 // How two values join.
 #define PLUS(a, b) ((a) + (b))

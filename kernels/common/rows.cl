@@ -4,10 +4,16 @@
 //   ROWS_BY_GROUP   a work-group of GROUP work-items takes a row and reduces through local memory (GPUs)
 //   ROWS_BY_PART    PARTS work-items take a row together and a work-group GROUP / PARTS rows; lanes run along the elements, of which each
 //                   work-item has STEPS vectors, in registers where they are needed again (GPUs)
+// A fold by item joins into CHAINS variables, so that no joining waits for the one before. A work-item of a CPU has room for a row in
+// kept[slot] of local memory where KEPT is their number of vectors.
 // The generator defines ROW_MODE, ROWS (in units of LANES rows by lane), DECLARE_ROW(t) (which also
 // says how many `rows` the lanes hold), and for the elements: ELEMENTS and
 // DECLARE_ELEMENT(t), or by item ELEMENT_RUNS runs of RUN elements with DECLARE_RUN(u) and the run's loop variable ALONG, or by part one
 // run. By part HOLD_ROW(HOLD) says HOLD(X) for each operand that stays in registers.
+
+#ifndef KEPT
+#define KEPT 0
+#endif
 
 #define ROWS_BY_ITEM 1
 #define ROWS_BY_LANE 2
@@ -85,6 +91,8 @@
         for (int k = 1; k < SIDE; ++k) joined = OPERATION(joined, scratch[GROUP + first + k]);                           \
         return (V)(joined);                                                                                              \
     }
+#define START_FOLD(name, x) V name = (V)(x);
+#define JOIN_FOLD(name, OPERATION, x) name = OPERATION(name, x);
 #define FOLD(NAME, x) NAME(x, scratch)
 #define MASK(x, n, fill) ((n) == LANES ? (x) : RUN % LANES == 0 ? (V)(fill) : LANE_NUMBERS < (VEC(int))(n) ? (x) : (V)(fill))
 
@@ -119,10 +127,18 @@
     }
 #define FOLD(NAME, x) NAME(x, scratch)
 #define MASK(x, n, fill) (x)
+#define START_FOLD(name, x) V name = (V)(x);
+#define JOIN_FOLD(name, OPERATION, x) name = OPERATION(name, x);
 
 #else
 
+#if KEPT
+#define ENTER_ROWS                                                                                                       \
+    __local V kept[KEPT];                                                                                                \
+    ENTER
+#else
 #define ENTER_ROWS ENTER
+#endif
 #define EACH_ROW                                                                                                         \
     for (idx row = (idx)get_global_id(0) * ROWS_PER_ITEM, end = min(row + ROWS_PER_ITEM, (idx)ROWS); row < end; ++row) { \
         const bool first_item = true;                                                                                    \
@@ -134,29 +150,54 @@
 #define EACH_ELEMENT                                                                                                     \
     for (idx t = 0; t < ELEMENTS; ++t) {                                                                                 \
         const int n = rows;                                                                                              \
+        const int slot = (int)t;                                                                                         \
         DECLARE_ELEMENT(t)
 #define END_ELEMENT }
 #define DEFINE_FOLD(NAME, OPERATION)
 #define FOLD(NAME, x) (x)
 #define MASK(x, n, fill) (x)
+#define START_FOLD(name, x) V name = (V)(x);
+#define JOIN_FOLD(name, OPERATION, x) name = OPERATION(name, x);
 
 #else
 
+#if LANES == 1
 #define EACH_ELEMENT                                                                                                     \
     for (idx u = 0; u < ELEMENT_RUNS; ++u) {                                                                             \
         DECLARE_RUN(u)                                                                                                   \
-        for (idx ALONG = 0; ALONG < RUN; ALONG += LANES) {                                                               \
-            const int n = (int)min((idx)LANES, RUN - ALONG);
+        for (idx ALONG = 0; ALONG < RUN; ++ALONG) {                                                                      \
+            const int n = 1;
 #define END_ELEMENT                                                                                                      \
         }                                                                                                                \
     }
-#define FOLD(NAME, x) NAME(x)
-#if LANES == 1
-#define DEFINE_FOLD(NAME, OPERATION) static inline R NAME(const R x) { return x; }
+#define START_FOLD(name, x) V name = (V)(x);
+#define JOIN_FOLD(name, OPERATION, x) name = OPERATION(name, x);
+#define FOLD(NAME, x) (x)
+#define DEFINE_FOLD(NAME, OPERATION)
 #define MASK(x, n, fill) (x)
 #else
+#define EACH_ELEMENT                                                                                                     \
+    for (idx u = 0; u < ELEMENT_RUNS; ++u) {                                                                             \
+        DECLARE_RUN(u)                                                                                                   \
+        for (idx first = 0; first < RUN; first += LANES * CHAINS) {                                                      \
+            _Pragma("unroll") for (int chain = 0; chain < CHAINS; ++chain) {                                             \
+                const idx ALONG = first + chain * LANES;                                                                 \
+                if (RUN % (LANES * CHAINS) != 0 && ALONG >= RUN) break;                                                  \
+                const int n = RUN % LANES == 0 ? LANES : (int)min((idx)LANES, RUN - ALONG);                              \
+                const int slot = (int)(u * ((RUN + LANES - 1) / LANES) + first / LANES) + chain;
+#define END_ELEMENT                                                                                                      \
+            }                                                                                                            \
+        }                                                                                                                \
+    }
+#define START_FOLD(name, x)                                                                                              \
+    V name[CHAINS];                                                                                                      \
+    for (int chain = 0; chain < CHAINS; ++chain) name[chain] = (V)(x);
+#define JOIN_FOLD(name, OPERATION, x) name[chain] = OPERATION(name[chain], x);
+#define FOLD(NAME, x) NAME(x)
 #define DEFINE_FOLD(NAME, OPERATION)                                                                                     \
-    static inline V NAME(const V x) {                                                                                    \
+    static inline V NAME(const V *chains) {                                                                              \
+        V x = chains[0];                                                                                                 \
+        for (int chain = 1; chain < CHAINS; ++chain) x = OPERATION(x, chains[chain]);                                    \
         const float8 a = OPERATION(x.lo, x.hi);                                                                          \
         const float4 b = OPERATION(a.lo, a.hi);                                                                          \
         const float2 c = OPERATION(b.lo, b.hi);                                                                          \

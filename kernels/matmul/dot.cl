@@ -5,15 +5,15 @@ DEFINE_FOLD(fold_sum, PLUS)
 __kernel void matmul_dot(PARAMS) {
     ENTER_ROWS
     EACH_ROW
-        V sum = (V)(0);
+        START_FOLD(sum, 0)
 #if GATED
-        V gate = (V)(0);
+        START_FOLD(gate, 0)
 #endif
         EACH_ELEMENT
             const V a = DEQ_SRC0(LD_SRC0(OFF_SRC0, n), n);
-            sum += a * DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n);
+            JOIN_FOLD(sum, PLUS, a * DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n))
 #if GATED
-            gate += a * DEQ_SRC1(LD_SRC1(OFF_SRC1, n), n);
+            JOIN_FOLD(gate, PLUS, a * DEQ_SRC1(LD_SRC1(OFF_SRC1, n), n))
 #endif
         END_ELEMENT
         V v = FOLD(fold_sum, sum);

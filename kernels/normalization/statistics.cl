@@ -2,25 +2,42 @@
 // the variance as the mean of squared differences loses nothing when the mean is large.
 DEFINE_FOLD(fold_sum, PLUS)
 
+#if SOURCE_KEPT
+#define ELEMENT(n) kept[slot]
+#else
+#define ELEMENT(n) LD_SRC0(OFF_SRC0, n)
+#endif
+
 __kernel void normalization(PARAMS) {
     ENTER_ROWS
     EACH_ROW
-        V row_mean = (V)(0);
-#if !RMS
+        START_FOLD(sums, 0)
         EACH_ELEMENT
-            row_mean += MASK(LD_SRC0(OFF_SRC0, n), n, 0);
-        END_ELEMENT
-        row_mean = FOLD(fold_sum, row_mean) / (R)COUNT;
+            const V x = LD_SRC0(OFF_SRC0, n);
+#if SOURCE_KEPT
+            kept[slot] = x;
 #endif
-        V row_variance = (V)(0);
-        EACH_ELEMENT
-            const V d = LD_SRC0(OFF_SRC0, n) - row_mean;
-            row_variance += MASK(d * d, n, 0);
+#if RMS
+            JOIN_FOLD(sums, PLUS, MASK(x * x, n, 0))
+#else
+            JOIN_FOLD(sums, PLUS, MASK(x, n, 0))
+#endif
         END_ELEMENT
-        row_variance = FOLD(fold_sum, row_variance) / (R)COUNT;
+#if RMS
+        const V row_mean = (V)(0);
+        const V row_variance = FOLD(fold_sum, sums) / (R)COUNT;
+#else
+        const V row_mean = FOLD(fold_sum, sums) / (R)COUNT;
+        START_FOLD(squares, 0)
+        EACH_ELEMENT
+            const V d = ELEMENT(n) - row_mean;
+            JOIN_FOLD(squares, PLUS, MASK(d * d, n, 0))
+        END_ELEMENT
+        const V row_variance = FOLD(fold_sum, squares) / (R)COUNT;
+#endif
         const V factor = (V)(1) / sqrt(row_variance + (R)EPSILON);
         EACH_ELEMENT
-            V v = (LD_SRC0(OFF_SRC0, n) - row_mean) * factor;
+            V v = (ELEMENT(n) - row_mean) * factor;
             SCALE_AND_SHIFT(v, n)
             POST_OPS(v, n)
             ST_DST(OFF_DST, n, v);

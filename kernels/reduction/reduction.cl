@@ -4,12 +4,12 @@ DEFINE_FOLD(fold_all, JOIN)
 __kernel void reduction(PARAMS) {
     ENTER_ROWS
     EACH_ROW
-        V total = (V)(START);
+        START_FOLD(totals, START)
         EACH_ELEMENT
             const V x = MASK(TAKE(LD_SRC0(OFF_SRC0, n)), n, START);
-            total = JOIN(total, x);
+            JOIN_FOLD(totals, JOIN, x)
         END_ELEMENT
-        total = FOLD(fold_all, total);
+        const V total = FOLD(fold_all, totals);
         if (first_item) {
             const int n = rows;
             V v = FINISH(total);

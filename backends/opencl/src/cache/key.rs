@@ -175,6 +175,7 @@ sources!(
     "common/gradient.cl",
     "common/keep.cl",
     "common/lanes.cl",
+    "common/math.cl",
     "common/prelude.cl",
     "common/rows.cl",
     "common/window.cl",
@@ -198,6 +199,7 @@ sources!(
     "pointwise/pointwise.cl",
     "pointwise/transposed.cl",
     "pooling/backward.cl",
+    "pooling/lines.cl",
     "pooling/pooling.cl",
     "probe/wgmma.cl",
     "reduction/reduction.cl",
@@ -206,6 +208,7 @@ sources!(
     "resampling/positions.cl",
     "resampling/resampling.cl",
     "softmax/softmax.cl",
+    "softmax/vectors.cl",
 );
 
 /// The hash of the library's kernels and probes, which stands for the build of the library.

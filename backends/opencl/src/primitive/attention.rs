@@ -16,7 +16,7 @@ use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, is_cpu, items};
 use super::source::{Source, add_post_ops};
 use super::space::{Binding, Index, Space, broadcast_by_blocks};
-use super::value::Value;
+use super::value::{Value, storage};
 use super::{panels, quantized};
 use crate::plan::{DeviceTraits, Launch};
 
@@ -151,12 +151,20 @@ impl<'a> Shape<'a> {
             vectors == 1 || (queries > CPU_LANES * vectors / 2 && groups >= 2 * device.compute_units)
         };
         let (d, e) = (self.extent(self.d).max(1), self.extent(self.e).max(1));
-        let (vectors, tile, block) = [4, 2, 1].into_iter().filter(enough).find_map(|vectors| {
-            let tile = panels::tile_rows(e, (TILE / vectors).min(12));
-            let block = T_BLOCK.min(self.extent(self.t).max(1)).next_multiple_of(tile);
-            let rows = d + e.next_multiple_of(tile) + block;
-            (rows * vectors * CPU_LANES * 4 <= device.local_memory_bytes).then_some((vectors, tile, block))
-        })?;
+        let converts = |i| self.desc.find(Arg::Src(i)).is_some_and(|a| a.data_type() != DataType::F32);
+        let copies = converts(1) || converts(2);
+        let width = d.max(e.next_multiple_of(TILE)).next_multiple_of(CPU_LANES);
+        let tiles = |copy_width: usize| {
+            [4, 2, 1].into_iter().filter(enough).find_map(|vectors| {
+                let tile = panels::tile_rows(e, (TILE / vectors).min(12));
+                let block = T_BLOCK.min(self.extent(self.t).max(1)).next_multiple_of(tile);
+                let rows = d + e.next_multiple_of(tile) + block;
+                let bytes = (rows * vectors * CPU_LANES + block * copy_width) * 4;
+                (bytes <= device.local_memory_bytes).then_some((vectors, tile, block, copy_width))
+            })
+        };
+        let copied = if copies { tiles(width) } else { None };
+        let (vectors, tile, block, copy_width) = copied.or_else(|| tiles(0))?;
         let mut source = self.source(CPU_LANES);
         panels::repetitions(&mut source, tile, vectors);
         source
@@ -165,9 +173,37 @@ impl<'a> Shape<'a> {
             .define("E_ROWS", e.next_multiple_of(tile))
             .define("T_BLOCK", block)
             .define("D_STEP", d_step)
-            .define("T_STEP", t_step);
+            .define("T_STEP", t_step)
+            .define("COPY_WIDTH", copy_width);
+        for (name, along) in [("SRC1", self.d), ("SRC2", self.e)] {
+            let wide = self.wide_load(name, along);
+            let one = format!("*(to) = DEQ1_{name}(LD1_{name}(o));");
+            let (step, copy) = match &wide {
+                Some(load) => (CPU_LANES, format!("vstore16({load}, 0, to);")),
+                None => (1, one),
+            };
+            source.define(format!("COPY_STEP_{name}"), step).define(format!("COPY_{name}(o, n, to)"), copy);
+        }
         let global = [queries.div_ceil(CPU_LANES * vectors), batches, 1];
         Some(source.launch("attention_vector", &[VECTOR], global, Some([1, 1, 1])))
+    }
+
+    /// A load of `n` elements of an operand at offset `o` along one of its own loops; none where they do not lie side by side or mean
+    /// something else.
+    fn wide_load(&self, name: &str, along: usize) -> Option<String> {
+        let operand = self.space.find(name)?;
+        let is_known = matches!(operand.data_type, DataType::F16 | DataType::BF16 | DataType::F32);
+        let Binding::Arg(arg) = operand.binding else { return None };
+        let means_more = quantized::is_dequantized(self.desc, arg);
+        if !is_known || means_more || operand.address.step(along, CPU_LANES) != Some(1) {
+            return None;
+        }
+        let (bits, kind) = storage(operand.data_type);
+        let pointer = name.to_lowercase();
+        Some(match operand.data_type {
+            DataType::F16 => format!("load_{kind}_{CPU_LANES}({pointer}, o, n)"),
+            _ => format!("unpack_{kind}_{CPU_LANES}(load_{bits}_{CPU_LANES}({pointer}, o, n))"),
+        })
     }
 
     /// Tiles in local memory; none where the device has too little of it or too small work-groups.

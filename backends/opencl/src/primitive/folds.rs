@@ -14,6 +14,7 @@ use super::value::Value;
 use crate::plan::{DeviceTraits, KernelPlan};
 
 const SOFTMAX: &str = include_str!("../../../../kernels/softmax/softmax.cl");
+const SOFTMAX_VECTORS: &str = include_str!("../../../../kernels/softmax/vectors.cl");
 const STATISTICS: &str = include_str!("../../../../kernels/normalization/statistics.cl");
 const REDUCTION: &str = include_str!("../../../../kernels/reduction/reduction.cl");
 
@@ -37,14 +38,18 @@ pub(super) fn plan_softmax(desc: PrimitiveDesc, op: Softmax, device: &DeviceTrai
         !online && !op.log && dst.data_type() == value.storage() && desc.attributes().post_ops.is_empty();
     let work = desc.src().dims()[op.axis] * 4;
     let mut source = rows.source(value, is_wide(&desc), device, work);
+    let source_kept = keeps_source(&rows, &desc, device);
     source
+        .define("KEPT", if source_kept || !op.log { rows.kept_vectors(device) } else { 0 })
+        .define("SOURCE_KEPT", i32::from(source_kept))
         .define("LOGARITHM", i32::from(op.log))
         .define("INF_AS_ZERO", i32::from(op.inf_as_zero))
         .define("KEEP", i32::from(keep))
         .define("ONLINE", i32::from(online))
         .post_ops(&desc);
     rows.hold(&mut source, device, &["SRC0"]);
-    finish(desc, &rows, source, "softmax", SOFTMAX, device, work)
+    let file = if is_cpu(device) { SOFTMAX_VECTORS } else { SOFTMAX };
+    finish(desc, &rows, source, "softmax", file, device, work)
 }
 
 /// Plans a normalisation by the rows' own statistics.
@@ -102,7 +107,10 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
     let count = space.count(outer..space.loops.len());
     let rows = Rows::folded(space, outer, value, device, Some("DST"));
     let mut source = rows.source(value, is_wide(&desc), device, count);
+    let source_kept = keeps_source(&rows, &desc, device);
     source
+        .define("KEPT", if source_kept { rows.kept_vectors(device) } else { 0 })
+        .define("SOURCE_KEPT", i32::from(source_kept))
         .define("RMS", i32::from(rms))
         .define("COUNT", count)
         .define("EPSILON", value.literal(epsilon))
@@ -176,6 +184,12 @@ pub(super) fn plan_reduction(
     let total = second.launch(source, "reduction", &[REDUCTION], device, 1);
     let launches = [partial, total].into_iter().chain(padding(dst, Arg::DST, device)).collect();
     KernelPlan { implementation: "ocl:reduction:two-stage".into(), scratchpad, launches, desc }
+}
+
+/// Whether a row's elements are read once and kept: where reading them again costs a conversion, or steps from line to line.
+fn keeps_source(rows: &Rows, desc: &PrimitiveDesc, device: &DeviceTraits) -> bool {
+    let is_dear = rows.mode == Mode::Lane || desc.src().data_type() != DataType::F32;
+    is_dear && rows.kept_vectors(device) > 0
 }
 
 /// The loops of a row-wise operation: first those that stay, then those that are folded; their number; the dimensions' indices.

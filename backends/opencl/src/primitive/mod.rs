@@ -10,6 +10,8 @@ mod convolution;
 mod convolution_weights;
 mod expression;
 mod folds;
+#[cfg(test)]
+mod functions_tests;
 mod gemm;
 mod matmul;
 mod nodes;
@@ -73,7 +75,7 @@ pub(crate) fn choices(
         Op::LayerNormalization(_) | Op::GroupNormalization(_) => folds::plan_normalization(desc, device)?,
         Op::Reduction(op) => folds::plan_reduction(desc, op.algorithm, device),
         Op::Expression(op) => expression::plan(desc, &op, device),
-        Op::Pooling(op) => pooling::plan(desc, &op, device)?,
+        Op::Pooling(op) => return pooling::choices(&desc, &op, device, wanted),
         Op::ConvolutionWeights(op) => convolution_weights::plan(desc, &op.convolution, device),
         Op::PoolingBackward(op) => pooling::plan_backward(desc, &op.pooling, device)?,
         Op::Resampling(op) => resampling::plan(desc, op, device),

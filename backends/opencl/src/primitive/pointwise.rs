@@ -14,8 +14,9 @@ const POINTWISE: &str = include_str!("../../../../kernels/pointwise/pointwise.cl
 const TRANSPOSED: &str = include_str!("../../../../kernels/pointwise/transposed.cl");
 const PADDING: &str = include_str!("../../../../kernels/reorder/padding.cl");
 
-/// Elements of a contiguous run that a work-item on a CPU takes at most.
-const CPU_CHUNK: usize = 16384;
+/// Elements of a contiguous run that a work-item on a CPU takes: at most, and at least where there are many.
+const CPU_CHUNK: usize = 65536;
+const CPU_LEAST_CHUNK: usize = 4096;
 /// Work-items that fill a compute unit of a GPU, and the most rows that one takes to share what it reads for all of them.
 const GPU_ITEMS: usize = 2048;
 const SHARED_ROWS: usize = 16;
@@ -125,7 +126,12 @@ pub(super) fn launch_all(
         space.is_linear() && value == Value::F32 && run >= best && is_contiguous(&space, "DST", last);
     let lanes = if vectors { best } else { 1 };
     let rows = space.count(0..last);
-    let chunk = if is_cpu(device) { CPU_CHUNK.min(run.max(1)) } else { lanes };
+    let chunk = if is_cpu(device) {
+        let share = (rows * run).div_ceil(device.compute_units.max(1) * 4).next_multiple_of(CPU_LANES);
+        share.clamp(CPU_LEAST_CHUNK, CPU_CHUNK).min(run.max(1))
+    } else {
+        lanes
+    };
     let chunks = run.div_ceil(chunk).max(1);
     let per_item = if shares_vectors(&space, last) && !is_cpu(device) {
         (rows * chunks / (device.compute_units.max(1) * GPU_ITEMS)).clamp(1, SHARED_ROWS)

@@ -1,26 +1,36 @@
 //! Pooling and its gradient.
 
+mod lines;
+
 use anydnn_backend::op::{Pooling, PoolingAlgorithm};
 use anydnn_backend::{Arg, Error, PrimitiveDesc, Result};
 
+use super::choice::{Choice, Choices, Wanted};
 use super::pointwise::{is_wide, padding};
 use super::rows::Rows;
-use super::source::add_post_ops;
+use super::source::{Source, add_post_ops};
 use super::space::{Binding, Index, Space};
 use super::value::Value;
 use super::window::{WINDOW, Window};
-use crate::plan::{DeviceTraits, KernelPlan};
+use crate::plan::{DeviceTraits, KernelPlan, Launch};
 
 const POOLING: &str = include_str!("../../../../kernels/pooling/pooling.cl");
 const BACKWARD: &str = include_str!("../../../../kernels/pooling/backward.cl");
 
-/// Plans a pooling.
-pub(super) fn plan(desc: PrimitiveDesc, op: &Pooling, device: &DeviceTraits) -> Result<KernelPlan> {
-    let value = Value::of(&desc, op.algorithm == PoolingAlgorithm::Max);
-    let (src, dst) = (desc.src(), desc.dst());
+/// The implementations of a pooling, best first.
+///
+/// # Errors
+/// [`Error::Unsupported`] for kinds of pooling that the kernels do not know.
+pub(super) fn choices(
+    desc: &PrimitiveDesc,
+    op: &Pooling,
+    device: &DeviceTraits,
+    wanted: Wanted<'_>,
+) -> Result<Vec<Choice>> {
+    let value = Value::of(desc, op.algorithm == PoolingAlgorithm::Max);
     let window = Window {
-        src: &src.dims()[2..],
-        dst: &dst.dims()[2..],
+        src: &desc.src().dims()[2..],
+        dst: &desc.dst().dims()[2..],
         kernel: &op.kernel,
         strides: &op.strides,
         dilations: &op.dilations,
@@ -28,13 +38,59 @@ pub(super) fn plan(desc: PrimitiveDesc, op: &Pooling, device: &DeviceTraits) -> 
         pads_end: &op.pads_end,
         transposed: false,
     };
-    let least = if value == Value::I64 { "LONG_MIN" } else { "(-INFINITY)" };
-    let (start, join, average, count_padding) = match op.algorithm {
-        PoolingAlgorithm::Max => (least, "LARGER(a, b)", 0, 0),
-        PoolingAlgorithm::AverageExcludePadding => ("0", "PLUS(a, b)", 1, 0),
-        PoolingAlgorithm::AverageIncludePadding => ("0", "PLUS(a, b)", 1, 1),
-        _ => return Err(Error::unsupported(desc.name(), "no kernel for this kind of pooling")),
-    };
+    let method = Method::new(desc, op.algorithm, value)?;
+    let mut choices = Choices::new(desc, wanted);
+    let lines = || lines::launch(desc, &window, &method, value, device);
+    choices.offer("lines", "whole lines of the result, their rows joined before their columns", lines);
+    let vertical = || by_element(desc, &window, &method, value, device, true);
+    choices.offer("vertical", "vectors along the channels", vertical);
+    let reference = || by_element(desc, &window, &method, value, device, false);
+    choices.offer("ref", "serves every layout and type", reference);
+    Ok(choices.followed_by(|| padding(desc.dst(), Arg::DST, device)))
+}
+
+/// How the values in a window become one.
+#[derive(Debug)]
+struct Method {
+    start: &'static str,
+    join: &'static str,
+    average: bool,
+    count_padding: bool,
+}
+
+impl Method {
+    fn new(desc: &PrimitiveDesc, algorithm: PoolingAlgorithm, value: Value) -> Result<Self> {
+        let least = if value == Value::I64 { "LONG_MIN" } else { "(-INFINITY)" };
+        let sum = |count_padding| Self { start: "0", join: "PLUS(a, b)", average: true, count_padding };
+        Ok(match algorithm {
+            PoolingAlgorithm::Max => {
+                Self { start: least, join: "LARGER(a, b)", average: false, count_padding: false }
+            }
+            PoolingAlgorithm::AverageExcludePadding => sum(false),
+            PoolingAlgorithm::AverageIncludePadding => sum(true),
+            _ => return Err(Error::unsupported(desc.name(), "no kernel for this kind of pooling")),
+        })
+    }
+
+    fn define(&self, source: &mut Source) {
+        source
+            .define("START", self.start)
+            .define("JOIN(a, b)", self.join)
+            .define("AVERAGE", i32::from(self.average))
+            .define("COUNT_PADDING", i32::from(self.count_padding));
+    }
+}
+
+/// A window for each result element; with `vectors` only if that is a vector of them along the channels.
+fn by_element(
+    desc: &PrimitiveDesc,
+    window: &Window,
+    method: &Method,
+    value: Value,
+    device: &DeviceTraits,
+    vectors: bool,
+) -> Option<Launch> {
+    let (src, dst) = (desc.src(), desc.dst());
     let mut space = Space::default();
     let image = space.push("image", src.dims()[0]);
     let channel = space.push("c", src.dims()[1]);
@@ -48,21 +104,18 @@ pub(super) fn plan(desc: PrimitiveDesc, op: &Pooling, device: &DeviceTraits) -> 
     space.operand("SRC0", Binding::Arg(Arg::SRC), src, &source);
     let result = place(result);
     space.operand("DST", Binding::Arg(Arg::DST), dst, &result);
-    add_post_ops(&mut space, &desc, &result);
-    let rows = Rows::outputs(space, outer, value, device, Some(("c", &["SRC0"])));
-    let work = op.kernel.iter().product::<usize>() * 4 * rows.lanes;
-    let mut source = rows.source(value, is_wide(&desc), device, work);
+    add_post_ops(&mut space, desc, &result);
+    let lane: Option<(&str, &[&str])> = if vectors { Some(("c", &["SRC0"])) } else { None };
+    let rows = Rows::outputs(space, outer, value, device, lane);
+    if vectors && rows.lanes == 1 {
+        return None;
+    }
+    let work = window.kernel.iter().product::<usize>() * 4 * rows.lanes;
+    let mut source = rows.source(value, is_wide(desc), device, work);
     window.define(&mut source);
-    source
-        .define("START", start)
-        .define("JOIN(a, b)", join)
-        .define("AVERAGE", average)
-        .define("COUNT_PADDING", count_padding)
-        .post_ops(&desc);
-    let launch = rows.launch(source, "pooling", &[WINDOW, POOLING], device, work);
-    let launches = std::iter::once(launch).chain(padding(dst, Arg::DST, device)).collect();
-    let shape = if rows.lanes > 1 { "vertical" } else { "ref" };
-    Ok(KernelPlan { implementation: format!("ocl:pooling:{shape}"), scratchpad: 0, launches, desc })
+    method.define(&mut source);
+    source.post_ops(desc);
+    Some(rows.launch(source, "pooling", &[WINDOW, POOLING], device, work))
 }
 
 /// Plans the gradient of a pooling. Loops `id`, `ih`, `iw` run over the pooling's source, `od`, `oh`, `ow` over its result.

@@ -12,8 +12,15 @@ const ROWS: &str = include_str!("../../../../kernels/common/rows.cl");
 
 /// Lanes of a CPU's vectors: one 512-bit or two 256-bit registers of f32.
 pub(super) const CPU_LANES: usize = 16;
-/// Elements that make a work-item on a CPU worth its launch.
+/// The fewest elements in a row for which a CPU's vectors are worth being filled in part.
+const FEW_LANES: usize = 4;
+/// Variables that a fold on a CPU joins into: as many additions as wait for their results at a time.
+const CHAINS: usize = 4;
+/// Elements that make a work-item on a CPU worth its launch, and as many as one takes where there are many more.
 const CPU_WORK: usize = 8192;
+const CPU_PLENTY: usize = 65536;
+/// Bytes of a row that stay in a core's second-level cache while the row is worked on.
+const KEPT_BYTES: usize = 128 << 10;
 /// Work-items of a work-group on other devices.
 const GROUP: usize = 256;
 /// The most work-items that share a row in parts.
@@ -73,9 +80,10 @@ pub(super) fn rows_per_item(device: &DeviceTraits, rows: usize, work_per_row: us
     if !is_cpu(device) {
         return 1;
     }
-    let enough = CPU_WORK.div_ceil(work_per_row.max(1));
-    let share = rows.div_ceil(device.compute_units.max(1) * 4);
-    enough.min(share).max(1)
+    let units = device.compute_units.max(1);
+    let enough = CPU_WORK.div_ceil(work_per_row.max(1)).min(rows.div_ceil(units * 4));
+    let plenty = (CPU_PLENTY / work_per_row.max(1)).min(rows / (units * 16));
+    enough.max(plenty).max(1)
 }
 
 impl Rows {
@@ -113,7 +121,7 @@ impl Rows {
         let rows_side_by_side = outer > 0 && along(outer - 1) && !along(last);
         let vectors = is_cpu(device) && value == Value::F32 && space.is_linear();
         let (mode, lanes, lane) = if is_cpu(device) {
-            if vectors && along(last) && space.loops[last].extent >= CPU_LANES {
+            if vectors && along(last) && space.loops[last].extent >= FEW_LANES {
                 (Mode::Item, CPU_LANES, Some(last))
             } else if vectors && rows_side_by_side && space.loops[outer - 1].extent >= CPU_LANES {
                 (Mode::Lane, CPU_LANES, Some(outer - 1))
@@ -200,6 +208,21 @@ impl Rows {
         }
     }
 
+    /// The vectors of a row that a work-item holds in local memory, or none.
+    pub(super) fn kept_vectors(&self, device: &DeviceTraits) -> usize {
+        let all = self.space.loops.len();
+        let vectors = match self.mode {
+            _ if !is_cpu(device) || self.lanes == 1 => 0,
+            Mode::Item => {
+                let runs = self.space.count(self.outer..all - 1);
+                runs.saturating_mul(self.space.loops[all - 1].extent.div_ceil(self.lanes))
+            }
+            _ => self.space.count(self.outer..all),
+        };
+        let bytes = vectors.saturating_mul(self.lanes * size_of::<f32>());
+        if bytes <= KEPT_BYTES.min(device.local_memory_bytes) { vectors } else { 0 }
+    }
+
     /// The macros of the space and of the iteration.
     pub(super) fn source(&self, value: Value, wide: bool, device: &DeviceTraits, work: usize) -> Source {
         let Self { space, outer, mode, lanes, lane } = self;
@@ -222,6 +245,7 @@ impl Rows {
         if *mode == Mode::Item {
             let last = &space.loops[all - 1];
             source
+                .define("CHAINS", last.extent.div_ceil(*lanes).clamp(1, CHAINS))
                 .define("ELEMENT_RUNS", space.count(outer..all - 1))
                 .declare("DECLARE_RUN", space, outer..all - 1)
                 .define("RUN", last.extent)

@@ -3,18 +3,23 @@
 use std::fmt::{Display, Write};
 use std::ops::Range;
 
-use anydnn_backend::{Arg, Eltwise, PostOp, PrimitiveDesc};
+use anydnn_backend::{Arg, DataType, Eltwise, PostOp, PrimitiveDesc};
 
+use super::rows::CPU_LANES;
 use super::space::{Binding, Index, Loop, Operand, Space, broadcast};
 use super::value::{Value, storage};
 use crate::plan::{Launch, LaunchArg, ProgramSource};
 
 const PRELUDE: &str = include_str!("../../../../kernels/common/prelude.cl");
 const LANES: &str = include_str!("../../../../kernels/common/lanes.cl");
+const MATH: &str = include_str!("../../../../kernels/common/math.cl");
 const ELTWISE: &str = include_str!("../../../../kernels/common/eltwise.cl");
 const GRADIENT: &str = include_str!("../../../../kernels/common/gradient.cl");
 const BINARY: &str = include_str!("../../../../kernels/common/binary.cl");
 const KEEP: &str = include_str!("../../../../kernels/common/keep.cl");
+
+/// Bytes of a result that are more than caches keep until somebody reads them.
+const STREAMED_BYTES: usize = 8 << 20;
 
 /// A program in the making.
 #[derive(Debug)]
@@ -197,6 +202,14 @@ impl Source {
         }
         text += "typedef VEC(R) V;\n";
         let gradients = defines.contains("derivative_");
+        if gradients
+            || defines.contains("eltwise_")
+            || files.iter().any(|file| file.contains("EXP_NEGATIVE("))
+        {
+            let _ =
+                writeln!(text, "#define OWN_MATH {}", i32::from(value == Value::F32 && lanes >= CPU_LANES));
+            text += MATH;
+        }
         if gradients || defines.contains("eltwise_") {
             text += ELTWISE;
         }
@@ -254,40 +267,54 @@ impl Source {
         self.define(format!("OFF_{name}"), address.text(&space.loops));
         self.define(format!("NAT1_{name}(o)"), format!("unpack_{kind}_1(get_{bits}({pointer}, o))"));
         self.define(format!("LD1_{name}(o)"), format!("convert_{value}(NAT1_{name}(o))"));
-        let (load, store) = if lanes == 1 {
-            (format!("LD1_{name}(o)"), format!("put_{bits}({pointer}, o, pack_{kind}_1(v))"))
-        } else {
-            let raw = |load: &str, step: &str| {
-                format!(
-                    "convert_{value}{lanes}(unpack_{kind}_{lanes}({load}_{bits}_{lanes}({pointer}, o, {step}n)))"
-                )
-            };
-            let pack = format!("pack_{kind}_{lanes}(v)");
-            let lane = self.lane.unwrap_or(usize::MAX);
-            let whole = bits >= 8 && WHOLE_LANES.contains(&lanes) && address.is_aligned(lane, lanes);
-            if whole {
-                let condition = format!("IS_WHOLE({pointer}, {})", lanes * bits / 8);
-                if !self.whole.contains(&condition) {
-                    self.whole.push(condition);
-                }
+        let put = format!("put_{bits}({pointer}, o, pack_{kind}_1");
+        let of_halves = *data_type == DataType::F16 && self.value == Value::F32;
+        let lane = self.lane.unwrap_or(usize::MAX);
+        let whole = bits >= 8 && WHOLE_LANES.contains(&lanes) && address.is_aligned(lane, lanes);
+        if whole {
+            let condition = format!("IS_WHOLE({pointer}, {})", lanes * bits / 8);
+            if !self.whole.contains(&condition) {
+                self.whole.push(condition);
             }
-            match step {
-                1 if whole => {
-                    (raw("load_whole", ""), format!("store_whole_{bits}_{lanes}({pointer}, o, n, {pack})"))
-                }
-                0 => (
-                    format!("(V)(LD1_{name}(o))"),
-                    format!("put_{bits}({pointer}, o, pack_{kind}_1((v).s0))"),
-                ),
-                1 => (raw("load", ""), format!("store_{bits}_{lanes}({pointer}, o, n, {pack})")),
-                _ => (
-                    raw("gather", &format!("{step}, ")),
-                    format!("scatter_{bits}_{lanes}({pointer}, o, {step}, n, {pack})"),
-                ),
+        }
+        let (load, keep) = match step {
+            _ if lanes == 1 => (format!("LD1_{name}(o)"), format!("{put}(v))")),
+            0 => (format!("(V)(LD1_{name}(o))"), format!("{put}((v).s0))")),
+            1 if of_halves && lanes >= CPU_LANES => (
+                format!("load_{kind}_{lanes}({pointer}, o, n)"),
+                format!("store_{kind}_{lanes}({pointer}, o, n, v)"),
+            ),
+            _ => {
+                let (load, store, step) = match step {
+                    1 if whole => ("load_whole", "store_whole", String::new()),
+                    1 => ("load", "store", String::new()),
+                    _ => ("gather", "scatter", format!("{step}, ")),
+                };
+                let raw = format!("unpack_{kind}_{lanes}({load}_{bits}_{lanes}({pointer}, o, {step}n))");
+                (
+                    format!("convert_{value}{lanes}({raw})"),
+                    format!("{store}_{bits}_{lanes}({pointer}, o, {step}n, pack_{kind}_{lanes}(v))"),
+                )
             }
         };
+        let store = if lanes > 1 && step == 1 && self.streams(space, operand) {
+            format!("stream_{bits}_{lanes}({pointer}, o, n, pack_{kind}_{lanes}(v))")
+        } else {
+            keep.clone()
+        };
         self.define(format!("LD_{name}(o, n)"), load);
+        self.define(format!("KEEP_{name}(o, n, v)"), keep);
         self.define(format!("ST_{name}(o, n, v)"), store);
+    }
+
+    /// Whether an operand is so large that storing it had better not displace everything else from a CPU's caches.
+    fn streams(&self, space: &Space, operand: &Operand) -> bool {
+        let varies = |v: usize| operand.address.coefficient(v) != Some(0);
+        let elements: usize =
+            (0..space.loops.len()).filter(|&v| varies(v)).map(|v| space.loops[v].extent).product();
+        self.lanes >= CPU_LANES
+            && operand.data_type.bits() >= 8
+            && DataType::bytes_for(operand.data_type, elements) >= STREAMED_BYTES
     }
 }
 

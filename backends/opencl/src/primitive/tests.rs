@@ -161,9 +161,98 @@ fn dense_equal_layouts_run_flat() {
     #define NAT1_SRC0(o) unpack_f32_1(get_32(src0, o))
     #define LD1_SRC0(o) convert_float(NAT1_SRC0(o))
     #define LD_SRC0(o, n) convert_float16(unpack_f32_16(load_32_16(src0, o, n)))
+    #define KEEP_SRC0(o, n, v) store_32_16(src0, o, n, pack_f32_16(v))
     #define ST_SRC0(o, n, v) store_32_16(src0, o, n, pack_f32_16(v))
     ");
     assert!(source.contains("v = eltwise_relu(v);") && source.contains("#define RUN 120"));
+}
+
+#[test]
+fn large_results_pass_the_caches() {
+    let stores = |count: usize, at: &str| {
+        let plan = planned(PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(f32(&[count])), &cpu());
+        plan.launches[0].program.source.contains(&format!("#define ST_DST(o, n, v) {at}_32_16("))
+    };
+    assert!(stores(1 << 20, "store") && stores(1 << 21, "stream"));
+    // A size that is no multiple of a vector's, and a chunk's.
+    let desc =
+        PrimitiveDesc::builder(Op::Eltwise(Eltwise::Square)).src(f32(&[3, (1 << 20) + 5])).build().unwrap();
+    check_everywhere(&[desc], |_| None);
+}
+
+#[test]
+fn rows_wait_in_local_memory_while_it_lasts() {
+    let softmax = |dims: [usize; 2], data_type: DataType, log: bool| {
+        let mut op = Softmax::new(1);
+        op.log = log;
+        let layout = || MemoryDesc::new(dims, data_type);
+        PrimitiveDesc::builder(Op::Softmax(op)).src(layout()).dst(layout())
+    };
+    let kept = |builder| {
+        let source = planned(builder, &cpu()).launches[0].program.source.clone();
+        let value = |name: &str| {
+            let line = source.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
+            line.map_or(usize::MAX, |text| text.parse().unwrap())
+        };
+        (value("KEPT"), value("SOURCE_KEPT"), value("CHAINS"))
+    };
+    assert_eq!(kept(softmax([4, 100], DataType::F32, false)), (7, 0, 4));
+    assert_eq!(kept(softmax([4, 20], DataType::F16, false)), (2, 1, 2));
+    assert_eq!(kept(softmax([4, 100], DataType::F32, true)), (0, 0, 4));
+    assert_eq!(kept(softmax([4, 100], DataType::BF16, true)), (7, 1, 4));
+    assert_eq!(kept(softmax([4, 9000], DataType::F16, false)), (0, 0, 4));
+    let norm = |data_type| {
+        let layout = || MemoryDesc::new([3, 203], data_type);
+        let op = Op::LayerNormalization(LayerNormalization::new(1, 1e-5));
+        PrimitiveDesc::builder(op).src(layout()).dst(layout()).build().unwrap()
+    };
+    let mut list = vec![norm(DataType::F16), norm(DataType::BF16)];
+    for (dims, data_type, log) in [
+        ([5, 203], DataType::F16, false),
+        ([5, 7], DataType::BF16, true),
+        ([2, 1500], DataType::F32, false),
+        ([2, 1500], DataType::F16, false),
+    ] {
+        list.push(softmax(dims, data_type, log).build().unwrap());
+    }
+    for engine in test_engines() {
+        for desc in &list {
+            let device = DeviceTraits { kind: DeviceKind::Cpu, local_memory_bytes: 4096, ..engine.traits() };
+            let primitive = OpenClPrimitive::from_plan(&engine, plan(desc, &device).unwrap()).unwrap();
+            check(&engine, &primitive, &|_| None);
+        }
+    }
+}
+
+#[test]
+fn pooling_joins_rows_and_then_columns() {
+    let pool = |op: Pooling, src: &[usize], dst: &[usize], tag: &str| {
+        PrimitiveDesc::builder(Op::Pooling(op)).src(tagged(src, tag)).dst(tagged(dst, tag))
+    };
+    let max = || Pooling::new(PoolingAlgorithm::Max, [3, 3]).with_strides([2, 2]).with_pads([1, 1], [1, 1]);
+    let include = |stride: usize| {
+        Pooling::new(PoolingAlgorithm::AverageIncludePadding, [2, 3])
+            .with_strides([1, stride])
+            .with_pads([1, 2], [1, 2])
+            .with_dilations([2, 1])
+    };
+    let exclude = || {
+        Pooling::new(PoolingAlgorithm::AverageExcludePadding, [2, 2, 2])
+            .with_strides([2, 1, 1])
+            .with_pads([1, 0, 1], [0, 1, 1])
+    };
+    let list = [
+        pool(max(), &[2, 3, 9, 39], &[2, 3, 5, 20], "abcd"),
+        pool(max(), &[2, 19, 9, 11], &[2, 19, 5, 6], "acdb"),
+        pool(include(3), &[1, 2, 6, 35], &[1, 2, 6, 13], "abcd"),
+        pool(include(1), &[1, 17, 6, 8], &[1, 17, 6, 10], "acdb"),
+        pool(exclude(), &[1, 2, 5, 4, 18], &[1, 2, 3, 4, 19], "abcde"),
+    ];
+    let list = list.map(|builder| {
+        assert_eq!(planned(builder.clone(), &cpu()).implementation, "ocl:pooling:lines");
+        builder.build().unwrap()
+    });
+    check_everywhere(&list, |_| None);
 }
 
 #[test]
@@ -253,6 +342,7 @@ fn variants_for_every_kind_of_device_compute_what_the_operations_mean() {
         row(1, &[7, 100]),
         row(1, &[3, 20, 40]),
         row(0, &[5, 3]),
+        row(1, &[9, 10]),
         norm,
         groups,
         PrimitiveDesc::builder(Op::Reorder)

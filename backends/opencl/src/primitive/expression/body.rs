@@ -49,6 +49,8 @@ pub(super) struct Body<'a> {
     pub(super) last: usize,
     /// Whether each work-item stores what it has joined of the last pass, instead of going on with it.
     pub(super) partial: bool,
+    /// The vectors of a row that local memory has room for.
+    pub(super) room: usize,
     /// Whether results of every element, and those of every row, are stored.
     pub(super) elements: bool,
     pub(super) rows: bool,
@@ -56,9 +58,9 @@ pub(super) struct Body<'a> {
 
 impl<'a> Body<'a> {
     /// Everything in one kernel.
-    pub(super) fn whole(program: &'a Program<'a>) -> Self {
+    pub(super) fn whole(program: &'a Program<'a>, room: usize) -> Self {
         let last = program.last_pass();
-        Self { program, joined: 0, last, partial: false, elements: true, rows: true }
+        Self { program, joined: 0, last, partial: false, room, elements: true, rows: true }
     }
 
     pub(super) fn text(&self) -> String {
@@ -139,14 +141,17 @@ impl<'a> Body<'a> {
     }
 
     /// A pass over the elements that joins folds.
-    fn pass(&self, pass: usize, kept: Option<&(usize, String)>) -> String {
+    fn pass(&self, pass: usize, kept: Option<&(usize, Option<String>)>) -> String {
         let program = self.program;
         let operands: Vec<usize> = program.folds(pass).map(|(.., of)| of).collect();
         let mut text: String = program.folds(pass).map(|(i, fold, _)| start(fold, i)).collect();
         text += "EACH_ELEMENT ";
         text += &self.of_element(&program.op.nodes, operands);
         if let Some((node, name)) = kept {
-            let _ = write!(text, "ST_{name}(OFF_{name}, n, x{node}); ");
+            let _ = match name {
+                Some(name) => write!(text, "KEEP_{name}(OFF_{name}, n, x{node}); "),
+                None => write!(text, "kept[slot] = x{node}; "),
+            };
         }
         for (i, fold, of) in program.folds(pass) {
             text += &step(fold, i, &format!("x{of}"));
@@ -154,7 +159,7 @@ impl<'a> Body<'a> {
         text + "END_ELEMENT "
     }
 
-    fn element_stores(&self, kept: Option<(usize, String)>) -> String {
+    fn element_stores(&self, kept: Option<(usize, Option<String>)>) -> String {
         let program = self.program;
         let whole: Vec<&Stored> = program.results.iter().filter(|result| !result.per_row).collect();
         if whole.is_empty() {
@@ -166,7 +171,10 @@ impl<'a> Body<'a> {
             // What it was computed from is not needed again.
             let mut nodes = program.op.nodes.clone();
             nodes[node] = Node::Constant(0.0);
-            let _ = write!(text, "const V x{node} = LD_{name}(OFF_{name}, n); ");
+            let _ = match name {
+                Some(name) => write!(text, "const V x{node} = LD_{name}(OFF_{name}, n); "),
+                None => write!(text, "const V x{node} = kept[slot]; "),
+            };
             let mut mask = self.varying(needed(&nodes, roots));
             mask[node] = false;
             text += &self.statements(&nodes, &mask);
@@ -207,20 +215,24 @@ impl<'a> Body<'a> {
         statements(nodes, mask, "x", self.program.value, &leaves)
     }
 
-    /// A node that the last joining pass computes at a cost and the stores need again, with the result that can hold it meanwhile.
-    fn kept(&self) -> Option<(usize, String)> {
+    /// A node that the last joining pass computes at a cost and the stores need again, with the result that can hold it meanwhile; without
+    /// one it is held in local memory.
+    fn kept(&self) -> Option<(usize, Option<String>)> {
         let program = self.program;
         if !self.elements || self.partial || self.last == self.joined {
             return None;
         }
-        let result = program.results.iter().find(|result| program.holds_values(result))?;
+        let result = program.results.iter().find(|result| program.holds_values(result) && self.room == 0);
+        if result.is_none() && self.room == 0 {
+            return None;
+        }
         let nodes = &program.op.nodes;
         let before = needed(nodes, program.folds(self.last).map(|(.., of)| of));
         let after = needed(nodes, program.results.iter().filter(|r| !r.per_row).map(|r| r.node));
         let node = (0..nodes.len())
             .rev()
             .find(|&i| before[i] && after[i] && program.varies[i] && is_dear(&nodes[i]))?;
-        Some((node, result.name.clone()))
+        Some((node, result.map(|result| result.name.clone())))
     }
 }
 
@@ -250,7 +262,7 @@ fn is_dear(node: &Node) -> bool {
 
 /// The declaration of what a fold has joined so far.
 fn start(fold: Fold, i: usize) -> String {
-    format!("V sum{i} = (V)({}); ", nothing(fold))
+    format!("START_FOLD(sum{i}, {}) ", nothing(fold))
 }
 
 /// Joins one more value.
@@ -261,7 +273,7 @@ fn step(fold: Fold, i: usize, x: &str) -> String {
         Fold::Min => "SMALLER",
         _ => "PLUS",
     };
-    format!("const V m{i} = MASK({x}, n, {}); sum{i} = {join}(sum{i}, m{i}); ", nothing(fold))
+    format!("const V m{i} = MASK({x}, n, {}); JOIN_FOLD(sum{i}, {join}, m{i}) ", nothing(fold))
 }
 
 /// What a row's lanes or work-items have joined together.

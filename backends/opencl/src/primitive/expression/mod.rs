@@ -209,7 +209,7 @@ impl<'a> Program<'a> {
         if let Some((launches, scratchpad)) = staged::launches(self, &rows, device) {
             return (launches, scratchpad, "staged");
         }
-        let body = Body::whole(self).text();
+        let body = Body::whole(self, rows.kept_vectors(device)).text();
         let shape = match rows.mode {
             Mode::Part => "parts",
             Mode::Item if rows.lanes > 1 => "vector",
@@ -224,6 +224,9 @@ impl<'a> Program<'a> {
     fn launch(&self, rows: &Rows, body: &str, passes: usize, fused: bool, device: &DeviceTraits) -> Launch {
         let work = rows.space.count(rows.outer..rows.space.loops.len()).saturating_mul(passes);
         let mut source = rows.source(self.value, self.wide, device, work);
+        if body.contains("kept[slot]") {
+            source.define("KEPT", rows.kept_vectors(device));
+        }
         source.define("BODY", body);
         if fused {
             source.post_ops(self.desc);

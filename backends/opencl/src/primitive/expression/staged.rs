@@ -65,8 +65,15 @@ pub(super) fn launches(
             totals.operands.push(operand("SAVE", save, at_end(0)));
             whole.operands.push(operand("SAVE", save, at(0, &strides, inner)));
         }
-        let body =
-            Body { joined: pass - 1, last: pass, partial: true, elements: false, rows: false, program };
+        let body = Body {
+            joined: pass - 1,
+            last: pass,
+            partial: true,
+            room: 0,
+            elements: false,
+            rows: false,
+            program,
+        };
         let shared = |space: Space| Rows {
             space,
             outer,
@@ -82,7 +89,8 @@ pub(super) fn launches(
         let joining = Rows { space: totals.clone(), outer: rows.outer, mode, lanes: 1, lane: None };
         launches.push(program.launch(&joining, &body.join(!is_last || has_elements), 1, is_last, device));
         if is_last && has_elements {
-            let body = Body { joined: last, last, partial: false, elements: true, rows: false, program };
+            let body =
+                Body { joined: last, last, partial: false, room: 0, elements: true, rows: false, program };
             launches.push(program.launch(&shared(whole.clone()), &body.text(), 1, true, device));
         }
     }
