@@ -133,16 +133,18 @@ static inline VEC(ulong) FN(pack_f64)(const VEC(R) v) { return AS(ulong, CONVERT
 // Several elements: n <= LANES of them, side by side (load, store) or s elements apart (gather, scatter). Lanes past n read as zero.
 
 #if LANES > 1
+// Compilers that unroll these rare loops, everywhere they are used, take ten times as long.
+#define NOT_UNROLLED _Pragma("nounroll")
 #define SPREAD(BITS, S)                                                                                                  \
     static inline VEC(S) FN(gather_##BITS)(const __global uchar *p, const idx o, const idx s, const int n) {             \
         S t[LANES];                                                                                                      \
-        for (int l = 0; l < LANES; ++l) t[l] = l < n ? get_##BITS(p, o + l * s) : (S)0;                                  \
+        NOT_UNROLLED for (int l = 0; l < LANES; ++l) t[l] = l < n ? get_##BITS(p, o + l * s) : (S)0;                     \
         return PASTE(vload, LANES)(0, t);                                                                                \
     }                                                                                                                    \
     static inline void FN(scatter_##BITS)(__global uchar *p, const idx o, const idx s, const int n, const VEC(S) v) {    \
         S t[LANES];                                                                                                      \
         PASTE(vstore, LANES)(v, 0, t);                                                                                   \
-        for (int l = 0; l < LANES; ++l)                                                                                  \
+        NOT_UNROLLED for (int l = 0; l < LANES; ++l)                                                                     \
             if (l < n) put_##BITS(p, o + l * s, t[l]);                                                                   \
     }
 #define WHOLE(n) (!ANYDNN_UNALIGNED && (n) >= LANES)
@@ -238,6 +240,7 @@ static inline void FN(store_f16)(__global uchar *p, const idx o, const int n, co
 #undef SPREAD
 #undef PART
 #undef WHOLE
+#undef NOT_UNROLLED
 // Whole bytes where the first element is the first of its byte.
 static inline VEC(uchar) FN(load_4)(const __global uchar *p, const idx o, const int n) {
     if (n < LANES || (o & 1)) return FN(gather_4)(p, o, 1, n);

@@ -1,7 +1,10 @@
 //! Convolution and its transpose, which differ in where a tap's source element is and in the order of the weights' channels.
 //!
-//! Variants: `vector` (CPUs: register tiles of vectors along the output channels, weights in panels), `depthwise` (CPUs,
-//! channels last: lanes along the channels), `wgmma`, `simt` and `tiled` (other devices: an implicit matrix product) and `ref` (anything).
+//! Variants: `blocked` (CPUs: register tiles along the width, in f32), `vector` (CPUs: register tiles of vectors along the output
+//! channels, weights in panels), `depthwise` (CPUs, channels last: lanes along the channels), `wgmma`, `simt` and `tiled` (other devices:
+//! an implicit matrix product) and `ref` (anything).
+
+mod blocked;
 
 use anydnn_backend::op::{Convolution, Deconvolution};
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
@@ -168,6 +171,11 @@ impl Shape<'_> {
         let (outputs, channels) = (self.outputs, self.channels);
         if is_cpu(device) {
             if is_real(self.desc) && outputs >= CPU_LANES / 2 {
+                choices.offer("blocked", "weights lie in panels", || self.blocked(value, device, false));
+                if self.panel_width().is_none() {
+                    let reason = "weights do not lie in panels";
+                    choices.offer("blocked-packing", reason, || self.blocked(value, device, true));
+                }
                 choices.offer("vector", "weights lie in panels", || self.vector(value, device, false));
                 choices.offer("vector-packing", "weights do not lie in panels", || {
                     self.vector(value, device, true)

@@ -1,18 +1,22 @@
 //! Matrix products, also gated by another one of the same source.
 //!
-//! Variants: `vector` (CPUs: register tiles of vectors along N, weights in place or in panels), `dot` (vectors or groups along K),
-//! `skinny` (other devices: few rows), `wgmma` and `simt` (large tiles in registers), `tiled` (tiles in local memory) and `ref` (anything).
+//! Variants: `blocked` (CPUs: blocks that stay in cache, copied where they must be), `vector` (CPUs: register tiles of vectors along N,
+//! weights in place or in panels), `dot` (vectors or groups along K), `skinny` (other devices: few rows), `wgmma` and `simt` (large
+//! tiles in registers), `tiled` (tiles in local memory) and `ref` (anything).
 
+mod blocked;
 mod skinny;
 #[cfg(test)]
 mod tests;
+
+pub(super) use blocked::tile;
 
 use anydnn_backend::op::Op;
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
 
 use super::choice::{Choice, Choices, Planned, Wanted};
 use super::gemm::Product;
-use super::panels::{self, Panels};
+use super::panels::{self, Panels, width};
 use super::pointwise::{is_wide, padding};
 use super::quantized;
 use super::rows::{CPU_LANES, Mode, Rows, is_cpu};
@@ -52,7 +56,13 @@ pub(super) fn weights_layout(
     let letter = |axis: usize| char::from(b'a' + axis as u8);
     let batch: String = (0..rank - 2).map(letter).collect();
     let (k, n_letter) = (letter(rank - 2), letter(rank - 1));
-    let tag = format!("{batch}{}{k}{}{n_letter}", n_letter.to_ascii_uppercase(), width(desc, n));
+    let rows = desc.dst().elements() / (n * weights.dims()[..rank - 2].iter().product::<usize>()).max(1);
+    let width = if weights.data_type() == DataType::F32 {
+        blocked::panel_width(rows).min(width(n))
+    } else {
+        width(n)
+    };
+    let tag = format!("{batch}{}{k}{}{n_letter}", n_letter.to_ascii_uppercase(), width);
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
 }
 
@@ -61,12 +71,6 @@ pub(super) fn choices(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wante
     let mut choices = Choices::new(desc, wanted);
     Shape::new(desc).offer(&mut choices, Value::of(desc, true), device);
     choices.followed_by(|| padding(desc.dst(), Arg::DST, device))
-}
-
-/// The width of panels: a gated product has two of them side by side.
-fn width(desc: &PrimitiveDesc, n: usize) -> usize {
-    let widest = if matches!(desc.op(), Op::GatedMatMul(_)) { 2 * CPU_LANES } else { usize::MAX };
-    panels::width(n).min(widest)
 }
 
 /// The type of the sums: exact for integers, wide enough for their number.
@@ -168,6 +172,10 @@ impl<'a> Shape<'a> {
             if real && along_k && terms >= CPU_LANES && few && !panels {
                 choices.offer("dot", "few rows, and both operands lie along K", dot);
             }
+            let float = |arg| self.desc.find(arg).is_none_or(|d| d.data_type() == DataType::F32);
+            if real && (m >= PACK_ROWS / 8 || float(Arg::Weights)) && n >= 4 {
+                choices.offer("blocked", "blocks that stay in cache", || self.blocked(value, device));
+            }
             if real && n >= CPU_LANES / 2 {
                 if many && !panels {
                     choices.offer("vector-packing", "enough rows to pay for packing the weights", || {
@@ -184,6 +192,7 @@ impl<'a> Shape<'a> {
             if real && along_k && terms >= CPU_LANES {
                 choices.offer("dot", "both operands lie along K", dot);
             }
+            choices.offer("blocked", "a narrow result", || self.blocked(value, device));
         } else {
             let skinny = |mma| self.skinny(&space, value, device, mma).filter(|_| real);
             if m > 1 {
@@ -219,8 +228,9 @@ impl<'a> Shape<'a> {
             .filter(|&width| self.gate.is_none_or(|gate| panel_width(gate) == Some(width)))
     }
 
-    /// The loops and operands, batches merged as far as they go. With `panel`, columns are pairs of panel and lane.
-    fn space(&self, panel: Option<usize>) -> Space {
+    /// The loops and operands, batches merged as far as they go. With `panel`, a width and a number of parts, columns are triples of
+    /// panel, part of it, and lane.
+    fn space(&self, panel: Option<(usize, usize)>) -> Space {
         let desc = self.desc;
         let dst = desc.dst();
         let rank = dst.rank();
@@ -231,9 +241,10 @@ impl<'a> Shape<'a> {
         index.push(Index::of(space.push("m", m)));
         index.push(match panel {
             None => Index::of(space.push("col", n)),
-            Some(width) => {
-                let panel = space.push("panel", n.div_ceil(width));
-                Index::sum(&[(panel, width), (space.push("lane", width), 1)])
+            Some((width, parts)) => {
+                let panel = space.push("panel", n.div_ceil(width * parts));
+                let part = space.push("part", parts);
+                Index::sum(&[(panel, width * parts), (part, width), (space.push("lane", width), 1)])
             }
         });
         let k = Index::of(space.push("k", self.weights.dims()[rank - 2]));
@@ -300,8 +311,8 @@ impl<'a> Shape<'a> {
         let rank = self.weights.rank();
         let n = self.weights.dims()[rank - 1];
         let own_panels = self.own_panels();
-        let width = own_panels.unwrap_or_else(|| width(self.desc, n));
-        let mut space = self.space(Some(width));
+        let width = own_panels.unwrap_or_else(|| width(n));
+        let mut space = self.space(Some((width, 1)));
         let [panel, lane, k] = ["panel", "lane", "k"].map(|name| space.variable(name));
         let (panel, lane, k) = (panel?, lane?, k?);
         let m = panel.checked_sub(1)?;

@@ -13,7 +13,7 @@ use anydnn_backend::{
     Op, PostOp, Primitive, PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc, Tolerance,
 };
 
-use super::plan;
+use super::{Wanted, choices, choose, plan};
 use crate::OpenClPrimitive;
 use crate::plan::{DeviceTraits, KernelPlan, LaunchArg};
 use crate::testing::test_engines;
@@ -22,7 +22,7 @@ pub(super) fn cpu() -> DeviceTraits {
     DeviceTraits {
         kind: DeviceKind::Cpu,
         max_work_group: 4096,
-        local_memory_bytes: 32 << 10,
+        local_memory_bytes: 256 << 10,
         compute_units: 2,
         fp64: true,
         mma: false,
@@ -86,15 +86,18 @@ fn variants_fit_the_device_and_the_layouts() {
     let name = |builder: PrimitiveDescBuilder, device: &DeviceTraits| planned(builder, device).implementation;
     let (m, k, n) = (128, 256, 512);
     let row_major = || matmul(f32(&[m, k]), f32(&[k, n]));
-    assert_eq!(name(matmul(f32(&[m, k]), f32(&[k, n]).to_any()), &cpu()), "ocl:matmul:vector");
-    assert_eq!(name(row_major(), &cpu()), "ocl:matmul:vector-packing");
-    assert_eq!(name(matmul(f32(&[4, k]), f32(&[k, n])), &cpu()), "ocl:matmul:vector");
+    assert_eq!(name(matmul(f32(&[m, k]), f32(&[k, n]).to_any()), &cpu()), "ocl:matmul:blocked");
+    assert_eq!(name(row_major(), &cpu()), "ocl:matmul:blocked");
+    let small = DeviceTraits { local_memory_bytes: 32 << 10, ..cpu() };
+    assert_eq!(name(row_major(), &small), "ocl:matmul:vector-packing");
+    let half = |dims: &[usize]| MemoryDesc::new(dims, DataType::F16);
+    assert_eq!(name(matmul(half(&[4, k]), half(&[k, n])), &cpu()), "ocl:matmul:vector");
     assert_eq!(name(matmul(f32(&[4, k]), tagged(&[k, n], "ba")), &cpu()), "ocl:matmul:dot");
     assert_eq!(name(row_major(), &gpu()), "ocl:matmul:simt-64x64");
     assert_eq!(name(matmul(f32(&[1, k]), tagged(&[k, n], "ba")), &gpu()), "ocl:matmul:skinny");
     let bytes = |t| MemoryDesc::new([m, m], t);
     assert_eq!(name(matmul(bytes(DataType::U8), bytes(DataType::S8)), &cpu()), "ocl:matmul:ref");
-    assert_eq!(name(convolution(32, 64, 1, "acdb"), &cpu()), "ocl:convolution:vector");
+    assert_eq!(name(convolution(32, 64, 1, "acdb"), &cpu()), "ocl:convolution:blocked");
     assert_eq!(name(convolution(32, 32, 32, "acdb"), &cpu()), "ocl:convolution:depthwise");
     assert_eq!(name(convolution(32, 32, 32, "abcd"), &cpu()), "ocl:convolution:ref");
     assert!(name(convolution(32, 64, 1, "abcd"), &gpu()).starts_with("ocl:convolution:simt-"));
@@ -128,7 +131,7 @@ fn small_groups_fall_back() {
 fn open_weights_become_panels_on_cpus() {
     let plan = planned(matmul(f32(&[2, 3, 8, 30]), f32(&[2, 3, 30, 100]).to_any()), &cpu());
     let weights = plan.desc.find(Arg::Weights).unwrap();
-    assert!(weights.same_bytes(&tagged(&[2, 3, 30, 100], "abDc64d")), "{weights}");
+    assert!(weights.same_bytes(&tagged(&[2, 3, 30, 100], "abDc16d")), "{weights}");
     assert_eq!((plan.scratchpad, plan.launches.len()), (0, 1));
     let plan = planned(matmul(f32(&[8, 30]), f32(&[30, 100]).to_any()), &gpu());
     assert!(plan.desc.find(Arg::Weights).unwrap().is_row_major());
@@ -136,7 +139,8 @@ fn open_weights_become_panels_on_cpus() {
 
 #[test]
 fn packing_copies_whole_and_partial_panels_through_the_scratchpad() {
-    let plan = planned(matmul(f32(&[64, 30]), f32(&[30, 100])), &cpu());
+    let desc = matmul(f32(&[64, 30]), f32(&[30, 100])).build().unwrap();
+    let plan = choose(&desc, &cpu(), Wanted::Named("ocl:matmul:vector-packing")).unwrap().plan;
     assert_eq!(plan.scratchpad, 2 * 64 * 30 * 4);
     let kernels: Vec<&str> = plan.launches.iter().map(|l| l.kernel.as_str()).collect();
     assert_eq!(kernels, ["pointwise", "pointwise", "matmul_vector"]);
@@ -413,6 +417,16 @@ pub(super) fn check_everywhere(list: &[PrimitiveDesc], values: impl Fn(Arg) -> O
 /// Runs a plan on drawn operands, each of which starts this many bytes into its memory.
 pub(super) fn check_plan(engine: &crate::OpenClEngine, plan: KernelPlan, offset: usize) {
     check_at(engine, &OpenClPrimitive::from_plan(engine, plan).unwrap(), &|_| None, offset);
+}
+
+/// Runs a description by every implementation that each device has for it.
+pub(super) fn check_choices(desc: &PrimitiveDesc) {
+    for engine in test_engines() {
+        for choice in choices(desc, &engine.traits(), Wanted::All).unwrap() {
+            let primitive = OpenClPrimitive::from_plan(&engine, choice.plan).unwrap();
+            check(&engine, &primitive, &|_| None);
+        }
+    }
 }
 
 fn check(engine: &crate::OpenClEngine, primitive: &OpenClPrimitive, values: &impl Fn(Arg) -> Option<Values>) {

@@ -1,14 +1,14 @@
 //! Gated products and dequantised operands by every variant, against the reference.
 
-use anydnn_backend::conformance::values::Values;
+use anydnn_backend::conformance::values::{Random, Values};
 use anydnn_backend::op::{Convolution, GatedMatMul, MatMul, Op};
 use anydnn_backend::{
-    Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Eltwise, MemoryDesc, PostOp, PrimitiveDesc,
-    PrimitiveDescBuilder, Quantized,
+    Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Eltwise, Layout, MemoryDesc, PostOp,
+    PrimitiveDesc, PrimitiveDescBuilder, Quantized,
 };
 
 use crate::plan::DeviceTraits;
-use crate::primitive::tests::{check_everywhere, cpu, f32, gpu, planned, tagged};
+use crate::primitive::tests::{check_choices, check_everywhere, cpu, f32, gpu, planned, tagged};
 
 fn gated(src: MemoryDesc, up: MemoryDesc, gate: MemoryDesc) -> PrimitiveDescBuilder {
     let op = GatedMatMul::new(Eltwise::Swish { alpha: 1.0 });
@@ -43,8 +43,8 @@ fn gated_products_are_one_launch() {
     let open = || gated(f32(&[64, 48]), any(&[48, 70]), any(&[48, 70]));
     let by_columns = || gated(f32(&[2, 48]), tagged(&[48, 70], "ba"), tagged(&[48, 70], "ba"));
     for (builder, device, name) in [
-        (open(), cpu(), "vector"),
-        (row_major(), cpu(), "vector"),
+        (open(), cpu(), "blocked"),
+        (row_major(), cpu(), "blocked"),
         (by_columns(), cpu(), "dot"),
         (open(), gpu(), "tiled"),
     ] {
@@ -53,7 +53,7 @@ fn gated_products_are_one_launch() {
         assert_eq!((plan.launches.len(), plan.scratchpad), (1, 0));
     }
     let plan = planned(open(), &cpu());
-    assert!(plan.desc.find(Arg::Src(1)).unwrap().same_bytes(&tagged(&[48, 70], "Ba32b")));
+    assert!(plan.desc.find(Arg::Src(1)).unwrap().same_bytes(&tagged(&[48, 70], "Ba64b")));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn quantised_weights_take_the_fast_path() {
     let weights = |t| typed(&[64, 96], t).to_any();
     let scales = || with([quantized(Quantized::Weights, &[1, 96], Some(&[1, 96]))]);
     let plan = planned(matmul(f32(&[64, 64]), weights(DataType::S8)).attributes(scales()), &cpu());
-    assert_eq!((plan.implementation.as_str(), plan.launches.len()), ("ocl:matmul:vector", 1));
+    assert_eq!((plan.implementation.as_str(), plan.launches.len()), ("ocl:matmul:blocked", 1));
     let panels = MemoryDesc::with_tag([64, 96], DataType::S8, "Ba64b").unwrap();
     assert!(plan.desc.find(Arg::Weights).unwrap().same_bytes(&panels));
     // The scale waits for the end of the sum, the zero point cannot.
@@ -220,4 +220,68 @@ fn few_rows_compute_what_they_mean() {
         );
     }
     check_everywhere(&list, small_scales);
+}
+
+/// A matrix, or a batch of them, in a random layout: any order, rows further apart than they are long, and a start that is not the first
+/// element.
+fn scattered(random: &mut Random, dims: &[usize], data_type: DataType) -> MemoryDesc {
+    let rank = dims.len();
+    let (mut order, gap) = ((0..rank).collect::<Vec<_>>(), random.below(3) as usize * 5);
+    if random.below(2) == 0 {
+        order.swap(rank - 1, rank - 2);
+    }
+    let mut strides = vec![0; rank];
+    let mut stride = 1;
+    for &axis in order.iter().rev() {
+        strides[axis] = stride;
+        stride = stride * dims[axis] + if stride == 1 { gap } else { 0 };
+    }
+    let mut blocking =
+        MemoryDesc::with_strides(dims, data_type, strides).unwrap().blocking().unwrap().clone();
+    blocking.offset = random.below(4) as usize * 3;
+    MemoryDesc::with_layout(dims, data_type, Layout::Blocked(blocking)).unwrap()
+}
+
+/// A random product of sizes from 1 to 300, of which the reference computes few enough terms.
+fn random_product(random: &mut Random) -> PrimitiveDesc {
+    // Each number of digits is as likely as another.
+    let mut size = || (300.0_f64.powf(random.unit()).round() as usize).clamp(1, 300);
+    let (m, mut n, k) = (size(), size(), size());
+    n = n.min((2_000_000 / (m * k)).max(1));
+    let batch = if random.below(4) == 0 { vec![2] } else { vec![] };
+    let types = [DataType::F32, DataType::F32, DataType::F32, DataType::F16, DataType::BF16];
+    let data_type = *random.pick(&types).unwrap();
+    let matrix = |rows: usize, columns: usize| [batch.as_slice(), &[rows, columns]].concat();
+    let src = scattered(random, &matrix(m, k), data_type);
+    let mut weights = scattered(random, &matrix(k, n), data_type);
+    if random.below(3) == 0 {
+        weights = weights.to_any();
+    }
+    let dst = scattered(random, &matrix(m, n), data_type);
+    let mut attributes = Attributes::default();
+    if random.below(2) == 0 {
+        attributes = attributes.with_post_op(PostOp::Eltwise(Eltwise::LeakyRelu { alpha: 0.1 }));
+    }
+    if random.below(4) == 0 {
+        let gate = match weights.is_any() {
+            true => weights.clone(),
+            false => scattered(random, weights.dims(), data_type),
+        };
+        return gated(src, weights, gate).dst(dst).attributes(attributes).build().unwrap();
+    }
+    let mut builder = matmul(src, weights).dst(dst).attributes(attributes);
+    if random.below(2) == 0 {
+        builder = builder.bias(f32(&matrix(1, n)[batch.len()..]));
+    }
+    builder.build().unwrap()
+}
+
+/// `ANYDNN_SWEEP=n` takes so many shapes instead of a few; a program has to be built for each of them.
+#[test]
+fn products_of_any_size_mean_the_same_by_every_implementation() {
+    let count = std::env::var("ANYDNN_SWEEP").map_or(6, |text| text.parse().unwrap());
+    let mut random = Random::new(20_261_121);
+    for _ in 0..count {
+        check_choices(&random_product(&mut random));
+    }
 }

@@ -1,0 +1,240 @@
+//! Products by blocks of rows, columns and terms that stay in a processor's cache (`matmul/blocked.cl`).
+
+use anydnn_backend::{Arg, DataType};
+
+use super::{Shape, is_real};
+use crate::plan::DeviceTraits;
+use crate::primitive::choice::Planned;
+use crate::primitive::quantized;
+use crate::primitive::rows::CPU_LANES;
+use crate::primitive::source::Source;
+use crate::primitive::space::Space;
+use crate::primitive::value::{Value, storage};
+
+const TILE: &str = include_str!("../../../../../kernels/matmul/tile.cl");
+const BLOCKED: &str = include_str!("../../../../../kernels/matmul/blocked.cl");
+
+/// Terms up to which a panel of weights stays in a second-level cache whole.
+const WHOLE_TERMS: usize = 1024;
+/// Terms of a block where there are more of them, or where blocks are copied.
+const BLOCK_TERMS: usize = 256;
+/// The most rows of a work-item's block.
+const BLOCK_ROWS: usize = 192;
+/// The same where the source is copied, too.
+const COPIED_ROWS: usize = 96;
+/// Rows that make a work-item worth its own copy of the weights.
+const WORTH_ROWS: usize = 24;
+/// Work-items for each core, so that none waits long for another one.
+const ITEMS: usize = 8;
+
+/// Sums that a register tile holds, in vectors.
+const SUMS: usize = 24;
+/// Vectors of a panel for many rows.
+const WIDEST: usize = 4;
+
+/// The width of panels that suits a number of rows. Few rows are read along several of them at once, which a processor fetches ahead
+/// better than one.
+pub(super) fn panel_width(rows: usize) -> usize {
+    few_rows(rows).0 * CPU_LANES
+}
+
+/// Vectors in a panel, and in all panels that a tile runs along, for a number of rows.
+fn few_rows(rows: usize) -> (usize, usize) {
+    match rows {
+        1 => (4, 16),
+        2 | 3 => (4, 8),
+        4..=6 => (2, 4),
+        7 | 8 => (1, 3),
+        9..=12 => (1, 2),
+        _ => (WIDEST, WIDEST),
+    }
+}
+
+/// How a work-item reads an operand; the numbers are those of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    InPlace = 0,
+    /// Copied by vectors along K, M or N.
+    AlongK = 1,
+    AlongM = 2,
+    AlongN = 3,
+    OneByOne = 4,
+}
+
+impl Shape<'_> {
+    /// Blocks that stay in cache, of operands in place or copied as they are needed; none where layouts are not linear.
+    pub(super) fn blocked(&self, value: Value, device: &DeviceTraits) -> Option<Planned> {
+        let desc = self.desc;
+        let n = self.weights.dims()[self.weights.rank() - 1];
+        let own_panels = self.own_panels();
+        let flat = self.space(None);
+        let rows = flat.loops[flat.loops.len() - 3].extent;
+        // As many neighbouring vectors as there are registers for, if that leaves enough panels for every core.
+        let enough = (n / CPU_LANES / (device.compute_units * 4)).max(WIDEST);
+        let most = few_rows(rows).1.min(enough).min(n.div_ceil(CPU_LANES)) * CPU_LANES;
+        let (part, parts) = own_panels.map_or((most, 1), |own| (own, (most / own).max(1)));
+        let width = part * parts;
+        let space = self.space(Some((part, parts)));
+        let [panel, lane, k] = ["panel", "lane", "k"].map(|name| space.variable(name));
+        let (panel, lane, k) = (panel?, lane?, k?);
+        let m = panel.checked_sub(1)?;
+        let [panels, terms] = [panel, k].map(|v| space.loops[v].extent);
+        let batch = space.count(0..m);
+        let empty = rows * n * terms * batch == 0;
+        if value != Value::F32 || !is_real(desc) || empty || !space.has_steps(lane, CPU_LANES) {
+            return None;
+        }
+        let source = reading_source(self, &space, (m, k))?;
+        let weights =
+            reading_weights(self, &space, (m, lane, k), own_panels.is_some() || n.is_multiple_of(width))?;
+        let most_tile = (SUMS / (width / CPU_LANES)).clamp(1, 12);
+        let whole = if rows <= most_tile {
+            terms
+        } else if weights == Reading::InPlace && source == Reading::InPlace {
+            WHOLE_TERMS
+        } else {
+            BLOCK_TERMS
+        };
+        let block = if terms <= whole { terms } else { BLOCK_TERMS }.next_multiple_of(CPU_LANES);
+
+        // Tiles of as equal numbers of rows as can be.
+        let tiles = rows.div_ceil(most_tile);
+        let (least, more) = (rows / tiles, rows % tiles);
+        let greatest = least + usize::from(more > 0);
+        let most_rows = if source == Reading::InPlace { BLOCK_ROWS } else { COPIED_ROWS };
+        let wanted = (device.compute_units * ITEMS).div_ceil(panels * batch);
+        let blocks = rows.div_ceil(most_rows).max(wanted.min(rows / WORTH_ROWS)).clamp(1, tiles);
+        let item_tiles = tiles.div_ceil(blocks);
+        let blocks = tiles.div_ceil(item_tiles);
+        let item_rows = item_tiles * greatest;
+        // A copy of the source serves several panels.
+        let item_panels = match source {
+            Reading::InPlace => 1,
+            _ => (panels * batch * blocks / (device.compute_units * ITEMS)).clamp(1, 8.min(panels)),
+        };
+        let by_tile = block >= terms && self.gate.is_none();
+        let sum_rows = if by_tile { greatest } else { item_rows };
+
+        let mut text = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
+        let (m_step, k_step) = match source {
+            Reading::InPlace => (space.coefficient("SRC0", m)?, space.coefficient("SRC0", k)?),
+            Reading::AlongM => (1, item_rows.next_multiple_of(CPU_LANES) + CPU_LANES),
+            _ => (block + CPU_LANES, 1),
+        };
+        let a_block = if source == Reading::AlongM { block * k_step } else { item_rows * m_step };
+        let copied = |reading: Reading, size: usize| if reading == Reading::InPlace { 0 } else { size };
+        let matrices = self.matrices().len();
+        let floats = sum_rows * width * matrices + copied(source, a_block) + copied(weights, block * width);
+        if floats * 4 > device.local_memory_bytes {
+            return None;
+        }
+        let space_of = |reading| if reading == Reading::InPlace { "__global" } else { "__local" };
+        let vectors: Vec<String> = (0..width / CPU_LANES).map(|j| format!("X(i, {j})")).collect();
+        text.declare("DECLARE_BATCH", &space, 0..m)
+            .define("EACH_V(X, i)", vectors.join(" "))
+            .define("PANEL", width)
+            .define("PANELS", panels)
+            .define("PART", part)
+            .define("N_SIZE", n)
+            .define("K_SIZE", terms)
+            .define("K_BLOCK", block)
+            .define("TILES", tiles)
+            .define("TILES_MORE", more)
+            .define("TILE_LEAST", least)
+            .define("ITEM_TILES", item_tiles)
+            .define("ITEM_PANELS", item_panels)
+            .define("SUM_ROWS", sum_rows)
+            .define("FINISH_BY_TILE", i32::from(by_tile))
+            .define("PACK_SRC0", source as u8)
+            .define("PACK_WEIGHTS", weights as u8)
+            .define("A_BLOCK", a_block)
+            .define("A_SPACE", space_of(source))
+            .define("A_STEP_M", format!("(idx){m_step}"))
+            .define("A_STEP_K", format!("(idx){k_step}"))
+            .define("B_SPACE", space_of(weights));
+        let (b_step, b_part, b_part_step) = match weights {
+            Reading::InPlace => {
+                (space.coefficient("WEIGHTS", k)?, part, space.coefficient("WEIGHTS", panel + 1)?)
+            }
+            _ => (width, width, 0),
+        };
+        text.define("B_STEP_K", format!("(idx){b_step}"))
+            .define("B_AT(j)", format!("((j) * 16 / {b_part} * (idx){b_part_step} + (j) * 16 % {b_part})"));
+        for name in ["SRC0"].iter().chain(self.matrices()) {
+            let (bits, kind) = storage(space.find(name)?.data_type);
+            let pointer = name.to_lowercase();
+            text.define(
+                format!("RUN_{name}(o, n)"),
+                format!("convert_float16(unpack_{kind}_16(load_{bits}_16({pointer}, o, n)))"),
+            );
+        }
+        self.define(&mut text, &space, value, &[k]);
+        let longer = || tile("tile_more", greatest);
+        let files = [
+            tile("tile_least", least),
+            if more > 0 { longer() } else { "#define tile_more tile_least\n".into() },
+        ];
+        let global = [panels.div_ceil(item_panels), blocks, batch];
+        Some(text.launch("matmul_blocked", &[&files[0], &files[1], BLOCKED], global, Some([1, 1, 1])).into())
+    }
+}
+
+/// The register tile of this name and number of rows (`matmul/tile.cl`), for a program that defines what that needs.
+pub(in crate::primitive) fn tile(name: &str, rows: usize) -> String {
+    let each: Vec<String> = (0..rows).map(|i| format!("X({i})")).collect();
+    let each = each.join(" ");
+    format!("#define TILE {name}\n#define EACH_M(X) {each}\n{TILE}#undef TILE\n#undef EACH_M\n")
+}
+
+/// How to read the source, of which `m` and `k` are the loops.
+fn reading_source(shape: &Shape<'_>, space: &Space, (m, k): (usize, usize)) -> Option<Reading> {
+    let (m_step, k_step) = (space.coefficient("SRC0", m)?, space.coefficient("SRC0", k)?);
+    let plain =
+        shape.desc.src().data_type() == DataType::F32 && !quantized::is_dequantized(shape.desc, Arg::SRC);
+    let along = |v: usize| {
+        let names = ["SCALE_SRC0", "ZERO_SRC0"];
+        names.iter().filter_map(|name| space.find(name)).all(|o| o.address.step(v, CPU_LANES) == Some(0))
+    };
+    Some(if plain && (k_step <= 1 || space.loops[m].extent < WORTH_ROWS) {
+        Reading::InPlace
+    } else if k_step == 1 && along(k) {
+        Reading::AlongK
+    } else if m_step == 1 && along(m) {
+        Reading::AlongM
+    } else {
+        Reading::OneByOne
+    })
+}
+
+/// How to read the matrices of weights, of which `lane` and `k` are the loops; `whole` tells that no vector of columns ends early.
+fn reading_weights(
+    shape: &Shape<'_>,
+    space: &Space,
+    (m, lane, k): (usize, usize, usize),
+    whole: bool,
+) -> Option<Reading> {
+    let matrices = || shape.matrices().iter().zip([Arg::Weights, Arg::Src(1)]);
+    let is_plain = |(name, arg): (&&str, Arg)| {
+        space.find(name).is_some_and(|o| o.data_type == DataType::F32)
+            && !quantized::is_dequantized(shape.desc, arg)
+    };
+    let plain = matrices().all(is_plain);
+    let dequantized = matrices().any(|(_, arg)| quantized::is_dequantized(shape.desc, arg));
+    let step = |name: &str, v: usize| space.coefficient(name, v);
+    if shape.matrices().iter().any(|name| step(name, lane).is_none() || step(name, k).is_none()) {
+        return None;
+    }
+    let same = |v: usize| shape.matrices().iter().all(|name| step(name, v) == step("WEIGHTS", v));
+    let same_step = same(k) && same(lane - 1);
+    let along = |v: usize| shape.matrices().iter().all(|name| step(name, v) == Some(1));
+    // Rows far apart fall into few sets of a cache and into many pages.
+    let near = super::panel_width(shape.weights).is_some() || step("WEIGHTS", k)? < 1024;
+    let many = space.loops[m].extent >= WORTH_ROWS * 2;
+    Some(if plain && whole && same_step && along(lane) && (near || !many) {
+        Reading::InPlace
+    } else if along(k) && !dequantized {
+        Reading::AlongK
+    } else {
+        Reading::AlongN
+    })
+}

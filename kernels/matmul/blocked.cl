@@ -1,0 +1,165 @@
+// For CPUs: a work-item computes a block of rows of one or more panels of PANEL columns, K_BLOCK terms at a time, so that what it reads
+// again stays in cache, by the register tiles `tile_more` (the first TILES_MORE of them, of a row more) and `tile_least`. Operands that a
+// tile cannot read as they lie are copied, as numbers of f32, a block at a time. With GATED a second matrix SRC1 makes the product's gate.
+#define IN_PLACE 0
+#define ALONG_K 1
+#define ALONG_M 2
+#define ALONG_N 3
+#define ONE_BY_ONE 4
+#if GATED
+#define IF_GATED(text) text
+#else
+#define IF_GATED(text)
+#endif
+#define TILE_START(tile) ((tile) * TILE_LEAST + min(tile, (idx)TILES_MORE))
+// How many of a vector's lanes are columns.
+#define LANES_OF(j) (N_SIZE % PANEL == 0 ? 16 : clamp(columns - 16 * (j), 0, 16))
+
+#if PACK_WEIGHTS == IN_PLACE
+#define PACK(X)
+#define WEIGHTS_OF(X, pointer) ((const __global float *)pointer + OFF_##X)
+#elif PACK_WEIGHTS == ALONG_N
+#define PACK(X)                                                                                                          \
+    for (idx k = first_k; k < first_k + terms; ++k) {                                                                    \
+        EACH_V(PACK_VECTOR, X)                                                                                           \
+    }
+#define PACK_VECTOR(X, j)                                                                                                \
+    {                                                                                                                    \
+        const idx part = 16 * j / PART, lane = 16 * j % PART;                                                            \
+        const int n = LANES_OF(j);                                                                                       \
+        V v = (V)(0);                                                                                                    \
+        if (n > 0) v = DEQ_##X(LD_##X(OFF_##X, n), n);                                                                   \
+        *(__local V *)(b_block + (k - first_k) * PANEL + 16 * j) = v;                                                    \
+    }
+#define WEIGHTS_OF(X, pointer) b_block
+#else
+#define PACK(X)                                                                                                          \
+    for (idx k = first_k; k < first_k + terms; k += 16) {                                                                \
+        const int depth = (int)min((idx)16, first_k + terms - k);                                                        \
+        for (int j = 0; j < PANEL / 16; ++j) {                                                                           \
+            const int n = LANES_OF(j);                                                                                   \
+            V line[16];                                                                                                  \
+            for (int i = 0; i < 16; ++i) {                                                                               \
+                const idx part = (16 * j + i) / PART, lane = (16 * j + i) % PART;                                        \
+                line[i] = (V)(0);                                                                                        \
+                if (i < n) line[i] = RUN_##X(OFF_##X, depth);                                                            \
+            }                                                                                                            \
+            put_transposed(line, b_block + (k - first_k) * PANEL + 16 * j);                                              \
+        }                                                                                                                \
+    }
+#define WEIGHTS_OF(X, pointer) b_block
+// A square of 16 x 16 is transposed in four rounds, each of which pairs line i with line i + 8.
+#define LOW(a, b) (V)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
+#define HIGH(a, b) (V)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf)
+#define PAIR(x, y, a, b, c, d) const V y##c = LOW(x##a, x##b), y##d = HIGH(x##a, x##b);
+#define ROUND(x, y)                                                                                                      \
+    PAIR(x, y, 0, 8, 0, 1) PAIR(x, y, 1, 9, 2, 3) PAIR(x, y, 2, 10, 4, 5) PAIR(x, y, 3, 11, 6, 7)                        \
+    PAIR(x, y, 4, 12, 8, 9) PAIR(x, y, 5, 13, 10, 11) PAIR(x, y, 6, 14, 12, 13) PAIR(x, y, 7, 15, 14, 15)
+#define EACH_LINE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+static inline void put_transposed(const __private V *line, __local float *to) {
+#define GET(i) const V a##i = line[i];
+#define PUT(i) *(__local V *)(to + i * PANEL) = e##i;
+    EACH_LINE(GET)
+    ROUND(a, b)
+    ROUND(b, c)
+    ROUND(c, d)
+    ROUND(d, e)
+    EACH_LINE(PUT)
+}
+#endif
+
+#if PACK_SRC0 == IN_PLACE
+#define SOURCE_OF(m) ((const __global float *)src0 + OFF_SRC0)
+#elif PACK_SRC0 == ALONG_M
+#define SOURCE_OF(m) (a_block + (m - item_m))
+#else
+#define SOURCE_OF(m) (a_block + (m - item_m) * A_STEP_M)
+#endif
+
+// Adds the products of a block of terms by the weights X to `sums`.
+#define MULTIPLY_BLOCK(X, pointer, sums)                                                                                 \
+    {                                                                                                                    \
+        PACK(X)                                                                                                          \
+        const idx k = first_k, part = 0, lane = 0;                                                                       \
+        const B_SPACE float *b = WEIGHTS_OF(X, pointer);                                                                 \
+        for (idx tile = first_tile; tile < end_tile; ++tile) {                                                           \
+            const idx m = TILE_START(tile);                                                                              \
+            const A_SPACE float *a = SOURCE_OF(m);                                                                       \
+            __local float *to = sums + (FINISH_BY_TILE ? 0 : (m - item_m) * PANEL);                                      \
+            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to);                                             \
+            else tile_least(a, b, terms, first_k == 0, to);                                                              \
+            if (FINISH_BY_TILE) FINISH_ROWS(m, TILE_START(tile + 1))                                                     \
+        }                                                                                                                \
+    }
+#define FINISH_ROWS(start, end)                                                                                          \
+    {                                                                                                                    \
+        const idx start_m = start, end_m = end;                                                                          \
+        __local float *from = sums;                                                                                      \
+        IF_GATED(__local float *gates_from = gates;)                                                                     \
+        for (idx m = start_m; m < end_m; ++m, from += PANEL) {                                                           \
+            EACH_V(FINISH, 0)                                                                                            \
+            IF_GATED(gates_from += PANEL;)                                                                               \
+        }                                                                                                                \
+    }
+#define FINISH(i, j)                                                                                                     \
+    if (LANES_OF(j) > 0) {                                                                                               \
+        const idx part = 16 * j / PART, lane = 16 * j % PART;                                                            \
+        const int n_lanes = LANES_OF(j);                                                                                 \
+        V v = OUT_SRC0(OUT_WEIGHTS(*(__local V *)(from + 16 * j), n_lanes), n_lanes);                                    \
+        IF_GATED(v *= ACTIVATION(OUT_SRC0(OUT_SRC1(*(__local V *)(gates_from + 16 * j), n_lanes), n_lanes));)            \
+        ADD_BIAS(v, n_lanes)                                                                                             \
+        POST_OPS(v, n_lanes)                                                                                             \
+        ST_DST(OFF_DST, n_lanes, v);                                                                                     \
+    }
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void matmul_blocked(PARAMS) {
+    __local float sums[SUM_ROWS * PANEL] __attribute__((aligned(64)));
+    IF_GATED(__local float gates[SUM_ROWS * PANEL] __attribute__((aligned(64)));)
+#if PACK_SRC0 != IN_PLACE
+    __local float a_block[A_BLOCK] __attribute__((aligned(64)));
+#endif
+#if PACK_WEIGHTS != IN_PLACE
+    __local float b_block[K_BLOCK * PANEL] __attribute__((aligned(64)));
+#endif
+    ENTER
+    const idx first_tile = (idx)get_global_id(1) * ITEM_TILES;
+    const idx end_tile = min(first_tile + ITEM_TILES, (idx)TILES);
+    const idx item_m = TILE_START(first_tile), item_end = TILE_START(end_tile);
+    DECLARE_BATCH((idx)get_global_id(2))
+    const idx first_panel = (idx)get_global_id(0) * ITEM_PANELS;
+    for (idx panel = first_panel; panel < min(first_panel + ITEM_PANELS, (idx)PANELS); ++panel) {
+        const int columns = (int)min((idx)PANEL, N_SIZE - panel * PANEL);
+        for (idx first_k = 0; first_k < K_SIZE; first_k += K_BLOCK) {
+            const int terms = (int)min((idx)K_BLOCK, K_SIZE - first_k);
+#if PACK_SRC0 != IN_PLACE
+            if (K_BLOCK < K_SIZE || panel == first_panel) {
+#if PACK_SRC0 == ALONG_K
+                for (idx m = item_m; m < item_end; ++m)
+                    for (idx k = first_k; k < first_k + terms; k += 16) {
+                        const int n = (int)min((idx)16, first_k + terms - k);
+                        const idx lane = 0;
+                        *(__local V *)(SOURCE_OF(m) + (k - first_k)) = DEQ_SRC0(RUN_SRC0(OFF_SRC0, n), n);
+                    }
+#elif PACK_SRC0 == ALONG_M
+                for (idx k = first_k; k < first_k + terms; ++k)
+                    for (idx m = item_m; m < item_end; m += 16) {
+                        const int n = (int)min((idx)16, item_end - m);
+                        const idx lane = 0;
+                        *(__local V *)(SOURCE_OF(m) + (k - first_k) * A_STEP_K) = DEQ_SRC0(RUN_SRC0(OFF_SRC0, n), n);
+                    }
+#else
+                for (idx m = item_m; m < item_end; ++m)
+                    for (idx k = first_k; k < first_k + terms; ++k) {
+                        const idx lane = 0;
+                        SOURCE_OF(m)[k - first_k] = DEQ1_SRC0(LD1_SRC0(OFF_SRC0));
+                    }
+#endif
+            }
+#endif
+            MULTIPLY_BLOCK(WEIGHTS, weights, sums)
+            IF_GATED(MULTIPLY_BLOCK(SRC1, src1, gates))
+        }
+        if (!FINISH_BY_TILE) FINISH_ROWS(item_m, item_end)
+    }
+}
