@@ -1,10 +1,11 @@
 //! Convolution and its transpose, which differ in where a tap's source element is and in the order of the weights' channels.
 //!
 //! Variants: `blocked` (CPUs: register tiles along the width, in f32), `vector` (CPUs: register tiles of vectors along the output
-//! channels, weights in panels), `depthwise` (CPUs, channels last: lanes along the channels), `wgmma`, `simt` and `tiled` (other devices:
-//! an implicit matrix product) and `ref` (anything).
+//! channels, weights in panels), `depthwise-rows` and `depthwise` (CPUs, channels last: lanes along the channels), `wgmma`, `simt` and
+//! `tiled` (other devices: an implicit matrix product) and `ref` (anything).
 
 mod blocked;
+mod depthwise_rows;
 
 use anydnn_backend::op::{Convolution, Deconvolution};
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
@@ -182,6 +183,9 @@ impl Shape<'_> {
                 });
             }
             if is_real(self.desc) && outputs == 1 && channels == 1 {
+                choices.offer("depthwise-rows", "a filter a channel, channels last, by rows", || {
+                    self.depthwise_rows(value, device)
+                });
                 choices.offer("depthwise", "a filter a channel, channels last", || {
                     self.depthwise(value, device)
                 });

@@ -89,7 +89,9 @@ fn variants_fit_the_device_and_the_layouts() {
     assert_eq!(name(matmul(f32(&[m, k]), f32(&[k, n]).to_any()), &cpu()), "ocl:matmul:blocked");
     assert_eq!(name(row_major(), &cpu()), "ocl:matmul:blocked");
     let small = DeviceTraits { local_memory_bytes: 32 << 10, ..cpu() };
-    assert_eq!(name(row_major(), &small), "ocl:matmul:vector-packing");
+    let by_columns = || matmul(f32(&[m, k]), tagged(&[k, n], "ba"));
+    assert_eq!(name(by_columns(), &cpu()), "ocl:matmul:blocked");
+    assert_eq!(name(by_columns(), &small), "ocl:matmul:vector-packing");
     let half = |dims: &[usize]| MemoryDesc::new(dims, DataType::F16);
     assert_eq!(name(matmul(half(&[4, k]), half(&[k, n])), &cpu()), "ocl:matmul:vector");
     assert_eq!(name(matmul(f32(&[4, k]), tagged(&[k, n], "ba")), &cpu()), "ocl:matmul:dot");
@@ -98,7 +100,7 @@ fn variants_fit_the_device_and_the_layouts() {
     let bytes = |t| MemoryDesc::new([m, m], t);
     assert_eq!(name(matmul(bytes(DataType::U8), bytes(DataType::S8)), &cpu()), "ocl:matmul:ref");
     assert_eq!(name(convolution(32, 64, 1, "acdb"), &cpu()), "ocl:convolution:blocked");
-    assert_eq!(name(convolution(32, 32, 32, "acdb"), &cpu()), "ocl:convolution:depthwise");
+    assert_eq!(name(convolution(32, 32, 32, "acdb"), &cpu()), "ocl:convolution:depthwise-rows");
     assert_eq!(name(convolution(32, 32, 32, "abcd"), &cpu()), "ocl:convolution:ref");
     assert!(name(convolution(32, 64, 1, "abcd"), &gpu()).starts_with("ocl:convolution:simt-"));
     assert_eq!(name(deconvolution(6, 64, 2, "abcd"), &cpu()), "ocl:deconvolution:vector");

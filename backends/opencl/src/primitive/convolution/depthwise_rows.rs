@@ -1,0 +1,79 @@
+//! Depthwise convolutions by rows of the result, channels last (`convolution/depthwise_rows.cl`).
+
+use super::{Order, Shape};
+use crate::plan::{DeviceTraits, Launch};
+use crate::primitive::rows::CPU_LANES;
+use crate::primitive::source::{Source, is_contiguous};
+use crate::primitive::value::Value;
+use crate::primitive::window::WINDOW;
+
+const DEPTHWISE_ROWS: &str = include_str!("../../../../../kernels/convolution/depthwise_rows.cl");
+
+/// Taps side by side whose weights fit into registers.
+const MOST_TAPS: usize = 7;
+/// Work-items for each core, so that none waits long for another one.
+const ITEMS: usize = 16;
+
+impl Shape<'_> {
+    /// Lanes along the groups and several positions at once, where groups are contiguous.
+    pub(super) fn depthwise_rows(&self, value: Value, device: &DeviceTraits) -> Option<Launch> {
+        if self.window.transposed || value != Value::F32 {
+            return None;
+        }
+        let (mut space, _) = self.space(Order::Spatial(None));
+        space.remove(space.variable("og")?);
+        space.remove(space.variable("c")?);
+        let [group, ow, kw] = ["g", "ow", "kw"].map(|name| space.variable(name));
+        let (group, ow, kw) = (group?, ow?, kw?);
+        let along = ["SRC0", "WEIGHTS", "DST"].iter().all(|name| is_contiguous(&space, name, group));
+        if !along || self.groups < CPU_LANES || !space.has_steps(group, CPU_LANES) {
+            return None;
+        }
+        let last = self.window.src.len() - 1;
+        let (taps, width) = (self.window.kernel[last], self.window.dst[last]);
+        let (stride, dilation, pad) =
+            (self.window.strides[last], self.window.dilations[last], self.window.pads_begin[last]);
+        let reach = (taps - 1) * dilation + 1;
+        let full = (self.window.src[last] + pad).checked_sub(reach).map_or(0, |room| room / stride + 1);
+        let full = full.min(width).saturating_sub(pad.div_ceil(stride));
+        // Positions that no tile takes are dear.
+        let tile = (4..=8).rev().filter(|&tile| tile <= full).min_by_key(|tile| full % tile).unwrap_or(1);
+        if taps > MOST_TAPS {
+            return None;
+        }
+        let step = match space.coefficient("SRC0", kw)? {
+            0 => space.coefficient("SRC0", ow)? / stride,
+            step => step / dilation,
+        };
+        let mut columns = String::new();
+        for x in 0..(tile - 1) * stride + reach {
+            let seen: Vec<String> = (0..tile)
+                .flat_map(|i| (0..taps).map(move |k| (i, k)))
+                .filter(|(i, k)| i * stride + k * dilation == x)
+                .map(|(i, k)| format!("FEED({i}, {k}, {x}) "))
+                .collect();
+            if !seen.is_empty() {
+                columns += &format!("COLUMN({x}) {}", seen.concat());
+            }
+        }
+        let each = |count: usize| (0..count).map(|i| format!("X({i}) ")).collect::<String>();
+        let lines = space.count(0..ow);
+        let blocks = self.groups.div_ceil(CPU_LANES);
+        let parts = (device.compute_units * ITEMS).div_ceil(lines.max(1)).clamp(1, blocks);
+        let item_groups = blocks.div_ceil(parts) * CPU_LANES;
+        let mut source = Source::new(&space, value, (CPU_LANES, Some(group)), self.wide, true);
+        source
+            .declare("DECLARE_LINE", &space, 0..ow)
+            .define("GROUPS", self.groups)
+            .define("ITEM_GROUPS", item_groups)
+            .define("TILE", tile)
+            .define("W_STEP", format!("(idx){step}"))
+            .define("COLUMNS", columns)
+            .define("EACH_POSITION(X)", each(tile))
+            .define("EACH_TAP(X)", each(taps));
+        self.define(&mut source, &space, &[]);
+        let global = [self.groups.div_ceil(item_groups), lines, 1];
+        let files = [WINDOW, DEPTHWISE_ROWS];
+        Some(source.launch("convolution_depthwise_rows", &files, global, Some([1, 1, 1])))
+    }
+}
