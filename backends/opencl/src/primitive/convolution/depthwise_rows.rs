@@ -45,18 +45,16 @@ impl Shape<'_> {
             0 => space.coefficient("SRC0", ow)? / stride,
             step => step / dilation,
         };
-        let mut columns = String::new();
-        for x in 0..(tile - 1) * stride + reach {
+        let column = |x: usize| {
             let seen: Vec<String> = (0..tile)
                 .flat_map(|i| (0..taps).map(move |k| (i, k)))
                 .filter(|(i, k)| i * stride + k * dilation == x)
-                .map(|(i, k)| format!("FEED({i}, {k}, {x}) "))
+                .map(|(i, k)| format!("FEED({i}, {k}, {x})"))
                 .collect();
-            if !seen.is_empty() {
-                columns += &format!("COLUMN({x}) {}", seen.concat());
-            }
-        }
-        let each = |count: usize| (0..count).map(|i| format!("X({i}) ")).collect::<String>();
+            if seen.is_empty() { String::new() } else { format!("COLUMN({x}) {}", seen.join(" ")) }
+        };
+        let columns: Vec<String> = (0..(tile - 1) * stride + reach).map(column).collect();
+        let each = |count: usize| (0..count).map(|i| format!("X({i})")).collect::<Vec<_>>().join(" ");
         let lines = space.count(0..ow);
         let blocks = self.groups.div_ceil(CPU_LANES);
         let parts = (device.compute_units * ITEMS).div_ceil(lines.max(1)).clamp(1, blocks);
@@ -68,7 +66,7 @@ impl Shape<'_> {
             .define("ITEM_GROUPS", item_groups)
             .define("TILE", tile)
             .define("W_STEP", format!("(idx){step}"))
-            .define("COLUMNS", columns)
+            .define("COLUMNS", columns.join(" "))
             .define("EACH_POSITION(X)", each(tile))
             .define("EACH_TAP(X)", each(taps));
         self.define(&mut source, &space, &[]);

@@ -263,10 +263,8 @@ fn random_product(random: &mut Random) -> PrimitiveDesc {
         attributes = attributes.with_post_op(PostOp::Eltwise(Eltwise::LeakyRelu { alpha: 0.1 }));
     }
     if random.below(4) == 0 {
-        let gate = match weights.is_any() {
-            true => weights.clone(),
-            false => scattered(random, weights.dims(), data_type),
-        };
+        let gate =
+            if weights.is_any() { weights.clone() } else { scattered(random, weights.dims(), data_type) };
         return gated(src, weights, gate).dst(dst).attributes(attributes).build().unwrap();
     }
     let mut builder = matmul(src, weights).dst(dst).attributes(attributes);
