@@ -168,6 +168,10 @@ fn samples(engine: &OpenClEngine) -> Vec<Sample> {
             .bias(dense(&[1, 24]))
             .dst(dense(&[50, 24])),
         PrimitiveDesc::builder(Op::Softmax(op::Softmax::new(1))).src(dense(&[7, 45])).dst(dense(&[7, 45])),
+        // Long enough for parts, whose sums lie in a scratchpad.
+        PrimitiveDesc::builder(Op::Reduction(op::Reduction::new(op::ReductionAlgorithm::Sum)))
+            .src(dense(&[1, 40_000]))
+            .dst(dense(&[1, 1])),
     ]
     .map(|builder| Sample::new(engine, builder))
     .into()
