@@ -77,6 +77,7 @@ pub(crate) fn measure(
         };
         results.push(PeerResult { name: peer.kind.name(), outcome });
     }
+    peers.iter().for_each(Peer::rest);
     let queued = calibrated(&mut ours)?;
     let mut measured = Measured {
         times: Vec::new(),
@@ -102,6 +103,7 @@ pub(crate) fn measure(
             sleep(PAUSE);
             peer.run(1)?;
             let sample = peer.run(queued)?;
+            peer.rest();
             times.times.push(sample.wall / queued as f64);
             times.device.extend(sample.device.map(|device| device / queued as f64));
         }

@@ -4,6 +4,7 @@ mod clblast;
 mod onednn;
 mod python;
 mod serve;
+mod suspend;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -143,7 +144,13 @@ impl Peer {
         Ok(bytes?.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect())
     }
 
+    /// Stops all its threads until the next request: some libraries' spin long after their work.
+    pub(crate) fn rest(&self) {
+        suspend::suspend(&self.child);
+    }
+
     fn ask(&mut self, request: &Value) -> Result<Value, Failure> {
+        suspend::resume(&self.child);
         let sent = self.requests.as_mut().map(|pipe| writeln!(pipe, "{request}").and_then(|()| pipe.flush()));
         let mut line = String::new();
         let read = self.answers.read_line(&mut line);
@@ -164,6 +171,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
+        suspend::resume(&self.child);
         // It ends with its requests.
         self.requests = None;
         let _ = self.child.wait();
