@@ -31,6 +31,16 @@
 #define STREAM(v, p) (*(p) = (v))
 #endif
 
+// Fetches a line into the second-level cache, of a device whose pointers are all alike.
+#ifdef __has_builtin
+#if __has_builtin(__builtin_prefetch)
+#define FETCH(p) __builtin_prefetch((const __private void *)(size_t)(p), 0, 1)
+#endif
+#endif
+#ifndef FETCH
+#define FETCH(p)
+#endif
+
 // How two values join.
 #define PLUS(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))

@@ -1,6 +1,8 @@
 // For CPUs: a work-item computes a block of rows of one or more panels of PANEL columns, K_BLOCK terms at a time, so that what it reads
 // again stays in cache, by the register tiles `tile_more` (the first TILES_MORE of them, of a row more) and `tile_least`. Operands that a
 // tile cannot read as they lie are copied, as numbers of f32, a block at a time. With GATED a second matrix SRC1 makes the product's gate.
+// Of weights in whole panels the tiles of a block fetch the next block, AHEAD lines for each four terms of a tile, so that memory is read
+// while there is something to compute.
 #define IN_PLACE 0
 #define ALONG_K 1
 #define ALONG_M 2
@@ -10,6 +12,11 @@
 #define IF_GATED(text) text
 #else
 #define IF_GATED(text)
+#endif
+#if AHEAD
+#define NEXT , b + (K_BLOCK * PANEL + (tile - first_tile) * (K_BLOCK * AHEAD * 4))
+#else
+#define NEXT
 #endif
 #define TILE_START(tile) ((tile) * TILE_LEAST + min(tile, (idx)TILES_MORE))
 // How many of a vector's lanes are columns.
@@ -86,8 +93,8 @@ static inline void put_transposed(const __private V *line, __local float *to) {
             const idx m = TILE_START(tile);                                                                              \
             const A_SPACE float *a = SOURCE_OF(m);                                                                       \
             __local float *to = sums + (FINISH_BY_TILE ? 0 : (m - item_m) * PANEL);                                      \
-            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to);                                             \
-            else tile_least(a, b, terms, first_k == 0, to);                                                              \
+            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to NEXT);                                        \
+            else tile_least(a, b, terms, first_k == 0, to NEXT);                                                         \
             if (FINISH_BY_TILE) FINISH_ROWS(m, TILE_START(tile + 1))                                                     \
         }                                                                                                                \
     }

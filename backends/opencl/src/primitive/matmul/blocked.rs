@@ -18,6 +18,8 @@ const BLOCKED: &str = include_str!("../../../../../kernels/matmul/blocked.cl");
 const WHOLE_TERMS: usize = 1024;
 /// Terms of a block where there are more of them, or where blocks are copied.
 const BLOCK_TERMS: usize = 256;
+/// The same where so few rows share the weights that these are better fetched while others are in use.
+const FETCHED_TERMS: usize = 96;
 /// The most rows of a work-item's block.
 const BLOCK_ROWS: usize = 192;
 /// The same where the source is copied, too.
@@ -88,14 +90,22 @@ impl Shape<'_> {
         let weights =
             reading_weights(self, &space, (m, lane, k), own_panels.is_some() || n.is_multiple_of(width))?;
         let most_tile = (SUMS / (width / CPU_LANES)).clamp(1, 12);
+        let in_panels = weights == Reading::InPlace
+            && parts == 1
+            && part == most
+            && space.coefficient("WEIGHTS", k) == Some(width);
+        let fetched = in_panels && source == Reading::InPlace && rows <= BLOCK_ROWS && rows > most_tile;
         let whole = if rows <= most_tile {
             terms
+        } else if fetched {
+            FETCHED_TERMS
         } else if weights == Reading::InPlace && source == Reading::InPlace {
             WHOLE_TERMS
         } else {
             BLOCK_TERMS
         };
-        let block = if terms <= whole { terms } else { BLOCK_TERMS }.next_multiple_of(CPU_LANES);
+        let most_terms = if fetched { FETCHED_TERMS } else { BLOCK_TERMS };
+        let block = if terms <= whole { terms } else { most_terms }.next_multiple_of(CPU_LANES);
 
         // Tiles of as equal numbers of rows as can be.
         let tiles = rows.div_ceil(most_tile);
@@ -107,6 +117,8 @@ impl Shape<'_> {
         let item_tiles = tiles.div_ceil(blocks);
         let blocks = tiles.div_ceil(item_tiles);
         let item_rows = item_tiles * greatest;
+        // Lines of the next block for each four terms of a tile, all of them by all tiles.
+        let ahead = if in_panels && item_tiles > 1 { width.div_ceil(4 * item_tiles) } else { 0 };
         // A copy of the source serves several panels.
         let item_panels = match source {
             Reading::InPlace => 1,
@@ -145,6 +157,7 @@ impl Shape<'_> {
             .define("ITEM_PANELS", item_panels)
             .define("SUM_ROWS", sum_rows)
             .define("FINISH_BY_TILE", i32::from(by_tile))
+            .define("AHEAD", ahead)
             .define("PACK_SRC0", source as u8)
             .define("PACK_WEIGHTS", weights as u8)
             .define("A_BLOCK", a_block)

@@ -79,6 +79,27 @@ fn gated_products_compute_what_they_mean() {
 }
 
 #[test]
+fn blocks_of_weights_are_fetched_ahead() {
+    let any = |dims: &[usize]| f32(dims).to_any();
+    // More than two blocks of terms, the last of them partial; tiles of two sizes; a partial panel.
+    let list = [
+        matmul(f32(&[33, 250]), any(&[250, 150])).bias(f32(&[150])).build().unwrap(),
+        gated(f32(&[14, 250]), any(&[250, 70]), any(&[250, 70])).build().unwrap(),
+    ];
+    // Tiles of 6 rows and of 5, in the second case of 5 and 4; a block has four lines for each term.
+    for (desc, ahead) in list.iter().zip([3, 6]) {
+        let plan = crate::primitive::plan(desc, &cpu()).unwrap();
+        let source = &plan.launches[0].program.source;
+        assert!(source.contains("#define K_BLOCK 96\n"), "{desc}");
+        assert!(source.contains(&format!("#define AHEAD {ahead}\n")), "{desc}");
+    }
+    // Only panels that a tile reads as they lie are followed by the next block.
+    let plan = planned(matmul(f32(&[33, 250]), f32(&[250, 150])), &cpu());
+    assert!(plan.launches[0].program.source.contains("#define AHEAD 0\n"));
+    check_everywhere(&list, small_scales);
+}
+
+#[test]
 fn quantised_weights_take_the_fast_path() {
     let weights = |t| typed(&[64, 96], t).to_any();
     let scales = || with([quantized(Quantized::Weights, &[1, 96], Some(&[1, 96]))]);
