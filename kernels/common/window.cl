@@ -20,3 +20,7 @@
 #define INSIDE_HEIGHT INSIDE(IN_HEIGHT, SRC_H)
 #define INSIDE_WIDTH INSIDE(IN_WIDTH, SRC_W)
 #endif
+
+// How many steps lie before an offset, and how many, with that of length zero, do not lie behind one.
+#define STEPS_BEFORE(offset, step) ((offset) <= 0 ? 0 : ((offset) + (step) - 1) / (step))
+#define STEPS_WITHIN(offset, step) ((offset) < 0 ? 0 : (offset) / (step) + 1)

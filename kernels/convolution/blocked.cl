@@ -1,20 +1,18 @@
-// For CPUs: a work-item computes one row of the result (fixed n, od, oh) for a panel of PANEL output channels of a group, in the register
-// tiles of `matmul/tile.cl`, whose rows are positions along the width: `tile_more` (the first TILES_MORE of them, of a position more) and
-// `tile_least`. Taps side by side that all positions of a tile see are one sum over RUN_TAPS * CHANNELS terms. Positions at the edges, which
-// see fewer, are computed one by one.
+// For CPUs: a work-item computes ITEM_LINES rows of the result (fixed n, od, oh) for a panel of PANEL output channels of a group, in the
+// register tiles of `convolution/tile.cl`: the first TILES_MORE tiles of a row are of TILE_LEAST + 1 positions, the others of TILE_LEAST.
+// A tap is added to those positions of a tile that see it: the generator writes EACH_SIZE(X) = X(14) X(13) .. for the numbers of them that
+// have a register tile, others are computed one by one. With MERGED, taps side by side that the same positions see are one run of terms.
 #define TILE_START(tile) ((tile) * TILE_LEAST + min(tile, (idx)TILES_MORE))
 #define LANES_OF(j) (GROUP_OUTPUTS % PANEL == 0 ? 16 : clamp(columns - 16 * (j), 0, 16))
-// The first position whose taps all lie in the source, and the one behind the last.
-#define FULL_START ((PAD_W + STRIDE_W - 1) / STRIDE_W)
-#define FULL_END ((SRC_W - 1 + PAD_W - (KERNEL_W - 1) * DILATION_W) / STRIDE_W + 1)
+// The positions of a tile that see a tap.
+#define SEEING_FROM(kw) max(start, (idx)STEPS_BEFORE(PAD_W - (kw) * DILATION_W, STRIDE_W))
+#define SEEING_TO(kw) min(end, (idx)STEPS_WITHIN(SRC_W - 1 + PAD_W - (kw) * DILATION_W, STRIDE_W))
 
-// Adds what positions from `at` on see of the taps `kw` .. `kw + taps`, by a register tile.
-#define ADD(TILE_NAME, at, taps)                                                                                         \
-    {                                                                                                                    \
-        const idx ow = at, c = 0, lane = 0;                                                                              \
-        TILE_NAME((const __global float *)src0 + OFF_SRC0, (const __global float *)weights + OFF_WEIGHTS,                \
-                  (int)(taps) * CHANNELS, 0, sums + (ow - start) * PANEL);                                               \
-    }
+#define CLEAR                                                                                                            \
+    for (int i = 0; i < TILE_MOST * PANEL; i += 16) *(__local V *)(sums + i) = (V)(0);
+#define TILE_OF(m)                                                                                                       \
+    if (positions == m) tile_##m(a, b, rows, terms, is_first, to);                                                       \
+    else
 #define FINISH(i, j)                                                                                                     \
     if (LANES_OF(j) > 0) {                                                                                               \
         const idx lane = 16 * j;                                                                                         \
@@ -29,46 +27,43 @@ __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void convolution_blocked(PARAMS) {
     __local float sums[TILE_MOST * PANEL] __attribute__((aligned(64)));
     ENTER
-    DECLARE_PANEL((idx)get_global_id(0))
-    DECLARE_LINE((idx)get_global_id(1))
+    DECLARE_PANEL((idx)get_global_id(PANEL_AXIS))
     const int columns = (int)min((idx)PANEL, GROUP_OUTPUTS - panel * PANEL);
-    for (idx tile = 0; tile < TILES; ++tile) {
-        const idx start = TILE_START(tile), end = TILE_START(tile + 1);
-        const idx full_start = clamp((idx)FULL_START, start, end), full_end = clamp((idx)FULL_END, full_start, end);
-        const int full = (int)(full_end - full_start);
-        for (int i = 0; i < TILE_MOST * PANEL; i += 16) *(__local V *)(sums + i) = (V)(0);
-        for (idx kd = 0; kd < KERNEL_D; ++kd) {
-            if (!INSIDE_DEPTH) continue;
-            for (idx kh = 0; kh < KERNEL_H; ++kh) {
-                if (!INSIDE_HEIGHT) continue;
-                for (idx kw = 0; kw < KERNEL_W; kw += RUN_TAPS) {
-                    if (full == TILE_LEAST + 1 && TILES_MORE > 0) ADD(tile_more, full_start, RUN_TAPS)
-                    else if (full == TILE_LEAST) ADD(tile_least, full_start, RUN_TAPS)
-                    else if (full == TILE_LEAST - 1 && full > 1) ADD(tile_edge, full_start, RUN_TAPS)
-                    else for (idx position = full_start; position < full_end; ++position) ADD(tile_one, position, RUN_TAPS)
-                }
-                for (idx position = start; position < end; ++position) {
-                    if (position == full_start) position = full_end;
-                    if (position >= end) break;
-                    // The taps that lie in the source.
-                    const idx ow = position;
-                    idx kw = 0, stop = KERNEL_W;
-                    while (kw < stop && !INSIDE_WIDTH) ++kw;
-                    if (RUN_TAPS == 1) {
-                        for (; kw < stop; ++kw)
-                            if (INSIDE_WIDTH) ADD(tile_one, position, 1)
-                    } else {
-                        const idx first = kw;
-                        while (kw < stop && INSIDE_WIDTH) ++kw;
-                        stop = kw;
-                        kw = first;
-                        if (kw < stop) ADD(tile_one, position, stop - kw)
+    const idx first_line = (idx)get_global_id(1 - PANEL_AXIS) * ITEM_LINES;
+    for (idx line = first_line; line < min(first_line + ITEM_LINES, (idx)LINES); ++line) {
+        DECLARE_LINE(line)
+        // The rows of taps that lie in the source.
+        const idx kh = STEPS_BEFORE(PAD_H - oh * STRIDE_H, DILATION_H);
+        const idx end_kh = min((idx)KERNEL_H, (idx)STEPS_WITHIN(SRC_H - 1 + PAD_H - oh * STRIDE_H, DILATION_H));
+        const int rows = (int)max(end_kh - kh, (idx)0);
+        for (idx tile = 0; tile < TILES; ++tile) {
+            const idx start = TILE_START(tile), end = TILE_START(tile + 1);
+            bool is_first = true;
+            for (idx kd = 0; kd < KERNEL_D; ++kd) {
+                if (!INSIDE_DEPTH) continue;
+                for (idx kw = 0, taps = 1; kw < KERNEL_W; kw += taps, taps = 1) {
+                    const idx from = SEEING_FROM(kw), to_end = SEEING_TO(kw);
+                    while (MERGED && kw + taps < KERNEL_W && SEEING_FROM(kw + taps) == from && SEEING_TO(kw + taps) == to_end) ++taps;
+                    const int positions = (int)(to_end - from), terms = (int)taps * CHANNELS;
+                    if (positions <= 0) continue;
+                    if (is_first && positions < end - start) {
+                        CLEAR
+                        is_first = false;
                     }
+                    const idx ow = from, c = 0, lane = 0;
+                    const __global float *a = (const __global float *)src0 + OFF_SRC0;
+                    const __global float *b = (const __global float *)weights + OFF_WEIGHTS;
+                    __local float *to = sums + (from - start) * PANEL;
+                    EACH_SIZE(TILE_OF)
+                    for (int i = 0; i < positions; ++i)
+                        tile_1(a + i * A_STEP_M, b, rows, terms, is_first, to + i * PANEL);
+                    is_first = false;
                 }
             }
-        }
-        for (idx ow = start; ow < end; ++ow) {
-            EACH_V(FINISH, 0)
+            if (is_first) CLEAR
+            for (idx ow = start; ow < end; ++ow) {
+                EACH_V(FINISH, 0)
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 // of which lanes hold sixteen. Where all taps lie in the source, TILE positions go together: each column of it is loaded once for all
 // positions that see it. The generator writes COLUMNS: COLUMN(x) for every column, followed by FEED(i, k, x) for every position i that
 // sees it by its tap k.
-#define FULL_START ((PAD_W + STRIDE_W - 1) / STRIDE_W)
-#define FULL_END ((SRC_W - 1 + PAD_W - (KERNEL_W - 1) * DILATION_W) / STRIDE_W + 1)
+#define FULL_START STEPS_BEFORE(PAD_W, STRIDE_W)
+#define FULL_END STEPS_WITHIN(SRC_W - 1 + PAD_W - (KERNEL_W - 1) * DILATION_W, STRIDE_W)
 #define CLEAR(i) V sum##i = (V)(0);
 #define TAP(k)                                                                                                           \
     V tap##k;                                                                                                            \

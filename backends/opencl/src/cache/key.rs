@@ -183,6 +183,7 @@ sources!(
     "convolution/depthwise.cl",
     "convolution/depthwise_rows.cl",
     "convolution/reference.cl",
+    "convolution/tile.cl",
     "convolution/vector.cl",
     "convolution/weights.cl",
     "convolution/weights_vector.cl",

@@ -6,6 +6,8 @@
 
 mod blocked;
 mod depthwise_rows;
+#[cfg(test)]
+mod tests;
 
 use anydnn_backend::op::{Convolution, Deconvolution};
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
@@ -47,7 +49,10 @@ pub(super) fn weights_layout(
     if !is_cpu(device) || !is_real(desc) || weights.elements() == 0 {
         return Ok(weights.to_row_major());
     }
-    let width = panels::width(outputs);
+    let is_f32 = [desc.src(), weights].iter().all(|operand| operand.data_type() == DataType::F32);
+    let line = desc.dst().dims().last().copied().unwrap_or(1);
+    let width =
+        if is_f32 && !transposed { blocked::panel_width(outputs, line) } else { panels::width(outputs) };
     let tag = if first == 1 && second == 1 {
         format!("{taps}ba")
     } else if transposed && outputs >= CPU_LANES / 2 {

@@ -9,8 +9,6 @@ mod skinny;
 #[cfg(test)]
 mod tests;
 
-pub(super) use blocked::tile;
-
 use anydnn_backend::op::Op;
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
 

@@ -424,8 +424,14 @@ pub(super) fn check_plan(engine: &crate::OpenClEngine, plan: KernelPlan, offset:
 
 /// Runs a description by every implementation that each device has for it.
 pub(super) fn check_choices(desc: &PrimitiveDesc) {
+    check_those(desc, |_| true);
+}
+
+/// Runs a description by those implementations of each device whose names are wanted.
+pub(super) fn check_those(desc: &PrimitiveDesc, wanted: impl Fn(&str) -> bool) {
     for engine in test_engines() {
-        for choice in choices(desc, &engine.traits(), Wanted::All).unwrap() {
+        let all = choices(desc, &engine.traits(), Wanted::All).unwrap();
+        for choice in all.into_iter().filter(|choice| wanted(&choice.plan.implementation)) {
             let primitive = OpenClPrimitive::from_plan(&engine, choice.plan).unwrap();
             check(&engine, &primitive, &|_| None);
         }

@@ -5,7 +5,6 @@ use anydnn_backend::DataType;
 use super::{Order, Shape};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
-use crate::primitive::matmul::tile;
 use crate::primitive::panels::{self, Panels};
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::{Source, is_contiguous};
@@ -13,6 +12,14 @@ use crate::primitive::value::Value;
 use crate::primitive::window::WINDOW;
 
 const BLOCKED: &str = include_str!("../../../../../kernels/convolution/blocked.cl");
+const TILE: &str = include_str!("../../../../../kernels/convolution/tile.cl");
+
+/// The most positions of a register tile, by the number of vectors that each has its sums in.
+const MOST_POSITIONS: [usize; 4] = [14, 14, 9, 7];
+/// The most register tiles of a program: compilers take their time for each.
+const MOST_SIZES: usize = 4;
+/// Work-items for each core, so that none waits long for another one.
+const ITEMS: usize = 48;
 
 impl Shape<'_> {
     /// Register tiles that read positions a constant distance apart, of weights in panels or packed into them first.
@@ -25,7 +32,7 @@ impl Shape<'_> {
         }
         let outputs = self.outputs;
         let own_panels = self.panel_width();
-        let width = own_panels.unwrap_or_else(|| panels::width(outputs));
+        let width = own_panels.unwrap_or_else(|| panel_width(outputs, line));
         let (mut space, outer) = self.space(Order::Spatial(Some(width)));
         let [group, panel, lane, channel] =
             ["g", "panel", "lane", "c"].map(|name| space.variable(name).unwrap_or(outer));
@@ -45,48 +52,97 @@ impl Shape<'_> {
         {
             return None;
         }
-        let (ow, kw) = (space.variable("ow")?, space.variable("kw")?);
+        let [ow, kw, kh] = ["ow", "kw", "kh"].map(|name| space.variable(name).unwrap_or(outer));
         let step = |name: &str, v: usize| space.coefficient(name, v);
         let (c_step, weights_step) = (step("SRC0", channel)?, step("WEIGHTS", channel)?);
         // The terms of taps side by side follow each other in both operands.
         let merged = (step("SRC0", kw)?, step("WEIGHTS", kw)?)
             == (c_step * self.channels, weights_step * self.channels);
-        let taps = self.window.kernel.last().copied().unwrap_or(1);
         let vectors = width / CPU_LANES;
-        let most = [14, 14, 9, 7][vectors - 1];
-        let tiles = line.div_ceil(most);
+        let tiles = line.div_ceil(MOST_POSITIONS[vectors - 1]);
         let (least, more) = (line / tiles, line % tiles);
-        let each: Vec<String> = (0..vectors).map(|j| format!("X(i, {j})")).collect();
+        let most = least + usize::from(more > 0);
+        let sizes = self.tile_sizes(line, tiles);
+
+        let (panels, lines) = (space.count(group..panel + 1), space.count(0..ow));
+        let item_lines = (panels * lines / (device.compute_units * ITEMS)).clamp(1, lines.max(1));
+        let items = lines.div_ceil(item_lines);
+        // What is larger is read once: neighbouring work-items share the weights, or the source.
+        let weights_last = self.weights.elements() > self.desc.src().elements();
+        let global = if weights_last { [items, panels, 1] } else { [panels, items, 1] };
+
+        let each_v: Vec<String> = (0..vectors).map(|j| format!("X(i, {j})")).collect();
+        let each_size: Vec<String> = sizes.iter().map(|size| format!("X({size})")).collect();
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         source
             .declare("DECLARE_PANEL", &space, group..panel + 1)
             .declare("DECLARE_LINE", &space, 0..ow)
-            .define("EACH_V(X, i)", each.join(" "))
+            .define("EACH_V(X, i)", each_v.join(" "))
+            .define("EACH_SIZE(X)", each_size.join(" "))
             .define("PANEL", width)
+            .define("PANEL_AXIS", i32::from(weights_last))
             .define("GROUP_OUTPUTS", outputs)
-            .define("RUN_TAPS", if merged { taps } else { 1 })
+            .define("LINES", lines)
+            .define("ITEM_LINES", item_lines)
+            .define("MERGED", i32::from(merged))
             .define("TILES", tiles)
             .define("TILES_MORE", more)
             .define("TILE_LEAST", least)
-            .define("TILE_MOST", least + usize::from(more > 0))
-            .define("A_SPACE", "__global")
+            .define("TILE_MOST", most)
             .define("A_STEP_M", format!("(idx){}", step("SRC0", ow)?))
             .define("A_STEP_K", format!("(idx){c_step}"))
-            .define("B_SPACE", "__global")
+            .define("A_STEP_ROW", format!("(idx){}", step("SRC0", kh)?))
             .define("B_STEP_K", format!("(idx){weights_step}"))
-            .define("B_AT(j)", "((j) * 16)");
+            .define("B_STEP_ROW", format!("(idx){}", step("WEIGHTS", kh)?));
         self.define(&mut source, &space, &[]);
-        let alias = |name: &str, other: &str| format!("#define {name} {other}\n");
-        let files = [
-            tile("tile_one", 1),
-            if least > 1 { tile("tile_least", least) } else { alias("tile_least", "tile_one") },
-            if more > 0 { tile("tile_more", least + 1) } else { alias("tile_more", "tile_least") },
-            if least > 2 && taps > 1 { tile("tile_edge", least - 1) } else { alias("tile_edge", "tile_one") },
-        ];
+        let mut tiles: Vec<String> = sizes.iter().map(|&size| tile(size)).collect();
+        if !sizes.contains(&1) {
+            tiles.push(tile(1));
+        }
         let files: Vec<&str> =
-            std::iter::once(WINDOW).chain(files.iter().map(String::as_str)).chain([BLOCKED]).collect();
-        let global = [space.count(group..panel + 1), space.count(0..ow), 1];
+            std::iter::once(WINDOW).chain(tiles.iter().map(String::as_str)).chain([BLOCKED]).collect();
         planned.launches.push(source.launch("convolution_blocked", &files, global, Some([1, 1, 1])));
         Some(planned)
     }
+
+    /// The numbers of positions that a register tile is worth, of all that see a tap in one of the tiles of a line.
+    fn tile_sizes(&self, line: usize, tiles: usize) -> Vec<usize> {
+        let last = self.window.src.len() - 1;
+        let (stride, dilation) = (self.window.strides[last], self.window.dilations[last]);
+        let (pad, extent) = (self.window.pads_begin[last], self.window.src[last]);
+        let (least, more) = (line / tiles, line % tiles);
+        let start = |tile: usize| tile * least + tile.min(more);
+        // How often each number occurs.
+        let mut counts = vec![0; least + 2];
+        for tile in 0..tiles {
+            for kw in 0..self.window.kernel[last] {
+                let first = pad.saturating_sub(kw * dilation).div_ceil(stride);
+                let behind = (extent + pad).saturating_sub(kw * dilation).div_ceil(stride);
+                let seeing = behind.min(start(tile + 1)).saturating_sub(first.max(start(tile)));
+                counts[seeing] += 1;
+            }
+        }
+        let mut sizes: Vec<usize> = (1..counts.len()).filter(|&size| counts[size] > 0).collect();
+        sizes.sort_by_key(|&size| std::cmp::Reverse(size * counts[size]));
+        sizes.truncate(MOST_SIZES);
+        sizes
+    }
+}
+
+/// The width of the panels that suit a number of output channels. Where a line is long, panels are narrow: tiles of more positions read
+/// fewer weights from a cache for as many products.
+pub(super) fn panel_width(outputs: usize, line: usize) -> usize {
+    let widest = panels::width(outputs);
+    let widths = [2 * CPU_LANES, 3 * CPU_LANES];
+    if line <= MOST_POSITIONS[3] || widest <= widths[0] {
+        return widest;
+    }
+    widths.into_iter().min_by_key(|&width| outputs.next_multiple_of(width)).unwrap_or(widest)
+}
+
+/// The register tile of this number of positions (`convolution/tile.cl`).
+fn tile(positions: usize) -> String {
+    let each: Vec<String> = (0..positions).map(|i| format!("X({i})")).collect();
+    let each = each.join(" ");
+    format!("#define TILE tile_{positions}\n#define EACH_M(X) {each}\n{TILE}#undef TILE\n#undef EACH_M\n")
 }

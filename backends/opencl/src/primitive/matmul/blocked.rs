@@ -193,7 +193,7 @@ impl Shape<'_> {
 }
 
 /// The register tile of this name and number of rows (`matmul/tile.cl`), for a program that defines what that needs.
-pub(in crate::primitive) fn tile(name: &str, rows: usize) -> String {
+fn tile(name: &str, rows: usize) -> String {
     let each: Vec<String> = (0..rows).map(|i| format!("X({i})")).collect();
     let each = each.join(" ");
     format!("#define TILE {name}\n#define EACH_M(X) {each}\n{TILE}#undef TILE\n#undef EACH_M\n")

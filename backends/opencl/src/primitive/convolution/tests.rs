@@ -1,0 +1,131 @@
+//! Windows at the edges of their sources, strided, dilated and in groups, by the tiled variants for processors, against the reference.
+
+use anydnn_backend::conformance::values::Random;
+use anydnn_backend::op::{Convolution, Op};
+use anydnn_backend::{
+    Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
+};
+
+use super::blocked::panel_width;
+use crate::primitive::tests::{check_those, cpu, f32, planned, tagged};
+
+/// A convolution whose dimensions but the channels' are all of the same extents, with the channels last.
+struct Case {
+    spatial: usize,
+    extent: usize,
+    channels: usize,
+    outputs: usize,
+    groups: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    pads: (usize, usize),
+}
+
+impl Case {
+    fn build(&self) -> PrimitiveDescBuilder {
+        let Self { spatial, extent, kernel, stride, dilation, pads: (begin, end), .. } = *self;
+        let result = (extent + begin + end - (kernel - 1) * dilation - 1) / stride + 1;
+        let dims = |first: usize, second: usize, rest: usize| {
+            [first, second].into_iter().chain(std::iter::repeat_n(rest, spatial)).collect::<Vec<_>>()
+        };
+        let all = |value: usize| vec![value; spatial];
+        let op = Convolution::new(spatial)
+            .with_groups(self.groups)
+            .with_strides(all(stride))
+            .with_dilations(all(dilation))
+            .with_pads(all(begin), all(end));
+        let last = ["acb", "acdb", "acdeb"][spatial - 1];
+        PrimitiveDesc::builder(Op::Convolution(op))
+            .src(tagged(&dims(2, self.channels, extent), last))
+            .weights(f32(&dims(self.outputs, self.channels / self.groups, kernel)).to_any())
+            .dst(tagged(&dims(2, self.outputs, result), last))
+    }
+}
+
+fn check_tiled(desc: &PrimitiveDesc) {
+    let tiled = ["blocked", "blocked-packing", "depthwise-rows"];
+    check_those(desc, |name| tiled.iter().any(|variant| name == format!("ocl:convolution:{variant}")));
+}
+
+#[test]
+fn taps_outside_of_the_source_add_nothing() {
+    let case = Case {
+        spatial: 2,
+        extent: 30,
+        channels: 3,
+        outputs: 64,
+        groups: 1,
+        kernel: 7,
+        stride: 2,
+        dilation: 1,
+        pads: (3, 2),
+    };
+    let epilogue = Attributes::default()
+        .with_post_op(PostOp::sum(0.5))
+        .with_post_op(PostOp::Eltwise(Eltwise::Relu))
+        .with_post_op(PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1, 64, 1, 1])));
+    // The last tap of the first position lies behind a source shorter than a stride.
+    let behind = Case { extent: 2, kernel: 3, pads: (0, 1), ..case };
+    // Rows that see no tap at all, and groups of one channel.
+    let far = Case { extent: 9, kernel: 2, dilation: 3, stride: 1, pads: (5, 4), ..case };
+    let alone = Case { channels: 32, outputs: 32, groups: 32, kernel: 3, ..behind };
+    for builder in [
+        case.build().bias(f32(&[64])).attributes(epilogue),
+        behind.build(),
+        far.build(),
+        alone.build(),
+        Case { extent: 12, pads: (1, 1), ..alone }.build(),
+    ] {
+        check_tiled(&builder.build().unwrap());
+    }
+}
+
+/// `ANYDNN_SWEEP=n` takes so many shapes instead of a few; a program has to be built for each of them.
+#[test]
+fn windows_of_any_shape_mean_the_same_in_tiles() {
+    let count = std::env::var("ANYDNN_SWEEP").map_or(5, |text| text.parse().unwrap());
+    let mut random = Random::new(20_261_122);
+    let mut number = |most: usize| 1 + random.below(most as u64) as usize;
+    for _ in 0..count {
+        let spatial = number(3);
+        let (kernel, dilation, groups) = (number(4), number(2), number(2));
+        let reach = (kernel - 1) * dilation + 1;
+        let case = Case {
+            spatial,
+            extent: reach + number([90, 35, 7][spatial - 1]),
+            channels: number(9) * groups,
+            outputs: (8 + number(72)) * groups,
+            groups,
+            kernel,
+            stride: number(3),
+            dilation,
+            pads: (number(reach) - 1, number(reach) - 1),
+        };
+        check_tiled(&case.build().build().unwrap());
+    }
+}
+
+#[test]
+fn panels_fit_the_lines() {
+    // Long lines want narrow panels, which leave no more lanes empty than wide ones.
+    for (outputs, line, width) in
+        [(64, 56, 32), (64, 7, 64), (256, 14, 32), (48, 56, 48), (96, 56, 32), (16, 56, 16), (20, 7, 32)]
+    {
+        assert_eq!(panel_width(outputs, line), width, "{outputs} outputs, {line} positions");
+    }
+    let case = Case {
+        spatial: 2,
+        extent: 56,
+        channels: 64,
+        outputs: 64,
+        groups: 1,
+        kernel: 3,
+        stride: 1,
+        dilation: 1,
+        pads: (1, 1),
+    };
+    let plan = planned(case.build(), &cpu());
+    let weights = plan.desc.find(anydnn_backend::Arg::Weights).unwrap();
+    assert_eq!(weights, &MemoryDesc::with_tag([64, 64, 3, 3], DataType::F32, "Acdb32a").unwrap());
+}
