@@ -321,7 +321,7 @@ impl Fate {
     /// Waits until the command no longer touches memory, however it ended. Unlike a poll this synchronises.
     pub(crate) fn wait_for_event(self: &Arc<Self>) -> Result<()> {
         self.rest();
-        match cl::wait_for_events(&[self.raw()]) {
+        match self.origin.patience.wait(|| cl::wait_for_events(&[self.raw()])) {
             Err(code) if self.code()? > 0 => Err(code).check(self.operation.as_str(), "clWaitForEvents"),
             _ => Ok(()),
         }

@@ -18,6 +18,7 @@ mod cache;
 mod call;
 mod capability;
 mod convert;
+mod crowding;
 mod engine;
 mod event;
 mod handle;

@@ -8,6 +8,7 @@ use cl3::event as cl;
 use cl3::types::{cl_event, cl_int};
 
 use crate::call::{Returned, Scalar};
+use crate::crowding;
 
 /// How to wait for a device's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,14 @@ impl Patience {
     /// The one that suits a kind of device.
     pub(crate) fn with(kind: DeviceKind) -> Self {
         if kind == DeviceKind::Cpu { Self::Driver } else { Self::Poll }
+    }
+
+    /// Calls the driver's wait.
+    pub(crate) fn wait<T>(self, wait: impl FnOnce() -> T) -> T {
+        match self {
+            Self::Driver => crowding::watch(wait),
+            Self::Poll => wait(),
+        }
     }
 }
 

@@ -110,7 +110,9 @@ impl Stream for OpenClStream {
     fn wait(&self) -> Result<()> {
         let submitted = std::mem::take(&mut self.inner.lock().unsettled);
         self.rest(&submitted);
-        let finished = cl::finish(self.inner.queue.raw()).check("wait for stream", "clFinish");
+        let patience = self.inner.engine.inner.patience;
+        let finished =
+            patience.wait(|| cl::finish(self.inner.queue.raw())).check("wait for stream", "clFinish");
         let mut first = None;
         for fate in submitted {
             // After a failed finish, waiting for a single command could block forever.
