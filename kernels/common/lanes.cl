@@ -133,7 +133,7 @@ static inline VEC(ulong) FN(pack_f64)(const VEC(R) v) { return AS(ulong, CONVERT
 // Several elements: n <= LANES of them, side by side (load, store) or s elements apart (gather, scatter). Lanes past n read as zero.
 
 #if LANES > 1
-// Compilers that unroll these rare loops, everywhere they are used, take ten times as long.
+// Compilers that unroll such rare loops, everywhere they are used, take ten times as long.
 #define NOT_UNROLLED _Pragma("nounroll")
 #define SPREAD(BITS, S)                                                                                                  \
     static inline VEC(S) FN(gather_##BITS)(const __global uchar *p, const idx o, const idx s, const int n) {             \
@@ -240,7 +240,6 @@ static inline void FN(store_f16)(__global uchar *p, const idx o, const int n, co
 #undef SPREAD
 #undef PART
 #undef WHOLE
-#undef NOT_UNROLLED
 // Whole bytes where the first element is the first of its byte.
 static inline VEC(uchar) FN(load_4)(const __global uchar *p, const idx o, const int n) {
     if (n < LANES || (o & 1)) return FN(gather_4)(p, o, 1, n);

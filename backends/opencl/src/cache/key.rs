@@ -178,6 +178,7 @@ sources!(
     "common/math.cl",
     "common/prelude.cl",
     "common/rows.cl",
+    "common/transpose.cl",
     "common/window.cl",
     "convolution/blocked.cl",
     "convolution/depthwise.cl",

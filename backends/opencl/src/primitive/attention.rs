@@ -22,6 +22,7 @@ use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = include_str!("../../../../kernels/attention/reference.cl");
 const VECTOR: &str = include_str!("../../../../kernels/attention/vector.cl");
+const TRANSPOSE: &str = include_str!("../../../../kernels/common/transpose.cl");
 const TILED: &str = include_str!("../../../../kernels/attention/tiled.cl");
 const MMA: &str = include_str!("../../../../kernels/attention/mma.cl");
 
@@ -29,8 +30,8 @@ const MMA: &str = include_str!("../../../../kernels/attention/mma.cl");
 const E_BLOCK: usize = 128;
 /// Vectors of sums in a register tile.
 const TILE: usize = 24;
-/// Keys whose weights lie in local memory at a time on a CPU.
-const T_BLOCK: usize = 96;
+/// Keys whose weights lie in local memory at a time on a CPU: few enough for a first-level cache, and whole tiles.
+const T_BLOCK: usize = 66;
 /// The tiles of `tiled.cl`: queries and keys, a slice, work-items.
 const GROUP_TILE: usize = 64;
 const GROUP_SLICE: usize = 16;
@@ -142,8 +143,9 @@ impl<'a> Shape<'a> {
         if self.value != Value::F32 || !space.has_steps(self.s, CPU_LANES) {
             return None;
         }
-        let d_step = space.find("SRC1")?.address.step(self.d, 1)?;
-        let t_step = space.find("SRC2")?.address.step(self.t, 1)?;
+        let step = |name: &str, v: usize| space.find(name)?.address.step(v, 1);
+        let (d_step, key_apart) = (step("SRC1", self.d)?, step("SRC1", self.t)?);
+        let (t_step, value_apart) = (step("SRC2", self.t)?, step("SRC2", self.e)?);
         let (queries, batches) = (self.extent(self.s), space.count(0..self.s));
         // Wide tiles of queries load keys and values less often, but every compute unit needs some.
         let enough = |&vectors: &usize| {
@@ -151,15 +153,17 @@ impl<'a> Shape<'a> {
             vectors == 1 || (queries > CPU_LANES * vectors / 2 && groups >= 2 * device.compute_units)
         };
         let (d, e) = (self.extent(self.d).max(1), self.extent(self.e).max(1));
+        let (keys, d_rows) = (self.extent(self.t).max(1), d.next_multiple_of(CPU_LANES));
         let converts = |i| self.desc.find(Arg::Src(i)).is_some_and(|a| a.data_type() != DataType::F32);
         let copies = converts(1) || converts(2);
-        let width = d.max(e.next_multiple_of(TILE)).next_multiple_of(CPU_LANES);
+        let width = d_rows.max(e.next_multiple_of(CPU_LANES));
         let tiles = |copy_width: usize| {
             [4, 2, 1].into_iter().filter(enough).find_map(|vectors| {
-                let tile = panels::tile_rows(e, (TILE / vectors).min(12));
-                let block = T_BLOCK.min(self.extent(self.t).max(1)).next_multiple_of(tile);
-                let rows = d + e.next_multiple_of(tile) + block;
-                let bytes = (rows * vectors * CPU_LANES + block * copy_width) * 4;
+                let tile = panels::tile_rows(e, (TILE / vectors).min(12).min(keys));
+                // The last block has keys for a whole tile, too.
+                let is_whole = |block: &usize| keys % block == 0 || keys % block >= tile;
+                let block = (tile..=T_BLOCK.min(keys)).rev().find(is_whole)?;
+                let bytes = ((d_rows + e + block) * vectors * CPU_LANES + block * copy_width) * 4;
                 (bytes <= device.local_memory_bytes).then_some((vectors, tile, block, copy_width))
             })
         };
@@ -169,28 +173,48 @@ impl<'a> Shape<'a> {
         panels::repetitions(&mut source, tile, vectors);
         source
             .define("QUERIES", vectors)
-            .define("D_ROWS", d)
-            .define("E_ROWS", e.next_multiple_of(tile))
+            .define("D_ROWS", d_rows)
+            .define("E_ROWS", e)
             .define("T_BLOCK", block)
             .define("D_STEP", d_step)
             .define("T_STEP", t_step)
+            .define("KEY_APART", key_apart)
+            .define("VALUE_APART", value_apart)
+            .define("IN_PLACE", i32::from(!copies && (1..3).all(|i| self.is_plain(i))))
+            .define("SCORES_ARE_PLAIN", i32::from(self.op.sources() == 3))
             .define("COPY_WIDTH", copy_width);
         for (name, along) in [("SRC1", self.d), ("SRC2", self.e)] {
-            let wide = self.wide_load(name, along);
+            let wide = self.line(name, along);
             let one = format!("*(to) = DEQ1_{name}(LD1_{name}(o));");
             let (step, copy) = match &wide {
-                Some(load) => (CPU_LANES, format!("vstore16({load}, 0, to);")),
+                Some((load, _)) => (CPU_LANES, format!("vstore16({load}, 0, to);")),
                 None => (1, one),
             };
             source.define(format!("COPY_STEP_{name}"), step).define(format!("COPY_{name}(o, n, to)"), copy);
         }
+        let (queries_lines, result_lines) = (self.line("SRC0", self.d), self.line("DST", self.e));
+        source
+            .define("LOAD_LINES", i32::from(queries_lines.is_some()))
+            .define("STORE_LINES", i32::from(result_lines.is_some()));
+        if let Some((load, _)) = queries_lines {
+            source.define("LOAD_LINE(o, n)", load);
+        }
+        if let Some((_, store)) = result_lines {
+            source.define("STORE_LINE(o, n, v)", store);
+        }
         let global = [queries.div_ceil(CPU_LANES * vectors), batches, 1];
-        Some(source.launch("attention_vector", &[VECTOR], global, Some([1, 1, 1])))
+        Some(source.launch("attention_vector", &[TRANSPOSE, VECTOR], global, Some([1, 1, 1])))
     }
 
-    /// A load of `n` elements of an operand at offset `o` along one of its own loops; none where they do not lie side by side or mean
-    /// something else.
-    fn wide_load(&self, name: &str, along: usize) -> Option<String> {
+    /// Whether a source is f32 and means what it is.
+    fn is_plain(&self, i: u16) -> bool {
+        let is_f32 = self.desc.find(Arg::Src(i)).is_some_and(|a| a.data_type() == DataType::F32);
+        is_f32 && !quantized::is_dequantized(self.desc, Arg::Src(i))
+    }
+
+    /// The load of `n` elements of an operand at offset `o` along one of its own loops, and the store of a vector `v` there; none where
+    /// they do not lie side by side or mean something else.
+    fn line(&self, name: &str, along: usize) -> Option<(String, String)> {
         let operand = self.space.find(name)?;
         let is_known = matches!(operand.data_type, DataType::F16 | DataType::BF16 | DataType::F32);
         let Binding::Arg(arg) = operand.binding else { return None };
@@ -200,9 +224,16 @@ impl<'a> Shape<'a> {
         }
         let (bits, kind) = storage(operand.data_type);
         let pointer = name.to_lowercase();
+        let at = format!("{bits}_{CPU_LANES}({pointer}, o, n");
         Some(match operand.data_type {
-            DataType::F16 => format!("load_{kind}_{CPU_LANES}({pointer}, o, n)"),
-            _ => format!("unpack_{kind}_{CPU_LANES}(load_{bits}_{CPU_LANES}({pointer}, o, n))"),
+            DataType::F16 => {
+                let at = format!("{kind}_{CPU_LANES}({pointer}, o, n");
+                (format!("load_{at})"), format!("store_{at}, v)"))
+            }
+            _ => (
+                format!("unpack_{kind}_{CPU_LANES}(load_{at}))"),
+                format!("store_{at}, pack_{kind}_{CPU_LANES}(v))"),
+            ),
         })
     }
 

@@ -190,6 +190,10 @@ impl Source {
         );
         let suffix = if value == Value::F32 { "##f" } else { "" };
         let _ = writeln!(text, "#define K(c) c{suffix}\ntypedef {} idx;", if wide { "long" } else { "int" });
+        if lanes >= CPU_LANES {
+            // A compiler that spreads work-items over lanes by itself, on top of that, takes many times as long.
+            text += "#define __kernel __kernel __attribute__((vec_type_hint(float16)))\n";
+        }
         if value == Value::F64 {
             text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#define USE_F64 1\n";
         }

@@ -63,6 +63,12 @@ fn one_launch_by_the_variant_of_the_device() {
         let plan = planned(attention(op(), qkv()), &device);
         assert_eq!(plan.implementation, format!("ocl:attention:{name}"));
         assert_eq!((plan.launches.len(), plan.scratchpad), (1, 0));
+        // Programs of vectors say so, or Intel's compiler makes them of 16 work-items at a time as well.
+        let source = &plan.launches[0].program.source;
+        assert_eq!(source.contains("vec_type_hint(float16)"), name == "vector");
+        if name == "vector" {
+            assert!(source.contains("#define LOAD_LINES 1\n") && source.contains("#define STORE_LINES 1\n"));
+        }
     }
 }
 
@@ -115,6 +121,8 @@ fn plain_attention_and_its_statistics() {
         ([2, 3, 37, 20], [2, 3, 130, 20], [2, 3, 130, 27]),
         // One query, wide values.
         ([1, 2, 1, 9], [1, 2, 70, 9], [1, 2, 70, 140]),
+        // Fewer keys and values than a tile has rows.
+        ([1, 1, 5, 3], [1, 1, 3, 3], [1, 1, 3, 2]),
     ];
     let list = shapes.map(|(q, k, v)| {
         let op = Attention::new(scaled(&[q[0], q[1], q[2], k[2]], 0.3));

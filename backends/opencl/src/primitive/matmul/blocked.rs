@@ -13,6 +13,7 @@ use crate::primitive::value::{Value, storage};
 
 const TILE: &str = include_str!("../../../../../kernels/matmul/tile.cl");
 const BLOCKED: &str = include_str!("../../../../../kernels/matmul/blocked.cl");
+const TRANSPOSE: &str = include_str!("../../../../../kernels/common/transpose.cl");
 
 /// Terms up to which a panel of weights stays in a second-level cache whole.
 const WHOLE_TERMS: usize = 1024;
@@ -188,7 +189,9 @@ impl Shape<'_> {
             if more > 0 { longer() } else { "#define tile_more tile_least\n".into() },
         ];
         let global = [panels.div_ceil(item_panels), blocks, batch];
-        Some(text.launch("matmul_blocked", &[&files[0], &files[1], BLOCKED], global, Some([1, 1, 1])).into())
+        let transpose = if weights == Reading::AlongK { TRANSPOSE } else { "" };
+        let files = [transpose, &files[0], &files[1], BLOCKED];
+        Some(text.launch("matmul_blocked", &files, global, Some([1, 1, 1])).into())
     }
 }
 
