@@ -2,6 +2,7 @@
 
 mod clblast;
 mod onednn;
+mod pin;
 mod python;
 mod serve;
 mod suspend;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anydnn::backend::Error;
 use serde_json::{Value, json};
 
-use super::{clblast, onednn};
+use super::{clblast, onednn, pin};
 use crate::Outcome;
 
 /// A peer's answers to the requests.
@@ -78,10 +78,12 @@ fn answer(server: &mut dyn Serve, request: &Value) -> Value {
 }
 
 fn run(server: &mut dyn Serve, times: u64) -> Result<f64, String> {
-    let start = Instant::now();
-    for _ in 0..times {
-        server.run()?;
-    }
-    server.wait()?;
-    Ok(start.elapsed().as_secs_f64())
+    pin::run(|| {
+        let start = Instant::now();
+        for _ in 0..times {
+            server.run()?;
+        }
+        server.wait()?;
+        Ok(start.elapsed().as_secs_f64())
+    })
 }
