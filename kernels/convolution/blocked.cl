@@ -27,9 +27,10 @@ __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void convolution_blocked(PARAMS) {
     __local float sums[TILE_MOST * PANEL] __attribute__((aligned(64)));
     ENTER
-    DECLARE_PANEL((idx)get_global_id(PANEL_AXIS))
+    const idx number = (idx)get_global_id(0);
+    DECLARE_PANEL(PANEL_OF(number))
     const int columns = (int)min((idx)PANEL, GROUP_OUTPUTS - panel * PANEL);
-    const idx first_line = (idx)get_global_id(1 - PANEL_AXIS) * ITEM_LINES;
+    const idx first_line = ITEM_OF(number) * ITEM_LINES;
     for (idx line = first_line; line < min(first_line + ITEM_LINES, (idx)LINES); ++line) {
         DECLARE_LINE(line)
         // The rows of taps that lie in the source.

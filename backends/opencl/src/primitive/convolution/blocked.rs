@@ -19,7 +19,7 @@ const MOST_POSITIONS: [usize; 4] = [14, 14, 9, 7];
 /// The most register tiles of a program: compilers take their time for each.
 const MOST_SIZES: usize = 4;
 /// Work-items for each core, so that none waits long for another one.
-const ITEMS: usize = 48;
+const ITEMS: usize = 24;
 
 impl Shape<'_> {
     /// Register tiles that read positions a constant distance apart, of weights in panels or packed into them first.
@@ -67,9 +67,12 @@ impl Shape<'_> {
         let (panels, lines) = (space.count(group..panel + 1), space.count(0..ow));
         let item_lines = (panels * lines / (device.compute_units * ITEMS)).clamp(1, lines.max(1));
         let items = lines.div_ceil(item_lines);
-        // What is larger is read once: neighbouring work-items share the weights, or the source.
-        let weights_last = self.weights.elements() > self.desc.src().elements();
-        let global = if weights_last { [items, panels, 1] } else { [panels, items, 1] };
+        // Work-items one after another share the weights, or the source, whichever is larger.
+        let (panel_of, item_of) = if self.weights.elements() > self.desc.src().elements() {
+            (format!("((t) / {items})"), format!("((t) % {items})"))
+        } else {
+            (format!("((t) % {panels})"), format!("((t) / {panels})"))
+        };
 
         let each_v: Vec<String> = (0..vectors).map(|j| format!("X(i, {j})")).collect();
         let each_size: Vec<String> = sizes.iter().map(|size| format!("X({size})")).collect();
@@ -80,7 +83,8 @@ impl Shape<'_> {
             .define("EACH_V(X, i)", each_v.join(" "))
             .define("EACH_SIZE(X)", each_size.join(" "))
             .define("PANEL", width)
-            .define("PANEL_AXIS", i32::from(weights_last))
+            .define("PANEL_OF(t)", panel_of)
+            .define("ITEM_OF(t)", item_of)
             .define("GROUP_OUTPUTS", outputs)
             .define("LINES", lines)
             .define("ITEM_LINES", item_lines)
@@ -101,7 +105,12 @@ impl Shape<'_> {
         }
         let files: Vec<&str> =
             std::iter::once(WINDOW).chain(tiles.iter().map(String::as_str)).chain([BLOCKED]).collect();
-        planned.launches.push(source.launch("convolution_blocked", &files, global, Some([1, 1, 1])));
+        planned.launches.push(source.launch(
+            "convolution_blocked",
+            &files,
+            [panels * items, 1, 1],
+            Some([1, 1, 1]),
+        ));
         Some(planned)
     }
 
