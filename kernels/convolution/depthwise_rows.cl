@@ -1,5 +1,5 @@
-// One input and one output channel per group, for CPUs: a work-item computes a row of the result (fixed n, od, oh) for ITEM_GROUPS groups,
-// of which lanes hold sixteen. Where all taps lie in the source, TILE positions go together: each column of it is loaded once for all
+// One input and one output channel per group, for CPUs: a work-item computes ITEM_LINES rows of the result (fixed n, od, oh) for ITEM_GROUPS
+// groups, of which lanes hold sixteen, in the order of memory: all groups of some positions before the next positions. Where all taps lie in the source, TILE positions go together: each column of it is loaded once for all
 // positions that see it. The generator writes COLUMNS: COLUMN(x) for every column, followed by FEED(i, k, x) for every position i that
 // sees it by its tap k.
 #define FULL_START STEPS_BEFORE(PAD_W, STRIDE_W)
@@ -27,42 +27,45 @@
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void convolution_depthwise_rows(PARAMS) {
     ENTER
-    DECLARE_LINE((idx)get_global_id(1))
-    const idx first = (idx)get_global_id(0) * ITEM_GROUPS;
-    const idx c = 0, og = 0;
-    for (idx g = first; g < min(first + ITEM_GROUPS, (idx)GROUPS); g += 16) {
-        const int n = GROUPS % 16 == 0 ? 16 : (int)min((idx)16, GROUPS - g);
+    const idx number = (idx)get_global_id(0), c = 0, og = 0;
+    const idx first_group = number % PARTS * ITEM_GROUPS, end_group = min(first_group + ITEM_GROUPS, (idx)GROUPS);
+    const idx first_line = number / PARTS * ITEM_LINES, end_line = min(first_line + ITEM_LINES, (idx)LINES);
+    for (idx line = first_line; line < end_line; ++line) {
+        DECLARE_LINE(line)
         for (idx start = 0; start < DST_W;) {
-            if (start >= FULL_START && start + TILE <= FULL_END) {
-                EACH_POSITION(CLEAR)
-                for (idx kd = 0; kd < KERNEL_D; ++kd) {
-                    if (!INSIDE_DEPTH) continue;
-                    for (idx kh = 0; kh < KERNEL_H; ++kh) {
-                        if (!INSIDE_HEIGHT) continue;
-                        const idx ow = start, kw = 0;
-                        const idx at = OFF_SRC0;
-                        EACH_TAP(TAP)
-                        COLUMNS
-                    }
-                }
-                EACH_POSITION(FINISH)
-                start += TILE;
-            } else {
-                const idx ow = start;
-                V sum = (V)(0);
-                for (idx kd = 0; kd < KERNEL_D; ++kd) {
-                    if (!INSIDE_DEPTH) continue;
-                    for (idx kh = 0; kh < KERNEL_H; ++kh) {
-                        if (!INSIDE_HEIGHT) continue;
-                        for (idx kw = 0; kw < KERNEL_W; ++kw) {
-                            if (!INSIDE_WIDTH) continue;
-                            sum += DEQ_SRC0(LD_SRC0(OFF_SRC0, n), n) * DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n);
+            const bool is_full = start >= FULL_START && start + TILE <= FULL_END;
+            for (idx g = first_group; g < end_group; g += 16) {
+                const int n = GROUPS % 16 == 0 ? 16 : (int)min((idx)16, GROUPS - g);
+                if (is_full) {
+                    EACH_POSITION(CLEAR)
+                    for (idx kd = 0; kd < KERNEL_D; ++kd) {
+                        if (!INSIDE_DEPTH) continue;
+                        for (idx kh = 0; kh < KERNEL_H; ++kh) {
+                            if (!INSIDE_HEIGHT) continue;
+                            const idx ow = start, kw = 0;
+                            const idx at = OFF_SRC0;
+                            EACH_TAP(TAP)
+                            COLUMNS
                         }
                     }
+                    EACH_POSITION(FINISH)
+                } else {
+                    const idx ow = start;
+                    V sum = (V)(0);
+                    for (idx kd = 0; kd < KERNEL_D; ++kd) {
+                        if (!INSIDE_DEPTH) continue;
+                        for (idx kh = 0; kh < KERNEL_H; ++kh) {
+                            if (!INSIDE_HEIGHT) continue;
+                            for (idx kw = 0; kw < KERNEL_W; ++kw) {
+                                if (!INSIDE_WIDTH) continue;
+                                sum += DEQ_SRC0(LD_SRC0(OFF_SRC0, n), n) * DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n);
+                            }
+                        }
+                    }
+                    STORE(sum)
                 }
-                STORE(sum)
-                ++start;
             }
+            start += is_full ? TILE : 1;
         }
     }
 }

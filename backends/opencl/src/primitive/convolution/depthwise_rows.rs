@@ -11,8 +11,8 @@ const DEPTHWISE_ROWS: &str = include_str!("../../../../../kernels/convolution/de
 
 /// Taps side by side whose weights fit into registers.
 const MOST_TAPS: usize = 7;
-/// Work-items for each core, so that none waits long for another one.
-const ITEMS: usize = 16;
+/// Work-items for each core: few, as small results are computed in the time that a runtime takes for some of them.
+const ITEMS: usize = 6;
 
 impl Shape<'_> {
     /// Lanes along the groups and several positions at once, where groups are contiguous.
@@ -57,20 +57,25 @@ impl Shape<'_> {
         let each = |count: usize| (0..count).map(|i| format!("X({i})")).collect::<Vec<_>>().join(" ");
         let lines = space.count(0..ow);
         let blocks = self.groups.div_ceil(CPU_LANES);
-        let parts = (device.compute_units * ITEMS).div_ceil(lines.max(1)).clamp(1, blocks);
-        let item_groups = blocks.div_ceil(parts) * CPU_LANES;
+        let wanted = device.compute_units * ITEMS;
+        let item_groups = blocks.div_ceil(wanted.div_ceil(lines.max(1)).clamp(1, blocks)) * CPU_LANES;
+        let parts = self.groups.div_ceil(item_groups);
+        let item_lines = lines.div_ceil(wanted).max(1);
         let mut source = Source::new(&space, value, (CPU_LANES, Some(group)), self.wide, true);
         source
             .declare("DECLARE_LINE", &space, 0..ow)
             .define("GROUPS", self.groups)
+            .define("PARTS", parts)
             .define("ITEM_GROUPS", item_groups)
+            .define("LINES", lines)
+            .define("ITEM_LINES", item_lines)
             .define("TILE", tile)
             .define("W_STEP", format!("(idx){step}"))
             .define("COLUMNS", columns.join(" "))
             .define("EACH_POSITION(X)", each(tile))
             .define("EACH_TAP(X)", each(taps));
         self.define(&mut source, &space, &[]);
-        let global = [self.groups.div_ceil(item_groups), lines, 1];
+        let global = [parts * lines.div_ceil(item_lines), 1, 1];
         let files = [WINDOW, DEPTHWISE_ROWS];
         Some(source.launch("convolution_depthwise_rows", &files, global, Some([1, 1, 1])))
     }
