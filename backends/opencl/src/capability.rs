@@ -9,6 +9,7 @@ use cl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFIL
 use crate::platform::OpenClDevice;
 use crate::primitive::stored;
 use crate::probe::{self, Rig};
+use crate::processor;
 
 /// A feature that is probed on the device. Its name is the key in [`Capabilities::features`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,10 +44,14 @@ pub(crate) enum Feature {
     NvidiaMma,
     /// NVIDIA's warpgroup matrix instructions inside of OpenCL C.
     Wgmma,
+    /// x86's matrix units (AMX) in inline assembly, and the system's permission to use them.
+    Amx,
+    /// x86's products of pairs of words that add up (AVX-512 VNNI), in inline assembly.
+    Words,
 }
 
 impl Feature {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 17] = [
         Self::Fp64,
         Self::Fp16,
         Self::VloadHalf,
@@ -62,10 +67,12 @@ impl Feature {
         Self::NvidiaPtx,
         Self::NvidiaMma,
         Self::Wgmma,
+        Self::Amx,
+        Self::Words,
     ];
 
     /// The features that take a program to probe, which caches spare a process.
-    pub(crate) const COMPILED: [Self; 8] = [
+    pub(crate) const COMPILED: [Self; 10] = [
         Self::Fp64,
         Self::Fp16,
         Self::VloadHalf,
@@ -74,6 +81,8 @@ impl Feature {
         Self::NvidiaPtx,
         Self::NvidiaMma,
         Self::Wgmma,
+        Self::Amx,
+        Self::Words,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -93,6 +102,8 @@ impl Feature {
             Self::NvidiaPtx => "nvidia_ptx",
             Self::NvidiaMma => "nvidia_mma",
             Self::Wgmma => "wgmma",
+            Self::Amx => "amx",
+            Self::Words => "avx512_vnni",
         }
     }
 }
@@ -180,6 +191,13 @@ fn run(device: &OpenClDevice, feature: Feature) -> Probe {
         Feature::Wgmma => {
             probe::is_hopper(device).and_then(|()| Rig::new(device)).and_then(|rig| probe::wgmma(&rig))
         }
+        Feature::Amx => processor::runs_here(device)
+            .and_then(|()| processor::may_use_tiles().map_err(str::to_owned))
+            .and_then(|()| Rig::new(device))
+            .and_then(|rig| probe::amx(&rig)),
+        Feature::Words => processor::has_wide_words(device)
+            .and_then(|()| Rig::new(device))
+            .and_then(|rig| probe::words(&rig)),
         Feature::OutOfOrder => Rig::new(device).and_then(|rig| probe::out_of_order(&rig)),
         Feature::Profiling => Rig::new(device).and_then(|rig| probe::profiling(&rig)),
         Feature::Svm => Rig::new(device).and_then(|rig| probe::svm(&rig)),

@@ -5,8 +5,8 @@ use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anydnn_backend::{
-    Allocator, Capabilities, DeviceInfo, Engine, EngineId, Error, List, ListStep, MemoryDesc, MemoryKind,
-    Order, PrimitiveDesc, Result, StreamDesc, validate,
+    Allocator, Capabilities, DeviceInfo, DeviceKind, Engine, EngineId, Error, List, ListStep, MemoryDesc,
+    MemoryKind, Order, PrimitiveDesc, Result, StreamDesc, validate,
 };
 use cl3::command_queue::{
     CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE, CL_QUEUE_PROPERTIES,
@@ -27,7 +27,7 @@ use crate::pool::Pool;
 use crate::stream::OpenClStream;
 use crate::tune::Record;
 use crate::user_allocator::{UserAllocator, UserSource};
-use crate::{OpenCl, handle, primitive};
+use crate::{OpenCl, handle, primitive, processor};
 
 /// An OpenCL device in a context of the library's or of the user's.
 ///
@@ -247,6 +247,11 @@ impl OpenClEngine {
             fp64: programs.probe(device, features, Feature::Fp64),
             mma: device.alias() == "nvidia" && programs.probe(device, features, Feature::NvidiaMma),
             wgmma: device.alias() == "nvidia" && programs.probe(device, features, Feature::Wgmma),
+            // What an earlier process found needs the system's permission again.
+            amx: device.kind() == DeviceKind::Cpu
+                && processor::may_use_tiles().is_ok()
+                && programs.probe(device, features, Feature::Amx),
+            words: device.kind() == DeviceKind::Cpu && programs.probe(device, features, Feature::Words),
             name: device.name().into(),
         }
     }

@@ -39,6 +39,7 @@ mod pointers;
 mod pool;
 mod primitive;
 mod probe;
+mod processor;
 mod profile;
 mod program;
 mod ptx;

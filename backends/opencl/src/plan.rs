@@ -72,6 +72,10 @@ pub(crate) struct DeviceTraits {
     pub(crate) mma: bool,
     /// Whether NVIDIA's warpgroup matrix instructions work (Hopper).
     pub(crate) wgmma: bool,
+    /// Whether x86's matrix units work inside of OpenCL C.
+    pub(crate) amx: bool,
+    /// Whether x86's products of pairs of words that add up do.
+    pub(crate) words: bool,
     /// The device's name.
     pub(crate) name: String,
 }

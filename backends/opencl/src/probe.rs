@@ -255,6 +255,27 @@ pub(crate) fn wgmma(rig: &Rig<'_>) -> Outcome {
     same(from_bytes(&out, f32::from_ne_bytes).enumerate().all(|(i, x)| x as usize == sum(i)), "wgmma in PTX")
 }
 
+/// A product of unsigned by signed bytes on x86's matrix units.
+pub(crate) fn amx(rig: &Rig<'_>) -> Outcome {
+    const SOURCE: &str = include_str!("../../../kernels/probe/amx.cl");
+    let bytes: Vec<u8> = (0..2048_usize).map(|i| (i * 37 + i / 64 * 11) as u8).collect();
+    let out = rig.run(SOURCE, "-cl-std=CL1.2", &bytes, 1024, 1)?;
+    let (a, b) = bytes.split_at(1024);
+    let factor = |k: usize, n: usize| i32::from(b[k / 4 * 64 + n * 4 + k % 4].cast_signed());
+    let sum = |i: usize| (0..64).map(|k| i32::from(a[i / 16 * 64 + k]) * factor(k, i % 16)).sum::<i32>();
+    same(from_bytes(&out, i32::from_ne_bytes).enumerate().all(|(i, x)| x == sum(i)), "a product of tiles")
+}
+
+/// Products of pairs of words that add up.
+pub(crate) fn words(rig: &Rig<'_>) -> Outcome {
+    const SOURCE: &str = include_str!("../../../kernels/probe/words.cl");
+    let words: [i16; 64] = std::array::from_fn(|i| (i as i16 - 30) * 300);
+    let out = rig.run(SOURCE, "-cl-std=CL1.2", &to_bytes(&words, i16::to_ne_bytes), 64, 1)?;
+    let product = |i: usize| i32::from(words[i]) * i32::from(words[32 + i]);
+    let sum = |i: usize| 1 + product(2 * i) + product(2 * i + 1);
+    same(from_bytes(&out, i32::from_ne_bytes).enumerate().all(|(i, x)| x == sum(i)), "vpdpwssd")
+}
+
 /// A command that waits for the user must be overtaken by one that does not, and must itself wait.
 pub(crate) fn out_of_order(rig: &Rig<'_>) -> Outcome {
     let properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;

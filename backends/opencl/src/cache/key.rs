@@ -119,6 +119,9 @@ fn processor(kind: DeviceKind) -> String {
             text.push_str(name);
         }
     }
+    if crate::processor::may_use_tiles().is_ok() {
+        text.push_str(" amx");
+    }
     text
 }
 
@@ -160,8 +163,11 @@ macro_rules! sources {
 }
 
 /// Code that decides what a cache holds: the probes, and how programs are translated.
-const CODE: [(&str, &str); 2] =
-    [("probe.rs", include_str!("../probe.rs")), ("ptx.rs", include_str!("../ptx.rs"))];
+const CODE: [(&str, &str); 3] = [
+    ("probe.rs", include_str!("../probe.rs")),
+    ("processor.rs", include_str!("../processor.rs")),
+    ("ptx.rs", include_str!("../ptx.rs")),
+];
 
 sources!(
     "attention/mma.cl",
@@ -190,9 +196,12 @@ sources!(
     "convolution/weights_vector.cl",
     "copy/copy.cl",
     "expression/expression.cl",
+    "matmul/amx.cl",
     "matmul/blocked.cl",
     "matmul/dot.cl",
     "matmul/join.cl",
+    "matmul/pack.cl",
+    "matmul/packed.cl",
     "matmul/reference.cl",
     "matmul/simt.cl",
     "matmul/skinny.cl",
@@ -201,13 +210,16 @@ sources!(
     "matmul/tiled.cl",
     "matmul/vector.cl",
     "matmul/wgmma.cl",
+    "matmul/words.cl",
     "normalization/statistics.cl",
     "pointwise/pointwise.cl",
     "pointwise/transposed.cl",
     "pooling/backward.cl",
     "pooling/lines.cl",
     "pooling/pooling.cl",
+    "probe/amx.cl",
     "probe/wgmma.cl",
+    "probe/words.cl",
     "reduction/reduction.cl",
     "reorder/padding.cl",
     "resampling/backward.cl",

@@ -1,13 +1,16 @@
 //! Matrix products, also gated by another one of the same source.
 //!
-//! Variants: `blocked` (CPUs: blocks that stay in cache, copied where they must be), `vector` (CPUs: register tiles of vectors along N,
+//! Variants: `amx` and `words` (CPUs: 8-bit integers, with matrix units also bf16; `-packing` copies weights first), `blocked` (CPUs: blocks that stay in cache, copied where they must be), `vector` (CPUs: register tiles of vectors along N,
 //! weights in place or in panels), `dot` (vectors or groups along K), `skinny` (other devices: few rows), `wgmma` and `simt` (large
 //! tiles in registers), `tiled` (tiles in local memory) and `ref` (anything).
 
 mod blocked;
+mod packed;
 mod skinny;
 #[cfg(test)]
 mod tests;
+
+use packed::{Factors, Unit};
 
 use anydnn_backend::op::Op;
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
@@ -47,6 +50,11 @@ pub(super) fn weights_layout(
         // Tensor cores take tf32 along K alone.
         let order: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
         return weights.to_row_major().permuted(&order)?.to_row_major().permuted(&order);
+    }
+    let factors = [Unit::Amx, Unit::Words].into_iter().find_map(|unit| Factors::of(desc, unit, device));
+    if factors.is_some() && matches!(desc.op(), Op::MatMul(_)) && weights.elements() > 0 {
+        let tag = packed::layout_tag(rank, weights.data_type());
+        return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
     }
     if !is_cpu(device) || !is_real(desc) || n < CPU_LANES || weights.elements() == 0 {
         return Ok(weights.to_row_major());
@@ -165,6 +173,14 @@ impl<'a> Shape<'a> {
         };
         let tiled = || tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |_| {});
         if is_cpu(device) {
+            let units = [
+                (Unit::Amx, ["amx", "amx-packing"], "matrix units multiply bytes and bf16"),
+                (Unit::Words, ["words", "words-packing"], "bytes are multiplied as pairs of words"),
+            ];
+            for (unit, [in_place, packing], reason) in units {
+                choices.offer(in_place, reason, || self.packed(unit, device, false));
+                choices.offer(packing, reason, || self.packed(unit, device, true));
+            }
             let panels = self.own_panels().is_some();
             let (few, many) = (m < PACK_ROWS / 8, m >= PACK_ROWS);
             if real && along_k && terms >= CPU_LANES && few && !panels {

@@ -304,3 +304,71 @@ fn products_of_any_size_mean_the_same_by_every_implementation() {
         check_choices(&random_product(&mut random));
     }
 }
+
+fn zero_point(operand: Quantized, dims: &[usize], data_type: DataType) -> Dequantize {
+    Dequantize { operand, scale: None, zero_point: Some(typed(dims, data_type)) }
+}
+
+#[test]
+fn small_integers_and_bf16_find_the_units_that_multiply_them() {
+    let (s8, u8, bf16) = (DataType::S8, DataType::U8, DataType::BF16);
+    let names = |data_types: [DataType; 2], open: bool, device: &DeviceTraits| {
+        let weights = typed(&[100, 70], data_types[1]);
+        let weights = if open { weights.to_any() } else { weights };
+        planned(matmul(typed(&[40, 100], data_types[0]), weights), device).implementation
+    };
+    let amx = DeviceTraits { amx: true, ..cpu() };
+    assert_eq!(names([u8, s8], true, &amx), "ocl:matmul:amx");
+    assert_eq!(names([bf16, bf16], true, &amx), "ocl:matmul:amx");
+    assert_eq!(names([s8, u8], false, &amx), "ocl:matmul:amx-packing");
+    assert_eq!(names([u8, u8], true, &cpu()), "ocl:matmul:words");
+    assert_eq!(names([s8, s8], false, &cpu()), "ocl:matmul:words-packing");
+    assert_eq!(names([bf16, bf16], true, &cpu()), "ocl:matmul:blocked");
+    // Scales that change along K leave no sums of integers, and weights alone none either.
+    let groups =
+        with([quantized(Quantized::Src(0), &[1, 1], None), quantized(Quantized::Weights, &[4, 70], None)]);
+    let builder = matmul(typed(&[40, 100], u8), typed(&[100, 70], s8)).dst(f32(&[40, 70])).attributes(groups);
+    assert_eq!(planned(builder, &amx).implementation, "ocl:matmul:blocked");
+    let alone = with([quantized(Quantized::Weights, &[1, 70], None)]);
+    let builder = matmul(f32(&[40, 100]), typed(&[100, 70], s8)).attributes(alone);
+    assert_eq!(planned(builder, &amx).implementation, "ocl:matmul:blocked");
+}
+
+/// Every implementation of products of small integers gives the same bits.
+#[test]
+fn products_of_small_integers_are_exact() {
+    let (s8, u8, s32) = (DataType::S8, DataType::U8, DataType::S32);
+    let columns = |dims: &[usize], data_type| MemoryDesc::with_tag(dims, data_type, "ba").unwrap();
+    let zeros = |src: &[usize], weights: &[usize]| {
+        with([zero_point(Quantized::Src(0), src, u8), zero_point(Quantized::Weights, weights, s32)])
+    };
+    let relu = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu));
+    let scales = with([
+        quantized(Quantized::Src(0), &[1, 1], Some(&[1, 1])),
+        quantized(Quantized::Weights, &[1, 37], None),
+    ])
+    .with_post_op(PostOp::binary(BinaryAlgorithm::Add, f32(&[1, 37])));
+    let list = [
+        matmul(typed(&[37, 128], u8), typed(&[128, 70], s8).to_any()).dst(typed(&[37, 70], s32)),
+        matmul(typed(&[50, 67], s8), columns(&[67, 20], s8))
+            .dst(typed(&[50, 20], s32))
+            .attributes(zeros(&[1, 1], &[1, 20])),
+        matmul(typed(&[2, 17, 65], u8), typed(&[2, 65, 33], u8).to_any())
+            .dst(typed(&[2, 17, 33], s32))
+            .attributes(zeros(&[1, 17, 1], &[1, 1, 1])),
+        matmul(columns(&[5, 300], s8), typed(&[300, 130], u8))
+            .dst(columns(&[5, 130], s32))
+            .attributes(zeros(&[5, 1], &[1, 130])),
+        matmul(typed(&[33, 64], u8), typed(&[64, 37], s8).to_any())
+            .dst(f32(&[33, 37]))
+            .bias(f32(&[37]))
+            .attributes(scales.clone()),
+        matmul(typed(&[2, 3, 40], s8), typed(&[1, 40, 37], s8)).dst(typed(&[2, 3, 37], s8)).attributes(relu),
+        matmul(typed(&[20, 96], DataType::BF16), typed(&[96, 37], DataType::BF16).to_any()).bias(f32(&[37])),
+        matmul(typed(&[2, 45, 70], DataType::BF16), typed(&[2, 70, 50], DataType::BF16))
+            .dst(f32(&[2, 45, 50])),
+    ];
+    for builder in list {
+        check_choices(&builder.build().unwrap());
+    }
+}

@@ -1,0 +1,410 @@
+//! Products of 8-bit integers and of bf16 by a processor's matrix units or by words (`matmul/packed.cl`).
+
+use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc};
+
+use super::Shape;
+use crate::plan::{DeviceTraits, Launch};
+use crate::primitive::choice::Planned;
+use crate::primitive::rows::{CPU_LANES, is_cpu};
+use crate::primitive::source::Source;
+use crate::primitive::space::{Address, Binding, Operand, Space};
+use crate::primitive::value::{Value, storage};
+
+const PACKED: &str = include_str!("../../../../../kernels/matmul/packed.cl");
+const PACK: &str = include_str!("../../../../../kernels/matmul/pack.cl");
+const AMX: &str = include_str!("../../../../../kernels/matmul/amx.cl");
+const WORDS: &str = include_str!("../../../../../kernels/matmul/words.cl");
+
+/// Bytes of terms in a tile.
+const TILE_BYTES: usize = 64;
+/// Bytes of a part of 16 columns in a tile.
+const PART_BYTES: usize = TILE_BYTES * CPU_LANES;
+/// Terms whose products of bytes fit 31 bits.
+const MOST_TERMS: usize = 33_000;
+/// Bytes of the source that a work-item goes through for every panel.
+const BLOCK_BYTES: usize = 512 << 10;
+/// Work-items for each core, so that none waits long for another one.
+const ITEMS: usize = 8;
+/// Rows of a register tile of words.
+const WORD_ROWS: usize = 6;
+/// Rows that a work-item copies.
+const PACK_ROWS: usize = 16;
+
+/// What multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::primitive) enum Unit {
+    /// x86's matrix units.
+    Amx,
+    /// Products of words, in vectors.
+    Words,
+}
+
+/// The factors of a product that units take.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::primitive) struct Factors {
+    pub(in crate::primitive) src: DataType,
+    pub(in crate::primitive) weights: DataType,
+    pub(in crate::primitive) unit: Unit,
+}
+
+impl Factors {
+    /// The factors of a description, if a unit of the device takes them.
+    pub(in crate::primitive) fn of(desc: &PrimitiveDesc, unit: Unit, device: &DeviceTraits) -> Option<Self> {
+        let (src, weights) = (desc.src().data_type(), desc.find(Arg::Weights)?.data_type());
+        let bytes = [src, weights].iter().all(|t| matches!(t, DataType::S8 | DataType::U8));
+        let halves = [src, weights] == [DataType::BF16; 2] && desc.attributes().dequantize.is_empty();
+        let takes = match unit {
+            Unit::Amx => device.amx && (bytes || halves),
+            Unit::Words => bytes,
+        };
+        let whole =
+            |zero: &MemoryDesc| matches!(zero.data_type(), DataType::S8 | DataType::U8 | DataType::S32);
+        let zeros = desc.attributes().dequantize.iter().filter_map(|d| d.zero_point.as_ref());
+        let exact = zeros.into_iter().all(whole);
+        // Zero points alone may be wide integers, and make no wider results.
+        let narrow = matches!(desc.dst().data_type(), DataType::S32 | DataType::S8 | DataType::U8);
+        let value = match Value::of(desc, true) {
+            Value::F32 => true,
+            Value::I64 => narrow && desc.find(Arg::Bias).is_none(),
+            Value::F64 => false,
+        };
+        (takes && exact && is_cpu(device) && value).then_some(Self { src, weights, unit })
+    }
+
+    /// Bytes of an element.
+    pub(in crate::primitive) fn element(self) -> usize {
+        self.src.bits() / 8
+    }
+
+    /// Whether the source has to be copied as words.
+    pub(in crate::primitive) fn as_words(self) -> bool {
+        self.unit == Unit::Words
+    }
+
+    /// Columns of a panel.
+    pub(in crate::primitive) fn panel(self) -> usize {
+        match self.unit {
+            Unit::Amx => 2 * CPU_LANES,
+            Unit::Words => 4 * CPU_LANES,
+        }
+    }
+
+    /// The kernels' text behind [`Factors::define`].
+    pub(in crate::primitive) fn text(self) -> &'static str {
+        match self.unit {
+            Unit::Amx => AMX,
+            Unit::Words => WORDS,
+        }
+    }
+
+    /// Defines the unit's macros, and those that its sums are finished by. `runs` are the numbers of taps in the three dimensions and how
+    /// many bytes they are apart in the source; each has as many terms.
+    pub(in crate::primitive) fn define(
+        self,
+        text: &mut Source,
+        space: &Space,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        (runs, terms): ([(usize, usize); 3], usize),
+    ) -> Option<()> {
+        let signed = |t: DataType| t == DataType::S8;
+        let letter = |t: DataType| if signed(t) { "s" } else { "u" };
+        let real = self.src == DataType::BF16;
+        let product = if real {
+            "tdpbf16ps".into()
+        } else {
+            format!("tdpb{}{}d", letter(self.src), letter(self.weights))
+        };
+        let run_tiles = (terms * self.element()).div_ceil(TILE_BYTES);
+        let parts: Vec<String> = (0..self.panel() / CPU_LANES).map(|j| format!("X(i, {j})")).collect();
+        let kind = storage(self.src).1;
+        text.define("EACH_V(X, i)", parts.join(" "))
+            .define("PANEL", self.panel())
+            .define("SUM", if real { "float" } else { "int" })
+            .define("SUMS", if real { "float16" } else { "int16" })
+            .define("TILE_PRODUCT", format!("\"{product}\""))
+            .define("WORD_INSTRUCTION", i32::from(device.words))
+            .define("WEIGHTS_SIGNED", i32::from(signed(self.weights)))
+            .define("UNPACK_SRC0(n)", format!("unpack_{kind}_##n"))
+            .define("RUN_TILES", run_tiles)
+            .define("RUN_TERMS", terms)
+            .define("RUN_QUADS", terms.div_ceil(4))
+            .define("K_TILES", run_tiles * runs.iter().map(|(count, _)| count).product::<usize>());
+        for ((count, step), name) in runs.into_iter().zip(["D", "H", "W"]) {
+            text.define(format!("RUNS_{name}"), count).define(format!("RUN_STEP_{name}"), step);
+        }
+        for (name, has) in [("ZERO_SRC0", "HAS_ZERO_SRC0"), ("ZERO_WEIGHTS", "HAS_ZERO_WEIGHTS")] {
+            text.define(has, i32::from(space.find(name).is_some()));
+        }
+        let lane = space.variable("lane")?;
+        if let Some(zero) = space.find("ZERO_WEIGHTS") {
+            let raw = raw(zero, lane)?;
+            let kind = storage(zero.data_type).1;
+            text.define("ZERO_OF_WEIGHTS(n)", format!("unpack_{kind}_16({})", raw("OFF_ZERO_WEIGHTS", "n")));
+        }
+        let dst = space.find("DST")?;
+        let plain = !real
+            && dst.data_type == DataType::S32
+            && desc.attributes().post_ops.is_empty()
+            && desc.find(Arg::Bias).is_none()
+            && ["SCALE_SRC0", "SCALE_WEIGHTS"].iter().all(|name| space.find(name).is_none());
+        let step = dst.address.step(lane, CPU_LANES).filter(|_| plain);
+        text.define("EXACT", i32::from(step.is_some()));
+        match step {
+            Some(1) => text.define("STORE_EXACT(x, n)", "store_32_16(dst, OFF_DST, n, x)"),
+            Some(step) => {
+                text.define("STORE_EXACT(x, n)", format!("scatter_32_16(dst, OFF_DST, {step}, n, x)"))
+            }
+            None => text,
+        };
+        Some(())
+    }
+}
+
+/// How to load the raw bits of 16 elements of an operand along a loop, from an offset and their number on.
+fn raw(operand: &Operand, along: usize) -> Option<impl Fn(&str, &str) -> String> {
+    let bits = storage(operand.data_type).0;
+    let pointer = operand.name.to_lowercase();
+    let step = operand.address.step(along, CPU_LANES)?;
+    Some(move |offset: &str, n: &str| match step {
+        1 => format!("load_{bits}_16({pointer}, {offset}, {n})"),
+        _ => format!("gather_{bits}_16({pointer}, {offset}, {step}, {n})"),
+    })
+}
+
+/// The tag of a matrix of weights `[.., K, N]` in parts of 16 columns, as packed.cl reads them in place.
+pub(super) fn layout_tag(rank: usize, data_type: DataType) -> String {
+    let letter = |axis: usize| char::from(b'a' + axis as u8);
+    let (k, n) = (letter(rank - 2), letter(rank - 1));
+    let batch: String = (0..rank - 2).map(letter).collect();
+    let per = 4 / data_type.bits().div_ceil(8);
+    format!("{batch}{}{}16{k}16{n}{per}{k}", n.to_ascii_uppercase(), k.to_ascii_uppercase())
+}
+
+/// Bytes from a part of 16 columns to the next one, and all strides, of weights that lie so.
+fn own_parts(weights: &MemoryDesc) -> Option<(usize, &[usize], usize)> {
+    let Layout::Blocked(blocking) = weights.layout() else { return None };
+    let rank = weights.rank();
+    let (k, n) = (rank - 2, rank - 1);
+    let element = weights.data_type().bits() / 8;
+    let per = 4 / element.max(1);
+    let strides = &blocking.strides;
+    let fits =
+        blocking.inner.as_slice() == [(k, 16), (n, 16), (k, per)] && strides[k] * element == PART_BYTES;
+    fits.then_some((strides[n] * element, strides, blocking.offset * element))
+}
+
+impl Shape<'_> {
+    /// Blocks of rows by panels of columns, of operands in place or copied first; none for other types and layouts that are not linear.
+    pub(super) fn packed(&self, unit: Unit, device: &DeviceTraits, packing: bool) -> Option<Planned> {
+        let (desc, weights) = (self.desc, self.weights);
+        let factors = Factors::of(desc, unit, device).filter(|_| self.gate.is_none())?;
+        let element = factors.element();
+        let parts = factors.panel() / CPU_LANES;
+        let mut space = self.space(Some((CPU_LANES, parts)));
+        let [panel, part, lane, k] = ["panel", "part", "lane", "k"].map(|name| space.variable(name));
+        let (panel, part, lane, k) = (panel?, part?, lane?, k?);
+        let m = panel.checked_sub(1)?;
+        let n = weights.dims()[weights.rank() - 1];
+        let [rows, panels, terms] = [m, panel, k].map(|v| space.loops[v].extent);
+        let batch = space.count(0..m);
+        let steady = |name: &str| {
+            space
+                .find(name)
+                .is_none_or(|o| o.address.step(k, 1) == Some(0) && o.address.step(lane, CPU_LANES).is_some())
+        };
+        let names = ["SCALE_SRC0", "ZERO_SRC0", "SCALE_WEIGHTS", "ZERO_WEIGHTS", "DST", "BIAS"];
+        if rows * n * terms * batch == 0 || terms > MOST_TERMS || !names.into_iter().all(steady) {
+            return None;
+        }
+        let others = |o: &&Operand| o.name != "WEIGHTS";
+        if !space.operands.iter().filter(others).all(|o| o.address.step(lane, CPU_LANES).is_some()) {
+            return None;
+        }
+
+        let tiles = (terms * element).div_ceil(TILE_BYTES);
+        let mut planned = Planned { scratchpad: 0, launches: Vec::new() };
+        let src = space.find("SRC0")?.clone();
+        let Address::Linear { base, coefficients } = &src.address else { return None };
+        let in_place =
+            !factors.as_words() && coefficients[k] == 1 && (terms * element).is_multiple_of(TILE_BYTES);
+        let mut wide = self.wide;
+        let row_step = if in_place {
+            let bytes = coefficients.iter().map(|c| c * element).collect();
+            let address = Address::Linear { base: base * element as isize, coefficients: bytes };
+            place(&mut space, "SRC0", src.binding, address);
+            coefficients[m] * element
+        } else {
+            let row_step = tiles * TILE_BYTES * if factors.as_words() { 2 } else { 1 };
+            let mut to = vec![0; space.loops.len()];
+            let mut stride = row_step;
+            for v in (0..=m).rev().filter(|&v| v == m || coefficients[v] != 0) {
+                to[v] = stride;
+                let count = if v == m { rows.next_multiple_of(WORD_ROWS) } else { space.loops[v].extent };
+                stride = stride.checked_mul(count)?;
+            }
+            wide |= i32::try_from(stride).is_err();
+            let address = Address::linear(to);
+            let launch = self.pack_source(&space, factors, &address, (m, k), wide, row_step)?;
+            planned.launches.push(launch);
+            place(&mut space, "SRC0", Binding::Scratchpad(0), address);
+            planned.scratchpad = stride.next_multiple_of(TILE_BYTES);
+            row_step
+        };
+
+        let part_step;
+        let mut to = vec![0; space.loops.len()];
+        if packing {
+            let source = space.find("WEIGHTS")?.address.clone();
+            part_step = tiles * PART_BYTES;
+            (to[part], to[panel]) = (part_step, part_step * parts);
+            let mut stride = part_step * parts * panels;
+            for v in (0..m).rev().filter(|&v| source.step(v, 1) != Some(0)) {
+                to[v] = stride;
+                stride = stride.checked_mul(space.loops[v].extent)?;
+            }
+            wide |= i32::try_from(stride).is_err();
+            let at = planned.scratchpad;
+            let address = Address::linear(to);
+            let loops = (panel, part, lane, k);
+            planned.launches.push(self.pack_weights(&space, factors, &address, loops, at, wide)?);
+            place(&mut space, "WEIGHTS", Binding::Scratchpad(at), address);
+            planned.scratchpad += stride;
+        } else {
+            let (step, strides, offset) = own_parts(weights)?;
+            part_step = step;
+            (to[part], to[panel]) = (step, step * parts);
+            // Batches of weights keep their loops; those that they lack were merged.
+            let lead = weights.rank() - 2;
+            for v in 0..m {
+                let name = &space.loops[v].name;
+                let axis = name.strip_prefix('b').and_then(|text| text.parse::<usize>().ok())?;
+                if weights.dims()[..lead][axis] > 1 {
+                    to[v] = strides[axis] * element;
+                }
+            }
+            let address = Address::Linear { base: offset as isize, coefficients: to };
+            place(&mut space, "WEIGHTS", Binding::Arg(Arg::Weights), address);
+        }
+
+        let tile_rows = match unit {
+            Unit::Amx => 2 * CPU_LANES,
+            Unit::Words => WORD_ROWS.min(rows),
+        };
+        let wanted = (device.compute_units * ITEMS).div_ceil(panels * batch);
+        let most = (BLOCK_BYTES / row_step.max(1)).clamp(tile_rows, 1024.max(tile_rows));
+        let item_rows = rows.div_ceil(wanted).min(most).next_multiple_of(tile_rows);
+        let mut text = Source::new(&space, Value::F32, (CPU_LANES, Some(lane)), wide, true);
+        text.declare("DECLARE_BATCH", &space, 0..m)
+            .define("EACH_M(X)", (0..tile_rows).map(|i| format!("X({i})")).collect::<Vec<_>>().join(" "))
+            .define("ROWS", tile_rows)
+            .define("ITEM_ROWS", item_rows)
+            .define("M_SIZE", rows)
+            .define("N_SIZE", n)
+            .define("K_SIZE", terms)
+            .define("A_STEP", row_step)
+            .define("B_STEP", part_step);
+        factors.define(&mut text, &space, desc, device, ([(1, 0); 3], terms))?;
+        self.define(&mut text, &space, Value::F32, &[k]);
+        let global = [panels, rows.div_ceil(item_rows), batch];
+        planned.launches.push(text.launch(
+            "matmul_packed",
+            &[factors.text(), PACKED],
+            global,
+            Some([1, 1, 1]),
+        ));
+        Some(planned)
+    }
+
+    /// Copies the source into rows of whole tiles.
+    fn pack_source(
+        &self,
+        space: &Space,
+        factors: Factors,
+        to: &Address,
+        (m, k): (usize, usize),
+        wide: bool,
+        row_step: usize,
+    ) -> Option<Launch> {
+        let mut copy = Space { loops: space.loops.clone(), operands: vec![space.find("SRC0")?.clone()] };
+        copy.operands.push(copied("DST", Binding::Scratchpad(0), to.clone()));
+        let [rows, terms] = [m, k].map(|v| copy.loops[v].extent);
+        for v in (0..copy.loops.len()).rev() {
+            if v != m && v != k && copy.coefficient("DST", v) == Some(0) {
+                copy.remove(v);
+            }
+        }
+        let k = copy.loops.len() - 1;
+        let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(k)), wide, true);
+        let load = raw(copy.find("SRC0")?, k)?;
+        text.declare("DECLARE_BATCH", &copy, 0..k - 1)
+            .define("RAW_SRC0(o, n)", load("o", "n"))
+            .define("PACK_SOURCE", 1)
+            .define("PACK_ROWS", PACK_ROWS)
+            .define("ELEMENT", factors.element())
+            .define("AS_WORDS", i32::from(factors.as_words()))
+            .define("SRC0_SIGNED", i32::from(factors.src == DataType::S8))
+            .define("ROW_TERMS", row_step / factors.element() / if factors.as_words() { 2 } else { 1 })
+            .define("M_SIZE", rows)
+            .define("K_SIZE", terms);
+        let global = [rows.div_ceil(PACK_ROWS), copy.count(0..k - 1), 1];
+        Some(text.launch("matmul_pack_source", &[PACK], global, Some([1, 1, 1])))
+    }
+
+    /// Copies the weights into parts of 16 columns.
+    fn pack_weights(
+        &self,
+        space: &Space,
+        factors: Factors,
+        to: &Address,
+        (panel, part, lane, k): (usize, usize, usize, usize),
+        scratchpad: usize,
+        wide: bool,
+    ) -> Option<Launch> {
+        let mut copy = Space { loops: space.loops.clone(), operands: vec![space.find("WEIGHTS")?.clone()] };
+        copy.operands.push(copied("DST", Binding::Scratchpad(scratchpad), to.clone()));
+        let terms = copy.loops[k].extent;
+        let mut gone = 0;
+        for v in (0..panel).rev() {
+            if copy.coefficient("DST", v) == Some(0) {
+                copy.remove(v);
+                gone += 1;
+            }
+        }
+        let [panel, part, lane, k] = [panel, part, lane, k].map(|v| v - gone);
+        let weights = copy.find("WEIGHTS")?;
+        if !matches!(weights.address, Address::Linear { .. })
+            && weights.address.step(lane, CPU_LANES).is_none()
+        {
+            return None;
+        }
+        let along_k = weights.address.step(k, CPU_LANES) == Some(1);
+        let along = if along_k { k } else { lane };
+        let load = raw(weights, along)?;
+        let n = self.weights.dims()[self.weights.rank() - 1];
+        let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(along)), wide, true);
+        text.declare("DECLARE_BATCH", &copy, 0..panel)
+            .declare("DECLARE_PARTS", &copy, panel..part + 1)
+            .define("COLUMN", format!("((panel * {} + part) * 16)", copy.loops[part].extent))
+            .define("RAW_WEIGHTS(o, n)", load("o", "n"))
+            .define("ALONG_K", i32::from(along_k))
+            .define("ELEMENT", factors.element())
+            .define("N_SIZE", n)
+            .define("K_SIZE", terms)
+            .define("K_TILES", (terms * factors.element()).div_ceil(TILE_BYTES));
+        let global = [copy.count(panel..part + 1), copy.count(0..panel), 1];
+        Some(text.launch("matmul_pack_weights", &[PACK], global, Some([1, 1, 1])))
+    }
+}
+
+/// An operand of bytes.
+fn copied(name: &str, binding: Binding, address: Address) -> Operand {
+    Operand { name: name.into(), binding, data_type: DataType::U8, address }
+}
+
+/// Lets an operand's bytes come from elsewhere.
+fn place(space: &mut Space, name: &str, binding: Binding, address: Address) {
+    if let Some(operand) = space.operands.iter_mut().find(|o| o.name == name) {
+        *operand = copied(name, binding, address);
+    }
+}

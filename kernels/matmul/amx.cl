@@ -1,0 +1,101 @@
+// x86's matrix units: tiles of 16 rows of 64 bytes. Up to 32 rows of the source, from A_STEP bytes apart, by two parts of weights. Compilers
+// know nothing of the tile registers, so nobody else uses them; RUN_TILES tiles of terms follow each other, in runs that are taps of a window
+// further apart in the source.
+#define LOAD_TILE(t, p, step)                                                                                            \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"(p), "r"((ulong)(step)) : "memory");
+#define STORE_TILE(t, p, step)                                                                                           \
+    __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(p), "r"((ulong)(step)) : "memory");
+#define CLEAR_TILE(t) __asm__ volatile("tilezero %%tmm" #t ::: "memory");
+#define JOIN_TILES(c, a, b) __asm__ volatile(TILE_PRODUCT " %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory");
+#define UNIT_MEMORY
+#define START_UNIT                                                                                                       \
+    uint configuration[16];                                                                                              \
+    int first_rows = 0, other_rows = 0;
+#define END_UNIT __asm__ volatile("tilerelease" ::: "memory");
+// Tiles 0 and 1 are sums of the first rows, which are in tile 4, 2 and 3 of the other ones, in tile 5. Weights are in 6 and 7.
+#define CONFIGURE(first, other)                                                                                          \
+    if (first_rows != (first) || other_rows != (other)) {                                                                \
+        first_rows = first, other_rows = other;                                                                          \
+        configuration[0] = 1;                                                                                            \
+        for (int i = 1; i < 16; ++i) configuration[i] = 0;                                                               \
+        for (int i = 4; i < 8; ++i) configuration[i] = 0x00400040;                                                       \
+        configuration[12] = (uint)first_rows * 0x0101 | (uint)other_rows * 0x01010000;                                   \
+        configuration[13] = (uint)first_rows | (uint)other_rows << 8 | 0x10100000;                                       \
+        __asm__ volatile("ldtilecfg (%0)" ::"r"(&configuration[0]) : "memory");                                          \
+    }
+#define MULTIPLY(a, rows, b, last, sums)                                                                                 \
+    {                                                                                                                    \
+        const int first = min(rows, 16);                                                                                 \
+        CONFIGURE(first, rows > 16 ? rows - 16 : first)                                                                  \
+        if (rows > 16) multiply_both(a, (a) + 16 * (idx)A_STEP, A_STEP, b, last, sums);                                  \
+        else multiply_first(a, A_STEP, b, last, sums);                                                                   \
+    }
+#define EACH_RUN(DO)                                                                                            \
+    for (int d = 0; d < RUNS_D; ++d)                                                                                     \
+        for (int h = 0; h < RUNS_H; ++h)                                                                                 \
+            for (int w = 0; w < RUNS_W; ++w) {                                                                           \
+                const idx run = d * (idx)RUN_STEP_D + h * (idx)RUN_STEP_H + w * (idx)RUN_STEP_W;                         \
+                for (int k = 0; k < RUN_TILES; ++k, b0 += 1024, b1 += 1024) {                                            \
+                    const idx at = run + k * 64;                                                                         \
+                    DO                                                                                                   \
+                }                                                                                                        \
+            }
+static inline void multiply_both(const __global uchar *a0, const __global uchar *a1, const idx step,
+                                 const __global uchar *b0, const int last, __local SUM *sums) {
+    const __global uchar *b1 = b0 + min(last, 1) * (idx)B_STEP;
+    CLEAR_TILE(0)
+    CLEAR_TILE(1)
+    CLEAR_TILE(2)
+    CLEAR_TILE(3)
+    EACH_RUN(LOAD_TILE(4, a0 + at, step) LOAD_TILE(6, b0, 64) JOIN_TILES(0, 4, 6) LOAD_TILE(7, b1, 64) JOIN_TILES(1, 4, 7)
+                 LOAD_TILE(5, a1 + at, step) JOIN_TILES(2, 5, 6) JOIN_TILES(3, 5, 7))
+    STORE_TILE(0, sums, PANEL * 4)
+    STORE_TILE(1, sums + 16, PANEL * 4)
+    STORE_TILE(2, sums + 16 * PANEL, PANEL * 4)
+    STORE_TILE(3, sums + 16 * PANEL + 16, PANEL * 4)
+}
+static inline void multiply_first(const __global uchar *a0, const idx step, const __global uchar *b0, const int last,
+                                  __local SUM *sums) {
+    const __global uchar *b1 = b0 + min(last, 1) * (idx)B_STEP;
+    CLEAR_TILE(0)
+    CLEAR_TILE(1)
+    EACH_RUN(LOAD_TILE(4, a0 + at, step) LOAD_TILE(6, b0, 64) JOIN_TILES(0, 4, 6) LOAD_TILE(7, b1, 64) JOIN_TILES(1, 4, 7))
+    STORE_TILE(0, sums, PANEL * 4)
+    STORE_TILE(1, sums + 16, PANEL * 4)
+}
+// Sums of the weights, as products with ones.
+#define SUM_COLUMNS(b, last, to)                                                                                         \
+    {                                                                                                                    \
+        uint ones[16];                                                                                                   \
+        for (int i = 0; i < 16; ++i) ones[i] = 0x01010101;                                                               \
+        CONFIGURE(1, 1)                                                                                                  \
+        const __global uchar *b0 = b, *b1 = b + min(last, 1) * (idx)B_STEP;                                              \
+        CLEAR_TILE(0)                                                                                                    \
+        CLEAR_TILE(1)                                                                                                    \
+        LOAD_TILE(4, &ones[0], 64)                                                                                       \
+        for (int k = 0; k < K_TILES; ++k, b0 += 1024, b1 += 1024) {                                                      \
+            LOAD_TILE(6, b0, 64)                                                                                         \
+            JOIN_TILES(0, 4, 6)                                                                                          \
+            LOAD_TILE(7, b1, 64)                                                                                         \
+            JOIN_TILES(1, 4, 7)                                                                                          \
+        }                                                                                                                \
+        STORE_TILE(0, to, 64)                                                                                            \
+        STORE_TILE(1, to + 16, 64)                                                                                       \
+    }
+#if HAS_ZERO_WEIGHTS
+static inline int sum_row(const __global uchar *a) {
+    int16 sums = (int16)(0);
+    int sum = 0;
+    for (int d = 0; d < RUNS_D; ++d)
+        for (int h = 0; h < RUNS_H; ++h)
+            for (int w = 0; w < RUNS_W; ++w) {
+                const __global uchar *p = a + d * (idx)RUN_STEP_D + h * (idx)RUN_STEP_H + w * (idx)RUN_STEP_W;
+                int k = 0;
+                for (; k + 16 <= RUN_TERMS; k += 16) sums += UNPACK_SRC0(16)(vload16(0, p + k));
+                for (; k < RUN_TERMS; ++k) sum += UNPACK_SRC0(1)(p[k]);
+            }
+    const int8 eight = sums.lo + sums.hi;
+    const int4 four = eight.lo + eight.hi;
+    return sum + four.x + four.y + four.z + four.w;
+}
+#endif
