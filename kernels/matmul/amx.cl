@@ -15,7 +15,7 @@
 // Tiles 0 and 1 are sums of the first rows, which are in tile 4, 2 and 3 of the other ones, in tile 5. Weights are in 6 and 7.
 #define CONFIGURE(first, other)                                                                                          \
     if (first_rows != (first) || other_rows != (other)) {                                                                \
-        first_rows = first, other_rows = other;                                                                          \
+        first_rows = (first), other_rows = (other);                                                                          \
         configuration[0] = 1;                                                                                            \
         for (int i = 1; i < 16; ++i) configuration[i] = 0;                                                               \
         for (int i = 4; i < 8; ++i) configuration[i] = 0x00400040;                                                       \
@@ -24,11 +24,12 @@
         __asm__ volatile("ldtilecfg (%0)" ::"r"(&configuration[0]) : "memory");                                          \
     }
 #define MULTIPLY(a, rows, b, last, sums)                                                                                 \
+    MULTIPLY_TILES(a, min(rows, 16), (a) + 16 * (idx)A_STEP, max(rows - 16, 0), b, last, sums)
+#define MULTIPLY_TILES(a0, rows0, a1, rows1, b, last, sums)                                                              \
     {                                                                                                                    \
-        const int first = min(rows, 16);                                                                                 \
-        CONFIGURE(first, rows > 16 ? rows - 16 : first)                                                                  \
-        if (rows > 16) multiply_both(a, (a) + 16 * (idx)A_STEP, A_STEP, b, last, sums);                                  \
-        else multiply_first(a, A_STEP, b, last, sums);                                                                   \
+        CONFIGURE(rows0, rows1 > 0 ? rows1 : rows0)                                                                      \
+        if (rows1 > 0) multiply_both(a0, a1, A_STEP, b, last, sums);                                                     \
+        else multiply_first(a0, A_STEP, b, last, sums);                                                                  \
     }
 #define EACH_RUN(DO)                                                                                            \
     for (int d = 0; d < RUNS_D; ++d)                                                                                     \

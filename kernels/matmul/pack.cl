@@ -1,11 +1,5 @@
-// Copies of operands of ELEMENT bytes for the units of packed.cl: ROW_BYTES of each row of the source, as bytes or with AS_WORDS as pairs of
-// words of the even and of the odd of each four terms, and parts of 16 columns of weights. What is missing to whole tiles is zero.
-#if ELEMENT == 1
-#define BITS uchar
-#else
-#define BITS ushort
-#endif
-#define BITS16 PASTE(BITS, 16)
+// Copies a product's operands for packed.cl: rows of ROW_TERMS terms, and parts of 16 columns of weights. What is missing to whole tiles is
+// zero.
 #ifdef PACK_SOURCE
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void matmul_pack_source(PARAMS) {
@@ -22,17 +16,7 @@ __kernel void matmul_pack_source(PARAMS) {
             const int n = (int)clamp(K_SIZE - k, (idx)0, (idx)16);
             BITS16 v = (BITS16)(0);
             if (n > 0) v = RAW_SRC0(OFF_SRC0, n);
-#if AS_WORDS
-            const short8 x = as_short8(v);
-#if SRC0_SIGNED
-            const uint4 even = as_uint4((x << (short8)(8)) >> (short8)(8)), odd = as_uint4(x >> (short8)(8));
-#else
-            const uint4 even = as_uint4(x) & (uint4)(0x00ff00ff), odd = (as_uint4(x) >> (uint4)(8)) & (uint4)(0x00ff00ff);
-#endif
-            vstore8((uint8)(even.x, odd.x, even.y, odd.y, even.z, odd.z, even.w, odd.w), 0, (__global uint *)(to + k * 2));
-#else
-            vstore16(v, 0, (__global BITS *)(to + k * ELEMENT));
-#endif
+            store_terms(to, k, v);
         }
     }
 }
@@ -49,8 +33,12 @@ __kernel void matmul_pack_weights(PARAMS) {
         const idx k = 0;
         to = (__global uint *)(dst + OFF_DST);
     }
-#define PER (4 / ELEMENT)
 #if ALONG_K
+#if ELEMENT == 1
+#define STORE_WORDS(v, to) vstore4(as_uint4(v), 0, to)
+#else
+#define STORE_WORDS(v, to) vstore8(as_uint8(v), 0, to)
+#endif
     for (idx k = 0; k < K_TILES * 16 * PER; k += 16) {
         const int n = (int)clamp(K_SIZE - k, (idx)0, (idx)16);
         for (int column = 0; column < 16; ++column) {
@@ -58,7 +46,7 @@ __kernel void matmul_pack_weights(PARAMS) {
             BITS16 v = (BITS16)(0);
             if (n > 0 && column < columns) v = RAW_WEIGHTS(OFF_WEIGHTS, n);
             uint words[16 / PER];
-            vstore16(v, 0, (__private BITS *)words);
+            STORE_WORDS(v, words);
             for (int i = 0; i < 16 / PER; ++i) to[(k / PER + i) * 16 + column] = words[i];
         }
     }

@@ -1,38 +1,7 @@
 // For CPUs: products of operands of one or two bytes by the units of amx.cl or words.cl, which multiply blocks of up to ROWS rows by a panel
-// of 16 * PARTS columns. Sums are exact for integers; zero points are taken off the sums, because
-//   sum (a - za) (b - zb) = sum ab - za sum b - zb sum a + K za zb.
-// The source's bytes lie in rows, the weights' in parts of 16 columns: `[K / 4][16][4]` bytes, padded with zeros to whole tiles of terms.
-#define FINISH(i, j)                                                                                                     \
-    if (columns > 16 * j) {                                                                                              \
-        const idx part = j, lane = 0;                                                                                    \
-        const int n_lanes = min(16, columns - 16 * j);                                                                   \
-        SUMS sum = *(__local SUMS *)(from + 16 * j);                                                                     \
-        TAKE_ZERO_OF_SRC(j)                                                                                              \
-        TAKE_ZERO_OF_WEIGHTS                                                                                             \
-        STORE(sum)                                                                                                       \
-    }
-#if HAS_ZERO_SRC0
-#define TAKE_ZERO_OF_SRC(j) sum -= NAT1_ZERO_SRC0(OFF_ZERO_SRC0) * *(__local SUMS *)(column_sums + 16 * j);
-#else
-#define TAKE_ZERO_OF_SRC(j)
-#endif
-#if HAS_ZERO_WEIGHTS && HAS_ZERO_SRC0
-#define TAKE_ZERO_OF_WEIGHTS sum -= ZERO_OF_WEIGHTS(n_lanes) * (SUMS)(total - K_SIZE * NAT1_ZERO_SRC0(OFF_ZERO_SRC0));
-#elif HAS_ZERO_WEIGHTS
-#define TAKE_ZERO_OF_WEIGHTS sum -= ZERO_OF_WEIGHTS(n_lanes) * (SUMS)(total);
-#else
-#define TAKE_ZERO_OF_WEIGHTS
-#endif
-#if EXACT
-#define STORE(sum) STORE_EXACT(as_uint16(sum), n_lanes);
-#else
-#define STORE(sum)                                                                                                       \
-    V v = OUT_SRC0(OUT_WEIGHTS(convert_float16(sum), n_lanes), n_lanes);                                                 \
-    ADD_BIAS(v, n_lanes)                                                                                                 \
-    POST_OPS(v, n_lanes)                                                                                                 \
-    ST_DST(OFF_DST, n_lanes, v);
-#endif
-
+// of 16 * PARTS columns. The source's bytes lie in rows, the weights' in parts of 16 columns: `[K / 4][16][4]` bytes, padded with zeros to
+// whole tiles of terms.
+#define LOCATE(j) const idx part = j, lane = 0;
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void matmul_packed(PARAMS) {
     __local SUM sums[ROWS * PANEL] __attribute__((aligned(64)));

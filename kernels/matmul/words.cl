@@ -30,6 +30,7 @@ static inline int16 add_pairs(const int16 sum, const int16 a, const int16 b) {
 #define START_UNIT
 #define END_UNIT
 #define MULTIPLY(a, rows, b, last, sums) multiply((const __global int *)(a), b, last, sums);
+#define MULTIPLY_TILES(a0, rows0, a1, rows1, b, last, sums) MULTIPLY(a0, rows0, b, last, sums)
 #define EACH_RUN                                                                                                         \
     for (int d = 0; d < RUNS_D; ++d)                                                                                     \
         for (int h = 0; h < RUNS_H; ++h)                                                                                 \

@@ -21,7 +21,7 @@ use crate::launch::OpenClPrimitive;
 use crate::list::OpenClList;
 use crate::memory::OpenClMemory;
 use crate::patience::Patience;
-use crate::plan::DeviceTraits;
+use crate::plan::{DeviceTraits, Units};
 use crate::platform::OpenClDevice;
 use crate::pool::Pool;
 use crate::stream::OpenClStream;
@@ -235,6 +235,18 @@ impl OpenClEngine {
         Err(no_kind(kind))
     }
 
+    fn units(&self) -> Units {
+        let Inner { device, features, programs, .. } = &*self.inner;
+        if device.kind() != DeviceKind::Cpu {
+            return Units::default();
+        }
+        Units {
+            // What an earlier process found needs the system's permission again.
+            amx: processor::may_use_tiles().is_ok() && programs.probe(device, features, Feature::Amx),
+            words: programs.probe(device, features, Feature::Words),
+        }
+    }
+
     /// The facts that kernel plans depend on.
     pub(crate) fn traits(&self) -> DeviceTraits {
         let Inner { device, features, programs, .. } = &*self.inner;
@@ -247,11 +259,7 @@ impl OpenClEngine {
             fp64: programs.probe(device, features, Feature::Fp64),
             mma: device.alias() == "nvidia" && programs.probe(device, features, Feature::NvidiaMma),
             wgmma: device.alias() == "nvidia" && programs.probe(device, features, Feature::Wgmma),
-            // What an earlier process found needs the system's permission again.
-            amx: device.kind() == DeviceKind::Cpu
-                && processor::may_use_tiles().is_ok()
-                && programs.probe(device, features, Feature::Amx),
-            words: device.kind() == DeviceKind::Cpu && programs.probe(device, features, Feature::Words),
+            units: self.units(),
             name: device.name().into(),
         }
     }

@@ -72,10 +72,17 @@ pub(crate) struct DeviceTraits {
     pub(crate) mma: bool,
     /// Whether NVIDIA's warpgroup matrix instructions work (Hopper).
     pub(crate) wgmma: bool,
-    /// Whether x86's matrix units work inside of OpenCL C.
-    pub(crate) amx: bool,
-    /// Whether x86's products of pairs of words that add up do.
-    pub(crate) words: bool,
+    /// What an x86 processor multiplies by.
+    pub(crate) units: Units,
     /// The device's name.
     pub(crate) name: String,
+}
+
+/// Instructions of x86 that work inside of OpenCL C.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Units {
+    /// Matrix units (AMX).
+    pub(crate) amx: bool,
+    /// Products of pairs of words that add up (AVX-512 VNNI).
+    pub(crate) words: bool,
 }

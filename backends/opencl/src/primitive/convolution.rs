@@ -1,11 +1,12 @@
 //! Convolution and its transpose, which differ in where a tap's source element is and in the order of the weights' channels.
 //!
-//! Variants: `blocked` (CPUs: register tiles along the width, in f32), `vector` (CPUs: register tiles of vectors along the output
+//! Variants: `amx` and `words` (CPUs: 8-bit integers, with matrix units also bf16; `-packing` copies weights first), `blocked` (CPUs: register tiles along the width, in f32), `vector` (CPUs: register tiles of vectors along the output
 //! channels, weights in panels), `depthwise-rows` and `depthwise` (CPUs, channels last: lanes along the channels), `wgmma`, `simt` and
 //! `tiled` (other devices: an implicit matrix product) and `ref` (anything).
 
 mod blocked;
 mod depthwise_rows;
+mod packed;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, Op, PrimitiveDesc, Quant
 
 use super::choice::{Choice, Choices, Planned, Wanted};
 use super::gemm::Product;
+use super::matmul::packed::Unit;
 use super::matmul::{accumulator, define_bias, is_real};
 use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
@@ -45,6 +47,13 @@ pub(super) fn weights_layout(
     let taps: String = (2..rank).map(|axis| char::from(b'a' + axis as u8)).collect();
     if !transposed && channels_last(desc, device).is_some() {
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &format!("{taps}ba"));
+    }
+    if let Op::Convolution(op) = desc.op()
+        && weights.elements() > 0
+        && Shape::new(desc, op).likes_parts(device)
+    {
+        let tag = packed::layout_tag(rank, weights.data_type().bits() / 8);
+        return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
     }
     if !is_cpu(device) || !is_real(desc) || weights.elements() == 0 {
         return Ok(weights.to_row_major());
@@ -80,27 +89,7 @@ pub(super) fn choices(
     device: &DeviceTraits,
     wanted: Wanted<'_>,
 ) -> Vec<Choice> {
-    let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
-    let window = Window {
-        src: &desc.src().dims()[2..],
-        dst: &desc.dst().dims()[2..],
-        kernel: &weights.dims()[2..],
-        strides: &op.strides,
-        dilations: &op.dilations,
-        pads_begin: &op.pads_begin,
-        pads_end: &op.pads_end,
-        transposed: false,
-    };
-    Shape {
-        desc,
-        weights,
-        groups: op.groups,
-        outputs: weights.dims()[0] / op.groups,
-        channels: weights.dims()[1],
-        window,
-        wide: is_wide(desc),
-    }
-    .choices(device, wanted)
+    Shape::new(desc, op).choices(device, wanted)
 }
 
 /// The implementations of a transposed convolution whose layouts are resolved.
@@ -160,6 +149,31 @@ enum Order {
     ByTaps,
 }
 
+impl<'a> Shape<'a> {
+    fn new(desc: &'a PrimitiveDesc, op: &'a Convolution) -> Self {
+        let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
+        let window = Window {
+            src: &desc.src().dims()[2..],
+            dst: &desc.dst().dims()[2..],
+            kernel: &weights.dims()[2..],
+            strides: &op.strides,
+            dilations: &op.dilations,
+            pads_begin: &op.pads_begin,
+            pads_end: &op.pads_end,
+            transposed: false,
+        };
+        Self {
+            desc,
+            weights,
+            groups: op.groups,
+            outputs: weights.dims()[0] / op.groups,
+            channels: weights.dims()[1],
+            window,
+            wide: is_wide(desc),
+        }
+    }
+}
+
 impl Shape<'_> {
     fn choices(&self, device: &DeviceTraits, wanted: Wanted<'_>) -> Vec<Choice> {
         let mut choices = Choices::new(self.desc, wanted);
@@ -176,6 +190,14 @@ impl Shape<'_> {
     fn offer(&self, choices: &mut Choices<'_>, value: Value, device: &DeviceTraits) {
         let (outputs, channels) = (self.outputs, self.channels);
         if is_cpu(device) {
+            let units = [
+                (Unit::Amx, ["amx", "amx-packing"], "matrix units multiply bytes and bf16"),
+                (Unit::Words, ["words", "words-packing"], "bytes are multiplied as pairs of words"),
+            ];
+            for (unit, [in_place, packing], reason) in units {
+                choices.offer(in_place, reason, || self.packed(unit, device, false));
+                choices.offer(packing, reason, || self.packed(unit, device, true));
+            }
             if is_real(self.desc) && outputs >= CPU_LANES / 2 {
                 choices.offer("blocked", "weights lie in panels", || self.blocked(value, device, false));
                 if self.panel_width().is_none() {

@@ -5,17 +5,16 @@
 //! tiles in registers), `tiled` (tiles in local memory) and `ref` (anything).
 
 mod blocked;
-mod packed;
+pub(super) mod packed;
 mod skinny;
 #[cfg(test)]
 mod tests;
-
-use packed::{Factors, Unit};
 
 use anydnn_backend::op::Op;
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
 
 use super::choice::{Choice, Choices, Planned, Wanted};
+use self::packed::{Factors, Unit};
 use super::gemm::Product;
 use super::panels::{self, Panels, width};
 use super::pointwise::{is_wide, padding};

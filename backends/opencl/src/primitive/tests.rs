@@ -15,7 +15,7 @@ use anydnn_backend::{
 
 use super::{Wanted, choices, choose, plan};
 use crate::OpenClPrimitive;
-use crate::plan::{DeviceTraits, KernelPlan, LaunchArg};
+use crate::plan::{DeviceTraits, KernelPlan, LaunchArg, Units};
 use crate::testing::test_engines;
 
 pub(super) fn cpu() -> DeviceTraits {
@@ -27,8 +27,7 @@ pub(super) fn cpu() -> DeviceTraits {
         fp64: true,
         mma: false,
         wgmma: false,
-        amx: false,
-        words: false,
+        units: Units::default(),
         name: "test processor".into(),
     }
 }
@@ -100,7 +99,7 @@ fn variants_fit_the_device_and_the_layouts() {
     assert_eq!(name(row_major(), &gpu()), "ocl:matmul:simt-64x64");
     assert_eq!(name(matmul(f32(&[1, k]), tagged(&[k, n], "ba")), &gpu()), "ocl:matmul:skinny");
     let bytes = |t| MemoryDesc::new([m, m], t);
-    assert_eq!(name(matmul(bytes(DataType::U8), bytes(DataType::S8)), &cpu()), "ocl:matmul:ref");
+    assert_eq!(name(matmul(bytes(DataType::U8), bytes(DataType::S8)), &cpu()), "ocl:matmul:words-packing");
     assert_eq!(name(convolution(32, 64, 1, "acdb"), &cpu()), "ocl:convolution:blocked");
     assert_eq!(name(convolution(32, 32, 32, "acdb"), &cpu()), "ocl:convolution:depthwise-rows");
     assert_eq!(name(convolution(32, 32, 32, "abcd"), &cpu()), "ocl:convolution:ref");

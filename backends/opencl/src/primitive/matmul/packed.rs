@@ -11,22 +11,24 @@ use crate::primitive::space::{Address, Binding, Operand, Space};
 use crate::primitive::value::{Value, storage};
 
 const PACKED: &str = include_str!("../../../../../kernels/matmul/packed.cl");
+const FINISH: &str = include_str!("../../../../../kernels/matmul/finish.cl");
+pub(in crate::primitive) const TERMS: &str = include_str!("../../../../../kernels/matmul/terms.cl");
 const PACK: &str = include_str!("../../../../../kernels/matmul/pack.cl");
 const AMX: &str = include_str!("../../../../../kernels/matmul/amx.cl");
 const WORDS: &str = include_str!("../../../../../kernels/matmul/words.cl");
 
 /// Bytes of terms in a tile.
-const TILE_BYTES: usize = 64;
+pub(in crate::primitive) const TILE_BYTES: usize = 64;
 /// Bytes of a part of 16 columns in a tile.
-const PART_BYTES: usize = TILE_BYTES * CPU_LANES;
+pub(in crate::primitive) const PART_BYTES: usize = TILE_BYTES * CPU_LANES;
 /// Terms whose products of bytes fit 31 bits.
-const MOST_TERMS: usize = 33_000;
+pub(in crate::primitive) const MOST_TERMS: usize = 33_000;
 /// Bytes of the source that a work-item goes through for every panel.
 const BLOCK_BYTES: usize = 512 << 10;
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 8;
 /// Rows of a register tile of words.
-const WORD_ROWS: usize = 6;
+pub(in crate::primitive) const WORD_ROWS: usize = 6;
 /// Rows that a work-item copies.
 const PACK_ROWS: usize = 16;
 
@@ -54,7 +56,7 @@ impl Factors {
         let bytes = [src, weights].iter().all(|t| matches!(t, DataType::S8 | DataType::U8));
         let halves = [src, weights] == [DataType::BF16; 2] && desc.attributes().dequantize.is_empty();
         let takes = match unit {
-            Unit::Amx => device.amx && (bytes || halves),
+            Unit::Amx => device.units.amx && (bytes || halves),
             Unit::Words => bytes,
         };
         let whole =
@@ -76,6 +78,13 @@ impl Factors {
         self.src.bits() / 8
     }
 
+    /// Defines what copies are made by.
+    pub(in crate::primitive) fn define_terms(self, text: &mut Source) {
+        text.define("ELEMENT", self.element())
+            .define("AS_WORDS", i32::from(self.as_words()))
+            .define("SRC0_SIGNED", i32::from(self.src == DataType::S8));
+    }
+
     /// Whether the source has to be copied as words.
     pub(in crate::primitive) fn as_words(self) -> bool {
         self.unit == Unit::Words
@@ -89,12 +98,13 @@ impl Factors {
         }
     }
 
-    /// The kernels' text behind [`Factors::define`].
-    pub(in crate::primitive) fn text(self) -> &'static str {
-        match self.unit {
+    /// A kernel's text behind [`Factors::define`].
+    pub(in crate::primitive) fn files(self, kernel: &'static str) -> [&'static str; 3] {
+        let unit = match self.unit {
             Unit::Amx => AMX,
             Unit::Words => WORDS,
-        }
+        };
+        [unit, FINISH, kernel]
     }
 
     /// Defines the unit's macros, and those that its sums are finished by. `runs` are the numbers of taps in the three dimensions and how
@@ -123,7 +133,7 @@ impl Factors {
             .define("SUM", if real { "float" } else { "int" })
             .define("SUMS", if real { "float16" } else { "int16" })
             .define("TILE_PRODUCT", format!("\"{product}\""))
-            .define("WORD_INSTRUCTION", i32::from(device.words))
+            .define("WORD_INSTRUCTION", i32::from(device.units.words))
             .define("WEIGHTS_SIGNED", i32::from(signed(self.weights)))
             .define("UNPACK_SRC0(n)", format!("unpack_{kind}_##n"))
             .define("RUN_TILES", run_tiles)
@@ -162,7 +172,7 @@ impl Factors {
 }
 
 /// How to load the raw bits of 16 elements of an operand along a loop, from an offset and their number on.
-fn raw(operand: &Operand, along: usize) -> Option<impl Fn(&str, &str) -> String> {
+pub(in crate::primitive) fn raw(operand: &Operand, along: usize) -> Option<impl Fn(&str, &str) -> String> {
     let bits = storage(operand.data_type).0;
     let pointer = operand.name.to_lowercase();
     let step = operand.address.step(along, CPU_LANES)?;
@@ -276,11 +286,11 @@ impl Shape<'_> {
             (to[part], to[panel]) = (step, step * parts);
             // Batches of weights keep their loops; those that they lack were merged.
             let lead = weights.rank() - 2;
-            for v in 0..m {
+            for (v, step) in to.iter_mut().enumerate().take(m) {
                 let name = &space.loops[v].name;
                 let axis = name.strip_prefix('b').and_then(|text| text.parse::<usize>().ok())?;
                 if weights.dims()[..lead][axis] > 1 {
-                    to[v] = strides[axis] * element;
+                    *step = strides[axis] * element;
                 }
             }
             let address = Address::Linear { base: offset as isize, coefficients: to };
@@ -307,12 +317,7 @@ impl Shape<'_> {
         factors.define(&mut text, &space, desc, device, ([(1, 0); 3], terms))?;
         self.define(&mut text, &space, Value::F32, &[k]);
         let global = [panels, rows.div_ceil(item_rows), batch];
-        planned.launches.push(text.launch(
-            "matmul_packed",
-            &[factors.text(), PACKED],
-            global,
-            Some([1, 1, 1]),
-        ));
+        planned.launches.push(text.launch("matmul_packed", &factors.files(PACKED), global, Some([1, 1, 1])));
         Some(planned)
     }
 
@@ -337,18 +342,16 @@ impl Shape<'_> {
         let k = copy.loops.len() - 1;
         let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(k)), wide, true);
         let load = raw(copy.find("SRC0")?, k)?;
+        factors.define_terms(&mut text);
         text.declare("DECLARE_BATCH", &copy, 0..k - 1)
             .define("RAW_SRC0(o, n)", load("o", "n"))
             .define("PACK_SOURCE", 1)
             .define("PACK_ROWS", PACK_ROWS)
-            .define("ELEMENT", factors.element())
-            .define("AS_WORDS", i32::from(factors.as_words()))
-            .define("SRC0_SIGNED", i32::from(factors.src == DataType::S8))
             .define("ROW_TERMS", row_step / factors.element() / if factors.as_words() { 2 } else { 1 })
             .define("M_SIZE", rows)
             .define("K_SIZE", terms);
         let global = [rows.div_ceil(PACK_ROWS), copy.count(0..k - 1), 1];
-        Some(text.launch("matmul_pack_source", &[PACK], global, Some([1, 1, 1])))
+        Some(text.launch("matmul_pack_source", &[TERMS, PACK], global, Some([1, 1, 1])))
     }
 
     /// Copies the weights into parts of 16 columns.
@@ -383,27 +386,27 @@ impl Shape<'_> {
         let load = raw(weights, along)?;
         let n = self.weights.dims()[self.weights.rank() - 1];
         let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(along)), wide, true);
+        factors.define_terms(&mut text);
         text.declare("DECLARE_BATCH", &copy, 0..panel)
             .declare("DECLARE_PARTS", &copy, panel..part + 1)
             .define("COLUMN", format!("((panel * {} + part) * 16)", copy.loops[part].extent))
             .define("RAW_WEIGHTS(o, n)", load("o", "n"))
             .define("ALONG_K", i32::from(along_k))
-            .define("ELEMENT", factors.element())
             .define("N_SIZE", n)
             .define("K_SIZE", terms)
             .define("K_TILES", (terms * factors.element()).div_ceil(TILE_BYTES));
         let global = [copy.count(panel..part + 1), copy.count(0..panel), 1];
-        Some(text.launch("matmul_pack_weights", &[PACK], global, Some([1, 1, 1])))
+        Some(text.launch("matmul_pack_weights", &[TERMS, PACK], global, Some([1, 1, 1])))
     }
 }
 
 /// An operand of bytes.
-fn copied(name: &str, binding: Binding, address: Address) -> Operand {
+pub(in crate::primitive) fn copied(name: &str, binding: Binding, address: Address) -> Operand {
     Operand { name: name.into(), binding, data_type: DataType::U8, address }
 }
 
 /// Lets an operand's bytes come from elsewhere.
-fn place(space: &mut Space, name: &str, binding: Binding, address: Address) {
+pub(in crate::primitive) fn place(space: &mut Space, name: &str, binding: Binding, address: Address) {
     if let Some(operand) = space.operands.iter_mut().find(|o| o.name == name) {
         *operand = copied(name, binding, address);
     }

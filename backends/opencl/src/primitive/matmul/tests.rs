@@ -7,7 +7,7 @@ use anydnn_backend::{
     PrimitiveDesc, PrimitiveDescBuilder, Quantized,
 };
 
-use crate::plan::DeviceTraits;
+use crate::plan::{DeviceTraits, Units};
 use crate::primitive::tests::{check_choices, check_everywhere, cpu, f32, gpu, planned, tagged};
 
 fn gated(src: MemoryDesc, up: MemoryDesc, gate: MemoryDesc) -> PrimitiveDescBuilder {
@@ -317,7 +317,7 @@ fn small_integers_and_bf16_find_the_units_that_multiply_them() {
         let weights = if open { weights.to_any() } else { weights };
         planned(matmul(typed(&[40, 100], data_types[0]), weights), device).implementation
     };
-    let amx = DeviceTraits { amx: true, ..cpu() };
+    let amx = DeviceTraits { units: Units { amx: true, words: false }, ..cpu() };
     assert_eq!(names([u8, s8], true, &amx), "ocl:matmul:amx");
     assert_eq!(names([bf16, bf16], true, &amx), "ocl:matmul:amx");
     assert_eq!(names([s8, u8], false, &amx), "ocl:matmul:amx-packing");
@@ -367,6 +367,70 @@ fn products_of_small_integers_are_exact() {
         matmul(typed(&[20, 96], DataType::BF16), typed(&[96, 37], DataType::BF16).to_any()).bias(f32(&[37])),
         matmul(typed(&[2, 45, 70], DataType::BF16), typed(&[2, 70, 50], DataType::BF16))
             .dst(f32(&[2, 45, 50])),
+    ];
+    for builder in list {
+        check_choices(&builder.build().unwrap());
+    }
+}
+
+/// The same of convolutions.
+#[test]
+fn convolutions_of_small_integers_are_exact() {
+    let (s8, u8, s32, bf16) = (DataType::S8, DataType::U8, DataType::S32, DataType::BF16);
+    let image = |dims: &[usize], data_type, tag: &str| MemoryDesc::with_tag(dims, data_type, tag).unwrap();
+    let conv = |op: Convolution, src: MemoryDesc, weights: MemoryDesc, dst: MemoryDesc| {
+        PrimitiveDesc::builder(Op::Convolution(op)).src(src).weights(weights).dst(dst)
+    };
+    let op = || Convolution::new(2);
+    let zeros = |src: DataType, weights: &[usize]| {
+        with([zero_point(Quantized::Src(0), &[1, 1, 1, 1], src), zero_point(Quantized::Weights, weights, s8)])
+    };
+    let scales = with([
+        quantized(Quantized::Src(0), &[1, 1, 1, 1], Some(&[1, 1, 1, 1])),
+        quantized(Quantized::Weights, &[24, 1, 1, 1], None),
+    ])
+    .with_post_op(PostOp::Eltwise(Eltwise::Relu));
+    let list = [
+        conv(
+            op(),
+            image(&[2, 64, 3, 19], u8, "acdb"),
+            typed(&[40, 64, 1, 1], s8).to_any(),
+            image(&[2, 40, 3, 19], s32, "acdb"),
+        ),
+        conv(
+            op().with_pads([1, 1], [1, 1]),
+            image(&[1, 20, 5, 18], s8, "abcd"),
+            typed(&[37, 20, 3, 3], s8),
+            image(&[1, 37, 5, 18], s32, "abcd"),
+        )
+        .attributes(zeros(s8, &[37, 1, 1, 1])),
+        conv(
+            op().with_pads([2, 2], [1, 2]).with_strides([2, 1]).with_dilations([1, 2]).with_groups(2),
+            image(&[2, 140, 6, 7], u8, "acdb"),
+            typed(&[32, 70, 3, 3], u8).to_any(),
+            image(&[2, 32, 4, 7], s32, "acdb"),
+        )
+        .attributes(zeros(u8, &[1, 1, 1, 1])),
+        conv(
+            op().with_pads([3, 3], [3, 3]).with_strides([2, 2]),
+            image(&[1, 3, 12, 20], u8, "acdb"),
+            typed(&[24, 3, 7, 7], s8).to_any(),
+            image(&[1, 24, 6, 10], s8, "acdb"),
+        )
+        .bias(f32(&[24]))
+        .attributes(scales),
+        conv(
+            Convolution::new(3).with_pads([1, 0, 1], [0, 1, 1]),
+            typed(&[1, 12, 3, 4, 5], s8),
+            typed(&[9, 12, 2, 2, 3], u8),
+            typed(&[1, 9, 3, 4, 5], s32),
+        ),
+        conv(
+            op().with_pads([1, 1], [1, 1]),
+            image(&[1, 40, 4, 9], bf16, "acdb"),
+            typed(&[20, 40, 3, 3], bf16).to_any(),
+            image(&[1, 20, 4, 9], bf16, "acdb"),
+        ),
     ];
     for builder in list {
         check_choices(&builder.build().unwrap());

@@ -1,0 +1,325 @@
+//! Convolutions of 8-bit integers and of bf16 by a processor's matrix units or by words (`convolution/packed.cl`).
+
+use anydnn_backend::{Arg, Layout, MemoryDesc};
+
+use super::{Order, Shape};
+use crate::plan::{DeviceTraits, Launch};
+use crate::primitive::choice::Planned;
+use crate::primitive::matmul::packed::{
+    Factors, MOST_TERMS, PART_BYTES, TERMS, TILE_BYTES, Unit, WORD_ROWS, copied, place, raw,
+};
+use crate::primitive::rows::CPU_LANES;
+use crate::primitive::source::Source;
+use crate::primitive::space::{Address, Binding, Index, Operand, Space};
+use crate::primitive::value::Value;
+
+const PACKED: &str = include_str!("../../../../../kernels/convolution/packed.cl");
+const PACK: &str = include_str!("../../../../../kernels/convolution/pack.cl");
+
+/// Work-items for each core, so that none waits long for another one.
+const ITEMS: usize = 8;
+/// Bytes behind a line of the source's copy: a whole vector may be stored, or a tile read, from its last element on.
+const GAP: usize = 64;
+
+/// Where taps are in the source: as `[d, h, w]`, in bytes.
+struct Image {
+    address: Address,
+    place_step: usize,
+    run_steps: [usize; 3],
+}
+
+/// Terms of a place and of a run of taps.
+#[derive(Clone, Copy)]
+struct Run {
+    /// Channels, with those that fill up a place.
+    pixel: usize,
+    /// Taps side by side that are one run.
+    taps: usize,
+    /// Bytes of the weights of a run, in parts of 16 channels.
+    part_bytes: usize,
+}
+
+impl Run {
+    fn terms(self) -> usize {
+        self.pixel * self.taps
+    }
+}
+
+/// The tag of weights `[O, C, kernel..]` in parts of 16 output channels, as packed.cl reads them in place.
+pub(super) fn layout_tag(rank: usize, element: usize) -> String {
+    let taps: String = (2..rank).map(|axis| char::from(b'a' + axis as u8)).collect();
+    format!("A{taps}B16b16a{}b", 4 / element)
+}
+
+impl Shape<'_> {
+    /// Whether weights that the caller leaves open had better lie in parts of 16 channels.
+    pub(super) fn likes_parts(&self, device: &DeviceTraits) -> bool {
+        let Some(factors) = self.factors(device) else { return false };
+        let tile = TILE_BYTES / factors.element();
+        let whole = self.groups == 1 || self.outputs.is_multiple_of(CPU_LANES);
+        let taps = self.window.kernel.last().copied().unwrap_or(1);
+        // Few channels fill a tile better together with those of the taps beside them.
+        whole && (taps == 1 || self.channels * 4 >= tile * 3)
+    }
+
+    fn factors(&self, device: &DeviceTraits) -> Option<Factors> {
+        [Unit::Amx, Unit::Words].into_iter().find_map(|unit| self.factors_of(unit, device))
+    }
+
+    fn factors_of(&self, unit: Unit, device: &DeviceTraits) -> Option<Factors> {
+        // A few terms, or outputs, leave most of a tile empty.
+        let enough = self.outputs >= CPU_LANES / 2 && self.terms() >= 16;
+        Factors::of(self.desc, unit, device)
+            .filter(|f| enough && !self.window.transposed && (f.element() == 1 || self.channels >= 8))
+    }
+
+    /// Tiles of places by panels of output channels, of operands in place or copied first.
+    pub(super) fn packed(&self, unit: Unit, device: &DeviceTraits, packing: bool) -> Option<Planned> {
+        let factors = self.factors_of(unit, device)?;
+        let desc = self.desc;
+        let (mut space, outer) = self.space(Order::Spatial(Some(CPU_LANES)));
+        let [group, panel, lane, ow] = ["g", "panel", "lane", "ow"].map(|name| space.variable(name));
+        let (group, panel, lane, ow) = (group?, panel?, lane?, ow?);
+        let line = space.loops[ow].extent;
+        let lines = space.count(0..ow);
+        let all_loops = 0..space.loops.len();
+        let still = |name: &str, loops: std::ops::Range<usize>| {
+            space.find(name).is_none_or(|o| loops.into_iter().all(|v| o.address.step(v, 1) == Some(0)))
+        };
+        let steady = ["SCALE_SRC0", "SCALE_WEIGHTS", "ZERO_WEIGHTS"]
+            .iter()
+            .all(|name| still(name, outer..all_loops.end))
+            && still("ZERO_SRC0", all_loops.clone());
+        let others = |o: &&Operand| !matches!(o.name.as_str(), "SRC0" | "WEIGHTS");
+        let vectors = space.operands.iter().filter(others).all(|o| o.address.step(lane, CPU_LANES).is_some());
+        if !steady || !vectors || lines * line * self.terms() == 0 || self.terms() > MOST_TERMS {
+            return None;
+        }
+
+        let element = factors.element();
+        let tile = TILE_BYTES / element;
+        let kernel = self.kernel();
+        let dense = self.window.dilations.last().copied().unwrap_or(1) == 1 || kernel[2] == 1;
+        let taps = if dense { kernel[2] } else { 1 };
+        // What lies behind a run meets weights of zero, which makes no difference to integers alone.
+        let fill = if packing && element == 1 { 4 } else { tile };
+        let pixel = self.channels.next_multiple_of(fill);
+        let part_bytes = (pixel * taps).div_ceil(tile) * PART_BYTES;
+        let run = Run { pixel, taps, part_bytes };
+        let runs = [kernel[0], kernel[1], kernel[2] / taps];
+        let part_step = runs.iter().product::<usize>() * part_bytes;
+
+        let mut planned = Planned { scratchpad: 0, launches: Vec::new() };
+        let in_place = if factors.as_words() { None } else { self.image_in_place(&space, run, element) };
+        let image = if let Some(image) = in_place {
+            place(&mut space, "SRC0", Binding::Arg(Arg::SRC), image.address.clone());
+            image
+        } else {
+            // The copy's borders hold the zero point, which another type might not fit.
+            let fits = space.find("ZERO_SRC0").is_none_or(|zero| zero.data_type == factors.src);
+            if !fits && !self.window.is_unpadded() {
+                return None;
+            }
+            let (image, bytes, launch) = self.copy_image(&space, factors, run)?;
+            planned.launches.push(launch);
+            // Rows of words that are read past the last line.
+            planned.scratchpad = (bytes + WORD_ROWS * image.place_step + GAP).next_multiple_of(GAP);
+            place(&mut space, "SRC0", Binding::Scratchpad(0), image.address.clone());
+            image
+        };
+        let panels = space.loops[panel].extent;
+        let mut to = vec![0; space.loops.len()];
+        to[panel] = part_step;
+        to[group] = part_step * panels;
+        let at = planned.scratchpad;
+        let binding = if packing {
+            let address = Address::linear(to.clone());
+            planned.launches.push(self.copy_parts(&space, factors, run, &address, at)?);
+            planned.scratchpad += part_step * panels * self.groups;
+            Binding::Scratchpad(at)
+        } else {
+            let own = own_parts(self.weights, element)?;
+            if own != part_step || !(self.groups == 1 || self.outputs.is_multiple_of(CPU_LANES)) {
+                return None;
+            }
+            Binding::Arg(Arg::Weights)
+        };
+        place(&mut space, "WEIGHTS", binding, Address::linear(to));
+
+        let (most, at_once) = match unit {
+            Unit::Amx => (CPU_LANES, 2),
+            Unit::Words => (WORD_ROWS, 1),
+        };
+        let line_tiles = line.div_ceil(most);
+        let (least, more) = (line / line_tiles, line % line_tiles);
+        let tile_rows = least + usize::from(more > 0);
+        let parts = factors.panel() / CPU_LANES;
+        let blocks = panels.div_ceil(parts);
+        let tiles = lines * line_tiles;
+        let wanted = (device.compute_units * ITEMS).div_ceil(blocks * self.groups);
+        let item_tiles = tiles.div_ceil(wanted).next_multiple_of(at_once);
+        let wide = self.wide || i32::try_from(planned.scratchpad).is_err();
+        let mut text = Source::new(&space, Value::F32, (CPU_LANES, Some(lane)), wide, true);
+        text.declare("DECLARE_LINE", &space, 0..ow)
+            .declare("DECLARE_GROUP", &space, group..group + 1)
+            .define("EACH_M(X)", (0..tile_rows).map(|i| format!("X({i})")).collect::<Vec<_>>().join(" "))
+            .define("PARTS", parts)
+            .define("AT_ONCE", at_once)
+            .define("TILE_ROWS", if unit == Unit::Amx { CPU_LANES } else { tile_rows })
+            .define("TILES", tiles)
+            .define("LINE_TILES", line_tiles)
+            .define("TILE_LEAST", least)
+            .define("TILES_MORE", more)
+            .define("ITEM_TILES", item_tiles)
+            .define("GROUP_OUTPUTS", self.outputs)
+            .define("K_SIZE", self.terms())
+            .define("A_STEP", image.place_step)
+            .define("B_STEP", part_step);
+        let steps = [0, 1, 2].map(|i| (runs[i], image.run_steps[i]));
+        factors.define(&mut text, &space, desc, device, (steps, run.terms()))?;
+        let terms: Vec<usize> = (outer..space.loops.len()).collect();
+        self.define(&mut text, &space, &terms);
+        let global = [blocks, tiles.div_ceil(item_tiles), self.groups];
+        let files = factors.files(PACKED);
+        planned.launches.push(text.launch("convolution_packed", &files, global, Some([1, 1, 1])));
+        Some(planned)
+    }
+
+    /// Sizes of the window in three dimensions.
+    fn kernel(&self) -> [usize; 3] {
+        three(self.window.kernel, 1)
+    }
+
+    /// The source where it lies, if every tap is inside of it and runs are whole tiles.
+    fn image_in_place(&self, space: &Space, run: Run, element: usize) -> Option<Image> {
+        let step = |name: &str| space.coefficient("SRC0", space.variable(name)?);
+        let Address::Linear { base, coefficients } = &space.find("SRC0")?.address else { return None };
+        let whole = run.pixel == self.channels && (run.terms() * element).is_multiple_of(TILE_BYTES);
+        let side_by_side = (self.channels == 1 || step("c") == Some(1))
+            && (run.taps == 1 || step("kw") == Some(self.channels));
+        if !whole || !side_by_side || !self.window.is_unpadded() {
+            return None;
+        }
+        let bytes = coefficients.iter().map(|c| c * element).collect();
+        Some(Image {
+            address: Address::Linear { base: base * element as isize, coefficients: bytes },
+            place_step: step("ow")? * element,
+            run_steps: [step("kd")? * element, step("kh")? * element, step("kw")? * element],
+        })
+    }
+
+    /// A copy of the source with its borders, and the launch that makes it.
+    fn copy_image(&self, space: &Space, factors: Factors, run: Run) -> Option<(Image, usize, Launch)> {
+        let term_bytes = factors.element() * if factors.as_words() { 2 } else { 1 };
+        let [strides, dilations, dst] =
+            [self.window.strides, self.window.dilations, self.window.dst].map(|sizes| three(sizes, 1));
+        let kernel = self.kernel();
+        let size = [0, 1, 2].map(|i| (dst[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1);
+        let pixel = run.pixel * term_bytes;
+        let line = size[2] * pixel + GAP;
+        let plane = size[1] * line;
+        let group = size[0] * plane;
+        let image = group * self.groups;
+        let images = self.desc.src().dims()[0];
+
+        let mut copy = Space::default();
+        let names = [("image", images), ("pd", size[0]), ("ph", size[1])];
+        for (name, extent) in names {
+            copy.push(name, extent);
+        }
+        let g = copy.push("g", self.groups);
+        let pw = copy.push("pw", size[2]);
+        let spatial: Vec<Index> = self.window.push_source(&mut copy);
+        let c = copy.push("c", self.channels);
+        let channel = Index::sum(&[(g, self.channels), (c, 1)]);
+        let at: Vec<Index> = [Index::of(0), channel].into_iter().chain(spatial).collect();
+        copy.operand("SRC0", Binding::Arg(Arg::SRC), self.desc.src(), &at);
+        let mut to = vec![0; copy.loops.len()];
+        (to[0], to[1], to[2], to[g], to[pw]) = (image, plane, line, group, pixel);
+        copy.operands.push(copied("DST", Binding::Scratchpad(0), Address::linear(to)));
+        if let Some(zero) = space.find("ZERO_SRC0") {
+            let base = match &zero.address {
+                Address::Linear { base, .. } => *base,
+                Address::General { .. } => return None,
+            };
+            let address = Address::Linear { base, coefficients: vec![0; copy.loops.len()] };
+            copy.operands.push(Operand { address, ..zero.clone() });
+        }
+        let bytes = image.checked_mul(images)?;
+        let wide = self.wide || i32::try_from(bytes).is_err();
+        let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(c)), wide, true);
+        let load = raw(copy.find("SRC0")?, c)?;
+        factors.define_terms(&mut text);
+        self.window.define(&mut text);
+        text.declare("DECLARE_LINE", &copy, 0..g)
+            .declare("DECLARE_GROUP", &copy, g..g + 1)
+            .define("RAW_SRC0(o, n)", load("o", "n"))
+            .define("PACK_SOURCE", 1)
+            .define("HAS_ZERO_SRC0", i32::from(copy.find("ZERO_SRC0").is_some()))
+            .define("WIDTH", size[2])
+            .define("CHANNELS", self.channels)
+            .define("PIXEL_TERMS", run.pixel);
+        let global = [copy.count(0..g), self.groups, 1];
+        let launch = text.launch("convolution_pack_source", &[TERMS, PACK], global, Some([1, 1, 1]));
+        let address = |name: &str| space.variable(name);
+        let mut coefficients = vec![0; space.loops.len()];
+        for (name, step) in [
+            ("image", image),
+            ("g", group),
+            ("od", strides[0] * plane),
+            ("oh", strides[1] * line),
+            ("ow", strides[2] * pixel),
+        ] {
+            coefficients[address(name)?] = step;
+        }
+        let made = Image {
+            address: Address::linear(coefficients),
+            place_step: strides[2] * pixel,
+            run_steps: [dilations[0] * plane, dilations[1] * line, dilations[2] * pixel],
+        };
+        Some((made, bytes, launch))
+    }
+
+    /// The launch that copies the weights into parts of 16 output channels.
+    fn copy_parts(
+        &self,
+        space: &Space,
+        factors: Factors,
+        run: Run,
+        to: &Address,
+        scratchpad: usize,
+    ) -> Option<Launch> {
+        let mut copy = Space { loops: space.loops.clone(), operands: vec![space.find("WEIGHTS")?.clone()] };
+        copy.operands.push(copied("DST", Binding::Scratchpad(scratchpad), to.clone()));
+        let [group, panel, lane] = ["g", "panel", "lane"].map(|name| copy.variable(name));
+        let (group, panel, lane) = (group?, panel?, lane?);
+        let load = raw(copy.find("WEIGHTS")?, lane)?;
+        let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(lane)), self.wide, true);
+        factors.define_terms(&mut text);
+        self.window.define(&mut text);
+        text.declare("DECLARE_PARTS", &copy, group..panel + 1)
+            .define("RAW_WEIGHTS(o, n)", load("o", "n"))
+            .define("GROUP_OUTPUTS", self.outputs)
+            .define("CHANNELS", self.channels)
+            .define("PIXEL_TERMS", run.pixel)
+            .define("RUN_TAPS", run.taps)
+            .define("RUN_TILES", run.part_bytes / PART_BYTES);
+        let global = [copy.count(group..panel + 1), 1, 1];
+        Some(text.launch("convolution_pack_weights", &[TERMS, PACK], global, Some([1, 1, 1])))
+    }
+}
+
+/// Up to three sizes as three, those that are missing first.
+fn three(sizes: &[usize], missing: usize) -> [usize; 3] {
+    let mut all = [missing; 3];
+    all[3 - sizes.len()..].copy_from_slice(sizes);
+    all
+}
+
+/// Bytes from a part of 16 output channels to the next one, of weights that lie so and dense.
+fn own_parts(weights: &MemoryDesc, element: usize) -> Option<usize> {
+    let tag = layout_tag(weights.rank(), element);
+    let parts = MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag).ok()?;
+    let Layout::Blocked(blocking) = parts.layout() else { return None };
+    parts.same_bytes(weights).then(|| blocking.strides[0] * element)
+}
