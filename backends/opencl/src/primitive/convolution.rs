@@ -16,7 +16,7 @@ use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, Op, PrimitiveDesc, Quant
 use super::choice::{Choice, Choices, Planned, Wanted};
 use super::gemm::Product;
 use super::matmul::packed::Unit;
-use super::matmul::{accumulator, define_bias, is_real};
+use super::matmul::{accumulator, define_bias, fits_f32, is_real};
 use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
 use super::quantized;
@@ -55,7 +55,9 @@ pub(super) fn weights_layout(
         let tag = packed::layout_tag(rank, weights.data_type().bits() / 8);
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
     }
-    if !is_cpu(device) || !is_real(desc) || weights.elements() == 0 {
+    let terms = weights.dims()[2..].iter().product();
+    let depthwise = first == 1 && second == 1 && fits_f32(desc, terms);
+    if !is_cpu(device) || !(is_real(desc) || depthwise) || weights.elements() == 0 {
         return Ok(weights.to_row_major());
     }
     let is_f32 = [desc.src(), weights].iter().all(|operand| operand.data_type() == DataType::F32);
@@ -204,12 +206,15 @@ impl Shape<'_> {
                     let reason = "weights do not lie in panels";
                     choices.offer("blocked-packing", reason, || self.blocked(value, device, true));
                 }
+                choices.offer("blocked-widening", "operands are copied as f32 first", || {
+                    self.blocked(value, device, true)
+                });
                 choices.offer("vector", "weights lie in panels", || self.vector(value, device, false));
                 choices.offer("vector-packing", "weights do not lie in panels", || {
                     self.vector(value, device, true)
                 });
             }
-            if is_real(self.desc) && outputs == 1 && channels == 1 {
+            if fits_f32(self.desc, self.terms()) && outputs == 1 && channels == 1 {
                 choices.offer("depthwise-rows", "a filter a channel, channels last, by rows", || {
                     self.depthwise_rows(value, device)
                 });
@@ -234,6 +239,11 @@ impl Shape<'_> {
 
     /// The loops and operands, and the number of loops over the result.
     fn space(&self, order: Order) -> (Space, usize) {
+        self.space_of(order, self.desc.src())
+    }
+
+    /// The same with a source in another layout or type.
+    fn space_of(&self, order: Order, source: &MemoryDesc) -> (Space, usize) {
         let (desc, channels, outputs) = (self.desc, self.channels, self.outputs);
         let mut space = Space::default();
         let images = desc.src().dims()[0];
@@ -280,7 +290,7 @@ impl Shape<'_> {
         };
         let src_channel = Index::sum(&[(group, channels), (channel, 1)]);
         let src = at(src_channel.clone(), &self.window.source_index(&mut space, &result, &taps));
-        space.operand("SRC0", Binding::Arg(Arg::SRC), desc.src(), &src);
+        space.operand("SRC0", Binding::Arg(Arg::SRC), source, &src);
         quantized::add(&mut space, desc, Quantized::Src(0), "SRC0", desc.src().dims(), &src);
         let mut filter = if self.window.transposed {
             let in_group = Index::sum(&in_group);

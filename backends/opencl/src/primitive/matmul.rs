@@ -13,8 +13,8 @@ mod tests;
 use anydnn_backend::op::Op;
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
 
-use super::choice::{Choice, Choices, Planned, Wanted};
 use self::packed::{Factors, Unit};
+use super::choice::{Choice, Choices, Planned, Wanted};
 use super::gemm::Product;
 use super::panels::{self, Panels, width};
 use super::pointwise::{is_wide, padding};
@@ -103,6 +103,13 @@ pub(super) fn is_real(desc: &PrimitiveDesc) -> bool {
     };
     let mut factors = desc.args().iter().filter(|a| is_factor(desc, a.arg));
     factors.all(|a| small(a.arg, a.desc.data_type())) && Value::of(desc, true) == Value::F32
+}
+
+/// Whether sums of so many products are exact in f32, or real numbers that f32 arithmetic serves.
+pub(super) fn fits_f32(desc: &PrimitiveDesc, terms: usize) -> bool {
+    // 255 * 255 * 258 still fits 24 bits.
+    let exact = accumulator(desc, terms, Value::F32) == "int" && terms <= 258;
+    is_real(desc) || (exact && Value::of(desc, true) == Value::F32)
 }
 
 /// Defines `ADD_BIAS(v, n)`.

@@ -1,13 +1,15 @@
 //! Convolutions by register tiles along the width, of operands in f32 (`convolution/blocked.cl`).
 
-use anydnn_backend::DataType;
+use anydnn_backend::{Arg, DataType, MemoryDesc};
 
 use super::{Order, Shape};
-use crate::plan::DeviceTraits;
+use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
 use crate::primitive::panels::{self, Panels};
+use crate::primitive::pointwise;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::{Source, is_contiguous};
+use crate::primitive::space::{Binding, Index, Space};
 use crate::primitive::value::Value;
 use crate::primitive::window::WINDOW;
 
@@ -24,8 +26,11 @@ const ITEMS: usize = 24;
 impl Shape<'_> {
     /// Register tiles that read positions a constant distance apart, of weights in panels or packed into them first.
     pub(super) fn blocked(&self, value: Value, device: &DeviceTraits, packing: bool) -> Option<Planned> {
+        let src = self.desc.src();
+        // Copying the source, too, is worth it for conversions alone.
+        let widening = packing && matches!(src.data_type(), DataType::F16 | DataType::BF16);
         let plain =
-            self.desc.src().data_type() == DataType::F32 && self.desc.attributes().dequantize.is_empty();
+            (src.data_type() == DataType::F32 || widening) && self.desc.attributes().dequantize.is_empty();
         let line = self.window.dst.last().copied().unwrap_or(1);
         if value != Value::F32 || !plain || self.window.transposed || line * self.terms() == 0 {
             return None;
@@ -33,7 +38,9 @@ impl Shape<'_> {
         let outputs = self.outputs;
         let own_panels = self.panel_width();
         let width = own_panels.unwrap_or_else(|| panel_width(outputs, line));
-        let (mut space, outer) = self.space(Order::Spatial(Some(width)));
+        let widened = self.widened(src)?;
+        let source = if widening { &widened } else { src };
+        let (mut space, outer) = self.space_of(Order::Spatial(Some(width)), source);
         let [group, panel, lane, channel] =
             ["g", "panel", "lane", "c"].map(|name| space.variable(name).unwrap_or(outer));
         if !space.has_steps(lane, CPU_LANES) {
@@ -46,6 +53,13 @@ impl Shape<'_> {
             let panels = Panels { panel, lane, columns: outputs, inner: &inner, batch: group..group + 1 };
             let packed = panels.pack(&mut space, self.wide, device)?;
             planned = Planned { scratchpad: packed.bytes, launches: packed.launches };
+            if widening {
+                let at = packed.bytes.next_multiple_of(64);
+                planned.launches.push(self.widen(&widened, at, device)?);
+                planned.scratchpad = at + widened.size();
+                let operand = space.operands.iter_mut().find(|operand| operand.name == "SRC0")?;
+                operand.binding = Binding::Scratchpad(at);
+            }
         } else if !in_place
             || !is_contiguous(&space, "WEIGHTS", lane)
             || self.weights.data_type() != DataType::F32
@@ -112,6 +126,28 @@ impl Shape<'_> {
             Some([1, 1, 1]),
         ));
         Some(planned)
+    }
+
+    /// The source in f32 with its channels innermost.
+    fn widened(&self, src: &MemoryDesc) -> Option<MemoryDesc> {
+        let taps: String = (2..src.rank()).map(|axis| char::from(b'a' + axis as u8)).collect();
+        MemoryDesc::with_tag(src.dims().clone(), DataType::F32, &format!("a{taps}b")).ok()
+    }
+
+    /// Copies the source as that, to these bytes of the scratchpad.
+    fn widen(&self, widened: &MemoryDesc, scratchpad: usize, device: &DeviceTraits) -> Option<Launch> {
+        let src = self.desc.src();
+        let mut space = Space::default();
+        let mut index = vec![Index::default(); src.rank()];
+        for axis in std::iter::once(0).chain(2..src.rank()).chain([1]) {
+            index[axis] = Index::of(space.push(format!("d{axis}"), src.dims()[axis]));
+        }
+        space.operand("SRC0", Binding::Arg(Arg::SRC), src, &index);
+        space.operand("DST", Binding::Scratchpad(scratchpad), widened, &index);
+        let wide = self.wide || i32::try_from(scratchpad + widened.size()).is_err();
+        space
+            .is_linear()
+            .then(|| pointwise::launch(space, Value::F32, None, "LD_SRC0(OFF_SRC0, n)", wide, device).0)
     }
 
     /// The numbers of positions that a register tile is worth, of all that see a tap in one of the tiles of a line.

@@ -329,6 +329,16 @@ fn small_integers_and_bf16_find_the_units_that_multiply_them() {
         with([quantized(Quantized::Src(0), &[1, 1], None), quantized(Quantized::Weights, &[4, 70], None)]);
     let builder = matmul(typed(&[40, 100], u8), typed(&[100, 70], s8)).dst(f32(&[40, 70])).attributes(groups);
     assert_eq!(planned(builder, &amx).implementation, "ocl:matmul:blocked");
+    let depthwise = PrimitiveDesc::builder(Op::Convolution(Convolution::new(2).with_groups(20)))
+        .src(MemoryDesc::with_tag([1, 20, 5, 9], u8, "acdb").unwrap())
+        .weights(typed(&[20, 1, 3, 3], s8).to_any())
+        .dst(MemoryDesc::with_tag([1, 20, 3, 7], DataType::S32, "acdb").unwrap());
+    assert_eq!(planned(depthwise, &amx).implementation, "ocl:convolution:depthwise-rows");
+    let half = |dims: &[usize]| typed(dims, DataType::F16);
+    let halves = PrimitiveDesc::builder(Op::Convolution(Convolution::new(2)))
+        .src(half(&[1, 20, 5, 9]))
+        .weights(half(&[20, 20, 3, 3]).to_any());
+    assert_eq!(planned(halves, &amx).implementation, "ocl:convolution:blocked-widening");
     let alone = with([quantized(Quantized::Weights, &[1, 70], None)]);
     let builder = matmul(f32(&[40, 100]), typed(&[100, 70], s8)).attributes(alone);
     assert_eq!(planned(builder, &amx).implementation, "ocl:matmul:blocked");
@@ -430,6 +440,19 @@ fn convolutions_of_small_integers_are_exact() {
             image(&[1, 40, 4, 9], bf16, "acdb"),
             typed(&[20, 40, 3, 3], bf16).to_any(),
             image(&[1, 20, 4, 9], bf16, "acdb"),
+        ),
+        // Sums of few products are exact in f32, too.
+        conv(
+            op().with_pads([1, 1], [1, 1]).with_groups(20),
+            image(&[1, 20, 5, 9], u8, "acdb"),
+            typed(&[20, 1, 3, 3], s8).to_any(),
+            image(&[1, 20, 5, 9], s32, "acdb"),
+        ),
+        conv(
+            op().with_pads([1, 1], [1, 1]),
+            image(&[2, 10, 4, 9], DataType::F16, "abcd"),
+            typed(&[20, 10, 3, 3], DataType::F16).to_any(),
+            image(&[2, 20, 4, 9], DataType::F16, "abcd"),
         ),
     ];
     for builder in list {
