@@ -1,10 +1,17 @@
 //! The same numbers for everybody: each tensor's values follow from its number and their positions alone, so that no data travels
 //! between processes.
 
+use std::num::NonZero;
+use std::panic::resume_unwind;
+use std::thread::{available_parallelism, scope};
+
 use anydnn::backend::{DataType, MemoryDesc, Result};
 use anydnn::graph::{Graph, LogicalTensor, OpKind, TensorId};
 use anydnn::model::HostTensor;
 use serde_json::{Value, json};
+
+/// Elements that a thread computes at least.
+const SHARE: usize = 1 << 16;
 
 /// A tensor of a case with what its values follow from.
 #[derive(Clone, Debug)]
@@ -48,12 +55,29 @@ impl Tensor {
                 (0..elements).map(|i| f64::from((hash(i as u32, seed) >> 28) as i32 - low)).collect();
             return HostTensor::from_f64(self.dims.clone(), self.data_type, &integers);
         }
-        for i in 0..elements {
-            let unit = (hash(i as u32, seed) >> 8) as f32 / 8_388_608.0 - 1.0;
-            bytes.extend_from_slice(&(self.scale * unit + self.offset).to_ne_bytes());
+        let part = elements.div_ceil(available_parallelism().map_or(1, NonZero::get)).max(SHARE);
+        let floats = |first: usize| {
+            let value = |i| {
+                let unit = (hash(i as u32, seed) >> 8) as f32 / 8_388_608.0 - 1.0;
+                self.scale * unit + self.offset
+            };
+            let values: Vec<f32> = (first..elements.min(first + part)).map(value).collect();
+            let f32s = HostTensor::from_f32([values.len()], &values)?;
+            Ok(if self.data_type == DataType::F32 { f32s } else { f32s.cast(self.data_type) })
+        };
+        let floats = &floats;
+        let parts: Vec<Result<HostTensor>> = scope(|scope| {
+            let starts = (0..elements).step_by(part);
+            let threads: Vec<_> = starts.map(|first| scope.spawn(move || floats(first))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                .collect()
+        });
+        for part in parts {
+            bytes.extend_from_slice(part?.bytes());
         }
-        let f32s = HostTensor::new(MemoryDesc::new(self.dims.clone(), DataType::F32), bytes)?;
-        Ok(if self.data_type == DataType::F32 { f32s } else { f32s.cast(self.data_type) })
+        HostTensor::new(desc, bytes)
     }
 
     /// What a peer is told.

@@ -1,13 +1,13 @@
 //! A primitive as a graph, which is what peers are told.
 
-use anydnn::backend::{DataType, Result};
+use anydnn::backend::{DataType, FpMath, Result};
 use anydnn::graph::{Attrs, Graph, GraphBuilder, OpKind, TensorId};
 
 use super::spec::{Fold, Function, Pair, Post, Spec, Window, Work};
 
 /// The graph of a primitive and its post-operations. Integers are dequantised, which the product then does not do one by one.
 pub(crate) fn graph(spec: &Spec) -> Result<Graph> {
-    let mut g = GraphBuilder::new();
+    let mut g = GraphBuilder::new().with_fpmath(if spec.tf32 { FpMath::TF32 } else { FpMath::default() });
     let data_type = spec.result_type();
     let (bias, post_ops) = match spec.post_ops.split_first() {
         Some((Post::Bias, rest)) => (true, rest),

@@ -20,7 +20,7 @@ Cases:
   attention b1 h12 s128 d64 causal           t: keys (as s), kv: heads of keys and values (as h)
   bert4, resnet-stage, gated-mlp, chain100   networks that are built in; with a type: bert4 f16
   FILE.json                                  a graph
-Types: f32 (the default), f16, bf16, and for matmul and conv s8, u8 (dequantised); post-operations: +bias, +relu, +gelu, .., +add, +mul";
+Types: f32 (the default), f16, bf16, and for matmul and conv tf32 (f32 multiplied as that) and s8, u8 (dequantised); post-operations: +bias, +relu, +gelu, .., +add, +mul";
 
 /// Reads a case.
 pub(crate) fn parse(text: &str) -> Result<Spec, Failure> {
@@ -33,6 +33,7 @@ fn read(text: &str) -> Result<Spec, String> {
     let (name, posts) = first.split_once('+').map_or((first, ""), |(name, rest)| (name, rest));
     let mut rest = Words {
         data_type: DataType::F32,
+        tf32: false,
         posts: Vec::new(),
         dims: Vec::new(),
         numbers: Vec::new(),
@@ -47,7 +48,7 @@ fn read(text: &str) -> Result<Spec, String> {
     if let Some(name) = left.next() {
         return Err(format!("{name:?} has no meaning for {first}"));
     }
-    let spec = Spec { work, data_type: rest.data_type, post_ops: rest.posts };
+    let spec = Spec { work, data_type: rest.data_type, post_ops: rest.posts, tf32: rest.tf32 };
     check(&spec)?;
     Ok(spec)
 }
@@ -55,6 +56,7 @@ fn read(text: &str) -> Result<Spec, String> {
 /// The words behind the name, sorted by what they look like.
 struct Words {
     data_type: DataType,
+    tf32: bool,
     posts: Vec<Post>,
     dims: Vec<Vec<usize>>,
     numbers: Vec<(String, Vec<usize>)>,
@@ -66,7 +68,9 @@ impl Words {
         if let Some(posts) = word.strip_prefix('+') {
             return self.posts(posts);
         }
-        if let Some(data_type) = data_type(word) {
+        if word == "tf32" {
+            self.tf32 = true;
+        } else if let Some(data_type) = data_type(word) {
             self.data_type = data_type;
         } else if word.starts_with(|c: char| c.is_ascii_digit()) {
             for part in word.split(':') {
@@ -283,6 +287,9 @@ fn check(spec: &Spec) -> Result<(), String> {
         let known = types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         return Err(format!("expected a type among {known}, not {}", spec.data_type));
     }
+    if spec.tf32 && (types.len() < 4 || spec.data_type != DataType::F32) {
+        return Err("expected tf32 of matmul and conv only, and without another type".into());
+    }
     let bias = spec.post_ops.iter().skip(1).any(|post| *post == Post::Bias);
     let takes_bias = matches!(spec.work, Work::MatMul { .. } | Work::Convolution { .. });
     if bias || (spec.post_ops.contains(&Post::Bias) && !takes_bias) {
@@ -350,6 +357,8 @@ mod tests {
         );
         assert_eq!((spec.result(), spec.flops()), (vec![128, 3072], 2.0 * 128.0 * 768.0 * 3072.0));
         assert_eq!(of("matmul 12x128x64:12x64x128").result(), [12, 128, 128]);
+        let spec = of("matmul 128x768:768x3072 tf32");
+        assert!(spec.tf32 && spec.data_type == DataType::F32);
     }
 
     #[test]
@@ -399,6 +408,8 @@ mod tests {
             ("softmax 3x4 k3", "\"k\""),
             ("softmax 3x4 causal", "\"causal\""),
             ("softmax 3x4 s8", "s8"),
+            ("softmax 3x4 tf32", "matmul and conv only"),
+            ("matmul 3x4:4x5 f16 tf32", "without another type"),
             ("conv 1x56x56x64 k3", "o64"),
             ("conv 1x56x56x64 o64", "k3"),
             ("conv 1x2x2x4 o4 k3", "fits"),

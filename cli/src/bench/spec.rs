@@ -9,6 +9,8 @@ pub(crate) struct Spec {
     /// The type of every tensor; products of integers are dequantised to f32.
     pub(crate) data_type: DataType,
     pub(crate) post_ops: Vec<Post>,
+    /// Whether factors of f32 may be taken as tf32.
+    pub(crate) tf32: bool,
 }
 
 /// The primitive itself.

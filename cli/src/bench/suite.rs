@@ -8,6 +8,8 @@ use clap::ValueEnum;
 pub(crate) enum Suite {
     /// Every row of docs/performance.md for the kind of the device, and the networks
     Core,
+    /// What an NVIDIA H200 is measured by, beside torch and clblast
+    H200,
     /// One small case of each primitive
     Smoke,
 }
@@ -67,6 +69,48 @@ const GRAPHICS: [&str; 22] = [
     "chain100",
 ];
 
+/// Rows for the largest GPUs.
+const H200: [&str; 38] = [
+    "matmul 4096x4096:4096x4096",
+    "matmul 8192x8192:8192x8192",
+    "matmul 4096x4096:4096x4096 tf32",
+    "matmul 8192x8192:8192x8192 tf32",
+    "matmul 4096x4096:4096x4096 f16",
+    "matmul 8192x8192:8192x8192 f16",
+    "matmul 4096x4096:4096x4096 bf16",
+    "matmul 8192x8192:8192x8192 bf16",
+    "matmul 4096x4096:4096x4096 f16 +bias+gelu",
+    "matmul 8192x8192:8192x8192 f16 +bias+gelu",
+    "matmul 4096x4096:4096x4096 bf16 +bias+gelu",
+    "matmul 4095x4095:4095x4095 f16",
+    "conv 32x56x56x256 o256 k3 p1 f16",
+    "conv 32x56x56x64 o256 k1 f16",
+    "conv 32x28x28x256 o256 k3 s2 p1 f16",
+    "attention b4 h16 s2048 d128 f16",
+    "attention b4 h16 s2048 d128 f16 causal",
+    "attention b4 h16 s2048 d64 bf16",
+    "attention b8 h32 s1 t4096 d128 kv8 f16",
+    "softmax 16384x4096",
+    "softmax 32768x4096 f16",
+    "layernorm 16384x4096",
+    "layernorm 32768x4096 f16",
+    "add+relu 67108864",
+    "add+relu 134217728 f16",
+    "matmul 1024x1024:1024x1024",
+    "matmul 2048x2048:2048x2048",
+    "matmul 1x4096:4096x4096",
+    "matmul 4x4096:4096x4096",
+    "matmul 16x4096:4096x4096",
+    "matmul 32x4096:4096x4096",
+    "matmul 64x4096:4096x4096",
+    "matmul 4096x4096:4096x16",
+    "matmul 1x8192:8192x8192 f16",
+    "matmul 16x8192:8192x8192 f16",
+    "matmul 64x1024x64:64x64x1024 f16",
+    "bert4 f16",
+    "chain100",
+];
+
 const SMOKE: [&str; 12] = [
     "matmul 24x40:40x72 +bias+gelu",
     "matmul 3x16x8:3x8x16",
@@ -87,6 +131,7 @@ impl Suite {
     pub(crate) const fn cases(self, kind: DeviceKind) -> &'static [&'static str] {
         match (self, kind) {
             (Self::Smoke, _) => &SMOKE,
+            (Self::H200, _) => &H200,
             (Self::Core, DeviceKind::Gpu | DeviceKind::Accelerator) => &GRAPHICS,
             (Self::Core, _) => &PROCESSOR,
         }
@@ -101,8 +146,9 @@ mod tests {
 
     #[test]
     fn every_case_is_one() {
-        for case in [&PROCESSOR[..], &GRAPHICS, &SMOKE].concat() {
-            assert!(NETWORKS.iter().any(|(name, _)| *name == case) || parse(case).is_ok(), "{case}");
+        for case in [&PROCESSOR[..], &GRAPHICS, &H200, &SMOKE].concat() {
+            let name = case.split(' ').next().unwrap_or_default();
+            assert!(NETWORKS.iter().any(|(network, _)| *network == name) || parse(case).is_ok(), "{case}");
         }
     }
 }

@@ -83,6 +83,7 @@ def serve(make):
                     raise Refused("the case is no graph")
                 ops = [Op(op) for op in case["graph"]["graph"]]
                 tensors = [Tensor(tensor) for tensor in case["tensors"]]
+                server.tf32 = case["graph"].get("fpmath_mode") == "tf32"
                 answer = {"ready": server.prepare(ops, tensors, case["outputs"], case["sets"]) or ""}
             elif "run" in request:
                 seconds, device = server.run(request["run"])

@@ -20,9 +20,6 @@ class Torch:
         self.device = torch.device("cuda" if gpu else "cpu")
         torch.set_grad_enabled(False)
         torch.backends.cudnn.benchmark = True
-        # f32 means f32.
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = False
         if threads:
             torch.set_num_threads(threads)
 
@@ -31,7 +28,9 @@ class Torch:
         return f"PyTorch {torch.__version__}, {where}"
 
     def prepare(self, ops, tensors, outputs, sets):
-        self.values, self.sets = {}, []
+        # f32 means f32 where the case does not allow tf32.
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.tf32
+        self.sets = []
         constants = {tensor.id: self.place(tensor, 0) for tensor in tensors if tensor.constant}
         for number in range(sets):
             self.sets.append({tensor.id: self.place(tensor, number) for tensor in tensors if not tensor.constant})
@@ -39,7 +38,21 @@ class Torch:
         return "operation by operation"
 
     def place(self, tensor, number):
+        if self.device.type == "cuda" and tensor.type not in ("u8", "s8"):
+            return self.drawn(tensor, number)
         return torch.from_numpy(np.ascontiguousarray(tensor.values(number))).to(self.device).to(TYPES[tensor.type])
+
+    def drawn(self, tensor, number):
+        """The values of `Tensor.values`, computed where they are used."""
+        mask = 0xFFFFFFFF
+        x = torch.arange(math.prod(tensor.dims), dtype=torch.int64, device=self.device)
+        x = x * 0x9E3779B9 & mask ^ tensor.seeds[number % len(tensor.seeds)]
+        # Products of 64 bits overflow, but their lower 32 stay right.
+        x = (x ^ x >> 16) * 0x7FEB352D & mask
+        x = (x ^ x >> 15) * 0x846CA68B & mask
+        x = x ^ x >> 16
+        unit = (x >> 8).float() / 8388608 - 1
+        return (unit * tensor.scale + tensor.offset).reshape(tensor.dims).to(TYPES[tensor.type])
 
     def once(self):
         values = dict(self.sets[self.next])
