@@ -2,7 +2,8 @@
 // sums in registers; blocks of TILE keys and values come through local memory, the keys of the next block while the values of this one
 // are multiplied. A running maximum rescales what was summed before. SCORE, SEE and their like are those of reference.cl;
 //   SCORE_SEEN(x), SCORED_SEEN   with HIDES: the score of a key that is known to be seen
-//   FACTOR                       where defined, scores are products times this positive number, but for keys that are hidden
+//   FACTOR                       where defined, scores are products times this number, but for keys that are hidden
+//   HIDDEN_SCORE                 where defined, the score of keys that are hidden; else their weights are zero
 //   TYPE                         "f16" or "bf16"
 //   PAIRS                        whether two results side by side may be stored at once
 #define TILE 64
@@ -19,6 +20,8 @@
 #define LOG2_E 1.44269504088896341f
 // How far a score may exceed the maximum that sums are scaled by: weights stay below e^5.5, well inside of 16 bits.
 #define SLACK 5.5f
+// A score this far below the maximum has a weight of zero in f32.
+#define NOTHING 110.0f
 
 #define COMMIT asm volatile("cp.async.commit_group;" ::: "memory")
 #define WAIT asm volatile("cp.async.wait_group 0;" ::: "memory")
@@ -134,6 +137,14 @@ __kernel void attention_mma(PARAMS) {
         for (int c = 0; c < 4; ++c) sums[j][c] = 0;
     float top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
     idx end_t = T_SIZE;
+#ifdef FACTOR
+    // Only a positive number keeps the order of the scores.
+    const float common_factor = FACTOR;
+    const bool scales = common_factor > 0 && common_factor < INFINITY;
+#endif
+#ifdef HIDDEN_SCORE
+    const float hidden_score = HIDDEN_SCORE;
+#endif
 #if HIDES
     for (idx t = 0; t < T_SIZE; t += TILE) {
         const idx s = min(first_s + QUERIES, (idx)S_SIZE) - 1;
@@ -149,7 +160,26 @@ __kernel void attention_mma(PARAMS) {
     if (end_t > 0) {
         FETCH_KEYS(0);
     }
-    for (idx first_t = 0; first_t < end_t; first_t += TILE) {
+    for (idx first_t = 0;; first_t += TILE) {
+        if (first_t >= end_t) {
+#ifdef HIDDEN_SCORE
+            // Hidden keys count where their score is not far below those that are seen.
+            if (end_t >= T_SIZE) break;
+            barrier(CLK_LOCAL_MEM_FENCE);
+            volatile __local uint *count = (volatile __local uint *)memory;
+            if (item == 0) *count = 0;
+            barrier(CLK_LOCAL_MEM_FENCE);
+            if (!(top[0] - hidden_score > NOTHING) || !(top[1] - hidden_score > NOTHING)) *count = 1;
+            barrier(CLK_LOCAL_MEM_FENCE);
+            const bool all_count = *count != 0;
+            barrier(CLK_LOCAL_MEM_FENCE);
+            if (!all_count) break;
+            end_t = T_SIZE;
+            FETCH_KEYS(first_t);
+#else
+            break;
+#endif
+        }
         WAIT;
         barrier(CLK_LOCAL_MEM_FENCE);
         FETCH_VALUES(first_t);
@@ -160,6 +190,9 @@ __kernel void attention_mma(PARAMS) {
             SEE(0)
             some_seen = SEEN != 0;
         }
+#ifdef HIDDEN_SCORE
+        if (!some_seen) some_seen = holds_in_warp(!(top[0] - hidden_score > NOTHING) || !(top[1] - hidden_score > NOTHING));
+#endif
         {
             const idx s = min(warp_s, (idx)(S_SIZE - 1)), t = min(first_t + TILE, (idx)T_SIZE) - 1;
             SEE(0)
@@ -191,8 +224,8 @@ __kernel void attention_mma(PARAMS) {
         if (!some_seen) continue;
         float factor = 1;
 #ifdef FACTOR
-        if (all_seen && first_t + TILE <= T_SIZE) {
-            factor = FACTOR;
+        if (scales && all_seen && first_t + TILE <= T_SIZE) {
+            factor = common_factor;
         } else
 #elif HIDES
         if (all_seen) {

@@ -77,8 +77,15 @@
         a_tile + (term) * TILE_M + ((in_m + i * LANES_M * 4) ^ FLIP(A_ALONG_K, (term) / 4)));                            \
     _Pragma("unroll") for (int j = 0; j < ITEM_N / 4; ++j) b[j] = *(const __local float4 *)(                             \
         b_tile + (term) * TILE_N + ((in_n + j * LANES_N * 4) ^ FLIP(B_ALONG_K, (term) / 4)));
-#define MULTIPLY(row, x)                                                                                                 \
-    _Pragma("unroll") for (int j = 0; j < ITEM_N / 4; ++j) sums[row][j] = fma((float4)(x), b[term & 1][j], sums[row][j]);
+#define MULTIPLY_ROW(row, x, b)                                                                                          \
+    _Pragma("unroll") for (int j = 0; j < ITEM_N / 4; ++j) sums[row][j] = fma((float4)(x), b[j], sums[row][j]);
+#define MULTIPLY(a, b)                                                                                                   \
+    _Pragma("unroll") for (int i = 0; i < ITEM_M / 4; ++i) {                                                             \
+        MULTIPLY_ROW(i * 4, a[i].s0, b)                                                                                  \
+        MULTIPLY_ROW(i * 4 + 1, a[i].s1, b)                                                                              \
+        MULTIPLY_ROW(i * 4 + 2, a[i].s2, b)                                                                              \
+        MULTIPLY_ROW(i * 4 + 3, a[i].s3, b)                                                                              \
+    }
 
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void matmul_simt(PARAMS) {
@@ -109,25 +116,22 @@ __kernel void matmul_simt(PARAMS) {
         const int slot = (step - begin) & 1;
         if (step + 1 < end) LOAD_STEP(step + 1)
         const __local float *a_tile = tiles[slot], *b_tile = a_tile + TILE_M * K_TILE;
-        float4 a[2][ITEM_M / 4], b[2][ITEM_N / 4];
-        FRAGMENTS(a[0], b[0], 0)
+        // By pairs of terms: which registers a term is in must not depend on whether the compiler unrolls the loop.
+        float4 even_a[ITEM_M / 4], even_b[ITEM_N / 4], odd_a[ITEM_M / 4], odd_b[ITEM_N / 4];
+        FRAGMENTS(even_a, even_b, 0)
 #pragma unroll
-        for (int term = 0; term < K_TILE; ++term) {
-            if (term + 1 < K_TILE) {
-                FRAGMENTS(a[(term + 1) & 1], b[(term + 1) & 1], term + 1)
+        for (int term = 0; term < K_TILE; term += 2) {
+            FRAGMENTS(odd_a, odd_b, term + 1)
+            MULTIPLY(even_a, even_b)
+            if (term + 2 < K_TILE) {
+                FRAGMENTS(even_a, even_b, term + 2)
             }
-#pragma unroll
-            for (int i = 0; i < ITEM_M / 4; ++i) {
-                MULTIPLY(i * 4, a[term & 1][i].s0)
-                MULTIPLY(i * 4 + 1, a[term & 1][i].s1)
-                MULTIPLY(i * 4 + 2, a[term & 1][i].s2)
-                MULTIPLY(i * 4 + 3, a[term & 1][i].s3)
-            }
+            MULTIPLY(odd_a, odd_b)
         }
         if (step + 1 < end) {
             STORE_STEP(slot ^ 1)
-            barrier(CLK_LOCAL_MEM_FENCE);
         }
+        barrier(CLK_LOCAL_MEM_FENCE);
     }
 
 #pragma unroll

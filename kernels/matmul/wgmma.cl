@@ -10,6 +10,9 @@
 //     BY_ELEMENT  element by element, from anywhere; lanes along the rows where ROWS_FIRST says so
 //   WGMMA(a, b), WGMMA_WAIT                                      the instructions, with the registers of `sums`
 //   HALF_RESULT, USES_GELU_ERF                                   whether the result is of 16 bits, and whether that function is a post-operation
+//   A_CHANNELS, A_TAPS, OFF_TAP                                  of a window whose slices hold channels of one tap each: how many channels and
+//                                                                taps there are, and the part of OFF_SRC0 that depends on the term
+//   BIAS_BY_COLUMN                                               where defined, a column has one bias
 //   RESIDENT                                                     how many groups share a multiprocessor, as text
 //   PARTS                                                        shares of the sum, which another kernel adds up if there are several
 
@@ -93,6 +96,33 @@
         aim##_bytes[i] = exists ? COUNT(RUN, at_k, K_SIZE) * BYTES : 0;                                                  \
         asm volatile("" : "+l"(aim##_from[i]));                                                                          \
     }
+// Of a window: where rows are and which taps exist for them is worked out once a tile, a slice adds what all rows have in common.
+#define PLACE_ROWS                                                                                                       \
+    _Pragma("unroll") for (int i = 0; i < TILE_M * CHUNKS / GROUP; ++i) {                                                \
+        const idx at_row = first_m + item / CHUNKS + i * (GROUP / CHUNKS);                                               \
+        DECLARE_M(at_row)                                                                                                \
+        {                                                                                                                \
+            DECLARE_K(item % CHUNKS * RUN)                                                                               \
+            a_rows[i] = (ulong)(src0 + (size_t)(OFF_SRC0) * BYTES);                                                      \
+        }                                                                                                                \
+        a_taps[i] = 0;                                                                                                   \
+        _Pragma("unroll") for (int tap = 0; tap < A_TAPS; ++tap) {                                                       \
+            DECLARE_K(tap * A_CHANNELS)                                                                                  \
+            if (EXISTS_M && (SRC_INSIDE)) a_taps[i] |= 1u << tap;                                                        \
+        }                                                                                                                \
+    }
+#define AIM_BY_TAPS                                                                                                      \
+    {                                                                                                                    \
+        DECLARE_K(first_k)                                                                                               \
+        const ulong along = (size_t)(OFF_TAP) * BYTES;                                                                   \
+        const uint tap = (uint)first_k / A_CHANNELS;                                                                     \
+        _Pragma("unroll") for (int i = 0; i < TILE_M * CHUNKS / GROUP; ++i) {                                            \
+            const bool exists = (a_taps[i] >> tap & 1) != 0;                                                             \
+            a_from[i] = exists ? a_rows[i] + along : (ulong)src0;                                                        \
+            a_bytes[i] = exists ? 16 : 0;                                                                                \
+            asm volatile("" : "+l"(a_from[i]));                                                                          \
+        }                                                                                                                \
+    }
 #define COPY_BY_TERMS(aim, tile, ROWS)                                                                                   \
     _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
         const int row = item / CHUNKS + i * (GROUP / CHUNKS), chunk = item % CHUNKS;                                     \
@@ -147,7 +177,10 @@
         *(__local uint4 *)((tile) + PLACE_BY_TERMS(row, chunk)) = held[i];                                               \
     }
 
-#if A_FETCH == BY_TERMS
+#if A_FETCH == BY_TERMS && defined(A_TAPS)
+#define AIM_A AIM_BY_TAPS
+#define COPY_A(at) COPY_BY_TERMS(a, at, TILE_M)
+#elif A_FETCH == BY_TERMS
 #define AIM_A AIM_BY_TERMS(a, TILE_M, first_m, EXISTS_M, DECLARE_M, SRC_INSIDE, src0, OFF_SRC0)
 #define COPY_A(at) COPY_BY_TERMS(a, at, TILE_M)
 #elif A_FETCH == BY_ROWS
@@ -246,12 +279,24 @@ static inline float partner(const float x, const int distance) {
 #define PAIR(j) (float2)(sums[(4 * block + (j)) * 4 + 2 * half_tile], sums[(4 * block + (j)) * 4 + 2 * half_tile + 1])
 
 #if HALF_RESULT && defined(USES_GELU_ERF)
-// Half the complementary error function by Abramowitz and Stegun, 7.1.26, to 1e-7: far below the last digit of a result of 16 bits.
+// max(x, 0) - |x| * tail(|x|), where the logarithm of the normal distribution's tail is a polynomial to 5e-6 up to 6, and beyond that falls
+// faster than the tail: the result is right to 4e-6 of itself, far below the last digit of 16 bits. Not a number stays that.
+static inline float quick_gelu_erf_1(const float x) {
+    float t, tail;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(t) : "f"(fabs(x)), "f"(20.0f));
+    float p = fma(t, -1.8346676e-6f, 6.159529e-5f);
+    p = fma(t, p, -9.3049987e-4f);
+    p = fma(t, p, 8.507785e-3f);
+    p = fma(t, p, -5.395983e-2f);
+    p = fma(t, p, -4.5846465e-1f);
+    p = fma(t, p, -1.151251f);
+    p = fma(t, p, -9.999953e-1f);
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(tail) : "f"(p));
+    return fma(-t, tail, fmax(x, 0.0f));
+}
 static inline V quick_gelu_erf(const V x) {
-    const V z = fabs(x) * K(0.70710678118654752440), t = native_recip(K(1.0) + K(0.3275911) * z);
-    const V tail = t * (K(0.127414796) + t * (K(-0.142248368) + t * (K(0.7107068705) + t * (K(-0.7265760135) + t * K(0.5307027145))))) *
-                   native_exp(-z * z);
-    return x < (V)(K(0.0)) ? x * tail : x - x * tail;
+    return (V)(quick_gelu_erf_1(x.s0), quick_gelu_erf_1(x.s1), quick_gelu_erf_1(x.s2), quick_gelu_erf_1(x.s3),
+               quick_gelu_erf_1(x.s4), quick_gelu_erf_1(x.s5), quick_gelu_erf_1(x.s6), quick_gelu_erf_1(x.s7));
 }
 #define eltwise_gelu_erf quick_gelu_erf
 #endif
@@ -276,6 +321,11 @@ __kernel void matmul_wgmma(PARAMS) {
         HOLD_B
         ulong a_from[TILE_M * CHUNKS / GROUP], b_from[TILE_N * CHUNKS / GROUP];
         int a_bytes[TILE_M * CHUNKS / GROUP], b_bytes[TILE_N * CHUNKS / GROUP];
+#if A_FETCH == BY_TERMS && defined(A_TAPS)
+        ulong a_rows[TILE_M * CHUNKS / GROUP];
+        uint a_taps[TILE_M * CHUNKS / GROUP];
+        PLACE_ROWS
+#endif
 #pragma unroll
         for (int i = 0; i < TILE_N / 2; ++i) sums[i] = 0.0f;
 #pragma unroll
@@ -315,11 +365,25 @@ __kernel void matmul_wgmma(PARAMS) {
             at = at == start + (STAGES - 1) * STAGE_BYTES ? start : at + STAGE_BYTES;
             TURN(min(step + STAGES, end - 1))
         }
+        const int quad = lane % 4;
+#ifdef BIAS_BY_COLUMN
+        // On its way during the last products.
+        V bias_of[TILE_N / 32];
+#pragma unroll
+        for (int block = 0; block < TILE_N / 32; ++block) {
+            const idx at_n = first_n + block * 32 + quad * 8;
+            bias_of[block] = (V)(0.0f);
+            if (at_n < N_SIZE) {
+                DECLARE_M(first_m)
+                DECLARE_N(at_n)
+                ADD_BIAS(bias_of[block], COUNT(8, at_n, N_SIZE))
+            }
+        }
+#endif
         WGMMA_WAIT;
         // The next tile's copies must not overtake a warpgroup.
         barrier(CLK_LOCAL_MEM_FENCE);
 
-        const int quad = lane % 4;
 #pragma unroll
         for (int half_tile = 0; half_tile < 2; ++half_tile) {
             const idx at_m = first_m + warp * 16 + lane / 4 + half_tile * 8;
@@ -339,7 +403,11 @@ __kernel void matmul_wgmma(PARAMS) {
 #if PARTS > 1
                     ST_PARTIAL((idx)get_group_id(2) * PARTIAL_SIZE + OFF_PARTIAL, n, v);
 #else
+#ifdef BIAS_BY_COLUMN
+                    v += bias_of[block];
+#else
                     ADD_BIAS(v, n)
+#endif
                     POST_OPS(v, n)
                     ST_DST(OFF_DST, n, v);
 #endif

@@ -38,9 +38,9 @@ impl Patience {
 /// Commands that end within this time are looked at all the time: going to sleep takes longer.
 const SPIN: Duration = Duration::from_micros(50);
 /// The shortest and longest sleeps.
-const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(500));
+const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(250));
 /// The sleep is this part of the time waited so far, so that waking late costs little in proportion.
-const PART: u32 = 16;
+const PART: u32 = 64;
 
 /// Sleeps until an event has ended, however it ended, or until its status cannot be told. This does not synchronise: the driver's
 /// wait has to follow.

@@ -301,35 +301,51 @@ impl<'a> Shape<'a> {
                 .space
                 .find("DST")
                 .is_some_and(|dst| dst.data_type == data_type && dst.address.is_aligned(self.e, 2));
-        let mut source = self.source(1);
+        let hidden = hidden::seen_or_score(self.desc, self.op);
+        let mut source = self.source_hiding(1, hidden.map(|(seen, _)| seen));
         if let Some(factor) = self.plain_factor() {
-            source.define("FACTOR", self.value.literal(factor));
+            source.define("FACTOR", factor);
+        }
+        if let Some((_, score)) = hidden.filter(|_| hidden::seen(self.desc, self.op).is_none()) {
+            source.define("HIDDEN_SCORE", self.number(score));
         }
         source.define("TYPE", name).define("WARPS", warps).define("PAIRS", i32::from(pairs));
         let global = [queries.div_ceil(WARP_QUERIES * warps) * warps * 32, self.space.count(0..self.s), 1];
         Some(source.launch("attention_mma", &[MMA], global, Some([warps * 32, 1, 1])))
     }
 
-    /// The positive number that products of queries and keys are multiplied by, if scores of keys that are not hidden are just that.
-    fn plain_factor(&self) -> Option<f32> {
+    /// The number that products of queries and keys are multiplied by, if scores of keys that are not hidden are just that.
+    fn plain_factor(&self) -> Option<String> {
         let nodes = &self.op.scores.nodes;
         let mut node = self.op.scores.results[0];
-        if hidden::seen(self.desc, self.op).is_some()
+        if hidden::seen_or_score(self.desc, self.op).is_some()
             && let Node::Select(_, score, _) = nodes[node]
         {
             node = score;
         }
-        let factor = match nodes[node] {
-            Node::Operand(0) => 1.0,
-            Node::Binary(algorithm, a, b) => match (algorithm, nodes[a], nodes[b]) {
-                (BinaryAlgorithm::Multiply, Node::Operand(0), Node::Constant(c))
-                | (BinaryAlgorithm::Multiply, Node::Constant(c), Node::Operand(0)) => c,
-                (BinaryAlgorithm::Divide, Node::Operand(0), Node::Constant(c)) => 1.0 / c,
-                _ => return None,
+        let is_number = |node: usize| hidden::is_number(self.desc, &nodes[node]);
+        match nodes[node] {
+            Node::Operand(0) => Some(self.value.literal(1.0)),
+            Node::Binary(algorithm, a, b) => match (algorithm, &nodes[a], &nodes[b]) {
+                (BinaryAlgorithm::Multiply, Node::Operand(0), _) if is_number(b) => Some(self.number(b)),
+                (BinaryAlgorithm::Multiply, _, Node::Operand(0)) if is_number(a) => Some(self.number(a)),
+                (BinaryAlgorithm::Divide, Node::Operand(0), _) if is_number(b) => {
+                    Some(format!("({} / {})", self.value.literal(1.0), self.number(b)))
+                }
+                _ => None,
             },
-            _ => return None,
-        };
-        (factor.is_normal() && factor > 0.0).then_some(factor)
+            _ => None,
+        }
+    }
+
+    /// A node that is the same for all queries and keys, as a scalar.
+    fn number(&self, node: usize) -> String {
+        match self.op.scores.nodes[node] {
+            Node::Constant(number) => self.value.literal(number),
+            Node::Operand(i) => format!("LD1_SRC{0}(OFF_SRC{0})", i + 2),
+            // Not asked for.
+            _ => self.value.literal(f32::NAN),
+        }
     }
 
     /// Whether an operand of this type lies in chunks of eight elements along a loop.
@@ -339,6 +355,11 @@ impl<'a> Shape<'a> {
 
     /// The macros that the variants have in common.
     fn source(&self, lanes: usize) -> Source {
+        self.source_hiding(lanes, hidden::seen(self.desc, self.op))
+    }
+
+    /// The same, with the node that says whether a query sees a key.
+    fn source_hiding(&self, lanes: usize, seen: Option<usize>) -> Source {
         let wide = is_wide(self.desc);
         let mut source = Source::new(&self.space, self.value, (lanes, Some(self.s)), wide, true);
         for name in ["SRC0", "SRC1", "SRC2"] {
@@ -360,7 +381,6 @@ impl<'a> Shape<'a> {
             .define("STORE_STATISTICS(sum, n)", statistics);
         let scores = &self.op.scores;
         self.expression(&mut source, ("SCORE", "SCORED", "score"), scores, scores.results[0], lanes);
-        let seen = hidden::seen(self.desc, self.op);
         source.define("HIDES", i32::from(seen.is_some()));
         if let Some(seen) = seen {
             self.expression(&mut source, ("SEE", "SEEN_LANES", "seen"), scores, seen, 1);

@@ -429,7 +429,12 @@ pub(super) fn broadcast_by_blocks(operand: &Dims, dims: &[usize], index: &[Index
         .collect()
 }
 
-fn linear_text(base: isize, terms: impl Iterator<Item = (usize, usize)>, loops: &[Loop]) -> String {
+/// A sum of loop variables with factors and a constant, as an OpenCL C expression.
+pub(super) fn linear_text(
+    base: isize,
+    terms: impl Iterator<Item = (usize, usize)>,
+    loops: &[Loop],
+) -> String {
     let mut text = String::new();
     for (variable, factor) in terms {
         // A loop of one step stays at zero.

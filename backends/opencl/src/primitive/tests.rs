@@ -9,8 +9,8 @@ use anydnn_backend::op::{
     Pooling, PoolingAlgorithm, Reduction, ReductionAlgorithm, Softmax,
 };
 use anydnn_backend::{
-    Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Memory, MemoryDesc, MemoryKind,
-    Op, PostOp, Primitive, PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc, Tolerance,
+    Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Event, Memory, MemoryDesc,
+    MemoryKind, Op, PostOp, Primitive, PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc, Tolerance,
 };
 
 use super::{Wanted, choices, choose, plan};
@@ -466,7 +466,12 @@ fn check_at(
         stream.write(&memory, 0, &bytes, &[]).unwrap();
         args.push((operand.arg, memory));
     }
-    stream.execute(primitive, &args, &[]).unwrap();
+    let failed = |error| -> ! {
+        panic!("{desc} by {} on {}: {error}", primitive.implementation(), engine.traits().name)
+    };
+    if let Err(error) = stream.execute(primitive, &args, &[]).and_then(|event| event.wait()) {
+        failed(error);
+    }
     for (arg, expected) in reference::compute(desc, &inputs).unwrap() {
         let (_, memory) = args.iter().find(|(a, _)| *a == arg).unwrap();
         let layout = desc.find(arg).unwrap();
@@ -481,8 +486,9 @@ fn check_at(
         let compared = tolerance.compare(&actual, &expected.values);
         assert!(
             compared.is_ok(),
-            "{desc} by {}: {arg}: {}",
+            "{desc} by {} on {}: {arg}: {}",
             primitive.implementation(),
+            engine.traits().name,
             compared.unwrap_err()
         );
     }

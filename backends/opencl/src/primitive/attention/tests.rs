@@ -166,6 +166,36 @@ fn halves_with_masks_grouped_heads_and_odd_lengths() {
     });
 }
 
+/// As graphs have it: the factor and the score of hidden keys are sources of one element.
+#[test]
+fn only_the_device_knows_the_factor_and_the_score_of_hidden_keys() {
+    let mut scores = Expression::new([2, 70, 200]);
+    let (x, by) = (scores.push(Node::Operand(0)), scores.push(Node::Operand(1)));
+    let scaled = scores.push(Node::Binary(BinaryAlgorithm::Divide, x, by));
+    let (s, t) = (scores.push(Node::Index(1)), scores.push(Node::Index(2)));
+    let seen = scores.push(Node::Binary(BinaryAlgorithm::GreaterEqual, s, t));
+    let never = scores.push(Node::Operand(2));
+    let score = scores.push(Node::Select(seen, scaled, never));
+    scores.results.push(score);
+    let qkv = [70, 200, 200].map(|rows| typed(&[2, rows, 16], DataType::F16));
+    let number = || typed(&[1, 1, 1], DataType::F16);
+    let desc = attention(Attention::new(scores), qkv).src(number()).src(number()).build().unwrap();
+    let device = DeviceTraits { mma: true, ..gpu() };
+    let plan = crate::primitive::plan(&desc, &device).unwrap();
+    assert_eq!(plan.implementation, "ocl:attention:mma");
+    let source = &plan.launches[0].program.source;
+    assert!(source.contains("#define HIDDEN_SCORE LD1_SRC4(OFF_SRC4)") && source.contains("#define FACTOR"));
+    assert!(planned_source(&desc).contains("#define HIDES 0"));
+    // Hidden keys have no weight, or a large one; the factor keeps the order of scores, or turns it round.
+    for (by, never) in [(4.0, -60_000.0), (-4.0, -1.0)] {
+        check_everywhere(std::slice::from_ref(&desc), |arg| match arg {
+            Arg::Src(3) => Some(Values::Listed(vec![by])),
+            Arg::Src(4) => Some(Values::Listed(vec![never])),
+            _ => None,
+        });
+    }
+}
+
 #[test]
 fn grouped_heads_masks_and_empty_rows() {
     let (q, k) = ([2, 4, 21, 8], [2, 2, 33, 8]);

@@ -15,7 +15,7 @@ use super::matmul::define_bias;
 use super::pointwise;
 use super::quantized;
 use super::source::Source;
-use super::space::{Address, Binding, Operand, Space};
+use super::space::{Address, Binding, Operand, Space, linear_text};
 use super::tiles::Tiles;
 use super::value::Value;
 use super::window::{WINDOW, Window};
@@ -171,9 +171,32 @@ impl Product<'_> {
     /// From a term of an operand to the next, in elements, where that is the same for all of them.
     fn stride(&self, name: &str) -> Option<usize> {
         let extent = |v: usize| self.space.loops[v].extent;
-        let mut terms = self.loops.k.clone().filter(|&v| extent(v) > 1);
-        let only = terms.next().filter(|_| terms.next().is_none() && self.loops.inside == "true")?;
-        self.space.coefficient(name, only)
+        let (mut stride, mut reach) = (None, 0);
+        for v in self.loops.k.clone().rev().filter(|&v| extent(v) > 1) {
+            let step = self.space.coefficient(name, v)?;
+            if stride.is_some() && step != reach {
+                return None;
+            }
+            stride = stride.or(Some(step));
+            reach = step * extent(v);
+        }
+        stride.filter(|_| name != "SRC0" || self.loops.inside == "true")
+    }
+
+    /// Of a window each of whose slices of so many terms holds channels of one tap: the channels, the taps, and the offset of a term
+    /// from the first one of its row.
+    fn taps(&self, name: &str, slice: usize) -> Option<(usize, usize, String)> {
+        let loops = &self.space.loops;
+        // Under a transposed window no part of an offset belongs to the term alone.
+        self.window.filter(|window| !window.transposed)?;
+        let Address::Linear { coefficients, .. } = &self.space.find(name)?.address else { return None };
+        let taps = self.space.count(self.loops.k.start..self.loops.k.end - 1);
+        let last = loops.get(self.loops.k.end - 1).filter(|last| last.name == "c")?;
+        if !last.extent.is_multiple_of(slice) || taps > 32 {
+            return None;
+        }
+        let along = self.loops.k.clone().map(|v| (v, coefficients[v]));
+        Some((last.extent, taps, linear_text(0, along, loops)))
     }
 
     /// Whether neighbours of an operand along some loops are closer in memory than those along K.

@@ -21,9 +21,7 @@ const TILES: [Tile; 3] = [
 /// Offers the tiles, best first.
 pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &DeviceTraits) {
     let is_sum_of_floats = accumulator(product.desc, product.terms(), product.value) == "float";
-    // Dequantised operands stay with `tiled`: a convolution of them came out wrong on NVIDIA's driver 580, for an unknown reason.
-    let is_plain = product.desc.attributes().dequantize.is_empty();
-    if !is_sum_of_floats || !is_plain || device.max_work_group < GROUP || !product.has_vectors(LANES) {
+    if !is_sum_of_floats || device.max_work_group < GROUP || !product.has_vectors(LANES) {
         return;
     }
     for (i, (tile, parts)) in product.ranked(&TILES, device).into_iter().enumerate() {

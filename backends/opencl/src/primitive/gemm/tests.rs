@@ -94,6 +94,38 @@ fn operands_come_as_they_lie() {
         .unwrap();
     let plan = named(&desc, &hopper(), "ocl:convolution:wgmma-64x64");
     assert!(defines(&plan, "A_FETCH BY_TERMS") && defines(&plan, "B_FETCH BY_TERMS"));
+    // A slice of 64 terms has channels of several taps here.
+    assert!(!plan.launches[0].program.source.contains("#define A_TAPS"));
+}
+
+#[test]
+fn slices_of_one_tap_share_its_place() {
+    let half = |dims: [usize; 4], tag| MemoryDesc::with_tag(dims, DataType::F16, tag).unwrap();
+    let desc = |strides: [usize; 2]| {
+        let op = Convolution::new(2).with_pads([1, 1], [1, 1]).with_strides(strides);
+        PrimitiveDesc::builder(Op::Convolution(op))
+            .src(half([2, 64, 9, 7], "acdb"))
+            .weights(half([40, 64, 3, 3], "cdba"))
+            .dst(half([2, 40, 9_usize.div_ceil(strides[0]), 7_usize.div_ceil(strides[1])], "acdb"))
+            .arg(Arg::Bias, MemoryDesc::new([40], DataType::F16))
+            .build()
+            .unwrap()
+    };
+    let plan = named(&desc([1, 1]), &hopper(), "ocl:convolution:wgmma-64x64");
+    assert!(
+        defines(&plan, "A_CHANNELS 64") && defines(&plan, "A_TAPS 9") && defines(&plan, "BIAS_BY_COLUMN 1")
+    );
+    assert!(defines(&plan, "OFF_TAP (kh * 448 + kw * 64 + c)") && defines(&plan, "B_STRIDE 80"));
+    for engine in test_engines() {
+        let max_work_group = engine.traits().max_work_group.min(256);
+        let device = DeviceTraits { kind: DeviceKind::Gpu, max_work_group, ..engine.traits() };
+        let tiles: &[&str] =
+            if device.wgmma { &["wgmma-128x128", "wgmma-64x128", "wgmma-64x64"] } else { &["simt-64x64"] };
+        for tile in tiles {
+            let strides = if tile.ends_with("64x64") { [2, 1] } else { [1, 1] };
+            check_plan(&engine, named(&desc(strides), &device, &format!("ocl:convolution:{tile}")), 0);
+        }
+    }
 }
 
 #[test]

@@ -104,6 +104,16 @@ fn plan(product: &Product<'_>, kind: Kind, tile: &Tile, parts: usize, device: &D
                     source.define(format!("{letter}_STRIDE"), stride * kind.bytes);
                 }
             }
+            let rows = || product.loops.m.clone();
+            let is_same =
+                |v| product.space.find("BIAS").is_some_and(|bias| bias.address.step(v, 1) == Some(0));
+            if rows().all(is_same) {
+                source.define("BIAS_BY_COLUMN", 1);
+            }
+            let by_terms = fetches.iter().any(|&(letter, fetch, _)| letter == "A" && fetch == Fetch::Terms);
+            if let Some((channels, taps, offset)) = product.taps("SRC0", tile.k).filter(|_| by_terms) {
+                source.define("A_CHANNELS", channels).define("A_TAPS", taps).define("OFF_TAP", offset);
+            }
             define_instructions(source, tile.n, kind);
         },
         |source, files, [tiles, batch, parts]| {

@@ -112,7 +112,7 @@ fn quantised_weights_take_the_fast_path() {
     assert!(source.contains("#define OUT_WEIGHTS(v, n) ((v) * LD_SCALE_WEIGHTS(OFF_SCALE_WEIGHTS, n))"));
     assert!(source.contains("#define DEQ_WEIGHTS(x, n) ((x) - LD_ZERO_WEIGHTS(OFF_ZERO_WEIGHTS, n))"));
     let plan = planned(matmul(f32(&[64, 64]), weights(DataType::S8)).attributes(scales()), &gpu());
-    assert_eq!(plan.implementation, "ocl:matmul:tiled");
+    assert_eq!(plan.implementation, "ocl:matmul:simt-64x64");
 }
 
 #[test]
