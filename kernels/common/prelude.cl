@@ -31,9 +31,9 @@
 #define STREAM(v, p) (*(p) = (v))
 #endif
 
-// Fetches a line into the second-level cache, of a device whose pointers are all alike.
+// Fetches a line into the second-level cache, of a device whose pointers are all alike: NVIDIA's are not.
 #ifdef __has_builtin
-#if __has_builtin(__builtin_prefetch)
+#if __has_builtin(__builtin_prefetch) && !defined(__NV_CL_C_VERSION)
 #define FETCH(p) __builtin_prefetch((const __private void *)(size_t)(p), 0, 1)
 #endif
 #endif

@@ -66,6 +66,8 @@ const LAUNCH_CLOCKS: usize = 8_000;
 /// Bytes that a device with as many units as the measured one moves in a clock, by unit.
 const UNIT_BYTES: usize = 16;
 const MOST_PARTS: usize = 32;
+/// The longest vectors that results are stored by.
+const MOST_LANES: usize = 8;
 /// Slices that each part has at least.
 const PART_STEPS: usize = 4;
 /// Elements of all parts at most, so that their offsets and the memory for them stay small.
@@ -113,6 +115,11 @@ impl Product<'_> {
     /// The number of results.
     fn results(&self) -> usize {
         self.space.count(0..self.loops.k.start)
+    }
+
+    /// Elements from a part of the results to the next: each starts where a whole vector may.
+    fn part(&self) -> usize {
+        self.results().next_multiple_of(MOST_LANES)
     }
 
     fn estimate(&self, tile: &Tile, parts: usize, device: &DeviceTraits) -> usize {
@@ -245,7 +252,7 @@ impl Product<'_> {
             .define("N_SIZE", space.count(self.loops.n.clone()))
             .define("K_SIZE", self.terms())
             .define("PARTS", parts)
-            .define("PARTIAL_SIZE", self.results())
+            .define("PARTIAL_SIZE", self.part())
             .post_ops(self.desc);
         for name in ["SRC0", "WEIGHTS"] {
             quantized::define(&mut source, &space, name, &[]);
@@ -262,7 +269,7 @@ impl Product<'_> {
             return Planned { scratchpad: 0, launches };
         }
         launches.push(self.sum(parts, device));
-        Planned { scratchpad: parts * self.results() * 4, launches }
+        Planned { scratchpad: parts * self.part() * 4, launches }
     }
 
     /// The parts of the results, one behind the other.
@@ -286,7 +293,7 @@ impl Product<'_> {
         for v in (self.loops.k.start..space.loops.len()).rev() {
             space.remove(v);
         }
-        let size = self.results();
+        let size = self.part();
         let mut terms: Vec<String> =
             (0..parts).map(|part| format!("LD_PARTIAL(OFF_PARTIAL + {}, n)", part * size)).collect();
         if space.find("BIAS").is_some() {

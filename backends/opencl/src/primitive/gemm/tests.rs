@@ -64,6 +64,9 @@ fn few_tiles_split_their_sums() {
     let parts = split.launches[0].global[2];
     assert!(parts > 1 && split.scratchpad == parts * 128 * 256 * 4, "{split:?}");
     assert!(split.launches[1].program.source.contains("LD_PARTIAL"));
+    // The vectors of every part are aligned.
+    let odd = named(&halves(1, 16384, 237), &hopper(), "ocl:matmul:wgmma-64x64");
+    assert!(defines(&odd, "PARTIAL_SIZE 240") && odd.scratchpad == odd.launches[0].global[2] * 240 * 4);
 }
 
 #[test]
