@@ -16,9 +16,9 @@
     }
 #define MULTIPLY(i, j) sum##i##_##j += a * b##j;
 #define STORE_KEY(i) EACH_V(STORE_PRODUCT, i)
-#define STORE_PRODUCT(i, j) weights[(aim_r + i) * QUERIES + j] = sum##i##_##j;
+#define STORE_PRODUCT(i, j) to[i * QUERIES + j] = sum##i##_##j;
 #define RESUME_ROW(i) EACH_V(RESUME, i)
-#define RESUME(i, j) V sum##i##_##j = sums[(aim_e + i) * QUERIES + j] * shrink[j];
+#define RESUME(i, j) V sum##i##_##j = to[i * QUERIES + j] * shrink[j];
 #define LOAD_WEIGHT(i, j) const V b##j = weights[r * QUERIES + j];
 #define MULTIPLY_VALUE(i)                                                                                                \
     {                                                                                                                    \
@@ -30,7 +30,7 @@
     if (aim_e + i >= first_e) {                                                                                          \
         EACH_V(STORE_SUM, i)                                                                                             \
     }
-#define STORE_SUM(i, j) sums[(aim_e + i) * QUERIES + j] = sum##i##_##j;
+#define STORE_SUM(i, j) to[i * QUERIES + j] = sum##i##_##j;
 
 // Rows of a tile are a constant distance apart, so that the addresses of all of them share one register.
 #if COPY_WIDTH
@@ -158,6 +158,7 @@ __kernel void attention_vector(PARAMS) {
             for (int r = 0; r < keys; r += TILE_M) {
                 const int aim_r = min(r, keys - TILE_M);
                 const idx aim_t = first_t + aim_r;
+                __local V *to = weights + aim_r * QUERIES;
                 KEYS key;
                 {
                     const idx t = aim_t, d = 0;
@@ -218,6 +219,7 @@ __kernel void attention_vector(PARAMS) {
 #endif
             for (idx first_e = 0; first_e < E_SIZE; first_e += TILE_M) {
                 const idx aim_e = min(first_e, (idx)(E_SIZE - TILE_M));
+                __local V *to = sums + aim_e * QUERIES;
                 KEYS value;
                 {
                     const idx t = first_t, e = aim_e;

@@ -95,18 +95,23 @@ impl Shape<'_> {
             && parts == 1
             && part == most
             && space.coefficient("WEIGHTS", k) == Some(width);
-        let fetched = in_panels && source == Reading::InPlace && rows <= BLOCK_ROWS && rows > most_tile;
+        let sum_bytes = rows * width * self.matrices().len() * size_of::<f32>();
+        let fetched = in_panels
+            && source == Reading::InPlace
+            && (most_tile + 1..=BLOCK_ROWS).contains(&rows)
+            && sum_bytes <= device.local_memory_bytes;
         let whole = if rows <= most_tile {
             terms
         } else if fetched {
-            FETCHED_TERMS
+            2 * FETCHED_TERMS
         } else if weights == Reading::InPlace && source == Reading::InPlace {
             WHOLE_TERMS
         } else {
             BLOCK_TERMS
         };
         let most_terms = if fetched { FETCHED_TERMS } else { BLOCK_TERMS };
-        let block = if terms <= whole { terms } else { most_terms }.next_multiple_of(CPU_LANES);
+        let parts_of_k = if terms <= whole { 1 } else { terms.div_ceil(most_terms) };
+        let block = terms.div_ceil(parts_of_k).next_multiple_of(CPU_LANES);
 
         // Tiles of as equal numbers of rows as can be.
         let tiles = rows.div_ceil(most_tile);
