@@ -21,7 +21,7 @@ const MOST_POSITIONS: [usize; 4] = [14, 14, 9, 7];
 /// The most register tiles of a program: compilers take their time for each.
 const MOST_SIZES: usize = 4;
 /// Work-items for each core, so that none waits long for another one.
-const ITEMS: usize = 24;
+const ITEMS: usize = 48;
 
 impl Shape<'_> {
     /// Register tiles that read positions a constant distance apart, of weights in panels or packed into them first.
