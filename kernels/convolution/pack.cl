@@ -7,7 +7,7 @@ __kernel void convolution_pack_source(PARAMS) {
     ENTER
     DECLARE_LINE((idx)get_global_id(0))
     DECLARE_GROUP((idx)get_global_id(1))
-    const bool is_line = pd >= PAD_D && pd < PAD_D + SRC_D && ph >= PAD_H && ph < PAD_H + SRC_H;
+    const bool is_line = (pd >= PAD_D) & (pd < PAD_D + SRC_D) & (ph >= PAD_H) & (ph < PAD_H + SRC_H);
     const idx id = pd - PAD_D, ih = ph - PAD_H;
     for (idx pw = 0; pw < WIDTH; ++pw) {
         const idx iw = pw - PAD_W;
