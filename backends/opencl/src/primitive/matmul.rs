@@ -51,7 +51,7 @@ pub(super) fn weights_layout(
         return weights.to_row_major().permuted(&order)?.to_row_major().permuted(&order);
     }
     let factors = [Unit::Amx, Unit::Words].into_iter().find_map(|unit| Factors::of(desc, unit, device));
-    if factors.is_some() && matches!(desc.op(), Op::MatMul(_)) && weights.elements() > 0 {
+    if factors.is_some() && matches!(desc.op(), Op::MatMul(_)) && fills_units(desc, weights) {
         let tag = packed::layout_tag(rank, weights.data_type());
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
     }
@@ -69,6 +69,12 @@ pub(super) fn weights_layout(
     };
     let tag = format!("{batch}{}{k}{}{n_letter}", n_letter.to_ascii_uppercase(), width);
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
+}
+
+/// Whether a product is worth the copies that matrix units need: it fills one of their tiles.
+fn fills_units(desc: &PrimitiveDesc, weights: &MemoryDesc) -> bool {
+    let terms = weights.dims()[weights.rank() - 2];
+    desc.dst().elements() * terms >= 16 * 16 * packed::TILE_BYTES
 }
 
 /// The implementations of a matrix product whose layouts are resolved.
@@ -183,9 +189,12 @@ impl<'a> Shape<'a> {
                 (Unit::Amx, ["amx", "amx-packing"], "matrix units multiply bytes and bf16"),
                 (Unit::Words, ["words", "words-packing"], "bytes are multiplied as pairs of words"),
             ];
+            let pays = fills_units(self.desc, self.weights);
             for (unit, [in_place, packing], reason) in units {
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
-                choices.offer(packing, reason, || self.packed(unit, device, true));
+                if pays {
+                    choices.offer(packing, reason, || self.packed(unit, device, true));
+                }
             }
             let panels = self.own_panels().is_some();
             let (few, many) = (m < PACK_ROWS / 8, m >= PACK_ROWS);
@@ -213,6 +222,10 @@ impl<'a> Shape<'a> {
                 choices.offer("dot", "both operands lie along K", dot);
             }
             choices.offer("blocked", "a narrow result", || self.blocked(value, device));
+            for (unit, [_, packing], _) in units.into_iter().filter(|_| !pays) {
+                choices
+                    .offer(packing, "too few products to pay for copies", || self.packed(unit, device, true));
+            }
         } else {
             let skinny = |mma| self.skinny(&space, value, device, mma).filter(|_| real);
             if m > 1 {
