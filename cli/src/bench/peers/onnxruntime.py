@@ -162,6 +162,11 @@ class OnnxRuntime:
             self.session = onnxruntime.InferenceSession(data, self.options, providers=["CPUExecutionProvider"])
         except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented as error:
             raise Refused(str(error).splitlines()[0])
+        except onnxruntime.capi.onnxruntime_pybind11_state.InvalidGraph as error:
+            # Types that an operator has in no version; anything else is a mistake of the translation.
+            if "bfloat16" not in str(error):
+                raise
+            raise Refused(str(error).splitlines()[0])
         self.model, self.keep = model, []
         for number in range(sets):
             binding = self.session.io_binding()
