@@ -85,6 +85,18 @@ impl Feature {
         Self::Words,
     ];
 
+    /// Says why a device cannot have a feature where that takes no program to tell.
+    pub(crate) fn rule_out(self, device: &OpenClDevice) -> Result<(), String> {
+        match self {
+            Self::Wgmma => probe::is_hopper(device),
+            Self::Amx => {
+                processor::runs_here(device).and_then(|()| processor::may_use_tiles().map_err(str::to_owned))
+            }
+            Self::Words => processor::has_wide_words(device),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Fp64 => "fp64",
@@ -178,6 +190,7 @@ pub(crate) fn capabilities(device: &OpenClDevice, features: &Features) -> Capabi
 }
 
 fn run(device: &OpenClDevice, feature: Feature) -> Probe {
+    let possible = || feature.rule_out(device).and_then(|()| Rig::new(device));
     let outcome = match feature {
         Feature::LocalMemory => value(device.limits().local_memory_bytes, "bytes"),
         Feature::VectorWidth => value(u64::from(device.limits().float_vector_width), "floats"),
@@ -188,16 +201,9 @@ fn run(device: &OpenClDevice, feature: Feature) -> Probe {
         Feature::Int8Dot => Rig::new(device).and_then(|rig| probe::int8_dot(&rig)),
         Feature::NvidiaPtx => Rig::new(device).and_then(|rig| probe::nvidia_ptx(&rig)),
         Feature::NvidiaMma => Rig::new(device).and_then(|rig| probe::nvidia_mma(&rig)),
-        Feature::Wgmma => {
-            probe::is_hopper(device).and_then(|()| Rig::new(device)).and_then(|rig| probe::wgmma(&rig))
-        }
-        Feature::Amx => processor::runs_here(device)
-            .and_then(|()| processor::may_use_tiles().map_err(str::to_owned))
-            .and_then(|()| Rig::new(device))
-            .and_then(|rig| probe::amx(&rig)),
-        Feature::Words => processor::has_wide_words(device)
-            .and_then(|()| Rig::new(device))
-            .and_then(|rig| probe::words(&rig)),
+        Feature::Wgmma => possible().and_then(|rig| probe::wgmma(&rig)),
+        Feature::Amx => possible().and_then(|rig| probe::amx(&rig)),
+        Feature::Words => possible().and_then(|rig| probe::words(&rig)),
         Feature::OutOfOrder => Rig::new(device).and_then(|rig| probe::out_of_order(&rig)),
         Feature::Profiling => Rig::new(device).and_then(|rig| probe::profiling(&rig)),
         Feature::Svm => Rig::new(device).and_then(|rig| probe::svm(&rig)),

@@ -232,7 +232,9 @@ impl ProgramCache {
             features.learn(feature, &probe);
             return probe;
         }
-        count(&self.counters.probed);
+        if feature.rule_out(device).is_ok() {
+            count(&self.counters.probed);
+        }
         let probe = features.probe(device, feature);
         // What does not work may have failed for another reason, such as a lack of memory: the next process tries again.
         if probe.works
