@@ -28,6 +28,8 @@ pub mod execute;
 pub mod fusion;
 pub mod graph;
 pub mod model;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 pub mod partition;
 pub mod select;
 

@@ -61,12 +61,15 @@ pub(crate) struct DevicesArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// A folder with a model.json, or a graph JSON file; a bare graph gets random inputs and constants.
+    /// A folder with a model.json, an ONNX file, or a graph JSON file; a bare graph gets random inputs and constants.
     pub(crate) model: PathBuf,
+    /// The value of an open dimension of an ONNX model's inputs, such as batch=4.
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
+    pub(crate) dims: Vec<(String, usize)>,
     /// The backend, instead of the environment's choice; `anydnn --help` names them.
     #[arg(long, value_name = "BACKEND")]
     pub(crate) backend: Option<String>,
-    /// Data of an input: a .safetensors file with a tensor of the input's name, a .json array, or raw bytes.
+    /// Data of an input: a .npy file, a .safetensors file with a tensor of the input's name, a .json array, raw bytes, or the word random.
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = binding)]
     pub(crate) inputs: Vec<(String, PathBuf)>,
     /// The type of all f32, f16 and bf16 tensors, or of one tensor, such as f16 or t3=s8.
@@ -97,8 +100,11 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GraphArgs {
-    /// A folder with a model.json, or a graph JSON file.
+    /// A folder with a model.json, an ONNX file, or a graph JSON file.
     pub(crate) model: PathBuf,
+    /// The value of an open dimension of an ONNX model's inputs, such as batch=4.
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
+    pub(crate) dims: Vec<(String, usize)>,
     /// Writes a picture in Graphviz's DOT language; - is standard output.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "json"])]
     pub(crate) dot: Option<PathBuf>,
@@ -191,6 +197,13 @@ fn sets(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "expected a number from 1 to 64".to_owned())
 }
 
+/// `batch=4`; a name may hold the sign too.
+fn dim(text: &str) -> Result<(String, usize), String> {
+    let parts = text.rsplit_once('=').filter(|(name, _)| !name.is_empty());
+    let parsed = parts.and_then(|(name, number)| Some((name.to_owned(), number.parse().ok()?)));
+    parsed.ok_or_else(|| "expected NAME=N such as batch=4".into())
+}
+
 fn binding(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), file.into())),
@@ -218,5 +231,7 @@ mod tests {
         let both = Shapes(vec![("t0".into(), Dims::from([4, 3])), ("t1".into(), Dims::default())]);
         assert_eq!((shapes("t0=4x3,t1=scalar"), shapes("t0:4x3+t1:")), (Ok(both.clone()), Ok(both)));
         assert!(shapes("4x3").is_err() && shapes("t0=4x-1").is_err());
+        assert_eq!(dim("a=b=4"), Ok(("a=b".into(), 4)));
+        assert!(dim("4").is_err() && dim("=4").is_err() && dim("n=-4").is_err());
     }
 }

@@ -195,6 +195,36 @@ impl GraphBuilder {
         finish::finish(self, finish::Shapes::AsSaid)
     }
 
+    /// Infers the shapes and types of what the newest operation makes, for a caller that chooses the next operation by them.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn infer_newest(&mut self) -> Result<()> {
+        self.ops.last().map_or(Ok(()), |op| finish::infer(op, &mut self.tensors))
+    }
+
+    /// A tensor added before.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn tensor(&self, id: TensorId) -> Option<&LogicalTensor> {
+        self.tensors.get(&id)
+    }
+
+    /// Forgets the operations and tensors that no output follows from. Every operation must come after those it reads from.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn prune(&mut self) {
+        let Some(outputs) = &self.outputs else { return };
+        let mut needed: HashSet<TensorId> = outputs.iter().copied().collect();
+        let mut kept = Vec::with_capacity(self.ops.len());
+        for op in self.ops.drain(..).rev() {
+            if op.outputs.iter().any(|id| needed.contains(id)) {
+                needed.extend(op.inputs.iter().chain(&op.outputs));
+                kept.push(op);
+            }
+        }
+        kept.reverse();
+        self.ops = kept;
+        self.tensors.retain(|id, _| needed.contains(id));
+        self.ports.retain(|id| needed.contains(id));
+    }
+
     fn leaf(&mut self, name: &str, data_type: DataType, dims: Dims, property: Property) -> TensorId {
         let id = self.free_tensors().next().unwrap_or(TensorId(u64::MAX));
         self.tensors.insert(id, LogicalTensor::new(id, data_type, dims).with_property(property).named(name));

@@ -130,8 +130,8 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     if bytes.len() as u64 > most { Err(too_large(bytes.len() as u64)) } else { Ok(bytes) }
 }
 
-/// safetensors holds the low byte first.
-fn native_order(data_type: DataType, bytes: &[u8]) -> Vec<u8> {
+/// Elements whose low byte comes first, as most files have them, in the machine's order.
+pub(crate) fn native_order(data_type: DataType, bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let width = data_type.bits() / 8;
     if cfg!(target_endian = "big") && width > 1 {

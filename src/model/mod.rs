@@ -7,11 +7,13 @@ mod files;
 mod fill;
 mod host_tensor;
 mod manifest;
+mod npy;
 
 pub use dataset::Dataset;
 pub use files::{read_bytes, read_safetensors, read_text, write_safetensors};
 pub use fill::random_input;
 pub use host_tensor::HostTensor;
+pub use npy::read_npy;
 
 use std::path::Path;
 
@@ -19,6 +21,8 @@ use anydnn_backend::{DataType, Error, Result, ResultExt};
 use indexmap::IndexMap;
 
 use crate::graph::{Changes, Cut, Graph, LogicalTensor, TensorId};
+#[cfg(feature = "onnx")]
+pub(crate) use files::native_order;
 use files::{beside, shown};
 use manifest::Manifest;
 

@@ -29,7 +29,7 @@ impl Case {
     /// Reads a case: the notation of a primitive, the name of a network with a type, or a file with a graph.
     pub(crate) fn new(text: &str) -> std::result::Result<Self, Failure> {
         if Path::new(text).extension().is_some_and(|extension| extension == "json") {
-            let graph = crate::run::load_graph(Path::new(text))?;
+            let graph = crate::run::load_graph(Path::new(text), &[])?;
             return Ok(Self::of_graph(text, graph, None)?);
         }
         let (name, data_type) = text.split_once(' ').unwrap_or((text, "f32"));

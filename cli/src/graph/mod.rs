@@ -20,7 +20,7 @@ use crate::run::load_graph;
 
 /// Shows the partitions of a model's graph in words, as JSON or as a picture.
 pub(crate) fn graph(args: &GraphArgs) -> Outcome {
-    let graph = load_graph(&args.model)?;
+    let graph = load_graph(&args.model, &args.dims)?;
     let partitioning = partition(&graph, Policy::Fusion);
     if let Some(file) = &args.dot {
         save(file, &dot::render(&Picture::new(&graph, &partitioning), &partitioning))?;

@@ -16,6 +16,7 @@ use anydnn::backend::{Backend, Error, Result, ResultExt};
 use anydnn::fusion::Policy;
 use anydnn::graph::{Changes, Graph};
 use anydnn::model::Model;
+use anydnn::onnx;
 use anydnn::select::{AnyBackend, Selection, Selector};
 
 use self::check::{Checked, check};
@@ -30,7 +31,7 @@ use crate::output::{Style, print, print_json, progress};
 
 /// Runs a model and reports on it.
 pub(crate) fn run(args: &RunArgs) -> Outcome {
-    let mut model = Model::load(&args.model)?;
+    let mut model = load(&args.model, &args.dims)?;
     model.change(&changes(&model, args)?)?;
     let random_constants = model.missing_constants().len();
     model.fill_missing_constants(args.seed)?;
@@ -88,8 +89,20 @@ fn changes(model: &Model, args: &RunArgs) -> Result<Changes> {
 }
 
 /// The graph of a model.
-pub(crate) fn load_graph(path: &Path) -> Result<Graph> {
-    Model::load(path).map(|model| model.graph)
+pub(crate) fn load_graph(path: &Path, dims: &[(String, usize)]) -> Result<Graph> {
+    load(path, dims).map(|model| model.graph)
+}
+
+/// A model in any of the formats.
+fn load(path: &Path, dims: &[(String, usize)]) -> Result<Model> {
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx")) {
+        let dims: Vec<_> = dims.iter().map(|(name, extent)| (name.as_str(), *extent)).collect();
+        return onnx::Model::load(path)?.graph(&dims);
+    }
+    match dims.first() {
+        None => Model::load(path),
+        Some((name, _)) => Err(Error::invalid("--dim", "dimension", format!("{name:?}"), "an ONNX model")),
+    }
 }
 
 /// All batches, once.

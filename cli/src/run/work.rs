@@ -5,7 +5,9 @@ use std::path::Path;
 
 use anydnn::backend::{Dims, Error, MemoryDesc, Result, ResultExt};
 use anydnn::graph::{Graph, LogicalTensor, TensorId};
-use anydnn::model::{Dataset, HostTensor, Model, random_input, read_bytes, read_safetensors, read_text};
+use anydnn::model::{
+    Dataset, HostTensor, Model, random_input, read_bytes, read_npy, read_safetensors, read_text,
+};
 
 use crate::args::RunArgs;
 
@@ -77,7 +79,9 @@ impl Work {
                         format!("one of {}", names.join(", ")),
                     )
                 })?;
-            given.push((tensor.id, read(file, &tensor.label(), tensor)?));
+            if file != Path::new("random") {
+                given.push((tensor.id, read(file, &tensor.label(), tensor)?));
+            }
         }
         let batch =
             asked.or_else(|| given.iter().find_map(|(id, data)| batch_of(model.graph.tensor(*id)?, data)));
@@ -134,6 +138,7 @@ fn read(file: &Path, name: &str, tensor: &LogicalTensor) -> Result<Data> {
                 )
             })
         }
+        Some("npy") => read_npy(file).map(|tensor| Data::Tensor(Box::new(tensor))),
         Some("json") => {
             let text = read_text(file)?;
             let wrong = |given: String| {

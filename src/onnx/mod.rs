@@ -1,0 +1,215 @@
+//! Models in the ONNX format, opset 7 to 28.
+//!
+//! [`Model::load`] reads a file, [`Model::graph`] imports it for given dimensions: operators become operations of a [`Graph`], weights its
+//! constants, and what follows from shapes and constants alone is computed there and then. An operator that has no counterpart is an
+//! error that names the node.
+//!
+//! ```no_run
+//! use anydnn::onnx::Model;
+//! let model = Model::load("resnet.onnx")?.graph(&[("batch", 4)])?;
+//! println!("{} operations, {} constants", model.graph.ops().len(), model.constants.len());
+//! # Ok::<(), anydnn::backend::Error>(())
+//! ```
+//!
+//! [`Graph`]: crate::graph::Graph
+
+mod files;
+mod fold;
+mod import;
+mod network;
+mod node;
+mod ops;
+mod proto;
+mod tensor;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anydnn_backend::{DataType, Error, Result, ResultExt};
+use prost::Message;
+use prost::bytes::Bytes;
+
+use crate::model;
+use proto::{GraphProto, ModelProto, ValueInfoProto};
+
+/// The opsets that are read; the newest is that of ONNX 1.23.
+const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
+
+/// A model as its file says it: dimensions may be open.
+#[derive(Clone)]
+pub struct Model {
+    proto: ModelProto,
+    opset: i64,
+    name: String,
+    /// Where external data lies; none for a model from bytes.
+    folder: Option<PathBuf>,
+}
+
+/// An input of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// The name.
+    pub name: String,
+    /// The type.
+    pub data_type: DataType,
+    /// The dimensions.
+    pub dims: Vec<Dim>,
+}
+
+/// A dimension of an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dim {
+    /// Always the same.
+    Fixed(usize),
+    /// Chosen by the name when the model is imported. One without a name in the file has that of its input, a dot and its position,
+    /// such as `x.0`.
+    Open(String),
+}
+
+impl Model {
+    /// Reads a model from a file. It stays mapped as long as the model is there, and its external data while it is imported: nobody may
+    /// change or shorten these files meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be read, [`Error::Invalid`] when it is no ONNX model,
+    /// [`Error::Unsupported`] when its opset is not read here.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        // The parent of a bare file name is an empty path.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let bytes = files::map(path)?;
+        Self::decode(bytes, name, Some(folder.to_owned())).at(|| path.display().to_string())
+    }
+
+    /// Reads a model from bytes. It can have no external data.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self> {
+        Self::decode(Bytes::from(bytes.into()), "model".into(), None)
+    }
+
+    /// The inputs that an execution needs, in the order of the file.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for an input that is no tensor or has a type that anydnn has not, [`Error::Invalid`] for wrong dimensions.
+    pub fn inputs(&self) -> Result<Vec<Input>> {
+        let Some(graph) = &self.proto.graph else { return Ok(Vec::new()) };
+        let initialized: std::collections::HashSet<_> =
+            graph.initializer.iter().filter_map(|tensor| tensor.name.as_deref()).collect();
+        let given = |input: &&ValueInfoProto| !initialized.contains(input.name.as_deref().unwrap_or(""));
+        graph.input.iter().filter(given).map(input).collect()
+    }
+
+    /// The opset of the standard operators.
+    pub fn opset(&self) -> i64 {
+        self.opset
+    }
+
+    /// Imports the model for the given values of its [open dimensions](Dim::Open), in any order. Inputs that no output needs are left
+    /// out.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a dimension that is missing or unknown, and where the file contradicts itself;
+    /// [`Error::Unsupported`] for an operator or type that is not read here, with the node's name;
+    /// [`Error::OutOfMemory`] when the host has not as much memory as the constants need.
+    pub fn graph(&self, dims: &[(&str, usize)]) -> Result<model::Model> {
+        self.import(dims).at(|| self.name.clone())
+    }
+
+    fn import(&self, dims: &[(&str, usize)]) -> Result<model::Model> {
+        let mut names: Vec<String> = Vec::new();
+        for input in self.inputs()? {
+            names.extend(input.dims.into_iter().filter_map(|dim| match dim {
+                Dim::Open(name) => Some(name),
+                Dim::Fixed(_) => None,
+            }));
+        }
+        if let Some((name, _)) = dims.iter().find(|(name, _)| !names.iter().any(|own| own == name)) {
+            names.dedup();
+            names.truncate(32);
+            let expected =
+                if names.is_empty() { "none, since all are fixed".into() } else { names.join(", ") };
+            let expected = format!("an open dimension of the model's inputs: {expected}");
+            return Err(Error::invalid("dimensions", "name", format!("{name:?}"), expected));
+        }
+        let empty = GraphProto::default();
+        let proto = self.proto.graph.as_ref().unwrap_or(&empty);
+        let (graph, constants) = import::import(proto, self, dims)?;
+        Ok(model::Model {
+            name: self.name.clone(),
+            description: description(&self.proto, self.opset),
+            graph,
+            constants,
+            dataset: None,
+            task: None,
+            classes: Vec::new(),
+            cut: crate::graph::Cut::default(),
+        })
+    }
+
+    fn decode(bytes: Bytes, name: String, folder: Option<PathBuf>) -> Result<Self> {
+        let proto = ModelProto::decode(bytes)
+            .map_err(|error| Error::invalid("ONNX model", "content", error.to_string(), "a ModelProto"))?;
+        if proto.graph.is_none() {
+            return Err(Error::invalid("ONNX model", "graph", "missing", "a ModelProto with a graph"));
+        }
+        let standard = proto.opset_import.iter().find(|set| is_standard(set.domain.as_deref()));
+        // Files that name no operator set mean the first.
+        let opset = standard.and_then(|set| set.version).unwrap_or(1);
+        if !OPSETS.contains(&opset) {
+            let why = format!("opsets {} to {} are read", OPSETS.start(), OPSETS.end());
+            return Err(Error::unsupported(format!("ONNX opset {opset}"), why));
+        }
+        Ok(Self { proto, opset, name, folder })
+    }
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.proto.graph.as_ref().map_or(0, |graph| graph.node.len());
+        f.debug_struct("Model")
+            .field("name", &self.name)
+            .field("opset", &self.opset)
+            .field("nodes", &nodes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a domain is that of the standard operators, which has two names.
+fn is_standard(domain: Option<&str>) -> bool {
+    matches!(domain, None | Some("" | "ai.onnx"))
+}
+
+fn description(proto: &ModelProto, opset: i64) -> String {
+    match proto.producer_name.as_deref() {
+        Some(producer) if !producer.is_empty() => format!("ONNX opset {opset}, by {producer}"),
+        _ => format!("ONNX opset {opset}"),
+    }
+}
+
+/// An input with the names of its open dimensions.
+fn input(proto: &ValueInfoProto) -> Result<Input> {
+    let name = proto.name.clone().unwrap_or_default();
+    let place = || format!("input {name:?}");
+    let tensor = proto.r#type.as_ref().and_then(|of| of.tensor_type.as_ref());
+    let Some(tensor) = tensor else {
+        return Err(Error::unsupported(place(), "only tensors are read, no sequences, maps or optionals"));
+    };
+    let data_type = tensor::data_type(tensor.elem_type.unwrap_or(0)).at(place)?;
+    let Some(shape) = &tensor.shape else {
+        return Err(Error::unsupported(place(), "its number of dimensions is not said"));
+    };
+    let dims = shape.dim.iter().enumerate().map(|(i, dim)| match (dim.dim_value, dim.dim_param.as_deref()) {
+        (Some(value), _) if value >= 0 => {
+            usize::try_from(value).map_or_else(|_| Dim::Fixed(usize::MAX), Dim::Fixed)
+        }
+        (_, Some(param)) if !param.is_empty() => Dim::Open(param.to_owned()),
+        _ => Dim::Open(format!("{name}.{i}")),
+    });
+    let dims = dims.collect();
+    Ok(Input { name, data_type, dims })
+}

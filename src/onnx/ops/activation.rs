@@ -1,0 +1,149 @@
+//! Operators on one tensor, element by element.
+
+use anydnn_backend::Result;
+
+use super::super::network::{Network, Value};
+use super::super::node::Node;
+use super::{floats, known_number};
+use crate::graph::{Attrs, OpKind};
+
+/// Those without attributes.
+pub(super) fn plain(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let kind = match node.operator() {
+        "Abs" => OpKind::Abs,
+        "Exp" => OpKind::Exp,
+        "HardSwish" => OpKind::HardSwish,
+        "Log" => OpKind::Log,
+        "Mish" => OpKind::Mish,
+        "Reciprocal" => OpKind::Reciprocal,
+        "Relu" => OpKind::ReLU,
+        "Round" => OpKind::Round,
+        "Sigmoid" => OpKind::Sigmoid,
+        "Sqrt" => OpKind::Sqrt,
+        _ => OpKind::Tanh,
+    };
+    Ok(vec![network.op(node, kind, &[src], Attrs::new())?])
+}
+
+/// Those with a slope for negative values.
+pub(super) fn sloped(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (kind, absent) =
+        if node.operator() == "Elu" { (OpKind::Elu, 1.0) } else { (OpKind::LeakyReLU, 0.01) };
+    let attrs = Attrs::new().with("alpha", node.float("alpha", absent)?);
+    Ok(vec![network.op(node, kind, &[floats(node, 0)?], attrs)?])
+}
+
+pub(super) fn hard_sigmoid(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let attrs = Attrs::new().with("alpha", node.float("alpha", 0.2)?).with("beta", node.float("beta", 0.5)?);
+    Ok(vec![network.op(node, OpKind::HardSigmoid, &[floats(node, 0)?], attrs)?])
+}
+
+pub(super) fn gelu(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let mode = match node.word("approximate", "none")?.as_str() {
+        "none" => "gelu_erf",
+        "tanh" => "gelu_tanh",
+        other => return Err(node.invalid("attribute approximate", other, "none or tanh")),
+    };
+    Ok(vec![network.op(node, OpKind::GELU, &[floats(node, 0)?], Attrs::new().with("mode", mode))?])
+}
+
+pub(super) fn softplus(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let attrs = Attrs::new().with("beta", 1.0_f32);
+    Ok(vec![network.op(node, OpKind::SoftPlus, &[floats(node, 0)?], attrs)?])
+}
+
+pub(super) fn negated(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    Ok(vec![scaled(network, node, floats(node, 0)?, -1.0)?])
+}
+
+/// x / (1 + |x|).
+pub(super) fn softsign(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let size = network.op(node, OpKind::Abs, &[src], Attrs::new())?;
+    let one = network.scalar(node, 1.0, src)?;
+    let divisor = network.op(node, OpKind::Add, &[&size, &one], Attrs::new())?;
+    Ok(vec![network.op(node, OpKind::Divide, &[src, &divisor], Attrs::new())?])
+}
+
+/// x times the logistic function of alpha x.
+pub(super) fn swish(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let alpha = node.float("alpha", 1.0)?;
+    let steep = scaled(network, node, src, f64::from(alpha))?;
+    let gate = network.op(node, OpKind::Sigmoid, &[&steep], Attrs::new())?;
+    Ok(vec![network.op(node, OpKind::Multiply, &[src, &gate], Attrs::new())?])
+}
+
+/// A multiple of the exponential linear unit.
+pub(super) fn selu(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let alpha = node.float("alpha", 1.673_263_2)?;
+    let gamma = node.float("gamma", 1.050_701)?;
+    let attrs = Attrs::new().with("alpha", alpha);
+    let unit = network.op(node, OpKind::Elu, &[floats(node, 0)?], attrs)?;
+    Ok(vec![scaled(network, node, &unit, f64::from(gamma))?])
+}
+
+/// The exponential linear unit of x / alpha, times alpha: smooth at zero.
+pub(super) fn celu(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let alpha = f64::from(node.float("alpha", 1.0)?);
+    let inner = scaled(network, node, floats(node, 0)?, 1.0 / alpha)?;
+    let unit = network.op(node, OpKind::Elu, &[&inner], Attrs::new().with("alpha", 1.0_f32))?;
+    Ok(vec![scaled(network, node, &unit, alpha)?])
+}
+
+/// Limits in attributes, or since opset 11 in inputs, each of which may be absent.
+pub(super) fn clip(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let mut limits: [Option<Value>; 2] = [node.optional(1).cloned(), node.optional(2).cloned()];
+    for (limit, name) in limits.iter_mut().zip(["min", "max"]) {
+        if limit.is_none() && node.has(name) {
+            *limit = Some(network.scalar(node, f64::from(node.float(name, 0.0)?), src)?);
+        }
+    }
+    let [low, high] = limits;
+    if let (Some(low), Some(high)) = (&low, &high)
+        && let (Some(min), Some(max)) =
+            (known_number(network, node, low)?, known_number(network, node, high)?)
+        && min <= max
+    {
+        let attrs = Attrs::new().with("min", min as f32).with("max", max as f32);
+        return Ok(vec![network.op(node, OpKind::Clamp, &[src], attrs)?]);
+    }
+    let mut result = src.clone();
+    for (limit, kind) in [(low, OpKind::Maximum), (high, OpKind::Minimum)] {
+        let Some(limit) = limit else { continue };
+        if limit.dims.elements() != 1 || limit.rank() > src.rank().max(1) {
+            return Err(node.invalid("limit", &limit.dims, "one number"));
+        }
+        result = network.op(node, kind, &[&result, &limit], Attrs::new())?;
+    }
+    Ok(vec![result])
+}
+
+/// Slopes that broadcast to the source.
+pub(super) fn prelu(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (src, slope) = (floats(node, 0)?, floats(node, 1)?);
+    if !slope.dims.broadcasts_to(&src.dims) {
+        return Err(node.invalid("slope", &slope.dims, format!("dimensions that broadcast to {}", src.dims)));
+    }
+    let full = slope.dims.padded_to_rank(src.rank());
+    let channels = src.dims.get(1).copied().unwrap_or(1);
+    // One for each channel is what the graph's operation has a short form for; others are told apart by their full shape.
+    let per_channel = src.rank() > 1 && full[1] == channels && full.elements() == channels;
+    let dims = if per_channel { [channels].into() } else { full };
+    let slope = network.reshape(node, slope, dims)?;
+    let format = if per_channel { "NCX" } else { "NXC" };
+    let attrs = Attrs::new().with("data_format", format).with("per_channel_broadcast", per_channel);
+    Ok(vec![network.op(node, OpKind::PReLU, &[src, &slope], attrs)?])
+}
+
+/// A tensor times a number.
+#[expect(clippy::float_cmp, reason = "only exactly one changes nothing")]
+pub(super) fn scaled(network: &mut Network, node: &Node, src: &Value, factor: f64) -> Result<Value> {
+    if factor == 1.0 {
+        return Ok(src.clone());
+    }
+    let factor = network.scalar(node, factor, src)?;
+    network.op(node, OpKind::Multiply, &[src, &factor], Attrs::new())
+}

@@ -1,0 +1,129 @@
+//! Normalizations and softmax.
+
+use anydnn_backend::{Dims, Result};
+
+use super::super::network::{Network, Value};
+use super::super::node::Node;
+use super::floats;
+use super::movement::flat;
+use super::source::axis;
+use crate::graph::{Attrs, OpKind};
+use crate::model::HostTensor;
+
+/// With the statistics of training.
+pub(super) fn batch(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    if node.flag("training_mode", false)? || node.int("spatial", 1)? == 0 {
+        return Err(node.unsupported("only inference with one statistic for each channel is read"));
+    }
+    let src = floats(node, 0)?;
+    if src.rank() < 2 {
+        return Err(node.invalid("source", &src.dims, "a batch and channels"));
+    }
+    let inputs = [src, node.input(1)?, node.input(2)?, node.input(3)?, node.input(4)?];
+    let attrs = epsilon(node)?.with("data_format", "NCX");
+    Ok(vec![network.op(node, OpKind::BatchNormInference, &inputs, attrs)?])
+}
+
+/// Over the dimensions from an axis on, then scaled and shifted.
+pub(super) fn layer(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let axis = axis(node, -1, src.rank())?;
+    if node.int("stash_type", 1)? != 1 {
+        return Err(node.unsupported("statistics are read in f32 only"));
+    }
+    let inner = Dims::new(&src.dims[axis..]);
+    let (scale, shift) = (floats(node, 1)?, node.optional(2));
+    let attrs = epsilon(node)?.with("keep_stats", false).with("begin_norm_axis", axis as i64);
+    let whole = |value: &Value| value.dims == inner;
+    if whole(scale) && shift.is_none_or(whole) {
+        let shift = match shift {
+            Some(shift) => shift.clone(),
+            None => network
+                .constant(&format!("{}/zero", node.name()), HostTensor::zeros(inner, scale.data_type)?)?,
+        };
+        return Ok(vec![network.op(node, OpKind::LayerNorm, &[src, scale, &shift], attrs)?]);
+    }
+    let mut result = network.op(node, OpKind::LayerNorm, &[src], attrs.with("use_affine", false))?;
+    for (value, kind) in [(Some(scale), OpKind::Multiply), (shift, OpKind::Add)] {
+        let Some(value) = value else { continue };
+        if !value.dims.broadcasts_to(&src.dims) {
+            let expected = format!("dimensions that broadcast to {}", src.dims);
+            return Err(node.invalid("scale or shift", &value.dims, expected));
+        }
+        result = network.op(node, kind, &[&result, value], Attrs::new())?;
+    }
+    Ok(vec![result])
+}
+
+/// Over groups of channels. Until opset 20 there was one scale for each group instead of each channel.
+pub(super) fn group(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let groups = node.int("num_groups", 0)?;
+    let src = floats(node, 0)?;
+    let channels = channels(node, src)?;
+    let count = usize::try_from(groups).ok().filter(|&groups| groups > 0 && channels.is_multiple_of(groups));
+    let count = count.ok_or_else(|| {
+        node.invalid("attribute num_groups", groups, format!("a divisor of {channels} channels"))
+    })?;
+    let (mut scale, mut shift) = (floats(node, 1)?.clone(), floats(node, 2)?.clone());
+    for value in [&mut scale, &mut shift] {
+        if node.opset() < 21 && count != channels && *value.dims == [count] {
+            *value = for_each_channel(network, node, value, channels)?;
+        }
+    }
+    groups_of(network, node, groups, &scale, &shift)
+}
+
+/// Every channel by itself.
+pub(super) fn instance(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let channels = channels(node, floats(node, 0)?)?;
+    groups_of(network, node, channels as i64, floats(node, 1)?, floats(node, 2)?)
+}
+
+fn groups_of(
+    network: &mut Network,
+    node: &Node,
+    groups: i64,
+    scale: &Value,
+    shift: &Value,
+) -> Result<Vec<Value>> {
+    let attrs = epsilon(node)?.with("groups", groups).with("keep_stats", false).with("data_format", "NCX");
+    Ok(vec![network.op(node, OpKind::GroupNorm, &[node.input(0)?, scale, shift], attrs)?])
+}
+
+fn channels(node: &Node, src: &Value) -> Result<usize> {
+    match src.rank() {
+        rank if rank > 2 => Ok(src.dims[1]),
+        _ => Err(node.invalid("source", &src.dims, "a batch, channels and spatial dimensions")),
+    }
+}
+
+/// Every element of a vector as often as a group has channels.
+fn for_each_channel(network: &mut Network, node: &Node, value: &Value, channels: usize) -> Result<Value> {
+    let Some(known) = network.known(value) else {
+        return Err(node.unsupported("scales of groups that are given on execution are not read"));
+    };
+    let values = known.to_f64s();
+    let size = channels / values.len().max(1);
+    let values: Vec<f64> = values.into_iter().flat_map(|value| std::iter::repeat_n(value, size)).collect();
+    let tensor = HostTensor::from_f64([channels], value.data_type, &values)?;
+    network.constant(&format!("{}/each", node.name()), tensor)
+}
+
+/// Softmax or its logarithm. Before opset 13 it went over all dimensions from the axis on.
+pub(super) fn softmax(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let kind = if node.operator() == "Softmax" { OpKind::SoftMax } else { OpKind::LogSoftmax };
+    let over_all = node.opset() < 13;
+    let axis = axis(node, if over_all { 1 } else { -1 }, src.rank())?;
+    let along = |axis: usize| Attrs::new().with("axis", axis as i64);
+    if !over_all || axis + 1 == src.rank() {
+        return Ok(vec![network.op(node, kind, &[src], along(axis))?]);
+    }
+    let rows = network.reshape(node, src, flat(&src.dims, axis))?;
+    let result = network.op(node, kind, &[&rows], along(1))?;
+    Ok(vec![network.reshape(node, &result, src.dims.clone())?])
+}
+
+fn epsilon(node: &Node) -> Result<Attrs> {
+    Ok(Attrs::new().with("epsilon", node.float("epsilon", 1e-5)?))
+}

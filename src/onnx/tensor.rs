@@ -1,0 +1,158 @@
+//! Types and tensors of ONNX as ours.
+
+use anydnn_backend::{DataType, Dims, Error, MAX_DIMS, MemoryDesc, Result};
+use prost::bytes::Bytes;
+
+use super::files::ExternalData;
+use super::proto::TensorProto;
+use crate::model::{HostTensor, native_order};
+
+/// The names of ONNX's types by their numbers, and our types where we have them.
+const TYPES: [(&str, Option<DataType>); 27] = [
+    ("undefined", None),
+    ("float", Some(DataType::F32)),
+    ("uint8", Some(DataType::U8)),
+    ("int8", Some(DataType::S8)),
+    ("uint16", None),
+    ("int16", None),
+    ("int32", Some(DataType::S32)),
+    ("int64", Some(DataType::S64)),
+    ("string", None),
+    ("bool", Some(DataType::Boolean)),
+    ("float16", Some(DataType::F16)),
+    ("double", Some(DataType::F64)),
+    ("uint32", None),
+    ("uint64", None),
+    ("complex64", None),
+    ("complex128", None),
+    ("bfloat16", Some(DataType::BF16)),
+    ("float8e4m3fn", Some(DataType::F8E4M3)),
+    ("float8e4m3fnuz", None),
+    ("float8e5m2", Some(DataType::F8E5M2)),
+    ("float8e5m2fnuz", None),
+    ("uint4", Some(DataType::U4)),
+    ("int4", Some(DataType::S4)),
+    ("float4e2m1", None),
+    ("float8e8m0", None),
+    ("uint2", None),
+    ("int2", None),
+];
+
+/// Our type for a number of ONNX's types.
+///
+/// # Errors
+/// [`Error::Unsupported`] with the type's name where we have none.
+pub(super) fn data_type(number: i32) -> Result<DataType> {
+    match usize::try_from(number).ok().and_then(|number| TYPES.get(number)) {
+        Some((_, Some(data_type))) => Ok(*data_type),
+        Some((name, None)) => Err(Error::unsupported(format!("data type {name}"), "anydnn has no such type")),
+        None => Err(Error::unsupported(format!("data type {number}"), "it is not known")),
+    }
+}
+
+/// The dimensions, whose number and whose size in bytes are within bounds.
+pub(super) fn dims(given: &[i64], data_type: DataType) -> Result<Dims> {
+    let wrong = |expected: &str| Error::invalid("tensor", "dimensions", shown(given), expected);
+    if given.len() > MAX_DIMS {
+        return Err(wrong("at most 12 dimensions"));
+    }
+    let dims: Option<Dims> = given.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+    let dims = dims.ok_or_else(|| wrong("no negative dimension"))?;
+    check_size(&dims, data_type)?;
+    Ok(dims)
+}
+
+/// Checks that a tensor's bytes can be counted.
+pub(super) fn check_size(dims: &Dims, data_type: DataType) -> Result<()> {
+    let factors = dims.iter().filter(|&&dim| dim > 0);
+    let bytes = factors.copied().try_fold(data_type.bits().div_ceil(8), usize::checked_mul);
+    if dims.len() > MAX_DIMS || bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
+        let expected = "at most 12 dimensions and a size in the address space";
+        return Err(Error::invalid("tensor", "dimensions", dims.to_string(), expected));
+    }
+    Ok(())
+}
+
+/// A tensor of the file or beside it. Its size is compared with the bytes that are there before memory is asked for.
+pub(super) fn host_tensor(tensor: &TensorProto, external: &mut ExternalData) -> Result<HostTensor> {
+    let data_type = data_type(tensor.data_type.unwrap_or(0))?;
+    let dims = dims(&tensor.dims, data_type)?;
+    let desc = MemoryDesc::new(dims, data_type);
+    let size = data_type.bytes_for(desc.elements());
+    let bytes = if tensor.data_location == Some(1) {
+        of_bytes(data_type, &external.bytes(tensor, size)?)
+    } else {
+        match &tensor.raw_data {
+            Some(raw) if !raw.is_empty() || size == 0 => of_bytes(data_type, checked(raw, size, &desc)?),
+            _ => of_numbers(tensor, &desc)?,
+        }
+    };
+    HostTensor::new(desc, bytes)
+}
+
+fn checked<'a>(raw: &'a Bytes, size: usize, desc: &MemoryDesc) -> Result<&'a [u8]> {
+    if raw.len() == size {
+        return Ok(raw);
+    }
+    let expected = format!("{size} for {desc}");
+    Err(Error::invalid("tensor", "number of bytes", raw.len().to_string(), expected))
+}
+
+fn of_bytes(data_type: DataType, bytes: &[u8]) -> Vec<u8> {
+    match data_type {
+        DataType::Boolean => bytes.iter().map(|&byte| u8::from(byte != 0)).collect(),
+        _ => native_order(data_type, bytes),
+    }
+}
+
+/// The fields with a number for each element; types of at most 32 bits that are no floats of 32 share one.
+fn of_numbers(tensor: &TensorProto, desc: &MemoryDesc) -> Result<Vec<u8>> {
+    let data_type = desc.data_type();
+    let count = |given: usize| {
+        // Two elements of 4 bits share a number.
+        let expected = if data_type.bits() == 4 { desc.elements().div_ceil(2) } else { desc.elements() };
+        if given == expected {
+            return Ok(());
+        }
+        let expected = format!("{expected} for {desc}");
+        Err(Error::invalid("tensor", "number of values", given.to_string(), expected))
+    };
+    let small = &tensor.int32_data;
+    Ok(match data_type {
+        DataType::F32 => {
+            count(tensor.float_data.len())?;
+            tensor.float_data.iter().flat_map(|value| value.to_ne_bytes()).collect()
+        }
+        DataType::F64 => {
+            count(tensor.double_data.len())?;
+            tensor.double_data.iter().flat_map(|value| value.to_ne_bytes()).collect()
+        }
+        DataType::S64 => {
+            count(tensor.int64_data.len())?;
+            tensor.int64_data.iter().flat_map(|value| value.to_ne_bytes()).collect()
+        }
+        DataType::S32 => {
+            count(small.len())?;
+            small.iter().flat_map(|value| value.to_ne_bytes()).collect()
+        }
+        DataType::F16 | DataType::BF16 => {
+            count(small.len())?;
+            small.iter().flat_map(|&value| (value as u16).to_ne_bytes()).collect()
+        }
+        DataType::Boolean => {
+            count(small.len())?;
+            small.iter().map(|&value| u8::from(value != 0)).collect()
+        }
+        _ => {
+            count(small.len())?;
+            small.iter().map(|&value| value as u8).collect()
+        }
+    })
+}
+
+/// Dimensions as given, of which a wrong file may have many.
+fn shown(dims: &[i64]) -> String {
+    let some: Vec<_> = dims.iter().take(16).map(ToString::to_string).collect();
+    let more = if dims.len() > 16 { format!("... ({} in all)", dims.len()) } else { String::new() };
+    format!("[{}{more}]", some.join(", "))
+}

@@ -1,0 +1,134 @@
+//! The node tests of the `onnx` package, where its folder is named.
+
+use std::path::Path;
+
+use prost::Message;
+
+use super::super::Model;
+use super::super::files::ExternalData;
+use super::super::proto::TensorProto;
+use super::super::tensor::host_tensor;
+use super::run;
+use crate::model::HostTensor;
+
+/// Names the folder `onnx/backend/test/data` of the unpacked package.
+const VARIABLE: &str = "ANYDNN_ONNX_TESTS";
+
+/// Every node test whose operators are read gives what it says.
+#[test]
+fn node_tests_give_what_they_say() {
+    let Some(folder) = std::env::var_os(VARIABLE) else {
+        eprintln!(
+            "{VARIABLE} does not name the folder onnx/backend/test/data of the onnx package: nothing is compared"
+        );
+        return;
+    };
+    let mut folders: Vec<_> = std::fs::read_dir(Path::new(&folder).join("node"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    folders.sort();
+    let (mut passed, mut failed, mut refused) = (0, Vec::new(), std::collections::BTreeMap::new());
+    for case in folders {
+        let name = case.file_name().unwrap().to_string_lossy().into_owned();
+        match check(&case) {
+            Ok(()) => passed += 1,
+            Err(Outcome::Refused(why)) => {
+                let why: String = why.split(" \"").next().unwrap_or("").chars().take(80).collect();
+                refused.entry(why).or_insert_with(Vec::new).push(name);
+            }
+            Err(Outcome::Wrong(what)) => failed.push(format!("{name}: {what}")),
+        }
+    }
+    for (why, names) in &refused {
+        println!("{:4} {why}: {}", names.len(), names[0]);
+    }
+    let refused: usize = refused.values().map(Vec::len).sum();
+    println!("{passed} passed, {} failed, {refused} not read", failed.len());
+    assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// The package's networks, whose weights are generated, give what its reference gives.
+#[test]
+fn networks_give_what_the_reference_gives() {
+    let Some(folder) = std::env::var_os(VARIABLE) else {
+        eprintln!(
+            "NOT TESTED: {VARIABLE} does not name the folder onnx/backend/test/data of the onnx package"
+        );
+        return;
+    };
+    for name in ["resnet50", "shufflenet", "squeezenet", "vgg19", "densenet121", "inception_v2"] {
+        let file = |end: &str| Path::new(&folder).join(format!("light/light_{name}{end}"));
+        let model = Model::load(file(".onnx")).unwrap().graph(&[]).unwrap();
+        let [input] = model.graph.inputs() else { panic!("{name} has one input") };
+        let dims = model.graph.tensor(*input).unwrap().known_dims().unwrap();
+        // As the package's runner makes it: every element its own place, from zero to one.
+        let values: Vec<f32> =
+            (0..dims.elements()).map(|i| (i as f64 / dims.elements() as f64) as f32).collect();
+        let outputs = run(&model, &[HostTensor::from_f32(dims, &values).unwrap()]).unwrap();
+        let expected = read(&file("_output_0.pb")).unwrap();
+        compare(&outputs[0], &expected).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+        println!("{name}: {} as the reference", outputs[0].desc());
+    }
+}
+
+enum Outcome {
+    Refused(String),
+    Wrong(String),
+}
+
+fn check(case: &Path) -> Result<(), Outcome> {
+    let refused = |error: anydnn_backend::Error| Outcome::Refused(error.to_string());
+    let model = Model::load(case.join("model.onnx")).map_err(refused)?;
+    let declared = model.inputs().map_err(refused)?;
+    let mut given = Vec::new();
+    for index in 0..declared.len() {
+        given.push(read(&case.join(format!("test_data_set_0/input_{index}.pb"))).map_err(Outcome::Refused)?);
+    }
+    let model = model.graph(&[]).map_err(refused)?;
+    let inputs: Vec<HostTensor> = model
+        .graph
+        .inputs()
+        .iter()
+        .map(|id| {
+            let at = declared.iter().position(|input| input.name == model.graph.label(*id)).unwrap();
+            given[at].clone()
+        })
+        .collect();
+    let outputs = run(&model, &inputs).map_err(|error| match error.root() {
+        anydnn_backend::Error::Unsupported { .. } => Outcome::Refused(error.to_string()),
+        _ => Outcome::Wrong(error.to_string()),
+    })?;
+    for (index, output) in outputs.iter().enumerate() {
+        let expected =
+            read(&case.join(format!("test_data_set_0/output_{index}.pb"))).map_err(Outcome::Wrong)?;
+        compare(output, &expected).map_err(Outcome::Wrong)?;
+    }
+    Ok(())
+}
+
+fn compare(given: &HostTensor, expected: &HostTensor) -> Result<(), String> {
+    if given.dims() != expected.dims() || given.data_type() != expected.data_type() {
+        return Err(format!("{} instead of {}", given.desc(), expected.desc()));
+    }
+    // The tolerance of the package's own runner, and for narrow types one unit in the last place.
+    let relative = match given.data_type().bits() {
+        16 => 2e-3,
+        8 if given.data_type().is_float() => 0.13,
+        _ => 1e-3,
+    };
+    for (i, (a, b)) in given.to_f64s().into_iter().zip(expected.to_f64s()).enumerate() {
+        let same = a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+        let near = (a - b).abs() <= 1e-7 + relative * b.abs();
+        if !same && !near {
+            return Err(format!("element {i} is {a} instead of {b}"));
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<HostTensor, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let tensor = TensorProto::decode(&bytes[..]).map_err(|error| error.to_string())?;
+    host_tensor(&tensor, &mut ExternalData::new(None)).map_err(|error| error.to_string())
+}
