@@ -6,7 +6,8 @@
 //!
 //! Nor is the end the end on Intel's runtime: the thread that ran the last command reports it as complete, and lets go of the queue some
 //! instructions later, when it may have lost its core in between. Nothing in OpenCL tells when it has, `clFinish` included, so an
-//! out-of-order queue there rests for a while first.
+//! out-of-order queue there rests for a while first. So does every queue on a part of a PoCL device, together with that part: PoCL's
+//! worker reads the part when it lets go of the last command, and neither queue nor context keeps the part.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::event::Fate;
 use crate::handle;
+use crate::platform::OpenClDevice;
 
 /// How often the thread looks: at first, and when nothing has ended for long.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(10));
@@ -45,6 +47,8 @@ struct Orphan {
     /// Dropped before the queue.
     commands: Vec<Arc<Fate>>,
     queue: handle::Queue,
+    /// Dropped after the queue.
+    _device: OpenClDevice,
     /// None for a driver that lets go in time.
     rest: Option<Rest>,
 }
@@ -86,8 +90,13 @@ pub(crate) fn set_rest(rest: Duration) {
 
 /// Keeps a queue, its commands and the memory that they hold until the last of them has ended, and for a while longer where the driver
 /// lets go of its queues late.
-pub(crate) fn keep(queue: handle::Queue, commands: Vec<Arc<Fate>>, lets_go_late: bool) {
-    let orphan = Orphan { commands, queue, rest: lets_go_late.then(Rest::new) };
+pub(crate) fn keep(
+    queue: handle::Queue,
+    device: OpenClDevice,
+    commands: Vec<Arc<Fate>>,
+    lets_go_late: bool,
+) {
+    let orphan = Orphan { commands, queue, _device: device, rest: lets_go_late.then(Rest::new) };
     // Handing them over ends with the queue's implicit flush, which releasing it would have done.
     if !orphan.commands.is_empty()
         && let Err(code) = cl3::command_queue::flush(orphan.queue.raw())

@@ -158,6 +158,13 @@ impl OpenClDevice {
         self.kind() == DeviceKind::Cpu && self.alias() == "intel"
     }
 
+    /// Whether the driver still uses the device for a moment after the last command on it has ended, whether it was released or not:
+    /// PoCL does with sub-devices, which it then reads after they were freed.
+    pub(crate) fn is_used_after_release(&self) -> bool {
+        let parent = device_value::<cl_device_id>(self.raw_device(), cl::CL_DEVICE_PARENT_DEVICE);
+        self.alias() == "pocl" && parent.is_ok_and(|parent| !parent.is_null())
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
         &self.inner.limits
     }

@@ -320,7 +320,7 @@ pub(crate) fn out_of_order(rig: &Rig<'_>) -> Outcome {
         }
     }
     if rig.device.has_fragile_queues() {
-        keeper::keep(queue, Vec::new(), true);
+        keeper::keep(queue, rig.device.clone(), Vec::new(), true);
     }
     opened.and(finished).map_err(said)?;
     let (overtaken, waited) = observed?;

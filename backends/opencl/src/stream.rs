@@ -281,12 +281,13 @@ impl Drop for Inner {
             return;
         }
         open.retain(|fate| fate.code().is_ok_and(|code| code > 0));
-        let lets_go_late = self.is_fragile() && self.queue.is_last();
+        let device = &self.engine.inner.device;
+        let lets_go_late = self.is_fragile() && self.queue.is_last() || device.is_used_after_release();
         if open.is_empty() && !lets_go_late {
             return;
         }
         match self.queue.try_clone() {
-            Ok(queue) => keeper::keep(queue, open, lets_go_late),
+            Ok(queue) => keeper::keep(queue, device.clone(), open, lets_go_late),
             Err(error) => tracing::warn!(%error, "a queue was released before its commands have ended"),
         }
     }
