@@ -109,6 +109,12 @@ impl Model {
         self.opset
     }
 
+    /// What the model's maker wrote under a key, such as a list of labels.
+    pub fn metadata(&self, key: &str) -> Option<&str> {
+        let entry = self.proto.metadata_props.iter().find(|entry| entry.key.as_deref() == Some(key));
+        entry.and_then(|entry| entry.value.as_deref())
+    }
+
     /// Imports the model for the given values of its [open dimensions](Dim::Open), in any order. Inputs that no output needs are left
     /// out.
     ///

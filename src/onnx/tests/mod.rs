@@ -10,8 +10,8 @@ use prost::Message;
 
 use super::Model;
 use super::proto::{
-    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
-    TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 use crate::compile::{CompileOptions, CompiledGraph};
 use crate::model::{self, HostTensor};
@@ -26,6 +26,7 @@ const INT64: i32 = 7;
 struct Draft {
     opset: i64,
     graph: GraphProto,
+    metadata: Vec<StringStringEntryProto>,
 }
 
 impl Draft {
@@ -93,8 +94,13 @@ impl Draft {
 
     fn bytes(&self) -> Vec<u8> {
         let opset = OperatorSetIdProto { domain: None, version: Some(self.opset) };
-        ModelProto { producer_name: None, graph: Some(self.graph.clone()), opset_import: vec![opset] }
-            .encode_to_vec()
+        ModelProto {
+            graph: Some(self.graph.clone()),
+            opset_import: vec![opset],
+            metadata_props: self.metadata.clone(),
+            ..ModelProto::default()
+        }
+        .encode_to_vec()
     }
 
     fn load(&self) -> Result<Model> {
@@ -159,4 +165,15 @@ fn a_model_says_what_it_needs() {
     assert!(missing.contains("\"x.2\"") && missing.contains("missing"), "{missing}");
     let unknown = model.graph(&[("bach", 2)]).unwrap_err().to_string();
     assert!(unknown.contains("\"bach\"") && unknown.contains("batch, x.2"), "{unknown}");
+}
+
+#[test]
+fn a_model_keeps_what_its_maker_wrote_down() {
+    let mut draft = Draft::new(13).input("x", &["1"]).node("y = Relu(x)", vec![]).output("y");
+    let entry =
+        |key: &str, value: &str| StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) };
+    draft.metadata = vec![entry("author", "somebody"), entry("labels", "cat\ndog")];
+    let model = draft.load().unwrap();
+    assert_eq!(model.metadata("labels"), Some("cat\ndog"));
+    assert_eq!(model.metadata("colours"), None);
 }
