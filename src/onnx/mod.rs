@@ -14,7 +14,7 @@
 //! [`Graph`]: crate::graph::Graph
 
 mod files;
-mod fold;
+mod host;
 mod import;
 mod network;
 mod node;

@@ -13,11 +13,12 @@ mod resize;
 mod source;
 mod window;
 
-use anydnn_backend::Result;
+use anydnn_backend::{Error, Result};
 
-use super::fold::{self, Fold};
-use super::network::{Network, Value};
+use super::host::{self, Host, Known};
+use super::network::{Network, Room, Value};
 use super::node::Node;
+use crate::model::HostTensor;
 
 pub(super) use elementwise::cast_type;
 pub(super) use movement::transpose_order;
@@ -25,56 +26,93 @@ pub(super) use movement::transpose_order;
 /// Makes a node's outputs.
 type Import = fn(&mut Network, &Node) -> Result<Vec<Value>>;
 
-/// An operator: how it is computed while importing, where all its inputs are known, and what it becomes in the graph.
+/// An operator: how it is computed on the host and what it becomes in the graph.
 struct Operator {
     name: &'static str,
-    fold: Option<Fold>,
+    host: Option<Host>,
     import: Option<Import>,
+    /// Whether it is computed while importing where all its inputs are known.
+    folds: Folds,
 }
 
+/// What is computed while importing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Folds {
+    /// Anything: elements only move, and go to the device the fewer the better.
+    Always,
+    /// Results with at most [`MOST`] elements.
+    Small,
+    /// Nothing: it takes long on the host.
+    Never,
+}
+
+/// Results of arithmetic with more elements are left to the device.
+const MOST: usize = 1 << 22;
+
+/// An operator that the device alone computes.
 const fn op(name: &'static str, import: Import) -> Operator {
-    Operator { name, fold: None, import: Some(import) }
+    Operator { name, host: None, import: Some(import), folds: Folds::Never }
 }
 
-const fn both(name: &'static str, fold: Fold, import: Import) -> Operator {
-    Operator { name, fold: Some(fold), import: Some(import) }
+/// An operator that the device computes unless its inputs are known when the model is imported.
+const fn both(name: &'static str, host: Host, import: Import) -> Operator {
+    Operator { name, host: Some(host), import: Some(import), folds: Folds::Small }
 }
 
-const fn known(name: &'static str, fold: Fold) -> Operator {
-    Operator { name, fold: Some(fold), import: None }
+/// An operator that the host alone computes.
+const fn known(name: &'static str, host: Host) -> Operator {
+    Operator { name, host: Some(host), import: None, folds: Folds::Small }
+}
+
+/// An operator that the host computes where the device cannot.
+#[allow(dead_code, reason = "host functions are to come")]
+const fn rather(name: &'static str, import: Import, host: Host) -> Operator {
+    Operator { name, host: Some(host), import: Some(import), folds: Folds::Never }
+}
+
+impl Operator {
+    /// The same operator, computed while importing whatever its size.
+    const fn moves(self) -> Self {
+        Self { folds: Folds::Always, ..self }
+    }
+
+    fn find(node: &Node) -> Result<&'static Self> {
+        let found = OPERATORS.iter().find(|operator| operator.name == node.operator());
+        found.ok_or_else(|| node.unsupported("the operator is not read"))
+    }
 }
 
 const OPERATORS: &[Operator] = &[
-    both("Abs", fold::unary, activation::plain),
-    both("Add", fold::binary, elementwise::binary),
-    known("And", fold::binary),
+    both("Abs", host::unary, activation::plain),
+    both("Add", host::binary, elementwise::binary),
+    known("And", host::binary),
     op("AveragePool", pooling::average),
     op("BatchNormalization", normalization::batch),
-    both("Cast", fold::cast, elementwise::cast),
-    known("Ceil", fold::unary),
+    both("Cast", host::cast, elementwise::cast),
+    known("Ceil", host::unary),
     op("Celu", activation::celu),
     op("Clip", activation::clip),
-    both("Concat", fold::concat, movement::concat),
+    both("Concat", host::concat, movement::concat).moves(),
     op("Constant", source::constant),
-    known("ConstantOfShape", fold::constant_of_shape),
+    known("ConstantOfShape", host::constant_of_shape).moves(),
     op("Conv", convolution::forward),
     op("ConvTranspose", convolution::transposed),
     op("DequantizeLinear", quantization::dequantize),
-    both("Div", fold::binary, elementwise::binary),
+    both("Div", host::binary, elementwise::binary),
     op("Dropout", source::dropout),
     op("Elu", activation::sloped),
-    known("Equal", fold::binary),
+    known("Equal", host::binary),
     op("Exp", activation::plain),
-    known("Expand", fold::expand),
+    known("Expand", host::expand).moves(),
     op("Flatten", movement::flatten),
-    known("Floor", fold::unary),
-    known("Gather", fold::gather),
+    known("Floor", host::unary),
+    known("Gather", host::gather).moves(),
     op("Gelu", activation::gelu),
     op("Gemm", product::gemm),
     op("GlobalAveragePool", pooling::global),
     op("GlobalMaxPool", pooling::global),
-    known("Greater", fold::binary),
-    known("GreaterOrEqual", fold::binary),
+    known("Greater", host::binary),
+    known("GreaterOrEqual", host::binary),
     op("GroupNormalization", normalization::group),
     op("HardSigmoid", activation::hard_sigmoid),
     op("HardSwish", activation::plain),
@@ -82,26 +120,26 @@ const OPERATORS: &[Operator] = &[
     op("InstanceNormalization", normalization::instance),
     op("LayerNormalization", normalization::layer),
     op("LeakyRelu", activation::sloped),
-    known("Less", fold::binary),
-    known("LessOrEqual", fold::binary),
+    known("Less", host::binary),
+    known("LessOrEqual", host::binary),
     op("Log", activation::plain),
     op("LogSoftmax", normalization::softmax),
     op("MatMul", product::matmul),
-    both("Max", fold::binary, elementwise::variadic),
+    both("Max", host::binary, elementwise::variadic),
     op("MaxPool", pooling::max),
     op("Mean", elementwise::variadic),
-    both("Min", fold::binary, elementwise::variadic),
+    both("Min", host::binary, elementwise::variadic),
     op("Mish", activation::plain),
-    known("Mod", fold::binary),
-    both("Mul", fold::binary, elementwise::binary),
-    both("Neg", fold::unary, activation::negated),
-    known("Not", fold::unary),
-    known("Or", fold::binary),
+    known("Mod", host::binary),
+    both("Mul", host::binary, elementwise::binary),
+    both("Neg", host::unary, activation::negated),
+    known("Not", host::unary),
+    known("Or", host::binary),
     op("PRelu", activation::prelu),
-    both("Pow", fold::binary, elementwise::power),
+    both("Pow", host::binary, elementwise::power),
     op("QuantizeLinear", quantization::quantize),
-    known("Range", fold::range),
-    both("Reciprocal", fold::unary, activation::plain),
+    known("Range", host::range),
+    both("Reciprocal", host::unary, activation::plain),
     op("ReduceL1", reduction::reduce),
     op("ReduceL2", reduction::reduce),
     op("ReduceLogSum", reduction::reduce),
@@ -114,43 +152,71 @@ const OPERATORS: &[Operator] = &[
     op("Relu", activation::plain),
     op("Reshape", movement::reshape),
     op("Resize", resize::resize),
-    both("Round", fold::unary, activation::plain),
+    both("Round", host::unary, activation::plain),
     op("Selu", activation::selu),
     op("Shape", source::shape),
     op("Sigmoid", activation::plain),
     op("Size", source::size),
-    known("Slice", fold::slice),
+    known("Slice", host::slice).moves(),
     op("Softmax", normalization::softmax),
     op("Softplus", activation::softplus),
     op("Softsign", activation::softsign),
-    both("Sqrt", fold::unary, activation::plain),
+    both("Sqrt", host::unary, activation::plain),
     op("Squeeze", movement::squeeze),
-    both("Sub", fold::binary, elementwise::binary),
+    both("Sub", host::binary, elementwise::binary),
     op("Sum", elementwise::variadic),
     op("Swish", activation::swish),
     op("Tanh", activation::plain),
-    both("Transpose", fold::transpose, movement::transpose),
+    both("Transpose", host::transpose, movement::transpose).moves(),
     op("Unsqueeze", movement::unsqueeze),
     op("Upsample", resize::resize),
-    known("Where", fold::choose),
-    known("Xor", fold::binary),
+    known("Where", host::choose),
+    known("Xor", host::binary),
 ];
 
 /// Makes a node's outputs, now or in the graph.
 pub(super) fn import(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    let Some(operator) = OPERATORS.iter().find(|operator| operator.name == node.operator()) else {
-        return Err(node.unsupported("the operator is not read"));
-    };
-    if let Some(fold) = operator.fold
-        && let Some((inputs, room)) = network.known_inputs(node)
-        && let Some(tensor) = fold(node, &inputs, room)?
-    {
-        return Ok(vec![network.constant(node.name(), tensor)?]);
+    let operator = Operator::find(node)?;
+    if let Some(made) = operator.fold(network, node)? {
+        return Ok(made);
     }
     match operator.import {
         Some(import) => import(network, node),
         None => {
             Err(node.unsupported("it is read only where its inputs are known when the model is imported"))
+        }
+    }
+}
+
+#[allow(dead_code, reason = "steps on the host are to come")]
+/// Computes all outputs of a node on the host, whatever their size. The node's own values are not looked at.
+///
+/// # Errors
+/// [`Error::Unsupported`] for an operator that the host does not compute, or not for these inputs.
+pub(super) fn on_host(node: &Node, inputs: Known) -> Result<Vec<HostTensor>> {
+    let host = Operator::find(node)?.host;
+    let host = host.ok_or_else(|| node.unsupported("the host does not compute the operator"))?;
+    host(node, inputs, &mut Room::default()).map_err(|error| node.place(error))
+}
+
+impl Operator {
+    /// The outputs where all inputs are known and computing them now is worthwhile.
+    fn fold(&self, network: &mut Network, node: &Node) -> Result<Option<Vec<Value>>> {
+        let Some(host) = self.host.filter(|_| self.folds != Folds::Never) else { return Ok(None) };
+        let Some((inputs, room)) = network.known_inputs(node) else { return Ok(None) };
+        room.limit((self.folds == Folds::Small).then_some(MOST));
+        let made = host(node, &inputs, room);
+        room.limit(None);
+        match made {
+            Ok(tensors) => {
+                let made = tensors.into_iter().map(|tensor| network.constant(node.name(), tensor));
+                made.collect::<Result<_>>().map(Some)
+            }
+            // The device may have what the host has not.
+            Err(error) if self.import.is_some() && matches!(error.root(), Error::Unsupported { .. }) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
         }
     }
 }
@@ -175,7 +241,7 @@ fn known_ints(network: &Network, node: &Node, value: &Value, what: &str) -> Resu
     let Some(tensor) = network.known(value) else {
         return Err(node.unsupported(format!("{what} depend on values that are given on execution")));
     };
-    fold::ints(tensor).ok_or_else(|| node.invalid(what, tensor.desc(), "integers"))
+    host::ints(tensor).ok_or_else(|| node.invalid(what, tensor.desc(), "integers"))
 }
 
 /// The integers of an input or, in older opsets, of an attribute; none where neither is there.

@@ -4,19 +4,19 @@ use anydnn_backend::{DataType, Dims, Result};
 
 use super::super::network::Room;
 use super::super::node::Node;
-use super::{Known, MOST, ints, known, of_ints};
+use super::{Known, ints, known, of_ints, one_output, unfit};
 use crate::model::HostTensor;
 
 /// Two inputs that broadcast.
-pub(in crate::onnx) fn binary(node: &Node, inputs: Known, room: &mut Room) -> Result<Option<HostTensor>> {
+pub(in crate::onnx) fn binary(node: &Node, inputs: Known, room: &mut Room) -> Result<Vec<HostTensor>> {
     if inputs.len() != 2 {
-        return Ok(None);
+        return Err(node.unsupported("it is computed of two inputs"));
     }
     let (a, b) = (known(node, inputs, 0)?, known(node, inputs, 1)?);
     let dims = a.dims().broadcast(b.dims())?;
     let data_type = a.data_type();
-    if dims.elements() > MOST || data_type.bits() < 8 || b.data_type() != data_type {
-        return Ok(None);
+    if data_type.bits() < 8 || b.data_type() != data_type {
+        return Err(unfit(node, a));
     }
     room.take(&dims, data_type)?;
     let compares = matches!(
@@ -28,12 +28,13 @@ pub(in crate::onnx) fn binary(node: &Node, inputs: Known, room: &mut Room) -> Re
         let values: Option<Vec<i64>> = pairs(a.dims(), b.dims(), &dims)
             .map(|(i, j)| of_integers(node, a_values[i], b_values[j]))
             .collect();
-        return values.map(|values| of_ints(dims, result, &values)).transpose();
+        let values = values.ok_or_else(|| unfit(node, a))?;
+        return of_ints(dims, result, &values).map(one_output);
     }
     let (a_values, b_values) = (a.to_f64s(), b.to_f64s());
     let values: Option<Vec<f64>> =
         pairs(a.dims(), b.dims(), &dims).map(|(i, j)| of_floats(node, a_values[i], b_values[j])).collect();
-    values.map(|values| HostTensor::from_f64(dims, result, &values)).transpose()
+    HostTensor::from_f64(dims, result, &values.ok_or_else(|| unfit(node, a))?).map(one_output)
 }
 
 fn of_integers(node: &Node, a: i64, b: i64) -> Option<i64> {
@@ -83,10 +84,10 @@ fn of_floats(node: &Node, a: f64, b: f64) -> Option<f64> {
 }
 
 /// One input.
-pub(in crate::onnx) fn unary(node: &Node, inputs: Known, room: &mut Room) -> Result<Option<HostTensor>> {
+pub(in crate::onnx) fn unary(node: &Node, inputs: Known, room: &mut Room) -> Result<Vec<HostTensor>> {
     let src = known(node, inputs, 0)?;
-    if src.desc().elements() > MOST || src.data_type().bits() < 8 {
-        return Ok(None);
+    if src.data_type().bits() < 8 {
+        return Err(unfit(node, src));
     }
     room.take(src.dims(), src.data_type())?;
     if let Some(values) = ints(src) {
@@ -99,7 +100,8 @@ pub(in crate::onnx) fn unary(node: &Node, inputs: Known, room: &mut Room) -> Res
             })
         };
         let values: Option<Vec<i64>> = values.into_iter().map(of).collect();
-        return values.map(|values| of_ints(src.dims().clone(), src.data_type(), &values)).transpose();
+        let values = values.ok_or_else(|| unfit(node, src))?;
+        return of_ints(src.dims().clone(), src.data_type(), &values).map(one_output);
     }
     let of = |value: f64| {
         Some(match node.operator() {
@@ -114,19 +116,17 @@ pub(in crate::onnx) fn unary(node: &Node, inputs: Known, room: &mut Room) -> Res
         })
     };
     let values: Option<Vec<f64>> = src.to_f64s().into_iter().map(of).collect();
-    values.map(|values| HostTensor::from_f64(src.dims().clone(), src.data_type(), &values)).transpose()
+    let values = values.ok_or_else(|| unfit(node, src))?;
+    HostTensor::from_f64(src.dims().clone(), src.data_type(), &values).map(one_output)
 }
 
 /// Conversion to another type. Floats lose their fraction on the way to integers.
-pub(in crate::onnx) fn cast(node: &Node, inputs: Known, room: &mut Room) -> Result<Option<HostTensor>> {
+pub(in crate::onnx) fn cast(node: &Node, inputs: Known, room: &mut Room) -> Result<Vec<HostTensor>> {
     let src = known(node, inputs, 0)?;
     let to = super::super::ops::cast_type(node)?;
-    if src.desc().elements() > MOST {
-        return Ok(None);
-    }
     room.take(src.dims(), to)?;
     if let Some(values) = ints(src) {
-        return of_ints(src.dims().clone(), to, &values).map(Some);
+        return of_ints(src.dims().clone(), to, &values).map(one_output);
     }
     let (values, limited) = (src.to_f64s(), node.flag("saturate", true)?);
     let values: Vec<f64> = match to {
@@ -138,19 +138,16 @@ pub(in crate::onnx) fn cast(node: &Node, inputs: Known, room: &mut Room) -> Resu
         }
         _ => values,
     };
-    HostTensor::from_f64(src.dims().clone(), to, &values).map(Some)
+    HostTensor::from_f64(src.dims().clone(), to, &values).map(one_output)
 }
 
 /// A choice between two inputs by a third.
-pub(in crate::onnx) fn choose(node: &Node, inputs: Known, room: &mut Room) -> Result<Option<HostTensor>> {
+pub(in crate::onnx) fn choose(node: &Node, inputs: Known, room: &mut Room) -> Result<Vec<HostTensor>> {
     let (condition, a, b) = (known(node, inputs, 0)?, known(node, inputs, 1)?, known(node, inputs, 2)?);
     let dims = condition.dims().broadcast(&a.dims().broadcast(b.dims())?)?;
     let (Some(choices), Some(a_values), Some(b_values)) = (ints(condition), ints(a), ints(b)) else {
-        return Ok(None);
+        return Err(unfit(node, a));
     };
-    if dims.elements() > MOST {
-        return Ok(None);
-    }
     room.take(&dims, a.data_type())?;
     let of_a = pairs(condition.dims(), a.dims(), &dims);
     let of_b = pairs(condition.dims(), b.dims(), &dims);
@@ -158,7 +155,7 @@ pub(in crate::onnx) fn choose(node: &Node, inputs: Known, room: &mut Room) -> Re
         .zip(of_b)
         .map(|((c, i), (_, j))| if choices[c] != 0 { a_values[i] } else { b_values[j] })
         .collect();
-    of_ints(dims, a.data_type(), &values).map(Some)
+    of_ints(dims, a.data_type(), &values).map(one_output)
 }
 
 /// The places in two tensors of each element of what they broadcast to.

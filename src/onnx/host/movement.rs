@@ -1,18 +1,18 @@
 //! Elements in other places.
 
-use anydnn_backend::{DataType, Dims, MemoryDesc, Result};
+use anydnn_backend::{DataType, Dims, Error, MemoryDesc, Result};
 
 use super::super::network::Room;
 use super::super::node::Node;
 use super::arithmetic::places;
-use super::{Known, ints, known, of_ints};
+use super::{Known, integers, ints, known, of_ints, one_output, unfit};
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;
 
-pub(in crate::onnx) fn gather(node: &Node, inputs: Known, room: &mut Room) -> Result<Option<HostTensor>> {
+pub(in crate::onnx) fn gather(node: &Node, inputs: Known, room: &mut Room) -> Result<Vec<HostTensor>> {
     let (src, indices) = (known(node, inputs, 0)?, known(node, inputs, 1)?);
     let axis = normalize_axis(node.int("axis", 0)?, src.dims().len())?;
-    let Some(index_values) = ints(indices) else { return Ok(None) };
+    let index_values = integers(node, indices)?;
     let extent = src.dims()[axis];
     let at = |index: &i64| {
         normalize_axis(*index, extent)
@@ -28,7 +28,7 @@ pub(in crate::onnx) fn gather(node: &Node, inputs: Known, room: &mut Room) -> Re
     picked(src, dims, blocks.flat_map(|start| start..start + inner))
 }
 
-pub(in crate::onnx) fn slice(node: &Node, inputs: Known, room: &mut Room) -> Result<Option<HostTensor>> {
+pub(in crate::onnx) fn slice(node: &Node, inputs: Known, room: &mut Room) -> Result<Vec<HostTensor>> {
     let src = known(node, inputs, 0)?;
     let list = |index: usize, name: &str| match inputs.get(index).copied().flatten() {
         Some(tensor) => Ok(ints(tensor)),
@@ -77,7 +77,7 @@ pub(in crate::onnx) fn slice(node: &Node, inputs: Known, room: &mut Room) -> Res
     picked(src, dims, shape.indices().map(place))
 }
 
-pub(in crate::onnx) fn concat(node: &Node, inputs: Known, room: &mut Room) -> Result<Option<HostTensor>> {
+pub(in crate::onnx) fn concat(node: &Node, inputs: Known, room: &mut Room) -> Result<Vec<HostTensor>> {
     let first = known(node, inputs, 0)?;
     let axis = normalize_axis(node.int("axis", 1)?, first.dims().len())?;
     let mut dims = first.dims().clone();
@@ -89,7 +89,7 @@ pub(in crate::onnx) fn concat(node: &Node, inputs: Known, room: &mut Room) -> Re
             && src.dims().len() == dims.len()
             && (0..dims.len()).all(|d| d == axis || src.dims()[d] == first.dims()[d]);
         if !fits || src.data_type().bits() < 8 {
-            return Ok(None);
+            return Err(unfit(node, src));
         }
         dims[axis] = dims[axis].saturating_add(src.dims()[axis]);
         let row = Dims::new(&src.dims()[axis..]).elements() * src.data_type().bits() / 8;
@@ -100,19 +100,19 @@ pub(in crate::onnx) fn concat(node: &Node, inputs: Known, room: &mut Room) -> Re
     let rows =
         (0..outer).flat_map(|o| sources.iter().map(move |(bytes, row)| &bytes[o * row..(o + 1) * row]));
     let bytes: Vec<u8> = rows.flatten().copied().collect();
-    HostTensor::new(MemoryDesc::new(dims, first.data_type()), bytes).map(Some)
+    HostTensor::new(MemoryDesc::new(dims, first.data_type()), bytes).map(one_output)
 }
 
-pub(in crate::onnx) fn expand(node: &Node, inputs: Known, room: &mut Room) -> Result<Option<HostTensor>> {
+pub(in crate::onnx) fn expand(node: &Node, inputs: Known, room: &mut Room) -> Result<Vec<HostTensor>> {
     let src = known(node, inputs, 0)?;
-    let Some(shape) = ints(known(node, inputs, 1)?) else { return Ok(None) };
+    let shape = integers(node, known(node, inputs, 1)?)?;
     let dims = src.dims().broadcast(&super::super::tensor::dims(&shape, src.data_type())?)?;
     room.take(&dims, src.data_type())?;
     let places = places(src.dims(), &dims);
     picked(src, dims, places)
 }
 
-pub(in crate::onnx) fn transpose(node: &Node, inputs: Known, room: &mut Room) -> Result<Option<HostTensor>> {
+pub(in crate::onnx) fn transpose(node: &Node, inputs: Known, room: &mut Room) -> Result<Vec<HostTensor>> {
     let src = known(node, inputs, 0)?;
     let rank = src.dims().len();
     let order = super::super::ops::transpose_order(node, rank)?;
@@ -121,7 +121,7 @@ pub(in crate::onnx) fn transpose(node: &Node, inputs: Known, room: &mut Room) ->
 }
 
 /// A tensor with its dimensions in another order.
-fn transposed(src: &HostTensor, order: &[usize]) -> Result<Option<HostTensor>> {
+fn transposed(src: &HostTensor, order: &[usize]) -> Result<Vec<HostTensor>> {
     let strides = src.dims().row_major_strides();
     let dims: Dims = order.iter().map(|&axis| src.dims()[axis]).collect();
     let moved: Vec<usize> = order.iter().map(|&axis| strides[axis]).collect();
@@ -131,12 +131,14 @@ fn transposed(src: &HostTensor, order: &[usize]) -> Result<Option<HostTensor>> {
 }
 
 /// Numbers from a start to before a limit.
-pub(in crate::onnx) fn range(node: &Node, inputs: Known, room: &mut Room) -> Result<Option<HostTensor>> {
+pub(in crate::onnx) fn range(node: &Node, inputs: Known, room: &mut Room) -> Result<Vec<HostTensor>> {
     let start = known(node, inputs, 0)?;
     let one = |index: usize| -> Result<Option<i64>> {
         Ok(ints(known(node, inputs, index)?).and_then(|values| values.first().copied()))
     };
-    let (Some(first), Some(limit), Some(step)) = (one(0)?, one(1)?, one(2)?) else { return Ok(None) };
+    let (Some(first), Some(limit), Some(step)) = (one(0)?, one(1)?, one(2)?) else {
+        return Err(unfit(node, start));
+    };
     if step == 0 {
         return Err(node.invalid("delta", 0, "a distance other than zero"));
     }
@@ -144,12 +146,9 @@ pub(in crate::onnx) fn range(node: &Node, inputs: Known, room: &mut Room) -> Res
     let count = usize::try_from(span)
         .unwrap_or(0)
         .div_ceil(usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX));
-    if count > super::MOST {
-        return Err(node.unsupported(format!("{count} numbers are not made, {} at most", super::MOST)));
-    }
     room.take(&Dims::from([count]), start.data_type())?;
     let values: Vec<i64> = (0..count as i64).map(|i| first.wrapping_add(i.wrapping_mul(step))).collect();
-    of_ints(Dims::from([count]), start.data_type(), &values).map(Some)
+    of_ints(Dims::from([count]), start.data_type(), &values).map(one_output)
 }
 
 /// One value everywhere: zero of f32 unless the node says another.
@@ -157,7 +156,7 @@ pub(in crate::onnx) fn constant_of_shape(
     node: &Node,
     inputs: Known,
     room: &mut Room,
-) -> Result<Option<HostTensor>> {
+) -> Result<Vec<HostTensor>> {
     let shape = ints(known(node, inputs, 0)?);
     let shape = shape.ok_or_else(|| node.invalid("shape", "no integers", "a list of integers"))?;
     let value = match node.tensor("value")? {
@@ -176,19 +175,19 @@ pub(in crate::onnx) fn constant_of_shape(
     if element.iter().any(|&byte| byte != 0) {
         tensor.bytes_mut().chunks_exact_mut(element.len()).for_each(|to| to.copy_from_slice(element));
     }
-    Ok(Some(tensor))
+    Ok(vec![tensor])
 }
 
-/// The elements at places in row-major order; none for types of half a byte.
-fn picked(src: &HostTensor, dims: Dims, places: impl Iterator<Item = usize>) -> Result<Option<HostTensor>> {
+/// The elements at places in row-major order; not for types of half a byte.
+fn picked(src: &HostTensor, dims: Dims, places: impl Iterator<Item = usize>) -> Result<Vec<HostTensor>> {
     let bits = src.data_type().bits();
     if bits < 8 {
-        return Ok(None);
+        return Err(Error::unsupported("tensor", "elements of half a byte are not moved"));
     }
     let size = bits / 8;
     let mut bytes = Vec::with_capacity(dims.elements() * size);
     for place in places {
         bytes.extend_from_slice(&src.bytes()[place * size..(place + 1) * size]);
     }
-    HostTensor::new(MemoryDesc::new(dims, src.data_type()), bytes).map(Some)
+    HostTensor::new(MemoryDesc::new(dims, src.data_type()), bytes).map(one_output)
 }

@@ -1,4 +1,5 @@
-//! Computation while importing, of what follows from shapes and constants alone.
+//! Operators computed on tensors in host memory: while importing, where a node's inputs are known, and on execution, where the device
+//! cannot run it.
 
 mod arithmetic;
 mod movement;
@@ -6,20 +7,31 @@ mod movement;
 pub(super) use arithmetic::{binary, cast, choose, unary};
 pub(super) use movement::{concat, constant_of_shape, expand, gather, range, slice, transpose};
 
-use anydnn_backend::{DataType, Dims, Result};
+use anydnn_backend::{DataType, Dims, Error, Result};
 
 use super::network::Room;
 use super::node::Node;
 use crate::model::HostTensor;
 
-/// Results of arithmetic with more elements are left to the device.
-const MOST: usize = 1 << 22;
-
 /// The inputs of a node, all known.
 pub(super) type Known<'a> = &'a [Option<&'a HostTensor>];
 
-/// Computes the one output of a node; none where that is better left to the device.
-pub(super) type Fold = fn(&Node, Known, &mut Room) -> Result<Option<HostTensor>>;
+/// Computes all outputs of a node, whose own values are not looked at: inputs are the tensors.
+pub(super) type Host = fn(&Node, Known, &mut Room) -> Result<Vec<HostTensor>>;
+
+fn one_output(tensor: HostTensor) -> Vec<HostTensor> {
+    vec![tensor]
+}
+
+/// An input of a type that an operator is not computed for.
+fn unfit(node: &Node, tensor: &HostTensor) -> Error {
+    node.unsupported(format!("it is not computed for {}", tensor.desc()))
+}
+
+/// The elements of a tensor that must have integers.
+fn integers(node: &Node, tensor: &HostTensor) -> Result<Vec<i64>> {
+    ints(tensor).ok_or_else(|| node.invalid("input", tensor.desc(), "integers"))
+}
 
 /// An input that must be there.
 pub(super) fn known<'a>(node: &Node, inputs: Known<'a>, index: usize) -> Result<&'a HostTensor> {
