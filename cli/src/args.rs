@@ -128,8 +128,8 @@ pub(crate) struct BenchArgs {
     /// A library to compare with, measured by turns with us; may be given several times.
     #[arg(long = "peer", value_name = "PEER", value_delimiter = ',')]
     pub(crate) peers: Vec<PeerKind>,
-    /// How many rounds of a sample of each.
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    /// How many rounds of a sample of 40 ms of each.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
     /// How many sets of inputs and outputs take turns.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = sets)]

@@ -13,10 +13,11 @@ use super::peers::{Peer, Prepared};
 use crate::args::BenchArgs;
 use crate::failure::{Code, Failure};
 
-/// Executions are queued until a sample lasts as long.
-pub(super) const SAMPLE: f64 = 4e-3;
-/// The most executions in a sample.
-pub(super) const MOST: usize = 400;
+/// Executions are queued until a sample lasts as long: what its start costs, threads that sleep and caches that others have used, must not
+/// weigh.
+pub(super) const SAMPLE: f64 = 40e-3;
+/// The most executions in a sample: below 20 us each it lasts less.
+pub(super) const MOST: usize = 2000;
 /// Threads that wait by spinning have gone to sleep after as long.
 const PAUSE: Duration = Duration::from_millis(12);
 
