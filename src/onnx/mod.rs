@@ -20,6 +20,7 @@ mod network;
 mod node;
 mod ops;
 mod proto;
+mod session;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -31,8 +32,9 @@ use anydnn_backend::{DataType, Error, Result, ResultExt};
 use prost::Message;
 use prost::bytes::Bytes;
 
+pub use self::session::{MemoryReport, Output, PlanMemory, Precision, Session, SessionOptions};
 use crate::model;
-use proto::{GraphProto, ModelProto, ValueInfoProto};
+use proto::{GraphProto, ModelProto, TensorShapeProto, ValueInfoProto};
 
 /// The opsets that are read; the newest is that of ONNX 1.23.
 const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
@@ -104,6 +106,25 @@ impl Model {
         graph.input.iter().filter(given).map(input).collect()
     }
 
+    /// The outputs in the order of the file, with what it says of them.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for an output of a type that anydnn has not.
+    pub fn outputs(&self) -> Result<Vec<Output>> {
+        let Some(graph) = &self.proto.graph else { return Ok(Vec::new()) };
+        let read = |info: &ValueInfoProto| {
+            let name = info.name.clone().unwrap_or_default();
+            let Some(tensor) = info.r#type.as_ref().and_then(|of| of.tensor_type.as_ref()) else {
+                return Ok(Output { name, data_type: None, dims: None });
+            };
+            let number = tensor.elem_type.filter(|&number| number != 0);
+            let data_type = number.map(tensor::data_type).transpose().at(|| format!("output {name:?}"))?;
+            let dims = tensor.shape.as_ref().map(|shape| open_dims(&name, shape));
+            Ok(Output { name, data_type, dims })
+        };
+        graph.output.iter().map(read).collect()
+    }
+
     /// The opset of the standard operators.
     pub fn opset(&self) -> i64 {
         self.opset
@@ -127,6 +148,24 @@ impl Model {
     }
 
     fn import(&self, dims: &[(&str, usize)]) -> Result<model::Model> {
+        self.check_dims(dims)?;
+        let empty = GraphProto::default();
+        let proto = self.proto.graph.as_ref().unwrap_or(&empty);
+        let (graph, constants) = import::import(proto, self, dims)?;
+        Ok(model::Model {
+            name: self.name.clone(),
+            description: description(&self.proto, self.opset),
+            graph,
+            constants,
+            dataset: None,
+            task: None,
+            classes: Vec::new(),
+            cut: crate::graph::Cut::default(),
+        })
+    }
+
+    /// Checks that all dimensions are open ones of the inputs.
+    fn check_dims(&self, dims: &[(&str, usize)]) -> Result<()> {
         let mut names: Vec<String> = Vec::new();
         for input in self.inputs()? {
             names.extend(input.dims.into_iter().filter_map(|dim| match dim {
@@ -142,19 +181,7 @@ impl Model {
             let expected = format!("an open dimension of the model's inputs: {expected}");
             return Err(Error::invalid("dimensions", "name", format!("{name:?}"), expected));
         }
-        let empty = GraphProto::default();
-        let proto = self.proto.graph.as_ref().unwrap_or(&empty);
-        let (graph, constants) = import::import(proto, self, dims)?;
-        Ok(model::Model {
-            name: self.name.clone(),
-            description: description(&self.proto, self.opset),
-            graph,
-            constants,
-            dataset: None,
-            task: None,
-            classes: Vec::new(),
-            cut: crate::graph::Cut::default(),
-        })
+        Ok(())
     }
 
     fn decode(bytes: Bytes, name: String, folder: Option<PathBuf>) -> Result<Self> {
@@ -209,6 +236,12 @@ fn input(proto: &ValueInfoProto) -> Result<Input> {
     let Some(shape) = &tensor.shape else {
         return Err(Error::unsupported(place(), "its number of dimensions is not said"));
     };
+    let dims = open_dims(&name, shape);
+    Ok(Input { name, data_type, dims })
+}
+
+/// The dimensions of a value; an open one without a name has that of the value and its position.
+fn open_dims(name: &str, shape: &TensorShapeProto) -> Vec<Dim> {
     let dims = shape.dim.iter().enumerate().map(|(i, dim)| match (dim.dim_value, dim.dim_param.as_deref()) {
         (Some(value), _) if value >= 0 => {
             usize::try_from(value).map_or_else(|_| Dim::Fixed(usize::MAX), Dim::Fixed)
@@ -216,6 +249,5 @@ fn input(proto: &ValueInfoProto) -> Result<Input> {
         (_, Some(param)) if !param.is_empty() => Dim::Open(param.to_owned()),
         _ => Dim::Open(format!("{name}.{i}")),
     });
-    let dims = dims.collect();
-    Ok(Input { name, data_type, dims })
+    dims.collect()
 }

@@ -3,6 +3,7 @@
 mod bad_input;
 mod conformance;
 mod operators;
+mod session;
 mod shapes;
 
 use anydnn_backend::{DataType, Engine, Result, StreamDesc};

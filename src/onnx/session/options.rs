@@ -1,0 +1,49 @@
+//! How a model is compiled.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::fusion::Policy;
+
+/// The types that floats are computed with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Those of the model.
+    #[default]
+    Model,
+    /// f16 in place of f32, for weights and between operators: less memory, less exact, and beyond 65,504 infinite. Inputs and outputs keep
+    /// their types; sums, norms and exponentials are still computed in f32 where kernels do so.
+    F16,
+    /// bf16 in place of f32, as [`Precision::F16`] with the range of f32 and 8 bits of it.
+    BF16,
+}
+
+/// How a model is compiled for an engine, and what its session keeps.
+#[derive(Clone)]
+pub struct SessionOptions {
+    /// The types that floats are computed with.
+    pub precision: Precision,
+    /// How far fusion goes.
+    pub policy: Policy,
+    /// Called with the number of primitives created and their total, for each graph that is compiled; possibly from several threads.
+    pub progress: Option<Arc<dyn Fn(usize, usize) + Send + Sync>>,
+    /// How many plans are kept; the one not used for longest goes first. At least one.
+    pub plans: usize,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self { precision: Precision::default(), policy: Policy::default(), progress: None, plans: 64 }
+    }
+}
+
+impl fmt::Debug for SessionOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionOptions")
+            .field("precision", &self.precision)
+            .field("policy", &self.policy)
+            .field("progress", &self.progress.is_some())
+            .field("plans", &self.plans)
+            .finish()
+    }
+}

@@ -1,0 +1,104 @@
+//! Sessions: shapes that change, threads, the device's memory, errors.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anydnn_backend::{Backend, Event, Memory, MemoryKind, Stream};
+
+use super::*;
+use crate::onnx::SessionOptions;
+
+fn twice() -> Draft {
+    let draft = Draft::new(13).input("x", &["n", "2"]).input("y", &["n", "2"]);
+    draft.node("s = Add(x, y)", vec![]).node("r = Relu(s)", vec![]).output("r")
+}
+
+fn rows(n: usize, value: f32) -> HostTensor {
+    tensor([n, 2], &vec![value; 2 * n])
+}
+
+#[test]
+fn each_shape_is_compiled_once() {
+    let engine = anydnn_host::HostEngine::new();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let progress = move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    };
+    let options =
+        SessionOptions { progress: Some(Arc::new(progress)), plans: 2, ..SessionOptions::default() };
+    let session = twice().load().unwrap().compile_with(&engine, &[("n", 1)], &options).unwrap();
+    let compiled = || calls.load(Ordering::Relaxed);
+    assert_eq!(compiled(), 1);
+    for (n, expected) in [(1, 1), (3, 2), (1, 2), (3, 2), (4, 3), (3, 3), (1, 4)] {
+        let outputs = session.run(&[("y", rows(n, -5.0)), ("x", rows(n, 7.0))]).unwrap();
+        assert_eq!((outputs[0].0.as_str(), &outputs[0].1), ("r", &rows(n, 2.0).labelled("r")));
+        assert_eq!(compiled(), expected, "with {n} rows");
+    }
+    assert_eq!(session.memory().plans.len(), 2);
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_told() {
+    let engine = anydnn_host::HostEngine::new();
+    let session = twice().load().unwrap().compile(&engine, &[]).unwrap();
+    let refused = |inputs: &[(&str, HostTensor)]| session.run(inputs).unwrap_err().to_string();
+    let told = |text: String, parts: &[&str]| {
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    };
+    told(refused(&[("x", rows(1, 0.0))]), &["\"y\"", "missing", "y: f32 [n, 2]"]);
+    told(refused(&[("z", rows(1, 0.0))]), &["\"z\"", "x: f32 [n, 2]"]);
+    told(refused(&[("x", rows(1, 0.0)), ("x", rows(1, 0.0))]), &["\"x\" twice"]);
+    told(refused(&[("x", rows(1, 0.0)), ("y", rows(2, 0.0))]), &["\"n\"", "2", "1, as elsewhere"]);
+    let flat = tensor([2], &[0.0; 2]);
+    told(refused(&[("x", flat)]), &["\"x\"", "[2] of f32", "x: f32 [n, 2]"]);
+    let halves = rows(1, 0.0).cast(DataType::F16);
+    told(refused(&[("x", halves)]), &["1x2", "f16", "x: f32 [n, 2]"]);
+}
+
+#[test]
+fn threads_share_a_session() {
+    let engine = anydnn_host::HostEngine::new();
+    let session = twice().load().unwrap().compile(&engine, &[]).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let session = session.clone();
+            scope.spawn(move || {
+                for round in 0..8 {
+                    let n = 1 + (thread + round) % 3;
+                    let value = thread as f32;
+                    let made = session.run(&[("x", rows(n, value)), ("y", rows(n, 1.0))]).unwrap();
+                    assert_eq!(made[0].1.to_f32s(), vec![value + 1.0; 2 * n]);
+                }
+            });
+        }
+    });
+}
+
+/// Runs on memory of the device, behind the writes of its inputs, and reads what it gives.
+fn on_device<B: Backend>(engine: &B::Engine, desc: &StreamDesc) {
+    let session = twice().load().unwrap().compile(engine, &[("n", 3)]).unwrap();
+    let stream = engine.create_stream(desc).unwrap();
+    let kind = engine.capabilities().memory_kinds.first().copied().unwrap_or(MemoryKind::Buffer);
+    let mut waits = Vec::new();
+    let mut write = |value: f32| {
+        let tensor = rows(3, value);
+        let memory = engine.create_memory(tensor.desc(), kind).unwrap();
+        waits.push(stream.write(&memory, 0, tensor.bytes(), &[]).unwrap());
+        memory
+    };
+    let (x, y) = (write(4.0), write(-1.0));
+    let (outputs, event) = session.run_on(&stream, &[("x", x), ("y", y)], &waits).unwrap();
+    event.wait().unwrap();
+    let (name, memory) = &outputs[0];
+    let mut made = HostTensor::zeros(memory.desc().dims().clone(), memory.desc().data_type()).unwrap();
+    stream.read(memory, 0, made.bytes_mut(), &[event]).unwrap();
+    assert_eq!((name.as_str(), made), ("r", rows(3, 3.0)));
+}
+
+#[test]
+fn memory_of_the_device_goes_in_and_out() {
+    let engine = anydnn_host::HostEngine::new();
+    on_device::<anydnn_host::Host>(&engine, &StreamDesc::default());
+    on_device::<anydnn_host::Host>(&engine, &StreamDesc::out_of_order());
+}
