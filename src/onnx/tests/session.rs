@@ -51,7 +51,7 @@ fn inputs_that_do_not_fit_are_told() {
     told(refused(&[("x", rows(1, 0.0)), ("x", rows(1, 0.0))]), &["\"x\" twice"]);
     told(refused(&[("x", rows(1, 0.0)), ("y", rows(2, 0.0))]), &["\"n\"", "2", "1, as elsewhere"]);
     let flat = tensor([2], &[0.0; 2]);
-    told(refused(&[("x", flat)]), &["\"x\"", "[2] of f32", "x: f32 [n, 2]"]);
+    told(refused(&[("x", flat)]), &["\"x\"", "2 of f32", "x: f32 [n, 2]"]);
     let halves = rows(1, 0.0).cast(DataType::F16);
     told(refused(&[("x", halves)]), &["1x2", "f16", "x: f32 [n, 2]"]);
 }
