@@ -5,6 +5,7 @@
 //! prepares them once and gives an [`Executable`].
 
 mod dependencies;
+mod images;
 mod liveness;
 mod lower;
 mod memory_plan;

@@ -1,8 +1,11 @@
 //! The program under construction: steps in order, and where each value lives.
 
+use std::collections::HashSet;
+
 use anydnn_backend::{Access, Arg, DataType, Dims, MemoryDesc, PrimitiveDesc, Result};
 use indexmap::IndexMap;
 
+use super::images;
 use super::liveness::{data_inputs, live};
 use crate::graph::{Graph, TensorId};
 
@@ -73,6 +76,8 @@ pub(super) struct Program<'g> {
     pub(super) literals: Vec<Literal>,
     /// Whether outputs depend on each operation.
     live: Vec<bool>,
+    /// Images whose temporaries are channels last.
+    images: HashSet<TensorId>,
     /// What is known of the layouts of ports.
     pub(super) ports: super::ports::Ports,
     values: IndexMap<TensorId, Value>,
@@ -91,7 +96,8 @@ impl<'g> Program<'g> {
         }
         let (steps, temps, literals) = (Vec::new(), Vec::new(), Vec::new());
         let (ports, live) = (super::ports::Ports::default(), live(graph));
-        Ok(Self { graph, steps, temps, constants, literals, live, ports, values })
+        let images = images::channels_last(graph);
+        Ok(Self { graph, steps, temps, constants, literals, live, images, ports, values })
     }
 
     /// The value of a tensor that has been computed or given.
@@ -137,6 +143,8 @@ impl<'g> Program<'g> {
         // Primitives make what has strides; an output in blocks is packed at the end.
         let value = if let Some(port) = port.filter(|_| desc.strides().is_some()) {
             Value { storage: Storage::Output(port), desc }
+        } else if self.images.contains(&id) {
+            self.temp(images::to_channels_last(&desc))
         } else {
             self.temp(desc.to_row_major())
         };

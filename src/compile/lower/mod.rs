@@ -196,6 +196,11 @@ fn has_primitive(region: &Region<'_>, index: usize) -> bool {
     }
 }
 
+/// Whether an operation computes each element of its result from those at the same place.
+pub(super) fn is_pointwise(kind: OpKind) -> bool {
+    pointwise::is_unary(kind) || pointwise::binary_of(kind).is_some()
+}
+
 /// The primitive at the head of a chain, before its post-operations.
 #[derive(Debug)]
 pub(super) struct Anchor {
