@@ -24,7 +24,7 @@ use crate::patience::Patience;
 use crate::plan::{DeviceTraits, Units};
 use crate::platform::OpenClDevice;
 use crate::pool::Pool;
-use crate::stream::OpenClStream;
+use crate::stream::{OpenClStream, Owner};
 use crate::tune::Record;
 use crate::user_allocator::{UserAllocator, UserSource};
 use crate::{OpenCl, handle, primitive, processor};
@@ -325,7 +325,7 @@ impl Engine for OpenClEngine {
             return Err(Error::unsupported(what, format!("{device} has no such queues")));
         }
         let queue = create_queue(&self.inner.context, device, properties, "create stream")?;
-        Ok(OpenClStream::new(self, queue, desc.clone()))
+        Ok(OpenClStream::new(self, queue, desc.clone(), Owner::Stream))
     }
 
     fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {

@@ -23,7 +23,7 @@ use crate::event::{Fate, OpenClEvent, Origin};
 use crate::handle;
 use crate::memory::OpenClMemory;
 use crate::platform::OpenClDevice;
-use crate::stream::OpenClStream;
+use crate::stream::{OpenClStream, Owner};
 
 impl OpenClEngine {
     /// An engine on a device of the user's context. Retains both.
@@ -111,7 +111,7 @@ impl OpenClStream {
         desc.profiling = properties & CL_QUEUE_PROFILING_ENABLE != 0;
         // SAFETY: live by contract and not null.
         let handle = unsafe { handle::Queue::from_borrowed(queue) }?;
-        Ok(Self::new(engine, handle, desc))
+        Ok(Self::new(engine, handle, desc, Owner::User))
     }
 
     /// The queue, not retained.

@@ -90,12 +90,7 @@ pub(crate) fn set_rest(rest: Duration) {
 
 /// Keeps a queue, its commands and the memory that they hold until the last of them has ended, and for a while longer where the driver
 /// lets go of its queues late.
-pub(crate) fn keep(
-    queue: handle::Queue,
-    device: OpenClDevice,
-    commands: Vec<Arc<Fate>>,
-    lets_go_late: bool,
-) {
+pub(crate) fn keep(queue: handle::Queue, device: OpenClDevice, commands: Vec<Arc<Fate>>, lets_go_late: bool) {
     let orphan = Orphan { commands, queue, _device: device, rest: lets_go_late.then(Rest::new) };
     // Handing them over ends with the queue's implicit flush, which releasing it would have done.
     if !orphan.commands.is_empty()

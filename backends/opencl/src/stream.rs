@@ -35,8 +35,18 @@ pub(crate) struct Inner {
     /// On a profiling stream.
     pub(crate) profile: Option<Profile>,
     queue: handle::Queue,
+    owner: Owner,
     desc: StreamDesc,
     engine: OpenClEngine,
+}
+
+/// Who made a stream's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The stream, for itself.
+    Stream,
+    /// The user, who goes on holding it.
+    User,
 }
 
 /// What the stream knows about its commands.
@@ -147,10 +157,10 @@ impl Stream for OpenClStream {
 }
 
 impl OpenClStream {
-    pub(crate) fn new(engine: &OpenClEngine, queue: handle::Queue, desc: StreamDesc) -> Self {
+    pub(crate) fn new(engine: &OpenClEngine, queue: handle::Queue, desc: StreamDesc, owner: Owner) -> Self {
         let state = Mutex::new(State { sweep_at: SWEEP, ..State::default() });
         let profile = desc.profiling.then(Profile::default);
-        Self { inner: Arc::new(Inner { state, profile, queue, desc, engine: engine.clone() }) }
+        Self { inner: Arc::new(Inner { state, profile, queue, owner, desc, engine: engine.clone() }) }
     }
 
     /// The engine this stream runs on.
@@ -282,7 +292,9 @@ impl Drop for Inner {
         }
         open.retain(|fate| fate.code().is_ok_and(|code| code > 0));
         let device = &self.engine.inner.device;
-        let lets_go_late = self.is_fragile() && self.queue.is_last() || device.is_used_after_release();
+        // Of a queue of the user's the device is the user's as well, and the references are counted on.
+        let is_late_device = self.owner == Owner::Stream && device.is_used_after_release();
+        let lets_go_late = self.is_fragile() && self.queue.is_last() || is_late_device;
         if open.is_empty() && !lets_go_late {
             return;
         }
