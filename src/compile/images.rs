@@ -52,3 +52,45 @@ fn continues(graph: &Graph, found: &HashSet<TensorId>, op: &Op, result: TensorId
     let own = dims(result);
     own.is_some() && op.inputs.iter().any(|id| found.contains(id) && dims(*id) == own)
 }
+
+#[cfg(test)]
+mod tests {
+    use anydnn_backend::DataType;
+
+    use super::*;
+    use crate::graph::{Attrs, GraphBuilder};
+
+    /// A convolution and what follows it.
+    fn network() -> (Graph, [TensorId; 4]) {
+        let mut g = GraphBuilder::new();
+        let image = g.input("image", DataType::F32, [1, 4, 8, 8]);
+        let weights = g.constant("weights", DataType::F32, [4, 4, 1, 1]);
+        let attrs = || {
+            let ones = || [1_i64, 1];
+            let none = || [0_i64, 0];
+            Attrs::new()
+                .with("strides", ones())
+                .with("pads_begin", none())
+                .with("pads_end", none())
+                .with("data_format", "NCX")
+        };
+        let formats = attrs().with("dilations", [1_i64, 1]).with("weights_format", "OIX");
+        let made = g.op("conv", OpKind::Convolution, &[image, weights], formats);
+        let made = made.unwrap();
+        let bounded = g.op("relu", OpKind::ReLU, &[made], Attrs::new()).unwrap();
+        let pooled = g.op("pool", OpKind::MaxPool, &[bounded], attrs().with("kernel", [2_i64, 2])).unwrap();
+        let flat = Attrs::new().with("shape", [1_i64, -1]).with("special_zero", false);
+        let flat = g.op("flat", OpKind::StaticReshape, &[pooled], flat).unwrap();
+        (g.build().unwrap(), [made, bounded, pooled, flat])
+    }
+
+    #[test]
+    fn images_stay_channels_last_as_long_as_they_are_images() {
+        let (graph, [made, bounded, pooled, flat]) = network();
+        let found = channels_last(&graph);
+        assert_eq!([made, bounded, pooled].map(|id| found.contains(&id)), [true; 3]);
+        assert!(!found.contains(&flat) && !found.contains(&graph.inputs()[0]));
+        let desc = to_channels_last(&MemoryDesc::new([2, 3, 4, 5], DataType::F32));
+        assert_eq!(desc.strides(), Some(&[60, 1, 15, 3][..]));
+    }
+}
