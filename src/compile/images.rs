@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use anydnn_backend::MemoryDesc;
 
 use super::lower::is_pointwise;
-use crate::graph::{Graph, Op, OpKind, TensorId};
+use crate::graph::{Graph, LogicalTensor, Op, OpKind, TensorId};
 
 /// The tensors `[N, C, spatial..]` that convolutions make, and what is computed from them place by place.
 pub(super) fn channels_last(graph: &Graph) -> HashSet<TensorId> {
@@ -48,7 +48,7 @@ fn is_channels_first(op: &Op) -> bool {
 
 /// Whether a result has the shape of an image that it is computed from.
 fn continues(graph: &Graph, found: &HashSet<TensorId>, op: &Op, result: TensorId) -> bool {
-    let dims = |id: TensorId| graph.tensor(id).and_then(|tensor| tensor.known_dims());
+    let dims = |id: TensorId| graph.tensor(id).and_then(LogicalTensor::known_dims);
     let own = dims(result);
     own.is_some() && op.inputs.iter().any(|id| found.contains(id) && dims(*id) == own)
 }
