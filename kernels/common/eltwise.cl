@@ -42,5 +42,23 @@ static inline V eltwise_sqrt(const V x) { return sqrt(x); }
 static inline V eltwise_square(const V x) { return x * x; }
 static inline V eltwise_swish(const V x, const R alpha) { return x / (K(1.0) + EXP(-alpha * x)); }
 static inline V eltwise_tanh(const V x) { return TANH(x); }
+static inline V eltwise_acos(const V x) { return acos(x); }
+static inline V eltwise_acosh(const V x) { return acosh(x); }
+static inline V eltwise_asin(const V x) { return asin(x); }
+static inline V eltwise_asinh(const V x) { return asinh(x); }
+static inline V eltwise_atan(const V x) { return atan(x); }
+static inline V eltwise_atanh(const V x) { return atanh(x); }
+static inline V eltwise_ceil(const V x) { return ceil(x); }
+static inline V eltwise_cos(const V x) { return cos(x); }
+static inline V eltwise_cosh(const V x) { return cosh(x); }
+static inline V eltwise_erf(const V x) { return erf(x); }
+static inline V eltwise_floor(const V x) { return floor(x); }
+static inline V eltwise_sign(const V x) {
+    return x > (V)(K(0.0)) ? (V)(K(1.0)) : (x < (V)(K(0.0)) ? (V)(K(-1.0)) : x);
+}
+static inline V eltwise_sin(const V x) { return sin(x); }
+static inline V eltwise_sinh(const V x) { return sinh(x); }
+static inline V eltwise_tan(const V x) { return tan(x); }
+static inline V eltwise_truncate(const V x) { return trunc(x); }
 
 #endif

@@ -54,3 +54,23 @@ static inline V derivative_tanh(const V x) {
     return K(1.0) - t * t;
 }
 static inline V derivative_of_tanh(const V x) { return K(1.0) - x * x; }
+static inline V derivative_acos(const V x) { return K(-1.0) / sqrt((K(1.0) - x) * (K(1.0) + x)); }
+static inline V derivative_acosh(const V x) { return K(1.0) / sqrt((x - K(1.0)) * (x + K(1.0))); }
+static inline V derivative_asin(const V x) { return K(1.0) / sqrt((K(1.0) - x) * (K(1.0) + x)); }
+static inline V derivative_asinh(const V x) { return K(1.0) / sqrt(x * x + K(1.0)); }
+static inline V derivative_atan(const V x) { return K(1.0) / (x * x + K(1.0)); }
+static inline V derivative_atanh(const V x) { return K(1.0) / ((K(1.0) - x) * (K(1.0) + x)); }
+static inline V derivative_cos(const V x) { return -sin(x); }
+static inline V derivative_cosh(const V x) { return sinh(x); }
+static inline V derivative_erf(const V x) { return K(1.12837916709551257390) * exp(-x * x); }
+static inline V derivative_sin(const V x) { return cos(x); }
+static inline V derivative_sinh(const V x) { return cosh(x); }
+static inline V derivative_tan(const V x) {
+    const V t = tan(x);
+    return K(1.0) + t * t;
+}
+// Functions with steps are flat between them.
+static inline V derivative_ceil(const V x) { return (V)(K(0.0)); }
+static inline V derivative_floor(const V x) { return (V)(K(0.0)); }
+static inline V derivative_sign(const V x) { return (V)(K(0.0)); }
+static inline V derivative_truncate(const V x) { return (V)(K(0.0)); }

@@ -201,6 +201,12 @@ impl GraphBuilder {
         self.ops.last().map_or(Ok(()), |op| finish::infer(op, &mut self.tensors))
     }
 
+    /// The operation that makes a tensor, found soonest for the newest.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn producer(&self, id: TensorId) -> Option<&Op> {
+        self.ops.iter().rev().find(|op| op.outputs.contains(&id))
+    }
+
     /// A tensor added before.
     #[cfg(feature = "onnx")]
     pub(crate) fn tensor(&self, id: TensorId) -> Option<&LogicalTensor> {

@@ -5,24 +5,32 @@ use std::str::FromStr;
 
 use anydnn_backend::{Error, InvalidKind};
 
-/// Declares the kinds once, in the order of the C ABI's enumeration.
+/// Declares the kinds once: those of the C ABI's enumeration in its order, then the extensions.
 macro_rules! op_kinds {
-    ($($(#[doc = $doc:literal])+ $kind:ident;)*) => {
-        /// What a graph operation does, named as in the oneDNN Graph specification.
+    (
+        $($(#[doc = $doc:literal])+ $kind:ident;)*
+        extensions: $($(#[doc = $extra_doc:literal])+ $extra:ident;)*
+    ) => {
+        /// What a graph operation does, named as in the oneDNN Graph specification; and [extensions](OpKind::EXTENSIONS) of it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum OpKind {
             $($(#[doc = $doc])+ $kind,)*
+            $($(#[doc = $extra_doc])+ $extra,)*
         }
 
         impl OpKind {
-            /// Every kind; a kind's position is its number in the C ABI.
+            /// Every kind of the specification; a kind's position is its number in the C ABI.
             pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
+
+            /// Kinds beyond the specification, which the C ABI has no numbers for.
+            pub const EXTENSIONS: &'static [Self] = &[$(Self::$extra,)*];
 
             /// The name in graph JSON.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => stringify!($kind),)*
+                    $(Self::$extra => stringify!($extra),)*
                 }
             }
         }
@@ -206,12 +214,79 @@ op_kinds! {
     RMSNorm;
     /// Random zeroing while training.
     Dropout;
+
+    extensions:
+    /// Inverse cosine.
+    Acos;
+    /// Inverse hyperbolic cosine.
+    Acosh;
+    /// Whether two truth values both hold.
+    And;
+    /// Inverse sine.
+    Asin;
+    /// Inverse hyperbolic sine.
+    Asinh;
+    /// Inverse tangent.
+    Atan;
+    /// Inverse hyperbolic tangent.
+    Atanh;
+    /// Rounding up.
+    Ceil;
+    /// Cosine.
+    Cos;
+    /// Hyperbolic cosine.
+    Cosh;
+    /// Whether two tensors' elements are equal.
+    Equal;
+    /// Error function.
+    Erf;
+    /// Rounding down.
+    Floor;
+    /// Elements by indices.
+    Gather;
+    /// Whether the first element is greater.
+    Greater;
+    /// Whether the first element is less.
+    Less;
+    /// Whether the first element is not greater.
+    LessEqual;
+    /// What a division rounded down leaves: it has the sign of the divisor.
+    Modulo;
+    /// Whether two tensors' elements differ.
+    NotEqual;
+    /// Whether at least one of two truth values holds.
+    Or;
+    /// Power with an exponent for each element.
+    Power;
+    /// Division rounded towards zero.
+    Quotient;
+    /// What a division rounded towards zero leaves: it has the sign of the dividend.
+    Remainder;
+    /// Slices, paddings, repetitions: elements in other places.
+    Remap;
+    /// -1, 0 or 1.
+    Sign;
+    /// Sine.
+    Sin;
+    /// Hyperbolic sine.
+    Sinh;
+    /// Tangent.
+    Tan;
+    /// Rounding towards zero.
+    Truncate;
+    /// Whether exactly one of two truth values holds.
+    Xor;
 }
 
 impl OpKind {
-    /// The number in the C ABI.
+    /// The number in the C ABI; of an extension a number that the C ABI does not know.
     pub fn number(self) -> u32 {
         self as u32
+    }
+
+    /// Every kind, extensions included.
+    fn known() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().chain(Self::EXTENSIONS).copied()
     }
 
     /// The kind with a number of the C ABI.
@@ -230,7 +305,7 @@ impl FromStr for OpKind {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        Self::ALL.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| {
+        Self::known().find(|kind| kind.name() == name).ok_or_else(|| {
             Error::invalid_kind(
                 InvalidKind::GraphOp,
                 "operation",
@@ -246,12 +321,16 @@ impl FromStr for OpKind {
 fn suggestion(name: &str) -> String {
     // Names longer than any kind are no typing mistakes, and the distance costs quadratic time.
     let nearest =
-        OpKind::ALL.iter().filter(|_| name.len() <= 64).min_by_key(|kind| edit_distance(name, kind.name()));
+        OpKind::known().filter(|_| name.len() <= 64).min_by_key(|kind| edit_distance(name, kind.name()));
     match nearest {
         Some(kind) if edit_distance(name, kind.name()) <= kind.name().len() / 2 => {
             format!("{:?}?", kind.name())
         }
-        _ => format!("one of the {} kinds of the oneDNN Graph operation set", OpKind::ALL.len()),
+        _ => format!(
+            "one of the {} kinds of the oneDNN Graph operation set or of the {} beyond it",
+            OpKind::ALL.len(),
+            OpKind::EXTENSIONS.len()
+        ),
     }
 }
 
@@ -284,6 +363,11 @@ mod tests {
             assert_eq!(kind.name().parse::<OpKind>().unwrap(), *kind);
         }
         assert_eq!(OpKind::from_number(88), None);
+        for (i, kind) in OpKind::EXTENSIONS.iter().enumerate() {
+            assert_eq!(kind.number() as usize, 88 + i);
+            assert_eq!(kind.name().parse::<OpKind>().unwrap(), *kind);
+        }
+        assert!(OpKind::EXTENSIONS.is_sorted_by_key(|kind| kind.name()));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) struct Value {
     source: Source,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     /// Known now; an index into the constants.
     Constant(usize),
@@ -33,6 +33,11 @@ enum Source {
 impl Value {
     pub(super) fn rank(&self) -> usize {
         self.dims.len()
+    }
+
+    /// Whether two values are the same one.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.source == other.source
     }
 }
 
@@ -149,6 +154,43 @@ impl Network {
         let dims = if like.rank() == 0 { Dims::default() } else { Dims::from([1]) };
         let tensor = HostTensor::from_f64(dims, like.data_type, &[number])?;
         self.constant(&format!("{}/{number}", node.name()), tensor)
+    }
+
+    /// What makes a value, with its inputs.
+    pub(super) fn maker(&self, value: &Value) -> Option<(OpKind, Vec<Value>)> {
+        let Source::Made(id) = value.source else { return None };
+        let op = self.builder.producer(id)?;
+        let inputs = op.inputs.iter().map(|&id| {
+            let tensor = self.builder.tensor(id)?;
+            let constant = self.constants.iter().position(|constant| constant.id == Some(id));
+            let source = match constant {
+                Some(index) => Source::Constant(index),
+                None if self.builder.producer(id).is_some() => Source::Made(id),
+                None => Source::Input(id),
+            };
+            Some(Value { dims: tensor.known_dims()?, data_type: tensor.data_type?, source })
+        });
+        Some((op.kind, inputs.collect::<Option<_>>()?))
+    }
+
+    /// The exponent of a power that an operation makes.
+    pub(super) fn exponent(&self, value: &Value) -> Option<f32> {
+        let Source::Made(id) = value.source else { return None };
+        self.builder.producer(id)?.attrs.f32("beta").ok()
+    }
+
+    /// The same numbers in another type, as near as it has them.
+    pub(super) fn converted(&mut self, node: &Node, value: &Value, data_type: DataType) -> Result<Value> {
+        if value.data_type == data_type {
+            return Ok(value.clone());
+        }
+        self.op_to(node, OpKind::TypeCast, &[value], Attrs::new(), Some(data_type))
+    }
+
+    /// Zero less a value.
+    pub(super) fn negative(&mut self, node: &Node, value: &Value) -> Result<Value> {
+        let zero = self.scalar(node, 0.0, value)?;
+        self.op(node, OpKind::Subtract, &[&zero, value], Attrs::new())
     }
 
     /// The elements of a value that is known.

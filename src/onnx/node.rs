@@ -35,6 +35,11 @@ impl<'a> Node<'a> {
         own.or_else(|| self.proto.output.first().map(String::as_str)).unwrap_or("")
     }
 
+    /// The number of outputs that the node lists.
+    pub(super) fn output_count(&self) -> usize {
+        self.proto.output.len()
+    }
+
     pub(super) fn opset(&self) -> i64 {
         self.opset
     }

@@ -255,7 +255,7 @@ fn may_cancel(op: &Op) -> bool {
 /// Whether the result is the same on every device.
 fn is_exact(desc: &PrimitiveDesc, arg: Arg) -> bool {
     let exact_op = match desc.op() {
-        Op::Reorder | Op::Concat(_) | Op::Select(_) => true,
+        Op::Reorder | Op::Concat(_) | Op::Select(_) | Op::Remap(_) | Op::Gather(_) => true,
         Op::Resampling(op) => op.algorithm == ResamplingAlgorithm::Nearest,
         Op::Binary(op) => op.algorithm.is_comparison(),
         Op::Expression(op) => is_exact_expression(op, arg),
@@ -281,7 +281,16 @@ fn is_exact_expression(op: &Expression, arg: Arg) -> bool {
             | Node::Cast(..)
             | Node::Keep { .. }
             | Node::Fold(Fold::Max | Fold::Min, _)
-            | Node::Eltwise(Eltwise::Abs | Eltwise::Relu | Eltwise::Round, _) => true,
+            | Node::Eltwise(
+                Eltwise::Abs
+                | Eltwise::Ceil
+                | Eltwise::Floor
+                | Eltwise::Relu
+                | Eltwise::Round
+                | Eltwise::Sign
+                | Eltwise::Truncate,
+                _,
+            ) => true,
             Node::Binary(algorithm, ..) => {
                 algorithm.is_comparison()
                     || matches!(algorithm, BinaryAlgorithm::Maximum | BinaryAlgorithm::Minimum)

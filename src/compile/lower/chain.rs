@@ -2,11 +2,12 @@
 
 use anydnn_backend::{DataType, MemoryDesc};
 
+use super::expression::is_exact;
 use super::operand::{Operand, order};
 use super::pointwise::{binary_of, is_unary};
 use super::quantization::{is_dequantize, is_per_tensor, is_quantize};
 use super::region::Region;
-use crate::graph::{Op, OpKind, TensorId};
+use crate::graph::{Op, OpKind, TensorId, is_truth};
 
 /// The operations behind a unit's result that it does before it stores it.
 #[derive(Clone, Debug)]
@@ -180,6 +181,8 @@ fn link(region: &Region<'_>, op: usize, tensor: TensorId, own_shape: bool, close
         OpKind::StaticReshape | OpKind::StaticTranspose => return Some(Step::View),
         OpKind::Reorder => return Some(Step::Nothing),
         _ if closed || own != result => return None,
+        // Post-operations are computed in floats.
+        _ if is_exact(region.graph, op) => return None,
         _ => {}
     }
     match operation.kind {
@@ -199,7 +202,7 @@ fn link(region: &Region<'_>, op: usize, tensor: TensorId, own_shape: bool, close
             }
             let link = Link::Binary { op, chain_input, other: Operand::plain(other) };
             // A truth value is what the store makes of it.
-            Some(if kind == OpKind::GreaterEqual { Step::Last(Some(link)) } else { Step::Link(link) })
+            Some(if is_truth(kind) { Step::Last(Some(link)) } else { Step::Link(link) })
         }
         _ => None,
     }

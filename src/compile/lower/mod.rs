@@ -96,6 +96,7 @@ fn emit_anchor(
     let op = region.op(unit.op);
     match op.kind {
         OpKind::StaticReshape | OpKind::StaticTranspose => return views::view(program, unit.op),
+        OpKind::Remap => return views::remap(program, op, &ops),
         OpKind::Reorder | OpKind::TypeCast if unit.chain.ops.is_empty() => {
             return views::reorder(program, op, &ops);
         }
@@ -238,6 +239,7 @@ fn anchor(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
         OpKind::GroupNorm => normalization::group(program, op),
         OpKind::SoftMax | OpKind::LogSoftmax => rows::softmax(program, op),
         OpKind::Concat => rows::concat(program, op),
+        OpKind::Gather => rows::gather(program, op),
         OpKind::Select => pointwise::select(program, op),
         OpKind::BiasAdd => pointwise::bias_add(program, op),
         kind if rows::reduction_of(kind).is_some() => rows::reduction(program, op),

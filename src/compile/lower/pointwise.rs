@@ -64,6 +64,22 @@ pub(super) fn is_unary(kind: OpKind) -> bool {
             | OpKind::Sqrt
             | OpKind::Square
             | OpKind::Tanh
+            | OpKind::Acos
+            | OpKind::Acosh
+            | OpKind::Asin
+            | OpKind::Asinh
+            | OpKind::Atan
+            | OpKind::Atanh
+            | OpKind::Ceil
+            | OpKind::Cos
+            | OpKind::Cosh
+            | OpKind::Erf
+            | OpKind::Floor
+            | OpKind::Sign
+            | OpKind::Sin
+            | OpKind::Sinh
+            | OpKind::Tan
+            | OpKind::Truncate
     )
 }
 
@@ -91,6 +107,22 @@ pub(super) fn eltwise_of(op: &Op) -> Result<Eltwise> {
         OpKind::Sqrt => Eltwise::Sqrt,
         OpKind::Square => Eltwise::Square,
         OpKind::Tanh => Eltwise::Tanh,
+        OpKind::Acos => Eltwise::Acos,
+        OpKind::Acosh => Eltwise::Acosh,
+        OpKind::Asin => Eltwise::Asin,
+        OpKind::Asinh => Eltwise::Asinh,
+        OpKind::Atan => Eltwise::Atan,
+        OpKind::Atanh => Eltwise::Atanh,
+        OpKind::Ceil => Eltwise::Ceil,
+        OpKind::Cos => Eltwise::Cos,
+        OpKind::Cosh => Eltwise::Cosh,
+        OpKind::Erf => Eltwise::Erf,
+        OpKind::Floor => Eltwise::Floor,
+        OpKind::Sign => Eltwise::Sign,
+        OpKind::Sin => Eltwise::Sin,
+        OpKind::Sinh => Eltwise::Sinh,
+        OpKind::Tan => Eltwise::Tan,
+        OpKind::Truncate => Eltwise::Truncate,
         _ => return Err(not_executed(op)),
     })
 }
@@ -106,6 +138,18 @@ pub(super) fn binary_of(kind: OpKind) -> Option<BinaryAlgorithm> {
         OpKind::Minimum => BinaryAlgorithm::Minimum,
         OpKind::SquaredDifference => BinaryAlgorithm::SquaredDifference,
         OpKind::GreaterEqual => BinaryAlgorithm::GreaterEqual,
+        OpKind::And => BinaryAlgorithm::And,
+        OpKind::Equal => BinaryAlgorithm::Equal,
+        OpKind::Greater => BinaryAlgorithm::Greater,
+        OpKind::Less => BinaryAlgorithm::Less,
+        OpKind::LessEqual => BinaryAlgorithm::LessEqual,
+        OpKind::NotEqual => BinaryAlgorithm::NotEqual,
+        OpKind::Or => BinaryAlgorithm::Or,
+        OpKind::Xor => BinaryAlgorithm::Xor,
+        OpKind::Modulo => BinaryAlgorithm::Modulo,
+        OpKind::Power => BinaryAlgorithm::Power,
+        OpKind::Quotient => BinaryAlgorithm::Quotient,
+        OpKind::Remainder => BinaryAlgorithm::Remainder,
         _ => return None,
     })
 }

@@ -5,7 +5,7 @@ use anydnn_backend::{Arg, Error, Result};
 
 use super::{Anchor, ToPrimitive, input, tensor_name};
 use crate::compile::program::Program;
-use crate::graph::{Op, OpKind, normalize_axis};
+use crate::graph::{Op, OpKind, gather_of, normalize_axis};
 
 /// `SoftMax` and `LogSoftmax`.
 pub(super) fn softmax(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
@@ -32,6 +32,13 @@ pub(super) fn concat(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
         anydnn_backend::Op::Concat(Concat::new(normalize_axis(op.attrs.s64("axis")?, rank)?)),
         args,
     ))
+}
+
+/// `Gather`.
+pub(super) fn gather(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
+    let (src, indices) = (input(program, op, 0)?, input(program, op, 1)?);
+    let gather = gather_of(op, src.desc.rank())?;
+    Ok(Anchor::plain(anydnn_backend::Op::Gather(gather), vec![(Arg::Src(0), src), (Arg::Src(1), indices)]))
 }
 
 /// The reductions. Folded dimensions that the graph drops are ones for the primitive.

@@ -129,7 +129,10 @@ fn is_view(kind: OpKind) -> bool {
 fn takes_chain(region: &Region<'_>, op: usize) -> bool {
     let kind = region.kind(op);
     !is_view(kind)
-        && !matches!(kind, OpKind::Concat | OpKind::Reorder | OpKind::TypeCast)
+        && !matches!(
+            kind,
+            OpKind::Concat | OpKind::Gather | OpKind::Remap | OpKind::Reorder | OpKind::TypeCast
+        )
         && region.only_result(op).is_some()
 }
 

@@ -1,12 +1,13 @@
 //! Other meanings of the same bytes, and copies where strides do not allow them.
 
-use anydnn_backend::{Arg, Attributes, Dims, Error, InvalidKind, Result};
+use anydnn_backend::op::{Border, Remap};
+use anydnn_backend::{Arg, Attributes, Blocking, Dims, Error, InvalidKind, Layout, MemoryDesc, Result};
 
 use super::operand::order;
 use super::tail::unviewed;
 use super::{emit_simple, input};
 use crate::compile::program::{Program, Storage, Value, declared};
-use crate::graph::{Op, OpKind, TensorId};
+use crate::graph::{Op, OpKind, TensorId, remap_of};
 
 /// `StaticReshape` or `StaticTranspose`, an index into the graph's operations.
 pub(super) fn view(program: &mut Program<'_>, index: usize) -> Result<()> {
@@ -55,6 +56,44 @@ fn transpose(program: &mut Program<'_>, op: &Op) -> Result<()> {
     let view = src.with_desc(src.desc.permuted(&order(op, src.desc.rank())?)?);
     program.alias(result_id(op)?, view);
     Ok(())
+}
+
+/// `Remap`: a view where every element lies a constant step from the next, else a copy.
+pub(super) fn remap(program: &mut Program<'_>, op: &Op, ops: &[usize]) -> Result<()> {
+    let src = input(program, op, 0)?;
+    let out = result_id(op)?;
+    let map = remap_of(op)?;
+    if let Some(view) = strided(&map, &src.desc)? {
+        program.alias(out, src.with_desc(view));
+        return Ok(());
+    }
+    let mut args = vec![(Arg::SRC, src)];
+    if op.inputs.len() > 1 {
+        args.push((Arg::Src(1), input(program, op, 1)?));
+    }
+    args.push((Arg::DST, program.result(out)?));
+    let label = op.name.clone();
+    let remap = anydnn_backend::Op::Remap(map);
+    emit_simple(program, remap, Attributes::default(), args, &label, ops.to_vec())
+}
+
+/// The elements that a map takes as a view.
+fn strided(map: &Remap, src: &MemoryDesc) -> Result<Option<MemoryDesc>> {
+    let Some(blocking) = src.blocking().filter(|blocking| blocking.inner.is_empty()) else { return Ok(None) };
+    let (mut strides, mut offset) = (blocking.strides.clone(), blocking.offset);
+    for (axis, &extent) in src.dims().iter().enumerate() {
+        let (start, step) = (map.starts[axis], map.steps[axis]);
+        if map.border == Border::Wrap && extent == 1 {
+            strides[axis] = 0;
+        } else if map.dims[axis] > 0 && map.is_inside(axis, extent) && (step > 0 || map.dims[axis] == 1) {
+            offset += start as usize * strides[axis];
+            strides[axis] *= step.max(1) as usize;
+        } else {
+            return Ok(None);
+        }
+    }
+    let layout = Layout::Blocked(Blocking { strides, inner: blocking.inner.clone(), offset });
+    MemoryDesc::with_layout(map.dims.clone(), src.data_type(), layout).map(Some)
 }
 
 /// `Reorder` and `TypeCast` on their own. A reorder into an open layout is the value itself.

@@ -4,14 +4,15 @@ use anydnn_backend::DataType;
 
 use crate::fusion::pattern::{Expr, Step, any, it, one_of, op, perhaps, steps, times};
 use crate::graph::OpKind::{
-    self, Abs, Add, BiasAdd, Clamp, Dequantize, Divide, Dropout, Elu, Exp, GELU, HardSigmoid, HardSwish,
-    LeakyReLU, Log, Maximum, Minimum, Mish, Multiply, Pow, Quantize, ReLU, Reciprocal, ReduceL1, ReduceL2,
-    ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, Reorder, Round, Select, Sigmoid, SoftPlus, Sqrt,
-    Square, SquaredDifference, StaticReshape, StaticTranspose, Subtract, Tanh, TypeCast,
+    self, Abs, Acos, Acosh, Add, Asin, Asinh, Atan, Atanh, BiasAdd, Ceil, Clamp, Cos, Cosh, Dequantize,
+    Divide, Dropout, Elu, Erf, Exp, Floor, GELU, HardSigmoid, HardSwish, LeakyReLU, Log, Maximum, Minimum,
+    Mish, Multiply, Pow, Power, Quantize, ReLU, Reciprocal, ReduceL1, ReduceL2, ReduceMax, ReduceMean,
+    ReduceMin, ReduceProd, ReduceSum, Reorder, Round, Select, Sigmoid, Sign, Sin, Sinh, SoftPlus, Sqrt,
+    Square, SquaredDifference, StaticReshape, StaticTranspose, Subtract, Tan, Tanh, Truncate, TypeCast,
 };
 
 /// Functions of one element.
-pub(in crate::fusion) const UNARY: [OpKind; 19] = [
+pub(in crate::fusion) const UNARY: [OpKind; 35] = [
     Abs,
     Clamp,
     Elu,
@@ -31,11 +32,27 @@ pub(in crate::fusion) const UNARY: [OpKind; 19] = [
     Tanh,
     Pow,
     Reciprocal,
+    Acos,
+    Acosh,
+    Asin,
+    Asinh,
+    Atan,
+    Atanh,
+    Ceil,
+    Cos,
+    Cosh,
+    Erf,
+    Floor,
+    Sign,
+    Sin,
+    Sinh,
+    Tan,
+    Truncate,
 ];
 
 /// Functions of two elements.
-pub(in crate::fusion) const BINARY: [OpKind; 7] =
-    [Add, Multiply, Maximum, Minimum, Divide, Subtract, SquaredDifference];
+pub(in crate::fusion) const BINARY: [OpKind; 8] =
+    [Add, Multiply, Maximum, Minimum, Divide, Subtract, SquaredDifference, Power];
 
 /// Reductions over axes.
 pub(in crate::fusion) const REDUCTION: [OpKind; 7] =

@@ -13,7 +13,8 @@ mod window;
 pub use axis::normalize_axis;
 pub use window::Window;
 
-pub(crate) use types::infer_types;
+pub(crate) use movement::{gather_of, remap_of};
+pub(crate) use types::{infer_types, is_truth};
 
 use anydnn_backend::{Dims, Error, InvalidKind, Result};
 
@@ -33,7 +34,14 @@ pub(super) fn infer_shapes(op: &Op, inputs: &[Dims]) -> Result<Shapes> {
         K::Add | K::Divide | K::GreaterEqual | K::Maximum | K::Minimum | K::Multiply => {
             one(elementwise::broadcast(op, inputs)?)
         }
-        K::Select | K::SquaredDifference | K::Subtract => one(elementwise::broadcast(op, inputs)?),
+        K::Modulo
+        | K::Power
+        | K::Quotient
+        | K::Remainder
+        | K::Select
+        | K::SquaredDifference
+        | K::Subtract => one(elementwise::broadcast(op, inputs)?),
+        kind if types::is_truth(kind) => one(elementwise::broadcast(op, inputs)?),
         K::BiasAdd => one(elementwise::bias_add(op, inputs)?),
         K::BiasAddBackward => one(Dims::from([channels(op, &inputs[0])?])),
         K::PReLU => one(elementwise::prelu(op, inputs)?),
@@ -82,6 +90,8 @@ pub(super) fn infer_shapes(op: &Op, inputs: &[Dims]) -> Result<Shapes> {
         | K::ReduceProd
         | K::ReduceSum => movement::reduce(op, inputs),
         K::Concat => one(movement::concat(op, inputs)?),
+        K::Remap => one(movement::remap(op, inputs)?),
+        K::Gather => one(movement::gather(op, inputs)?),
         K::StaticReshape => one(movement::reshape(op, &inputs[0])?),
         K::StaticTranspose => one(movement::transpose(op, &inputs[0])?),
 

@@ -1,5 +1,6 @@
 //! Operations that reduce, join and rearrange dimensions.
 
+use anydnn_backend::op::{Border, Gather, Remap};
 use anydnn_backend::{Dims, Result};
 
 use super::super::op::Op;
@@ -86,4 +87,55 @@ pub(super) fn transpose(op: &Op, src: &Dims) -> Result<Dims> {
             Err(bad_attr(op, "order", format!("{order:?}"), expected))
         }
     }
+}
+
+/// The places that a `Remap` takes its elements from.
+pub(crate) fn remap_of(op: &Op) -> Result<Remap> {
+    let shape = op.attrs.s64s("shape")?;
+    let dims: Option<Dims> = shape.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+    let dims = dims.ok_or_else(|| bad_attr(op, "shape", format!("{shape:?}"), "no negative dimensions"))?;
+    let border = match op.attrs.string("border")? {
+        "edge" => Border::Edge,
+        "reflect" => Border::Reflect,
+        "wrap" => Border::Wrap,
+        _ => Border::Fill,
+    };
+    let (starts, steps) = (op.attrs.s64s("starts")?.to_vec(), op.attrs.s64s("steps")?.to_vec());
+    Ok(Remap { dims, starts, steps, border })
+}
+
+pub(super) fn remap(op: &Op, inputs: &[Dims]) -> Result<Dims> {
+    let map = remap_of(op)?;
+    let rank = inputs[0].len();
+    for (name, count) in [("shape", map.dims.len()), ("starts", map.starts.len()), ("steps", map.steps.len())]
+    {
+        if count != rank {
+            let expected = format!("{rank} numbers, one for each dimension of src {}", inputs[0]);
+            return Err(bad_attr(op, name, format!("{count} numbers"), expected));
+        }
+    }
+    if let Some(fill) = inputs.get(1)
+        && (fill.elements() != 1 || map.border != Border::Fill)
+    {
+        return Err(bad_shape(op, "fill", fill, "one element, for the border fill"));
+    }
+    Ok(map.dims)
+}
+
+/// How a `Gather` chooses from a source of this rank.
+pub(crate) fn gather_of(op: &Op, rank: usize) -> Result<Gather> {
+    Ok(match op.attrs.string("mode")? {
+        "lists" => {
+            let batch = op.attrs.s64("batch_dims")?;
+            let wrong = || bad_attr(op, "batch_dims", batch, format!("a number of the {rank} dimensions"));
+            Gather::Lists(usize::try_from(batch).ok().filter(|&batch| batch < rank).ok_or_else(wrong)?)
+        }
+        "elements" => Gather::Elements(attr_axis(op, "axis", rank)?),
+        _ => Gather::Axis(attr_axis(op, "axis", rank)?),
+    })
+}
+
+pub(super) fn gather(op: &Op, inputs: &[Dims]) -> Result<Dims> {
+    let gather = gather_of(op, inputs[0].len())?;
+    gather.result(&inputs[0], &inputs[1]).map_err(|error| error.at(op.to_string()))
 }

@@ -27,11 +27,27 @@ pub(crate) fn infer_types(
     Ok(types)
 }
 
+/// Whether an operation makes truth values.
+pub(crate) fn is_truth(kind: K) -> bool {
+    matches!(
+        kind,
+        K::GreaterEqual
+            | K::And
+            | K::Equal
+            | K::Greater
+            | K::Less
+            | K::LessEqual
+            | K::NotEqual
+            | K::Or
+            | K::Xor
+    )
+}
+
 /// The usual type of an output.
 fn made(op: &Op, inputs: &[Option<DataType>], output: usize) -> Option<DataType> {
     let src = inputs.first().copied().flatten();
     match (op.kind, output) {
-        (K::GreaterEqual, 0) => Some(DataType::Boolean),
+        (kind, 0) if is_truth(kind) => Some(DataType::Boolean),
         (K::GenIndex, 0) => Some(DataType::S32),
         (K::Dequantize, 0) | (K::SoftMax, 1) => Some(DataType::F32),
         (K::Dropout, 1) => Some(DataType::U8),
@@ -54,7 +70,15 @@ fn check_inputs(op: &Op, inputs: &[Option<DataType>]) -> Result<()> {
         K::Select => check(op, ports.name(0), known(0), |t| t == DataType::Boolean, "boolean"),
         K::Quantize | K::DynamicQuantize => check(op, "src", known(0), DataType::is_float, "a float type"),
         K::DynamicDequantize => check(op, "src", known(0), DataType::is_integer, "an integer type"),
-        K::Concat => {
+        K::Gather => {
+            check(op, "src", known(0), |t| t.bits() >= 8, "at least eight bits")?;
+            let is_index = |t| matches!(t, DataType::S32 | DataType::S64);
+            check(op, "indices", known(1), is_index, "s32 or s64")
+        }
+        K::Concat | K::Remap => {
+            if op.kind == K::Remap {
+                check(op, "src", known(0), |t| t.bits() >= 8, "at least eight bits")?;
+            }
             let first = inputs.iter().copied().flatten().next();
             let other = inputs.iter().copied().find(|&t| t.is_some() && t != first).flatten();
             let expected = first.map_or_else(String::new, |first| format!("{first}, as another input"));
@@ -68,13 +92,13 @@ fn check_output(op: &Op, output: usize, given: DataType, inputs: &[Option<DataTy
     let name = Schema::of(op.kind).outputs.name(output);
     let given = Some(given);
     match op.kind {
-        K::GreaterEqual => check(op, name, given, |t| t == DataType::Boolean, "boolean"),
+        kind if is_truth(kind) => check(op, name, given, |t| t == DataType::Boolean, "boolean"),
         K::Quantize | K::DynamicQuantize => {
             let quantized = |t: DataType| t.is_integer() || t.bits() == 8 && t.is_float();
             check(op, name, given, quantized, "an integer or 8-bit float type")
         }
         K::Dequantize | K::DynamicDequantize => check(op, name, given, DataType::is_float, "a float type"),
-        K::StaticReshape | K::StaticTranspose | K::MaxPool | K::Concat => {
+        K::StaticReshape | K::StaticTranspose | K::MaxPool | K::Concat | K::Remap | K::Gather => {
             match inputs.first().copied().flatten() {
                 Some(src) => check(op, name, given, |t| t == src, &format!("{src}, as src")),
                 None => Ok(()),

@@ -1,4 +1,4 @@
-//! The table of all operations, after the operation pages of the oneDNN Graph documentation.
+//! The table of all operations, after the operation pages of the oneDNN Graph documentation; extensions are ours.
 
 use super::super::op_kind::OpKind as K;
 #[allow(clippy::wildcard_imports, reason = "the table names nearly all of them")]
@@ -32,7 +32,23 @@ pub(super) const fn of(kind: K) -> Schema {
         | K::Square
         | K::Tanh
         | K::Reorder
-        | K::TypeCast => op(SRC, DST, &[]),
+        | K::TypeCast
+        | K::Acos
+        | K::Acosh
+        | K::Asin
+        | K::Asinh
+        | K::Atan
+        | K::Atanh
+        | K::Ceil
+        | K::Cos
+        | K::Cosh
+        | K::Erf
+        | K::Floor
+        | K::Sign
+        | K::Sin
+        | K::Sinh
+        | K::Tan
+        | K::Truncate => op(SRC, DST, &[]),
         K::Clamp => op(SRC, DST, &[MIN, MAX]),
         K::Elu | K::LeakyReLU => op(SRC, DST, &[ALPHA]),
         K::GELU => op(SRC, DST, &[GELU_MODE]),
@@ -57,7 +73,19 @@ pub(super) const fn of(kind: K) -> Schema {
         | K::Minimum
         | K::Multiply
         | K::SquaredDifference
-        | K::Subtract => op(PAIR, DST, &[AUTO_BROADCAST]),
+        | K::Subtract
+        | K::And
+        | K::Equal
+        | K::Greater
+        | K::Less
+        | K::LessEqual
+        | K::NotEqual
+        | K::Or
+        | K::Xor
+        | K::Modulo
+        | K::Power
+        | K::Quotient
+        | K::Remainder => op(PAIR, DST, &[AUTO_BROADCAST]),
         K::Select => op(all(&["cond", "src_0", "src_1"]), DST, &[AUTO_BROADCAST]),
         K::BiasAdd => op(all(&["src", "bias"]), DST, &[DATA_FORMAT]),
         K::BiasAddBackward => op(all(&["diff_dst"]), all(&["diff_bias"]), &[DATA_FORMAT]),
@@ -208,6 +236,8 @@ pub(super) const fn of(kind: K) -> Schema {
         | K::ReduceSum => op(some(1, &["src", "axes"]), DST, &[AXES, KEEP_DIMS]),
         K::Concat => op(Ports { names: &["src"], required: 1, variadic: true }, DST, &[AXIS]),
         K::GenIndex => op(SRC, DST, &[AXIS]),
+        K::Remap => op(some(1, &["src", "fill"]), DST, &[STARTS, STEPS, SHAPE, BORDER]),
+        K::Gather => op(all(&["src", "indices"]), DST, &[GATHER_MODE, AXIS_ZERO, BATCH_DIMS]),
         K::StaticReshape => op(SRC, DST, &[SHAPE, SPECIAL_ZERO]),
         K::StaticTranspose => op(SRC, DST, &[ORDER]),
         K::Interpolate => op(

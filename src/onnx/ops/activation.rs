@@ -4,15 +4,32 @@ use anydnn_backend::Result;
 
 use super::super::network::{Network, Value};
 use super::super::node::Node;
-use super::{floats, known_number};
+use super::{floats, is_whole, known_number, numbers};
 use crate::graph::{Attrs, OpKind};
 
 /// Those without attributes.
 pub(super) fn plain(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    if node.operator() == "Abs" && is_whole(node.input(0)?.data_type) {
+        // The larger of a number and its negative, with all digits.
+        let src = node.input(0)?;
+        let other = network.negative(node, src)?;
+        return Ok(vec![network.op(node, OpKind::Maximum, &[src, &other], Attrs::new())?]);
+    }
     let src = floats(node, 0)?;
     let kind = match node.operator() {
         "Abs" => OpKind::Abs,
+        "Acos" => OpKind::Acos,
+        "Acosh" => OpKind::Acosh,
+        "Asin" => OpKind::Asin,
+        "Asinh" => OpKind::Asinh,
+        "Atan" => OpKind::Atan,
+        "Atanh" => OpKind::Atanh,
+        "Ceil" => OpKind::Ceil,
+        "Cos" => OpKind::Cos,
+        "Cosh" => OpKind::Cosh,
+        "Erf" => OpKind::Erf,
         "Exp" => OpKind::Exp,
+        "Floor" => OpKind::Floor,
         "HardSwish" => OpKind::HardSwish,
         "Log" => OpKind::Log,
         "Mish" => OpKind::Mish,
@@ -20,6 +37,10 @@ pub(super) fn plain(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
         "Relu" => OpKind::ReLU,
         "Round" => OpKind::Round,
         "Sigmoid" => OpKind::Sigmoid,
+        "Sign" => OpKind::Sign,
+        "Sin" => OpKind::Sin,
+        "Sinh" => OpKind::Sinh,
+        "Tan" => OpKind::Tan,
         "Sqrt" => OpKind::Sqrt,
         _ => OpKind::Tanh,
     };
@@ -54,6 +75,9 @@ pub(super) fn softplus(network: &mut Network, node: &Node) -> Result<Vec<Value>>
 }
 
 pub(super) fn negated(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    if is_whole(node.input(0)?.data_type) {
+        return Ok(vec![network.negative(node, node.input(0)?)?]);
+    }
     Ok(vec![scaled(network, node, floats(node, 0)?, -1.0)?])
 }
 
@@ -94,7 +118,7 @@ pub(super) fn celu(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
 
 /// Limits in attributes, or since opset 11 in inputs, each of which may be absent.
 pub(super) fn clip(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    let src = floats(node, 0)?;
+    let src = numbers(node, 0)?;
     let mut limits: [Option<Value>; 2] = [node.optional(1).cloned(), node.optional(2).cloned()];
     for (limit, name) in limits.iter_mut().zip(["min", "max"]) {
         if limit.is_none() && node.has(name) {
@@ -103,6 +127,7 @@ pub(super) fn clip(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     }
     let [low, high] = limits;
     if let (Some(low), Some(high)) = (&low, &high)
+        && src.data_type.is_float()
         && let (Some(min), Some(max)) =
             (known_number(network, node, low)?, known_number(network, node, high)?)
         && min <= max

@@ -5,15 +5,23 @@ use anydnn_backend::{DataType, Result};
 use super::super::network::{Network, Value};
 use super::super::node::Node;
 use super::super::tensor;
-use super::{check_floats, floats, known_number};
+use super::gelu;
+use super::{check_floats, is_whole, known_number, numbers};
 use crate::graph::{Attrs, OpKind};
 
 pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    let (a, b) = (floats(node, 0)?, floats(node, 1)?);
+    let (a, b) = (numbers(node, 0)?, numbers(node, 1)?);
+    if node.operator() == "Mul"
+        && a.data_type.is_float()
+        && let Some(unit) = gelu::of_product(network, node, a, b)?
+    {
+        return Ok(vec![unit]);
+    }
     let kind = match node.operator() {
         "Add" => OpKind::Add,
         "Sub" => OpKind::Subtract,
         "Mul" => OpKind::Multiply,
+        _ if is_whole(a.data_type) => OpKind::Quotient,
         _ => OpKind::Divide,
     };
     Ok(vec![network.op(node, kind, &[a, b], Attrs::new())?])
@@ -23,7 +31,9 @@ pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
 pub(super) fn variadic(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let inputs = node.all_inputs()?;
     for input in &inputs {
-        check_floats(node, input)?;
+        if node.operator() == "Mean" || !is_whole(input.data_type) {
+            check_floats(node, input)?;
+        }
     }
     let kind = match node.operator() {
         "Max" => OpKind::Maximum,
@@ -41,14 +51,22 @@ pub(super) fn variadic(network: &mut Network, node: &Node) -> Result<Vec<Value>>
     Ok(vec![result])
 }
 
-/// Powers with a known exponent.
+/// Powers, with a known exponent or one for each element.
 #[expect(clippy::float_cmp, reason = "only exactly these have a shorter form")]
 pub(super) fn power(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    let (base, exponent) = (floats(node, 0)?, node.input(1)?);
+    let (base, exponent) = (numbers(node, 0)?, numbers(node, 1)?);
     let single = exponent.dims.elements() == 1 && exponent.rank() <= base.rank();
     let number = if single { known_number(network, node, exponent)? } else { None };
+    if is_whole(base.data_type) {
+        return match number {
+            Some(1.0) => Ok(vec![base.clone()]),
+            Some(2.0) => Ok(vec![network.op(node, OpKind::Multiply, &[base, base], Attrs::new())?]),
+            _ => Err(node.unsupported("of integers only squares are computed on a device")),
+        };
+    }
     let Some(number) = number else {
-        return Err(node.unsupported("only one exponent that is known when the model is imported is read"));
+        let exponent = network.converted(node, exponent, base.data_type)?;
+        return Ok(vec![network.op(node, OpKind::Power, &[base, &exponent], Attrs::new())?]);
     };
     Ok(vec![if number == 2.0 {
         network.op(node, OpKind::Square, &[base], Attrs::new())?
@@ -59,17 +77,40 @@ pub(super) fn power(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     }])
 }
 
+/// What a division leaves: with the sign of the divisor, or of the dividend where the node says so.
+pub(super) fn remainder(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (a, b) = (numbers(node, 0)?, numbers(node, 1)?);
+    let kind = if node.flag("fmod", false)? { OpKind::Remainder } else { OpKind::Modulo };
+    Ok(vec![network.op(node, kind, &[a, b], Attrs::new())?])
+}
+
 pub(super) fn cast(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let (src, to) = (node.input(0)?, cast_type(node)?);
     if src.data_type == to {
         return Ok(vec![src.clone()]);
     }
-    if !to.is_float() || to.bits() == 8 {
-        // TypeCast rounds to integers where ONNX cuts off, and ends in infinity where ONNX has the largest number of 8 bits.
-        let why = format!("values given on execution are not converted from {} to {to}", src.data_type);
-        return Err(node.unsupported(why));
-    }
-    Ok(vec![network.op_to(node, OpKind::TypeCast, &[src], Attrs::new(), Some(to))?])
+    let unlike = |why: &str| {
+        let from = src.data_type;
+        node.unsupported(format!("values given on execution are not converted from {from} to {to}: {why}"))
+    };
+    let result = match to {
+        DataType::Boolean => {
+            let zero = network.scalar(node, 0.0, src)?;
+            network.op(node, OpKind::NotEqual, &[src, &zero], Attrs::new())?
+        }
+        to if to.is_float() && to.bits() > 8 => network.converted(node, src, to)?,
+        DataType::S32 | DataType::S64 | DataType::S8 | DataType::U8 if src.data_type.is_float() => {
+            // A conversion rounds; what is whole stays.
+            let whole = network.op(node, OpKind::Truncate, &[src], Attrs::new())?;
+            network.converted(node, &whole, to)?
+        }
+        DataType::S32 | DataType::S64 => network.converted(node, src, to)?,
+        DataType::S8 | DataType::U8 if src.data_type == DataType::Boolean => {
+            network.converted(node, src, to)?
+        }
+        _ => return Err(unlike("what the type does not hold would wrap around")),
+    };
+    Ok(vec![result])
 }
 
 /// The type that a conversion makes.

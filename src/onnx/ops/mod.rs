@@ -3,6 +3,9 @@
 mod activation;
 mod convolution;
 mod elementwise;
+mod gelu;
+mod indexing;
+mod logic;
 mod movement;
 mod normalization;
 mod pooling;
@@ -13,7 +16,7 @@ mod resize;
 mod source;
 mod window;
 
-use anydnn_backend::{Error, Result};
+use anydnn_backend::{DataType, Error, Result};
 
 use super::host::{self, Host, Known};
 use super::network::{Network, Room, Value};
@@ -84,12 +87,18 @@ impl Operator {
 
 const OPERATORS: &[Operator] = &[
     both("Abs", host::unary, activation::plain),
+    op("Acos", activation::plain),
+    op("Acosh", activation::plain),
     both("Add", host::binary, elementwise::binary),
-    known("And", host::binary),
+    both("And", host::binary, logic::truth),
+    op("Asin", activation::plain),
+    op("Asinh", activation::plain),
+    op("Atan", activation::plain),
+    op("Atanh", activation::plain),
     op("AveragePool", pooling::average),
     op("BatchNormalization", normalization::batch),
     both("Cast", host::cast, elementwise::cast),
-    known("Ceil", host::unary),
+    both("Ceil", host::unary, activation::plain),
     op("Celu", activation::celu),
     op("Clip", activation::clip),
     both("Concat", host::concat, movement::concat).moves(),
@@ -97,31 +106,39 @@ const OPERATORS: &[Operator] = &[
     known("ConstantOfShape", host::constant_of_shape).moves(),
     op("Conv", convolution::forward),
     op("ConvTranspose", convolution::transposed),
+    op("Cos", activation::plain),
+    op("Cosh", activation::plain),
+    op("DepthToSpace", indexing::depth_to_space),
     op("DequantizeLinear", quantization::dequantize),
     both("Div", host::binary, elementwise::binary),
     op("Dropout", source::dropout),
     op("Elu", activation::sloped),
-    known("Equal", host::binary),
+    both("Equal", host::binary, logic::truth),
+    op("Erf", activation::plain),
     op("Exp", activation::plain),
-    known("Expand", host::expand).moves(),
+    both("Expand", host::expand, indexing::expand).moves(),
     op("Flatten", movement::flatten),
-    known("Floor", host::unary),
-    known("Gather", host::gather).moves(),
+    both("Floor", host::unary, activation::plain),
+    both("Gather", host::gather, indexing::gather).moves(),
+    op("GatherElements", indexing::gather_elements),
+    op("GatherND", indexing::gather_lists),
     op("Gelu", activation::gelu),
     op("Gemm", product::gemm),
     op("GlobalAveragePool", pooling::global),
     op("GlobalMaxPool", pooling::global),
-    known("Greater", host::binary),
-    known("GreaterOrEqual", host::binary),
+    both("Greater", host::binary, logic::truth),
+    both("GreaterOrEqual", host::binary, logic::truth),
     op("GroupNormalization", normalization::group),
     op("HardSigmoid", activation::hard_sigmoid),
     op("HardSwish", activation::plain),
     op("Identity", source::identity),
     op("InstanceNormalization", normalization::instance),
+    op("IsInf", logic::is_infinite),
+    op("IsNaN", logic::is_nan),
     op("LayerNormalization", normalization::layer),
     op("LeakyRelu", activation::sloped),
-    known("Less", host::binary),
-    known("LessOrEqual", host::binary),
+    both("Less", host::binary, logic::truth),
+    both("LessOrEqual", host::binary, logic::truth),
     op("Log", activation::plain),
     op("LogSoftmax", normalization::softmax),
     op("MatMul", product::matmul),
@@ -130,12 +147,13 @@ const OPERATORS: &[Operator] = &[
     op("Mean", elementwise::variadic),
     both("Min", host::binary, elementwise::variadic),
     op("Mish", activation::plain),
-    known("Mod", host::binary),
+    both("Mod", host::binary, elementwise::remainder),
     both("Mul", host::binary, elementwise::binary),
     both("Neg", host::unary, activation::negated),
-    known("Not", host::unary),
-    known("Or", host::binary),
+    both("Not", host::unary, logic::not),
+    both("Or", host::binary, logic::truth),
     op("PRelu", activation::prelu),
+    op("Pad", indexing::pad),
     both("Pow", host::binary, elementwise::power),
     op("QuantizeLinear", quantization::quantize),
     known("Range", host::range),
@@ -156,22 +174,29 @@ const OPERATORS: &[Operator] = &[
     op("Selu", activation::selu),
     op("Shape", source::shape),
     op("Sigmoid", activation::plain),
+    op("Sign", activation::plain),
+    op("Sin", activation::plain),
+    op("Sinh", activation::plain),
     op("Size", source::size),
-    known("Slice", host::slice).moves(),
+    both("Slice", host::slice, indexing::slice).moves(),
     op("Softmax", normalization::softmax),
     op("Softplus", activation::softplus),
     op("Softsign", activation::softsign),
+    op("SpaceToDepth", indexing::space_to_depth),
+    op("Split", indexing::split),
     both("Sqrt", host::unary, activation::plain),
     op("Squeeze", movement::squeeze),
     both("Sub", host::binary, elementwise::binary),
     op("Sum", elementwise::variadic),
     op("Swish", activation::swish),
+    op("Tan", activation::plain),
     op("Tanh", activation::plain),
+    op("Tile", indexing::tile),
     both("Transpose", host::transpose, movement::transpose).moves(),
     op("Unsqueeze", movement::unsqueeze),
     op("Upsample", resize::resize),
-    known("Where", host::choose),
-    known("Xor", host::binary),
+    both("Where", host::choose, logic::choose),
+    both("Xor", host::binary, logic::truth),
 ];
 
 /// Makes a node's outputs, now or in the graph.
@@ -226,6 +251,20 @@ fn floats<'a>(node: &'a Node, index: usize) -> Result<&'a Value> {
     let value = node.input(index)?;
     check_floats(node, value)?;
     Ok(value)
+}
+
+/// An input of numbers that arithmetic is done with: floats, or integers of at least eight bits.
+fn numbers<'a>(node: &'a Node, index: usize) -> Result<&'a Value> {
+    let value = node.input(index)?;
+    if !is_whole(value.data_type) {
+        check_floats(node, value)?;
+    }
+    Ok(value)
+}
+
+/// Whether elements are integers that arithmetic is done with.
+fn is_whole(data_type: DataType) -> bool {
+    data_type.is_integer() && data_type.bits() >= 8
 }
 
 fn check_floats(node: &Node, value: &Value) -> Result<()> {

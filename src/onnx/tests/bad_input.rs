@@ -141,7 +141,7 @@ fn what_is_not_read_is_named() {
         &one(13, "y, mask = Dropout(x)").output("mask").refused(),
         &["Dropout", "\"mask\"", "first outputs"],
     );
-    says(&one(13, "y = Gather(x, x)").refused(), &["Gather", "known"]);
+    says(&one(13, "y = Gather(x, x)").refused(), &["Gather", "int32 or int64"]);
     says(&one(13, "y = Add(x)").refused(), &["Add", "input 1", "missing"]);
     says(&one(13, "y = Add(x, x)").input("z", &["a"]).refused(), &["\"a\"", "missing"]);
     let mut foreign = one(13, "y = FusedMatMul(x, x)");

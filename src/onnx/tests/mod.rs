@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod conformance;
+mod device;
 mod operators;
 mod session;
 mod shapes;

@@ -37,11 +37,23 @@ pub enum BinaryAlgorithm {
     Equal,
     /// `a != b`
     NotEqual,
+    /// both are not zero
+    And,
+    /// one is not zero
+    Or,
+    /// exactly one is not zero
+    Xor,
+    /// the integer towards zero of `a / b`; NaN, which integers store as zero, where `b` is zero
+    Quotient,
+    /// what [`BinaryAlgorithm::Quotient`] leaves of `a`, with the sign of `a`
+    Remainder,
+    /// the remainder with the sign of `b`
+    Modulo,
 }
 
 impl BinaryAlgorithm {
     /// Every algorithm.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 20] = [
         Self::Add,
         Self::Subtract,
         Self::Multiply,
@@ -56,6 +68,12 @@ impl BinaryAlgorithm {
         Self::Less,
         Self::Equal,
         Self::NotEqual,
+        Self::And,
+        Self::Or,
+        Self::Xor,
+        Self::Quotient,
+        Self::Remainder,
+        Self::Modulo,
     ];
 
     /// The function's name.
@@ -75,6 +93,12 @@ impl BinaryAlgorithm {
             Self::Less => "less",
             Self::Equal => "equal",
             Self::NotEqual => "not_equal",
+            Self::And => "and",
+            Self::Or => "or",
+            Self::Xor => "xor",
+            Self::Quotient => "quotient",
+            Self::Remainder => "remainder",
+            Self::Modulo => "modulo",
         }
     }
 
@@ -82,7 +106,15 @@ impl BinaryAlgorithm {
     pub const fn is_comparison(self) -> bool {
         matches!(
             self,
-            Self::GreaterEqual | Self::Greater | Self::LessEqual | Self::Less | Self::Equal | Self::NotEqual
+            Self::GreaterEqual
+                | Self::Greater
+                | Self::LessEqual
+                | Self::Less
+                | Self::Equal
+                | Self::NotEqual
+                | Self::And
+                | Self::Or
+                | Self::Xor
         )
     }
 
@@ -97,6 +129,9 @@ impl BinaryAlgorithm {
                 | Self::SquaredDifference
                 | Self::Equal
                 | Self::NotEqual
+                | Self::And
+                | Self::Or
+                | Self::Xor
         )
     }
 
@@ -120,6 +155,17 @@ impl BinaryAlgorithm {
             Self::Less => truth(a < b),
             Self::Equal => truth(a == b),
             Self::NotEqual => truth(a != b),
+            Self::And => truth(a != 0.0 && b != 0.0),
+            Self::Or => truth(a != 0.0 || b != 0.0),
+            Self::Xor => truth((a != 0.0) != (b != 0.0)),
+            Self::Quotient if b == 0.0 => f64::NAN,
+            // The division may round up to the next integer; the remainder is exact.
+            Self::Quotient => ((a - a % b) / b).round(),
+            Self::Remainder => a % b,
+            Self::Modulo => {
+                let rest = a % b;
+                if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+            }
         }
     }
 }

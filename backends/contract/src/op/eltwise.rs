@@ -13,12 +13,34 @@ use crate::primitive_desc::Operands;
 pub enum Eltwise {
     /// `|x|`
     Abs,
+    /// inverse cosine
+    Acos,
+    /// inverse hyperbolic cosine
+    Acosh,
+    /// inverse sine
+    Asin,
+    /// inverse hyperbolic sine
+    Asinh,
+    /// inverse tangent
+    Atan,
+    /// inverse hyperbolic tangent
+    Atanh,
+    /// least integer that is not below
+    Ceil,
     /// `min(max(x, min), max)`
     Clamp { min: f32, max: f32 },
+    /// cosine
+    Cos,
+    /// hyperbolic cosine
+    Cosh,
     /// `x` where positive, else `alpha * (e^x - 1)`
     Elu { alpha: f32 },
+    /// error function
+    Erf,
     /// `e^x`
     Exp,
+    /// greatest integer that is not above
+    Floor,
     /// `x/2 * (1 + erf(x / sqrt 2))`
     GeluErf,
     /// `x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))`
@@ -45,6 +67,12 @@ pub enum Eltwise {
     Round,
     /// `1 / (1 + e^-x)`
     Sigmoid,
+    /// -1, 0 or 1
+    Sign,
+    /// sine
+    Sin,
+    /// hyperbolic sine
+    Sinh,
     /// `ln(1 + e^(beta*x)) / beta`
     SoftPlus { beta: f32 },
     /// square root
@@ -53,8 +81,12 @@ pub enum Eltwise {
     Square,
     /// `x / (1 + e^(-alpha*x))`
     Swish { alpha: f32 },
+    /// tangent
+    Tan,
     /// hyperbolic tangent
     Tanh,
+    /// integer towards zero
+    Truncate,
 }
 
 impl Eltwise {
@@ -62,6 +94,22 @@ impl Eltwise {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Abs => "abs",
+            Self::Acos => "acos",
+            Self::Acosh => "acosh",
+            Self::Asin => "asin",
+            Self::Asinh => "asinh",
+            Self::Atan => "atan",
+            Self::Atanh => "atanh",
+            Self::Ceil => "ceil",
+            Self::Cos => "cos",
+            Self::Cosh => "cosh",
+            Self::Erf => "erf",
+            Self::Floor => "floor",
+            Self::Sign => "sign",
+            Self::Sin => "sin",
+            Self::Sinh => "sinh",
+            Self::Tan => "tan",
+            Self::Truncate => "truncate",
             Self::Clamp { .. } => "clamp",
             Self::Elu { .. } => "elu",
             Self::Exp => "exp",
@@ -102,6 +150,23 @@ impl Eltwise {
         };
         match self {
             Self::Abs => x.abs(),
+            Self::Acos => x.acos(),
+            Self::Acosh => x.acosh(),
+            Self::Asin => x.asin(),
+            Self::Asinh => x.asinh(),
+            Self::Atan => x.atan(),
+            Self::Atanh => x.atanh(),
+            Self::Ceil => x.ceil(),
+            Self::Cos => x.cos(),
+            Self::Cosh => x.cosh(),
+            Self::Erf => erf(x),
+            Self::Floor => x.floor(),
+            Self::Sign if x == 0.0 => 0.0,
+            Self::Sign => x.signum(),
+            Self::Sin => x.sin(),
+            Self::Sinh => x.sinh(),
+            Self::Tan => x.tan(),
+            Self::Truncate => x.trunc(),
             Self::Clamp { min, max } => clamp(x, f64::from(min), f64::from(max)),
             Self::Elu { alpha } => {
                 if x > 0.0 {
@@ -158,6 +223,18 @@ impl Eltwise {
                 x if x < 0.0 => -1.0,
                 _ => 0.0,
             },
+            Self::Acos => -1.0 / ((1.0 - x) * (1.0 + x)).sqrt(),
+            Self::Acosh => 1.0 / ((x - 1.0) * (x + 1.0)).sqrt(),
+            Self::Asin => 1.0 / ((1.0 - x) * (1.0 + x)).sqrt(),
+            Self::Asinh => 1.0 / (x * x + 1.0).sqrt(),
+            Self::Atan => 1.0 / (1.0 + x * x),
+            Self::Atanh => 1.0 / ((1.0 - x) * (1.0 + x)),
+            Self::Cos => -x.sin(),
+            Self::Cosh => x.sinh(),
+            Self::Erf => 2.0 / PI.sqrt() * (-x * x).exp(),
+            Self::Sin => x.cos(),
+            Self::Sinh => x.cosh(),
+            Self::Tan => 1.0 + x.tan() * x.tan(),
             Self::Clamp { min, max } => inside(x > f64::from(min) && x < f64::from(max), 1.0),
             Self::Elu { alpha } => match (x > 0.0, of_result) {
                 (true, _) => 1.0,
@@ -203,7 +280,7 @@ impl Eltwise {
             Self::Pow { alpha, beta } => f64::from(alpha) * f64::from(beta) * x.powf(f64::from(beta) - 1.0),
             Self::Reciprocal => -1.0 / (x * x),
             Self::Relu => inside(x > 0.0, 1.0),
-            Self::Round => 0.0,
+            Self::Ceil | Self::Floor | Self::Round | Self::Sign | Self::Truncate => 0.0,
             Self::Sigmoid => {
                 let s = if of_result { x } else { sigmoid(x) };
                 s * (1.0 - s)

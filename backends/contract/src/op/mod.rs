@@ -12,11 +12,13 @@ mod deconvolution;
 mod eltwise;
 mod expression;
 mod gated_matmul;
+mod gather;
 mod matmul;
 mod normalization;
 mod pooling;
 mod pooling_backward;
 mod reduction;
+mod remap;
 mod resampling;
 mod select;
 mod softmax;
@@ -30,11 +32,13 @@ pub use deconvolution::Deconvolution;
 pub use eltwise::Eltwise;
 pub use expression::{Expression, Fold, Node, keeps};
 pub use gated_matmul::GatedMatMul;
+pub use gather::Gather;
 pub use matmul::MatMul;
 pub use normalization::{BatchNormalization, GroupNormalization, LayerNormalization};
 pub use pooling::{Pooling, PoolingAlgorithm};
 pub use pooling_backward::PoolingBackward;
 pub use reduction::{Reduction, ReductionAlgorithm};
+pub use remap::{Border, Remap};
 pub use resampling::{Resampling, ResamplingAlgorithm, ResamplingBackward};
 pub use select::Select;
 pub use softmax::Softmax;
@@ -92,6 +96,10 @@ pub enum Op {
     Resampling(Resampling),
     /// The gradient of a resampling.
     ResamplingBackward(ResamplingBackward),
+    /// Elements in other places.
+    Remap(Remap),
+    /// Elements by indices.
+    Gather(Gather),
 }
 
 impl Op {
@@ -119,12 +127,14 @@ impl Op {
             Self::PoolingBackward(_) => "pooling_backward",
             Self::Resampling(_) => "resampling",
             Self::ResamplingBackward(_) => "resampling_backward",
+            Self::Remap(_) => "remap",
+            Self::Gather(_) => "gather",
         }
     }
 
     /// Whether result elements may be given post-operations.
     pub const fn takes_post_ops(&self) -> bool {
-        !matches!(self, Self::Concat(_))
+        !matches!(self, Self::Concat(_) | Self::Remap(_) | Self::Gather(_))
     }
 
     /// Whether an operand may be dequantised as it is read.
@@ -180,6 +190,8 @@ impl Op {
             Self::PoolingBackward(op) => op.infer(operands),
             Self::Resampling(op) => op.infer(operands),
             Self::ResamplingBackward(op) => op.infer(operands),
+            Self::Remap(op) => op.infer(operands),
+            Self::Gather(op) => op.infer(operands),
             Self::Reorder => {
                 let src = operands.only(self.name(), &[Arg::SRC], &[])?.required(Arg::SRC)?;
                 Ok((src.dims().clone(), src.data_type()))

@@ -224,6 +224,17 @@ impl Real for i64 {
             BinaryAlgorithm::Less => zip(a, b, reversed, |a, b| i64::from(a < b)),
             BinaryAlgorithm::Equal => zip(a, b, reversed, |a, b| i64::from(a == b)),
             BinaryAlgorithm::NotEqual => zip(a, b, reversed, |a, b| i64::from(a != b)),
+            BinaryAlgorithm::Quotient => {
+                zip(a, b, reversed, |a, b| if b == 0 { 0 } else { a.saturating_div(b) });
+            }
+            BinaryAlgorithm::Remainder => zip(a, b, reversed, remainder),
+            BinaryAlgorithm::Modulo => zip(a, b, reversed, |a, b| {
+                let rest = remainder(a, b);
+                if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }
+            }),
+            BinaryAlgorithm::And => zip(a, b, reversed, |a, b| i64::from(a != 0 && b != 0)),
+            BinaryAlgorithm::Or => zip(a, b, reversed, |a, b| i64::from(a != 0 || b != 0)),
+            BinaryAlgorithm::Xor => zip(a, b, reversed, |a, b| i64::from((a != 0) != (b != 0))),
             other => zip(a, b, reversed, |a, b| other.reference(a as f64, b as f64).to_i64()),
         }
     }
@@ -235,6 +246,11 @@ impl Float for f32 {
 
 impl Float for f64 {
     const ONE: Self = 1.0;
+}
+
+/// What a division towards zero leaves; nothing of a division by zero.
+fn remainder(a: i64, b: i64) -> i64 {
+    if b == 0 { 0 } else { a.wrapping_rem(b) }
 }
 
 fn zip<T: Copy>(a: &mut [T], b: &[T], reversed: bool, f: impl Fn(T, T) -> T) {

@@ -17,6 +17,9 @@ pub(crate) fn in_f32(function: Eltwise, values: &mut [f32]) {
         Eltwise::HardSwish { alpha, beta } => {
             map(values, |x| (f64::from(x) * clamp(linear(x, alpha, beta), 0.0, 1.0)) as f32);
         }
+        Eltwise::Ceil => map(values, f32::ceil),
+        Eltwise::Floor => map(values, f32::floor),
+        Eltwise::Truncate => map(values, f32::trunc),
         Eltwise::Reciprocal => map(values, |x| 1.0 / x),
         Eltwise::Relu => map(values, |x| if x < 0.0 { 0.0 } else { x }),
         Eltwise::Round => map(values, f32::round_ties_even),
@@ -29,6 +32,7 @@ pub(crate) fn in_f32(function: Eltwise, values: &mut [f32]) {
 /// The definition, with formulas that do not cancel where its own would.
 pub(crate) fn in_f64(function: Eltwise, x: f64) -> f64 {
     match function {
+        Eltwise::Erf => libm::erf(x),
         Eltwise::GeluErf => 0.5 * x * libm::erfc(-x * FRAC_1_SQRT_2),
         // 1 + tanh(u) = 2 / (1 + e^(-2u))
         Eltwise::GeluTanh => {
@@ -64,7 +68,7 @@ fn clamp<T: PartialOrd>(x: T, low: T, high: T) -> T {
 mod tests {
     use super::*;
 
-    const ALL: [Eltwise; 22] = [
+    const ALL: [Eltwise; 38] = [
         Eltwise::Abs,
         Eltwise::Clamp { min: -1.0, max: 2.0 },
         Eltwise::Elu { alpha: 0.7 },
@@ -87,6 +91,22 @@ mod tests {
         Eltwise::Square,
         Eltwise::Swish { alpha: 1.3 },
         Eltwise::Tanh,
+        Eltwise::Acos,
+        Eltwise::Acosh,
+        Eltwise::Asin,
+        Eltwise::Asinh,
+        Eltwise::Atan,
+        Eltwise::Atanh,
+        Eltwise::Ceil,
+        Eltwise::Cos,
+        Eltwise::Cosh,
+        Eltwise::Erf,
+        Eltwise::Floor,
+        Eltwise::Sign,
+        Eltwise::Sin,
+        Eltwise::Sinh,
+        Eltwise::Tan,
+        Eltwise::Truncate,
     ];
 
     #[test]

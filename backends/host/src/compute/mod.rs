@@ -16,6 +16,7 @@ mod epilogue;
 mod expression;
 mod gemm;
 mod matmul;
+mod movement;
 mod normalization;
 mod operands;
 mod pack;
@@ -63,6 +64,14 @@ pub fn compute(
 ) -> Result<()> {
     let operands = Operands::new(desc, inputs, outputs)?;
     let mut results = Results(outputs);
+    let moved = match desc.op() {
+        Op::Remap(op) => Some(movement::remap(op, &operands, &mut results)),
+        Op::Gather(op) => Some(movement::gather(*op, &operands, &mut results)),
+        _ => None,
+    };
+    if let Some(moved) = moved {
+        return moved.map_err(|error| error.at(desc.name()));
+    }
     match working_type(desc) {
         DataType::S64 => elementwise::compute::<i64>(&operands, &mut results),
         DataType::F64 => compute_in::<f64>(&operands, &mut results),
@@ -85,7 +94,9 @@ pub(crate) fn implementation(desc: &PrimitiveDesc) -> &'static str {
         | Op::Binary(_)
         | Op::Select(_)
         | Op::BatchNormalization(_)
-        | Op::Concat(_) => "host:streaming",
+        | Op::Concat(_)
+        | Op::Remap(_)
+        | Op::Gather(_) => "host:streaming",
         _ => "host:ref",
     }
 }

@@ -215,6 +215,8 @@ sources!(
     "matmul/vector.cl",
     "matmul/wgmma.cl",
     "matmul/words.cl",
+    "movement/gather.cl",
+    "movement/remap.cl",
     "normalization/statistics.cl",
     "pointwise/pointwise.cl",
     "pointwise/transposed.cl",

@@ -14,6 +14,7 @@ mod folds;
 mod functions_tests;
 mod gemm;
 mod matmul;
+mod movement;
 mod nodes;
 mod panels;
 mod pointwise;
@@ -80,6 +81,8 @@ pub(crate) fn choices(
         Op::PoolingBackward(op) => pooling::plan_backward(desc, &op.pooling, device)?,
         Op::Resampling(op) => resampling::plan(desc, op, device),
         Op::ResamplingBackward(op) => resampling::plan_backward(desc, op.resampling, device),
+        Op::Remap(op) => movement::plan_remap(desc, &op, device)?,
+        Op::Gather(op) => movement::plan_gather(desc, op, device),
         _ => return Err(Error::unsupported(desc.name(), "no kernel for this operation")),
     };
     Ok(choice::only(plan, wanted))

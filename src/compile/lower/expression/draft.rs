@@ -6,7 +6,7 @@ use anydnn_backend::op::{BinaryAlgorithm, Eltwise, Expression, Fold, Node};
 use anydnn_backend::{DataType, Dims, Error, InvalidKind, Result};
 
 use super::layout::{Fit, Layout, Side, Split};
-use crate::graph::{Graph, Op, OpKind as K, TensorId};
+use crate::graph::{Graph, Op, OpKind as K, TensorId, is_truth};
 
 /// The indices of an expression.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -293,7 +293,7 @@ impl Scope<'_, '_> {
 fn must_round(kind: K, data_type: DataType) -> bool {
     match data_type {
         DataType::F32 | DataType::F64 | DataType::F16 | DataType::BF16 => false,
-        DataType::Boolean => kind != K::GreaterEqual,
+        DataType::Boolean => !is_truth(kind),
         // Whole numbers stay whole.
         DataType::S32 | DataType::S64 => !matches!(
             kind,

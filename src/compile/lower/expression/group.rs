@@ -149,7 +149,7 @@ fn makes(graph: &Graph, part: Part, layout: &Layout) -> Vec<TensorId> {
 }
 
 /// Whether an operation needs all digits of wide integers, which f32 does not hold. Indices are small enough.
-fn is_exact(graph: &Graph, op: usize) -> bool {
+pub(super) fn is_exact(graph: &Graph, op: usize) -> bool {
     let op = &graph.ops()[op];
     let wide = |id: TensorId| {
         let data_type = graph.tensor(id).and_then(|tensor| tensor.data_type);

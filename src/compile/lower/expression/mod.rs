@@ -30,6 +30,11 @@ pub(super) fn expressible(op: &Op) -> bool {
     translate::expressible(op.kind)
 }
 
+/// Whether an operation needs all digits of wide integers, so that nothing is computed with it in one go.
+pub(super) fn is_exact(graph: &crate::graph::Graph, op: usize) -> bool {
+    group::is_exact(graph, op)
+}
+
 /// Computes operations, given in topological order and all [expressible], by few launches. `results` are the tensors that others read.
 pub(super) fn lower_ops(program: &mut Program<'_>, ops: &[usize], results: &[TensorId]) -> Result<()> {
     let graph = program.graph;

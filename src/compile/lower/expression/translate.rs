@@ -3,7 +3,7 @@
 use anydnn_backend::op::{BinaryAlgorithm, Eltwise, Fold, Node};
 use anydnn_backend::{Error, Result};
 
-use super::super::pointwise::{binary_of, eltwise_of};
+use super::super::pointwise::{binary_of, eltwise_of, is_unary};
 use super::draft::{Scope, apart};
 use super::layout::Side;
 use super::{normalizations, rows};
@@ -12,36 +12,18 @@ use crate::graph::{Op, OpKind as K, normalize_axis};
 /// Whether operations of a kind become nodes.
 pub(super) fn expressible(kind: K) -> bool {
     use K::{
-        Abs, BatchNormForwardTraining, BatchNormInference, BatchNormTrainingBackward, BiasAdd,
-        BiasAddBackward, Clamp, Dequantize, Dropout, DynamicDequantize, DynamicQuantize, Elu, Exp, GELU,
-        GenIndex, GroupNorm, HardSigmoid, HardSwish, LayerNorm, LayerNormBackward, LeakyReLU, Log,
-        LogSoftmax, LogSoftmaxBackward, Mish, PReLU, PReLUBackward, Pow, Quantize, RMSNorm, ReLU, Reciprocal,
-        Reorder, Round, Select, Sigmoid, SoftMax, SoftMaxBackward, SoftPlus, Sqrt, Square, Tanh, TypeCast,
+        BatchNormForwardTraining, BatchNormInference, BatchNormTrainingBackward, BiasAdd, BiasAddBackward,
+        Dequantize, Dropout, DynamicDequantize, DynamicQuantize, GenIndex, GroupNorm, LayerNorm,
+        LayerNormBackward, LogSoftmax, LogSoftmaxBackward, PReLU, PReLUBackward, Quantize, RMSNorm, Reorder,
+        Select, SoftMax, SoftMaxBackward, TypeCast,
     };
     binary_of(kind).is_some()
+        || is_unary(kind)
         || rows::is_reduction(kind)
         || is_gradient(kind)
         || matches!(
             kind,
-            Abs | Clamp
-                | Elu
-                | Exp
-                | GELU
-                | HardSigmoid
-                | HardSwish
-                | LeakyReLU
-                | Log
-                | Mish
-                | Pow
-                | Reciprocal
-                | ReLU
-                | Round
-                | Sigmoid
-                | SoftPlus
-                | Sqrt
-                | Square
-                | Tanh
-                | Select
+            Select
                 | BiasAdd
                 | BiasAddBackward
                 | PReLU

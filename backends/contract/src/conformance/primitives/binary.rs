@@ -29,8 +29,11 @@ pub(super) fn trials(list: &mut Trials) {
 }
 
 fn types(list: &mut Trials) {
-    use BinaryAlgorithm::{Add, Equal, GreaterEqual, Maximum, Minimum, Multiply, NotEqual, Subtract};
-    use DataType::{Boolean, F16, F32, S8, S32, U8};
+    use BinaryAlgorithm::{
+        Add, And, Equal, GreaterEqual, Maximum, Minimum, Modulo, Multiply, NotEqual, Quotient, Remainder,
+        Subtract,
+    };
+    use DataType::{Boolean, F16, F32, S8, S32, S64, U8};
     for (algorithm, left, right, to) in [
         (Add, S32, S32, S32),
         (Multiply, S32, S32, S32),
@@ -42,6 +45,10 @@ fn types(list: &mut Trials) {
         (Maximum, Boolean, Boolean, Boolean),
         (Equal, F32, F32, F32),
         (GreaterEqual, S8, U8, Boolean),
+        (And, Boolean, Boolean, Boolean),
+        (Quotient, S32, S32, S32),
+        (Remainder, S64, S64, S64),
+        (Modulo, S64, S64, S64),
     ] {
         list.add(format!("binary/{}/{left}_{right}_to_{to}", algorithm.name()), || {
             let trial =
@@ -107,6 +114,14 @@ fn with_values(algorithm: BinaryAlgorithm, trial: Trial) -> Trial {
         BinaryAlgorithm::Maximum | BinaryAlgorithm::Minimum => trial
             .values(Arg::SRC, Values::Listed(vec![1.0, nan, -2.0, 0.5, 3.0, -0.25, 2.0]))
             .values(Arg::Src(1), Values::Listed(vec![0.75, 1.5, nan, -1.0, 4.0])),
+        BinaryAlgorithm::And | BinaryAlgorithm::Or | BinaryAlgorithm::Xor => trial
+            .values(Arg::SRC, Values::Listed(vec![0.0, 1.0, 0.0, -2.5, 0.5]))
+            .values(Arg::Src(1), Values::Listed(vec![0.0, 0.0, 3.0, 1.0]))
+            .exact(),
+        BinaryAlgorithm::Quotient | BinaryAlgorithm::Remainder | BinaryAlgorithm::Modulo => trial
+            .values(Arg::SRC, Values::Integers(-200, 200))
+            .values(Arg::Src(1), Values::Listed(vec![3.0, -7.0, 1.0, -1.0, 13.0, 0.0]))
+            .exact(),
         _ if algorithm.is_comparison() => trial
             .values(Arg::SRC, Values::Listed(vec![1.0, nan, -2.0, 0.5, 1.0, 2.0, f64::INFINITY]))
             .values(Arg::Src(1), Values::Listed(vec![1.0, 0.5, nan, -2.0, f64::INFINITY]))

@@ -99,6 +99,7 @@ fn eltwise(op: Eltwise, src: MemoryDesc, dst: MemoryDesc) -> Result<Trial> {
 pub(super) fn functions() -> Vec<(Eltwise, Values)> {
     let wide = || Values::Uniform(-8.0, 8.0);
     let positive = || Values::Uniform(0.05, 6.0);
+    let quarters = || Values::Listed((-20..=20).map(|i| f64::from(i) * 0.25).collect());
     vec![
         (Eltwise::Relu, wide()),
         (Eltwise::Abs, wide()),
@@ -115,13 +116,29 @@ pub(super) fn functions() -> Vec<(Eltwise, Values)> {
         (Eltwise::Mish, wide()),
         (Eltwise::Pow { alpha: 1.5, beta: -0.7 }, positive()),
         (Eltwise::Reciprocal, Values::AwayFromZero(0.1, 8.0)),
-        (Eltwise::Round, Values::Listed((-20..=20).map(|i| f64::from(i) * 0.25).collect())),
+        (Eltwise::Round, quarters()),
         (Eltwise::Sigmoid, wide()),
         (Eltwise::SoftPlus { beta: 1.5 }, wide()),
         (Eltwise::Sqrt, positive()),
         (Eltwise::Square, wide()),
         (Eltwise::Swish { alpha: 1.5 }, wide()),
         (Eltwise::Tanh, wide()),
+        (Eltwise::Acos, Values::Uniform(-1.0, 1.0)),
+        (Eltwise::Acosh, Values::Uniform(1.0, 9.0)),
+        (Eltwise::Asin, Values::Uniform(-1.0, 1.0)),
+        (Eltwise::Asinh, wide()),
+        (Eltwise::Atan, wide()),
+        (Eltwise::Atanh, Values::Uniform(-0.99, 0.99)),
+        (Eltwise::Ceil, quarters()),
+        (Eltwise::Cos, wide()),
+        (Eltwise::Cosh, wide()),
+        (Eltwise::Erf, wide()),
+        (Eltwise::Floor, quarters()),
+        (Eltwise::Sign, quarters()),
+        (Eltwise::Sin, wide()),
+        (Eltwise::Sinh, wide()),
+        (Eltwise::Tan, Values::Uniform(-1.5, 1.5)),
+        (Eltwise::Truncate, quarters()),
     ]
 }
 
@@ -147,6 +164,10 @@ fn with_specials(op: Eltwise, values: &Values) -> Values {
             | Eltwise::Sqrt
             | Eltwise::Square
             | Eltwise::Tanh
+            | Eltwise::Erf
+            | Eltwise::Floor
+            | Eltwise::Sign
+            | Eltwise::Truncate
     );
     if has_limits {
         list.extend([f64::INFINITY, f64::NEG_INFINITY]);

@@ -9,6 +9,7 @@ mod eltwise;
 mod expression;
 mod gradients;
 mod matmul;
+mod movement;
 mod normalization;
 mod pooling;
 mod post_ops;
@@ -40,6 +41,7 @@ pub(super) fn cases<B: Backend>(level: Level) -> Vec<Case<B>> {
     normalization::trials(&mut trials);
     reduction::trials(&mut trials);
     concat::trials(&mut trials);
+    movement::trials(&mut trials);
     reorder::trials(&mut trials);
     post_ops::trials(&mut trials);
     expression::trials(&mut trials);
@@ -132,6 +134,7 @@ mod tests {
             normalization::trials,
             reduction::trials,
             concat::trials,
+            movement::trials,
             reorder::trials,
             post_ops::trials,
             expression::trials,

@@ -88,6 +88,8 @@ pub fn compute(desc: &PrimitiveDesc, inputs: &Tensors) -> Result<Tensors> {
         Op::GroupNormalization(op) => normalization::group(op, &operands),
         Op::Reduction(op) => operands.result(reduction::reduction(op, &operands)),
         Op::Concat(op) => operands.result(movement::concat(*op, &operands)),
+        Op::Remap(op) => operands.result(movement::remap(op, &operands)),
+        Op::Gather(op) => operands.result(movement::gather(*op, &operands)),
         Op::Reorder => operands.map(|_, x| x),
         Op::Expression(op) => expression::expression(op, &operands),
         Op::Attention(op) => attention::attention(op, &operands),
