@@ -31,14 +31,16 @@
 #define STREAM(v, p) (*(p) = (v))
 #endif
 
-// Fetches a line into the second-level cache, of a device whose pointers are all alike: NVIDIA's are not.
+// Fetches a line into the second-level cache, or the first (FETCH_NEAR), of a device whose pointers are all alike: NVIDIA's are not.
 #ifdef __has_builtin
 #if __has_builtin(__builtin_prefetch) && !defined(__NV_CL_C_VERSION)
 #define FETCH(p) __builtin_prefetch((const __private void *)(size_t)(p), 0, 1)
+#define FETCH_NEAR(p) __builtin_prefetch((const __private void *)(size_t)(p), 0, 3)
 #endif
 #endif
 #ifndef FETCH
 #define FETCH(p)
+#define FETCH_NEAR(p)
 #endif
 
 // How two values join.

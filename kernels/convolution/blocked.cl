@@ -2,6 +2,7 @@
 // register tiles of `convolution/tile.cl`: the first TILES_MORE tiles of a row are of TILE_LEAST + 1 positions, the others of TILE_LEAST.
 // A tap is added to those positions of a tile that see it: the generator writes EACH_SIZE(X) = X(14) X(13) .. for the numbers of them that
 // have a register tile, others are computed one by one. With MERGED, taps side by side that the same positions see are one run of terms.
+// With FINISH_AT_ONCE all positions see the one tap there is, and what comes after the sums is computed where they are, in registers.
 #define TILE_START(tile) ((tile) * TILE_LEAST + min(tile, (idx)TILES_MORE))
 #define LANES_OF(j) (GROUP_OUTPUTS % PANEL == 0 ? 16 : clamp(columns - 16 * (j), 0, 16))
 // The positions of a tile that see a tap.
@@ -10,14 +11,28 @@
 
 #define CLEAR                                                                                                            \
     for (int i = 0; i < TILE_MOST * PANEL; i += 16) *(__local V *)(sums + i) = (V)(0);
+#if FINISH_AT_ONCE
+#define SUM(j) sums[i * (PANEL / 16) + j]
+#define TILE_OF(m)                                                                                                       \
+    if (end - start == m) {                                                                                              \
+        V sums[m * (PANEL / 16)];                                                                                        \
+        tile_##m(a, b, 1, CHANNELS, true, sums);                                                                         \
+        _Pragma("unroll") for (int i = 0; i < m; ++i) {                                                                  \
+            const idx ow = start + i;                                                                                    \
+            EACH_V(FINISH, 0)                                                                                            \
+        }                                                                                                                \
+    }
+#else
+#define SUM(j) *(__local V *)(sums + (ow - start) * PANEL + 16 * j)
 #define TILE_OF(m)                                                                                                       \
     if (positions == m) tile_##m(a, b, rows, terms, is_first, to);                                                       \
     else
-#define FINISH(i, j)                                                                                                     \
+#endif
+#define FINISH(row, j)                                                                                                   \
     if (LANES_OF(j) > 0) {                                                                                               \
         const idx lane = 16 * j;                                                                                         \
         const int n_lanes = LANES_OF(j);                                                                                 \
-        V v = *(__local V *)(sums + (ow - start) * PANEL + 16 * j);                                                      \
+        V v = SUM(j);                                                                                                    \
         ADD_BIAS(v, n_lanes)                                                                                             \
         POST_OPS(v, n_lanes)                                                                                             \
         ST_DST(OFF_DST, n_lanes, v);                                                                                     \
@@ -25,7 +40,9 @@
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void convolution_blocked(PARAMS) {
+#if !FINISH_AT_ONCE
     __local float sums[TILE_MOST * PANEL] __attribute__((aligned(64)));
+#endif
     ENTER
     const idx number = (idx)get_global_id(0);
     DECLARE_PANEL(PANEL_OF(number))
@@ -33,6 +50,15 @@ __kernel void convolution_blocked(PARAMS) {
     const idx first_line = ITEM_OF(number) * ITEM_LINES;
     for (idx line = first_line; line < min(first_line + ITEM_LINES, (idx)LINES); ++line) {
         DECLARE_LINE(line)
+#if FINISH_AT_ONCE
+        for (idx tile = 0; tile < TILES; ++tile) {
+            const idx start = TILE_START(tile), end = TILE_START(tile + 1);
+            const idx ow = start, kd = 0, kh = 0, kw = 0, c = 0, lane = 0;
+            const __global float *a = (const __global float *)src0 + OFF_SRC0;
+            const __global float *b = (const __global float *)weights + OFF_WEIGHTS;
+            EACH_SIZE(TILE_OF)
+        }
+#else
         // The rows of taps that lie in the source.
         const idx kh = STEPS_BEFORE(PAD_H - oh * STRIDE_H, DILATION_H);
         const idx end_kh = min((idx)KERNEL_H, (idx)STEPS_WITHIN(SRC_H - 1 + PAD_H - oh * STRIDE_H, DILATION_H));
@@ -66,5 +92,6 @@ __kernel void convolution_blocked(PARAMS) {
                 EACH_V(FINISH, 0)
             }
         }
+#endif
     }
 }

@@ -2,7 +2,7 @@
 // or puts them there first. Included once for each number of rows, under the name TILE; the generator writes the repetitions
 // EACH_M(X) = X(0) X(1) .. and EACH_V(X, i) = X(i, 0) X(i, 1) .., so that every sum is a named register. Rows are a constant distance
 // apart, so that the addresses of all of them share one register. Where AHEAD is not zero, as many lines of 64 bytes from `ahead` on are
-// fetched into the second-level cache for each four terms.
+// fetched into the second-level cache for each four terms. Where NEAR is not zero, the row of `b` so many rows on is fetched into the first.
 #if ANYDNN_UNALIGNED
 #define ELEMENT(p, i) as_float(vload4(0, (const A_SPACE uchar *)((p) + (i))))
 #define QUARTER(p, i) as_float4(vload16(i, (const B_SPACE uchar *)(p)))
@@ -18,6 +18,7 @@
 #endif
 #define START(i) EACH_V(START_SUM, i)
 #define START_SUM(i, j) V sum##i##_##j = first ? (V)(0) : *(__local V *)(sums + i * PANEL + 16 * j);
+#define FETCH_TERM(i, j) FETCH_NEAR(b + (NEAR * B_STEP_K + B_AT(j)));
 #define LOAD(i, j) const V b##j = VECTOR(b + B_AT(j));
 #define MULTIPLY_ROW(i)                                                                                                  \
     {                                                                                                                    \
@@ -40,6 +41,9 @@ static inline __attribute__((always_inline)) void TILE(const A_SPACE float *rest
             if (line + turn < AHEAD) FETCH(ahead + (k / 4 * AHEAD + line + turn) * 16);
         }
 #endif
+#if NEAR
+        EACH_V(FETCH_TERM, 0)
+#endif
         EACH_V(LOAD, 0)
         EACH_M(MULTIPLY_ROW)
         a += A_STEP_K;
@@ -54,6 +58,7 @@ static inline __attribute__((always_inline)) void TILE(const A_SPACE float *rest
 #undef ALSO_AHEAD
 #undef START
 #undef START_SUM
+#undef FETCH_TERM
 #undef LOAD
 #undef MULTIPLY_ROW
 #undef MULTIPLY

@@ -62,8 +62,11 @@ pub(super) fn weights_layout(
     }
     let is_f32 = [desc.src(), weights].iter().all(|operand| operand.data_type() == DataType::F32);
     let line = desc.dst().dims().last().copied().unwrap_or(1);
-    let width =
-        if is_f32 && !transposed { blocked::panel_width(outputs, line) } else { panels::width(outputs) };
+    let width = if is_f32 && !transposed {
+        blocked::panel_width(outputs, line, second * terms)
+    } else {
+        panels::width(outputs)
+    };
     let tag = if first == 1 && second == 1 {
         format!("{taps}ba")
     } else if transposed && outputs >= CPU_LANES / 2 {

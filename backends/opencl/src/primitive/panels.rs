@@ -37,6 +37,17 @@ pub(super) fn width(columns: usize) -> usize {
     WIDEST.min(columns.next_multiple_of(CPU_LANES))
 }
 
+/// The bytes of a panel that the first-level cache keeps while a tile's rows pass.
+const NEAR_BYTES: usize = 24 << 10;
+/// How far on panels are fetched into that cache that it does not keep.
+const AHEAD_BYTES: usize = 2 << 10;
+
+/// How many terms ahead to fetch f32 weights in panels of a width; none where they stay in the first-level cache.
+pub(super) fn terms_ahead(width: usize, terms: usize) -> usize {
+    let term = width * size_of::<f32>();
+    if term * terms > NEAR_BYTES { AHEAD_BYTES.div_ceil(term) } else { 0 }
+}
+
 /// The rows of a register tile: at most `most`, as many as waste the fewest in the last tile.
 pub(super) fn tile_rows(rows: usize, most: usize) -> usize {
     (1..=most.min(rows.max(1))).rev().min_by_key(|&tile| waste(rows, tile)).unwrap_or(1)

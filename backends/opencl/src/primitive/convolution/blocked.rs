@@ -1,6 +1,7 @@
 //! Convolutions by register tiles along the width, of operands in f32 (`convolution/blocked.cl`).
 
-use anydnn_backend::{Arg, DataType, MemoryDesc};
+use anydnn_backend::op::Eltwise;
+use anydnn_backend::{Arg, DataType, MemoryDesc, PostOp};
 
 use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
@@ -18,6 +19,12 @@ const TILE: &str = include_str!("../../../../../kernels/convolution/tile.cl");
 
 /// The most positions of a register tile, by the number of vectors that each has its sums in.
 const MOST_POSITIONS: [usize; 4] = [14, 14, 9, 7];
+/// The most positions of a tile of four vectors where more would fit into a line: registers are left for the operands.
+const SPARING_POSITIONS: usize = 6;
+/// Terms up to which the first-level cache holds a wide panel beside its source.
+const FEW_TERMS: usize = 64;
+/// The most terms of a sum where finishing it takes long enough to save its way through memory.
+const AT_ONCE_TERMS: usize = 512;
 /// The most register tiles of a program: compilers take their time for each.
 const MOST_SIZES: usize = 4;
 /// Work-items for each core, so that none waits long for another one.
@@ -37,7 +44,7 @@ impl Shape<'_> {
         }
         let outputs = self.outputs;
         let own_panels = self.panel_width();
-        let width = own_panels.unwrap_or_else(|| panel_width(outputs, line));
+        let width = own_panels.unwrap_or_else(|| panel_width(outputs, line, self.terms()));
         let widened = self.widened(src)?;
         let source = if widening { &widened } else { src };
         let (mut space, outer) = self.space_of(Order::Spatial(Some(width)), source);
@@ -73,10 +80,18 @@ impl Shape<'_> {
         let merged = (step("SRC0", kw)?, step("WEIGHTS", kw)?)
             == (c_step * self.channels, weights_step * self.channels);
         let vectors = width / CPU_LANES;
-        let tiles = line.div_ceil(MOST_POSITIONS[vectors - 1]);
+        let most = MOST_POSITIONS[vectors - 1];
+        let tiles = line.div_ceil(if vectors == 4 && line > most { SPARING_POSITIONS } else { most });
         let (least, more) = (line / tiles, line % tiles);
         let most = least + usize::from(more > 0);
         let sizes = self.tile_sizes(line, tiles);
+
+        // Repeated for each sum of a tile, which no long text should be.
+        let brief =
+            self.desc.attributes().post_ops.iter().all(|op| matches!(op, PostOp::Eltwise(Eltwise::Relu)));
+        let one_tap = self.window.kernel.iter().all(|&size| size == 1) && self.window.is_unpadded();
+        let whole = outputs.is_multiple_of(width) && self.desc.dst().data_type() == DataType::F32;
+        let at_once = brief && one_tap && whole && self.channels <= AT_ONCE_TERMS;
 
         let (panels, lines) = (space.count(group..panel + 1), space.count(0..ow));
         let item_lines = (panels * lines / (device.compute_units * ITEMS)).clamp(1, lines.max(1));
@@ -103,6 +118,8 @@ impl Shape<'_> {
             .define("LINES", lines)
             .define("ITEM_LINES", item_lines)
             .define("MERGED", i32::from(merged))
+            .define("FINISH_AT_ONCE", i32::from(at_once))
+            .define("NEAR", panels::terms_ahead(width, self.terms()))
             .define("TILES", tiles)
             .define("TILES_MORE", more)
             .define("TILE_LEAST", least)
@@ -114,7 +131,7 @@ impl Shape<'_> {
             .define("B_STEP_ROW", format!("(idx){}", step("WEIGHTS", kh)?));
         self.define(&mut source, &space, &[]);
         let mut tiles: Vec<String> = sizes.iter().map(|&size| tile(size)).collect();
-        if !sizes.contains(&1) {
+        if !at_once && !sizes.contains(&1) {
             tiles.push(tile(1));
         }
         let files: Vec<&str> =
@@ -174,12 +191,12 @@ impl Shape<'_> {
     }
 }
 
-/// The width of the panels that suit a number of output channels. Where a line is long, panels are narrow: tiles of more positions read
-/// fewer weights from a cache for as many products.
-pub(super) fn panel_width(outputs: usize, line: usize) -> usize {
+/// The width of the panels that suit a number of output channels. Where a line is long and so are sums, panels are narrow: tiles of more
+/// positions read fewer weights from a cache for as many products.
+pub(super) fn panel_width(outputs: usize, line: usize, terms: usize) -> usize {
     let widest = panels::width(outputs);
     let widths = [2 * CPU_LANES, 3 * CPU_LANES];
-    if line <= MOST_POSITIONS[3] || widest <= widths[0] {
+    if line <= MOST_POSITIONS[3] || terms <= FEW_TERMS || widest <= widths[0] {
         return widest;
     }
     widths.into_iter().min_by_key(|&width| outputs.next_multiple_of(width)).unwrap_or(widest)

@@ -5,6 +5,7 @@ use anydnn_backend::{Arg, DataType};
 use super::{Shape, is_real};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
+use crate::primitive::panels::terms_ahead;
 use crate::primitive::quantized;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
@@ -125,6 +126,8 @@ impl Shape<'_> {
         let item_rows = item_tiles * greatest;
         // Lines of the next block for each four terms of a tile, all of them by all tiles.
         let ahead = if in_panels && item_tiles > 1 { width.div_ceil(4 * item_tiles) } else { 0 };
+        // One row or a few wait for memory, which this does not help.
+        let near = if in_panels && least * 2 >= most_tile { terms_ahead(width, block) } else { 0 };
         // A copy of the source serves several panels.
         let item_panels = match source {
             Reading::InPlace => 1,
@@ -164,6 +167,7 @@ impl Shape<'_> {
             .define("SUM_ROWS", sum_rows)
             .define("FINISH_BY_TILE", i32::from(by_tile))
             .define("AHEAD", ahead)
+            .define("NEAR", near)
             .define("PACK_SRC0", source as u8)
             .define("PACK_WEIGHTS", weights as u8)
             .define("A_BLOCK", a_block)
