@@ -246,7 +246,8 @@ fn open_dims(name: &str, shape: &TensorShapeProto) -> Vec<Dim> {
         (Some(value), _) if value >= 0 => {
             usize::try_from(value).map_or_else(|_| Dim::Fixed(usize::MAX), Dim::Fixed)
         }
-        (_, Some(param)) if !param.is_empty() => Dim::Open(param.to_owned()),
+        // Some exporters write a question mark for any dimension that they do not know.
+        (_, Some(param)) if !matches!(param, "" | "?") => Dim::Open(param.to_owned()),
         _ => Dim::Open(format!("{name}.{i}")),
     });
     dims.collect()

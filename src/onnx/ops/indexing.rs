@@ -70,6 +70,21 @@ pub(super) fn split(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     Ok(made)
 }
 
+/// A stretch along an axis.
+pub(super) fn part(
+    network: &mut Network,
+    node: &Node,
+    value: &Value,
+    axis: usize,
+    start: usize,
+    count: usize,
+) -> Result<Value> {
+    let mut map = Map::new(value);
+    map.dims[axis] = count;
+    map.starts[axis] = start as i64;
+    map.apply(network, node, value)
+}
+
 pub(super) fn pad(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let src = node.input(0)?;
     let rank = src.rank();

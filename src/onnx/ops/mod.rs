@@ -1,6 +1,7 @@
 //! The operators that are read: one entry each.
 
 mod activation;
+mod compound;
 mod convolution;
 mod elementwise;
 mod gelu;
@@ -11,6 +12,7 @@ mod normalization;
 mod pooling;
 mod product;
 mod quantization;
+mod recurrent;
 mod reduction;
 mod resize;
 mod source;
@@ -91,6 +93,8 @@ const OPERATORS: &[Operator] = &[
     op("Acosh", activation::plain),
     both("Add", host::binary, elementwise::binary),
     both("And", host::binary, logic::truth),
+    op("ArgMax", compound::extreme_index),
+    op("ArgMin", compound::extreme_index),
     op("Asin", activation::plain),
     op("Asinh", activation::plain),
     op("Atan", activation::plain),
@@ -108,6 +112,7 @@ const OPERATORS: &[Operator] = &[
     op("ConvTranspose", convolution::transposed),
     op("Cos", activation::plain),
     op("Cosh", activation::plain),
+    op("CumSum", compound::running_sum),
     op("DepthToSpace", indexing::depth_to_space),
     op("DequantizeLinear", quantization::dequantize),
     both("Div", host::binary, elementwise::binary),
@@ -119,6 +124,7 @@ const OPERATORS: &[Operator] = &[
     both("Expand", host::expand, indexing::expand).moves(),
     op("Flatten", movement::flatten),
     both("Floor", host::unary, activation::plain),
+    op("GRU", recurrent::layer),
     both("Gather", host::gather, indexing::gather).moves(),
     op("GatherElements", indexing::gather_elements),
     op("GatherND", indexing::gather_lists),
@@ -135,6 +141,7 @@ const OPERATORS: &[Operator] = &[
     op("InstanceNormalization", normalization::instance),
     op("IsInf", logic::is_infinite),
     op("IsNaN", logic::is_nan),
+    op("LSTM", recurrent::layer),
     op("LayerNormalization", normalization::layer),
     op("LeakyRelu", activation::sloped),
     both("Less", host::binary, logic::truth),
@@ -151,11 +158,13 @@ const OPERATORS: &[Operator] = &[
     both("Mul", host::binary, elementwise::binary),
     both("Neg", host::unary, activation::negated),
     both("Not", host::unary, logic::not),
+    op("OneHot", compound::one_hot),
     both("Or", host::binary, logic::truth),
     op("PRelu", activation::prelu),
     op("Pad", indexing::pad),
     both("Pow", host::binary, elementwise::power),
     op("QuantizeLinear", quantization::quantize),
+    op("RNN", recurrent::layer),
     known("Range", host::range),
     both("Reciprocal", host::unary, activation::plain),
     op("ReduceL1", reduction::reduce),
@@ -193,6 +202,7 @@ const OPERATORS: &[Operator] = &[
     op("Tanh", activation::plain),
     op("Tile", indexing::tile),
     both("Transpose", host::transpose, movement::transpose).moves(),
+    op("Trilu", compound::triangle),
     op("Unsqueeze", movement::unsqueeze),
     op("Upsample", resize::resize),
     both("Where", host::choose, logic::choose),

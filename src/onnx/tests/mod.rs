@@ -3,6 +3,7 @@
 mod bad_input;
 mod conformance;
 mod device;
+mod layers;
 mod operators;
 mod session;
 mod shapes;
