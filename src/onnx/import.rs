@@ -1,213 +1,111 @@
-//! From the nodes of a file to a graph, in the order in which the outputs need them.
+//! From the steps of a program to graphs: everything that an execution can compute on the device with what it has so far.
 
-use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use anydnn_backend::{Dims, Error, InvalidKind, Result, ResultExt};
-use indexmap::IndexMap;
+use anydnn_backend::{DataType, Dims, Error, Result, ResultExt};
 
 use super::files::ExternalData;
-use super::network::{Network, Value};
+use super::network::{Finished, Held, Network, Value};
 use super::node::Node;
-use super::proto::{GraphProto, NodeProto, TensorProto};
-use super::{Dim, Model, is_standard, ops, tensor};
-use crate::graph::{Graph, TensorId};
+use super::program::{Program, Step, StepKind, ValueId, wrong};
+use super::{is_standard, ops};
+use crate::graph::TensorId;
 use crate::model::HostTensor;
 
-/// Imports a graph for the given dimensions. Nodes that no output needs are not looked at.
-pub(super) fn import(
-    proto: &GraphProto,
-    model: &Model,
-    dims: &[(&str, usize)],
-) -> Result<(Graph, IndexMap<TensorId, HostTensor>)> {
-    let names = Names::of(proto)?;
-    let outputs: Vec<&str> = proto.output.iter().map(|output| output.name.as_deref().unwrap_or("")).collect();
-    let order = names.order(proto, &outputs)?;
-    let mut network = Network::new();
-    let mut values: HashMap<&str, Value> = HashMap::new();
-    for info in &proto.input {
-        let name = info.name.as_deref().unwrap_or("");
-        if names.initializers.contains_key(name) {
-            continue;
-        }
-        let place = || format!("input {name:?}");
-        let input = super::input(info)?;
-        let extents = input.dims.iter().map(|dim| extent(dim, dims)).collect::<Result<Dims>>().at(place)?;
-        tensor::check_size(&extents, input.data_type).at(place)?;
-        values.insert(name, network.input(name, input.data_type, extents));
-    }
-    let mut external = ExternalData::new(model.folder.as_deref());
-    for index in order {
-        let node = &proto.node[index];
-        for name in node.input.iter().filter(|name| !name.is_empty()) {
-            if !values.contains_key(name.as_str()) {
-                let value = names.initializer(proto, name, &mut network, &mut external)?;
-                values.insert(name, value);
-            }
-        }
-        let made = import_node(node, model.opset, &values, &mut network)?;
-        for (name, value) in node.output.iter().zip(made).filter(|(name, _)| !name.is_empty()) {
-            network.name(&value, name);
-            values.insert(name, value);
-        }
-    }
-    for name in outputs {
-        if !values.contains_key(name) {
-            let value = names.initializer(proto, name, &mut network, &mut external)?;
-            values.insert(name, value);
-        }
-        let value = &values[name];
-        network.output(name, value).at(|| format!("output {name:?}"))?;
-    }
-    network.finish()
+/// The most elements of a value that graphs are made for.
+const FEW: usize = 1024;
+/// Values of at most so many elements are computed on the host wherever they are.
+const TINY: usize = 8;
+
+/// What an execution has of a value before a stage.
+#[derive(Clone, Debug)]
+pub(super) struct Have {
+    pub(super) dims: Dims,
+    pub(super) data_type: DataType,
+    /// The elements, where they are few integers that are on the host.
+    pub(super) tensor: Option<Arc<HostTensor>>,
 }
 
-/// What one node makes.
-fn import_node(
-    proto: &NodeProto,
-    opset: i64,
-    values: &HashMap<&str, Value>,
-    network: &mut Network,
-) -> Result<Vec<Value>> {
-    // An input without a name is left out.
-    let given = |name: &String| values.get(name.as_str()).filter(|_| !name.is_empty()).cloned();
-    let inputs = proto.input.iter().map(given).collect();
-    let node = Node::new(proto, opset, inputs);
-    if !is_standard(proto.domain.as_deref()) {
-        let domain = proto.domain.as_deref().unwrap_or("");
-        return Err(node.unsupported(format!("operators of the domain {domain:?} are not read")));
+/// One graph of an execution, and what follows on the host.
+#[derive(Debug)]
+pub(super) struct Stage {
+    /// None where there is nothing for the device to do.
+    pub(super) finished: Option<Finished>,
+    /// What the graph makes.
+    pub(super) outputs: Vec<(ValueId, TensorId)>,
+    /// Values that follow from shapes and constants alone.
+    pub(super) known: Vec<(ValueId, Arc<HostTensor>)>,
+    /// Values that are others held already.
+    pub(super) same: Vec<(ValueId, ValueId)>,
+    /// The held values that this is good for.
+    pub(super) demanded: Vec<(ValueId, Arc<HostTensor>)>,
+    /// Values whose elements the next stage needs on the host.
+    pub(super) fetched: Vec<ValueId>,
+    /// The steps that the host computes now, with the reason.
+    pub(super) host: Vec<(usize, String)>,
+    /// The steps that the graph computes.
+    pub(super) device: Vec<usize>,
+    /// Whether this was the last.
+    pub(super) is_last: bool,
+}
+
+/// What is imported.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request<'a> {
+    pub(super) program: &'a Program,
+    pub(super) folder: Option<&'a std::path::Path>,
+    /// The type in place of f32, if not f32.
+    pub(super) narrow: Option<DataType>,
+    /// Whether graphs are made for values that executions have.
+    pub(super) specialises: bool,
+    /// Steps that stay on the host whatever the importer says.
+    pub(super) kept_back: &'a [usize],
+}
+
+/// Imports a whole program as one graph.
+///
+/// # Errors
+/// That of the first step that has no place in it.
+pub(super) fn whole(request: Request<'_>, inputs: Vec<(ValueId, DataType, Dims)>) -> Result<Finished> {
+    let mut stage = Walk::new(request, true);
+    for (value, data_type, dims) in inputs {
+        let held = Held::new(value, &request.program.names[value], dims, data_type);
+        let made = stage.network.held(held);
+        stage.network.declare(&made);
+        stage.values[value] = Some(made);
     }
-    ops::import(network, &node).map_err(|error| node.place(error))
+    stage.walk()?;
+    for &output in &request.program.outputs {
+        let name = &request.program.names[output];
+        let value = stage.value(output, "an output of the graph")?;
+        stage.network.output(name, &value).at(|| format!("output {name:?}"))?;
+    }
+    stage.network.finish()
 }
 
-fn extent(dim: &Dim, dims: &[(&str, usize)]) -> Result<usize> {
-    let name = match dim {
-        Dim::Fixed(extent) => return Ok(*extent),
-        Dim::Open(name) => name,
-    };
-    dims.iter().find(|(given, _)| given == name).map(|(_, extent)| *extent).ok_or_else(|| {
-        let expected = "a value for each open dimension";
-        Error::invalid_kind(
-            InvalidKind::Shape,
-            "dimensions",
-            format!("dimension {name:?}"),
-            "missing",
-            expected,
-        )
-    })
-}
-
-/// Who makes the values of a graph.
-struct Names<'a> {
-    initializers: HashMap<&'a str, &'a TensorProto>,
-    inputs: HashSet<&'a str>,
-    /// The index of the node that makes a value.
-    producers: HashMap<&'a str, usize>,
-}
-
-impl<'a> Names<'a> {
-    fn of(proto: &'a GraphProto) -> Result<Self> {
-        let twice = |what: &str, name: &str| {
-            let given = format!("{name:?}, which is there already");
-            Err(wrong(what, given, "a name of its own for every value"))
+/// Imports what can be computed on the device with the values that an execution has.
+///
+/// # Errors
+/// [`Error::Unsupported`] for a step that neither the device nor the host computes; what the file has wrong.
+pub(super) fn stage(request: Request<'_>, have: &[Option<Have>]) -> Result<Stage> {
+    let mut walk = Walk::new(request, false);
+    for (value, have) in have.iter().enumerate() {
+        let Some(have) = have else { continue };
+        let mut held = Held::new(value, &request.program.names[value], have.dims.clone(), have.data_type);
+        let few = |tensor: &&Arc<HostTensor>| {
+            request.specialises || tensor.desc().elements() == 1 && tensor.data_type() == DataType::Boolean
         };
-        let mut initializers = HashMap::new();
-        for tensor in &proto.initializer {
-            let name = tensor.name.as_deref().unwrap_or("");
-            if initializers.insert(name, tensor).is_some() {
-                return twice("initializer", name);
-            }
-        }
-        let mut inputs = HashSet::new();
-        for input in &proto.input {
-            let name = input.name.as_deref().unwrap_or("");
-            if !inputs.insert(name) {
-                return twice("input", name);
-            }
-        }
-        let mut producers = HashMap::new();
-        for (index, node) in proto.node.iter().enumerate() {
-            for name in node.output.iter().map(String::as_str).filter(|name| !name.is_empty()) {
-                let taken = inputs.contains(name) || initializers.contains_key(name);
-                if taken || producers.insert(name, index).is_some() {
-                    return twice("output of a node", name);
-                }
-            }
-        }
-        Ok(Self { initializers, inputs, producers })
+        held.tensor = have.tensor.as_ref().filter(few).cloned();
+        walk.values[value] = Some(walk.network.held(held));
+        walk.given[value] = true;
     }
+    walk.walk()?;
+    walk.finish()
+}
 
-    /// The nodes that the outputs need, every one after those it reads from.
-    fn order(&self, proto: &'a GraphProto, outputs: &[&'a str]) -> Result<Vec<usize>> {
-        let mut states = vec![State::New; proto.node.len()];
-        let mut order = Vec::new();
-        // A node is entered with the number of inputs of it that were followed.
-        let mut path: Vec<(usize, usize)> = Vec::new();
-        for output in outputs {
-            path.extend(self.enter(output, &mut states, "an output of the graph", proto)?);
-            while let Some((index, followed)) = path.pop() {
-                let node = &proto.node[index];
-                if let Some(name) = node.input.get(followed) {
-                    path.push((index, followed + 1));
-                    if !name.is_empty() {
-                        path.extend(self.enter(name, &mut states, &described(node), proto)?);
-                    }
-                } else {
-                    states[index] = State::Done;
-                    order.push(index);
-                }
-            }
-        }
-        Ok(order)
-    }
-
-    /// The node that makes a value, if it was not followed yet.
-    fn enter(
-        &self,
-        name: &str,
-        states: &mut [State],
-        reader: &str,
-        proto: &GraphProto,
-    ) -> Result<Option<(usize, usize)>> {
-        let Some(&index) = self.producers.get(name) else {
-            if self.inputs.contains(name) || self.initializers.contains_key(name) {
-                return Ok(None);
-            }
-            let expected = "an input, an initializer or an output of a node";
-            return Err(wrong(reader, format!("{name:?}, which nothing makes"), expected));
-        };
-        match states[index] {
-            State::Done => Ok(None),
-            State::New => {
-                states[index] = State::Entered;
-                Ok(Some((index, 0)))
-            }
-            State::Entered => {
-                let given = format!("a cycle through {:?}, made by {}", name, described(&proto.node[index]));
-                Err(wrong(reader, given, "a graph without cycles"))
-            }
-        }
-    }
-
-    fn initializer(
-        &self,
-        proto: &GraphProto,
-        name: &str,
-        network: &mut Network,
-        external: &mut ExternalData,
-    ) -> Result<Value> {
-        let Some(tensor) = self.initializers.get(name) else {
-            // Whoever reads a value comes after its node, which then made only its first outputs.
-            return Err(match self.producers.get(name) {
-                Some(&index) => Error::unsupported(
-                    format!("output {name:?} of {}", described(&proto.node[index])),
-                    "only the first outputs of this operator are read",
-                ),
-                None => wrong("value", format!("{name:?}, which nothing makes"), "a value of the graph"),
-            });
-        };
-        let place = || format!("initializer {name:?}");
-        network.weight(name, tensor, external).at(place)
-    }
+/// Whether graphs may be made for the elements of such a value.
+pub(super) fn may_specialise(dims: &Dims, data_type: DataType) -> bool {
+    (data_type.is_integer() || data_type == DataType::Boolean) && dims.len() <= 1 && dims.elements() <= FEW
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -215,13 +113,339 @@ enum State {
     New,
     Entered,
     Done,
+    /// A value before it is not there in this stage.
+    Pending,
+    /// The host computes it after this stage.
+    Host,
 }
 
-/// A node in words, before it is read.
-fn described(node: &NodeProto) -> String {
-    format!("{} {:?}", node.op_type.as_deref().unwrap_or("?"), node.name.as_deref().unwrap_or(""))
+struct Walk<'a> {
+    request: Request<'a>,
+    program: &'a Program,
+    /// Whether everything must become one graph.
+    is_whole: bool,
+    network: Network,
+    external: ExternalData<'a>,
+    values: Vec<Option<Value>>,
+    /// The values that were there before.
+    given: Vec<bool>,
+    states: Vec<State>,
+    host: Vec<(usize, String)>,
+    device: Vec<usize>,
+    fetched: Vec<ValueId>,
 }
 
-fn wrong(subject: &str, given: String, expected: &str) -> Error {
-    Error::invalid_kind(InvalidKind::Graph, "ONNX graph", subject, given, expected)
+/// A step with the number of values before it that were followed.
+struct Visit {
+    step: usize,
+    followed: usize,
+    /// The values of the branch that was taken.
+    branch: Option<Vec<ValueId>>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(request: Request<'a>, is_whole: bool) -> Self {
+        let program = request.program;
+        Self {
+            request,
+            program,
+            is_whole,
+            network: Network::new(request.narrow),
+            external: ExternalData::new(request.folder),
+            values: vec![None; program.names.len()],
+            given: vec![false; program.names.len()],
+            states: vec![State::New; program.steps.len()],
+            host: Vec::new(),
+            device: Vec::new(),
+            fetched: Vec::new(),
+        }
+    }
+
+    /// Follows the outputs to everything before them.
+    fn walk(&mut self) -> Result<()> {
+        let program = self.program;
+        // Steps are entered with a list of their own: long chains need no stack.
+        let mut path: Vec<Visit> = Vec::new();
+        for &output in &program.outputs {
+            path.extend(self.enter(output, None)?);
+            while let Some(mut visit) = path.pop() {
+                let step = &program.steps[visit.step];
+                let next = match &visit.branch {
+                    Some(branch) => branch.get(visit.followed).copied(),
+                    None => step.needs().nth(visit.followed),
+                };
+                if let Some(value) = next {
+                    visit.followed += 1;
+                    let reader = visit.step;
+                    path.push(visit);
+                    path.extend(self.enter(value, Some(reader))?);
+                } else if let Some(branch) = self.leave(visit.step, visit.branch)? {
+                    path.push(Visit { step: visit.step, followed: 0, branch: Some(branch) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The step that makes a value, if it was not followed yet; a weight is read.
+    fn enter(&mut self, value: ValueId, reader: Option<usize>) -> Result<Option<Visit>> {
+        if self.values[value].is_some() {
+            return Ok(None);
+        }
+        let program = self.program;
+        let name = &program.names[value];
+        if let Some(tensor) = &program.weights[value] {
+            let made = self.network.weight(name, value, tensor, &mut self.external);
+            self.values[value] = Some(made.at(|| format!("initializer {name:?}"))?);
+            return Ok(None);
+        }
+        let reader = || {
+            reader.map_or_else(|| "an output of the graph".to_owned(), |step| program.steps[step].described())
+        };
+        let Some(step) = program.producers[value] else {
+            let expected = "an input, an initializer or an output of a node";
+            return Err(wrong(&reader(), format!("{name:?}, which nothing makes"), expected));
+        };
+        match self.states[step] {
+            State::New => {
+                self.states[step] = State::Entered;
+                Ok(Some(Visit { step, followed: 0, branch: None }))
+            }
+            State::Entered => {
+                let given = format!("a cycle through {name:?}, made by {}", program.steps[step].described());
+                Err(wrong(&reader(), given, "a graph without cycles"))
+            }
+            State::Done | State::Pending | State::Host => Ok(None),
+        }
+    }
+
+    /// A value that must be there.
+    fn value(&self, value: ValueId, reader: &str) -> Result<Value> {
+        if let Some(found) = &self.values[value] {
+            return Ok(found.clone());
+        }
+        let name = &self.program.names[value];
+        Err(match self.program.producers[value] {
+            // Whoever reads a value comes after its node, which then made only its first outputs.
+            Some(step) => Error::unsupported(
+                format!("output {name:?} of {}", self.program.steps[step].described()),
+                "only the first outputs of this operator are read",
+            ),
+            None => wrong(reader, format!("{name:?}, which nothing makes"), "a value of the graph"),
+        })
+    }
+
+    /// Imports a step whose values were followed. Returns the values of a branch that are to be followed first.
+    fn leave(&mut self, index: usize, branch: Option<Vec<ValueId>>) -> Result<Option<Vec<ValueId>>> {
+        let program = self.program;
+        let step = &program.steps[index];
+        if let Some(branch) = branch {
+            return self.hand_on(index, &branch).map(|()| None);
+        }
+        let waits = |value: ValueId| {
+            let state = program.producers[value].map(|step| self.states[step]);
+            self.values[value].is_none() && matches!(state, Some(State::Pending | State::Host))
+        };
+        if step.needs().any(waits) {
+            self.states[index] = State::Pending;
+            return Ok(None);
+        }
+        let mut inputs = Vec::with_capacity(step.inputs.len());
+        for input in &step.inputs {
+            inputs.push(match input {
+                // An input without a name is left out.
+                None => None,
+                Some(value) => Some(self.value(*value, &step.described())?),
+            });
+        }
+        let node = Node::new(&step.proto, step.opset, inputs);
+        match &step.kind {
+            StepKind::If(branches) => {
+                let Some(condition) = self.network.demand(node.input(0)?) else {
+                    return self.later(index, &node, "its condition is computed on execution");
+                };
+                let [condition] = condition.to_f64s()[..] else {
+                    return Err(node.invalid("condition", condition.desc(), "one truth value"));
+                };
+                Ok(Some(branches[usize::from(condition == 0.0)].clone()))
+            }
+            StepKind::Repeat(_) => self.host(index, &node, "its body is run step by step"),
+            StepKind::Plain if self.is_for_host(step) => {
+                self.host(index, &node, "shapes and indices are computed there")
+            }
+            StepKind::Plain if self.request.kept_back.contains(&index) => {
+                self.host(index, &node, "the device cannot run it")
+            }
+            StepKind::Plain => match import_node(&mut self.network, &node) {
+                Ok(made) => {
+                    self.network.take_missing(&[]);
+                    for (value, made) in step.outputs.iter().zip(made) {
+                        let Some(value) = *value else { continue };
+                        self.network.name(&made, &program.names[value]);
+                        self.values[value] = Some(made);
+                    }
+                    self.states[index] = State::Done;
+                    self.device.push(index);
+                    Ok(None)
+                }
+                Err(error) if !self.is_whole && matches!(error.root(), Error::Unsupported { .. }) => {
+                    let why = match error.root() {
+                        Error::Unsupported { why, .. } => why.clone(),
+                        _ => error.to_string(),
+                    };
+                    let missing = self.network.take_missing(node.inputs());
+                    let fetched =
+                        missing.iter().filter_map(|&input| step.inputs.get(input).copied().flatten());
+                    let fetched: Vec<_> = fetched.filter(|&value| self.may_fetch(value)).collect();
+                    if fetched.is_empty() {
+                        if !ops::has_host(&node) {
+                            return Err(error);
+                        }
+                        return self.host(index, &node, &why);
+                    }
+                    self.fetched.extend(fetched);
+                    self.states[index] = State::Pending;
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// A step after what the host computes: its missing values are fetched.
+    fn later(&mut self, index: usize, node: &Node, why: &str) -> Result<Option<Vec<ValueId>>> {
+        let missing = self.network.take_missing(node.inputs());
+        if self.is_whole {
+            return Err(node.unsupported(why));
+        }
+        let inputs = &self.program.steps[index].inputs;
+        self.fetched.extend(missing.iter().filter_map(|&input| inputs.get(input).copied().flatten()));
+        self.states[index] = State::Pending;
+        Ok(None)
+    }
+
+    fn host(&mut self, index: usize, node: &Node, why: &str) -> Result<Option<Vec<ValueId>>> {
+        if self.is_whole {
+            return Err(node.unsupported(why));
+        }
+        self.states[index] = State::Host;
+        self.host.push((index, why.to_owned()));
+        Ok(None)
+    }
+
+    /// Whether a value that is not known can be another time.
+    fn may_fetch(&self, value: ValueId) -> bool {
+        let known = |found: &Value| self.request.specialises && may_specialise(&found.dims, found.data_type);
+        self.values[value].as_ref().is_some_and(known)
+    }
+
+    /// Whether a step only computes with few integers that are on the host, or are better there.
+    fn is_for_host(&self, step: &Step) -> bool {
+        if self.is_whole {
+            return false;
+        }
+        let mut held = false;
+        let fits = step.inputs.iter().flatten().all(|&value| {
+            let Some(found) = &self.values[value] else { return false };
+            let few = may_specialise(&found.dims, found.data_type);
+            if self.network.is_held(found).is_none() {
+                return few && self.network.known(found).is_some();
+            }
+            held = true;
+            few && (found.dims.elements() <= TINY || self.network.has_elements(found))
+        });
+        let node = Node::new(&step.proto, step.opset, Vec::new());
+        fits && held && !matches!(step.operator(), "Identity" | "Shape" | "Size") && ops::has_host(&node)
+    }
+
+    /// Makes the outputs of a step those of the branch that was taken.
+    fn hand_on(&mut self, index: usize, branch: &[ValueId]) -> Result<()> {
+        let step = &self.program.steps[index];
+        let there = branch.iter().all(|&value| {
+            let state = self.program.producers[value].map(|step| self.states[step]);
+            self.values[value].is_some() || !matches!(state, Some(State::Pending | State::Host))
+        });
+        if !there {
+            self.states[index] = State::Pending;
+            return Ok(());
+        }
+        for (output, &value) in step.outputs.iter().zip(branch) {
+            let made = self.value(value, &step.described())?;
+            if let Some(output) = *output {
+                self.values[output] = Some(made);
+            }
+        }
+        self.states[index] = State::Done;
+        Ok(())
+    }
+
+    /// The stage with everything that later ones and the host need.
+    fn finish(mut self) -> Result<Stage> {
+        let program = self.program;
+        let mut needed = self.needed_later();
+        needed.extend(self.fetched.iter().copied());
+        let (mut outputs, mut known, mut same) = (Vec::new(), Vec::new(), Vec::new());
+        let is_output: std::collections::HashSet<_> = program.outputs.iter().copied().collect();
+        let mut done = std::collections::HashSet::new();
+        for value in program.outputs.iter().copied().chain(needed) {
+            let Some(made) = self.values[value].clone() else { continue };
+            // Weights are at hand wherever they are read.
+            let is_weight = program.weights[value].is_some();
+            if self.given[value] || is_weight || !done.insert(value) {
+                continue;
+            }
+            let name = &program.names[value];
+            if let Some(held) = self.network.is_held(&made) {
+                same.push((value, held));
+            } else if let Some(tensor) = self.network.known(&made) {
+                known.push((value, Arc::new(tensor.clone())));
+            } else {
+                // Only what leaves the model has its own type.
+                let data_type = is_output.contains(&value).then(|| program.declared(value).0);
+                let id = self.network.result(name, &made, data_type).at(|| format!("value {name:?}"))?;
+                outputs.push((value, id));
+            }
+        }
+        let demanded = self.network.demanded();
+        let is_last = program.outputs.iter().all(|&output| self.values[output].is_some());
+        let finished = if self.network.has_outputs() { Some(self.network.finish()?) } else { None };
+        let (fetched, host, device) = (self.fetched, self.host, self.device);
+        Ok(Stage { finished, outputs, known, same, demanded, fetched, host, device, is_last })
+    }
+
+    /// The values of this stage that steps after it read, also those in branches that were not chosen yet.
+    fn needed_later(&self) -> Vec<ValueId> {
+        let program = self.program;
+        let mut open: Vec<usize> = (0..program.steps.len())
+            .filter(|&step| matches!(self.states[step], State::Pending | State::Host))
+            .collect();
+        let mut seen: std::collections::HashSet<usize> = open.iter().copied().collect();
+        let mut needed = Vec::new();
+        while let Some(index) = open.pop() {
+            let step = &program.steps[index];
+            let mut reads: Vec<ValueId> = step.needs().collect();
+            if let StepKind::If(branches) = &step.kind {
+                reads.extend(branches.iter().flatten());
+            }
+            for value in reads {
+                needed.push(value);
+                if self.values[value].is_none()
+                    && let Some(step) = program.producers[value]
+                    && seen.insert(step)
+                {
+                    open.push(step);
+                }
+            }
+        }
+        needed
+    }
+}
+
+/// What one node makes.
+fn import_node(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    if !is_standard(node.domain()) {
+        let domain = node.domain().unwrap_or("");
+        return Err(node.unsupported(format!("operators of the domain {domain:?} are not read")));
+    }
+    ops::import(network, node).map_err(|error| node.place(error))
 }

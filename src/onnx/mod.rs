@@ -19,6 +19,7 @@ mod import;
 mod network;
 mod node;
 mod ops;
+mod program;
 mod proto;
 mod session;
 mod tensor;
@@ -27,14 +28,18 @@ mod tests;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anydnn_backend::{DataType, Error, Result, ResultExt};
+use anydnn_backend::{DataType, Dims, Error, InvalidKind, Result, ResultExt};
 use prost::Message;
 use prost::bytes::Bytes;
 
-pub use self::session::{MemoryReport, Output, PlanMemory, Precision, Session, SessionOptions};
+use self::program::Program;
+pub use self::session::{
+    MemoryReport, NodeInfo, Output, PlanMemory, Precision, Session, SessionOptions, StageInfo, StepTime,
+};
 use crate::model;
-use proto::{GraphProto, ModelProto, TensorShapeProto, ValueInfoProto};
+use proto::{ModelProto, TensorShapeProto, ValueInfoProto};
 
 /// The opsets that are read; the newest is that of ONNX 1.23.
 const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
@@ -42,7 +47,7 @@ const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
 /// A model as its file says it: dimensions may be open.
 #[derive(Clone)]
 pub struct Model {
-    proto: ModelProto,
+    proto: Arc<ModelProto>,
     opset: i64,
     name: String,
     /// Where external data lies; none for a model from bytes.
@@ -149,9 +154,19 @@ impl Model {
 
     fn import(&self, dims: &[(&str, usize)]) -> Result<model::Model> {
         self.check_dims(dims)?;
-        let empty = GraphProto::default();
-        let proto = self.proto.graph.as_ref().unwrap_or(&empty);
-        let (graph, constants) = import::import(proto, self, dims)?;
+        let program = self.program()?;
+        let mut given = Vec::new();
+        for (input, &value) in self.inputs()?.iter().zip(&program.inputs) {
+            let place = || format!("input {:?}", input.name);
+            let extents =
+                input.dims.iter().map(|dim| extent(dim, dims)).collect::<Result<Dims>>().at(place)?;
+            tensor::check_size(&extents, input.data_type).at(place)?;
+            given.push((value, input.data_type, extents));
+        }
+        let folder = self.folder.as_deref();
+        let request =
+            import::Request { program: &program, folder, narrow: None, specialises: false, kept_back: &[] };
+        let network::Finished { graph, constants, .. } = import::whole(request, given)?;
         Ok(model::Model {
             name: self.name.clone(),
             description: description(&self.proto, self.opset),
@@ -162,6 +177,11 @@ impl Model {
             classes: Vec::new(),
             cut: crate::graph::Cut::default(),
         })
+    }
+
+    /// The graph as steps.
+    fn program(&self) -> Result<Arc<Program>> {
+        Program::of(&self.proto).map(Arc::new)
     }
 
     /// Checks that all dimensions are open ones of the inputs.
@@ -197,7 +217,7 @@ impl Model {
             let why = format!("opsets {} to {} are read", OPSETS.start(), OPSETS.end());
             return Err(Error::unsupported(format!("ONNX opset {opset}"), why));
         }
-        Ok(Self { proto, opset, name, folder })
+        Ok(Self { proto: Arc::new(proto), opset, name, folder })
     }
 }
 
@@ -210,6 +230,18 @@ impl fmt::Debug for Model {
             .field("nodes", &nodes)
             .finish_non_exhaustive()
     }
+}
+
+fn extent(dim: &Dim, dims: &[(&str, usize)]) -> Result<usize> {
+    let name = match dim {
+        Dim::Fixed(extent) => return Ok(*extent),
+        Dim::Open(name) => name,
+    };
+    dims.iter().find(|(given, _)| given == name).map(|(_, extent)| *extent).ok_or_else(|| {
+        let expected = "a value for each open dimension";
+        let subject = format!("dimension {name:?}");
+        Error::invalid_kind(InvalidKind::Shape, "dimensions", subject, "missing", expected)
+    })
 }
 
 /// Whether a domain is that of the standard operators, which has two names.

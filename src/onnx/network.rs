@@ -1,12 +1,15 @@
 //! The graph under construction, with the values that operators hand on.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use anydnn_backend::{DataType, Dims, Error, MAX_DIMS, Result, check_host_memory};
 use indexmap::IndexMap;
 
 use super::files::ExternalData;
 use super::node::Node;
+use super::program::ValueId;
 use super::proto::TensorProto;
 use super::tensor;
 use crate::graph::{Attrs, Graph, GraphBuilder, LogicalTensor, OpKind, TensorId};
@@ -24,8 +27,8 @@ pub(super) struct Value {
 enum Source {
     /// Known now; an index into the constants.
     Constant(usize),
-    /// Given on execution.
-    Input(TensorId),
+    /// Given on execution; an index into what is held.
+    Held(usize),
     /// Made by an operation.
     Made(TensorId),
 }
@@ -50,6 +53,11 @@ pub(super) struct Network {
     named: HashSet<TensorId>,
     outputs: HashSet<TensorId>,
     room: Room,
+    held: Vec<Held>,
+    /// The type in place of f32, if not f32.
+    narrow: Option<DataType>,
+    /// What operators asked for.
+    asked: RefCell<Asked>,
 }
 
 #[derive(Debug)]
@@ -57,6 +65,49 @@ struct Constant {
     tensor: HostTensor,
     name: String,
     id: Option<TensorId>,
+    /// The weight of the file that it is.
+    weight: Option<ValueId>,
+}
+
+/// A value that executions have before the graph runs.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) value: ValueId,
+    pub(super) name: String,
+    pub(super) dims: Dims,
+    /// The type that it lies in memory with.
+    pub(super) data_type: DataType,
+    /// The elements that operators may ask for. The graph is good for these alone then.
+    pub(super) tensor: Option<Arc<HostTensor>>,
+    /// The graph's input, once an operation reads it.
+    id: Option<TensorId>,
+    /// The input in the type that the graph computes with.
+    converted: Option<TensorId>,
+}
+
+impl Held {
+    pub(super) fn new(value: ValueId, name: &str, dims: Dims, data_type: DataType) -> Self {
+        Self { value, name: name.to_owned(), dims, data_type, tensor: None, id: None, converted: None }
+    }
+}
+
+/// What operators asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Held values that the graph was made for, as indices.
+    given: Vec<usize>,
+    /// Values whose elements are not known while importing.
+    missing: Vec<Source>,
+}
+
+/// A graph for an execution with what it works on.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) graph: Graph,
+    pub(super) constants: IndexMap<TensorId, HostTensor>,
+    /// The constants that are weights of the file.
+    pub(super) weights: Vec<(TensorId, ValueId)>,
+    pub(super) inputs: Vec<(ValueId, TensorId)>,
 }
 
 /// Asks for memory before it is taken: large requests one by one, small ones by their sum.
@@ -91,32 +142,52 @@ impl Room {
 }
 
 impl Network {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(narrow: Option<DataType>) -> Self {
         Self {
             builder: GraphBuilder::new(),
             constants: Vec::new(),
             named: HashSet::new(),
             outputs: HashSet::new(),
             room: Room::default(),
+            held: Vec::new(),
+            narrow,
+            asked: RefCell::default(),
         }
     }
 
-    pub(super) fn input(&mut self, name: &str, data_type: DataType, dims: Dims) -> Value {
-        let id = self.builder.input(name, data_type, dims.clone());
-        Value { dims, data_type, source: Source::Input(id) }
+    /// A value given on execution.
+    pub(super) fn held(&mut self, held: Held) -> Value {
+        let (dims, data_type) = (held.dims.clone(), self.effective(held.data_type));
+        self.held.push(held);
+        Value { dims, data_type, source: Source::Held(self.held.len() - 1) }
+    }
+
+    /// Makes a value given on execution an input of the graph now, in front of those that are used later.
+    pub(super) fn declare(&mut self, value: &Value) {
+        self.id(value);
+    }
+
+    /// The type that values of a type of the file have.
+    fn effective(&self, data_type: DataType) -> DataType {
+        self.narrow.filter(|_| data_type == DataType::F32).unwrap_or(data_type)
     }
 
     /// A tensor of the file.
     pub(super) fn weight(
         &mut self,
         name: &str,
+        weight: ValueId,
         proto: &TensorProto,
         external: &mut ExternalData,
     ) -> Result<Value> {
         let data_type = tensor::data_type(proto.data_type.unwrap_or(0))?;
         self.room.take(&tensor::dims(&proto.dims, data_type)?, data_type)?;
         let tensor = tensor::host_tensor(proto, external)?;
-        self.constant(name, tensor)
+        let value = self.constant(name, tensor)?;
+        if let Some(constant) = self.constants.last_mut() {
+            constant.weight = Some(weight);
+        }
+        Ok(value)
     }
 
     pub(super) fn constant(&mut self, name: &str, tensor: HostTensor) -> Result<Value> {
@@ -124,8 +195,8 @@ impl Network {
             let (given, expected) = (tensor.dims().len().to_string(), "at most 12");
             return Err(Error::invalid("constant", "number of dimensions", given, expected));
         }
-        let (dims, data_type) = (tensor.dims().clone(), tensor.data_type());
-        self.constants.push(Constant { tensor, name: name.to_owned(), id: None });
+        let (dims, data_type) = (tensor.dims().clone(), self.effective(tensor.data_type()));
+        self.constants.push(Constant { tensor, name: name.to_owned(), id: None, weight: None });
         Ok(Value { dims, data_type, source: Source::Constant(self.constants.len() - 1) })
     }
 
@@ -166,7 +237,10 @@ impl Network {
             let source = match constant {
                 Some(index) => Source::Constant(index),
                 None if self.builder.producer(id).is_some() => Source::Made(id),
-                None => Source::Input(id),
+                None => {
+                    let is = |held: &Held| held.id == Some(id) || held.converted == Some(id);
+                    Source::Held(self.held.iter().position(is)?)
+                }
             };
             Some(Value { dims: tensor.known_dims()?, data_type: tensor.data_type?, source })
         });
@@ -197,8 +271,81 @@ impl Network {
     pub(super) fn known(&self, value: &Value) -> Option<&HostTensor> {
         match value.source {
             Source::Constant(index) => self.constants.get(index).map(|constant| &constant.tensor),
-            Source::Input(_) | Source::Made(_) => None,
+            Source::Held(_) | Source::Made(_) => None,
         }
+    }
+
+    /// The elements of a value that the graph cannot be made without: known, or held at the moment, and then the graph is good for these
+    /// alone.
+    pub(super) fn demand(&self, value: &Value) -> Option<&HostTensor> {
+        if let Some(known) = self.known(value) {
+            return Some(known);
+        }
+        let mut asked = self.asked.borrow_mut();
+        if let Source::Held(index) = value.source
+            && let Some(tensor) = &self.held[index].tensor
+        {
+            if !asked.given.contains(&index) {
+                asked.given.push(index);
+            }
+            return Some(tensor);
+        }
+        asked.missing.push(value.source);
+        None
+    }
+
+    /// Whether operators asked since the last call for elements that are not known, and which values of these they are.
+    pub(super) fn take_missing(&self, values: &[Option<Value>]) -> Vec<usize> {
+        let missing = std::mem::take(&mut self.asked.borrow_mut().missing);
+        let is_missing =
+            |value: &Option<Value>| value.as_ref().is_some_and(|value| missing.contains(&value.source));
+        (0..values.len()).filter(|&index| is_missing(&values[index])).collect()
+    }
+
+    /// The held values whose elements the graph was made for.
+    pub(super) fn demanded(&self) -> Vec<(ValueId, Arc<HostTensor>)> {
+        let asked = self.asked.borrow();
+        let held = asked.given.iter().filter_map(|&index| self.held.get(index));
+        held.filter_map(|held| Some((held.value, Arc::clone(held.tensor.as_ref()?)))).collect()
+    }
+
+    /// Whether a value is held with elements that operators may ask for.
+    pub(super) fn has_elements(&self, value: &Value) -> bool {
+        matches!(value.source, Source::Held(index) if self.held[index].tensor.is_some())
+    }
+
+    /// The held value that a value is.
+    pub(super) fn is_held(&self, value: &Value) -> Option<ValueId> {
+        match value.source {
+            Source::Held(index) => self.held.get(index).map(|held| held.value),
+            _ => None,
+        }
+    }
+
+    /// A value as a result for later: the tensor that an operation makes, of the type that it has in memory.
+    pub(super) fn result(
+        &mut self,
+        name: &str,
+        value: &Value,
+        data_type: Option<DataType>,
+    ) -> Result<TensorId> {
+        let wanted =
+            data_type.filter(|&wanted| self.narrow == Some(value.data_type) && wanted == DataType::F32);
+        let id = match value.source {
+            Source::Made(id) if wanted.is_none() && self.outputs.contains(&id) => return Ok(id),
+            Source::Made(id) if wanted.is_none() => id,
+            _ => {
+                let read = self.id(value);
+                let kind = if wanted.is_some() { OpKind::TypeCast } else { OpKind::Reorder };
+                self.plain(name, kind, &[read], Attrs::new(), Some(wanted.unwrap_or(value.data_type)))?.0
+            }
+        };
+        self.outputs.insert(id);
+        if !self.named.contains(&id) {
+            self.builder.name(id, name);
+        }
+        self.builder.output(id);
+        Ok(id)
     }
 
     /// The known inputs of a node, when all are, and the memory to compute with.
@@ -259,15 +406,27 @@ impl Network {
     }
 
     /// Checks the graph and hands it out with its constants.
-    pub(super) fn finish(mut self) -> Result<(Graph, IndexMap<TensorId, HostTensor>)> {
+    pub(super) fn finish(mut self) -> Result<Finished> {
         self.builder.prune();
         let graph = self.builder.build()?;
-        let constants = self.constants.into_iter().filter_map(|constant| {
-            let id = constant.id.filter(|id| graph.tensor(*id).is_some())?;
-            Some((id, constant.tensor.labelled(&constant.name)))
-        });
-        let constants = constants.collect();
-        Ok((graph, constants))
+        let there = |id: Option<TensorId>| id.filter(|id| graph.tensor(*id).is_some());
+        let inputs = self.held.iter().filter_map(|held| Some((held.value, there(held.id)?))).collect();
+        let (mut constants, mut weights) = (IndexMap::new(), Vec::new());
+        for constant in self.constants {
+            let Some(id) = there(constant.id) else { continue };
+            weights.extend(constant.weight.map(|weight| (id, weight)));
+            let tensor = match self.narrow {
+                Some(narrow) if constant.tensor.data_type() == DataType::F32 => constant.tensor.cast(narrow),
+                _ => constant.tensor,
+            };
+            constants.insert(id, tensor.labelled(&constant.name));
+        }
+        Ok(Finished { graph, constants, weights, inputs })
+    }
+
+    /// Whether there is anything for the device to compute.
+    pub(super) fn has_outputs(&self) -> bool {
+        !self.outputs.is_empty()
     }
 
     fn add(
@@ -278,6 +437,24 @@ impl Network {
         attrs: Attrs,
         data_type: Option<DataType>,
     ) -> Result<Value> {
+        let data_type = data_type.map(|data_type| self.effective(data_type));
+        let (mut id, dims, mut data_type) = self.plain(name, kind, inputs, attrs, data_type)?;
+        // Some operations make f32 whatever they read.
+        let effective = self.effective(data_type);
+        if effective != data_type {
+            (id, _, data_type) = self.plain(name, OpKind::TypeCast, &[id], Attrs::new(), Some(effective))?;
+        }
+        Ok(Value { dims, data_type, source: Source::Made(id) })
+    }
+
+    fn plain(
+        &mut self,
+        name: &str,
+        kind: OpKind,
+        inputs: &[TensorId],
+        attrs: Attrs,
+        data_type: Option<DataType>,
+    ) -> Result<(TensorId, Dims, DataType)> {
         let id = self.builder.op(name, kind, inputs, attrs)?;
         // Until the file's name for it is known, it must not pass for a value of the file.
         self.builder.name(id, &format!("{name}/{kind}"));
@@ -290,13 +467,14 @@ impl Network {
         let tensor = self.builder.tensor(id).ok_or_else(unknown)?;
         let dims = tensor.known_dims().ok_or_else(unknown)?;
         let data_type = tensor.data_type.ok_or_else(unknown)?;
-        Ok(Value { dims, data_type, source: Source::Made(id) })
+        Ok((id, dims, data_type))
     }
 
     /// The graph's tensor of a value.
     fn id(&mut self, value: &Value) -> TensorId {
         match value.source {
-            Source::Input(id) | Source::Made(id) => id,
+            Source::Made(id) => id,
+            Source::Held(index) => self.held_id(index),
             Source::Constant(index) => {
                 let constant = &mut self.constants[index];
                 *constant.id.get_or_insert_with(|| {
@@ -304,5 +482,25 @@ impl Network {
                 })
             }
         }
+    }
+
+    /// The input that a held value is, converted where the graph computes with another type.
+    fn held_id(&mut self, index: usize) -> TensorId {
+        let held = &self.held[index];
+        if let Some(known) = held.converted.or(held.id) {
+            return known;
+        }
+        let (name, dims, data_type) = (held.name.clone(), held.dims.clone(), held.data_type);
+        let id = self.builder.input(&name, data_type, dims);
+        self.held[index].id = Some(id);
+        let effective = self.effective(data_type);
+        if effective != data_type
+            && let Ok((converted, ..)) =
+                self.plain(&name, OpKind::TypeCast, &[id], Attrs::new(), Some(effective))
+        {
+            self.held[index].converted = Some(converted);
+            return converted;
+        }
+        id
     }
 }

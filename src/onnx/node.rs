@@ -40,6 +40,10 @@ impl<'a> Node<'a> {
         self.proto.output.len()
     }
 
+    pub(super) fn domain(&self) -> Option<&'a str> {
+        self.proto.domain.as_deref()
+    }
+
     pub(super) fn opset(&self) -> i64 {
         self.opset
     }

@@ -12,6 +12,8 @@ pub(super) struct ModelProto {
     pub(super) graph: Option<GraphProto>,
     #[prost(message, repeated, tag = "8")]
     pub(super) opset_import: Vec<OperatorSetIdProto>,
+    #[prost(message, repeated, tag = "25")]
+    pub(super) functions: Vec<FunctionProto>,
     #[prost(message, repeated, tag = "14")]
     pub(super) metadata_props: Vec<StringStringEntryProto>,
 }
@@ -36,6 +38,26 @@ pub(super) struct GraphProto {
     pub(super) input: Vec<ValueInfoProto>,
     #[prost(message, repeated, tag = "12")]
     pub(super) output: Vec<ValueInfoProto>,
+}
+
+/// An operator that the file itself defines.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct FunctionProto {
+    #[prost(string, optional, tag = "1")]
+    pub(super) name: Option<String>,
+    #[prost(string, repeated, tag = "4")]
+    pub(super) input: Vec<String>,
+    #[prost(string, repeated, tag = "5")]
+    pub(super) output: Vec<String>,
+    #[prost(message, repeated, tag = "7")]
+    pub(super) node: Vec<NodeProto>,
+    #[prost(message, repeated, tag = "9")]
+    pub(super) opset_import: Vec<OperatorSetIdProto>,
+    #[prost(string, optional, tag = "10")]
+    pub(super) domain: Option<String>,
+    /// Attributes with the value that they have where a call gives none.
+    #[prost(message, repeated, tag = "11")]
+    pub(super) attribute_proto: Vec<AttributeProto>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -66,12 +88,17 @@ pub(super) struct AttributeProto {
     pub(super) s: Option<Bytes>,
     #[prost(message, optional, tag = "5")]
     pub(super) t: Option<TensorProto>,
+    #[prost(message, optional, tag = "6")]
+    pub(super) g: Option<GraphProto>,
     #[prost(float, repeated, packed = "false", tag = "7")]
     pub(super) floats: Vec<f32>,
     #[prost(int64, repeated, packed = "false", tag = "8")]
     pub(super) ints: Vec<i64>,
     #[prost(int32, optional, tag = "20")]
     pub(super) r#type: Option<i32>,
+    /// In a function: the attribute of its call that this one is.
+    #[prost(string, optional, tag = "21")]
+    pub(super) ref_attr_name: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

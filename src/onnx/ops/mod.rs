@@ -21,6 +21,7 @@ mod window;
 use anydnn_backend::{DataType, Error, Result};
 
 use super::host::{self, Host, Known};
+use super::is_standard;
 use super::network::{Network, Room, Value};
 use super::node::Node;
 use crate::model::HostTensor;
@@ -223,7 +224,11 @@ pub(super) fn import(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     }
 }
 
-#[allow(dead_code, reason = "steps on the host are to come")]
+/// Whether the host computes an operator.
+pub(super) fn has_host(node: &Node) -> bool {
+    is_standard(node.domain()) && Operator::find(node).is_ok_and(|operator| operator.host.is_some())
+}
+
 /// Computes all outputs of a node on the host, whatever their size. The node's own values are not looked at.
 ///
 /// # Errors
@@ -287,7 +292,7 @@ fn check_floats(node: &Node, value: &Value) -> Result<()> {
 
 /// The integers of a value that must be known.
 fn known_ints(network: &Network, node: &Node, value: &Value, what: &str) -> Result<Vec<i64>> {
-    let Some(tensor) = network.known(value) else {
+    let Some(tensor) = network.demand(value) else {
         return Err(node.unsupported(format!("{what} depend on values that are given on execution")));
     };
     host::ints(tensor).ok_or_else(|| node.invalid(what, tensor.desc(), "integers"))

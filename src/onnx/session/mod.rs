@@ -1,23 +1,33 @@
 //! Models compiled for an engine, ready to run on any shapes that fit.
 
+mod control;
+mod describe;
 mod options;
 mod ports;
+mod profile;
 mod report;
+mod run;
+mod scope;
+mod slot;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anydnn_backend::{
-    Backend, Dims, Engine, Error, Memory, MemoryDesc, MemoryKind, Result, ResultExt, StreamDesc,
+    Backend, Dims, Engine, Error, Event, Memory, MemoryDesc, MemoryKind, Result, ResultExt, Stream,
+    StreamDesc,
 };
 
+pub use self::describe::{NodeInfo, StageInfo};
 pub use self::options::{Precision, SessionOptions};
 pub use self::ports::Output;
+pub use self::profile::StepTime;
+use self::profile::{Timed, Trace};
 pub use self::report::{MemoryReport, PlanMemory};
-use super::{Dim, Input, Model};
-use crate::compile::{CompileOptions, CompiledGraph};
-use crate::execute::Executable;
-use crate::graph::TensorId;
+use self::run::{Run, Values};
+use self::scope::Scope;
+use self::slot::{OnDevice, Slot};
+use super::{Dim, Input, Model, tensor};
 use crate::model::HostTensor;
 
 /// A model compiled for an engine: runs on any shapes that fit its declaration, from any number of threads.
@@ -47,30 +57,29 @@ impl<B: Backend> Clone for Session<B> {
     }
 }
 
+#[derive(Debug)]
 struct Inner<B: Backend> {
     model: Model,
     engine: B::Engine,
     options: SessionOptions,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
-    plans: Mutex<Vec<Arc<Plan<B>>>>,
+    scope: Scope<B>,
+    /// Streams that no execution uses at the moment.
     streams: Mutex<Vec<B::Stream>>,
-}
-
-/// The model for one combination of dimensions.
-struct Plan<B: Backend> {
-    dims: Vec<(String, usize)>,
-    executable: Executable<B>,
-    inputs: Vec<(String, TensorId)>,
-    constants: usize,
+    /// Held while times are taken.
+    profiling: Mutex<()>,
 }
 
 impl Model {
-    /// Compiles the model for an engine. Where all [open dimensions](Dim::Open) are given, their plan is ready afterwards; other plans are
-    /// compiled when an execution needs them.
+    /// Compiles the model for an engine. Where all [open dimensions](Dim::Open) are given, what does not depend on values of an execution is
+    /// ready afterwards; the rest, and plans for other shapes, are compiled when an execution needs them.
+    ///
+    /// What the device cannot compute, the host does, in the same execution.
     ///
     /// # Errors
-    /// As [`Model::graph`] and [`CompiledGraph::new`], but a missing dimension is none.
+    /// [`Error::Invalid`] for an unknown dimension and where the file contradicts itself, [`Error::Unsupported`] for an operator that neither
+    /// device nor host computes, errors of [`CompiledGraph::new`](crate::compile::CompiledGraph::new).
     pub fn compile<E, B>(&self, engine: &E, dims: &[(&str, usize)]) -> Result<Session<B>>
     where
         E: Engine<B = B>,
@@ -82,7 +91,7 @@ impl Model {
     /// As [`Model::compile`], with options.
     ///
     /// # Errors
-    /// As [`Model::compile`]; [`Error::Unsupported`] for a precision that cannot be had.
+    /// As [`Model::compile`].
     pub fn compile_with<E, B>(
         &self,
         engine: &E,
@@ -104,35 +113,45 @@ impl<B: Backend> Session<B> {
         dims: &[(&str, usize)],
         options: &SessionOptions,
     ) -> Result<Self> {
-        if options.precision != Precision::Model {
-            return Err(Error::unsupported("precision", "only the model's own types are computed with"));
-        }
         model.check_dims(dims)?;
+        let program = model.program()?;
         let inner = Inner {
+            scope: Scope::new(program, ""),
             model: model.clone(),
             engine: engine.clone(),
             options: options.clone(),
             inputs: model.inputs()?,
             outputs: model.outputs()?,
-            plans: Mutex::new(Vec::new()),
-            streams: Mutex::new(Vec::new()),
+            streams: Mutex::default(),
+            profiling: Mutex::default(),
         };
         let session = Self { inner: Arc::new(inner) };
-        let mut names = Vec::new();
-        for dim in session.inner.inputs.iter().flat_map(|input| &input.dims) {
-            match dim {
-                Dim::Open(name) if !names.contains(name) => names.push(name.clone()),
-                _ => {}
-            }
-        }
-        let value = |name: &String| dims.iter().find(|(given, _)| given == name).map(|(_, value)| *value);
-        let all: Option<Vec<_>> =
-            names.iter().map(|name| value(name).map(|value| (name.clone(), value))).collect();
-        if let Some(mut all) = all {
-            all.sort();
-            session.plan(all)?;
-        }
+        session.prepare(dims)?;
         Ok(session)
+    }
+
+    /// Compiles the first stage for dimensions, where they are complete.
+    fn prepare(&self, dims: &[(&str, usize)]) -> Result<()> {
+        let inner = &*self.inner;
+        let mut values = Values::new(&inner.scope);
+        let mut all: Vec<(String, usize)> = Vec::new();
+        for (input, &value) in inner.inputs.iter().zip(&inner.scope.program.inputs) {
+            let extents = input.dims.iter().map(|dim| match dim {
+                Dim::Fixed(extent) => Some(*extent),
+                Dim::Open(name) => {
+                    let (_, extent) = dims.iter().find(|(given, _)| given == name)?;
+                    if !all.iter().any(|(known, _)| known == name) {
+                        all.push((name.clone(), *extent));
+                    }
+                    Some(*extent)
+                }
+            });
+            let Some(extents) = extents.collect::<Option<Dims>>() else { return Ok(()) };
+            tensor::check_size(&extents, input.data_type).at(|| format!("input {:?}", input.name))?;
+            values.set(value, Arc::new(Slot::to_come(MemoryDesc::new(extents, input.data_type))));
+        }
+        all.sort();
+        inner.scope.plan(inner, &values.slots, &all).map(|_| ())
     }
 
     /// The inputs as the model declares them.
@@ -152,43 +171,86 @@ impl<B: Backend> Session<B> {
 
     /// What is held at the moment.
     pub fn memory(&self) -> MemoryReport {
-        let plans = lock(&self.inner.plans);
-        let of = |plan: &Arc<Plan<B>>| PlanMemory {
-            dims: plan.dims.clone(),
-            arena_bytes: plan.executable.compiled().arena_bytes(),
-            arena_bytes_without_reuse: plan.executable.compiled().arena_bytes_without_reuse(),
-            port_bytes: 0,
-        };
-        MemoryReport {
-            weights: plans.iter().map(|plan| plan.constants).sum(),
-            host: 0,
-            plans: plans.iter().map(of).collect(),
-        }
+        let (weights, host) = self.inner.scope.weight_bytes();
+        let mut plans = Vec::new();
+        self.inner.scope.each(&mut |_, plan| {
+            let compiled = plan.executable.as_ref().map(crate::execute::Executable::compiled);
+            plans.push(PlanMemory {
+                dims: plan.dims.clone(),
+                arena_bytes: compiled.as_ref().map_or(0, crate::compile::CompiledGraph::arena_bytes),
+                arena_bytes_without_reuse: compiled
+                    .map_or(0, |compiled| compiled.arena_bytes_without_reuse()),
+                port_bytes: plan.port_bytes,
+            });
+        });
+        MemoryReport { weights, host, plans }
+    }
+
+    /// The stages that were compiled so far: those of the model's own graph, then those of loops.
+    pub fn describe(&self) -> Vec<StageInfo<B>> {
+        let mut stages = Vec::new();
+        self.inner.scope.each(&mut |scope, plan| stages.push(StageInfo::new(scope, plan)));
+        stages
     }
 
     /// Runs the model on tensors of the host, given by name in any order, and returns its outputs in the model's order.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an input that is missing, unknown or given twice, or whose type or shape does not fit; errors of compilation
-    /// where the shapes are new; a device error.
+    /// where the shapes are new, among them [`Error::Unsupported`] for an operator that neither device nor host computes; a device error.
     pub fn run(&self, inputs: &[(&str, HostTensor)]) -> Result<Vec<(String, HostTensor)>> {
-        let given: Vec<_> = inputs.iter().map(|(name, tensor)| (*name, tensor.desc())).collect();
-        let (order, dims) = ports::fit(&self.inner.inputs, &given)?;
-        let plan = self.plan(dims)?;
-        let stream = self.stream()?;
-        let bound = plan.inputs.iter().map(|(name, id)| {
-            let at = self.inner.inputs.iter().position(|input| input.name == *name);
-            at.map(|at| (*id, inputs[order[at]].1.clone()))
-        });
-        let bound: Vec<_> = bound.flatten().collect();
-        let outputs = plan.executable.run(&stream, &bound);
-        lock(&self.inner.streams).push(stream);
-        let names = self.inner.outputs.iter().map(|output| output.name.clone());
-        Ok(names.zip(outputs?).collect())
+        self.inner.with_stream(|stream| self.run_host(stream, inputs, false).map(|(outputs, _)| outputs))
     }
 
-    /// Runs the model on memory of the device, after `wait`, on a stream of the session's engine. Returns the outputs in memory of the
-    /// device and the event of all of it, without waiting, where the whole plan runs on the device.
+    /// Runs the model as [`Session::run`] does, and tells how long each step took.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn profile(&self, inputs: &[(&str, HostTensor)]) -> Result<Vec<StepTime>> {
+        let mut desc = StreamDesc::default().labelled("session profile");
+        desc.profiling = self.inner.engine.capabilities().profiling;
+        let _alone = lock(&self.inner.profiling);
+        let stream = self.inner.engine.create_stream(&desc)?;
+        self.run_host(&stream, inputs, true).map(|(_, times)| times)
+    }
+
+    #[expect(clippy::type_complexity, reason = "names with tensors, and times")]
+    fn run_host(
+        &self,
+        stream: &B::Stream,
+        inputs: &[(&str, HostTensor)],
+        traced: bool,
+    ) -> Result<(Vec<(String, HostTensor)>, Vec<StepTime>)> {
+        let inner = &*self.inner;
+        let given: Vec<_> = inputs.iter().map(|(name, tensor)| (*name, tensor.desc())).collect();
+        let (order, dims) = ports::fit(&inner.inputs, &given)?;
+        let mut values = Values::new(&inner.scope);
+        for (&value, &at) in inner.scope.program.inputs.iter().zip(&order) {
+            values.set(value, Arc::new(Slot::of_host(Arc::new(inputs[at].1.clone()))));
+        }
+        let mut run = Run::new(inner, stream, &[], dims);
+        run.trace = traced.then(|| Trace { timed: Vec::new() });
+        let made = run.scope(&inner.scope, &mut values);
+        // Memory goes back behind commands; what was enqueued before a failure ends first.
+        if made.is_err() {
+            let _ = stream.wait();
+        }
+        let mut outputs = Vec::with_capacity(inner.outputs.len());
+        for (slot, output) in made?.iter().zip(&inner.outputs) {
+            let tensor = run.host(slot)?;
+            outputs.push((output.name.clone(), HostTensor::clone(&tensor).labelled(&output.name)));
+        }
+        let timed = run.trace.take().map(|trace| trace.timed).unwrap_or_default();
+        run.end()?.wait()?;
+        let times = timed.into_iter().map(Timed::told).collect::<Result<_>>()?;
+        Ok((outputs, times))
+    }
+
+    /// Runs the model on memory of the device, after `wait`, on a stream of the session's engine: memory of its own or a user's, such as
+    /// OpenCL buffers. Returns the outputs in memory of the device and the event of all of it.
+    ///
+    /// Nothing is waited for where all of the model runs on the device. Where steps of the host are in between (see
+    /// [`Session::describe`]), this returns when they have been computed and the rest is enqueued.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -199,67 +261,60 @@ impl<B: Backend> Session<B> {
         inputs: &[(&str, B::Memory)],
         wait: &[B::Event],
     ) -> Result<(Vec<(String, B::Memory)>, B::Event)> {
-        let given: Vec<_> = inputs.iter().map(|(name, memory)| (*name, memory.desc())).collect();
-        let (order, dims) = ports::fit(&self.inner.inputs, &given)?;
-        let plan = self.plan(dims)?;
-        let bound = plan.inputs.iter().map(|(name, id)| {
-            let at = self.inner.inputs.iter().position(|input| input.name == *name);
-            at.map(|at| (*id, inputs[order[at]].1.clone()))
-        });
-        let bound: Vec<_> = bound.flatten().collect();
-        let compiled = plan.executable.compiled();
-        let kind = memory_kind::<B>(&self.inner.engine)?;
-        let mut outputs = Vec::new();
-        for &id in compiled.graph().outputs() {
-            let desc = compiled
-                .output_desc(id)
-                .cloned()
-                .unwrap_or_else(|| MemoryDesc::new(Dims::default(), anydnn_backend::DataType::F32));
-            outputs.push((id, self.inner.engine.create_memory(&desc, kind)?));
-        }
-        let event = plan.executable.execute(stream, &bound, &outputs, wait)?;
-        let names = self.inner.outputs.iter().map(|output| output.name.clone());
-        Ok((names.zip(outputs.into_iter().map(|(_, memory)| memory)).collect(), event))
-    }
-
-    /// The plan for dimensions, compiled unless it is there.
-    fn plan(&self, dims: Vec<(String, usize)>) -> Result<Arc<Plan<B>>> {
         let inner = &*self.inner;
-        {
-            let mut plans = lock(&inner.plans);
-            if let Some(at) = plans.iter().position(|plan| plan.dims == dims) {
-                let plan = plans.remove(at);
-                plans.push(Arc::clone(&plan));
-                return Ok(plan);
+        if stream.engine_id() != inner.engine.id() {
+            let (given, own) = (stream.engine_id(), inner.engine.id());
+            return Err(Error::mismatch(
+                "session",
+                format!("a stream of {given}"),
+                format!("the session's {own}"),
+            ));
+        }
+        let given: Vec<_> = inputs.iter().map(|(name, memory)| (*name, memory.desc())).collect();
+        let (order, dims) = ports::fit(&inner.inputs, &given)?;
+        let mut values = Values::new(&inner.scope);
+        for (&value, &at) in inner.scope.program.inputs.iter().zip(&order) {
+            let memory = &inputs[at].1;
+            if memory.engine_id() != inner.engine.id() {
+                let (given, own) = (memory.engine_id(), inner.engine.id());
+                let given = format!("memory of {given} for input {:?}", inputs[at].0);
+                return Err(Error::mismatch("session", given, format!("the session's {own}")));
             }
+            if !memory.desc().is_row_major() {
+                let subject = format!("layout of input {:?}", inputs[at].0);
+                return Err(Error::invalid("session", subject, memory.desc().to_string(), "dense row-major"));
+            }
+            let device = OnDevice { memory: memory.clone(), ready: None, lease: None };
+            values.set(value, Arc::new(Slot::of_device(device)));
         }
-        let given: Vec<_> = dims.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-        let imported = inner.model.graph(&given)?;
-        let options =
-            CompileOptions { policy: inner.options.policy, progress: inner.options.progress.clone() };
-        let compiled = CompiledGraph::<B>::new(&imported.graph, &inner.engine, &options)?;
-        let stream = self.stream()?;
-        let executable = compiled.load_tensors(&stream, &imported.constants)?;
-        lock(&inner.streams).push(stream);
-        let graph = &imported.graph;
-        let inputs = graph.inputs().iter().map(|&id| (graph.label(id), id)).collect();
-        let constants = imported.constants.values().map(|tensor| tensor.bytes().len()).sum();
-        let plan = Arc::new(Plan { dims, executable, inputs, constants });
-        let mut plans = lock(&inner.plans);
-        plans.push(Arc::clone(&plan));
-        if plans.len() > inner.options.plans.max(1) {
-            plans.remove(0);
+        let mut run = Run::new(inner, stream, wait, dims);
+        let made = run.scope(&inner.scope, &mut values);
+        if made.is_err() {
+            let _ = stream.wait();
         }
-        Ok(plan)
+        let mut outputs = Vec::with_capacity(inner.outputs.len());
+        for (at, (slot, output)) in made?.iter().zip(&inner.outputs).enumerate() {
+            let memory = run.own(slot, at)?;
+            outputs.push((output.name.clone(), memory));
+        }
+        Ok((outputs, run.end()?))
     }
+}
 
-    /// A stream that no other execution uses.
-    fn stream(&self) -> Result<B::Stream> {
-        let idle = lock(&self.inner.streams).pop();
-        match idle {
-            Some(stream) => Ok(stream),
-            None => self.inner.engine.create_stream(&StreamDesc::default().labelled("session")),
+impl<B: Backend> Inner<B> {
+    /// Does something on a stream that nothing else uses meanwhile.
+    fn with_stream<T>(&self, work: impl FnOnce(&B::Stream) -> Result<T>) -> Result<T> {
+        let idle = lock(&self.streams).pop();
+        let stream = match idle {
+            Some(stream) => stream,
+            None => self.engine.create_stream(&StreamDesc::default().labelled("session"))?,
+        };
+        let made = work(&stream);
+        // One that failed is not used again.
+        if made.is_ok() {
+            lock(&self.streams).push(stream);
         }
+        made
     }
 }
 
@@ -267,7 +322,7 @@ impl<B: Backend> fmt::Debug for Session<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("model", &self.inner.model)
-            .field("plans", &lock(&self.inner.plans).len())
+            .field("stages", &self.inner.scope.plans().len())
             .finish_non_exhaustive()
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use anydnn_backend::DataType;
+
 use crate::fusion::Policy;
 
 /// The types that floats are computed with.
@@ -16,6 +18,17 @@ pub enum Precision {
     F16,
     /// bf16 in place of f32, as [`Precision::F16`] with the range of f32 and 8 bits of it.
     BF16,
+}
+
+impl Precision {
+    /// The type in place of f32.
+    pub(in crate::onnx) fn narrow(self) -> Option<DataType> {
+        match self {
+            Self::Model => None,
+            Self::F16 => Some(DataType::F16),
+            Self::BF16 => Some(DataType::BF16),
+        }
+    }
 }
 
 /// How a model is compiled for an engine, and what its session keeps.

@@ -1,0 +1,391 @@
+//! One execution: stages on the device with steps of the host between them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anydnn_backend::{
+    Backend, DataType, Engine, Error, Memory, MemoryDesc, Order, Range, Result, ResultExt, Stream,
+};
+
+use super::profile::{Timed, Trace};
+use super::scope::{Plan, Scope};
+use super::slot::{Lease, OnDevice, Slot};
+use super::{Inner, memory_kind};
+use crate::model::HostTensor;
+use crate::onnx::node::Node;
+use crate::onnx::ops;
+use crate::onnx::program::{StepKind, ValueId};
+
+/// The values of a graph in an execution.
+#[derive(Debug)]
+pub(super) struct Values<B: Backend> {
+    pub(super) slots: Vec<Option<Arc<Slot<B>>>>,
+    /// Values that follow from shapes and constants, for steps of the host. Graphs compute them for themselves.
+    pub(super) known: HashMap<ValueId, Arc<HostTensor>>,
+}
+
+impl<B: Backend> Values<B> {
+    pub(super) fn new(scope: &Scope<B>) -> Self {
+        let mut slots = Vec::new();
+        slots.resize_with(scope.program.names.len(), || None);
+        Self { slots, known: HashMap::new() }
+    }
+
+    pub(super) fn set(&mut self, value: ValueId, slot: Arc<Slot<B>>) {
+        self.slots[value] = Some(slot);
+    }
+}
+
+/// An execution on a stream.
+#[derive(Debug)]
+pub(super) struct Run<'s, B: Backend> {
+    pub(super) inner: &'s Inner<B>,
+    stream: &'s B::Stream,
+    /// What the first commands wait for.
+    waits: Vec<B::Event>,
+    /// Outputs that were handed out.
+    owned: Vec<Arc<Slot<B>>>,
+    /// The events that cover everything enqueued.
+    ends: Vec<B::Event>,
+    pub(super) trace: Option<Trace<B>>,
+    pub(super) dims: Vec<(String, usize)>,
+}
+
+impl<'s, B: Backend> Run<'s, B> {
+    pub(super) fn new(
+        inner: &'s Inner<B>,
+        stream: &'s B::Stream,
+        waits: &[B::Event],
+        dims: Vec<(String, usize)>,
+    ) -> Self {
+        Self { inner, stream, waits: waits.to_vec(), owned: Vec::new(), ends: Vec::new(), trace: None, dims }
+    }
+
+    /// Runs a graph on what it is given, and returns its outputs in order.
+    pub(super) fn scope(&mut self, scope: &Scope<B>, values: &mut Values<B>) -> Result<Vec<Arc<Slot<B>>>> {
+        let program = &scope.program;
+        for stage in 0.. {
+            let plan = scope.plan(self.inner, &values.slots, &self.dims)?;
+            self.on_device(scope, &plan, values, stage)?;
+            for (value, tensor) in &plan.stage.known {
+                values.known.insert(*value, Arc::clone(tensor));
+            }
+            for &(value, held) in &plan.stage.same {
+                values.slots[value] = values.slots[held].clone();
+            }
+            if plan.stage.is_last {
+                break;
+            }
+            if plan.stage.host.is_empty() && plan.stage.fetched.is_empty() {
+                return Err(Error::invalid(
+                    "session",
+                    "stage",
+                    "without anything to do",
+                    "a step for the device or the host",
+                ));
+            }
+            self.on_host(scope, &plan, values, stage)?;
+        }
+        program.outputs.iter().map(|&output| self.slot(scope, values, output)).collect()
+    }
+
+    /// A value as a slot, be it known, a weight or held.
+    pub(super) fn slot(&self, scope: &Scope<B>, values: &Values<B>, value: ValueId) -> Result<Arc<Slot<B>>> {
+        if let Some(slot) = &values.slots[value] {
+            return Ok(Arc::clone(slot));
+        }
+        let tensor = match values.known.get(&value) {
+            Some(known) => Some(Arc::clone(known)),
+            None => scope.weight(self.inner, value)?,
+        };
+        let missing = || {
+            Error::invalid(
+                "session",
+                format!("value {:?}", scope.program.names[value]),
+                "missing",
+                "a value of this stage",
+            )
+        };
+        Ok(Arc::new(Slot::of_host(tensor.ok_or_else(missing)?)))
+    }
+
+    /// Enqueues a plan's graph.
+    fn on_device(
+        &mut self,
+        scope: &Scope<B>,
+        plan: &Plan<B>,
+        values: &mut Values<B>,
+        stage: usize,
+    ) -> Result<()> {
+        let (Some(executable), Some(finished)) = (&plan.executable, &plan.stage.finished) else {
+            return Ok(());
+        };
+        let compiled = executable.compiled();
+        let mut slots = Vec::with_capacity(finished.inputs.len());
+        let mut inputs = Vec::with_capacity(finished.inputs.len());
+        for &(value, id) in &finished.inputs {
+            let slot = self.slot(scope, values, value)?;
+            let device = self.device(&slot).at(|| format!("value {:?}", scope.program.names[value]))?;
+            inputs.push((id, device.memory.clone()));
+            slots.push(slot);
+        }
+        let mut outputs = Vec::with_capacity(plan.stage.outputs.len());
+        let mut made = Vec::with_capacity(plan.stage.outputs.len());
+        for &(value, id) in &plan.stage.outputs {
+            if let Some((_, memory)) = outputs.iter().find(|(other, _)| *other == id) {
+                let _: &B::Memory = memory;
+                made.push((value, id, None));
+                continue;
+            }
+            let desc = compiled
+                .output_desc(id)
+                .ok_or_else(|| Error::invalid("session", "output", id.to_string(), "one of the plan"))?;
+            // What leaves the session stays with the user.
+            let (memory, lease) =
+                self.memory(desc, scope.path.is_empty() && scope.program.outputs.contains(&value))?;
+            outputs.push((id, memory.clone()));
+            made.push((value, id, Some((memory, lease))));
+        }
+        let mut deps = self.deps();
+        if self.stream.desc().order == Order::OutOfOrder {
+            deps.extend(slots.iter().filter_map(|slot| slot.device.get()?.ready.clone()));
+        }
+        let event = match &mut self.trace {
+            None => executable.execute(self.stream, &inputs, &outputs, &deps)?,
+            Some(trace) => {
+                let (event, steps) = executable.execute_traced(self.stream, &inputs, &outputs, &deps)?;
+                let place = format!("{}stage {}", scope.path, stage + 1);
+                trace.timed.extend(steps.into_iter().map(|step| Timed::device(&place, &compiled, step)));
+                event
+            }
+        };
+        self.note(&event);
+        for slot in &slots {
+            if let Some(lease) = slot.device.get().and_then(|device| device.lease.as_ref()) {
+                lease.used(&event);
+            }
+        }
+        let mut shared: HashMap<_, Arc<Slot<B>>> = HashMap::new();
+        for (value, id, memory) in made {
+            if let Some((memory, lease)) = memory {
+                if let Some(lease) = &lease {
+                    lease.used(&event);
+                }
+                let device = OnDevice { memory, ready: Some(event.clone()), lease };
+                shared.insert(id, Arc::new(Slot::of_device(device)));
+            }
+            values.slots[value] = shared.get(&id).cloned();
+        }
+        Ok(())
+    }
+
+    /// Fetches what is wanted and computes the steps of the host, then whatever follows from few integers alone.
+    fn on_host(
+        &mut self,
+        scope: &Scope<B>,
+        plan: &Plan<B>,
+        values: &mut Values<B>,
+        stage: usize,
+    ) -> Result<()> {
+        for &value in &plan.stage.fetched {
+            let slot = self.slot(scope, values, value)?;
+            self.host(&slot)?;
+            slot.open();
+            values.set(value, slot);
+        }
+        let mut made = plan.stage.fetched.clone();
+        for (index, _) in &plan.stage.host {
+            let step = &scope.program.steps[*index];
+            let start = Instant::now();
+            if let StepKind::Repeat(body) = &step.kind {
+                self.repeat(scope, *index, body, values)?;
+            } else {
+                self.compute(scope, *index, values)?;
+                if let Some(trace) = &mut self.trace {
+                    let place = format!("{}stage {}", scope.path, stage + 1);
+                    trace.timed.push(Timed::host(&place, step, start.elapsed()));
+                }
+            }
+            made.extend(step.outputs.iter().flatten());
+        }
+        while let Some(value) = made.pop() {
+            for &index in &scope.readers[value] {
+                let step = &scope.program.steps[index];
+                let is_new = step.outputs.iter().flatten().all(|&output| values.slots[output].is_none());
+                if is_new
+                    && self.is_small(scope, index, values)?
+                    && self.compute(scope, index, values).is_ok()
+                {
+                    made.extend(step.outputs.iter().flatten());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a step only reads few integers that are on the host.
+    fn is_small(&self, scope: &Scope<B>, index: usize, values: &Values<B>) -> Result<bool> {
+        let step = &scope.program.steps[index];
+        if !matches!(step.kind, StepKind::Plain)
+            || !ops::has_host(&Node::new(&step.proto, step.opset, Vec::new()))
+        {
+            return Ok(false);
+        }
+        let small =
+            |tensor: &HostTensor| crate::onnx::import::may_specialise(tensor.dims(), tensor.data_type());
+        for &input in step.inputs.iter().flatten() {
+            let fits = match (&values.slots[input], values.known.get(&input)) {
+                (Some(slot), _) => slot.known().is_some(),
+                (None, Some(known)) => small(known),
+                (None, None) => {
+                    scope.program.weights[input].is_some()
+                        && scope.weight(self.inner, input)?.is_some_and(|tensor| small(&tensor))
+                }
+            };
+            if !fits {
+                return Ok(false);
+            }
+        }
+        Ok(!step.inputs.is_empty())
+    }
+
+    /// Computes a step on the host.
+    fn compute(&mut self, scope: &Scope<B>, index: usize, values: &mut Values<B>) -> Result<()> {
+        let step = &scope.program.steps[index];
+        let mut inputs = Vec::with_capacity(step.inputs.len());
+        for input in &step.inputs {
+            inputs.push(match input {
+                None => None,
+                Some(value) => {
+                    let slot = self.slot(scope, values, *value)?;
+                    Some(self.wide(&slot)?)
+                }
+            });
+        }
+        let known: Vec<_> = inputs.iter().map(|input| input.as_deref()).collect();
+        let node = Node::new(&step.proto, step.opset, vec![None; known.len()]);
+        let made = ops::on_host(&node, &known)?;
+        for (output, tensor) in step.outputs.iter().zip(made) {
+            if let Some(output) = *output {
+                let slot = Slot::of_host(Arc::new(tensor));
+                slot.open();
+                values.set(output, Arc::new(slot));
+            }
+        }
+        Ok(())
+    }
+
+    /// A value on the host in the type that the model has for it.
+    pub(super) fn wide(&mut self, slot: &Slot<B>) -> Result<Arc<HostTensor>> {
+        let tensor = self.host(slot)?;
+        match self.inner.options.precision.narrow() {
+            Some(narrow) if tensor.data_type() == narrow => Ok(Arc::new(tensor.cast(DataType::F32))),
+            _ => Ok(tensor),
+        }
+    }
+
+    /// A value on the host, read from the device unless it was.
+    pub(super) fn host(&mut self, slot: &Slot<B>) -> Result<Arc<HostTensor>> {
+        if let Some(tensor) = slot.host.get() {
+            return Ok(Arc::clone(tensor));
+        }
+        let Some(device) = slot.device.get() else {
+            return Err(Error::invalid("session", "value", "nowhere", "on the host or on the device"));
+        };
+        let mut deps = self.deps();
+        deps.extend(device.ready.clone());
+        let tensor = read::<B>(self.stream, &device.memory, &deps)?;
+        Ok(Arc::clone(slot.host.get_or_init(|| Arc::new(tensor))))
+    }
+
+    /// A value on the device, written there unless it was.
+    pub(super) fn device<'a>(&mut self, slot: &'a Slot<B>) -> Result<&'a OnDevice<B>> {
+        if let Some(device) = slot.device.get() {
+            return Ok(device);
+        }
+        let Some(tensor) = slot.host.get() else {
+            return Err(Error::invalid("session", "value", "nowhere", "on the host or on the device"));
+        };
+        let (memory, lease) = self.memory(&slot.desc, false)?;
+        let ready = self.stream.write(&memory, 0, tensor.bytes(), &self.deps())?;
+        self.note(&ready);
+        if let Some(lease) = &lease {
+            lease.used(&ready);
+        }
+        Ok(slot.device.get_or_init(|| OnDevice { memory, ready: Some(ready), lease }))
+    }
+
+    /// The memory of an output, which is the user's from now on. What is another value's memory too is copied.
+    pub(super) fn own(&mut self, slot: &Arc<Slot<B>>, at: usize) -> Result<B::Memory> {
+        let is_given =
+            slot.device.get().is_some_and(|device| device.ready.is_none() || device.lease.is_some());
+        let is_twice = self.owned.iter().any(|other| Arc::ptr_eq(other, slot));
+        if !is_given && !is_twice && slot.device.get().is_some() {
+            self.owned.push(Arc::clone(slot));
+        } else {
+            let _ = at;
+            let source = self.device(slot)?;
+            let (memory, _) = self.memory(&slot.desc, true)?;
+            let range =
+                |memory: &B::Memory| Range { memory: memory.clone(), offset: 0, bytes: slot.desc.size() };
+            let mut deps = self.deps();
+            deps.extend(source.ready.clone());
+            let event = self.stream.copy(range(&source.memory), range(&memory), &deps)?;
+            if let Some(lease) = &source.lease {
+                lease.used(&event);
+            }
+            self.note(&event);
+            return Ok(memory);
+        }
+        self.device(slot).map(|device| device.memory.clone())
+    }
+
+    /// Memory for a value: the allocator's where the stream's order tells when it is free again.
+    fn memory(&self, desc: &MemoryDesc, is_users: bool) -> Result<(B::Memory, Option<Lease<B>>)> {
+        let engine = &self.inner.engine;
+        if is_users || self.stream.desc().order == Order::OutOfOrder {
+            return Ok((engine.create_memory(desc, memory_kind::<B>(engine)?)?, None));
+        }
+        let (memory, lease) = Lease::take(engine, desc)?;
+        Ok((memory, Some(lease)))
+    }
+
+    /// What a command waits for beside what it reads.
+    fn deps(&mut self) -> Vec<B::Event> {
+        match self.stream.desc().order {
+            // Everything is behind the first command.
+            Order::InOrder => std::mem::take(&mut self.waits),
+            Order::OutOfOrder => self.waits.clone(),
+        }
+    }
+
+    fn note(&mut self, event: &B::Event) {
+        if self.stream.desc().order == Order::InOrder {
+            self.ends.clear();
+        }
+        self.ends.push(event.clone());
+    }
+
+    /// One event for everything.
+    pub(super) fn end(mut self) -> Result<B::Event> {
+        let waits = self.deps();
+        match (&self.ends[..], &waits[..]) {
+            ([only], _) if self.stream.desc().order == Order::InOrder => Ok(only.clone()),
+            ([], waits) => self.stream.marker(waits),
+            (ends, _) => self.stream.marker(ends),
+        }
+    }
+}
+
+/// The elements of dense memory.
+pub(super) fn read<B: Backend>(
+    stream: &B::Stream,
+    memory: &B::Memory,
+    deps: &[B::Event],
+) -> Result<HostTensor> {
+    let desc = memory.desc();
+    let mut tensor = HostTensor::zeros(desc.dims().clone(), desc.data_type())?;
+    stream.read(memory, 0, tensor.bytes_mut(), deps)?;
+    Ok(tensor.labelled(desc.label().unwrap_or_default()))
+}

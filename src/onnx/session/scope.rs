@@ -1,0 +1,250 @@
+//! A graph of a model with the plans that were compiled for it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use anydnn_backend::{Backend, DataType, Dims, Engine, Error, Memory, Result, ResultExt, Stream};
+
+use super::slot::Slot;
+use super::{Inner, lock, memory_kind};
+use crate::compile::{CompileOptions, CompiledGraph};
+use crate::execute::Executable;
+use crate::graph::TensorId;
+use crate::model::HostTensor;
+use crate::onnx::files::ExternalData;
+use crate::onnx::import::{self, Have, Request, Stage};
+use crate::onnx::program::{Program, StepKind, ValueId};
+use crate::onnx::tensor::host_tensor;
+
+/// Plans that differ only in the elements that they were made for; beyond these the host computes what asks for elements.
+const VARIANTS: usize = 8;
+
+/// A model's graph or a loop's body, with its plans and weights.
+#[derive(Debug)]
+pub(super) struct Scope<B: Backend> {
+    /// Empty for the model, else the names of the loops around it.
+    pub(super) path: String,
+    pub(super) program: Arc<Program>,
+    /// The bodies of loops by their step.
+    pub(super) bodies: HashMap<usize, Self>,
+    /// The steps that read a value.
+    pub(super) readers: Vec<Vec<usize>>,
+    plans: Mutex<Vec<Arc<Plan<B>>>>,
+    compiling: Mutex<()>,
+    weights: Mutex<HashMap<(ValueId, DataType), B::Memory>>,
+    host_weights: Mutex<HashMap<ValueId, Arc<HostTensor>>>,
+}
+
+/// What is there of a value: its shape and type, and whether graphs may be made for its elements.
+type Signature = Vec<(ValueId, Dims, DataType, bool)>;
+
+/// A stage, compiled.
+#[derive(Debug)]
+pub(super) struct Plan<B: Backend> {
+    signature: Signature,
+    pub(super) stage: Stage,
+    pub(super) executable: Option<Executable<B>>,
+    /// Bytes of constants that are no weights of the file.
+    pub(super) constants: usize,
+    pub(super) port_bytes: usize,
+    /// Of the model's own open dimensions.
+    pub(super) dims: Vec<(String, usize)>,
+}
+
+impl<B: Backend> Scope<B> {
+    pub(super) fn new(program: Arc<Program>, path: &str) -> Self {
+        let mut readers = vec![Vec::new(); program.names.len()];
+        let mut bodies = HashMap::new();
+        for (index, step) in program.steps.iter().enumerate() {
+            step.needs().for_each(|value| readers[value].push(index));
+            if let StepKind::Repeat(body) = &step.kind {
+                let path = format!("{path}{}/", step.name());
+                bodies.insert(index, Self::new(Arc::clone(&body.program), &path));
+            }
+        }
+        Self {
+            path: path.to_owned(),
+            program,
+            bodies,
+            readers,
+            plans: Mutex::default(),
+            compiling: Mutex::default(),
+            weights: Mutex::default(),
+            host_weights: Mutex::default(),
+        }
+    }
+
+    /// The plans at the moment, the one used last at the end.
+    pub(super) fn plans(&self) -> Vec<Arc<Plan<B>>> {
+        lock(&self.plans).clone()
+    }
+
+    /// Every plan of this graph and of the bodies in it.
+    pub(super) fn each(&self, told: &mut dyn FnMut(&Self, &Plan<B>)) {
+        self.plans().iter().for_each(|plan| told(self, plan));
+        let mut bodies: Vec<_> = self.bodies.iter().collect();
+        bodies.sort_by_key(|(step, _)| **step);
+        bodies.into_iter().for_each(|(_, body)| body.each(told));
+    }
+
+    /// Bytes of weights on the device and on the host, those of bodies with them.
+    pub(super) fn weight_bytes(&self) -> (usize, usize) {
+        let device: usize = lock(&self.weights).values().map(|memory| memory.region().bytes).sum();
+        let constants: usize = lock(&self.plans).iter().map(|plan| plan.constants).sum();
+        let host: usize = lock(&self.host_weights).values().map(|tensor| tensor.bytes().len()).sum();
+        let inner = self.bodies.values().map(Self::weight_bytes);
+        inner.fold((device + constants, host), |sum, more| (sum.0 + more.0, sum.1 + more.1))
+    }
+
+    /// A weight of the file on the host.
+    pub(super) fn weight(&self, inner: &Inner<B>, value: ValueId) -> Result<Option<Arc<HostTensor>>> {
+        let Some(proto) = &self.program.weights[value] else { return Ok(None) };
+        if let Some(known) = lock(&self.host_weights).get(&value) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let mut external = ExternalData::new(inner.model.folder.as_deref());
+        let tensor = Arc::new(
+            host_tensor(proto, &mut external)
+                .at(|| format!("initializer {:?}", self.program.names[value]))?,
+        );
+        lock(&self.host_weights).insert(value, Arc::clone(&tensor));
+        Ok(Some(tensor))
+    }
+
+    /// The plan for what an execution has, compiled unless it is there.
+    pub(super) fn plan(
+        &self,
+        inner: &Inner<B>,
+        state: &[Option<Arc<Slot<B>>>],
+        dims: &[(String, usize)],
+    ) -> Result<Arc<Plan<B>>> {
+        let have: Vec<_> = state.iter().map(|slot| slot.as_ref().map(|slot| slot.have())).collect();
+        let signature = signature(&have);
+        if let Some(plan) = self.find(&signature, &have) {
+            return Ok(plan);
+        }
+        let _one_by_one = lock(&self.compiling);
+        if let Some(plan) = self.find(&signature, &have) {
+            return Ok(plan);
+        }
+        let alike = lock(&self.plans).iter().filter(|plan| plan.signature == signature).count();
+        let (stage, executable) = self.compile(inner, &have, alike < VARIANTS)?;
+        let constants = stage.finished.as_ref().map_or(0, |finished| {
+            let own = |id: &TensorId| !finished.weights.iter().any(|(weight, _)| weight == id);
+            finished.constants.iter().filter(|(id, _)| own(id)).map(|(_, tensor)| tensor.bytes().len()).sum()
+        });
+        let port_bytes = executable.as_ref().map_or(0, |executable: &Executable<B>| {
+            let compiled = executable.compiled();
+            let graph = compiled.graph();
+            let inputs = graph.inputs().iter().filter_map(|&id| compiled.input_desc(id));
+            let outputs = graph.outputs().iter().filter_map(|&id| compiled.output_desc(id));
+            inputs.chain(outputs).map(anydnn_backend::MemoryDesc::size).sum()
+        });
+        let mut plan = Plan { signature, stage, executable, constants, port_bytes, dims: dims.to_vec() };
+        if let Some(finished) = &mut plan.stage.finished {
+            // The elements are on the device now.
+            finished.constants.clear();
+        }
+        let plan = Arc::new(plan);
+        let mut plans = lock(&self.plans);
+        plans.push(Arc::clone(&plan));
+        if plans.len() > inner.options.plans.max(1) {
+            plans.remove(0);
+        }
+        Ok(plan)
+    }
+
+    fn find(&self, signature: &Signature, have: &[Option<Have>]) -> Option<Arc<Plan<B>>> {
+        let mut plans = lock(&self.plans);
+        let same = |(value, wanted): &(ValueId, Arc<HostTensor>)| {
+            have[*value].as_ref().and_then(|have| have.tensor.as_ref()).is_some_and(|tensor| tensor == wanted)
+        };
+        let at = plans
+            .iter()
+            .position(|plan| plan.signature == *signature && plan.stage.demanded.iter().all(same))?;
+        let plan = plans.remove(at);
+        plans.push(Arc::clone(&plan));
+        Some(plan)
+    }
+
+    /// Imports and compiles. What the engine refuses is left to the host.
+    fn compile(
+        &self,
+        inner: &Inner<B>,
+        have: &[Option<Have>],
+        specialises: bool,
+    ) -> Result<(Stage, Option<Executable<B>>)> {
+        let mut kept_back: Vec<usize> = Vec::new();
+        loop {
+            let request = Request {
+                program: &self.program,
+                folder: inner.model.folder.as_deref(),
+                narrow: inner.options.precision.narrow(),
+                specialises,
+                kept_back: &kept_back,
+            };
+            let stage = import::stage(request, have)?;
+            let error = match self.load(inner, &stage) {
+                Ok(executable) => return Ok((stage, executable)),
+                Err(error) if matches!(error.root(), Error::Unsupported { .. }) => error,
+                Err(error) => return Err(error),
+            };
+            let text = error.to_string();
+            let able: Vec<_> = stage.device.iter().copied().filter(|index| self.has_host(*index)).collect();
+            let named = |index: &&usize| {
+                !self.program.steps[**index].name().is_empty()
+                    && text.contains(self.program.steps[**index].name())
+            };
+            let mut more: Vec<_> = able.iter().filter(named).copied().collect();
+            if more.is_empty() {
+                more = able;
+            }
+            if more.is_empty() {
+                return Err(error);
+            }
+            kept_back.extend(more);
+        }
+    }
+
+    fn has_host(&self, index: usize) -> bool {
+        let step = &self.program.steps[index];
+        crate::onnx::ops::has_host(&crate::onnx::node::Node::new(&step.proto, step.opset, Vec::new()))
+    }
+
+    fn load(&self, inner: &Inner<B>, stage: &Stage) -> Result<Option<Executable<B>>> {
+        let Some(finished) = &stage.finished else { return Ok(None) };
+        let options =
+            CompileOptions { policy: inner.options.policy, progress: inner.options.progress.clone() };
+        let compiled = CompiledGraph::<B>::new(&finished.graph, &inner.engine, &options)?;
+        let kind = memory_kind::<B>(&inner.engine)?;
+        inner.with_stream(|stream| {
+            let mut loaded = Vec::with_capacity(finished.constants.len());
+            for (&id, tensor) in &finished.constants {
+                let weight = finished
+                    .weights
+                    .iter()
+                    .find(|(own, _)| *own == id)
+                    .map(|(_, value)| (*value, tensor.data_type()));
+                let known = weight.and_then(|key| lock(&self.weights).get(&key).cloned());
+                let memory = if let Some(memory) = known {
+                    memory
+                } else {
+                    let memory = inner.engine.create_memory(tensor.desc(), kind)?;
+                    stream.write(&memory, 0, tensor.bytes(), &[])?;
+                    if let Some(key) = weight {
+                        lock(&self.weights).insert(key, memory.clone());
+                    }
+                    memory
+                };
+                loaded.push((id, memory));
+            }
+            stream.wait()?;
+            compiled.load(stream, &loaded).map(Some)
+        })
+    }
+}
+
+fn signature(have: &[Option<Have>]) -> Signature {
+    let there = have.iter().enumerate().filter_map(|(value, have)| Some((value, have.as_ref()?)));
+    there.map(|(value, have)| (value, have.dims.clone(), have.data_type, have.tensor.is_some())).collect()
+}
