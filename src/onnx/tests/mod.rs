@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod conformance;
+mod control;
 mod device;
 mod layers;
 mod operators;

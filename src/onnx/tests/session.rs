@@ -96,9 +96,78 @@ fn on_device<B: Backend>(engine: &B::Engine, desc: &StreamDesc) {
     assert_eq!((name.as_str(), made), ("r", rows(3, 3.0)));
 }
 
+/// A model of several stages with its steps on the host gives the same on every stream.
+fn staged_on_device<B: Backend>(engine: &B::Engine, desc: &StreamDesc) {
+    let draft = Draft::new(13)
+        .input("x", &["n", "2"])
+        .node("r = Relu(x)", vec![])
+        .node("long = Cast(r)", vec![int("to", i64::from(INT64))])
+        .node("d = Add(long, long)", vec![])
+        .node("f = Cast(d)", vec![int("to", i64::from(FLOAT))])
+        .node("y = Mul(f, r)", vec![])
+        .output("y");
+    let session = draft.load().unwrap().compile(engine, &[("n", 1)]).unwrap();
+    let stream = engine.create_stream(desc).unwrap();
+    let kind = engine.capabilities().memory_kinds.first().copied().unwrap_or(MemoryKind::Buffer);
+    let x = tensor([2, 2], &[1.5, -2.0, 3.0, 4.0]);
+    let memory = engine.create_memory(x.desc(), kind).unwrap();
+    let written = stream.write(&memory, 0, x.bytes(), &[]).unwrap();
+    let (outputs, event) = session.run_on(&stream, &[("x", memory)], &[written]).unwrap();
+    let mut made = HostTensor::zeros([2, 2], DataType::F32).unwrap();
+    stream.read(&outputs[0].1, 0, made.bytes_mut(), &[event]).unwrap();
+    assert_eq!(made.to_f32s(), [3.0, 0.0, 18.0, 32.0]);
+    assert_eq!(session.run(&[("x", x)]).unwrap()[0].1.to_f32s(), made.to_f32s());
+}
+
+fn on_every_stream<B: Backend>(engine: &B::Engine) {
+    on_device::<B>(engine, &StreamDesc::default());
+    staged_on_device::<B>(engine, &StreamDesc::default());
+    if engine.capabilities().out_of_order {
+        on_device::<B>(engine, &StreamDesc::out_of_order());
+        staged_on_device::<B>(engine, &StreamDesc::out_of_order());
+    }
+}
+
 #[test]
 fn memory_of_the_device_goes_in_and_out() {
+    on_every_stream::<anydnn_host::Host>(&anydnn_host::HostEngine::new());
+    for engine in anydnn_opencl::testing::test_engines() {
+        on_every_stream::<anydnn_opencl::OpenCl>(&engine);
+    }
+}
+
+#[test]
+fn outputs_of_the_device_are_the_users_own() {
+    let draft = Draft::new(13)
+        .input("x", &["2"])
+        .node("a = Relu(x)", vec![])
+        .node("b = Identity(a)", vec![])
+        .node("c = Identity(x)", vec![])
+        .output("a")
+        .output("b")
+        .output("c");
     let engine = anydnn_host::HostEngine::new();
-    on_device::<anydnn_host::Host>(&engine, &StreamDesc::default());
-    on_device::<anydnn_host::Host>(&engine, &StreamDesc::out_of_order());
+    let session = draft.load().unwrap().compile::<_, anydnn_host::Host>(&engine, &[]).unwrap();
+    let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+    let x = tensor([2], &[-1.0, 2.0]);
+    let memory = engine.create_memory(x.desc(), MemoryKind::Host).unwrap();
+    stream.write(&memory, 0, x.bytes(), &[]).unwrap();
+    let (outputs, event) = session.run_on(&stream, &[("x", memory.clone())], &[]).unwrap();
+    event.wait().unwrap();
+    let regions: Vec<_> = std::iter::once(&memory).chain(outputs.iter().map(|(_, memory)| memory)).collect();
+    for (at, one) in regions.iter().enumerate() {
+        assert!(regions[..at].iter().all(|other| !one.region().overlaps(&other.region())), "memory {at}");
+    }
+    let mut bytes = [0; 8];
+    stream.read(&outputs[1].1, 0, &mut bytes, &[]).unwrap();
+    assert_eq!(bytes[4..], 2.0_f32.to_ne_bytes());
+}
+
+#[test]
+fn times_are_told_for_each_step() {
+    let engine = anydnn_host::HostEngine::new();
+    let session = twice().load().unwrap().compile::<_, anydnn_host::Host>(&engine, &[]).unwrap();
+    let times = session.profile(&[("x", rows(2, 1.0)), ("y", rows(2, 1.0))]).unwrap();
+    assert_eq!((times.len(), times[0].stage.as_str(), times[0].on_host), (1, "stage 1", false));
+    assert!(times[0].operator.contains("Add"), "{times:?}");
 }
