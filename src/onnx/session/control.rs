@@ -213,7 +213,7 @@ impl<B: Backend> Run<'_, B> {
             return Ok(Arc::new(Slot::of_host(Arc::new(HostTensor::zeros(dims, data_type)?))));
         };
         let axis = normalize_axis(axis, first.dims().len() + 1)?;
-        if let Some(other) = tensors.iter().find(|tensor| tensor.desc() != first.desc()) {
+        if let Some(other) = tensors.iter().find(|tensor| !tensor.desc().same_bytes(first.desc())) {
             let expected = format!("{}, as of the first round", first.desc());
             return Err(Error::invalid("loop", "result of a round", other.desc().to_string(), expected));
         }

@@ -157,7 +157,10 @@ impl<B: Backend> Scope<B> {
     fn find(&self, signature: &Signature, have: &[Option<Have>]) -> Option<Arc<Plan<B>>> {
         let mut plans = lock(&self.plans);
         let same = |(value, wanted): &(ValueId, Arc<HostTensor>)| {
-            have[*value].as_ref().and_then(|have| have.tensor.as_ref()).is_some_and(|tensor| tensor == wanted)
+            have[*value]
+                .as_ref()
+                .and_then(|have| have.tensor.as_ref())
+                .is_some_and(|tensor| tensor.bytes() == wanted.bytes())
         };
         let at = plans
             .iter()
