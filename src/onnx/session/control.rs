@@ -46,7 +46,7 @@ impl<B: Backend> Run<'_, B> {
         let made = if step.operator() == "Loop" {
             self.run_loop(&node, inner, &captures, inputs)
         } else {
-            self.run_scan(&node, inner, &captures, inputs)
+            self.run_scan(&node, inner, &captures, &inputs)
         };
         let made = made.map_err(|error| node.place(error))?;
         for (output, slot) in step.outputs.iter().zip(made) {
@@ -110,7 +110,7 @@ impl<B: Backend> Run<'_, B> {
         node: &Node,
         inner: &Scope<B>,
         captures: &[(ValueId, Arc<Slot<B>>)],
-        inputs: Vec<Option<Arc<Slot<B>>>>,
+        inputs: &[Option<Arc<Slot<B>>>],
     ) -> Result<Vec<Arc<Slot<B>>>> {
         if node.opset() < 9 {
             return Err(node.unsupported("scans are read from opset 9 on"));

@@ -72,7 +72,8 @@ impl<'s, B: Backend> Run<'s, B> {
                 values.known.insert(*value, Arc::clone(tensor));
             }
             for &(value, held) in &plan.stage.same {
-                values.slots[value] = values.slots[held].clone();
+                let same = values.slots[held].clone();
+                values.slots[value] = same;
             }
             if plan.stage.is_last {
                 break;

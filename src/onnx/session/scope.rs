@@ -84,7 +84,9 @@ impl<B: Backend> Scope<B> {
         self.plans().iter().for_each(|plan| told(self, plan));
         let mut bodies: Vec<_> = self.bodies.iter().collect();
         bodies.sort_by_key(|(step, _)| **step);
-        bodies.into_iter().for_each(|(_, body)| body.each(told));
+        for (_, body) in bodies {
+            body.each(told);
+        }
     }
 
     /// Bytes of weights on the device and on the host, those of bodies with them.
