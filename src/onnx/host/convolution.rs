@@ -1,0 +1,252 @@
+//! Convolutions.
+
+use anydnn_backend::{DataType, Dims, Result};
+
+use super::super::ops::{Window, sizes};
+use super::call::Call;
+use super::numbers::{Numbers, product};
+use super::product::points;
+use super::quantization::requantized;
+use super::sampling::between;
+use crate::model::HostTensor;
+
+/// Which elements of an image each position of a window covers.
+pub(super) struct Taps {
+    /// How many taps a window has.
+    pub(super) count: usize,
+    /// For each position and tap the element, or [`OUTSIDE`].
+    places: Vec<usize>,
+}
+
+const OUTSIDE: usize = usize::MAX;
+
+impl Taps {
+    pub(super) fn new(window: &Window, image: &[usize], result: &[usize]) -> Self {
+        let count = product(&window.kernel);
+        let strides = Dims::new(image).row_major_strides();
+        let mut places = Vec::with_capacity(count * product(result));
+        let kernel: Vec<Dims> = Dims::new(&window.kernel).indices().collect();
+        for position in Dims::new(result).indices() {
+            for tap in &kernel {
+                let place = (0..image.len()).try_fold(0, |place, d| {
+                    let at = position[d] * window.strides[d] + tap[d] * window.dilations[d];
+                    let at = at.checked_sub(window.pads_begin[d]).filter(|at| *at < image[d])?;
+                    Some(place + at * strides[d])
+                });
+                places.push(place.unwrap_or(OUTSIDE));
+            }
+        }
+        Self { count, places }
+    }
+
+    /// The taps of a position that lie in the image, with their elements.
+    pub(super) fn of(&self, position: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let places = &self.places[position * self.count..(position + 1) * self.count];
+        places.iter().copied().enumerate().filter(|(_, place)| *place != OUTSIDE)
+    }
+}
+
+/// What a convolution multiplies.
+struct Sizes {
+    window: Window,
+    image: Vec<usize>,
+    result: Vec<usize>,
+    groups: usize,
+    batch: usize,
+    /// Channels of source and result.
+    channels: (usize, usize),
+}
+
+impl Sizes {
+    fn of(call: &Call, src: &HostTensor, weights: &HostTensor) -> Result<Self> {
+        let mut sizes = Self::unpadded(call, src, weights, false)?;
+        sizes.window.slide(call.node, &sizes.image, false)?;
+        sizes.result = sizes.window.results(&sizes.image);
+        Ok(sizes)
+    }
+
+    /// Without what padding decides.
+    fn unpadded(call: &Call, src: &HostTensor, weights: &HostTensor, transposed: bool) -> Result<Self> {
+        let (s, w) = (src.dims(), weights.dims());
+        let groups = usize::try_from(call.node.int("group", 1)?).unwrap_or(0);
+        let outer = if transposed { 0 } else { 1 };
+        let fits = s.len() >= 3
+            && w.len() == s.len()
+            && groups > 0
+            && w[0].is_multiple_of(groups)
+            && s[1] == if transposed { w[0] } else { w[outer].saturating_mul(groups) };
+        if !fits {
+            let given = format!("{} and {}", src.desc(), weights.desc());
+            return Err(call.invalid("source and weights", given, format!("channels of {groups} groups")));
+        }
+        let result = if transposed { w[1].saturating_mul(groups) } else { w[0] };
+        Ok(Self {
+            window: Window::new(call.node, &w[2..])?,
+            image: s[2..].to_vec(),
+            result: Vec::new(),
+            groups,
+            batch: s[0],
+            channels: (s[1], result),
+        })
+    }
+
+    fn dims(&self) -> Dims {
+        [self.batch, self.channels.1].into_iter().chain(self.result.iter().copied()).collect()
+    }
+
+    fn convolved(&self, src: &[f64], weights: &[f64], bias: &[f64]) -> Vec<f64> {
+        let taps = Taps::new(&self.window, &self.image, &self.result);
+        let (image, positions) = (product(&self.image), product(&self.result));
+        let (inner, outer) = (self.channels.0 / self.groups, self.channels.1 / self.groups);
+        let mut made = Vec::with_capacity(self.batch * self.channels.1 * positions);
+        for n in 0..self.batch {
+            for to in 0..self.channels.1 {
+                let group = to / outer;
+                for position in 0..positions {
+                    let mut sum = bias[to];
+                    for from in 0..inner {
+                        let base = (n * self.channels.0 + group * inner + from) * image;
+                        let row = &weights[(to * inner + from) * taps.count..][..taps.count];
+                        sum += taps.of(position).map(|(t, place)| row[t] * src[base + place]).sum::<f64>();
+                    }
+                    made.push(sum);
+                }
+            }
+        }
+        made
+    }
+}
+
+pub(in crate::onnx) fn convolution(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let (src, weights) = (call.tensor(0)?, call.tensor(1)?);
+    let sizes = Sizes::of(call, src, weights)?;
+    call.take(&sizes.dims(), src.data_type())?;
+    let bias = call.values_or(2, sizes.channels.1, 0.0)?;
+    let made = sizes.convolved(&src.to_f64s(), &weights.to_f64s(), &bias);
+    call.output(sizes.dims(), src.data_type(), &made)
+}
+
+/// The values of source and weights without their zero points.
+fn centred(call: &Call, src: (usize, usize), weights: (usize, usize)) -> Result<(Vec<f64>, Vec<f64>)> {
+    let point = call.number(src.1)?.unwrap_or(0.0);
+    let values = call.tensor(src.0)?.to_f64s().into_iter().map(|value| value - point).collect();
+    let tensor = call.tensor(weights.0)?;
+    let channels = tensor.dims().first().copied().unwrap_or(1);
+    let by_channel = points(call, weights.1, channels)?;
+    let each = tensor.dims().elements() / channels.max(1);
+    let weights = tensor.to_f64s().into_iter().enumerate().map(|(i, value)| value - by_channel[i / each.max(1)]);
+    Ok((values, weights.collect()))
+}
+
+/// Integers without their zero points, to s32.
+pub(in crate::onnx) fn convolution_integer(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let sizes = Sizes::of(call, call.tensor(0)?, call.tensor(1)?)?;
+    let (src, weights) = centred(call, (0, 2), (1, 3))?;
+    call.take(&sizes.dims(), DataType::S32)?;
+    let made = sizes.convolved(&src, &weights, &vec![0.0; sizes.channels.1]);
+    let made = made.into_iter().map(|value| value as i64).collect();
+    call.made(sizes.dims(), DataType::S32, Numbers::Ints(made))
+}
+
+/// Scaled integers to scaled integers.
+pub(in crate::onnx) fn quantized_convolution(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let sizes = Sizes::of(call, call.tensor(0)?, call.tensor(3)?)?;
+    let (src, weights) = centred(call, (0, 2), (3, 5))?;
+    let src_scale = call.number(1)?.unwrap_or(1.0);
+    let scales = match call.tensor(4)?.dims().elements() {
+        1 => vec![call.tensor(4)?.to_f64s()[0]; sizes.channels.1],
+        _ => call.values(4, sizes.channels.1)?,
+    };
+    let bias = call.values_or(8, sizes.channels.1, 0.0)?;
+    call.take(&sizes.dims(), DataType::S32)?;
+    let mut made = sizes.convolved(&src, &weights, &bias);
+    let positions = product(&sizes.result).max(1);
+    for (i, value) in made.iter_mut().enumerate() {
+        *value *= src_scale * scales[i / positions % sizes.channels.1];
+    }
+    requantized(call, sizes.dims(), &made, 6)
+}
+
+/// Every element of the source spreads over a window of the result.
+pub(in crate::onnx) fn transposed(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let (src, weights) = (call.tensor(0)?, call.tensor(1)?);
+    let mut s = Sizes::unpadded(call, src, weights, true)?;
+    let rank = s.image.len();
+    let extra = sizes(call.node, "output_padding", rank, 0, 0)?;
+    let wanted = if call.node.has("output_shape") { Some(sizes(call.node, "output_shape", rank, 1, 1)?) } else { None };
+    s.window.slide_transposed(call.node, &s.image, &extra, wanted.as_deref())?;
+    for d in 0..rank {
+        let window = &s.window;
+        let reach = (window.kernel[d].max(1) - 1) * window.dilations[d] + 1;
+        let full = (s.image[d].max(1) - 1).saturating_mul(window.strides[d]).saturating_add(reach + extra[d]);
+        s.result.push(full.saturating_sub(window.pads_begin[d]).saturating_sub(window.pads_end[d]));
+    }
+    call.take(&s.dims(), src.data_type())?;
+    // The window slides over the result; its positions are the elements of the source.
+    let taps = Taps::new(&s.window, &s.result, &s.image);
+    let bias = call.values_or(2, s.channels.1, 0.0)?;
+    let (image, positions) = (product(&s.result), product(&s.image));
+    let (inner, outer) = (s.channels.0 / s.groups, s.channels.1 / s.groups);
+    let (values, weights) = (src.to_f64s(), weights.to_f64s());
+    let mut made: Vec<f64> = (0..s.dims().elements()).map(|i| bias[i / image.max(1) % s.channels.1]).collect();
+    for n in 0..s.batch {
+        for from in 0..s.channels.0 {
+            let group = from / inner;
+            for position in 0..positions {
+                let value = values[(n * s.channels.0 + from) * positions + position];
+                for to in 0..outer {
+                    let base = (n * s.channels.1 + group * outer + to) * image;
+                    let row = &weights[(from * outer + to) * taps.count..][..taps.count];
+                    taps.of(position).for_each(|(t, place)| made[base + place] += value * row[t]);
+                }
+            }
+        }
+    }
+    call.output(s.dims(), src.data_type(), &made)
+}
+
+/// Images of two dimensions, each tap moved by offsets and weighed by a mask.
+pub(in crate::onnx) fn deform(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let (src, weights) = (call.ranked(0, 4)?, call.ranked(1, 4)?);
+    let s = Sizes::of(call, src, weights)?;
+    let groups = usize::try_from(call.node.int("offset_group", 1)?).unwrap_or(0);
+    if groups == 0 || !s.channels.0.is_multiple_of(groups) {
+        return Err(call.invalid("attribute offset_group", groups, format!("a divisor of {}", s.channels.0)));
+    }
+    let taps = product(&s.window.kernel);
+    let positions = product(&s.result);
+    let offsets = call.values(2, s.batch * groups * taps * 2 * positions)?;
+    let bias = call.values_or(3, s.channels.1, 0.0)?;
+    let mask = call.values_or(4, s.batch * groups * taps * positions, 1.0)?;
+    call.take(&s.dims(), src.data_type())?;
+    let (values, weights) = (src.to_f64s(), weights.to_f64s());
+    let (inner, outer) = (s.channels.0 / s.groups, s.channels.1 / s.groups);
+    let (size, kernel) = ((s.image[0], s.image[1]), s.window.kernel[1]);
+    let image = product(&s.image);
+    let mut made = Vec::with_capacity(s.dims().elements());
+    for n in 0..s.batch {
+        for to in 0..s.channels.1 {
+            for position in 0..positions {
+                let mut sum = bias[to];
+                for from in 0..inner {
+                    let channel = to / outer * inner + from;
+                    let group = channel / (s.channels.0 / groups);
+                    let plane = &values[(n * s.channels.0 + channel) * image..][..image];
+                    for tap in 0..taps {
+                        let at = (n * groups + group) * taps + tap;
+                        let moved = |axis: usize, position: usize, tap: usize| {
+                            let fixed = position * s.window.strides[axis] + tap * s.window.dilations[axis];
+                            fixed as f64 - s.window.pads_begin[axis] as f64
+                        };
+                        let y = moved(0, position / s.result[1], tap / kernel) + offsets[2 * at * positions + position];
+                        let x = moved(1, position % s.result[1], tap % kernel) + offsets[(2 * at + 1) * positions + position];
+                        let weight = weights[(to * inner + from) * taps + tap];
+                        sum += weight * mask[at * positions + position] * between(plane, size, y, x);
+                    }
+                }
+                made.push(sum);
+            }
+        }
+    }
+    call.output(s.dims(), src.data_type(), &made)
+}

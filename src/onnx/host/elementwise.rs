@@ -1,0 +1,168 @@
+//! Operators on two and more tensors that broadcast.
+
+use anydnn_backend::{DataType, Dims, Result};
+
+use super::call::Call;
+use super::numbers::{Numbers, cells, ints, of_cells, places};
+use crate::model::HostTensor;
+
+/// Two inputs.
+pub(in crate::onnx) fn binary(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let (a, b) = (call.tensor(0)?, call.tensor(1)?);
+    let dims = a.dims().broadcast(b.dims())?;
+    pair(call, a, b, dims)
+}
+
+/// Any number of inputs, from the first on.
+pub(in crate::onnx) fn variadic(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let inputs = call.all()?;
+    let mut dims = Dims::default();
+    for input in &inputs {
+        dims = dims.broadcast(input.dims())?;
+    }
+    let mut result = inputs[0].clone();
+    if *result.dims() != dims {
+        result = super::numbers::picked(&result, dims.clone(), places(inputs[0].dims(), &dims))?;
+    }
+    for input in &inputs[1..] {
+        result = pair(call, &result, input, dims.clone())?.remove(0);
+    }
+    if call.operator() == "Mean" {
+        let count = inputs.len() as f64;
+        let values: Vec<f64> = result.to_f64s().into_iter().map(|value| value / count).collect();
+        return call.output(dims, result.data_type(), &values);
+    }
+    Ok(vec![result])
+}
+
+fn pair(call: &mut Call, a: &HostTensor, b: &HostTensor, dims: Dims) -> Result<Vec<HostTensor>> {
+    let operator = call.operator();
+    let data_type = a.data_type();
+    // Only powers have an exponent of a type of its own.
+    if b.data_type() != data_type && operator != "Pow" {
+        return Err(call.invalid("inputs", format!("{} and {}", a.desc(), b.desc()), "one type"));
+    }
+    let compares = matches!(
+        operator,
+        "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" | "And" | "Or" | "Xor"
+    );
+    let result = if compares { DataType::Boolean } else { data_type };
+    call.take(&dims, result)?;
+    let pairs = places(a.dims(), &dims).into_iter().zip(places(b.dims(), &dims));
+    let option = (call.node.int("fmod", 0)? != 0, call.node.word("direction", "")? == "LEFT");
+    if let (Some(a_values), Some(b_values)) = (ints(a), ints(b)) {
+        let values: Option<Vec<i64>> =
+            pairs.map(|(i, j)| of_integers(operator, option, a_values[i], b_values[j])).collect();
+        let values = values.ok_or_else(|| call.unfit(a))?;
+        return call.made(dims, result, Numbers::Ints(values));
+    }
+    let (a_values, b_values) = (a.to_f64s(), b.to_f64s());
+    let values: Option<Vec<f64>> = pairs.map(|(i, j)| of_floats(operator, a_values[i], b_values[j])).collect();
+    let mut values = values.ok_or_else(|| call.unfit(a))?;
+    if data_type.is_integer() && !compares {
+        values.iter_mut().for_each(|value| *value = value.trunc());
+    }
+    call.output(dims, result, &values)
+}
+
+/// `option` says whether the remainder has the dividend's sign, and whether shifts go to the left.
+fn of_integers(operator: &str, option: (bool, bool), a: i64, b: i64) -> Option<i64> {
+    let shift = || u32::try_from(b).ok().filter(|&b| b < 64);
+    Some(match operator {
+        "Add" | "Sum" => a.wrapping_add(b),
+        "Sub" => a.wrapping_sub(b),
+        "Mul" => a.wrapping_mul(b),
+        "Div" => a.checked_div(b)?,
+        // The remainder has the sign of the divisor, unless `fmod` asks for that of the dividend.
+        "Mod" if !option.0 => {
+            let rest = a.checked_rem(b)?;
+            if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }
+        }
+        "Mod" => a.checked_rem(b)?,
+        "Min" => a.min(b),
+        "Max" => a.max(b),
+        "Pow" if b < 0 => match a {
+            1 => 1,
+            -1 => 1 - 2 * (b & 1),
+            _ => 0,
+        },
+        "Pow" => a.wrapping_pow(u32::try_from(b).ok()?),
+        "Equal" => i64::from(a == b),
+        "Less" => i64::from(a < b),
+        "LessOrEqual" => i64::from(a <= b),
+        "Greater" => i64::from(a > b),
+        "GreaterOrEqual" => i64::from(a >= b),
+        "And" => i64::from(a != 0 && b != 0),
+        "Or" => i64::from(a != 0 || b != 0),
+        "Xor" => i64::from((a != 0) != (b != 0)),
+        "BitwiseAnd" => a & b,
+        "BitwiseOr" => a | b,
+        "BitwiseXor" => a ^ b,
+        "BitShift" if option.1 => shift().map_or(0, |b| a.wrapping_shl(b)),
+        "BitShift" => shift().map_or(0, |b| a.wrapping_shr(b)),
+        "PRelu" => if a < 0 { a.wrapping_mul(b) } else { a },
+        _ => return None,
+    })
+}
+
+/// Twice the precision of f32, so that rounding to f32 afterwards gives what f32 would.
+#[expect(clippy::float_cmp, reason = "the operator compares for equality")]
+fn of_floats(operator: &str, a: f64, b: f64) -> Option<f64> {
+    let unordered = a.is_nan() || b.is_nan();
+    Some(match operator {
+        "Add" | "Sum" | "Mean" => a + b,
+        "Sub" => a - b,
+        "Mul" => a * b,
+        "Div" => a / b,
+        "Mod" => a % b,
+        "Min" | "Max" if unordered => f64::NAN,
+        "Min" => a.min(b),
+        "Max" => a.max(b),
+        "Pow" => a.powf(b),
+        "Equal" => f64::from(a == b),
+        "Less" => f64::from(a < b),
+        "LessOrEqual" => f64::from(a <= b),
+        "Greater" => f64::from(a > b),
+        "GreaterOrEqual" => f64::from(a >= b),
+        "PRelu" => if a < 0.0 { a * b } else { a },
+        _ => return None,
+    })
+}
+
+/// Limits in attributes, or since opset 11 in inputs, each of which may be absent.
+pub(in crate::onnx) fn clip(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let src = call.tensor(0)?;
+    let (dims, data_type) = (src.dims().clone(), src.data_type());
+    if let Some(mut values) = ints(src) {
+        let (low, high) = (call.int(1)?.unwrap_or(i64::MIN), call.int(2)?.unwrap_or(i64::MAX));
+        values.iter_mut().for_each(|value| *value = (*value).max(low).min(high));
+        return call.made(dims, data_type, Numbers::Ints(values));
+    }
+    let (low, high) = (f64::from(call.node.float("min", f32::MIN)?), f64::from(call.node.float("max", f32::MAX)?));
+    let limit = |given: Option<f64>, name: &str, attribute: f64, absent: f64| {
+        given.unwrap_or(if call.node.has(name) { attribute } else { absent })
+    };
+    let low = limit(call.number(1)?, "min", low, f64::NEG_INFINITY);
+    let high = limit(call.number(2)?, "max", high, f64::INFINITY);
+    let of = |value: f64| if value.is_nan() { value } else { value.max(low).min(high) };
+    let values: Vec<f64> = src.to_f64s().into_iter().map(of).collect();
+    call.output(dims, data_type, &values)
+}
+
+/// A choice between two inputs by a third.
+pub(in crate::onnx) fn choose(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let (condition, a, b) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    if a.data_type() != b.data_type() {
+        return Err(call.invalid("inputs", format!("{} and {}", a.desc(), b.desc()), "one type"));
+    }
+    let dims = condition.dims().broadcast(&a.dims().broadcast(b.dims())?)?;
+    let choices = call.ints(0)?;
+    call.take(&dims, a.data_type())?;
+    let (a_cells, b_cells) = (cells(a), cells(b));
+    let mut bytes = Vec::with_capacity(dims.elements().saturating_mul(a_cells.size));
+    let pairs = places(a.dims(), &dims).into_iter().zip(places(b.dims(), &dims));
+    for (at, (i, j)) in places(condition.dims(), &dims).into_iter().zip(pairs) {
+        bytes.extend_from_slice(if choices[at] != 0 { a_cells.at(i) } else { b_cells.at(j) });
+    }
+    Ok(vec![of_cells(dims, a.data_type(), bytes)?])
+}

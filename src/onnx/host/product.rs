@@ -1,0 +1,264 @@
+//! Products of matrices and of more.
+
+use anydnn_backend::{DataType, Dims, Result};
+
+use super::call::Call;
+use super::numbers::{Numbers, ints, places, product};
+use super::quantization::{requantized, zero_points};
+use super::scatter::spread;
+use crate::model::HostTensor;
+
+/// A product of stacks of matrices by numpy's rules.
+pub(in crate::onnx) fn matmul(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let (a, b) = (call.tensor(0)?, call.tensor(1)?);
+    let sizes = Sizes::of(call, a.dims(), b.dims())?;
+    call.take(&sizes.result, a.data_type())?;
+    if let (Some(a_values), Some(b_values)) = (ints(a), ints(b)) {
+        let made = sizes.multiplied(&a_values, &b_values, 0, |sum, a, b| sum.wrapping_add(a.wrapping_mul(b)));
+        return call.made(sizes.result, a.data_type(), Numbers::Ints(made));
+    }
+    let made = sizes.multiplied(&a.to_f64s(), &b.to_f64s(), 0.0, |sum, a, b| sum + a * b);
+    call.output(sizes.result, a.data_type(), &made)
+}
+
+/// Integers without their zero points, to s32.
+pub(in crate::onnx) fn matmul_integer(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let (a, b) = (call.tensor(0)?, call.tensor(1)?);
+    let sizes = Sizes::of(call, a.dims(), b.dims())?;
+    let (a, b) = (centred(call, a, 2, false)?, centred(call, b, 3, true)?);
+    let made = sizes.multiplied(&a, &b, 0.0, |sum, a, b| sum + a * b);
+    let made = made.into_iter().map(|value| value as i64).collect();
+    call.made(sizes.result, DataType::S32, Numbers::Ints(made))
+}
+
+/// Scaled integers to scaled integers.
+pub(in crate::onnx) fn quantized_matmul(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let (a, b) = (call.tensor(0)?, call.tensor(3)?);
+    let sizes = Sizes::of(call, a.dims(), b.dims())?;
+    let (a_scale, b_scale) = (call.tensor(1)?, call.tensor(4)?);
+    let scaled = |values: Vec<f64>, dims: &Dims, scale: &HostTensor, columns: bool| -> Result<Vec<f64>> {
+        let scales = by_line(call, dims, scale, columns)?;
+        Ok(values.into_iter().zip(scales).map(|(value, scale)| value * scale).collect())
+    };
+    let left = scaled(centred(call, a, 2, false)?, a.dims(), a_scale, false)?;
+    let right = scaled(centred(call, b, 5, true)?, b.dims(), b_scale, true)?;
+    let made = sizes.multiplied(&left, &right, 0.0, |sum, a, b| sum + a * b);
+    requantized(call, sizes.result, &made, 6)
+}
+
+/// The values of a matrix without its zero points, which are one, or one for each row or column.
+fn centred(call: &Call, src: &HostTensor, index: usize, columns: bool) -> Result<Vec<f64>> {
+    let Some(points) = call.optional(index) else { return Ok(src.to_f64s()) };
+    let points = by_line(call, src.dims(), points, columns)?;
+    Ok(src.to_f64s().into_iter().zip(points).map(|(value, point)| value - point).collect())
+}
+
+/// One number, one for each row or column, or what broadcasts, for each element.
+fn by_line(call: &Call, dims: &Dims, given: &HostTensor, columns: bool) -> Result<Vec<f64>> {
+    let rows = !columns && given.dims().len() == 1 && given.dims().elements() > 1;
+    let own = if rows { Dims::from([given.dims().elements(), 1]) } else { given.dims().clone() };
+    if given.dims().elements() != 1 && !own.broadcasts_to(dims) {
+        return Err(call.invalid("scale or zero point", given.desc(), format!("one for each line of {dims}")));
+    }
+    if given.dims().elements() == 1 {
+        return Ok(vec![given.to_f64s()[0]; dims.elements()]);
+    }
+    Ok(spread(&given.clone().reshaped(own)?, dims))
+}
+
+/// What a product of stacks of matrices multiplies.
+struct Sizes {
+    rows: usize,
+    inner: usize,
+    columns: usize,
+    /// Which matrix of either side goes into each of the result.
+    pairs: Vec<(usize, usize)>,
+    result: Dims,
+}
+
+impl Sizes {
+    fn of(call: &Call, a: &Dims, b: &Dims) -> Result<Self> {
+        let wrong = || call.invalid("inputs", format!("{a} and {b}"), "matrices that can be multiplied");
+        if a.is_empty() || b.is_empty() {
+            return Err(wrong());
+        }
+        // A vector is a row on the left and a column on the right, and is none of the result's dimensions.
+        let left = if a.len() == 1 { Dims::from([1, a[0]]) } else { a.clone() };
+        let right = if b.len() == 1 { Dims::from([b[0], 1]) } else { b.clone() };
+        let (m, n) = (left.len(), right.len());
+        let (rows, inner, columns) = (left[m - 2], left[m - 1], right[n - 1]);
+        if right[n - 2] != inner {
+            return Err(wrong());
+        }
+        let (first, second) = (Dims::new(&left[..m - 2]), Dims::new(&right[..n - 2]));
+        let stack = first.broadcast(&second)?;
+        let pairs = places(&first, &stack).into_iter().zip(places(&second, &stack)).collect();
+        let mut result = stack.to_vec();
+        result.extend((a.len() > 1).then_some(rows));
+        result.extend((b.len() > 1).then_some(columns));
+        Ok(Self { rows, inner, columns, pairs, result: result.into() })
+    }
+
+    fn multiplied<T: Copy>(&self, a: &[T], b: &[T], zero: T, of: impl Fn(T, T, T) -> T) -> Vec<T> {
+        let mut made = vec![zero; self.pairs.len() * self.rows * self.columns];
+        let sizes = (self.rows * self.inner, self.inner * self.columns);
+        let mut lines = made.chunks_mut(self.columns.max(1));
+        for &(i, j) in &self.pairs {
+            for row in 0..self.rows {
+                let Some(line) = lines.next() else { break };
+                for k in 0..self.inner {
+                    let factor = a[i * sizes.0 + row * self.inner + k];
+                    let others = &b[j * sizes.1 + k * self.columns..][..self.columns];
+                    line.iter_mut().zip(others).for_each(|(sum, &other)| *sum = of(*sum, factor, other));
+                }
+            }
+        }
+        made
+    }
+}
+
+/// A product of two matrices, each perhaps transposed, with factors and a bias.
+pub(in crate::onnx) fn gemm(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let (a, b) = (call.ranked(0, 2)?, call.ranked(1, 2)?);
+    let turned = |src: &HostTensor, name: &str| -> Result<HostTensor> {
+        if call.node.flag(name, false)? { super::movement::transposed(src, &[1, 0]) } else { Ok(src.clone()) }
+    };
+    let (a, b) = (turned(a, "transA")?, turned(b, "transB")?);
+    let (alpha, beta) = (f64::from(call.node.float("alpha", 1.0)?), f64::from(call.node.float("beta", 1.0)?));
+    let sizes = Sizes::of(call, a.dims(), b.dims())?;
+    let mut made = sizes.multiplied(&a.to_f64s(), &b.to_f64s(), 0.0, |sum, a, b| sum + a * b);
+    made.iter_mut().for_each(|value| *value *= alpha);
+    if let Some(bias) = call.optional(2) {
+        if !bias.dims().broadcasts_to(&sizes.result) {
+            return Err(call.invalid("bias", bias.desc(), format!("dimensions that broadcast to {}", sizes.result)));
+        }
+        made.iter_mut().zip(spread(bias, &sizes.result)).for_each(|(value, bias)| *value += beta * bias);
+    }
+    call.output(sizes.result, a.data_type(), &made)
+}
+
+/// A sum of products over named indices.
+pub(in crate::onnx) fn einsum(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let inputs = call.all()?;
+    let equation = call.node.word("equation", "")?;
+    let wrong = |why: &str| call.invalid("attribute equation", &equation, why);
+    let text: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
+    let (terms, result) = match text.split_once("->") {
+        Some((terms, result)) => (terms, Some(result)),
+        None => (text.as_str(), None),
+    };
+    let terms: Vec<&str> = terms.split(',').collect();
+    if terms.len() != inputs.len() {
+        return Err(wrong("a term for each input"));
+    }
+    // Dimensions under an ellipsis have the labels '0', '1' and so on, counted from the last.
+    let spelled = |term: &str, rank: usize| -> Option<Vec<char>> {
+        let Some((before, after)) = term.split_once("...") else { return Some(term.chars().collect()) };
+        let hidden = rank.checked_sub(before.chars().count() + after.chars().count())?;
+        let digits = (0..hidden).rev().filter_map(|i| char::from_digit(i as u32, 16));
+        Some(before.chars().chain(digits).chain(after.chars()).collect())
+    };
+    let (mut labels, mut extents): (Vec<char>, Vec<usize>) = (Vec::new(), Vec::new());
+    let mut spellings = Vec::new();
+    for (term, input) in terms.iter().zip(&inputs) {
+        let spelling = spelled(term, input.dims().len()).filter(|spelling| spelling.len() == input.dims().len());
+        let spelling = spelling.ok_or_else(|| wrong("a label for each dimension"))?;
+        for (&label, &extent) in spelling.iter().zip(input.dims().iter()) {
+            match labels.iter().position(|known| *known == label) {
+                None => {
+                    labels.push(label);
+                    extents.push(extent);
+                }
+                Some(at) if extents[at] == extent || extent == 1 => {}
+                Some(at) if extents[at] == 1 => extents[at] = extent,
+                Some(_) => return Err(wrong("one extent for each label")),
+            }
+        }
+        spellings.push(spelling);
+    }
+    let mut hidden: Vec<char> = labels.iter().copied().filter(char::is_ascii_digit).collect();
+    hidden.sort_unstable_by(|a, b| b.cmp(a));
+    let wanted: Vec<char> = match result {
+        Some(result) => match result.split_once("...") {
+            Some((before, after)) => before.chars().chain(hidden).chain(after.chars()).collect(),
+            None => result.chars().collect(),
+        },
+        None => {
+            // What is named once, in the order of the alphabet.
+            let mut once: Vec<char> = labels.iter().copied().filter(|label| {
+                !label.is_ascii_digit() && spellings.iter().flatten().filter(|other| *other == label).count() == 1
+            }).collect();
+            once.sort_unstable();
+            hidden.into_iter().chain(once).collect()
+        }
+    };
+    let mut order = Vec::new();
+    for label in &wanted {
+        let at = labels.iter().position(|known| known == label);
+        order.push(at.ok_or_else(|| wrong("a result of labels of the terms"))?);
+    }
+    let dims: Dims = order.iter().map(|&at| extents[at]).collect();
+    let data_type = inputs[0].data_type();
+    call.take(&dims, data_type)?;
+    let summed: Vec<usize> = (0..labels.len()).filter(|at| !order.contains(at)).collect();
+    let all: Vec<usize> = order.iter().chain(&summed).map(|&at| extents[at]).collect();
+    let mut factors: Vec<f64> = vec![1.0; product(&all)];
+    for (input, spelling) in inputs.iter().zip(&spellings) {
+        let strides = input.dims().row_major_strides();
+        let step = |at: usize| -> i64 {
+            let parts = spelling.iter().enumerate().filter(|(d, label)| **label == labels[at] && input.dims()[*d] > 1);
+            parts.map(|(d, _)| strides[d] as i64).sum()
+        };
+        let steps: Vec<i64> = order.iter().chain(&summed).map(|&at| step(at)).collect();
+        let values = input.to_f64s();
+        let places = super::numbers::walk(&all, &steps, 0);
+        factors.iter_mut().zip(places).for_each(|(factor, place)| *factor *= values[place]);
+    }
+    let run = factors.len().checked_div(dims.elements()).unwrap_or(0).max(1);
+    let mut made: Vec<f64> = factors.chunks(run).map(|part| part.iter().sum()).collect();
+    made.resize(dims.elements(), 0.0);
+    call.output(dims, data_type, &made)
+}
+
+/// Determinants of stacks of matrices, by elimination.
+pub(in crate::onnx) fn determinant(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let src = call.tensor(0)?;
+    let rank = src.dims().len();
+    if rank < 2 || src.dims()[rank - 1] != src.dims()[rank - 2] {
+        return Err(call.invalid("input 0", src.desc(), "square matrices"));
+    }
+    let n = src.dims()[rank - 1];
+    let dims = Dims::new(&src.dims()[..rank - 2]);
+    let mut made = Vec::with_capacity(dims.elements());
+    let mut values = src.to_f64s();
+    if n == 0 {
+        made.resize(dims.elements(), 1.0);
+    }
+    for matrix in values.chunks_mut((n * n).max(1)) {
+        let mut determinant = 1.0;
+        for column in 0..n {
+            let size = |row: &usize| matrix[row * n + column].abs();
+            let pivot = (column..n).max_by(|a, b| size(a).total_cmp(&size(b))).unwrap_or(column);
+            if pivot != column {
+                (0..n).for_each(|k| matrix.swap(pivot * n + k, column * n + k));
+                determinant = -determinant;
+            }
+            let head = matrix[column * n + column];
+            determinant *= head;
+            if head == 0.0 {
+                break;
+            }
+            for row in column + 1..n {
+                let factor = matrix[row * n + column] / head;
+                (column..n).for_each(|k| matrix[row * n + k] -= factor * matrix[column * n + k]);
+            }
+        }
+        made.push(determinant);
+    }
+    call.output(dims, src.data_type(), &made)
+}
+
+/// The zero points of an input for a number of channels, zero without.
+pub(super) fn points(call: &Call, index: usize, channels: usize) -> Result<Vec<f64>> {
+    zero_points(call, index, channels)
+}
