@@ -48,6 +48,11 @@ impl<'a> Node<'a> {
         self.opset
     }
 
+    /// How many outputs the file names, up to the last that has a name.
+    pub(super) fn outputs(&self) -> usize {
+        self.proto.output.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1)
+    }
+
     /// The inputs in order; none where one is left out.
     pub(super) fn inputs(&self) -> &[Option<Value>] {
         &self.inputs
@@ -92,6 +97,13 @@ impl<'a> Node<'a> {
 
     pub(super) fn floats(&self, name: &str) -> Result<Option<Vec<f32>>> {
         self.typed(name, 6, "a list of floats", |a| Some(a.floats.clone()))
+    }
+
+    pub(super) fn words(&self, name: &str) -> Result<Option<Vec<String>>> {
+        let texts = |a: &AttributeProto| {
+            Some(a.strings.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect())
+        };
+        self.typed(name, 8, "a list of strings", texts)
     }
 
     pub(super) fn tensor(&self, name: &str) -> Result<Option<&'a TensorProto>> {

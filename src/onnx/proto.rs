@@ -94,6 +94,8 @@ pub(super) struct AttributeProto {
     pub(super) floats: Vec<f32>,
     #[prost(int64, repeated, packed = "false", tag = "8")]
     pub(super) ints: Vec<i64>,
+    #[prost(bytes = "bytes", repeated, tag = "9")]
+    pub(super) strings: Vec<Bytes>,
     #[prost(int32, optional, tag = "20")]
     pub(super) r#type: Option<i32>,
     /// In a function: the attribute of its call that this one is.

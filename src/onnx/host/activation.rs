@@ -62,7 +62,9 @@ fn of_float(call: &Call) -> Result<Option<Function>> {
         "Exp" => Box::new(f64::exp),
         "Floor" => Box::new(f64::floor),
         "Gelu" => match node.word("approximate", "none")?.as_str() {
-            "tanh" => Box::new(|x| 0.5 * x * (1.0 + ((2.0 / PI).sqrt() * (x + 0.044_715 * x * x * x)).tanh())),
+            "tanh" => {
+                Box::new(|x| 0.5 * x * (1.0 + ((2.0 / PI).sqrt() * (x + 0.044_715 * x * x * x)).tanh()))
+            }
             _ => Box::new(|x| 0.5 * x * (1.0 + erf(x * FRAC_1_SQRT_2))),
         },
         "HardSigmoid" => {

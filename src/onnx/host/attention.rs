@@ -33,7 +33,8 @@ pub(in crate::onnx) fn attention(call: &mut Call) -> Result<Vec<HostTensor>> {
         let given = format!("{}, {} and {}", query.desc(), key.desc(), value.desc());
         return Err(call.invalid("query, key and value", given, "heads of one size"));
     }
-    let scale = if node.has("scale") { f64::from(node.float("scale", 1.0)?) } else { 1.0 / (size as f64).sqrt() };
+    let scale =
+        if node.has("scale") { f64::from(node.float("scale", 1.0)?) } else { 1.0 / (size as f64).sqrt() };
     let cap = f64::from(node.float("softcap", 0.0)?);
     let mode = node.int("qk_matmul_output_mode", 0)?;
     let precision = match node.int("softmax_precision", 0)? {
@@ -64,7 +65,10 @@ pub(in crate::onnx) fn attention(call: &mut Call) -> Result<Vec<HostTensor>> {
                 if mode == 1 {
                     shown.clone_from(&scores);
                 }
-                scores.iter_mut().enumerate().for_each(|(column, score)| bias.add(score, n, head, row, column));
+                scores
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(column, score)| bias.add(score, n, head, row, column));
                 if mode == 2 {
                     shown.clone_from(&scores);
                 }
@@ -105,10 +109,12 @@ fn split(call: &Call, index: usize, attribute: &str) -> Result<HostTensor> {
         return Ok(src.clone());
     }
     let given = call.node.int(attribute, 0)?;
-    let heads = usize::try_from(given).ok().filter(|&heads| {
-        heads > 0 && src.dims().len() == 3 && src.dims()[2].is_multiple_of(heads)
-    });
-    let heads = heads.ok_or_else(|| call.invalid(&format!("attribute {attribute}"), given, format!("heads of {}", src.desc())))?;
+    let heads = usize::try_from(given)
+        .ok()
+        .filter(|&heads| heads > 0 && src.dims().len() == 3 && src.dims()[2].is_multiple_of(heads));
+    let heads = heads.ok_or_else(|| {
+        call.invalid(&format!("attribute {attribute}"), given, format!("heads of {}", src.desc()))
+    })?;
     let [batch, length, width] = [0, 1, 2].map(|i| src.dims()[i]);
     transposed(&src.clone().reshaped([batch, length, heads, width / heads])?, &[0, 2, 1, 3])
 }
@@ -141,7 +147,9 @@ impl Bias {
                 return Err(call.invalid("mask", tensor.desc(), expected));
             }
             let values: Vec<f64> = match ints(tensor) {
-                Some(values) => values.into_iter().map(|on| if on == 0 { f64::NEG_INFINITY } else { 0.0 }).collect(),
+                Some(values) => {
+                    values.into_iter().map(|on| if on == 0 { f64::NEG_INFINITY } else { 0.0 }).collect()
+                }
                 None => tensor.to_f64s(),
             };
             mask = places(own, &full).into_iter().map(|place| values[place]).collect();
@@ -181,8 +189,11 @@ pub(in crate::onnx) fn rotary_embedding(call: &mut Call) -> Result<Vec<HostTenso
     let packed = src.dims().len() == 3;
     let heads = split(call, 0, "num_heads")?;
     let [batch, count, length, size] = [0, 1, 2, 3].map(|i| heads.dims()[i]);
-    let turned = usize::try_from(call.node.int("rotary_embedding_dim", 0)?).ok().filter(|&turned| turned <= size);
-    let turned = turned.ok_or_else(|| call.invalid("attribute rotary_embedding_dim", "too large", format!("up to {size}")))?;
+    let turned =
+        usize::try_from(call.node.int("rotary_embedding_dim", 0)?).ok().filter(|&turned| turned <= size);
+    let turned = turned.ok_or_else(|| {
+        call.invalid("attribute rotary_embedding_dim", "too large", format!("up to {size}"))
+    })?;
     let half = if turned == 0 { size } else { turned } / 2;
     let (cos, sin) = (call.tensor(1)?, call.tensor(2)?);
     let rows = cos.dims().elements().checked_div(half).unwrap_or(0);
@@ -191,7 +202,8 @@ pub(in crate::onnx) fn rotary_embedding(call: &mut Call) -> Result<Vec<HostTenso
         Some(_) => call.ints(3)?,
         None => (0..(batch * length) as i64).collect(),
     };
-    let within = positions.iter().all(|&position| usize::try_from(position).is_ok_and(|position| position < rows));
+    let within =
+        positions.iter().all(|&position| usize::try_from(position).is_ok_and(|position| position < rows));
     if sin.len() != cos.len() || positions.len() != batch * length || !within {
         let expected = format!("a row of {half} for each of {batch}x{length} positions");
         return Err(call.invalid("caches", format!("{rows} rows"), expected));

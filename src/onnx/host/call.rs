@@ -48,8 +48,7 @@ impl<'a> Call<'a> {
     /// The integers of an input that must be there.
     pub(super) fn ints(&self, index: usize) -> Result<Vec<i64>> {
         let tensor = self.tensor(index)?;
-        ints(tensor)
-            .ok_or_else(|| self.node.invalid(&format!("input {index}"), tensor.desc(), "integers"))
+        ints(tensor).ok_or_else(|| self.node.invalid(&format!("input {index}"), tensor.desc(), "integers"))
     }
 
     /// The integers of an input or, in older opsets, of an attribute; none where neither is there.
@@ -123,7 +122,12 @@ impl<'a> Call<'a> {
     }
 
     /// One output of values rounded to the type.
-    pub(super) fn output(&mut self, dims: Dims, data_type: DataType, values: &[f64]) -> Result<Vec<HostTensor>> {
+    pub(super) fn output(
+        &mut self,
+        dims: Dims,
+        data_type: DataType,
+        values: &[f64],
+    ) -> Result<Vec<HostTensor>> {
         Ok(vec![self.floats(dims, data_type, values)?])
     }
 
@@ -139,7 +143,12 @@ impl<'a> Call<'a> {
     }
 
     /// One output of numbers.
-    pub(super) fn made(&mut self, dims: Dims, data_type: DataType, values: Numbers) -> Result<Vec<HostTensor>> {
+    pub(super) fn made(
+        &mut self,
+        dims: Dims,
+        data_type: DataType,
+        values: Numbers,
+    ) -> Result<Vec<HostTensor>> {
         self.take(&dims, data_type)?;
         Ok(vec![numbers::tensor(dims, data_type, &values)?])
     }

@@ -20,6 +20,11 @@ pub(in crate::onnx) fn cast(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (values, limited) = (src.to_f64s(), call.node.flag("saturate", true)?);
     let values: Vec<f64> = match to {
         DataType::Boolean => values.into_iter().map(|value| f64::from(value != 0.0)).collect(),
+        // Of values that do not fit, 4 bits keep the lowest.
+        DataType::S4 | DataType::U4 => {
+            let values = values.into_iter().map(|value| value as i64).collect();
+            return call.made(dims, to, Numbers::Ints(values));
+        }
         to if to.is_integer() => values.into_iter().map(f64::trunc).collect(),
         DataType::F8E4M3 if limited => values.into_iter().map(|value| value.clamp(-448.0, 448.0)).collect(),
         DataType::F8E5M2 if limited => {

@@ -134,7 +134,8 @@ fn centred(call: &Call, src: (usize, usize), weights: (usize, usize)) -> Result<
     let channels = tensor.dims().first().copied().unwrap_or(1);
     let by_channel = points(call, weights.1, channels)?;
     let each = tensor.dims().elements() / channels.max(1);
-    let weights = tensor.to_f64s().into_iter().enumerate().map(|(i, value)| value - by_channel[i / each.max(1)]);
+    let weights =
+        tensor.to_f64s().into_iter().enumerate().map(|(i, value)| value - by_channel[i / each.max(1)]);
     Ok((values, weights.collect()))
 }
 
@@ -173,7 +174,11 @@ pub(in crate::onnx) fn transposed(call: &mut Call) -> Result<Vec<HostTensor>> {
     let mut s = Sizes::unpadded(call, src, weights, true)?;
     let rank = s.image.len();
     let extra = sizes(call.node, "output_padding", rank, 0, 0)?;
-    let wanted = if call.node.has("output_shape") { Some(sizes(call.node, "output_shape", rank, 1, 1)?) } else { None };
+    let wanted = if call.node.has("output_shape") {
+        Some(sizes(call.node, "output_shape", rank, 1, 1)?)
+    } else {
+        None
+    };
     s.window.slide_transposed(call.node, &s.image, &extra, wanted.as_deref())?;
     for d in 0..rank {
         let window = &s.window;
@@ -188,7 +193,8 @@ pub(in crate::onnx) fn transposed(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (image, positions) = (product(&s.result), product(&s.image));
     let (inner, outer) = (s.channels.0 / s.groups, s.channels.1 / s.groups);
     let (values, weights) = (src.to_f64s(), weights.to_f64s());
-    let mut made: Vec<f64> = (0..s.dims().elements()).map(|i| bias[i / image.max(1) % s.channels.1]).collect();
+    let mut made: Vec<f64> =
+        (0..s.dims().elements()).map(|i| bias[i / image.max(1) % s.channels.1]).collect();
     for n in 0..s.batch {
         for from in 0..s.channels.0 {
             let group = from / inner;
@@ -238,8 +244,10 @@ pub(in crate::onnx) fn deform(call: &mut Call) -> Result<Vec<HostTensor>> {
                             let fixed = position * s.window.strides[axis] + tap * s.window.dilations[axis];
                             fixed as f64 - s.window.pads_begin[axis] as f64
                         };
-                        let y = moved(0, position / s.result[1], tap / kernel) + offsets[2 * at * positions + position];
-                        let x = moved(1, position % s.result[1], tap % kernel) + offsets[(2 * at + 1) * positions + position];
+                        let y = moved(0, position / s.result[1], tap / kernel)
+                            + offsets[2 * at * positions + position];
+                        let x = moved(1, position % s.result[1], tap % kernel)
+                            + offsets[(2 * at + 1) * positions + position];
                         let weight = weights[(to * inner + from) * taps + tap];
                         sum += weight * mask[at * positions + position] * between(plane, size, y, x);
                     }

@@ -57,7 +57,8 @@ fn pair(call: &mut Call, a: &HostTensor, b: &HostTensor, dims: Dims) -> Result<V
         return call.made(dims, result, Numbers::Ints(values));
     }
     let (a_values, b_values) = (a.to_f64s(), b.to_f64s());
-    let values: Option<Vec<f64>> = pairs.map(|(i, j)| of_floats(operator, a_values[i], b_values[j])).collect();
+    let values: Option<Vec<f64>> =
+        pairs.map(|(i, j)| of_floats(operator, a_values[i], b_values[j])).collect();
     let mut values = values.ok_or_else(|| call.unfit(a))?;
     if data_type.is_integer() && !compares {
         values.iter_mut().for_each(|value| *value = value.trunc());
@@ -100,7 +101,13 @@ fn of_integers(operator: &str, option: (bool, bool), a: i64, b: i64) -> Option<i
         "BitwiseXor" => a ^ b,
         "BitShift" if option.1 => shift().map_or(0, |b| a.wrapping_shl(b)),
         "BitShift" => shift().map_or(0, |b| a.wrapping_shr(b)),
-        "PRelu" => if a < 0 { a.wrapping_mul(b) } else { a },
+        "PRelu" => {
+            if a < 0 {
+                a.wrapping_mul(b)
+            } else {
+                a
+            }
+        }
         _ => return None,
     })
 }
@@ -124,7 +131,13 @@ fn of_floats(operator: &str, a: f64, b: f64) -> Option<f64> {
         "LessOrEqual" => f64::from(a <= b),
         "Greater" => f64::from(a > b),
         "GreaterOrEqual" => f64::from(a >= b),
-        "PRelu" => if a < 0.0 { a * b } else { a },
+        "PRelu" => {
+            if a < 0.0 {
+                a * b
+            } else {
+                a
+            }
+        }
         _ => return None,
     })
 }
@@ -138,7 +151,8 @@ pub(in crate::onnx) fn clip(call: &mut Call) -> Result<Vec<HostTensor>> {
         values.iter_mut().for_each(|value| *value = (*value).max(low).min(high));
         return call.made(dims, data_type, Numbers::Ints(values));
     }
-    let (low, high) = (f64::from(call.node.float("min", f32::MIN)?), f64::from(call.node.float("max", f32::MAX)?));
+    let (low, high) =
+        (f64::from(call.node.float("min", f32::MIN)?), f64::from(call.node.float("max", f32::MAX)?));
     let limit = |given: Option<f64>, name: &str, attribute: f64, absent: f64| {
         given.unwrap_or(if call.node.has(name) { attribute } else { absent })
     };

@@ -8,13 +8,17 @@ use crate::model::HostTensor;
 
 /// A matrix for each head that every step decays, corrects and reads.
 pub(in crate::onnx) fn linear_attention(call: &mut Call) -> Result<Vec<HostTensor>> {
-    let (query, key, value) = (call.ranked(0, 3)?, call.ranked(1, 3)?, call.ranked(2, 3)?);
+    let (query, value) = (call.ranked(0, 3)?, call.ranked(2, 3)?);
     let heads = |name: &str| call.node.int(name, 0).map(|heads| usize::try_from(heads).unwrap_or(0));
     let (q_heads, heads) = (heads("q_num_heads")?, heads("kv_num_heads")?);
     let [batch, steps, width] = [0, 1, 2].map(|i| query.dims()[i]);
     let whole = heads > 0 && q_heads.is_multiple_of(heads) && q_heads > 0 && width.is_multiple_of(q_heads);
     if !whole || !value.dims()[2].is_multiple_of(heads) {
-        return Err(call.invalid("heads", format!("{q_heads} and {heads}"), format!("divisors of {}", query.desc())));
+        return Err(call.invalid(
+            "heads",
+            format!("{q_heads} and {heads}"),
+            format!("divisors of {}", query.desc()),
+        ));
     }
     let (dk, dv) = (width / q_heads, value.dims()[2] / heads);
     let rule = call.node.word("update_rule", "gated_delta")?;
@@ -23,7 +27,9 @@ pub(in crate::onnx) fn linear_attention(call: &mut Call) -> Result<Vec<HostTenso
         "gated" => (true, false),
         "delta" => (false, true),
         "gated_delta" => (true, true),
-        other => return Err(call.invalid("attribute update_rule", other, "linear, gated, delta or gated_delta")),
+        other => {
+            return Err(call.invalid("attribute update_rule", other, "linear, gated, delta or gated_delta"));
+        }
     };
     let q = query.to_f64s();
     let k = call.values(1, batch * steps * heads * dk)?;
@@ -38,9 +44,14 @@ pub(in crate::onnx) fn linear_attention(call: &mut Call) -> Result<Vec<HostTenso
         _ => vec![1.0; batch * steps],
     };
     // A decay for each head or each of its rows; a rate for each head or for all.
-    let (by_row, by_head) = (decays.len() == batch * steps * heads * dk, rates.len() == batch * steps * heads);
+    let (by_row, by_head) =
+        (decays.len() == batch * steps * heads * dk, rates.len() == batch * steps * heads);
     if !by_row && decays.len() != batch * steps * heads || !by_head && rates.len() != batch * steps {
-        return Err(call.invalid("decay or beta", format!("{} and {}", decays.len(), rates.len()), "one for each step and head"));
+        return Err(call.invalid(
+            "decay or beta",
+            format!("{} and {}", decays.len(), rates.len()),
+            "one for each step and head",
+        ));
     }
     let scale = match f64::from(call.node.float("scale", 0.0)?) {
         0.0 => 1.0 / (dk as f64).sqrt(),
@@ -55,12 +66,17 @@ pub(in crate::onnx) fn linear_attention(call: &mut Call) -> Result<Vec<HostTenso
                 let own = &mut state[(n * heads + head) * dk * dv..][..dk * dv];
                 let key = &k[(at * heads + head) * dk..][..dk];
                 for (row, part) in own.chunks_mut(dv.max(1)).enumerate() {
-                    let decay = if by_row { decays[(at * heads + head) * dk + row] } else { decays[at * heads + head] };
+                    let decay = if by_row {
+                        decays[(at * heads + head) * dk + row]
+                    } else {
+                        decays[at * heads + head]
+                    };
                     part.iter_mut().for_each(|cell| *cell *= decay.exp());
                 }
                 let rate = if by_head { rates[at * heads + head] } else { rates[at] };
                 for j in 0..dv {
-                    let known: f64 = if delta { (0..dk).map(|i| own[i * dv + j] * key[i]).sum() } else { 0.0 };
+                    let known: f64 =
+                        if delta { (0..dk).map(|i| own[i * dv + j] * key[i]).sum() } else { 0.0 };
                     let new = rate * (v[(at * heads + head) * dv + j] - known);
                     (0..dk).for_each(|i| own[i * dv + j] += key[i] * new);
                 }

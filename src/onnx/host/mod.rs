@@ -56,9 +56,7 @@ pub(super) use reduction::reduce;
 pub(super) use region::{non_max_suppression, roi_align};
 pub(super) use resize::resize;
 pub(super) use sampling::{affine_grid, grid_sample};
-pub(super) use scatter::{
-    gather_elements, gather_nd, scatter_elements, scatter_nd, tensor_scatter,
-};
+pub(super) use scatter::{gather_elements, gather_nd, scatter_elements, scatter_nd, tensor_scatter};
 pub(super) use shape::{flatten, identity, reshape, shape, size, squeeze, unsqueeze};
 pub(super) use signal::{fourier, short_time_fourier};
 

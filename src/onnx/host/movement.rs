@@ -91,7 +91,8 @@ pub(in crate::onnx) fn split(call: &mut Call) -> Result<Vec<HostTensor>> {
     for size in sizes {
         let mut dims = src.dims().clone();
         dims[axis] = size;
-        let places = if dims.elements() == 0 { Vec::new() } else { walk(&dims, &strides, start * strides[axis]) };
+        let places =
+            if dims.elements() == 0 { Vec::new() } else { walk(&dims, &strides, start * strides[axis]) };
         call.take(&dims, src.data_type())?;
         parts.push(picked(src, dims, places)?);
         start += size as i64;
@@ -126,7 +127,8 @@ pub(super) fn concat_along(call: &mut Call, inputs: &[&HostTensor], axis: usize)
     }
     call.take(&dims, first.data_type())?;
     let outer = product(&dims[..axis]);
-    let rows = (0..outer).flat_map(|o| sources.iter().map(move |(bytes, row)| &bytes[o * row..(o + 1) * row]));
+    let rows =
+        (0..outer).flat_map(|o| sources.iter().map(move |(bytes, row)| &bytes[o * row..(o + 1) * row]));
     let bytes: Vec<u8> = rows.flatten().copied().collect();
     of_cells(dims, first.data_type(), bytes)
 }
@@ -146,11 +148,13 @@ pub(in crate::onnx) fn tile(call: &mut Call) -> Result<Vec<HostTensor>> {
     if repeats.len() != src.dims().len() {
         return Err(call.invalid("repeats", repeats, "one for each dimension"));
     }
-    let dims: Dims = src.dims().iter().zip(repeats.iter()).map(|(&dim, &times)| dim.saturating_mul(times)).collect();
+    let dims: Dims =
+        src.dims().iter().zip(repeats.iter()).map(|(&dim, &times)| dim.saturating_mul(times)).collect();
     call.take(&dims, src.data_type())?;
     let strides = src.dims().row_major_strides();
     // Each dimension is one of repeats, which do not move, and one of the source.
-    let both: Vec<usize> = repeats.iter().zip(src.dims().iter()).flat_map(|(&times, &dim)| [times, dim]).collect();
+    let both: Vec<usize> =
+        repeats.iter().zip(src.dims().iter()).flat_map(|(&times, &dim)| [times, dim]).collect();
     let steps: Vec<i64> = strides.iter().flat_map(|&stride| [0, stride as i64]).collect();
     Ok(vec![picked(src, dims, walk(&both, &steps, 0))?])
 }

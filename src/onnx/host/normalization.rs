@@ -56,9 +56,13 @@ pub(in crate::onnx) fn batch(call: &mut Call) -> Result<Vec<HostTensor>> {
         let count = (values.len() / channels.max(1)) as f64;
         let (mut own, mut spread) = (vec![0.0; channels], vec![0.0; channels]);
         values.iter().enumerate().for_each(|(i, value)| own[channel(i)] += value / count);
-        values.iter().enumerate().for_each(|(i, value)| spread[channel(i)] += (value - own[channel(i)]).powi(2) / count);
+        values
+            .iter()
+            .enumerate()
+            .for_each(|(i, value)| spread[channel(i)] += (value - own[channel(i)]).powi(2) / count);
         for (running, own, input) in [(&mut mean, &own, 3), (&mut variance, &spread, 4)] {
-            let made: Vec<f64> = running.iter().zip(own).map(|(old, new)| old * momentum + new * (1.0 - momentum)).collect();
+            let made: Vec<f64> =
+                running.iter().zip(own).map(|(old, new)| old * momentum + new * (1.0 - momentum)).collect();
             outputs.push(call.floats([channels].into(), call.tensor(input)?.data_type(), &made)?);
         }
         (mean, variance) = (own, spread);
@@ -89,7 +93,8 @@ pub(in crate::onnx) fn group(call: &mut Call) -> Result<Vec<HostTensor>> {
     let inner = product(src.dims().get(2..).unwrap_or_default());
     let given = call.node.int("num_groups", 0)?;
     let groups = usize::try_from(given).ok().filter(|&groups| groups > 0 && channels.is_multiple_of(groups));
-    let groups = groups.ok_or_else(|| call.invalid("attribute num_groups", given, format!("a divisor of {channels}")))?;
+    let groups = groups
+        .ok_or_else(|| call.invalid("attribute num_groups", given, format!("a divisor of {channels}")))?;
     let size = channels / groups;
     let count = if call.node.opset() < 21 { groups } else { channels };
     let (scale, shift) = (call.values(1, count)?, call.values(2, count)?);
@@ -102,7 +107,12 @@ pub(in crate::onnx) fn group(call: &mut Call) -> Result<Vec<HostTensor>> {
 }
 
 /// Runs of elements with mean zero and variance one, times a factor plus a shift for each element.
-fn grouped(call: &Call, src: &HostTensor, run: usize, factor: impl Fn(usize) -> (f64, f64)) -> Result<Vec<f64>> {
+fn grouped(
+    call: &Call,
+    src: &HostTensor,
+    run: usize,
+    factor: impl Fn(usize) -> (f64, f64),
+) -> Result<Vec<f64>> {
     let epsilon = f64::from(call.node.float("epsilon", 1e-5)?);
     let mut values = src.to_f64s();
     for (n, part) in values.chunks_mut(run.max(1)).enumerate() {
@@ -184,7 +194,8 @@ pub(in crate::onnx) fn lp(call: &mut Call) -> Result<Vec<HostTensor>> {
         for k in 0..inner {
             let at = |i: usize| (o * extent + i) * inner + k;
             let parts = (0..extent).map(|i| values[at(i)]);
-            let norm: f64 = if p == 1 { parts.map(f64::abs).sum() } else { parts.map(|x| x * x).sum::<f64>().sqrt() };
+            let norm: f64 =
+                if p == 1 { parts.map(f64::abs).sum() } else { parts.map(|x| x * x).sum::<f64>().sqrt() };
             (0..extent).for_each(|i| values[at(i)] = if norm == 0.0 { 0.0 } else { values[at(i)] / norm });
         }
     }
@@ -207,7 +218,10 @@ pub(in crate::onnx) fn mean_variance(call: &mut Call) -> Result<Vec<HostTensor>>
     values.iter().zip(&targets).for_each(|(value, &t)| mean[t] += value / count);
     values.iter().zip(&targets).for_each(|(value, &t)| variance[t] += (value - mean[t]).powi(2) / count);
     // The published formula adds this to the deviation.
-    values.iter_mut().zip(&targets).for_each(|(value, &t)| *value = (*value - mean[t]) / (variance[t].sqrt() + 1e-9));
+    values
+        .iter_mut()
+        .zip(&targets)
+        .for_each(|(value, &t)| *value = (*value - mean[t]) / (variance[t].sqrt() + 1e-9));
     call.output(src.dims().clone(), src.data_type(), &values)
 }
 
@@ -225,7 +239,8 @@ pub(in crate::onnx) fn local_response(call: &mut Call) -> Result<Vec<HostTensor>
     let mut made = Vec::with_capacity(values.len());
     for o in 0..outer {
         for c in 0..channels {
-            let (first, last) = (c.saturating_sub((size - 1) / 2), c.saturating_add(size / 2).min(channels - 1));
+            let (first, last) =
+                (c.saturating_sub((size - 1) / 2), c.saturating_add(size / 2).min(channels - 1));
             for k in 0..inner {
                 let at = |c: usize| values[(o * channels + c) * inner + k];
                 let sum: f64 = (first..=last).map(|c| at(c) * at(c)).sum();

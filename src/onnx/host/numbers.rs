@@ -148,7 +148,11 @@ pub(super) fn of_cells(dims: Dims, data_type: DataType, mut bytes: Vec<u8>) -> R
 }
 
 /// The elements of a tensor at places in row-major order.
-pub(super) fn picked(src: &HostTensor, dims: Dims, places: impl IntoIterator<Item = usize>) -> Result<HostTensor> {
+pub(super) fn picked(
+    src: &HostTensor,
+    dims: Dims,
+    places: impl IntoIterator<Item = usize>,
+) -> Result<HostTensor> {
     picked_or(src, dims, places.into_iter().map(Some), &[0; 8])
 }
 
@@ -184,8 +188,11 @@ pub(super) fn walk(dims: &[usize], strides: &[i64], start: i64) -> Vec<usize> {
 pub(super) fn places(from: &Dims, to: &Dims) -> Vec<usize> {
     let from = from.padded_to_rank(to.len());
     let strides = from.row_major_strides();
-    let strides: Vec<i64> =
-        strides.iter().zip(from.iter()).map(|(&stride, &dim)| if dim == 1 { 0 } else { stride as i64 }).collect();
+    let strides: Vec<i64> = strides
+        .iter()
+        .zip(from.iter())
+        .map(|(&stride, &dim)| if dim == 1 { 0 } else { stride as i64 })
+        .collect();
     walk(to, &strides, 0)
 }
 

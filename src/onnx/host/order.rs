@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use anydnn_backend::{Dims, Result};
 
 use super::call::Call;
-use super::numbers::{Number, around, each, indices, ints, picked};
+use super::numbers::{Number, around, each, indices, picked};
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;
 
@@ -139,7 +139,8 @@ pub(in crate::onnx) fn compress(call: &mut Call) -> Result<Vec<HostTensor>> {
         false => (Dims::from([src.dims().elements()]), 0),
     };
     let (outer, extent, inner) = around(&dims, axis);
-    let kept: Vec<usize> = (0..extent).filter(|&i| conditions.get(i).is_some_and(|&holds| holds != 0)).collect();
+    let kept: Vec<usize> =
+        (0..extent).filter(|&i| conditions.get(i).is_some_and(|&holds| holds != 0)).collect();
     let mut made = dims;
     made[axis] = kept.len();
     call.take(&made, src.data_type())?;
@@ -180,13 +181,14 @@ pub(in crate::onnx) fn unique(call: &mut Call) -> Result<Vec<HostTensor>> {
     inverse.iter().for_each(|&n| counts[n as usize] += 1);
     let mut made = dims;
     made[axis] = kept.len();
-    let blocks: Vec<usize> = (0..outer).flat_map(|o| kept.iter().map(move |i| (o * extent + i) * inner)).collect();
+    let blocks: Vec<usize> =
+        (0..outer).flat_map(|o| kept.iter().map(move |i| (o * extent + i) * inner)).collect();
     let values = picked(src, made, blocks.into_iter().flat_map(|start| start..start + inner))?;
     let kept: Vec<i64> = kept.into_iter().map(|i| i as i64).collect();
-    Ok(vec![values, indices([kept.len()], &kept)?, indices([extent], &inverse)?, indices([counts.len()], &counts)?])
-}
-
-/// Whether a tensor has integers or truth values.
-pub(super) fn is_whole(tensor: &HostTensor) -> bool {
-    ints(tensor).is_some()
+    Ok(vec![
+        values,
+        indices([kept.len()], &kept)?,
+        indices([extent], &inverse)?,
+        indices([counts.len()], &counts)?,
+    ])
 }

@@ -2,10 +2,10 @@
 
 use anydnn_backend::{Dims, Result};
 
+use super::super::ops::{Window, sizes};
 use super::call::Call;
 use super::convolution::Taps;
 use super::numbers::{cells, picked_or, product, strides};
-use super::super::ops::{Window, sizes};
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;
 
@@ -13,7 +13,8 @@ use crate::model::HostTensor;
 pub(in crate::onnx) fn pad(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
     let rank = src.dims().len();
-    let pads = call.int_list(1, "pads")?.ok_or_else(|| call.invalid("pads", "missing", "a list of integers"))?;
+    let pads =
+        call.int_list(1, "pads")?.ok_or_else(|| call.invalid("pads", "missing", "a list of integers"))?;
     let axes = match call.optional(3) {
         Some(_) => call.ints(3)?,
         None => (0..rank as i64).collect(),
@@ -30,14 +31,21 @@ pub(in crate::onnx) fn pad(call: &mut Call) -> Result<Vec<HostTensor>> {
         let extent = (dims[axis] as i64).saturating_add(begin).saturating_add(end);
         let fits = mode == "constant" || src.dims()[axis] > 0 || extent == 0;
         let extent = usize::try_from(extent).ok().filter(|_| fits);
-        dims[axis] = extent.ok_or_else(|| call.invalid("pads", format!("{pads:?}"), format!("edges for {}", src.desc())))?;
+        dims[axis] = extent
+            .ok_or_else(|| call.invalid("pads", format!("{pads:?}"), format!("edges for {}", src.desc())))?;
         begins[axis] = begin;
     }
     call.take(&dims, src.data_type())?;
     let value = match call.optional(2) {
         Some(value) if value.dims().elements() == 1 && value.data_type() == src.data_type() => value.clone(),
-        Some(value) => return Err(call.invalid("constant", value.desc(), format!("one {}", src.data_type()))),
-        None => HostTensor::from_f64(Dims::default(), src.data_type(), &[f64::from(call.node.float("value", 0.0)?)])?,
+        Some(value) => {
+            return Err(call.invalid("constant", value.desc(), format!("one {}", src.data_type())));
+        }
+        None => HostTensor::from_f64(
+            Dims::default(),
+            src.data_type(),
+            &[f64::from(call.node.float("value", 0.0)?)],
+        )?,
     };
     let source = |at: i64, extent: i64| -> Option<i64> {
         if (0..extent).contains(&at) {
@@ -74,9 +82,11 @@ fn moved(
         .collect();
     let mut places = vec![Some(0)];
     for table in tables {
-        places = places.iter().flat_map(|&place| table.iter().map(move |from| Some(place? + (*from)?))).collect();
+        places =
+            places.iter().flat_map(|&place| table.iter().map(move |from| Some(place? + (*from)?))).collect();
     }
-    let places: Vec<Option<usize>> = places.into_iter().map(|place: Option<i64>| Some(place? as usize)).collect();
+    let places: Vec<Option<usize>> =
+        places.into_iter().map(|place: Option<i64>| Some(place? as usize)).collect();
     picked_or(src, dims, places, &cells(value).bytes)
 }
 
@@ -112,8 +122,11 @@ pub(in crate::onnx) fn column_to_image(call: &mut Call) -> Result<Vec<HostTensor
     let src = call.ranked(0, 3)?;
     let lists = |index: usize| -> Result<Vec<usize>> {
         let values = call.ints(index)?;
-        let sizes: Option<Vec<usize>> = values.iter().map(|&value| usize::try_from(value).ok().filter(|&v| v > 0)).collect();
-        sizes.ok_or_else(|| call.invalid(&format!("input {index}"), format!("{values:?}"), "sizes of at least 1"))
+        let sizes: Option<Vec<usize>> =
+            values.iter().map(|&value| usize::try_from(value).ok().filter(|&v| v > 0)).collect();
+        sizes.ok_or_else(|| {
+            call.invalid(&format!("input {index}"), format!("{values:?}"), "sizes of at least 1")
+        })
     };
     let (image, kernel) = (lists(1)?, lists(2)?);
     let pads = sizes(call.node, "pads", 2 * image.len(), 0, 0)?;

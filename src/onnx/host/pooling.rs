@@ -56,7 +56,8 @@ pub(in crate::onnx) fn max_pool(call: &mut Call) -> Result<Vec<HostTensor>> {
     for plane in 0..pool.planes {
         for position in 0..positions {
             let at = |place: usize| values[plane * image + place];
-            let better = |best: usize, next: usize| if compared(at(next), at(best)).is_gt() { next } else { best };
+            let better =
+                |best: usize, next: usize| if compared(at(next), at(best)).is_gt() { next } else { best };
             let best = taps.of(position).map(|(_, place)| place).reduce(better);
             let best = best.ok_or_else(|| call.unfit(src))?;
             found.push(plane * image + best);

@@ -58,7 +58,11 @@ fn by_line(call: &Call, dims: &Dims, given: &HostTensor, columns: bool) -> Resul
     let rows = !columns && given.dims().len() == 1 && given.dims().elements() > 1;
     let own = if rows { Dims::from([given.dims().elements(), 1]) } else { given.dims().clone() };
     if given.dims().elements() != 1 && !own.broadcasts_to(dims) {
-        return Err(call.invalid("scale or zero point", given.desc(), format!("one for each line of {dims}")));
+        return Err(call.invalid(
+            "scale or zero point",
+            given.desc(),
+            format!("one for each line of {dims}"),
+        ));
     }
     if given.dims().elements() == 1 {
         return Ok(vec![given.to_f64s()[0]; dims.elements()]);
@@ -130,7 +134,11 @@ pub(in crate::onnx) fn gemm(call: &mut Call) -> Result<Vec<HostTensor>> {
     made.iter_mut().for_each(|value| *value *= alpha);
     if let Some(bias) = call.optional(2) {
         if !bias.dims().broadcasts_to(&sizes.result) {
-            return Err(call.invalid("bias", bias.desc(), format!("dimensions that broadcast to {}", sizes.result)));
+            return Err(call.invalid(
+                "bias",
+                bias.desc(),
+                format!("dimensions that broadcast to {}", sizes.result),
+            ));
         }
         made.iter_mut().zip(spread(bias, &sizes.result)).for_each(|(value, bias)| *value += beta * bias);
     }
@@ -161,7 +169,8 @@ pub(in crate::onnx) fn einsum(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (mut labels, mut extents): (Vec<char>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut spellings = Vec::new();
     for (term, input) in terms.iter().zip(&inputs) {
-        let spelling = spelled(term, input.dims().len()).filter(|spelling| spelling.len() == input.dims().len());
+        let spelling =
+            spelled(term, input.dims().len()).filter(|spelling| spelling.len() == input.dims().len());
         let spelling = spelling.ok_or_else(|| wrong("a label for each dimension"))?;
         for (&label, &extent) in spelling.iter().zip(input.dims().iter()) {
             match labels.iter().position(|known| *known == label) {
@@ -185,9 +194,14 @@ pub(in crate::onnx) fn einsum(call: &mut Call) -> Result<Vec<HostTensor>> {
         },
         None => {
             // What is named once, in the order of the alphabet.
-            let mut once: Vec<char> = labels.iter().copied().filter(|label| {
-                !label.is_ascii_digit() && spellings.iter().flatten().filter(|other| *other == label).count() == 1
-            }).collect();
+            let mut once: Vec<char> = labels
+                .iter()
+                .copied()
+                .filter(|label| {
+                    !label.is_ascii_digit()
+                        && spellings.iter().flatten().filter(|other| *other == label).count() == 1
+                })
+                .collect();
             once.sort_unstable();
             hidden.into_iter().chain(once).collect()
         }
@@ -206,7 +220,10 @@ pub(in crate::onnx) fn einsum(call: &mut Call) -> Result<Vec<HostTensor>> {
     for (input, spelling) in inputs.iter().zip(&spellings) {
         let strides = input.dims().row_major_strides();
         let step = |at: usize| -> i64 {
-            let parts = spelling.iter().enumerate().filter(|(d, label)| **label == labels[at] && input.dims()[*d] > 1);
+            let parts = spelling
+                .iter()
+                .enumerate()
+                .filter(|(d, label)| **label == labels[at] && input.dims()[*d] > 1);
             parts.map(|(d, _)| strides[d] as i64).sum()
         };
         let steps: Vec<i64> = order.iter().chain(&summed).map(|&at| step(at)).collect();

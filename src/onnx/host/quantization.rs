@@ -79,7 +79,11 @@ impl Parameters {
             scale.dims()[0] == extent
         } else {
             // Without a size, blocks are as large as the scales divide the axis.
-            made.block = if block > 0 { block } else { extent.div_ceil(scale.dims().get(made.axis).copied().unwrap_or(1).max(1)).max(1) };
+            made.block = if block > 0 {
+                block
+            } else {
+                extent.div_ceil(scale.dims().get(made.axis).copied().unwrap_or(1).max(1)).max(1)
+            };
             scale.dims().len() == rank
                 && (0..rank).all(|d| {
                     let extent = src.dims()[d];
@@ -89,7 +93,8 @@ impl Parameters {
         if fits {
             return Ok(made);
         }
-        let expected = format!("one, or one for each index or block along axis {} of {}", made.axis, src.dims());
+        let expected =
+            format!("one, or one for each index or block along axis {} of {}", made.axis, src.dims());
         Err(call.invalid("scales", scale.dims(), expected))
     }
 
@@ -102,9 +107,8 @@ impl Parameters {
             return dims.indices().map(|index| index[self.axis]).collect();
         }
         let strides = strides(&self.dims);
-        let at = |(d, &i): (usize, &usize)| {
-            (if d == self.axis { i / self.block } else { i }) as i64 * strides[d]
-        };
+        let at =
+            |(d, &i): (usize, &usize)| (if d == self.axis { i / self.block } else { i }) as i64 * strides[d];
         dims.indices().map(|index| index.iter().enumerate().map(at).sum::<i64>() as usize).collect()
     }
 }
@@ -118,7 +122,11 @@ pub(in crate::onnx) fn dynamic_quantize(call: &mut Call) -> Result<Vec<HostTenso
     let scale = (high - low) / 255.0;
     let point = if scale == 0.0 { 0.0 } else { (-low / scale).round_ties_even().clamp(0.0, 255.0) };
     let of = |value: &f32| {
-        if scale == 0.0 { 0.0 } else { f64::from((value / scale).round_ties_even() + point).clamp(0.0, 255.0) }
+        if scale == 0.0 {
+            0.0
+        } else {
+            f64::from((value / scale).round_ties_even() + point).clamp(0.0, 255.0)
+        }
     };
     let quantized: Vec<f64> = values.iter().map(of).collect();
     Ok(vec![
@@ -137,7 +145,12 @@ pub(super) fn zero_points(call: &Call, index: usize, channels: usize) -> Result<
 }
 
 /// Values as scaled integers, with scale and zero point in two inputs.
-pub(super) fn requantized(call: &mut Call, dims: Dims, values: &[f64], index: usize) -> Result<Vec<HostTensor>> {
+pub(super) fn requantized(
+    call: &mut Call,
+    dims: Dims,
+    values: &[f64],
+    index: usize,
+) -> Result<Vec<HostTensor>> {
     let scale = call.number(index)?.ok_or_else(|| call.invalid("scale", "missing", "one number"))?;
     let (point, to) = (call.number(index + 1)?.unwrap_or(0.0), call.tensor(index + 1)?.data_type());
     let of = |value: &f64| f64::from((value / scale) as f32).round_ties_even() + point;

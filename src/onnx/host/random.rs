@@ -16,7 +16,9 @@ struct Random(u64);
 impl Random {
     fn of(call: &Call) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let seed = if call.node.has("seed") {
+        let seed = if call.node.has("seed") && call.operator() == "Dropout" {
+            call.node.int("seed", 0)? as u64
+        } else if call.node.has("seed") {
             u64::from(call.node.float("seed", 0.0)?.to_bits())
         } else {
             NEXT.fetch_add(0x1234_5678_9abc_def1, Ordering::Relaxed)

@@ -41,12 +41,20 @@ impl Net {
         let (directions, hidden) = (weights.dims()[0], call.ranked(2, 3)?.dims()[2]);
         let direction = node.word("direction", "forward")?;
         let expected = if direction == "bidirectional" { 2 } else { 1 };
-        if directions != expected || *weights.dims() != [directions, gates * hidden, inputs] {
-            return Err(call.invalid("weights", weights.desc(), format!("{gates} gates of {hidden} for {}", src.desc())));
+        if directions != expected || **weights.dims() != [directions, gates * hidden, inputs] {
+            return Err(call.invalid(
+                "weights",
+                weights.desc(),
+                format!("{gates} gates of {hidden} for {}", src.desc()),
+            ));
         }
         let lengths = match call.optional(4) {
             None => vec![steps; batch],
-            Some(_) => call.ints(4)?.into_iter().map(|length| usize::try_from(length).unwrap_or(usize::MAX)).collect(),
+            Some(_) => call
+                .ints(4)?
+                .into_iter()
+                .map(|length| usize::try_from(length).unwrap_or(usize::MAX))
+                .collect(),
         };
         if lengths.len() != batch || lengths.iter().any(|&length| length > steps) {
             return Err(call.invalid("lengths", format!("{lengths:?}"), format!("{batch} up to {steps}")));
@@ -77,7 +85,9 @@ impl Net {
     fn state(&self, call: &Call, index: usize) -> Result<Vec<f64>> {
         let count = self.directions * self.batch * self.hidden;
         match call.optional(index) {
-            Some(tensor) if self.batch_first && tensor.dims().len() == 3 && tensor.dims().elements() == count => {
+            Some(tensor)
+                if self.batch_first && tensor.dims().len() == 3 && tensor.dims().elements() == count =>
+            {
                 Ok(transposed(tensor, &[1, 0, 2])?.to_f64s())
             }
             _ => call.values_or(index, count, 0.0),
@@ -137,7 +147,11 @@ impl Net {
     }
 
     /// All states, the last ones, and those of a second part.
-    fn outputs(&self, call: &mut Call, (all, last, second): (Vec<f64>, Vec<f64>, Vec<f64>)) -> Result<Vec<HostTensor>> {
+    fn outputs(
+        &self,
+        call: &mut Call,
+        (all, last, second): (Vec<f64>, Vec<f64>, Vec<f64>),
+    ) -> Result<Vec<HostTensor>> {
         let data_type = call.tensor(0)?.data_type();
         let (d, b, h) = (self.directions, self.batch, self.hidden);
         let mut made = vec![call.floats([self.steps, d, b, h].into(), data_type, &all)?];
@@ -204,7 +218,8 @@ pub(in crate::onnx) fn lstm(call: &mut Call) -> Result<Vec<HostTensor>> {
         let old = state.to_vec();
         let [f, g, last] = [0, 1, 2].map(|i| &net.activations[direction * 3 + i]);
         // Gates are input, output, forget and cell; peepholes are input, output and forget.
-        let sum = |gate: usize, i: usize| weighted[gate * h + i] + net.recurred(direction, gate * h + i, &old);
+        let sum =
+            |gate: usize, i: usize| weighted[gate * h + i] + net.recurred(direction, gate * h + i, &old);
         let peep = |gate: usize, i: usize| peepholes[(direction * 3 + gate) * h + i];
         for i in 0..h {
             let input = f(net.clipped(sum(0, i) + peep(0, i) * cell[i]));
@@ -220,7 +235,9 @@ pub(in crate::onnx) fn lstm(call: &mut Call) -> Result<Vec<HostTensor>> {
 /// The activations of all directions.
 fn activations(call: &Call, defaults: &[&str], directions: usize) -> Result<Vec<Activation>> {
     let names = call.node.words("activations")?;
-    let names = names.unwrap_or_else(|| (0..directions).flat_map(|_| defaults.iter().map(|name| (*name).to_owned())).collect());
+    let names = names.unwrap_or_else(|| {
+        (0..directions).flat_map(|_| defaults.iter().map(|name| (*name).to_owned())).collect()
+    });
     if names.len() != directions * defaults.len() {
         let expected = format!("{} names", directions * defaults.len());
         return Err(call.invalid("attribute activations", format!("{names:?}"), expected));
@@ -266,4 +283,3 @@ fn activations(call: &Call, defaults: &[&str], directions: usize) -> Result<Vec<
     }
     Ok(made)
 }
-

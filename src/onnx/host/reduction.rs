@@ -46,7 +46,8 @@ pub(in crate::onnx) fn reduce(call: &mut Call) -> Result<Vec<HostTensor>> {
 /// Where each element of a tensor goes.
 pub(super) fn targets(from: &Dims, kept: &Dims, gone: &[bool]) -> Vec<usize> {
     let strides = kept.row_major_strides();
-    let strides: Vec<i64> = strides.iter().zip(gone).map(|(&stride, &gone)| if gone { 0 } else { stride as i64 }).collect();
+    let strides: Vec<i64> =
+        strides.iter().zip(gone).map(|(&stride, &gone)| if gone { 0 } else { stride as i64 }).collect();
     if from.elements() == 0 { Vec::new() } else { walk(from, &strides, 0) }
 }
 
@@ -71,7 +72,13 @@ fn of_integers(operator: &str, data_type: DataType) -> Option<(i64, Combine)> {
     })
 }
 
-fn reduced(operator: &str, values: &mut [f64], targets: &[usize], count: usize, each: usize) -> Option<Vec<f64>> {
+fn reduced(
+    operator: &str,
+    values: &mut [f64],
+    targets: &[usize],
+    count: usize,
+    each: usize,
+) -> Option<Vec<f64>> {
     let greatest = |values: &[f64]| {
         fold(values, targets, vec![f64::NEG_INFINITY; count], |a, b| if a.is_nan() || a > b { a } else { b })
     };
@@ -94,7 +101,10 @@ fn reduced(operator: &str, values: &mut [f64], targets: &[usize], count: usize, 
             // Without its greatest value, no power overflows.
             let shift: Vec<f64> =
                 greatest(values).into_iter().map(|most| if most.is_finite() { most } else { 0.0 }).collect();
-            values.iter_mut().zip(targets).for_each(|(value, &target)| *value = (*value - shift[target]).exp());
+            values
+                .iter_mut()
+                .zip(targets)
+                .for_each(|(value, &target)| *value = (*value - shift[target]).exp());
             sum(values).into_iter().zip(shift).map(|(sum, shift)| sum.ln() + shift).collect()
         }
         _ => return None,

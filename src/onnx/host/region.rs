@@ -84,8 +84,12 @@ fn corners(plane: &[f64], (height, width): (usize, usize), y: f64, x: f64) -> [f
 pub(in crate::onnx) fn non_max_suppression(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (boxes, scores) = (call.ranked(0, 3)?, call.ranked(1, 3)?);
     let [batches, classes, count] = [0, 1, 2].map(|i| scores.dims()[i]);
-    if *boxes.dims() != [batches, count, 4] {
-        return Err(call.invalid("boxes", boxes.desc(), format!("four numbers for each score of {}", scores.desc())));
+    if **boxes.dims() != [batches, count, 4] {
+        return Err(call.invalid(
+            "boxes",
+            boxes.desc(),
+            format!("four numbers for each score of {}", scores.desc()),
+        ));
     }
     let most = usize::try_from(call.int(2)?.unwrap_or(0)).unwrap_or(0);
     let limit = call.number(3)?.unwrap_or(0.0);
@@ -111,7 +115,8 @@ pub(in crate::onnx) fn non_max_suppression(call: &mut Call) -> Result<Vec<HostTe
     for n in 0..batches {
         for class in 0..classes {
             let scores = &scores[(n * classes + class) * count..][..count];
-            let mut order: Vec<usize> = (0..count).filter(|&i| least.is_none_or(|least| scores[i] > least)).collect();
+            let mut order: Vec<usize> =
+                (0..count).filter(|&i| least.is_none_or(|least| scores[i] > least)).collect();
             order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
             let mut kept: Vec<usize> = Vec::new();
             for i in order {

@@ -1,6 +1,6 @@
 //! Other numbers of elements along axes, with those in between interpolated.
 
-use anydnn_backend::{Dims, Result};
+use anydnn_backend::Result;
 
 use super::call::Call;
 use super::numbers::around;
@@ -105,7 +105,9 @@ fn axes(call: &Call, src: &HostTensor) -> Result<Vec<Axis>> {
     if made.iter().any(|axis| axis.extent == 0 || axis.scale.is_nan() || axis.scale <= 0.0) {
         return Err(call.invalid("scales", src.desc(), "positive scales of a tensor that is not empty"));
     }
-    let plain = |axis: &Axis| axis.result == axis.extent && axis.region == (0.0, 1.0) && (axis.scale - 1.0).abs() < 1e-12;
+    let plain = |axis: &Axis| {
+        axis.result == axis.extent && axis.region == (0.0, 1.0) && (axis.scale - 1.0).abs() < 1e-12
+    };
     made.retain(|axis| !plain(axis));
     Ok(made)
 }

@@ -78,7 +78,8 @@ pub(in crate::onnx) fn grid_sample(call: &mut Call) -> Result<Vec<HostTensor>> {
             }
             for c in 0..channels {
                 let plane = &values[(n * channels + c) * size..][..size];
-                made[(n * channels + c) * points + point] = taps.iter().map(|(i, weight)| weight * plane[*i]).sum();
+                made[(n * channels + c) * points + point] =
+                    taps.iter().map(|(i, weight)| weight * plane[*i]).sum();
             }
         }
     }
@@ -88,7 +89,8 @@ pub(in crate::onnx) fn grid_sample(call: &mut Call) -> Result<Vec<HostTensor>> {
 /// The place along a dimension that a number from -1 to 1 means.
 fn located(given: f64, extent: usize, aligned: bool, outside: Outside) -> f64 {
     let extent = extent as f64;
-    let at = if aligned { (given + 1.0) / 2.0 * (extent - 1.0) } else { ((given + 1.0) * extent - 1.0) / 2.0 };
+    let at =
+        if aligned { (given + 1.0) / 2.0 * (extent - 1.0) } else { ((given + 1.0) * extent - 1.0) / 2.0 };
     let (low, high) = bounds(extent, aligned);
     if (low..=high).contains(&at) {
         return at;
@@ -119,7 +121,9 @@ fn weights(mode: &str, at: f64) -> Vec<(f64, f64)> {
     let base = at.floor();
     match mode {
         "nearest" => vec![(at.round_ties_even(), 1.0)],
-        "cubic" | "bicubic" => (-1..3).map(|i| (base + f64::from(i), cubic(base + f64::from(i) - at, -0.75))).collect(),
+        "cubic" | "bicubic" => {
+            (-1..3).map(|i| (base + f64::from(i), cubic(base + f64::from(i) - at, -0.75))).collect()
+        }
         _ => vec![(base, 1.0 - (at - base)), (base + 1.0, at - base)],
     }
 }
@@ -145,7 +149,7 @@ pub(in crate::onnx) fn affine_grid(call: &mut Call) -> Result<Vec<HostTensor>> {
     let theta = call.ranked(0, 3)?;
     let size = super::super::tensor::dims(&call.ints(1)?, DataType::F64)?;
     let rank = size.len().saturating_sub(2);
-    if rank == 0 || *theta.dims() != [size[0], rank, rank + 1] {
+    if rank == 0 || **theta.dims() != [size[0], rank, rank + 1] {
         return Err(call.invalid("size", &size, format!("batch, channels and image for {}", theta.desc())));
     }
     let aligned = call.node.flag("align_corners", false)?;

@@ -19,7 +19,8 @@ pub(in crate::onnx) fn gather_elements(call: &mut Call) -> Result<Vec<HostTensor
 /// The places in a tensor that indices along an axis name.
 fn along(call: &Call, dims: &Dims, indices: &Dims, input: usize) -> Result<Vec<usize>> {
     let axis = call.axis(0, dims.len())?;
-    let within = (0..dims.len()).all(|d| d == axis || indices.get(d).is_some_and(|&extent| extent <= dims[d]));
+    let within =
+        (0..dims.len()).all(|d| d == axis || indices.get(d).is_some_and(|&extent| extent <= dims[d]));
     if indices.len() != dims.len() || !within {
         return Err(call.invalid("indices", indices, format!("dimensions within {dims}")));
     }
@@ -95,7 +96,12 @@ fn blocks(call: &Call, dims: &Dims, indices: &HostTensor, batch: usize) -> Resul
 }
 
 /// A tensor with updates written to places of it.
-fn written(call: &mut Call, src: &HostTensor, updates: &HostTensor, places: &[usize]) -> Result<Vec<HostTensor>> {
+fn written(
+    call: &mut Call,
+    src: &HostTensor,
+    updates: &HostTensor,
+    places: &[usize],
+) -> Result<Vec<HostTensor>> {
     if src.data_type() != updates.data_type() {
         return Err(call.invalid("updates", updates.desc(), format!("elements of {}", src.data_type())));
     }
@@ -126,7 +132,13 @@ fn like<S: Number, T: Number>(value: S) -> T {
     T::of(value.real())
 }
 
-fn combined<T: Number>(call: &Call, way: &str, mut made: Vec<T>, updates: &[T], places: &[usize]) -> Result<Vec<T>> {
+fn combined<T: Number>(
+    call: &Call,
+    way: &str,
+    mut made: Vec<T>,
+    updates: &[T],
+    places: &[usize],
+) -> Result<Vec<T>> {
     let of: fn(T, T) -> T = match way {
         "add" => T::plus,
         "mul" => T::times,

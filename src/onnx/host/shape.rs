@@ -35,7 +35,8 @@ pub(in crate::onnx) fn reshape(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
     let shape = call.int_list(1, "shape")?.ok_or_else(|| call.invalid("shape", "missing", "integers"))?;
     let copies_zero = !call.node.flag("allowzero", false)?;
-    let wrong = |expected: &str| call.invalid("new dimensions", format!("{shape:?} of {}", src.desc()), expected);
+    let wrong =
+        |expected: &str| call.invalid("new dimensions", format!("{shape:?} of {}", src.desc()), expected);
     let (mut open, mut given) = (None, Vec::with_capacity(shape.len()));
     for (i, &dim) in shape.iter().enumerate() {
         given.push(match dim {

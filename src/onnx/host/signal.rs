@@ -50,7 +50,11 @@ pub(in crate::onnx) fn fourier(call: &mut Call) -> Result<Vec<HostTensor>> {
     for o in 0..outer {
         for k in 0..inner {
             let part = |i: usize, part: usize| {
-                if i < extent && part < parts { values[((o * extent + i) * inner + k) * parts + part] } else { 0.0 }
+                if i < extent && part < parts {
+                    values[((o * extent + i) * inner + k) * parts + part]
+                } else {
+                    0.0
+                }
             };
             let mut line: Line = (0..length).map(|i| (part(i, 0), part(i, 1))).collect();
             if inverse && onesided {
@@ -93,7 +97,8 @@ pub(in crate::onnx) fn short_time_fourier(call: &mut Call) -> Result<Vec<HostTen
     let [batch, extent, parts] = [0, 1, 2].map(|i| src.dims()[i]);
     let size = |given: Option<i64>| given.map(|value| usize::try_from(value).unwrap_or(0));
     let step = size(call.int(1)?).unwrap_or(0);
-    let length = size(call.int(3)?).or(call.optional(2).map(|window| window.dims().elements())).unwrap_or(extent);
+    let length =
+        size(call.int(3)?).or(call.optional(2).map(|window| window.dims().elements())).unwrap_or(extent);
     if step == 0 || length == 0 || length > extent || !(1..=2).contains(&parts) {
         let given = format!("{step} and {length}");
         return Err(call.invalid("step and length", given, format!("those of frames of {}", src.desc())));
@@ -112,7 +117,9 @@ pub(in crate::onnx) fn short_time_fourier(call: &mut Call) -> Result<Vec<HostTen
                 if part < parts { values[at] * window[i] } else { 0.0 }
             };
             let line: Line = (0..length).map(|i| (part(i, 0), part(i, 1))).collect();
-            made.extend(transformed(&line, count, false).into_iter().flat_map(|(real, imaginary)| [real, imaginary]));
+            made.extend(
+                transformed(&line, count, false).into_iter().flat_map(|(real, imaginary)| [real, imaginary]),
+            );
         }
     }
     call.output(dims, src.data_type(), &made)

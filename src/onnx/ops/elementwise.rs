@@ -114,6 +114,6 @@ pub(super) fn cast(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
 }
 
 /// The type that a conversion makes.
-pub(in crate::onnx) fn cast_type(node: &Node) -> Result<DataType> {
+fn cast_type(node: &Node) -> Result<DataType> {
     tensor::data_type(i32::try_from(node.int("to", 0)?).unwrap_or(-1))
 }

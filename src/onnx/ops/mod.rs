@@ -20,14 +20,14 @@ mod window;
 
 use anydnn_backend::{DataType, Error, Result};
 
-use super::host::{self, Host, Known};
+use super::host::{self, Call, Host, Known};
 use super::is_standard;
 use super::network::{Network, Room, Value};
 use super::node::Node;
 use crate::model::HostTensor;
 
-pub(super) use elementwise::cast_type;
-pub(super) use movement::transpose_order;
+pub(super) use movement::{marked, transpose_order};
+pub(super) use window::{Window, sizes};
 
 /// Makes a node's outputs.
 type Import = fn(&mut Network, &Node) -> Result<Vec<Value>>;
@@ -55,11 +55,6 @@ enum Folds {
 /// Results of arithmetic with more elements are left to the device.
 const MOST: usize = 1 << 22;
 
-/// An operator that the device alone computes.
-const fn op(name: &'static str, import: Import) -> Operator {
-    Operator { name, host: None, import: Some(import), folds: Folds::Never }
-}
-
 /// An operator that the device computes unless its inputs are known when the model is imported.
 const fn both(name: &'static str, host: Host, import: Import) -> Operator {
     Operator { name, host: Some(host), import: Some(import), folds: Folds::Small }
@@ -71,7 +66,6 @@ const fn known(name: &'static str, host: Host) -> Operator {
 }
 
 /// An operator that the host computes where the device cannot.
-#[allow(dead_code, reason = "host functions are to come")]
 const fn rather(name: &'static str, import: Import, host: Host) -> Operator {
     Operator { name, host: Some(host), import: Some(import), folds: Folds::Never }
 }
@@ -82,6 +76,11 @@ impl Operator {
         Self { folds: Folds::Always, ..self }
     }
 
+    /// The same operator, computed by every execution anew.
+    const fn on_execution(self) -> Self {
+        Self { folds: Folds::Never, ..self }
+    }
+
     fn find(node: &Node) -> Result<&'static Self> {
         let found = OPERATORS.iter().find(|operator| operator.name == node.operator());
         found.ok_or_else(|| node.unsupported("the operator is not read"))
@@ -90,122 +89,183 @@ impl Operator {
 
 const OPERATORS: &[Operator] = &[
     both("Abs", host::unary, activation::plain),
-    op("Acos", activation::plain),
-    op("Acosh", activation::plain),
+    both("Acos", host::unary, activation::plain),
+    both("Acosh", host::unary, activation::plain),
     both("Add", host::binary, elementwise::binary),
+    known("AffineGrid", host::affine_grid),
     both("And", host::binary, logic::truth),
-    op("ArgMax", compound::extreme_index),
-    op("ArgMin", compound::extreme_index),
-    op("Asin", activation::plain),
-    op("Asinh", activation::plain),
-    op("Atan", activation::plain),
-    op("Atanh", activation::plain),
-    op("AveragePool", pooling::average),
-    op("BatchNormalization", normalization::batch),
+    both("ArgMax", host::arg, compound::extreme_index),
+    both("ArgMin", host::arg, compound::extreme_index),
+    both("Asin", host::unary, activation::plain),
+    both("Asinh", host::unary, activation::plain),
+    both("Atan", host::unary, activation::plain),
+    both("Atanh", host::unary, activation::plain),
+    known("Attention", host::attention),
+    rather("AveragePool", pooling::average, host::average),
+    rather("BatchNormalization", normalization::batch, host::batch),
+    known("Bernoulli", host::bernoulli).on_execution(),
+    known("BitCast", host::bit_cast),
+    known("BitShift", host::binary),
+    known("BitwiseAnd", host::binary),
+    known("BitwiseNot", host::unary),
+    known("BitwiseOr", host::binary),
+    known("BitwiseXor", host::binary),
+    known("BlackmanWindow", host::window),
     both("Cast", host::cast, elementwise::cast),
+    known("CastLike", host::cast),
+    known("CausalConvWithState", host::causal_convolution),
     both("Ceil", host::unary, activation::plain),
-    op("Celu", activation::celu),
-    op("Clip", activation::clip),
+    both("Celu", host::unary, activation::celu),
+    known("CenterCropPad", host::center).moves(),
+    both("Clip", host::clip, activation::clip),
+    known("Col2Im", host::column_to_image),
+    known("Compress", host::compress).moves(),
     both("Concat", host::concat, movement::concat).moves(),
-    op("Constant", source::constant),
+    rather("Constant", source::constant, host::constant),
     known("ConstantOfShape", host::constant_of_shape).moves(),
-    op("Conv", convolution::forward),
-    op("ConvTranspose", convolution::transposed),
-    op("Cos", activation::plain),
-    op("Cosh", activation::plain),
-    op("CumSum", compound::running_sum),
-    op("DepthToSpace", indexing::depth_to_space),
-    op("DequantizeLinear", quantization::dequantize),
+    rather("Conv", convolution::forward, host::convolution),
+    known("ConvInteger", host::convolution_integer),
+    rather("ConvTranspose", convolution::transposed, host::transposed),
+    both("Cos", host::unary, activation::plain),
+    both("Cosh", host::unary, activation::plain),
+    known("CumProd", host::cumulative),
+    both("CumSum", host::cumulative, compound::running_sum),
+    known("DFT", host::fourier),
+    known("DeformConv", host::deform),
+    both("DepthToSpace", host::depth_to_space, indexing::depth_to_space).moves(),
+    rather("DequantizeLinear", quantization::dequantize, host::dequantize),
+    known("Det", host::determinant),
     both("Div", host::binary, elementwise::binary),
-    op("Dropout", source::dropout),
-    op("Elu", activation::sloped),
+    rather("Dropout", source::dropout, host::dropout),
+    known("DynamicQuantizeLinear", host::dynamic_quantize),
+    known("Einsum", host::einsum),
+    both("Elu", host::unary, activation::sloped),
     both("Equal", host::binary, logic::truth),
-    op("Erf", activation::plain),
-    op("Exp", activation::plain),
+    both("Erf", host::unary, activation::plain),
+    both("Exp", host::unary, activation::plain),
     both("Expand", host::expand, indexing::expand).moves(),
-    op("Flatten", movement::flatten),
+    known("EyeLike", host::eye),
+    rather("Flatten", movement::flatten, host::flatten),
     both("Floor", host::unary, activation::plain),
-    op("GRU", recurrent::layer),
+    both("GRU", host::gru, recurrent::layer),
     both("Gather", host::gather, indexing::gather).moves(),
-    op("GatherElements", indexing::gather_elements),
-    op("GatherND", indexing::gather_lists),
-    op("Gelu", activation::gelu),
-    op("Gemm", product::gemm),
-    op("GlobalAveragePool", pooling::global),
-    op("GlobalMaxPool", pooling::global),
+    both("GatherElements", host::gather_elements, indexing::gather_elements).moves(),
+    both("GatherND", host::gather_nd, indexing::gather_lists).moves(),
+    both("Gelu", host::unary, activation::gelu),
+    rather("Gemm", product::gemm, host::gemm),
+    rather("GlobalAveragePool", pooling::global, host::global),
+    known("GlobalLpPool", host::global),
+    rather("GlobalMaxPool", pooling::global, host::global),
     both("Greater", host::binary, logic::truth),
     both("GreaterOrEqual", host::binary, logic::truth),
-    op("GroupNormalization", normalization::group),
-    op("HardSigmoid", activation::hard_sigmoid),
-    op("HardSwish", activation::plain),
-    op("Identity", source::identity),
-    op("InstanceNormalization", normalization::instance),
-    op("IsInf", logic::is_infinite),
-    op("IsNaN", logic::is_nan),
-    op("LSTM", recurrent::layer),
-    op("LayerNormalization", normalization::layer),
-    op("LeakyRelu", activation::sloped),
+    known("GridSample", host::grid_sample),
+    rather("GroupNormalization", normalization::group, host::group),
+    known("HammingWindow", host::window),
+    known("HannWindow", host::window),
+    both("HardSigmoid", host::unary, activation::hard_sigmoid),
+    both("HardSwish", host::unary, activation::plain),
+    known("Hardmax", host::softmax),
+    rather("Identity", source::identity, host::identity),
+    rather("InstanceNormalization", normalization::instance, host::instance),
+    both("IsInf", host::unary, logic::is_infinite),
+    both("IsNaN", host::unary, logic::is_nan),
+    known("LRN", host::local_response),
+    both("LSTM", host::lstm, recurrent::layer),
+    rather("LayerNormalization", normalization::layer, host::layer),
+    both("LeakyRelu", host::unary, activation::sloped),
     both("Less", host::binary, logic::truth),
     both("LessOrEqual", host::binary, logic::truth),
-    op("Log", activation::plain),
-    op("LogSoftmax", normalization::softmax),
-    op("MatMul", product::matmul),
-    both("Max", host::binary, elementwise::variadic),
-    op("MaxPool", pooling::max),
-    op("Mean", elementwise::variadic),
-    both("Min", host::binary, elementwise::variadic),
-    op("Mish", activation::plain),
+    known("LinearAttention", host::linear_attention),
+    both("Log", host::unary, activation::plain),
+    rather("LogSoftmax", normalization::softmax, host::softmax),
+    known("LpNormalization", host::lp),
+    known("LpPool", host::lp_pool),
+    rather("MatMul", product::matmul, host::matmul),
+    known("MatMulInteger", host::matmul_integer),
+    both("Max", host::variadic, elementwise::variadic),
+    rather("MaxPool", pooling::max, host::max_pool),
+    known("MaxUnpool", host::max_unpool),
+    both("Mean", host::variadic, elementwise::variadic),
+    known("MeanVarianceNormalization", host::mean_variance),
+    known("MelWeightMatrix", host::mel),
+    both("Min", host::variadic, elementwise::variadic),
+    both("Mish", host::unary, activation::plain),
     both("Mod", host::binary, elementwise::remainder),
     both("Mul", host::binary, elementwise::binary),
+    known("Multinomial", host::multinomial).on_execution(),
     both("Neg", host::unary, activation::negated),
+    known("NegativeLogLikelihoodLoss", host::negative_log_likelihood),
+    known("NonMaxSuppression", host::non_max_suppression),
+    known("NonZero", host::non_zero),
     both("Not", host::unary, logic::not),
-    op("OneHot", compound::one_hot),
+    both("OneHot", host::one_hot, compound::one_hot),
     both("Or", host::binary, logic::truth),
-    op("PRelu", activation::prelu),
-    op("Pad", indexing::pad),
+    both("PRelu", host::binary, activation::prelu),
+    both("Pad", host::pad, indexing::pad).moves(),
     both("Pow", host::binary, elementwise::power),
-    op("QuantizeLinear", quantization::quantize),
-    op("RNN", recurrent::layer),
+    known("QLinearConv", host::quantized_convolution),
+    known("QLinearMatMul", host::quantized_matmul),
+    rather("QuantizeLinear", quantization::quantize, host::quantize),
+    known("RMSNormalization", host::rms),
+    both("RNN", host::rnn, recurrent::layer),
+    known("RandomNormal", host::random).on_execution(),
+    known("RandomNormalLike", host::random).on_execution(),
+    known("RandomUniform", host::random).on_execution(),
+    known("RandomUniformLike", host::random).on_execution(),
     known("Range", host::range),
     both("Reciprocal", host::unary, activation::plain),
-    op("ReduceL1", reduction::reduce),
-    op("ReduceL2", reduction::reduce),
-    op("ReduceLogSum", reduction::reduce),
-    op("ReduceMax", reduction::reduce),
-    op("ReduceMean", reduction::reduce),
-    op("ReduceMin", reduction::reduce),
-    op("ReduceProd", reduction::reduce),
-    op("ReduceSum", reduction::reduce),
-    op("ReduceSumSquare", reduction::reduce),
-    op("Relu", activation::plain),
-    op("Reshape", movement::reshape),
-    op("Resize", resize::resize),
+    both("ReduceL1", host::reduce, reduction::reduce),
+    both("ReduceL2", host::reduce, reduction::reduce),
+    both("ReduceLogSum", host::reduce, reduction::reduce),
+    known("ReduceLogSumExp", host::reduce),
+    both("ReduceMax", host::reduce, reduction::reduce),
+    both("ReduceMean", host::reduce, reduction::reduce),
+    both("ReduceMin", host::reduce, reduction::reduce),
+    both("ReduceProd", host::reduce, reduction::reduce),
+    both("ReduceSum", host::reduce, reduction::reduce),
+    both("ReduceSumSquare", host::reduce, reduction::reduce),
+    both("Relu", host::unary, activation::plain),
+    rather("Reshape", movement::reshape, host::reshape),
+    rather("Resize", resize::resize, host::resize),
+    known("ReverseSequence", host::reverse_sequence).moves(),
+    known("RoiAlign", host::roi_align),
+    known("RotaryEmbedding", host::rotary_embedding),
     both("Round", host::unary, activation::plain),
-    op("Selu", activation::selu),
-    op("Shape", source::shape),
-    op("Sigmoid", activation::plain),
-    op("Sign", activation::plain),
-    op("Sin", activation::plain),
-    op("Sinh", activation::plain),
-    op("Size", source::size),
+    known("STFT", host::short_time_fourier),
+    known("Scatter", host::scatter_elements).moves(),
+    known("ScatterElements", host::scatter_elements).moves(),
+    known("ScatterND", host::scatter_nd).moves(),
+    both("Selu", host::unary, activation::selu),
+    rather("Shape", source::shape, host::shape),
+    known("Shrink", host::unary),
+    both("Sigmoid", host::unary, activation::plain),
+    both("Sign", host::unary, activation::plain),
+    both("Sin", host::unary, activation::plain),
+    both("Sinh", host::unary, activation::plain),
+    rather("Size", source::size, host::size),
     both("Slice", host::slice, indexing::slice).moves(),
-    op("Softmax", normalization::softmax),
-    op("Softplus", activation::softplus),
-    op("Softsign", activation::softsign),
-    op("SpaceToDepth", indexing::space_to_depth),
-    op("Split", indexing::split),
+    rather("Softmax", normalization::softmax, host::softmax),
+    known("SoftmaxCrossEntropyLoss", host::cross_entropy),
+    both("Softplus", host::unary, activation::softplus),
+    both("Softsign", host::unary, activation::softsign),
+    both("SpaceToDepth", host::space_to_depth, indexing::space_to_depth).moves(),
+    both("Split", host::split, indexing::split).moves(),
     both("Sqrt", host::unary, activation::plain),
-    op("Squeeze", movement::squeeze),
+    rather("Squeeze", movement::squeeze, host::squeeze),
     both("Sub", host::binary, elementwise::binary),
-    op("Sum", elementwise::variadic),
-    op("Swish", activation::swish),
-    op("Tan", activation::plain),
-    op("Tanh", activation::plain),
-    op("Tile", indexing::tile),
+    both("Sum", host::variadic, elementwise::variadic),
+    both("Swish", host::unary, activation::swish),
+    both("Tan", host::unary, activation::plain),
+    both("Tanh", host::unary, activation::plain),
+    known("TensorScatter", host::tensor_scatter).moves(),
+    known("ThresholdedRelu", host::unary),
+    both("Tile", host::tile, indexing::tile).moves(),
+    known("TopK", host::top_k),
     both("Transpose", host::transpose, movement::transpose).moves(),
-    op("Trilu", compound::triangle),
-    op("Unsqueeze", movement::unsqueeze),
-    op("Upsample", resize::resize),
+    both("Trilu", host::triangle, compound::triangle).moves(),
+    known("Unique", host::unique),
+    rather("Unsqueeze", movement::unsqueeze, host::unsqueeze),
+    rather("Upsample", resize::resize, host::resize),
     both("Where", host::choose, logic::choose),
     both("Xor", host::binary, logic::truth),
 ];
@@ -236,7 +296,7 @@ pub(super) fn has_host(node: &Node) -> bool {
 pub(super) fn on_host(node: &Node, inputs: Known) -> Result<Vec<HostTensor>> {
     let host = Operator::find(node)?.host;
     let host = host.ok_or_else(|| node.unsupported("the host does not compute the operator"))?;
-    host(node, inputs, &mut Room::default()).map_err(|error| node.place(error))
+    host(&mut Call::new(node, inputs, &mut Room::default())).map_err(|error| node.place(error))
 }
 
 impl Operator {
@@ -245,7 +305,7 @@ impl Operator {
         let Some(host) = self.host.filter(|_| self.folds != Folds::Never) else { return Ok(None) };
         let Some((inputs, room)) = network.known_inputs(node) else { return Ok(None) };
         room.limit((self.folds == Folds::Small).then_some(MOST));
-        let made = host(node, &inputs, room);
+        let made = host(&mut Call::new(node, &inputs, room));
         room.limit(None);
         match made {
             Ok(tensors) => {

@@ -103,7 +103,7 @@ pub(in crate::onnx) fn transpose_order(node: &Node, rank: usize) -> Result<Vec<u
 }
 
 /// Which of `rank` dimensions a list of axes names.
-pub(super) fn marked(node: &Node, axes: &[i64], rank: usize) -> Result<Vec<bool>> {
+pub(in crate::onnx) fn marked(node: &Node, axes: &[i64], rank: usize) -> Result<Vec<bool>> {
     if rank > anydnn_backend::MAX_DIMS {
         return Err(node.invalid("number of dimensions", rank, "at most 12"));
     }

@@ -6,12 +6,12 @@ use super::super::node::Node;
 use crate::graph::Attrs;
 
 /// A window, with an entry for each spatial dimension.
-pub(super) struct Window {
-    pub(super) kernel: Vec<usize>,
-    pub(super) strides: Vec<usize>,
-    pub(super) dilations: Vec<usize>,
-    pub(super) pads_begin: Vec<usize>,
-    pub(super) pads_end: Vec<usize>,
+pub(in crate::onnx) struct Window {
+    pub(in crate::onnx) kernel: Vec<usize>,
+    pub(in crate::onnx) strides: Vec<usize>,
+    pub(in crate::onnx) dilations: Vec<usize>,
+    pub(in crate::onnx) pads_begin: Vec<usize>,
+    pub(in crate::onnx) pads_end: Vec<usize>,
     auto_pad: AutoPad,
 }
 
@@ -28,7 +28,7 @@ enum AutoPad {
 
 impl Window {
     /// The attributes of a node over `kernel` taps. Padding that depends on the source is zero yet.
-    pub(super) fn new(node: &Node, kernel: &[usize]) -> Result<Self> {
+    pub(in crate::onnx) fn new(node: &Node, kernel: &[usize]) -> Result<Self> {
         let rank = kernel.len();
         let auto_pad = match node.word("auto_pad", "NOTSET")?.as_str() {
             "NOTSET" | "" => AutoPad::No,
@@ -57,7 +57,7 @@ impl Window {
 
     /// Works out the padding of a window that slides over `spatial`, and, where `ceil` asks for it, what lies behind the last window.
     /// A window that would begin behind the source and its padding is none.
-    pub(super) fn slide(&mut self, node: &Node, spatial: &[usize], ceil: bool) -> Result<()> {
+    pub(in crate::onnx) fn slide(&mut self, node: &Node, spatial: &[usize], ceil: bool) -> Result<()> {
         for (i, &extent) in spatial.iter().enumerate() {
             let (stride, reach) = (self.strides[i], self.reach(node, i)?);
             if matches!(self.auto_pad, AutoPad::SameUpper | AutoPad::SameLower) {
@@ -79,7 +79,7 @@ impl Window {
     }
 
     /// Works out the padding of a transposed convolution, which cuts off.
-    pub(super) fn slide_transposed(
+    pub(in crate::onnx) fn slide_transposed(
         &mut self,
         node: &Node,
         spatial: &[usize],
@@ -104,8 +104,18 @@ impl Window {
         Ok(())
     }
 
+    /// How many windows there are along each dimension, once padding is worked out.
+    pub(in crate::onnx) fn results(&self, spatial: &[usize]) -> Vec<usize> {
+        let count = |d: usize| {
+            let padded = spatial[d].saturating_add(self.pads_begin[d]).saturating_add(self.pads_end[d]);
+            let reach = (self.kernel[d].max(1) - 1).saturating_mul(self.dilations[d]).saturating_add(1);
+            padded.checked_sub(reach).map_or(0, |room| room / self.strides[d] + 1)
+        };
+        (0..spatial.len()).map(count).collect()
+    }
+
     /// The attributes of the graph's operation.
-    pub(super) fn attrs(&self) -> Attrs {
+    pub(in crate::onnx) fn attrs(&self) -> Attrs {
         Attrs::new()
             .with("strides", signed(&self.strides))
             .with("pads_begin", signed(&self.pads_begin))
@@ -130,7 +140,7 @@ impl Window {
 }
 
 /// A list attribute of sizes that are at least `least`, or `absent` for each.
-pub(super) fn sizes(
+pub(in crate::onnx) fn sizes(
     node: &Node,
     name: &str,
     count: usize,
@@ -147,6 +157,6 @@ pub(super) fn sizes(
     })
 }
 
-pub(super) fn signed(values: &[usize]) -> Vec<i64> {
+pub(in crate::onnx) fn signed(values: &[usize]) -> Vec<i64> {
     values.iter().map(|&value| value as i64).collect()
 }

@@ -6,13 +6,18 @@ use prost::Message;
 
 use super::super::Model;
 use super::super::files::ExternalData;
-use super::super::proto::TensorProto;
+use super::super::node::Node;
+use super::super::ops;
+use super::super::proto::{ModelProto, TensorProto};
 use super::super::tensor::host_tensor;
 use super::run;
 use crate::model::HostTensor;
 
 /// Names the folder `onnx/backend/test/data` of the unpacked package.
 const VARIABLE: &str = "ANYDNN_ONNX_TESTS";
+
+/// What is expected has 2e-7 where the exact result is zero, which is more than the tolerance.
+const EXCEPTIONS: [&str; 2] = ["test_dft_inverse", "test_dft_inverse_opset19"];
 
 /// Every node test whose operators are read gives what it says.
 #[test]
@@ -46,6 +51,76 @@ fn node_tests_give_what_they_say() {
     let refused: usize = refused.values().map(Vec::len).sum();
     println!("{passed} passed, {} failed, {refused} not read", failed.len());
     assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// Every node test whose operators the host computes gives what it says, node after node.
+#[test]
+fn node_tests_on_the_host_give_what_they_say() {
+    let Some(folder) = std::env::var_os(VARIABLE) else {
+        eprintln!(
+            "NOT TESTED: {VARIABLE} does not name the folder onnx/backend/test/data of the onnx package"
+        );
+        return;
+    };
+    let mut cases: Vec<_> = std::fs::read_dir(Path::new(&folder).join("node"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    cases.sort();
+    let (mut passed, mut failed, mut refused) = (0, Vec::new(), std::collections::BTreeMap::new());
+    for case in cases {
+        let name = case.file_name().unwrap().to_string_lossy().into_owned();
+        match check_on_host(&case) {
+            Ok(()) => passed += 1,
+            Err(Outcome::Refused(why)) => refused.entry(why).or_insert_with(Vec::new).push(name),
+            Err(Outcome::Wrong(_)) if EXCEPTIONS.contains(&name.as_str()) => {}
+            Err(Outcome::Wrong(what)) => failed.push(format!("{name}: {what}")),
+        }
+    }
+    for (why, names) in &refused {
+        println!("{:4} {why}: {}", names.len(), names.iter().take(3).cloned().collect::<Vec<_>>().join(" "));
+    }
+    println!("{passed} passed, {} failed", failed.len());
+    assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+fn check_on_host(case: &Path) -> Result<(), Outcome> {
+    let refused = |error: anydnn_backend::Error| match error.root() {
+        anydnn_backend::Error::Unsupported { .. } => Outcome::Refused(error.to_string()),
+        _ => Outcome::Wrong(error.to_string()),
+    };
+    let bytes = std::fs::read(case.join("model.onnx")).unwrap();
+    let model = ModelProto::decode(&bytes[..]).unwrap();
+    let graph = model.graph.unwrap_or_default();
+    let opset = model.opset_import.iter().find(|set| set.domain.as_deref().unwrap_or("").is_empty());
+    let opset = opset.and_then(|set| set.version).unwrap_or(1);
+    let mut values = std::collections::HashMap::new();
+    for (index, input) in graph.input.iter().enumerate() {
+        let path = case.join(format!("test_data_set_0/input_{index}.pb"));
+        values.insert(input.name.clone().unwrap(), read(&path).map_err(Outcome::Refused)?);
+    }
+    for tensor in &graph.initializer {
+        let value = host_tensor(tensor, &mut ExternalData::new(None)).map_err(refused)?;
+        values.insert(tensor.name.clone().unwrap(), value);
+    }
+    for proto in &graph.node {
+        let inputs: Vec<_> = proto.input.iter().map(|name| values.get(name)).collect();
+        let made = ops::on_host(&Node::new(proto, opset, Vec::new()), &inputs).map_err(refused)?;
+        values.extend(proto.output.iter().cloned().zip(made));
+    }
+    for (index, output) in graph.output.iter().enumerate() {
+        let expected =
+            read(&case.join(format!("test_data_set_0/output_{index}.pb"))).map_err(Outcome::Refused)?;
+        let given = values
+            .get(output.name.as_deref().unwrap())
+            .ok_or(Outcome::Wrong("an output is missing".into()))?;
+        let random = case.to_string_lossy().contains("bernoulli");
+        if random && given.desc() == expected.desc() {
+            continue;
+        }
+        compare(given, &expected).map_err(Outcome::Wrong)?;
+    }
+    Ok(())
 }
 
 /// The package's networks, whose weights are generated, give what its reference gives.
