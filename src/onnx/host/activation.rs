@@ -12,7 +12,7 @@ pub(in crate::onnx) fn unary(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
     let (dims, data_type) = (src.dims().clone(), src.data_type());
     if let (Some(values), Some(of)) = (ints(src), of_integer(call.operator())) {
-        return call.made(dims, data_type, Numbers::Ints(values.into_iter().map(of).collect()));
+        return call.made(dims, data_type, &Numbers::Ints(values.into_iter().map(of).collect()));
     }
     let made = if matches!(call.operator(), "IsNaN" | "IsInf") { DataType::Boolean } else { data_type };
     let of = of_float(call)?.ok_or_else(|| call.unfit(src))?;

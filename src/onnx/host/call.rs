@@ -147,10 +147,10 @@ impl<'a> Call<'a> {
         &mut self,
         dims: Dims,
         data_type: DataType,
-        values: Numbers,
+        values: &Numbers,
     ) -> Result<Vec<HostTensor>> {
         self.take(&dims, data_type)?;
-        Ok(vec![numbers::tensor(dims, data_type, &values)?])
+        Ok(vec![numbers::tensor(dims, data_type, values)?])
     }
 
     /// An error for an input of a type that the operator is not computed for.

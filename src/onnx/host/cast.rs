@@ -12,10 +12,10 @@ pub(in crate::onnx) fn cast(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
     let to = if call.operator() == "CastLike" { call.tensor(1)?.data_type() } else { named(call)? };
     let dims = src.dims().clone();
-    if let Some(values) = ints(src) {
-        if !to.is_float() {
-            return call.made(dims, to, Numbers::Ints(values));
-        }
+    if let Some(values) = ints(src)
+        && !to.is_float()
+    {
+        return call.made(dims, to, &Numbers::Ints(values));
     }
     let (values, limited) = (src.to_f64s(), call.node.flag("saturate", true)?);
     let values: Vec<f64> = match to {
@@ -23,7 +23,7 @@ pub(in crate::onnx) fn cast(call: &mut Call) -> Result<Vec<HostTensor>> {
         // Of values that do not fit, 4 bits keep the lowest.
         DataType::S4 | DataType::U4 => {
             let values = values.into_iter().map(|value| value as i64).collect();
-            return call.made(dims, to, Numbers::Ints(values));
+            return call.made(dims, to, &Numbers::Ints(values));
         }
         to if to.is_integer() => values.into_iter().map(f64::trunc).collect(),
         DataType::F8E4M3 if limited => values.into_iter().map(|value| value.clamp(-448.0, 448.0)).collect(),

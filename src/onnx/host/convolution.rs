@@ -69,7 +69,7 @@ impl Sizes {
     fn unpadded(call: &Call, src: &HostTensor, weights: &HostTensor, transposed: bool) -> Result<Self> {
         let (s, w) = (src.dims(), weights.dims());
         let groups = usize::try_from(call.node.int("group", 1)?).unwrap_or(0);
-        let outer = if transposed { 0 } else { 1 };
+        let outer = usize::from(!transposed);
         let fits = s.len() >= 3
             && w.len() == s.len()
             && groups > 0
@@ -146,7 +146,7 @@ pub(in crate::onnx) fn convolution_integer(call: &mut Call) -> Result<Vec<HostTe
     call.take(&sizes.dims(), DataType::S32)?;
     let made = sizes.convolved(&src, &weights, &vec![0.0; sizes.channels.1]);
     let made = made.into_iter().map(|value| value as i64).collect();
-    call.made(sizes.dims(), DataType::S32, Numbers::Ints(made))
+    call.made(sizes.dims(), DataType::S32, &Numbers::Ints(made))
 }
 
 /// Scaled integers to scaled integers.
@@ -180,10 +180,10 @@ pub(in crate::onnx) fn transposed(call: &mut Call) -> Result<Vec<HostTensor>> {
         None
     };
     s.window.slide_transposed(call.node, &s.image, &extra, wanted.as_deref())?;
-    for d in 0..rank {
+    for (d, extra) in extra.iter().enumerate() {
         let window = &s.window;
         let reach = (window.kernel[d].max(1) - 1) * window.dilations[d] + 1;
-        let full = (s.image[d].max(1) - 1).saturating_mul(window.strides[d]).saturating_add(reach + extra[d]);
+        let full = (s.image[d].max(1) - 1).saturating_mul(window.strides[d]).saturating_add(reach + extra);
         s.result.push(full.saturating_sub(window.pads_begin[d]).saturating_sub(window.pads_end[d]));
     }
     call.take(&s.dims(), src.data_type())?;

@@ -54,7 +54,7 @@ fn pair(call: &mut Call, a: &HostTensor, b: &HostTensor, dims: Dims) -> Result<V
         let values: Option<Vec<i64>> =
             pairs.map(|(i, j)| of_integers(operator, option, a_values[i], b_values[j])).collect();
         let values = values.ok_or_else(|| call.unfit(a))?;
-        return call.made(dims, result, Numbers::Ints(values));
+        return call.made(dims, result, &Numbers::Ints(values));
     }
     let (a_values, b_values) = (a.to_f64s(), b.to_f64s());
     let values: Option<Vec<f64>> =
@@ -149,7 +149,7 @@ pub(in crate::onnx) fn clip(call: &mut Call) -> Result<Vec<HostTensor>> {
     if let Some(mut values) = ints(src) {
         let (low, high) = (call.int(1)?.unwrap_or(i64::MIN), call.int(2)?.unwrap_or(i64::MAX));
         values.iter_mut().for_each(|value| *value = (*value).max(low).min(high));
-        return call.made(dims, data_type, Numbers::Ints(values));
+        return call.made(dims, data_type, &Numbers::Ints(values));
     }
     let (low, high) =
         (f64::from(call.node.float("min", f32::MIN)?), f64::from(call.node.float("max", f32::MAX)?));

@@ -67,7 +67,7 @@ pub(in crate::onnx) fn range(call: &mut Call) -> Result<Vec<HostTensor>> {
         let count = span.div_ceil(usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX));
         call.take(&[count].into(), data_type)?;
         let values = (0..count as i64).map(|i| first.wrapping_add(i.wrapping_mul(step))).collect();
-        return call.made([count].into(), data_type, Numbers::Ints(values));
+        return call.made([count].into(), data_type, &Numbers::Ints(values));
     }
     let number = |index: usize| call.number(index).map(|number| number.unwrap_or(f64::NAN));
     let (first, limit, step) = (number(0)?, number(1)?, number(2)?);

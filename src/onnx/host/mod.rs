@@ -1,5 +1,6 @@
 //! Operators computed on tensors in host memory: while importing, where a node's inputs are known, and on execution, where the device
 //! cannot run it. They are made to be right first: one element after the other, in f64 and i64.
+#![allow(clippy::needless_for_each, reason = "changes of parallel lists read best as one line")]
 
 mod activation;
 mod attention;

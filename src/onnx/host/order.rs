@@ -32,7 +32,7 @@ pub(in crate::onnx) fn arg(call: &mut Call) -> Result<Vec<HostTensor>> {
                 let mut best = 0;
                 for i in 1..extent {
                     let better = if greatest { at(i) > at(best) } else { at(i) < at(best) };
-                    if better || last && at(i) == at(best) {
+                    if better || last && !(at(i) < at(best)) && !(at(i) > at(best)) {
                         best = i;
                     }
                 }
@@ -134,9 +134,10 @@ pub(in crate::onnx) fn non_zero(call: &mut Call) -> Result<Vec<HostTensor>> {
 pub(in crate::onnx) fn compress(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
     let conditions = call.ints(1)?;
-    let (dims, axis) = match call.node.has("axis") {
-        true => (src.dims().clone(), call.axis(0, src.dims().len())?),
-        false => (Dims::from([src.dims().elements()]), 0),
+    let (dims, axis) = if call.node.has("axis") {
+        (src.dims().clone(), call.axis(0, src.dims().len())?)
+    } else {
+        (Dims::from([src.dims().elements()]), 0)
     };
     let (outer, extent, inner) = around(&dims, axis);
     let kept: Vec<usize> =
@@ -152,9 +153,10 @@ pub(in crate::onnx) fn compress(call: &mut Call) -> Result<Vec<HostTensor>> {
 /// Different elements or slices, where each was first, which of them each is, and how often it is there.
 pub(in crate::onnx) fn unique(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
-    let (dims, axis) = match call.node.has("axis") {
-        true => (src.dims().clone(), call.axis(0, src.dims().len())?),
-        false => (Dims::from([src.dims().elements()]), 0),
+    let (dims, axis) = if call.node.has("axis") {
+        (src.dims().clone(), call.axis(0, src.dims().len())?)
+    } else {
+        (Dims::from([src.dims().elements()]), 0)
     };
     let (outer, extent, inner) = around(&dims, axis);
     let (first, order) = each!(src, values => {

@@ -15,7 +15,7 @@ pub(in crate::onnx) fn matmul(call: &mut Call) -> Result<Vec<HostTensor>> {
     call.take(&sizes.result, a.data_type())?;
     if let (Some(a_values), Some(b_values)) = (ints(a), ints(b)) {
         let made = sizes.multiplied(&a_values, &b_values, 0, |sum, a, b| sum.wrapping_add(a.wrapping_mul(b)));
-        return call.made(sizes.result, a.data_type(), Numbers::Ints(made));
+        return call.made(sizes.result, a.data_type(), &Numbers::Ints(made));
     }
     let made = sizes.multiplied(&a.to_f64s(), &b.to_f64s(), 0.0, |sum, a, b| sum + a * b);
     call.output(sizes.result, a.data_type(), &made)
@@ -28,7 +28,7 @@ pub(in crate::onnx) fn matmul_integer(call: &mut Call) -> Result<Vec<HostTensor>
     let (a, b) = (centred(call, a, 2, false)?, centred(call, b, 3, true)?);
     let made = sizes.multiplied(&a, &b, 0.0, |sum, a, b| sum + a * b);
     let made = made.into_iter().map(|value| value as i64).collect();
-    call.made(sizes.result, DataType::S32, Numbers::Ints(made))
+    call.made(sizes.result, DataType::S32, &Numbers::Ints(made))
 }
 
 /// Scaled integers to scaled integers.
@@ -187,24 +187,23 @@ pub(in crate::onnx) fn einsum(call: &mut Call) -> Result<Vec<HostTensor>> {
     }
     let mut hidden: Vec<char> = labels.iter().copied().filter(char::is_ascii_digit).collect();
     hidden.sort_unstable_by(|a, b| b.cmp(a));
-    let wanted: Vec<char> = match result {
-        Some(result) => match result.split_once("...") {
+    let wanted: Vec<char> = if let Some(result) = result {
+        match result.split_once("...") {
             Some((before, after)) => before.chars().chain(hidden).chain(after.chars()).collect(),
             None => result.chars().collect(),
-        },
-        None => {
-            // What is named once, in the order of the alphabet.
-            let mut once: Vec<char> = labels
-                .iter()
-                .copied()
-                .filter(|label| {
-                    !label.is_ascii_digit()
-                        && spellings.iter().flatten().filter(|other| *other == label).count() == 1
-                })
-                .collect();
-            once.sort_unstable();
-            hidden.into_iter().chain(once).collect()
         }
+    } else {
+        // What is named once, in the order of the alphabet.
+        let mut once: Vec<char> = labels
+            .iter()
+            .copied()
+            .filter(|label| {
+                !label.is_ascii_digit()
+                    && spellings.iter().flatten().filter(|other| *other == label).count() == 1
+            })
+            .collect();
+        once.sort_unstable();
+        hidden.into_iter().chain(once).collect()
     };
     let mut order = Vec::new();
     for label in &wanted {

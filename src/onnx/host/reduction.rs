@@ -32,7 +32,7 @@ pub(in crate::onnx) fn reduce(call: &mut Call) -> Result<Vec<HostTensor>> {
         for (value, target) in values.into_iter().zip(targets) {
             made[target] = of(made[target], value);
         }
-        return call.made(dims, data_type, Numbers::Ints(made));
+        return call.made(dims, data_type, &Numbers::Ints(made));
     }
     let mut values = src.to_f64s();
     let made = reduced(call.operator(), &mut values, &targets, kept.elements(), each);

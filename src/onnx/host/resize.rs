@@ -9,7 +9,7 @@ use crate::model::HostTensor;
 
 /// How one axis is resized.
 struct Axis {
-    axis: usize,
+    index: usize,
     extent: usize,
     result: usize,
     scale: f64,
@@ -26,8 +26,8 @@ pub(in crate::onnx) fn resize(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (mut values, mut outside) = (src.to_f64s(), vec![Vec::new(); dims.len()]);
     for axis in axes(call, src)? {
         let taps = taps(call, &axis)?;
-        let (outer, extent, inner) = around(&dims, axis.axis);
-        dims[axis.axis] = axis.result;
+        let (outer, extent, inner) = around(&dims, axis.index);
+        dims[axis.index] = axis.result;
         call.take(&dims, src.data_type())?;
         let mut made = Vec::with_capacity(dims.elements());
         for o in 0..outer {
@@ -39,7 +39,7 @@ pub(in crate::onnx) fn resize(call: &mut Call) -> Result<Vec<HostTensor>> {
             }
         }
         values = made;
-        outside[axis.axis] = taps.iter().map(Option::is_none).collect();
+        outside[axis.index] = taps.iter().map(Option::is_none).collect();
     }
     if outside.iter().flatten().any(|&outside| outside) {
         let value = f64::from(call.node.float("extrapolation_value", 0.0)?);
@@ -91,7 +91,13 @@ fn axes(call: &Call, src: &HostTensor) -> Result<Vec<Axis>> {
             (_, Some(sizes)) => (sizes[i] / extent as f64, sizes[i]),
             _ => (1.0, extent as f64),
         };
-        made.push(Axis { axis, extent, result: result.max(0.0) as usize, scale, region: (begin, end) });
+        made.push(Axis {
+            index: axis,
+            extent,
+            result: result.max(0.0) as usize,
+            scale,
+            region: (begin, end),
+        });
     }
     let policy = node.word("keep_aspect_ratio_policy", "stretch")?;
     if sizes.is_some() && policy != "stretch" {
@@ -180,15 +186,16 @@ fn source(way: &str, axis: &Axis, i: f64) -> f64 {
     let (extent, result) = (axis.extent as f64, axis.result as f64);
     let half = (i + 0.5) / axis.scale - 0.5;
     match way {
-        "align_corners" if axis.result == 1 => 0.0,
+        "align_corners" | "pytorch_half_pixel" if axis.result == 1 => 0.0,
         "align_corners" => i * (extent - 1.0) / (axis.scale * extent - 1.0),
         "asymmetric" => i / axis.scale,
-        "pytorch_half_pixel" if axis.result == 1 => 0.0,
         "half_pixel_symmetric" => {
             let adjustment = result / (axis.scale * extent);
             extent / 2.0 * (1.0 - adjustment) + half
         }
-        "tf_crop_and_resize" if axis.result == 1 => (axis.region.0 + axis.region.1) / 2.0 * (extent - 1.0),
+        "tf_crop_and_resize" if axis.result == 1 => {
+            f64::midpoint(axis.region.0, axis.region.1) * (extent - 1.0)
+        }
         "tf_crop_and_resize" => {
             let (begin, end) = axis.region;
             begin * (extent - 1.0) + i * (end - begin) * (extent - 1.0) / (result - 1.0)

@@ -89,8 +89,11 @@ pub(in crate::onnx) fn grid_sample(call: &mut Call) -> Result<Vec<HostTensor>> {
 /// The place along a dimension that a number from -1 to 1 means.
 fn located(given: f64, extent: usize, aligned: bool, outside: Outside) -> f64 {
     let extent = extent as f64;
-    let at =
-        if aligned { (given + 1.0) / 2.0 * (extent - 1.0) } else { ((given + 1.0) * extent - 1.0) / 2.0 };
+    let at = if aligned {
+        f64::midpoint(given, 1.0) * (extent - 1.0)
+    } else {
+        ((given + 1.0) * extent - 1.0) / 2.0
+    };
     let (low, high) = bounds(extent, aligned);
     if (low..=high).contains(&at) {
         return at;

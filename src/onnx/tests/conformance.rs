@@ -23,7 +23,8 @@ const EXCEPTIONS: [&str; 2] = ["test_dft_inverse", "test_dft_inverse_opset19"];
 fn folder() -> Option<std::ffi::OsString> {
     let folder = std::env::var_os(VARIABLE);
     if folder.is_none() {
-        let message = format!("{VARIABLE} does not name onnx/backend/test/data: `cargo xtask setup` provides it");
+        let message =
+            format!("{VARIABLE} does not name onnx/backend/test/data: `cargo xtask setup` provides it");
         assert!(std::env::var_os("ANYDNN_REQUIRE").is_none(), "{message}");
         eprintln!("NOT TESTED: {message}");
     }
@@ -116,7 +117,8 @@ fn check_on_host(case: &Path) -> Result<(), Outcome> {
             .get(output.name.as_deref().unwrap())
             .ok_or(Outcome::Wrong("an output is missing".into()))?;
         // Of random numbers only shape and type are the same.
-        let random = ["bernoulli", "training_dropout"].iter().any(|part| case.to_string_lossy().contains(part));
+        let random =
+            ["bernoulli", "training_dropout"].iter().any(|part| case.to_string_lossy().contains(part));
         if random && given.desc() == expected.desc() {
             continue;
         }
