@@ -32,7 +32,7 @@ pub(in crate::onnx) fn arg(call: &mut Call) -> Result<Vec<HostTensor>> {
                 let mut best = 0;
                 for i in 1..extent {
                     let better = if greatest { at(i) > at(best) } else { at(i) < at(best) };
-                    if better || last && !(at(i) < at(best)) && !(at(i) > at(best)) {
+                    if better || last && compared(at(i), at(best)).is_eq() {
                         best = i;
                     }
                 }
