@@ -247,10 +247,16 @@ impl Network {
         Some((op.kind, inputs.collect::<Option<_>>()?))
     }
 
-    /// The exponent of a power that an operation makes.
-    pub(super) fn exponent(&self, value: &Value) -> Option<f32> {
+    /// The attributes of the operation that makes a value.
+    pub(super) fn attrs(&self, value: &Value) -> Option<&Attrs> {
         let Source::Made(id) = value.source else { return None };
-        self.builder.producer(id)?.attrs.f32("beta").ok()
+        Some(&self.builder.producer(id)?.attrs)
+    }
+
+    /// A constant that was computed from others.
+    pub(super) fn computed(&mut self, name: &str, dims: Dims, values: &[f32]) -> Result<Value> {
+        self.room.take(&dims, DataType::F32)?;
+        self.constant(name, HostTensor::from_f32(dims, values)?)
     }
 
     /// The same numbers in another type, as near as it has them.

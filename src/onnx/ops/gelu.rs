@@ -65,8 +65,8 @@ fn is_cubic(network: &Network, x: &Value, value: &Value) -> bool {
             _ if factor.is(x) => power += 1,
             _ if is_number(network, &factor, 0.044_715) => scaled = true,
             Some((OpKind::Square, inputs)) if inputs[0].is(x) => power += 2,
-            Some((OpKind::Pow, inputs)) if inputs[0].is(x) && network.exponent(&factor) == Some(3.0) => {
-                power += 3;
+            Some((OpKind::Pow, inputs)) if inputs[0].is(x) && exponent(network, &factor) == Some(3.0) => {
+                power += 3
             }
             _ => return false,
         }
@@ -74,8 +74,13 @@ fn is_cubic(network: &Network, x: &Value, value: &Value) -> bool {
     scaled && power == 3
 }
 
+/// The exponent of a power.
+fn exponent(network: &Network, power: &Value) -> Option<f32> {
+    network.attrs(power)?.f32("beta").ok()
+}
+
 /// The other one of two values of which one is a number.
-fn besides<'v>(network: &Network, parts: &'v [Value], number: f64) -> Option<&'v Value> {
+pub(super) fn besides<'v>(network: &Network, parts: &'v [Value], number: f64) -> Option<&'v Value> {
     match parts {
         [a, b] if is_number(network, b, number) => Some(a),
         [a, b] if is_number(network, a, number) => Some(b),
@@ -84,7 +89,7 @@ fn besides<'v>(network: &Network, parts: &'v [Value], number: f64) -> Option<&'v
 }
 
 /// Whether a value is known to be a number, as near as narrow floats have it.
-fn is_number(network: &Network, value: &Value, number: f64) -> bool {
+pub(super) fn is_number(network: &Network, value: &Value, number: f64) -> bool {
     let near = |found: f64| (found - number).abs() <= 1e-3 * number.abs();
     value.dims.elements() == 1
         && network

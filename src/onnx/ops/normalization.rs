@@ -4,9 +4,9 @@ use anydnn_backend::{Dims, Result};
 
 use super::super::network::{Network, Value};
 use super::super::node::Node;
-use super::floats;
 use super::movement::flat;
 use super::source::axis;
+use super::{floats, folding};
 use crate::graph::{Attrs, OpKind};
 use crate::model::HostTensor;
 
@@ -19,6 +19,10 @@ pub(super) fn batch(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     if src.rank() < 2 {
         return Err(node.invalid("source", &src.dims, "a batch and channels"));
     }
+    if let Some(folded) = folding::normalized(network, node, node.float("epsilon", 1e-5)?)? {
+        return Ok(vec![folded]);
+    }
+    let src = floats(node, 0)?;
     let inputs = [src, node.input(1)?, node.input(2)?, node.input(3)?, node.input(4)?];
     let attrs = epsilon(node)?.with("data_format", "NCX");
     Ok(vec![network.op(node, OpKind::BatchNormInference, &inputs, attrs)?])

@@ -4,6 +4,7 @@ mod bad_input;
 mod conformance;
 mod control;
 mod device;
+mod folding;
 mod layers;
 mod operators;
 mod session;

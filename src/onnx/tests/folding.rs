@@ -1,0 +1,69 @@
+//! What exporters write out and importing puts together again.
+
+use super::*;
+use crate::graph::OpKind;
+
+fn kinds(draft: &Draft) -> Vec<OpKind> {
+    let graph = draft.load().unwrap().graph(&[]).unwrap().graph;
+    graph.ops().iter().map(|op| op.kind).collect()
+}
+
+#[test]
+fn piecewise_linear_units_are_known_by_what_makes_them() {
+    let draft = || {
+        let draft = Draft::new(13).input("x", &["4"]).floats("three", &[], &[3.0]).floats("low", &[], &[0.0]);
+        let draft = draft.floats("six", &[], &[6.0]).floats("sixth", &[1], &[1.0 / 6.0]);
+        draft.node("s = Add(x, three)", vec![]).node("c = Clip(s, low, six)", vec![])
+    };
+    let gate = || vec![float("alpha", 1.0 / 6.0), float("beta", 0.5)];
+    let product = draft().node("p = Mul(x, c)", vec![]).node("y = Div(p, six)", vec![]).output("y");
+    let factor = draft().node("p = Mul(c, x)", vec![]).node("y = Mul(sixth, p)", vec![]).output("y");
+    let gated = draft().node("g = Div(c, six)", vec![]).node("y = Mul(x, g)", vec![]).output("y");
+    let given = draft().node("g = HardSigmoid(x)", gate()).node("y = Mul(g, x)", vec![]).output("y");
+    let x = tensor([4], &[-4.0, -1.0, 1.0, 4.0]);
+    for draft in [product, factor, gated, given] {
+        assert_eq!(kinds(&draft), [OpKind::HardSwish]);
+        let found = draft.run(&[], std::slice::from_ref(&x)).unwrap()[0].to_f32s();
+        let close = found.iter().zip([0.0, -1.0 / 3.0, 2.0 / 3.0, 4.0]).all(|(a, b)| (a - b).abs() < 1e-5);
+        assert!(close, "{found:?}");
+    }
+    let sigmoid = draft().node("y = Div(c, six)", vec![]).output("y");
+    assert_eq!(kinds(&sigmoid), [OpKind::HardSigmoid]);
+    // Of another value it is no such unit.
+    let other = draft().node("p = Mul(s, c)", vec![]).node("y = Div(p, six)", vec![]).output("y");
+    assert_eq!(kinds(&other), [OpKind::Add, OpKind::Clamp, OpKind::Multiply, OpKind::Divide]);
+}
+
+#[test]
+fn normalizations_become_part_of_the_convolution_before_them() {
+    let draft = || {
+        let draft = Draft::new(15).input("x", &["1", "1", "2"]);
+        let draft = draft.floats("scale", &[2], &[2.0, 3.0]).floats("shift", &[2], &[0.5, -0.5]);
+        draft.floats("mean", &[2], &[1.0, 2.0]).floats("variance", &[2], &[4.0, 0.25])
+    };
+    let normal = "y = BatchNormalization(c, scale, shift, mean, variance)";
+    let exact = || vec![float("epsilon", 0.0)];
+    let x = [tensor([1, 1, 2], &[1.0, 3.0])];
+    // Factors 1 and 6; the convolution gives 2x and 4x, the biases 1 and -1.
+    let plain = draft()
+        .floats("w", &[2, 1, 1], &[2.0, 4.0])
+        .floats("b", &[2], &[1.0, -1.0])
+        .node("c = Conv(x, w, b)", vec![])
+        .node(normal, exact())
+        .output("y");
+    assert_eq!(kinds(&plain), [OpKind::Convolution]);
+    assert_eq!(plain.run(&[], &x).unwrap()[0].to_f32s(), [2.5, 6.5, 5.5, 53.5]);
+    let summed = draft()
+        .floats("w", &[1, 2, 1], &[2.0, 4.0])
+        .floats("b", &[1, 2, 1], &[1.0, -1.0])
+        .node("t = ConvTranspose(x, w)", vec![])
+        .node("c = Add(t, b)", vec![])
+        .node(normal, exact())
+        .output("y");
+    assert_eq!(kinds(&summed), [OpKind::ConvTranspose]);
+    assert_eq!(summed.run(&[], &x).unwrap()[0].to_f32s(), [2.5, 6.5, 5.5, 53.5]);
+    // Weights that come with the execution are not known.
+    let open =
+        draft().input("w", &["2", "1", "1"]).node("c = Conv(x, w)", vec![]).node(normal, exact()).output("y");
+    assert_eq!(kinds(&open), [OpKind::Convolution, OpKind::BatchNormInference]);
+}
