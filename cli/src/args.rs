@@ -69,7 +69,8 @@ pub(crate) struct RunArgs {
     /// The backend, instead of the environment's choice; `anydnn --help` names them.
     #[arg(long, value_name = "BACKEND")]
     pub(crate) backend: Option<String>,
-    /// Data of an input: a .npy file, a .safetensors file with a tensor of the input's name, a .json array, raw bytes, or the word random.
+    /// Data of an input: a .npy file, a .safetensors file with a tensor of the input's name, a .json array, a .png picture, raw bytes, or
+    /// the word random. Pictures are scaled to the input's size; floats are from 0 to 1, integers from 0 to 255.
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = binding)]
     pub(crate) inputs: Vec<(String, PathBuf)>,
     /// The type of all f32, f16 and bf16 tensors, or of one tensor, such as f16 or t3=s8.
@@ -84,12 +85,18 @@ pub(crate) struct RunArgs {
     /// The seed of random data.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Compares the outputs with those of the host, computed without fusion.
-    #[arg(long)]
-    pub(crate) check: bool,
+    /// Compares the outputs with those of the host, computed without fusion, or of ONNX Runtime for an ONNX file.
+    #[arg(long, value_name = "WITH", num_args = 0..=1, default_missing_value = "host")]
+    pub(crate) check: Option<Check>,
     /// How often to run after the first time; times are the median.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) repeat: u32,
+    /// Adds a table of the times by implementation, the longest first.
+    #[arg(long)]
+    pub(crate) times: bool,
+    /// Writes when each step ran on the device into a file for Perfetto or Chrome's tracing page.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Prints one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -119,9 +126,12 @@ pub(crate) struct GraphArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = crate::bench::FORMS)]
 pub(crate) struct BenchArgs {
-    /// What to measure: primitives as below, or graph JSON files.
+    /// What to measure: primitives as below, graph JSON files, or ONNX files.
     #[arg(value_name = "CASE")]
     pub(crate) cases: Vec<String>,
+    /// The value of an open dimension of an ONNX model's inputs, such as batch=4.
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
+    pub(crate) dims: Vec<(String, usize)>,
     /// The backend, instead of the environment's choice; `anydnn --help` names them.
     #[arg(long, value_name = "BACKEND", alias = "device")]
     pub(crate) backend: Option<String>,
@@ -152,6 +162,15 @@ pub(crate) struct BenchArgs {
     /// Prints no colours.
     #[arg(long)]
     pub(crate) no_color: bool,
+}
+
+/// What results are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Check {
+    /// The host backend, one operation at a time
+    Host,
+    /// ONNX Runtime on the CPU, with the same file
+    Onnxruntime,
 }
 
 /// Types of one `--dt`, for one tensor each or for all.

@@ -615,3 +615,75 @@ fn what_a_dump_leaves_open_is_asked_for() {
     let nothing = write(&folder, "nothing.json", &format!(r#"{{"graph": [{nothing}]}}"#));
     fails(&["run", &nothing, "--backend", "host"], 2, &["nothing.json", "one that computes"]);
 }
+
+/// A model `y = Relu(x W)` with an open dimension, as ONNX writes it.
+fn product_and_relu() -> Vec<u8> {
+    let part = |number: u8, inner: &[u8]| [&[number << 3 | 2, inner.len() as u8], inner].concat();
+    let number = |number: u8, value: u8| vec![number << 3, value];
+    let node = |operator: &str, inputs: &[&str], output: &str| {
+        let inputs = inputs.iter().flat_map(|name| part(1, name.as_bytes()));
+        let rest = [part(2, output.as_bytes()), part(4, operator.as_bytes())].concat();
+        part(1, &inputs.chain(rest).collect::<Vec<_>>())
+    };
+    let values: Vec<u8> = [1.0_f32, -1.0, 0.5, 2.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let weights = [number(1, 2), number(1, 2), number(2, 1), part(8, b"w"), part(9, &values)].concat();
+    let dims = [part(1, &part(2, b"rows")), part(1, &number(1, 2))].concat();
+    let tensor = part(1, &[number(1, 1), part(2, &dims)].concat());
+    let x = [part(1, b"x"), part(2, &tensor)].concat();
+    let nodes = [node("MatMul", &["x", "w"], "a"), node("Relu", &["a"], "y")].concat();
+    let graph = [nodes, part(5, &weights), part(11, &x), part(12, &part(1, b"y"))].concat();
+    [number(1, 8), part(7, &graph), part(8, &number(2, 17))].concat()
+}
+
+#[test]
+fn onnx_files_are_run_checked_traced_and_measured() {
+    let folder = scratch();
+    let model = folder.path().join("model.onnx");
+    std::fs::write(&model, product_and_relu()).expect("a temporary file");
+    let (model, trace) = (model.to_str().expect("UTF-8"), folder.path().join("trace.json"));
+    let trace = trace.to_str().expect("UTF-8");
+    let input = write(&folder, "x.json", "[[1, 2], [-3, 4], [0, 1]]");
+    let input = format!("x={input}");
+    for backend in backends() {
+        let args = ["run", model, "--dim", "rows=3", "--input", &input, "--backend", &backend, "--check"];
+        let report = json(&[&args[..], &["--json"]].concat());
+        assert_eq!(report["check"]["passed"], true, "{report}");
+        let output = &report["outputs"][0];
+        assert_eq!((&output["name"], &output["max"]), (&"y".into(), &11.0.into()), "{report}");
+        if backend != "host" {
+            let words = succeeds(&[&args[..], &["--times", "--trace", trace]].concat());
+            assert!(words.contains("implementation  steps"), "{words}");
+            let trace: Value =
+                serde_json::from_str(&std::fs::read_to_string(trace).expect("a trace")).expect("JSON");
+            let events = trace["traceEvents"].as_array().expect("a list");
+            let steps = events.iter().filter(|event| event["ph"] == "X" && event["tid"] == 2);
+            assert!(steps.clone().count() >= 2, "{trace}");
+            assert!(
+                steps.clone().all(|event| event["dur"].as_f64().is_some_and(|time| time >= 0.0)),
+                "{trace}"
+            );
+        }
+        let words = succeeds(&["bench", model, "--dim", "rows=3", "--backend", &backend, "--rounds", "1"]);
+        assert!(words.contains("model.onnx"), "{words}");
+    }
+    fails(&["run", model, "--backend", "host"], 2, &["rows", "missing"]);
+    fails(&["run", "examples/digits", "--backend", "host", "--check", "onnxruntime"], 2, &["an ONNX file"]);
+}
+
+/// ONNX Runtime computes the same from the same file, where a Python that has it is named.
+#[test]
+fn onnx_runtime_agrees() {
+    if std::env::var_os("ANYDNN_PEER_PYTHON").is_none() {
+        eprintln!("NOT TESTED: ANYDNN_PEER_PYTHON names no Python with onnxruntime");
+        return;
+    }
+    let folder = scratch();
+    let model = folder.path().join("model.onnx");
+    std::fs::write(&model, product_and_relu()).expect("a temporary file");
+    let model = model.to_str().expect("UTF-8");
+    let args = ["--dim", "rows=3", "--backend", "host"];
+    let report = json(&[&["run", model, "--check", "onnxruntime", "--json"], &args[..]].concat());
+    let check = &report["check"]["outputs"][0];
+    assert!(check["passed"] == true && check["cosine"].as_f64().is_some_and(|c| c > 0.9999), "{report}");
+    succeeds(&[&["bench", model, "--peer", "onnxruntime", "--rounds", "1"], &args[..]].concat());
+}

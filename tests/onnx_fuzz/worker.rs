@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anydnn::onnx::{Dim, Model};
+use anydnn_host::HostEngine;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -89,6 +90,7 @@ pub fn run() {
     let file = std::fs::File::options().write(true).open(std::env::var_os(FILE).unwrap()).unwrap();
     let corpus = Corpus::load();
     setrlimit(Resource::As, Rlimit { current: Some(SPACE), maximum: Some(SPACE) }).unwrap();
+    let engine = HostEngine::new();
     watch();
     let mut progress = Progress::default();
     let start = time();
@@ -97,7 +99,7 @@ pub fn run() {
         file.write_all_at(&progress.bytes(), 0).unwrap();
         let bytes = mutated(&corpus, seed, first + progress.cases - 1);
         BEGUN.store(time(), Ordering::Relaxed);
-        let came = import(&bytes);
+        let came = import(&bytes, &engine);
         BEGUN.store(u64::MAX, Ordering::Relaxed);
         progress.decoded += u64::from(came >= Came::ToAModel);
         progress.imported += u64::from(came >= Came::ToAGraph);
@@ -108,7 +110,7 @@ pub fn run() {
 }
 
 /// Reads a file as a user would, with small values for what is open.
-pub fn import(bytes: &[u8]) -> Came {
+pub fn import(bytes: &[u8], engine: &HostEngine) -> Came {
     let Ok(model) = Model::from_bytes(bytes) else { return Came::ToNothing };
     let Ok(inputs) = model.inputs() else { return Came::ToAModel };
     let mut names: Vec<String> = Vec::new();
@@ -121,10 +123,13 @@ pub fn import(bytes: &[u8]) -> Came {
     }
     let dims: Vec<(&str, usize)> =
         names.iter().enumerate().map(|(i, name)| (name.as_str(), 1 + i % 3)).collect();
-    if model.graph(&dims).is_err() {
-        return Came::ToAModel;
+    let graph = model.graph(&dims);
+    // What is no single graph may still be compiled, in parts.
+    match (model.compile(engine, &dims), graph) {
+        (Ok(_), _) => Came::ToASession,
+        (Err(_), Ok(_)) => Came::ToAGraph,
+        (Err(_), Err(_)) => Came::ToAModel,
     }
-    Came::ToAGraph
 }
 
 /// When the case that runs was begun, by the clock of [`time`].

@@ -1,13 +1,17 @@
 //! A case: what is measured, by whom, on which numbers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anydnn::backend::{DataType, Result};
-use anydnn::graph::{Graph, LogicalTensor, OpKind};
+use anydnn::graph::{Graph, LogicalTensor, OpKind, TensorId};
+use anydnn::model::HostTensor;
+use anydnn::onnx;
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::data::Tensor;
 use super::networks::network;
+use super::peers::ModelFile;
 use super::spec::Spec;
 use super::{graphs, notation};
 use crate::failure::Failure;
@@ -23,11 +27,40 @@ pub(crate) struct Case {
     pub(crate) flops: f64,
     /// The least bytes that must move: every input, constant and output once.
     pub(crate) bytes: f64,
+    /// The file and the weights of an ONNX model.
+    model: Option<Model>,
+}
+
+/// What an ONNX file adds to its graph.
+#[derive(Debug)]
+struct Model {
+    file: PathBuf,
+    constants: IndexMap<TensorId, HostTensor>,
+    outputs: Vec<String>,
+}
+
+/// A case as peers are told; files that belong to it go with it.
+#[derive(Debug)]
+pub(crate) enum Told {
+    Graph(Value),
+    Model(ModelFile),
+}
+
+impl Told {
+    pub(crate) fn json(&self) -> &Value {
+        match self {
+            Self::Graph(value) => value,
+            Self::Model(file) => file.json(),
+        }
+    }
 }
 
 impl Case {
-    /// Reads a case: the notation of a primitive, the name of a network with a type, or a file with a graph.
-    pub(crate) fn new(text: &str) -> std::result::Result<Self, Failure> {
+    /// Reads a case: the notation of a primitive, the name of a network with a type, or a file with a graph or an ONNX model.
+    pub(crate) fn new(text: &str, dims: &[(String, usize)]) -> std::result::Result<Self, Failure> {
+        if Path::new(text).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx")) {
+            return Ok(Self::of_onnx(text, dims)?);
+        }
         if Path::new(text).extension().is_some_and(|extension| extension == "json") {
             let graph = crate::run::load_graph(Path::new(text), &[])?;
             return Ok(Self::of_graph(text, graph, None)?);
@@ -51,11 +84,51 @@ impl Case {
             bytes += tensor.memory_desc()?.size();
         }
         let flops = spec.map_or_else(|| flops(&graph), Spec::flops);
-        Ok(Self { text: text.to_owned(), graph, tensors, flops, bytes: bytes as f64 })
+        Ok(Self { text: text.to_owned(), graph, tensors, flops, bytes: bytes as f64, model: None })
+    }
+
+    fn of_onnx(text: &str, dims: &[(String, usize)]) -> Result<Self> {
+        let model = onnx::Model::load(text)?;
+        let inputs: Vec<_> = model.inputs()?.into_iter().flat_map(|input| input.dims).collect();
+        let own = |name: &str| inputs.iter().any(|dim| matches!(dim, onnx::Dim::Open(open) if open == name));
+        // Other files of the same run may have other dimensions.
+        let dims: Vec<_> = dims.iter().filter(|(name, _)| own(name)).map(|(n, v)| (n.as_str(), *v)).collect();
+        let outputs = model.outputs()?.into_iter().map(|output| output.name).collect();
+        let imported = model.graph(&dims)?;
+        let case = Self::of_graph(text, imported.graph, None)?;
+        let model = Model { file: text.into(), constants: imported.constants, outputs };
+        Ok(Self { model: Some(model), ..case })
+    }
+
+    /// The values of a tensor in a set of inputs.
+    pub(crate) fn values(&self, tensor: &Tensor, set: usize) -> Result<HostTensor> {
+        let Some(model) = &self.model else { return tensor.values(set) };
+        if let Some(constant) = model.constants.get(&TensorId(tensor.id)) {
+            return Ok(constant.clone());
+        }
+        let values = tensor.values(set)?;
+        if !tensor.data_type.is_integer() {
+            return Ok(values);
+        }
+        // Most integers are indices.
+        let positive: Vec<f64> = values.to_f64s().into_iter().map(f64::abs).collect();
+        HostTensor::from_f64(tensor.dims.clone(), tensor.data_type, &positive)
     }
 
     /// What peers are told.
-    pub(crate) fn json(&self, sets: usize) -> Value {
+    pub(crate) fn told(&self, sets: usize) -> Result<Told> {
+        let Some(model) = &self.model else { return Ok(Told::Graph(self.json(sets))) };
+        let set = |set: usize| {
+            let inputs = self.tensors.iter().filter(|tensor| !tensor.constant);
+            inputs
+                .map(|tensor| Ok((tensor.name.clone(), self.values(tensor, set)?)))
+                .collect::<Result<Vec<_>>>()
+        };
+        let sets = (0..sets).map(set).collect::<Result<Vec<_>>>()?;
+        ModelFile::new(&model.file, &model.outputs, &sets).map(Told::Model)
+    }
+
+    fn json(&self, sets: usize) -> Value {
         let graph: Value = serde_json::from_str(&self.graph.to_json()).unwrap_or_default();
         json!({
             "case": self.text,

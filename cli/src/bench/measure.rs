@@ -64,12 +64,12 @@ pub(crate) fn measure(
     peers: &mut [Peer],
     args: &BenchArgs,
 ) -> Result<Measured, Failure> {
-    let mut ours = Ours::<AnyBackend>::new(engine, &case.graph, &case.tensors, args.sets)?;
+    let mut ours = Ours::<AnyBackend>::new(engine, case, args.sets)?;
     let result: Vec<f32> = ours.outputs()?.iter().flat_map(HostTensor::to_f32s).collect();
-    let told = case.json(args.sets);
+    let told = case.told(args.sets)?;
     let mut results = Vec::new();
     for peer in &mut *peers {
-        let outcome = match peer.prepare(&told)? {
+        let outcome = match peer.prepare(told.json())? {
             Prepared::Refused(why) => Err(why),
             Prepared::Ready(note) => {
                 let difference = difference(case, peer, &result)?;

@@ -21,8 +21,7 @@ use self::case::Case;
 use self::ceilings::Ceilings;
 use self::measure::{Measured, measure};
 pub(crate) use self::notation::FORMS;
-use self::peers::Peer;
-pub(crate) use self::peers::{PeerKind, serve};
+pub(crate) use self::peers::{ModelFile, Peer, PeerKind, Prepared, serve};
 use self::report::Report;
 pub(crate) use self::suite::Suite;
 use crate::Outcome;
@@ -39,7 +38,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome {
     let kind = selection.engine.device().kind;
     let suite = args.suite.map(|suite| suite.cases(kind)).unwrap_or_default();
     let texts = args.cases.iter().map(String::as_str).chain(suite.iter().copied());
-    let cases = texts.map(Case::new).collect::<Result<Vec<_>, _>>()?;
+    let cases = texts.map(|text| Case::new(text, &args.dims)).collect::<Result<Vec<_>, _>>()?;
     if cases.is_empty() {
         return Err(Failure::new(Code::Input, "bench: expected a case or --suite", FORMS));
     }

@@ -8,9 +8,10 @@ use anydnn::backend::{
 };
 use anydnn::compile::{CompileOptions, CompiledGraph};
 use anydnn::execute::Executable;
-use anydnn::graph::{Graph, TensorId};
+use anydnn::graph::TensorId;
 use anydnn::model::HostTensor;
 
+use super::case::Case;
 use super::data::Tensor;
 
 /// A loaded graph with its sets of inputs and outputs.
@@ -52,8 +53,9 @@ pub(crate) struct Sample {
 }
 
 impl<B: Backend> Ours<B> {
-    /// Compiles a graph, loads its constants and fills its inputs.
-    pub(crate) fn new(engine: &B::Engine, graph: &Graph, tensors: &[Tensor], sets: usize) -> Result<Self> {
+    /// Compiles a case's graph, loads its constants and fills its inputs.
+    pub(crate) fn new(engine: &B::Engine, case: &Case, sets: usize) -> Result<Self> {
+        let (graph, tensors) = (&case.graph, &case.tensors);
         let compiled = CompiledGraph::<B>::new(graph, engine, &CompileOptions::default())?;
         let stream = engine.create_stream(&StreamDesc::default().labelled("anydnn bench"))?;
         let profiled = if engine.capabilities().profiling {
@@ -65,7 +67,7 @@ impl<B: Backend> Ours<B> {
         let filled = |tensor: &Tensor, set: usize| {
             let desc = MemoryDesc::new(tensor.dims.clone(), tensor.data_type);
             let memory = engine.create_memory(&desc, kind)?;
-            stream.write(&memory, 0, tensor.values(set)?.bytes(), &[])?.wait()?;
+            stream.write(&memory, 0, case.values(tensor, set)?.bytes(), &[])?.wait()?;
             Ok((TensorId(tensor.id), memory))
         };
         let constants =

@@ -1,12 +1,17 @@
 //! `anydnn run`.
 
+mod against;
 mod art;
 mod check;
 mod classify;
+mod picture;
 mod profile;
 mod report;
 mod session;
+mod staged;
+mod statistics;
 mod tensors;
+mod trace;
 mod work;
 
 use std::path::Path;
@@ -15,23 +20,30 @@ use std::time::Duration;
 use anydnn::backend::{Backend, Error, Result, ResultExt};
 use anydnn::fusion::Policy;
 use anydnn::graph::{Changes, Graph};
-use anydnn::model::Model;
+use anydnn::model::{HostTensor, Model};
 use anydnn::onnx;
 use anydnn::select::{AnyBackend, Selection, Selector};
 
+use self::against::Compared;
 use self::check::{Checked, check};
 use self::classify::Classification;
 use self::report::Report;
 use self::session::{Run, Session};
-use self::work::Work;
+use self::work::{Work, label};
 use crate::Outcome;
-use crate::args::RunArgs;
+use crate::args::{Check, RunArgs};
 use crate::failure::{Code, Failure};
 use crate::output::{Style, print, print_json, progress};
 
 /// Runs a model and reports on it.
 pub(crate) fn run(args: &RunArgs) -> Outcome {
-    let mut model = load(&args.model, &args.dims)?;
+    let mut model = match load(&args.model, &args.dims) {
+        // A session runs what no single graph says.
+        Err(error) if is_onnx(&args.model) && matches!(error.root(), Error::Unsupported { .. }) => {
+            return staged::run(args);
+        }
+        model => model?,
+    };
     model.change(&changes(&model, args)?)?;
     let random_constants = model.missing_constants().len();
     model.fill_missing_constants(args.seed)?;
@@ -40,7 +52,18 @@ pub(crate) fn run(args: &RunArgs) -> Outcome {
     let session =
         Session::<AnyBackend>::new(&selection.engine, &work.graph, Policy::Fusion, &model.constants)?;
     let passes = passes(&session, &work, args.repeat)?;
-    let checks = if args.check { compare(&model, &work, &session, &passes[0].runs)? } else { Vec::new() };
+    let (mut checks, mut compared) = (Vec::new(), Vec::new());
+    match args.check {
+        None => {}
+        Some(Check::Host) => checks = compare(&model, &work, &session, &passes[0].runs)?,
+        Some(Check::Onnxruntime) => {
+            compared = compare_with_onnxruntime(&model, &work, &passes[0].runs, args)?
+        }
+    }
+    if let Some(file) = &args.trace {
+        let runs: Vec<&Run> = passes.iter().flat_map(|pass| &pass.runs).collect();
+        trace::write(file, &work.graph, session.compiled.steps(), &runs)?;
+    }
     let classification = Classification::new(&model, &work, &passes[0].runs);
     let report = Report {
         args,
@@ -50,6 +73,7 @@ pub(crate) fn run(args: &RunArgs) -> Outcome {
         session: &session,
         passes: &passes,
         checks: &checks,
+        compared: &compared,
         classification: classification.as_ref(),
         random_constants,
     };
@@ -57,6 +81,13 @@ pub(crate) fn run(args: &RunArgs) -> Outcome {
         print_json(&report.json())?;
     } else {
         print(&report.text(Style::new(args.no_color)))?;
+    }
+    if let Some(failed) = compared.iter().find(|compared| !compared.passed()) {
+        return Err(Failure::new(
+            Code::Check,
+            format!("{} differs from ONNX Runtime: {}", selection.chosen, failed.describe()),
+            "compare with another --backend, and with `--check` alone",
+        ));
     }
     match checks.iter().find(|checked| !checked.passed()) {
         None => Ok(()),
@@ -95,7 +126,7 @@ pub(crate) fn load_graph(path: &Path, dims: &[(String, usize)]) -> Result<Graph>
 
 /// A model in any of the formats.
 fn load(path: &Path, dims: &[(String, usize)]) -> Result<Model> {
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx")) {
+    if is_onnx(path) {
         let dims: Vec<_> = dims.iter().map(|(name, extent)| (name.as_str(), *extent)).collect();
         return onnx::Model::load(path)?.graph(&dims);
     }
@@ -103,6 +134,29 @@ fn load(path: &Path, dims: &[(String, usize)]) -> Result<Model> {
         None => Model::load(path),
         Some((name, _)) => Err(Error::invalid("--dim", "dimension", format!("{name:?}"), "an ONNX model")),
     }
+}
+
+fn is_onnx(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
+}
+
+/// Compares with what ONNX Runtime computes from the same file and inputs.
+fn compare_with_onnxruntime(
+    model: &Model,
+    work: &Work,
+    runs: &[Run],
+    args: &RunArgs,
+) -> std::result::Result<Vec<Compared>, Failure> {
+    let changed = !args.types.is_empty() || !args.shapes.is_empty() || args.batch.is_some();
+    if !is_onnx(&args.model) || changed {
+        let expected = "an ONNX file as it is, without --dt, --shape and --batch";
+        return Err(Error::invalid("--check onnxruntime", "model", model.name.clone(), expected).into());
+    }
+    let named = |(id, tensor): &(_, _)| (label(&work.graph, *id), HostTensor::clone(tensor));
+    let inputs: Vec<_> = work.batches[0].inputs.iter().map(named).collect();
+    let names = onnx::Model::load(&args.model)?.outputs()?.into_iter().map(|output| output.name);
+    let outputs: Vec<_> = names.zip(runs[0].outputs.iter().map(|(_, tensor)| tensor.clone())).collect();
+    against::onnxruntime(&args.model, &inputs, &outputs)
 }
 
 /// All batches, once.

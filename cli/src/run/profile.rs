@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anydnn::compile::StepInfo;
 use anydnn::graph::Graph;
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::session::Run;
@@ -63,6 +64,30 @@ impl<'a> Profile<'a> {
             text += &style.dim("  the device takes no timestamps\n");
         }
         text
+    }
+
+    /// The times by implementation, the longest first.
+    pub(super) fn summary(&self, style: Style) -> String {
+        let mut sums: IndexMap<(&str, &str), (usize, Duration)> = IndexMap::new();
+        for (index, step) in self.repeated() {
+            let sum = sums.entry((step.desc.op().name(), &step.implementation)).or_default();
+            sum.0 += 1;
+            sum.1 += self.times[index].unwrap_or_default();
+        }
+        sums.sort_by(|_, a, _, b| b.1.cmp(&a.1));
+        let total: Duration = sums.values().map(|sum| sum.1).sum();
+        let row = |((primitive, implementation), (count, own)): (&(&str, &str), &(usize, Duration))| {
+            let share = own.as_secs_f64() / total.as_secs_f64().max(1e-12) * 100.0;
+            vec![
+                (*primitive).to_owned(),
+                (*implementation).to_owned(),
+                count.to_string(),
+                time(*own),
+                format!("{share:.1} %"),
+            ]
+        };
+        let rows: Vec<_> = sums.iter().map(row).collect();
+        table(style, &["primitive", "implementation", "steps", "time", "share"], &[2, 3, 4], &rows)
     }
 
     pub(super) fn json(&self) -> Value {

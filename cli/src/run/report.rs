@@ -11,15 +11,17 @@ use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::Pass;
+use super::against::Compared;
 use super::check::Checked;
 use super::classify::Classification;
 use super::profile::Profile;
 use super::session::{Run, Session};
+use super::statistics;
 use super::tensors::Statistics;
 use super::work::{Work, label};
 use crate::args::RunArgs;
 use crate::devices::{device_json, rejected_json};
-use crate::output::{Style, bytes, table, time};
+use crate::output::{Style, bytes, time};
 
 /// Everything that a run found out.
 pub(super) struct Report<'a> {
@@ -30,6 +32,7 @@ pub(super) struct Report<'a> {
     pub(super) session: &'a Session<AnyBackend>,
     pub(super) passes: &'a [Pass],
     pub(super) checks: &'a [Checked],
+    pub(super) compared: &'a [Compared],
     pub(super) classification: Option<&'a Classification>,
     pub(super) random_constants: usize,
 }
@@ -43,12 +46,17 @@ impl Report<'_> {
         text +=
             &Profile::new(&self.work.graph, self.session.compiled.steps(), &self.timed_runs()).text(style);
         text.push('\n');
+        if self.args.times {
+            let profile = Profile::new(&self.work.graph, self.session.compiled.steps(), &self.timed_runs());
+            text += &profile.summary(style);
+            text.push('\n');
+        }
         match self.classification {
             Some(classification) => {
                 text += &classification.pictures(style, &self.model.classes);
                 self.accuracy(&mut text, style, classification);
             }
-            None => text += &self.statistics(style),
+            None => text += &statistics::text(style, self.outputs()),
         }
         let (wall, count) = (self.median(), self.passes.len().saturating_sub(1).max(1));
         let _ = writeln!(
@@ -60,14 +68,20 @@ impl Report<'_> {
             let verdict = if checked.passed() { style.good("passed") } else { style.bad("failed") };
             let _ = writeln!(text, "check     {verdict}: {}", checked.describe());
         }
+        for compared in self.compared {
+            let verdict = if compared.passed() { style.good("passed") } else { style.bad("failed") };
+            let _ = writeln!(text, "check     {verdict}: {}", compared.describe());
+        }
         text
     }
 
     /// The report as a JSON object.
     pub(super) fn json(&self) -> Value {
         let compiled = &self.session.compiled;
-        let checks: Vec<Value> = self.checks.iter().map(Checked::json).collect();
-        let check = json!({ "passed": self.checks.iter().all(Checked::passed), "outputs": checks });
+        let checks = self.checks.iter().map(Checked::json);
+        let checks: Vec<Value> = checks.chain(self.compared.iter().map(Compared::json)).collect();
+        let passed = self.checks.iter().all(Checked::passed) && self.compared.iter().all(Compared::passed);
+        let check = json!({ "passed": passed, "outputs": checks });
         json!({
             "model": self.model.name,
             "backend": self.selection.chosen,
@@ -88,7 +102,7 @@ impl Report<'_> {
             "steps": Profile::new(&self.work.graph, compiled.steps(), &self.timed_runs()).json(),
             "outputs": self.outputs_json(),
             "classification": self.classification.map(|c| c.json(self.per_second())),
-            "check": if self.args.check { check } else { Value::Null },
+            "check": if self.args.check.is_some() { check } else { Value::Null },
         })
     }
 
@@ -159,27 +173,6 @@ impl Report<'_> {
             writeln!(text, "speed     {} images/s{batch}", style.bold(&format!("{:.0}", self.per_second())));
     }
 
-    fn statistics(&self, style: Style) -> String {
-        let head = ["output", "type", "shape", "min", "max", "mean", "deviation", "not finite"];
-        let rows: Vec<Vec<String>> = self
-            .outputs()
-            .map(|(name, tensor, s)| {
-                let number = |value: f64| format!("{value:.6}");
-                vec![
-                    name,
-                    tensor.data_type().to_string(),
-                    tensor.dims().to_string(),
-                    number(s.min),
-                    number(s.max),
-                    number(s.mean),
-                    number(s.standard_deviation),
-                    s.not_finite.to_string(),
-                ]
-            })
-            .collect();
-        table(style, &head, &[3, 4, 5, 6, 7], &rows) + "\n"
-    }
-
     fn cut_json(&self) -> Value {
         let cut = &self.model.cut;
         let names = |ids: &[TensorId]| ids.iter().map(|&id| label(&self.work.graph, id)).collect::<Vec<_>>();
@@ -192,20 +185,7 @@ impl Report<'_> {
     }
 
     fn outputs_json(&self) -> Value {
-        self.outputs()
-            .map(|(name, tensor, s)| {
-                json!({
-                    "name": name,
-                    "data_type": tensor.data_type().name(),
-                    "shape": tensor.dims().to_vec(),
-                    "min": s.min,
-                    "max": s.max,
-                    "mean": s.mean,
-                    "standard_deviation": s.standard_deviation,
-                    "not_finite": s.not_finite,
-                })
-            })
-            .collect()
+        self.outputs().map(|(name, tensor, _)| statistics::json(&name, tensor)).collect()
     }
 
     /// The outputs of the first batch.

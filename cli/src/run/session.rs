@@ -38,6 +38,16 @@ pub(super) struct Run {
     pub(super) wall: Duration,
     /// Device time of steps, where the device tells.
     pub(super) steps: Vec<(usize, Option<Duration>)>,
+    /// When steps ran, where the device tells.
+    pub(super) spans: Vec<Span>,
+}
+
+/// When a step ran, in nanoseconds of the device's clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) step: usize,
+    pub(super) started: u64,
+    pub(super) ended: u64,
 }
 
 impl<B: Backend> Session<B> {
@@ -116,11 +126,13 @@ impl<B: Backend> Session<B> {
             .map(|(id, desc, bytes)| Ok((id, gather(desc, &bytes)?)))
             .collect::<Result<_>>()?;
         let mut times = Vec::with_capacity(steps.len());
+        let mut spans = Vec::with_capacity(steps.len());
         for step in &steps {
             let stamps = step.event.timestamps()?;
+            spans.extend(stamps.map(|at| Span { step: step.step, started: at.started, ended: at.ended }));
             times.push((step.step, stamps.map(|stamps| Duration::from_nanos(stamps.duration()))));
         }
-        Ok(Run { outputs, wall, steps: times })
+        Ok(Run { outputs, wall, steps: times, spans })
     }
 }
 

@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::path::Path;
 
-use anydnn::backend::{Dims, Error, MemoryDesc, Result, ResultExt};
+use anydnn::backend::{DataType, Dims, Error, MemoryDesc, Result, ResultExt};
 use anydnn::graph::{Graph, LogicalTensor, TensorId};
 use anydnn::model::{
     Dataset, HostTensor, Model, random_input, read_bytes, read_npy, read_safetensors, read_text,
 };
 
+use super::picture::read_png;
 use crate::args::RunArgs;
 
 /// The most samples of a dataset that run at once unless asked otherwise.
@@ -80,7 +81,8 @@ impl Work {
                     )
                 })?;
             if file != Path::new("random") {
-                given.push((tensor.id, read(file, &tensor.label(), tensor)?));
+                let (dims, data_type) = (tensor.known_dims(), tensor.data_type.unwrap_or(DataType::F32));
+                given.push((tensor.id, read(file, &tensor.label(), data_type, dims.as_ref())?));
             }
         }
         let batch =
@@ -103,14 +105,14 @@ impl Work {
 }
 
 /// What a file holds for an input.
-enum Data {
+pub(super) enum Data {
     Tensor(Box<HostTensor>),
     Numbers(Vec<f64>),
     Bytes(Vec<u8>),
 }
 
 impl Data {
-    fn fit(&self, desc: &MemoryDesc) -> Result<HostTensor> {
+    pub(super) fn fit(&self, desc: &MemoryDesc) -> Result<HostTensor> {
         let dense = MemoryDesc::new(desc.dims().clone(), desc.data_type());
         match self {
             Self::Tensor(tensor) => tensor.cast(desc.data_type()).reshaped(desc.dims().clone()),
@@ -120,7 +122,8 @@ impl Data {
     }
 }
 
-fn read(file: &Path, name: &str, tensor: &LogicalTensor) -> Result<Data> {
+/// Reads data for a tensor, whose dimensions matter to pictures alone.
+pub(super) fn read(file: &Path, name: &str, data_type: DataType, dims: Option<&Dims>) -> Result<Data> {
     match file.extension().and_then(|extension| extension.to_str()) {
         Some("safetensors") => {
             let mut tensors = read_safetensors(file)?;
@@ -138,6 +141,10 @@ fn read(file: &Path, name: &str, tensor: &LogicalTensor) -> Result<Data> {
                 )
             })
         }
+        Some("png") => {
+            let most = if data_type.is_integer() { 255.0 } else { 1.0 };
+            read_png(file, dims, most).map(|tensor| Data::Tensor(Box::new(tensor)))
+        }
         Some("npy") => read_npy(file).map(|tensor| Data::Tensor(Box::new(tensor))),
         Some("json") => {
             let text = read_text(file)?;
@@ -147,7 +154,7 @@ fn read(file: &Path, name: &str, tensor: &LogicalTensor) -> Result<Data> {
             let value: serde_json::Value =
                 serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
             let mut numbers = Vec::new();
-            flatten(&value, &mut numbers).map_err(|other| wrong(format!("{other} of {tensor}")))?;
+            flatten(&value, &mut numbers).map_err(|other| wrong(format!("{other} for {name}")))?;
             Ok(Data::Numbers(numbers))
         }
         _ => read_bytes(file).map(Data::Bytes),

@@ -157,7 +157,7 @@ fn word(name: &str, value: &str) -> AttributeProto {
 
 #[test]
 fn a_model_says_what_it_needs() {
-    let draft = Draft::new(13).input("x", &["batch", "3", ""]).node("y = Relu(x)", vec![]).output("y");
+    let draft = Draft::new(13).input("x", &["batch", "3", "?"]).node("y = Relu(x)", vec![]).output("y");
     let model = draft.load().unwrap();
     let inputs = model.inputs().unwrap();
     assert_eq!((inputs[0].name.as_str(), inputs[0].data_type), ("x", DataType::F32));

@@ -79,6 +79,12 @@ def serve(make):
                 answer = {"version": server.version()}
             elif "prepare" in request:
                 case = request["prepare"]
+                if "model" in case:
+                    if not hasattr(server, "open"):
+                        raise Refused("it reads no ONNX files")
+                    answer = {"ready": server.open(case["model"], case["inputs"], case["outputs"]) or ""}
+                    print(json.dumps(answer), flush=True)
+                    continue
                 if case["graph"] is None:
                     raise Refused("the case is no graph")
                 ops = [Op(op) for op in case["graph"]["graph"]]

@@ -1,6 +1,7 @@
 //! Other libraries, each in a process of its own: requests and answers are lines of JSON.
 
 mod clblast;
+mod model_file;
 mod onednn;
 mod pin;
 mod python;
@@ -14,6 +15,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
+pub(crate) use self::model_file::ModelFile;
 pub(crate) use self::serve::serve;
 use crate::failure::{Code, Failure};
 

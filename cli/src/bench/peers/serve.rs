@@ -58,6 +58,9 @@ fn answer(server: &mut dyn Serve, request: &Value) -> Value {
     let result = if request.get("hello").is_some() {
         Ok(json!({ "version": server.version() }))
     } else if let Some(case) = request.get("prepare") {
+        if case.get("model").is_some() {
+            return json!({ "refused": "it reads no ONNX files" });
+        }
         match server.prepare(case) {
             Ok(note) => Ok(json!({ "ready": note })),
             Err(Refusal::Unsupported(why)) => Ok(json!({ "refused": why })),

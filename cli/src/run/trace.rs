@@ -1,0 +1,48 @@
+//! When each step ran, for the viewers of Chrome's trace events: Perfetto and chrome://tracing.
+
+use std::path::Path;
+
+use anydnn::backend::{Error, Result};
+use anydnn::compile::StepInfo;
+use anydnn::graph::Graph;
+use serde_json::{Value, json};
+
+use super::session::Run;
+
+/// Writes the steps of runs, in the order in which they ran.
+pub(super) fn write(file: &Path, graph: &Graph, steps: &[StepInfo], runs: &[&Run]) -> Result<()> {
+    let first = runs.iter().flat_map(|run| &run.spans).map(|span| span.started).min();
+    let Some(first) = first else {
+        let why = "the device takes no timestamps";
+        return Err(Error::unsupported(format!("--trace {}", file.display()), why));
+    };
+    let micros = |nanoseconds: u64| nanoseconds.saturating_sub(first) as f64 / 1e3;
+    let event = |name: &str, track: u32, started: u64, ended: u64, args: Value| {
+        json!({
+            "name": name,
+            "ph": "X",
+            "ts": micros(started),
+            "dur": micros(ended) - micros(started),
+            "pid": 1,
+            "tid": track,
+            "args": args,
+        })
+    };
+    let called = |track: u32, name: &str| json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": track, "args": { "name": name } });
+    let mut events = vec![called(1, "executions"), called(2, "device")];
+    for (number, run) in runs.iter().enumerate() {
+        let started = run.spans.iter().map(|span| span.started).min();
+        let ended = run.spans.iter().map(|span| span.ended).max();
+        if let (Some(started), Some(ended)) = (started, ended) {
+            events.push(event(&format!("execution {number}"), 1, started, ended, json!({})));
+        }
+        for span in &run.spans {
+            let Some(step) = steps.get(span.step) else { continue };
+            let ops: Vec<_> = step.ops.iter().map(|&op| graph.ops()[op].name.as_str()).collect();
+            let args = json!({ "implementation": step.implementation, "operations": ops });
+            events.push(event(step.desc.op().name(), 2, span.started, span.ended, args));
+        }
+    }
+    let text = json!({ "displayTimeUnit": "ns", "traceEvents": events });
+    std::fs::write(file, format!("{text}\n")).map_err(|error| Error::io(file.display(), error))
+}
