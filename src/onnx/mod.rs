@@ -38,7 +38,7 @@ use self::program::Program;
 pub use self::session::{
     MemoryReport, NodeInfo, Output, PlanMemory, Precision, Session, SessionOptions, StageInfo, StepTime,
 };
-use crate::model;
+use crate::model::{self, HostTensor};
 use proto::{ModelProto, TensorShapeProto, ValueInfoProto};
 
 /// The opsets that are read; the newest is that of ONNX 1.23.
@@ -219,6 +219,22 @@ impl Model {
         }
         Ok(Self { proto: Arc::new(proto), opset, name, folder })
     }
+}
+
+/// Reads a tensor from a file that holds a `TensorProto`, as the test data of ONNX's models are stored (`input_0.pb`).
+///
+/// # Errors
+/// [`Error::Io`] when the file cannot be read, [`Error::Invalid`] when it is no tensor, [`Error::Unsupported`] for a type that anydnn has
+/// not.
+pub fn read_tensor(path: impl AsRef<Path>) -> Result<HostTensor> {
+    let path = path.as_ref();
+    let read = || {
+        let proto = proto::TensorProto::decode(files::map(path)?)
+            .map_err(|error| Error::invalid("ONNX tensor", "content", error.to_string(), "a TensorProto"))?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        tensor::host_tensor(&proto, &mut files::ExternalData::new(Some(folder)))
+    };
+    read().at(|| path.display().to_string())
 }
 
 impl fmt::Debug for Model {

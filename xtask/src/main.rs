@@ -6,6 +6,7 @@ mod install;
 mod intel;
 mod ledger;
 mod onednn;
+mod onnx;
 mod packages;
 mod platforms;
 mod setup;

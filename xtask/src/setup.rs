@@ -1,4 +1,4 @@
-//! Makes available what the tests require: OpenCL platforms, a C++ compiler, oneDNN's headers and library.
+//! Makes available what the tests require: OpenCL platforms, a C++ compiler, oneDNN's headers and library, ONNX's node tests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::vendors::Registered;
-use crate::{intel, onednn, packages, platforms, vendors};
+use crate::{intel, onednn, onnx, packages, platforms, vendors};
 
 /// Environment variables for the programs that use OpenCL.
 pub(crate) type Variables = BTreeMap<String, String>;
@@ -31,7 +31,9 @@ pub(crate) fn setup() -> Result<Ready> {
         println!("A C++ compiler, OpenCL's headers or Python's venv is missing: installing packages");
         packages::install()?;
     }
-    ready.variables.extend(onednn::ensure(cache.parent().unwrap_or(&cache))?);
+    let shared = cache.parent().unwrap_or(&cache);
+    ready.variables.extend(onednn::ensure(shared)?);
+    ready.variables.extend(onnx::ensure(shared)?);
     Ok(ready)
 }
 

@@ -16,22 +16,49 @@ use self::picture::{Picture, shape};
 use crate::Outcome;
 use crate::args::GraphArgs;
 use crate::output::{print, print_json};
-use crate::run::load_graph;
+use crate::run::{is_onnx, load_graph, staged};
 
 /// Shows the partitions of a model's graph in words, as JSON or as a picture.
 pub(crate) fn graph(args: &GraphArgs) -> Outcome {
-    let graph = load_graph(&args.model, &args.dims)?;
-    let partitioning = partition(&graph, Policy::Fusion);
+    let graph = match load_graph(&args.model, &args.dims) {
+        Err(error) if is_onnx(&args.model) && matches!(error.root(), Error::Unsupported { .. }) => {
+            return stages(args);
+        }
+        graph => graph?,
+    };
+    show(args, &graph)
+}
+
+/// Shows the stages of a model that is no single graph: what the device computes, and what the host and why. Pictures are of the largest.
+fn stages(args: &GraphArgs) -> Outcome {
+    let session = staged::session(&args.model, &args.dims)?;
+    let words = args.dot.is_none() && args.svg.is_none() && !args.json;
+    if words {
+        print(&session.to_string())?;
+        return Ok(());
+    }
+    let stages = session.describe();
+    let graphs = stages.iter().filter_map(|stage| Some(stage.device.as_ref()?.graph()));
+    match graphs.max_by_key(|graph| graph.ops().len()) {
+        Some(graph) => show(args, graph),
+        None => {
+            Err(Error::unsupported(args.model.display().to_string(), "all of it runs on the host").into())
+        }
+    }
+}
+
+fn show(args: &GraphArgs, graph: &Graph) -> Outcome {
+    let partitioning = partition(graph, Policy::Fusion);
     if let Some(file) = &args.dot {
-        save(file, &dot::render(&Picture::new(&graph, &partitioning), &partitioning))?;
+        save(file, &dot::render(&Picture::new(graph, &partitioning), &partitioning))?;
     } else if let Some(file) = &args.svg {
-        save(file, &svg::render(&Picture::new(&graph, &partitioning)))?;
+        save(file, &svg::render(&Picture::new(graph, &partitioning)))?;
     } else if args.json {
-        print_json(&json(&graph, &partitioning))?;
+        print_json(&json(graph, &partitioning))?;
     } else {
         let head =
             format!("{} operations in {} partitions\n\n", graph.ops().len(), partitioning.partitions.len());
-        print(&(head + &partitioning.describe(&graph)))?;
+        print(&(head + &partitioning.describe(graph)))?;
     }
     Ok(())
 }

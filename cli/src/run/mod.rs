@@ -8,7 +8,7 @@ mod picture;
 mod profile;
 mod report;
 mod session;
-mod staged;
+pub(crate) mod staged;
 mod statistics;
 mod tensors;
 mod trace;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &RunArgs) -> Outcome {
         None => {}
         Some(Check::Host) => checks = compare(&model, &work, &session, &passes[0].runs)?,
         Some(Check::Onnxruntime) => {
-            compared = compare_with_onnxruntime(&model, &work, &passes[0].runs, args)?
+            compared = compare_with_onnxruntime(&model, &work, &passes[0].runs, args)?;
         }
     }
     if let Some(file) = &args.trace {
@@ -136,7 +136,7 @@ fn load(path: &Path, dims: &[(String, usize)]) -> Result<Model> {
     }
 }
 
-fn is_onnx(path: &Path) -> bool {
+pub(crate) fn is_onnx(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
 }
 

@@ -34,8 +34,8 @@ pub(super) fn read_png(file: &Path, dims: Option<&Dims>, most: f32) -> Result<Ho
         let colour = picture.at(x, y, width, height);
         // Grey as the eye weighs colours (ITU-R BT.601).
         let grey = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2];
-        for channel in 0..channels {
-            let value = if channels == 1 { grey } else { colour[channel] };
+        let values_of: &[f32] = if channels == 1 { &[grey] } else { &colour };
+        for (channel, value) in values_of.iter().take(channels).enumerate() {
             let place =
                 if first { (channel * height + y) * width + x } else { (y * width + x) * channels + channel };
             values[place] = value / 255.0 * most;

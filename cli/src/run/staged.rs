@@ -1,11 +1,13 @@
 //! ONNX models that are more than one graph: parts of them run on the host, or are known only while they run.
 
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anydnn::backend::{Dims, Engine, Error, Result, ResultExt};
+use anydnn::backend::{Dims, Engine, Error, MemoryDesc, Result, ResultExt};
 use anydnn::model::HostTensor;
-use anydnn::onnx::{Dim, Input, Model, Session, SessionOptions};
+use anydnn::onnx::{Dim, Input, Model, Session, SessionOptions, StepTime};
 use anydnn::select::{AnyBackend, AnyEngine, Selector};
 use serde_json::json;
 
@@ -17,7 +19,7 @@ use crate::Outcome;
 use crate::args::{Check, RunArgs};
 use crate::devices::device_json;
 use crate::failure::{Code, Failure};
-use crate::output::{Style, print, print_json, progress, time};
+use crate::output::{Style, print, print_json, progress, table, time};
 
 /// Runs a model by a session and reports on its outputs.
 pub(super) fn run(args: &RunArgs) -> Outcome {
@@ -28,9 +30,9 @@ pub(super) fn run(args: &RunArgs) -> Outcome {
     let model = Model::load(&args.model)?;
     let selection = select(args)?;
     let start = Instant::now();
-    let session = compile(&model, &selection.engine, args)?;
+    let session = compile(&model, &selection.engine, &args.dims)?;
     let compile_time = start.elapsed();
-    let inputs = inputs(&session, args)?;
+    let inputs = inputs(&session, &args.dims, &args.inputs, args.seed)?;
     let bound: Vec<_> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
     let mut times = Vec::new();
     let mut timed = || {
@@ -48,7 +50,7 @@ pub(super) fn run(args: &RunArgs) -> Outcome {
         Some(Check::Onnxruntime) => against::onnxruntime(&args.model, &inputs, &outputs)?,
         Some(Check::Host) => {
             let host = Selector::parse("host")?.select()?;
-            let expected = compile(&model, &host.engine, args)?.run(&bound)?;
+            let expected = compile(&model, &host.engine, &args.dims)?.run(&bound)?;
             let pairs = outputs.iter().zip(&expected);
             pairs
                 .map(|((name, own), (_, host))| Compared::new(name, &own.to_f32s(), &host.to_f32s()))
@@ -74,16 +76,26 @@ pub(super) fn run(args: &RunArgs) -> Outcome {
         }))?;
     } else {
         let style = Style::new(args.no_color);
-        let mut text = format!("{}\n", style.bold(&args.model.display().to_string()));
-        text += &format!("device    {}: {} ({})\n", style.good(&selection.chosen), device.name, device.kind);
-        text += &format!("plan      in several parts, compiled in {}\n\n", time(compile_time));
+        let mut text = format!(
+            "{}\ndevice    {}: {} ({})\nplan      in stages, compiled in {}\n\n{session}\n",
+            style.bold(&args.model.display().to_string()),
+            style.good(&selection.chosen),
+            device.name,
+            device.kind,
+            time(compile_time),
+        );
+        if args.times {
+            text += &(profile(style, &session.profile(&bound)?) + "\n");
+        }
         let rows: Vec<_> = outputs.iter().map(|(name, tensor)| (name.clone(), tensor)).collect();
         let rows = rows.into_iter().map(|(name, tensor)| (name, tensor, Statistics::of(&tensor.to_f64s())));
         text += &statistics::text(style, rows);
-        text += &format!("time      {} for all of it (median of {})\n", time(median), times.len().max(2) - 1);
+        let _ =
+            writeln!(text, "time      {} for all of it (median of {})", time(median), times.len().max(2) - 1);
         for one in &compared {
             let verdict = if one.passed() { style.good("passed") } else { style.bad("failed") };
-            text += &format!("check     {verdict}: {}\n", one.describe());
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "check     {verdict}: {}", one.describe());
         }
         print(&text)?;
     }
@@ -97,7 +109,27 @@ pub(super) fn run(args: &RunArgs) -> Outcome {
     }
 }
 
-fn compile(model: &Model, engine: &AnyEngine, args: &RunArgs) -> Result<Session<AnyBackend>> {
+/// The session of a model after an execution on random inputs, so that every stage is compiled.
+pub(crate) fn session(file: &Path, dims: &[(String, usize)]) -> Result<Session<AnyBackend>> {
+    let engine = Selector::from_env()?.select()?.engine;
+    let session = compile(&Model::load(file)?, &engine, dims)?;
+    let inputs = inputs(&session, dims, &[], 0)?;
+    let bound: Vec<_> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+    session.run(&bound)?;
+    Ok(session)
+}
+
+/// A table of steps.
+fn profile(style: Style, steps: &[StepTime]) -> String {
+    let row = |step: &StepTime| {
+        let own = step.time.map_or_else(|| "-".into(), time);
+        vec![step.stage.clone(), step.operator.clone(), step.implementation.clone(), own, step.name.clone()]
+    };
+    let rows: Vec<_> = steps.iter().map(row).collect();
+    table(style, &["stage", "operation", "implementation", "time", "name"], &[3], &rows)
+}
+
+fn compile(model: &Model, engine: &AnyEngine, dims: &[(String, usize)]) -> Result<Session<AnyBackend>> {
     let bar = progress("compiling", 0);
     let shown = bar.clone();
     let options = SessionOptions {
@@ -107,51 +139,51 @@ fn compile(model: &Model, engine: &AnyEngine, args: &RunArgs) -> Result<Session<
         })),
         ..SessionOptions::default()
     };
-    let dims: Vec<_> = args.dims.iter().map(|(name, extent)| (name.as_str(), *extent)).collect();
+    let dims: Vec<_> = dims.iter().map(|(name, extent)| (name.as_str(), *extent)).collect();
     let session = model.compile_with(engine, &dims, &options);
     bar.finish_and_clear();
     session
 }
 
 /// The inputs, from files or at random.
-fn inputs(session: &Session<AnyBackend>, args: &RunArgs) -> Result<Vec<(String, HostTensor)>> {
+fn inputs(
+    session: &Session<AnyBackend>,
+    dims: &[(String, usize)],
+    files: &[(String, PathBuf)],
+    seed: u64,
+) -> Result<Vec<(String, HostTensor)>> {
     let known = |name: &String| session.inputs().iter().any(|input| input.name == *name);
-    if let Some((name, _)) = args.inputs.iter().find(|(name, _)| !known(name)) {
+    if let Some((name, _)) = files.iter().find(|(name, _)| !known(name)) {
         let names: Vec<_> = session.inputs().iter().map(|input| input.name.as_str()).collect();
         let expected = format!("one of {}", names.join(", "));
         return Err(Error::invalid("--input", "name", format!("{name:?}"), expected));
     }
-    session.inputs().iter().enumerate().map(|(index, input)| one_input(index, input, args)).collect()
+    let one = |(index, input): (usize, &Input)| {
+        let extents = input.dims.iter().map(|dim| extent(dim, dims)).collect::<Result<Dims>>()?;
+        let desc = MemoryDesc::new(extents.clone(), input.data_type);
+        let file = files.iter().find(|(name, _)| *name == input.name).map(|(_, file)| file);
+        let tensor = if let Some(file) = file.filter(|file| file.as_os_str() != "random") {
+            let data = read(file, &input.name, input.data_type, Some(&extents))?;
+            data.fit(&desc).at(|| format!("--input {}", input.name))?
+        } else {
+            // Most integers are indices.
+            let integers = input.data_type.is_integer();
+            let change = |value: f64| if integers { value.abs() } else { value };
+            HostTensor::random_with(&desc, seed + index as u64, change)?
+        };
+        Ok((input.name.clone(), tensor))
+    };
+    session.inputs().iter().enumerate().map(one).collect()
 }
 
-fn one_input(index: usize, input: &Input, args: &RunArgs) -> Result<(String, HostTensor)> {
-    let extent = |dim: &Dim| match dim {
-        Dim::Fixed(extent) => Ok(*extent),
-        Dim::Open(name) => {
-            let given = args.dims.iter().find(|(own, _)| own == name).map(|(_, extent)| *extent);
-            let missing = || {
-                Error::invalid("--dim", "dimension", format!("{name:?}"), "a value for each open dimension")
-            };
-            given.ok_or_else(missing)
-        }
+fn extent(dim: &Dim, dims: &[(String, usize)]) -> Result<usize> {
+    let name = match dim {
+        Dim::Fixed(extent) => return Ok(*extent),
+        Dim::Open(name) => name,
     };
-    let dims = input.dims.iter().map(extent).collect::<Result<Dims>>()?;
-    let desc = anydnn::backend::MemoryDesc::new(dims.clone(), input.data_type);
-    let file = args.inputs.iter().find(|(name, _)| *name == input.name).map(|(_, file)| file);
-    let tensor = match file.filter(|file| file.as_os_str() != "random") {
-        Some(file) => {
-            let read = read(file, &input.name, input.data_type, Some(&dims))?;
-            read.fit(&desc).at(|| format!("--input {}", input.name))?
-        }
-        None => {
-            let integers = input.data_type.is_integer();
-            // Most integers are indices.
-            HostTensor::random_with(&desc, args.seed + index as u64, |value| {
-                if integers { value.abs() } else { value }
-            })?
-        }
-    };
-    Ok((input.name.clone(), tensor))
+    let given = dims.iter().find(|(own, _)| own == name).map(|(_, extent)| *extent);
+    let expected = "a value for each open dimension";
+    given.ok_or_else(|| Error::invalid("--dim", format!("dimension {name:?}"), "missing", expected))
 }
 
 fn median(times: &[Duration]) -> Duration {

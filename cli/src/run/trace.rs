@@ -1,4 +1,4 @@
-//! When each step ran, for the viewers of Chrome's trace events: Perfetto and chrome://tracing.
+//! When each step ran, for the viewers of Chrome's trace events: Perfetto and Chrome's own.
 
 use std::path::Path;
 

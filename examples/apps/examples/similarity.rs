@@ -28,7 +28,9 @@ fn main() -> Result<()> {
     println!();
     for (index, vector) in vectors.iter().enumerate() {
         print!("{:3}  ", index + 1);
-        vectors.iter().for_each(|other| print!("{:7.3}", cosine(vector, other)));
+        for other in &vectors {
+            print!("{:7.3}", cosine(vector, other));
+        }
         println!();
     }
     Ok(())

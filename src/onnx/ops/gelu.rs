@@ -66,7 +66,7 @@ fn is_cubic(network: &Network, x: &Value, value: &Value) -> bool {
             _ if is_number(network, &factor, 0.044_715) => scaled = true,
             Some((OpKind::Square, inputs)) if inputs[0].is(x) => power += 2,
             Some((OpKind::Pow, inputs)) if inputs[0].is(x) && exponent(network, &factor) == Some(3.0) => {
-                power += 3
+                power += 3;
             }
             _ => return false,
         }

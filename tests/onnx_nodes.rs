@@ -1,0 +1,231 @@
+//! The node tests of the `onnx` package on every backend, and the table in docs/onnx.md that says how they went.
+
+#![cfg(feature = "onnx")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anydnn::backend::{Backend, Engine, Error};
+use anydnn::model::HostTensor;
+use anydnn::onnx::{Model, read_tensor};
+use anydnn_host::HostEngine;
+
+/// Names the folder `onnx/backend/test/data` of the unpacked package.
+const VARIABLE: &str = "ANYDNN_ONNX_TESTS";
+/// The page with the table, which lies between these marks.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/onnx.md");
+const BEGIN: &str = "<!-- Written by tests/onnx_nodes.rs: ANYDNN_BLESS=1 writes it anew. -->\n";
+const END: &str = "<!-- To here. -->\n";
+
+/// Tests that are expected to give something else, with the reason.
+const EXCEPTIONS: [(&str, &str); 2] = [
+    ("test_dft_inverse", "the expected file has 2e-7 where the exact result is zero"),
+    ("test_dft_inverse_opset19", "the expected file has 2e-7 where the exact result is zero"),
+];
+
+/// What is out of scope by the beginning of tests' names.
+const SCOPE: [(&str, &str); 14] = [
+    ("test_ad", "training"),
+    ("test_ai_onnx_ml_", "classical machine learning"),
+    ("test_flexattention", "the preview operator FlexAttention"),
+    ("test_identity_opt", "sequences and optionals"),
+    ("test_identity_sequence", "sequences and optionals"),
+    ("test_if_opt", "sequences and optionals"),
+    ("test_if_seq", "sequences and optionals"),
+    ("test_image_decoder", "decoding of images"),
+    ("test_loop1", "sequences and optionals"),
+    ("test_momentum", "training"),
+    ("test_nesterov", "training"),
+    ("test_optional_", "sequences and optionals"),
+    ("test_s", "sequences and optionals"),
+    ("test_tfidf", "strings"),
+];
+
+/// How a test went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    /// Out of scope, with what for.
+    Apart(String),
+    Failed(String),
+}
+
+#[test]
+fn node_tests_give_what_they_say() {
+    let Some(folder) = std::env::var_os(VARIABLE) else {
+        let message =
+            format!("{VARIABLE} does not name onnx/backend/test/data: `cargo xtask setup` provides it");
+        assert!(std::env::var_os("ANYDNN_REQUIRE").is_none(), "{message}");
+        eprintln!("NOT TESTED: {message}");
+        return;
+    };
+    let entries = std::fs::read_dir(Path::new(&folder).join("node")).unwrap();
+    let mut cases: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    cases.sort();
+    let runs = runs(&cases);
+    let failed: Vec<String> = runs
+        .iter()
+        .flat_map(|(backend, outcomes)| {
+            cases.iter().zip(outcomes).filter_map(move |(case, outcome)| match outcome {
+                Outcome::Failed(why) => Some(format!("{backend} {}: {why}", name(case))),
+                _ => None,
+            })
+        })
+        .collect();
+    assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+    // The table has these columns; a machine without one of them cannot write it.
+    if ["host", "opencl:pocl", "opencl:intel"].iter().all(|name| runs.iter().any(|(own, _)| own == name)) {
+        check_table(&table(&runs));
+    }
+}
+
+/// How every case went on every backend.
+fn runs(cases: &[PathBuf]) -> Vec<(String, Vec<Outcome>)> {
+    let on_host = || ("host".to_owned(), run(&HostEngine::new(), "host", cases));
+    #[cfg(not(feature = "opencl"))]
+    return vec![on_host()];
+    #[cfg(feature = "opencl")]
+    std::thread::scope(|scope| {
+        let engines = anydnn_opencl::testing::hasty_test_engines();
+        let devices: Vec<_> = engines
+            .into_iter()
+            .map(|engine| {
+                scope.spawn(move || {
+                    let name = format!("opencl:{}", engine.opencl_device().alias());
+                    let outcomes = run(&engine, &name, cases);
+                    (name, outcomes)
+                })
+            })
+            .collect();
+        let mut all = vec![on_host()];
+        all.extend(devices.into_iter().map(|run| run.join().unwrap()));
+        all
+    })
+}
+
+fn run<E: Engine<B = B>, B: Backend<Engine = E>>(
+    engine: &E,
+    backend: &str,
+    cases: &[PathBuf],
+) -> Vec<Outcome> {
+    let start = std::time::Instant::now();
+    let outcome = |case: &PathBuf| check(engine, case).err().unwrap_or(Outcome::Passed);
+    let outcomes: Vec<Outcome> = cases.iter().map(outcome).collect();
+    let passed = outcomes.iter().filter(|outcome| **outcome == Outcome::Passed).count();
+    println!("{backend}: {passed} of {} passed in {:.1} s", cases.len(), start.elapsed().as_secs_f64());
+    outcomes
+}
+
+fn check<E: Engine<B = B>, B: Backend<Engine = E>>(engine: &E, case: &Path) -> Result<(), Outcome> {
+    let fail = |error: Error| match (scope(&name(case)), missing_type(&error.to_string())) {
+        (_, Some(name)) => Outcome::Apart(format!("elements of {name}")),
+        (Some(why), None) => Outcome::Apart(why.into()),
+        (None, None) => Outcome::Failed(error.to_string()),
+    };
+    let model = Model::load(case.join("model.onnx")).map_err(fail)?;
+    let file = |kind: &str, index: usize| case.join(format!("test_data_set_0/{kind}_{index}.pb"));
+    let mut given: Vec<(String, HostTensor)> = Vec::new();
+    for (index, input) in model.inputs().map_err(fail)?.into_iter().enumerate() {
+        given.push((input.name, read_tensor(file("input", index)).map_err(fail)?));
+    }
+    let given: Vec<(&str, HostTensor)> =
+        given.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+    let session = model.compile(engine, &[]).map_err(fail)?;
+    for (index, (output, made)) in session.run(&given).map_err(fail)?.into_iter().enumerate() {
+        let expected = read_tensor(file("output", index)).map_err(fail)?;
+        compare(&made, &expected, name(case).contains("bernoulli")).or_else(|wrong| {
+            match EXCEPTIONS.iter().find(|(own, _)| *own == name(case)) {
+                Some((_, why)) => Err(Outcome::Apart((*why).to_owned())),
+                None => Err(Outcome::Failed(format!("{output}: {wrong}"))),
+            }
+        })?;
+    }
+    Ok(())
+}
+
+fn name(case: &Path) -> String {
+    case.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+/// Why a test that is refused need not pass.
+fn scope(name: &str) -> Option<&'static str> {
+    let own = SCOPE.iter().find(|(begin, _)| name.starts_with(begin));
+    let own = own.filter(|(begin, _)| match *begin {
+        "test_s" => name.starts_with("test_sequence_") || name.starts_with("test_split_to_sequence"),
+        "test_ad" => name.starts_with("test_adam") || name.starts_with("test_adagrad"),
+        "test_loop1" => name.starts_with("test_loop13_seq") || name.starts_with("test_loop16_seq"),
+        _ => true,
+    });
+    own.map(|(_, why)| *why)
+}
+
+/// The type that anydnn lacks, if that is what an error says.
+fn missing_type(error: &str) -> Option<&str> {
+    if !error.contains("anydnn has no such type") {
+        return None;
+    }
+    error.split("data type ").nth(1)?.split(':').next()
+}
+
+/// The tolerance of the package's own runner, and for narrow types one unit in the last place. Of random numbers only shape and type count.
+fn compare(given: &HostTensor, expected: &HostTensor, random: bool) -> Result<(), String> {
+    if given.dims() != expected.dims() || given.data_type() != expected.data_type() {
+        return Err(format!("{} instead of {}", given.desc(), expected.desc()));
+    }
+    if random {
+        return Ok(());
+    }
+    let relative = match given.data_type().bits() {
+        16 => 2e-3,
+        8 if given.data_type().is_float() => 0.13,
+        _ => 1e-3,
+    };
+    for (i, (a, b)) in given.to_f64s().into_iter().zip(expected.to_f64s()).enumerate() {
+        let same = a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+        let near = (a - b).abs() <= 1e-7 + relative * b.abs();
+        if !same && !near {
+            return Err(format!("element {i} is {a} instead of {b}"));
+        }
+    }
+    Ok(())
+}
+
+/// The table: how many passed, and what the others are out of scope for.
+fn table(runs: &[(String, Vec<Outcome>)]) -> String {
+    let mut text = String::from("| |");
+    runs.iter().for_each(|(backend, _)| write!(text, " {backend} |").unwrap());
+    text += "\n|---|";
+    runs.iter().for_each(|_| text += "---:|");
+    let mut rows: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (column, (_, outcomes)) in runs.iter().enumerate() {
+        for outcome in outcomes {
+            // Sorted in front of the others.
+            let row = match outcome {
+                Outcome::Passed => " passed".to_owned(),
+                Outcome::Apart(why) => format!("out of scope: {why}"),
+                Outcome::Failed(_) => " failed".to_owned(),
+            };
+            rows.entry(row).or_insert_with(|| vec![0; runs.len()])[column] += 1;
+        }
+    }
+    for (row, counts) in rows {
+        write!(text, "\n| {} |", row.trim()).unwrap();
+        counts.iter().for_each(|count| write!(text, " {count} |").unwrap());
+    }
+    text + "\n"
+}
+
+/// Compares the table with that of the page, or writes it there.
+fn check_table(table: &str) {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (old, after) = rest.split_once(END).unwrap();
+    let new = format!("\n{table}\n");
+    if std::env::var_os("ANYDNN_BLESS").is_some() {
+        std::fs::write(PAGE, format!("{before}{BEGIN}{new}{END}{after}")).unwrap();
+        return;
+    }
+    assert_eq!(old, new, "docs/onnx.md has another table; ANYDNN_BLESS=1 writes it anew");
+}
