@@ -130,6 +130,12 @@ impl Model {
         graph.output.iter().map(read).collect()
     }
 
+    /// The operators of the model's nodes, in the order of the file.
+    pub fn operators(&self) -> impl Iterator<Item = &str> {
+        let nodes = self.proto.graph.iter().flat_map(|graph| &graph.node);
+        nodes.map(|node| node.op_type.as_deref().unwrap_or(""))
+    }
+
     /// The opset of the standard operators.
     pub fn opset(&self) -> i64 {
         self.opset

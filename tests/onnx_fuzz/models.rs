@@ -217,7 +217,9 @@ fn floats(name: &str, dims: &[u64]) -> Vec<Field> {
 
 fn longs(name: &str, values: &[i64]) -> Vec<Field> {
     let mut packed = Vec::new();
-    values.iter().for_each(|&value| put(&mut packed, value as u64));
+    for &value in values {
+        put(&mut packed, value as u64);
+    }
     let number = |number, value| Field { number, content: Content::Varint(value) };
     let data = Field { number: 7, content: Content::Bytes(packed) };
     vec![text(8, name), number(2, 7), number(1, values.len() as u64), data]

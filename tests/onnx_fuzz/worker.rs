@@ -77,10 +77,10 @@ impl Progress {
 /// How far a file came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Came {
-    ToNothing,
-    ToAModel,
-    ToAGraph,
-    ToASession,
+    Nothing,
+    Decoded,
+    Imported,
+    Compiled,
 }
 
 /// Imports cases until the time is over.
@@ -101,9 +101,9 @@ pub fn run() {
         BEGUN.store(time(), Ordering::Relaxed);
         let came = import(&bytes, &engine);
         BEGUN.store(u64::MAX, Ordering::Relaxed);
-        progress.decoded += u64::from(came >= Came::ToAModel);
-        progress.imported += u64::from(came >= Came::ToAGraph);
-        progress.compiled += u64::from(came >= Came::ToASession);
+        progress.decoded += u64::from(came >= Came::Decoded);
+        progress.imported += u64::from(came >= Came::Imported);
+        progress.compiled += u64::from(came >= Came::Compiled);
         progress.nanoseconds = time() - start;
         file.write_all_at(&progress.bytes(), 0).unwrap();
     }
@@ -111,8 +111,8 @@ pub fn run() {
 
 /// Reads a file as a user would, with small values for what is open.
 pub fn import(bytes: &[u8], engine: &HostEngine) -> Came {
-    let Ok(model) = Model::from_bytes(bytes) else { return Came::ToNothing };
-    let Ok(inputs) = model.inputs() else { return Came::ToAModel };
+    let Ok(model) = Model::from_bytes(bytes) else { return Came::Nothing };
+    let Ok(inputs) = model.inputs() else { return Came::Decoded };
     let mut names: Vec<String> = Vec::new();
     for dim in inputs.into_iter().flat_map(|input| input.dims) {
         if let Dim::Open(name) = dim
@@ -126,9 +126,9 @@ pub fn import(bytes: &[u8], engine: &HostEngine) -> Came {
     let graph = model.graph(&dims);
     // What is no single graph may still be compiled, in parts.
     match (model.compile(engine, &dims), graph) {
-        (Ok(_), _) => Came::ToASession,
-        (Err(_), Ok(_)) => Came::ToAGraph,
-        (Err(_), Err(_)) => Came::ToAModel,
+        (Ok(_), _) => Came::Compiled,
+        (Err(_), Ok(_)) => Came::Imported,
+        (Err(_), Err(_)) => Came::Decoded,
     }
 }
 
