@@ -276,7 +276,13 @@ impl<'a> Walk<'a> {
             StepKind::Plain if self.request.kept_back.contains(&index) => {
                 self.host(index, &node, "the device cannot run it")
             }
-            StepKind::Plain => match import_node(&mut self.network, &node) {
+            StepKind::Plain => match import_node(&mut self.network, &node).and_then(|made| {
+                // What an operator makes beside its first result may be known on the host alone.
+                match step.outputs.iter().skip(made.len()).any(Option::is_some) {
+                    true => Err(node.unsupported("the device makes fewer results of it")),
+                    false => Ok(made),
+                }
+            }) {
                 Ok(made) => {
                     self.network.take_missing(&[]);
                     for (value, made) in step.outputs.iter().zip(made) {

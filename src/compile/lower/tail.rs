@@ -248,8 +248,9 @@ impl Tail {
     /// An operand of a post-operation in the primitive's shape.
     fn shaped(&self, program: &Program<'_>, anchor: &Anchor, op: &Op, operand: &Value) -> Result<Value> {
         if operand.desc.elements() == 1 {
-            // Of any rank: behind a view the result has another one.
-            return Ok(operand.with_desc(operand.desc.reshaped([1])?));
+            // Of any rank: behind a view the result has another one. Only a scalar broadcasts to a scalar.
+            let ones = vec![1; result_rank(program, op)?.min(1)];
+            return Ok(operand.with_desc(operand.desc.reshaped(ones)?));
         }
         let rank = result_rank(program, op)?;
         Ok(operand.with_desc(anchor.shape.apply(&operand.desc, rank)?))

@@ -9,15 +9,15 @@ use crate::graph::{Attrs, OpKind};
 
 pub(super) fn resize(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let src = floats(node, 0)?;
+    if node.flag("antialias", false)? || node.ints("axes")?.is_some() {
+        return Err(node.unsupported("neither antialiasing nor axes are read"));
+    }
     let sizes = sizes(network, node, src)?;
     if src.rank() < 3 || sizes[..2] != src.dims[..2] {
         return Err(node.unsupported(format!(
             "resampling of {} to {sizes:?}: only spatial dimensions are read",
             src.dims
         )));
-    }
-    if node.flag("antialias", false)? || node.ints("axes")?.is_some() {
-        return Err(node.unsupported("neither antialiasing nor axes are read"));
     }
     let (from, to) = (&src.dims[2..], &sizes[2..]);
     // Before opset 11 there was one way, by whole distances from the origin.
