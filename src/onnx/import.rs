@@ -278,10 +278,10 @@ impl<'a> Walk<'a> {
             }
             StepKind::Plain => match import_node(&mut self.network, &node).and_then(|made| {
                 // What an operator makes beside its first result may be known on the host alone.
-                match step.outputs.iter().skip(made.len()).any(Option::is_some) {
-                    true => Err(node.unsupported("the device makes fewer results of it")),
-                    false => Ok(made),
+                if step.outputs.iter().skip(made.len()).any(Option::is_some) {
+                    return Err(node.unsupported("the device makes fewer results of it"));
                 }
+                Ok(made)
             }) {
                 Ok(made) => {
                     self.network.take_missing(&[]);

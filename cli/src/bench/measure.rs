@@ -17,7 +17,7 @@ use crate::failure::{Code, Failure};
 /// weigh.
 pub(super) const SAMPLE: f64 = 40e-3;
 /// The most executions in a sample: below 20 us each it lasts less.
-pub(super) const MOST: usize = 2000;
+pub(super) const MOST: usize = 400;
 /// Threads that wait by spinning have gone to sleep after as long.
 const PAUSE: Duration = Duration::from_millis(12);
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
@@ -30,6 +31,9 @@ pub struct File {
     pub sha256: &'static str,
 }
 
+/// Held while a package is fetched.
+static FETCHING: Mutex<()> = Mutex::new(());
+
 impl Package {
     /// The folder with the files, which are downloaded when they are not there.
     ///
@@ -45,6 +49,8 @@ impl Package {
     /// As [`Package::fetch`].
     pub fn fetch_into(&self, cache: &Path) -> Result<PathBuf> {
         let folder = cache.join(format!("{}-{}", self.name, self.version));
+        // Others of this process may be fetching the same.
+        let _one_at_a_time = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_in(&folder) {
             return Ok(folder);
         }
