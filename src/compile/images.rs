@@ -27,7 +27,7 @@ pub(super) fn channels_last(graph: &Graph) -> HashSet<TensorId> {
             }
             kind => is_pointwise(kind) && continues(graph, &found, op, result),
         };
-        if is_image {
+        if is_image && !is_flattened(graph, result) {
             found.insert(result);
         }
     }
@@ -38,8 +38,24 @@ pub(super) fn channels_last(graph: &Graph) -> HashSet<TensorId> {
 pub(super) fn to_channels_last(desc: &MemoryDesc) -> MemoryDesc {
     let taps: String = (2..desc.rank()).map(|axis| char::from(b'a' + axis as u8)).collect();
     let tag = format!("a{taps}b");
-    // A tag fails for layouts of no rank that images have.
-    MemoryDesc::with_tag(desc.dims().clone(), desc.data_type(), &tag).unwrap_or_else(|_| desc.to_row_major())
+    match (MemoryDesc::with_tag(desc.dims().clone(), desc.data_type(), &tag), desc.label()) {
+        (Ok(tagged), Some(label)) => tagged.labelled(label),
+        (Ok(tagged), None) => tagged,
+        // A tag fails for ranks that images have not.
+        (Err(_), _) => desc.to_row_major(),
+    }
+}
+
+/// Whether an image is only read as rows without channels, which needs the order of its dimensions.
+fn is_flattened(graph: &Graph, id: TensorId) -> bool {
+    let readers = graph.consumers(id);
+    !readers.is_empty()
+        && readers.iter().all(|&reader| {
+            let op = &graph.ops()[reader];
+            let rank =
+                op.outputs.first().and_then(|&id| graph.tensor(id)?.known_dims()).map(|dims| dims.len());
+            op.kind == OpKind::StaticReshape && rank.is_some_and(|rank| rank <= 2)
+        })
 }
 
 fn is_channels_first(op: &Op) -> bool {
@@ -88,7 +104,7 @@ mod tests {
     fn images_stay_channels_last_as_long_as_they_are_images() {
         let (graph, [made, bounded, pooled, flat]) = network();
         let found = channels_last(&graph);
-        assert_eq!([made, bounded, pooled].map(|id| found.contains(&id)), [true; 3]);
+        assert_eq!([made, bounded, pooled].map(|id| found.contains(&id)), [true, true, false]);
         assert!(!found.contains(&flat) && !found.contains(&graph.inputs()[0]));
         let desc = to_channels_last(&MemoryDesc::new([2, 3, 4, 5], DataType::F32));
         assert_eq!(desc.strides(), Some(&[60, 1, 15, 3][..]));

@@ -278,7 +278,8 @@ impl<'a> Walk<'a> {
             }
             StepKind::Plain => match import_node(&mut self.network, &node).and_then(|made| {
                 // What an operator makes beside its first result may be known on the host alone.
-                if step.outputs.iter().skip(made.len()).any(Option::is_some) {
+                let mut beside = step.outputs.iter().skip(made.len()).flatten();
+                if !self.is_whole && beside.any(|&output| program.is_read(output)) {
                     return Err(node.unsupported("the device makes fewer results of it"));
                 }
                 Ok(made)

@@ -79,6 +79,15 @@ impl Step {
         self.inputs.iter().flatten().copied().chain(captures.iter().map(|(_, outer)| *outer))
     }
 
+    /// Whether it hands on a value or works with it.
+    fn reads(&self, value: ValueId) -> bool {
+        let in_branch = match &self.kind {
+            StepKind::If(branches) => branches.iter().any(|branch| branch.contains(&value)),
+            _ => false,
+        };
+        in_branch || self.needs().any(|read| read == value)
+    }
+
     pub(super) fn operator(&self) -> &str {
         self.proto.op_type.as_deref().unwrap_or("?")
     }
@@ -109,6 +118,11 @@ impl Program {
             .map(|function| (key(function.domain.as_deref(), function.name.as_deref()), function));
         let shared = Shared { functions: functions.collect(), steps: std::cell::Cell::new(0) };
         Builder::graph(&shared, graph, &model.opset_import, 0, false)
+    }
+
+    /// Whether anything works with a value, or it is an output.
+    pub(super) fn is_read(&self, value: ValueId) -> bool {
+        self.outputs.contains(&value) || self.steps.iter().any(|step| step.reads(value))
     }
 
     /// The type and dimensions of an output as the file says them, f32 and no elements where it does not.

@@ -24,8 +24,11 @@ pub(super) fn read_png(file: &Path, dims: Option<&Dims>, most: f32) -> Result<Ho
         Error::invalid(file.display().to_string(), "input of a picture", shown(), expected)
     };
     let (channels, height, width, first) = match dims.map(|dims| &dims[..]) {
-        Some(&[1, c @ (1 | 3), h, w]) => (c, h, w, true),
-        Some(&[1, h, w, c @ (1 | 3)]) => (c, h, w, false),
+        // Three is the number of colours before one is.
+        Some(&[1, 3, h, w]) => (3, h, w, true),
+        Some(&[1, h, w, 3]) => (3, h, w, false),
+        Some(&[1, 1, h, w]) => (1, h, w, true),
+        Some(&[1, h, w, 1]) => (1, h, w, false),
         _ => return Err(wrong()),
     };
     let picture = decode(file)?;
