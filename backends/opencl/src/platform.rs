@@ -53,6 +53,8 @@ struct Inner {
     version: Version,
     extensions: BTreeSet<String>,
     limits: Limits,
+    /// Whether it is a part of another device.
+    is_part: bool,
     usm: OnceLock<Option<Usm>>,
     memory_kinds: OnceLock<Vec<MemoryKind>>,
 }
@@ -161,8 +163,7 @@ impl OpenClDevice {
     /// Whether the driver still uses the device for a moment after the last command on it has ended, whether it was released or not:
     /// PoCL does with sub-devices, which it then reads after they were freed.
     pub(crate) fn is_used_after_release(&self) -> bool {
-        let parent = device_value::<cl_device_id>(self.raw_device(), cl::CL_DEVICE_PARENT_DEVICE);
-        self.alias() == "pocl" && parent.is_ok_and(|parent| !parent.is_null())
+        self.inner.is_part && self.alias() == "pocl"
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -228,10 +229,8 @@ impl OpenClDevice {
             svm: device_value(raw, cl::CL_DEVICE_SVM_CAPABILITIES).unwrap_or(0),
         };
         let parent = device_value::<cl_device_id>(raw, cl::CL_DEVICE_PARENT_DEVICE);
-        if parent.is_ok_and(|parent| !parent.is_null())
-            && info.kind == DeviceKind::Cpu
-            && platform_alias(&platform.name) == "intel"
-        {
+        let is_part = parent.is_ok_and(|parent| !parent.is_null());
+        if is_part && info.kind == DeviceKind::Cpu && platform_alias(&platform.name) == "intel" {
             // Releasing an out-of-order queue on a part of the device now and then blocks the part's only worker for ever.
             limits.queue_properties &= !CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
         }
@@ -243,6 +242,7 @@ impl OpenClDevice {
                 version,
                 extensions,
                 limits,
+                is_part,
                 usm: OnceLock::new(),
                 memory_kinds: OnceLock::new(),
             }),
