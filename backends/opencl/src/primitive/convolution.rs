@@ -63,7 +63,11 @@ pub(super) fn weights_layout(
     let is_f32 = [desc.src(), weights].iter().all(|operand| operand.data_type() == DataType::F32);
     let line = desc.dst().dims().last().copied().unwrap_or(1);
     let width = if is_f32 && !transposed {
-        blocked::panel_width(outputs, line, second * terms)
+        let stride = match desc.op() {
+            Op::Convolution(op) => op.strides.last().copied().unwrap_or(1),
+            _ => 1,
+        };
+        blocked::panel_width(outputs, line, second * terms, blocked::compete(desc.src(), stride))
     } else {
         panels::width(outputs)
     };

@@ -23,6 +23,8 @@ const MOST_POSITIONS: [usize; 4] = [14, 14, 9, 7];
 const SPARING_POSITIONS: usize = 6;
 /// Terms up to which the first-level cache holds a wide panel beside its source.
 const FEW_TERMS: usize = 64;
+/// Bytes of a way of a first-level cache, 64 lines: what lies a multiple of that apart competes for the same few places.
+const WAY_BYTES: usize = 4 << 10;
 /// The most terms of a sum where finishing it takes long enough to save its way through memory.
 const AT_ONCE_TERMS: usize = 512;
 /// The most register tiles of a program: compilers take their time for each.
@@ -44,9 +46,11 @@ impl Shape<'_> {
         }
         let outputs = self.outputs;
         let own_panels = self.panel_width();
-        let width = own_panels.unwrap_or_else(|| panel_width(outputs, line, self.terms()));
         let widened = self.widened(src)?;
         let source = if widening { &widened } else { src };
+        let stride = self.window.strides.last().copied().unwrap_or(1);
+        let width =
+            own_panels.unwrap_or_else(|| panel_width(outputs, line, self.terms(), compete(source, stride)));
         let (mut space, outer) = self.space_of(Order::Spatial(Some(width)), source);
         let [group, panel, lane, channel] =
             ["g", "panel", "lane", "c"].map(|name| space.variable(name).unwrap_or(outer));
@@ -192,14 +196,21 @@ impl Shape<'_> {
 }
 
 /// The width of the panels that suit a number of output channels. Where a line is long and so are sums, panels are narrow: tiles of more
-/// positions read fewer weights from a cache for as many products.
-pub(super) fn panel_width(outputs: usize, line: usize, terms: usize) -> usize {
+/// positions read fewer weights from a cache for as many products. Not where positions `compete` for a cache's places: it has no more
+/// than eight for them.
+pub(super) fn panel_width(outputs: usize, line: usize, terms: usize, compete: bool) -> usize {
     let widest = panels::width(outputs);
     let widths = [2 * CPU_LANES, 3 * CPU_LANES];
-    if line <= MOST_POSITIONS[3] || terms <= FEW_TERMS || widest <= widths[0] {
+    if line <= MOST_POSITIONS[3] || terms <= FEW_TERMS || compete || widest <= widths[0] {
         return widest;
     }
     widths.into_iter().min_by_key(|&width| outputs.next_multiple_of(width)).unwrap_or(widest)
+}
+
+/// Whether the positions of a line that a window reads with this stride share places in a first-level cache.
+pub(super) fn compete(src: &MemoryDesc, stride: usize) -> bool {
+    let step = src.strides().and_then(|strides| strides.last()).map_or(1, |step| step * stride);
+    step > 0 && (step * src.data_type().bits() / 8).is_multiple_of(WAY_BYTES)
 }
 
 /// The register tile of this number of positions (`convolution/tile.cl`).
