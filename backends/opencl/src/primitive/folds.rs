@@ -117,7 +117,12 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
         .define("SCALE_AND_SHIFT(v, n)", scale_and_shift)
         .define("STORE_STATISTICS", store)
         .post_ops(&desc);
-    rows.hold(&mut source, device, &["SRC0"]);
+    // Vectors of factors come early too, where there is room: loads between the folds and the stores would be waited for one by one.
+    let factors = ["SCALE", "SHIFT"].into_iter().filter(|name| rows.space.find(name).is_some());
+    let held: Vec<&str> = std::iter::once("SRC0").chain(factors).collect();
+    if !rows.hold(&mut source, device, &held) {
+        rows.hold(&mut source, device, &held[..1]);
+    }
     Ok(finish(desc, &rows, source, "normalization", STATISTICS, device, count))
 }
 

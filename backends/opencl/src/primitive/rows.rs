@@ -27,8 +27,9 @@ const GROUP: usize = 256;
 const MOST_PARTS: usize = 1024;
 /// Vectors of a row that a work-item takes if work-items are enough.
 const STEPS: usize = 4;
-/// Elements of rows that a work-item holds in registers.
+/// Elements of a row that a work-item holds in registers, and of the rows of several operands.
 const HELD: usize = 32;
+const HELD_BY_ALL: usize = 48;
 
 /// What works on a row, and along what its lanes run: a work-item with lanes along the elements, a work-item with lanes along rows
 /// side by side, a work-group, a part of a work-group with lanes along the elements.
@@ -200,12 +201,15 @@ impl Rows {
         wanted.next_power_of_two().min(most)
     }
 
-    /// Lets a kernel over parts read operands from memory once, if a row of each fits into registers.
-    pub(super) fn hold(&self, source: &mut Source, device: &DeviceTraits, operands: &[&str]) {
-        let steps = self.vectors().div_ceil(self.parts(device));
-        if self.mode == Mode::Part && steps * self.lanes * operands.len() <= HELD && !operands.is_empty() {
+    /// Lets a kernel over parts read operands from memory once, if a row of each fits into registers; says whether.
+    pub(super) fn hold(&self, source: &mut Source, device: &DeviceTraits, operands: &[&str]) -> bool {
+        let elements = self.vectors().div_ceil(self.parts(device)) * self.lanes;
+        let fits = elements <= HELD && elements * operands.len() <= HELD_BY_ALL;
+        let holds = self.mode == Mode::Part && fits && !operands.is_empty();
+        if holds {
             source.hold(operands);
         }
+        holds
     }
 
     /// The vectors of a row that a work-item holds in local memory, or none.
