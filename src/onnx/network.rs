@@ -422,7 +422,9 @@ impl Network {
             let Some(id) = there(constant.id) else { continue };
             weights.extend(constant.weight.map(|weight| (id, weight)));
             let tensor = match self.narrow {
-                Some(narrow) if constant.tensor.data_type() == DataType::F32 => constant.tensor.cast(narrow),
+                Some(narrow) if constant.tensor.data_type() == DataType::F32 => {
+                    tensor::narrowed(&constant.tensor, narrow)
+                }
                 _ => constant.tensor,
             };
             constants.insert(id, tensor.labelled(&constant.name));

@@ -1,6 +1,7 @@
 //! Types and tensors of ONNX as ours.
 
 use anydnn_backend::{DataType, Dims, Error, MAX_DIMS, MemoryDesc, Result};
+use half::{bf16, f16};
 use prost::bytes::Bytes;
 
 use super::files::ExternalData;
@@ -155,4 +156,20 @@ fn shown(dims: &[i64]) -> String {
     let some: Vec<_> = dims.iter().take(16).map(ToString::to_string).collect();
     let more = if dims.len() > 16 { format!("... ({} in all)", dims.len()) } else { String::new() };
     format!("[{}{more}]", some.join(", "))
+}
+
+/// Values of f32 in a narrower type. What is too large for it becomes its largest number: masks add or multiply the least f32, and zero times
+/// infinity would be no number.
+pub(super) fn narrowed(tensor: &HostTensor, narrow: DataType) -> HostTensor {
+    let most = if narrow == DataType::F16 { f64::from(f16::MAX) } else { f64::from(bf16::MAX) };
+    let values = tensor.to_f32s();
+    if values.iter().all(|value| value.is_infinite() || f64::from(value.abs()) <= most) {
+        return tensor.cast(narrow);
+    }
+    let limited = |value: f32| {
+        let value = f64::from(value);
+        if value.is_finite() { value.clamp(-most, most) } else { value }
+    };
+    let limited: Vec<f64> = values.into_iter().map(limited).collect();
+    HostTensor::from_f64(tensor.dims().clone(), narrow, &limited).unwrap_or_else(|_| tensor.cast(narrow))
 }

@@ -294,3 +294,23 @@ fn narrow_types_are_used_where_they_are_allowed() {
         assert_eq!(session.memory().weights, 8);
     }
 }
+
+#[test]
+fn masks_of_the_least_number_stay_finite_in_narrow_types() {
+    // As exporters write attention masks: what is visible times the least f32.
+    let draft = Draft::new(13)
+        .input("hidden", &["n"])
+        .floats("least", &[1], &[f32::MIN])
+        .node("y = Mul(hidden, least)", vec![])
+        .output("y");
+    let model = draft.load().unwrap();
+    for (precision, least) in [
+        (super::super::Precision::F16, -65504.0),
+        (super::super::Precision::BF16, f32::from(half::bf16::MIN)),
+    ] {
+        let options = super::super::SessionOptions { precision, ..Default::default() };
+        let session = model.compile_with(&anydnn_host::HostEngine::new(), &[("n", 2)], &options).unwrap();
+        let made = outputs(&session, &[("hidden", tensor([2], &[0.0, 1.0]))]);
+        assert_eq!(made[0].to_f32s(), [0.0, least]);
+    }
+}
