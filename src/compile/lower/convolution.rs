@@ -29,6 +29,22 @@ pub(super) fn convolution(program: &mut Program<'_>, op: &Op) -> Result<Anchor> 
         groups: count(op, "groups", op.attrs.s64("groups")?)?,
     };
     let mut args = vec![(Arg::SRC, src), (Arg::Weights, weights)];
+    let (mut primitive, mut shape) = (primitive, shape);
+    if let Some(order) = line_last(&args, &primitive) {
+        let spatial = |list: &Dims| order[2..].iter().map(|&axis| list[axis - 2]).collect();
+        primitive = op::Convolution {
+            strides: spatial(&primitive.strides),
+            dilations: spatial(&primitive.dilations),
+            pads_begin: spatial(&primitive.pads_begin),
+            pads_end: spatial(&primitive.pads_end),
+            groups: primitive.groups,
+        };
+        for (_, value) in &mut args {
+            *value = value.with_desc(value.desc.permuted(&order)?);
+        }
+        let own = shape.order.take();
+        shape.order = Some(order.iter().map(|&axis| own.as_ref().map_or(axis, |own| own[axis])).collect());
+    }
     if op.inputs.len() > 2 {
         // The graph may write it with ones around the channels.
         let bias = input(program, op, 2)?;
@@ -36,6 +52,19 @@ pub(super) fn convolution(program: &mut Program<'_>, op: &Op) -> Result<Anchor> 
         args.push((Arg::Bias, bias.with_desc(channels)));
     }
     Ok(Anchor { op: anydnn_backend::Op::Convolution(primitive), args, shape, extra: Vec::new() })
+}
+
+/// The order of dimensions that brings an axis with something to convolve to the end, where there is one and nothing is left to do along
+/// the last: primitives take the positions of a line together. The operands are `[N, C, spatial..]` and `[O, I, spatial..]`.
+fn line_last(args: &[(Arg, Value)], op: &op::Convolution) -> Option<Vec<usize>> {
+    let [(_, src), (_, weights)] = args else { return None };
+    let rank = src.desc.rank();
+    let is_idle = |axis: usize| {
+        let pads = [op.pads_begin[axis - 2], op.pads_end[axis - 2]];
+        src.desc.dims()[axis] == 1 && weights.desc.dims()[axis] == 1 && pads == [0, 0]
+    };
+    let line = (2..rank).rev().find(|&axis| !is_idle(axis))?;
+    (line + 1 < rank).then(|| (0..2).chain(line + 1..rank).chain(2..=line).collect())
 }
 
 /// `MaxPool` and `AvgPool`.

@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use anydnn_backend::Result;
+use anydnn_backend::{DataType, Dims, Result};
 
 use super::super::network::{Network, Value};
 use super::super::node::Node;
@@ -9,7 +9,53 @@ use super::floats;
 use crate::graph::{Attrs, OpKind};
 
 pub(super) fn matmul(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    Ok(vec![network.op(node, OpKind::MatMul, &[floats(node, 0)?, floats(node, 1)?], Attrs::new())?])
+    let (a, b) = (floats(node, 0)?, floats(node, 1)?);
+    if let Some(rows) = rows_of_table(network, node, a, b)? {
+        return Ok(vec![rows]);
+    }
+    Ok(vec![network.op(node, OpKind::MatMul, &[a, b], Attrs::new())?])
+}
+
+/// What rows with a single one each take from a matrix of constants: the row of their index, and zeros for an index beyond them.
+fn rows_of_table(network: &mut Network, node: &Node, hot: &Value, table: &Value) -> Result<Option<Value>> {
+    let Some(indices) = indices_of(network, hot) else { return Ok(None) };
+    let Some(known) = network.known(table).filter(|known| known.data_type() == DataType::F32) else {
+        return Ok(None);
+    };
+    let [rows, columns] = table.dims[..] else { return Ok(None) };
+    let mut values = known.to_f32s();
+    // Zero times anything else is no zero.
+    if rows != hot.dims[hot.rank() - 1] || values.iter().any(|value| !value.is_finite()) {
+        return Ok(None);
+    }
+    // Indices below zero count from the end: all of them are the last one here, of a row of zeros.
+    values.resize(values.len() + columns, 0.0);
+    let dims = Dims::from([rows + 1, columns]);
+    let table = network.computed(&format!("{}/table", node.name()), dims, &values)?;
+    let last = network.scalar(node, -1.0, &indices)?;
+    let bounded = network.op(node, OpKind::Maximum, &[&indices, &last], Attrs::new())?;
+    let bounded = network.reshape(node, &bounded, Dims::new(&hot.dims[..hot.rank() - 1]))?;
+    let attrs = Attrs::new().with("mode", "axis").with("axis", 0_i64);
+    network.op(node, OpKind::Gather, &[&table, &bounded], attrs).map(Some)
+}
+
+/// The integers, of one column, that the last axis of `hot` tells where they equal 0, 1, 2 and so on.
+fn indices_of(network: &Network, hot: &Value) -> Option<Value> {
+    let (OpKind::TypeCast, same) = network.maker(hot)? else { return None };
+    let (OpKind::Equal, pair) = network.maker(same.first()?)? else { return None };
+    let counts = |value: &Value| {
+        let counted = value.dims.last() == hot.dims.last() && value.dims.elements() == *hot.dims.last()?;
+        let known = network.known(value).filter(|_| counted)?;
+        known.to_f64s().iter().enumerate().all(|(i, &count)| count == i as f64).then_some(())
+    };
+    let fits = |value: &Value| {
+        let (last, outer) = hot.dims.split_last()?;
+        let is_column = value.dims.split_last() == Some((&1, outer));
+        let integers = matches!(value.data_type, DataType::S32 | DataType::S64);
+        (is_column && integers && *last > 1).then(|| value.clone())
+    };
+    let [a, b] = &pair[..] else { return None };
+    counts(b).and_then(|()| fits(a)).or_else(|| counts(a).and_then(|()| fits(b)))
 }
 
 /// alpha times the product of two matrices, plus beta times a tensor that broadcasts to it.

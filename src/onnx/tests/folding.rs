@@ -67,3 +67,26 @@ fn normalizations_become_part_of_the_convolution_before_them() {
         draft().input("w", &["2", "1", "1"]).node("c = Conv(x, w)", vec![]).node(normal, exact()).output("y");
     assert_eq!(kinds(&open), [OpKind::Convolution, OpKind::BatchNormInference]);
 }
+
+#[test]
+fn rows_with_a_single_one_choose_rows_of_a_matrix() {
+    let draft = |counts: &[i64], weights: &[f32]| {
+        let draft = Draft::new(13).input("x", &["5"]).ints("one", &[2], &[5, 1]).ints("n", &[3], counts);
+        let draft = draft.floats("w", &[3, 2], weights).node("i = Cast(x)", vec![int("to", 7)]);
+        let draft = draft.node("c = Reshape(i, one)", vec![]).node("e = Equal(c, n)", vec![]);
+        draft.node("h = Cast(e)", vec![int("to", 1)]).node("y = MatMul(h, w)", vec![]).output("y")
+    };
+    let weights = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let hot = draft(&[0, 1, 2], &weights);
+    let kinds_of = kinds(&hot);
+    assert!(kinds_of.contains(&OpKind::Gather) && !kinds_of.contains(&OpKind::MatMul), "{kinds_of:?}");
+    // An index beyond the rows chooses none, also one that would count from the end.
+    let x = [tensor([5], &[2.0, -1.0, 3.0, 0.0, -4.0])];
+    let expected = [5.0, 6.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 0.0, 0.0];
+    assert_eq!(hot.run(&[], &x).unwrap()[0].to_f32s(), expected);
+    // In another order, or where zero times something is no zero, it stays a product.
+    let turned = draft(&[0, 2, 1], &weights);
+    assert!(kinds(&turned).contains(&OpKind::MatMul));
+    assert_eq!(turned.run(&[], &x).unwrap()[0].to_f32s()[..2], [3.0, 4.0]);
+    assert!(kinds(&draft(&[0, 1, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, f32::NAN])).contains(&OpKind::MatMul));
+}

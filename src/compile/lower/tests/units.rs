@@ -2,8 +2,10 @@
 
 use anydnn_backend::DataType::{BF16, F32, U8};
 
+use super::super::super::program::Program;
 use super::graphs::Net;
 use super::{check, check_on_host};
+use crate::fusion::Partition;
 use crate::graph::{Attrs, OpKind as K};
 
 #[test]
@@ -51,6 +53,38 @@ fn a_residual_stage() {
     let y = net.plain(K::Add, &[c, d]);
     net.plain(K::ReLU, &[y]);
     check_on_host(&net.0.build().unwrap(), "convolution convolution convolution convolution");
+}
+
+/// Positions in a column are computed together as those of a line are, in either format, with what rides on the convolution.
+#[test]
+fn a_column_becomes_a_line() {
+    for format in ["NXC", "NCX"] {
+        let mut net = Net::default();
+        let image = |net: &mut Net, channels: usize, rows: usize| match format {
+            "NXC" => net.x(&[2, rows, 1, channels]),
+            _ => net.x(&[2, channels, rows, 1]),
+        };
+        let (x, other) = (image(&mut net, 16, 9), image(&mut net, 32, 4));
+        let (w, bias) = (net.weights(F32, &[32, 16, 3, 1]), net.weights(F32, &[32]));
+        let attrs = Attrs::new()
+            .with("strides", [2, 1])
+            .with("pads_begin", [1, 0])
+            .with("pads_end", [0, 0])
+            .with("dilations", [1, 1])
+            .with("data_format", format)
+            .with("weights_format", "OIX");
+        let y = net.op(K::Convolution, &[x, w], attrs);
+        let y = net.op(K::BiasAdd, &[y, bias], Attrs::new().with("data_format", format));
+        let y = net.plain(K::ReLU, &[y]);
+        net.plain(K::Add, &[y, other]);
+        let graph = net.0.build().unwrap();
+        check(&graph, "convolution");
+        let partition = Partition::of_ops(&graph, "test", 0..graph.ops().len());
+        let mut program = Program::new(&graph).unwrap();
+        super::super::partition(&mut program, &partition).unwrap();
+        let (src, dst) = (program.steps[0].desc.src(), program.steps[0].desc.dst());
+        assert_eq!((src.dims().to_vec(), dst.dims().to_vec()), (vec![2, 16, 1, 9], vec![2, 32, 1, 4]));
+    }
 }
 
 #[test]
