@@ -26,9 +26,8 @@ const BEGIN: &str = "<!-- Written by tests/onnx_nodes.rs: ANYDNN_BLESS=1 writes 
 const END: &str = "<!-- To here. -->\n";
 
 /// What is out of scope by the beginning of tests' names.
-const SCOPE: [(&str, &str); 12] = [
+const SCOPE: [(&str, &str); 11] = [
     ("test_ad", "training"),
-    ("test_flexattention", "the preview operator FlexAttention"),
     ("test_identity_opt", "sequences and optionals"),
     ("test_identity_sequence", "sequences and optionals"),
     ("test_if_opt", "sequences and optionals"),

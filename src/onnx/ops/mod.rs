@@ -89,6 +89,7 @@ impl Operator {
         let operators = match node.domain() {
             domain if is_standard(domain) => OPERATORS,
             Some("ai.onnx.ml") => LEARNING,
+            Some(PARTS) => PARTS_OF_OPERATORS,
             domain => {
                 let domain = domain.unwrap_or("");
                 return Err(node.unsupported(format!("operators of the domain {domain:?} are not read")));
@@ -289,6 +290,12 @@ const LEARNING: &[Operator] = &[
     known("Binarizer", host::binarized),
     known("TreeEnsemble", host::tree_ensemble),
 ];
+
+/// The domain of what a program makes of operators with graphs.
+pub(super) const PARTS: &str = "anydnn.parts";
+
+const PARTS_OF_OPERATORS: &[Operator] =
+    &[known("FlexScores", host::flex_scores), known("FlexValues", host::flex_values)];
 
 /// Makes a node's outputs, now or in the graph.
 pub(super) fn import(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
