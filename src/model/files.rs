@@ -49,7 +49,7 @@ pub fn read_safetensors(path: impl AsRef<Path>) -> Result<IndexMap<String, HostT
 /// Writes tensors as a safetensors file.
 ///
 /// # Errors
-/// [`Error::Io`] when it cannot be written; [`Error::Unsupported`] for 4-bit types, which the format has not.
+/// [`Error::Io`] when it cannot be written; [`Error::Unsupported`] for types that the format has not, as those of 4 bits.
 pub fn write_safetensors<'a>(
     path: impl AsRef<Path>,
     tensors: impl IntoIterator<Item = (&'a str, &'a HostTensor)>,
@@ -163,7 +163,7 @@ impl View for Stored<'_> {
     }
 }
 
-const PAIRS: [(Dtype, DataType); 11] = [
+const PAIRS: [(Dtype, DataType); 15] = [
     (Dtype::F32, DataType::F32),
     (Dtype::F16, DataType::F16),
     (Dtype::BF16, DataType::BF16),
@@ -172,6 +172,10 @@ const PAIRS: [(Dtype, DataType); 11] = [
     (Dtype::U8, DataType::U8),
     (Dtype::I32, DataType::S32),
     (Dtype::I64, DataType::S64),
+    (Dtype::I16, DataType::S16),
+    (Dtype::U16, DataType::U16),
+    (Dtype::U32, DataType::U32),
+    (Dtype::U64, DataType::U64),
     (Dtype::BOOL, DataType::Boolean),
     (Dtype::F8_E5M2, DataType::F8E5M2),
     (Dtype::F8_E4M3, DataType::F8E4M3),

@@ -159,7 +159,11 @@ impl HostTensor {
             z ^= z >> 31;
             match data_type {
                 DataType::Boolean => (z >> 63) as f64,
-                DataType::U8 | DataType::U4 => (z >> 60) as f64,
+                DataType::S2 => (z >> 62) as f64 - 2.0,
+                DataType::U2 => (z >> 62) as f64,
+                DataType::U8 | DataType::U4 | DataType::U16 | DataType::U32 | DataType::U64 => {
+                    (z >> 60) as f64
+                }
                 _ if data_type.is_integer() => (z >> 60) as f64 - 8.0,
                 _ => (z >> 40) as f64 / f64::from(1 << 23) - 1.0,
             }
@@ -206,7 +210,7 @@ impl HostTensor {
         }
     }
 
-    /// The values as f64; only [`DataType::S64`] holds more.
+    /// The values as f64; only [`DataType::S64`] and [`DataType::U64`] hold more.
     pub fn to_f64s(&self) -> Vec<f64> {
         decode(self.data_type(), self.desc.elements(), &self.bytes)
     }
@@ -292,14 +296,42 @@ fn decode(data_type: DataType, elements: usize, bytes: &[u8]) -> Vec<f64> {
         DataType::Boolean => bytes.iter().map(|&b| f64::from(u8::from(b != 0))).collect(),
         DataType::F8E5M2 => bytes.iter().map(|&b| MiniFloat::E5M2.decode(b)).collect(),
         DataType::F8E4M3 => bytes.iter().map(|&b| MiniFloat::E4M3.decode(b)).collect(),
-        DataType::U4 => nibbles(bytes).take(elements).map(f64::from).collect(),
-        DataType::S4 => nibbles(bytes).take(elements).map(|n| f64::from(((n << 4) as i8) >> 4)).collect(),
+        DataType::U4 => parts(bytes, 4).take(elements).map(f64::from).collect(),
+        DataType::S4 => parts(bytes, 4).take(elements).map(|n| f64::from(((n << 4) as i8) >> 4)).collect(),
+        DataType::F4E2M1 => parts(bytes, 4).take(elements).map(|n| MiniFloat::E2M1.decode(n)).collect(),
+        DataType::U2 => parts(bytes, 2).take(elements).map(f64::from).collect(),
+        DataType::S2 => parts(bytes, 2).take(elements).map(|n| f64::from(((n << 6) as i8) >> 6)).collect(),
+        DataType::S16 => words(bytes).map(|w| f64::from(i16::from_ne_bytes(w))).collect(),
+        DataType::U16 => words(bytes).map(|w| f64::from(u16::from_ne_bytes(w))).collect(),
+        DataType::U32 => words(bytes).map(|w| f64::from(u32::from_ne_bytes(w))).collect(),
+        DataType::U64 => words(bytes).map(|w| u64::from_ne_bytes(w) as f64).collect(),
+        DataType::F8E5M2Fnuz => bytes.iter().map(|&b| MiniFloat::E5M2_FNUZ.decode(b)).collect(),
+        DataType::F8E4M3Fnuz => bytes.iter().map(|&b| MiniFloat::E4M3_FNUZ.decode(b)).collect(),
+        DataType::E8M0 => bytes.iter().map(|&b| power_of_two(b)).collect(),
+        // U8.
         _ => bytes.iter().map(|&b| f64::from(b)).collect(),
     }
 }
 
-fn nibbles(bytes: &[u8]) -> impl Iterator<Item = u8> {
-    bytes.iter().flat_map(|byte| [byte & 0x0f, byte >> 4])
+/// Elements of two or four bits, the low ones of a byte first.
+fn parts(bytes: &[u8], bits: u32) -> impl Iterator<Item = u8> {
+    bytes.iter().flat_map(move |byte| (0..8 / bits).map(move |i| byte >> (i * bits) & ((1 << bits) - 1)))
+}
+
+/// The value of an exponent without sign; all ones are NaN.
+fn power_of_two(bits: u8) -> f64 {
+    if bits == 0xff { f64::NAN } else { 2_f64.powi(i32::from(bits) - 127) }
+}
+
+/// The exponent of the nearest power of two, of two as near ones the greater; the least for what is not positive.
+fn exponent(value: f64) -> u8 {
+    if value.is_nan() {
+        return 0xff;
+    }
+    let limited = value.clamp(2_f64.powi(-127), 2_f64.powi(127));
+    let below = limited.log2().floor() as i32;
+    let nearest = if limited < 1.5 * 2_f64.powi(below) { below } else { below + 1 };
+    (nearest + 127).clamp(0, 254) as u8
 }
 
 fn encode(data_type: DataType, values: impl Iterator<Item = f64>) -> Vec<u8> {
@@ -322,15 +354,26 @@ fn encode_into(bytes: &mut Vec<u8>, data_type: DataType, values: impl Iterator<I
         DataType::Boolean => bytes.extend(values.map(|v| u8::from(v != 0.0))),
         DataType::F8E5M2 => bytes.extend(values.map(|v| MiniFloat::E5M2.encode(v))),
         DataType::F8E4M3 => bytes.extend(values.map(|v| MiniFloat::E4M3.encode(v))),
-        DataType::U4 => pack(bytes, values.map(|v| whole(v, 0.0, 15.0) as u8)),
-        DataType::S4 => pack(bytes, values.map(|v| whole(v, -8.0, 7.0) as i8 as u8 & 0x0f)),
+        DataType::U4 => pack(bytes, 4, values.map(|v| whole(v, 0.0, 15.0) as u8)),
+        DataType::S4 => pack(bytes, 4, values.map(|v| whole(v, -8.0, 7.0) as i8 as u8 & 0x0f)),
+        DataType::F4E2M1 => pack(bytes, 4, values.map(|v| MiniFloat::E2M1.encode(v))),
+        DataType::U2 => pack(bytes, 2, values.map(|v| whole(v, 0.0, 3.0) as u8)),
+        DataType::S2 => pack(bytes, 2, values.map(|v| whole(v, -2.0, 1.0) as i8 as u8 & 3)),
+        DataType::S16 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as i16).to_ne_bytes())),
+        DataType::U16 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as u16).to_ne_bytes())),
+        DataType::U32 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as u32).to_ne_bytes())),
+        DataType::U64 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as u64).to_ne_bytes())),
+        DataType::F8E5M2Fnuz => bytes.extend(values.map(|v| MiniFloat::E5M2_FNUZ.encode(v))),
+        DataType::F8E4M3Fnuz => bytes.extend(values.map(|v| MiniFloat::E4M3_FNUZ.encode(v))),
+        DataType::E8M0 => bytes.extend(values.map(exponent)),
+        // U8.
         _ => bytes.extend(values.map(|v| v.round_ties_even() as u8)),
     }
 }
 
-fn pack(bytes: &mut Vec<u8>, mut nibbles: impl Iterator<Item = u8>) {
-    while let Some(low) = nibbles.next() {
-        bytes.push(low | nibbles.next().unwrap_or(0) << 4);
+fn pack(bytes: &mut Vec<u8>, bits: u32, mut parts: impl Iterator<Item = u8>) {
+    while let Some(low) = parts.next() {
+        bytes.push((1..8 / bits).fold(low, |byte, i| byte | parts.next().unwrap_or(0) << (i * bits)));
     }
 }
 
@@ -348,6 +391,16 @@ mod tests {
         assert_eq!(cast(DataType::S4), [-8.0, 0.0, 2.0, 2.0, 7.0]);
         assert_eq!(cast(DataType::U4), [0.0, 0.0, 2.0, 2.0, 15.0]);
         assert_eq!(cast(DataType::Boolean), [1.0; 5]);
+        assert_eq!(cast(DataType::S2), [-2.0, 0.0, 1.0, 1.0, 1.0]);
+        assert_eq!(cast(DataType::U2), [0.0, 0.0, 2.0, 2.0, 3.0]);
+        assert_eq!(cast(DataType::U16), [0.0, 0.0, 2.0, 2.0, 300.0]);
+        assert_eq!(cast(DataType::S16), [-300.0, 0.0, 2.0, 2.0, 300.0]);
+        assert_eq!(cast(DataType::U64), cast(DataType::U32));
+        assert_eq!(cast(DataType::F4E2M1), [-6.0, -0.5, 1.5, 2.0, 6.0]);
+        assert_eq!(cast(DataType::F8E5M2Fnuz), [-320.0, -0.5, 1.5, 2.5, 320.0]);
+        assert!(cast(DataType::F8E4M3Fnuz)[4].is_nan());
+        assert_eq!(cast(DataType::E8M0)[2..], [2.0, 2.0, 256.0]);
+        assert_eq!(tensor.cast(DataType::U2).bytes(), [0b1010_0000, 0b11]);
         for exact in [DataType::F64, DataType::F16, DataType::BF16] {
             assert_eq!(cast(exact), [-300.0, -0.5, 1.5, 2.5, 300.0]);
         }
@@ -359,7 +412,11 @@ mod tests {
     #[test]
     fn every_small_value_survives_every_wide_enough_type() {
         let values = [0.0, 1.0, 2.0, 4.0, 6.0];
-        for data_type in DataType::ALL.into_iter().filter(|&t| t != DataType::Boolean) {
+        let narrow = [DataType::Boolean, DataType::S2, DataType::U2, DataType::E8M0];
+        for data_type in DataType::ALL.into_iter().chain(DataType::HOST_ONLY) {
+            if narrow.contains(&data_type) {
+                continue;
+            }
             let tensor = HostTensor::from_f64([5], data_type, &values).unwrap();
             assert_eq!(tensor.bytes().len(), data_type.bytes_for(5));
             assert_eq!(tensor.to_f64s(), values, "{data_type}");

@@ -70,6 +70,10 @@ fn data_type(name: &str) -> Option<DataType> {
         "<f8" => DataType::F64,
         "<i4" => DataType::S32,
         "<i8" => DataType::S64,
+        "<i2" => DataType::S16,
+        "<u2" => DataType::U16,
+        "<u4" => DataType::U32,
+        "<u8" => DataType::U64,
         "|i1" => DataType::S8,
         "|u1" => DataType::U8,
         "|b1" => DataType::Boolean,
@@ -101,6 +105,9 @@ mod tests {
         assert_eq!((tensor.dims().to_vec(), tensor.to_f32s()), (vec![2, 1], vec![1.5, -2.0]));
         let scalar = parse(&file("{'descr': '|u1', 'fortran_order': False, 'shape': ()}", &[7])).unwrap();
         assert_eq!((scalar.dims().len(), scalar.to_f32s()), (0, vec![7.0]));
+        let words =
+            parse(&file("{'descr': '<u2', 'fortran_order': False, 'shape': (1,)}", &[0, 0x80])).unwrap();
+        assert_eq!((words.data_type(), words.to_f32s()), (DataType::U16, vec![32768.0]));
         let refused = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
         assert!(refused(&file(header, &data[1..])).contains("bytes"));
         assert!(refused(b"PK").contains(".npy"));

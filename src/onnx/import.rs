@@ -7,8 +7,8 @@ use anydnn_backend::{DataType, Dims, Error, Result, ResultExt};
 use super::files::{ExternalData, Origin};
 use super::network::{Finished, Held, Network, Value};
 use super::node::Node;
+use super::ops;
 use super::program::{Program, Step, StepKind, ValueId, wrong};
-use super::{is_standard, ops};
 use crate::graph::TensorId;
 use crate::model::HostTensor;
 
@@ -450,9 +450,5 @@ impl<'a> Walk<'a> {
 
 /// What one node makes.
 fn import_node(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    if !is_standard(node.domain()) {
-        let domain = node.domain().unwrap_or("");
-        return Err(node.unsupported(format!("operators of the domain {domain:?} are not read")));
-    }
     ops::import(network, node).map_err(|error| node.place(error))
 }

@@ -44,6 +44,27 @@ use proto::{ModelProto, TensorShapeProto, ValueInfoProto};
 
 /// The opsets that are read; the newest is that of ONNX 1.23.
 const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
+/// Operators that opsets before those have in the same meaning.
+const UNCHANGED: [&str; 18] = [
+    "ArgMax",
+    "ArgMin",
+    "Constant",
+    "DepthToSpace",
+    "Flatten",
+    "Gather",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "Identity",
+    "LRN",
+    "Not",
+    "Shape",
+    "Size",
+    "Softmax",
+    "Softplus",
+    "Softsign",
+    "SpaceToDepth",
+    "Transpose",
+];
 
 /// A model as its file says it: dimensions may be open.
 #[derive(Clone)]
@@ -219,9 +240,10 @@ impl Model {
             return Err(Error::invalid("ONNX model", "graph", "missing", "a ModelProto with a graph"));
         }
         let standard = proto.opset_import.iter().find(|set| is_standard(set.domain.as_deref()));
-        // Files that name no operator set mean the first.
-        let opset = standard.and_then(|set| set.version).unwrap_or(1);
-        if !OPSETS.contains(&opset) {
+        // Files that name no operator set mean the first; those that name others alone have no standard operators.
+        let absent = if proto.opset_import.is_empty() { 1 } else { *OPSETS.end() };
+        let opset = standard.map_or(absent, |set| set.version.unwrap_or(1));
+        if !OPSETS.contains(&opset) && !is_unchanged(&proto, opset) {
             let why = format!("opsets {} to {} are read", OPSETS.start(), OPSETS.end());
             return Err(Error::unsupported(format!("ONNX opset {opset}"), why));
         }
@@ -266,6 +288,16 @@ fn extent(dim: &Dim, dims: &[(&str, usize)]) -> Result<usize> {
         let subject = format!("dimension {name:?}");
         Error::invalid_kind(InvalidKind::Shape, "dimensions", subject, "missing", expected)
     })
+}
+
+/// Whether a model of an older opset has only operators that mean the same since.
+fn is_unchanged(proto: &ModelProto, opset: i64) -> bool {
+    let nodes = || proto.graph.iter().flat_map(|graph| &graph.node);
+    let same = |node: &proto::NodeProto| {
+        is_standard(node.domain.as_deref())
+            && node.op_type.as_deref().is_some_and(|name| UNCHANGED.contains(&name))
+    };
+    (1..*OPSETS.start()).contains(&opset) && proto.functions.is_empty() && nodes().all(same)
 }
 
 /// Whether a domain is that of the standard operators, which has two names.

@@ -121,6 +121,8 @@ pub(super) struct TensorProto {
     pub(super) raw_data: Option<Bytes>,
     #[prost(double, repeated, tag = "10")]
     pub(super) double_data: Vec<f64>,
+    #[prost(uint64, repeated, packed = "false", tag = "11")]
+    pub(super) uint64_data: Vec<u64>,
     #[prost(message, repeated, tag = "13")]
     pub(super) external_data: Vec<StringStringEntryProto>,
     /// One for data in a file of its own.

@@ -16,29 +16,29 @@ const TYPES: [(&str, Option<DataType>); 27] = [
     ("float", Some(DataType::F32)),
     ("uint8", Some(DataType::U8)),
     ("int8", Some(DataType::S8)),
-    ("uint16", None),
-    ("int16", None),
+    ("uint16", Some(DataType::U16)),
+    ("int16", Some(DataType::S16)),
     ("int32", Some(DataType::S32)),
     ("int64", Some(DataType::S64)),
     ("string", None),
     ("bool", Some(DataType::Boolean)),
     ("float16", Some(DataType::F16)),
     ("double", Some(DataType::F64)),
-    ("uint32", None),
-    ("uint64", None),
+    ("uint32", Some(DataType::U32)),
+    ("uint64", Some(DataType::U64)),
     ("complex64", None),
     ("complex128", None),
     ("bfloat16", Some(DataType::BF16)),
     ("float8e4m3fn", Some(DataType::F8E4M3)),
-    ("float8e4m3fnuz", None),
+    ("float8e4m3fnuz", Some(DataType::F8E4M3Fnuz)),
     ("float8e5m2", Some(DataType::F8E5M2)),
-    ("float8e5m2fnuz", None),
+    ("float8e5m2fnuz", Some(DataType::F8E5M2Fnuz)),
     ("uint4", Some(DataType::U4)),
     ("int4", Some(DataType::S4)),
-    ("float4e2m1", None),
-    ("float8e8m0", None),
-    ("uint2", None),
-    ("int2", None),
+    ("float4e2m1", Some(DataType::F4E2M1)),
+    ("float8e8m0", Some(DataType::E8M0)),
+    ("uint2", Some(DataType::U2)),
+    ("int2", Some(DataType::S2)),
 ];
 
 /// The least bytes that a tensor shares with its file: copies of fewer cost less than pages do.
@@ -121,8 +121,8 @@ fn checked<'a>(raw: &'a Bytes, size: usize, desc: &MemoryDesc) -> Result<&'a Byt
 fn of_numbers(tensor: &TensorProto, desc: &MemoryDesc) -> Result<Vec<u8>> {
     let data_type = desc.data_type();
     let count = |given: usize| {
-        // Two elements of 4 bits share a number.
-        let expected = if data_type.bits() == 4 { desc.elements().div_ceil(2) } else { desc.elements() };
+        // Elements of less than 8 bits share a number.
+        let expected = if data_type.bits() < 8 { desc.size() } else { desc.elements() };
         if given == expected {
             return Ok(());
         }
@@ -143,11 +143,19 @@ fn of_numbers(tensor: &TensorProto, desc: &MemoryDesc) -> Result<Vec<u8>> {
             count(tensor.int64_data.len())?;
             tensor.int64_data.iter().flat_map(|value| value.to_ne_bytes()).collect()
         }
+        DataType::U64 => {
+            count(tensor.uint64_data.len())?;
+            tensor.uint64_data.iter().flat_map(|value| value.to_ne_bytes()).collect()
+        }
+        DataType::U32 => {
+            count(tensor.uint64_data.len())?;
+            tensor.uint64_data.iter().flat_map(|&value| (value as u32).to_ne_bytes()).collect()
+        }
         DataType::S32 => {
             count(small.len())?;
             small.iter().flat_map(|value| value.to_ne_bytes()).collect()
         }
-        DataType::F16 | DataType::BF16 => {
+        DataType::F16 | DataType::BF16 | DataType::S16 | DataType::U16 => {
             count(small.len())?;
             small.iter().flat_map(|&value| (value as u16).to_ne_bytes()).collect()
         }

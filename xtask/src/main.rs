@@ -1,6 +1,7 @@
 //! Project chores, run as `cargo xtask CHORE`.
 
 mod command;
+mod fuzz;
 mod header;
 mod install;
 mod intel;
@@ -9,6 +10,7 @@ mod onednn;
 mod onnx;
 mod packages;
 mod platforms;
+mod python;
 mod setup;
 mod steps;
 mod tally;
@@ -46,6 +48,18 @@ enum Chore {
         #[arg(long)]
         fast: bool,
     },
+    /// Change ONNX models at random and import them, in search of what crashes
+    Fuzz {
+        /// Seconds of the processor's time
+        #[arg(long, default_value_t = 1800)]
+        seconds: u64,
+        /// Other numbers make other cases
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// A folder with more models to change
+        #[arg(long)]
+        models: Option<PathBuf>,
+    },
     /// Start a test program as cargo's runner
     #[command(hide = true)]
     Start {
@@ -64,6 +78,7 @@ fn main() -> ExitCode {
         Chore::Header => header::write().map(|()| true),
         Chore::Install { prefix } => install::install(&prefix).map(|()| true),
         Chore::Test { fast } => test::test(fast),
+        Chore::Fuzz { seconds, seed, models } => fuzz::fuzz(seconds, seed, models.as_deref()),
         Chore::Start { program, args } => match ledger::run(&program, &args) {
             // The program's own status goes through to cargo.
             Ok(status) => std::process::exit(status),

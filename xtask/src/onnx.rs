@@ -1,70 +1,64 @@
-//! The node tests of the `onnx` package, from the Python package index: models with inputs and the outputs that are expected of them.
+//! What sessions are compared with, from the Python package index: the node tests of the `onnx` package, models with inputs and the
+//! outputs that are expected of them; and ONNX Runtime.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
-use crate::command::run;
+use crate::python::Environment;
 use crate::setup::Variables;
 
 /// The package; newer ones do not carry the tests.
 const PACKAGE: &str = "onnx==1.22.0";
 /// Where the tests lie in it.
 const TESTS: &str = "package/onnx/backend/test/data";
-/// Written last, so that an interrupted installation lacks it; names what was installed.
-const RECEIPT: &str = "anydnn-installed";
+/// ONNX Runtime and what it needs, in the folder where `anydnn bench` has them.
+const PEER: &str = include_str!("../../cli/src/bench/peers/packages/onnxruntime.txt");
 
-/// What tests need in their environment to find the node tests in `cache`, which are installed if they are not there.
+/// What tests need in their environment to find both in `cache`, which are installed if they are not there.
 pub(crate) fn ensure(cache: &Path) -> Result<Variables> {
-    let folder = cache.join("onnx");
-    if !is_whole(&folder) {
-        println!("Installing ONNX's node tests into {}: sessions are compared with them", folder.display());
-        install(&folder).context("installing ONNX's node tests")?;
-    }
-    let tests = folder.join(TESTS).display().to_string();
-    Ok(Variables::from([("ANYDNN_ONNX_TESTS".to_owned(), tests)]))
+    let (tests, peer) = (cache.join("onnx"), cache.join("peers/onnxruntime"));
+    node_tests(&tests).ensure("ONNX's node tests")?;
+    onnx_runtime(&peer).ensure("ONNX Runtime, which models are compared with,")?;
+    let path = |path: PathBuf| path.display().to_string();
+    Ok(Variables::from([
+        ("ANYDNN_ONNX_TESTS".to_owned(), path(data(cache))),
+        ("ANYDNN_PEER_PYTHON".to_owned(), path(peer.join("bin/python"))),
+    ]))
 }
 
-fn is_whole(folder: &Path) -> bool {
-    fs::read_to_string(folder.join(RECEIPT)).is_ok_and(|text| text == PACKAGE)
-        && folder.join(TESTS).join("node").is_dir()
+/// The folder of the node tests' data in `cache`.
+pub(crate) fn data(cache: &Path) -> PathBuf {
+    cache.join("onnx").join(TESTS)
 }
 
-fn install(folder: &Path) -> Result<()> {
-    if folder.exists() {
-        println!("{} is incomplete or of another version: removing it", folder.display());
-        fs::remove_dir_all(folder).with_context(|| format!("removing {}", folder.display()))?;
-    }
-    run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
-    run(Command::new(folder.join("bin/python"))
-        .args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-cache-dir"])
+fn node_tests(folder: &Path) -> Environment<'_> {
+    Environment {
+        folder,
+        packages: PACKAGE,
+        needed: &["package/onnx/backend/test/data/node/test_abs/model.onnx"],
+        options: &["--no-deps"],
         // The tests are files; nothing of the package is executed.
-        .args(["--progress-bar", "off", "--no-deps", "--no-compile", "--target"])
-        .arg(folder.join("package"))
-        .arg(PACKAGE))?;
-    fs::write(folder.join(RECEIPT), PACKAGE)
-        .with_context(|| format!("writing {}", folder.join(RECEIPT).display()))?;
-    if !is_whole(folder) {
-        bail!("{} lacks {TESTS}/node", folder.display());
+        aside: Some("package"),
     }
-    Ok(())
+}
+
+fn onnx_runtime(folder: &Path) -> Environment<'_> {
+    Environment { folder, packages: PEER, needed: &["bin/python"], options: &[], aside: None }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::python::pretend;
 
     #[test]
-    fn an_installation_is_whole_with_its_tests_and_its_receipt() {
+    fn tests_are_told_where_both_are() {
         let cache = tempfile::tempdir().unwrap();
-        let folder = cache.path().join("onnx");
-        fs::create_dir_all(folder.join(TESTS).join("node")).unwrap();
-        assert!(!is_whole(&folder));
-        fs::write(folder.join(RECEIPT), PACKAGE).unwrap();
-        assert!(ensure(cache.path()).unwrap()["ANYDNN_ONNX_TESTS"].ends_with(TESTS));
-        fs::write(folder.join(RECEIPT), "onnx==1").unwrap();
-        assert!(!is_whole(&folder));
+        pretend(&node_tests(&cache.path().join("onnx")));
+        pretend(&onnx_runtime(&cache.path().join("peers/onnxruntime")));
+        let variables = ensure(cache.path()).unwrap();
+        assert!(variables["ANYDNN_ONNX_TESTS"].ends_with(TESTS));
+        assert!(variables["ANYDNN_PEER_PYTHON"].ends_with("peers/onnxruntime/bin/python"));
     }
 }

@@ -1,4 +1,5 @@
-//! Makes available what the tests require: OpenCL platforms, a C++ compiler, oneDNN's headers and library, ONNX's node tests.
+//! Makes available what the tests require: OpenCL platforms, a C++ compiler, oneDNN's headers and library, ONNX's node
+//! tests, and ONNX Runtime.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::vendors::Registered;
-use crate::{intel, onednn, onnx, packages, platforms, vendors};
+use crate::{intel, onednn, onnx, packages, platforms, python, vendors};
 
 /// Environment variables for the programs that use OpenCL.
 pub(crate) type Variables = BTreeMap<String, String>;
@@ -27,7 +28,7 @@ pub(crate) fn setup() -> Result<Ready> {
     let mut ready = platforms()?;
     let cache = cache()?;
     let _lock = lock(&cache)?;
-    if !packages::compilers_are_ready() || !intel::python_is_ready() {
+    if !packages::compilers_are_ready() || !python::is_ready() {
         println!("A C++ compiler, OpenCL's headers or Python's venv is missing: installing packages");
         packages::install()?;
     }
@@ -45,7 +46,7 @@ fn platforms() -> Result<Ready> {
     }
     let cache = cache()?;
     let _lock = lock(&cache)?;
-    if platforms::find(&seen, platforms::POCL).is_none() || !intel::python_is_ready() {
+    if platforms::find(&seen, platforms::POCL).is_none() || !python::is_ready() {
         println!("PoCL, clinfo or Python's venv is missing: installing packages");
         packages::install()?;
     }
@@ -109,7 +110,7 @@ fn names(platforms: &[platforms::Platform]) -> String {
 }
 
 /// The folder for what is installed outside the repository; it outlives `cargo clean` and serves every clone.
-fn cache() -> Result<PathBuf> {
+pub(crate) fn cache() -> Result<PathBuf> {
     let base = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())

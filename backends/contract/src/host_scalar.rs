@@ -34,8 +34,12 @@ impl HostScalar {
     /// A value of any type from its bytes in the host's order. A 4-bit type takes a byte, of which the upper half is dropped.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when there are more or fewer bytes than the type has.
+    /// [`Error::Invalid`] when there are more or fewer bytes than the type has; [`Error::Unsupported`] for a
+    /// [type that no primitive takes](DataType::HOST_ONLY).
     pub fn from_bytes(data_type: DataType, bytes: &[u8]) -> Result<Self> {
+        if data_type.is_host_only() {
+            return Err(Error::unsupported(format!("host scalar of {data_type}"), "no primitive takes it"));
+        }
         let expected = data_type.bytes_for(1);
         if bytes.len() != expected {
             return Err(Error::invalid(
@@ -78,6 +82,8 @@ impl HostScalar {
             DataType::S4 => f64::from((byte << 4) as i8 >> 4),
             DataType::F8E5M2 => MiniFloat::E5M2.decode(byte),
             DataType::F8E4M3 => MiniFloat::E4M3.decode(byte),
+            // There is no value of these.
+            _ => f64::NAN,
         }
     }
 

@@ -22,7 +22,7 @@ pub struct MemoryDesc {
     dims: Dims,
     data_type: DataType,
     layout: Layout,
-    label: Option<Label>,
+    label: Label,
 }
 
 /// How logical indices become element offsets.
@@ -58,12 +58,12 @@ impl MemoryDesc {
     pub fn new(dims: impl Into<Dims>, data_type: DataType) -> Self {
         let dims = dims.into();
         let strides = dims.row_major_strides();
-        Self { dims, data_type, layout: Layout::strided(strides), label: None }
+        Self { dims, data_type, layout: Layout::strided(strides), label: Label::default() }
     }
 
     /// A tensor whose layout the implementation chooses.
     pub fn any(dims: impl Into<Dims>, data_type: DataType) -> Self {
-        Self { dims: dims.into(), data_type, layout: Layout::Any, label: None }
+        Self { dims: dims.into(), data_type, layout: Layout::Any, label: Label::default() }
     }
 
     /// A tensor with strides in elements, one per dimension.
@@ -83,7 +83,7 @@ impl MemoryDesc {
     /// # Errors
     /// [`Error::Invalid`] when the layout does not fit the dimensions, or the size does not fit the address space.
     pub fn with_layout(dims: impl Into<Dims>, data_type: DataType, layout: Layout) -> Result<Self> {
-        let desc = Self { dims: dims.into(), data_type, layout, label: None };
+        let desc = Self { dims: dims.into(), data_type, layout, label: Label::default() };
         desc.validate()?;
         Ok(desc)
     }
@@ -144,7 +144,7 @@ impl MemoryDesc {
 
     /// The same descriptor with a label that appears in messages and logs.
     pub fn labelled(mut self, label: impl AsRef<str>) -> Self {
-        self.label = Some(Label(Arc::from(label.as_ref())));
+        self.label = Label(Some(Arc::from(label.as_ref())));
         self
     }
 
@@ -175,7 +175,7 @@ impl MemoryDesc {
 
     /// The label, if one was given.
     pub fn label(&self) -> Option<&str> {
-        self.label.as_ref().map(|label| &*label.0)
+        self.label.0.as_deref()
     }
 
     /// The strides in elements of a plain strided layout; none for blocked, opaque and open layouts.
@@ -526,9 +526,9 @@ fn view_strides(from: &[usize], strides: &[usize], to: &[usize]) -> Option<Dims>
     Some(result)
 }
 
-/// A label; labels never make descriptors differ.
-#[derive(Clone, Debug)]
-struct Label(Arc<str>);
+/// A label or none; they never make descriptors differ.
+#[derive(Clone, Debug, Default)]
+struct Label(Option<Arc<str>>);
 
 impl PartialEq for Label {
     fn eq(&self, _: &Self) -> bool {
@@ -657,7 +657,15 @@ mod tests {
     fn labels_do_not_make_descriptors_differ() {
         let plain = MemoryDesc::new([2], DataType::F32);
         assert!(plain.same_bytes(&plain.clone().labelled("x")));
-        assert_eq!(plain.labelled("x").to_string(), "x:f32:2");
+        assert_eq!(plain.clone().labelled("x").to_string(), "x:f32:2");
+        let hasher = std::hash::RandomState::new();
+        for (a, b) in [(plain.clone(), plain.clone().labelled("x")), (plain.clone().labelled("y"), plain)] {
+            assert_eq!(a, b);
+            assert_eq!(
+                std::hash::BuildHasher::hash_one(&hasher, &a),
+                std::hash::BuildHasher::hash_one(&hasher, &b)
+            );
+        }
     }
 
     #[test]

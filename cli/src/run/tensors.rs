@@ -68,7 +68,7 @@ fn whole_bytes(desc: &MemoryDesc) -> Result<usize> {
     match desc.data_type().bits() {
         bits if bits % 8 == 0 => Ok(bits / 8),
         _ => {
-            let why = "elements of half a byte are moved in dense row-major layouts only";
+            let why = "elements of less than a byte are moved in dense row-major layouts only";
             Err(Error::unsupported(desc.to_string(), why))
         }
     }

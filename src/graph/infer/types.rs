@@ -9,12 +9,16 @@ use super::super::schema::Schema;
 /// The type of each output: the given one, else what the operation makes of its inputs; none where nothing is known.
 ///
 /// # Errors
-/// [`Error::Invalid`] of the kind [`InvalidKind::DataType`] where an operation can never have the given types.
+/// [`Error::Invalid`] of the kind [`InvalidKind::DataType`] where an operation can never have the given types;
+/// [`Error::Unsupported`] for [types of the host](DataType::HOST_ONLY).
 pub(crate) fn infer_types(
     op: &Op,
     inputs: &[Option<DataType>],
     given: &[Option<DataType>],
 ) -> Result<Vec<Option<DataType>>> {
+    if let Some(host) = inputs.iter().chain(given).flatten().find(|data_type| data_type.is_host_only()) {
+        return Err(Error::unsupported(op.kind.to_string(), format!("no operation computes with {host}")));
+    }
     check_inputs(op, inputs)?;
     let mut types = Vec::with_capacity(given.len());
     for (i, &given) in given.iter().enumerate() {

@@ -14,6 +14,9 @@ pub(in crate::onnx) fn unary(call: &mut Call) -> Result<Vec<HostTensor>> {
     if let (Some(values), Some(of)) = (ints(src), of_integer(call.operator())) {
         return call.made(dims, data_type, &Numbers::Ints(values.into_iter().map(of).collect()));
     }
+    if data_type == DataType::U64 && ints(src).is_none() {
+        return Err(call.unfit(src));
+    }
     let made = if matches!(call.operator(), "IsNaN" | "IsInf") { DataType::Boolean } else { data_type };
     let of = of_float(call)?.ok_or_else(|| call.unfit(src))?;
     let values: Vec<f64> = src.to_f64s().into_iter().map(of).collect();

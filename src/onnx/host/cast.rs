@@ -4,7 +4,7 @@ use anydnn_backend::{DataType, Result};
 
 use super::super::tensor;
 use super::call::Call;
-use super::numbers::{Numbers, cells, ints, of_cells};
+use super::numbers::{Numbers, cells, numbers, of_cells};
 use crate::model::HostTensor;
 
 /// Conversion to a named type or that of another tensor. Floats lose their fraction on the way to integers.
@@ -12,27 +12,53 @@ pub(in crate::onnx) fn cast(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
     let to = if call.operator() == "CastLike" { call.tensor(1)?.data_type() } else { named(call)? };
     let dims = src.dims().clone();
-    if let Some(values) = ints(src)
-        && !to.is_float()
+    if !to.is_float()
+        && let whole @ (Numbers::Ints(_) | Numbers::Words(_)) = numbers(src)
     {
-        return call.made(dims, to, &Numbers::Ints(values));
+        return call.made(dims, to, &whole);
     }
     let (values, limited) = (src.to_f64s(), call.node.flag("saturate", true)?);
     let values: Vec<f64> = match to {
         DataType::Boolean => values.into_iter().map(|value| f64::from(value != 0.0)).collect(),
-        // Of values that do not fit, 4 bits keep the lowest.
-        DataType::S4 | DataType::U4 => {
+        // Of values that do not fit, few bits keep the lowest.
+        DataType::S4 | DataType::U4 | DataType::S2 | DataType::U2 => {
             let values = values.into_iter().map(|value| value as i64).collect();
             return call.made(dims, to, &Numbers::Ints(values));
         }
         to if to.is_integer() => values.into_iter().map(f64::trunc).collect(),
-        DataType::F8E4M3 if limited => values.into_iter().map(|value| value.clamp(-448.0, 448.0)).collect(),
-        DataType::F8E5M2 if limited => {
-            values.into_iter().map(|value| value.clamp(-57344.0, 57344.0)).collect()
+        DataType::E8M0 => {
+            let way = call.node.word("round_mode", "up")?;
+            values.into_iter().map(|value| power(value, &way, limited)).collect()
         }
+        _ if limited => values.into_iter().map(|value| limited_to(to, value)).collect(),
         _ => values,
     };
     call.output(dims, to, &values)
+}
+
+/// A value within the numbers that a float of 8 bits has, if it is one.
+pub(super) fn limited_to(to: DataType, value: f64) -> f64 {
+    let most = match to {
+        DataType::F8E4M3 => 448.0,
+        DataType::F8E4M3Fnuz => 240.0,
+        DataType::F8E5M2 | DataType::F8E5M2Fnuz => 57344.0,
+        _ => return value,
+    };
+    value.clamp(-most, most)
+}
+
+/// A power of two near a value; NaN for one that is out of range and not limited.
+fn power(value: f64, way: &str, limited: bool) -> f64 {
+    let (least, most) = (2_f64.powi(-127), 2_f64.powi(127));
+    if value.is_nan() || !limited && !(least..=most).contains(&value) {
+        return f64::NAN;
+    }
+    let value = value.clamp(least, most);
+    match way {
+        "up" => value.log2().ceil().exp2(),
+        "down" => value.log2().floor().exp2(),
+        _ => value,
+    }
 }
 
 /// The same bits as another type of the same width.

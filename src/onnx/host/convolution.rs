@@ -173,13 +173,13 @@ pub(in crate::onnx) fn transposed(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (src, weights) = (call.tensor(0)?, call.tensor(1)?);
     let mut s = Sizes::unpadded(call, src, weights, true)?;
     let rank = s.image.len();
-    let extra = sizes(call.node, "output_padding", rank, 0, 0)?;
+    let mut extra = sizes(call.node, "output_padding", rank, 0, 0)?;
     let wanted = if call.node.has("output_shape") {
         Some(sizes(call.node, "output_shape", rank, 1, 1)?)
     } else {
         None
     };
-    s.window.slide_transposed(call.node, &s.image, &extra, wanted.as_deref())?;
+    s.window.slide_transposed(call.node, &s.image, &mut extra, wanted.as_deref())?;
     for (d, extra) in extra.iter().enumerate() {
         let window = &s.window;
         let reach = (window.kernel[d].max(1) - 1) * window.dilations[d] + 1;

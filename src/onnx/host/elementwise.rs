@@ -3,7 +3,7 @@
 use anydnn_backend::{DataType, Dims, Result};
 
 use super::call::Call;
-use super::numbers::{Numbers, cells, ints, of_cells, places};
+use super::numbers::{Numbers, cells, ints, of_cells, places, unsigned};
 use crate::model::HostTensor;
 
 /// Two inputs.
@@ -50,6 +50,11 @@ fn pair(call: &mut Call, a: &HostTensor, b: &HostTensor, dims: Dims) -> Result<V
     call.take(&dims, result)?;
     let pairs = places(a.dims(), &dims).into_iter().zip(places(b.dims(), &dims));
     let option = (call.node.int("fmod", 0)? != 0, call.node.word("direction", "")? == "LEFT");
+    if let (Some(a_values), Some(b_values)) = (unsigned(a), unsigned(b)) {
+        let values: Option<Vec<u64>> =
+            pairs.map(|(i, j)| of_words(operator, option, a_values[i], b_values[j])).collect();
+        return call.made(dims, result, &Numbers::Words(values.ok_or_else(|| call.unfit(a))?));
+    }
     if let (Some(a_values), Some(b_values)) = (ints(a), ints(b)) {
         let values: Option<Vec<i64>> =
             pairs.map(|(i, j)| of_integers(operator, option, a_values[i], b_values[j])).collect();
@@ -112,6 +117,24 @@ fn of_integers(operator: &str, option: (bool, bool), a: i64, b: i64) -> Option<i
     })
 }
 
+/// Integers without sign of 64 bits: what is not the same with a sign.
+fn of_words(operator: &str, option: (bool, bool), a: u64, b: u64) -> Option<u64> {
+    Some(match operator {
+        "Div" => a.checked_div(b)?,
+        "Mod" => a.checked_rem(b)?,
+        "Min" => a.min(b),
+        "Max" => a.max(b),
+        "Pow" => a.wrapping_pow(u32::try_from(b).ok()?),
+        "Less" => u64::from(a < b),
+        "LessOrEqual" => u64::from(a <= b),
+        "Greater" => u64::from(a > b),
+        "GreaterOrEqual" => u64::from(a >= b),
+        "BitShift" if !option.1 => u32::try_from(b).ok().and_then(|b| a.checked_shr(b)).unwrap_or(0),
+        "PRelu" => a,
+        _ => of_integers(operator, option, a as i64, b as i64)? as u64,
+    })
+}
+
 /// Twice the precision of f32, so that rounding to f32 afterwards gives what f32 would.
 #[expect(clippy::float_cmp, reason = "the operator compares for equality")]
 fn of_floats(operator: &str, a: f64, b: f64) -> Option<f64> {
@@ -146,6 +169,9 @@ fn of_floats(operator: &str, a: f64, b: f64) -> Option<f64> {
 pub(in crate::onnx) fn clip(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
     let (dims, data_type) = (src.dims().clone(), src.data_type());
+    if data_type == DataType::U64 && ints(src).is_none() {
+        return Err(call.unfit(src));
+    }
     if let Some(mut values) = ints(src) {
         let (low, high) = (call.int(1)?.unwrap_or(i64::MIN), call.int(2)?.unwrap_or(i64::MAX));
         values.iter_mut().for_each(|value| *value = (*value).max(low).min(high));

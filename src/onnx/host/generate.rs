@@ -43,7 +43,8 @@ pub(in crate::onnx) fn constant_of_shape(call: &mut Call) -> Result<Vec<HostTens
     let mut tensor = HostTensor::zeros(dims, value.data_type())?;
     let mut element = value.bytes().to_vec();
     if value.data_type().bits() < 8 {
-        element[0] = element[0] & 15 | element[0] << 4;
+        let bits = value.data_type().bits();
+        element[0] = (0..8 / bits).fold(0, |byte, i| byte | (element[0] & ((1 << bits) - 1)) << (i * bits));
     }
     if element.iter().any(|&byte| byte != 0) {
         tensor.bytes_mut().chunks_exact_mut(element.len()).for_each(|to| to.copy_from_slice(&element));

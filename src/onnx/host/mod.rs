@@ -7,8 +7,11 @@ mod attention;
 mod call;
 mod cast;
 mod convolution;
+mod einsum;
 mod elementwise;
+mod flex;
 mod generate;
+mod learning;
 mod linear;
 mod loss;
 mod movement;
@@ -34,8 +37,11 @@ pub(super) use attention::{attention, rotary_embedding};
 pub(super) use call::{Call, Known};
 pub(super) use cast::{bit_cast, cast};
 pub(super) use convolution::{convolution, convolution_integer, deform, quantized_convolution, transposed};
+pub(super) use einsum::{Terms, einsum};
 pub(super) use elementwise::{binary, choose, clip, variadic};
+pub(super) use flex::{flex_scores, flex_values};
 pub(super) use generate::{constant, constant_of_shape, eye, mel, one_hot, range, window};
+pub(super) use learning::{binarized, features, term_frequencies, tree_ensemble};
 pub(super) use linear::{causal_convolution, linear_attention};
 pub(super) use loss::{cross_entropy, negative_log_likelihood};
 pub(super) use movement::{
@@ -49,15 +55,17 @@ pub(super) use numbers::ints;
 pub(super) use order::{arg, compress, cumulative, non_zero, top_k, unique};
 pub(super) use padding::{center, column_to_image, pad};
 pub(super) use pooling::{average, global, lp_pool, max_pool, max_unpool};
-pub(super) use product::{determinant, einsum, gemm, matmul, matmul_integer, quantized_matmul};
+pub(super) use product::{determinant, gemm, matmul, matmul_integer, quantized_matmul};
 pub(super) use quantization::{dequantize, dynamic_quantize, quantize};
 pub(super) use random::{bernoulli, dropout, multinomial, random};
 pub(super) use recurrent::{gru, lstm, rnn};
 pub(super) use reduction::reduce;
 pub(super) use region::{non_max_suppression, roi_align};
-pub(super) use resize::resize;
+pub(super) use resize::{Lists, Resized, resize};
 pub(super) use sampling::{affine_grid, grid_sample};
-pub(super) use scatter::{gather_elements, gather_nd, scatter_elements, scatter_nd, tensor_scatter};
+pub(super) use scatter::{
+    element_places, gather_elements, gather_nd, list_places, scatter_elements, scatter_nd, tensor_scatter,
+};
 pub(super) use shape::{flatten, identity, reshape, shape, size, squeeze, unsqueeze};
 pub(super) use signal::{fourier, short_time_fourier};
 

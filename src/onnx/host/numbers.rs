@@ -6,10 +6,12 @@ use anydnn_backend::{DataType, Dims, MemoryDesc, Result};
 
 use crate::model::HostTensor;
 
-/// The elements of a tensor, of which one of two types holds each exactly.
+/// The elements of a tensor, each held exactly.
 pub(super) enum Numbers {
     /// Integers and truth values.
     Ints(Vec<i64>),
+    /// Integers without sign of 64 bits.
+    Words(Vec<u64>),
     /// Floats of every width.
     Floats(Vec<f64>),
 }
@@ -21,6 +23,9 @@ pub(super) trait Number: Copy + PartialOrd {
     fn real(self) -> f64;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
+    fn whole(self) -> i64;
+    /// A number of one kind as one of another.
+    fn like<S: Number>(value: S) -> Self;
 }
 
 impl Number for i64 {
@@ -38,6 +43,36 @@ impl Number for i64 {
     }
     fn times(self, other: Self) -> Self {
         self.wrapping_mul(other)
+    }
+    fn like<S: Number>(value: S) -> Self {
+        value.whole() as Self
+    }
+    fn whole(self) -> i64 {
+        self
+    }
+}
+
+impl Number for u64 {
+    fn wrap(values: Vec<Self>) -> Numbers {
+        Numbers::Words(values)
+    }
+    fn of(value: f64) -> Self {
+        value as Self
+    }
+    fn real(self) -> f64 {
+        self as f64
+    }
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+    fn times(self, other: Self) -> Self {
+        self.wrapping_mul(other)
+    }
+    fn like<S: Number>(value: S) -> Self {
+        value.whole() as Self
+    }
+    fn whole(self) -> i64 {
+        self as i64
     }
 }
 
@@ -57,6 +92,12 @@ impl Number for f64 {
     fn times(self, other: Self) -> Self {
         self * other
     }
+    fn like<S: Number>(value: S) -> Self {
+        value.real()
+    }
+    fn whole(self) -> i64 {
+        self as i64
+    }
 }
 
 /// Computes the same with the elements as whatever they are.
@@ -64,6 +105,7 @@ macro_rules! each {
     ($tensor:expr, $values:ident => $body:expr) => {
         match $crate::onnx::host::numbers::numbers($tensor) {
             $crate::onnx::host::numbers::Numbers::Ints($values) => $body,
+            $crate::onnx::host::numbers::Numbers::Words($values) => $body,
             $crate::onnx::host::numbers::Numbers::Floats($values) => $body,
         }
     };
@@ -71,15 +113,26 @@ macro_rules! each {
 pub(super) use each;
 
 pub(super) fn numbers(tensor: &HostTensor) -> Numbers {
+    if let Some(words) = unsigned(tensor) {
+        return Numbers::Words(words);
+    }
     ints(tensor).map_or_else(|| Numbers::Floats(tensor.to_f64s()), Numbers::Ints)
 }
 
-/// The elements of a tensor of integers or truth values.
+/// The elements of a tensor of integers without sign of 64 bits.
+pub(super) fn unsigned(tensor: &HostTensor) -> Option<Vec<u64>> {
+    (tensor.data_type() == DataType::U64).then(|| words(tensor.bytes()).map(u64::from_ne_bytes).collect())
+}
+
+/// The elements of a tensor of integers or truth values; none where one is beyond 2^63.
 pub(in crate::onnx) fn ints(tensor: &HostTensor) -> Option<Vec<i64>> {
     match tensor.data_type() {
         DataType::S64 => Some(words(tensor.bytes()).map(i64::from_ne_bytes).collect()),
         DataType::S32 => {
             Some(words(tensor.bytes()).map(|word| i64::from(i32::from_ne_bytes(word))).collect())
+        }
+        DataType::U64 => {
+            words(tensor.bytes()).map(|word| i64::try_from(u64::from_ne_bytes(word)).ok()).collect()
         }
         data_type if data_type.is_float() => None,
         _ => Some(tensor.to_f64s().into_iter().map(|value| value as i64).collect()),
@@ -90,6 +143,10 @@ pub(in crate::onnx) fn ints(tensor: &HostTensor) -> Option<Vec<i64>> {
 pub(super) fn tensor(dims: Dims, data_type: DataType, values: &Numbers) -> Result<HostTensor> {
     match values {
         Numbers::Ints(values) => of_ints(dims, data_type, values),
+        Numbers::Words(values) => {
+            let values: Vec<i64> = values.iter().map(|&value| value as i64).collect();
+            of_ints(dims, data_type, &values)
+        }
         Numbers::Floats(values) => HostTensor::from_f64(dims, data_type, values),
     }
 }
@@ -97,12 +154,17 @@ pub(super) fn tensor(dims: Dims, data_type: DataType, values: &Numbers) -> Resul
 /// A tensor of integers or truth values. Values out of range are cut off at the top, as conversions do it.
 pub(super) fn of_ints(dims: Dims, data_type: DataType, values: &[i64]) -> Result<HostTensor> {
     let bytes = match data_type {
-        DataType::S64 => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),
-        DataType::S32 => values.iter().flat_map(|&value| (value as i32).to_ne_bytes()).collect(),
+        DataType::S64 | DataType::U64 => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),
+        DataType::S16 | DataType::U16 => {
+            values.iter().flat_map(|&value| (value as u16).to_ne_bytes()).collect()
+        }
+        DataType::S32 | DataType::U32 => {
+            values.iter().flat_map(|&value| (value as i32).to_ne_bytes()).collect()
+        }
         DataType::Boolean => values.iter().map(|&value| u8::from(value != 0)).collect(),
         DataType::S8 | DataType::U8 => values.iter().map(|&value| value as u8).collect(),
-        DataType::S4 | DataType::U4 => {
-            return of_cells(dims, data_type, values.iter().map(|&value| value as u8 & 15).collect());
+        DataType::S4 | DataType::U4 | DataType::S2 | DataType::U2 => {
+            return of_cells(dims, data_type, values.iter().map(|&value| value as u8).collect());
         }
         _ => {
             let values: Vec<_> = values.iter().map(|&value| value as f64).collect();
@@ -129,20 +191,25 @@ impl Cells<'_> {
     }
 }
 
-/// The elements of a tensor as whole bytes; those of 4 bits take one each.
+/// The elements of a tensor as whole bytes; those of less than 8 bits take one each.
 pub(super) fn cells(tensor: &HostTensor) -> Cells<'_> {
     let bits = tensor.data_type().bits();
     if bits >= 8 {
         return Cells { bytes: Cow::Borrowed(tensor.bytes()), size: bits / 8 };
     }
-    let nibbles = tensor.bytes().iter().flat_map(|byte| [byte & 15, byte >> 4]);
-    Cells { bytes: Cow::Owned(nibbles.take(tensor.dims().elements()).collect()), size: 1 }
+    let parts = tensor.bytes().iter().flat_map(|byte| {
+        (0..8 / bits).map(move |i| (u32::from(*byte) >> (i * bits)) as u8 & ((1 << bits) - 1))
+    });
+    Cells { bytes: Cow::Owned(parts.take(tensor.dims().elements()).collect()), size: 1 }
 }
 
 /// A tensor of elements as whole bytes.
 pub(super) fn of_cells(dims: Dims, data_type: DataType, mut bytes: Vec<u8>) -> Result<HostTensor> {
-    if data_type.bits() < 8 {
-        bytes = bytes.chunks(2).map(|pair| pair[0] & 15 | pair.get(1).map_or(0, |high| high << 4)).collect();
+    let bits = data_type.bits();
+    if bits < 8 {
+        let low = (1_u8 << bits) - 1;
+        let put = |(i, part): (usize, &u8)| (part & low) << (i * bits);
+        bytes = bytes.chunks(8 / bits).map(|parts| parts.iter().enumerate().map(put).sum()).collect();
     }
     HostTensor::new(MemoryDesc::new(dims, data_type), bytes)
 }

@@ -3,7 +3,7 @@
 use anydnn_backend::{DataType, Dims, Result};
 
 use super::call::Call;
-use super::numbers::{Numbers, ints, places, product};
+use super::numbers::{Numbers, ints, places};
 use super::quantization::{requantized, zero_points};
 use super::scatter::spread;
 use crate::model::HostTensor;
@@ -143,97 +143,6 @@ pub(in crate::onnx) fn gemm(call: &mut Call) -> Result<Vec<HostTensor>> {
         made.iter_mut().zip(spread(bias, &sizes.result)).for_each(|(value, bias)| *value += beta * bias);
     }
     call.output(sizes.result, a.data_type(), &made)
-}
-
-/// A sum of products over named indices.
-pub(in crate::onnx) fn einsum(call: &mut Call) -> Result<Vec<HostTensor>> {
-    let inputs = call.all()?;
-    let equation = call.node.word("equation", "")?;
-    let wrong = |why: &str| call.invalid("attribute equation", &equation, why);
-    let text: String = equation.chars().filter(|c| !c.is_whitespace()).collect();
-    let (terms, result) = match text.split_once("->") {
-        Some((terms, result)) => (terms, Some(result)),
-        None => (text.as_str(), None),
-    };
-    let terms: Vec<&str> = terms.split(',').collect();
-    if terms.len() != inputs.len() {
-        return Err(wrong("a term for each input"));
-    }
-    // Dimensions under an ellipsis have the labels '0', '1' and so on, counted from the last.
-    let spelled = |term: &str, rank: usize| -> Option<Vec<char>> {
-        let Some((before, after)) = term.split_once("...") else { return Some(term.chars().collect()) };
-        let hidden = rank.checked_sub(before.chars().count() + after.chars().count())?;
-        let digits = (0..hidden).rev().filter_map(|i| char::from_digit(i as u32, 16));
-        Some(before.chars().chain(digits).chain(after.chars()).collect())
-    };
-    let (mut labels, mut extents): (Vec<char>, Vec<usize>) = (Vec::new(), Vec::new());
-    let mut spellings = Vec::new();
-    for (term, input) in terms.iter().zip(&inputs) {
-        let spelling =
-            spelled(term, input.dims().len()).filter(|spelling| spelling.len() == input.dims().len());
-        let spelling = spelling.ok_or_else(|| wrong("a label for each dimension"))?;
-        for (&label, &extent) in spelling.iter().zip(input.dims().iter()) {
-            match labels.iter().position(|known| *known == label) {
-                None => {
-                    labels.push(label);
-                    extents.push(extent);
-                }
-                Some(at) if extents[at] == extent || extent == 1 => {}
-                Some(at) if extents[at] == 1 => extents[at] = extent,
-                Some(_) => return Err(wrong("one extent for each label")),
-            }
-        }
-        spellings.push(spelling);
-    }
-    let mut hidden: Vec<char> = labels.iter().copied().filter(char::is_ascii_digit).collect();
-    hidden.sort_unstable_by(|a, b| b.cmp(a));
-    let wanted: Vec<char> = if let Some(result) = result {
-        match result.split_once("...") {
-            Some((before, after)) => before.chars().chain(hidden).chain(after.chars()).collect(),
-            None => result.chars().collect(),
-        }
-    } else {
-        // What is named once, in the order of the alphabet.
-        let mut once: Vec<char> = labels
-            .iter()
-            .copied()
-            .filter(|label| {
-                !label.is_ascii_digit()
-                    && spellings.iter().flatten().filter(|other| *other == label).count() == 1
-            })
-            .collect();
-        once.sort_unstable();
-        hidden.into_iter().chain(once).collect()
-    };
-    let mut order = Vec::new();
-    for label in &wanted {
-        let at = labels.iter().position(|known| known == label);
-        order.push(at.ok_or_else(|| wrong("a result of labels of the terms"))?);
-    }
-    let dims: Dims = order.iter().map(|&at| extents[at]).collect();
-    let data_type = inputs[0].data_type();
-    call.take(&dims, data_type)?;
-    let summed: Vec<usize> = (0..labels.len()).filter(|at| !order.contains(at)).collect();
-    let all: Vec<usize> = order.iter().chain(&summed).map(|&at| extents[at]).collect();
-    let mut factors: Vec<f64> = vec![1.0; product(&all)];
-    for (input, spelling) in inputs.iter().zip(&spellings) {
-        let strides = input.dims().row_major_strides();
-        let step = |at: usize| -> i64 {
-            let parts = spelling
-                .iter()
-                .enumerate()
-                .filter(|(d, label)| **label == labels[at] && input.dims()[*d] > 1);
-            parts.map(|(d, _)| strides[d] as i64).sum()
-        };
-        let steps: Vec<i64> = order.iter().chain(&summed).map(|&at| step(at)).collect();
-        let values = input.to_f64s();
-        let places = super::numbers::walk(&all, &steps, 0);
-        factors.iter_mut().zip(places).for_each(|(factor, place)| *factor *= values[place]);
-    }
-    let run = factors.len().checked_div(dims.elements()).unwrap_or(0).max(1);
-    let mut made: Vec<f64> = factors.chunks(run).map(|part| part.iter().sum()).collect();
-    made.resize(dims.elements(), 0.0);
-    call.output(dims, data_type, &made)
 }
 
 /// Determinants of stacks of matrices, by elimination.

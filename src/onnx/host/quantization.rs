@@ -4,6 +4,7 @@ use anydnn_backend::{DataType, Dims, Result};
 
 use super::super::tensor::data_type;
 use super::call::Call;
+use super::cast::limited_to;
 use super::numbers::strides;
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;
@@ -25,9 +26,8 @@ pub(in crate::onnx) fn quantize(call: &mut Call) -> Result<Vec<HostTensor>> {
             // In f32, as the definition has it: halves decide where results round to.
             let scaled = f64::from(value as f32 / parameters.scales[at] as f32);
             match to {
-                DataType::F8E4M3 if limited => (scaled + parameters.points[at]).clamp(-448.0, 448.0),
-                DataType::F8E5M2 if limited => (scaled + parameters.points[at]).clamp(-57344.0, 57344.0),
-                DataType::F8E4M3 | DataType::F8E5M2 => scaled + parameters.points[at],
+                to if to.is_float() && limited => limited_to(to, scaled + parameters.points[at]),
+                to if to.is_float() => scaled + parameters.points[at],
                 _ => scaled.round_ties_even() + parameters.points[at],
             }
         })

@@ -34,6 +34,9 @@ pub(in crate::onnx) fn reduce(call: &mut Call) -> Result<Vec<HostTensor>> {
         }
         return call.made(dims, data_type, &Numbers::Ints(made));
     }
+    if data_type == DataType::U64 && ints(src).is_none() {
+        return Err(call.unfit(src));
+    }
     let mut values = src.to_f64s();
     let made = reduced(call.operator(), &mut values, &targets, kept.elements(), each);
     let mut made = made.ok_or_else(|| call.unfit(src))?;
@@ -58,7 +61,9 @@ fn of_integers(operator: &str, data_type: DataType) -> Option<(i64, Combine)> {
         DataType::S64 => (i64::MIN, i64::MAX),
         DataType::S32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
         DataType::S8 => (-128, 127),
-        DataType::U8 => (0, 255),
+        DataType::S16 => (-32768, 32767),
+        DataType::U64 => (0, i64::MAX),
+        DataType::U8 | DataType::U16 | DataType::U32 => (0, (1 << data_type.bits()) - 1),
         _ => (0, 1),
     };
     Some(match operator {

@@ -7,6 +7,8 @@ use super::movement::positions;
 use super::numbers::{Number, cells, each, of_cells, picked, places, product, strides};
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;
+use crate::onnx::network::Room;
+use crate::onnx::node::Node;
 
 /// Along an axis, each element from a place of its own.
 pub(in crate::onnx) fn gather_elements(call: &mut Call) -> Result<Vec<HostTensor>> {
@@ -14,6 +16,22 @@ pub(in crate::onnx) fn gather_elements(call: &mut Call) -> Result<Vec<HostTensor
     let places = along(call, src.dims(), indices.dims(), 1)?;
     call.take(indices.dims(), src.data_type())?;
     Ok(vec![picked(src, indices.dims().clone(), places)?])
+}
+
+/// The places in a tensor that the known indices of a `ScatterElements` name.
+pub(in crate::onnx) fn element_places(node: &Node, dims: &Dims, indices: &HostTensor) -> Result<Vec<usize>> {
+    let inputs = [None, Some(indices)];
+    along(&Call::new(node, &inputs, &mut Room::default()), dims, indices.dims(), 1)
+}
+
+/// Where the blocks begin that the known indices of a `ScatterND` name, and how many elements each has.
+pub(in crate::onnx) fn list_places(
+    node: &Node,
+    dims: &Dims,
+    indices: &HostTensor,
+) -> Result<(Vec<usize>, usize)> {
+    let inputs = [None, Some(indices)];
+    blocks(&Call::new(node, &inputs, &mut Room::default()), dims, indices, 0)
 }
 
 /// The places in a tensor that indices along an axis name.
@@ -124,12 +142,7 @@ fn written(
 
 /// The updates as numbers of the same kind.
 fn updates_like<T: Number>(_: &[T], updates: &HostTensor) -> Vec<T> {
-    each!(updates, values => values.into_iter().map(|value| like(value)).collect())
-}
-
-/// A number as one of another kind; integers go by way of integers.
-fn like<S: Number, T: Number>(value: S) -> T {
-    T::of(value.real())
+    each!(updates, values => values.into_iter().map(T::like).collect())
 }
 
 fn combined<T: Number>(

@@ -21,10 +21,10 @@ pub(super) fn forward(network: &mut Network, node: &Node) -> Result<Vec<Value>> 
 
 pub(super) fn transposed(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let (mut window, spatial) = window(node)?;
-    let extra = sizes(node, "output_padding", spatial.len(), 0, 0)?;
+    let mut extra = sizes(node, "output_padding", spatial.len(), 0, 0)?;
     let wanted =
         if node.has("output_shape") { Some(sizes(node, "output_shape", spatial.len(), 1, 1)?) } else { None };
-    window.slide_transposed(node, &spatial, &extra, wanted.as_deref())?;
+    window.slide_transposed(node, &spatial, &mut extra, wanted.as_deref())?;
     let attrs = window
         .attrs()
         .with("dilations", signed(&window.dilations))

@@ -252,7 +252,7 @@ fn reordered(
     Ok(vec![network.reshape(node, &moved, Dims::new(to))?])
 }
 
-fn check_bytes(node: &Node, value: &Value) -> Result<()> {
+pub(super) fn check_bytes(node: &Node, value: &Value) -> Result<()> {
     if value.data_type.bits() >= 8 {
         return Ok(());
     }

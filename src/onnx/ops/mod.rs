@@ -3,6 +3,7 @@
 mod activation;
 mod compound;
 mod convolution;
+mod einsum;
 mod elementwise;
 mod folding;
 mod gelu;
@@ -17,6 +18,7 @@ mod quantization;
 mod recurrent;
 mod reduction;
 mod resize;
+mod scatter;
 mod source;
 mod window;
 
@@ -84,7 +86,16 @@ impl Operator {
     }
 
     fn find(node: &Node) -> Result<&'static Self> {
-        let found = OPERATORS.iter().find(|operator| operator.name == node.operator());
+        let operators = match node.domain() {
+            domain if is_standard(domain) => OPERATORS,
+            Some("ai.onnx.ml") => LEARNING,
+            Some(PARTS) => PARTS_OF_OPERATORS,
+            domain => {
+                let domain = domain.unwrap_or("");
+                return Err(node.unsupported(format!("operators of the domain {domain:?} are not read")));
+            }
+        };
+        let found = operators.iter().find(|operator| operator.name == node.operator());
         found.ok_or_else(|| node.unsupported("the operator is not read"))
     }
 }
@@ -140,7 +151,7 @@ const OPERATORS: &[Operator] = &[
     both("Div", host::binary, elementwise::binary),
     rather("Dropout", source::dropout, host::dropout),
     known("DynamicQuantizeLinear", host::dynamic_quantize),
-    known("Einsum", host::einsum),
+    both("Einsum", host::einsum, einsum::einsum),
     both("Elu", host::unary, activation::sloped),
     both("Equal", host::binary, logic::truth),
     both("Erf", host::unary, activation::plain),
@@ -234,9 +245,9 @@ const OPERATORS: &[Operator] = &[
     known("RotaryEmbedding", host::rotary_embedding),
     both("Round", host::unary, activation::plain),
     known("STFT", host::short_time_fourier),
-    known("Scatter", host::scatter_elements).moves(),
-    known("ScatterElements", host::scatter_elements).moves(),
-    known("ScatterND", host::scatter_nd).moves(),
+    both("Scatter", host::scatter_elements, scatter::scatter).moves(),
+    both("ScatterElements", host::scatter_elements, scatter::scatter).moves(),
+    both("ScatterND", host::scatter_nd, scatter::scatter).moves(),
     both("Selu", host::unary, activation::selu),
     rather("Shape", source::shape, host::shape),
     known("Shrink", host::unary),
@@ -260,6 +271,7 @@ const OPERATORS: &[Operator] = &[
     both("Tan", host::unary, activation::plain),
     both("Tanh", host::unary, activation::plain),
     known("TensorScatter", host::tensor_scatter).moves(),
+    known("TfIdfVectorizer", host::term_frequencies),
     known("ThresholdedRelu", host::unary),
     both("Tile", host::tile, indexing::tile).moves(),
     known("TopK", host::top_k),
@@ -272,11 +284,28 @@ const OPERATORS: &[Operator] = &[
     both("Xor", host::binary, logic::truth),
 ];
 
+/// Those of classical machine learning.
+const LEARNING: &[Operator] = &[
+    known("ArrayFeatureExtractor", host::features),
+    known("Binarizer", host::binarized),
+    known("TreeEnsemble", host::tree_ensemble),
+];
+
+/// The domain of what a program makes of operators with graphs.
+pub(super) const PARTS: &str = "anydnn.parts";
+
+const PARTS_OF_OPERATORS: &[Operator] =
+    &[known("FlexScores", host::flex_scores), known("FlexValues", host::flex_values)];
+
 /// Makes a node's outputs, now or in the graph.
 pub(super) fn import(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let operator = Operator::find(node)?;
     if let Some(made) = operator.fold(network, node)? {
         return Ok(made);
+    }
+    // What has such elements stays on the host.
+    if let Some(value) = node.inputs().iter().flatten().find(|value| value.data_type.is_host_only()) {
+        return Err(node.unsupported(format!("no device computes with {}", value.data_type)));
     }
     match operator.import {
         Some(import) => import(network, node),
@@ -288,7 +317,7 @@ pub(super) fn import(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
 
 /// Whether the host computes an operator.
 pub(super) fn has_host(node: &Node) -> bool {
-    is_standard(node.domain()) && Operator::find(node).is_ok_and(|operator| operator.host.is_some())
+    Operator::find(node).is_ok_and(|operator| operator.host.is_some())
 }
 
 /// Computes all outputs of a node on the host, whatever their size. The node's own values are not looked at.

@@ -1,13 +1,159 @@
-//! Resampling, where the graph's operation computes the same.
+//! Resampling: by the graph's operation where that computes the same, else axis by axis.
 
-use anydnn_backend::Result;
+use anydnn_backend::{DataType, Dims, Error, Result};
 
+use super::super::host::{Lists, Resized};
 use super::super::network::{Network, Value};
 use super::super::node::Node;
 use super::{floats, known_ints};
 use crate::graph::{Attrs, OpKind};
+use crate::model::HostTensor;
+
+/// With more elements to a sum, a product with a matrix is faster.
+const MOST_TAPS: usize = 4;
+/// The most elements of such a matrix.
+const MOST_WEIGHTS: usize = 1 << 22;
 
 pub(super) fn resize(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    match interpolated(network, node) {
+        Err(error) if matches!(error.root(), Error::Unsupported { .. }) => by_axes(network, node),
+        made => made,
+    }
+}
+
+/// Each axis on its own: elements along it by known indices, weighed and summed.
+fn by_axes(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let mut made = node.input(0)?.clone();
+    let mut lists = Lists::default();
+    for (index, list) in
+        Lists::inputs(node).into_iter().zip([&mut lists.region, &mut lists.scales, &mut lists.sizes])
+    {
+        let Some(value) = index.and_then(|index| node.optional(index)) else { continue };
+        if value.dims.elements() == 0 {
+            continue;
+        }
+        let Some(tensor) = network.demand(value) else {
+            return Err(node.unsupported("scales or sizes are given on execution"));
+        };
+        *list = Some(tensor.to_f64s());
+    }
+    for axis in Resized::all(node, &made.dims, lists)? {
+        let taps = axis.taps(node)?;
+        let Some(taps) = taps.into_iter().collect::<Option<Vec<_>>>() else {
+            return Err(node.unsupported("what lies outside of the source is not made on a device"));
+        };
+        if taps.is_empty() {
+            return Err(node.unsupported("a result without elements"));
+        }
+        let most = taps.iter().map(Vec::len).max().unwrap_or(0);
+        let copies =
+            taps.iter().all(|taps| matches!(taps[..], [(_, weight)] if weight.to_bits() == 1_f64.to_bits()));
+        made = if copies {
+            taken(network, node, &made, axis.index, taps.iter().map(|taps| taps[0].0))?
+        } else if !made.data_type.is_float() {
+            return Err(
+                node.unsupported(format!("elements of {} are not weighed on a device", made.data_type))
+            );
+        } else if taps.iter().any(Vec::is_empty) || most > MOST_TAPS {
+            multiplied(network, node, &made, axis.index, &taps)?
+        } else {
+            weighed(network, node, &made, axis.index, &taps, most)?
+        };
+    }
+    Ok(vec![made])
+}
+
+/// Elements along an axis by indices.
+fn taken(
+    network: &mut Network,
+    node: &Node,
+    src: &Value,
+    axis: usize,
+    indices: impl Iterator<Item = usize>,
+) -> Result<Value> {
+    let indices: Vec<f64> = indices.map(|index| index as f64).collect();
+    let indices = HostTensor::from_f64([indices.len()], DataType::S32, &indices)?;
+    let indices = network.constant(&format!("{}/indices", node.name()), indices)?;
+    let attrs = Attrs::new().with("mode", "axis").with("axis", axis as i64);
+    network.op(node, OpKind::Gather, &[src, &indices], attrs)
+}
+
+/// The sum of a few elements along an axis for each of the result.
+fn weighed(
+    network: &mut Network,
+    node: &Node,
+    src: &Value,
+    axis: usize,
+    taps: &[Vec<(usize, f64)>],
+    most: usize,
+) -> Result<Value> {
+    let mut taps = taps.to_vec();
+    for taps in &mut taps {
+        // The last element twice, with half of its weight each time: a weight of zero would make NaN of infinity.
+        while taps.len() < most
+            && let Some((last, weight)) = taps.last_mut()
+        {
+            *weight /= 2.0;
+            let half = (*last, *weight);
+            taps.push(half);
+        }
+    }
+    let mut sum: Option<Value> = None;
+    for part in 0..most {
+        let some = taken(network, node, src, axis, taps.iter().map(|taps| taps[part].0))?;
+        let mut dims = vec![1; src.rank()];
+        dims[axis] = taps.len();
+        let weights: Vec<f64> = taps.iter().map(|taps| taps[part].1).collect();
+        let weights = HostTensor::from_f64(dims, src.data_type, &weights)?;
+        let weights = network.constant(&format!("{}/weights", node.name()), weights)?;
+        let product = network.op(node, OpKind::Multiply, &[&some, &weights], Attrs::new())?;
+        sum = Some(match sum {
+            None => product,
+            Some(sum) => network.op(node, OpKind::Add, &[&sum, &product], Attrs::new())?,
+        });
+    }
+    sum.ok_or_else(|| node.unsupported("a result without elements"))
+}
+
+/// The product with a matrix along an axis.
+fn multiplied(
+    network: &mut Network,
+    node: &Node,
+    src: &Value,
+    axis: usize,
+    taps: &[Vec<(usize, f64)>],
+) -> Result<Value> {
+    let (rows, columns) = (src.dims[axis], taps.len());
+    if rows.saturating_mul(columns) > MOST_WEIGHTS || src.rank() == 0 {
+        return Err(node.unsupported(format!("resampling of {rows} elements to {columns} is not read")));
+    }
+    let mut weights = vec![0.0; rows * columns];
+    for (column, taps) in taps.iter().enumerate() {
+        for &(row, weight) in taps {
+            weights[row * columns + column] += weight;
+        }
+    }
+    let weights = HostTensor::from_f64([rows, columns], src.data_type, &weights)?;
+    let weights = network.constant(&format!("{}/weights", node.name()), weights)?;
+    let last = src.rank() - 1;
+    let mut order: Vec<i64> = (0..src.rank() as i64).collect();
+    order.swap(axis, last);
+    let swap = |network: &mut Network, value: &Value| {
+        if axis == last {
+            return Ok(value.clone());
+        }
+        network.op(node, OpKind::StaticTranspose, &[value], Attrs::new().with("order", order.clone()))
+    };
+    let turned = swap(network, src)?;
+    let mut dims = turned.dims.clone();
+    let flat = network.reshape(node, &turned, Dims::from([dims.elements() / rows.max(1), rows]))?;
+    let made = network.op(node, OpKind::MatMul, &[&flat, &weights], Attrs::new())?;
+    dims[last] = columns;
+    let made = network.reshape(node, &made, dims)?;
+    swap(network, &made)
+}
+
+fn interpolated(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let src = floats(node, 0)?;
     if node.flag("antialias", false)? || node.ints("axes")?.is_some() {
         return Err(node.unsupported("neither antialiasing nor axes are read"));

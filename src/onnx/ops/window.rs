@@ -78,12 +78,13 @@ impl Window {
         Ok(())
     }
 
-    /// Works out the padding of a transposed convolution, which cuts off.
+    /// Works out the padding of a transposed convolution, which cuts off. A result that is wanted larger than all windows reach has the
+    /// rest behind them, as `extra`.
     pub(in crate::onnx) fn slide_transposed(
         &mut self,
         node: &Node,
         spatial: &[usize],
-        extra: &[usize],
+        extra: &mut [usize],
         wanted: Option<&[usize]>,
     ) -> Result<()> {
         let same = matches!(self.auto_pad, AutoPad::SameUpper | AutoPad::SameLower);
@@ -95,11 +96,8 @@ impl Window {
             };
             let span = extent.saturating_sub(1).saturating_mul(self.strides[i]);
             let full = span.saturating_add(self.reach(node, i)?).saturating_add(extra[i]);
-            let Some(total) = full.checked_sub(wanted) else {
-                let why = format!("a result of {wanted} from {full} needs negative padding");
-                return Err(node.unsupported(why));
-            };
-            self.pad(i, total);
+            self.pad(i, full.saturating_sub(wanted));
+            extra[i] += wanted.saturating_sub(full);
         }
         Ok(())
     }

@@ -43,10 +43,10 @@ impl<B: Backend> Run<'_, B> {
                 Some(value) => Some(self.slot(scope, values, *value)?),
             });
         }
-        let made = if step.operator() == "Loop" {
-            self.run_loop(&node, inner, &captures, inputs)
-        } else {
-            self.run_scan(&node, inner, &captures, &inputs)
+        let made = match step.operator() {
+            "Loop" => self.run_loop(&node, inner, &captures, inputs),
+            _ if step.opset < 9 => self.run_batches(&node, inner, &captures, &inputs),
+            _ => self.run_scan(&node, inner, &captures, &inputs),
         };
         let made = made.map_err(|error| node.place(error))?;
         for (output, slot) in step.outputs.iter().zip(made) {
@@ -105,16 +105,14 @@ impl<B: Backend> Run<'_, B> {
         Ok(carried)
     }
 
-    fn run_scan(
+    /// Runs a scan along the axes that its attributes name.
+    pub(super) fn run_scan(
         &mut self,
         node: &Node,
         inner: &Scope<B>,
         captures: &[(ValueId, Arc<Slot<B>>)],
         inputs: &[Option<Arc<Slot<B>>>],
     ) -> Result<Vec<Arc<Slot<B>>>> {
-        if node.opset() < 9 {
-            return Err(node.unsupported("scans are read from opset 9 on"));
-        }
         let scan_count = usize::try_from(node.int("num_scan_inputs", 0)?).unwrap_or(0);
         let Some(state_count) = inputs.len().checked_sub(scan_count).filter(|_| scan_count > 0) else {
             return Err(node.invalid(
@@ -139,8 +137,12 @@ impl<B: Backend> Run<'_, B> {
                     Err(node.invalid(&name, list.len(), count.to_string()))
                 }
             };
-            let backwards =
-                list(format!("scan_{what}_directions"))?.into_iter().map(|way| way != 0).collect();
+            // Before opset 9 only inputs have a direction.
+            let directions = match (node.opset(), what) {
+                (..9, "input") => "directions".to_owned(),
+                _ => format!("scan_{what}_directions"),
+            };
+            let backwards = list(directions)?.into_iter().map(|way| way != 0).collect();
             Ok(Scanned { axis: list(format!("scan_{what}_axes"))?, backwards })
         };
         let (read, written) = (scanned("input", scan_count)?, scanned("output", output_count)?);
@@ -192,7 +194,7 @@ impl<B: Backend> Run<'_, B> {
     }
 
     /// The results of all rounds as one tensor along a new axis.
-    fn stack(
+    pub(super) fn stack(
         &mut self,
         inner: &Scope<B>,
         output: ValueId,
@@ -267,7 +269,7 @@ fn single(node: &Node, tensor: &HostTensor) -> Result<f64> {
 }
 
 /// One place along an axis, without it.
-fn slice(tensor: &HostTensor, axis: usize, at: usize) -> Result<HostTensor> {
+pub(super) fn slice(tensor: &HostTensor, axis: usize, at: usize) -> Result<HostTensor> {
     let bits = tensor.data_type().bits();
     if bits < 8 {
         return Err(Error::unsupported(

@@ -1,5 +1,6 @@
 //! Models compiled for an engine, ready to run on any shapes that fit.
 
+mod batches;
 mod control;
 mod describe;
 mod options;

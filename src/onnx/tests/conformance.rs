@@ -10,38 +10,16 @@ use super::super::node::Node;
 use super::super::ops;
 use super::super::proto::{ModelProto, TensorProto};
 use super::super::tensor::host_tensor;
+use super::node_tests::{EXCEPTIONS, cases, compare, folder, is_random};
 use super::run;
 use crate::model::HostTensor;
-
-/// Names the folder `onnx/backend/test/data` of the unpacked package.
-const VARIABLE: &str = "ANYDNN_ONNX_TESTS";
-
-/// What is expected has 2e-7 where the exact result is zero, which is more than the tolerance.
-const EXCEPTIONS: [&str; 2] = ["test_dft_inverse", "test_dft_inverse_opset19"];
-
-/// The folder. Where tests must not be left out, its absence fails.
-fn folder() -> Option<std::ffi::OsString> {
-    let folder = std::env::var_os(VARIABLE);
-    if folder.is_none() {
-        let message =
-            format!("{VARIABLE} does not name onnx/backend/test/data: `cargo xtask setup` provides it");
-        assert!(std::env::var_os("ANYDNN_REQUIRE").is_none(), "{message}");
-        eprintln!("NOT TESTED: {message}");
-    }
-    folder
-}
 
 /// Every node test whose operators are read gives what it says.
 #[test]
 fn node_tests_give_what_they_say() {
     let Some(folder) = folder() else { return };
-    let mut folders: Vec<_> = std::fs::read_dir(Path::new(&folder).join("node"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    folders.sort();
     let (mut passed, mut failed, mut refused) = (0, Vec::new(), std::collections::BTreeMap::new());
-    for case in folders {
+    for case in cases(&folder) {
         let name = case.file_name().unwrap().to_string_lossy().into_owned();
         match check(&case) {
             Ok(()) => passed += 1,
@@ -64,18 +42,13 @@ fn node_tests_give_what_they_say() {
 #[test]
 fn node_tests_on_the_host_give_what_they_say() {
     let Some(folder) = folder() else { return };
-    let mut cases: Vec<_> = std::fs::read_dir(Path::new(&folder).join("node"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    cases.sort();
     let (mut passed, mut failed, mut refused) = (0, Vec::new(), std::collections::BTreeMap::new());
-    for case in cases {
+    for case in cases(&folder) {
         let name = case.file_name().unwrap().to_string_lossy().into_owned();
         match check_on_host(&case) {
             Ok(()) => passed += 1,
             Err(Outcome::Refused(why)) => refused.entry(why).or_insert_with(Vec::new).push(name),
-            Err(Outcome::Wrong(_)) if EXCEPTIONS.contains(&name.as_str()) => {}
+            Err(Outcome::Wrong(_)) if EXCEPTIONS.iter().any(|(own, _)| *own == name) => {}
             Err(Outcome::Wrong(what)) => failed.push(format!("{name}: {what}")),
         }
     }
@@ -116,13 +89,8 @@ fn check_on_host(case: &Path) -> Result<(), Outcome> {
         let given = values
             .get(output.name.as_deref().unwrap())
             .ok_or(Outcome::Wrong("an output is missing".into()))?;
-        // Of random numbers only shape and type are the same.
-        let random =
-            ["bernoulli", "training_dropout"].iter().any(|part| case.to_string_lossy().contains(part));
-        if random && given.desc() == expected.desc() {
-            continue;
-        }
-        compare(given, &expected).map_err(Outcome::Wrong)?;
+        let random = is_random(&case.file_name().unwrap_or_default().to_string_lossy());
+        compare(given, &expected, random).map_err(Outcome::Wrong)?;
     }
     Ok(())
 }
@@ -132,7 +100,7 @@ fn check_on_host(case: &Path) -> Result<(), Outcome> {
 fn networks_give_what_the_reference_gives() {
     let Some(folder) = folder() else { return };
     for name in ["resnet50", "shufflenet", "squeezenet", "vgg19", "densenet121", "inception_v2"] {
-        let file = |end: &str| Path::new(&folder).join(format!("light/light_{name}{end}"));
+        let file = |end: &str| folder.join(format!("light/light_{name}{end}"));
         let model = Model::load(file(".onnx")).unwrap().graph(&[]).unwrap();
         let [input] = model.graph.inputs() else { panic!("{name} has one input") };
         let dims = model.graph.tensor(*input).unwrap().known_dims().unwrap();
@@ -141,7 +109,7 @@ fn networks_give_what_the_reference_gives() {
             (0..dims.elements()).map(|i| (i as f64 / dims.elements() as f64) as f32).collect();
         let outputs = run(&model, &[HostTensor::from_f32(dims, &values).unwrap()]).unwrap();
         let expected = read(&file("_output_0.pb")).unwrap();
-        compare(&outputs[0], &expected).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+        compare(&outputs[0], &expected, false).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
         println!("{name}: {} as the reference", outputs[0].desc());
     }
 }
@@ -176,27 +144,7 @@ fn check(case: &Path) -> Result<(), Outcome> {
     for (index, output) in outputs.iter().enumerate() {
         let expected =
             read(&case.join(format!("test_data_set_0/output_{index}.pb"))).map_err(Outcome::Wrong)?;
-        compare(output, &expected).map_err(Outcome::Wrong)?;
-    }
-    Ok(())
-}
-
-fn compare(given: &HostTensor, expected: &HostTensor) -> Result<(), String> {
-    if given.dims() != expected.dims() || given.data_type() != expected.data_type() {
-        return Err(format!("{} instead of {}", given.desc(), expected.desc()));
-    }
-    // The tolerance of the package's own runner, and for narrow types one unit in the last place.
-    let relative = match given.data_type().bits() {
-        16 => 2e-3,
-        8 if given.data_type().is_float() => 0.13,
-        _ => 1e-3,
-    };
-    for (i, (a, b)) in given.to_f64s().into_iter().zip(expected.to_f64s()).enumerate() {
-        let same = a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
-        let near = (a - b).abs() <= 1e-7 + relative * b.abs();
-        if !same && !near {
-            return Err(format!("element {i} is {a} instead of {b}"));
-        }
+        compare(output, &expected, false).map_err(Outcome::Wrong)?;
     }
     Ok(())
 }

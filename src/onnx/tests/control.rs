@@ -30,16 +30,6 @@ fn truth(value: bool) -> HostTensor {
         .unwrap()
 }
 
-impl Draft {
-    /// With an input of another type.
-    fn typed(self, name: &str, number: i32, dims: &[&str]) -> Self {
-        let mut draft = self.input(name, dims);
-        let tensor = draft.graph.input.last_mut().and_then(|info| info.r#type.as_mut()?.tensor_type.as_mut());
-        tensor.unwrap().elem_type = Some(number);
-        draft
-    }
-}
-
 fn graph(name: &str, draft: Draft) -> AttributeProto {
     AttributeProto { g: Some(draft.graph), ..attribute(name, 5) }
 }
@@ -200,6 +190,32 @@ fn scans_go_both_ways() {
         ints("scan_output_directions", &[1]),
     ];
     assert_eq!(floats_of(&scan(backwards), &x), [vec![9.0, 12.0], vec![9.0, 8.0, 5.0, 12.0, 10.0, 6.0]]);
+}
+
+#[test]
+fn scans_of_old_models_go_over_sequences_of_a_batch() {
+    let body = Draft::new(8)
+        .input("sum", &["1"])
+        .input("row", &["1"])
+        .node("next = Add(sum, row)", vec![])
+        .node("told = Identity(next)", vec![])
+        .output("next")
+        .output("told");
+    let scan = |call: &str, attributes: Vec<AttributeProto>| {
+        let mut all = vec![int("num_scan_inputs", 1), graph("body", body.clone())];
+        all.extend(attributes);
+        let draft = Draft::new(8).input("x", &["2", "3", "1"]).floats("zero", &[2, 1], &[0.0, 100.0]);
+        draft.ints("lengths", &[2], &[3, 2]).node(call, all).output("sum").output("sums")
+    };
+    let x = [("x", tensor([2, 3, 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))];
+    let whole = scan("sum, sums = Scan(, zero, x)", vec![]);
+    assert_eq!(floats_of(&whole, &x), [vec![6.0, 115.0], vec![1.0, 3.0, 6.0, 104.0, 109.0, 115.0]]);
+    // What lies behind a shorter sequence is zero.
+    let shorter = scan("sum, sums = Scan(lengths, zero, x)", vec![ints("directions", &[1])]);
+    assert_eq!(floats_of(&shorter, &x), [vec![6.0, 109.0], vec![3.0, 5.0, 6.0, 105.0, 109.0, 0.0]]);
+    let lengths = scan("sum, sums = Scan(zero, zero, x)", vec![]);
+    let refused = compile(&lengths).run(&x).unwrap_err().to_string();
+    assert!(refused.contains("Scan"), "{refused}");
 }
 
 #[test]

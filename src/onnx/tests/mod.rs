@@ -3,9 +3,11 @@
 mod bad_input;
 mod conformance;
 mod control;
+mod decomposed;
 mod device;
 mod folding;
 mod layers;
+mod node_tests;
 mod operators;
 mod session;
 mod shapes;
@@ -50,6 +52,14 @@ impl Draft {
         let r#type = Some(TypeProto { tensor_type });
         self.graph.input.push(ValueInfoProto { name: Some(name.into()), r#type });
         self
+    }
+
+    /// With an input of another type.
+    fn typed(self, name: &str, number: i32, dims: &[&str]) -> Self {
+        let mut draft = self.input(name, dims);
+        let tensor = draft.graph.input.last_mut().and_then(|info| info.r#type.as_mut()?.tensor_type.as_mut());
+        tensor.unwrap().elem_type = Some(number);
+        draft
     }
 
     fn output(mut self, name: &str) -> Self {

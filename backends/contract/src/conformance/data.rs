@@ -78,7 +78,8 @@ pub fn stored(data_type: DataType, value: f64) -> f64 {
         DataType::F8E4M3 => MiniFloat::E4M3.decode(MiniFloat::E4M3.encode(value)),
         DataType::S4 => f64::from((whole as i8).clamp(-8, 7)),
         DataType::U4 => f64::from((whole as u8).min(15)),
-        DataType::F64 => value,
+        // Of the types of the host there are no tensors here.
+        _ => value,
     }
 }
 
@@ -130,8 +131,8 @@ fn places(desc: &MemoryDesc) -> impl Iterator<Item = Place> {
 
 fn check(operation: &str, desc: &MemoryDesc, bytes: usize) -> Result<()> {
     desc.validate()?;
-    if desc.blocking().is_none() {
-        return Err(Error::unsupported(operation, format!("the layout of {desc}")));
+    if desc.blocking().is_none() || desc.data_type().is_host_only() {
+        return Err(Error::unsupported(operation, format!("the layout or the type of {desc}")));
     }
     if bytes < desc.size() {
         return Err(Error::invalid(
@@ -166,7 +167,7 @@ fn put(data_type: DataType, value: f64, element: usize, bytes: &mut [u8]) {
         DataType::F8E5M2 => bytes.fill(MiniFloat::E5M2.encode(value)),
         DataType::F8E4M3 => bytes.fill(MiniFloat::E4M3.encode(value)),
         DataType::Boolean => bytes.fill(u8::from(value != 0.0)),
-        DataType::S4 | DataType::U4 => {}
+        _ => {}
     }
 }
 
@@ -188,7 +189,7 @@ fn take(data_type: DataType, element: usize, bytes: &[u8]) -> f64 {
         DataType::F8E5M2 => MiniFloat::E5M2.decode(own[0]),
         DataType::F8E4M3 => MiniFloat::E4M3.decode(own[0]),
         DataType::S4 => f64::from((nibble() << 4) as i8 >> 4),
-        DataType::U4 => f64::from(nibble()),
+        _ => f64::from(nibble()),
     }
 }
 
