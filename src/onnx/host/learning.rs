@@ -249,5 +249,5 @@ fn list(call: &Call, name: &str) -> Result<Vec<usize>> {
 /// The values of an attribute that is a tensor.
 fn reals(call: &Call, name: &str) -> Result<Option<Vec<f64>>> {
     let Some(tensor) = call.node.tensor(name)? else { return Ok(None) };
-    Ok(Some(host_tensor(tensor, &mut ExternalData::new(None))?.to_f64s()))
+    Ok(Some(host_tensor(tensor, &mut ExternalData::new(&Origin::default()))?.to_f64s()))
 }
