@@ -135,6 +135,12 @@ impl<B: Backend> Compiled<B> {
         self.temp_bytes.iter().any(|place| matches!(place, TempPlace::Arena { .. }))
     }
 
+    /// Whether a step of executions reads a constant itself, not what was prepared from it.
+    pub(crate) fn reads_constant(&self, at: usize) -> bool {
+        let mut running = self.steps.iter().filter(|step| !step.constant);
+        running.any(|step| step.args.iter().any(|(_, storage)| *storage == Storage::Constant(at)))
+    }
+
     /// Inputs whose memory may be that of an output: one elementwise step makes the output, all of it, and nothing else reads the input.
     /// Every tensor is in one pair at most.
     pub(crate) fn in_place_pairs(&self) -> Vec<(TensorId, TensorId)> {

@@ -67,8 +67,8 @@ impl<B: Backend> Executable<B> {
         stream: &B::Stream,
         given: &[(TensorId, B::Memory)],
     ) -> Result<Self> {
-        let constants: Arc<[B::Memory]> =
-            bind("constant", &compiled, &compiled.constants, &compiled.constant_descs, given)?.into();
+        let mut constants =
+            bind("constant", &compiled, &compiled.constants, &compiled.constant_descs, given)?;
         let literals = literal_memories(&compiled)?;
         let prepared = prepared_memories(&compiled)?;
         let memories = Memories {
@@ -88,7 +88,28 @@ impl<B: Backend> Executable<B> {
         for step in &enqueued.events {
             step.event.wait()?;
         }
-        Ok(Self { compiled, constants, literals: literals.into(), prepared: prepared.into() })
+        let read: Vec<bool> = (0..constants.len()).map(|i| compiled.reads_constant(i)).collect();
+        if read.contains(&false) {
+            // What was only read to prepare others need not stay.
+            let nothing =
+                compiled.engine.create_memory(&MemoryDesc::new([0], DataType::U8), kind(&compiled)?)?;
+            for (constant, _) in constants.iter_mut().zip(&read).filter(|(_, read)| !**read) {
+                *constant = nothing.clone();
+            }
+        }
+        Ok(Self {
+            compiled,
+            constants: constants.into(),
+            literals: literals.into(),
+            prepared: prepared.into(),
+        })
+    }
+
+    /// Whether executions read a constant as it was given.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn reads(&self, id: TensorId) -> bool {
+        let at = self.compiled.constants.iter().position(|&own| own == id);
+        at.is_some_and(|at| self.compiled.reads_constant(at))
     }
 
     /// What was compiled.

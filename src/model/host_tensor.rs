@@ -1,6 +1,8 @@
 //! Tensors in host memory: weights, inputs, results.
 
-use std::ops::Range;
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 use anydnn_backend::{DataType, Dims, Error, MemoryDesc, MiniFloat, Result, check_host_memory};
 use half::{bf16, f16};
@@ -17,7 +19,50 @@ use half::{bf16, f16};
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostTensor {
     desc: MemoryDesc,
-    bytes: Vec<u8>,
+    bytes: Bytes,
+}
+
+/// The bytes of a tensor: its own, or in place of them part of a file that others read, too.
+#[derive(Clone, Default)]
+struct Bytes {
+    own: Vec<u8>,
+    shared: Option<Arc<dyn AsRef<[u8]> + Send + Sync>>,
+}
+
+impl Bytes {
+    /// The bytes as the tensor's own, copied if they are not.
+    fn own(&mut self) -> &mut Vec<u8> {
+        if let Some(shared) = self.shared.take() {
+            self.own = (*shared).as_ref().to_vec();
+        }
+        &mut self.own
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.shared.as_ref().map_or(&self.own, |shared| (**shared).as_ref())
+    }
+}
+
+impl PartialEq for Bytes {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(own: Vec<u8>) -> Self {
+        Self { own, shared: None }
+    }
 }
 
 impl HostTensor {
@@ -26,6 +71,19 @@ impl HostTensor {
     /// # Errors
     /// [`Error::Invalid`] when the layout is not dense row-major or the number of bytes differs.
     pub fn new(desc: MemoryDesc, bytes: Vec<u8>) -> Result<Self> {
+        Self::checked(desc, bytes.into())
+    }
+
+    /// A tensor of bytes that it shares with others until it is changed.
+    ///
+    /// # Errors
+    /// As [`HostTensor::new`].
+    #[cfg(feature = "onnx")]
+    pub(crate) fn shared(desc: MemoryDesc, bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Self> {
+        Self::checked(desc, Bytes { own: Vec::new(), shared: Some(bytes) })
+    }
+
+    fn checked(desc: MemoryDesc, bytes: Bytes) -> Result<Self> {
         desc.validate()?;
         if !desc.is_row_major() {
             return Err(Error::invalid("host tensor", "layout", desc.to_string(), "dense row-major"));
@@ -45,7 +103,7 @@ impl HostTensor {
         let desc = MemoryDesc::new(dims, data_type);
         let mut bytes = reserved(&desc)?;
         bytes.resize(desc.size(), 0);
-        Ok(Self { desc, bytes })
+        Ok(Self { desc, bytes: bytes.into() })
     }
 
     /// A tensor of f32 values.
@@ -71,7 +129,7 @@ impl HostTensor {
                 expected,
             ));
         }
-        Ok(Self { bytes: encode(data_type, values.iter().copied()), desc })
+        Ok(Self { bytes: encode(data_type, values.iter().copied()).into(), desc })
     }
 
     /// A tensor of pseudo-random values that depend on the seed alone: floats from -1 to 1, signed integers from -8 to 7, unsigned ones
@@ -107,7 +165,7 @@ impl HostTensor {
             }
         });
         encode_into(&mut bytes, data_type, values.map(change));
-        Ok(Self { desc, bytes })
+        Ok(Self { desc, bytes: bytes.into() })
     }
 
     /// The dimensions and type.
@@ -132,12 +190,12 @@ impl HostTensor {
 
     /// The bytes, to change.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
+        self.bytes.own()
     }
 
     /// The bytes, given away.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        std::mem::take(self.bytes.own())
     }
 
     /// The values as f32, rounded where a type holds more.
@@ -159,7 +217,7 @@ impl HostTensor {
             return self.clone();
         }
         let desc = MemoryDesc::new(self.dims().clone(), data_type);
-        Self { desc, bytes: encode(data_type, self.to_f64s().into_iter()) }
+        Self { desc, bytes: encode(data_type, self.to_f64s().into_iter()).into() }
     }
 
     /// The same values under other dimensions.
@@ -338,6 +396,23 @@ mod tests {
         assert_eq!(empty.rows(0..0).unwrap().dims().to_vec(), [0, 1 << 40]);
         let nibbles = HostTensor::zeros([2, 3], DataType::S4).unwrap();
         assert!(matches!(nibbles.rows(0..1), Err(Error::Unsupported { .. })));
+    }
+
+    #[cfg(feature = "onnx")]
+    #[test]
+    fn shared_bytes_are_copied_when_they_are_changed() {
+        let file = Arc::new(vec![1_u8, 2, 3]);
+        let desc = MemoryDesc::new([3], DataType::U8);
+        let tensor = HostTensor::shared(desc.clone(), file.clone()).unwrap();
+        let mut changed = tensor.clone();
+        assert_eq!((Arc::strong_count(&file), tensor.bytes().as_ptr()), (3, file.as_ptr()));
+        changed.bytes_mut()[0] = 7;
+        assert_eq!(
+            (changed.bytes(), tensor.bytes(), &file[..]),
+            (&[7, 2, 3][..], &[1, 2, 3][..], &[1, 2, 3][..])
+        );
+        assert_eq!((Arc::strong_count(&file), tensor.clone().into_bytes()), (2, vec![1, 2, 3]));
+        assert!(HostTensor::shared(MemoryDesc::new([4], DataType::U8), file).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use anydnn_backend::{Error, Result};
 use memmap2::Mmap;
@@ -10,8 +11,75 @@ use prost::bytes::Bytes;
 
 use super::proto::TensorProto;
 
-/// The bytes of a regular file, mapped.
-pub(super) fn map(path: &Path) -> Result<Bytes> {
+/// A file in memory, and where the files beside it lie.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Origin {
+    /// None for a model from bytes, which has none beside it.
+    pub(super) folder: Option<PathBuf>,
+    /// None where the file is empty or came as bytes.
+    map: Option<Arc<Mmap>>,
+}
+
+impl Origin {
+    /// Maps a file; those beside it lie in its folder.
+    pub(super) fn open(path: &Path) -> Result<(Self, Bytes)> {
+        // The parent of a bare file name is an empty path.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let map = map(path)?;
+        let bytes = map.as_ref().map_or_else(Bytes::new, |map| Bytes::from_owner(Owner(Arc::clone(map))));
+        Ok((Self { folder: Some(folder.to_owned()), map }, bytes))
+    }
+}
+
+/// Keeps a mapping as long as bytes of it are there.
+#[derive(Debug)]
+struct Owner(Arc<Mmap>);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Part of a file. Where this is mapped its pages are given back when nobody needs the part any more: what reads them again finds them in
+/// the file.
+#[derive(Debug)]
+pub(super) struct Part {
+    bytes: Bytes,
+    map: Option<Arc<Mmap>>,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(map) = &self.map
+            && let Some(offset) = within(map, &self.bytes)
+        {
+            // SAFETY:
+            // - The range lies in the mapping, as `within` found.
+            // - The mapping is of a file and never written: its pages hold the file's bytes when they are read again.
+            // That it does not work costs memory alone.
+            let _ = unsafe {
+                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, self.bytes.len())
+            };
+        }
+    }
+}
+
+/// Where bytes lie in a mapping; none where they are elsewhere.
+fn within(map: &Mmap, bytes: &[u8]) -> Option<usize> {
+    let offset = (bytes.as_ptr() as usize).checked_sub(map.as_ptr() as usize)?;
+    (offset + bytes.len() <= map.len()).then_some(offset)
+}
+
+/// A regular file, mapped unless it is empty.
+fn map(path: &Path) -> Result<Option<Arc<Mmap>>> {
     let io = |error: std::io::Error| Error::io(path.display(), error);
     // Asked before it is opened: a pipe that nobody writes to waits for ever.
     let metadata = std::fs::metadata(path).map_err(io)?;
@@ -21,31 +89,37 @@ pub(super) fn map(path: &Path) -> Result<Bytes> {
     }
     let file = File::open(path).map_err(io)?;
     if metadata.len() == 0 {
-        return Ok(Bytes::new());
+        return Ok(None);
     }
     // SAFETY:
     // - The mapping is private and only read, through `Bytes` that own it.
     // - Nothing relies on two reads of a byte giving the same value: lengths are checked against the mapping and every element of a
     //   weight may be any bits. That nobody shortens the file meanwhile is said to be the caller's part in the docs of `Model::load`.
     let map = unsafe { Mmap::map(&file) }.map_err(io)?;
-    Ok(Bytes::from_owner(map))
+    Ok(Some(Arc::new(map)))
 }
 
-/// The files beside a model that hold its weights.
-#[derive(Debug)]
+/// The files that hold a model's weights: its own and those beside it.
+#[derive(Debug, Default)]
 pub(super) struct ExternalData<'a> {
     folder: Option<&'a Path>,
-    mapped: HashMap<String, Bytes>,
+    own: Option<Arc<Mmap>>,
+    mapped: HashMap<String, Option<Arc<Mmap>>>,
 }
 
 impl<'a> ExternalData<'a> {
-    /// The files in a folder; none for a model that came without one.
-    pub(super) fn new(folder: Option<&'a Path>) -> Self {
-        Self { folder, mapped: HashMap::new() }
+    /// The files of a model; without one there are no others beside it.
+    pub(super) fn new(origin: &'a Origin) -> Self {
+        Self { folder: origin.folder.as_deref(), own: origin.map.clone(), mapped: HashMap::new() }
+    }
+
+    /// Bytes of the model's own file.
+    pub(super) fn part(&self, bytes: Bytes) -> Part {
+        Part { bytes, map: self.own.clone() }
     }
 
     /// The bytes of a tensor, `size` in number.
-    pub(super) fn bytes(&mut self, tensor: &TensorProto, size: usize) -> Result<Bytes> {
+    pub(super) fn bytes(&mut self, tensor: &TensorProto, size: usize) -> Result<Part> {
         let wrong = |what: &str, given: &str, expected: String| {
             Error::invalid("external data", what, given.to_owned(), expected)
         };
@@ -67,9 +141,10 @@ impl<'a> ExternalData<'a> {
             let expected = format!("{size}, the bytes of the tensor's type and shape");
             return Err(wrong("length", &length.to_string(), expected));
         }
-        let file = self.file(location)?;
+        let map = self.file(location)?;
+        let file = map.as_ref().map_or_else(Bytes::new, |map| Bytes::from_owner(Owner(Arc::clone(map))));
         match offset.checked_add(length) {
-            Some(end) if end <= file.len() => Ok(file.slice(offset..end)),
+            Some(end) if end <= file.len() => Ok(Part { bytes: file.slice(offset..end), map }),
             _ => {
                 let given = format!("{length} bytes from {offset}");
                 Err(wrong("range", &given, format!("within the {} bytes of {location:?}", file.len())))
@@ -77,13 +152,13 @@ impl<'a> ExternalData<'a> {
         }
     }
 
-    fn file(&mut self, location: &str) -> Result<Bytes> {
-        if let Some(bytes) = self.mapped.get(location) {
-            return Ok(bytes.clone());
+    fn file(&mut self, location: &str) -> Result<Option<Arc<Mmap>>> {
+        if let Some(map) = self.mapped.get(location) {
+            return Ok(map.clone());
         }
-        let bytes = map(&inside(self.folder, location)?)?;
-        self.mapped.insert(location.to_owned(), bytes.clone());
-        Ok(bytes)
+        let map = map(&inside(self.folder, location)?)?;
+        self.mapped.insert(location.to_owned(), map.clone());
+        Ok(map)
     }
 }
 
@@ -107,4 +182,29 @@ fn inside(folder: Option<&Path>, location: &str) -> Result<PathBuf> {
     let path = folder.join(relative);
     let resolved = |path: &Path| path.canonicalize().map_err(|error| Error::io(path.display(), error));
     if resolved(&path)?.starts_with(resolved(folder)?) { Ok(path) } else { Err(outside()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_were_given_back_are_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let content: Vec<u8> = (0..50_000_usize).map(|i| (i % 251) as u8).collect();
+        std::fs::write(&path, &content).unwrap();
+        let (origin, bytes) = Origin::open(&path).unwrap();
+        assert_eq!(bytes, content);
+        let map = origin.map.clone().unwrap();
+        let part = || ExternalData::new(&origin).part(bytes.slice(4_097..40_000));
+        assert_eq!(within(&map, part().as_ref()), Some(4_097));
+        drop(part());
+        assert_eq!((part().as_ref(), &bytes[..]), (&content[4_097..40_000], &content[..]));
+        // Bytes from elsewhere are not touched.
+        let own = Bytes::from(content.clone());
+        assert_eq!(within(&map, &own), None);
+        drop(ExternalData::new(&origin).part(own.clone()));
+        assert_eq!(own, content);
+    }
 }

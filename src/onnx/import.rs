@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anydnn_backend::{DataType, Dims, Error, Result, ResultExt};
 
-use super::files::ExternalData;
+use super::files::{ExternalData, Origin};
 use super::network::{Finished, Held, Network, Value};
 use super::node::Node;
 use super::program::{Program, Step, StepKind, ValueId, wrong};
@@ -53,7 +53,7 @@ pub(super) struct Stage {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request<'a> {
     pub(super) program: &'a Program,
-    pub(super) folder: Option<&'a std::path::Path>,
+    pub(super) origin: &'a Origin,
     /// The type in place of f32, if not f32.
     pub(super) narrow: Option<DataType>,
     /// Whether graphs are made for values that executions have.
@@ -151,7 +151,7 @@ impl<'a> Walk<'a> {
             program,
             is_whole,
             network: Network::new(request.narrow),
-            external: ExternalData::new(request.folder),
+            external: ExternalData::new(request.origin),
             values: vec![None; program.names.len()],
             given: vec![false; program.names.len()],
             states: vec![State::New; program.steps.len()],

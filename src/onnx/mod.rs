@@ -27,13 +27,14 @@ mod tensor;
 mod tests;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anydnn_backend::{DataType, Dims, Error, InvalidKind, Result, ResultExt};
 use prost::Message;
 use prost::bytes::Bytes;
 
+use self::files::Origin;
 use self::program::Program;
 pub use self::session::{
     MemoryReport, NodeInfo, Output, PlanMemory, Precision, Session, SessionOptions, StageInfo, StepTime,
@@ -50,8 +51,7 @@ pub struct Model {
     proto: Arc<ModelProto>,
     opset: i64,
     name: String,
-    /// Where external data lies; none for a model from bytes.
-    folder: Option<PathBuf>,
+    origin: Origin,
 }
 
 /// An input of a model.
@@ -85,10 +85,8 @@ impl Model {
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-        // The parent of a bare file name is an empty path.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let bytes = files::map(path)?;
-        Self::decode(bytes, name, Some(folder.to_owned())).at(|| path.display().to_string())
+        let (origin, bytes) = Origin::open(path)?;
+        Self::decode(bytes, name, origin).at(|| path.display().to_string())
     }
 
     /// Reads a model from bytes. It can have no external data.
@@ -96,7 +94,7 @@ impl Model {
     /// # Errors
     /// As [`Model::load`].
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self> {
-        Self::decode(Bytes::from(bytes.into()), "model".into(), None)
+        Self::decode(Bytes::from(bytes.into()), "model".into(), Origin::default())
     }
 
     /// The inputs that an execution needs, in the order of the file.
@@ -169,9 +167,13 @@ impl Model {
             tensor::check_size(&extents, input.data_type).at(place)?;
             given.push((value, input.data_type, extents));
         }
-        let folder = self.folder.as_deref();
-        let request =
-            import::Request { program: &program, folder, narrow: None, specialises: false, kept_back: &[] };
+        let request = import::Request {
+            program: &program,
+            origin: &self.origin,
+            narrow: None,
+            specialises: false,
+            kept_back: &[],
+        };
         let network::Finished { graph, constants, .. } = import::whole(request, given)?;
         Ok(model::Model {
             name: self.name.clone(),
@@ -210,7 +212,7 @@ impl Model {
         Ok(())
     }
 
-    fn decode(bytes: Bytes, name: String, folder: Option<PathBuf>) -> Result<Self> {
+    fn decode(bytes: Bytes, name: String, origin: Origin) -> Result<Self> {
         let proto = ModelProto::decode(bytes)
             .map_err(|error| Error::invalid("ONNX model", "content", error.to_string(), "a ModelProto"))?;
         if proto.graph.is_none() {
@@ -223,7 +225,7 @@ impl Model {
             let why = format!("opsets {} to {} are read", OPSETS.start(), OPSETS.end());
             return Err(Error::unsupported(format!("ONNX opset {opset}"), why));
         }
-        Ok(Self { proto: Arc::new(proto), opset, name, folder })
+        Ok(Self { proto: Arc::new(proto), opset, name, origin })
     }
 }
 
@@ -235,10 +237,10 @@ impl Model {
 pub fn read_tensor(path: impl AsRef<Path>) -> Result<HostTensor> {
     let path = path.as_ref();
     let read = || {
-        let proto = proto::TensorProto::decode(files::map(path)?)
+        let (origin, bytes) = Origin::open(path)?;
+        let proto = proto::TensorProto::decode(bytes)
             .map_err(|error| Error::invalid("ONNX tensor", "content", error.to_string(), "a TensorProto"))?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        tensor::host_tensor(&proto, &mut files::ExternalData::new(Some(folder)))
+        tensor::host_tensor(&proto, &mut files::ExternalData::new(&origin))
     };
     read().at(|| path.display().to_string())
 }

@@ -1,9 +1,11 @@
 //! Types and tensors of ONNX as ours.
 
+use std::sync::Arc;
+
 use anydnn_backend::{DataType, Dims, Error, MAX_DIMS, MemoryDesc, Result};
 use prost::bytes::Bytes;
 
-use super::files::ExternalData;
+use super::files::{ExternalData, Part};
 use super::proto::TensorProto;
 use crate::model::{HostTensor, native_order};
 
@@ -37,6 +39,9 @@ const TYPES: [(&str, Option<DataType>); 27] = [
     ("uint2", None),
     ("int2", None),
 ];
+
+/// The least bytes that a tensor shares with its file: copies of fewer cost less than pages do.
+const SHARED: usize = 1 << 16;
 
 /// Our type for a number of ONNX's types.
 ///
@@ -79,30 +84,36 @@ pub(super) fn host_tensor(tensor: &TensorProto, external: &mut ExternalData) -> 
     let dims = dims(&tensor.dims, data_type)?;
     let desc = MemoryDesc::new(dims, data_type);
     let size = data_type.bytes_for(desc.elements());
-    let bytes = if tensor.data_location == Some(1) {
-        of_bytes(data_type, &external.bytes(tensor, size)?)
-    } else {
-        match &tensor.raw_data {
-            Some(raw) if !raw.is_empty() || size == 0 => of_bytes(data_type, checked(raw, size, &desc)?),
-            _ => of_numbers(tensor, &desc)?,
+    if tensor.data_location == Some(1) {
+        return of_file(desc, external.bytes(tensor, size)?);
+    }
+    match &tensor.raw_data {
+        Some(raw) if !raw.is_empty() || size == 0 => {
+            of_file(desc.clone(), external.part(checked(raw, size, &desc)?.clone()))
         }
-    };
-    HostTensor::new(desc, bytes)
+        _ => HostTensor::new(desc.clone(), of_numbers(tensor, &desc)?),
+    }
 }
 
-fn checked<'a>(raw: &'a Bytes, size: usize, desc: &MemoryDesc) -> Result<&'a [u8]> {
+/// A tensor of a file's bytes, which it shares where they are elements as they lie.
+fn of_file(desc: MemoryDesc, part: Part) -> Result<HostTensor> {
+    let data_type = desc.data_type();
+    let bytes = part.as_ref();
+    match data_type {
+        DataType::Boolean => HostTensor::new(desc, bytes.iter().map(|&byte| u8::from(byte != 0)).collect()),
+        _ if cfg!(target_endian = "little") && bytes.len() >= SHARED => {
+            HostTensor::shared(desc, Arc::new(part))
+        }
+        _ => HostTensor::new(desc, native_order(data_type, bytes)),
+    }
+}
+
+fn checked<'a>(raw: &'a Bytes, size: usize, desc: &MemoryDesc) -> Result<&'a Bytes> {
     if raw.len() == size {
         return Ok(raw);
     }
     let expected = format!("{size} for {desc}");
     Err(Error::invalid("tensor", "number of bytes", raw.len().to_string(), expected))
-}
-
-fn of_bytes(data_type: DataType, bytes: &[u8]) -> Vec<u8> {
-    match data_type {
-        DataType::Boolean => bytes.iter().map(|&byte| u8::from(byte != 0)).collect(),
-        _ => native_order(data_type, bytes),
-    }
 }
 
 /// The fields with a number for each element; types of at most 32 bits that are no floats of 32 share one.

@@ -14,7 +14,7 @@ use crate::model::HostTensor;
 pub(in crate::onnx) fn constant(call: &mut Call) -> Result<Vec<HostTensor>> {
     let node = call.node;
     Ok(vec![if let Some(tensor) = node.tensor("value")? {
-        host_tensor(tensor, &mut ExternalData::new(None)).at(|| "attribute value")?
+        host_tensor(tensor, &mut ExternalData::default()).at(|| "attribute value")?
     } else if node.has("value_float") {
         HostTensor::from_f32(Dims::default(), &[node.float("value_float", 0.0)?])?
     } else if let Some(values) = node.floats("value_floats")? {
@@ -32,7 +32,7 @@ pub(in crate::onnx) fn constant(call: &mut Call) -> Result<Vec<HostTensor>> {
 pub(in crate::onnx) fn constant_of_shape(call: &mut Call) -> Result<Vec<HostTensor>> {
     let shape = call.ints(0)?;
     let value = match call.node.tensor("value")? {
-        Some(value) => host_tensor(value, &mut ExternalData::new(None))?,
+        Some(value) => host_tensor(value, &mut ExternalData::default())?,
         None => HostTensor::zeros([1], DataType::F32)?,
     };
     if value.desc().elements() != 1 {

@@ -26,7 +26,7 @@ pub(super) fn dropout(network: &mut Network, node: &Node) -> Result<Vec<Value>> 
 
 pub(super) fn constant(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let tensor = if let Some(tensor) = node.tensor("value")? {
-        host_tensor(tensor, &mut ExternalData::new(None)).at(|| "attribute value")?
+        host_tensor(tensor, &mut ExternalData::default()).at(|| "attribute value")?
     } else if node.has("value_float") {
         HostTensor::from_f32(Dims::default(), &[node.float("value_float", 0.0)?])?
     } else if let Some(values) = node.floats("value_floats")? {

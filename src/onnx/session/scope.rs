@@ -9,7 +9,6 @@ use super::slot::Slot;
 use super::{Inner, lock, memory_kind};
 use crate::compile::{CompileOptions, CompiledGraph};
 use crate::execute::Executable;
-use crate::graph::TensorId;
 use crate::model::HostTensor;
 use crate::onnx::files::ExternalData;
 use crate::onnx::import::{self, Have, Request, Stage};
@@ -104,7 +103,7 @@ impl<B: Backend> Scope<B> {
         if let Some(known) = lock(&self.host_weights).get(&value) {
             return Ok(Some(Arc::clone(known)));
         }
-        let mut external = ExternalData::new(inner.model.folder.as_deref());
+        let mut external = ExternalData::new(&inner.model.origin);
         let tensor = Arc::new(
             host_tensor(proto, &mut external)
                 .at(|| format!("initializer {:?}", self.program.names[value]))?,
@@ -130,11 +129,7 @@ impl<B: Backend> Scope<B> {
             return Ok(plan);
         }
         let alike = lock(&self.plans).iter().filter(|plan| plan.signature == signature).count();
-        let (stage, executable) = self.compile(inner, &have, alike < VARIANTS)?;
-        let constants = stage.finished.as_ref().map_or(0, |finished| {
-            let own = |id: &TensorId| !finished.weights.iter().any(|(weight, _)| weight == id);
-            finished.constants.iter().filter(|(id, _)| own(id)).map(|(_, tensor)| tensor.bytes().len()).sum()
-        });
+        let (stage, executable, constants) = self.compile(inner, &have, alike < VARIANTS)?;
         let port_bytes = executable.as_ref().map_or(0, |executable: &Executable<B>| {
             let compiled = executable.compiled();
             let graph = compiled.graph();
@@ -142,12 +137,8 @@ impl<B: Backend> Scope<B> {
             let outputs = graph.outputs().iter().filter_map(|&id| compiled.output_desc(id));
             inputs.chain(outputs).map(anydnn_backend::MemoryDesc::size).sum()
         });
-        let mut plan = Plan { signature, stage, executable, constants, port_bytes, dims: dims.to_vec() };
-        if let Some(finished) = &mut plan.stage.finished {
-            // The elements are on the device now.
-            finished.constants.clear();
-        }
-        let plan = Arc::new(plan);
+        let plan =
+            Arc::new(Plan { signature, stage, executable, constants, port_bytes, dims: dims.to_vec() });
         let mut plans = lock(&self.plans);
         plans.push(Arc::clone(&plan));
         if plans.len() > inner.options.plans.max(1) {
@@ -178,19 +169,19 @@ impl<B: Backend> Scope<B> {
         inner: &Inner<B>,
         have: &[Option<Have>],
         specialises: bool,
-    ) -> Result<(Stage, Option<Executable<B>>)> {
+    ) -> Result<(Stage, Option<Executable<B>>, usize)> {
         let mut kept_back: Vec<usize> = Vec::new();
         loop {
             let request = Request {
                 program: &self.program,
-                folder: inner.model.folder.as_deref(),
+                origin: &inner.model.origin,
                 narrow: inner.options.precision.narrow(),
                 specialises,
                 kept_back: &kept_back,
             };
-            let stage = import::stage(request, have)?;
-            let error = match self.load(inner, &stage) {
-                Ok(executable) => return Ok((stage, executable)),
+            let mut stage = import::stage(request, have)?;
+            let error = match self.load(inner, &mut stage) {
+                Ok((executable, constants)) => return Ok((stage, executable, constants)),
                 Err(error) if matches!(error.root(), Error::Unsupported { .. }) => error,
                 Err(error) => return Err(error),
             };
@@ -216,35 +207,45 @@ impl<B: Backend> Scope<B> {
         crate::onnx::ops::has_host(&crate::onnx::node::Node::new(&step.proto, step.opset, Vec::new()))
     }
 
-    fn load(&self, inner: &Inner<B>, stage: &Stage) -> Result<Option<Executable<B>>> {
-        let Some(finished) = &stage.finished else { return Ok(None) };
+    /// Compiles a stage's graph and moves its constants to the device. Those that are only read to prepare others of them are not kept.
+    /// Returns the bytes of the kept ones that are no weights of the file, too.
+    fn load(&self, inner: &Inner<B>, stage: &mut Stage) -> Result<(Option<Executable<B>>, usize)> {
+        let Some(finished) = &mut stage.finished else { return Ok((None, 0)) };
         let options =
             CompileOptions { policy: inner.options.policy, progress: inner.options.progress.clone() };
         let compiled = CompiledGraph::<B>::new(&finished.graph, &inner.engine, &options)?;
         let kind = memory_kind::<B>(&inner.engine)?;
+        let constants = std::mem::take(&mut finished.constants);
         inner.with_stream(|stream| {
-            let mut loaded = Vec::with_capacity(finished.constants.len());
-            for (&id, tensor) in &finished.constants {
-                let weight = finished
-                    .weights
-                    .iter()
-                    .find(|(own, _)| *own == id)
-                    .map(|(_, value)| (*value, tensor.data_type()));
-                let known = weight.and_then(|key| lock(&self.weights).get(&key).cloned());
+            let mut loaded = Vec::with_capacity(constants.len());
+            let mut weights = Vec::new();
+            for (id, tensor) in constants {
+                let weight = finished.weights.iter().find(|(own, _)| *own == id);
+                let key = weight.map(|(_, value)| (*value, tensor.data_type()));
+                let known = key.and_then(|key| lock(&self.weights).get(&key).cloned());
                 let memory = if let Some(memory) = known {
                     memory
                 } else {
                     let memory = inner.engine.create_memory(tensor.desc(), kind)?;
                     stream.write(&memory, 0, tensor.bytes(), &[])?;
-                    if let Some(key) = weight {
-                        lock(&self.weights).insert(key, memory.clone());
-                    }
                     memory
                 };
+                weights.push((id, key));
                 loaded.push((id, memory));
             }
             stream.wait()?;
-            compiled.load(stream, &loaded).map(Some)
+            let executable = compiled.load(stream, &loaded)?;
+            let mut own = 0;
+            for ((id, memory), (_, key)) in loaded.into_iter().zip(weights) {
+                match key {
+                    _ if !executable.reads(id) => {}
+                    Some(key) => {
+                        lock(&self.weights).insert(key, memory);
+                    }
+                    None => own += memory.region().bytes,
+                }
+            }
+            Ok((Some(executable), own))
         })
     }
 }

@@ -102,7 +102,7 @@ fn check_on_host(case: &Path) -> Result<(), Outcome> {
         values.insert(input.name.clone().unwrap(), read(&path).map_err(Outcome::Refused)?);
     }
     for tensor in &graph.initializer {
-        let value = host_tensor(tensor, &mut ExternalData::new(None)).map_err(refused)?;
+        let value = host_tensor(tensor, &mut ExternalData::default()).map_err(refused)?;
         values.insert(tensor.name.clone().unwrap(), value);
     }
     for proto in &graph.node {
@@ -204,5 +204,5 @@ fn compare(given: &HostTensor, expected: &HostTensor) -> Result<(), String> {
 fn read(path: &Path) -> Result<HostTensor, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let tensor = TensorProto::decode(&bytes[..]).map_err(|error| error.to_string())?;
-    host_tensor(&tensor, &mut ExternalData::new(None)).map_err(|error| error.to_string())
+    host_tensor(&tensor, &mut ExternalData::default()).map_err(|error| error.to_string())
 }

@@ -171,3 +171,27 @@ fn times_are_told_for_each_step() {
     assert_eq!((times.len(), times[0].stage.as_str(), times[0].on_host), (1, "stage 1", false));
     assert!(times[0].operator.contains("Add"), "{times:?}");
 }
+
+/// Weights that the device packs into a layout of its own are there in that alone, and again for other shapes.
+#[test]
+fn weights_that_were_packed_are_held_once() {
+    let draft = Draft::new(13).input("x", &["n", "64"]).node("y = MatMul(x, w)", vec![]).output("y");
+    // As large as a weight that stays in the file until it is packed.
+    let columns = 512;
+    let ones: Vec<f32> = (0..64 * columns).map(|i| f32::from(u8::from(i % columns == i / columns))).collect();
+    let draft = draft.floats("w", &[64, columns as i64], &ones);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("unit.onnx");
+    std::fs::write(&file, draft.bytes()).unwrap();
+    for engine in anydnn_opencl::testing::test_engines() {
+        let session = Model::load(&file).unwrap().compile(&engine, &[("n", 48)]).unwrap();
+        assert_eq!(session.memory().weights, 0, "{}", engine.device().name);
+        for n in [48, 33, 48] {
+            let x = tensor([n, 64], &vec![3.0; 64 * n]);
+            let made = session.run(&[("x", x)]).unwrap().remove(0).1.to_f32s();
+            let expected: Vec<f32> =
+                (0..n * columns).map(|i| if i % columns < 64 { 3.0 } else { 0.0 }).collect();
+            assert_eq!(made, expected, "{n} rows");
+        }
+    }
+}
