@@ -6,6 +6,7 @@ mod devices;
 mod failure;
 mod graph;
 mod output;
+mod plausible;
 mod run;
 
 use std::io::IsTerminal;

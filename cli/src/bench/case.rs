@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use anydnn::backend::{DataType, Result};
-use anydnn::graph::{Graph, LogicalTensor, OpKind, TensorId};
+use anydnn::backend::{DataType, Dims, Error, Result};
+use anydnn::graph::{Attrs, Graph, GraphBuilder, LogicalTensor, OpKind, TensorId};
 use anydnn::model::HostTensor;
 use anydnn::onnx;
 use indexmap::IndexMap;
@@ -15,6 +15,7 @@ use super::peers::ModelFile;
 use super::spec::Spec;
 use super::{graphs, notation};
 use crate::failure::Failure;
+use crate::plausible::plausible;
 
 /// A primitive or a graph with its inputs.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ struct Model {
     file: PathBuf,
     constants: IndexMap<TensorId, HostTensor>,
     outputs: Vec<String>,
+    /// The model and its dimensions where no single graph says it.
+    stages: Option<(onnx::Model, Vec<(String, usize)>)>,
 }
 
 /// A case as peers are told; files that belong to it go with it.
@@ -94,10 +97,29 @@ impl Case {
         // Other files of the same run may have other dimensions.
         let dims: Vec<_> = dims.iter().filter(|(name, _)| own(name)).map(|(n, v)| (n.as_str(), *v)).collect();
         let outputs = model.outputs()?.into_iter().map(|output| output.name).collect();
-        let imported = model.graph(&dims)?;
-        let case = Self::of_graph(text, imported.graph, None)?;
-        let model = Model { file: text.into(), constants: imported.constants, outputs };
-        Ok(Self { model: Some(model), ..case })
+        let (graph, constants, stages) = match model.graph(&dims) {
+            Err(error) if matches!(error.root(), Error::Unsupported { .. }) => {
+                let graph = ports(&model, &dims)?;
+                let dims = dims.iter().map(|&(name, extent)| (name.to_owned(), extent)).collect();
+                (graph, IndexMap::new(), Some((model, dims)))
+            }
+            imported => {
+                let imported = imported?;
+                (imported.graph, imported.constants, None)
+            }
+        };
+        let mut case = Self::of_graph(text, graph, None)?;
+        if stages.is_some() {
+            // What a session reads and writes nobody knows before it runs.
+            case.bytes = 0.0;
+        }
+        Ok(Self { model: Some(Model { file: text.into(), constants, outputs, stages }), ..case })
+    }
+
+    /// The model and its dimensions where it runs in stages.
+    pub(crate) fn stages(&self) -> Option<(&onnx::Model, &[(String, usize)])> {
+        let (model, dims) = self.model.as_ref()?.stages.as_ref()?;
+        Some((model, dims))
     }
 
     /// The values of a tensor in a set of inputs.
@@ -106,13 +128,7 @@ impl Case {
         if let Some(constant) = model.constants.get(&TensorId(tensor.id)) {
             return Ok(constant.clone());
         }
-        let values = tensor.values(set)?;
-        if !tensor.data_type.is_integer() {
-            return Ok(values);
-        }
-        // Most integers are indices.
-        let positive: Vec<f64> = values.to_f64s().into_iter().map(f64::abs).collect();
-        HostTensor::from_f64(tensor.dims.clone(), tensor.data_type, &positive)
+        plausible(&tensor.name, tensor.values(set)?)
     }
 
     /// What peers are told.
@@ -138,6 +154,18 @@ impl Case {
             "sets": sets,
         })
     }
+}
+
+/// A graph that copies a model's inputs, which says what they are.
+fn ports(model: &onnx::Model, dims: &[(&str, usize)]) -> Result<Graph> {
+    let mut g = GraphBuilder::new();
+    for input in model.inputs()? {
+        let extents =
+            input.dims.iter().map(|dim| crate::run::staged::extent(dim, dims)).collect::<Result<Dims>>()?;
+        let id = g.input(&input.name, input.data_type, extents);
+        g.op(&format!("{} as it is", input.name), OpKind::Reorder, &[id], Attrs::new())?;
+    }
+    g.build()
 }
 
 /// Operations of the products and convolutions of a graph.

@@ -149,10 +149,21 @@ fn difference(case: &Case, peer: &mut Peer, result: &[f32]) -> Result<f64, Failu
             "this is a defect of the benchmark: please report it",
         ));
     }
-    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
-    let own = norm(&mut theirs.iter().map(|&v| f64::from(v)));
-    let apart = norm(&mut theirs.iter().zip(result).map(|(a, b)| f64::from(a - b)));
-    Ok(if apart == 0.0 { 0.0 } else { apart / own })
+    Ok(relative(result, &theirs))
+}
+
+/// The norm of the difference over the norm of what was expected. Places where both have the same infinity or no number agree.
+fn relative(found: &[f32], expected: &[f32]) -> f64 {
+    let agree = |a: f32, b: f32| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+    let (mut apart, mut own) = (0.0, 0.0);
+    for (&found, &expected) in found.iter().zip(expected) {
+        if agree(found, expected) && !expected.is_finite() {
+            continue;
+        }
+        apart += f64::from(found - expected).powi(2);
+        own += f64::from(expected).powi(2);
+    }
+    if apart == 0.0 { 0.0 } else { (apart / own).sqrt() }
 }
 
 /// The middle of the sorted values; NaN of none.
@@ -163,5 +174,21 @@ pub(crate) fn median(values: &[f64]) -> f64 {
         0 => f64::NAN,
         n if n % 2 == 1 => sorted[n / 2],
         n => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::float_cmp, reason = "the numbers are exact")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_without_numbers_agree_with_their_like_alone() {
+        let (none, most) = (f32::NAN, f32::INFINITY);
+        assert_eq!(relative(&[none, most, 3.0], &[-none, most, 3.0]), 0.0);
+        assert_eq!(relative(&[none, 3.0, 4.0], &[none, 3.0, 5.0]), (1.0_f64 / 34.0).sqrt());
+        assert!(!relative(&[none, 3.0], &[1.0, 3.0]).is_finite());
+        assert!(!relative(&[1.0, 3.0], &[none, 3.0]).is_finite());
+        assert!(!relative(&[most, 3.0], &[-most, 3.0]).is_finite());
     }
 }

@@ -10,18 +10,19 @@ use anydnn::compile::{CompileOptions, CompiledGraph};
 use anydnn::execute::Executable;
 use anydnn::graph::TensorId;
 use anydnn::model::HostTensor;
+use anydnn::onnx;
 
 use super::case::Case;
 use super::data::Tensor;
 
-/// A loaded graph with its sets of inputs and outputs.
+/// A loaded graph or model with its sets of inputs and outputs.
 #[derive(Debug)]
 pub(crate) struct Ours<B: Backend> {
-    executable: Executable<B>,
+    work: Work<B>,
     stream: B::Stream,
     /// The same queue with timestamps.
     profiled: Option<B::Stream>,
-    sets: Vec<Set<B>>,
+    sets: usize,
     next: usize,
     /// What runs on every execution.
     pub(crate) steps: Vec<Step>,
@@ -34,6 +35,14 @@ pub(crate) struct Step {
     pub(crate) implementation: String,
     pub(crate) launches: usize,
     pub(crate) desc: PrimitiveDesc,
+}
+
+/// What is executed, with its sets.
+#[derive(Debug)]
+enum Work<B: Backend> {
+    Graph(Executable<B>, Vec<Set<B>>),
+    /// A model in stages, with inputs by their names; each execution makes its outputs.
+    Stages(onnx::Session<B>, Vec<Vec<(String, B::Memory)>>),
 }
 
 /// Memory of one execution.
@@ -56,7 +65,6 @@ impl<B: Backend> Ours<B> {
     /// Compiles a case's graph, loads its constants and fills its inputs.
     pub(crate) fn new(engine: &B::Engine, case: &Case, sets: usize) -> Result<Self> {
         let (graph, tensors) = (&case.graph, &case.tensors);
-        let compiled = CompiledGraph::<B>::new(graph, engine, &CompileOptions::default())?;
         let stream = engine.create_stream(&StreamDesc::default().labelled("anydnn bench"))?;
         let profiled = if engine.capabilities().profiling {
             Some(engine.create_stream(&StreamDesc::default().with_profiling())?)
@@ -64,12 +72,21 @@ impl<B: Backend> Ours<B> {
             None
         };
         let kind = engine.capabilities().memory_kinds.first().copied().unwrap_or(MemoryKind::Buffer);
-        let filled = |tensor: &Tensor, set: usize| {
+        let filled = |tensor: &Tensor, set: usize| -> Result<(TensorId, B::Memory)> {
             let desc = MemoryDesc::new(tensor.dims.clone(), tensor.data_type);
             let memory = engine.create_memory(&desc, kind)?;
             stream.write(&memory, 0, case.values(tensor, set)?.bytes(), &[])?.wait()?;
             Ok((TensorId(tensor.id), memory))
         };
+        if let Some((model, dims)) = case.stages() {
+            let dims: Vec<_> = dims.iter().map(|(name, extent)| (name.as_str(), *extent)).collect();
+            let session = model.compile(engine, &dims)?;
+            let named = |tensor: &Tensor, set: usize| Ok((tensor.name.clone(), filled(tensor, set)?.1));
+            let inputs = |set| tensors.iter().map(|tensor| named(tensor, set)).collect::<Result<Vec<_>>>();
+            let work = Work::Stages(session, (0..sets).map(inputs).collect::<Result<_>>()?);
+            return Ok(Self { work, stream, profiled, sets, next: 0, steps: Vec::new() });
+        }
+        let compiled = CompiledGraph::<B>::new(graph, engine, &CompileOptions::default())?;
         let constants =
             tensors.iter().filter(|t| t.constant).map(|t| filled(t, 0)).collect::<Result<Vec<_>>>()?;
         let executable = compiled.load(&stream, &constants)?;
@@ -92,7 +109,8 @@ impl<B: Backend> Ours<B> {
             launches: step.launches,
             desc: step.desc.clone(),
         });
-        Ok(Self { executable, stream, profiled, sets: made, next: 0, steps: steps.collect() })
+        let work = Work::Graph(executable, made);
+        Ok(Self { work, stream, profiled, sets, next: 0, steps: steps.collect() })
     }
 
     /// Queues executions and waits once.
@@ -116,12 +134,17 @@ impl<B: Backend> Ours<B> {
     /// The outputs of the first set, in the order of the graph.
     pub(crate) fn outputs(&mut self) -> Result<Vec<HostTensor>> {
         self.next = 0;
-        self.run(1)?;
+        let made = self.execute(&self.stream, 0)?;
+        self.stream.wait()?;
+        let memories = match &self.work {
+            Work::Graph(_, sets) => sets[0].outputs.iter().map(|(_, memory)| memory.clone()).collect(),
+            Work::Stages(..) => made,
+        };
         let mut outputs = Vec::new();
-        for (_, memory) in &self.sets[0].outputs {
+        for memory in memories {
             let desc = memory.desc();
             let mut bytes = vec![0; desc.size()];
-            self.stream.read(memory, 0, &mut bytes, &[])?;
+            self.stream.read(&memory, 0, &mut bytes, &[])?;
             outputs.push(HostTensor::new(desc.to_row_major(), bytes)?);
         }
         Ok(outputs)
@@ -129,10 +152,26 @@ impl<B: Backend> Ours<B> {
 
     fn enqueue(&mut self, stream: &B::Stream, times: usize, start: Instant) -> Result<f64> {
         for _ in 0..times {
-            let set = &self.sets[self.next];
-            self.executable.execute(stream, &set.inputs, &set.outputs, &[])?;
-            self.next = (self.next + 1) % self.sets.len();
+            self.execute(stream, self.next)?;
+            self.next = (self.next + 1) % self.sets;
         }
         Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// Enqueues one execution, and returns the memory of the outputs that it made.
+    fn execute(&self, stream: &B::Stream, set: usize) -> Result<Vec<B::Memory>> {
+        match &self.work {
+            Work::Graph(executable, sets) => {
+                let set = &sets[set];
+                executable.execute(stream, &set.inputs, &set.outputs, &[])?;
+                Ok(Vec::new())
+            }
+            Work::Stages(session, sets) => {
+                let inputs: Vec<_> =
+                    sets[set].iter().map(|(name, memory)| (name.as_str(), memory.clone())).collect();
+                let (outputs, _) = session.run_on(stream, &inputs, &[])?;
+                Ok(outputs.into_iter().map(|(_, memory)| memory).collect())
+            }
+        }
     }
 }

@@ -51,6 +51,10 @@ pub(crate) fn run(args: &RunArgs) -> Outcome {
     let selection = select(args)?;
     let session =
         Session::<AnyBackend>::new(&selection.engine, &work.graph, Policy::Fusion, &model.constants)?;
+    if !matches!(args.check, Some(Check::Host)) {
+        // They are on the device, and nobody else asks for them.
+        model.constants.clear();
+    }
     let passes = passes(&session, &work, args.repeat)?;
     let (mut checks, mut compared) = (Vec::new(), Vec::new());
     match args.check {

@@ -20,6 +20,7 @@ use crate::args::{Check, RunArgs};
 use crate::devices::device_json;
 use crate::failure::{Code, Failure};
 use crate::output::{Style, print, print_json, progress, table, time};
+use crate::plausible::plausible;
 
 /// Runs a model by a session and reports on its outputs.
 pub(super) fn run(args: &RunArgs) -> Outcome {
@@ -166,22 +167,20 @@ fn inputs(
             let data = read(file, &input.name, input.data_type, Some(&extents))?;
             data.fit(&desc).at(|| format!("--input {}", input.name))?
         } else {
-            // Most integers are indices.
-            let integers = input.data_type.is_integer();
-            let change = |value: f64| if integers { value.abs() } else { value };
-            HostTensor::random_with(&desc, seed + index as u64, change)?
+            plausible(&input.name, HostTensor::random_with(&desc, seed + index as u64, |value| value)?)?
         };
         Ok((input.name.clone(), tensor))
     };
     session.inputs().iter().enumerate().map(one).collect()
 }
 
-fn extent(dim: &Dim, dims: &[(String, usize)]) -> Result<usize> {
+/// The value of a dimension.
+pub(crate) fn extent<S: AsRef<str>>(dim: &Dim, dims: &[(S, usize)]) -> Result<usize> {
     let name = match dim {
         Dim::Fixed(extent) => return Ok(*extent),
         Dim::Open(name) => name,
     };
-    let given = dims.iter().find(|(own, _)| own == name).map(|(_, extent)| *extent);
+    let given = dims.iter().find(|(own, _)| own.as_ref() == name).map(|(_, extent)| *extent);
     let expected = "a value for each open dimension";
     given.ok_or_else(|| Error::invalid("--dim", format!("dimension {name:?}"), "missing", expected))
 }

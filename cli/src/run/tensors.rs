@@ -1,15 +1,17 @@
 //! Between dense tensors of the host and the layouts of a compiled graph.
 
+use std::borrow::Cow;
+
 use anydnn::backend::{Error, MemoryDesc, Result};
 use anydnn::model::HostTensor;
 
 /// The bytes of a tensor in the layout of `desc`; gaps are zero.
-pub(super) fn scatter(tensor: &HostTensor, desc: &MemoryDesc) -> Result<Vec<u8>> {
+pub(super) fn scatter<'t>(tensor: &'t HostTensor, desc: &MemoryDesc) -> Result<Cow<'t, [u8]>> {
     if tensor.dims() != desc.dims() || tensor.data_type() != desc.data_type() {
         return Err(Error::invalid("load", "tensor", tensor.desc().to_string(), desc.to_string()));
     }
     if desc.is_row_major() {
-        return Ok(tensor.bytes().to_vec());
+        return Ok(tensor.bytes().into());
     }
     let size = whole_bytes(desc)?;
     let mut bytes = vec![0; desc.size()];
@@ -17,7 +19,7 @@ pub(super) fn scatter(tensor: &HostTensor, desc: &MemoryDesc) -> Result<Vec<u8>>
         let offset = place(desc, &index)? * size;
         bytes[offset..offset + size].copy_from_slice(element);
     }
-    Ok(bytes)
+    Ok(bytes.into())
 }
 
 /// The tensor whose bytes lie in the layout of `desc`.
@@ -96,7 +98,7 @@ mod tests {
         }
         let transposed = MemoryDesc::with_strides([2, 3], DataType::S8, [1, 2]).unwrap();
         let tensor = HostTensor::from_f64([2, 3], DataType::S8, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
-        assert_eq!(scatter(&tensor, &transposed).unwrap(), [1, 4, 2, 5, 3, 6]);
+        assert_eq!(*scatter(&tensor, &transposed).unwrap(), [1, 4, 2, 5, 3, 6]);
     }
 
     #[test]

@@ -9,8 +9,10 @@ use anydnn::model::{
     Dataset, HostTensor, Model, random_input, read_bytes, read_npy, read_safetensors, read_text,
 };
 
+use super::is_onnx;
 use super::picture::read_png;
 use crate::args::RunArgs;
+use crate::plausible::plausible;
 
 /// The most samples of a dataset that run at once unless asked otherwise.
 const BATCH: usize = 512;
@@ -95,8 +97,11 @@ impl Work {
             let tensor = if let Some((_, data)) = given.iter().find(|(own, _)| *own == id) {
                 data.fit(&desc).at(|| format!("--input {name}"))?
             } else {
+                let numbers = random_input(&graph, id, args.seed)?;
+                // The integers of other graphs are often quantised numbers.
+                let numbers = if is_onnx(&args.model) { plausible(&name, numbers)? } else { numbers };
                 random.push(name);
-                random_input(&graph, id, args.seed)?
+                numbers
             };
             inputs.push((id, tensor));
         }
