@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anydnn::backend::{DataType, Dims, Error, Result};
-use anydnn::graph::{Graph, GraphBuilder, LogicalTensor, OpKind, TensorId};
+use anydnn::graph::{Attrs, Graph, GraphBuilder, LogicalTensor, OpKind, TensorId};
 use anydnn::model::HostTensor;
 use anydnn::onnx;
 use indexmap::IndexMap;
@@ -156,13 +156,14 @@ impl Case {
     }
 }
 
-/// A graph of a model's inputs alone.
+/// A graph that copies a model's inputs, which says what they are.
 fn ports(model: &onnx::Model, dims: &[(&str, usize)]) -> Result<Graph> {
     let mut g = GraphBuilder::new();
     for input in model.inputs()? {
         let extents =
             input.dims.iter().map(|dim| crate::run::staged::extent(dim, dims)).collect::<Result<Dims>>()?;
-        g.input(&input.name, input.data_type, extents);
+        let id = g.input(&input.name, input.data_type, extents);
+        g.op(&format!("{} as it is", input.name), OpKind::Reorder, &[id], Attrs::new())?;
     }
     g.build()
 }

@@ -72,7 +72,7 @@ impl<B: Backend> Ours<B> {
             None
         };
         let kind = engine.capabilities().memory_kinds.first().copied().unwrap_or(MemoryKind::Buffer);
-        let filled = |tensor: &Tensor, set: usize| {
+        let filled = |tensor: &Tensor, set: usize| -> Result<(TensorId, B::Memory)> {
             let desc = MemoryDesc::new(tensor.dims.clone(), tensor.data_type);
             let memory = engine.create_memory(&desc, kind)?;
             stream.write(&memory, 0, case.values(tensor, set)?.bytes(), &[])?.wait()?;
@@ -81,10 +81,9 @@ impl<B: Backend> Ours<B> {
         if let Some((model, dims)) = case.stages() {
             let dims: Vec<_> = dims.iter().map(|(name, extent)| (name.as_str(), *extent)).collect();
             let session = model.compile(engine, &dims)?;
-            let named =
-                |tensor: &Tensor, set| filled(tensor, set).map(|(_, memory)| (tensor.name.clone(), memory));
-            let made = (0..sets).map(|set| tensors.iter().map(|tensor| named(tensor, set)).collect());
-            let work = Work::Stages(session, made.collect::<Result<_>>()?);
+            let named = |tensor: &Tensor, set: usize| Ok((tensor.name.clone(), filled(tensor, set)?.1));
+            let inputs = |set| tensors.iter().map(|tensor| named(tensor, set)).collect::<Result<Vec<_>>>();
+            let work = Work::Stages(session, (0..sets).map(inputs).collect::<Result<_>>()?);
             return Ok(Self { work, stream, profiled, sets, next: 0, steps: Vec::new() });
         }
         let compiled = CompiledGraph::<B>::new(graph, engine, &CompileOptions::default())?;

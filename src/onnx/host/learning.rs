@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use anydnn_backend::{Dims, Error, Result};
 
-use super::super::files::ExternalData;
+use super::super::files::{ExternalData, Origin};
 use super::super::tensor::host_tensor;
 use super::call::Call;
 use super::numbers::picked;
