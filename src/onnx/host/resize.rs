@@ -9,7 +9,7 @@ use crate::model::HostTensor;
 use crate::onnx::node::Node;
 
 /// The most elements of a source that are looked at for the indices along an axis.
-const MOST_STEPS: f64 = 67_108_864.0;
+const MOST_STEPS: f64 = 8_388_608.0;
 
 /// What inputs say of the result.
 #[derive(Debug, Default)]
