@@ -46,7 +46,12 @@ fn indices_of(network: &Network, hot: &Value) -> Option<Value> {
     let counts = |value: &Value| {
         let counted = value.dims.last() == hot.dims.last() && value.dims.elements() == *hot.dims.last()?;
         let known = network.known(value).filter(|_| counted)?;
-        known.to_f64s().iter().enumerate().all(|(i, &count)| count == i as f64).then_some(())
+        known
+            .to_f64s()
+            .iter()
+            .enumerate()
+            .all(|(i, &count)| count.to_bits() == (i as f64).to_bits())
+            .then_some(())
     };
     let fits = |value: &Value| {
         let (last, outer) = hot.dims.split_last()?;
