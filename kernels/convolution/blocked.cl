@@ -1,31 +1,32 @@
 // For CPUs: a work-item computes ITEM_LINES rows of the result (fixed n, od, oh) for a panel of PANEL output channels of a group, in the
 // register tiles of `convolution/tile.cl`: the first TILES_MORE tiles of a row are of TILE_LEAST + 1 positions, the others of TILE_LEAST.
 // A tap is added to those positions of a tile that see it: the generator writes EACH_SIZE(X) = X(14) X(13) .. for the numbers of them that
-// have a register tile, others are computed one by one. With MERGED, taps side by side that the same positions see are one run of terms.
+// have a register tile, others are computed one by one. Taps side by side that the same positions see go together, as TERMS and PLANES say.
 // With FINISH_AT_ONCE all positions see the one tap there is, and what comes after the sums is computed where they are, in registers.
 #define TILE_START(tile) ((tile) * TILE_LEAST + min(tile, (idx)TILES_MORE))
-#define LANES_OF(j) (GROUP_OUTPUTS % PANEL == 0 ? 16 : clamp(columns - 16 * (j), 0, 16))
+#define MOST_LANES(j) min(16, PANEL - 16 * (j))
+#define LANES_OF(j) (GROUP_OUTPUTS % PANEL == 0 ? MOST_LANES(j) : clamp(columns - 16 * (j), 0, MOST_LANES(j)))
 // The positions of a tile that see a tap.
 #define SEEING_FROM(kw) max(start, (idx)STEPS_BEFORE(PAD_W - (kw) * DILATION_W, STRIDE_W))
 #define SEEING_TO(kw) min(end, (idx)STEPS_WITHIN(SRC_W - 1 + PAD_W - (kw) * DILATION_W, STRIDE_W))
 
 #define CLEAR                                                                                                            \
-    for (int i = 0; i < TILE_MOST * PANEL; i += 16) *(__local V *)(sums + i) = (V)(0);
+    for (int i = 0; i < TILE_MOST * VECTORS * 16; i += 16) *(__local V *)(sums + i) = (V)(0);
 #if FINISH_AT_ONCE
-#define SUM(j) sums[i * (PANEL / 16) + j]
+#define SUM(j) sums[i * VECTORS + j]
 #define TILE_OF(m)                                                                                                       \
     if (end - start == m) {                                                                                              \
-        V sums[m * (PANEL / 16)];                                                                                        \
-        tile_##m(a, b, 1, CHANNELS, true, sums);                                                                         \
+        V sums[m * VECTORS];                                                                                             \
+        tile_##m(a, b, 1, 1, CHANNELS, true, sums);                                                                      \
         _Pragma("unroll") for (int i = 0; i < m; ++i) {                                                                  \
             const idx ow = start + i;                                                                                    \
             EACH_V(FINISH, 0)                                                                                            \
         }                                                                                                                \
     }
 #else
-#define SUM(j) *(__local V *)(sums + (ow - start) * PANEL + 16 * j)
+#define SUM(j) *(__local V *)(sums + ((ow - start) * VECTORS + j) * 16)
 #define TILE_OF(m)                                                                                                       \
-    if (positions == m) tile_##m(a, b, rows, terms, is_first, to);                                                       \
+    if (positions == m) tile_##m(a, b, PLANES(taps), rows, TERMS(taps), is_first, to);                                   \
     else
 #endif
 #define FINISH(row, j)                                                                                                   \
@@ -41,7 +42,7 @@
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void convolution_blocked(PARAMS) {
 #if !FINISH_AT_ONCE
-    __local float sums[TILE_MOST * PANEL] __attribute__((aligned(64)));
+    __local float sums[TILE_MOST * VECTORS * 16] __attribute__((aligned(64)));
 #endif
     ENTER
     const idx number = (idx)get_global_id(0);
@@ -70,8 +71,8 @@ __kernel void convolution_blocked(PARAMS) {
                 if (!INSIDE_DEPTH) continue;
                 for (idx kw = 0, taps = 1; kw < KERNEL_W; kw += taps, taps = 1) {
                     const idx from = SEEING_FROM(kw), to_end = SEEING_TO(kw);
-                    while (MERGED && kw + taps < KERNEL_W && SEEING_FROM(kw + taps) == from && SEEING_TO(kw + taps) == to_end) ++taps;
-                    const int positions = (int)(to_end - from), terms = (int)taps * CHANNELS;
+                    while (kw + taps < KERNEL_W && SEEING_FROM(kw + taps) == from && SEEING_TO(kw + taps) == to_end) ++taps;
+                    const int positions = (int)(to_end - from);
                     if (positions <= 0) continue;
                     if (is_first && positions < end - start) {
                         CLEAR
@@ -80,10 +81,10 @@ __kernel void convolution_blocked(PARAMS) {
                     const idx ow = from, c = 0, lane = 0;
                     const __global float *a = (const __global float *)src0 + OFF_SRC0;
                     const __global float *b = (const __global float *)weights + OFF_WEIGHTS;
-                    __local float *to = sums + (from - start) * PANEL;
+                    __local float *to = sums + (from - start) * VECTORS * 16;
                     EACH_SIZE(TILE_OF)
                     for (int i = 0; i < positions; ++i)
-                        tile_1(a + i * A_STEP_M, b, rows, terms, is_first, to + i * PANEL);
+                        tile_1(a + i * A_STEP_M, b, PLANES(taps), rows, TERMS(taps), is_first, to + i * VECTORS * 16);
                     is_first = false;
                 }
             }

@@ -7,12 +7,14 @@
 mod blocked;
 mod depthwise_rows;
 mod packed;
+mod spread;
 #[cfg(test)]
 mod tests;
 
 use anydnn_backend::op::{Convolution, Deconvolution};
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
 
+use self::spread::Spread;
 use super::choice::{Choice, Choices, Planned, Wanted};
 use super::gemm::Product;
 use super::matmul::packed::Unit;
@@ -53,6 +55,15 @@ pub(super) fn weights_layout(
         && Shape::new(desc, op).likes_parts(device)
     {
         let tag = packed::layout_tag(rank, weights.data_type().bits() / 8);
+        return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
+    }
+    if let Op::Deconvolution(op) = desc.op()
+        && is_cpu(device)
+        && is_real(desc)
+        && weights.elements() > 0
+        && [desc.src(), weights].iter().all(|operand| operand.data_type() == DataType::F32)
+        && let Some(tag) = Shape::transposed(desc, op).spread_tag()
+    {
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
     }
     let terms = weights.dims()[2..].iter().product();
@@ -108,27 +119,7 @@ pub(super) fn choices_transposed(
     device: &DeviceTraits,
     wanted: Wanted<'_>,
 ) -> Vec<Choice> {
-    let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
-    let window = Window {
-        src: &desc.src().dims()[2..],
-        dst: &desc.dst().dims()[2..],
-        kernel: &weights.dims()[2..],
-        strides: &op.strides,
-        dilations: &op.dilations,
-        pads_begin: &op.pads_begin,
-        pads_end: &op.pads_end,
-        transposed: true,
-    };
-    Shape {
-        desc,
-        weights,
-        groups: op.groups,
-        outputs: weights.dims()[1],
-        channels: weights.dims()[0] / op.groups,
-        window,
-        wide: is_wide(desc),
-    }
-    .choices(device, wanted)
+    Shape::transposed(desc, op).choices(device, wanted)
 }
 
 /// A convolution with its loops: `image`, `g`, `og` (or `panel` and `lane`) and `od`, `oh`, `ow` over the result, `c` and `kd`,
@@ -143,6 +134,8 @@ struct Shape<'a> {
     channels: usize,
     window: Window<'a>,
     wide: bool,
+    /// Taps that are loops over the result.
+    spread: Option<Spread<'a>>,
 }
 
 /// The order of the loops over the result.
@@ -179,6 +172,31 @@ impl<'a> Shape<'a> {
             channels: weights.dims()[1],
             window,
             wide: is_wide(desc),
+            spread: None,
+        }
+    }
+
+    fn transposed(desc: &'a PrimitiveDesc, op: &'a Deconvolution) -> Self {
+        let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
+        let window = Window {
+            src: &desc.src().dims()[2..],
+            dst: &desc.dst().dims()[2..],
+            kernel: &weights.dims()[2..],
+            strides: &op.strides,
+            dilations: &op.dilations,
+            pads_begin: &op.pads_begin,
+            pads_end: &op.pads_end,
+            transposed: true,
+        };
+        Self {
+            desc,
+            weights,
+            groups: op.groups,
+            outputs: weights.dims()[1],
+            channels: weights.dims()[0] / op.groups,
+            window,
+            wide: is_wide(desc),
+            spread: None,
         }
     }
 }
@@ -207,9 +225,12 @@ impl Shape<'_> {
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
                 choices.offer(packing, reason, || self.packed(unit, device, true));
             }
+            if is_real(self.desc) && self.window.transposed {
+                choices.offer("spread", "taps neither overlap nor leave gaps", || self.spread(value, device));
+            }
             if is_real(self.desc) && outputs >= CPU_LANES / 2 {
                 choices.offer("blocked", "weights lie in panels", || self.blocked(value, device, false));
-                if self.panel_width().is_none() {
+                if self.panel_width(CPU_LANES / 2).is_none() {
                     let reason = "weights do not lie in panels";
                     choices.offer("blocked-packing", reason, || self.blocked(value, device, true));
                 }
@@ -255,6 +276,7 @@ impl Shape<'_> {
         let mut space = Space::default();
         let images = desc.src().dims()[0];
         let (image, group, in_group, result);
+        let mut spread_taps = None;
         match order {
             Order::Channels => {
                 image = space.push("image", images);
@@ -266,9 +288,14 @@ impl Shape<'_> {
                 image = space.push("image", images);
                 result = self.window.push_result(&mut space);
                 group = space.push("g", self.groups);
-                in_group = match width {
-                    None => vec![(space.push("og", outputs), 1)],
-                    Some(width) => {
+                in_group = match (width, self.spread) {
+                    (None, _) => vec![(space.push("og", outputs), 1)],
+                    (Some(width), Some(spread)) => {
+                        let (column, taps) = spread.push(&mut space, width, outputs);
+                        spread_taps = Some((spread, taps));
+                        column
+                    }
+                    (Some(width), None) => {
                         let panel = space.push("panel", outputs.div_ceil(width));
                         vec![(panel, width), (space.push("lane", width), 1)]
                     }
@@ -305,13 +332,20 @@ impl Shape<'_> {
         } else {
             vec![output.clone(), Index::of(channel)]
         };
-        filter.extend(taps);
+        let mut positions = result;
+        if let Some((spread, spread_taps)) = spread_taps {
+            filter = vec![Index::of(channel), Index::sum(&in_group)];
+            positions = spread.positions(&positions, &spread_taps);
+            filter.extend(spread_taps);
+        } else {
+            filter.extend(taps);
+        }
         space.operand("WEIGHTS", Binding::Arg(Arg::Weights), self.weights, &filter);
         quantized::add(&mut space, desc, Quantized::Weights, "WEIGHTS", self.weights.dims(), &filter);
         if let Some(bias) = desc.find(Arg::Bias) {
             space.operand("BIAS", Binding::Arg(Arg::Bias), bias, std::slice::from_ref(&output));
         }
-        let dst = at(output, &result);
+        let dst = at(output, &positions);
         space.operand("DST", Binding::Arg(Arg::DST), desc.dst(), &dst);
         add_post_ops(&mut space, desc, &dst);
         (space, outer)
@@ -348,7 +382,7 @@ impl Shape<'_> {
     /// operand's layout has no use for them.
     fn vector(&self, value: Value, device: &DeviceTraits, packing: bool) -> Option<Planned> {
         let outputs = self.outputs;
-        let own_panels = self.panel_width();
+        let own_panels = self.panel_width(CPU_LANES);
         let width = own_panels.unwrap_or_else(|| panels::width(outputs));
         let (mut space, outer) = self.space(Order::Spatial(Some(width)));
         let [group, panel, lane, channel] =
@@ -422,16 +456,17 @@ impl Shape<'_> {
         define_bias(source, self.desc);
     }
 
-    /// The width of the panels that weights already lie in: blocks of the output channels alone, of whole vectors, none of which
-    /// spans two groups.
-    fn panel_width(&self) -> Option<usize> {
+    /// The width of the panels that weights already lie in: blocks of the output channels alone, of so many lanes or a multiple of
+    /// them, none of which spans two groups.
+    fn panel_width(&self, lanes: usize) -> Option<usize> {
         let Layout::Blocked(blocking) = self.weights.layout() else { return None };
-        match *blocking.inner.as_slice() {
-            [(1, block)] if self.window.transposed && block % CPU_LANES == 0 && block <= 64 => Some(block),
-            [(0, block)] if !self.window.transposed && block % CPU_LANES == 0 && block <= 64 => {
-                (self.groups == 1 || self.outputs.is_multiple_of(block)).then_some(block)
-            }
-            _ => None,
-        }
+        let own = match self.spread {
+            Some(spread) => spread.panel_axis(self.weights),
+            None => usize::from(self.window.transposed),
+        };
+        let [(axis, block)] = *blocking.inner.as_slice() else { return None };
+        let whole = axis == own && block % lanes == 0 && block <= 64;
+        let apart = own != 0 || self.groups == 1 || self.outputs.is_multiple_of(block);
+        (whole && apart).then_some(block)
     }
 }

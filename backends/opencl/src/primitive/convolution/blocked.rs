@@ -23,6 +23,8 @@ const MOST_POSITIONS: [usize; 4] = [14, 14, 9, 7];
 const SPARING_POSITIONS: usize = 6;
 /// Terms up to which the first-level cache holds a wide panel beside its source.
 const FEW_TERMS: usize = 64;
+/// Widths of panels that end in half a vector, of which registers hold enough sums.
+const HALVED: [usize; 2] = [40, 24];
 /// Bytes of a way of a first-level cache, 64 lines: what lies a multiple of that apart competes for the same few places.
 const WAY_BYTES: usize = 4 << 10;
 /// The most terms of a sum where finishing it takes long enough to save its way through memory.
@@ -44,8 +46,8 @@ impl Shape<'_> {
         if value != Value::F32 || !plain || self.window.transposed || line * self.terms() == 0 {
             return None;
         }
-        let outputs = self.outputs;
-        let own_panels = self.panel_width();
+        let outputs = self.columns();
+        let own_panels = self.panel_width(CPU_LANES / 2);
         let widened = self.widened(src)?;
         let source = if widening { &widened } else { src };
         let stride = self.window.strides.last().copied().unwrap_or(1);
@@ -80,10 +82,22 @@ impl Shape<'_> {
         let [ow, kw, kh] = ["ow", "kw", "kh"].map(|name| space.variable(name).unwrap_or(outer));
         let step = |name: &str, v: usize| space.coefficient(name, v);
         let (c_step, weights_step) = (step("SRC0", channel)?, step("WEIGHTS", channel)?);
+        let (tap_step, weights_tap_step) = (step("SRC0", kw)?, step("WEIGHTS", kw)?);
         // The terms of taps side by side follow each other in both operands.
-        let merged = (step("SRC0", kw)?, step("WEIGHTS", kw)?)
-            == (c_step * self.channels, weights_step * self.channels);
-        let vectors = width / CPU_LANES;
+        let merged = (tap_step, weights_tap_step) == (c_step * self.channels, weights_step * self.channels);
+        // Of taps and channels the more numerous are the inner loop, taps where they are as many: they lie side by side then.
+        let taps = self.window.kernel.last().copied().unwrap_or(1);
+        let along_taps = !merged && taps > 1 && taps >= self.channels;
+        let (terms_of, planes_of) = match (merged, along_taps) {
+            (true, _) => ("((taps) * CHANNELS)", "1"),
+            (false, true) => ("(taps)", "CHANNELS"),
+            (false, false) => ("CHANNELS", "(taps)"),
+        };
+        let (inner, outside) = ((c_step, weights_step), (tap_step, weights_tap_step));
+        let ((a_step, b_step), (a_plane, b_plane)) =
+            if along_taps { (outside, inner) } else { (inner, outside) };
+        let near = if along_taps { 0 } else { panels::terms_ahead(width, self.terms()) };
+        let vectors = width.div_ceil(CPU_LANES);
         let most = MOST_POSITIONS[vectors - 1];
         let tiles = line.div_ceil(if vectors == 4 && line > most { SPARING_POSITIONS } else { most });
         let (least, more) = (line / tiles, line % tiles);
@@ -108,12 +122,16 @@ impl Shape<'_> {
         };
 
         let each_v: Vec<String> = (0..vectors).map(|j| format!("X(i, {j})")).collect();
+        let (whole_vectors, half_vectors) = each_v.split_at(width / CPU_LANES);
         let each_size: Vec<String> = sizes.iter().map(|size| format!("X({size})")).collect();
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         source
             .declare("DECLARE_PANEL", &space, group..panel + 1)
             .declare("DECLARE_LINE", &space, 0..ow)
             .define("EACH_V(X, i)", each_v.join(" "))
+            .define("EACH_WHOLE(X, i)", whole_vectors.join(" "))
+            .define("EACH_HALF(X, i)", half_vectors.join(" "))
+            .define("VECTORS", vectors)
             .define("EACH_SIZE(X)", each_size.join(" "))
             .define("PANEL", width)
             .define("PANEL_OF(t)", panel_of)
@@ -121,17 +139,20 @@ impl Shape<'_> {
             .define("GROUP_OUTPUTS", outputs)
             .define("LINES", lines)
             .define("ITEM_LINES", item_lines)
-            .define("MERGED", i32::from(merged))
+            .define("TERMS(taps)", terms_of)
+            .define("PLANES(taps)", planes_of)
             .define("FINISH_AT_ONCE", i32::from(at_once))
-            .define("NEAR", panels::terms_ahead(width, self.terms()))
+            .define("NEAR", near)
             .define("TILES", tiles)
             .define("TILES_MORE", more)
             .define("TILE_LEAST", least)
             .define("TILE_MOST", most)
             .define("A_STEP_M", format!("(idx){}", step("SRC0", ow)?))
-            .define("A_STEP_K", format!("(idx){c_step}"))
+            .define("A_STEP_K", format!("(idx){a_step}"))
+            .define("A_STEP_PLANE", format!("(idx){a_plane}"))
             .define("A_STEP_ROW", format!("(idx){}", step("SRC0", kh)?))
-            .define("B_STEP_K", format!("(idx){weights_step}"))
+            .define("B_STEP_K", format!("(idx){b_step}"))
+            .define("B_STEP_PLANE", format!("(idx){b_plane}"))
             .define("B_STEP_ROW", format!("(idx){}", step("WEIGHTS", kh)?));
         self.define(&mut source, &space, &[]);
         let mut tiles: Vec<String> = sizes.iter().map(|&size| tile(size)).collect();
@@ -197,14 +218,18 @@ impl Shape<'_> {
 
 /// The width of the panels that suit a number of output channels. Where a line is long and so are sums, panels are narrow: tiles of more
 /// positions read fewer weights from a cache for as many products. Not where positions `compete` for a cache's places: it has no more
-/// than eight for them.
+/// than eight for them. The last vector of a panel may be half a one, where whole ones would leave half of it empty.
 pub(super) fn panel_width(outputs: usize, line: usize, terms: usize, compete: bool) -> usize {
+    let halves = outputs.next_multiple_of(CPU_LANES / 2);
+    if HALVED.contains(&halves) {
+        return halves;
+    }
     let widest = panels::width(outputs);
-    let widths = [2 * CPU_LANES, 3 * CPU_LANES];
-    if line <= MOST_POSITIONS[3] || terms <= FEW_TERMS || compete || widest <= widths[0] {
+    if line <= MOST_POSITIONS[3] || terms <= FEW_TERMS || compete || widest <= 2 * CPU_LANES {
         return widest;
     }
-    widths.into_iter().min_by_key(|&width| outputs.next_multiple_of(width)).unwrap_or(widest)
+    let widths = [2 * CPU_LANES, 3 * CPU_LANES].into_iter().chain(HALVED);
+    widths.min_by_key(|&width| outputs.next_multiple_of(width)).unwrap_or(widest)
 }
 
 /// Whether the positions of a line that a window reads with this stride share places in a first-level cache.

@@ -1,7 +1,7 @@
 //! Windows at the edges of their sources, strided, dilated and in groups, by the tiled variants for processors, against the reference.
 
 use anydnn_backend::conformance::values::Random;
-use anydnn_backend::op::{Convolution, Op};
+use anydnn_backend::op::{Convolution, Deconvolution, Op};
 use anydnn_backend::{
     Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
 };
@@ -24,6 +24,11 @@ struct Case {
 
 impl Case {
     fn build(&self) -> PrimitiveDescBuilder {
+        self.build_from(["acb", "acdb", "acdeb"][self.spatial - 1])
+    }
+
+    /// The same with the source in another order.
+    fn build_from(&self, order: &str) -> PrimitiveDescBuilder {
         let Self { spatial, extent, kernel, stride, dilation, pads: (begin, end), .. } = *self;
         let result = (extent + begin + end - (kernel - 1) * dilation - 1) / stride + 1;
         let dims = |first: usize, second: usize, rest: usize| {
@@ -37,7 +42,7 @@ impl Case {
             .with_pads(all(begin), all(end));
         let last = ["acb", "acdb", "acdeb"][spatial - 1];
         PrimitiveDesc::builder(Op::Convolution(op))
-            .src(tagged(&dims(2, self.channels, extent), last))
+            .src(tagged(&dims(2, self.channels, extent), order))
             .weights(f32(&dims(self.outputs, self.channels / self.groups, kernel)).to_any())
             .dst(tagged(&dims(2, self.outputs, result), last))
     }
@@ -81,6 +86,57 @@ fn taps_outside_of_the_source_add_nothing() {
     }
 }
 
+/// Channels apart, as in pictures, and side by side; more taps than channels, as many, and fewer.
+#[test]
+fn taps_go_together_in_either_order() {
+    let case = Case {
+        spatial: 2,
+        extent: 33,
+        channels: 3,
+        outputs: 24,
+        groups: 1,
+        kernel: 3,
+        stride: 2,
+        dilation: 1,
+        pads: (1, 1),
+    };
+    for case in
+        [Case { ..case }, Case { kernel: 5, outputs: 40, ..case }, Case { channels: 9, outputs: 33, ..case }]
+    {
+        check_tiled(&case.build().build().unwrap());
+        check_tiled(&case.build_from("abcd").build().unwrap());
+    }
+}
+
+#[test]
+fn transposes_without_overlap_are_products() {
+    let build = |channels: usize, outputs: usize, kernel: [usize; 2], pad: usize| {
+        let (height, width) = (9, 17);
+        let result = [2, outputs, height * kernel[0] - 2 * pad, width * kernel[1] - 2 * pad];
+        let op = Deconvolution::new(2).with_strides(kernel).with_pads([pad, pad], [pad, pad]);
+        PrimitiveDesc::builder(Op::Deconvolution(op))
+            .src(tagged(&[2, channels, height, width], "acdb"))
+            .weights(f32(&[channels, outputs, kernel[0], kernel[1]]).to_any())
+            .bias(f32(&[outputs]))
+            .dst(tagged(&result, "acdb"))
+    };
+    let epilogue = |outputs| {
+        Attributes::default()
+            .with_post_op(PostOp::Eltwise(Eltwise::Sigmoid))
+            .with_post_op(PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1, outputs, 1, 1])))
+    };
+    let is_spread = |name: &str| name == "ocl:deconvolution:spread";
+    for (channels, outputs, kernel) in
+        [(24, 24, [2, 2]), (24, 1, [2, 2]), (5, 1, [3, 19]), (16, 40, [1, 3]), (7, 9, [2, 2])]
+    {
+        let builder = || build(channels, outputs, kernel, 0).attributes(epilogue(outputs));
+        let desc = builder().build().unwrap();
+        assert!(is_spread(&planned(builder(), &cpu()).implementation), "{desc}");
+        check_those(&desc, is_spread);
+    }
+    assert!(!is_spread(&planned(build(24, 24, [2, 2], 1), &cpu()).implementation));
+}
+
 /// `ANYDNN_SWEEP=n` takes so many shapes instead of a few; a program has to be built for each of them.
 #[test]
 fn windows_of_any_shape_mean_the_same_in_tiles() {
@@ -109,9 +165,17 @@ fn windows_of_any_shape_mean_the_same_in_tiles() {
 #[test]
 fn panels_fit_the_lines() {
     // Long lines want narrow panels, which leave no more lanes empty than wide ones.
-    for (outputs, line, width) in
-        [(64, 56, 32), (64, 7, 64), (256, 14, 32), (48, 56, 48), (96, 56, 32), (16, 56, 16), (20, 7, 32)]
-    {
+    for (outputs, line, width) in [
+        (64, 56, 32),
+        (64, 7, 64),
+        (256, 14, 32),
+        (48, 56, 48),
+        (96, 56, 32),
+        (16, 56, 16),
+        (24, 56, 24),
+        (20, 7, 24),
+        (360, 20, 40),
+    ] {
         assert_eq!(panel_width(outputs, line, 576, false), width, "{outputs} outputs, {line} positions");
     }
     // Few terms leave room in the first-level cache for wide ones.
