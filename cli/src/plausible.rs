@@ -11,8 +11,8 @@ use anydnn::model::HostTensor;
 pub(crate) fn plausible(name: &str, tensor: HostTensor) -> Result<HostTensor> {
     let name = name.to_lowercase();
     let (is_mask, is_kind) = (name.contains("mask"), name.contains("type") || name.contains("segment"));
-    let integers = tensor.data_type().is_integer();
-    if !integers && !(is_mask && tensor.data_type() == DataType::Boolean) {
+    let truths = is_mask && tensor.data_type() == DataType::Boolean;
+    if !tensor.data_type().is_integer() && !truths {
         return Ok(tensor);
     }
     let row = tensor.dims().last().copied().unwrap_or(1);

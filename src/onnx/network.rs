@@ -132,7 +132,9 @@ impl Room {
             return Err(Error::unsupported(format!("a constant {dims} of {data_type}"), why));
         }
         self.pending = self.pending.saturating_add(data_type.bytes_for(dims.elements()));
-        check_host_memory(self.pending, || format!("a constant {dims} of {data_type}"))?;
+        // On the way to its type each element is a number of eight bytes.
+        let room = self.pending.saturating_add(dims.elements().saturating_mul(size_of::<f64>()));
+        check_host_memory(room, || format!("a constant {dims} of {data_type}"))?;
         // What was granted is in use from now on, and the next check sees it.
         if self.pending >= 64 << 20 {
             self.pending = 0;

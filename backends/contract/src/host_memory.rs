@@ -23,7 +23,7 @@ pub fn check_host_memory(bytes: usize, what: impl FnOnce() -> String) -> Result<
     if fits { Ok(()) } else { Err(Error::OutOfMemory { what: what(), bytes }) }
 }
 
-/// The bytes that the system and, where there is one, the control group of this process have left.
+/// The bytes that the system, the limit of this process's addresses and, where there is one, its control group have left.
 fn free() -> Option<u64> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let system = kibibytes(&read("/proc/meminfo"), "MemAvailable:");
@@ -32,7 +32,15 @@ fn free() -> Option<u64> {
         &read("/sys/fs/cgroup/memory.current"),
         &read("/sys/fs/cgroup/memory.stat"),
     );
-    [system, group].into_iter().flatten().min()
+    let addresses = addresses(&read("/proc/self/limits"), &read("/proc/self/status"));
+    [system, group, addresses].into_iter().flatten().min()
+}
+
+/// What a process may still map.
+fn addresses(limits: &str, status: &str) -> Option<u64> {
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit: u64 = limit.split_whitespace().next()?.parse().ok()?;
+    Some(limit.saturating_sub(kibibytes(status, "VmSize:")?))
 }
 
 fn kibibytes(meminfo: &str, name: &str) -> Option<u64> {
@@ -60,6 +68,11 @@ mod tests {
         assert_eq!(group("100\n", "90\n", "anon 5\ninactive_file 30\n"), Some(40));
         assert_eq!(group("max\n", "90\n", ""), None);
         assert_eq!(group("100\n", "190\n", ""), Some(0));
+        let limits = |limit: &str| {
+            format!("Max stack size  8388608  unlimited  bytes\nMax address space  {limit}  {limit}  bytes\n")
+        };
+        assert_eq!(addresses(&limits("4096"), "VmPeak:  9 kB\nVmSize:  3 kB\n"), Some(1024));
+        assert_eq!(addresses(&limits("unlimited"), "VmSize:  3 kB\n"), None);
     }
 
     #[test]
