@@ -138,6 +138,9 @@ pub(crate) struct BenchArgs {
     /// A library to compare with, measured by turns with us; may be given several times.
     #[arg(long = "peer", value_name = "PEER", value_delimiter = ',')]
     pub(crate) peers: Vec<PeerKind>,
+    /// Another backend to compare with, measured by turns as peers are; may be given several times.
+    #[arg(long, value_name = "BACKEND", value_delimiter = ',')]
+    pub(crate) beside: Vec<String>,
     /// How many rounds of a sample of 40 ms of each.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anydnn_backend::{Error, MemoryKind, Result};
+use anydnn_backend::{DeviceKind, Error, MemoryKind, Result};
 use cl3::memory::{CL_MEM_READ_WRITE, CL_MEM_SVM_FINE_GRAIN_BUFFER};
 use cl3::types::cl_mem;
 
@@ -109,6 +109,14 @@ impl Allocation {
         let pointer = |address, owner| Ok(Self::pointer(address, kind, usm, owner, bytes));
         match kind {
             MemoryKind::Buffer => {
+                #[cfg(target_os = "linux")]
+                if device.kind() == DeviceKind::Cpu
+                    && let Some(mem) = crate::huge_pages::buffer(context, bytes)
+                {
+                    let mem = mem?;
+                    let identity = mem.raw().addr() as u64;
+                    return Ok(Self::adopt(mem, identity, 0, bytes));
+                }
                 // SAFETY: a live context; no host memory is passed.
                 let raw = unsafe {
                     cl3::memory::create_buffer(context.raw(), CL_MEM_READ_WRITE, bytes, ptr::null_mut())

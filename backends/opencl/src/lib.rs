@@ -22,6 +22,8 @@ mod crowding;
 mod engine;
 mod event;
 mod handle;
+#[cfg(target_os = "linux")]
+mod huge_pages;
 mod implementation;
 mod interop;
 mod keeper;

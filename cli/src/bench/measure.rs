@@ -9,8 +9,9 @@ use anydnn::select::{AnyBackend, AnyEngine};
 
 use super::case::Case;
 use super::each::{self, Candidate};
+use super::opponent::Opponent;
 use super::ours::{Ours, Step};
-use super::peers::{Peer, Prepared};
+use super::peers::Prepared;
 use crate::args::BenchArgs;
 use crate::failure::{Code, Failure};
 
@@ -43,7 +44,7 @@ pub(crate) struct Measured {
 /// What a peer did with a case.
 #[derive(Debug)]
 pub(crate) struct PeerResult {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) outcome: Result<PeerTimes, String>,
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct PeerTimes {
 pub(crate) fn measure(
     engine: &AnyEngine,
     case: &Case,
-    peers: &mut [Peer],
+    peers: &mut [Box<dyn Opponent>],
     args: &BenchArgs,
 ) -> Result<Measured, Failure> {
     let mut ours = Ours::<AnyBackend>::new(engine, case, args.sets)?;
@@ -70,16 +71,16 @@ pub(crate) fn measure(
     let told = case.told(args.sets)?;
     let mut results = Vec::new();
     for peer in &mut *peers {
-        let outcome = match peer.prepare(told.json())? {
+        let outcome = match peer.prepare(case, &told, args.sets)? {
             Prepared::Refused(why) => Err(why),
             Prepared::Ready(note) => {
-                let difference = difference(case, peer, &result)?;
+                let difference = difference(case, &mut **peer, &result)?;
                 Ok(PeerTimes { times: Vec::new(), device: Vec::new(), note, difference })
             }
         };
-        results.push(PeerResult { name: peer.kind.name(), outcome });
+        results.push(PeerResult { name: peer.name().to_owned(), outcome });
     }
-    peers.iter().for_each(Peer::rest);
+    peers.iter().for_each(|peer| peer.rest());
     let queued = calibrated(&mut ours)?;
     let mut measured = Measured {
         times: Vec::new(),
@@ -134,13 +135,13 @@ fn calibrated(ours: &mut Ours<AnyBackend>) -> Result<usize, Failure> {
 }
 
 /// The norm of the difference over the norm of the peer's result.
-fn difference(case: &Case, peer: &mut Peer, result: &[f32]) -> Result<f64, Failure> {
+fn difference(case: &Case, peer: &mut dyn Opponent, result: &[f32]) -> Result<f64, Failure> {
     let theirs = peer.outputs()?;
     if theirs.len() != result.len() {
         let message = format!(
             "{}: peer {} gave {} elements, expected {}",
             case.text,
-            peer.kind.name(),
+            peer.name(),
             theirs.len(),
             result.len()
         );

@@ -8,6 +8,7 @@ mod graphs;
 mod measure;
 mod networks;
 pub(crate) mod notation;
+mod opponent;
 mod ours;
 mod peers;
 mod report;
@@ -21,6 +22,7 @@ use self::case::Case;
 use self::ceilings::Ceilings;
 use self::measure::{Measured, measure};
 pub(crate) use self::notation::FORMS;
+use self::opponent::{Opponent, Other};
 pub(crate) use self::peers::{ModelFile, Peer, PeerKind, Prepared, serve};
 use self::report::Report;
 pub(crate) use self::suite::Suite;
@@ -43,9 +45,12 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome {
         return Err(Failure::new(Code::Input, "bench: expected a case or --suite", FORMS));
     }
     let gpu = kind == DeviceKind::Gpu;
-    let mut peers = Vec::new();
+    let mut peers: Vec<Box<dyn Opponent>> = Vec::new();
     for &kind in &args.peers {
-        peers.push(Peer::start(kind, &selection.chosen, gpu, args.threads)?);
+        peers.push(Box::new(Peer::start(kind, &selection.chosen, gpu, args.threads)?));
+    }
+    for name in &args.beside {
+        peers.push(Box::new(Other::start(name)?));
     }
     let ceilings = Ceilings::of(&selection.engine);
     let bar = progress("measuring", cases.len() as u64);

@@ -11,6 +11,7 @@ use anydnn::execute::Executable;
 use anydnn::graph::TensorId;
 use anydnn::model::HostTensor;
 use anydnn::onnx;
+use indexmap::IndexSet;
 
 use super::case::Case;
 use super::data::Tensor;
@@ -111,6 +112,12 @@ impl<B: Backend> Ours<B> {
         });
         let work = Work::Graph(executable, made);
         Ok(Self { work, stream, profiled, sets, next: 0, steps: steps.collect() })
+    }
+
+    /// The implementations that were chosen, each once.
+    pub(crate) fn chosen(&self) -> String {
+        let names: IndexSet<&str> = self.steps.iter().map(|step| step.implementation.as_str()).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
     }
 
     /// Queues executions and waits once.

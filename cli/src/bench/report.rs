@@ -13,7 +13,7 @@ use super::case::Case;
 use super::ceilings::Ceilings;
 use super::each::Candidate;
 use super::measure::{Measured, PeerTimes, median};
-use super::peers::Peer;
+use super::opponent::Opponent;
 use crate::args::BenchArgs;
 use crate::devices::device_json;
 use crate::output::{Style, table, time};
@@ -28,7 +28,7 @@ pub(crate) struct Report<'a> {
     pub(crate) selection: &'a Selection,
     /// What the device can do at most, where that is known.
     pub(crate) ceilings: Option<Ceilings>,
-    pub(crate) peers: &'a [Peer],
+    pub(crate) peers: &'a [Box<dyn Opponent>],
     pub(crate) rows: &'a [Row],
 }
 
@@ -49,7 +49,7 @@ impl Report<'_> {
             );
         }
         for peer in self.peers {
-            let _ = writeln!(text, "peer      {}", peer.version);
+            let _ = writeln!(text, "peer      {}", peer.version());
         }
         let _ = writeln!(
             text,
@@ -61,7 +61,7 @@ impl Report<'_> {
         let of_ceilings = self.ceilings.is_some();
         head.extend(if of_ceilings { &["%", "GB/s", "%"][..] } else { &["GB/s"] });
         let names: Vec<[String; 2]> =
-            self.peers.iter().map(|peer| [peer.kind.name().to_owned(), "ratio".to_owned()]).collect();
+            self.peers.iter().map(|peer| [peer.name().to_owned(), "ratio".to_owned()]).collect();
         head.extend(names.iter().flatten().map(String::as_str));
         let rows: Vec<Vec<String>> =
             self.rows.iter().map(|(case, measured)| cells(case, measured, self.ceilings)).collect();
@@ -69,7 +69,7 @@ impl Report<'_> {
         text += &table(style, &head, &numbers, &rows);
         for (i, peer) in self.peers.iter().enumerate() {
             if let Some(mean) = self.mean_ratio(i) {
-                let _ = writeln!(text, "  geometric mean of the ratios to {}: {mean:.2}", peer.kind.name());
+                let _ = writeln!(text, "  geometric mean of the ratios to {}: {mean:.2}", peer.name());
             }
         }
         for (case, measured) in self.rows {
@@ -88,7 +88,7 @@ impl Report<'_> {
     pub(crate) fn json(&self) -> Value {
         let cases: Vec<Value> = self.rows.iter().map(|(case, measured)| row_json(case, measured)).collect();
         let peers: Vec<Value> = self.peers.iter().enumerate().map(|(i, peer)| {
-            json!({ "name": peer.kind.name(), "version": peer.version, "geometric_mean": self.mean_ratio(i) })
+            json!({ "name": peer.name(), "version": peer.version(), "geometric_mean": self.mean_ratio(i) })
         }).collect();
         json!({
             "backend": self.selection.chosen,
@@ -115,7 +115,7 @@ impl Report<'_> {
                 if let Ok(times) = &peer.outcome
                     && !agrees(case, times.difference)
                 {
-                    return Some(message(case, peer.name, times.difference));
+                    return Some(message(case, &peer.name, times.difference));
                 }
             }
             for candidate in measured.candidates.iter().flatten() {

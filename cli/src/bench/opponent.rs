@@ -1,0 +1,107 @@
+//! What is measured by turns with us: a library in a process of its own, or another backend of ours in this one.
+
+use anydnn::backend::Engine;
+use anydnn::model::HostTensor;
+use anydnn::select::{AnyBackend, Selection, Selector};
+
+use super::case::{Case, Told};
+use super::ours::Ours;
+use super::peers::{Peer, PeerSample, Prepared};
+use crate::failure::{Code, Failure};
+
+/// One that takes turns with us.
+pub(crate) trait Opponent: std::fmt::Debug {
+    fn name(&self) -> &str;
+    /// Its own words for what and where it is.
+    fn version(&self) -> &str;
+    /// Takes a case; the one before is forgotten.
+    fn prepare(&mut self, case: &Case, told: &Told, sets: usize) -> Result<Prepared, Failure>;
+    /// The outputs of the first set of inputs, as f32, one after the other.
+    fn outputs(&mut self) -> Result<Vec<f32>, Failure>;
+    /// Runs the case a number of times.
+    fn run(&mut self, times: usize) -> Result<PeerSample, Failure>;
+    /// Leaves the processor to the others until its next turn.
+    fn rest(&self) {}
+}
+
+impl Opponent for Peer {
+    fn name(&self) -> &str {
+        self.kind.name()
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn prepare(&mut self, _: &Case, told: &Told, _: usize) -> Result<Prepared, Failure> {
+        Self::prepare(self, told.json())
+    }
+
+    fn outputs(&mut self) -> Result<Vec<f32>, Failure> {
+        Self::outputs(self)
+    }
+
+    fn run(&mut self, times: usize) -> Result<PeerSample, Failure> {
+        Self::run(self, times)
+    }
+
+    fn rest(&self) {
+        Self::rest(self);
+    }
+}
+
+/// Another backend of ours, with the case that it took.
+#[derive(Debug)]
+pub(crate) struct Other {
+    selection: Selection,
+    version: String,
+    ours: Option<Ours<AnyBackend>>,
+}
+
+impl Other {
+    /// The backend of this name.
+    pub(crate) fn start(name: &str) -> Result<Self, Failure> {
+        let selection = Selector::parse(name).and_then(|selector| selector.select());
+        let selection = selection.map_err(|error| error.at("--beside"))?;
+        let device = selection.engine.device();
+        let version = format!("{}  {} ({})", selection.chosen, device.name, device.driver);
+        Ok(Self { selection, version, ours: None })
+    }
+
+    fn taken(&mut self) -> Result<&mut Ours<AnyBackend>, Failure> {
+        let help = "this is a defect of the benchmark: please report it";
+        self.ours
+            .as_mut()
+            .ok_or_else(|| Failure::new(Code::Failed, "a backend that took no case was run", help))
+    }
+}
+
+impl Opponent for Other {
+    fn name(&self) -> &str {
+        &self.selection.chosen
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn prepare(&mut self, case: &Case, _: &Told, sets: usize) -> Result<Prepared, Failure> {
+        self.ours = None;
+        Ok(match Ours::new(&self.selection.engine, case, sets) {
+            Ok(ours) => {
+                let note = ours.chosen();
+                self.ours = Some(ours);
+                Prepared::Ready(note)
+            }
+            Err(error) => Prepared::Refused(error.to_string()),
+        })
+    }
+
+    fn outputs(&mut self) -> Result<Vec<f32>, Failure> {
+        Ok(self.taken()?.outputs()?.iter().flat_map(HostTensor::to_f32s).collect())
+    }
+
+    fn run(&mut self, times: usize) -> Result<PeerSample, Failure> {
+        Ok(PeerSample { wall: self.taken()?.run(times)?.wall, device: None })
+    }
+}
