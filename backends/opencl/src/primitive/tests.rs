@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anydnn_backend::conformance::values::Values;
+use anydnn_backend::conformance::values::{Random, Values};
 use anydnn_backend::conformance::{data, reference};
 use anydnn_backend::op::{
     Binary, Convolution, ConvolutionWeights, Deconvolution, GroupNormalization, LayerNormalization, MatMul,
@@ -421,6 +421,14 @@ pub(super) fn check_everywhere(list: &[PrimitiveDesc], values: impl Fn(Arg) -> O
 /// Runs a plan on drawn operands, each of which starts this many bytes into its memory.
 pub(super) fn check_plan(engine: &crate::OpenClEngine, plan: KernelPlan, offset: usize) {
     check_at(engine, &OpenClPrimitive::from_plan(engine, plan).unwrap(), &|_| None, offset);
+}
+
+/// How many random shapes to take, and where they come from: a few, as a program has to be built for each of them. `ANYDNN_SWEEP=n` takes
+/// so many, `ANYDNN_SWEEP=n@seed` others.
+pub(super) fn sweep(few: usize) -> (usize, Random) {
+    let Ok(text) = std::env::var("ANYDNN_SWEEP") else { return (few, Random::new(20_261_121)) };
+    let (count, seed) = text.split_once('@').unwrap_or((&text, "20261121"));
+    (count.parse().unwrap(), Random::new(seed.parse().unwrap()))
 }
 
 /// Runs a description by every implementation that each device has for it.

@@ -1,13 +1,12 @@
 //! Windows at the edges of their sources, strided, dilated and in groups, by the tiled variants for processors, against the reference.
 
-use anydnn_backend::conformance::values::Random;
 use anydnn_backend::op::{Convolution, Deconvolution, Op};
 use anydnn_backend::{
     Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
 };
 
 use super::blocked::{compete, panel_width};
-use crate::primitive::tests::{check_those, cpu, f32, planned, tagged};
+use crate::primitive::tests::{check_those, cpu, f32, planned, sweep, tagged};
 
 /// A convolution whose dimensions but the channels' are all of the same extents, with the channels last.
 struct Case {
@@ -137,11 +136,9 @@ fn transposes_without_overlap_are_products() {
     assert!(!is_spread(&planned(build(24, 24, [2, 2], 1), &cpu()).implementation));
 }
 
-/// `ANYDNN_SWEEP=n` takes so many shapes instead of a few; a program has to be built for each of them.
 #[test]
 fn windows_of_any_shape_mean_the_same_in_tiles() {
-    let count = std::env::var("ANYDNN_SWEEP").map_or(5, |text| text.parse().unwrap());
-    let mut random = Random::new(20_261_122);
+    let (count, mut random) = sweep(5);
     let mut number = |most: usize| 1 + random.below(most as u64) as usize;
     for _ in 0..count {
         let spatial = number(3);

@@ -8,7 +8,7 @@ use anydnn_backend::{
 };
 
 use crate::plan::{DeviceTraits, Units};
-use crate::primitive::tests::{check_choices, check_everywhere, cpu, f32, gpu, planned, tagged};
+use crate::primitive::tests::{check_choices, check_everywhere, cpu, f32, gpu, planned, sweep, tagged};
 
 fn gated(src: MemoryDesc, up: MemoryDesc, gate: MemoryDesc) -> PrimitiveDescBuilder {
     let op = GatedMatMul::new(Eltwise::Swish { alpha: 1.0 });
@@ -295,11 +295,9 @@ fn random_product(random: &mut Random) -> PrimitiveDesc {
     builder.build().unwrap()
 }
 
-/// `ANYDNN_SWEEP=n` takes so many shapes instead of a few; a program has to be built for each of them.
 #[test]
 fn products_of_any_size_mean_the_same_by_every_implementation() {
-    let count = std::env::var("ANYDNN_SWEEP").map_or(6, |text| text.parse().unwrap());
-    let mut random = Random::new(20_261_121);
+    let (count, mut random) = sweep(6);
     for _ in 0..count {
         check_choices(&random_product(&mut random));
     }
