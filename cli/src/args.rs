@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anydnn::backend::{DataType, Dims};
+use anydnn::onnx::Precision;
 use clap::{Parser, Subcommand};
 
 use crate::bench::{PeerKind, Suite};
@@ -76,6 +77,9 @@ pub(crate) struct RunArgs {
     /// The type of all f32, f16 and bf16 tensors, or of one tensor, such as f16 or t3=s8.
     #[arg(long = "dt", value_name = "[TENSOR=]TYPE", value_parser = types)]
     pub(crate) types: Vec<Types>,
+    /// The type that an ONNX model's f32 is computed with; inputs and outputs keep theirs.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) precision: Option<Narrow>,
     /// The shape of an input or a constant, such as t0=4x3x8x8.
     #[arg(long = "shape", value_name = "TENSOR=DIMS", value_parser = shapes)]
     pub(crate) shapes: Vec<Shapes>,
@@ -165,6 +169,26 @@ pub(crate) struct BenchArgs {
     /// Prints no colours.
     #[arg(long)]
     pub(crate) no_color: bool,
+}
+
+/// Types in place of f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Narrow {
+    /// 16 bits, of which 10 are digits; infinite beyond 65,504
+    F16,
+    /// 16 bits with the range of f32, of which 7 are digits
+    Bf16,
+}
+
+impl RunArgs {
+    /// The precision that was asked for.
+    pub(crate) fn precision(&self) -> Precision {
+        match self.precision {
+            None => Precision::Model,
+            Some(Narrow::F16) => Precision::F16,
+            Some(Narrow::Bf16) => Precision::BF16,
+        }
+    }
 }
 
 /// What results are compared with.

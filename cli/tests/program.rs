@@ -700,6 +700,49 @@ fn onnx_files_are_run_checked_traced_and_measured() {
     fails(&["run", "examples/digits", "--backend", "host", "--check", "onnxruntime"], 2, &["an ONNX file"]);
 }
 
+#[test]
+fn sessions_are_traced_and_narrowed() {
+    let folder = scratch();
+    let [plain, staged] = ["Relu", "NonZero"].map(|operator| {
+        let file = folder.path().join(format!("{operator}.onnx"));
+        std::fs::write(&file, product_and(operator)).expect("a temporary file");
+        file.to_str().expect("UTF-8").to_owned()
+    });
+    let trace = folder.path().join("trace.json");
+    let trace = trace.to_str().expect("UTF-8");
+    let input = write(&folder, "x.json", "[[1, 2], [-3, 4], [0, 1.0009765625]]");
+    let input = format!("x={input}");
+    for backend in backends().into_iter().filter(|backend| backend != "host") {
+        let options = ["--dim", "rows=3", "--input", &input, "--backend", &backend];
+        succeeds(&[&["run", &staged, "--trace", trace], &options[..]].concat());
+        let written: Value =
+            serde_json::from_str(&std::fs::read_to_string(trace).expect("a trace")).expect("JSON");
+        let of = |track: i64| {
+            let events = written["traceEvents"].as_array().expect("a list").iter();
+            let steps: Vec<_> =
+                events.filter(|event| event["ph"] == "X" && event["tid"] == track).cloned().collect();
+            assert!(!steps.is_empty(), "{written}");
+            steps
+        };
+        let time = |event: &Value, of: &str| event[of].as_f64().expect("a number");
+        let (host, device) = (&of(1)[0], &of(2)[0]);
+        assert_eq!((&host["name"], &device["name"]), (&"NonZero".into(), &"MatMul".into()), "{written}");
+        // The host waits for the product. The clocks are told apart by microseconds.
+        assert!(time(host, "ts") + 200.0 >= time(device, "ts") + time(device, "dur"), "{written}");
+        // Of the last input bf16 keeps one.
+        let of_one = |last: f64| (16.0 + 2.5 * last) / 6.0;
+        for (precision, mean) in [(&[][..], of_one(1.000_976_562_5)), (&["--precision", "bf16"], of_one(1.0))]
+        {
+            let report = json(&[&["run", &plain, "--json"], &options[..], precision].concat());
+            let output = &report["outputs"][0];
+            assert_eq!(output["data_type"], "f32", "{report}");
+            assert!(output["mean"].as_f64().is_some_and(|own| (own - mean).abs() < 1e-5), "{mean}: {report}");
+        }
+    }
+    let digits = ["run", "examples/digits", "--backend", "host", "--precision", "f16"];
+    fails(&digits, 2, &["--precision", "an ONNX file"]);
+}
+
 /// ONNX Runtime computes the same from the same file, where a Python that has it is named.
 #[test]
 fn onnx_runtime_agrees() {

@@ -56,6 +56,8 @@ pub(super) struct Network {
     held: Vec<Held>,
     /// The type in place of f32, if not f32.
     narrow: Option<DataType>,
+    /// Integers that are made as floats, with these.
+    wholes: Vec<(TensorId, Value)>,
     /// What operators asked for.
     asked: RefCell<Asked>,
 }
@@ -153,6 +155,7 @@ impl Network {
             room: Room::default(),
             held: Vec::new(),
             narrow,
+            wholes: Vec::new(),
             asked: RefCell::default(),
         }
     }
@@ -267,6 +270,26 @@ impl Network {
             return Ok(value.clone());
         }
         self.op_to(node, OpKind::TypeCast, &[value], Attrs::new(), Some(data_type))
+    }
+
+    /// Sums of integers, which the device has as floats, as integers of 32 bits. Beyond 24 bits they are rounded.
+    pub(super) fn whole(&mut self, node: &Node, sums: &Value) -> Result<Value> {
+        let made = self.converted(node, sums, DataType::S32)?;
+        if let Source::Made(id) = made.source {
+            self.wholes.push((id, sums.clone()));
+        }
+        Ok(made)
+    }
+
+    /// The floats that integers are made of.
+    pub(super) fn as_floats(&self, value: &Value) -> Option<Value> {
+        let Source::Made(id) = value.source else { return None };
+        self.wholes.iter().find(|(whole, _)| *whole == id).map(|(_, sums)| sums.clone())
+    }
+
+    /// Whether floats of the file are computed in a narrower type.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.narrow.is_some()
     }
 
     /// Zero less a value.

@@ -80,7 +80,9 @@ pub(crate) fn measure(
         };
         results.push(PeerResult { name: peer.name().to_owned(), outcome });
     }
-    peers.iter().for_each(|peer| peer.rest());
+    for peer in &*peers {
+        peer.rest();
+    }
     let queued = calibrated(&mut ours)?;
     let mut measured = Measured {
         times: Vec::new(),

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use anydnn::backend::{Dims, Engine, Error, MemoryDesc, Result, ResultExt};
 use anydnn::model::HostTensor;
-use anydnn::onnx::{Dim, Input, Model, Session, SessionOptions, StepTime};
+use anydnn::onnx::{Dim, Input, Model, Precision, Session, SessionOptions, StepTime};
 use anydnn::select::{AnyBackend, AnyEngine, Selector};
 use serde_json::json;
 
 use super::against::{self, Compared};
 use super::tensors::Statistics;
 use super::work::read;
-use super::{select, statistics};
+use super::{select, statistics, trace};
 use crate::Outcome;
 use crate::args::{Check, RunArgs};
 use crate::devices::device_json;
@@ -24,14 +24,14 @@ use crate::plausible::plausible;
 
 /// Runs a model by a session and reports on its outputs.
 pub(super) fn run(args: &RunArgs) -> Outcome {
-    if args.trace.is_some() || !args.types.is_empty() || !args.shapes.is_empty() || args.batch.is_some() {
-        let why = "the model is no single graph: --trace, --dt, --shape and --batch do not apply";
+    if !args.types.is_empty() || !args.shapes.is_empty() || args.batch.is_some() {
+        let why = "a session runs it, of stages or by --precision: --dt, --shape and --batch do not apply";
         return Err(Error::unsupported(args.model.display().to_string(), why).into());
     }
     let model = Model::load(&args.model)?;
     let selection = select(args)?;
     let start = Instant::now();
-    let session = compile(&model, &selection.engine, &args.dims)?;
+    let session = compile(&model, &selection.engine, &args.dims, args.precision())?;
     let compile_time = start.elapsed();
     let inputs = inputs(&session, &args.dims, &args.inputs, args.seed)?;
     let bound: Vec<_> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
@@ -51,13 +51,16 @@ pub(super) fn run(args: &RunArgs) -> Outcome {
         Some(Check::Onnxruntime) => against::onnxruntime(&args.model, &inputs, &outputs)?,
         Some(Check::Host) => {
             let host = Selector::parse("host")?.select()?;
-            let expected = compile(&model, &host.engine, &args.dims)?.run(&bound)?;
+            let expected = compile(&model, &host.engine, &args.dims, Precision::Model)?.run(&bound)?;
             let pairs = outputs.iter().zip(&expected);
             pairs
                 .map(|((name, own), (_, host))| Compared::new(name, &own.to_f32s(), &host.to_f32s()))
                 .collect()
         }
     };
+    if let Some(file) = &args.trace {
+        trace::write_session(file, &session.profile(&bound)?)?;
+    }
     let median = median(&times);
     let device = selection.engine.device();
     if args.json {
@@ -113,7 +116,7 @@ pub(super) fn run(args: &RunArgs) -> Outcome {
 /// The session of a model after an execution on random inputs, so that every stage is compiled.
 pub(crate) fn session(file: &Path, dims: &[(String, usize)]) -> Result<Session<AnyBackend>> {
     let engine = Selector::from_env()?.select()?.engine;
-    let session = compile(&Model::load(file)?, &engine, dims)?;
+    let session = compile(&Model::load(file)?, &engine, dims, Precision::Model)?;
     let inputs = inputs(&session, dims, &[], 0)?;
     let bound: Vec<_> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
     session.run(&bound)?;
@@ -130,10 +133,16 @@ fn profile(style: Style, steps: &[StepTime]) -> String {
     table(style, &["stage", "operation", "implementation", "time", "name"], &[3], &rows)
 }
 
-fn compile(model: &Model, engine: &AnyEngine, dims: &[(String, usize)]) -> Result<Session<AnyBackend>> {
+fn compile(
+    model: &Model,
+    engine: &AnyEngine,
+    dims: &[(String, usize)],
+    precision: Precision,
+) -> Result<Session<AnyBackend>> {
     let bar = progress("compiling", 0);
     let shown = bar.clone();
     let options = SessionOptions {
+        precision,
         progress: Some(Arc::new(move |done, total| {
             shown.set_length(total as u64);
             shown.set_position(done as u64);

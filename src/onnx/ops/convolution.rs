@@ -9,18 +9,24 @@ use super::window::{Window, signed, sizes};
 use crate::graph::OpKind;
 
 pub(super) fn forward(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    let (mut window, spatial) = window(node)?;
+    Ok(vec![convolved(network, node, &inputs(node)?)?])
+}
+
+/// The convolution of source, weights and, if it is there, bias, with a node's attributes.
+pub(super) fn convolved(network: &mut Network, node: &Node, operands: &[&Value]) -> Result<Value> {
+    let (mut window, spatial) = window(node, operands)?;
     window.slide(node, &spatial, false)?;
     let attrs = window
         .attrs()
         .with("dilations", signed(&window.dilations))
         .with("groups", groups(node)?)
         .with("weights_format", "OIX");
-    Ok(vec![network.op(node, OpKind::Convolution, &inputs(node)?, attrs)?])
+    network.op(node, OpKind::Convolution, operands, attrs)
 }
 
 pub(super) fn transposed(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    let (mut window, spatial) = window(node)?;
+    let operands = inputs(node)?;
+    let (mut window, spatial) = window(node, &operands)?;
     let mut extra = sizes(node, "output_padding", spatial.len(), 0, 0)?;
     let wanted =
         if node.has("output_shape") { Some(sizes(node, "output_shape", spatial.len(), 1, 1)?) } else { None };
@@ -31,7 +37,7 @@ pub(super) fn transposed(network: &mut Network, node: &Node) -> Result<Vec<Value
         .with("output_padding", signed(&extra))
         .with("groups", groups(node)?)
         .with("weights_format", "IOX");
-    Ok(vec![network.op(node, OpKind::ConvTranspose, &inputs(node)?, attrs)?])
+    Ok(vec![network.op(node, OpKind::ConvTranspose, &operands, attrs)?])
 }
 
 fn groups(node: &Node) -> Result<i64> {
@@ -49,8 +55,8 @@ fn inputs<'a>(node: &'a Node) -> Result<Vec<&'a Value>> {
 }
 
 /// The window, and the spatial dimensions of the source.
-fn window(node: &Node) -> Result<(Window, Dims)> {
-    let (src, weights) = (node.input(0)?, node.input(1)?);
+fn window(node: &Node, operands: &[&Value]) -> Result<(Window, Dims)> {
+    let (src, weights) = (operands[0], operands[1]);
     if src.rank() < 3 || weights.rank() != src.rank() {
         let given = format!("{} and {}", src.dims, weights.dims);
         return Err(node.invalid("source and weights", given, "as many dimensions, at least three"));

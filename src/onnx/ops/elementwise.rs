@@ -100,6 +100,9 @@ pub(super) fn cast(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     if src.data_type == to {
         return Ok(vec![src.clone()]);
     }
+    if let Some(same) = network.as_floats(src).filter(|same| same.data_type == to) {
+        return Ok(vec![same]);
+    }
     let unlike = |why: &str| {
         let from = src.data_type;
         node.unsupported(format!("values given on execution are not converted from {from} to {to}: {why}"))

@@ -15,6 +15,7 @@ mod normalization;
 mod pooling;
 mod product;
 mod quantization;
+mod quantized;
 mod recurrent;
 mod reduction;
 mod resize;
@@ -137,7 +138,7 @@ const OPERATORS: &[Operator] = &[
     rather("Constant", source::constant, host::constant),
     known("ConstantOfShape", host::constant_of_shape).moves(),
     rather("Conv", convolution::forward, host::convolution),
-    known("ConvInteger", host::convolution_integer),
+    rather("ConvInteger", quantized::convolution_integer, host::convolution_integer),
     rather("ConvTranspose", convolution::transposed, host::transposed),
     both("Cos", host::unary, activation::plain),
     both("Cosh", host::unary, activation::plain),
@@ -150,7 +151,7 @@ const OPERATORS: &[Operator] = &[
     known("Det", host::determinant),
     both("Div", host::binary, elementwise::binary),
     rather("Dropout", source::dropout, host::dropout),
-    known("DynamicQuantizeLinear", host::dynamic_quantize),
+    rather("DynamicQuantizeLinear", quantized::dynamic, host::dynamic_quantize),
     both("Einsum", host::einsum, einsum::einsum),
     both("Elu", host::unary, activation::sloped),
     both("Equal", host::binary, logic::truth),
@@ -194,7 +195,7 @@ const OPERATORS: &[Operator] = &[
     known("LpNormalization", host::lp),
     known("LpPool", host::lp_pool),
     rather("MatMul", product::matmul, host::matmul),
-    known("MatMulInteger", host::matmul_integer),
+    rather("MatMulInteger", quantized::matmul_integer, host::matmul_integer),
     both("Max", host::variadic, elementwise::variadic),
     rather("MaxPool", pooling::max, host::max_pool),
     known("MaxUnpool", host::max_unpool),
@@ -216,8 +217,8 @@ const OPERATORS: &[Operator] = &[
     both("PRelu", host::binary, activation::prelu),
     both("Pad", host::pad, indexing::pad).moves(),
     both("Pow", host::binary, elementwise::power),
-    known("QLinearConv", host::quantized_convolution),
-    known("QLinearMatMul", host::quantized_matmul),
+    rather("QLinearConv", quantized::convolution, host::quantized_convolution),
+    rather("QLinearMatMul", quantized::matmul, host::quantized_matmul),
     rather("QuantizeLinear", quantization::quantize, host::quantize),
     known("RMSNormalization", host::rms),
     both("RNN", host::rnn, recurrent::layer),

@@ -23,7 +23,7 @@ pub use self::describe::{NodeInfo, StageInfo};
 pub use self::options::{Precision, SessionOptions};
 pub use self::ports::Output;
 pub use self::profile::StepTime;
-use self::profile::{Timed, Trace};
+use self::profile::Trace;
 pub use self::report::{MemoryReport, PlanMemory};
 use self::run::{Run, Values};
 use self::scope::Scope;
@@ -230,7 +230,7 @@ impl<B: Backend> Session<B> {
             values.set(value, Arc::new(Slot::of_host(Arc::new(inputs[at].1.clone()))));
         }
         let mut run = Run::new(inner, stream, &[], dims);
-        run.trace = traced.then(|| Trace { timed: Vec::new() });
+        run.trace = traced.then(Trace::new);
         let made = run.scope(&inner.scope, &mut values);
         // Memory goes back behind commands; what was enqueued before a failure ends first.
         if made.is_err() {
@@ -241,10 +241,9 @@ impl<B: Backend> Session<B> {
             let tensor = run.host(slot)?;
             outputs.push((output.name.clone(), HostTensor::clone(&tensor).labelled(&output.name)));
         }
-        let timed = run.trace.take().map(|trace| trace.timed).unwrap_or_default();
+        let trace = run.trace.take();
         run.end()?.wait()?;
-        let times = timed.into_iter().map(Timed::told).collect::<Result<_>>()?;
-        Ok((outputs, times))
+        Ok((outputs, trace.map(Trace::told).transpose()?.unwrap_or_default()))
     }
 
     /// Runs the model on memory of the device, after `wait`, on a stream of the session's engine: memory of its own or a user's, such as

@@ -8,7 +8,7 @@ use anydnn_backend::{
     Backend, DataType, Engine, Error, Memory, MemoryDesc, Order, Range, Result, ResultExt, Stream,
 };
 
-use super::profile::{Timed, Trace};
+use super::profile::Trace;
 use super::scope::{Plan, Scope};
 use super::slot::{Lease, OnDevice, Slot};
 use super::{Inner, memory_kind};
@@ -155,9 +155,9 @@ impl<'s, B: Backend> Run<'s, B> {
         let event = match &mut self.trace {
             None => executable.execute(self.stream, &inputs, &outputs, &deps)?,
             Some(trace) => {
+                let start = Instant::now();
                 let (event, steps) = executable.execute_traced(self.stream, &inputs, &outputs, &deps)?;
-                let place = format!("{}stage {}", scope.path, stage + 1);
-                trace.timed.extend(steps.into_iter().map(|step| Timed::device(&place, &compiled, step)));
+                trace.device(&format!("{}stage {}", scope.path, stage + 1), &compiled, start, steps);
                 event
             }
         };
@@ -204,8 +204,7 @@ impl<'s, B: Backend> Run<'s, B> {
             } else {
                 self.compute(scope, *index, values)?;
                 if let Some(trace) = &mut self.trace {
-                    let place = format!("{}stage {}", scope.path, stage + 1);
-                    trace.timed.push(Timed::host(&place, step, start.elapsed()));
+                    trace.host(&format!("{}stage {}", scope.path, stage + 1), step, start);
                 }
             }
             made.extend(step.outputs.iter().flatten());

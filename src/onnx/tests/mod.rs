@@ -9,6 +9,7 @@ mod folding;
 mod layers;
 mod node_tests;
 mod operators;
+mod quantized;
 mod session;
 mod shapes;
 

@@ -1,0 +1,235 @@
+//! Products of scaled integers. Operands are dequantised where the device reads them, so that it multiplies the integers themselves, and
+//! results are quantised where it writes them.
+
+use anydnn_backend::{DataType, Dims, Result};
+
+use super::super::network::{Network, Value};
+use super::super::node::Node;
+use super::convolution::convolved;
+use crate::graph::{Attrs, OpKind};
+use crate::model::HostTensor;
+
+/// `DynamicQuantizeLinear`: scale and zero point from the range of the values, which zero belongs to.
+pub(super) fn dynamic(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = node.input(0)?;
+    if src.data_type != DataType::F32 || src.dims.elements() == 0 {
+        return Err(node.unsupported(format!("it is not read for {} of {}", src.dims, src.data_type)));
+    }
+    let low = extreme(network, node, src, OpKind::ReduceMin, OpKind::Minimum)?;
+    let high = extreme(network, node, src, OpKind::ReduceMax, OpKind::Maximum)?;
+    let range = network.op(node, OpKind::Subtract, &[&high, &low], Attrs::new())?;
+    let steps = network.scalar(node, 255.0, &range)?;
+    let scale = network.op(node, OpKind::Divide, &[&range, &steps], Attrs::new())?;
+    // Zeros alone have no range; any scale leaves them what they are.
+    let least = network.scalar(node, f64::from(f32::MIN_POSITIVE), &scale)?;
+    let divisor = network.op(node, OpKind::Maximum, &[&scale, &least], Attrs::new())?;
+    let below = network.negative(node, &low)?;
+    let point = network.op(node, OpKind::Divide, &[&below, &divisor], Attrs::new())?;
+    let point = network.op(node, OpKind::Round, &[&point], Attrs::new())?;
+    let limits = Attrs::new().with("min", 0.0_f32).with("max", 255.0_f32);
+    let point = network.op(node, OpKind::Clamp, &[&point], limits)?;
+    let point = network.converted(node, &point, DataType::U8)?;
+    let attrs = Attrs::new().with("qtype", "per_tensor");
+    let inputs = [src, &divisor, &point];
+    let quantized = network.op_to(node, OpKind::DynamicQuantize, &inputs, attrs, Some(DataType::U8))?;
+    let number = |network: &mut Network, value| network.reshape(node, value, Dims::default());
+    Ok(vec![quantized, number(network, &scale)?, number(network, &point)?])
+}
+
+/// The extreme of all elements and of zero, as one element. Rows come first: many can be worked on at once.
+fn extreme(network: &mut Network, node: &Node, src: &Value, fold: OpKind, pair: OpKind) -> Result<Value> {
+    let line = src.dims.last().copied().unwrap_or(1);
+    let rows = network.reshape(node, src, Dims::from([src.dims.elements() / line, line]))?;
+    let along = |axis: i64| Attrs::new().with("axes", vec![axis]).with("keep_dims", false);
+    let rows = network.op(node, fold, &[&rows], along(1))?;
+    let one = network.op(node, fold, &[&rows], along(0).with("keep_dims", true))?;
+    let zero = network.scalar(node, 0.0, &one)?;
+    network.op(node, pair, &[&one, &zero], Attrs::new())
+}
+
+/// `MatMulInteger`.
+pub(super) fn matmul_integer(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    let a = dequantized(network, node, a, Inputs { scale: None, point: 2 }, a.rank().checked_sub(2))?;
+    let b = dequantized(network, node, b, Inputs { scale: None, point: 3 }, b.rank().checked_sub(1))?;
+    let product = network.op_to(node, OpKind::MatMul, &[&a, &b], Attrs::new(), Some(DataType::F32))?;
+    Ok(vec![network.whole(node, &product)?])
+}
+
+/// `QLinearMatMul`.
+pub(super) fn matmul(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (a, b) = (node.input(0)?, node.input(3)?);
+    let a = dequantized(network, node, a, Inputs { scale: Some(1), point: 2 }, a.rank().checked_sub(2))?;
+    let b = dequantized(network, node, b, Inputs { scale: Some(4), point: 5 }, b.rank().checked_sub(1))?;
+    let product = network.op_to(node, OpKind::MatMul, &[&a, &b], Attrs::new(), Some(DataType::F32))?;
+    Ok(vec![requantized(network, node, &product, 6)?])
+}
+
+/// `ConvInteger`.
+pub(super) fn convolution_integer(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (src, weights) = (node.input(0)?, node.input(1)?);
+    let src = dequantized(network, node, src, Inputs { scale: None, point: 2 }, None)?;
+    let weights = dequantized(network, node, weights, Inputs { scale: None, point: 3 }, Some(0))?;
+    let sums = convolved(network, node, &[&src, &weights])?;
+    Ok(vec![network.whole(node, &sums)?])
+}
+
+/// `QLinearConv`.
+pub(super) fn convolution(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (src, weights) = (node.input(0)?, node.input(3)?);
+    let bias = node.optional(8).map(|bias| bias_of(network, node, bias)).transpose()?;
+    let src = dequantized(network, node, src, Inputs { scale: Some(1), point: 2 }, None)?;
+    let weights = dequantized(network, node, weights, Inputs { scale: Some(4), point: 5 }, Some(0))?;
+    let mut operands = vec![&src, &weights];
+    operands.extend(&bias);
+    let sums = convolved(network, node, &operands)?;
+    Ok(vec![requantized(network, node, &sums, 6)?])
+}
+
+/// The bias of a `QLinearConv` as floats: its scale is the product of those of source and weights.
+fn bias_of(network: &mut Network, node: &Node, bias: &Value) -> Result<Value> {
+    let numbers = |value: &Value| network.known(value).map(HostTensor::to_f64s);
+    let (Some(bias), Some(src), Some(weights)) =
+        (numbers(bias), numbers(node.input(1)?), numbers(node.input(4)?))
+    else {
+        return Err(node.unsupported("a bias or scales that are given on execution are not read"));
+    };
+    let ([src], true) = (&src[..], weights.len() == 1 || weights.len() == bias.len()) else {
+        let expected = format!("one for the source, and one or {} for the weights", bias.len());
+        return Err(node.invalid("scales", format!("{} and {}", src.len(), weights.len()), expected));
+    };
+    let scaled: Vec<f32> = (0..bias.len())
+        .map(|channel| (bias[channel] * src * weights[if weights.len() == 1 { 0 } else { channel }]) as f32)
+        .collect();
+    network.computed(&format!("{}/bias", node.name()), Dims::from([scaled.len()]), &scaled)
+}
+
+/// Where an operand's parameters are among the inputs; without a scale it is one.
+#[derive(Clone, Copy)]
+struct Inputs {
+    scale: Option<usize>,
+    point: usize,
+}
+
+/// An operand as floats, with one scale and zero point or one for each index along `axis`.
+fn dequantized(
+    network: &mut Network,
+    node: &Node,
+    src: &Value,
+    inputs: Inputs,
+    axis: Option<usize>,
+) -> Result<Value> {
+    if !matches!(src.data_type, DataType::U8 | DataType::S8) {
+        return Err(node.unsupported(format!("operands of {} are not read", src.data_type)));
+    }
+    if network.is_narrow() {
+        return Err(node.unsupported("sums of integers are not computed in types narrower than f32"));
+    }
+    let parameters = Parameters::of(network, node, inputs, (src, axis))?;
+    parameters.apply(network, node, src, [OpKind::Dequantize, OpKind::DynamicDequantize], DataType::F32)
+}
+
+/// A result in scaled integers, with scale and zero point in two inputs.
+fn requantized(network: &mut Network, node: &Node, value: &Value, index: usize) -> Result<Value> {
+    let to = node.input(index + 1)?.data_type;
+    if !matches!(to, DataType::U8 | DataType::S8) {
+        return Err(node.unsupported(format!("results of {to} are not read")));
+    }
+    let inputs = Inputs { scale: Some(index), point: index + 1 };
+    let parameters = Parameters::of(network, node, inputs, (value, None))?;
+    parameters.apply(network, node, value, [OpKind::Quantize, OpKind::DynamicQuantize], to)
+}
+
+/// Scales and zero points, known now or given on execution.
+struct Parameters {
+    scale: Option<Value>,
+    point: Option<Value>,
+    axis: Option<usize>,
+}
+
+impl Parameters {
+    fn of(
+        network: &Network,
+        node: &Node,
+        inputs: Inputs,
+        (src, axis): (&Value, Option<usize>),
+    ) -> Result<Self> {
+        let scale = inputs.scale.map(|index| node.input(index).cloned()).transpose()?;
+        let point = node.optional(inputs.point).cloned();
+        if let Some(scale) = scale.as_ref().filter(|scale| scale.data_type != DataType::F32) {
+            return Err(node.unsupported(format!("scales of {} are not read", scale.data_type)));
+        }
+        let count = |value: &Option<Value>| value.as_ref().map_or(1, |value| value.dims.elements());
+        let most = count(&scale).max(count(&point));
+        let is_line = |value: &Value| value.rank() <= 1 || value.dims.elements() == 1;
+        if ![&scale, &point].into_iter().flatten().all(is_line) {
+            return Err(node.unsupported("scales and zero points of several dimensions are not read"));
+        }
+        if most == 1 {
+            return Ok(Self { scale, point, axis: None });
+        }
+        let extent = axis.map(|axis| src.dims[axis]);
+        let fits = |n: usize| n == most || n == 1;
+        if extent != Some(most) || !fits(count(&scale)) || !fits(count(&point)) {
+            let expected = format!("one, or one for each of {}", extent.unwrap_or(1));
+            let given = format!("{} and {}", count(&scale), count(&point));
+            return Err(node.invalid("scales and zero points", given, expected));
+        }
+        // Of several on execution all have to be there.
+        let spread = |value: &Option<Value>| {
+            value.as_ref().is_none_or(|value| value.dims.elements() == most || network.known(value).is_some())
+        };
+        if !spread(&scale) || !spread(&point) {
+            return Err(node.unsupported("one number for several is not spread on execution"));
+        }
+        Ok(Self { scale, point, axis })
+    }
+
+    /// Adds the operation for known parameters or the one for others.
+    fn apply(
+        self,
+        network: &mut Network,
+        node: &Node,
+        src: &Value,
+        [known, dynamic]: [OpKind; 2],
+        to: DataType,
+    ) -> Result<Value> {
+        let count = self.axis.map_or(1, |axis| src.dims[axis]);
+        let attrs = match self.axis {
+            Some(axis) => Attrs::new().with("qtype", "per_channel").with("axis", axis as i64),
+            None => Attrs::new().with("qtype", "per_tensor"),
+        };
+        let numbers = |value: &Option<Value>, absent: f64| {
+            let Some(value) = value else { return Some(vec![absent; count]) };
+            let numbers = network.known(value)?.to_f64s();
+            Some(if numbers.len() == 1 { vec![numbers[0]; count] } else { numbers })
+        };
+        let (scales, points) = (numbers(&self.scale, 1.0), numbers(&self.point, 0.0));
+        if let (Some(scales), Some(points)) = (&scales, &points) {
+            let scales: Vec<f32> = scales.iter().map(|&scale| scale as f32).collect();
+            let points: Vec<i64> = points.iter().map(|&point| point as i64).collect();
+            let attrs = attrs.with("scales", scales).with("zps", points);
+            return network.op_to(node, known, &[src], attrs, Some(to));
+        }
+        let dims = Dims::from([count]);
+        let scale = match (&self.scale, scales) {
+            (Some(scale), None) => network.reshape(node, scale, dims.clone())?,
+            (_, scales) => {
+                let scales: Vec<f32> = scales.unwrap_or_default().iter().map(|&scale| scale as f32).collect();
+                network.computed(&format!("{}/scale", node.name()), dims.clone(), &scales)?
+            }
+        };
+        let mut operands = vec![src.clone(), scale];
+        if let Some(point) = &self.point {
+            operands.push(match points {
+                // One for several.
+                Some(points) if point.dims.elements() != count => {
+                    let points = HostTensor::from_f64(dims, point.data_type, &points)?;
+                    network.constant(&format!("{}/point", node.name()), points)?
+                }
+                _ => network.reshape(node, point, dims)?,
+            });
+        }
+        network.op_to(node, dynamic, &operands.iter().collect::<Vec<_>>(), attrs, Some(to))
+    }
+}

@@ -1,0 +1,128 @@
+//! Products of scaled integers, against numbers worked out by hand. A graph without other stages computes them, so the device does.
+
+use super::*;
+use crate::graph::OpKind;
+
+const UINT8: i32 = 2;
+const INT32: i32 = 6;
+
+/// A constant of integers of the type with this number.
+fn constant(mut draft: Draft, name: &str, number: i32, dims: &[i64], values: &[i32]) -> Draft {
+    draft.graph.initializer.push(TensorProto {
+        name: Some(name.into()),
+        dims: dims.to_vec(),
+        data_type: Some(number),
+        int32_data: values.to_vec(),
+        ..TensorProto::default()
+    });
+    draft
+}
+
+fn bytes<const N: usize>(dims: [usize; N], values: &[u8]) -> HostTensor {
+    let numbers: Vec<f64> = values.iter().copied().map(f64::from).collect();
+    HostTensor::from_f64(dims, DataType::U8, &numbers).unwrap()
+}
+
+fn kinds(draft: &Draft) -> Vec<OpKind> {
+    draft.load().unwrap().graph(&[]).unwrap().graph.ops().iter().map(|op| op.kind).collect()
+}
+
+#[test]
+fn products_of_integers_take_their_zero_points_off() {
+    let product = |text: &str| {
+        let draft = constant(Draft::new(13).typed("a", UINT8, &["2", "2"]), "p", UINT8, &[], &[1]);
+        let draft = constant(draft, "b", INT8, &[2, 2], &[2, 3, -4, 5]);
+        let draft = constant(draft, "columns", INT8, &[2], &[1, -1]).node(text, vec![]).output("y");
+        let made = draft.run(&[], &[bytes([2, 2], &[1, 2, 3, 4])]).unwrap().remove(0);
+        assert_eq!(made.data_type(), DataType::S32);
+        made.to_f32s()
+    };
+    assert_eq!(product("y = MatMulInteger(a, b)"), [-6.0, 13.0, -10.0, 29.0]);
+    assert_eq!(product("y = MatMulInteger(a, b, p)"), [-4.0, 5.0, -8.0, 21.0]);
+    assert_eq!(product("y = MatMulInteger(a, b, p, columns)"), [-5.0, 6.0, -13.0, 26.0]);
+}
+
+#[test]
+fn windows_of_integers_see_zeros_at_the_border() {
+    let draft = constant(Draft::new(10).typed("x", UINT8, &["1", "1", "3"]), "w", UINT8, &[1, 1, 2], &[1, 2]);
+    let draft = constant(draft, "p", UINT8, &[], &[1]);
+    let draft = draft.node("y = ConvInteger(x, w, p)", vec![ints("pads", &[1, 0])]).output("y");
+    let made = draft.run(&[], &[bytes([1, 1, 3], &[2, 3, 4])]).unwrap().remove(0);
+    assert_eq!((made.data_type(), made.to_f32s()), (DataType::S32, vec![2.0, 5.0, 8.0]));
+}
+
+#[test]
+fn values_give_the_scale_that_they_are_quantized_with() {
+    let draft = Draft::new(11).input("x", &["2", "2"]).node("y, s, z = DynamicQuantizeLinear(x)", vec![]);
+    let draft = draft.output("y").output("s").output("z");
+    let run = |values: &[f32]| {
+        let made = draft.run(&[], &[tensor([2, 2], values)]).unwrap();
+        assert_eq!(made.iter().map(|made| made.dims().len()).collect::<Vec<_>>(), [2, 0, 0]);
+        made.iter().map(HostTensor::to_f32s).collect::<Vec<_>>()
+    };
+    let made = run(&[-1.0, 0.0, 3.0, 4.1]);
+    assert_eq!((&made[0], &made[2]), (&vec![0.0, 50.0, 200.0, 255.0], &vec![50.0]));
+    assert!((made[1][0] - 0.02).abs() < 1e-8, "{}", made[1][0]);
+    // Zero belongs to the range.
+    assert_eq!(run(&[255.0, 5.0, 7.0, 9.0]), [vec![255.0, 5.0, 7.0, 9.0], vec![1.0], vec![0.0]]);
+    assert_eq!(run(&[0.0; 4]), [vec![0.0; 4], vec![0.0], vec![0.0]]);
+}
+
+/// What quantisers make of a product of floats: no integers of 32 bits are left between it and what follows.
+#[test]
+fn a_product_quantized_on_execution_keeps_its_weights() {
+    let draft = constant(Draft::new(13).input("x", &["1", "2"]), "w", INT8, &[2, 2], &[20, 30, -40, 50]);
+    let draft = constant(draft, "zero", INT8, &[], &[0])
+        .floats("ws", &[], &[0.1])
+        .node("q, s, z = DynamicQuantizeLinear(x)", vec![])
+        .node("i = MatMulInteger(q, w, z, zero)", vec![])
+        .node("f = Cast(i)", vec![int("to", i64::from(FLOAT))])
+        .node("scale = Mul(s, ws)", vec![])
+        .node("y = Mul(f, scale)", vec![])
+        .output("y");
+    let model = draft.load().unwrap().graph(&[]).unwrap();
+    assert!(model.constants.values().any(|constant| constant.data_type() == DataType::S8));
+    let made = kinds(&draft);
+    assert!(made.contains(&OpKind::DynamicQuantize) && made.contains(&OpKind::DynamicDequantize), "{made:?}");
+    assert_eq!(
+        made.iter().filter(|&&kind| kind == OpKind::TypeCast).count(),
+        1,
+        "the zero point's: {made:?}"
+    );
+    let y = draft.run(&[], &[tensor([1, 2], &[1.0, 0.5])]).unwrap()[0].to_f32s();
+    assert!((y[0] - 0.0).abs() < 0.02 && (y[1] - 5.5).abs() < 0.02, "{y:?}");
+}
+
+#[test]
+fn scaled_integers_become_scaled_integers() {
+    let draft = constant(Draft::new(10).typed("a", UINT8, &["1", "2"]), "ap", UINT8, &[], &[128]);
+    let draft =
+        constant(draft, "b", INT8, &[2, 1], &[2, 4]).floats("as", &[], &[0.5]).floats("bs", &[], &[0.25]);
+    let draft = constant(draft, "bp", INT8, &[], &[0]).floats("ys", &[], &[0.1]);
+    let draft = constant(draft, "yp", UINT8, &[], &[3]);
+    let draft = draft.node("y = QLinearMatMul(a, as, ap, b, bs, bp, ys, yp)", vec![]).output("y");
+    let made = draft.run(&[], &[bytes([1, 2], &[130, 128])]).unwrap().remove(0);
+    assert_eq!((made.data_type(), made.to_f32s()), (DataType::U8, vec![8.0]));
+}
+
+#[test]
+fn scaled_windows_have_a_scale_for_each_channel() {
+    let draft = constant(Draft::new(10).typed("x", UINT8, &["1", "1", "3"]), "zero", UINT8, &[], &[0]);
+    let draft = constant(draft, "w", INT8, &[2, 1, 2], &[1, 1, 2, -2]).floats("one", &[], &[1.0]);
+    let draft = constant(draft, "wp", INT8, &[2], &[0, 0]).floats("ws", &[2], &[1.0, 0.5]);
+    let draft = constant(draft, "bias", INT32, &[2], &[10, 4]).floats("half", &[], &[0.5]);
+    let text = "y = QLinearConv(x, one, zero, w, ws, wp, half, zero, bias)";
+    let draft = draft.node(text, vec![]).output("y");
+    let model = draft.load().unwrap().graph(&[]).unwrap();
+    assert!(model.constants.values().any(|constant| constant.data_type() == DataType::S8));
+    let made = draft.run(&[], &[bytes([1, 1, 3], &[1, 2, 3])]).unwrap().remove(0);
+    assert_eq!((made.data_type(), made.to_f32s()), (DataType::U8, vec![26.0, 30.0, 2.0, 2.0]));
+}
+
+#[test]
+fn parameters_that_do_not_fit_are_refused() {
+    let draft = constant(Draft::new(13).typed("a", UINT8, &["2", "2"]), "b", INT8, &[2, 2], &[1, 2, 3, 4]);
+    let draft = constant(draft, "p", INT8, &[3], &[1, 2, 3]);
+    let refused = draft.node("y = MatMulInteger(a, b, , p)", vec![]).output("y").refused();
+    assert!(refused.contains("zero points") && refused.contains("1 and 3"), "{refused}");
+}
