@@ -83,6 +83,12 @@ impl HostTensor {
         Self::checked(desc, Bytes { own: Vec::new(), shared: Some(bytes) })
     }
 
+    /// Whether its bytes are also others'.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.bytes.shared.is_some()
+    }
+
     fn checked(desc: MemoryDesc, bytes: Bytes) -> Result<Self> {
         desc.validate()?;
         if !desc.is_row_major() {

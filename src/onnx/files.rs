@@ -29,6 +29,13 @@ impl Origin {
         let bytes = map.as_ref().map_or_else(Bytes::new, |map| Bytes::from_owner(Owner(Arc::clone(map))));
         Ok((Self { folder: Some(folder.to_owned()), map }, bytes))
     }
+
+    /// Gives the pages of the file back, once what they hold is elsewhere: what reads them again finds them in the file.
+    pub(super) fn give_back(&self) {
+        if let Some(map) = &self.map {
+            give_back(map, 0, map.len());
+        }
+    }
 }
 
 /// Keeps a mapping as long as bytes of it are there.
@@ -57,19 +64,26 @@ impl AsRef<[u8]> for Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        #[cfg(unix)]
         if let Some(map) = &self.map
             && let Some(offset) = within(map, &self.bytes)
         {
-            // SAFETY:
-            // - The range lies in the mapping, as `within` found.
-            // - The mapping is of a file and never written: its pages hold the file's bytes when they are read again.
-            // That it does not work costs memory alone.
-            let _ = unsafe {
-                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, self.bytes.len())
-            };
+            give_back(map, offset, self.bytes.len());
         }
     }
+}
+
+/// Lets the system take the pages of part of a mapping.
+fn give_back(map: &Mmap, offset: usize, bytes: usize) {
+    #[cfg(unix)]
+    // SAFETY: the mapping is of a file and never written, so that its pages hold the file's bytes when they are read again.
+    let given = unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, bytes) };
+    // It costs memory alone.
+    #[cfg(unix)]
+    if let Err(error) = given {
+        tracing::debug!(%error, "pages of a file stay");
+    }
+    #[cfg(not(unix))]
+    let _ = (map, offset, bytes);
 }
 
 /// Where bytes lie in a mapping; none where they are elsewhere.

@@ -201,6 +201,7 @@ impl Network {
             return Err(Error::invalid("constant", "number of dimensions", given, expected));
         }
         let (dims, data_type) = (tensor.dims().clone(), self.effective(tensor.data_type()));
+        let tensor = tensor::returned_at_once(tensor);
         self.constants.push(Constant { tensor, name: name.to_owned(), id: None, weight: None });
         Ok(Value { dims, data_type, source: Source::Constant(self.constants.len() - 1) })
     }

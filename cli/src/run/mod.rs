@@ -38,13 +38,11 @@ use crate::output::{Style, print, print_json, progress};
 /// Runs a model and reports on it.
 pub(crate) fn run(args: &RunArgs) -> Outcome {
     if args.precision() != onnx::Precision::Model {
-        return match is_onnx(&args.model) {
-            true => staged::run(args),
-            false => {
-                Err(Error::invalid("--precision", "model", args.model.display().to_string(), "an ONNX file")
-                    .into())
-            }
-        };
+        if is_onnx(&args.model) {
+            return staged::run(args);
+        }
+        let given = args.model.display().to_string();
+        return Err(Error::invalid("--precision", "model", given, "an ONNX file").into());
     }
     let mut model = match load(&args.model, &args.dims) {
         // A session runs what no single graph says.

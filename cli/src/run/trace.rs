@@ -18,7 +18,7 @@ pub(super) fn write(file: &Path, graph: &Graph, steps: &[StepInfo], runs: &[&Run
         return Err(Error::unsupported(format!("--trace {}", file.display()), why));
     };
     let event = |name: &str, track: u32, started: u64, ended: u64, args: Value| {
-        event(name, track, started.saturating_sub(first), ended.saturating_sub(started), args)
+        event(name, track, started.saturating_sub(first), ended.saturating_sub(started), &args)
     };
     let mut events = vec![called(1, "executions"), called(2, "device")];
     for (number, run) in runs.iter().enumerate() {
@@ -34,7 +34,7 @@ pub(super) fn write(file: &Path, graph: &Graph, steps: &[StepInfo], runs: &[&Run
             events.push(event(step.desc.op().name(), 2, span.started, span.ended, args));
         }
     }
-    save(file, events)
+    save(file, &events)
 }
 
 /// Writes the steps of a session, which the host and the device took.
@@ -45,13 +45,13 @@ pub(super) fn write_session(file: &Path, steps: &[StepTime]) -> Result<()> {
         let args =
             json!({ "implementation": step.implementation, "operations": step.name, "stage": step.stage });
         let track = if step.on_host { 1 } else { 2 };
-        events.push(event(&step.operator, track, started.as_nanos() as u64, time.as_nanos() as u64, args));
+        events.push(event(&step.operator, track, started.as_nanos() as u64, time.as_nanos() as u64, &args));
     }
-    save(file, events)
+    save(file, &events)
 }
 
 /// Something that took so long, in nanoseconds.
-fn event(name: &str, track: u32, started: u64, took: u64, args: Value) -> Value {
+fn event(name: &str, track: u32, started: u64, took: u64, args: &Value) -> Value {
     let micros = |nanoseconds: u64| nanoseconds as f64 / 1e3;
     json!({ "name": name, "ph": "X", "ts": micros(started), "dur": micros(took), "pid": 1, "tid": track, "args": args })
 }
@@ -61,7 +61,7 @@ fn called(track: u32, name: &str) -> Value {
     json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": track, "args": { "name": name } })
 }
 
-fn save(file: &Path, events: Vec<Value>) -> Result<()> {
+fn save(file: &Path, events: &[Value]) -> Result<()> {
     let text = json!({ "displayTimeUnit": "ns", "traceEvents": events });
     std::fs::write(file, format!("{text}\n")).map_err(|error| Error::io(file.display(), error))
 }

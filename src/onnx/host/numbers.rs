@@ -28,53 +28,36 @@ pub(super) trait Number: Copy + PartialOrd {
     fn like<S: Number>(value: S) -> Self;
 }
 
-impl Number for i64 {
-    fn wrap(values: Vec<Self>) -> Numbers {
-        Numbers::Ints(values)
-    }
-    fn of(value: f64) -> Self {
-        value as Self
-    }
-    fn real(self) -> f64 {
-        self as f64
-    }
-    fn plus(self, other: Self) -> Self {
-        self.wrapping_add(other)
-    }
-    fn times(self, other: Self) -> Self {
-        self.wrapping_mul(other)
-    }
-    fn like<S: Number>(value: S) -> Self {
-        value.whole() as Self
-    }
-    fn whole(self) -> i64 {
-        self
-    }
+/// Integers, which wrap around.
+macro_rules! integers {
+    ($($integer:ty => $numbers:ident),*) => {$(
+        impl Number for $integer {
+            fn wrap(values: Vec<Self>) -> Numbers {
+                Numbers::$numbers(values)
+            }
+            fn of(value: f64) -> Self {
+                value as Self
+            }
+            fn real(self) -> f64 {
+                self as f64
+            }
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            fn like<S: Number>(value: S) -> Self {
+                value.whole() as Self
+            }
+            fn whole(self) -> i64 {
+                self as i64
+            }
+        }
+    )*};
 }
 
-impl Number for u64 {
-    fn wrap(values: Vec<Self>) -> Numbers {
-        Numbers::Words(values)
-    }
-    fn of(value: f64) -> Self {
-        value as Self
-    }
-    fn real(self) -> f64 {
-        self as f64
-    }
-    fn plus(self, other: Self) -> Self {
-        self.wrapping_add(other)
-    }
-    fn times(self, other: Self) -> Self {
-        self.wrapping_mul(other)
-    }
-    fn like<S: Number>(value: S) -> Self {
-        value.whole() as Self
-    }
-    fn whole(self) -> i64 {
-        self as i64
-    }
-}
+integers!(i64 => Ints, u64 => Words);
 
 impl Number for f64 {
     fn wrap(values: Vec<Self>) -> Numbers {

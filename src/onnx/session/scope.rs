@@ -234,6 +234,7 @@ impl<B: Backend> Scope<B> {
                 loaded.push((id, memory));
             }
             stream.wait()?;
+            inner.model.origin.give_back();
             let executable = compiled.load(stream, &loaded)?;
             let mut own = 0;
             for ((id, memory), (_, key)) in loaded.into_iter().zip(weights) {

@@ -12,7 +12,7 @@ mod spread;
 mod tests;
 
 use anydnn_backend::op::{Convolution, Deconvolution};
-use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
+use anydnn_backend::{Arg, DataType, Dims, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
 
 use self::spread::Spread;
 use super::choice::{Choice, Choices, Planned, Wanted};
@@ -153,48 +153,32 @@ enum Order {
 
 impl<'a> Shape<'a> {
     fn new(desc: &'a PrimitiveDesc, op: &'a Convolution) -> Self {
-        let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
-        let window = Window {
-            src: &desc.src().dims()[2..],
-            dst: &desc.dst().dims()[2..],
-            kernel: &weights.dims()[2..],
-            strides: &op.strides,
-            dilations: &op.dilations,
-            pads_begin: &op.pads_begin,
-            pads_end: &op.pads_end,
-            transposed: false,
-        };
-        Self {
-            desc,
-            weights,
-            groups: op.groups,
-            outputs: weights.dims()[0] / op.groups,
-            channels: weights.dims()[1],
-            window,
-            wide: is_wide(desc),
-            spread: None,
-        }
+        let steps = [&op.strides, &op.dilations, &op.pads_begin, &op.pads_end];
+        Self::of(desc, steps, op.groups, false)
     }
 
     fn transposed(desc: &'a PrimitiveDesc, op: &'a Deconvolution) -> Self {
+        let steps = [&op.strides, &op.dilations, &op.pads_begin, &op.pads_end];
+        Self::of(desc, steps, op.groups, true)
+    }
+
+    fn of(
+        desc: &'a PrimitiveDesc,
+        [strides, dilations, pads_begin, pads_end]: [&'a Dims; 4],
+        groups: usize,
+        transposed: bool,
+    ) -> Self {
         let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
-        let window = Window {
-            src: &desc.src().dims()[2..],
-            dst: &desc.dst().dims()[2..],
-            kernel: &weights.dims()[2..],
-            strides: &op.strides,
-            dilations: &op.dilations,
-            pads_begin: &op.pads_begin,
-            pads_end: &op.pads_end,
-            transposed: true,
-        };
+        let (src, dst) = (&desc.src().dims()[2..], &desc.dst().dims()[2..]);
+        let kernel = &weights.dims()[2..];
+        let (from, to) = if transposed { (1, 0) } else { (0, 1) };
         Self {
             desc,
             weights,
-            groups: op.groups,
-            outputs: weights.dims()[1],
-            channels: weights.dims()[0] / op.groups,
-            window,
+            groups,
+            outputs: weights.dims()[from] / if transposed { 1 } else { groups },
+            channels: weights.dims()[to] / if transposed { groups } else { 1 },
+            window: Window { src, dst, kernel, strides, dilations, pads_begin, pads_end, transposed },
             wide: is_wide(desc),
             spread: None,
         }
