@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anydnn::backend::{DataType, Engine};
+use anydnn::graph::{Op, OpKind};
 use anydnn::select::Selection;
 use indexmap::IndexMap;
 use serde_json::{Value, json};
@@ -293,5 +294,8 @@ fn tolerance(case: &Case) -> f64 {
     };
     // Its mantissa is as long as that of f16.
     let products = if case.graph.fpmath().allows_tf32() { 5e-3 } else { 0.0 };
-    types.map(of).fold(products, f64::max)
+    // A value beside a half rounds to either step of eight bits, which are as many as those of bf16.
+    let quantizes = |op: &Op| matches!(op.kind, OpKind::Quantize | OpKind::DynamicQuantize);
+    let steps = if case.graph.ops().iter().any(quantizes) { 4e-2 } else { 0.0 };
+    types.map(of).fold(f64::max(products, steps), f64::max)
 }

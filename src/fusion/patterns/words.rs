@@ -5,10 +5,10 @@ use anydnn_backend::DataType;
 use crate::fusion::pattern::{Expr, Step, any, it, one_of, op, perhaps, steps, times};
 use crate::graph::OpKind::{
     self, Abs, Acos, Acosh, Add, Asin, Asinh, Atan, Atanh, BiasAdd, Ceil, Clamp, Cos, Cosh, Dequantize,
-    Divide, Dropout, Elu, Erf, Exp, Floor, GELU, HardSigmoid, HardSwish, LeakyReLU, Log, Maximum, Minimum,
-    Mish, Multiply, Pow, Power, Quantize, ReLU, Reciprocal, ReduceL1, ReduceL2, ReduceMax, ReduceMean,
-    ReduceMin, ReduceProd, ReduceSum, Reorder, Round, Select, Sigmoid, Sign, Sin, Sinh, SoftPlus, Sqrt,
-    Square, SquaredDifference, StaticReshape, StaticTranspose, Subtract, Tan, Tanh, Truncate, TypeCast,
+    Divide, Dropout, DynamicDequantize, Elu, Erf, Exp, Floor, GELU, HardSigmoid, HardSwish, LeakyReLU, Log,
+    Maximum, Minimum, Mish, Multiply, Pow, Power, Quantize, ReLU, Reciprocal, ReduceL1, ReduceL2, ReduceMax,
+    ReduceMean, ReduceMin, ReduceProd, ReduceSum, Reorder, Round, Select, Sigmoid, Sign, Sin, Sinh, SoftPlus,
+    Sqrt, Square, SquaredDifference, StaticReshape, StaticTranspose, Subtract, Tan, Tanh, Truncate, TypeCast,
 };
 
 /// Functions of one element.
@@ -115,7 +115,7 @@ pub(super) fn dequantized() -> Expr {
 
 /// The floats of a source that is stored quantised, perhaps narrowed.
 pub(super) fn quantized_source() -> Expr {
-    dequantized().maybe(TypeCast)
+    op([Dequantize, DynamicDequantize]).of([any()]).reads(QUANTIZED).maybe(TypeCast)
 }
 
 /// The floats of weights that are stored quantised, or quantised in the graph.

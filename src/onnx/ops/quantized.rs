@@ -29,8 +29,12 @@ pub(super) fn dynamic(network: &mut Network, node: &Node) -> Result<Vec<Value>> 
     let limits = Attrs::new().with("min", 0.0_f32).with("max", 255.0_f32);
     let point = network.op(node, OpKind::Clamp, &[&point], limits)?;
     let point = network.converted(node, &point, DataType::U8)?;
+    // Halves are rounded before the zero point is added, which may be odd.
+    let steps = network.op(node, OpKind::Divide, &[src, &divisor], Attrs::new())?;
+    let steps = network.op(node, OpKind::Round, &[&steps], Attrs::new())?;
+    let one = network.scalar(node, 1.0, &scale)?;
     let attrs = Attrs::new().with("qtype", "per_tensor");
-    let inputs = [src, &divisor, &point];
+    let inputs = [&steps, &one, &point];
     let quantized = network.op_to(node, OpKind::DynamicQuantize, &inputs, attrs, Some(DataType::U8))?;
     let number = |network: &mut Network, value| network.reshape(node, value, Dims::default());
     Ok(vec![quantized, number(network, &scale)?, number(network, &point)?])

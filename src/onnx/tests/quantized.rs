@@ -63,6 +63,8 @@ fn values_give_the_scale_that_they_are_quantized_with() {
     let made = run(&[-1.0, 0.0, 3.0, 4.1]);
     assert_eq!((&made[0], &made[2]), (&vec![0.0, 50.0, 200.0, 255.0], &vec![50.0]));
     assert!((made[1][0] - 0.02).abs() < 1e-8, "{}", made[1][0]);
+    // A half is rounded to even before the odd zero point is added.
+    assert_eq!(run(&[-1.0, 254.0, 0.5, 2.5])[0], [0.0, 255.0, 1.0, 3.0]);
     // Zero belongs to the range.
     assert_eq!(run(&[255.0, 5.0, 7.0, 9.0]), [vec![255.0, 5.0, 7.0, 9.0], vec![1.0], vec![0.0]]);
     assert_eq!(run(&[0.0; 4]), [vec![0.0; 4], vec![0.0], vec![0.0]]);
