@@ -6,7 +6,7 @@ use super::super::network::{Network, Value};
 use super::super::node::Node;
 use super::super::tensor;
 use super::{check_floats, is_whole, known_number, numbers};
-use super::{gelu, hard};
+use super::{gelu, hard, moments};
 use crate::graph::{Attrs, OpKind};
 
 pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
@@ -33,7 +33,10 @@ fn unit(network: &mut Network, node: &Node, a: &Value, b: &Value) -> Result<Opti
             None => hard::of_product(network, node, a, b),
             found => Ok(found),
         },
-        "Div" => hard::of_quotient(network, node, a, b),
+        "Div" => match moments::of_quotient(network, node, a, b)? {
+            None => hard::of_quotient(network, node, a, b),
+            found => Ok(found),
+        },
         _ => Ok(None),
     }
 }

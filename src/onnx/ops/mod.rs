@@ -10,6 +10,7 @@ mod gelu;
 mod hard;
 mod indexing;
 mod logic;
+mod moments;
 mod movement;
 mod normalization;
 mod pooling;

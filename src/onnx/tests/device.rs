@@ -156,6 +156,40 @@ fn functions_of_one_and_two_elements() {
 }
 
 #[test]
+fn quotients_become_the_normalisation_that_they_are() {
+    let x = tensor([2, 4], &[1.0, 2.0, 3.0, 6.0, -1.0, -1.0, 3.0, 3.0]);
+    let draft = || {
+        let draft = of(13, &["2", "4"]).floats("two", &[], &[2.0]).floats("e", &[], &[1e-5]);
+        let draft = draft.floats("g", &[4], &[1.0, 1.0, 2.0, 1.0]).floats("s", &[4], &[0.0, 0.5, 0.0, 0.0]);
+        draft.node("m = ReduceMean(x)", vec![ints("axes", &[-1])]).node("d = Sub(x, m)", vec![])
+    };
+    let rest = |draft: Draft| {
+        draft.node("a = Add(v, e)", vec![]).node("r = Sqrt(a)", vec![]).node("n = Div(d, r)", vec![])
+    };
+    let mean = |draft: Draft| draft.node("v = ReduceMean(p)", vec![ints("axes", &[-1])]);
+    let power = rest(mean(draft().node("p = Pow(d, two)", vec![])));
+    let product = rest(mean(draft().node("p = Mul(d, d)", vec![])));
+    let twice = rest(mean(draft().node("k = Sub(x, m)", vec![]).node("p = Pow(k, two)", vec![])));
+    for draft in [power, product, twice] {
+        let draft = draft.node("h = Mul(n, g)", vec![]).node("y = Add(h, s)", vec![]).output("y");
+        let graph = draft.load().unwrap().graph(&[]).unwrap().graph;
+        assert_eq!(graph.ops()[0].kind, crate::graph::OpKind::LayerNorm);
+        assert_eq!(graph.ops().len(), 3, "{:?}", graph.ops());
+        let found = draft.run(&[], std::slice::from_ref(&x)).unwrap()[0].to_f32s();
+        let expected = [-1.069_044, -0.034_522, 0.0, 1.603_566, -1.0, -0.5, 2.0, 1.0];
+        let close = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4);
+        assert!(close, "{found:?}");
+    }
+    // Over another dimension, or of another difference, it is none.
+    let first = draft().node("p = Pow(d, two)", vec![]).node("v = ReduceMean(p)", vec![ints("axes", &[0])]);
+    let other = mean(draft().node("k = Sub(x, s)", vec![]).node("p = Pow(k, two)", vec![]));
+    for draft in [rest(first), rest(other)] {
+        let graph = draft.output("n").load().unwrap().graph(&[]).unwrap().graph;
+        assert!(graph.ops().iter().all(|op| op.kind != crate::graph::OpKind::LayerNorm));
+    }
+}
+
+#[test]
 fn products_become_the_gaussian_unit() {
     let x = tensor([3], &[0.5, -1.5, 2.0]);
     let draft = || {
