@@ -16,8 +16,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use anydnn_backend::{
-    Arg, Backend, DataType, Engine, Error, MemoryDesc, Primitive, PrimitiveDesc, Result, ResultExt,
-    ScratchpadMode,
+    Arg, Attributes, Backend, DataType, Engine, Error, MemoryDesc, Primitive, PrimitiveDesc, Result,
+    ResultExt, ScratchpadMode,
 };
 
 use self::dependencies::{dependencies, touches};
@@ -137,8 +137,13 @@ impl<B: Backend> Compiled<B> {
 
     /// Whether a step of executions reads a constant itself, not what was prepared from it.
     pub(crate) fn reads_constant(&self, at: usize) -> bool {
+        self.reads(Storage::Constant(at))
+    }
+
+    /// Whether a step of executions works on these bytes.
+    pub(crate) fn reads(&self, wanted: Storage) -> bool {
         let mut running = self.steps.iter().filter(|step| !step.constant);
-        running.any(|step| step.args.iter().any(|(_, storage)| *storage == Storage::Constant(at)))
+        running.any(|step| step.args.iter().any(|(_, storage)| *storage == wanted))
     }
 
     /// Inputs whose memory may be that of an output: one elementwise step makes the output, all of it, and nothing else reads the input.
@@ -194,6 +199,18 @@ impl<B: Backend> CompiledGraph<B> {
     /// [`Error::Invalid`] for a constant that is missing, unknown or of another descriptor; a device error.
     pub fn load(&self, stream: &B::Stream, constants: &[(TensorId, B::Memory)]) -> Result<Executable<B>> {
         Executable::load(Arc::clone(&self.inner), stream, constants)
+    }
+
+    /// The same with constants that `give` is asked for one by one, each with whether executions read it themselves.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn load_each(
+        &self,
+        stream: &B::Stream,
+        mut give: impl FnMut(TensorId, bool) -> Result<B::Memory>,
+    ) -> Result<Executable<B>> {
+        let inner = &self.inner;
+        let give = |at: usize| give(inner.constants[at], inner.reads_constant(at));
+        Executable::load_each(Arc::clone(inner), stream, give)
     }
 
     /// The graph.
@@ -342,9 +359,11 @@ fn packs(program: &mut Program<'_>, step: &mut ProtoStep) -> Result<Vec<(usize, 
             *value = direct;
             continue;
         }
+        let once = Attributes::default().with_once(program.is_constant(value));
         let reorder = PrimitiveDesc::builder(anydnn_backend::Op::Reorder)
             .src(value.desc.clone())
             .dst(wanted.clone())
+            .attributes(once)
             .label(format!("prepare {arg} of {}", step.desc.name()))
             .build()?
             .with_scratchpad(ScratchpadMode::User);

@@ -23,7 +23,7 @@ pub(crate) struct Memories<'a, B: Backend> {
 }
 
 impl<B: Backend> Memories<'_, B> {
-    fn get(&self, storage: Storage) -> Result<&B::Memory> {
+    pub(super) fn get(&self, storage: Storage) -> Result<&B::Memory> {
         let found = match storage {
             Storage::Input(i) => self.inputs.get(i),
             Storage::Output(i) => self.outputs.get(i),

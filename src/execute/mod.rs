@@ -8,6 +8,7 @@ mod bind;
 mod commands;
 mod host;
 mod lists;
+mod loading;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -15,12 +16,13 @@ mod tests;
 use std::sync::Arc;
 
 use anydnn_backend::{
-    Backend, DataType, Engine, Error, Event, MapMode, Memory, MemoryDesc, MemoryKind, Result, Stream,
+    Backend, DataType, Engine, Error, MapMode, Memory, MemoryDesc, MemoryKind, Result, Stream,
 };
 
 pub(crate) use self::bind::{bind, separate};
 pub(crate) use self::commands::{CommandList, Enqueued, Memories, Phase, Taken, arena_views};
 pub(crate) use self::lists::Lists;
+use self::loading::Loading;
 pub use self::record::Recording;
 use crate::compile::{Compiled, CompiledGraph, Literal, TempPlace};
 use crate::graph::TensorId;
@@ -67,49 +69,31 @@ impl<B: Backend> Executable<B> {
         stream: &B::Stream,
         given: &[(TensorId, B::Memory)],
     ) -> Result<Self> {
-        let mut constants =
-            bind("constant", &compiled, &compiled.constants, &compiled.constant_descs, given)?;
+        let constants = bind("constant", &compiled, &compiled.constants, &compiled.constant_descs, given)?;
+        Self::load_each(compiled, stream, |at| Ok(constants[at].clone()))
+    }
+
+    /// The same with constants that are asked for one by one, when a step first needs them, and given back as soon as nothing does: what is
+    /// only read to prepare others need not be there all at once.
+    pub(crate) fn load_each(
+        compiled: Arc<Compiled<B>>,
+        stream: &B::Stream,
+        mut give: impl FnMut(usize) -> Result<B::Memory>,
+    ) -> Result<Self> {
+        check_stream(&compiled, stream)?;
         let literals = literal_memories(&compiled)?;
-        let prepared = prepared_memories(&compiled)?;
-        let memories = Memories {
-            inputs: &[],
-            outputs: &[],
-            constants: &constants,
-            literals: &literals,
-            prepared: &prepared,
-            temps: &[],
-        };
-        let list = CommandList::new(&compiled, Phase::Prepare, &memories)?;
-        list.validate(stream)?;
-        let mut enqueued = Enqueued::default();
-        if !list.commands.is_empty() {
-            list.enqueue(stream, &[], &mut enqueued)?;
-        }
-        for step in &enqueued.events {
-            step.event.wait()?;
-        }
-        let read: Vec<bool> = (0..constants.len()).map(|i| compiled.reads_constant(i)).collect();
-        if read.contains(&false) {
-            // What was only read to prepare others need not stay.
-            let nothing =
-                compiled.engine.create_memory(&MemoryDesc::new([0], DataType::U8), kind(&compiled)?)?;
-            for (constant, _) in constants.iter_mut().zip(&read).filter(|(_, read)| !**read) {
-                *constant = nothing.clone();
-            }
-        }
+        let mut prepared = prepared_memories(&compiled)?;
+        let mut loading = Loading::new(&compiled);
+        let result = loading.prepare(stream, &literals, &prepared, &mut give);
+        loading.settle();
+        result?;
+        let constants = loading.kept(&mut give, &mut prepared)?;
         Ok(Self {
-            compiled,
             constants: constants.into(),
+            compiled,
             literals: literals.into(),
             prepared: prepared.into(),
         })
-    }
-
-    /// Whether executions read a constant as it was given.
-    #[cfg(feature = "onnx")]
-    pub(crate) fn reads(&self, id: TensorId) -> bool {
-        let at = self.compiled.constants.iter().position(|&own| own == id);
-        at.is_some_and(|at| self.compiled.reads_constant(at))
     }
 
     /// What was compiled.

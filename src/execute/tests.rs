@@ -131,6 +131,53 @@ fn a_thousand_adversarial_orders_agree_with_the_host() {
     }
 }
 
+/// Weights that are only read to be packed are on the device one after the other, not all at once.
+#[cfg(feature = "onnx")]
+#[test]
+fn constants_that_only_prepare_others_go_as_soon_as_these_are_there() {
+    const SIDE: usize = 1100;
+    let mut g = GraphBuilder::new();
+    let mut x = g.input("x", DataType::F32, [2, SIDE]);
+    for i in 0..5 {
+        let w = g.constant(&format!("w{i}"), DataType::F32, [SIDE, SIDE]);
+        x = g.op(&format!("n{i}"), OpKind::MatMul, &[x, w], Attrs::new()).unwrap();
+    }
+    let row = g.constant("row", DataType::F32, [SIDE]);
+    g.op("sum", OpKind::Add, &[x, row], Attrs::new()).unwrap();
+    let graph = g.build().unwrap();
+    for desc in [StreamDesc::default(), StreamDesc::out_of_order()] {
+        // Layouts are row-major or column-major by the seed.
+        let packs = |seed: &u64| {
+            let device = MockDevice::builder().seed(*seed).build();
+            let compiled = compile(&device.engine(), &graph, Policy::Fusion);
+            compiled.inner.steps.iter().filter(|step| step.constant).count() == 5
+        };
+        let device = MockDevice::builder().seed((0..99).find(packs).unwrap()).build();
+        let engine = device.engine();
+        let stream = engine.create_stream(&desc).unwrap();
+        let compiled = compile(&engine, &graph, Policy::Fusion);
+        let weights = || device.leaks().iter().filter(|object| object.contains("4840000 bytes")).count();
+        let mut asked = Vec::new();
+        let executable = compiled
+            .load_each(&stream, |id, is_kept| {
+                let at = compiled.inner.constants.iter().position(|&own| own == id).unwrap();
+                let desc = &compiled.inner.constant_descs[at];
+                asked.push((graph.tensor(id).unwrap().label().to_owned(), is_kept, weights()));
+                filled(&engine, &stream, desc, 1)
+            })
+            .unwrap();
+        let packed = asked[0].2;
+        for (i, (label, is_kept, there)) in asked.iter().enumerate() {
+            let (name, kept) = if i < 5 { (format!("w{i}"), false) } else { ("row".into(), true) };
+            assert_eq!((label, *is_kept), (&name, kept));
+            assert!(*there <= packed + 1, "{asked:?}");
+        }
+        // Neither do the scratchpads of the reorders stay.
+        assert_eq!((asked.len(), weights()), (6, 5));
+        drop(executable);
+    }
+}
+
 #[test]
 fn in_order_streams_need_no_dependencies() {
     let graph = branching();

@@ -19,6 +19,8 @@ pub struct Attributes {
     pub deterministic: bool,
     /// Operands that are dequantised as they are read.
     pub dequantize: Vec<Dequantize>,
+    /// It runs once, as what prepares weights does: being ready soon counts for more than being fast.
+    pub once: bool,
 }
 
 impl Attributes {
@@ -43,6 +45,12 @@ impl Attributes {
     /// Attributes that permit `fpmath`.
     pub fn with_fpmath(mut self, fpmath: FpMath) -> Self {
         self.fpmath = fpmath;
+        self
+    }
+
+    /// Attributes of what runs once.
+    pub fn with_once(mut self, once: bool) -> Self {
+        self.once = once;
         self
     }
 

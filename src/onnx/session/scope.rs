@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use anydnn_backend::{Backend, DataType, Dims, Engine, Error, Memory, Result, ResultExt, Stream};
+use anydnn_backend::{Backend, DataType, Dims, Engine, Error, Event, Memory, Result, ResultExt, Stream};
 
 use super::slot::Slot;
 use super::{Inner, lock, memory_kind};
@@ -17,6 +17,9 @@ use crate::onnx::tensor::host_tensor;
 
 /// Plans that differ only in the elements that they were made for; beyond these the host computes what asks for elements.
 const VARIANTS: usize = 8;
+
+/// Bytes of weights that are read from a file before its pages are given back.
+const READ_BYTES: usize = 1 << 20;
 
 /// A model's graph or a loop's body, with its plans and weights.
 #[derive(Debug)]
@@ -215,37 +218,35 @@ impl<B: Backend> Scope<B> {
             CompileOptions { policy: inner.options.policy, progress: inner.options.progress.clone() };
         let compiled = CompiledGraph::<B>::new(&finished.graph, &inner.engine, &options)?;
         let kind = memory_kind::<B>(&inner.engine)?;
-        let constants = std::mem::take(&mut finished.constants);
+        let mut constants = std::mem::take(&mut finished.constants);
+        let weights = &finished.weights;
         inner.with_stream(|stream| {
-            let mut loaded = Vec::with_capacity(constants.len());
-            let mut weights = Vec::new();
-            for (id, tensor) in constants {
-                let weight = finished.weights.iter().find(|(own, _)| *own == id);
-                let key = weight.map(|(_, value)| (*value, tensor.data_type()));
-                let known = key.and_then(|key| lock(&self.weights).get(&key).cloned());
-                let memory = if let Some(memory) = known {
-                    memory
-                } else {
-                    let memory = inner.engine.create_memory(tensor.desc(), kind)?;
-                    stream.write(&memory, 0, tensor.bytes(), &[])?;
-                    memory
+            let (mut own, mut read) = (0, READ_BYTES);
+            let executable = compiled.load_each(stream, |id, is_kept| {
+                let Some(tensor) = constants.swap_remove(&id) else {
+                    let expected = "each constant of the graph once";
+                    return Err(Error::invalid("load", "constant", id.to_string(), expected));
                 };
-                weights.push((id, key));
-                loaded.push((id, memory));
-            }
-            stream.wait()?;
-            inner.model.origin.give_back();
-            let executable = compiled.load(stream, &loaded)?;
-            let mut own = 0;
-            for ((id, memory), (_, key)) in loaded.into_iter().zip(weights) {
+                let weight = weights.iter().find(|(own, _)| *own == id);
+                let key = weight.map(|(_, value)| (*value, tensor.data_type()));
+                if let Some(memory) = key.and_then(|key| lock(&self.weights).get(&key).cloned()) {
+                    return Ok(memory);
+                }
+                if read >= READ_BYTES {
+                    inner.model.origin.give_back();
+                    read = 0;
+                }
+                read += tensor.bytes().len();
+                let memory = inner.engine.create_memory(tensor.desc(), kind)?;
+                stream.write(&memory, 0, tensor.bytes(), &[])?.wait()?;
                 match key {
-                    _ if !executable.reads(id) => {}
-                    Some(key) => {
-                        lock(&self.weights).insert(key, memory);
-                    }
+                    _ if !is_kept => {}
+                    Some(key) => drop(lock(&self.weights).insert(key, memory.clone())),
                     None => own += memory.region().bytes,
                 }
-            }
+                Ok(memory)
+            })?;
+            inner.model.origin.give_back();
             Ok((Some(executable), own))
         })
     }
