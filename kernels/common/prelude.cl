@@ -43,6 +43,9 @@
 #define FETCH_NEAR(p)
 #endif
 
+// A loop that is unrolled, so that what it indexes becomes registers.
+#define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); ++i)
+
 // How two values join.
 #define PLUS(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))

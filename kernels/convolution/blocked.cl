@@ -18,9 +18,9 @@
     if (end - start == m) {                                                                                              \
         V sums[m * VECTORS];                                                                                             \
         tile_##m(a, b, 1, 1, CHANNELS, true, sums);                                                                      \
-        _Pragma("unroll") for (int i = 0; i < m; ++i) {                                                                  \
+        EACH(i, m) {                                                                                                     \
             const idx ow = start + i;                                                                                    \
-            EACH_V(FINISH, 0)                                                                                            \
+            EACH(j, VECTORS) FINISH(j)                                                                                   \
         }                                                                                                                \
     }
 #else
@@ -29,7 +29,7 @@
     if (positions == m) tile_##m(a, b, PLANES(taps), rows, TERMS(taps), is_first, to);                                   \
     else
 #endif
-#define FINISH(row, j)                                                                                                   \
+#define FINISH(j)                                                                                                        \
     if (LANES_OF(j) > 0) {                                                                                               \
         const idx lane = 16 * j;                                                                                         \
         const int n_lanes = LANES_OF(j);                                                                                 \
@@ -89,9 +89,7 @@ __kernel void convolution_blocked(PARAMS) {
                 }
             }
             if (is_first) CLEAR
-            for (idx ow = start; ow < end; ++ow) {
-                EACH_V(FINISH, 0)
-            }
+            for (idx ow = start; ow < end; ++ow) EACH(j, VECTORS) FINISH(j)
         }
 #endif
     }

@@ -28,7 +28,7 @@
 #elif PACK_WEIGHTS == ALONG_N
 #define PACK(X)                                                                                                          \
     for (idx k = first_k; k < first_k + terms; ++k) {                                                                    \
-        EACH_V(PACK_VECTOR, X)                                                                                           \
+        EACH(j, PANEL / 16) PACK_VECTOR(X, j)                                                                            \
     }
 #define PACK_VECTOR(X, j)                                                                                                \
     {                                                                                                                    \
@@ -86,11 +86,11 @@
         __local float *from = sums;                                                                                      \
         IF_GATED(__local float *gates_from = gates;)                                                                     \
         for (idx m = start_m; m < end_m; ++m, from += PANEL) {                                                           \
-            EACH_V(FINISH, 0)                                                                                            \
+            EACH(j, PANEL / 16) FINISH(j)                                                                                \
             IF_GATED(gates_from += PANEL;)                                                                               \
         }                                                                                                                \
     }
-#define FINISH(i, j)                                                                                                     \
+#define FINISH(j)                                                                                                        \
     if (LANES_OF(j) > 0) {                                                                                               \
         const idx part = 16 * j / PART, lane = 16 * j % PART;                                                            \
         const int n_lanes = LANES_OF(j);                                                                                 \

@@ -1,8 +1,8 @@
 // A register tile of a matrix product: adds the products of TILE_M rows of `a` and the vectors of each of `terms` rows of `b` to `sums`,
-// or puts them there first. Included once for each number of rows, under the name TILE; the generator writes the repetitions
-// EACH_M(X) = X(0) X(1) .. and EACH_V(X, i) = X(i, 0) X(i, 1) .., so that every sum is a named register. Rows are a constant distance
-// apart, so that the addresses of all of them share one register. Where AHEAD is not zero, as many lines of 64 bytes from `ahead` on are
-// fetched into the second-level cache for each four terms. Where NEAR is not zero, the row of `b` so many rows on is fetched into the first.
+// or puts them there first. Included once for each number of rows, under the name TILE. Rows are a constant distance apart, so that the
+// addresses of all of them share one register. Where AHEAD is not zero, as many lines of 64 bytes from `ahead` on are fetched into the
+// second-level cache for each four terms. Where NEAR is not zero, the row of `b` so many rows on is fetched into the first. Sums are arrays
+// over loops that are unrolled, not repeated text: drivers keep what they read of a program as long as it lives.
 #if ANYDNN_UNALIGNED
 #define ELEMENT(p, i) as_float(vload4(0, (const A_SPACE uchar *)((p) + (i))))
 #define QUARTER(p, i) as_float4(vload16(i, (const B_SPACE uchar *)(p)))
@@ -16,24 +16,14 @@
 #else
 #define ALSO_AHEAD
 #endif
-#define START(i) EACH_V(START_SUM, i)
-#define START_SUM(i, j) V sum##i##_##j = first ? (V)(0) : *(__local V *)(sums + i * PANEL + 16 * j);
-#define FETCH_TERM(i, j) FETCH_NEAR(b + (NEAR * B_STEP_K + B_AT(j)));
-#define LOAD(i, j) const V b##j = VECTOR(b + B_AT(j));
-#define MULTIPLY_ROW(i)                                                                                                  \
-    {                                                                                                                    \
-        const float x = ELEMENT(a, i * A_STEP_M);                                                                        \
-        EACH_V(MULTIPLY, i)                                                                                              \
-    }
-#define MULTIPLY(i, j) sum##i##_##j += x * b##j;
-#define KEEP_ROW(i) EACH_V(KEEP_SUM, i)
-#define KEEP_SUM(i, j) *(__local V *)(sums + i * PANEL + 16 * j) = sum##i##_##j;
+#define SUM(i, j) (*(__local V *)(sums + (i) * PANEL + 16 * (j)))
 
 // PoCL 3.1 crashes as it compiles a function of this kind that is not inlined.
 static inline __attribute__((always_inline)) void TILE(const A_SPACE float *restrict a, const B_SPACE float *restrict b,
                                                        const int terms, const bool first, __local float *restrict sums
                                                            ALSO_AHEAD) {
-    EACH_M(START)
+    V sum[TILE_M][PANEL / 16];
+    EACH(i, TILE_M) EACH(j, PANEL / 16) sum[i][j] = first ? (V)(0) : SUM(i, j);
     for (int k = 0; k < terms; ++k) {
 #if AHEAD
         const int turn = k % 4;
@@ -42,25 +32,22 @@ static inline __attribute__((always_inline)) void TILE(const A_SPACE float *rest
         }
 #endif
 #if NEAR
-        EACH_V(FETCH_TERM, 0)
+        EACH(j, PANEL / 16) FETCH_NEAR(b + (NEAR * B_STEP_K + B_AT(j)));
 #endif
-        EACH_V(LOAD, 0)
-        EACH_M(MULTIPLY_ROW)
+        V weights[PANEL / 16];
+        EACH(j, PANEL / 16) weights[j] = VECTOR(b + B_AT(j));
+        EACH(i, TILE_M) {
+            const float x = ELEMENT(a, i * A_STEP_M);
+            EACH(j, PANEL / 16) sum[i][j] += x * weights[j];
+        }
         a += A_STEP_K;
         b += B_STEP_K;
     }
-    EACH_M(KEEP_ROW)
+    EACH(i, TILE_M) EACH(j, PANEL / 16) SUM(i, j) = sum[i][j];
 }
 
 #undef ELEMENT
 #undef QUARTER
 #undef VECTOR
 #undef ALSO_AHEAD
-#undef START
-#undef START_SUM
-#undef FETCH_TERM
-#undef LOAD
-#undef MULTIPLY_ROW
-#undef MULTIPLY
-#undef KEEP_ROW
-#undef KEEP_SUM
+#undef SUM

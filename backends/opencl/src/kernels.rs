@@ -20,7 +20,17 @@ use crate::program::Program;
 pub(crate) struct KernelPool {
     program: Arc<Program>,
     name: String,
+    fixed: Fixed,
     idle: Mutex<Vec<Kernel>>,
+}
+
+/// What every kernel object of a pool is told once.
+#[derive(Debug, Default)]
+pub(crate) struct Fixed {
+    /// How many memories stand before the table among the parameters.
+    pub(crate) memories: usize,
+    /// A structure of numbers; no parameter if empty.
+    pub(crate) table: Vec<u64>,
 }
 
 /// A kernel object.
@@ -73,8 +83,8 @@ impl FromIterator<Binding> for Addresses {
 
 impl KernelPool {
     /// A pool that holds one kernel object already, so that a wrong name shows at once.
-    pub(crate) fn new(program: Arc<Program>, name: &str) -> Result<Self> {
-        let pool = Self { program, name: name.into(), idle: Mutex::default() };
+    pub(crate) fn new(program: Arc<Program>, name: &str, fixed: Fixed) -> Result<Self> {
+        let pool = Self { program, name: name.into(), fixed, idle: Mutex::default() };
         let first = pool.create()?;
         pool.give(first);
         Ok(pool)
@@ -107,7 +117,12 @@ impl KernelPool {
 
     fn create(&self) -> Result<Kernel> {
         let handle = self.program.kernel(&self.name)?;
-        Ok(Kernel { handle, addresses: Addresses::default(), known: SmallVec::new() })
+        let kernel = Kernel { handle, addresses: Addresses::default(), known: SmallVec::new() };
+        let Fixed { memories, table } = &self.fixed;
+        if !table.is_empty() {
+            kernel.values(2 * *memories as u32, table, &self.name)?;
+        }
+        Ok(kernel)
     }
 }
 
@@ -184,7 +199,12 @@ impl Kernel {
 
     /// Sets a parameter that is no memory.
     pub(crate) fn value<T: Copy>(&self, index: u32, value: &T, name: &str) -> Result<()> {
-        let (size, place) = (size_of::<T>(), std::ptr::from_ref(value).cast());
+        self.values(index, std::slice::from_ref(value), name)
+    }
+
+    /// Sets a parameter that is a structure of such values.
+    fn values<T: Copy>(&self, index: u32, values: &[T], name: &str) -> Result<()> {
+        let (size, place) = (size_of_val(values), values.as_ptr().cast());
         self.set("clSetKernelArg", index, name, |kernel| {
             // SAFETY: the kernel is this owner's alone; `place` points to `size` bytes, which the driver copies.
             unsafe { cl3::kernel::set_kernel_arg(kernel, index, size, place) }

@@ -15,7 +15,7 @@ use crate::allocation::Binding;
 use crate::call::{self, Returned};
 use crate::engine::OpenClEngine;
 use crate::event::{OpenClEvent, Operation};
-use crate::kernels::{Kernel, KernelPool, Lent, Place};
+use crate::kernels::{Fixed, Kernel, KernelPool, Lent, Place};
 use crate::memory::OpenClMemory;
 use crate::plan::{KernelPlan, Launch, LaunchArg};
 use crate::stream::{OpenClStream, Submission};
@@ -331,7 +331,11 @@ impl Grid {
 fn kernel_pool(engine: &OpenClEngine, launch: &Launch, options: &str) -> Result<KernelPool> {
     let inner = &engine.inner;
     let program = inner.programs.program(&inner.context, &inner.device, &launch.program, options)?;
-    KernelPool::new(program, &launch.kernel)
+    KernelPool::new(
+        program,
+        &launch.kernel,
+        Fixed { memories: launch.args.len(), table: launch.table.clone() },
+    )
 }
 
 #[cfg(test)]
@@ -385,6 +389,7 @@ mod tests {
             program: program.clone(),
             kernel: kernel.into(),
             args,
+            table: Vec::new(),
             global: [if empty { 0 } else { N }, 1, 1],
             local: Some([64, 1, 1]),
             alignment: 1,

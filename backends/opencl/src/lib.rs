@@ -46,6 +46,7 @@ mod profile;
 mod program;
 mod ptx;
 mod stream;
+mod text;
 mod transfer;
 mod tune;
 mod user_allocator;

@@ -2,6 +2,8 @@
 
 use anydnn_backend::{Arg, DeviceKind, PrimitiveDesc};
 
+use crate::text::Text;
+
 /// What a primitive compiles to, still without a device: a pure value that tests can print.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelPlan {
@@ -24,6 +26,8 @@ pub(crate) struct Launch {
     pub(crate) kernel: String,
     /// The arguments in order.
     pub(crate) args: Vec<LaunchArg>,
+    /// A structure of numbers behind them, for the few programs that serve every shape; no argument if empty.
+    pub(crate) table: Vec<u64>,
     /// Work-items per dimension; a launch with a zero does nothing.
     pub(crate) global: [usize; 3],
     /// Work-items of a work-group per dimension; the driver's choice if none.
@@ -38,12 +42,12 @@ pub(crate) struct ProgramSource {
     /// The name that messages and logs use.
     pub(crate) name: String,
     /// OpenCL C.
-    pub(crate) source: String,
+    pub(crate) source: Text,
     /// Build options; `-cl-std=CL1.2` is added unless they carry a `-cl-std`.
     pub(crate) options: String,
 }
 
-/// One argument of a launch. Numbers are compiled into the program.
+/// One argument of a launch. Numbers are compiled into the program, but for those of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LaunchArg {
     /// Binds two kernel parameters: the pointer, then a `const ulong` with the byte offset of the first byte.

@@ -158,6 +158,7 @@ mod tests {
             program: ProgramSource { name: "add".into(), source: SOURCE.into(), options: String::new() },
             kernel: "add".into(),
             args: [Arg::SRC, Arg::DST].map(LaunchArg::Memory).to_vec(),
+            table: Vec::new(),
             global: [64, 1, 1],
             local: None,
             alignment: 1,

@@ -11,7 +11,7 @@ use crate::OpenCl;
 use crate::allocation::Binding;
 use crate::engine::OpenClEngine;
 use crate::event::{OpenClEvent, Operation};
-use crate::kernels::{KernelPool, Lent, Place};
+use crate::kernels::{Fixed, KernelPool, Lent, Place};
 use crate::memory::OpenClMemory;
 use crate::plan::ProgramSource;
 use crate::stream::{OpenClStream, Submission};
@@ -161,6 +161,6 @@ fn copier(engine: &OpenClEngine) -> Result<&KernelPool> {
     let source = ProgramSource { name: "copy".into(), source: COPY.into(), options: String::new() };
     let inner = &engine.inner;
     let program = inner.programs.program(&inner.context, &inner.device, &source, "")?;
-    let pool = KernelPool::new(program, "copy_bytes")?;
+    let pool = KernelPool::new(program, "copy_bytes", Fixed::default())?;
     Ok(inner.copier.get_or_init(|| pool))
 }

@@ -228,6 +228,7 @@ sources!(
     "probe/words.cl",
     "reduction/reduction.cl",
     "reorder/padding.cl",
+    "reorder/table.cl",
     "resampling/backward.cl",
     "resampling/positions.cl",
     "resampling/resampling.cl",

@@ -46,6 +46,8 @@ struct Wanted<'a> {
     source: &'a ProgramSource,
     options: &'a str,
     key: ProgramKey,
+    /// The hash of the source alone.
+    hash: blake3::Hash,
 }
 
 impl ProgramCache {
@@ -79,7 +81,8 @@ impl ProgramCache {
         if self.hasty.load(Ordering::Relaxed) {
             options += " -cl-opt-disable";
         }
-        let key = key(&source.source, &options);
+        let hash = hash_of(source.source.pieces());
+        let key = key(&hash, &options);
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(slots.entry(key).or_default())
@@ -89,7 +92,7 @@ impl ProgramCache {
             count(&self.counters.reused);
             return Ok(Arc::clone(program));
         }
-        let wanted = Wanted { context, device, source, options: &options, key };
+        let wanted = Wanted { context, device, source, options: &options, key, hash };
         let made = match self.load_from_blob(&wanted).or_else(|| self.load_from_disk(&wanted)) {
             Some(made) => made,
             None => self.build(&wanted)?,
@@ -170,13 +173,13 @@ impl ProgramCache {
 
     /// What was noted about a topic on disk.
     pub(crate) fn load_note(&self, device: &OpenClDevice, topic: &str) -> Option<Arc<[u8]>> {
-        let stored = self.on_disk(device, topic, "", Store::load)?;
+        let stored = self.on_disk(device, hash_of([topic]), "", Store::load)?;
         self.verified(stored, topic)
     }
 
     /// Notes something for later processes, where there is a disk cache.
     pub(crate) fn save_note(&self, device: &OpenClDevice, topic: &str, bytes: &[u8]) {
-        self.on_disk(device, topic, "", |store, key| store.save(key, bytes));
+        self.on_disk(device, hash_of([topic]), "", |store, key| store.save(key, bytes));
     }
 
     pub(crate) fn stats(&self) -> ProgramStats {
@@ -193,7 +196,7 @@ impl ProgramCache {
 
     fn load_from_disk(&self, wanted: &Wanted<'_>) -> Option<Program> {
         let device = wanted.device;
-        let binary = self.on_disk(device, &wanted.source.source, wanted.options, Store::load)?;
+        let binary = self.on_disk(device, wanted.hash, wanted.options, Store::load)?;
         let binary = self.verified(binary, &wanted.source.name)?;
         let program = self.load(wanted, &binary, "the disk")?;
         count(&self.counters.from_disk);
@@ -201,10 +204,10 @@ impl ProgramCache {
     }
 
     fn build(&self, wanted: &Wanted<'_>) -> Result<Program> {
-        let Wanted { context, device, source, options, .. } = wanted;
-        let program = Program::build(context, device, &source.name, &source.source, options)?;
+        let Wanted { context, device, source, options, hash, .. } = wanted;
+        let program = Program::build(context, device, &source.name, &source.source.to_string(), options)?;
         count(&self.counters.built);
-        self.on_disk(device, &source.source, options, |store, key| match program.binary() {
+        self.on_disk(device, *hash, options, |store, key| match program.binary() {
             Ok(Some(binary)) => store.save(key, &binary),
             Ok(None) => tracing::debug!(name = source.name, "the driver has no binary to cache"),
             Err(error) => tracing::debug!(name = source.name, %error, "the driver gives no binary to cache"),
@@ -249,7 +252,7 @@ impl ProgramCache {
     fn on_disk<T>(
         &self,
         device: &OpenClDevice,
-        source: &str,
+        source: blake3::Hash,
         options: &str,
         act: impl FnOnce(&Store, &EntryKey<'_>) -> T,
     ) -> Option<T> {
@@ -258,7 +261,7 @@ impl ProgramCache {
             .device_key(device)
             .inspect_err(|error| tracing::debug!(%error, "the device cannot be told from others"))
             .ok()?;
-        let key = EntryKey { device, source: *blake3::hash(source.as_bytes()).as_bytes(), options };
+        let key = EntryKey { device, source: *source.as_bytes(), options };
         Some(act(&store, &key))
     }
 
@@ -295,11 +298,18 @@ fn complete_options(options: &str, more: &str) -> String {
     [standard, options, more].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-fn key(source: &str, options: &str) -> ProgramKey {
+fn hash_of<'a>(pieces: impl IntoIterator<Item = &'a str>) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&(options.len() as u64).to_le_bytes());
-    hasher.update(options.as_bytes());
+    for piece in pieces {
+        hasher.update(piece.as_bytes());
+    }
+    hasher.finalize()
+}
+
+fn key(source: &blake3::Hash, options: &str) -> ProgramKey {
+    let mut hasher = blake3::Hasher::new();
     hasher.update(source.as_bytes());
+    hasher.update(options.as_bytes());
     *hasher.finalize().as_bytes()
 }
 

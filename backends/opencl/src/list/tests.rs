@@ -32,6 +32,7 @@ fn add_one(engine: &OpenClEngine, label: &str, spoil: bool) -> OpenClPrimitive {
         program: ProgramSource { name: "add".into(), source: SOURCE.into(), options: String::new() },
         kernel: "add".into(),
         args: [Arg::SRC, Arg::DST].map(LaunchArg::Memory).to_vec(),
+        table: Vec::new(),
         global: [N, 1, 1],
         // A range that no device takes.
         local: spoil.then_some([usize::MAX, 1, 1]),

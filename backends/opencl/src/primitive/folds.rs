@@ -271,7 +271,7 @@ fn finish(
     rows: &Rows,
     source: Source,
     kernel: &str,
-    file: &str,
+    file: &'static str,
     device: &DeviceTraits,
     work: usize,
 ) -> KernelPlan {

@@ -20,6 +20,7 @@ mod panels;
 mod pointwise;
 mod pooling;
 mod quantized;
+mod relayout;
 mod resampling;
 mod rows;
 mod source;
@@ -68,7 +69,8 @@ pub(crate) fn choices(
         Op::Attention(op) => return Ok(attention::choices(&desc, &op, device, wanted)),
         Op::Convolution(op) => return Ok(convolution::choices(&desc, &op, device, wanted)),
         Op::Deconvolution(op) => return Ok(convolution::choices_transposed(&desc, &op, device, wanted)),
-        Op::Eltwise(_) | Op::Binary(_) | Op::Select(_) | Op::BatchNormalization(_) | Op::Reorder => {
+        Op::Reorder => return Ok(relayout::choices(desc, device, wanted)),
+        Op::Eltwise(_) | Op::Binary(_) | Op::Select(_) | Op::BatchNormalization(_) => {
             pointwise::plan(desc, device)
         }
         Op::Concat(op) => pointwise::plan_concat(desc, op.axis, device),

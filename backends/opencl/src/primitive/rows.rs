@@ -274,7 +274,7 @@ impl Rows {
         &self,
         source: Source,
         kernel: &str,
-        files: &[&str],
+        files: &[&'static str],
         device: &DeviceTraits,
         work: usize,
     ) -> Launch {

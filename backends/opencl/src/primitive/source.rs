@@ -1,5 +1,6 @@
 //! Program text: the macros that a kernel is written against, generated from a [`Space`], and the kernel's own files behind them.
 
+use std::borrow::Cow;
 use std::fmt::{Display, Write};
 use std::ops::Range;
 
@@ -173,14 +174,15 @@ impl Source {
     }
 
     /// The launch of a kernel of this program made of the given kernel files.
-    pub(super) fn launch(
+    pub(super) fn launch<F: Clone + Into<Cow<'static, str>>>(
         self,
         kernel: &str,
-        files: &[&str],
+        files: &[F],
         global: [usize; 3],
         local: Option<[usize; 3]>,
     ) -> Launch {
         let Self { value, lanes, wide, defines, args, .. } = self;
+        let files: Vec<Cow<'static, str>> = files.iter().cloned().map(Into::into).collect();
         let mut text = String::new();
         let _ = writeln!(
             text,
@@ -197,43 +199,43 @@ impl Source {
         if value == Value::F64 {
             text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#define USE_F64 1\n";
         }
-        text += PRELUDE;
-        text += "#define LANES 1\n";
-        text += LANES;
+        let mut pieces: Vec<Cow<'static, str>> =
+            vec![text.into(), PRELUDE.into(), "#define LANES 1\n".into(), LANES.into()];
         if lanes > 1 {
-            let _ = writeln!(text, "#undef LANES\n#define LANES {lanes}");
-            text += LANES;
+            pieces.extend([format!("#undef LANES\n#define LANES {lanes}\n").into(), LANES.into()]);
         }
-        text += "typedef VEC(R) V;\n";
+        pieces.push("typedef VEC(R) V;\n".into());
         let gradients = defines.contains("derivative_");
         if gradients
             || defines.contains("eltwise_")
             || files.iter().any(|file| file.contains("EXP_NEGATIVE("))
         {
-            let _ =
-                writeln!(text, "#define OWN_MATH {}", i32::from(value == Value::F32 && lanes >= CPU_LANES));
-            text += MATH;
+            let own = i32::from(value == Value::F32 && lanes >= CPU_LANES);
+            pieces.extend([format!("#define OWN_MATH {own}\n").into(), MATH.into()]);
         }
         if gradients || defines.contains("eltwise_") {
-            text += ELTWISE;
+            pieces.push(ELTWISE.into());
         }
         if gradients {
-            text += GRADIENT;
+            pieces.push(GRADIENT.into());
         }
         if defines.contains("binary_") {
-            text += BINARY;
+            pieces.push(BINARY.into());
         }
         if defines.contains("keeps(") {
-            text += KEEP;
+            pieces.push(KEEP.into());
         }
-        text += &defines;
-        for file in files {
-            text += file;
-        }
+        pieces.push(defines.into());
+        pieces.extend(files);
         Launch {
-            program: ProgramSource { name: kernel.into(), source: text, options: String::new() },
+            program: ProgramSource {
+                name: kernel.into(),
+                source: pieces.into_iter().collect(),
+                options: String::new(),
+            },
             kernel: kernel.into(),
             args,
+            table: Vec::new(),
             global,
             local,
             alignment: 1,

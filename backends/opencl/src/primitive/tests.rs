@@ -160,7 +160,7 @@ fn dense_equal_layouts_run_flat() {
         .attributes(Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu)));
     let plan = planned(add, &cpu());
     assert_eq!(plan.implementation, "ocl:binary:flat");
-    let source = &plan.launches[0].program.source;
+    let source = &plan.launches[0].program.source.to_string();
     let from = source.find("#define OFF_SRC0").unwrap();
     let to = source.find("#define OFF_SRC1").unwrap();
     insta::assert_snapshot!(&source[from..to], @r"
@@ -178,7 +178,7 @@ fn dense_equal_layouts_run_flat() {
 fn large_results_pass_the_caches() {
     let stores = |count: usize, at: &str| {
         let plan = planned(PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(f32(&[count])), &cpu());
-        plan.launches[0].program.source.contains(&format!("#define ST_DST(o, n, v) {at}_32_16("))
+        plan.launches[0].program.source.to_string().contains(&format!("#define ST_DST(o, n, v) {at}_32_16("))
     };
     assert!(stores(1 << 20, "store") && stores(1 << 21, "stream"));
     // A size that is no multiple of a vector's, and a chunk's.
@@ -197,7 +197,7 @@ fn rows_wait_in_local_memory_while_it_lasts() {
     };
     let small = DeviceTraits { local_memory_bytes: 32 << 10, ..cpu() };
     let kept = |builder| {
-        let source = planned(builder, &small).launches[0].program.source.clone();
+        let source = planned(builder, &small).launches[0].program.source.to_string();
         let value = |name: &str| {
             let line = source.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
             line.map_or(usize::MAX, |text| text.parse().unwrap())
@@ -263,13 +263,59 @@ fn pooling_joins_rows_and_then_columns() {
     check_everywhere(&list, |_| None);
 }
 
+/// What runs once takes the program that serves all layouts; anything else takes one of its own, and the table on demand.
+#[test]
+fn layouts_that_change_once_share_a_program() {
+    let of = |src: MemoryDesc, dst: MemoryDesc| PrimitiveDesc::builder(Op::Reorder).src(src).dst(dst);
+    let halves = |dims: &[usize]| MemoryDesc::new(dims, DataType::F16);
+    let blocked = |dims: &[usize], tag| MemoryDesc::with_tag(dims, DataType::S8, tag).unwrap();
+    let list = [
+        of(f32(&[120, 70, 3, 3]), tagged(&[120, 70, 3, 3], "Acdb64a")),
+        of(f32(&[19, 35, 1, 5]), tagged(&[19, 35, 1, 5], "ABcd16b16a")),
+        of(tagged(&[70, 33], "ba"), tagged(&[70, 33], "Ba32b")),
+        of(f32(&[5000, 3]), tagged(&[5000, 3], "ba")),
+        of(halves(&[3, 70, 9]), MemoryDesc::with_tag([3, 70, 9], DataType::F16, "cab").unwrap()),
+        of(MemoryDesc::new([65, 30], DataType::S8), blocked(&[65, 30], "BA16a64b4a")),
+        of(
+            MemoryDesc::new([7, 9], DataType::S64),
+            MemoryDesc::with_tag([7, 9], DataType::S64, "ba").unwrap(),
+        ),
+        of(f32(&[1, 1]), f32(&[1, 1])),
+        of(f32(&[4, 0]), tagged(&[4, 0], "ba")),
+    ];
+    let once = Attributes::default().with_once(true);
+    let mut sources = std::collections::HashSet::new();
+    for builder in &list {
+        let desc = builder.clone().build().unwrap();
+        assert_ne!(plan(&desc, &cpu()).unwrap().implementation, "ocl:reorder:table");
+        let plan = planned(builder.clone().attributes(once.clone()), &cpu());
+        assert_eq!(plan.implementation, "ocl:reorder:table", "{desc}");
+        assert_eq!(plan.launches.len(), 1);
+        if desc.dst().data_type() == DataType::F32 {
+            sources.insert(plan.launches[0].program.source.to_string());
+        }
+        check_those(&desc, |name| name == "ocl:reorder:table");
+    }
+    assert_eq!(sources.len(), 1, "one program for all of a size");
+    // What changes elements, or where they cannot be addressed like that, takes a program of its own.
+    let own = [
+        of(f32(&[8, 8]), halves(&[8, 8])),
+        of(tagged(&[32, 8], "Ab16a"), f32(&[32, 8])),
+        of(f32(&[17, 17, 17]), tagged(&[17, 17, 17], "ABC2a2b2c")),
+    ];
+    for builder in own {
+        let plan = planned(builder.attributes(once.clone()), &cpu());
+        assert_ne!(plan.implementation, "ocl:reorder:table", "{}", plan.desc);
+    }
+}
+
 #[test]
 fn padding_is_a_launch_of_its_own() {
     let reorder =
         PrimitiveDesc::builder(Op::Reorder).src(f32(&[2, 19, 3])).dst(tagged(&[2, 19, 3], "aBc16b"));
     let plan = planned(reorder, &cpu());
     assert_eq!(plan.launches.len(), 2);
-    assert!(plan.launches[1].program.source.contains("#define PADDING i1 >= 19"));
+    assert!(plan.launches[1].program.source.to_string().contains("#define PADDING i1 >= 19"));
 }
 
 #[test]
@@ -305,9 +351,9 @@ fn wide_integers_stay_exact() {
     let s32 = || MemoryDesc::new([40], DataType::S32);
     let multiply =
         || PrimitiveDesc::builder(Op::Binary(Binary::new(BinaryAlgorithm::Multiply))).src(s32()).src(s32());
-    assert!(planned(multiply(), &cpu()).launches[0].program.source.contains("#define R long"));
+    assert!(planned(multiply(), &cpu()).launches[0].program.source.to_string().contains("#define R long"));
     let fused = multiply().attributes(Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu)));
-    assert!(planned(fused, &cpu()).launches[0].program.source.contains("#define R float"));
+    assert!(planned(fused, &cpu()).launches[0].program.source.to_string().contains("#define R float"));
 }
 
 /// Kernels for both kinds of devices on every device there is: a kind decides about speed, never about results.

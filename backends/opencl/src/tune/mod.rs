@@ -104,6 +104,8 @@ impl OpenClEngine {
     /// The plan to make a primitive of: the one that was found to be fastest, else the default.
     pub(crate) fn plan(&self, desc: &PrimitiveDesc) -> Result<KernelPlan> {
         let chosen = match self.inner.tuning.budget() {
+            // Trials of what runs once take longer than they save.
+            _ if desc.attributes().once => None,
             None => self.remembered(desc)?,
             Some(budget) => match self.tune(desc, budget) {
                 Ok(tuned) => Some(tuned.implementation),

@@ -84,8 +84,8 @@ fn what_computes_something_else_or_fails_is_rejected() {
             let mut plan = first.clone();
             plan.implementation = name.into();
             for launch in &mut plan.launches {
-                assert!(launch.program.source.contains(from), "{from}");
-                launch.program.source = launch.program.source.replace(from, to);
+                assert!(launch.program.source.to_string().contains(from), "{from}");
+                launch.program.source = launch.program.source.to_string().replace(from, to).into();
             }
             choices.insert(1, Choice { plan, reason: "broken on purpose" });
         };

@@ -8,11 +8,11 @@ use crate::testing::test_engines;
 
 const TEXT: &str = "kernel void noop(global int *p) { p[get_global_id(0)] = N; }";
 
-fn source(text: &str) -> ProgramSource {
+fn source(text: &'static str) -> ProgramSource {
     ProgramSource { name: "test".into(), source: text.into(), options: "-DN=1".into() }
 }
 
-fn program(engine: &OpenClEngine, text: &str) -> Result<Arc<Program>> {
+fn program(engine: &OpenClEngine, text: &'static str) -> Result<Arc<Program>> {
     let inner = &engine.inner;
     inner.programs.program(&inner.context, &inner.device, &source(text), "")
 }
@@ -22,6 +22,7 @@ fn options_name_a_standard_once() {
     assert_eq!(complete_options("", ""), "-cl-std=CL1.2");
     assert_eq!(complete_options("-DN=1", "-DM"), "-cl-std=CL1.2 -DN=1 -DM");
     assert_eq!(complete_options("-cl-std=CL3.0", ""), "-cl-std=CL3.0");
+    let key = |text, options| key(&hash_of([text]), options);
     assert_ne!(key("ab", "c"), key("b", "ca"));
 }
 
@@ -61,7 +62,7 @@ fn a_binary_that_the_driver_refuses_is_built_from_source() {
     for cold in test_engines() {
         let inner = &cold.inner;
         let device = &inner.device;
-        let wanted = key(TEXT, &complete_options(&source(TEXT).options, ""));
+        let wanted = key(&hash_of([TEXT]), &complete_options(&source(TEXT).options, ""));
         let device_key = inner.programs.device_key(device).unwrap();
         let nonsense: Arc<[u8]> = Arc::from(*b"this is no program at all, whoever reads it");
         let programs = [(wanted, Arc::clone(&nonsense)), ([7; 32], Arc::clone(&nonsense))].into();

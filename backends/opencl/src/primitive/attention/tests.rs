@@ -64,7 +64,7 @@ fn one_launch_by_the_variant_of_the_device() {
         assert_eq!(plan.implementation, format!("ocl:attention:{name}"));
         assert_eq!((plan.launches.len(), plan.scratchpad), (1, 0));
         // Programs of vectors say so, or Intel's compiler makes them of 16 work-items at a time as well.
-        let source = &plan.launches[0].program.source;
+        let source = &plan.launches[0].program.source.to_string();
         assert_eq!(source.contains("vec_type_hint(float16)"), name == "vector");
         if name == "vector" {
             assert!(source.contains("#define LOAD_LINES 1\n") && source.contains("#define STORE_LINES 1\n"));
@@ -106,7 +106,7 @@ fn matrix_units_take_what_fits_them() {
     let large = planned(masked, &device);
     let launch = &large.launches[0];
     assert_eq!((launch.global, launch.local), ([4096, 64, 1], Some([256, 1, 1])));
-    assert!(launch.program.source.contains("#define HIDES 1"));
+    assert!(launch.program.source.to_string().contains("#define HIDES 1"));
     let small = DeviceTraits { local_memory_bytes: 32 << 10, ..device.clone() };
     assert_eq!(
         planned(attention(op(), of(dims, 128, DataType::F16)), &small).implementation,
@@ -183,7 +183,7 @@ fn only_the_device_knows_the_factor_and_the_score_of_hidden_keys() {
     let device = DeviceTraits { mma: true, ..gpu() };
     let plan = crate::primitive::plan(&desc, &device).unwrap();
     assert_eq!(plan.implementation, "ocl:attention:mma");
-    let source = &plan.launches[0].program.source;
+    let source = &plan.launches[0].program.source.to_string();
     assert!(source.contains("#define HIDDEN_SCORE LD1_SRC4(OFF_SRC4)") && source.contains("#define FACTOR"));
     assert!(planned_source(&desc).contains("#define HIDES 0"));
     // Hidden keys have no weight, or a large one; the factor keeps the order of scores, or turns it round.
@@ -275,5 +275,5 @@ fn planned_name(desc: &PrimitiveDesc) -> String {
 }
 
 fn planned_source(desc: &PrimitiveDesc) -> String {
-    crate::primitive::plan(desc, &cpu()).unwrap().launches.remove(0).program.source
+    crate::primitive::plan(desc, &cpu()).unwrap().launches.remove(0).program.source.to_string()
 }

@@ -1,5 +1,7 @@
 //! Convolutions by register tiles along the width, of operands in f32 (`convolution/blocked.cl`).
 
+use std::borrow::Cow;
+
 use anydnn_backend::op::Eltwise;
 use anydnn_backend::{Arg, DataType, MemoryDesc, PostOp};
 
@@ -121,16 +123,13 @@ impl Shape<'_> {
             (format!("((t) % {panels})"), format!("((t) / {panels})"))
         };
 
-        let each_v: Vec<String> = (0..vectors).map(|j| format!("X(i, {j})")).collect();
-        let (whole_vectors, half_vectors) = each_v.split_at(width / CPU_LANES);
         let each_size: Vec<String> = sizes.iter().map(|size| format!("X({size})")).collect();
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         source
             .declare("DECLARE_PANEL", &space, group..panel + 1)
             .declare("DECLARE_LINE", &space, 0..ow)
-            .define("EACH_V(X, i)", each_v.join(" "))
-            .define("EACH_WHOLE(X, i)", whole_vectors.join(" "))
-            .define("EACH_HALF(X, i)", half_vectors.join(" "))
+            .define("WHOLE_VECTORS", width / CPU_LANES)
+            .define("HALF_VECTORS", vectors - width / CPU_LANES)
             .define("VECTORS", vectors)
             .define("EACH_SIZE(X)", each_size.join(" "))
             .define("PANEL", width)
@@ -155,12 +154,12 @@ impl Shape<'_> {
             .define("B_STEP_PLANE", format!("(idx){b_plane}"))
             .define("B_STEP_ROW", format!("(idx){}", step("WEIGHTS", kh)?));
         self.define(&mut source, &space, &[]);
-        let mut tiles: Vec<String> = sizes.iter().map(|&size| tile(size)).collect();
+        let mut files: Vec<Cow<'static, str>> = vec![WINDOW.into()];
+        files.extend(sizes.iter().flat_map(|&size| tile(size)));
         if !at_once && !sizes.contains(&1) {
-            tiles.push(tile(1));
+            files.extend(tile(1));
         }
-        let files: Vec<&str> =
-            std::iter::once(WINDOW).chain(tiles.iter().map(String::as_str)).chain([BLOCKED]).collect();
+        files.push(BLOCKED.into());
         planned.launches.push(source.launch(
             "convolution_blocked",
             &files,
@@ -239,8 +238,7 @@ pub(super) fn compete(src: &MemoryDesc, stride: usize) -> bool {
 }
 
 /// The register tile of this number of positions (`convolution/tile.cl`).
-fn tile(positions: usize) -> String {
-    let each: Vec<String> = (0..positions).map(|i| format!("X({i})")).collect();
-    let each = each.join(" ");
-    format!("#define TILE tile_{positions}\n#define EACH_M(X) {each}\n{TILE}#undef TILE\n#undef EACH_M\n")
+fn tile(positions: usize) -> [Cow<'static, str>; 3] {
+    let names = format!("#define TILE tile_{positions}\n#define TILE_M {positions}\n");
+    [names.into(), TILE.into(), "#undef TILE\n#undef TILE_M\n".into()]
 }

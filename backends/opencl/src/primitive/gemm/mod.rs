@@ -231,7 +231,7 @@ impl Product<'_> {
         lanes: usize,
         device: &DeviceTraits,
         define: impl FnOnce(&mut Source),
-        launch: impl FnOnce(Source, &[&str], [usize; 3]) -> Launch,
+        launch: impl FnOnce(Source, &[&'static str], [usize; 3]) -> Launch,
     ) -> Planned {
         let mut space = self.space.clone();
         if parts > 1 {
@@ -262,7 +262,7 @@ impl Product<'_> {
             window.define(&mut source);
         }
         define(&mut source);
-        let files: &[&str] = if self.window.is_some() { &[WINDOW] } else { &[] };
+        let files: &[&'static str] = if self.window.is_some() { &[WINDOW] } else { &[] };
         let groups = [self.tiles(tile), space.count(self.loops.batch.clone()), parts];
         let mut launches = vec![launch(source, files, groups)];
         if parts == 1 {

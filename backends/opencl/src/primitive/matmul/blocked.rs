@@ -1,5 +1,7 @@
 //! Products by blocks of rows, columns and terms that stay in a processor's cache (`matmul/blocked.cl`).
 
+use std::borrow::Cow;
+
 use anydnn_backend::{Arg, DataType};
 
 use super::{Shape, is_real};
@@ -150,9 +152,7 @@ impl Shape<'_> {
             return None;
         }
         let space_of = |reading| if reading == Reading::InPlace { "__global" } else { "__local" };
-        let vectors: Vec<String> = (0..width / CPU_LANES).map(|j| format!("X(i, {j})")).collect();
         text.declare("DECLARE_BATCH", &space, 0..m)
-            .define("EACH_V(X, i)", vectors.join(" "))
             .define("PANEL", width)
             .define("PANELS", panels)
             .define("PART", part)
@@ -192,23 +192,26 @@ impl Shape<'_> {
             );
         }
         self.define(&mut text, &space, value, &[k]);
-        let longer = || tile("tile_more", greatest);
-        let files = [
-            tile("tile_least", least),
-            if more > 0 { longer() } else { "#define tile_more tile_least\n".into() },
-        ];
+        let mut files: Vec<Cow<'static, str>> = Vec::new();
+        if weights == Reading::AlongK {
+            files.push(TRANSPOSE.into());
+        }
+        files.extend(tile("tile_least", least));
+        if more > 0 {
+            files.extend(tile("tile_more", greatest));
+        } else {
+            files.push("#define tile_more tile_least\n".into());
+        }
+        files.push(BLOCKED.into());
         let global = [panels.div_ceil(item_panels), blocks, batch];
-        let transpose = if weights == Reading::AlongK { TRANSPOSE } else { "" };
-        let files = [transpose, &files[0], &files[1], BLOCKED];
         Some(text.launch("matmul_blocked", &files, global, Some([1, 1, 1])).into())
     }
 }
 
 /// The register tile of this name and number of rows (`matmul/tile.cl`), for a program that defines what that needs.
-fn tile(name: &str, rows: usize) -> String {
-    let each: Vec<String> = (0..rows).map(|i| format!("X({i})")).collect();
-    let each = each.join(" ");
-    format!("#define TILE {name}\n#define EACH_M(X) {each}\n{TILE}#undef TILE\n#undef EACH_M\n")
+fn tile(name: &str, rows: usize) -> [Cow<'static, str>; 3] {
+    let names = format!("#define TILE {name}\n#define TILE_M {rows}\n");
+    [names.into(), TILE.into(), "#undef TILE\n#undef TILE_M\n".into()]
 }
 
 /// How to read the source, of which `m` and `k` are the loops.

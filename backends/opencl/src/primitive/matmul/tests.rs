@@ -89,13 +89,13 @@ fn blocks_of_weights_are_fetched_ahead() {
     // Tiles of 6 rows and of 5, in the second case of 5 and 4; a block has four lines for each term.
     for (desc, ahead) in list.iter().zip([3, 6]) {
         let plan = crate::primitive::plan(desc, &cpu()).unwrap();
-        let source = &plan.launches[0].program.source;
+        let source = &plan.launches[0].program.source.to_string();
         assert!(source.contains("#define K_BLOCK 96\n"), "{desc}");
         assert!(source.contains(&format!("#define AHEAD {ahead}\n")), "{desc}");
     }
     // Only panels that a tile reads as they lie are followed by the next block.
     let plan = planned(matmul(f32(&[33, 250]), f32(&[250, 150])), &cpu());
-    assert!(plan.launches[0].program.source.contains("#define AHEAD 0\n"));
+    assert!(plan.launches[0].program.source.to_string().contains("#define AHEAD 0\n"));
     check_everywhere(&list, small_scales);
 }
 
@@ -108,7 +108,7 @@ fn quantised_weights_take_the_fast_path() {
     let panels = MemoryDesc::with_tag([64, 96], DataType::S8, "Ba64b").unwrap();
     assert!(plan.desc.find(Arg::Weights).unwrap().same_bytes(&panels));
     // The scale waits for the end of the sum, the zero point cannot.
-    let source = &plan.launches[0].program.source;
+    let source = &plan.launches[0].program.source.to_string();
     assert!(source.contains("#define OUT_WEIGHTS(v, n) ((v) * LD_SCALE_WEIGHTS(OFF_SCALE_WEIGHTS, n))"));
     assert!(source.contains("#define DEQ_WEIGHTS(x, n) ((x) - LD_ZERO_WEIGHTS(OFF_ZERO_WEIGHTS, n))"));
     let plan = planned(matmul(f32(&[64, 64]), weights(DataType::S8)).attributes(scales()), &gpu());
