@@ -162,7 +162,7 @@ fn constants_that_only_prepare_others_go_as_soon_as_these_are_there() {
             .load_each(&stream, |id, is_kept| {
                 let at = compiled.inner.constants.iter().position(|&own| own == id).unwrap();
                 let desc = &compiled.inner.constant_descs[at];
-                asked.push((graph.tensor(id).unwrap().label().to_owned(), is_kept, weights()));
+                asked.push((graph.tensor(id).unwrap().label().clone(), is_kept, weights()));
                 filled(&engine, &stream, desc, 1)
             })
             .unwrap();

@@ -20,6 +20,7 @@ mod quantized;
 mod recurrent;
 mod reduction;
 mod resize;
+mod scales;
 mod scatter;
 mod source;
 mod window;

@@ -121,6 +121,26 @@ fn scaled_windows_have_a_scale_for_each_channel() {
     assert_eq!((made.data_type(), made.to_f32s()), (DataType::U8, vec![26.0, 30.0, 2.0, 2.0]));
 }
 
+/// Scales that an execution is given, for values and for integers.
+#[test]
+fn values_are_quantized_with_given_scales() {
+    let draft = Draft::new(13).input("x", &["2", "2"]).input("s", &[]).typed("z", UINT8, &[]);
+    let draft =
+        draft.node("q = QuantizeLinear(x, s, z)", vec![]).node("y = DequantizeLinear(q, s, z)", vec![]);
+    let draft = draft.output("q").output("y");
+    let made = kinds(&draft);
+    assert!(made.contains(&OpKind::DynamicQuantize) && made.contains(&OpKind::DynamicDequantize), "{made:?}");
+    let inputs = [tensor([2, 2], &[-1.0, 0.125, 0.375, 90.0]), tensor([], &[0.25]), bytes([], &[3])];
+    let made = draft.run(&[], &inputs).unwrap();
+    // Halves of a step go to even numbers of them, whatever the zero point is.
+    assert_eq!(made[0].to_f32s(), [0.0, 3.0, 5.0, 255.0]);
+    assert_eq!(made[1].to_f32s(), [-0.75, 0.0, 0.5, 63.0]);
+    let draft = Draft::new(13).input("x", &["2", "2"]).input("s", &["2"]).typed("z", UINT8, &["2"]);
+    let draft = draft.node("q = QuantizeLinear(x, s, z)", vec![int("axis", 0)]).output("q");
+    let inputs = [tensor([2, 2], &[1.0, 2.0, 3.0, 4.0]), tensor([2], &[0.5, 2.0]), bytes([2], &[1, 7])];
+    assert_eq!(draft.run(&[], &inputs).unwrap()[0].to_f32s(), [3.0, 5.0, 9.0, 9.0]);
+}
+
 #[test]
 fn parameters_that_do_not_fit_are_refused() {
     let draft = constant(Draft::new(13).typed("a", UINT8, &["2", "2"]), "b", INT8, &[2, 2], &[1, 2, 3, 4]);
