@@ -20,6 +20,8 @@ const VARIANTS: usize = 8;
 
 /// Bytes of weights that are read from a file before its pages are given back.
 const READ_BYTES: usize = 1 << 20;
+/// Bytes of a weight that are copied to the device at once.
+const PART_BYTES: usize = 4 << 20;
 
 /// A model's graph or a loop's body, with its plans and weights.
 #[derive(Debug)]
@@ -232,13 +234,15 @@ impl<B: Backend> Scope<B> {
                 if let Some(memory) = key.and_then(|key| lock(&self.weights).get(&key).cloned()) {
                     return Ok(memory);
                 }
-                if read >= READ_BYTES {
-                    inner.model.origin.give_back();
-                    read = 0;
-                }
-                read += tensor.bytes().len();
                 let memory = inner.engine.create_memory(tensor.desc(), kind)?;
-                stream.write(&memory, 0, tensor.bytes(), &[])?.wait()?;
+                for (at, part) in tensor.bytes().chunks(PART_BYTES).enumerate() {
+                    if read >= READ_BYTES {
+                        inner.model.origin.give_back();
+                        read = 0;
+                    }
+                    read += part.len();
+                    stream.write(&memory, at * PART_BYTES, part, &[])?.wait()?;
+                }
                 match key {
                     _ if !is_kept => {}
                     Some(key) => drop(lock(&self.weights).insert(key, memory.clone())),

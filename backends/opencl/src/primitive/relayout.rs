@@ -38,19 +38,23 @@ impl Loop {
 }
 
 /// The implementations of a reorder: a program of its own, which runs faster, or the one for all, which is there sooner.
-pub(super) fn choices(desc: PrimitiveDesc, device: &DeviceTraits, wanted: Wanted<'_>) -> Vec<Choice> {
+pub(super) fn choices(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wanted<'_>) -> Vec<Choice> {
     let once = desc.attributes().once;
-    let table = plan(&desc, device).map(|launch| {
+    let table = || {
+        let launches = vec![plan(desc, device)?];
         let implementation = "ocl:reorder:table".into();
-        let plan = KernelPlan { implementation, scratchpad: 0, launches: vec![launch], desc: desc.clone() };
-        Choice { plan, reason: "one program serves every layout" }
-    });
-    let own = || Choice { plan: pointwise::plan(desc, device), reason: "a program made for these layouts" };
+        let plan = KernelPlan { implementation, scratchpad: 0, launches, desc: desc.clone() };
+        Some(Choice { plan, reason: "one program serves every layout" })
+    };
+    let own = || {
+        let plan = pointwise::plan(desc.clone(), device);
+        Choice { plan, reason: "a program made for these layouts" }
+    };
     match wanted {
-        Wanted::First if once => vec![table.unwrap_or_else(own)],
+        Wanted::First if once => vec![table().unwrap_or_else(own)],
         Wanted::First => vec![own()],
         _ => {
-            let mut list: Vec<Choice> = std::iter::once(own()).chain(table).collect();
+            let mut list: Vec<Choice> = std::iter::once(own()).chain(table()).collect();
             if once {
                 list.reverse();
             }
@@ -64,7 +68,7 @@ pub(super) fn choices(desc: PrimitiveDesc, device: &DeviceTraits, wanted: Wanted
 
 /// The launch that moves a source into the layout of the result, and writes zeros where that is padded. None where elements change, the
 /// source is blocked, or there are too many loops, padded dimensions or elements for a table.
-pub(super) fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Option<Launch> {
+fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Option<Launch> {
     let (src, dst) = (desc.src(), desc.dst());
     let attributes = desc.attributes();
     let moves = src.data_type() == dst.data_type()
@@ -91,7 +95,7 @@ pub(super) fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Option<Launch
         space.operand(name, Binding::Arg(arg), &any, &[Index::of(0)]);
     }
     let value = if bits == 64 { Value::I64 } else { Value::F32 };
-    let mut source = Source::new(&space, value, (1, None), false, true);
+    let mut source = Source::new(&space, value, (1, None), false, false);
     source
         .define("LOOPS", LOOPS)
         .define("BITS", name)
