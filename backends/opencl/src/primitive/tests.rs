@@ -309,6 +309,31 @@ fn layouts_that_change_once_share_a_program() {
     }
 }
 
+/// What a result is padded with is zero, whatever was there before.
+#[test]
+fn layouts_that_change_once_are_padded_with_zeros() {
+    use anydnn_backend::{Engine, MemoryKind, Stream, StreamDesc};
+    let once = Attributes::default().with_once(true);
+    let builder = PrimitiveDesc::builder(Op::Reorder).src(f32(&[3, 5])).dst(tagged(&[3, 5], "AB4a8b"));
+    let desc = builder.attributes(once).build().unwrap();
+    for engine in test_engines() {
+        let plan = plan(&desc, &engine.traits()).unwrap();
+        assert_eq!(plan.implementation, "ocl:reorder:table");
+        let primitive = OpenClPrimitive::from_plan(&engine, plan).unwrap();
+        let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+        let memory = |desc: &MemoryDesc| engine.create_memory(desc, MemoryKind::Buffer).unwrap();
+        let (src, dst) = (memory(desc.src()), memory(desc.dst()));
+        stream.write(&src, 0, &1.0_f32.to_ne_bytes().repeat(15), &[]).unwrap();
+        stream.write(&dst, 0, &[0xFF; 4 * 32], &[]).unwrap();
+        stream.execute(&primitive, &[(Arg::SRC, src), (Arg::DST, dst.clone())], &[]).unwrap();
+        let mut bytes = [0; 4 * 32];
+        stream.read(&dst, 0, &mut bytes, &[]).unwrap();
+        let ones = bytes.chunks(4).filter(|element| *element == 1.0_f32.to_ne_bytes()).count();
+        let zeros = bytes.chunks(4).filter(|element| *element == [0; 4]).count();
+        assert_eq!((ones, zeros), (15, 17));
+    }
+}
+
 #[test]
 fn padding_is_a_launch_of_its_own() {
     let reorder =
