@@ -20,8 +20,7 @@ pub(super) fn of_quotient(network: &mut Network, node: &Node, a: &Value, b: &Val
 
 /// The source, the first dimension that it is normalised over, and the number that is added to the variance.
 fn found(network: &Network, a: &Value, b: &Value) -> Option<(Value, i64, f32)> {
-    let x = centred(network, a)?;
-    let axis = mean_axis(network, &centre(network, a)?)?;
+    let (x, axis) = centred(network, a)?;
     let sum = rooted(network, b)?;
     let (OpKind::Add, parts) = network.maker(&sum)? else { return None };
     let [p, q] = &parts[..] else { return None };
@@ -32,23 +31,20 @@ fn found(network: &Network, a: &Value, b: &Value) -> Option<(Value, i64, f32)> {
     };
     let (OpKind::ReduceMean, squares) = network.maker(variance)? else { return None };
     // The difference may have been written twice.
-    let again = centred(network, &square_root(network, squares.first()?)?)?;
-    let same = again.is(&x) && mean_axis(network, variance)? == axis;
+    let (again, over) = centred(network, &square_root(network, squares.first()?)?)?;
+    let same = again.is(&x) && over == axis && mean_axis(network, variance)? == axis;
     same.then_some((x, axis, epsilon))
 }
 
-/// The `x` of a value that is `x - mean(x)`.
-fn centred(network: &Network, value: &Value) -> Option<Value> {
+/// The `x` of a value that is `x - mean(x)`, and the first dimension of the mean.
+fn centred(network: &Network, value: &Value) -> Option<(Value, i64)> {
     let (OpKind::Subtract, parts) = network.maker(value)? else { return None };
     let [x, mean] = &parts[..] else { return None };
     let (OpKind::ReduceMean, inputs) = network.maker(mean)? else { return None };
-    inputs.first()?.is(x).then(|| x.clone())
-}
-
-/// What is taken off a value.
-fn centre(network: &Network, value: &Value) -> Option<Value> {
-    let (_, parts) = network.maker(value)?;
-    parts.into_iter().nth(1)
+    if !inputs.first()?.is(x) {
+        return None;
+    }
+    Some((x.clone(), mean_axis(network, mean)?))
 }
 
 /// The first dimension of a mean over the last ones, which stay as ones.

@@ -183,7 +183,10 @@ fn quotients_become_the_normalisation_that_they_are() {
     // Over another dimension, or of another difference, it is none.
     let first = draft().node("p = Pow(d, two)", vec![]).node("v = ReduceMean(p)", vec![ints("axes", &[0])]);
     let other = mean(draft().node("k = Sub(x, s)", vec![]).node("p = Pow(k, two)", vec![]));
-    for draft in [rest(first), rest(other)] {
+    // The second difference is from the mean of everything.
+    let means = draft().node("w = ReduceMean(x)", vec![ints("axes", &[0, 1])]).node("k = Sub(x, w)", vec![]);
+    let means = mean(means.node("p = Pow(k, two)", vec![]));
+    for draft in [rest(first), rest(other), rest(means)] {
         let graph = draft.output("n").load().unwrap().graph(&[]).unwrap().graph;
         assert!(graph.ops().iter().all(|op| op.kind != crate::graph::OpKind::LayerNorm));
     }
