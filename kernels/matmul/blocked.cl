@@ -2,7 +2,7 @@
 // again stays in cache, by the register tiles `tile_more` (the first TILES_MORE of them, of a row more) and `tile_least`. Operands that a
 // tile cannot read as they lie are copied, as numbers of f32, a block at a time. With GATED a second matrix SRC1 makes the product's gate.
 // Of weights in whole panels the tiles of a block fetch the next block, AHEAD lines for each four terms of a tile, so that memory is read
-// while there is something to compute.
+// while there is something to compute. With MISSING the last PANEL is made of fewer parts than the others.
 #define IN_PLACE 0
 #define ALONG_K 1
 #define ALONG_M 2
@@ -17,6 +17,11 @@
 #define NEXT , b + (K_BLOCK * PANEL + (tile - first_tile) * (K_BLOCK * AHEAD * 4))
 #else
 #define NEXT
+#endif
+#if MISSING
+#define LAST , last_part
+#else
+#define LAST
 #endif
 #define TILE_START(tile) ((tile) * TILE_LEAST + min(tile, (idx)TILES_MORE))
 // How many of a vector's lanes are columns.
@@ -75,8 +80,8 @@
             const idx m = TILE_START(tile);                                                                              \
             const A_SPACE float *a = SOURCE_OF(m);                                                                       \
             __local float *to = sums + (FINISH_BY_TILE ? 0 : (m - item_m) * PANEL);                                      \
-            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to NEXT);                                        \
-            else tile_least(a, b, terms, first_k == 0, to NEXT);                                                         \
+            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to NEXT LAST);                                   \
+            else tile_least(a, b, terms, first_k == 0, to NEXT LAST);                                                    \
             if (FINISH_BY_TILE) FINISH_ROWS(m, TILE_START(tile + 1))                                                     \
         }                                                                                                                \
     }
@@ -119,6 +124,9 @@ __kernel void matmul_blocked(PARAMS) {
     const idx first_panel = (idx)get_global_id(0) * ITEM_PANELS;
     for (idx panel = first_panel; panel < min(first_panel + ITEM_PANELS, (idx)PANELS); ++panel) {
         const int columns = (int)min((idx)PANEL, N_SIZE - panel * PANEL);
+#if MISSING
+        const int last_part = (columns - 1) / PART;
+#endif
         for (idx first_k = 0; first_k < K_SIZE; first_k += K_BLOCK) {
             const int terms = (int)min((idx)K_BLOCK, K_SIZE - first_k);
 #if PACK_SRC0 != IN_PLACE

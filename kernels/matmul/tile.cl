@@ -1,8 +1,9 @@
 // A register tile of a matrix product: adds the products of TILE_M rows of `a` and the vectors of each of `terms` rows of `b` to `sums`,
 // or puts them there first. Included once for each number of rows, under the name TILE. Rows are a constant distance apart, so that the
 // addresses of all of them share one register. Where AHEAD is not zero, as many lines of 64 bytes from `ahead` on are fetched into the
-// second-level cache for each four terms. Where NEAR is not zero, the row of `b` so many rows on is fetched into the first. Sums are arrays
-// over loops that are unrolled, not repeated text: drivers keep what they read of a program as long as it lives.
+// second-level cache for each four terms. Where NEAR is not zero, the row of `b` so many rows on is fetched into the first. With MISSING
+// only the parts of a row of `b` up to `last_part` exist, and that one is read in place of those behind it. Sums are arrays over loops that
+// are unrolled, not repeated text: drivers keep what they read of a program as long as it lives.
 #if ANYDNN_UNALIGNED
 #define ELEMENT(p, i) as_float(vload4(0, (const A_SPACE uchar *)((p) + (i))))
 #define QUARTER(p, i) as_float4(vload16(i, (const B_SPACE uchar *)(p)))
@@ -16,12 +17,17 @@
 #else
 #define ALSO_AHEAD
 #endif
+#if MISSING
+#define ALSO_LAST , const int last_part
+#else
+#define ALSO_LAST
+#endif
 #define SUM(i, j) (*(__local V *)(sums + (i) * PANEL + 16 * (j)))
 
 // PoCL 3.1 crashes as it compiles a function of this kind that is not inlined.
 static inline __attribute__((always_inline)) void TILE(const A_SPACE float *restrict a, const B_SPACE float *restrict b,
                                                        const int terms, const bool first, __local float *restrict sums
-                                                           ALSO_AHEAD) {
+                                                           ALSO_AHEAD ALSO_LAST) {
     V sum[TILE_M][PANEL / 16];
     EACH(i, TILE_M) EACH(j, PANEL / 16) sum[i][j] = first ? (V)(0) : SUM(i, j);
     for (int k = 0; k < terms; ++k) {
@@ -50,4 +56,5 @@ static inline __attribute__((always_inline)) void TILE(const A_SPACE float *rest
 #undef QUARTER
 #undef VECTOR
 #undef ALSO_AHEAD
+#undef ALSO_LAST
 #undef SUM

@@ -93,6 +93,7 @@ impl Shape<'_> {
         let source = reading_source(self, &space, (m, k))?;
         let weights =
             reading_weights(self, &space, (m, lane, k), own_panels.is_some() || n.is_multiple_of(width))?;
+        let missing = parts > 1 && !n.div_ceil(part).is_multiple_of(parts);
         let most_tile = (SUMS / (width / CPU_LANES)).clamp(1, 12);
         let in_panels = weights == Reading::InPlace
             && parts == 1
@@ -181,8 +182,11 @@ impl Shape<'_> {
             }
             _ => (width, width, 0),
         };
+        let at_part = format!("(j) * 16 / {b_part}");
+        let at_part = if missing { format!("min({at_part}, last_part)") } else { at_part };
         text.define("B_STEP_K", format!("(idx){b_step}"))
-            .define("B_AT(j)", format!("((j) * 16 / {b_part} * (idx){b_part_step} + (j) * 16 % {b_part})"));
+            .define("MISSING", i32::from(missing))
+            .define("B_AT(j)", format!("({at_part} * (idx){b_part_step} + (j) * 16 % {b_part})"));
         for name in ["SRC0"].iter().chain(self.matrices()) {
             let (bits, kind) = storage(space.find(name)?.data_type);
             let pointer = name.to_lowercase();
