@@ -306,14 +306,16 @@ impl Space {
             // A last loop of one step has no strides to keep.
             let trivial = extent == 1
                 && v + 1 == last
-                && without.is_none_or(|name| self.coefficient(name, v) == Some(0));
+                && without.is_none_or(|name| self.find(name).is_none_or(|o| o.address.step(v, 1) == Some(0)));
             let fits = self.operands.iter().all(|o| match &o.address {
                 Address::Linear { coefficients: c, .. } => trivial || c[v] == c[v + 1].saturating_mul(extent),
                 Address::General { .. } => {
                     o.address.step(v, 1) == Some(0) && o.address.step(v + 1, 1) == Some(0)
                 }
             });
-            if fits {
+            // Kernels count rows in 32 bits.
+            let joined = extent.checked_mul(self.loops[v].extent).filter(|&steps| steps <= i32::MAX as usize);
+            if fits && joined.is_some() {
                 if trivial {
                     self.each_coefficients(|c| c[v + 1] = c[v]);
                 }

@@ -132,6 +132,22 @@ fn types(list: &mut Trials) {
 }
 
 fn open_layouts(list: &mut Trials) {
+    // Panels of the library's choice, whose number no tile divides, and rows that lie in batches of one.
+    for (name, src, weights) in [
+        ("panels/1", &[1, 40][..], &[40, 1200][..]),
+        ("panels/2", &[2, 45], &[45, 329]),
+        ("panels/5", &[5, 192], &[192, 68]),
+        ("panels/8", &[8, 23], &[23, 105]),
+        ("panels/12", &[12, 114], &[114, 246]),
+        ("batches_of_one", &[3, 1, 8], &[1, 8, 257]),
+        ("many_batches_of_one", &[40, 1, 8], &[1, 8, 257]),
+    ] {
+        list.add(format!("matmul/open/{name}"), || {
+            let attributes = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Sigmoid));
+            let builder = matmul(f32(src), MemoryDesc::any(weights, DataType::F32), DataType::F32);
+            Trial::of(builder.attributes(attributes))
+        });
+    }
     for data_type in [DataType::F32, DataType::F16] {
         list.add(format!("matmul/open/{data_type}/weights"), || {
             Trial::of(matmul(dense(&[10, 24], data_type), MemoryDesc::any([24, 19], data_type), data_type))

@@ -74,17 +74,18 @@ impl Shape<'_> {
         let n = self.weights.dims()[self.weights.rank() - 1];
         let own_panels = self.own_panels();
         let flat = self.space(None);
-        let rows = flat.loops[flat.loops.len() - 3].extent;
+        let likely_rows = flat.loops[flat.loops.len() - 3].extent;
         // As many neighbouring vectors as there are registers for, if that leaves enough panels for every core.
         let enough = (n / CPU_LANES / (device.compute_units * 4)).max(WIDEST);
-        let most = few_rows(rows).1.min(enough).min(n.div_ceil(CPU_LANES)) * CPU_LANES;
+        let most = few_rows(likely_rows).1.min(enough).min(n.div_ceil(CPU_LANES)) * CPU_LANES;
         let (part, parts) = own_panels.map_or((most, 1), |own| (own, (most / own).max(1)));
         let width = part * parts;
         let space = self.space(Some((part, parts)));
         let [panel, lane, k] = ["panel", "lane", "k"].map(|name| space.variable(name));
         let (panel, lane, k) = (panel?, lane?, k?);
         let m = panel.checked_sub(1)?;
-        let [panels, terms] = [panel, k].map(|v| space.loops[v].extent);
+        // Batches may have joined the rows here that could not where columns are one loop.
+        let [rows, panels, terms] = [m, panel, k].map(|v| space.loops[v].extent);
         let batch = space.count(0..m);
         let empty = rows * n * terms * batch == 0;
         if value != Value::F32 || !is_real(desc) || empty || !space.has_steps(lane, CPU_LANES) {
