@@ -1,7 +1,7 @@
 //! Operations on each element by itself: eltwise, binary, select, batch normalisation, reorder, concat.
 
 use anydnn_backend::op::Op;
-use anydnn_backend::{Arg, BinaryAlgorithm, MemoryDesc, PrimitiveDesc};
+use anydnn_backend::{Arg, BinaryAlgorithm, DataType, MemoryDesc, PrimitiveDesc};
 
 use super::axes::push_axes;
 use super::rows::{CPU_LANES, gpu_lanes, is_cpu, items, rows_per_item};
@@ -229,7 +229,12 @@ pub(super) fn padding(desc: &MemoryDesc, arg: Arg, device: &DeviceTraits) -> Opt
         .enumerate()
         .map(|(axis, &dim)| Index::of(space.push(format!("i{axis}"), dim)))
         .collect();
-    space.operand("DST", Binding::Arg(arg), desc, &index);
+    // Zero is the same bits in every type; 64 of them are written as integers.
+    let (value, stored) = match desc.data_type() {
+        DataType::F64 | DataType::S64 => (Value::I64, DataType::S64),
+        other => (Value::F32, other),
+    };
+    space.operand("DST", Binding::Arg(arg), &desc.with_data_type(stored), &index);
     let outside: Vec<String> = padded
         .iter()
         .zip(desc.dims().iter())
@@ -238,10 +243,7 @@ pub(super) fn padding(desc: &MemoryDesc, arg: Arg, device: &DeviceTraits) -> Opt
         .map(|(axis, (_, dim))| format!("i{axis} >= {dim}"))
         .collect();
     let total = padded.elements();
-    let mut source = Source::new(&space, Value::F32, (1, None), total > i32::MAX as usize, true);
-    if desc.data_type().bits() == 64 {
-        source = Source::new(&space, Value::I64, (1, None), total > i32::MAX as usize, true);
-    }
+    let mut source = Source::new(&space, value, (1, None), total > i32::MAX as usize, true);
     source
         .declare("DECLARE_ROW", &space, 0..padded.len())
         .define("ITEMS", total)

@@ -50,6 +50,7 @@ pub(super) fn trials(list: &mut Trials) {
         Ok(Trial::of(pooling(op, f32(&[1, 1, 4, 4])))?.values(crate::Arg::SRC, negative))
     });
     list.add("pooling/max/blocked", || layouts(&|dims| tagged(dims, DataType::F32, "aBcd4b")));
+    list.add("pooling/max/blocked_f64", || layouts(&|dims| tagged(dims, DataType::F64, "aBcd4b")));
     list.add("pooling/max/gaps", || layouts(&|dims| gapped(dims, DataType::F32, 2, 1)));
     list.add("pooling/max/no_samples", || {
         Trial::of(pooling(Pooling::new(PoolingAlgorithm::Max, [2]), f32(&[0, 3, 4])))
