@@ -13,6 +13,7 @@ mod folds;
 #[cfg(test)]
 mod functions_tests;
 mod gemm;
+mod limits;
 mod matmul;
 mod movement;
 mod nodes;
@@ -63,6 +64,7 @@ pub(crate) fn choices(
     wanted: Wanted<'_>,
 ) -> Result<Vec<Choice>> {
     value::check(desc, device)?;
+    limits::check(desc)?;
     let desc = resolved(desc.clone(), device)?;
     let plan = match desc.op().clone() {
         Op::MatMul(_) | Op::GatedMatMul(_) => return Ok(matmul::choices(&desc, device, wanted)),
