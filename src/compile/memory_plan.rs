@@ -4,6 +4,8 @@
 //! Reuse makes a step wait for others. So memory goes only to steps that wait for them anyway: branches that are independent stay so, and
 //! overlap on out-of-order streams.
 
+use std::ops::Range;
+
 use anydnn_backend::{Access, Arg};
 
 use super::dependencies::{Ancestors, touches};
@@ -19,14 +21,26 @@ pub(super) struct MemoryPlan {
     pub(super) offsets: Vec<Option<usize>>,
     /// The size of the arena in bytes.
     pub(super) bytes: usize,
+    /// The parts of the arena that are allocated, in order: one, or with `apart` one for each temporary that has bytes of its own.
+    pub(super) parts: Vec<Range<usize>>,
     /// What the temporaries would take without reuse.
     pub(super) bytes_without_reuse: usize,
     /// The temporaries that took over another one's bytes: `(new, old)`.
     pub(super) in_place: Vec<(usize, usize)>,
 }
 
-/// Plans the arena for the steps of an execution (those that do not depend on constants alone).
-pub(super) fn plan(steps: &[&ProtoStep], temps: &[Temp]) -> MemoryPlan {
+impl MemoryPlan {
+    /// Where a temporary of so many bytes at an offset lies: the number of the part, and the offset in it.
+    pub(super) fn part_of(&self, offset: usize, bytes: usize) -> (usize, usize) {
+        let holds = |part: &Range<usize>| part.start <= offset && offset + bytes <= part.end;
+        let part = self.parts.iter().position(|part| holds(part) && (bytes > 0 || part.is_empty()));
+        part.map_or((0, offset), |part| (part, offset - self.parts[part].start))
+    }
+}
+
+/// Plans the arena for the steps of an execution (those that do not depend on constants alone). With `apart` no two temporaries share
+/// memory, unless one is the other overwritten.
+pub(super) fn plan(steps: &[&ProtoStep], temps: &[Temp], apart: bool) -> MemoryPlan {
     let mut lives = lifetimes(steps, temps);
     let mut users = users(steps, temps);
     let own: Vec<_> = steps.iter().map(|step| touches(step, &vec![None; temps.len()], |_| 0)).collect();
@@ -49,24 +63,30 @@ pub(super) fn plan(steps: &[&ProtoStep], temps: &[Temp]) -> MemoryPlan {
         }
     }
     // One of them is through before the other begins, whatever the order of steps that do not wait for each other.
-    let apart = |a: usize, b: usize| {
+    let may_share = |a: usize, b: usize| {
         let ends_before = |a: usize, b: usize| {
             lives[b].is_some_and(|(first, _)| users[a].iter().all(|&user| before.is_before(user, first)))
         };
-        ends_before(a, b) || ends_before(b, a)
+        !apart && (ends_before(a, b) || ends_before(b, a))
     };
-    let mut offsets = place(temps, &lives, apart);
+    let mut offsets = place(temps, &lives, may_share);
+    let own = |t: usize| offsets[t].filter(|_| owner[t] == t).map(|start| start..start + temps[t].bytes);
+    let mut parts: Vec<Range<usize>> = (0..temps.len()).filter_map(own).collect();
+    parts.sort_unstable_by_key(|part| (part.start, part.end));
     for temp in 0..temps.len() {
         // An owner is always older, so its own place is final.
         offsets[temp] = offsets[owner[temp]];
     }
     let end = |(temp, offset): (usize, &Option<usize>)| offset.map_or(0, |o| o + temps[temp].bytes);
     let bytes = offsets.iter().enumerate().map(end).max().unwrap_or(0);
+    if !apart && !parts.is_empty() {
+        parts = vec![Range { start: 0, end: bytes }];
+    }
     let bytes_without_reuse = (0..temps.len())
         .filter(|&t| offsets[t].is_some())
         .map(|t| temps[t].bytes.next_multiple_of(ALIGNMENT))
         .sum();
-    MemoryPlan { offsets, bytes, bytes_without_reuse, in_place }
+    MemoryPlan { offsets, bytes, parts, bytes_without_reuse, in_place }
 }
 
 /// The steps that touch each temporary.
@@ -135,7 +155,7 @@ fn overwritable(
 fn place(
     temps: &[Temp],
     lives: &[Option<(usize, usize)>],
-    apart: impl Fn(usize, usize) -> bool,
+    may_share: impl Fn(usize, usize) -> bool,
 ) -> Vec<Option<usize>> {
     let mut order: Vec<usize> = (0..temps.len()).filter(|&t| lives[t].is_some()).collect();
     order.sort_by_key(|&t| (std::cmp::Reverse(temps[t].bytes), lives[t]));
@@ -143,7 +163,7 @@ fn place(
     for &t in &order {
         let mut busy: Vec<(usize, usize)> = order
             .iter()
-            .filter(|&&o| o != t && !apart(o, t))
+            .filter(|&&o| o != t && !may_share(o, t))
             .filter_map(|&o| offsets[o].map(|start| (start, start + temps[o].bytes)))
             .collect();
         busy.sort_unstable();
@@ -191,7 +211,7 @@ mod tests {
             relu(Storage::Temp(1), Storage::Temp(2), 100),
             relu(Storage::Temp(2), Storage::Output(0), 100),
         ];
-        let plan = plan(&steps.iter().collect::<Vec<_>>(), &temps(&[100, 100, 100]));
+        let plan = plan(&steps.iter().collect::<Vec<_>>(), &temps(&[100, 100, 100]), false);
         assert_eq!((plan.bytes, plan.in_place.len()), (400, 2));
         assert_eq!(plan.offsets, [Some(0); 3]);
     }
@@ -204,7 +224,7 @@ mod tests {
             relu(Storage::Temp(0), Storage::Output(0), 100),
             relu(Storage::Temp(1), Storage::Output(1), 100),
         ];
-        let plan = plan(&steps.iter().collect::<Vec<_>>(), &temps(&[100, 100]));
+        let plan = plan(&steps.iter().collect::<Vec<_>>(), &temps(&[100, 100]), false);
         assert!(plan.in_place.is_empty());
         assert_ne!(plan.offsets[0], plan.offsets[1]);
     }
@@ -218,7 +238,7 @@ mod tests {
                 relu(second, Storage::Temp(1), 32),
                 relu(Storage::Temp(1), Storage::Output(1), 32),
             ];
-            let plan = plan(&steps.iter().collect::<Vec<_>>(), &temps(&[64, 32]));
+            let plan = plan(&steps.iter().collect::<Vec<_>>(), &temps(&[64, 32]), false);
             (plan.bytes, plan.bytes_without_reuse)
         };
         assert_eq!(chain(Storage::Output(0)), (256, 384));
@@ -234,7 +254,7 @@ mod tests {
             relu(Storage::Temp(0), Storage::Temp(1), 64),
             relu(Storage::Temp(1), Storage::Output(1), 64),
         ];
-        let plan = plan(&steps.iter().collect::<Vec<_>>(), &temps(&[64, 64]));
+        let plan = plan(&steps.iter().collect::<Vec<_>>(), &temps(&[64, 64]), false);
         assert!(plan.in_place.is_empty() && plan.offsets[0] != plan.offsets[1]);
     }
 
@@ -260,7 +280,7 @@ mod tests {
             }).collect();
             let temps = temps(&sizes);
             let refs: Vec<_> = steps.iter().collect();
-            let plan = plan(&refs, &temps);
+            let plan = plan(&refs, &temps, false);
             let lives = lifetimes(&refs, &temps);
             for a in 0..temps.len() {
                 for b in 0..a {

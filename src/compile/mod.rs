@@ -13,6 +13,7 @@ mod ports;
 mod program;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use anydnn_backend::{
@@ -22,7 +23,6 @@ use anydnn_backend::{
 
 use self::dependencies::{dependencies, touches};
 pub(crate) use self::memory_plan::ALIGNMENT as ARENA_ALIGNMENT;
-use self::memory_plan::MemoryPlan;
 pub(crate) use self::program::Literal;
 use self::program::{Program, ProtoStep, Temp};
 pub use self::program::{Storage, Value};
@@ -103,6 +103,8 @@ pub(crate) struct Compiled<B: Backend> {
     pub(crate) infos: Vec<StepInfo>,
     pub(crate) temp_bytes: Vec<TempPlace>,
     pub(crate) arena_bytes: usize,
+    /// The parts of the arena that are allocated each by itself, in order.
+    pub(crate) arena_parts: Vec<Range<usize>>,
     pub(crate) arena_bytes_without_reuse: usize,
     pub(crate) in_place: usize,
     /// What executions enqueue.
@@ -113,7 +115,7 @@ pub(crate) struct Compiled<B: Backend> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TempPlace {
     /// In the arena of an execution.
-    Arena { offset: usize, bytes: usize },
+    Arena { part: usize, offset: usize, bytes: usize },
     /// In memory of its own, prepared once.
     Prepared { bytes: usize },
     /// Nothing uses it.
@@ -130,11 +132,6 @@ pub(crate) struct Step<B: Backend> {
 }
 
 impl<B: Backend> Compiled<B> {
-    /// Whether an execution needs temporaries, be they without bytes.
-    pub(crate) fn has_arena(&self) -> bool {
-        self.temp_bytes.iter().any(|place| matches!(place, TempPlace::Arena { .. }))
-    }
-
     /// Whether a step of executions reads a constant itself, not what was prepared from it.
     pub(crate) fn reads_constant(&self, at: usize) -> bool {
         self.reads(Storage::Constant(at))
@@ -443,9 +440,9 @@ fn assemble<B: Backend>(
     }
     check_temporaries(&temps)?;
     let running: Vec<&ProtoStep> = order[once..].iter().map(|&i| &program.steps[i]).collect();
-    let MemoryPlan { offsets, bytes, bytes_without_reuse, in_place } = memory_plan::plan(&running, &temps);
+    let plan = memory_plan::plan(&running, &temps, engine.allocator().keeps_apart());
     let all_touches: Vec<_> =
-        order.iter().map(|&i| touches(&program.steps[i], &offsets, |t| temps[t].bytes)).collect();
+        order.iter().map(|&i| touches(&program.steps[i], &plan.offsets, |t| temps[t].bytes)).collect();
     let mut waits = dependencies(&all_touches[..once]);
     // Constants are ready before the first execution: its steps wait for each other alone.
     waits.extend(
@@ -470,9 +467,12 @@ fn assemble<B: Backend>(
         let args = step.args.iter().map(|(arg, value)| (*arg, value.storage)).collect();
         steps.push(Step { primitive, args, waits_for, constant: position < once });
     }
-    let place = |t: usize| match offsets[t] {
+    let place = |t: usize| match plan.offsets[t] {
         _ if temps[t].constant => TempPlace::Prepared { bytes: temps[t].bytes },
-        Some(offset) => TempPlace::Arena { offset, bytes: temps[t].bytes },
+        Some(offset) => {
+            let (part, offset) = plan.part_of(offset, temps[t].bytes);
+            TempPlace::Arena { part, offset, bytes: temps[t].bytes }
+        }
         None => TempPlace::Unused,
     };
     let graph = program.graph.clone();
@@ -490,9 +490,10 @@ fn assemble<B: Backend>(
         partitioning,
         steps,
         infos,
-        arena_bytes: bytes,
-        arena_bytes_without_reuse: bytes_without_reuse,
-        in_place: in_place.len(),
+        arena_bytes: plan.bytes,
+        arena_parts: plan.parts,
+        arena_bytes_without_reuse: plan.bytes_without_reuse,
+        in_place: plan.in_place.len(),
         lists: Lists::default(),
         graph,
     })

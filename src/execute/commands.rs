@@ -4,6 +4,7 @@ use anydnn_backend::{
     Allocator, Arg, Backend, DataType, Error, Event, Memory, MemoryDesc, Order, Primitive, Result, ResultExt,
     Stream, validate,
 };
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::StepEvent;
@@ -43,7 +44,7 @@ impl<B: Backend> Memories<'_, B> {
 
 impl<'a, B: Backend> Memories<'a, B> {
     /// The memories in the order of the slots that [`Lists`](super::Lists) gives them.
-    pub(crate) fn slots(&self, arena: Option<&'a B::Memory>) -> Vec<&'a B::Memory> {
+    pub(crate) fn slots(&self, arena: &'a [B::Memory]) -> Vec<&'a B::Memory> {
         let ports = [self.inputs, self.outputs, self.constants, self.literals].into_iter().flatten();
         ports.chain(self.prepared.iter().flatten()).chain(arena).collect()
     }
@@ -201,19 +202,25 @@ impl<B: Backend> CommandList<B> {
     }
 }
 
-/// The temporaries of an execution as parts of the arena.
+/// The temporaries of an execution, from the parts of the arena.
 pub(crate) fn arena_views<B: Backend>(
     compiled: &Compiled<B>,
-    arena: Option<&B::Memory>,
+    arena: &[B::Memory],
 ) -> Result<Vec<Option<B::Memory>>> {
-    let Some(arena) = arena else { return Ok(Vec::new()) };
     let view = |place: &TempPlace| match *place {
-        TempPlace::Arena { offset, bytes } => {
-            arena.view(&MemoryDesc::new([bytes], DataType::U8), offset).map(Some)
+        TempPlace::Arena { part, offset, bytes } => {
+            let part = arena.get(part).map(|part| part.view(&MemoryDesc::new([bytes], DataType::U8), offset));
+            part.transpose()
         }
         TempPlace::Prepared { .. } | TempPlace::Unused => Ok(None),
     };
     compiled.temp_bytes.iter().map(view).collect()
+}
+
+/// The parts of the arena where they lie in one memory.
+pub(crate) fn arena_in<B: Backend>(compiled: &Compiled<B>, memory: &B::Memory) -> Result<Vec<B::Memory>> {
+    let view = |part: &Range<usize>| memory.view(&MemoryDesc::new([part.len()], DataType::U8), part.start);
+    compiled.arena_parts.iter().map(view).collect()
 }
 
 /// Bytes of an allocator for the time of an execution.
@@ -228,12 +235,22 @@ impl<B: Backend> Taken<B> {
         Self { allocator, memories: Vec::new() }
     }
 
+    /// Whether what is taken lies by itself.
+    pub(crate) fn keeps_apart(&self) -> bool {
+        self.allocator.keeps_apart()
+    }
+
     /// Takes memory; its start is aligned as temporaries are.
     pub(crate) fn take(&mut self, bytes: usize, what: &str) -> Result<B::Memory> {
         // Temporaries without elements need no bytes, but memory all the same.
         let memory = self.allocator.allocate(bytes.max(1), crate::compile::ARENA_ALIGNMENT).at(|| what)?;
         self.memories.push(memory.clone());
         Ok(memory)
+    }
+
+    /// Takes the parts of the arena of an execution.
+    pub(crate) fn take_arena(&mut self, compiled: &Compiled<B>) -> Result<Vec<B::Memory>> {
+        compiled.arena_parts.iter().map(|part| self.take(part.len(), "temporaries")).collect()
     }
 
     /// Gives everything back, to be used again when `after` has ended.

@@ -52,7 +52,7 @@ impl<B: Backend> Lists<B> {
     }
 }
 
-/// Which slot each storage is in: inputs, outputs, constants, literals, prepared temporaries, the arena.
+/// Which slot each storage is in: inputs, outputs, constants, literals, prepared temporaries, the arena's parts.
 struct Slots {
     /// The first output, constant, literal.
     starts: [usize; 3],
@@ -69,7 +69,7 @@ impl Slots {
         let prepared = |place: &&TempPlace| matches!(place, TempPlace::Prepared { .. });
         let arena = count + compiled.temp_bytes.iter().filter(prepared).count();
         let mut part = |place: &TempPlace| match *place {
-            TempPlace::Arena { offset, .. } => Some(Part { slot: arena, offset }),
+            TempPlace::Arena { part, offset, .. } => Some(Part { slot: arena + part, offset }),
             TempPlace::Prepared { .. } => {
                 count += 1;
                 Some(Part { slot: count - 1, offset: 0 })
@@ -77,7 +77,7 @@ impl Slots {
             TempPlace::Unused => None,
         };
         let temps = compiled.temp_bytes.iter().map(&mut part).collect();
-        let count = arena + usize::from(compiled.has_arena());
+        let count = arena + compiled.arena_parts.len();
         Self { starts: [outputs, constants, literals], temps, count }
     }
 

@@ -20,7 +20,7 @@ use anydnn_backend::{
 };
 
 pub(crate) use self::bind::{bind, separate};
-pub(crate) use self::commands::{CommandList, Enqueued, Memories, Phase, Taken, arena_views};
+pub(crate) use self::commands::{CommandList, Enqueued, Memories, Phase, Taken, arena_in, arena_views};
 pub(crate) use self::lists::Lists;
 use self::loading::Loading;
 pub use self::record::Recording;
@@ -120,9 +120,9 @@ impl<B: Backend> Executable<B> {
             return self.enqueue_each(stream, &inputs, &outputs, deps).map(|(event, _)| event);
         };
         let mut taken = Taken::new(compiled.engine.allocator());
-        let ended = self.take_arena(&mut taken).and_then(|arena| {
-            list.enqueue(stream, &self.memories(&inputs, &outputs).slots(arena.as_ref()), deps)
-        });
+        let ended = taken
+            .take_arena(compiled)
+            .and_then(|arena| list.enqueue(stream, &self.memories(&inputs, &outputs).slots(&arena), deps));
         compiled.lists.give(Some(list));
         // What was enqueued before a failure holds the temporaries itself.
         taken.give_back(ended.as_ref().ok())?;
@@ -178,11 +178,6 @@ impl<B: Backend> Executable<B> {
         let outputs = bind("output", compiled, compiled.graph.outputs(), &compiled.output_descs, outputs)?;
         separate(compiled, &inputs, &outputs, &self.constants, &[])?;
         Ok(Ports { inputs, outputs })
-    }
-
-    fn take_arena(&self, taken: &mut Taken<B>) -> Result<Option<B::Memory>> {
-        let compiled = &*self.compiled;
-        compiled.has_arena().then(|| taken.take(compiled.arena_bytes, "temporaries")).transpose()
     }
 
     /// The memories of an execution, without temporaries.

@@ -55,7 +55,7 @@ pub struct Recording<B: Backend> {
 #[derive(Debug)]
 enum Bound<B: Backend> {
     /// As one, with the memory for temporaries.
-    List { list: Box<dyn List<B>>, arena: Option<B::Memory> },
+    List { list: Box<dyn List<B>>, arena: Vec<B::Memory> },
     /// One by one.
     Commands { list: CommandList<B>, enqueued: Enqueued<B> },
 }
@@ -86,7 +86,7 @@ impl<B: Backend> Executable<B> {
         let Ports { inputs, outputs } = self.bind_ports(inputs, outputs)?;
         let mut taken = Taken::new(compiled.engine.allocator());
         let bound = match compiled.lists.take(compiled)? {
-            Some(list) => self.take_arena(&mut taken).map(|arena| Bound::List { list, arena }),
+            Some(list) => taken.take_arena(compiled).map(|arena| Bound::List { list, arena }),
             None => self
                 .bind_commands(stream, &inputs, &outputs, &mut taken)
                 .map(|list| Bound::Commands { list, enqueued: Enqueued::default() }),
@@ -112,7 +112,7 @@ impl<B: Backend> Executable<B> {
         taken: &mut Taken<B>,
     ) -> Result<CommandList<B>> {
         let compiled = &*self.compiled;
-        let temps = arena_views(compiled, self.take_arena(taken)?.as_ref())?;
+        let temps = arena_views(compiled, &taken.take_arena(compiled)?)?;
         let memories = Memories { temps: &temps, ..self.memories(inputs, outputs) };
         let list = CommandList::new(compiled, Phase::Run, &memories)?;
         list.validate(stream)?;
@@ -143,7 +143,7 @@ impl<B: Backend> Recording<B> {
         let event = match bound {
             Some(Bound::List { list, arena }) => {
                 let memories = self.executable.memories(&self.inputs, &self.outputs);
-                list.enqueue(&self.stream, &memories.slots(arena.as_ref()), all)?
+                list.enqueue(&self.stream, &memories.slots(arena), all)?
             }
             Some(Bound::Commands { list, enqueued }) => {
                 enqueued.clear();

@@ -131,6 +131,26 @@ fn a_thousand_adversarial_orders_agree_with_the_host() {
     }
 }
 
+#[test]
+fn temporaries_lie_by_themselves_where_the_allocator_keeps_them_apart() {
+    let graph = branching();
+    let host = HostEngine::new();
+    let expected =
+        run_compiled(&host, &StreamDesc::default(), &compile(&host, &graph, Policy::Debug)).unwrap();
+    let run = |apart| {
+        let device =
+            MockDevice::builder().seed(3).open_layouts(OpenLayouts::RowMajor).keeps_apart(apart).build();
+        let engine = device.engine();
+        let compiled = compile(&engine, &graph, Policy::Debug);
+        assert_eq!(run_compiled(&engine, &StreamDesc::out_of_order(), &compiled).unwrap(), expected);
+        assert!(device.races().is_empty());
+        (engine.allocator().stats().created, compiled.inner.arena_parts.len())
+    };
+    assert_eq!(run(false), (1, 1));
+    let (created, parts) = run(true);
+    assert!(created == parts && parts > 10, "{created} allocations for {parts} temporaries");
+}
+
 /// Weights that are only read to be packed are on the device one after the other, not all at once.
 #[cfg(feature = "onnx")]
 #[test]

@@ -11,7 +11,7 @@ use super::CompiledPartition;
 use super::constants::Prepared;
 use crate::compile::ARENA_ALIGNMENT;
 use crate::execute::{
-    CommandList, Enqueued, Memories, Phase, StepEvent, Taken, arena_views, bind, check_stream,
+    CommandList, Enqueued, Memories, Phase, StepEvent, Taken, arena_in, arena_views, bind, check_stream,
     prepared_memories, separate,
 };
 use crate::graph::{Property, TensorId};
@@ -199,14 +199,17 @@ impl<B: Backend> CompiledPartition<B> {
         let cache = cache.filter(|cache| cache.takes(&compiled.engine, plan.prepared_bytes));
         let found = cache.and_then(|cache| cache.find(&compiled.engine, plan.id, &bound.constants));
         // What is not kept is made in the scratchpad, behind the other temporaries.
-        let in_scratchpad = has_prepared && cache.is_none();
+        let in_scratchpad = has_prepared && cache.is_none() && !taken.keeps_apart();
         let scratchpad = match scratchpad {
             Some(given) => Some(given.clone()),
             None if in_scratchpad => Some(taken.take(plan.scratchpad_bytes, "scratchpad")?),
-            None if compiled.has_arena() => Some(taken.take(compiled.arena_bytes, "temporaries")?),
             None => None,
         };
-        let temps = if list.is_some() { Vec::new() } else { arena_views(compiled, scratchpad.as_ref())? };
+        let arena = match &scratchpad {
+            Some(scratchpad) => arena_in(compiled, scratchpad)?,
+            None => taken.take_arena(compiled)?,
+        };
+        let temps = if list.is_some() { Vec::new() } else { arena_views(compiled, &arena)? };
         let is_made = found.is_some() || !has_prepared;
         let (made, ready): (Arc<[Option<B::Memory>]>, _) = match (found, &scratchpad) {
             (Some(found), _) => (found.memories, Some(found.ready)),
@@ -237,10 +240,7 @@ impl<B: Backend> CompiledPartition<B> {
             waits.push(ready);
         }
         match (list, run) {
-            (Some(list), _) => {
-                let arena = scratchpad.as_ref().filter(|_| compiled.has_arena());
-                list.enqueue(stream, &memories.slots(arena), &waits)
-            }
+            (Some(list), _) => list.enqueue(stream, &memories.slots(&arena), &waits),
             (None, Some(run)) => run.enqueue(stream, &waits, enqueued),
             (None, None) => stream.marker(&waits),
         }

@@ -374,6 +374,10 @@ impl<B: Variant> Allocator for AnyAllocator<B> {
     fn trim(&self) {
         self.inner.trim();
     }
+
+    fn keeps_apart(&self) -> bool {
+        self.inner.keeps_apart()
+    }
 }
 
 /// A list of a backend.

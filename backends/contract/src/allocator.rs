@@ -47,6 +47,12 @@ pub trait Allocator: Debug + Send + Sync {
 
     /// Frees everything that was given back, except what commands have not done with.
     fn trim(&self);
+
+    /// Whether each allocation is by itself, of exactly the bytes that were asked for and never reused, so that an access outside of one
+    /// can be seen. Who needs several pieces of memory then asks for each of them instead of dividing a large one.
+    fn keeps_apart(&self) -> bool {
+        false
+    }
 }
 
 /// What an allocator holds and has done. Allocations may take more bytes than were asked for.

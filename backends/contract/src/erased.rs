@@ -583,6 +583,10 @@ impl<B: Backend> Allocator for ErasedAllocator<B> {
     fn trim(&self) {
         self.inner.trim();
     }
+
+    fn keeps_apart(&self) -> bool {
+        self.inner.keeps_apart()
+    }
 }
 
 fn events<B: Backend>(erased: &[ErasedEvent]) -> Result<Vec<B::Event>> {

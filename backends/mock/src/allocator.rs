@@ -89,4 +89,8 @@ impl Allocator for MockAllocator {
 
     /// Nothing: no block waits for reuse.
     fn trim(&self) {}
+
+    fn keeps_apart(&self) -> bool {
+        self.shared.keeps_apart
+    }
 }

@@ -134,6 +134,7 @@ pub struct MockDeviceBuilder {
     faults: Faults,
     races: RacePolicy,
     open_layouts: OpenLayouts,
+    keeps_apart: bool,
     allow_leaks: bool,
 }
 
@@ -176,6 +177,7 @@ impl Default for MockDeviceBuilder {
             faults: Faults::new(),
             races: RacePolicy::default(),
             open_layouts: OpenLayouts::default(),
+            keeps_apart: false,
             allow_leaks: false,
         }
     }
@@ -218,6 +220,12 @@ impl MockDeviceBuilder {
         self
     }
 
+    /// Whether the allocator [keeps allocations apart](anydnn_backend::Allocator::keeps_apart): no by default.
+    pub fn keeps_apart(mut self, apart: bool) -> Self {
+        self.keeps_apart = apart;
+        self
+    }
+
     /// Without the check for leaks at drop.
     pub fn allow_leaks(mut self) -> Self {
         self.allow_leaks = true;
@@ -236,7 +244,8 @@ impl MockDeviceBuilder {
             kind: DeviceKind::Other,
         };
         let state = State::new(self.seed, FaultState::new(self.faults));
-        let shared = Shared::new(info, self.capabilities, self.races, self.open_layouts, state);
+        let shared =
+            Shared::new(info, self.capabilities, self.races, self.open_layouts, self.keeps_apart, state);
         MockDevice { shared: Arc::new(shared), seed: self.seed, allow_leaks: self.allow_leaks }
     }
 }

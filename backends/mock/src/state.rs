@@ -26,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) capabilities: Capabilities,
     pub(crate) races: RacePolicy,
     pub(crate) open_layouts: OpenLayouts,
+    pub(crate) keeps_apart: bool,
     state: Mutex<State>,
 }
 
@@ -35,9 +36,18 @@ impl Shared {
         capabilities: Capabilities,
         races: RacePolicy,
         open_layouts: OpenLayouts,
+        keeps_apart: bool,
         state: State,
     ) -> Self {
-        Self { engine: EngineId::unique(), info, capabilities, races, open_layouts, state: Mutex::new(state) }
+        Self {
+            engine: EngineId::unique(),
+            info,
+            capabilities,
+            races,
+            open_layouts,
+            keeps_apart,
+            state: Mutex::new(state),
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

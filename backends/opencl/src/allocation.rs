@@ -111,6 +111,7 @@ impl Allocation {
             MemoryKind::Buffer => {
                 #[cfg(target_os = "linux")]
                 if device.kind() == DeviceKind::Cpu
+                    && !engine.inner.pool.keeps_apart()
                     && let Some(mem) = crate::huge_pages::buffer(context, bytes)
                 {
                     let mem = mem?;

@@ -163,4 +163,9 @@ impl Allocator for OpenClAllocator {
             Source::User(user) => user.settle(),
         };
     }
+
+    /// What the environment asks for: `ANYDNN_TEMPORARIES=apart`.
+    fn keeps_apart(&self) -> bool {
+        self.engine.inner.pool.keeps_apart()
+    }
 }

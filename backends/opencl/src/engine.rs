@@ -270,7 +270,7 @@ impl Inner {
         let parked_limit = usize::try_from(device.memory_bytes() / 4).unwrap_or(usize::MAX);
         Self {
             id: EngineId::unique(),
-            pool: Pool::new(parked_limit),
+            pool: Pool::new(parked_limit, crate::pool::keeps_apart()),
             user: None,
             programs: Arc::new(ProgramCache::new(DiskCache::from_env())),
             tuning: Arc::new(Record::from_env()),

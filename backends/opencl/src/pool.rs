@@ -17,6 +17,7 @@ pub(crate) const TEMPORARY: &str = "temporary memory";
 #[derive(Debug)]
 pub(crate) struct Pool {
     state: Mutex<State>,
+    apart: bool,
 }
 
 #[derive(Debug)]
@@ -37,10 +38,16 @@ struct Parked {
 }
 
 impl Pool {
-    /// A pool that parks at most this many bytes.
-    pub(crate) fn new(limit: usize) -> Self {
+    /// A pool that parks at most this many bytes. With `apart` it parks nothing and gives exactly what it is asked for.
+    pub(crate) fn new(limit: usize, apart: bool) -> Self {
+        let limit = if apart { 0 } else { limit };
         let state = State { parked: Vec::new(), bytes: 0, limit, ledgers: BTreeMap::new() };
-        Self { state: Mutex::new(state) }
+        Self { state: Mutex::new(state), apart }
+    }
+
+    /// Whether each allocation is by itself.
+    pub(crate) fn keeps_apart(&self) -> bool {
+        self.apart
     }
 
     /// Memory of at least `bytes` bytes that no command uses.
@@ -53,7 +60,7 @@ impl Pool {
         if bytes == 0 {
             return Ok(Arc::new(Allocation::empty()));
         }
-        let capacity = capacity_for(bytes);
+        let capacity = if self.apart { bytes } else { capacity_for(bytes) };
         let (reused, ledger) = {
             let mut state = self.lock();
             (state.reuse(kind, capacity), state.ledger(kind))
@@ -113,7 +120,7 @@ impl Pool {
     pub(crate) fn set_limit(&self, limit: usize) {
         let evicted = {
             let mut state = self.lock();
-            state.limit = limit;
+            state.limit = if self.apart { 0 } else { limit };
             state.evict()
         };
         evicted.into_iter().for_each(Parked::retire);
@@ -192,6 +199,18 @@ impl Parked {
     }
 }
 
+/// Whether `ANYDNN_TEMPORARIES` asks for allocations that lie apart: `apart`, or `shared`, which is the default.
+pub(crate) fn keeps_apart() -> bool {
+    match std::env::var("ANYDNN_TEMPORARIES").as_deref() {
+        Ok("apart") => true,
+        Ok("" | "shared") | Err(_) => false,
+        Ok(value) => {
+            tracing::warn!(value, "ANYDNN_TEMPORARIES is neither apart nor shared");
+            false
+        }
+    }
+}
+
 /// Sizes come in steps so that nearly equal requests share memory: powers of two up to a mebibyte, whole mebibytes above.
 fn capacity_for(bytes: usize) -> usize {
     const MEBIBYTE: usize = 1 << 20;
@@ -204,6 +223,20 @@ fn capacity_for(bytes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lies_apart_has_its_own_size_and_is_not_used_again() {
+        let engine = crate::testing::test_engines().into_iter().next().expect("a device");
+        let identities = |apart| {
+            let pool = Pool::new(1 << 20, apart);
+            pool.set_limit(1 << 20);
+            let first = pool.take(&engine, MemoryKind::Buffer, 1000).expect("memory");
+            let capacity = first.capacity;
+            pool.give(first, None);
+            (capacity, pool.stats(MemoryKind::Buffer).parked_bytes, pool.limit())
+        };
+        assert_eq!((identities(false), identities(true)), ((1024, 1024, 1 << 20), (1000, 0, 0)));
+    }
 
     #[test]
     fn sizes_come_in_steps() {
