@@ -36,28 +36,31 @@ impl<const N: usize> Extensions<N> {
         real: *mut c_void,
         interceptors: &[*mut c_void; PLATFORMS],
     ) -> *mut c_void {
+        self.note(platform, function, real).map_or(real, |place| interceptors[place])
+    }
+
+    /// Notes the address of function number `function` on a platform, and gives the platform's place.
+    pub fn note(&self, platform: usize, function: usize, real: *mut c_void) -> Option<usize> {
         if real.is_null() || function >= N {
-            return real;
+            return None;
         }
         let mut platforms = self.platforms.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = platforms.iter().position(|known| *known == platform).unwrap_or_else(|| {
+        let known = platforms.iter().position(|known| *known == platform);
+        if known.is_none() && platforms.len() == PLATFORMS {
+            return None;
+        }
+        let place = known.unwrap_or_else(|| {
             platforms.push(platform);
             platforms.len() - 1
         });
-        let Some(&interceptor) = interceptors.get(place) else { return real };
         self.addresses[place][function].store(real, Ordering::Release);
-        interceptor
+        Some(place)
     }
 
     /// The function below the layer, on the platform with a place.
     pub fn below(&self, function: usize, place: usize) -> *mut c_void {
         let address = self.addresses.get(place).and_then(|functions| functions.get(function));
         address.map_or(ptr::null_mut(), |address| address.load(Ordering::Acquire))
-    }
-
-    /// The places of platforms on which a function has been looked up.
-    pub fn places(&self, function: usize) -> impl Iterator<Item = usize> {
-        (0..PLATFORMS).filter(move |&place| !self.below(function, place).is_null())
     }
 }
 
@@ -91,8 +94,8 @@ mod tests {
         assert_eq!(extensions.below(1, 1), address(2));
         assert_eq!(extensions.below(0, 0), address(3));
         assert!(extensions.below(0, 1).is_null());
-        assert_eq!(extensions.places(0).collect::<Vec<_>>(), [0]);
-        assert_eq!(extensions.places(1).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(extensions.note(8, 0, address(4)), Some(1));
+        assert_eq!(extensions.below(0, 1), address(4));
     }
 
     #[test]
