@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::PathBuf;
 use std::sync::OnceLock;
+
+use anydnn_layer::{Target, at_exit, end_process, exit_status, variable};
 
 use crate::code::code_name;
 use crate::fault::Fault;
@@ -19,18 +19,11 @@ struct Settings {
     exit: Option<i32>,
 }
 
-#[derive(Debug)]
-enum Target {
-    Stderr,
-    File(PathBuf),
-}
-
 /// Set when a loader uses this copy of the library as a layer.
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 /// Reads the environment.
 pub(crate) fn configure() -> Result<(), String> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let switch = |name: &str, on: &str, off: &str| match variable(name).as_deref() {
         None => Ok(None),
         Some(value) if value == on => Ok(Some(true)),
@@ -39,14 +32,8 @@ pub(crate) fn configure() -> Result<(), String> {
     };
     let faults = Fault::parse_all(&variable("ANYDNN_FAULTS").unwrap_or_default())
         .map_err(|error| format!("ANYDNN_FAULTS: {error}"))?;
-    let exit = variable("ANYDNN_FAULTS_EXIT").map(|value| {
-        value.trim().parse::<u8>().map_err(|_| format!("ANYDNN_FAULTS_EXIT is {value:?}, expected 0 to 255"))
-    });
-    let report = variable("ANYDNN_FAULTS_REPORT").map(|value| match value.as_str() {
-        "stderr" => Target::Stderr,
-        path => Target::File(path.into()),
-    });
-    let settings = Settings { report, exit: exit.transpose()?.map(i32::from) };
+    let exit = exit_status("ANYDNN_FAULTS_EXIT")?;
+    let settings = Settings { report: Target::from_variable("ANYDNN_FAULTS_REPORT"), exit };
     let refuse = switch("ANYDNN_FAULTS_INVALID", "refuse", "pass")?;
     let perform = switch("ANYDNN_FAULTS_RELEASES", "perform", "keep")?;
     let mut state = state::lock();
@@ -65,12 +52,6 @@ pub(crate) fn text(state: &State) -> String {
     // Writing into a string cannot fail.
     let _ = write_report(&mut text, state);
     text
-}
-
-/// Writes a text to the standard error stream.
-pub(crate) fn say(text: &str) {
-    // There is nobody to tell when this fails.
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 fn write_report(out: &mut String, state: &State) -> std::fmt::Result {
@@ -113,28 +94,12 @@ extern "C" fn at_exit() {
     let text = text(&state);
     let failed = !state.ledger.live().is_empty() || !state.violations.is_empty();
     drop(state);
-    match &settings.report {
-        None => {}
-        Some(Target::Stderr) => say(&text),
-        Some(Target::File(path)) => {
-            if let Err(cause) = std::fs::write(path, text) {
-                say(&format!("anydnn-faults: {}: {cause}\n", path.display()));
-            }
-        }
+    if let Some(target) = &settings.report {
+        target.write("anydnn-faults", &text);
     }
     if let Some(status) = settings.exit.filter(|_| failed) {
-        // SAFETY: flushes what the program has written and ends the process, whose own exit handlers have run.
-        unsafe {
-            libc::fflush(std::ptr::null_mut());
-            libc::_exit(status);
-        }
+        end_process(status);
     }
 }
 
-/// Runs [`at_exit`] after the exit handlers and static destructors of the program, which may still release objects.
-#[used]
-#[cfg_attr(
-    any(target_os = "linux", target_os = "android", target_os = "freebsd"),
-    unsafe(link_section = ".fini_array")
-)]
-static AT_EXIT: extern "C" fn() = at_exit;
+at_exit!(at_exit);

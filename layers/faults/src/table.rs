@@ -9,14 +9,13 @@
 use std::ffi::c_void;
 use std::mem;
 
+use anydnn_layer::{PLATFORMS, for_each_platform};
+
 use crate::call::{Call, Verdict};
 use crate::code::*;
 use crate::kind::{CommandBuffer, Context, Device, Event, Kernel, Mem, Program, Queue, Sampler, Svm, Usm};
 use crate::layer;
 use crate::role::*;
-
-/// Platforms whose extension functions are told apart. Those of further ones are passed through.
-pub(crate) const SLOTS: usize = 8;
 
 /// The list of documented codes.
 macro_rules! documented {
@@ -80,15 +79,13 @@ macro_rules! table {
                 }
             }
 
-            /// This layer's function for an extension function of the platform with a slot.
-            pub(crate) fn extension_interceptor(self, slot: usize) -> Option<*mut c_void> {
+            /// This layer's functions for an extension function, one for each platform.
+            pub(crate) fn extension_interceptors(self) -> Option<[*mut c_void; PLATFORMS]> {
                 match self {
                     $(Self::$ext => {
-                        let functions: [unsafe extern "C" fn($($ext_t),*) -> $ext_ret; SLOTS] = [
-                            extensions::$ext::<0>, extensions::$ext::<1>, extensions::$ext::<2>, extensions::$ext::<3>,
-                            extensions::$ext::<4>, extensions::$ext::<5>, extensions::$ext::<6>, extensions::$ext::<7>,
-                        ];
-                        functions.get(slot).map(|function| *function as *mut c_void)
+                        let functions: [unsafe extern "C" fn($($ext_t),*) -> $ext_ret; PLATFORMS] =
+                            for_each_platform!(extensions::$ext);
+                        Some(functions.map(|function| function as *mut c_void))
                     })*
                     _ => None,
                 }
@@ -107,8 +104,8 @@ macro_rules! table {
         mod extensions {
             use super::*;
             $(
-                pub(super) unsafe extern "C" fn $ext<const SLOT: usize>($(mut $ext_arg: $ext_t),*) -> $ext_ret {
-                    intercept!(layer::next_extension(Function::$ext, SLOT), $ext, ($($ext_arg: $ext_t),*) -> $ext_ret)
+                pub(super) unsafe extern "C" fn $ext<const PLACE: usize>($(mut $ext_arg: $ext_t),*) -> $ext_ret {
+                    intercept!(layer::next_extension(Function::$ext, PLACE), $ext, ($($ext_arg: $ext_t),*) -> $ext_ret)
                 }
             )*
         }
@@ -663,25 +660,14 @@ mod tests {
 
     #[test]
     fn places_are_those_of_the_published_table() {
-        // Counted in cl_icd.h of OpenCL 3.0.
-        for (function, place) in [
-            (Function::clGetPlatformIDs, 0),
-            (Function::clCreateBuffer, 14),
-            (Function::clFinish, 47),
-            (Function::clSetEventCallback, 81),
-            (Function::clGetExtensionFunctionAddressForPlatform, 107),
-            (Function::clCreateCommandQueueWithProperties, 123),
-            (Function::clSetContextDestructorCallback, 148),
-        ] {
-            assert_eq!(function as usize, place, "{}", function.name());
-        }
-        assert_eq!(Function::CORE, 149);
+        let names: Vec<_> = Function::all().take(Function::CORE).map(Function::name).collect();
+        assert_eq!(names, anydnn_layer::NAMES);
     }
 
     #[test]
     fn everything_but_windows_is_intercepted() {
         for function in Function::all() {
-            let passed = function.interceptor().is_none() && function.extension_interceptor(0).is_none();
+            let passed = function.interceptor().is_none() && function.extension_interceptors().is_none();
             let windows = ["D3D10", "D3D11", "DX9"].iter().any(|part| function.name().contains(part));
             assert_eq!(passed, windows, "{}", function.name());
         }
