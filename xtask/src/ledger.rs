@@ -1,12 +1,15 @@
-//! Starts a test program, those that use OpenCL as a user's program does under the layer that keeps a ledger of its objects.
+//! Starts a test program, those that use OpenCL as a user's program does under the layer that keeps a ledger of its objects, and those
+//! that compute under an electric fence.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use wait_timeout::ChildExt;
+
+use crate::fence;
 
 /// The variable that names the layer for [`run`].
 pub(crate) const LAYER: &str = "ANYDNN_LEDGER_LAYER";
@@ -38,6 +41,11 @@ const UNDER_THE_LEDGER: [&str; 22] = [
     "user_allocators",
 ];
 
+/// Test programs whose kernels must stay inside of their operands: they compute with every primitive, graph operation and pattern. Left out
+/// are those that count allocations or time, which the fence changes.
+pub(crate) const UNDER_THE_FENCE: [&str; 7] =
+    ["conformance", "digits", "graph_ops", "onnx_nodes", "oracle", "partitions", "programs"];
+
 /// The option that makes cargo start programs through `xtask`, itself given as a path.
 pub(crate) fn option(xtask: &Path) -> Vec<String> {
     let runner = format!("target.'cfg(all())'.runner = ['{}', 'start']", xtask.display());
@@ -60,10 +68,20 @@ pub(crate) fn run(program: &Path, args: &[OsString]) -> Result<i32> {
 
 fn run_within(longest: Duration, program: &Path, args: &[OsString]) -> Result<i32> {
     let mut command = Command::new(program);
-    command.args(args).env_remove(LAYER);
+    command.args(args).env_remove(LAYER).env_remove(fence::LAYER);
+    let layer = |variable, listed: &[&str]| std::env::var_os(variable).filter(|_| is_listed(program, listed));
+    let (ledger, fence) = (layer(LAYER, &UNDER_THE_LEDGER), layer(fence::LAYER, &UNDER_THE_FENCE));
+    let layers: Vec<OsString> = ledger.iter().chain(&fence).cloned().collect();
+    if !layers.is_empty() {
+        command.env("OPENCL_LAYERS", layers.join(OsStr::new(":")));
+    }
+    if fence.is_some() {
+        // Every byte counts: kernels rely on no more than the alignment of elements.
+        command.env("ANYDNN_TEMPORARIES", "apart").env("ANYDNN_FENCE_ALIGN", "1");
+        command.env("ANYDNN_FENCE_EXIT", NOT_EMPTY.to_string());
+    }
     let report = std::env::temp_dir().join(format!("anydnn-ledger-{}.txt", std::process::id()));
-    if let (Some(layer), true) = (std::env::var_os(LAYER), is_listed(program)) {
-        command.env("OPENCL_LAYERS", layer);
+    if ledger.is_some() {
         command.env("ANYDNN_FAULTS_EXIT", NOT_EMPTY.to_string()).env("ANYDNN_FAULTS_REPORT", &report);
     }
     let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
@@ -108,10 +126,10 @@ fn tasks(process: &str) -> String {
     told.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a program, a path such as `deps/streams-0123456789abcdef`, is one of the list.
-fn is_listed(program: &Path) -> bool {
+/// Whether a program, a path such as `deps/streams-0123456789abcdef`, is one of a list.
+fn is_listed(program: &Path, list: &[&str]) -> bool {
     let name = program.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.rsplit_once('-'));
-    name.is_some_and(|(name, _)| UNDER_THE_LEDGER.contains(&name))
+    name.is_some_and(|(name, _)| list.contains(&name))
 }
 
 #[cfg(test)]
@@ -120,9 +138,10 @@ mod tests {
 
     #[test]
     fn programs_are_known_by_their_names() {
-        assert!(is_listed(Path::new("/target/debug/deps/streams_poison-29136a85ce6afae7")));
-        assert!(!is_listed(Path::new("/target/debug/deps/fault_sweep-29136a85ce6afae7")));
-        assert!(!is_listed(Path::new("streams_poison")));
+        let is_listed = |path| is_listed(Path::new(path), &UNDER_THE_LEDGER);
+        assert!(is_listed("/target/debug/deps/streams_poison-29136a85ce6afae7"));
+        assert!(!is_listed("/target/debug/deps/fault_sweep-29136a85ce6afae7"));
+        assert!(!is_listed("streams_poison"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Project chores, run as `cargo xtask CHORE`.
 
 mod command;
+mod fence;
 mod fuzz;
 mod header;
 mod install;
@@ -22,6 +23,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use self::steps::Extent;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Project chores", long_about = None)]
@@ -47,6 +50,9 @@ enum Chore {
         /// Leave out the lints, the documentation and the runs without OpenCL
         #[arg(long)]
         fast: bool,
+        /// Also run the programs under the fence without it and in both of its modes
+        #[arg(long, conflicts_with = "fast")]
+        long: bool,
     },
     /// Change ONNX models at random and import them, in search of what crashes
     Fuzz {
@@ -77,7 +83,11 @@ fn main() -> ExitCode {
         }),
         Chore::Header => header::write().map(|()| true),
         Chore::Install { prefix } => install::install(&prefix).map(|()| true),
-        Chore::Test { fast } => test::test(fast),
+        Chore::Test { fast, long } => test::test(match (fast, long) {
+            (true, _) => Extent::Fast,
+            (_, true) => Extent::Long,
+            _ => Extent::Whole,
+        }),
         Chore::Fuzz { seconds, seed, models } => fuzz::fuzz(seconds, seed, models.as_deref()),
         Chore::Start { program, args } => match ledger::run(&program, &args) {
             // The program's own status goes through to cargo.

@@ -1,10 +1,7 @@
 //! The steps of the whole test run, in order. A new check is one more entry here.
 
-use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
-use std::path::PathBuf;
-
-use crate::command::root;
-use crate::ledger::LAYER;
+use crate::fence::{self, Mode};
+use crate::ledger::{LAYER, UNDER_THE_FENCE};
 use crate::setup::Variables;
 use crate::test::REQUIRED;
 
@@ -21,8 +18,19 @@ pub(crate) struct Step {
     pub(crate) expect: Expect,
     /// Whether [`ledger::run`](crate::ledger::run) starts the programs.
     pub(crate) under_the_ledger: bool,
-    /// Whether the fast run has it too.
-    pub(crate) fast: bool,
+    /// The least of the runs that has it.
+    pub(crate) extent: Extent,
+}
+
+/// How much a run of the tests does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Extent {
+    /// Without lints, documentation and the runs without OpenCL.
+    Fast,
+    /// Everything once, with the fence in the mode of the day.
+    Whole,
+    /// Also without the fence and in each of its modes.
+    Long,
 }
 
 /// What must hold for a step to pass.
@@ -34,8 +42,8 @@ pub(crate) enum Expect {
     Tests,
 }
 
-/// All steps; `opencl` is what programs need in their environment to see the devices.
-pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
+/// All steps of a day; `opencl` is what programs need in their environment to see the devices.
+pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
     let with = |pairs: &[(&str, &str)]| {
         let mut variables = opencl.clone();
         variables.extend(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
@@ -49,14 +57,28 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             ("ANYDNN_REQUIRE", require),
         ])
     };
-    vec![
+    let fenced = |mode: Mode| {
+        // A snapshot that differs is a failure, never an update. Programs come from source, not from an earlier run.
+        let mut variables = with(&[
+            ("ANYDNN_REQUIRE", REQUIRED),
+            ("INSTA_UPDATE", "no"),
+            ("ANYDNN_CACHE", "0"),
+            (LAYER, &layer("anydnn_faults")),
+        ]);
+        variables.extend([
+            (fence::LAYER.to_owned(), layer("anydnn_fence")),
+            (fence::MODE.to_owned(), mode.to_string()),
+        ]);
+        variables
+    };
+    let mut steps = vec![
         Step {
             name: "formatting",
             cargo: vec!["fmt", "--all", "--check"],
             variables: Variables::new(),
             expect: Expect::Success,
             under_the_ledger: false,
-            fast: true,
+            extent: Extent::Fast,
         },
         Step {
             name: "lints",
@@ -72,21 +94,15 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             variables: Variables::new(),
             expect: Expect::Success,
             under_the_ledger: false,
-            fast: false,
+            extent: Extent::Whole,
         },
         Step {
             name: "tests",
             cargo: vec!["test", "--workspace", "--all-features", "--no-fail-fast"],
-            // A snapshot that differs is a failure, never an update. Programs come from source, not from an earlier run.
-            variables: with(&[
-                ("ANYDNN_REQUIRE", REQUIRED),
-                ("INSTA_UPDATE", "no"),
-                ("ANYDNN_CACHE", "0"),
-                (LAYER, &layer()),
-            ]),
+            variables: fenced(Mode::of_day(day)),
             expect: Expect::Tests,
             under_the_ledger: true,
-            fast: true,
+            extent: Extent::Fast,
         },
         Step {
             name: "documentation",
@@ -94,7 +110,7 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             variables: with(&[("RUSTDOCFLAGS", "--deny warnings")]),
             expect: Expect::Success,
             under_the_ledger: false,
-            fast: false,
+            extent: Extent::Whole,
         },
         Step {
             name: "conformance without OpenCL",
@@ -103,16 +119,33 @@ pub(crate) fn steps(opencl: &Variables) -> Vec<Step> {
             variables: without_opencl("host,mock"),
             expect: Expect::Tests,
             under_the_ledger: false,
-            fast: false,
+            extent: Extent::Whole,
         },
-    ]
+    ];
+    // The programs under the fence once more: plainly, and in the other mode.
+    let programs = UNDER_THE_FENCE.iter().flat_map(|program| ["--test", program]);
+    let cargo: Vec<&str> =
+        ["test", "--workspace", "--all-features", "--no-fail-fast"].into_iter().chain(programs).collect();
+    let mut again = |name, variables| {
+        steps.push(Step {
+            name,
+            cargo: cargo.clone(),
+            variables,
+            expect: Expect::Tests,
+            under_the_ledger: true,
+            extent: Extent::Long,
+        });
+    };
+    let mut plain = fenced(Mode::Over);
+    plain.retain(|name, _| name != fence::LAYER);
+    again("tests without the fence", plain);
+    again("tests in the fence's other mode", fenced(Mode::of_day(day + 1)));
+    steps
 }
 
-/// The layer that keeps the ledger, where cargo puts it beside the programs that depend on its package.
-fn layer() -> String {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let name = format!("{DLL_PREFIX}anydnn_faults{DLL_SUFFIX}");
-    root().join(target).join("debug/deps").join(name).display().to_string()
+/// A layer of this workspace, for a variable of the environment.
+fn layer(package: &str) -> String {
+    fence::library(package).display().to_string()
 }
 
 #[cfg(test)]
@@ -122,18 +155,18 @@ mod tests {
     #[test]
     fn the_tests_require_every_backend_and_see_the_devices() {
         let opencl = Variables::from([("OCL_ICD_VENDORS".to_owned(), "/a/folder".to_owned())]);
-        let steps = steps(&opencl);
+        let steps = steps(&opencl, 0);
         let tests = steps.iter().find(|step| step.name == "tests").unwrap();
         assert_eq!(tests.variables["ANYDNN_REQUIRE"], "host,mock,opencl:pocl,opencl:intel");
         assert_eq!(tests.variables["OCL_ICD_VENDORS"], "/a/folder");
-        assert!(tests.fast);
+        assert_eq!(tests.extent, Extent::Fast);
     }
 
     #[test]
     fn steps_without_opencl_require_none_and_find_none() {
         let opencl = Variables::from([("OCL_ICD_VENDORS".to_owned(), "/a/folder".to_owned())]);
         let without: Vec<_> =
-            steps(&opencl).into_iter().filter(|step| step.name.ends_with("without OpenCL")).collect();
+            steps(&opencl, 0).into_iter().filter(|step| step.name.ends_with("without OpenCL")).collect();
         assert_eq!(without.len(), 1);
         for step in without {
             assert_eq!(step.variables["OCL_ICD_VENDORS"], "/nonexistent");
@@ -143,15 +176,20 @@ mod tests {
 
     #[test]
     fn the_tests_run_under_the_ledger() {
-        let steps = steps(&Variables::new());
+        let steps = steps(&Variables::new(), 0);
         let under: Vec<_> = steps.iter().filter(|step| step.under_the_ledger).collect();
-        assert_eq!(under.iter().map(|step| step.name).collect::<Vec<_>>(), ["tests"]);
-        assert!(under[0].variables[LAYER].ends_with(DLL_SUFFIX));
+        let names: Vec<_> = under.iter().map(|step| step.name).collect();
+        assert_eq!(names, ["tests", "tests without the fence", "tests in the fence's other mode"]);
+        let fence =
+            |step: &Step| step.variables.get(fence::LAYER).map(|_| step.variables[fence::MODE].clone());
+        let modes: Vec<_> = under.iter().map(|step| fence(step)).collect();
+        assert_eq!(modes, [Some("over".to_owned()), None, Some("under".to_owned())]);
+        assert!(under.iter().all(|step| step.variables[LAYER].contains("anydnn_faults")));
     }
 
     #[test]
     fn names_are_told_apart() {
-        let steps = steps(&Variables::new());
+        let steps = steps(&Variables::new(), 0);
         for (i, step) in steps.iter().enumerate() {
             assert!(steps[..i].iter().all(|other| other.name != step.name), "{}", step.name);
         }

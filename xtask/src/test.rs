@@ -6,9 +6,10 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::command::{root, stream};
+use crate::fence::{self, Mode};
 use crate::ledger;
 use crate::setup::{Ready, setup};
-use crate::steps::{Expect, Step, steps};
+use crate::steps::{Expect, Extent, Step, steps};
 use crate::tally::{Tally, complains, test_result};
 
 /// The backends that tests must find, in the form of `ANYDNN_REQUIRE`.
@@ -16,7 +17,7 @@ pub(crate) const REQUIRED: &str = "host,mock,opencl:pocl,opencl:intel";
 
 /// Sets up, runs the steps, and ends with the line `N passed, N failed`. A step that fails without a failed test counts as one, so
 /// that the line never looks better than the run. Returns whether all passed.
-pub(crate) fn test(fast: bool) -> Result<bool> {
+pub(crate) fn test(extent: Extent) -> Result<bool> {
     let ready = match setup() {
         Ok(ready) => ready,
         Err(error) => {
@@ -26,9 +27,10 @@ pub(crate) fn test(fast: bool) -> Result<bool> {
             return Ok(false);
         }
     };
-    println!("{ready}");
+    let day = fence::today();
+    println!("{ready}\nDay {day}: buffers are fenced in the mode `{}`", Mode::of_day(day));
     let mut reports = Vec::new();
-    for step in steps(&ready.variables).into_iter().filter(|step| step.fast || !fast) {
+    for step in steps(&ready.variables, day).into_iter().filter(|step| step.extent <= extent) {
         println!("\n== {} ==", step.name);
         let start = Instant::now();
         let outcome = run(&step)?;
@@ -168,7 +170,7 @@ mod tests {
             variables: Variables::new(),
             expect: Expect::Success,
             under_the_ledger: false,
-            fast: true,
+            extent: Extent::Fast,
         };
         assert_eq!(run(&step(vec!["--version"])).unwrap().failure, None);
         assert!(run(&step(vec!["no-such-command"])).unwrap().failure.is_some());

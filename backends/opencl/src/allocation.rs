@@ -24,6 +24,9 @@ const ADDRESS_SPACE: u64 = u64::MAX;
 /// What memory of the host's allocator starts at a multiple of, as memory of the device does.
 const SYSTEM_ALIGNMENT: usize = crate::allocator::NATURAL_ALIGNMENT;
 
+/// The sizes of memory that is made here are multiples of this many bytes.
+const WORD: usize = 4;
+
 /// Bytes behind memory, and where they lie among the allocations of the process.
 pub(crate) struct Allocation {
     storage: Storage,
@@ -106,7 +109,9 @@ impl Allocation {
             code => call::error(what, call, code),
         };
         let usm = device.usm();
-        let pointer = |address, owner| Ok(Self::pointer(address, kind, usm, owner, bytes));
+        // Elements of four bits are stored through the whole word around them.
+        let (asked, bytes) = (bytes, bytes.checked_next_multiple_of(WORD).unwrap_or(bytes));
+        let pointer = |address, owner| Ok(Self::pointer(address, kind, usm, owner, asked));
         match kind {
             MemoryKind::Buffer => {
                 #[cfg(target_os = "linux")]
@@ -116,7 +121,7 @@ impl Allocation {
                 {
                     let mem = mem?;
                     let identity = mem.raw().addr() as u64;
-                    return Ok(Self::adopt(mem, identity, 0, bytes));
+                    return Ok(Self::adopt(mem, identity, 0, asked));
                 }
                 // SAFETY: a live context; no host memory is passed.
                 let raw = unsafe {
@@ -125,7 +130,7 @@ impl Allocation {
                 .map_err(|code| failed("clCreateBuffer", code))?;
                 // SAFETY: the driver returned this object with one reference for the caller.
                 let mem = unsafe { handle::Mem::from_owned(raw) }?;
-                Ok(Self::adopt(mem, raw.addr() as u64, 0, bytes))
+                Ok(Self::adopt(mem, raw.addr() as u64, 0, asked))
             }
             MemoryKind::UsmHost | MemoryKind::UsmDevice | MemoryKind::UsmShared => {
                 let Some(usm) = usm else { return Err(no_kind(kind)) };
