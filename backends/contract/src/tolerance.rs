@@ -234,21 +234,25 @@ fn reduction_length(desc: &PrimitiveDesc) -> usize {
 
 /// Differences of nearly equal numbers lose relative accuracy.
 fn may_cancel(op: &Op) -> bool {
+    match op {
+        Op::Binary(_) | Op::BatchNormalization(_) | Op::Expression(_) | Op::Attention(_) => true,
+        Op::Eltwise(function) => subtracts(*function),
+        Op::GatedMatMul(op) => subtracts(op.activation),
+        _ => false,
+    }
+}
+
+/// Whether a function takes the difference of numbers that may be nearly equal.
+fn subtracts(function: Eltwise) -> bool {
     matches!(
-        op,
-        Op::Binary(_)
-            | Op::BatchNormalization(_)
-            | Op::Expression(_)
-            | Op::Attention(_)
-            | Op::Eltwise(
-                Eltwise::Linear { .. }
-                    | Eltwise::GeluErf
-                    | Eltwise::GeluTanh
-                    | Eltwise::Elu { .. }
-                    | Eltwise::Log
-                    | Eltwise::HardSigmoid { .. }
-                    | Eltwise::HardSwish { .. }
-            )
+        function,
+        Eltwise::Linear { .. }
+            | Eltwise::GeluErf
+            | Eltwise::GeluTanh
+            | Eltwise::Elu { .. }
+            | Eltwise::Log
+            | Eltwise::HardSigmoid { .. }
+            | Eltwise::HardSwish { .. }
     )
 }
 
