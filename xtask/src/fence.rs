@@ -24,6 +24,13 @@ pub(crate) enum Mode {
 impl Mode {
     pub(crate) const ALL: [Self; 2] = [Self::Over, Self::Under];
 
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Over => "over",
+            Self::Under => "under",
+        }
+    }
+
     /// The mode that a day has: each has every other one.
     pub(crate) fn of_day(day: u64) -> Self {
         Self::ALL[(day % 2) as usize]
@@ -32,10 +39,7 @@ impl Mode {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Over => "over",
-            Self::Under => "under",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -46,9 +50,13 @@ pub(crate) fn today() -> u64 {
 
 /// The library of a layer where cargo puts it beside the programs that depend on its package, in the profile `dev`.
 pub(crate) fn library(package: &str) -> PathBuf {
+    target().join("debug/deps").join(format!("{DLL_PREFIX}{package}{DLL_SUFFIX}"))
+}
+
+/// The folder that cargo builds in.
+pub(crate) fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let name = format!("{DLL_PREFIX}{package}{DLL_SUFFIX}");
-    root().join(target).join("debug/deps").join(name)
+    root().join(target)
 }
 
 #[cfg(test)]

@@ -71,6 +71,18 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
         ]);
         variables
     };
+    // The seed is that of the day, which is printed.
+    let sweep = |name, args: &[&'static str]| Step {
+        name,
+        cargo: ["run", "--quiet", "--package", "xtask", "--", "sweep", "--dev", "--seed", "today"]
+            .into_iter()
+            .chain(args.iter().copied())
+            .collect(),
+        variables: opencl.clone(),
+        expect: Expect::Success,
+        under_the_ledger: false,
+        extent: Extent::Whole,
+    };
     let mut steps = vec![
         Step {
             name: "formatting",
@@ -104,6 +116,11 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
             under_the_ledger: true,
             extent: Extent::Fast,
         },
+        sweep(
+            "random cases on PoCL",
+            &["--backend", "opencl:pocl", "--fence", Mode::of_day(day).name(), "--seconds", "70"],
+        ),
+        sweep("random cases on Intel's CPU runtime", &["--backend", "opencl:intel", "--seconds", "50"]),
         Step {
             name: "documentation",
             cargo: vec!["doc", "--workspace", "--all-features", "--no-deps"],

@@ -270,7 +270,7 @@ impl<'a> Shape<'a> {
         let (m, n) = (dst.dims()[rank - 2], dst.dims()[rank - 1]);
         let mut space = Space::default();
         let mut index: Vec<Index> =
-            (0..rank - 2).map(|i| Index::of(space.push(format!("b{i}"), dst.dims()[i]))).collect();
+            (0..rank - 2).map(|i| Index::of(space.push(format!("batch{i}"), dst.dims()[i]))).collect();
         index.push(Index::of(space.push("m", m)));
         index.push(match panel {
             None => Index::of(space.push("col", n)),
@@ -303,7 +303,7 @@ impl<'a> Shape<'a> {
         }
         space.operand("DST", Binding::Arg(Arg::DST), dst, &index);
         add_post_ops(&mut space, desc, &index);
-        space.collapse(0..rank - 1, Some("WEIGHTS"));
+        space.collapse(0..rank - 1, self.matrices());
         space
     }
 

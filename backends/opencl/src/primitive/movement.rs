@@ -185,7 +185,7 @@ pub(super) fn plan_gather(desc: PrimitiveDesc, op: Gather, device: &DeviceTraits
     }
     let own = own.max(1);
     space.sort_by(0..own, "DST");
-    let own = space.collapse(0..own, None);
+    let own = space.collapse(0..own, &[]);
     let of_row = (0..count).all(|k| {
         space.find(&format!("INDEX{k}")).is_some_and(|operand| operand.address.step(own - 1, 1) == Some(0))
     });

@@ -115,7 +115,7 @@ pub(super) fn launch_all(
     }
     let count = space.loops.len();
     space.sort_by(0..count, "DST");
-    let count = space.collapse(0..count, None);
+    let count = space.collapse(0..count, &[]);
     let last = count - 1;
     if let Some(launch) = transposed(&space, value, fused, (compute, store), wide, device) {
         return (launch, "transposed");

@@ -111,9 +111,9 @@ impl Rows {
             space = with_one_element(space);
         }
         space.sort_by(outer..space.loops.len(), first);
-        space.collapse(outer..space.loops.len(), None);
+        space.collapse(outer..space.loops.len(), &[]);
         space.sort_by(0..outer, first);
-        let outer = space.collapse(0..outer, None);
+        let outer = space.collapse(0..outer, &[]);
         let last = space.loops.len() - 1;
         let along = |v: usize| {
             is_contiguous(&space, first, v) && second.is_none_or(|name| is_contiguous(&space, name, v))

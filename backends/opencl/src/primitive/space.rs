@@ -285,10 +285,10 @@ impl Space {
         self.each_coefficients(|c| *c = order.iter().map(|&v| c[v]).collect());
     }
 
-    /// Merges neighbouring loops whose strides fit in every operand and drops loops of one step; the last one stays, and the operand
-    /// `without` does not come to depend on it. Returns the number of loops left of the range. Loops on which an address that is not linear
+    /// Merges neighbouring loops whose strides fit in every operand and drops loops of one step; the last one stays, and no operand of
+    /// `without` comes to depend on it. Returns the number of loops left of the range. Loops on which an address that is not linear
     /// depends stay as they are.
-    pub(super) fn collapse(&mut self, loops: Range<usize>, without: Option<&str>) -> usize {
+    pub(super) fn collapse(&mut self, loops: Range<usize>, without: &[&str]) -> usize {
         if loops.is_empty() {
             return 0;
         }
@@ -306,7 +306,7 @@ impl Space {
             // A last loop of one step has no strides to keep.
             let trivial = extent == 1
                 && v + 1 == last
-                && without.is_none_or(|name| self.find(name).is_none_or(|o| o.address.step(v, 1) == Some(0)));
+                && without.iter().all(|name| self.find(name).is_none_or(|o| o.address.step(v, 1) == Some(0)));
             let fits = self.operands.iter().all(|o| match &o.address {
                 Address::Linear { coefficients: c, .. } => trivial || c[v] == c[v + 1].saturating_mul(extent),
                 Address::General { .. } => {
@@ -333,12 +333,22 @@ impl Space {
         self.loops[variable].extent = inner;
         self.loops.insert(variable, Loop { name: name.into(), extent: parts });
         self.each_coefficients(|c| c.insert(variable, c[variable] * inner));
+        self.each_terms(|terms| {
+            terms.iter_mut().filter(|(v, _)| *v >= variable).for_each(|(v, _)| *v += 1);
+            let outer: Vec<_> = terms.iter().filter(|(v, _)| *v == variable + 1).copied().collect();
+            terms.extend(outer.into_iter().map(|(_, factor)| (variable, factor * inner)));
+        });
     }
 
     /// Makes a loop the outermost one.
     pub(super) fn rotate(&mut self, variable: usize) {
         self.loops[..=variable].rotate_right(1);
         self.each_coefficients(|c| c[..=variable].rotate_right(1));
+        self.each_terms(|terms| {
+            for (v, _) in terms.iter_mut().filter(|(v, _)| *v <= variable) {
+                *v = if *v == variable { 0 } else { *v + 1 };
+            }
+        });
     }
 
     /// Removes a loop, whose variable is then zero.
@@ -361,6 +371,15 @@ impl Space {
         for operand in &mut self.operands {
             if let Address::Linear { coefficients, .. } = &mut operand.address {
                 change(coefficients);
+            }
+        }
+    }
+
+    /// The terms of every index of the addresses that are not linear.
+    fn each_terms(&mut self, mut change: impl FnMut(&mut Vec<(usize, usize)>)) {
+        for operand in &mut self.operands {
+            if let Address::General { index, .. } = &mut operand.address {
+                index.iter_mut().for_each(|index| change(&mut index.terms));
             }
         }
     }
@@ -496,7 +515,7 @@ mod tests {
         space.operand("SRC0", Binding::Arg(Arg::SRC), &nhwc, &index);
         space.operand("DST", Binding::Arg(Arg::DST), &nhwc, &index);
         space.sort_by(0..4, "DST");
-        assert_eq!(space.collapse(0..4, None), 1);
+        assert_eq!(space.collapse(0..4, &[]), 1);
         assert_eq!(space.loops[0].extent, 120);
         assert_eq!(space.find("DST").unwrap().address, Address::linear(vec![1]));
     }
@@ -508,7 +527,7 @@ mod tests {
         let vector = MemoryDesc::new([4], DataType::F32);
         space.operand("SRC0", Binding::Arg(Arg::SRC), &MemoryDesc::new(dims.clone(), DataType::F32), &index);
         space.operand("SRC1", Binding::Arg(Arg::Src(1)), &vector, &broadcast(&vector, &dims, &index));
-        assert_eq!(space.collapse(0..3, None), 2);
+        assert_eq!(space.collapse(0..3, &[]), 2);
         assert_eq!(space.find("SRC1").unwrap().address, Address::linear(vec![0, 1]));
     }
 
@@ -534,6 +553,20 @@ mod tests {
         let text = space.address(&blocked, &index).text(&space.loops);
         assert_eq!(text, "(0 + (i1) % 8 * 1 + (i0) * 48 + ((i1) / 8) * 24 + (i2) * 8)");
         assert_eq!(blocked.offset_of(&[1, 9, 2]), Some(9 % 8 + 48 + 24 + 16));
+    }
+
+    #[test]
+    fn addresses_follow_loops_that_move_and_split() {
+        let blocked = MemoryDesc::with_tag([10, 6], DataType::F32, "Ab8a").unwrap();
+        let (mut space, index) = space(&[10, 6]);
+        space.operand("SRC0", Binding::Arg(Arg::SRC), &blocked, &index);
+        let text = |space: &Space| space.operands[0].address.text(&space.loops);
+        assert_eq!(text(&space), "(0 + (i0) % 8 * 1 + ((i0) / 8) * 48 + (i1) * 8)");
+        space.rotate(1);
+        assert_eq!(space.loops.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), ["i1", "i0"]);
+        assert_eq!(text(&space), "(0 + (i0) % 8 * 1 + ((i0) / 8) * 48 + (i1) * 8)");
+        space.split(0, "o1", 2);
+        assert_eq!(text(&space), "(0 + (i0) % 8 * 1 + ((i0) / 8) * 48 + (i1 + o1 * 3) * 8)");
     }
 
     #[test]
