@@ -35,7 +35,8 @@ impl Tolerance {
     /// The bound for one of the results of a primitive, which may differ in their types.
     pub fn of_result(desc: &PrimitiveDesc, arg: Arg) -> Self {
         let unit = DataType::F32.unit_roundoff();
-        let length = reduction_length(desc) as f64;
+        // A bias is one more term.
+        let length = (reduction_length(desc) + usize::from(desc.find(Arg::Bias).is_some())) as f64;
         let attributes = desc.attributes();
         let functions =
             (attributes.post_ops.len() + attributes.dequantize.len() + functions(desc.op())) as f64;
@@ -195,7 +196,7 @@ fn casts(op: &Op) -> f64 {
 }
 
 /// The number of terms behind one result element.
-fn reduction_length(desc: &PrimitiveDesc) -> usize {
+pub(crate) fn reduction_length(desc: &PrimitiveDesc) -> usize {
     let src = desc.src().dims();
     match desc.op() {
         Op::MatMul(_) | Op::GatedMatMul(_) => src[src.len() - 1],
@@ -320,6 +321,16 @@ fn smallest(data_type: DataType) -> f64 {
 mod tests {
     use super::*;
     use crate::{DataType, MemoryDesc};
+
+    #[test]
+    fn a_bias_may_cancel_a_single_product() -> crate::Result<()> {
+        let f32 = |dims: &[usize]| MemoryDesc::new(dims, DataType::F32);
+        let matmul =
+            PrimitiveDesc::builder(Op::MatMul(crate::op::MatMul)).src(f32(&[2, 1])).weights(f32(&[1, 9]));
+        assert!(!Tolerance::of(&matmul.clone().build()?).scaled);
+        assert!(Tolerance::of(&matmul.bias(f32(&[9])).build()?).scaled);
+        Ok(())
+    }
 
     /// Masks of comparisons are the same everywhere; a rounded quotient may be one off.
     #[test]
