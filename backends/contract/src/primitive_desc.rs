@@ -168,6 +168,23 @@ impl PrimitiveDesc {
         self
     }
 
+    /// The same primitive with every operand dense and row-major.
+    pub fn to_row_major(mut self) -> Self {
+        for arg in &mut self.args {
+            arg.desc = arg.desc.to_row_major();
+        }
+        for post_op in &mut self.attributes.post_ops {
+            match post_op {
+                PostOp::Binary { operand, .. } => *operand = operand.to_row_major(),
+                PostOp::Select { condition, other, .. } => {
+                    (*condition, *other) = (condition.to_row_major(), other.to_row_major());
+                }
+                PostOp::Eltwise(_) | PostOp::Sum { .. } => {}
+            }
+        }
+        self
+    }
+
     /// The same primitive with other attributes for working memory.
     pub fn with_scratchpad(mut self, mode: ScratchpadMode) -> Self {
         self.attributes.scratchpad = mode;

@@ -121,12 +121,15 @@ struct Place {
 }
 
 /// Every element, and every padding element of blocked layouts; the logical ones come in row-major order.
-fn places(desc: &MemoryDesc) -> impl Iterator<Item = Place> {
+fn places(desc: &MemoryDesc) -> Box<dyn Iterator<Item = Place> + '_> {
+    if desc.is_row_major() {
+        return Box::new((0..desc.elements()).map(|element| Place { element, padding: false }));
+    }
     let padded = if desc.elements() == 0 { Dims::from([0]) } else { desc.padded_dims() };
-    padded.indices().map(|index| Place {
+    Box::new(padded.indices().map(|index| Place {
         element: desc.offset_of(&index).unwrap_or_default(),
         padding: index.iter().zip(desc.dims().iter()).any(|(i, dim)| i >= dim),
-    })
+    }))
 }
 
 fn check(operation: &str, desc: &MemoryDesc, bytes: usize) -> Result<()> {

@@ -15,6 +15,7 @@
 //! `ANYDNN_CONFORMANCE_FILTER` keeps the cases whose name contains it.
 
 pub mod data;
+pub mod random;
 pub mod reference;
 pub mod values;
 
@@ -66,15 +67,20 @@ impl<B: Backend> Case<B> {
     /// # Errors
     /// What the backend did and what was expected instead. A panic of the backend counts as a failure.
     pub fn run(&self, subject: &Subject<B>) -> Result<Outcome, Failure> {
-        std::panic::catch_unwind(AssertUnwindSafe(|| (self.check)(subject))).unwrap_or_else(|panic| {
-            let message = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("without a message");
-            Err(Failure::new(format!("panicked: {message}")))
-        })
+        caught(|| (self.check)(subject))
     }
+}
+
+/// Runs a check; a panic counts as a failure.
+fn caught(check: impl FnOnce() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
+    std::panic::catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
+        let message = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("without a message");
+        Err(Failure::panicked(message))
+    })
 }
 
 impl<B: Backend> fmt::Debug for Case<B> {

@@ -28,12 +28,17 @@ pub enum Lacking {
     Profiling,
     /// A second engine, which the caller did not provide.
     SecondEngine,
+    /// A combination of types, layouts and attributes, for the reason that the backend gave.
+    Combination(String),
 }
 
 /// Why a case failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Failure(String);
+#[error("{reason}")]
+pub struct Failure {
+    reason: String,
+    is_error: bool,
+}
 
 /// The result of one case.
 #[derive(Clone, Debug)]
@@ -57,24 +62,34 @@ pub struct Report {
 impl Failure {
     /// A failure with its reason.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self(reason.into())
+        Self { reason: reason.into(), is_error: false }
+    }
+
+    /// A panic of the backend.
+    pub(super) fn panicked(message: &str) -> Self {
+        Self { reason: format!("panicked: {message}"), is_error: true }
+    }
+
+    /// Whether a call failed, in contrast to a result that is wrong.
+    pub fn is_error(&self) -> bool {
+        self.is_error
     }
 
     /// The same failure with the place in front.
     pub fn at(self, place: impl fmt::Display) -> Self {
-        Self(format!("{place}: {}", self.0))
+        Self { reason: format!("{place}: {}", self.reason), ..self }
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self(error.to_string())
+        Self { reason: error.to_string(), is_error: true }
     }
 }
 
 impl From<Mismatched> for Failure {
     fn from(mismatch: Mismatched) -> Self {
-        Self(mismatch.to_string())
+        Self::new(mismatch.to_string())
     }
 }
 
@@ -86,6 +101,7 @@ impl fmt::Display for Lacking {
             Self::OutOfOrder => f.write_str("no out-of-order streams"),
             Self::Profiling => f.write_str("no profiling"),
             Self::SecondEngine => f.write_str("no second engine was given"),
+            Self::Combination(why) => f.write_str(why),
         }
     }
 }

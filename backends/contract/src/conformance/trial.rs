@@ -7,8 +7,8 @@ use super::subject::read_all;
 use super::values::Values;
 use super::{Failure, Lacking, Outcome, Subject, data};
 use crate::{
-    Access, Arg, ArgDesc, Backend, DataType, Engine, Event, Layout, Memory, MemoryDesc, PostOp, Primitive,
-    PrimitiveDesc, PrimitiveDescBuilder, Result, ScratchpadMode, Stream, Tolerance,
+    Access, Arg, ArgDesc, Backend, DataType, Engine, Error, Event, Layout, Memory, MemoryDesc, PostOp,
+    Primitive, PrimitiveDesc, PrimitiveDescBuilder, Result, ScratchpadMode, Stream, Tolerance,
 };
 
 /// A description, the values of its operands, and how to judge the result.
@@ -18,11 +18,18 @@ pub(super) struct Trial {
     values: Vec<(Arg, Values)>,
     in_place: Option<Arg>,
     exact: bool,
+    may_be_refused: bool,
 }
+
+/// Tells what the results of a primitive should be.
+pub(super) type Oracle<'a> = &'a dyn Fn(&PrimitiveDesc, &Tensors) -> Result<Tensors, Failure>;
 
 /// The primitive runs once in memories of its own and once in parts of larger ones, on other data, over another poison.
 const ROUNDS: [Round; 2] =
     [Round { seed: 1, poison: 0xCD, margin: 0 }, Round { seed: 2, poison: 0xFF, margin: 3 }];
+
+/// Elements of which one round is enough.
+const LARGE: usize = 1 << 16;
 
 struct Round {
     seed: u64,
@@ -33,7 +40,13 @@ struct Round {
 
 impl Trial {
     pub(super) fn of(builder: PrimitiveDescBuilder) -> Result<Self> {
-        Ok(Self { desc: builder.build()?, values: Vec::new(), in_place: None, exact: false })
+        Ok(Self {
+            desc: builder.build()?,
+            values: Vec::new(),
+            in_place: None,
+            exact: false,
+            may_be_refused: false,
+        })
     }
 
     /// With an operand's values; otherwise they suit its type.
@@ -54,19 +67,54 @@ impl Trial {
         self
     }
 
+    /// With a combination that a backend need not have.
+    pub(super) fn may_be_refused(mut self) -> Self {
+        self.may_be_refused = true;
+        self
+    }
+
+    pub(super) fn desc(&self) -> &PrimitiveDesc {
+        &self.desc
+    }
+
+    /// The operand that the result overwrites.
+    pub(super) fn in_place_of(&self) -> Option<Arg> {
+        self.in_place
+    }
+
     pub(super) fn run<B: Backend>(&self, subject: &Subject<B>) -> Result<Outcome, Failure> {
+        self.judge(subject, &|desc, inputs| Ok(reference::compute(desc, inputs)?))
+    }
+
+    /// Runs the primitive and compares its results with those of an oracle.
+    pub(super) fn judge<B: Backend>(
+        &self,
+        subject: &Subject<B>,
+        oracle: Oracle<'_>,
+    ) -> Result<Outcome, Failure> {
         let mut types = self.desc.args().iter().map(|operand| operand.desc.data_type());
         if let Some(lacking) = types.find(|data_type| !subject.has_type(*data_type)) {
             return Ok(Outcome::Unsupported(Lacking::DataType(lacking)));
         }
-        let primitive = subject.engine().create_primitive(&self.desc)?;
+        let primitive = match subject.engine().create_primitive(&self.desc) {
+            Err(error) if self.may_be_refused && matches!(error.root(), Error::Unsupported { .. }) => {
+                return Ok(Outcome::Unsupported(Lacking::Combination(error.to_string())));
+            }
+            created => created?,
+        };
         self.check_resolution(primitive.desc())?;
         ensure!(!primitive.implementation().is_empty(), "the implementation has no name");
-        for round in &ROUNDS {
-            self.round(subject, &primitive, round)
+        for round in self.rounds() {
+            self.round(subject, &primitive, round, oracle)
                 .map_err(|f| f.at(format!("{} by {}", self.desc, primitive.implementation())))?;
         }
         Ok(Outcome::Passed)
+    }
+
+    /// Both rounds; one of them where the operands are large.
+    fn rounds(&self) -> &'static [Round] {
+        let elements: usize = self.desc.args().iter().map(|operand| operand.desc.elements()).sum();
+        if elements <= LARGE { &ROUNDS } else { &ROUNDS[elements % 2..][..1] }
     }
 
     /// The backend may resolve open layouts and nothing else.
@@ -101,13 +149,14 @@ impl Trial {
         subject: &Subject<B>,
         primitive: &B::Primitive,
         round: &Round,
+        oracle: Oracle<'_>,
     ) -> Result<(), Failure> {
         let stream = subject.stream()?;
         let mut operands: Vec<Operand<B>> = Vec::new();
         let mut inputs = Tensors::new();
         for (i, operand) in primitive.desc().args().iter().enumerate() {
             let seed = round.seed * 1000 + i as u64;
-            let read_as = self.read_as(operand);
+            let read_as = read_as(&self.desc, operand);
             let values = operand
                 .access
                 .reads()
@@ -138,7 +187,7 @@ impl Trial {
             args.push((Arg::Scratchpad, subject.bytes(primitive.scratchpad_size())?));
         }
         stream.execute(primitive, &args, &[])?.wait()?;
-        let expected = reference::compute(&self.desc, &inputs)?;
+        let expected = oracle(&self.desc, &inputs)?;
         for operand in &operands {
             operand
                 .check(subject, &stream, expected.get(&operand.arg), self.tolerance(operand.arg))
@@ -159,15 +208,15 @@ impl Trial {
         let given = self.values.iter().find(|(a, _)| *a == arg).map(|(_, values)| values.clone());
         given.unwrap_or_else(|| Values::of(data_type))
     }
+}
 
-    /// The type that an operand's old content is read as.
-    fn read_as(&self, operand: &ArgDesc) -> DataType {
-        let sum = self.desc.attributes().post_ops.iter().find_map(|post_op| match post_op {
-            PostOp::Sum { data_type, .. } if operand.arg == Arg::DST => *data_type,
-            _ => None,
-        });
-        sum.unwrap_or(operand.desc.data_type())
-    }
+/// The type that an operand's old content is read as.
+pub(super) fn read_as(desc: &PrimitiveDesc, operand: &ArgDesc) -> DataType {
+    let sum = desc.attributes().post_ops.iter().find_map(|post_op| match post_op {
+        PostOp::Sum { data_type, .. } if operand.arg == Arg::DST => *data_type,
+        _ => None,
+    });
+    sum.unwrap_or(operand.desc.data_type())
 }
 
 /// An operand's memory and what was in it.

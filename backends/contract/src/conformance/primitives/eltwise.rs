@@ -96,7 +96,7 @@ fn eltwise(op: Eltwise, src: MemoryDesc, dst: MemoryDesc) -> Result<Trial> {
 }
 
 /// Every function, with values from where it is interesting.
-pub(super) fn functions() -> Vec<(Eltwise, Values)> {
+pub(in crate::conformance) fn functions() -> Vec<(Eltwise, Values)> {
     let wide = || Values::Uniform(-8.0, 8.0);
     let positive = || Values::Uniform(0.05, 6.0);
     let quarters = || Values::Listed((-20..=20).map(|i| f64::from(i) * 0.25).collect());

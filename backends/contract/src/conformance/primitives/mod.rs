@@ -21,6 +21,7 @@ mod softmax;
 mod standard;
 mod sweep;
 
+pub(super) use eltwise::functions;
 use smallvec::SmallVec;
 
 use super::trial::Trial;
@@ -47,6 +48,7 @@ pub(super) fn cases<B: Backend>(level: Level) -> Vec<Case<B>> {
     expression::trials(&mut trials);
     dequantize::trials(&mut trials);
     attention::trials(&mut trials);
+    sweep::regression_trials(&mut trials);
     if level == Level::Thorough {
         sweep::trials(&mut trials);
     }

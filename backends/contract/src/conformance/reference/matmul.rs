@@ -18,14 +18,16 @@ pub(super) fn gated(op: GatedMatMul, operands: &Operands) -> Tensor {
 
 fn product(src: &Tensor, weights: &Tensor, dims: &Dims) -> Tensor {
     let rank = src.dims.len();
-    let (row, column) = (rank - 2, rank - 1);
+    let (terms, columns) = (src.dims[rank - 1], weights.dims[rank - 1]);
+    if terms == 0 {
+        return Tensor::from_fn(dims, |_| 0.0);
+    }
     Tensor::from_fn(dims, |index| {
-        let term = |k: usize| {
-            let (mut left, mut right) = (index.to_vec(), index.to_vec());
-            left[column] = k;
-            right[row] = k;
-            src.broadcast_at(&left) * weights.broadcast_at(&right)
-        };
-        (0..src.dims[column]).map(term).sum()
+        let (mut left, mut right) = (Dims::new(index), Dims::new(index));
+        left[rank - 1] = 0;
+        right[rank - 2] = 0;
+        let row = &src.values[src.broadcast_place(&left)..];
+        let column = &weights.values[weights.broadcast_place(&right)..];
+        (0..terms).map(|k| row[k] * column[k * columns]).sum()
     })
 }

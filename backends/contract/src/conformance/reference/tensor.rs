@@ -50,12 +50,13 @@ impl Tensor {
 
     /// The element that numpy's broadcasting puts at an index of a larger shape.
     pub(super) fn broadcast_at(&self, index: &[usize]) -> f64 {
-        let lead = index.len() - self.dims.len();
-        let own: Dims = index[lead..]
-            .iter()
-            .zip(self.dims.iter())
-            .map(|(&i, &dim)| if dim == 1 { 0 } else { i })
-            .collect();
-        self.at(&own)
+        self.values[self.broadcast_place(index)]
+    }
+
+    /// Where that element is.
+    pub(super) fn broadcast_place(&self, index: &[usize]) -> usize {
+        let own = &index[index.len() - self.dims.len()..];
+        let step = |place: usize, (&i, &dim): (&usize, &usize)| place * dim + if dim == 1 { 0 } else { i };
+        own.iter().zip(self.dims.iter()).fold(0, step)
     }
 }
