@@ -32,6 +32,11 @@ impl Failure {
         Self { code, message: message.into(), help: help.into() }
     }
 
+    /// What went wrong, without advice.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The code to exit with.
     pub(crate) fn code(&self) -> u8 {
         self.code as u8

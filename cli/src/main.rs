@@ -1,4 +1,4 @@
-//! The `anydnn` command line: devices, run, graph, bench.
+//! The `anydnn` command line: devices, run, graph, bench, sweep.
 
 mod args;
 mod bench;
@@ -8,6 +8,7 @@ mod graph;
 mod output;
 mod plausible;
 mod run;
+mod sweep;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Graph(args) => graph::graph(args),
         Command::Bench(args) => bench::bench(args),
+        Command::Sweep(args) => sweep::sweep(args),
+        Command::SweepWorker { backend, peer } => sweep::work(backend, *peer),
         Command::BenchPeer { peer, library } => bench::serve(peer, library),
     });
     match result {

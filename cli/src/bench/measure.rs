@@ -12,7 +12,6 @@ use super::each::{self, Candidate};
 use super::opponent::Opponent;
 use super::ours::{Ours, Step};
 use super::peers::Prepared;
-use crate::args::BenchArgs;
 use crate::failure::{Code, Failure};
 
 /// Executions are queued until a sample lasts as long: what its start costs, threads that sleep and caches that others have used, must not
@@ -22,6 +21,21 @@ pub(super) const SAMPLE: f64 = 40e-3;
 pub(super) const MOST: usize = 400;
 /// Threads that wait by spinning have gone to sleep after as long.
 const PAUSE: Duration = Duration::from_millis(12);
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// How many rounds of a sample of each.
+    pub(crate) rounds: u32,
+    /// How many sets of inputs and outputs take turns.
+    pub(crate) sets: usize,
+    /// Seconds that a sample lasts, if its executions are long enough.
+    pub(crate) sample: f64,
+    /// Whether every implementation is measured too.
+    pub(crate) each: bool,
+    /// Whether the implementations are listed.
+    pub(crate) explain: bool,
+}
 
 /// What was measured of a case.
 #[derive(Debug)]
@@ -64,14 +78,14 @@ pub(crate) fn measure(
     engine: &AnyEngine,
     case: &Case,
     peers: &mut [Box<dyn Opponent>],
-    args: &BenchArgs,
+    effort: &Effort,
 ) -> Result<Measured, Failure> {
-    let mut ours = Ours::<AnyBackend>::new(engine, case, args.sets)?;
+    let mut ours = Ours::<AnyBackend>::new(engine, case, effort.sets)?;
     let result: Vec<f32> = ours.outputs()?.iter().flat_map(HostTensor::to_f32s).collect();
-    let told = case.told(args.sets)?;
+    let told = case.told(effort.sets)?;
     let mut results = Vec::new();
     for peer in &mut *peers {
-        let outcome = match peer.prepare(case, &told, args.sets)? {
+        let outcome = match peer.prepare(case, &told, effort.sets)? {
             Prepared::Refused(why) => Err(why),
             Prepared::Ready(note) => {
                 let difference = difference(case, &mut **peer, &result)?;
@@ -83,7 +97,7 @@ pub(crate) fn measure(
     for peer in &*peers {
         peer.rest();
     }
-    let queued = calibrated(&mut ours)?;
+    let queued = calibrated(&mut ours, effort.sample)?;
     let mut measured = Measured {
         times: Vec::new(),
         queued,
@@ -94,7 +108,7 @@ pub(crate) fn measure(
         candidates: Vec::new(),
         peers: results,
     };
-    for _ in 0..args.rounds {
+    for _ in 0..effort.rounds {
         sleep(PAUSE);
         measured.alone.push(ours.run(1)?.wall);
         let sample = ours.run(queued)?;
@@ -116,8 +130,8 @@ pub(crate) fn measure(
     let constant = case.tensors.iter().any(|tensor| tensor.constant && tensor.dims.len() > 1);
     for step in &measured.steps {
         // Of a whole network the list alone is telling.
-        let found = match (args.each && measured.steps.len() == 1, args.explain) {
-            (true, _) => each::measure(engine, &step.desc, constant, args.rounds)?,
+        let found = match (effort.each && measured.steps.len() == 1, effort.explain) {
+            (true, _) => each::measure(engine, &step.desc, constant, effort.rounds)?,
             (false, true) => each::candidates(engine, &step.desc, constant),
             (false, false) => continue,
         };
@@ -127,13 +141,13 @@ pub(crate) fn measure(
 }
 
 /// How many executions to queue in a sample, after a warm-up.
-fn calibrated(ours: &mut Ours<AnyBackend>) -> Result<usize, Failure> {
+fn calibrated(ours: &mut Ours<AnyBackend>, sample: f64) -> Result<usize, Failure> {
     ours.run(2)?;
     let few = 4;
     let time =
         (0..3).map(|_| Ok(ours.run(few)?.wall / few as f64)).collect::<anydnn::backend::Result<Vec<_>>>()?;
     let least = time.into_iter().fold(f64::INFINITY, f64::min);
-    Ok(((SAMPLE / least).ceil() as usize).clamp(1, MOST))
+    Ok(((sample / least).ceil() as usize).clamp(1, MOST))
 }
 
 /// The norm of the difference over the norm of the peer's result.

@@ -3,6 +3,8 @@
 mod case;
 mod ceilings;
 mod data;
+mod draw;
+mod duel;
 mod each;
 mod graphs;
 mod measure;
@@ -20,7 +22,9 @@ use anydnn::select::{Selection, Selector};
 
 use self::case::Case;
 use self::ceilings::Ceilings;
-use self::measure::{Measured, measure};
+pub(crate) use self::draw::{FAMILIES as DRAWN, draw};
+pub(crate) use self::duel::{Compared, Duel};
+use self::measure::{Effort, Measured, SAMPLE, measure};
 pub(crate) use self::notation::FORMS;
 use self::opponent::{Opponent, Other};
 pub(crate) use self::peers::{ModelFile, Peer, PeerKind, Prepared, serve};
@@ -54,9 +58,11 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome {
     }
     let ceilings = Ceilings::of(&selection.engine);
     let bar = progress("measuring", cases.len() as u64);
+    let (rounds, sets) = (args.rounds, args.sets);
+    let effort = Effort { rounds, sets, sample: SAMPLE, each: args.each, explain: args.explain };
     let mut rows: Vec<Row> = Vec::new();
     for case in cases {
-        let measured = measure(&selection.engine, &case, &mut peers, args)?;
+        let measured = measure(&selection.engine, &case, &mut peers, &effort)?;
         rows.push((case, measured));
         bar.inc(1);
     }

@@ -104,26 +104,16 @@ impl Report<'_> {
 
     /// What is wrong with the first result that differs from a peer's or from another implementation's.
     pub(crate) fn wrong(&self) -> Option<String> {
-        let message = |case: &Case, whose: &str, difference: f64| {
-            let most = tolerance(case);
-            let text = &case.text;
-            format!(
-                "{text}: the result differs from {whose}'s by {difference:.1e} of its norm, expected at most {most:.1e}"
-            )
-        };
         for (case, measured) in self.rows {
-            for peer in &measured.peers {
-                if let Ok(times) = &peer.outcome
-                    && !agrees(case, times.difference)
-                {
-                    return Some(message(case, &peer.name, times.difference));
-                }
-            }
-            for candidate in measured.candidates.iter().flatten() {
-                if let Some(difference) = candidate.difference.filter(|&difference| !agrees(case, difference))
-                {
-                    return Some(message(case, &candidate.name, difference));
-                }
+            let peers = measured
+                .peers
+                .iter()
+                .filter_map(|peer| disagreement(case, &peer.name, peer.outcome.as_ref().ok()?.difference));
+            let candidates = measured.candidates.iter().flatten();
+            let candidates =
+                candidates.filter_map(|candidate| disagreement(case, &candidate.name, candidate.difference?));
+            if let Some(message) = peers.chain(candidates).next() {
+                return Some(message);
             }
         }
         None
@@ -277,6 +267,16 @@ fn ratio(measured: &Measured, peer: &PeerTimes) -> f64 {
     let ratios: Vec<f64> =
         peer.times.iter().zip(&measured.times).map(|(theirs, ours)| theirs / ours).collect();
     median(&ratios)
+}
+
+/// What is wrong with a result that differs from somebody's by a part of its norm; nothing where it is close enough.
+pub(crate) fn disagreement(case: &Case, whose: &str, difference: f64) -> Option<String> {
+    let (most, text) = (tolerance(case), &case.text);
+    (!agrees(case, difference)).then(|| {
+        format!(
+            "{text}: the result differs from {whose}'s by {difference:.1e} of its norm, expected at most {most:.1e}"
+        )
+    })
 }
 
 fn agrees(case: &Case, difference: f64) -> bool {
