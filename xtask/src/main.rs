@@ -13,6 +13,7 @@ mod platforms;
 mod python;
 mod setup;
 mod steps;
+mod sweep;
 mod tally;
 mod test;
 mod vendors;
@@ -60,6 +61,11 @@ enum Chore {
         #[arg(long)]
         models: Option<PathBuf>,
     },
+    /// Run random cases of every primitive: the arguments of `anydnn sweep`, and --fence over, under or canary
+    Sweep {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Start a test program as cargo's runner
     #[command(hide = true)]
     Start {
@@ -79,6 +85,7 @@ fn main() -> ExitCode {
         Chore::Install { prefix } => install::install(&prefix).map(|()| true),
         Chore::Test { fast } => test::test(fast),
         Chore::Fuzz { seconds, seed, models } => fuzz::fuzz(seconds, seed, models.as_deref()),
+        Chore::Sweep { args } => sweep::sweep(&args),
         Chore::Start { program, args } => match ledger::run(&program, &args) {
             // The program's own status goes through to cargo.
             Ok(status) => std::process::exit(status),
