@@ -100,16 +100,13 @@ fn window(choices: &mut Choices, outputs: bool) -> (String, String) {
     for extent in &mut s[1..3] {
         *extent = (*extent).max(kernel);
     }
-    let mut window = String::new();
-    if outputs {
-        if choices.one_in(6) {
-            // One channel for each group.
-            window = format!("o{0} g{0} ", s[3]);
-        } else {
-            window = format!("o{} ", s[4]);
-        }
-    }
-    window += &format!("k{kernel} s{stride} p{pad}");
+    // One channel for each group, at times.
+    let channels = match outputs {
+        true if choices.one_in(6) => format!("o{0} g{0} ", s[3]),
+        true => format!("o{} ", s[4]),
+        false => String::new(),
+    };
+    let window = format!("{channels}k{kernel} s{stride} p{pad}");
     (shape(&s[..4]), window)
 }
 

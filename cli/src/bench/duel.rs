@@ -65,20 +65,18 @@ impl Duel {
         let Some(peer) = measured.peers.first() else { return Ok(Compared::Refused("no peer".into())) };
         Ok(match &peer.outcome {
             Err(why) => Compared::Refused(why.clone()),
-            Ok(times) => match disagreement(&case, &peer.name, times.difference) {
-                Some(why) => Compared::Wrong(why),
-                None => {
-                    let ratio = median(&times.times) / seconds;
-                    Compared::Ratio(json!({ "ratio": ratio, "seconds": seconds, "how": how.join(" + ") }))
-                }
-            },
+            Ok(times) => {
+                let ratio = median(&times.times) / seconds;
+                let numbers = json!({ "ratio": ratio, "seconds": seconds, "how": how.join(" + ") });
+                disagreement(&case, &peer.name, times.difference)
+                    .map_or(Compared::Ratio(numbers), Compared::Wrong)
+            }
         })
     }
 
     /// Whether it is a peer that does not do the case, and lives on.
     fn is_a_peers(&self, failure: &Failure) -> bool {
-        let told =
-            |peer: &Box<dyn Opponent>| failure.message().starts_with(&format!("peer {}: ", peer.name()));
-        self.peers.iter().any(told) && !failure.message().contains("ended early")
+        let mut names = self.peers.iter().map(|peer| format!("peer {}: ", peer.name()));
+        names.any(|name| failure.message().starts_with(&name)) && !failure.message().contains("ended early")
     }
 }

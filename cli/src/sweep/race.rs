@@ -24,7 +24,7 @@ const WORST: usize = 10;
 #[derive(Clone, Debug)]
 struct Ratio {
     text: String,
-    ratio: f64,
+    value: f64,
     /// Seconds.
     ours: f64,
     how: String,
@@ -46,12 +46,11 @@ pub(super) fn race(args: &SweepArgs) -> Outcome {
             break;
         }
         let family = families[(number % families.len() as u64) as usize];
-        let (family, text) = match args.replay.get(number as usize) {
-            Some(text) => ("told", text.clone()),
-            None => {
-                let seed = Random::new(args.seed).bits() ^ Random::new(number).bits();
-                (family, draw(&mut Choices::random(seed, Limits::WIDE), family, data_type)?)
-            }
+        let (family, text) = if let Some(text) = args.replay.get(number as usize) {
+            ("told", text.clone())
+        } else {
+            let seed = Random::new(args.seed).bits() ^ Random::new(number).bits();
+            (family, draw(&mut Choices::random(seed, Limits::WIDE), family, data_type)?)
         };
         let answer = workers.ask(&text)?;
         if answer.ending.is_defect() {
@@ -92,9 +91,9 @@ impl Results {
     fn add(&mut self, family: &'static str, text: String, answer: &Answer) {
         let numbers: Value = serde_json::from_str(&answer.why).unwrap_or_default();
         match (answer.ending, numbers["ratio"].as_f64(), numbers["seconds"].as_f64()) {
-            (Ending::Passed, Some(ratio), Some(ours)) => {
+            (Ending::Passed, Some(value), Some(ours)) => {
                 let how = numbers["how"].as_str().unwrap_or_default().to_owned();
-                self.ratios.entry(family).or_default().push(Ratio { text, ratio, ours, how });
+                self.ratios.entry(family).or_default().push(Ratio { text, value, ours, how });
             }
             (Ending::Passed | Ending::Refused, ..) => self.refused += 1,
             _ => self.defects.push((text, answer.clone())),
@@ -135,7 +134,7 @@ impl Results {
 }
 
 fn row(name: &str, list: &[Ratio]) -> Vec<String> {
-    let mut ratios: Vec<f64> = list.iter().map(|one| one.ratio).collect();
+    let mut ratios: Vec<f64> = list.iter().map(|one| one.value).collect();
     ratios.sort_by(f64::total_cmp);
     let part = |part: f64| match ratios.len() {
         0 => "-".to_owned(),
@@ -146,11 +145,11 @@ fn row(name: &str, list: &[Ratio]) -> Vec<String> {
 
 fn worst(name: &str, list: &[Ratio], style: Style) -> String {
     let mut sorted: Vec<&Ratio> = list.iter().collect();
-    sorted.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+    sorted.sort_by(|a, b| a.value.total_cmp(&b.value));
     let mut text = format!("{}\n", style.bold(&format!("worst of {name}")));
     for one in sorted.into_iter().take(WORST) {
         let time = crate::output::time(Duration::from_secs_f64(one.ours));
-        let _ = writeln!(text, "  {:>6.2}  {time:>10}  {}  ({})", one.ratio, one.text, one.how);
+        let _ = writeln!(text, "  {:>6.2}  {time:>10}  {}  ({})", one.value, one.text, one.how);
     }
     text
 }
