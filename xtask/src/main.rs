@@ -6,10 +6,12 @@ mod header;
 mod install;
 mod intel;
 mod ledger;
+mod oclgrind;
 mod onednn;
 mod onnx;
 mod packages;
 mod platforms;
+mod programs;
 mod python;
 mod setup;
 mod steps;
@@ -60,6 +62,12 @@ enum Chore {
         #[arg(long)]
         models: Option<PathBuf>,
     },
+    /// Run the baseline kernels of every primitive in a simulator that sees bad accesses, races and uninitialised values
+    Oclgrind {
+        /// Only conformance cases whose names contain this, such as `softmax/`
+        #[arg(long)]
+        filter: Option<String>,
+    },
     /// Start a test program as cargo's runner
     #[command(hide = true)]
     Start {
@@ -79,6 +87,7 @@ fn main() -> ExitCode {
         Chore::Install { prefix } => install::install(&prefix).map(|()| true),
         Chore::Test { fast } => test::test(fast),
         Chore::Fuzz { seconds, seed, models } => fuzz::fuzz(seconds, seed, models.as_deref()),
+        Chore::Oclgrind { filter } => oclgrind::check(filter.as_deref()),
         Chore::Start { program, args } => match ledger::run(&program, &args) {
             // The program's own status goes through to cargo.
             Ok(status) => std::process::exit(status),
