@@ -56,7 +56,7 @@ fn cannot_start(command: &Command) -> String {
 }
 
 /// The command as one would type it, with the variables that it sets.
-fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let word = |text: &OsStr| {
         let text = text.to_string_lossy();
         if text.contains(' ') { format!("'{text}'") } else { text.into_owned() }

@@ -7,10 +7,12 @@ mod header;
 mod install;
 mod intel;
 mod ledger;
+mod oclgrind;
 mod onednn;
 mod onnx;
 mod packages;
 mod platforms;
+mod programs;
 mod python;
 mod setup;
 mod steps;
@@ -72,6 +74,12 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Run the baseline kernels of every primitive in a simulator that sees bad accesses, races and uninitialised values
+    Oclgrind {
+        /// Only conformance cases whose names contain this, such as `softmax/`
+        #[arg(long)]
+        filter: Option<String>,
+    },
     /// Start a test program as cargo's runner
     #[command(hide = true)]
     Start {
@@ -96,6 +104,7 @@ fn main() -> ExitCode {
         }),
         Chore::Fuzz { seconds, seed, models } => fuzz::fuzz(seconds, seed, models.as_deref()),
         Chore::Sweep { args } => sweep::sweep(&args),
+        Chore::Oclgrind { filter } => oclgrind::check(filter.as_deref()),
         Chore::Start { program, args } => match ledger::run(&program, &args) {
             // The program's own status goes through to cargo.
             Ok(status) => std::process::exit(status),

@@ -38,6 +38,12 @@ pub(crate) fn register(driver: &Path, folder: &Path, aside: &Path) -> Result<Reg
     Ok(Registered::Aside(aside.to_owned()))
 }
 
+/// Makes `driver` the only one in `folder`, for a loader that is sent there.
+pub(crate) fn alone(driver: &Path, folder: &Path) -> Result<()> {
+    let writing = || format!("making a vendor file in {}", folder.display());
+    write_if_other(&folder.join("anydnn-alone.icd"), &line(driver)).with_context(writing)
+}
+
 fn line(driver: &Path) -> String {
     format!("{}\n", driver.display())
 }
@@ -100,6 +106,17 @@ mod tests {
         assert_eq!(read(home.path().join(INTEL)), format!("{DRIVER}\n"));
         assert_eq!(read(home.path().join("pocl.icd")), "libpocl.so");
         assert!(!aside.exists());
+    }
+
+    #[test]
+    fn a_driver_alone_has_one_file() {
+        let home = tempfile::tempdir().unwrap();
+        for driver in ["/old/liboclgrind.so", DRIVER] {
+            alone(driver.as_ref(), home.path()).unwrap();
+        }
+        let files = vendor_files(home.path()).unwrap();
+        assert_eq!(files.len(), 1);
+        assert_eq!(read(files[0].clone()), format!("{DRIVER}\n"));
     }
 
     #[test]

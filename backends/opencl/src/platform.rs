@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anydnn_backend::{DeviceInfo, DeviceKind, MemoryKind, Result};
 use cl3::command_queue::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
@@ -284,7 +284,13 @@ impl Platform {
 
     /// The platform's devices of any type; one that fails is left out and logged.
     pub(crate) fn devices(&self) -> Result<Vec<OpenClDevice>> {
-        let ids = match cl3::device::get_device_ids(self.id.0.as_ptr(), cl::CL_DEVICE_TYPE_ALL) {
+        let ids = {
+            // PoCL shows devices half made to a thread that asks while another's question makes them.
+            static ONE_BY_ONE: Mutex<()> = Mutex::new(());
+            let _turn = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
+            cl3::device::get_device_ids(self.id.0.as_ptr(), cl::CL_DEVICE_TYPE_ALL)
+        };
+        let ids = match ids {
             Err(code) if call::means_none(code) => Vec::new(),
             ids => ids.check("enumerate devices", "clGetDeviceIDs")?,
         };

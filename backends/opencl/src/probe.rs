@@ -282,6 +282,10 @@ pub(crate) fn out_of_order(rig: &Rig<'_>) -> Outcome {
     if rig.device.limits().queue_properties & properties == 0 {
         return Err("the device names no out-of-order queues".into());
     }
+    // The probe would never end.
+    if rig.device.alias() == "oclgrind" {
+        return Err("clFlush waits for user events".into());
+    }
     let queue = rig.queue(properties)?;
     let (buffer, held, free) = (rig.buffer(&[0; 8])?, [1_u8; 4], [2_u8; 4]);
     let gate = own(cl3::event::create_user_event(rig.context.raw()), "clCreateUserEvent")?;

@@ -50,9 +50,7 @@ impl Tensor {
         let seed = self.seed(set);
         let mut bytes = Vec::with_capacity(elements * 4);
         if self.data_type.is_integer() {
-            let low = if self.data_type == DataType::U8 { 0 } else { 8 };
-            let integers: Vec<f64> =
-                (0..elements).map(|i| f64::from((hash(i as u32, seed) >> 28) as i32 - low)).collect();
+            let integers: Vec<f64> = (0..elements).map(|i| self.integer(hash(i as u32, seed))).collect();
             return HostTensor::from_f64(self.dims.clone(), self.data_type, &integers);
         }
         let part = elements.div_ceil(available_parallelism().map_or(1, NonZero::get)).max(SHARE);
@@ -78,6 +76,14 @@ impl Tensor {
             bytes.extend_from_slice(part?.bytes());
         }
         HostTensor::new(desc, bytes)
+    }
+
+    /// From 0 to 15, or as many on either side of zero, so that sums of their products are of either sign.
+    fn integer(&self, hash: u32) -> f64 {
+        match self.data_type {
+            DataType::U8 | DataType::U4 => f64::from(hash >> 28),
+            _ => f64::from(((hash >> 16) * 15) >> 16) - 7.0,
+        }
     }
 
     /// What a peer is told.
@@ -169,6 +175,26 @@ fn range(graph: &Graph, id: TensorId, dims: &[usize]) -> (f32, f32) {
 mod tests {
     use super::*;
     use crate::bench::{graphs, notation};
+
+    #[test]
+    fn sums_of_products_of_integers_are_of_either_sign() {
+        for text in ["matmul 2x2723:2723x64 u8 +bias+gelu", "matmul 2x2723:2723x64 s8"] {
+            let spec = notation::parse(text).unwrap_or_else(|failure| panic!("{failure}"));
+            let tensors = Tensor::of_graph(&graphs::graph(&spec).expect("a graph")).expect("tensors");
+            let values = |name| {
+                let tensor = tensors.iter().find(|t| t.name == name).expect("a tensor of that name");
+                tensor.values(0).expect("values").to_f32s()
+            };
+            let (src, weights) = (values("src"), values("weights"));
+            let (least, most) = weights.iter().fold((0.0_f32, 0.0_f32), |(a, b), &v| (a.min(v), b.max(v)));
+            assert_eq!((least, most), (-7.0, 7.0));
+            let sums = (0..128).map(|i| -> f32 {
+                (0..2723).map(|k| src[i / 64 * 2723 + k] * weights[k * 64 + i % 64]).sum()
+            });
+            let above = sums.filter(|&sum| sum > 0.0).count();
+            assert!((32..96).contains(&above), "{text}: {above} of 128");
+        }
+    }
 
     #[test]
     fn tensors_travel_as_json_and_their_values_follow() {

@@ -12,7 +12,7 @@ use anydnn::select::AnyEngine;
 use anydnn_opencl::{OpenClEngine, OpenClMemory, OpenClPrimitive, OpenClStream};
 
 use super::data::Tensor;
-use super::measure::{MOST, SAMPLE, median};
+use super::measure::{MOST, SAMPLE, median, relative};
 
 /// An implementation that serves a primitive, in the order of preference.
 #[derive(Clone, Debug)]
@@ -55,12 +55,9 @@ pub(crate) fn measure(
     }
     let reference =
         forced.first().map(|first| first.result(engine, &stream)).transpose()?.unwrap_or_default();
-    let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|v| f64::from(v * v)).sum::<f64>().sqrt();
-    let whole = norm(&mut reference.iter().copied());
     for (one, candidate) in forced.iter().zip(&mut candidates) {
         let result = one.result(engine, &stream)?;
-        let apart = norm(&mut result.iter().zip(&reference).map(|(a, b)| a - b));
-        candidate.difference = Some(if apart == 0.0 { 0.0 } else { apart / whole });
+        candidate.difference = Some(relative(&result, &reference, 0.0));
     }
     let mut times = vec![Vec::new(); forced.len()];
     for round in 0..=rounds {

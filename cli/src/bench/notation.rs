@@ -20,7 +20,8 @@ Cases:
   attention b1 h12 s128 d64 causal           t: keys (as s), kv: heads of keys and values (as h)
   bert4, resnet-stage, gated-mlp, chain100   networks that are built in; with a type: bert4 f16
   FILE.json                                  a graph
-Types: f32 (the default), f16, bf16, and for matmul and conv tf32 (f32 multiplied as that) and s8, u8 (dequantised); post-operations: +bias, +relu, +gelu, .., +add, +mul";
+Types: f32 (the default), f16, bf16, and for matmul and conv tf32 (f32 multiplied as that) and s8, u8 (dequantised); of conv, s8 is the type
+unless another is given, and s8x8 the stride; post-operations: +bias, +relu, +gelu, .., +add, +mul";
 
 /// Reads a case.
 pub(crate) fn parse(text: &str) -> Result<Spec, Failure> {
@@ -32,7 +33,7 @@ fn read(text: &str) -> Result<Spec, String> {
     let first = words.next().ok_or("expected the name of a primitive, not nothing")?;
     let (name, posts) = first.split_once('+').map_or((first, ""), |(name, rest)| (name, rest));
     let mut rest = Words {
-        data_type: DataType::F32,
+        data_type: None,
         tf32: false,
         posts: Vec::new(),
         dims: Vec::new(),
@@ -40,22 +41,54 @@ fn read(text: &str) -> Result<Spec, String> {
         names: Vec::new(),
     };
     rest.posts(posts)?;
-    for word in words {
+    // Such as `s8`: which it is shows when the others are known.
+    let (either, clear): (Vec<_>, Vec<_>) =
+        words.partition(|word| is_key(name, word) && data_type(word).is_some());
+    for word in clear {
         rest.take(word)?;
+    }
+    for word in either {
+        rest.take_either(name, word)?;
     }
     let work = rest.work(name)?;
     let mut left = rest.names.iter().chain(rest.numbers.iter().map(|(key, _)| key));
     if let Some(name) = left.next() {
         return Err(format!("{name:?} has no meaning for {first}"));
     }
-    let spec = Spec { work, data_type: rest.data_type, post_ops: rest.posts, tf32: rest.tf32 };
-    check(&spec)?;
+    let spec = Spec {
+        work,
+        data_type: rest.data_type.unwrap_or(DataType::F32),
+        post_ops: rest.posts,
+        tf32: rest.tf32,
+    };
+    check(&spec, types(name))?;
     Ok(spec)
+}
+
+/// Whether a word is a number behind a key of the primitive.
+fn is_key(name: &str, word: &str) -> bool {
+    let keys: &[&str] = match name {
+        "conv" | "convolution" => &["o", "g", "k", "s", "p", "d"],
+        "pool" | "pooling" => &["k", "s", "p", "d"],
+        "attention" | "sdpa" => &["b", "h", "s", "d", "t", "kv", "g"],
+        _ => &[],
+    };
+    keyed(word).is_ok_and(|found| matches!(&found[..], [(key, _)] if keys.contains(&key.as_str())))
+}
+
+/// The types that a primitive takes.
+fn types(name: &str) -> &'static [DataType] {
+    match name {
+        "matmul" | "ip" | "conv" | "convolution" => {
+            &[DataType::F32, DataType::F16, DataType::BF16, DataType::S8, DataType::U8]
+        }
+        _ => &[DataType::F32, DataType::F16, DataType::BF16],
+    }
 }
 
 /// The words behind the name, sorted by what they look like.
 struct Words {
-    data_type: DataType,
+    data_type: Option<DataType>,
     tf32: bool,
     posts: Vec<Post>,
     dims: Vec<Vec<usize>>,
@@ -71,18 +104,31 @@ impl Words {
         if word == "tf32" {
             self.tf32 = true;
         } else if let Some(data_type) = data_type(word) {
-            self.data_type = data_type;
+            self.data_type = Some(data_type);
         } else if word.starts_with(|c: char| c.is_ascii_digit()) {
             for part in word.split(':') {
                 self.dims.push(sizes(part)?);
             }
         } else if word.contains(|c: char| c.is_ascii_digit()) {
-            for (key, numbers) in keyed(word)? {
-                self.numbers.push((key, numbers));
-            }
+            self.numbers.extend(keyed(word)?);
         } else {
             self.names.push(word.to_owned());
         }
+        Ok(())
+    }
+
+    /// Takes a word that is a key with its number as well as a type: as the one that is not given yet, and as the type where both are
+    /// missing and the primitive takes that type.
+    fn take_either(&mut self, name: &str, word: &str) -> Result<(), String> {
+        let found = keyed(word)?;
+        let is_given = self.numbers.iter().any(|(key, _)| found.iter().any(|(own, _)| own == key));
+        let is_type = !self.tf32
+            && self.data_type.is_none()
+            && data_type(word).is_some_and(|t| types(name).contains(&t));
+        if is_given || is_type {
+            return self.take(word);
+        }
+        self.numbers.extend(found);
         Ok(())
     }
 
@@ -276,23 +322,17 @@ impl Words {
     }
 }
 
-fn check(spec: &Spec) -> Result<(), String> {
-    let types: &[DataType] = match spec.work {
-        Work::MatMul { .. } | Work::Convolution { .. } => {
-            &[DataType::F32, DataType::F16, DataType::BF16, DataType::S8, DataType::U8]
-        }
-        _ => &[DataType::F32, DataType::F16, DataType::BF16],
-    };
+fn check(spec: &Spec, types: &[DataType]) -> Result<(), String> {
     if !types.contains(&spec.data_type) {
         let known = types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         return Err(format!("expected a type among {known}, not {}", spec.data_type));
     }
-    if spec.tf32 && (types.len() < 4 || spec.data_type != DataType::F32) {
+    let is_product = matches!(spec.work, Work::MatMul { .. } | Work::Convolution { .. });
+    if spec.tf32 && (!is_product || spec.data_type != DataType::F32) {
         return Err("expected tf32 of matmul and conv only, and without another type".into());
     }
     let bias = spec.post_ops.iter().skip(1).any(|post| *post == Post::Bias);
-    let takes_bias = matches!(spec.work, Work::MatMul { .. } | Work::Convolution { .. });
-    if bias || (spec.post_ops.contains(&Post::Bias) && !takes_bias) {
+    if bias || (spec.post_ops.contains(&Post::Bias) && !is_product) {
         return Err("expected +bias first, and of matmul and conv only".into());
     }
     let empty = spec.result().contains(&0)
@@ -395,6 +435,43 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_told_from_types_of_the_same_letters() {
+        let stride = |text: &str| match of(text).work {
+            Work::Convolution { window, .. } | Work::Pooling { window, .. } => window.stride,
+            work => panic!("{text}: {work:?}"),
+        };
+        let conv = |rest: &str| format!("conv 1x64x64x4 o8 k3 {rest}");
+        for (words, expected, data_type) in [
+            ("s4", 4, DataType::F32),
+            ("s32", 32, DataType::F32),
+            ("s8", 1, DataType::S8),
+            ("s2 s8", 2, DataType::S8),
+            ("s8 s2", 2, DataType::S8),
+            ("s8 s8", 8, DataType::S8),
+            ("s8 f32", 8, DataType::F32),
+            ("f16 s8", 8, DataType::F16),
+            ("s8 u8", 8, DataType::U8),
+            ("s8x8", 8, DataType::F32),
+            ("s4 u8", 4, DataType::U8),
+            ("tf32 s8", 8, DataType::F32),
+        ] {
+            let text = conv(words);
+            assert_eq!((stride(&text), of(&text).data_type), ([expected; 2], data_type), "{text}");
+        }
+        assert_eq!(stride("pool max 1x64x64x4 k3 s8"), [8; 2]);
+        assert_eq!(of("matmul 3x4:4x5 s8").data_type, DataType::S8);
+        for (text, queries, data_type) in [
+            ("attention b1 h2 s8 d64", 8, DataType::F32),
+            ("attention h2 s4 d64 t8 f16", 4, DataType::F16),
+            ("sdpa h2 bf16 s32 d64", 32, DataType::BF16),
+        ] {
+            let spec = of(text);
+            assert!(matches!(spec.work, Work::Attention { queries: s, .. } if s == queries), "{text}");
+            assert_eq!(spec.data_type, data_type, "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_told() {
         for (text, word) in [
             ("", "nothing"),
@@ -408,6 +485,10 @@ mod tests {
             ("softmax 3x4 k3", "\"k\""),
             ("softmax 3x4 causal", "\"causal\""),
             ("softmax 3x4 s8", "s8"),
+            ("attention b1 h2 s8 d64 s8", "not s8"),
+            ("attention b1 h2 s8 d64 u8", "not u8"),
+            ("conv 1x64x64x4 o8 k3 s2 s4", "not s4"),
+            ("pool max 1x64x64x4 k3 s2 s8", "not s8"),
             ("softmax 3x4 tf32", "matmul and conv only"),
             ("matmul 3x4:4x5 f16 tf32", "without another type"),
             ("conv 1x56x56x64 k3", "o64"),

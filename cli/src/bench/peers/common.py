@@ -29,9 +29,10 @@ class Tensor:
         """The values as f32, or as integers where the type is one."""
         count = math.prod(self.dims)
         bits = hashed(count, self.seeds[number % len(self.seeds)])
-        if self.type in ("u8", "s8"):
-            low = 0 if self.type == "u8" else 8
-            return ((bits >> np.uint32(28)).astype(np.int32) - low).astype(self.type.replace("u8", "uint8").replace("s8", "int8")).reshape(self.dims)
+        if self.type == "u8":
+            return (bits >> np.uint32(28)).astype(np.uint8).reshape(self.dims)
+        if self.type == "s8":
+            return (((bits >> np.uint32(16)) * np.uint32(15) >> np.uint32(16)).astype(np.int32) - 7).astype(np.int8).reshape(self.dims)
         unit = (bits >> np.uint32(8)).astype(np.float32) / np.float32(8388608) - np.float32(1)
         return (np.float32(self.scale) * unit + np.float32(self.offset)).reshape(self.dims)
 
