@@ -6,7 +6,7 @@
 #define START_ROW(i) EACH_V(CLEAR, i)
 #define CLEAR(i, j) V sum##i##_##j = (V)(0);
 // Scales and zero points end with the columns, also where panels go on.
-#define COLUMNS(j) (GROUP_OUTPUTS % PANEL == 0 ? 16 : columns - 16 * j)
+#define COLUMNS(j) (GROUP_OUTPUTS % PANEL == 0 ? 16 : max(columns - 16 * j, 0))
 #define LOAD(i, j)                                                                                                       \
     V b##j;                                                                                                              \
     {                                                                                                                    \

@@ -8,7 +8,7 @@
 #define IF_GATED(text)
 #endif
 // Scales and zero points end with the columns, also where panels go on.
-#define COLUMNS(j) (N_SIZE % PANEL == 0 ? 16 : columns - 16 * j)
+#define COLUMNS(j) (N_SIZE % PANEL == 0 ? 16 : max(columns - 16 * j, 0))
 #define START_ROW(i)                                                                                                     \
     idx at##i;                                                                                                           \
     {                                                                                                                    \
@@ -21,7 +21,7 @@
     V sum##i##_##j = (V)(0);                                                                                             \
     IF_GATED(V gate##i##_##j = (V)(0);)
 #define LOAD_WHOLE(i, j) LOAD(j, 16)
-#define LOAD_PART(i, j) LOAD(j, columns - 16 * j)
+#define LOAD_PART(i, j) LOAD(j, max(columns - 16 * j, 0))
 #define LOAD(j, n)                                                                                                       \
     V b##j;                                                                                                              \
     IF_GATED(V g##j;)                                                                                                    \

@@ -314,7 +314,8 @@ impl Space {
                 }
             });
             // Kernels count rows in 32 bits.
-            let joined = extent.checked_mul(self.loops[v].extent).filter(|&steps| steps <= i32::MAX as usize);
+            let joined =
+                extent.checked_mul(self.loops[v].extent).filter(|&steps| i32::try_from(steps).is_ok());
             if fits && joined.is_some() {
                 if trivial {
                     self.each_coefficients(|c| c[v + 1] = c[v]);
@@ -379,7 +380,9 @@ impl Space {
     fn each_terms(&mut self, mut change: impl FnMut(&mut Vec<(usize, usize)>)) {
         for operand in &mut self.operands {
             if let Address::General { index, .. } = &mut operand.address {
-                index.iter_mut().for_each(|index| change(&mut index.terms));
+                for index in index {
+                    change(&mut index.terms);
+                }
             }
         }
     }
