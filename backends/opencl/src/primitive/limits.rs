@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    fn of(op: Op, dims: [usize; 2]) -> Result<()> {
+    fn of(op: &Op, dims: [usize; 2]) -> Result<()> {
         let builder = PrimitiveDesc::builder(op.clone()).src(MemoryDesc::new(dims, DataType::S8));
         let builder = match op {
             Op::MatMul(_) => builder.weights(MemoryDesc::new([dims[1], 1], DataType::S8)),
@@ -59,10 +59,10 @@ mod tests {
 
     #[test]
     fn dimensions_beyond_32_bits_are_refused_with_the_limit() {
-        assert!(of(Op::MatMul(MatMul), [1, MOST]).is_ok());
-        let error = of(Op::MatMul(MatMul), [1, MOST + 1]).unwrap_err().to_string();
+        assert!(of(&Op::MatMul(MatMul), [1, MOST]).is_ok());
+        let error = of(&Op::MatMul(MatMul), [1, MOST + 1]).unwrap_err().to_string();
         assert!(error.contains("2147483648") && error.contains("at most 2147483647"), "{error}");
-        assert!(of(Op::Softmax(Softmax::new(1)), [1, MOST + 1]).is_err());
-        assert!(of(Op::Eltwise(Eltwise::Relu), [1, MOST + 1]).is_ok());
+        assert!(of(&Op::Softmax(Softmax::new(1)), [1, MOST + 1]).is_err());
+        assert!(of(&Op::Eltwise(Eltwise::Relu), [1, MOST + 1]).is_ok());
     }
 }
