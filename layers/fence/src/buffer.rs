@@ -164,9 +164,12 @@ pub(crate) unsafe extern "C" fn info(
     value: *mut c_void,
     size_ret: *mut usize,
 ) -> i32 {
-    // SAFETY: the program's own call.
-    let code = unsafe { below::clGetMemObjectInfo(memory, info, size, value, size_ret) };
     let known = state::lock().mems.get(&memory).copied();
+    // A part with canaries has not all flags of the buffer that it stands for; the buffer that it is a part of has.
+    let parent = known.filter(|object| object.role == Role::Whole && info == cl::MEM_FLAGS);
+    let asked = parent.and_then(|object| object.zones).map_or(memory, |(parent, _)| parent);
+    // SAFETY: the program's own call; a parent lives as long as its part.
+    let code = unsafe { below::clGetMemObjectInfo(asked, info, size, value, size_ret) };
     let Some(object) = known.filter(|_| code == 0 && !value.is_null()) else { return code };
     let canary = object.zones.is_some();
     // SAFETY: the driver has written a value of this type here.
@@ -174,10 +177,12 @@ pub(crate) unsafe extern "C" fn info(
         match info {
             cl::MEM_FLAGS => {
                 let flags = value.cast::<u64>();
+                let mut own = cl::MEM_ALLOC_HOST_PTR | cl::MEM_COPY_HOST_PTR;
+                if asked != memory {
+                    own |= cl::MEM_HOST_ACCESS;
+                }
                 let driver = flags.read_unaligned() & !cl::MEM_USE_HOST_PTR;
-                flags.write_unaligned(
-                    driver | object.flags & (cl::MEM_ALLOC_HOST_PTR | cl::MEM_COPY_HOST_PTR),
-                );
+                flags.write_unaligned(driver | object.flags & own);
             }
             cl::MEM_HOST_PTR => value.cast::<usize>().write_unaligned(0),
             cl::MEM_USES_SVM_POINTER => value.cast::<u32>().write_unaligned(0),
@@ -209,6 +214,8 @@ fn create_by(wanted: Wanted, make: impl Fn(u64, usize, *mut c_void) -> Mem) -> M
     }
     let Some(way) = context::way(context) else { return plain() };
     handler::ensure();
+    // What no flags stand for, which drivers see in the absence of all flags only.
+    let wanted = Wanted { flags: if flags == 0 { cl::MEM_READ_WRITE } else { flags }, ..wanted };
     let made = if way.pages { with_pages(wanted, &make) } else { with_canary(wanted, way, &make) };
     made.unwrap_or_else(|| {
         let made = plain();

@@ -15,6 +15,7 @@ pub(crate) const CONTEXT_DEVICES: u32 = 0x1081;
 pub(crate) const QUEUE_PROPERTIES: u32 = 0x1093;
 pub(crate) const QUEUE_OUT_OF_ORDER: u64 = 1 << 0;
 
+pub(crate) const MEM_READ_WRITE: u64 = 1 << 0;
 pub(crate) const MEM_USE_HOST_PTR: u64 = 1 << 3;
 pub(crate) const MEM_ALLOC_HOST_PTR: u64 = 1 << 4;
 pub(crate) const MEM_COPY_HOST_PTR: u64 = 1 << 5;
