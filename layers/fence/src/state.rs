@@ -56,6 +56,10 @@ pub(crate) struct MemObject {
     pub(crate) made_from: Mem,
     /// Its offset in the allocation, in bytes.
     pub(crate) offset: usize,
+    /// What the driver answers for the buffer's flags without canaries.
+    pub(crate) answer: u64,
+    /// Whether a part has the buffer's flags about access.
+    pub(crate) inherits: bool,
     /// The buffer that holds the allocation and its canaries, and the bytes before the allocation there.
     pub(crate) zones: Option<(Mem, usize)>,
 }
