@@ -14,7 +14,7 @@ pub(crate) fn print_all(platform: &str) {
     let rig = Rig::new(platform);
     buffers(&rig);
     host_pointers(&rig);
-    sub_buffers(&rig);
+    sub_buffers(&rig, platform);
     refused(&rig);
     mapping(&rig);
     references(&rig);
@@ -98,7 +98,7 @@ fn host_pointers(rig: &Rig) {
     }
 }
 
-fn sub_buffers(rig: &Rig) {
+fn sub_buffers(rig: &Rig, platform: &str) {
     let region = |origin: usize, size: usize| [origin, size];
     let flags = m::CL_MEM_READ_WRITE | m::CL_MEM_HOST_READ_ONLY;
     let mem = unsafe { m::create_buffer(rig.context, flags, 4000, ptr::null_mut()) }.unwrap();
@@ -112,7 +112,10 @@ fn sub_buffers(rig: &Rig) {
         println!("part of a part: {:?}", create(part, 0, region(0, 4)).map(|_| ()));
         unsafe { m::release_mem_object(part) }.unwrap();
     }
-    println!("too long: {:?}", create(mem, 0, region(PART, 100_000)).map(|_| ()));
+    // NVIDIA's driver makes parts that are longer than their buffers. With canaries they are refused.
+    if platform != "nvidia" {
+        println!("too long: {:?}", create(mem, 0, region(PART, 100_000)).map(|_| ()));
+    }
     println!("empty: {:?}", create(mem, 0, region(PART, 0)).map(|_| ()));
     println!("too far: {:?}", create(mem, 0, region(4096, 4)).map(|_| ()));
     // A part keeps its buffer.
