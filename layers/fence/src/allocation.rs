@@ -31,6 +31,8 @@ pub(crate) struct Allocation {
     pub(crate) suspects: Vec<Suspect>,
     /// How many of their launches are not known to be finished.
     pub(crate) pending: usize,
+    /// How many threads are comparing its canaries.
+    pub(crate) checks: usize,
 }
 
 /// What a report calls an allocation.

@@ -145,7 +145,8 @@ impl State {
             Fence::Pages(_) | Fence::DriverPages(..) => *pages += 1,
         }
         let id = Id { kind, number, size };
-        let allocation = Allocation { id, context, fence, live: true, suspects: Vec::new(), pending: 0 };
+        let allocation =
+            Allocation { id, context, fence, live: true, suspects: Vec::new(), pending: 0, checks: 0 };
         if let Some((low, high)) = allocation.span() {
             self.by_address.insert(low, number);
             let reused: Vec<_> = self.freed.range(low..high).map(|(address, _)| *address).collect();
@@ -285,7 +286,9 @@ impl State {
                 block.close();
                 self.released_bytes.1 += block.bytes();
             }
-            Fence::Canary(_) if allocation.pending > 0 || self.ended.contains(&number) => {
+            Fence::Canary(_)
+                if allocation.pending > 0 || allocation.checks > 0 || self.ended.contains(&number) =>
+            {
                 // It goes when it has been checked.
                 return Vec::new();
             }

@@ -297,7 +297,8 @@ fn a_program_without_faults_cannot_tell() {
                 .passes();
             assert_eq!(with.said(), without.said(), "{platform} {mode} {align}");
             with.violations(&[]);
-            assert!(!with.report.contains("without room"), "{with:#?}");
+            // NVIDIA's driver makes a buffer of half of all addresses, but none that is larger.
+            assert!(platform == "nvidia" || !with.report.contains("without room"), "{with:#?}");
             let by_pages = mode != "canary" && platform != "nvidia";
             let way = if by_pages { "by pages" } else { "by canaries" };
             for kind in ["buffer", "SVM allocation"] {
