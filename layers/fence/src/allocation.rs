@@ -31,6 +31,8 @@ pub(crate) struct Allocation {
     pub(crate) suspects: Vec<Suspect>,
     /// How many of their launches are not known to be finished.
     pub(crate) pending: usize,
+    /// How many threads are comparing its canaries.
+    pub(crate) checks: usize,
 }
 
 /// What a report calls an allocation.
@@ -88,9 +90,19 @@ impl Kind {
     }
 }
 
+/// A number of bytes in words.
+#[derive(Clone, Copy, Debug)]
+struct Bytes(usize);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} byte{}", self.0, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} #{} of {} bytes", self.kind.name(), self.number, self.size)
+        write!(f, "{} #{} of {}", self.kind.name(), self.number, Bytes(self.size))
     }
 }
 
@@ -99,9 +111,10 @@ impl Id {
     pub(crate) fn write_place(&self, out: &mut dyn fmt::Write, offset: isize, live: bool) -> fmt::Result {
         let released = if live { "" } else { "released " };
         if offset < 0 {
-            write!(out, "{} bytes before the start of {released}{self}", offset.unsigned_abs())?;
+            write!(out, "{} before the start of {released}{self}", Bytes(offset.unsigned_abs()))?;
         } else if offset as usize >= self.size {
-            write!(out, "{} bytes behind the end of {released}{self}", offset as usize - self.size + 1)?;
+            let far = Bytes(offset as usize - self.size + 1);
+            write!(out, "{far} behind the end of {released}{self}")?;
         } else {
             write!(out, "in {released}{self}")?;
         }
@@ -112,11 +125,11 @@ impl Id {
     pub(crate) fn write_damage(&self, out: &mut dyn fmt::Write, damage: Damage) -> fmt::Result {
         let Damage { first, last } = damage;
         if first < 0 {
-            let far = first.unsigned_abs();
-            write!(out, "up to {far} bytes before the start of {self} (offsets {first} to {last})")
+            let far = Bytes(first.unsigned_abs());
+            write!(out, "up to {far} before the start of {self} (offsets {first} to {last})")
         } else {
-            let far = last as usize - self.size + 1;
-            write!(out, "up to {far} bytes behind the end of {self} (offsets {first} to {last})")
+            let far = Bytes(last as usize - self.size + 1);
+            write!(out, "up to {far} behind the end of {self} (offsets {first} to {last})")
         }
     }
 }
@@ -151,7 +164,7 @@ mod tests {
             id.write_place(&mut text, offset, live).unwrap();
             text
         };
-        assert_eq!(place(1600, true), "1 bytes behind the end of buffer #17 of 1600 bytes (offset 1600)");
+        assert_eq!(place(1600, true), "1 byte behind the end of buffer #17 of 1600 bytes (offset 1600)");
         assert_eq!(place(-4, true), "4 bytes before the start of buffer #17 of 1600 bytes (offset -4)");
         assert_eq!(place(16, false), "in released buffer #17 of 1600 bytes (offset 16)");
         let mut text = String::new();

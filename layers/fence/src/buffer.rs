@@ -124,7 +124,8 @@ pub(crate) unsafe extern "C" fn create_sub_buffer(
         // SAFETY: the program's buffer, which it has just used.
         unsafe { below::clRetainMemObject(buffer) };
     }
-    made_from(made, object, Role::Part, buffer, wanted.origin)
+    let inherits = flags & cl::MEM_ACCESS == 0;
+    made_from(made, MemObject { inherits, ..object }, Role::Part, buffer, wanted.origin)
 }
 
 pub(crate) unsafe extern "C" fn create_image(
@@ -168,29 +169,56 @@ pub(crate) unsafe extern "C" fn info(
     let code = unsafe { below::clGetMemObjectInfo(memory, info, size, value, size_ret) };
     let known = state::lock().mems.get(&memory).copied();
     let Some(object) = known.filter(|_| code == 0 && !value.is_null()) else { return code };
-    let canary = object.zones.is_some();
+    let canary = object.zones.filter(|_| object.role != Role::Image);
     // SAFETY: the driver has written a value of this type here.
     unsafe {
         match info {
             cl::MEM_FLAGS => {
                 let flags = value.cast::<u64>();
-                let driver = flags.read_unaligned() & !cl::MEM_USE_HOST_PTR;
-                flags.write_unaligned(
-                    driver | object.flags & (cl::MEM_ALLOC_HOST_PTR | cl::MEM_COPY_HOST_PTR),
-                );
+                flags.write_unaligned(object.answered_flags(flags.read_unaligned()));
             }
             cl::MEM_HOST_PTR => value.cast::<usize>().write_unaligned(0),
             cl::MEM_USES_SVM_POINTER => value.cast::<u32>().write_unaligned(0),
-            cl::MEM_ASSOCIATED_MEMOBJECT if canary && object.role != Role::Image => {
+            cl::MEM_ASSOCIATED_MEMOBJECT if canary.is_some() => {
                 value.cast::<Mem>().write_unaligned(object.made_from);
             }
-            cl::MEM_OFFSET if canary && object.role != Role::Image => {
-                value.cast::<usize>().write_unaligned(object.offset);
+            cl::MEM_OFFSET if canary.is_some() => value.cast::<usize>().write_unaligned(object.offset),
+            cl::MEM_MAP_COUNT => {
+                if let Some((parent, _)) = canary.filter(|_| object.role == Role::Whole) {
+                    // Drivers count what is mapped of a part in the part or in what it is a part of.
+                    let count = value.cast::<u32>();
+                    let parents = query(parent, cl::MEM_MAP_COUNT, 0_u32);
+                    count.write_unaligned(count.read_unaligned().max(parents));
+                }
             }
             _ => {}
         }
     }
     code
+}
+
+impl MemObject {
+    /// The flags of the memory object as the program gave them, by what the driver answers.
+    fn answered_flags(&self, driver: u64) -> u64 {
+        let own = cl::MEM_ALLOC_HOST_PTR | cl::MEM_COPY_HOST_PTR;
+        match (self.role, self.zones) {
+            (Role::Whole, Some(_)) => self.answer,
+            // What the buffer's flags would not be, its part does not inherit.
+            (Role::Part, Some(_)) if self.inherits => {
+                let access = self.answer & cl::MEM_ACCESS;
+                driver & !cl::MEM_ACCESS | access | self.flags & own
+            }
+            _ => driver & !cl::MEM_USE_HOST_PTR | self.flags & own,
+        }
+    }
+}
+
+/// What a driver says of a memory object.
+fn query<T>(memory: Mem, info: u32, mut value: T) -> T {
+    let place = (&raw mut value).cast();
+    // SAFETY: a place of the size that is told.
+    unsafe { below::clGetMemObjectInfo(memory, info, size_of::<T>(), place, std::ptr::null_mut()) };
+    value
 }
 
 /// Makes a buffer by a function that takes flags, bytes and host memory.
@@ -209,6 +237,8 @@ fn create_by(wanted: Wanted, make: impl Fn(u64, usize, *mut c_void) -> Mem) -> M
     }
     let Some(way) = context::way(context) else { return plain() };
     handler::ensure();
+    // What no flags stand for, which drivers see in the absence of all flags only.
+    let wanted = Wanted { flags: if flags == 0 { cl::MEM_READ_WRITE } else { flags }, ..wanted };
     let made = if way.pages { with_pages(wanted, &make) } else { with_canary(wanted, way, &make) };
     made.unwrap_or_else(|| {
         let made = plain();
@@ -228,7 +258,7 @@ fn with_pages(wanted: Wanted, make: impl Fn(u64, usize, *mut c_void) -> Mem) -> 
         block.unmap();
         return Some(made);
     }
-    Some(made_new(made, wanted, Fence::Pages(block), None))
+    Some(made_new(made, wanted, Fence::Pages(block), None, 0))
 }
 
 /// A buffer that is a part of a larger one. `None` when there is no room.
@@ -256,11 +286,19 @@ fn with_canary(wanted: Wanted, way: Way, make: impl Fn(u64, usize, *mut c_void) 
         unsafe { below::clReleaseMemObject(made) };
         return None;
     }
-    Some(made_new(made, wanted, Fence::Canary(Arc::new(zones)), Some((parent, zone))))
+    // The driver's answer for a buffer that the program makes with these flags. Parts and larger buffers may have others.
+    let like = make(wanted.flags, 1, wanted.host);
+    let answer = query(like, cl::MEM_FLAGS, wanted.flags);
+    if !like.is_null() {
+        // SAFETY: the only reference.
+        unsafe { below::clReleaseMemObject(like) };
+    }
+    put(wanted.code, 0);
+    Some(made_new(made, wanted, Fence::Canary(Arc::new(zones)), Some((parent, zone)), answer))
 }
 
 /// Notes a new buffer.
-fn made_new(made: Mem, wanted: Wanted, fence: Fence, zones: Option<(Mem, usize)>) -> Mem {
+fn made_new(made: Mem, wanted: Wanted, fence: Fence, zones: Option<(Mem, usize)>, answer: u64) -> Mem {
     let Wanted { context, flags, size, .. } = wanted;
     let mut state = state::lock();
     state.tally.filled_in_part +=
@@ -268,7 +306,8 @@ fn made_new(made: Mem, wanted: Wanted, fence: Fence, zones: Option<(Mem, usize)>
     let allocation = state.add(Kind::Buffer, context, size, fence);
     let role = Role::Whole;
     let made_from = Mem::NULL;
-    let object = MemObject { allocation, flags, size, role, made_from, offset: 0, zones };
+    let inherits = false;
+    let object = MemObject { allocation, flags, size, role, made_from, offset: 0, zones, answer, inherits };
     state.mems.insert(made, object);
     drop(state);
     let number = std::ptr::without_provenance_mut(allocation as usize);

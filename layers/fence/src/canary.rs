@@ -67,7 +67,8 @@ impl Zones {
 
     /// Fills the zones, and the allocation where it has no contents yet. Says whether that went well.
     pub(crate) fn fill(&self, contents: Option<*const u8>) -> bool {
-        let Some(queue) = context::own_queue(self.context) else { return false };
+        let Some(own) = context::own_queue(self.context) else { return false };
+        let queue = own.0;
         let zones = self.zones().into_iter().all(|at| self.fill_zone(queue, at));
         let filled = match contents {
             Some(contents) => self.write(queue, self.zone, contents.cast(), self.size),
@@ -82,7 +83,8 @@ impl Zones {
 
     /// What has been overwritten beside the allocation since the last time; `None` when the zones cannot be read.
     pub(crate) fn damage(&self) -> Option<Vec<Damage>> {
-        let queue = context::own_queue(self.context)?;
+        let own = context::own_queue(self.context)?;
+        let queue = own.0;
         let mut found = Vec::new();
         let mut now = vec![0_u8; self.zone];
         for at in self.zones() {

@@ -15,6 +15,9 @@ pub(crate) const CONTEXT_DEVICES: u32 = 0x1081;
 pub(crate) const QUEUE_PROPERTIES: u32 = 0x1093;
 pub(crate) const QUEUE_OUT_OF_ORDER: u64 = 1 << 0;
 
+pub(crate) const MEM_READ_WRITE: u64 = 1 << 0;
+/// `CL_MEM_READ_WRITE`, `CL_MEM_WRITE_ONLY` and `CL_MEM_READ_ONLY`.
+pub(crate) const MEM_ACCESS: u64 = 7;
 pub(crate) const MEM_USE_HOST_PTR: u64 = 1 << 3;
 pub(crate) const MEM_ALLOC_HOST_PTR: u64 = 1 << 4;
 pub(crate) const MEM_COPY_HOST_PTR: u64 = 1 << 5;
@@ -24,6 +27,7 @@ pub(crate) const BUFFER_CREATE_TYPE_REGION: u32 = 0x1220;
 
 pub(crate) const MEM_FLAGS: u32 = 0x1101;
 pub(crate) const MEM_HOST_PTR: u32 = 0x1103;
+pub(crate) const MEM_MAP_COUNT: u32 = 0x1104;
 pub(crate) const MEM_ASSOCIATED_MEMOBJECT: u32 = 0x1107;
 pub(crate) const MEM_OFFSET: u32 = 0x1108;
 pub(crate) const MEM_USES_SVM_POINTER: u32 = 0x1109;

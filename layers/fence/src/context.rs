@@ -1,6 +1,7 @@
 //! Contexts: how memory in them is fenced, and the references that the program owns.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use crate::allocation::{Allocation, Fence, FreedBy};
 use crate::handle::{Context, Device, Platform, Queue};
@@ -9,14 +10,25 @@ use crate::settings::{MAX_ALIGN, Mode, settings};
 use crate::{below, cl, extension, state};
 
 /// What is known of a context.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct ContextState {
     /// The references that the program owns.
     references: usize,
     /// How memory is fenced, once that has been found out.
     way: Option<Way>,
     /// The layer's own queue, for canaries.
-    queue: Option<Queue>,
+    queue: Option<Arc<OwnQueue>>,
+}
+
+/// A queue of the layer's own, released when nobody uses it any more.
+#[derive(Debug)]
+pub(crate) struct OwnQueue(pub(crate) Queue);
+
+impl Drop for OwnQueue {
+    fn drop(&mut self) {
+        // SAFETY: the layer's own queue.
+        unsafe { below::clReleaseCommandQueue(self.0) };
+    }
 }
 
 /// How the memory of a context is fenced.
@@ -72,7 +84,9 @@ pub(crate) unsafe extern "C" fn release(context: Context) -> i32 {
     drop(state);
     if last {
         let_go(context);
-        state::lock().contexts.remove(&context);
+        let gone = state::lock().contexts.remove(&context);
+        // Dropped without the lock, since it may hold a queue.
+        drop(gone);
     }
     // SAFETY: the program's own call.
     unsafe { below::clReleaseContext(context) }
@@ -127,9 +141,10 @@ pub(crate) fn way(context: Context) -> Option<Way> {
 }
 
 /// The layer's own queue in a context.
-pub(crate) fn own_queue(context: Context) -> Option<Queue> {
-    if let Some(queue) = state::lock().contexts.get(&context).and_then(|known| known.queue) {
-        return Some(queue);
+pub(crate) fn own_queue(context: Context) -> Option<Arc<OwnQueue>> {
+    let known = state::lock().contexts.get(&context).and_then(|known| known.queue.clone());
+    if known.is_some() {
+        return known;
     }
     let device = *devices(context).first()?;
     let mut code = 0;
@@ -138,16 +153,13 @@ pub(crate) fn own_queue(context: Context) -> Option<Queue> {
     if queue.is_null() {
         return None;
     }
+    let queue = Arc::new(OwnQueue(queue));
     let mut state = state::lock();
     let known = state.contexts.entry(context).or_insert(ContextState::new());
-    if let Some(other) = known.queue {
-        drop(state);
-        // SAFETY: the queue made above; another thread was faster.
-        unsafe { below::clReleaseCommandQueue(queue) };
-        return Some(other);
-    }
-    known.queue = Some(queue);
-    Some(queue)
+    // Another thread may have been faster.
+    let used = Arc::clone(known.queue.get_or_insert_with(|| Arc::clone(&queue)));
+    drop(state);
+    Some(used)
 }
 
 /// Gives memory that the program has released back to the driver.
@@ -177,7 +189,8 @@ impl ContextState {
 
 fn created(context: Context) -> Context {
     if !context.is_null() {
-        state::lock().contexts.insert(context, ContextState::new());
+        let gone = state::lock().contexts.insert(context, ContextState::new());
+        drop(gone);
     }
     context
 }
@@ -189,10 +202,8 @@ fn let_go(context: Context) {
     let queue = state.contexts.get_mut(&context).and_then(|known| known.queue.take());
     drop(state);
     give_back(released);
-    if let Some(queue) = queue {
-        // SAFETY: the layer's own queue.
-        unsafe { below::clReleaseCommandQueue(queue) };
-    }
+    // Dropped without the lock, since that is a call into the driver.
+    drop(queue);
 }
 
 fn devices(context: Context) -> Vec<Device> {

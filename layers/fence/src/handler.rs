@@ -22,8 +22,11 @@ const NAMED: usize = 32;
 static PREVIOUS: [AtomicPtr<libc::sigaction>; 2] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 2];
 /// Whether a thread is reporting a fault.
 static REPORTING: AtomicBool = AtomicBool::new(false);
-/// The address of the fault that is being handed on; reported once.
+/// The address of the fault that was handed on last, which is reported once, and how often that was.
 static HANDED_ON: AtomicUsize = AtomicUsize::new(0);
+static TIMES: AtomicUsize = AtomicUsize::new(0);
+/// How often the same fault is handed on before it ends the process: handlers may hand it on to each other in a circle.
+const PATIENCE: usize = 16;
 /// The report's file, with a NUL at the end.
 static REPORT: OnceLock<Option<CString>> = OnceLock::new();
 
@@ -64,20 +67,30 @@ pub(crate) fn ensure() {
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the system gives the information of the signal.
     let (address, by_access) = unsafe { ((*info).si_addr().addr(), (*info).si_code > 0) };
-    let again = HANDED_ON.load(Ordering::Acquire) == address && address != 0;
-    if by_access && !again {
-        if REPORTING.swap(true, Ordering::AcqRel) {
-            // Another thread is about to end the process. Should it not, this one goes on after a while.
-            for _ in 0..300 {
-                pause();
-            }
-        } else {
-            report(signal, address, access(context));
-            HANDED_ON.store(address, Ordering::Release);
-            REPORTING.store(false, Ordering::Release);
+    if HANDED_ON.swap(address, Ordering::AcqRel) != address {
+        TIMES.store(0, Ordering::Release);
+        if by_access {
+            report_once(signal, address, access(context));
         }
     }
-    hand_on(signal, info, context, again);
+    let times = TIMES.fetch_add(1, Ordering::AcqRel);
+    hand_on(signal, info, context, times < PATIENCE);
+}
+
+/// Says what a fault was, unless another thread is about to end the process by one.
+fn report_once(signal: i32, address: usize, access: &str) {
+    if !REPORTING.swap(true, Ordering::AcqRel) {
+        report(signal, address, access);
+        REPORTING.store(false, Ordering::Release);
+        return;
+    }
+    // Should the process not end, this thread goes on after a while.
+    for _ in 0..300 {
+        if !REPORTING.load(Ordering::Acquire) {
+            break;
+        }
+        pause();
+    }
 }
 
 /// Says what a fault was, if it was within a fence.
@@ -94,7 +107,6 @@ fn report(signal: i32, address: usize, access: &str) {
         let mut out = Out::new();
         // Writing to descriptors fails silently.
         let _ = write_fault(&mut out, &state, signal, address, access);
-        out.flush();
     }
 }
 
@@ -127,20 +139,19 @@ fn write_fault(out: &mut Out, state: &State, signal: i32, address: usize, access
         out.write_str(if said { "\n" } else { ": it is no argument\n" })?;
     }
     if count > NAMED {
-        write!(out, "  and {} more\n", count - NAMED)?;
+        writeln!(out, "  and {} more", count - NAMED)?;
     }
     Ok(())
 }
 
 /// Lets the handler act that was there before. Where there was none, the instruction is executed again and ends the process.
-fn hand_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void, again: bool) {
+fn hand_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void, patient: bool) {
     let place = SIGNALS.iter().position(|known| *known == signal).unwrap_or_default();
     let previous = PREVIOUS[place].load(Ordering::Acquire);
     // SAFETY: a structure that is kept for good, or null.
     let previous = unsafe { previous.as_ref() };
     let action = previous.map_or(libc::SIG_DFL, |previous| previous.sa_sigaction);
-    // Whoever was there before may hand faults on to this handler in turn.
-    if again || action == libc::SIG_DFL || action == libc::SIG_IGN {
+    if !patient || action == libc::SIG_DFL || action == libc::SIG_IGN {
         // SAFETY: a plain structure of numbers; both calls are allowed in a handler.
         unsafe {
             let mut default = std::mem::zeroed::<libc::sigaction>();
@@ -212,6 +223,16 @@ impl Out {
             }
         }
         self.used = 0;
+    }
+}
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        self.flush();
+        if self.file >= 0 {
+            // SAFETY: the descriptor opened above; the call is allowed in a handler.
+            unsafe { libc::close(self.file) };
+        }
     }
 }
 

@@ -177,6 +177,7 @@ mod tests {
     use super::*;
 
     fn write(address: usize, byte: u8) {
+        // SAFETY: accessible memory of a test's own block.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(address).write(byte) };
     }
 
@@ -220,12 +221,15 @@ mod tests {
         let room = Block::room(1000, 64).unwrap();
         let mut memory = vec![7_u8; room];
         let base = memory.as_mut_ptr().expose_provenance();
+        // SAFETY: the memory above, which nobody uses until it is open again.
         let block = unsafe { Block::within(base, room, 1000, 64, Mode::Over) }.unwrap();
         block.fill(Some([9; 1000].as_ptr()));
         assert_eq!(block.damage(), []);
         block.close();
         block.open();
         assert!(memory.iter().all(|byte| [0, 7].contains(byte)));
-        assert!(unsafe { Block::within(1 << 12, room, 1000, 64, Mode::Over) }.is_none(), "no memory there");
+        // SAFETY: there is no memory that anybody could use.
+        let nowhere = unsafe { Block::within(1 << 12, room, 1000, 64, Mode::Over) };
+        assert!(nowhere.is_none());
     }
 }

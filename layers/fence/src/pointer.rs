@@ -57,6 +57,12 @@ pub(crate) fn allocate(wanted: Wanted, make: impl Fn(usize) -> *mut c_void) -> *
 
 /// Frees memory, if it is the layer's.
 pub(crate) fn free(pointer: *mut c_void) -> Free {
+    sync::check_ended();
+    free_unchecked(pointer)
+}
+
+/// The same in a callback, where no command may be waited for: canaries that have not been compared are not.
+pub(crate) fn free_unchecked(pointer: *mut c_void) -> Free {
     match take(pointer) {
         Ok(released) => {
             context::give_back(released);
@@ -69,12 +75,15 @@ pub(crate) fn free(pointer: *mut c_void) -> Free {
 /// Frees memory, if it is the layer's, when the commands that use it have finished. For the driver to wait, it gets the memory back at
 /// once.
 pub(crate) fn free_blocking(pointer: *mut c_void, free: impl Fn(*mut c_void)) -> Free {
-    let known = state::lock().starting_at(pointer.addr()).map(|allocation| allocation.fence.clone());
-    match known {
-        Some(Fence::DriverPages(block, freed)) => {
-            let mut state = state::lock();
-            let number = state.starting_at(pointer.addr()).map(|allocation| allocation.id.number);
-            let Some(number) = number else { return Free::Again };
+    sync::check_ended();
+    let mut state = state::lock();
+    let Some(allocation) = state.starting_at(pointer.addr()) else {
+        drop(state);
+        return free_unchecked(pointer);
+    };
+    let number = allocation.id.number;
+    match allocation.fence.clone() {
+        Fence::DriverPages(block, freed) => {
             state.check_pages(number);
             state.remove(number);
             drop(state);
@@ -82,12 +91,13 @@ pub(crate) fn free_blocking(pointer: *mut c_void, free: impl Fn(*mut c_void)) ->
             free(std::ptr::with_exposed_provenance_mut(freed.base));
             Free::Done
         }
-        Some(Fence::Canary(zones)) => {
+        Fence::Canary(zones) => {
+            drop(state);
             zones.wait_when_freed();
             drop(zones);
-            self::free(pointer)
+            free_unchecked(pointer)
         }
-        Some(Fence::Pages(_)) | None => self::free(pointer),
+        Fence::Pages(_) => Free::Unknown,
     }
 }
 
@@ -104,23 +114,18 @@ pub(crate) fn base(pointer: *mut c_void) -> *mut c_void {
 
 /// Releases the program's memory. Gives allocations that are the driver's to get back.
 fn take(pointer: *mut c_void) -> Result<Vec<Allocation>, Free> {
-    sync::check_ended();
     let mut state = state::lock();
-    let Some(allocation) = state.at(pointer.addr()) else { return Err(Free::Unknown) };
-    if !allocation.live {
-        let text = format!("released again: {}", allocation.id);
+    if let Some(id) = state.freed_at(pointer.addr()) {
+        let text = format!("released again: {id}");
         say(&format!("anydnn-fence: {text}\n"));
         state.violations.push(text);
         return Err(Free::Again);
     }
-    if allocation.start() != Some(pointer.addr()) {
-        return Err(Free::Unknown);
-    }
+    let Some(allocation) = state.starting_at(pointer.addr()) else { return Err(Free::Unknown) };
     let number = allocation.id.number;
     if let Fence::Canary(_) = allocation.fence {
-        // Natively the memory is gone now, whatever still uses it.
-        state.tally.unchecked += u64::from(state.allocations[&number].pending > 0);
-        return Ok(state.remove(number).into_iter().collect());
+        // The program says that nothing uses the memory any more, so that there is nothing to wait for.
+        state.tally.unchecked += u64::from(state.settle(number));
     }
     Ok(state.retire(number))
 }

@@ -36,6 +36,8 @@ pub(crate) struct State {
     released: VecDeque<u64>,
     /// The addresses that they take, in bytes: the layer's own, and the drivers'.
     released_bytes: (usize, usize),
+    /// Released pointers with canaries, which the driver may use again.
+    freed: BTreeMap<usize, Id>,
     last: u64,
     pub(crate) tally: Tally,
     pub(crate) violations: Vec<String>,
@@ -54,6 +56,10 @@ pub(crate) struct MemObject {
     pub(crate) made_from: Mem,
     /// Its offset in the allocation, in bytes.
     pub(crate) offset: usize,
+    /// What the driver answers for the buffer's flags without canaries.
+    pub(crate) answer: u64,
+    /// Whether a part has the buffer's flags about access.
+    pub(crate) inherits: bool,
     /// The buffer that holds the allocation and its canaries, and the bytes before the allocation there.
     pub(crate) zones: Option<(Mem, usize)>,
 }
@@ -94,6 +100,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     ended: BTreeSet::new(),
     released: VecDeque::new(),
     released_bytes: (0, 0),
+    freed: BTreeMap::new(),
     last: 0,
     tally: Tally {
         fenced: BTreeMap::new(),
@@ -138,9 +145,14 @@ impl State {
             Fence::Pages(_) | Fence::DriverPages(..) => *pages += 1,
         }
         let id = Id { kind, number, size };
-        let allocation = Allocation { id, context, fence, live: true, suspects: Vec::new(), pending: 0 };
-        if let Some((low, _)) = allocation.span() {
+        let allocation =
+            Allocation { id, context, fence, live: true, suspects: Vec::new(), pending: 0, checks: 0 };
+        if let Some((low, high)) = allocation.span() {
             self.by_address.insert(low, number);
+            let reused: Vec<_> = self.freed.range(low..high).map(|(address, _)| *address).collect();
+            for address in reused {
+                self.freed.remove(&address);
+            }
         }
         self.allocations.insert(number, allocation);
         number
@@ -156,6 +168,12 @@ impl State {
     /// The allocation that begins at an address and is not released.
     pub(crate) fn starting_at(&self, address: usize) -> Option<&Allocation> {
         self.at(address).filter(|allocation| allocation.live && allocation.start() == Some(address))
+    }
+
+    /// The released allocation that began at an address, unless that is another's now.
+    pub(crate) fn freed_at(&self, address: usize) -> Option<Id> {
+        let released = self.at(address).filter(|allocation| !allocation.live);
+        released.map(|allocation| allocation.id).or_else(|| self.freed.get(&address).copied())
     }
 
     /// A pointer as an argument.
@@ -219,6 +237,13 @@ impl State {
         std::mem::take(&mut self.ended)
     }
 
+    /// Forgets the launches that have an allocation, and says whether some may have damaged it since it was checked.
+    pub(crate) fn settle(&mut self, number: u64) -> bool {
+        let pending =
+            self.allocations.get_mut(&number).map(|allocation| std::mem::take(&mut allocation.pending));
+        self.ended.remove(&number) || pending.is_some_and(|pending| pending > 0)
+    }
+
     /// Compares the bytes around an allocation with pages, and notes what has changed.
     pub(crate) fn check_pages(&mut self, number: u64) {
         let Some(allocation) = self.allocations.get(&number).filter(|allocation| allocation.live) else {
@@ -261,11 +286,18 @@ impl State {
                 block.close();
                 self.released_bytes.1 += block.bytes();
             }
-            Fence::Canary(_) if allocation.pending > 0 || self.ended.contains(&number) => {
+            Fence::Canary(_)
+                if allocation.pending > 0 || allocation.checks > 0 || self.ended.contains(&number) =>
+            {
                 // It goes when it has been checked.
                 return Vec::new();
             }
-            Fence::Canary(_) => return self.remove(number).into_iter().collect(),
+            Fence::Canary(_) => {
+                if let Some(start) = allocation.start() {
+                    self.freed.insert(start, allocation.id);
+                }
+                return self.remove(number).into_iter().collect();
+            }
         }
         self.released.push_back(number);
         self.trim()

@@ -6,6 +6,7 @@ use crate::allocation::Kind;
 use crate::below::{self, FreeSvm};
 use crate::handle::{Context, Event, Queue};
 use crate::pointer::{self, Free, Wanted};
+use crate::sync;
 
 pub(crate) unsafe extern "C" fn alloc(
     context: Context,
@@ -41,6 +42,7 @@ pub(crate) unsafe extern "C" fn enqueue_free(
             below::clEnqueueSVMFree(queue, count, pointers, free, user_data, wait_count, wait_list, event)
         };
     }
+    sync::check_ended();
     // SAFETY: the program gives as many pointers as it says.
     let program = unsafe { std::slice::from_raw_parts(pointers, count as usize) }.to_vec();
     let mut drivers: Vec<_> = program.iter().map(|pointer| pointer::base(*pointer)).collect();
@@ -85,6 +87,6 @@ unsafe extern "C" fn free_command(queue: Queue, count: u32, _: *mut *mut c_void,
         return;
     }
     for pointer in command.pointers {
-        pointer::free(pointer);
+        pointer::free_unchecked(pointer);
     }
 }

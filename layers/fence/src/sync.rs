@@ -12,10 +12,13 @@ pub(crate) fn check_ended() {
     let mut state = state::lock();
     let mut canaries = Vec::new();
     for number in state.take_ended() {
-        match state.allocations.get(&number).map(|allocation| &allocation.fence) {
-            Some(Fence::Canary(zones)) => canaries.push((number, Arc::clone(zones))),
-            Some(Fence::Pages(_) | Fence::DriverPages(..)) => state.check_pages(number),
-            None => {}
+        let Some(allocation) = state.allocations.get_mut(&number) else { continue };
+        if let Fence::Canary(zones) = &allocation.fence {
+            canaries.push((number, Arc::clone(zones)));
+            // It stays known until this is over, whoever releases it meanwhile.
+            allocation.checks += 1;
+        } else {
+            state.check_pages(number);
         }
     }
     drop(state);
@@ -27,7 +30,10 @@ pub(crate) fn check_ended() {
             Some(damage) => state.checked(number, &damage),
             None => state.tally.unchecked += 1,
         }
-        let over = state.allocations.get(&number).is_some_and(|known| !known.live && known.pending == 0);
+        let over = state.allocations.get_mut(&number).is_some_and(|known| {
+            known.checks = known.checks.saturating_sub(1);
+            !known.live && known.pending == 0 && known.checks == 0
+        });
         let gone = if over { state.remove(number) } else { None };
         drop(state);
         // Dropped without the lock, since that is a call into the driver.

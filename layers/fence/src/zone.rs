@@ -53,7 +53,7 @@ pub(crate) fn damage(zone: &[u8], first: usize, offset: isize) -> Option<Damage>
 }
 
 fn pattern(address: usize) -> u8 {
-    if address.is_multiple_of(2) { 0xD1 } else { 0xFF }
+    if address.is_multiple_of(2) { 0xF1 } else { 0xFF }
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub(crate) fn run(scenario: &str) {
         [platform, "twice", memory] => twice(platform, memory),
         [platform, "own_handler"] => own_handler(platform),
         [platform, "host"] => host(platform),
+        [platform, "large"] => large(platform),
+        [platform, "recorded"] => recorded(platform),
         [platform, "unfinished"] => unfinished(platform),
         [platform, "late"] => late(platform),
         [platform, "transparent"] => transparent::print_all(platform),
@@ -132,6 +134,78 @@ fn host(platform: &str) {
     memory.unmap(&rig, mapped);
     memory.release(&rig);
     rig.release();
+}
+
+/// Makes a buffer that is too large to be filled whole, and reads its ends.
+fn large(platform: &str) {
+    const LARGE: usize = 80 << 20;
+    let rig = Rig::new(platform);
+    let memory = Memory::new(&rig, "buffer", LARGE);
+    let mut bytes = vec![0_u8; LARGE];
+    memory.read_bytes(&rig, &mut bytes);
+    println!("first {:#x}, last {:#x}", bytes[0], bytes[LARGE - 1]);
+    memory.release(&rig);
+    rig.release();
+}
+
+type CreateCommands = unsafe extern "C" fn(u32, *const usize, *const u64, *mut i32) -> *mut c_void;
+type Command = unsafe extern "C" fn(
+    *mut c_void,
+    *mut c_void,
+    *const u64,
+    *mut c_void,
+    u32,
+    *const usize,
+    *const usize,
+    *const usize,
+    u32,
+    *const u32,
+    *mut u32,
+    *mut *mut c_void,
+) -> i32;
+type Finalize = unsafe extern "C" fn(*mut c_void) -> i32;
+type EnqueueCommands =
+    unsafe extern "C" fn(u32, *const usize, *mut c_void, u32, *const c_void, *mut c_void) -> i32;
+
+/// Reads behind the end of a buffer with a kernel in a command buffer.
+fn recorded(platform: &str) {
+    let rig = Rig::new(platform);
+    let Some(create) = rig.function::<CreateCommands>(c"clCreateCommandBufferKHR") else {
+        println!("no command buffers");
+        return;
+    };
+    let command: Command = rig.function(c"clCommandNDRangeKernelKHR").unwrap();
+    let finalize: Finalize = rig.function(c"clFinalizeCommandBufferKHR").unwrap();
+    let enqueue: EnqueueCommands = rig.function(c"clEnqueueCommandBufferKHR").unwrap();
+    let (memory, result) = (Memory::new(&rig, "buffer", BYTES), Memory::new(&rig, "buffer", 4));
+    let kernel = rig.kernel("read_at");
+    memory.set_arg(&rig, kernel, 0);
+    rig.set_value(kernel, 1, (BYTES / 4) as i32);
+    result.set_arg(&rig, kernel, 2);
+    let (queue, mut code, items, none) = (rig.queue as usize, 0, 1, ptr::null_mut());
+    unsafe {
+        let commands = create(1, &raw const queue, ptr::null(), &raw mut code);
+        assert_eq!(code, 0);
+        let (offset, local) = (ptr::null(), ptr::null());
+        let (wait, point) = (ptr::null(), ptr::null_mut());
+        let added = command(
+            commands,
+            none,
+            ptr::null(),
+            kernel,
+            1,
+            offset,
+            &raw const items,
+            local,
+            0,
+            wait,
+            point,
+            ptr::null_mut(),
+        );
+        assert_eq!((added, finalize(commands)), (0, 0));
+        assert_eq!(enqueue(0, ptr::null(), commands, 0, ptr::null(), none), 0);
+    }
+    rig.finish();
 }
 
 /// Reads outside of a buffer behind a kernel that has finished and before one that has not begun.

@@ -77,7 +77,7 @@ impl Rig {
         cl3::kernel::create_kernel(self.program, &CString::new(name).unwrap()).unwrap()
     }
 
-    pub(crate) fn set_value<T>(&self, kernel: cl_kernel, index: u32, value: T) {
+    pub(crate) fn set_value<T: Copy>(&self, kernel: cl_kernel, index: u32, value: T) {
         let bytes = (&raw const value).cast();
         unsafe { cl3::kernel::set_kernel_arg(kernel, index, size_of::<T>(), bytes) }.unwrap();
     }

@@ -14,7 +14,7 @@ pub(crate) fn print_all(platform: &str) {
     let rig = Rig::new(platform);
     buffers(&rig);
     host_pointers(&rig);
-    sub_buffers(&rig);
+    sub_buffers(&rig, platform);
     refused(&rig);
     mapping(&rig);
     references(&rig);
@@ -42,14 +42,15 @@ fn say(what: &str, mem: cl_mem, named: &[(&str, usize)]) {
         bytes[..data.len()].copy_from_slice(&data);
         u64::from_ne_bytes(bytes)
     };
+    let maps = number(m::CL_MEM_MAP_COUNT);
+    // Some drivers hold references of what is mapped.
+    let references = if maps == 0 { number(m::CL_MEM_REFERENCE_COUNT) } else { 0 };
     println!(
-        "{what}: type {:#x}, flags {:#x}, size {}, host {}, maps {}, references {}, of {}, offset {}, svm {}",
+        "{what}: type {:#x}, flags {:#x}, size {}, host {}, maps {maps}, references {references}, of {}, offset {}, svm {}",
         number(m::CL_MEM_TYPE),
         number(m::CL_MEM_FLAGS),
         number(m::CL_MEM_SIZE),
         name(number(m::CL_MEM_HOST_PTR) as usize),
-        number(m::CL_MEM_MAP_COUNT),
-        number(m::CL_MEM_REFERENCE_COUNT),
         name(number(m::CL_MEM_ASSOCIATED_MEMOBJECT) as usize),
         number(m::CL_MEM_OFFSET),
         number(m::CL_MEM_USES_SVM_POINTER),
@@ -97,7 +98,7 @@ fn host_pointers(rig: &Rig) {
     }
 }
 
-fn sub_buffers(rig: &Rig) {
+fn sub_buffers(rig: &Rig, platform: &str) {
     let region = |origin: usize, size: usize| [origin, size];
     let flags = m::CL_MEM_READ_WRITE | m::CL_MEM_HOST_READ_ONLY;
     let mem = unsafe { m::create_buffer(rig.context, flags, 4000, ptr::null_mut()) }.unwrap();
@@ -111,7 +112,10 @@ fn sub_buffers(rig: &Rig) {
         println!("part of a part: {:?}", create(part, 0, region(0, 4)).map(|_| ()));
         unsafe { m::release_mem_object(part) }.unwrap();
     }
-    println!("too long: {:?}", create(mem, 0, region(PART, 3000)).map(|_| ()));
+    // NVIDIA's driver makes parts that are longer than their buffers. With canaries they are refused.
+    if platform != "nvidia" {
+        println!("too long: {:?}", create(mem, 0, region(PART, 100_000)).map(|_| ()));
+    }
     println!("empty: {:?}", create(mem, 0, region(PART, 0)).map(|_| ()));
     println!("too far: {:?}", create(mem, 0, region(4096, 4)).map(|_| ()));
     // A part keeps its buffer.
@@ -164,12 +168,24 @@ fn references(rig: &Rig) {
             cl3::context::get_context_data(rig.context, cl3::context::CL_CONTEXT_REFERENCE_COUNT).unwrap();
         u32::from_ne_bytes(data.try_into().unwrap())
     };
+    // Drivers' threads let go of what they have used a moment after it has finished.
+    let least = |enough: u32| {
+        let mut least = u32::MAX;
+        for _ in 0..50 {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            least = least.min(count());
+            if least <= enough {
+                break;
+            }
+        }
+        least
+    };
     rig.finish();
-    let before = count();
+    let before = least(0);
     for kind in ["buffer", "sub", "svm"] {
         let memory = Memory::new(rig, kind, 1600);
         memory.release(rig);
-        println!("references that {kind} leaves: {}", count() - before);
+        println!("references that {kind} leaves: {}", least(before) - before);
     }
 }
 
@@ -218,7 +234,8 @@ fn sums(rig: &Rig, kind: &str) {
         }
         memory => memory.read_bytes(rig, bytes),
     }
-    println!("sums in {kind}: {result:?}");
+    let expected: Vec<f32> = (0..items).map(|i| 2.0 * i as f32).collect();
+    println!("sums in {kind} are right: {}", result == expected);
     for memory in memories {
         memory.release(rig);
     }
