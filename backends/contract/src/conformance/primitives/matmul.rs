@@ -134,11 +134,11 @@ fn types(list: &mut Trials) {
 fn open_layouts(list: &mut Trials) {
     // Panels of the library's choice, whose number no tile divides, and rows that lie in batches of one.
     for (name, src, weights) in [
-        ("panels/1", &[1, 40][..], &[40, 1200][..]),
-        ("panels/2", &[2, 45], &[45, 329]),
-        ("panels/5", &[5, 192], &[192, 68]),
-        ("panels/8", &[8, 23], &[23, 105]),
-        ("panels/12", &[12, 114], &[114, 246]),
+        ("panels_1", &[1, 40][..], &[40, 1200][..]),
+        ("panels_2", &[2, 45], &[45, 329]),
+        ("panels_5", &[5, 192], &[192, 68]),
+        ("panels_8", &[8, 23], &[23, 105]),
+        ("panels_12", &[12, 114], &[114, 246]),
         ("batches_of_one", &[3, 1, 8], &[1, 8, 257]),
         ("many_batches_of_one", &[40, 1, 8], &[1, 8, 257]),
     ] {
