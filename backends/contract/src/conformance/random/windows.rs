@@ -1,6 +1,6 @@
 //! Convolutions, their gradients, and poolings with theirs.
 
-use super::choices::Choices;
+use super::choices::{Choices, Limits};
 use super::matmul::Types;
 use super::operand::{FLOATS, Role, finished, image, operand, placed, post_ops, product_modes};
 use crate::conformance::trial::Trial;
@@ -96,7 +96,26 @@ impl Window {
             // What it slides over holds the window.
             window.spatial[axis] = window.spatial[axis].max(reach);
         }
+        window.cut(limits);
         window
+    }
+
+    /// Takes away what is beyond the limits now that the window's reach is known, always from what is largest.
+    fn cut(&mut self, limits: Limits) {
+        let all = |sizes: &[usize]| sizes.iter().fold(1_usize, |all, &one| all.saturating_mul(one));
+        loop {
+            let (larger, smaller) = (all(&self.larger()), all(&self.smaller()));
+            let work = smaller.saturating_mul(self.inputs).saturating_mul(self.taps());
+            if larger.max(smaller) <= limits.elements && work <= limits.work {
+                return;
+            }
+            let reaches: Vec<usize> = (0..self.spatial.len()).map(|axis| self.reach(axis)).collect();
+            let channels = [&mut self.batch, &mut self.groups, &mut self.inputs, &mut self.outputs];
+            let sizes = channels.into_iter().map(|size| (size, 1));
+            let sizes = sizes.chain(self.spatial.iter_mut().zip(reaches));
+            let Some((size, least)) = sizes.filter(|(size, least)| **size > *least).max() else { return };
+            *size = (*size - (*size / 4).max(1)).max(least);
+        }
     }
 
     fn reach(&self, axis: usize) -> usize {
@@ -262,4 +281,26 @@ fn drawn_pooling(choices: &mut Choices) -> Result<(Pooling, Vec<usize>)> {
         window.pooling(algorithm, ceil),
         [&[window.batch, window.inputs * window.groups][..], &window.spatial].concat(),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_s_reach_does_not_lift_the_limits() {
+        // Five windows of a plane of one element each, far apart: the plane becomes 13x5.
+        let found = "2,10,6,10,7,913,0,126,0,0,1,1,1,0,1,1,2,1,7,7,0,0,1,1,1,0,1,0,0,0,4,0,3,4,1";
+        let taken = found.split(',').map(|one| one.parse().unwrap()).collect();
+        let window = Window::draw(&mut Choices::replay(taken, Limits::QUICK), false);
+        assert_eq!(window.spatial[1..], [13, 5]);
+        assert!(window.larger().iter().product::<usize>() <= Limits::QUICK.elements);
+        for seed in 0..500 {
+            for both in [true, false] {
+                let window = Window::draw(&mut Choices::random(seed, Limits::QUICK), both);
+                let elements = [window.larger(), window.smaller()].map(|dims| dims.iter().product::<usize>());
+                assert!(elements.into_iter().all(|one| one <= Limits::QUICK.elements), "{window:?}");
+            }
+        }
+    }
 }
