@@ -14,6 +14,7 @@ mod packages;
 mod platforms;
 mod programs;
 mod python;
+mod sanitize;
 mod setup;
 mod steps;
 mod sweep;
@@ -80,6 +81,11 @@ enum Chore {
         #[arg(long)]
         filter: Option<String>,
     },
+    /// Run the tests under AddressSanitizer, ThreadSanitizer, Valgrind and Miri; takes hours on two cores
+    Sanitize {
+        /// The tools, all if none is named
+        parts: Vec<sanitize::Part>,
+    },
     /// Start a test program as cargo's runner
     #[command(hide = true)]
     Start {
@@ -105,6 +111,7 @@ fn main() -> ExitCode {
         Chore::Fuzz { seconds, seed, models } => fuzz::fuzz(seconds, seed, models.as_deref()),
         Chore::Sweep { args } => sweep::sweep(&args),
         Chore::Oclgrind { filter } => oclgrind::check(filter.as_deref()),
+        Chore::Sanitize { parts } => sanitize::check(&parts),
         Chore::Start { program, args } => match ledger::run(&program, &args) {
             // The program's own status goes through to cargo.
             Ok(status) => std::process::exit(status),

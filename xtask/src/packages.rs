@@ -20,12 +20,17 @@ const PACKAGES: [&str; 7] = [
 
 /// Installs the packages, as root or through `sudo` without a password.
 pub(crate) fn install() -> Result<()> {
+    install_also(&[])
+}
+
+/// Installs the packages and some more.
+pub(crate) fn install_also(more: &[&str]) -> Result<()> {
     let by_hand = || {
         format!(
             "install by hand what provides {} on this system, then run this again; \
              on Debian: sudo apt-get install {}",
             "the OpenCL loader, PoCL, clinfo, Python's venv, a C++ compiler and OpenCL's C headers",
-            PACKAGES.join(" ")
+            [&PACKAGES, more].concat().join(" ")
         )
     };
     if !succeeds("apt-get", &["--version"]) {
@@ -37,7 +42,7 @@ pub(crate) fn install() -> Result<()> {
         eprintln!("warning: {error:#}");
     }
     let mut install = vec!["install", "-y"];
-    install.extend(PACKAGES);
+    install.extend(PACKAGES.iter().chain(more));
     run(&mut apt_get(prefix, &install)).with_context(by_hand)
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 /// The variable that sends the loader to another folder of vendor files.
 pub(crate) const VARIABLE: &str = "OCL_ICD_VENDORS";
@@ -42,6 +42,24 @@ pub(crate) fn register(driver: &Path, folder: &Path, aside: &Path) -> Result<Reg
 pub(crate) fn alone(driver: &Path, folder: &Path) -> Result<()> {
     let writing = || format!("making a vendor file in {}", folder.display());
     write_if_other(&folder.join("anydnn-alone.icd"), &line(driver)).with_context(writing)
+}
+
+/// Makes `to` hold the vendor files of the loader's folder that name a library like `name`, and no others.
+pub(crate) fn copy_of(name: &str, to: &Path) -> Result<()> {
+    let copying = || format!("copying the vendor file of {name} to {}", to.display());
+    fs::create_dir_all(to).with_context(copying)?;
+    for path in vendor_files(to).with_context(copying)? {
+        fs::remove_file(path).with_context(copying)?;
+    }
+    let mut found = false;
+    for path in vendor_files(&folder()).with_context(copying)? {
+        let text = fs::read_to_string(&path).with_context(copying)?;
+        if text.contains(name) {
+            fs::write(to.join(path.file_name().unwrap_or_default()), text).with_context(copying)?;
+            found = true;
+        }
+    }
+    if found { Ok(()) } else { bail!("no vendor file in {} names {name}", folder().display()) }
 }
 
 fn line(driver: &Path) -> String {
