@@ -13,10 +13,10 @@ use crate::vendors;
 /// What threads share: streams, events, pools of memory and kernels, caches. A package with its tests, all if none is named, and words of
 /// which one is in the names of those that run.
 const RUNS: [(&str, &[&str], &[&str]); 6] = [
-    ("anydnn-backend", &["--lib"], &[]),
-    ("anydnn-host", &["--lib", "--tests"], &[]),
-    ("anydnn-mock", &["--lib", "--tests"], &[]),
-    // Those of primitives compute for hours here, each on a stream of its own.
+    // Conformance computes for hours here, each case on a stream of its own.
+    ("anydnn-backend", &["--lib"], &["allocator", "error", "host_memory", "list", "profile", "stream"]),
+    ("anydnn-host", &["--lib"], &[]),
+    ("anydnn-mock", &["--lib", "--test=device", "--test=faults", "--test=order", "--test=races"], &[]),
     (
         "anydnn-opencl",
         &["--lib"],
