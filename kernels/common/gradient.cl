@@ -1,10 +1,11 @@
-// Derivatives of the functions of eltwise.cl at their argument, or (derivative_of_..) at their value where the formula differs.
+// Derivatives of the functions of eltwise.cl at their argument, and (derivative_of_..) at their value where that says enough.
 
 #define INSIDE(condition, slope) ((condition) ? (V)(slope) : (V)(K(0.0)))
 #define SIGMOID(x) (K(1.0) / (K(1.0) + EXP(-(x))))
 
 static inline V derivative_abs(const V x) { return x > (V)(K(0.0)) ? (V)(K(1.0)) : INSIDE(x < (V)(K(0.0)), K(-1.0)); }
 static inline V derivative_clamp(const V x, const R low, const R high) { return INSIDE((x > (V)(low)) & (x < (V)(high)), K(1.0)); }
+static inline V derivative_of_clamp(const V y, const R low, const R high) { return derivative_clamp(y, low, high); }
 static inline V derivative_elu(const V x, const R alpha) { return x > (V)(K(0.0)) ? (V)(K(1.0)) : alpha * EXP(x); }
 static inline V derivative_of_elu(const V x, const R alpha) { return x > (V)(K(0.0)) ? (V)(K(1.0)) : x + alpha; }
 static inline V derivative_exp(const V x) { return EXP(x); }
@@ -26,6 +27,7 @@ static inline V derivative_hard_swish(const V x, const R alpha, const R beta) {
     return v >= (V)(K(1.0)) ? (V)(K(1.0)) : INSIDE(v > (V)(K(0.0)), K(2.0) * alpha * x + beta);
 }
 static inline V derivative_leaky_relu(const V x, const R alpha) { return x > (V)(K(0.0)) ? (V)(K(1.0)) : (V)(alpha); }
+static inline V derivative_of_leaky_relu(const V y, const R alpha) { return derivative_leaky_relu(y, alpha); }
 static inline V derivative_linear(const V x, const R alpha, const R beta) { return (V)(alpha); }
 static inline V derivative_log(const V x) { return K(1.0) / x; }
 static inline V derivative_mish(const V x) {
@@ -35,6 +37,7 @@ static inline V derivative_mish(const V x) {
 static inline V derivative_pow(const V x, const R alpha, const R beta) { return alpha * beta * pow(x, (V)(beta - K(1.0))); }
 static inline V derivative_reciprocal(const V x) { return K(-1.0) / (x * x); }
 static inline V derivative_relu(const V x) { return INSIDE(x > (V)(K(0.0)), K(1.0)); }
+static inline V derivative_of_relu(const V y) { return derivative_relu(y); }
 static inline V derivative_round(const V x) { return (V)(K(0.0)); }
 static inline V derivative_sigmoid(const V x) {
     const V s = SIGMOID(x);

@@ -133,6 +133,12 @@ impl<const N: usize> Kinds for [OpKind; N] {
     }
 }
 
+impl Kinds for &[OpKind] {
+    fn kinds(self) -> Vec<OpKind> {
+        self.to_vec()
+    }
+}
+
 impl Kinds for Vec<OpKind> {
     fn kinds(self) -> Vec<OpKind> {
         self

@@ -3,7 +3,7 @@
 use crate::data_type::DataType;
 use crate::op::{BinaryAlgorithm, Expression, Fold, Node, Op, ReductionAlgorithm, ResamplingAlgorithm};
 use crate::primitive_desc::PrimitiveDesc;
-use crate::{Arg, Eltwise, PostOp};
+use crate::{Arg, PostOp};
 
 /// An absolute and a relative bound; a value passes when `|value - reference| <= absolute + relative * max(|reference|, scale)`, where
 /// the scale is the largest magnitude among the reference's elements for results of sums, and zero otherwise.
@@ -237,24 +237,10 @@ pub(crate) fn reduction_length(desc: &PrimitiveDesc) -> usize {
 fn may_cancel(op: &Op) -> bool {
     match op {
         Op::Binary(_) | Op::BatchNormalization(_) | Op::Expression(_) | Op::Attention(_) => true,
-        Op::Eltwise(function) => subtracts(*function),
-        Op::GatedMatMul(op) => subtracts(op.activation),
+        Op::Eltwise(function) => function.row().cancels,
+        Op::GatedMatMul(op) => op.activation.row().cancels,
         _ => false,
     }
-}
-
-/// Whether a function takes the difference of numbers that may be nearly equal.
-fn subtracts(function: Eltwise) -> bool {
-    matches!(
-        function,
-        Eltwise::Linear { .. }
-            | Eltwise::GeluErf
-            | Eltwise::GeluTanh
-            | Eltwise::Elu { .. }
-            | Eltwise::Log
-            | Eltwise::HardSigmoid { .. }
-            | Eltwise::HardSwish { .. }
-    )
 }
 
 /// Whether the result is the same on every device.
@@ -271,7 +257,7 @@ fn is_exact(desc: &PrimitiveDesc, arg: Arg) -> bool {
             .attributes()
             .post_ops
             .iter()
-            .all(|p| matches!(p, PostOp::Eltwise(Eltwise::Relu | Eltwise::Abs)))
+            .all(|p| matches!(p, PostOp::Eltwise(function) if function.row().is_exact))
 }
 
 /// Whether a result comes about by choices, comparisons and conversions alone.
@@ -285,17 +271,8 @@ fn is_exact_expression(op: &Expression, arg: Arg) -> bool {
             | Node::Select(..)
             | Node::Cast(..)
             | Node::Keep { .. }
-            | Node::Fold(Fold::Max | Fold::Min, _)
-            | Node::Eltwise(
-                Eltwise::Abs
-                | Eltwise::Ceil
-                | Eltwise::Floor
-                | Eltwise::Relu
-                | Eltwise::Round
-                | Eltwise::Sign
-                | Eltwise::Truncate,
-                _,
-            ) => true,
+            | Node::Fold(Fold::Max | Fold::Min, _) => true,
+            Node::Eltwise(function, _) => function.row().is_exact,
             Node::Binary(algorithm, ..) => {
                 algorithm.is_comparison()
                     || matches!(algorithm, BinaryAlgorithm::Maximum | BinaryAlgorithm::Minimum)

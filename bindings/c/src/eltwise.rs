@@ -1,5 +1,6 @@
 //! Functions of each element.
 
+use anydnn_backend::op::Function;
 use anydnn_backend::{Eltwise, Op};
 
 use crate::boundary::{self, Failure, Outcome};
@@ -66,38 +67,22 @@ fn function(algorithm: dnnl_alg_kind_t, alpha: f32, beta: f32) -> Outcome<Eltwis
     if needs_sign && (alpha.is_nan() || alpha < 0.0) {
         return Err(Failure::invalid(format!("alpha is {alpha}, expected one that is not negative")));
     }
-    Ok(match algorithm {
-        dnnl_eltwise_relu | dnnl_eltwise_relu_use_dst_for_bwd if alpha == 0.0 => Eltwise::Relu,
-        dnnl_eltwise_relu | dnnl_eltwise_relu_use_dst_for_bwd => Eltwise::LeakyRelu { alpha },
-        dnnl_eltwise_tanh | dnnl_eltwise_tanh_use_dst_for_bwd => Eltwise::Tanh,
-        dnnl_eltwise_elu | dnnl_eltwise_elu_use_dst_for_bwd => Eltwise::Elu { alpha },
-        dnnl_eltwise_square => Eltwise::Square,
-        dnnl_eltwise_abs => Eltwise::Abs,
-        dnnl_eltwise_sqrt | dnnl_eltwise_sqrt_use_dst_for_bwd => Eltwise::Sqrt,
-        dnnl_eltwise_linear => Eltwise::Linear { alpha, beta },
-        dnnl_eltwise_soft_relu if alpha == 0.0 => {
-            return Err(Failure::invalid("alpha is 0, by which soft relu divides"));
+    let row = Function::of_onednn(algorithm);
+    let row = row.ok_or_else(|| Failure::invalid(format!("{algorithm:#x} is not an eltwise algorithm")))?;
+    let mut given = [alpha, beta].into_iter();
+    let function = row.example.with_parameters(|name| {
+        given
+            .next()
+            .ok_or_else(|| Failure::invalid(format!("{name} of {} is not in the interface", row.name)))
+    })?;
+    match function {
+        Eltwise::LeakyRelu { alpha: 0.0 } => Ok(Eltwise::Relu),
+        Eltwise::SoftPlus { beta: 0.0 } => Err(Failure::invalid("alpha is 0, by which soft relu divides")),
+        Eltwise::Clamp { min, max } if min.is_nan() || max.is_nan() || min > max => {
+            Err(Failure::invalid(format!("alpha is {alpha}, expected at most beta, {beta}")))
         }
-        dnnl_eltwise_soft_relu => Eltwise::SoftPlus { beta: alpha },
-        dnnl_eltwise_hardsigmoid => Eltwise::HardSigmoid { alpha, beta },
-        dnnl_eltwise_logistic | dnnl_eltwise_logistic_use_dst_for_bwd => Eltwise::Sigmoid,
-        dnnl_eltwise_exp | dnnl_eltwise_exp_use_dst_for_bwd => Eltwise::Exp,
-        dnnl_eltwise_gelu_tanh => Eltwise::GeluTanh,
-        dnnl_eltwise_swish => Eltwise::Swish { alpha },
-        dnnl_eltwise_log => Eltwise::Log,
-        dnnl_eltwise_clip | dnnl_eltwise_clip_v2 | dnnl_eltwise_clip_v2_use_dst_for_bwd => {
-            if alpha.is_nan() || beta.is_nan() || alpha > beta {
-                return Err(Failure::invalid(format!("alpha is {alpha}, expected at most beta, {beta}")));
-            }
-            Eltwise::Clamp { min: alpha, max: beta }
-        }
-        dnnl_eltwise_pow => Eltwise::Pow { alpha, beta },
-        dnnl_eltwise_gelu_erf => Eltwise::GeluErf,
-        dnnl_eltwise_round => Eltwise::Round,
-        dnnl_eltwise_mish => Eltwise::Mish,
-        dnnl_eltwise_hardswish => Eltwise::HardSwish { alpha, beta },
-        other => return Err(Failure::invalid(format!("{other:#x} is not an eltwise algorithm"))),
-    })
+        function => Ok(function),
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use anydnn::backend::{DataType, Result};
 use anydnn_backend::conformance::random::{Choices, Lean};
 
-use super::spec::{Fold, Function, Pair};
+use super::spec::{Fold, Pair, functions};
 
 /// What is drawn, by its names.
 pub(crate) const FAMILIES: [&str; 10] = [
@@ -41,7 +41,7 @@ pub(crate) fn draw(choices: &mut Choices, family: &str, data_type: DataType) -> 
         "batchnorm" => format!("batchnorm {}", shape(&image(choices))),
         "reduction" => format!("reduce {} {}", choices.pick(Fold::ALL)?, rows(choices)),
         "eltwise" => {
-            let function = choices.pick(Function::ALL)?;
+            let function = choices.pick(&functions())?;
             format!("eltwise {function} {}", choices.choose(1 << 22, |random| random.below(1 << 22)) + 1)
         }
         "binary" => format!("{} {}", choices.pick(Pair::ALL)?, rows(choices)),

@@ -1,9 +1,10 @@
 //! A primitive as a graph, which is what peers are told.
 
-use anydnn::backend::{DataType, FpMath, Result};
+use anydnn::backend::op::Parameter;
+use anydnn::backend::{DataType, Eltwise, FpMath, Result};
 use anydnn::graph::{Attrs, Graph, GraphBuilder, OpKind, TensorId};
 
-use super::spec::{Fold, Function, Pair, Post, Spec, Window, Work};
+use super::spec::{Fold, Pair, Post, Spec, Window, Work};
 
 /// The graph of a primitive and its post-operations. Integers are dequantised, which the product then does not do one by one.
 pub(crate) fn graph(spec: &Spec) -> Result<Graph> {
@@ -184,26 +185,22 @@ pub(crate) fn attention(
     op(g, "out4", OpKind::StaticReshape, &[out], shape(&[batch, heads, queries, size]))
 }
 
-fn function(g: &mut GraphBuilder, name: &str, function: Function, x: TensorId) -> Result<TensorId> {
-    let none = Attrs::new;
-    let (kind, attrs) = match function {
-        Function::Relu => (OpKind::ReLU, none()),
-        Function::Gelu => (OpKind::GELU, none().with("mode", "gelu_erf")),
-        Function::GeluTanh => (OpKind::GELU, none().with("mode", "gelu_tanh")),
-        Function::Tanh => (OpKind::Tanh, none()),
-        Function::Sigmoid => (OpKind::Sigmoid, none()),
-        Function::Swish => {
-            let sigmoid = g.op(&format!("{name}_sigmoid"), OpKind::Sigmoid, &[x], none())?;
-            return g.op(name, OpKind::Multiply, &[x, sigmoid], none());
-        }
-        Function::Exp => (OpKind::Exp, none()),
-        Function::Sqrt => (OpKind::Sqrt, none()),
-        Function::Square => (OpKind::Square, none()),
-        Function::Abs => (OpKind::Abs, none()),
-        Function::HardSwish => (OpKind::HardSwish, none()),
-        Function::Mish => (OpKind::Mish, none()),
+fn function(g: &mut GraphBuilder, name: &str, function: Eltwise, x: TensorId) -> Result<TensorId> {
+    let Some(graph) = function.row().graph else {
+        // The notation has one function that is no operation: its argument times the logistic function of it.
+        let sigmoid = g.op(&format!("{name}_sigmoid"), OpKind::Sigmoid, &[x], Attrs::new())?;
+        return g.op(name, OpKind::Multiply, &[x, sigmoid], Attrs::new());
     };
-    g.op(name, kind, &[x], attrs)
+    let mut attrs = Attrs::new();
+    for (parameter, value) in graph.parameters.iter().zip(function.parameters()) {
+        if let Parameter::Attribute(name, _) = parameter {
+            attrs.set(name, value);
+        }
+    }
+    if let Some((name, word)) = graph.chosen_by {
+        attrs.set(name, word);
+    }
+    g.op(name, graph.operation.parse()?, &[x], attrs)
 }
 
 const fn pair_kind(pair: Pair) -> OpKind {

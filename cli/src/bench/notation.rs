@@ -1,9 +1,9 @@
 //! The notation of cases: `matmul 128x768:768x3072 f16 +bias+gelu`.
 
-use anydnn::backend::DataType;
+use anydnn::backend::{DataType, Eltwise};
 
 use super::networks::NETWORKS;
-use super::spec::{Fold, Function, Pair, Post, Spec, Window, Work};
+use super::spec::{Fold, Pair, Post, Spec, Window, Work, function, functions};
 use crate::failure::{Code, Failure};
 
 /// The forms, for help texts.
@@ -136,13 +136,12 @@ impl Words {
         for name in posts.split('+').filter(|name| !name.is_empty()) {
             let post = match name {
                 "bias" => Post::Bias,
-                name => Function::parse(name)
-                    .map(Post::Function)
-                    .or(Pair::parse(name).map(Post::Pair))
-                    .ok_or_else(|| {
-                        let known = [&["bias"], Function::ALL, Pair::ALL].concat().join(", ");
+                name => function(name).map(Post::Function).or(Pair::parse(name).map(Post::Pair)).ok_or_else(
+                    || {
+                        let known = [&["bias"], &functions()[..], Pair::ALL].concat().join(", ");
                         format!("expected a post-operation ({known}), not {name:?}")
-                    })?,
+                    },
+                )?,
             };
             self.posts.push(post);
         }
@@ -169,13 +168,13 @@ impl Words {
                 Work::Reduction { fold, dims: self.tensor()? }
             }
             "eltwise" => {
-                let name = self.name(Function::ALL)?;
-                let function = Function::parse(&name).unwrap_or(Function::Relu);
+                let name = self.name(&functions())?;
+                let function = function(&name).unwrap_or(Eltwise::Relu);
                 Work::Eltwise { function, dims: self.tensor()? }
             }
             "attention" | "sdpa" => self.attention()?,
             "copy" | "reorder" => Work::Copy { dims: self.tensor()? },
-            other => match (Pair::parse(other), Function::parse(other)) {
+            other => match (Pair::parse(other), function(other)) {
                 (Some(function), _) => Work::Binary { function, dims: self.tensor()? },
                 (None, Some(function)) => Work::Eltwise { function, dims: self.tensor()? },
                 _ => {
@@ -393,7 +392,7 @@ mod tests {
         assert_eq!(spec.work, Work::MatMul { src: vec![128, 768], weights: vec![768, 3072] });
         assert_eq!(
             (spec.data_type, &spec.post_ops[..]),
-            (DataType::F16, &[Post::Bias, Post::Function(Function::Gelu)][..])
+            (DataType::F16, &[Post::Bias, Post::Function(Eltwise::GeluErf)][..])
         );
         assert_eq!((spec.result(), spec.flops()), (vec![128, 3072], 2.0 * 128.0 * 768.0 * 3072.0));
         assert_eq!(of("matmul 12x128x64:12x64x128").result(), [12, 128, 128]);
@@ -413,7 +412,7 @@ mod tests {
 
     #[test]
     fn the_other_primitives_are_there() {
-        assert_eq!(of("add+relu 16777216").post_ops, [Post::Function(Function::Relu)]);
+        assert_eq!(of("add+relu 16777216").post_ops, [Post::Function(Eltwise::Relu)]);
         assert_eq!(of("pool max 1x112x112x64 k3 s2 p1").result(), [1, 56, 56, 64]);
         assert_eq!(of("reduce mean 8x9").result(), [8, 1]);
         let Work::Attention { keys, groups, causal, .. } = of("attention b1 h12 s128 d64 kv4 causal").work

@@ -1,6 +1,6 @@
 //! What a case computes: one primitive with its sizes.
 
-use anydnn::backend::DataType;
+use anydnn::backend::{DataType, Eltwise};
 
 /// A primitive with its sizes, type and post-operations.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub(crate) enum Work {
     /// Over the last dimension.
     Reduction { fold: Fold, dims: Vec<usize> },
     /// A function of each element.
-    Eltwise { function: Function, dims: Vec<usize> },
+    Eltwise { function: Eltwise, dims: Vec<usize> },
     /// Two tensors element by element.
     Binary { function: Pair, dims: Vec<usize> },
     /// Queries `[B, H, S, D]` on keys and values `[B, G, T, D]`.
@@ -58,11 +58,11 @@ pub(crate) struct Window {
 }
 
 /// What is done to each result element before it is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Post {
     /// A vector along the last dimension is added; only as the first.
     Bias,
-    Function(Function),
+    Function(Eltwise),
     /// With a second tensor of the result's shape.
     Pair(Pair),
 }
@@ -86,22 +86,20 @@ macro_rules! named {
     };
 }
 
-named! {
-    /// A function of one element.
-    Function {
-        Relu "relu",
-        Gelu "gelu" | "gelu_erf",
-        GeluTanh "gelu_tanh",
-        Tanh "tanh",
-        Sigmoid "sigmoid" | "logistic",
-        Swish "swish" | "silu",
-        Exp "exp",
-        Sqrt "sqrt",
-        Square "square",
-        Abs "abs",
-        HardSwish "hardswish",
-        Mish "mish",
-    }
+/// The names of functions of one element: those that are operations of graphs, or a short chain of such.
+pub(crate) fn functions() -> Vec<&'static str> {
+    let rows = Eltwise::TABLE.iter().filter(|row| row.graph.is_some() || is_swish(row.example));
+    rows.flat_map(|row| std::iter::once(&row.name).chain(row.aliases)).copied().collect()
+}
+
+/// The function of one element that a name means.
+pub(crate) fn function(name: &str) -> Option<Eltwise> {
+    let function = functions().contains(&name).then(|| anydnn::backend::op::Function::named(name))??.example;
+    Some(if is_swish(function) { Eltwise::Swish { alpha: 1.0 } } else { function })
+}
+
+fn is_swish(function: Eltwise) -> bool {
+    matches!(function, Eltwise::Swish { .. })
 }
 
 named! {

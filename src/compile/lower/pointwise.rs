@@ -1,11 +1,11 @@
 //! Functions of elements.
 
-use anydnn_backend::op::{Binary, BinaryAlgorithm, Eltwise, Select};
+use anydnn_backend::op::{Binary, BinaryAlgorithm, Eltwise, EltwiseAttributes, Function, Select};
 use anydnn_backend::{Arg, Error, Result};
 
 use super::{Anchor, channel_axis, input};
 use crate::compile::program::Program;
-use crate::graph::{Op, OpKind};
+use crate::graph::{Attrs, Op, OpKind};
 
 /// An operation on one tensor.
 pub(super) fn unary(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
@@ -43,88 +43,36 @@ pub(super) fn select(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
 
 /// Whether an operation is a function of one element.
 pub(super) fn is_unary(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Abs
-            | OpKind::Clamp
-            | OpKind::Elu
-            | OpKind::Exp
-            | OpKind::GELU
-            | OpKind::HardSigmoid
-            | OpKind::HardSwish
-            | OpKind::LeakyReLU
-            | OpKind::Log
-            | OpKind::Mish
-            | OpKind::Pow
-            | OpKind::Reciprocal
-            | OpKind::ReLU
-            | OpKind::Round
-            | OpKind::Sigmoid
-            | OpKind::SoftPlus
-            | OpKind::Sqrt
-            | OpKind::Square
-            | OpKind::Tanh
-            | OpKind::Acos
-            | OpKind::Acosh
-            | OpKind::Asin
-            | OpKind::Asinh
-            | OpKind::Atan
-            | OpKind::Atanh
-            | OpKind::Ceil
-            | OpKind::Cos
-            | OpKind::Cosh
-            | OpKind::Erf
-            | OpKind::Floor
-            | OpKind::Sign
-            | OpKind::Sin
-            | OpKind::Sinh
-            | OpKind::Tan
-            | OpKind::Truncate
-    )
+    Function::is_graph(kind.name())
 }
 
 /// The function of a unary operation.
 pub(super) fn eltwise_of(op: &Op) -> Result<Eltwise> {
-    let f32 = |name: &str| op.attrs.f32(name);
-    Ok(match op.kind {
-        OpKind::Abs => Eltwise::Abs,
-        OpKind::Clamp => Eltwise::Clamp { min: f32("min")?, max: f32("max")? },
-        OpKind::Elu => Eltwise::Elu { alpha: f32("alpha")? },
-        OpKind::Exp => Eltwise::Exp,
-        OpKind::GELU if op.attrs.string("mode").is_ok_and(|mode| mode == "gelu_tanh") => Eltwise::GeluTanh,
-        OpKind::GELU => Eltwise::GeluErf,
-        OpKind::HardSigmoid => Eltwise::HardSigmoid { alpha: f32("alpha")?, beta: f32("beta")? },
-        OpKind::HardSwish => Eltwise::HardSwish { alpha: 1.0 / 6.0, beta: 0.5 },
-        OpKind::LeakyReLU => Eltwise::LeakyRelu { alpha: f32("alpha")? },
-        OpKind::Log => Eltwise::Log,
-        OpKind::Mish => Eltwise::Mish,
-        OpKind::Pow => Eltwise::Pow { alpha: 1.0, beta: f32("beta")? },
-        OpKind::Reciprocal => Eltwise::Reciprocal,
-        OpKind::ReLU => Eltwise::Relu,
-        OpKind::Round => Eltwise::Round,
-        OpKind::Sigmoid => Eltwise::Sigmoid,
-        OpKind::SoftPlus => Eltwise::SoftPlus { beta: f32("beta")? },
-        OpKind::Sqrt => Eltwise::Sqrt,
-        OpKind::Square => Eltwise::Square,
-        OpKind::Tanh => Eltwise::Tanh,
-        OpKind::Acos => Eltwise::Acos,
-        OpKind::Acosh => Eltwise::Acosh,
-        OpKind::Asin => Eltwise::Asin,
-        OpKind::Asinh => Eltwise::Asinh,
-        OpKind::Atan => Eltwise::Atan,
-        OpKind::Atanh => Eltwise::Atanh,
-        OpKind::Ceil => Eltwise::Ceil,
-        OpKind::Cos => Eltwise::Cos,
-        OpKind::Cosh => Eltwise::Cosh,
-        OpKind::Erf => Eltwise::Erf,
-        OpKind::Floor => Eltwise::Floor,
-        OpKind::Sign => Eltwise::Sign,
-        OpKind::Sin => Eltwise::Sin,
-        OpKind::Sinh => Eltwise::Sinh,
-        OpKind::Tan => Eltwise::Tan,
-        OpKind::Truncate => Eltwise::Truncate,
-        _ => return Err(not_executed(op)),
-    })
+    Function::of_graph(op.kind.name(), &op.attrs)?.ok_or_else(|| not_executed(op))
+}
+
+/// The function whose gradient an operation is; none for one that is no such gradient.
+pub(super) fn gradient_of(op: &Op) -> Result<Option<Eltwise>> {
+    match op.kind.name().strip_suffix("Backward") {
+        Some(forward) => Function::of_graph(forward, &op.attrs),
+        None => Ok(None),
+    }
+}
+
+/// Whether an operation is the gradient of a function of one element.
+pub(super) fn is_gradient(kind: OpKind) -> bool {
+    kind.name().strip_suffix("Backward").is_some_and(Function::is_graph)
+}
+
+impl EltwiseAttributes<Error> for Attrs {
+    fn number(&self, name: &str, _absent: Option<f32>) -> Result<f32> {
+        // A graph's schema has filled in what may be absent.
+        self.f32(name)
+    }
+
+    fn is(&self, name: &str, word: &str) -> bool {
+        self.string(name).is_ok_and(|given| given == word)
+    }
 }
 
 /// The function of a binary operation.

@@ -34,6 +34,6 @@ pub(super) fn patterns() -> Vec<Pattern> {
 fn gated(weights: impl Fn() -> Expr) -> Expr {
     let product = || op(MatMul).of([any().named("x"), weights()]).then(bias()).maybe(TypeCast);
     let swish = op(Multiply).of([op(Sigmoid).of([it()]), it()]);
-    let activation: Step = times(0..=1, vec![steps![swish], steps![UNARY]]);
+    let activation: Step = times(0..=1, vec![steps![swish], steps![UNARY.as_slice()]]);
     op(Multiply).of([product(), product().then(activation).maybe(TypeCast)]).maybe(TypeCast)
 }

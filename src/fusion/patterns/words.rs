@@ -1,54 +1,22 @@
 //! Parts that several groups of patterns share.
 
+use std::sync::LazyLock;
+
 use anydnn_backend::DataType;
+use anydnn_backend::op::Function;
 
 use crate::fusion::pattern::{Expr, Step, any, it, one_of, op, perhaps, steps, times};
 use crate::graph::OpKind::{
-    self, Abs, Acos, Acosh, Add, Asin, Asinh, Atan, Atanh, BiasAdd, Ceil, Clamp, Cos, Cosh, Dequantize,
-    Divide, Dropout, DynamicDequantize, Elu, Erf, Exp, Floor, GELU, HardSigmoid, HardSwish, LeakyReLU, Log,
-    Maximum, Minimum, Mish, Multiply, Pow, Power, Quantize, ReLU, Reciprocal, ReduceL1, ReduceL2, ReduceMax,
-    ReduceMean, ReduceMin, ReduceProd, ReduceSum, Reorder, Round, Select, Sigmoid, Sign, Sin, Sinh, SoftPlus,
-    Sqrt, Square, SquaredDifference, StaticReshape, StaticTranspose, Subtract, Tan, Tanh, Truncate, TypeCast,
+    self, Add, BiasAdd, Dequantize, Divide, Dropout, DynamicDequantize, Maximum, Minimum, Multiply, Power,
+    Quantize, ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, Reorder, Select,
+    Sigmoid, SquaredDifference, StaticReshape, StaticTranspose, Subtract, TypeCast,
 };
 
 /// Functions of one element.
-pub(in crate::fusion) const UNARY: [OpKind; 35] = [
-    Abs,
-    Clamp,
-    Elu,
-    Exp,
-    GELU,
-    HardSigmoid,
-    HardSwish,
-    LeakyReLU,
-    Log,
-    Mish,
-    Sigmoid,
-    SoftPlus,
-    ReLU,
-    Round,
-    Sqrt,
-    Square,
-    Tanh,
-    Pow,
-    Reciprocal,
-    Acos,
-    Acosh,
-    Asin,
-    Asinh,
-    Atan,
-    Atanh,
-    Ceil,
-    Cos,
-    Cosh,
-    Erf,
-    Floor,
-    Sign,
-    Sin,
-    Sinh,
-    Tan,
-    Truncate,
-];
+pub(in crate::fusion) static UNARY: LazyLock<Vec<OpKind>> = LazyLock::new(|| {
+    let all = OpKind::ALL.iter().chain(OpKind::EXTENSIONS);
+    all.copied().filter(|kind| Function::is_graph(kind.name())).collect()
+});
 
 /// Functions of two elements.
 pub(in crate::fusion) const BINARY: [OpKind; 8] =
@@ -82,7 +50,7 @@ pub(super) fn quantized_post_ops() -> Step {
 pub(super) fn pointwise() -> Vec<Vec<Step>> {
     vec![
         steps![op(Multiply).of([op(Sigmoid).of([it()]), it()])],
-        steps![op(UNARY).of([it()])],
+        steps![UNARY.as_slice()],
         steps![op(BINARY).of([it(), any()]).either().keeps_shape()],
     ]
 }

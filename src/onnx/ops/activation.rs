@@ -1,11 +1,26 @@
 //! Operators on one tensor, element by element.
 
 use anydnn_backend::Result;
+use anydnn_backend::op::{Eltwise, Parameter, Spelling};
 
 use super::super::network::{Network, Value};
 use super::super::node::Node;
-use super::{floats, is_whole, known_number, numbers};
+use super::{floats, is_standard, is_whole, known_number, numbers};
 use crate::graph::{Attrs, OpKind};
+
+/// The function that an operator is in the standard's domain, with its graph operation.
+fn function(node: &Node) -> Option<(Spelling, Spelling)> {
+    let spellings = Eltwise::TABLE.iter().filter_map(|row| row.onnx.zip(row.graph));
+    spellings.into_iter().find(|(onnx, _)| is_standard(node.domain()) && onnx.operation == node.operator())
+}
+
+/// Whether an operator is a function of one element that has the same parameters, or none, in the graph.
+pub(super) fn is_plain(node: &Node) -> bool {
+    function(node).is_some_and(|(onnx, graph)| {
+        let is_constant = |one: &Spelling| one.parameters.iter().all(|it| matches!(it, Parameter::Always(_)));
+        is_constant(&onnx) && is_constant(&graph) && onnx.chosen_by.is_none()
+    })
+}
 
 /// Those without attributes.
 pub(super) fn plain(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
@@ -16,34 +31,8 @@ pub(super) fn plain(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
         return Ok(vec![network.op(node, OpKind::Maximum, &[src, &other], Attrs::new())?]);
     }
     let src = floats(node, 0)?;
-    let kind = match node.operator() {
-        "Abs" => OpKind::Abs,
-        "Acos" => OpKind::Acos,
-        "Acosh" => OpKind::Acosh,
-        "Asin" => OpKind::Asin,
-        "Asinh" => OpKind::Asinh,
-        "Atan" => OpKind::Atan,
-        "Atanh" => OpKind::Atanh,
-        "Ceil" => OpKind::Ceil,
-        "Cos" => OpKind::Cos,
-        "Cosh" => OpKind::Cosh,
-        "Erf" => OpKind::Erf,
-        "Exp" => OpKind::Exp,
-        "Floor" => OpKind::Floor,
-        "HardSwish" => OpKind::HardSwish,
-        "Log" => OpKind::Log,
-        "Mish" => OpKind::Mish,
-        "Reciprocal" => OpKind::Reciprocal,
-        "Relu" => OpKind::ReLU,
-        "Round" => OpKind::Round,
-        "Sigmoid" => OpKind::Sigmoid,
-        "Sign" => OpKind::Sign,
-        "Sin" => OpKind::Sin,
-        "Sinh" => OpKind::Sinh,
-        "Tan" => OpKind::Tan,
-        "Sqrt" => OpKind::Sqrt,
-        _ => OpKind::Tanh,
-    };
+    let kind = function(node).and_then(|(_, graph)| graph.operation.parse().ok());
+    let kind: OpKind = kind.ok_or_else(|| node.unsupported("the graph has no such function"))?;
     Ok(vec![network.op(node, kind, &[src], Attrs::new())?])
 }
 

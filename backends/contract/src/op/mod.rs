@@ -29,7 +29,7 @@ pub use concat::Concat;
 pub use convolution::Convolution;
 pub use convolution_weights::ConvolutionWeights;
 pub use deconvolution::Deconvolution;
-pub use eltwise::Eltwise;
+pub use eltwise::{Attributes as EltwiseAttributes, Domain, Eltwise, Function, Parameter, Spelling};
 pub use expression::{Expression, Fold, Node, keeps};
 pub use gated_matmul::GatedMatMul;
 pub use gather::Gather;

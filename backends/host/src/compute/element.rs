@@ -6,8 +6,6 @@ use std::ops::{Add, AddAssign, Mul};
 use anydnn_backend::{BinaryAlgorithm, DataType, Eltwise};
 use bytemuck::Pod;
 
-use super::eltwise;
-
 /// A type that dense working tensors have: conversions from and to every storage type.
 pub(crate) trait Element: Pod + Debug + PartialEq + Send + Sync {
     /// The storage type with the same representation.
@@ -172,7 +170,7 @@ impl Element for i64 {
 
 impl Real for f32 {
     fn eltwise(function: Eltwise, values: &mut [Self]) {
-        eltwise::in_f32(function, values);
+        function.apply(values);
     }
 
     fn binary(algorithm: BinaryAlgorithm, a: &mut [Self], b: &[Self], reversed: bool) {
@@ -195,7 +193,7 @@ impl Real for f32 {
 impl Real for f64 {
     fn eltwise(function: Eltwise, values: &mut [Self]) {
         for value in values {
-            *value = eltwise::in_f64(function, *value);
+            *value = function.reference(*value);
         }
     }
 
@@ -207,7 +205,7 @@ impl Real for f64 {
 impl Real for i64 {
     fn eltwise(function: Eltwise, values: &mut [Self]) {
         for value in values {
-            *value = eltwise::in_f64(function, value.to_f64()).to_i64();
+            *value = function.reference(value.to_f64()).to_i64();
         }
     }
 

@@ -11,7 +11,6 @@ mod convolution;
 mod deconvolution;
 mod element;
 mod elementwise;
-mod eltwise;
 mod epilogue;
 mod expression;
 mod gemm;

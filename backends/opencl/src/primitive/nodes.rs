@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use anydnn_backend::DataType;
 use anydnn_backend::op::Node;
-use anydnn_backend::{DataType, Eltwise};
 
 use super::source::{arguments, eltwise};
 use super::value::Value;
@@ -66,7 +66,7 @@ fn expression(node: Node, prefix: &str, value: Value, leaves: &impl Leaves) -> S
         Node::Index(axis) => leaves.index(axis),
         Node::Eltwise(function, x) => eltwise(value, function, &at(x)),
         Node::Gradient { function, of_result, at: x, diff } => {
-            let of = if of_result && differs_of_result(function) { "of_" } else { "" };
+            let of = if of_result && function.has_gradient_of_result() { "of_" } else { "" };
             let arguments = arguments(value, function, &at(x));
             format!("derivative_{of}{}({arguments}) * {}", function.name(), at(diff))
         }
@@ -91,17 +91,11 @@ fn cast(data_type: DataType, value: Value, x: &str) -> String {
     format!("CONVERT(R, FN(unpack_{name})(FN(pack_{name})({x})))")
 }
 
-/// Whether the derivative has another formula for the function's value than for its argument.
-fn differs_of_result(function: Eltwise) -> bool {
-    use Eltwise as E;
-    matches!(function, E::Elu { .. } | E::Exp | E::Sigmoid | E::Sqrt | E::Tanh)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anydnn_backend::BinaryAlgorithm;
     use anydnn_backend::op::Fold;
+    use anydnn_backend::{BinaryAlgorithm, Eltwise};
 
     struct Named;
 

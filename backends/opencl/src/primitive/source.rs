@@ -361,18 +361,9 @@ pub(super) fn eltwise(value: Value, function: Eltwise, x: &str) -> String {
 
 /// An argument and the parameters of an element-wise function.
 pub(super) fn arguments(value: Value, function: Eltwise, x: &str) -> String {
-    let parameters: &[f32] = match function {
-        Eltwise::Clamp { min, max } => &[min, max],
-        Eltwise::Elu { alpha } | Eltwise::LeakyRelu { alpha } | Eltwise::Swish { alpha } => &[alpha],
-        Eltwise::HardSigmoid { alpha, beta }
-        | Eltwise::HardSwish { alpha, beta }
-        | Eltwise::Linear { alpha, beta }
-        | Eltwise::Pow { alpha, beta } => &[alpha, beta],
-        Eltwise::SoftPlus { beta } => &[beta],
-        _ => &[],
-    };
-    let arguments: Vec<String> =
-        std::iter::once(x.to_string()).chain(parameters.iter().map(|&p| value.literal(p))).collect();
+    let arguments: Vec<String> = std::iter::once(x.to_string())
+        .chain(function.parameters().iter().map(|&p| value.literal(p)))
+        .collect();
     arguments.join(", ")
 }
 

@@ -1,13 +1,13 @@
 //! Functions of elements as nodes.
 
-use anydnn_backend::op::{BinaryAlgorithm, Eltwise, Fold, Node};
+use anydnn_backend::op::{BinaryAlgorithm, Fold, Node};
 use anydnn_backend::{Error, Result};
 
-use super::super::pointwise::{binary_of, eltwise_of, is_unary};
+use super::super::pointwise::{binary_of, eltwise_of, gradient_of, is_gradient, is_unary};
 use super::draft::{Scope, apart};
 use super::layout::Side;
 use super::{normalizations, rows};
-use crate::graph::{Op, OpKind as K, normalize_axis};
+use crate::graph::{OpKind as K, normalize_axis};
 
 /// Whether operations of a kind become nodes.
 pub(super) fn expressible(kind: K) -> bool {
@@ -107,53 +107,15 @@ fn binary(scope: &mut Scope<'_, '_>, algorithm: BinaryAlgorithm) -> Result<()> {
     Ok(())
 }
 
-fn is_gradient(kind: K) -> bool {
-    matches!(
-        kind,
-        K::AbsBackward
-            | K::ClampBackward
-            | K::EluBackward
-            | K::GELUBackward
-            | K::HardSigmoidBackward
-            | K::HardSwishBackward
-            | K::MishBackward
-            | K::ReLUBackward
-            | K::SigmoidBackward
-            | K::SoftPlusBackward
-            | K::SqrtBackward
-            | K::TanhBackward
-    )
-}
-
 /// The gradient of a unary operation, from its source or its result.
 fn gradient(scope: &mut Scope<'_, '_>) -> Result<()> {
     let op = scope.op;
-    let function = function_of_gradient(op)?;
+    let function = gradient_of(op)?.ok_or_else(|| Error::unsupported(op.to_string(), "not a gradient"))?;
     let of_result = function.has_gradient_of_result() && op.attrs.bool("use_dst").unwrap_or(false);
     let (at, diff) = (scope.input(0)?, scope.input(1)?);
     let y = scope.draft.push(Node::Gradient { function, of_result, at, diff });
     scope.output(0, y);
     Ok(())
-}
-
-fn function_of_gradient(op: &Op) -> Result<Eltwise> {
-    let f32 = |name: &str| op.attrs.f32(name);
-    Ok(match op.kind {
-        K::AbsBackward => Eltwise::Abs,
-        K::ClampBackward => Eltwise::Clamp { min: f32("min")?, max: f32("max")? },
-        K::EluBackward => Eltwise::Elu { alpha: f32("alpha")? },
-        K::GELUBackward if op.attrs.string("mode").is_ok_and(|mode| mode == "gelu_tanh") => Eltwise::GeluTanh,
-        K::GELUBackward => Eltwise::GeluErf,
-        K::HardSigmoidBackward => Eltwise::HardSigmoid { alpha: f32("alpha")?, beta: f32("beta")? },
-        K::HardSwishBackward => Eltwise::HardSwish { alpha: 1.0 / 6.0, beta: 0.5 },
-        K::MishBackward => Eltwise::Mish,
-        K::ReLUBackward => Eltwise::Relu,
-        K::SigmoidBackward => Eltwise::Sigmoid,
-        K::SoftPlusBackward => Eltwise::SoftPlus { beta: f32("beta")? },
-        K::SqrtBackward => Eltwise::Sqrt,
-        K::TanhBackward => Eltwise::Tanh,
-        _ => return Err(Error::unsupported(op.to_string(), "not a gradient")),
-    })
 }
 
 /// `x` where positive, else `slope * x`.

@@ -1,6 +1,7 @@
 use super::{Trials, dense, f32, gapped, strided, tagged, transposed};
 use crate::conformance::trial::Trial;
 use crate::conformance::values::Values;
+use crate::op::Domain;
 use crate::{Arg, Attributes, DataType, Eltwise, MemoryDesc, Op, PrimitiveDesc, Result, ScratchpadMode};
 
 pub(super) fn trials(list: &mut Trials) {
@@ -97,49 +98,12 @@ fn eltwise(op: Eltwise, src: MemoryDesc, dst: MemoryDesc) -> Result<Trial> {
 
 /// Every function, with values from where it is interesting.
 pub(in crate::conformance) fn functions() -> Vec<(Eltwise, Values)> {
-    let wide = || Values::Uniform(-8.0, 8.0);
-    let positive = || Values::Uniform(0.05, 6.0);
-    let quarters = || Values::Listed((-20..=20).map(|i| f64::from(i) * 0.25).collect());
-    vec![
-        (Eltwise::Relu, wide()),
-        (Eltwise::Abs, wide()),
-        (Eltwise::Clamp { min: -1.5, max: 3.0 }, wide()),
-        (Eltwise::Elu { alpha: 0.75 }, wide()),
-        (Eltwise::Exp, wide()),
-        (Eltwise::GeluErf, wide()),
-        (Eltwise::GeluTanh, wide()),
-        (Eltwise::HardSigmoid { alpha: 0.2, beta: 0.5 }, wide()),
-        (Eltwise::HardSwish { alpha: 1.0 / 6.0, beta: 0.5 }, wide()),
-        (Eltwise::LeakyRelu { alpha: 0.125 }, wide()),
-        (Eltwise::Linear { alpha: -1.5, beta: 0.25 }, wide()),
-        (Eltwise::Log, positive()),
-        (Eltwise::Mish, wide()),
-        (Eltwise::Pow { alpha: 1.5, beta: -0.7 }, positive()),
-        (Eltwise::Reciprocal, Values::AwayFromZero(0.1, 8.0)),
-        (Eltwise::Round, quarters()),
-        (Eltwise::Sigmoid, wide()),
-        (Eltwise::SoftPlus { beta: 1.5 }, wide()),
-        (Eltwise::Sqrt, positive()),
-        (Eltwise::Square, wide()),
-        (Eltwise::Swish { alpha: 1.5 }, wide()),
-        (Eltwise::Tanh, wide()),
-        (Eltwise::Acos, Values::Uniform(-1.0, 1.0)),
-        (Eltwise::Acosh, Values::Uniform(1.0, 9.0)),
-        (Eltwise::Asin, Values::Uniform(-1.0, 1.0)),
-        (Eltwise::Asinh, wide()),
-        (Eltwise::Atan, wide()),
-        (Eltwise::Atanh, Values::Uniform(-0.99, 0.99)),
-        (Eltwise::Ceil, quarters()),
-        (Eltwise::Cos, wide()),
-        (Eltwise::Cosh, wide()),
-        (Eltwise::Erf, wide()),
-        (Eltwise::Floor, quarters()),
-        (Eltwise::Sign, quarters()),
-        (Eltwise::Sin, wide()),
-        (Eltwise::Sinh, wide()),
-        (Eltwise::Tan, Values::Uniform(-1.5, 1.5)),
-        (Eltwise::Truncate, quarters()),
-    ]
+    let values = |domain| match domain {
+        Domain::Between(low, high) => Values::Uniform(low, high),
+        Domain::AwayFromZero(low, high) => Values::AwayFromZero(low, high),
+        Domain::Quarters => Values::Listed((-20..=20).map(|i| f64::from(i) * 0.25).collect()),
+    };
+    Eltwise::TABLE.iter().map(|row| (row.example, values(row.domain))).collect()
 }
 
 /// NaN for every function, and the infinities and large numbers where the definition gives them a limit.
@@ -147,35 +111,6 @@ fn with_specials(op: Eltwise, values: &Values) -> Values {
     let mut list = values.draw(130, 7);
     list.push(f64::NAN);
     list.push(0.0);
-    let has_limits = matches!(
-        op,
-        Eltwise::Relu
-            | Eltwise::Abs
-            | Eltwise::Clamp { .. }
-            | Eltwise::Elu { .. }
-            | Eltwise::Exp
-            | Eltwise::HardSigmoid { .. }
-            | Eltwise::LeakyRelu { .. }
-            | Eltwise::Linear { .. }
-            | Eltwise::Log
-            | Eltwise::Reciprocal
-            | Eltwise::Round
-            | Eltwise::Sigmoid
-            | Eltwise::Sqrt
-            | Eltwise::Square
-            | Eltwise::Tanh
-            | Eltwise::Erf
-            | Eltwise::Floor
-            | Eltwise::Sign
-            | Eltwise::Truncate
-    );
-    if has_limits {
-        list.extend([f64::INFINITY, f64::NEG_INFINITY]);
-    }
-    // Where the tolerance does not grow with the largest element.
-    let overflows = matches!(op, Eltwise::Exp | Eltwise::Sigmoid | Eltwise::Tanh);
-    if overflows || matches!(op, Eltwise::SoftPlus { .. } | Eltwise::Mish | Eltwise::Swish { .. }) {
-        list.extend([100.0, -100.0]);
-    }
+    list.extend(op.row().specials);
     Values::Listed(list)
 }

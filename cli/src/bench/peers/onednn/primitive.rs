@@ -3,14 +3,14 @@
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-use anydnn::backend::DataType;
+use anydnn::backend::{DataType, Eltwise};
 
 use super::super::serve::Refusal;
 use super::api::{ExecArg, Handle};
 use super::data_type;
 use super::library::{Lib, Memory, Owned, dense};
 use crate::bench::data::Tensor;
-use crate::bench::spec::{Fold, Function, Pair, Post, Spec, Window, Work};
+use crate::bench::spec::{Fold, Pair, Post, Spec, Window, Work};
 
 const INFERENCE: c_int = 96;
 const DIRECT: c_int = 1;
@@ -273,7 +273,7 @@ impl Attributes {
         for post in spec.post_ops.iter().filter(|post| **post != Post::Bias) {
             let status = match post {
                 Post::Function(f) => {
-                    let (algorithm, alpha, beta) = function(*f);
+                    let (algorithm, alpha, beta) = function(*f)?;
                     // SAFETY: the list lives.
                     unsafe { (api.post_eltwise)(list.handle, algorithm, alpha, beta) }
                 }
@@ -414,7 +414,7 @@ fn describe(library: &Lib, spec: &Spec, plan: &Plan, attributes: Handle) -> Resu
         }
         Work::Eltwise { function: f, .. } => {
             let x = plain(SRC)?;
-            let (algorithm, alpha, beta) = function(*f);
+            let (algorithm, alpha, beta) = function(*f)?;
             // SAFETY: the descriptors live, and arrays have an entry for each dimension.
             library.make(what, api.pd_destroy, |pd| unsafe {
                 (api.eltwise)(pd, engine, INFERENCE, algorithm, x.handle, dst.handle, alpha, beta, attributes)
@@ -443,21 +443,14 @@ fn spatial(window: &Window) -> [[i64; 2]; 3] {
     [window.stride, window.dilation.map(|d| d - 1), window.pad].map(|pair| pair.map(|number| number as i64))
 }
 
-fn function(function: Function) -> (c_int, f32, f32) {
-    match function {
-        Function::Relu => (0x20, 0.0, 0.0),
-        Function::Tanh => (0x21, 0.0, 0.0),
-        Function::Square => (0x23, 0.0, 0.0),
-        Function::Abs => (0x24, 0.0, 0.0),
-        Function::Sqrt => (0x25, 0.0, 0.0),
-        Function::Sigmoid => (0x29, 0.0, 0.0),
-        Function::Exp => (0x2a, 0.0, 0.0),
-        Function::GeluTanh => (0x2b, 0.0, 0.0),
-        Function::Swish => (0x2c, 1.0, 0.0),
-        Function::Gelu => (0x31, 0.0, 0.0),
-        Function::Mish => (0x33, 0.0, 0.0),
-        Function::HardSwish => (0x34, 1.0 / 6.0, 0.5),
-    }
+/// The algorithm kind with alpha and beta.
+fn function(function: Eltwise) -> Result<(c_int, f32, f32), Refusal> {
+    let Some(&algorithm) = function.row().onednn.first() else {
+        return Err(Refusal::Unsupported(format!("oneDNN has no algorithm for {}", function.name())));
+    };
+    let parameters = function.parameters();
+    let parameter = |i: usize| parameters.get(i).copied().unwrap_or(0.0);
+    Ok((algorithm, parameter(0), parameter(1)))
 }
 
 const fn pair(pair: Pair) -> c_int {
