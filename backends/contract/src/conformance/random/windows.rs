@@ -1,6 +1,6 @@
 //! Convolutions, their gradients, and poolings with theirs.
 
-use super::choices::{Choices, Limits};
+use super::choices::Choices;
 use super::matmul::Types;
 use super::operand::{FLOATS, Role, finished, image, operand, placed, post_ops, product_modes};
 use crate::conformance::trial::Trial;
@@ -278,6 +278,7 @@ fn drawn_pooling(choices: &mut Choices) -> Result<(Pooling, Vec<usize>)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::choices::Limits;
     use super::*;
 
     #[test]
