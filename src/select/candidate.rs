@@ -10,6 +10,10 @@ use super::any::AnyEngine;
 pub const HOW_TO_GET_A_DEVICE: &str = "install an OpenCL driver: a GPU vendor's own (NVIDIA's and AMD's drivers bring one, Intel's is \
                                        `apt install intel-opencl-icd`), or for the CPU `apt install ocl-icd-libopencl1 pocl-opencl-icd`";
 
+/// The platforms whose drivers serve devices of any vendor. PoCL takes about five times as long to compile as Intel's runtime for the same
+/// processor, for kernels of about the same speed.
+const PORTABLE: [&str; 5] = ["pocl", "rusticl", "clover", "clvk", "oclgrind"];
+
 /// A backend's device that an engine could be made on, or a backend that has none and why.
 #[derive(Clone, Debug)]
 pub struct Candidate {
@@ -87,14 +91,17 @@ impl Candidate {
         &self.alias
     }
 
-    /// The place in the order of preference; the least comes first.
-    pub(super) fn rank(&self, prefer: &[DeviceKind]) -> (usize, bool, bool) {
+    /// The place in the order of merit; the least comes first. It is decided by, in turn: the device's kind; whether it has a backend at all
+    /// or is the host; whether the user brought it; and whether the driver is its vendor's or one for everybody's devices, which compile
+    /// longer for the same processor. Among equals the loader's order stays.
+    pub(super) fn rank(&self, prefer: &[DeviceKind]) -> (usize, bool, bool, bool) {
         let Some(device) = &self.device else {
             // Asked first, so that its reason is among the rejected.
-            return (0, false, false);
+            return (0, false, false, false);
         };
         let place = prefer.iter().position(|&kind| kind == device.kind).unwrap_or(prefer.len());
-        (place, self.backend == "host", self.backend != "erased")
+        let is_for_everybody = PORTABLE.contains(&self.alias());
+        (place, self.backend == "host", self.backend != "erased", is_for_everybody)
     }
 
     /// A candidate that poses as another device; its engine is the given one, or fails.

@@ -11,8 +11,9 @@ use super::pattern::Pattern;
 
 /// Chooses a backend and a device.
 ///
-/// Without wishes the order is: a GPU, an accelerator, another OpenCL device, the host. With wishes only what they name is tried,
-/// in their order. A candidate whose engine cannot be made is rejected, and the next one is tried.
+/// Without wishes the order is: a GPU, an accelerator, another OpenCL device, the host; of devices of one kind those that their vendor's
+/// driver serves come before those of drivers for everybody's devices (PoCL, Mesa's). With wishes only what they name is tried, in their
+/// order, and that order decides where a wish names several. A candidate whose engine cannot be made is rejected, and the next one is tried.
 ///
 /// ```
 /// use anydnn::select::Selector;

@@ -50,12 +50,34 @@ fn choose(text: &str) -> String {
 #[test]
 fn the_default_order_is_gpu_accelerator_other_device_host() {
     let mut all = candidates();
-    for (gone, expected) in [(0, "opencl:nvidia:0"), (2, "opencl:acme:0"), (1, "opencl:pocl:0"), (2, "host")]
-    {
+    for (gone, expected) in [
+        (0, "opencl:nvidia:0"),
+        (2, "opencl:acme:0"),
+        (1, "opencl:intel:0"),
+        (1, "opencl:pocl:0"),
+        (1, "host"),
+    ] {
         for _ in 0..gone {
             let best = all.iter().position(|c| c.name() == chosen(&Selector::new(), &all)).unwrap();
             all.remove(best);
         }
+        assert_eq!(chosen(&Selector::new(), &all), expected);
+    }
+}
+
+#[test]
+fn a_vendor_s_own_driver_comes_before_those_for_everybody_s_devices() {
+    let on = |alias: &str, kind| opencl(alias, 0, kind, alias, "the same device");
+    let (cpu, gpu) = (DeviceKind::Cpu, DeviceKind::Gpu);
+    for (all, expected) in [
+        (vec![on("pocl", cpu), on("intel", cpu)], "opencl:intel:0"),
+        (vec![on("intel", cpu), on("pocl", cpu)], "opencl:intel:0"),
+        (vec![on("rusticl", gpu), on("amd", gpu), on("intel", cpu)], "opencl:amd:0"),
+        // The kind counts more than the driver, and among equals the loader's order.
+        (vec![on("intel", cpu), on("pocl", gpu)], "opencl:pocl:0"),
+        (vec![on("clvk", gpu), on("rusticl", gpu)], "opencl:clvk:0"),
+        (vec![on("acme", cpu), on("intel", cpu)], "opencl:acme:0"),
+    ] {
         assert_eq!(chosen(&Selector::new(), &all), expected);
     }
 }
@@ -69,7 +91,7 @@ fn patterns_name_platforms_kinds_names_and_indices() {
     assert_eq!(choose("opencl:nvidia:1"), "opencl:nvidia:1");
     assert_eq!(choose("opencl:2"), "opencl:acme:0");
     assert_eq!(choose("opencl:t4"), "opencl:nvidia:1");
-    assert_eq!(choose("opencl:cpu"), "opencl:pocl:0");
+    assert_eq!(choose("opencl:cpu"), "opencl:intel:0");
     assert_eq!(choose("opencl:gpu:1"), "opencl:nvidia:1");
     assert_eq!(choose("opencl:amd,opencl:accelerator,host"), "opencl:acme:0");
 }
