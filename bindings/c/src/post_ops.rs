@@ -1,5 +1,6 @@
 //! Post-operations.
 
+use anydnn_backend::op::BinaryFunction;
 use anydnn_backend::{BinaryAlgorithm, PostOp};
 
 use crate::boundary::{self, Failure, Outcome};
@@ -58,19 +59,7 @@ impl Handle for dnnl_post_ops {
 const MOST: usize = 32;
 
 fn algorithm(kind: dnnl_alg_kind_t) -> Outcome<BinaryAlgorithm> {
-    Ok(match kind {
-        dnnl_binary_add => BinaryAlgorithm::Add,
-        dnnl_binary_mul => BinaryAlgorithm::Multiply,
-        dnnl_binary_max => BinaryAlgorithm::Maximum,
-        dnnl_binary_min => BinaryAlgorithm::Minimum,
-        dnnl_binary_div => BinaryAlgorithm::Divide,
-        dnnl_binary_sub => BinaryAlgorithm::Subtract,
-        dnnl_binary_ge => BinaryAlgorithm::GreaterEqual,
-        dnnl_binary_gt => BinaryAlgorithm::Greater,
-        dnnl_binary_le => BinaryAlgorithm::LessEqual,
-        dnnl_binary_lt => BinaryAlgorithm::Less,
-        dnnl_binary_eq => BinaryAlgorithm::Equal,
-        dnnl_binary_ne => BinaryAlgorithm::NotEqual,
-        other => return Err(Failure::invalid(format!("{other:#x} is not a binary algorithm"))),
-    })
+    let row = BinaryFunction::of_onednn(kind);
+    row.map(|row| row.algorithm)
+        .ok_or_else(|| Failure::invalid(format!("{kind:#x} is not a binary algorithm")))
 }

@@ -1,6 +1,8 @@
 //! Functions of elements.
 
-use anydnn_backend::op::{Binary, BinaryAlgorithm, Eltwise, EltwiseAttributes, Function, Select};
+use anydnn_backend::op::{
+    Binary, BinaryAlgorithm, BinaryFunction, Eltwise, EltwiseAttributes, Function, Select,
+};
 use anydnn_backend::{Arg, Error, Result};
 
 use super::{Anchor, channel_axis, input};
@@ -77,29 +79,7 @@ impl EltwiseAttributes<Error> for Attrs {
 
 /// The function of a binary operation.
 pub(super) fn binary_of(kind: OpKind) -> Option<BinaryAlgorithm> {
-    Some(match kind {
-        OpKind::Add => BinaryAlgorithm::Add,
-        OpKind::Subtract => BinaryAlgorithm::Subtract,
-        OpKind::Multiply => BinaryAlgorithm::Multiply,
-        OpKind::Divide => BinaryAlgorithm::Divide,
-        OpKind::Maximum => BinaryAlgorithm::Maximum,
-        OpKind::Minimum => BinaryAlgorithm::Minimum,
-        OpKind::SquaredDifference => BinaryAlgorithm::SquaredDifference,
-        OpKind::GreaterEqual => BinaryAlgorithm::GreaterEqual,
-        OpKind::And => BinaryAlgorithm::And,
-        OpKind::Equal => BinaryAlgorithm::Equal,
-        OpKind::Greater => BinaryAlgorithm::Greater,
-        OpKind::Less => BinaryAlgorithm::Less,
-        OpKind::LessEqual => BinaryAlgorithm::LessEqual,
-        OpKind::NotEqual => BinaryAlgorithm::NotEqual,
-        OpKind::Or => BinaryAlgorithm::Or,
-        OpKind::Xor => BinaryAlgorithm::Xor,
-        OpKind::Modulo => BinaryAlgorithm::Modulo,
-        OpKind::Power => BinaryAlgorithm::Power,
-        OpKind::Quotient => BinaryAlgorithm::Quotient,
-        OpKind::Remainder => BinaryAlgorithm::Remainder,
-        _ => return None,
-    })
+    BinaryFunction::of_graph(kind.name()).map(|row| row.algorithm)
 }
 
 fn not_executed(op: &Op) -> Error {

@@ -5,169 +5,182 @@ use crate::dims::Dims;
 use crate::error::Result;
 use crate::primitive_desc::Operands;
 
-/// A function of two elements. [`BinaryAlgorithm::reference`] is its definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What is known of a function of two elements beside its definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum BinaryAlgorithm {
+pub struct BinaryFunction {
+    /// The function.
+    pub algorithm: BinaryAlgorithm,
+    /// The name in this project's notations, in `snake_case`.
+    pub name: &'static str,
+    /// Whether the result is a truth value.
+    pub is_comparison: bool,
+    /// Whether the operands may change places.
+    pub is_commutative: bool,
+    /// The operation of the graph API.
+    pub graph: &'static str,
+    /// The number of oneDNN's algorithm kind.
+    pub onednn: Option<i32>,
+}
+
+impl BinaryFunction {
+    /// The row of an algorithm kind of oneDNN.
+    pub fn of_onednn(kind: i32) -> Option<&'static Self> {
+        BinaryAlgorithm::TABLE.iter().find(|row| row.onednn == Some(kind))
+    }
+
+    /// The row of an operation of the graph API.
+    pub fn of_graph(operation: &str) -> Option<&'static Self> {
+        BinaryAlgorithm::TABLE.iter().find(|row| row.graph == operation)
+    }
+}
+
+/// Rows: documentation, name, the name in notations, the definition, what it is, the graph operation, oneDNN's number.
+macro_rules! functions {
+    ($(
+        #[doc = $doc:literal]
+        $algorithm:ident $name:literal |$a:ident, $b:ident| $value:expr;
+        $(is $($nature:ident)+;)? graph $graph:literal; $(onednn $onednn:literal;)?
+    )+) => {
+        /// A function of two elements. [`BinaryAlgorithm::reference`] is its definition.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum BinaryAlgorithm {
+            $(#[doc = $doc] $algorithm,)+
+        }
+
+        impl BinaryAlgorithm {
+            /// Every function, in the order of the enumeration. A new one is a row here, and its formula in OpenCL C in
+            /// `kernels/common/binary.cl`.
+            pub const TABLE: &'static [BinaryFunction] = &[$(
+                BinaryFunction {
+                    $($($nature: true,)+)?
+                    $(onednn: Some($onednn),)?
+                    ..BinaryFunction {
+                        algorithm: Self::$algorithm,
+                        name: $name,
+                        is_comparison: false,
+                        is_commutative: false,
+                        graph: $graph,
+                        onednn: None,
+                    }
+                },
+            )+];
+
+            /// Every algorithm.
+            pub const ALL: [Self; Self::TABLE.len()] = [$(Self::$algorithm,)+];
+
+            /// The definition, in f64; truth is one. Maximum and minimum give NaN when an operand is NaN.
+            #[expect(clippy::float_cmp, reason = "equality of elements is exact by definition")]
+            pub fn reference(self, a: f64, b: f64) -> f64 {
+                match self {
+                    $(Self::$algorithm => {
+                        let ($a, $b) = (a, b);
+                        $value
+                    })+
+                }
+            }
+        }
+    };
+}
+
+functions! {
     /// `a + b`
-    Add,
+    Add "add" |a, b| a + b;
+        is is_commutative; graph "Add"; onednn 0x1_fff0;
     /// `a - b`
-    Subtract,
+    Subtract "subtract" |a, b| a - b;
+        graph "Subtract"; onednn 0x1_fff5;
     /// `a * b`
-    Multiply,
+    Multiply "multiply" |a, b| a * b;
+        is is_commutative; graph "Multiply"; onednn 0x1_fff1;
     /// `a / b`
-    Divide,
+    Divide "divide" |a, b| a / b;
+        graph "Divide"; onednn 0x1_fff4;
     /// the larger
-    Maximum,
+    Maximum "maximum" |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
+        is is_commutative; graph "Maximum"; onednn 0x1_fff2;
     /// the smaller
-    Minimum,
+    Minimum "minimum" |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) };
+        is is_commutative; graph "Minimum"; onednn 0x1_fff3;
     /// `(a - b)^2`
-    SquaredDifference,
+    SquaredDifference "squared_difference" |a, b| (a - b) * (a - b);
+        is is_commutative; graph "SquaredDifference";
     /// `a^b`
-    Power,
+    Power "power" |a, b| a.powf(b);
+        graph "Power";
     /// `a >= b`
-    GreaterEqual,
+    GreaterEqual "greater_equal" |a, b| truth(a >= b);
+        is is_comparison; graph "GreaterEqual"; onednn 0x1_fff6;
     /// `a > b`
-    Greater,
+    Greater "greater" |a, b| truth(a > b);
+        is is_comparison; graph "Greater"; onednn 0x1_fff7;
     /// `a <= b`
-    LessEqual,
+    LessEqual "less_equal" |a, b| truth(a <= b);
+        is is_comparison; graph "LessEqual"; onednn 0x1_fff8;
     /// `a < b`
-    Less,
+    Less "less" |a, b| truth(a < b);
+        is is_comparison; graph "Less"; onednn 0x1_fff9;
     /// `a == b`
-    Equal,
+    Equal "equal" |a, b| truth(a == b);
+        is is_comparison is_commutative; graph "Equal"; onednn 0x1_fffa;
     /// `a != b`
-    NotEqual,
+    NotEqual "not_equal" |a, b| truth(a != b);
+        is is_comparison is_commutative; graph "NotEqual"; onednn 0x1_fffb;
     /// both are not zero
-    And,
+    And "and" |a, b| truth(a != 0.0 && b != 0.0);
+        is is_comparison is_commutative; graph "And";
     /// one is not zero
-    Or,
+    Or "or" |a, b| truth(a != 0.0 || b != 0.0);
+        is is_comparison is_commutative; graph "Or";
     /// exactly one is not zero
-    Xor,
+    Xor "xor" |a, b| truth((a != 0.0) != (b != 0.0));
+        is is_comparison is_commutative; graph "Xor";
     /// the integer towards zero of `a / b`; NaN, which integers store as zero, where `b` is zero
-    Quotient,
+    Quotient "quotient" |a, b| quotient(a, b);
+        graph "Quotient";
     /// what [`BinaryAlgorithm::Quotient`] leaves of `a`, with the sign of `a`
-    Remainder,
+    Remainder "remainder" |a, b| a % b;
+        graph "Remainder";
     /// the remainder with the sign of `b`
-    Modulo,
+    Modulo "modulo" |a, b| modulo(a, b);
+        graph "Modulo";
 }
 
 impl BinaryAlgorithm {
-    /// Every algorithm.
-    pub const ALL: [Self; 20] = [
-        Self::Add,
-        Self::Subtract,
-        Self::Multiply,
-        Self::Divide,
-        Self::Maximum,
-        Self::Minimum,
-        Self::SquaredDifference,
-        Self::Power,
-        Self::GreaterEqual,
-        Self::Greater,
-        Self::LessEqual,
-        Self::Less,
-        Self::Equal,
-        Self::NotEqual,
-        Self::And,
-        Self::Or,
-        Self::Xor,
-        Self::Quotient,
-        Self::Remainder,
-        Self::Modulo,
-    ];
+    /// The row of the table.
+    pub const fn row(self) -> &'static BinaryFunction {
+        &Self::TABLE[self as usize]
+    }
 
     /// The function's name.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Add => "add",
-            Self::Subtract => "subtract",
-            Self::Multiply => "multiply",
-            Self::Divide => "divide",
-            Self::Maximum => "maximum",
-            Self::Minimum => "minimum",
-            Self::SquaredDifference => "squared_difference",
-            Self::Power => "power",
-            Self::GreaterEqual => "greater_equal",
-            Self::Greater => "greater",
-            Self::LessEqual => "less_equal",
-            Self::Less => "less",
-            Self::Equal => "equal",
-            Self::NotEqual => "not_equal",
-            Self::And => "and",
-            Self::Or => "or",
-            Self::Xor => "xor",
-            Self::Quotient => "quotient",
-            Self::Remainder => "remainder",
-            Self::Modulo => "modulo",
-        }
+        self.row().name
     }
 
     /// Whether the result is a truth value.
     pub const fn is_comparison(self) -> bool {
-        matches!(
-            self,
-            Self::GreaterEqual
-                | Self::Greater
-                | Self::LessEqual
-                | Self::Less
-                | Self::Equal
-                | Self::NotEqual
-                | Self::And
-                | Self::Or
-                | Self::Xor
-        )
+        self.row().is_comparison
     }
 
     /// Whether the operands may change places.
     pub const fn is_commutative(self) -> bool {
-        matches!(
-            self,
-            Self::Add
-                | Self::Multiply
-                | Self::Maximum
-                | Self::Minimum
-                | Self::SquaredDifference
-                | Self::Equal
-                | Self::NotEqual
-                | Self::And
-                | Self::Or
-                | Self::Xor
-        )
+        self.row().is_commutative
     }
+}
 
-    /// The definition, in f64; truth is one. Maximum and minimum give NaN when an operand is NaN.
-    #[expect(clippy::float_cmp, reason = "equality of elements is exact by definition")]
-    pub fn reference(self, a: f64, b: f64) -> f64 {
-        let truth = |t: bool| f64::from(u8::from(t));
-        match self {
-            Self::Add => a + b,
-            Self::Subtract => a - b,
-            Self::Multiply => a * b,
-            Self::Divide => a / b,
-            Self::Maximum | Self::Minimum if a.is_nan() || b.is_nan() => f64::NAN,
-            Self::Maximum => a.max(b),
-            Self::Minimum => a.min(b),
-            Self::SquaredDifference => (a - b) * (a - b),
-            Self::Power => a.powf(b),
-            Self::GreaterEqual => truth(a >= b),
-            Self::Greater => truth(a > b),
-            Self::LessEqual => truth(a <= b),
-            Self::Less => truth(a < b),
-            Self::Equal => truth(a == b),
-            Self::NotEqual => truth(a != b),
-            Self::And => truth(a != 0.0 && b != 0.0),
-            Self::Or => truth(a != 0.0 || b != 0.0),
-            Self::Xor => truth((a != 0.0) != (b != 0.0)),
-            Self::Quotient if b == 0.0 => f64::NAN,
-            // The division may round up to the next integer; the remainder is exact.
-            Self::Quotient => ((a - a % b) / b).round(),
-            Self::Remainder => a % b,
-            Self::Modulo => {
-                let rest = a % b;
-                if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
-            }
-        }
-    }
+fn truth(truth: bool) -> f64 {
+    f64::from(u8::from(truth))
+}
+
+/// The division may round up to the next integer; the remainder is exact.
+fn quotient(a: f64, b: f64) -> f64 {
+    if b == 0.0 { f64::NAN } else { ((a - a % b) / b).round() }
+}
+
+fn modulo(a: f64, b: f64) -> f64 {
+    let rest = a % b;
+    if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
 }
 
 /// `dst = src0 op src1`, both broadcast to the result (numpy).
@@ -200,5 +213,48 @@ impl Binary {
             ));
         }
         Ok((dims, if self.algorithm.is_comparison() { DataType::Boolean } else { src0.data_type() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_each_of_their_names() {
+        for row in BinaryAlgorithm::TABLE {
+            assert_eq!(row.algorithm.row(), row);
+            assert_eq!(BinaryFunction::of_graph(row.graph), Some(row));
+            assert_eq!(row.onednn.and_then(BinaryFunction::of_onednn), row.onednn.map(|_| row));
+            let same = BinaryAlgorithm::TABLE.iter().filter(|other| other.name == row.name);
+            assert_eq!(same.count(), 1, "{}", row.name);
+        }
+        assert_eq!(BinaryFunction::of_onednn(0x1_fff1).map(|row| row.name), Some("multiply"));
+        assert_eq!(BinaryFunction::of_onednn(0), None);
+    }
+
+    #[test]
+    fn what_commutes_does_and_comparisons_give_truth() {
+        let numbers = [-2.5, -1.0, 0.0, 0.5, 3.0];
+        for row in BinaryAlgorithm::TABLE {
+            let of = |a: f64, b: f64| row.algorithm.reference(a, b).to_bits();
+            let pairs = || numbers.iter().flat_map(|&a| numbers.iter().map(move |&b| (a, b)));
+            assert_eq!(row.is_commutative, pairs().all(|(a, b)| of(a, b) == of(b, a)), "{}", row.name);
+            let is_truth = |bits| bits == 0f64.to_bits() || bits == 1f64.to_bits();
+            assert_eq!(row.is_comparison, pairs().all(|(a, b)| is_truth(of(a, b))), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn divisions_of_integers_round_towards_zero_and_their_rests_have_a_sign() {
+        let of = |algorithm: BinaryAlgorithm, a: f64, b: f64| algorithm.reference(a, b) as i64;
+        for (a, b, quotient, remainder, modulo) in
+            [(7.0, 2.0, 3, 1, 1), (-7.0, 2.0, -3, -1, 1), (7.0, -2.0, -3, 1, -1)]
+        {
+            assert_eq!(of(BinaryAlgorithm::Quotient, a, b), quotient);
+            assert_eq!(of(BinaryAlgorithm::Remainder, a, b), remainder);
+            assert_eq!(of(BinaryAlgorithm::Modulo, a, b), modulo);
+        }
+        assert!(BinaryAlgorithm::Quotient.reference(1.0, 0.0).is_nan());
     }
 }

@@ -24,7 +24,7 @@ mod select;
 mod softmax;
 
 pub use attention::Attention;
-pub use binary::{Binary, BinaryAlgorithm};
+pub use binary::{Binary, BinaryAlgorithm, BinaryFunction};
 pub use concat::Concat;
 pub use convolution::Convolution;
 pub use convolution_weights::ConvolutionWeights;

@@ -1,5 +1,7 @@
 use std::convert::Infallible;
 
+use approx::{assert_abs_diff_eq, assert_relative_eq, relative_eq};
+
 use super::*;
 
 #[test]
@@ -12,21 +14,22 @@ fn erf_matches_published_values() {
         (2.0, 0.995_322_265_018_952_7),
         (3.0, 0.999_977_909_503_001_4),
     ] {
-        assert!((erf(x) - expected).abs() < 1e-14, "{x}: {}", erf(x));
-        assert!((erf(-x) + expected).abs() < 1e-14);
+        assert_abs_diff_eq!(erf(x), expected, epsilon = 1e-14);
+        assert_abs_diff_eq!(erf(-x), -expected, epsilon = 1e-14);
     }
 }
 
 #[test]
 fn functions_meet_known_points() {
     let at = |f: Eltwise, x: f64| f.reference(x);
-    assert!((at(Eltwise::GeluErf, 1.0) - 0.841_344_746_068_542_9).abs() < 1e-12);
+    assert_abs_diff_eq!(at(Eltwise::GeluErf, 1.0), 0.841_344_746_068_542_9, epsilon = 1e-12);
     // x/2 * (1 + tanh(sqrt(2/pi) * 1.044715)), with the hyperbolic tangent of 0.833561 from a table.
-    assert!((at(Eltwise::GeluTanh, 1.0) - 0.841_191_990_608_303).abs() < 1e-9);
-    assert!((at(Eltwise::HardSwish { alpha: 1.0 / 6.0, beta: 0.5 }, -3.1)).abs() < 1e-12);
-    assert!((at(Eltwise::SoftPlus { beta: 2.0 }, 0.0) - 2f64.ln() / 2.0).abs() < 1e-12);
-    assert!((at(Eltwise::Round, 2.5) - 2.0).abs() < 1e-12 && (at(Eltwise::Round, -1.5) + 2.0).abs() < 1e-12);
-    assert!((at(Eltwise::SoftPlus { beta: 1.0 }, 1000.0) - 1000.0).abs() < 1e-9);
+    assert_abs_diff_eq!(at(Eltwise::GeluTanh, 1.0), 0.841_191_990_608_303, epsilon = 1e-9);
+    assert_abs_diff_eq!(at(Eltwise::HardSwish { alpha: 1.0 / 6.0, beta: 0.5 }, -3.1), 0.0, epsilon = 1e-12);
+    assert_abs_diff_eq!(at(Eltwise::SoftPlus { beta: 2.0 }, 0.0), 2f64.ln() / 2.0, epsilon = 1e-12);
+    assert_abs_diff_eq!(at(Eltwise::SoftPlus { beta: 1.0 }, 1000.0), 1000.0, epsilon = 1e-9);
+    assert_abs_diff_eq!(at(Eltwise::Round, 2.5), 2.0);
+    assert_abs_diff_eq!(at(Eltwise::Round, -1.5), -2.0);
 }
 
 #[test]
@@ -34,7 +37,7 @@ fn gelu_keeps_its_relative_accuracy_in_the_tail() {
     // Phi(-5) = 2.866515718791939e-7 (standard normal table).
     let mut x = [-5.0];
     Eltwise::GeluErf.apply(&mut x);
-    assert!((f64::from(x[0]) / (-5.0 * 2.866_515_718_791_939e-7) - 1.0).abs() < 1e-6, "{}", x[0]);
+    assert_relative_eq!(f64::from(x[0]), -5.0 * 2.866_515_718_791_939e-7, max_relative = 1e-6);
 }
 
 #[test]
@@ -61,7 +64,7 @@ fn slopes_are_those_of_the_values() {
             }
             let expected = (high - low) / (2.0 * step);
             let actual = row.example.gradient(false, x, 1.0);
-            let near = |a: f64| (a - expected).abs() <= 1e-5 * (1.0 + expected.abs());
+            let near = |a: f64| relative_eq!(a, expected, epsilon = 1e-5, max_relative = 1e-5);
             assert!(near(actual), "{} at {x}: {actual}, expected {expected}", row.name);
             if row.example.has_gradient_of_result() {
                 let actual = row.example.gradient(true, of(x), 1.0);
