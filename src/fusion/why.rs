@@ -2,7 +2,7 @@
 
 use super::matcher::{Matcher, Obstacle};
 use super::partition::Stop;
-use super::patterns::words::{BINARY, UNARY};
+use super::patterns::shared::{BINARY, UNARY};
 use super::{Partition, Partitioning, Policy, patterns};
 use crate::graph::{Graph, LogicalTensor, OpKind, TensorId};
 

@@ -12,22 +12,22 @@ use cl3::command_queue::{
     CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE, CL_QUEUE_PROPERTIES,
 };
 
-use crate::allocation::no_kind;
-use crate::cache::{self, CacheOutcome, DiskCache, ProgramCache, ProgramStats};
-use crate::call::Check;
-use crate::capability::{self, Feature, Features};
-use crate::kernels::KernelPool;
-use crate::launch::OpenClPrimitive;
-use crate::list::OpenClList;
+use crate::driver::call::Check;
+use crate::driver::capability::{self, Feature, Features};
+use crate::driver::platform::OpenClDevice;
 use crate::memory::OpenClMemory;
-use crate::patience::Patience;
+use crate::memory::allocation::no_kind;
+use crate::memory::pool::Pool;
+use crate::memory::user_allocator::{UserAllocator, UserSource};
+use crate::plan::launch::OpenClPrimitive;
+use crate::plan::tune::Record;
 use crate::plan::{DeviceTraits, Units};
-use crate::platform::OpenClDevice;
-use crate::pool::Pool;
-use crate::stream::{OpenClStream, Owner};
-use crate::tune::Record;
-use crate::user_allocator::{UserAllocator, UserSource};
-use crate::{OpenCl, handle, primitive, processor};
+use crate::program::cache::{self, CacheOutcome, DiskCache, ProgramCache, ProgramStats};
+use crate::program::kernels::KernelPool;
+use crate::queue::list::OpenClList;
+use crate::queue::stream::{OpenClStream, Owner};
+use crate::queue::wait::WaitMethod;
+use crate::{OpenCl, driver::handle, driver::processor, primitive};
 
 /// An OpenCL device in a context of the library's or of the user's.
 ///
@@ -63,7 +63,7 @@ pub(crate) struct Inner {
     pub(crate) copier: OnceLock<KernelPool>,
     pub(crate) context: handle::Context,
     pub(crate) device: OpenClDevice,
-    pub(crate) patience: Patience,
+    pub(crate) wait_method: WaitMethod,
     features: Arc<Features>,
     capabilities: OnceLock<Capabilities>,
 }
@@ -202,11 +202,11 @@ impl OpenClEngine {
 
     /// The same device in another context, waited for in another way.
     #[cfg(test)]
-    pub(crate) fn with_patience(&self, patience: Patience) -> Self {
+    pub(crate) fn with_wait_method(&self, wait_method: WaitMethod) -> Self {
         let device = self.inner.device.clone();
         let context = create_context(&device, "create engine").expect("a context");
         let mut engine = Self::new(context, device);
-        Arc::get_mut(&mut engine.inner).expect("just made").patience = patience;
+        Arc::get_mut(&mut engine.inner).expect("just made").wait_method = wait_method;
         engine
     }
 
@@ -270,13 +270,13 @@ impl Inner {
         let parked_limit = usize::try_from(device.memory_bytes() / 4).unwrap_or(usize::MAX);
         Self {
             id: EngineId::unique(),
-            pool: Pool::new(parked_limit, crate::pool::keeps_apart()),
+            pool: Pool::new(parked_limit, crate::memory::pool::keeps_apart()),
             user: None,
             programs: Arc::new(ProgramCache::new(DiskCache::from_env())),
             tuning: Arc::new(Record::from_env()),
             service: Mutex::new(None),
             copier: OnceLock::new(),
-            patience: Patience::with(device.kind()),
+            wait_method: WaitMethod::with(device.kind()),
             features: capability::features_of(&device),
             capabilities: OnceLock::new(),
             context,

@@ -15,15 +15,15 @@ use cl3::command_queue::{
 use cl3::memory as mem;
 use cl3::types::{cl_command_queue, cl_context, cl_device_id, cl_event, cl_mem};
 
-use crate::allocation::Allocation;
-use crate::cache::CacheOutcome;
-use crate::call::{self, Check, Scalar};
+use crate::driver::call::{self, Check, Scalar};
+use crate::driver::handle;
+use crate::driver::platform::OpenClDevice;
 use crate::engine::{OpenClEngine, create_queue};
-use crate::event::{Fate, OpenClEvent, Origin};
-use crate::handle;
 use crate::memory::OpenClMemory;
-use crate::platform::OpenClDevice;
-use crate::stream::{OpenClStream, Owner};
+use crate::memory::allocation::Allocation;
+use crate::program::cache::CacheOutcome;
+use crate::queue::event::{Fate, OpenClEvent, Origin};
+use crate::queue::stream::{OpenClStream, Owner};
 
 impl OpenClEngine {
     /// An engine on a device of the user's context. Retains both.
@@ -203,8 +203,8 @@ impl OpenClEvent {
         belongs(OPERATION, "event", event, "context", context, engine.raw_context())?;
         // SAFETY: live by contract and not null.
         let handle = unsafe { handle::Event::from_borrowed(event) }?;
-        let patience = engine.inner.patience;
-        let origin = Origin { context: context.addr(), stream: Weak::new(), patience };
+        let wait_method = engine.inner.wait_method;
+        let origin = Origin { context: context.addr(), stream: Weak::new(), wait_method };
         Ok(Self { fate: Fate::foreign(handle, origin)? })
     }
 

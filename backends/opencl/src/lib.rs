@@ -10,65 +10,33 @@
 //! - `ocl-core`: `from_ocl_core` and `to_ocl_core`, also for programs written with `ocl`, which is built on `ocl-core`. That crate links
 //!   OpenCL's loader at build time; its file `libOpenCL.so.1` is enough on Linux, a development package is not needed.
 
-mod allocation;
-mod allocator;
-mod availability;
-mod buffer;
-mod cache;
-mod call;
-mod capability;
 mod convert;
-mod crowding;
+mod driver;
 mod engine;
-mod event;
-mod handle;
-#[cfg(target_os = "linux")]
-mod huge_pages;
-mod implementation;
 mod interop;
-mod keeper;
-mod kernels;
-mod launch;
-mod ledger;
-mod list;
-mod mapping;
 mod memory;
-mod open_maps;
-mod patience;
 mod plan;
-mod platform;
-mod pointers;
-mod pool;
 mod primitive;
-mod probe;
-mod processor;
-mod profile;
 mod program;
-mod ptx;
-mod stream;
-mod text;
-mod transfer;
-mod tune;
-mod user_allocator;
-mod usm;
+mod queue;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use allocator::OpenClAllocator;
 pub use anydnn_backend::AllocatorStats;
-pub use availability::{Availability, Problem, availability};
-pub use buffer::OpenClBuffer;
-pub use cache::{CacheMiss, CacheOutcome, DiskCache, ProgramStats};
+pub use driver::availability::{Availability, Problem, availability};
+pub use driver::platform::{OpenClDevice, devices, platform_alias};
 pub use engine::OpenClEngine;
-pub use event::OpenClEvent;
-pub use implementation::Implementation;
-pub use launch::OpenClPrimitive;
 pub use memory::OpenClMemory;
-pub use platform::{OpenClDevice, devices, platform_alias};
-pub use stream::OpenClStream;
-pub use tune::{Outcome, Trial, Tuned};
-pub use user_allocator::UserAllocator;
+pub use memory::allocator::OpenClAllocator;
+pub use memory::buffer::OpenClBuffer;
+pub use memory::user_allocator::UserAllocator;
+pub use plan::implementation::Implementation;
+pub use plan::launch::OpenClPrimitive;
+pub use plan::tune::{Outcome, Trial, Tuned};
+pub use program::cache::{CacheMiss, CacheOutcome, DiskCache, ProgramStats};
+pub use queue::event::OpenClEvent;
+pub use queue::stream::OpenClStream;
 
 /// The OpenCL backend: a family of types, never instantiated.
 #[derive(Clone, Copy, Debug)]

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::availability::availability;
+use crate::driver::availability::availability;
 use crate::{DiskCache, OpenClEngine};
 
 /// Makes out-of-order queues rest for another time before they are released where the driver lets go of them late, for tests that drop
 /// thousands and look at what is left.
 pub fn set_queues_rest(rest: Duration) {
-    crate::keeper::set_rest(rest);
+    crate::queue::deferred_release::set_rest(rest);
 }
 
 /// An engine on every OpenCL device there is. Its programs are not cached on disk, so that no run of the tests depends on another.

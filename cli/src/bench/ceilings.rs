@@ -11,8 +11,8 @@ use opencl3::kernel::{ExecuteKernel, Kernel};
 use opencl3::memory::{Buffer, CL_MEM_READ_WRITE};
 use opencl3::program::Program;
 
-const PRODUCTS: &str = include_str!("../../../kernels/bench/fma.cl");
-const COPY: &str = include_str!("../../../kernels/bench/copy.cl");
+const PRODUCTS: &str = anydnn_kernels::text("bench/fma.cl");
+const COPY: &str = anydnn_kernels::text("bench/copy.cl");
 
 /// Chains of products in the kernel.
 const CHAINS: usize = 12;

@@ -3,8 +3,8 @@
 use anydnn_backend::op::{Concat, Eltwise};
 use anydnn_backend::{Arg, Attributes, Error, MemoryDesc, Result};
 
+use super::post_ops::label;
 use super::region::Region;
-use super::tail::label;
 use super::{chain, emit_simple, quantization};
 use crate::compile::program::Program;
 use crate::graph::{OpKind, TensorId, normalize_axis};

@@ -6,9 +6,9 @@ use anydnn_backend::{Arg, Quantized, Result};
 use super::chain::{Chain, swish};
 use super::operand::{Operand, Read};
 use super::pointwise::{eltwise_of, is_unary};
+use super::post_ops::Dequantized;
 use super::region::Region;
-use super::tail::Dequantized;
-use super::{Anchor, ToPrimitive, matmul, tail};
+use super::{Anchor, ToPrimitive, matmul, post_ops};
 use crate::compile::program::Program;
 use crate::graph::{OpKind, TensorId};
 
@@ -139,6 +139,6 @@ impl GatedUnit {
             extra: Vec::new(),
         };
         debug_assert!(matches!(anchor.args[1].0, Arg::Weights));
-        tail::emit(program, anchor, dequantized, Vec::new(), &self.chain, ops)
+        post_ops::emit(program, anchor, dequantized, Vec::new(), &self.chain, ops)
     }
 }

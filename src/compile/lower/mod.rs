@@ -17,10 +17,10 @@ mod matmul;
 mod normalization;
 mod operand;
 mod pointwise;
+mod post_ops;
 mod quantization;
 mod region;
 mod rows;
-mod tail;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -31,9 +31,9 @@ use anydnn_backend::{
     Arg, Dims, Error, InvalidKind, MemoryDesc, PostOp, PrimitiveDesc, Quantized, Result, ResultExt,
 };
 
+use self::post_ops::Dequantized;
 use self::quantization::Scales;
 use self::region::Region;
-use self::tail::Dequantized;
 use self::units::{AnchorUnit, Item, Kind};
 use super::program::{Program, Storage, Value};
 use crate::fusion::Partition;
@@ -132,7 +132,7 @@ fn emit_anchor(
         let zero_point = scales.zero_point(program, rank);
         dequantized.push(Dequantized { operand, scale: scales.scale(program, rank), zero_point });
     }
-    tail::emit(program, anchor, dequantized, first, &unit.chain, ops)
+    post_ops::emit(program, anchor, dequantized, first, &unit.chain, ops)
 }
 
 /// Whether an operation's primitive dequantises an input as it reads it.

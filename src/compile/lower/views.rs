@@ -4,7 +4,7 @@ use anydnn_backend::op::{Border, Remap};
 use anydnn_backend::{Arg, Attributes, Blocking, Dims, Error, InvalidKind, Layout, MemoryDesc, Result};
 
 use super::operand::order;
-use super::tail::unviewed;
+use super::post_ops::unviewed;
 use super::{emit_simple, input};
 use crate::compile::program::{Program, Storage, Value, declared};
 use crate::graph::{Op, OpKind, TensorId, remap_of};

@@ -1,6 +1,6 @@
 //! Binary operations around two products, as in the cross layers of recommendation models.
 
-use super::words::{BINARY, bias};
+use super::shared::{BINARY, bias};
 use crate::fusion::pattern::{Pattern, any, it, op, steps, times};
 use crate::graph::OpKind::MatMul;
 use crate::graph::{Graph, Op};

@@ -1,6 +1,6 @@
 //! Convolutions and what rides on them.
 
-use super::words::{
+use super::shared::{
     bias, converted, post_ops, quantized_post_ops, quantized_source, quantized_weights, views,
 };
 use crate::fusion::pattern::{Expr, Pattern, any, it, op};

@@ -1,6 +1,6 @@
 //! Residual blocks of convolutions, and stages of several blocks.
 
-use super::words::{QUANTIZED, bias, converted, quantized_weights};
+use super::shared::{QUANTIZED, bias, converted, quantized_weights};
 use crate::fusion::pattern::{Expr, Pattern, Step, any, it, op, steps, times};
 use crate::graph::OpKind::{Add, Convolution, Dequantize, Quantize, ReLU};
 

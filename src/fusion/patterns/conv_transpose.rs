@@ -1,6 +1,6 @@
 //! Transposed convolutions and what rides on them.
 
-use super::words::{bias, converted, post_ops, quantized_post_ops, quantized_source, quantized_weights};
+use super::shared::{bias, converted, post_ops, quantized_post_ops, quantized_source, quantized_weights};
 use crate::fusion::pattern::{Pattern, op};
 use crate::graph::OpKind::{ConvTranspose, Quantize, TypeCast};
 

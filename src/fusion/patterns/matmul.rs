@@ -1,6 +1,6 @@
 //! Matrix products and what rides on them.
 
-use super::words::{
+use super::shared::{
     QUANTIZED, bias, converted, dropout, post_ops, quantized_post_ops, quantized_source, quantized_weights,
     select, some_views, views,
 };

@@ -1,6 +1,6 @@
 //! Gated multi-layer perceptrons: two products of one source, one of them through an activation, multiplied with each other.
 
-use super::words::{QUANTIZED, UNARY, bias};
+use super::shared::{QUANTIZED, UNARY, bias};
 use crate::fusion::pattern::{Expr, Pattern, Step, any, it, op, steps, times};
 use crate::graph::OpKind::{Dequantize, DynamicDequantize, MatMul, Multiply, Sigmoid, TypeCast};
 

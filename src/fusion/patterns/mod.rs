@@ -13,7 +13,7 @@ mod pool;
 mod rows;
 mod sdp;
 mod sdp_backward;
-pub(super) mod words;
+pub(super) mod shared;
 
 use std::sync::LazyLock;
 

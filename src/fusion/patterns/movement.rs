@@ -1,6 +1,6 @@
 //! Movement of elements: reordering, joining, quantising, shuffling channels.
 
-use super::words::{QUANTIZED, dequantized};
+use super::shared::{QUANTIZED, dequantized};
 use crate::fusion::pattern::{Pattern, any, it, op, perhaps, steps};
 use crate::graph::OpKind::{
     Add, Concat, Dequantize, Quantize, Reorder, StaticReshape, StaticTranspose, TypeCast,

@@ -1,6 +1,6 @@
 //! Normalisations.
 
-use super::words::{dequantized, post_ops};
+use super::shared::{dequantized, post_ops};
 use crate::fusion::pattern::{Pattern, any, op};
 use crate::graph::OpKind::{
     BatchNormInference, BatchNormTrainingBackward, GroupNorm, LayerNorm, Quantize, RMSNorm, ReLU,

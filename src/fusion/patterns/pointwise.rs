@@ -1,6 +1,6 @@
 //! Functions of elements that ride on nothing bigger.
 
-use super::words::{BINARY, UNARY, dropout, post_ops};
+use super::shared::{BINARY, UNARY, dropout, post_ops};
 use crate::fusion::pattern::{Pattern, op};
 use crate::graph::OpKind::{BiasAdd, TypeCast};
 

@@ -1,6 +1,6 @@
 //! Pooling.
 
-use super::words::{dequantized, post_ops, views};
+use super::shared::{dequantized, post_ops, views};
 use crate::fusion::pattern::{Pattern, it, op, perhaps, steps};
 use crate::graph::OpKind::{Add, AvgPool, MaxPool, Quantize, TypeCast};
 

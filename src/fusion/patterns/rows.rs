@@ -1,6 +1,6 @@
 //! Operations along axes: softmax, reductions, resizing.
 
-use super::words::{REDUCTION, post_ops};
+use super::shared::{REDUCTION, post_ops};
 use crate::fusion::pattern::{Pattern, op};
 use crate::graph::OpKind::{Interpolate, LogSoftmax, Quantize, SoftMax, TypeCast};
 

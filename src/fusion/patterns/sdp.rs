@@ -1,6 +1,6 @@
 //! Scaled dot-product attention: `softmax(mask(scale(q k))) v`, inference and the forward half of training.
 
-use super::words::{QUANTIZED, dequantized, dropout, some_views, views};
+use super::shared::{QUANTIZED, dequantized, dropout, some_views, views};
 use crate::fusion::pattern::{Expr, Pattern, Step, any, it, one_of, op, steps, times};
 use crate::graph::OpKind::{
     Add, Dequantize, Divide, DynamicDequantize, GenIndex, GreaterEqual, MatMul, Maximum, Minimum, Multiply,

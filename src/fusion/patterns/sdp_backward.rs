@@ -5,7 +5,7 @@
 //! is `ds` itself or a sum of it.
 
 use super::sdp::scores;
-use super::words::{REDUCTION, dropout};
+use super::shared::{REDUCTION, dropout};
 use crate::fusion::pattern::{Expr, Pattern, Step, any, it, op, steps, times};
 use crate::graph::OpKind::{
     Divide, End, Exp, MatMul, Multiply, ReduceSum, Reorder, SoftMaxBackward, StaticReshape, StaticTranspose,

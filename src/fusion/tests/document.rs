@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::cases::{self, Case};
 use super::text;
 use crate::fusion::patterns;
-use crate::fusion::patterns::words;
+use crate::fusion::patterns::shared;
 use crate::graph::OpKind;
 
 /// The groups of oneDNN's fusion patterns, how many patterns each has there, and which of ours take their graphs.
@@ -70,7 +70,7 @@ fn document() -> String {
     }
     text += "\n## Patterns\n\nUnary, Binary and Reduction stand for:\n\n";
     let sets =
-        [("Unary", words::UNARY.as_slice()), ("Binary", &words::BINARY), ("Reduction", &words::REDUCTION)];
+        [("Unary", shared::UNARY.as_slice()), ("Binary", &shared::BINARY), ("Reduction", &shared::REDUCTION)];
     for (name, kinds) in sets {
         let kinds: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
         let _ = writeln!(text, "- {name}: {}", kinds.join(", "));

@@ -10,7 +10,7 @@ use opencl3::event::Event;
 use opencl3::memory::{Buffer, ClMem};
 use opencl3::svm::SvmVec;
 
-use crate::{OpenClEngine, OpenClEvent, OpenClMemory, OpenClStream, call};
+use crate::{OpenClEngine, OpenClEvent, OpenClMemory, OpenClStream, driver::call};
 
 impl OpenClEngine {
     /// An engine on a device of an `opencl3` context. Retains both once.

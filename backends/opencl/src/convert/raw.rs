@@ -3,7 +3,7 @@
 use anydnn_backend::{Error, Memory, Result};
 use cl3::types::{cl_command_queue, cl_context, cl_device_id, cl_mem};
 
-use crate::handle;
+use crate::driver::handle;
 use crate::{OpenClEngine, OpenClMemory, OpenClStream};
 
 impl OpenClEngine {

@@ -20,11 +20,11 @@ use super::value::{Value, storage};
 use super::{panels, quantized};
 use crate::plan::{DeviceTraits, Launch};
 
-const REFERENCE: &str = include_str!("../../../../kernels/attention/reference.cl");
-const VECTOR: &str = include_str!("../../../../kernels/attention/vector.cl");
-const TRANSPOSE: &str = include_str!("../../../../kernels/common/transpose.cl");
-const TILED: &str = include_str!("../../../../kernels/attention/tiled.cl");
-const MMA: &str = include_str!("../../../../kernels/attention/mma.cl");
+const REFERENCE: &str = anydnn_kernels::text("attention/reference.cl");
+const VECTOR: &str = anydnn_kernels::text("attention/vector.cl");
+const TRANSPOSE: &str = anydnn_kernels::text("common/transpose.cl");
+const TILED: &str = anydnn_kernels::text("attention/tiled.cl");
+const MMA: &str = anydnn_kernels::text("attention/mma.cl");
 
 /// Elements of a result row that a work-item of the reference holds.
 const E_BLOCK: usize = 128;

@@ -30,9 +30,9 @@ use super::value::Value;
 use super::window::{WINDOW, Window};
 use crate::plan::{DeviceTraits, Launch};
 
-const REFERENCE: &str = include_str!("../../../../kernels/convolution/reference.cl");
-const DEPTHWISE: &str = include_str!("../../../../kernels/convolution/depthwise.cl");
-const VECTOR: &str = include_str!("../../../../kernels/convolution/vector.cl");
+const REFERENCE: &str = anydnn_kernels::text("convolution/reference.cl");
+const DEPTHWISE: &str = anydnn_kernels::text("convolution/depthwise.cl");
+const VECTOR: &str = anydnn_kernels::text("convolution/vector.cl");
 
 /// The layout for weights `[O, C / groups, kernel..]` that the caller leaves open: panels of the result's channels where the vector
 /// variant reads them in place, taps outermost for depthwise ones, row-major else.

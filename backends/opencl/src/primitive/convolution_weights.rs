@@ -15,8 +15,8 @@ use super::value::Value;
 use super::window::{WINDOW, Window};
 use crate::plan::{DeviceTraits, KernelPlan, Launch};
 
-const REFERENCE: &str = include_str!("../../../../kernels/convolution/weights.cl");
-const VECTOR: &str = include_str!("../../../../kernels/convolution/weights_vector.cl");
+const REFERENCE: &str = anydnn_kernels::text("convolution/weights.cl");
+const VECTOR: &str = anydnn_kernels::text("convolution/weights_vector.cl");
 
 /// Neighbours that a work-item computes together: as many accumulators leave registers for what they are made of.
 const TILE: usize = 8;

@@ -13,10 +13,10 @@ use super::space::{Address, Binding, Index, Operand, Space};
 use super::value::Value;
 use crate::plan::{DeviceTraits, KernelPlan};
 
-const SOFTMAX: &str = include_str!("../../../../kernels/softmax/softmax.cl");
-const SOFTMAX_VECTORS: &str = include_str!("../../../../kernels/softmax/vectors.cl");
-const STATISTICS: &str = include_str!("../../../../kernels/normalization/statistics.cl");
-const REDUCTION: &str = include_str!("../../../../kernels/reduction/reduction.cl");
+const SOFTMAX: &str = anydnn_kernels::text("softmax/softmax.cl");
+const SOFTMAX_VECTORS: &str = anydnn_kernels::text("softmax/vectors.cl");
+const STATISTICS: &str = anydnn_kernels::text("normalization/statistics.cl");
+const REDUCTION: &str = anydnn_kernels::text("reduction/reduction.cl");
 
 /// Elements of a row beyond which several work-items share it.
 const LONG_ROW: usize = 16384;

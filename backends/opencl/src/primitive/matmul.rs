@@ -26,9 +26,9 @@ use super::tiles::{self, Tiles};
 use super::value::Value;
 use crate::plan::{DeviceTraits, Launch};
 
-const REFERENCE: &str = include_str!("../../../../kernels/matmul/reference.cl");
-const VECTOR: &str = include_str!("../../../../kernels/matmul/vector.cl");
-const DOT: &str = include_str!("../../../../kernels/matmul/dot.cl");
+const REFERENCE: &str = anydnn_kernels::text("matmul/reference.cl");
+const VECTOR: &str = anydnn_kernels::text("matmul/vector.cl");
+const DOT: &str = anydnn_kernels::text("matmul/dot.cl");
 
 /// Rows from which on copying the weights into panels pays for itself.
 const PACK_ROWS: usize = 48;

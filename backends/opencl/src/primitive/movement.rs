@@ -12,8 +12,8 @@ use super::space::{Binding, Index, Space};
 use super::value::Value;
 use crate::plan::{DeviceTraits, KernelPlan, Launch};
 
-const REMAP: &str = include_str!("../../../../kernels/movement/remap.cl");
-const GATHER: &str = include_str!("../../../../kernels/movement/gather.cl");
+const REMAP: &str = anydnn_kernels::text("movement/remap.cl");
+const GATHER: &str = anydnn_kernels::text("movement/gather.cl");
 
 /// Elements of a row that a work-item on a CPU takes.
 const CPU_CHUNK: usize = 16384;

@@ -10,9 +10,9 @@ use super::space::{Binding, Index, Operand, Space, broadcast};
 use super::value::Value;
 use crate::plan::{DeviceTraits, KernelPlan, Launch};
 
-const POINTWISE: &str = include_str!("../../../../kernels/pointwise/pointwise.cl");
-const TRANSPOSED: &str = include_str!("../../../../kernels/pointwise/transposed.cl");
-const PADDING: &str = include_str!("../../../../kernels/reorder/padding.cl");
+const POINTWISE: &str = anydnn_kernels::text("pointwise/pointwise.cl");
+const TRANSPOSED: &str = anydnn_kernels::text("pointwise/transposed.cl");
+const PADDING: &str = anydnn_kernels::text("reorder/padding.cl");
 
 /// Elements of a contiguous run that a work-item on a CPU takes: at most, and at least where there are many.
 const CPU_CHUNK: usize = 65536;

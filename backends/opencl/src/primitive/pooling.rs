@@ -14,8 +14,8 @@ use super::value::Value;
 use super::window::{WINDOW, Window};
 use crate::plan::{DeviceTraits, KernelPlan, Launch};
 
-const POOLING: &str = include_str!("../../../../kernels/pooling/pooling.cl");
-const BACKWARD: &str = include_str!("../../../../kernels/pooling/backward.cl");
+const POOLING: &str = anydnn_kernels::text("pooling/pooling.cl");
+const BACKWARD: &str = anydnn_kernels::text("pooling/backward.cl");
 
 /// The implementations of a pooling, best first.
 ///

@@ -10,7 +10,7 @@ use super::space::{Binding, Index, Space};
 use super::value::Value;
 use crate::plan::{DeviceTraits, KernelPlan, Launch};
 
-const TABLE: &str = include_str!("../../../../kernels/reorder/table.cl");
+const TABLE: &str = anydnn_kernels::text("reorder/table.cl");
 
 /// The most loops of a table, and the most padded dimensions.
 const LOOPS: usize = 10;

@@ -10,9 +10,9 @@ use super::space::{Binding, Index, Space};
 use super::value::Value;
 use crate::plan::{DeviceTraits, KernelPlan};
 
-const POSITIONS: &str = include_str!("../../../../kernels/resampling/positions.cl");
-const FORWARD: &str = include_str!("../../../../kernels/resampling/resampling.cl");
-const BACKWARD: &str = include_str!("../../../../kernels/resampling/backward.cl");
+const POSITIONS: &str = anydnn_kernels::text("resampling/positions.cl");
+const FORWARD: &str = anydnn_kernels::text("resampling/resampling.cl");
+const BACKWARD: &str = anydnn_kernels::text("resampling/backward.cl");
 
 /// Names of the last three spatial dimensions.
 const NAMES: [&str; 3] = ["d", "h", "w"];

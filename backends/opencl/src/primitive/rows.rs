@@ -8,7 +8,7 @@ use super::space::{Binding, Space};
 use super::value::Value;
 use crate::plan::{DeviceTraits, Launch};
 
-const ROWS: &str = include_str!("../../../../kernels/common/rows.cl");
+const ROWS: &str = anydnn_kernels::text("common/rows.cl");
 
 /// Lanes of a CPU's vectors: one 512-bit or two 256-bit registers of f32.
 pub(super) const CPU_LANES: usize = 16;

@@ -11,13 +11,13 @@ use super::space::{Binding, Index, Loop, Operand, Space, broadcast};
 use super::value::{Value, storage};
 use crate::plan::{Launch, LaunchArg, ProgramSource};
 
-const PRELUDE: &str = include_str!("../../../../kernels/common/prelude.cl");
-const LANES: &str = include_str!("../../../../kernels/common/lanes.cl");
-const MATH: &str = include_str!("../../../../kernels/common/math.cl");
-const ELTWISE: &str = include_str!("../../../../kernels/common/eltwise.cl");
-const GRADIENT: &str = include_str!("../../../../kernels/common/gradient.cl");
-const BINARY: &str = include_str!("../../../../kernels/common/binary.cl");
-const KEEP: &str = include_str!("../../../../kernels/common/keep.cl");
+const PRELUDE: &str = anydnn_kernels::text("common/prelude.cl");
+const LANES: &str = anydnn_kernels::text("common/lanes.cl");
+const MATH: &str = anydnn_kernels::text("common/math.cl");
+const ELTWISE: &str = anydnn_kernels::text("common/eltwise.cl");
+const GRADIENT: &str = anydnn_kernels::text("common/gradient.cl");
+const BINARY: &str = anydnn_kernels::text("common/binary.cl");
+const KEEP: &str = anydnn_kernels::text("common/keep.cl");
 
 /// Bytes of a result that are more than caches keep until somebody reads them.
 const STREAMED_BYTES: usize = 8 << 20;

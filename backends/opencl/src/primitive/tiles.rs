@@ -11,7 +11,7 @@ use super::space::Space;
 use super::value::Value;
 use crate::plan::{DeviceTraits, Launch};
 
-const TILED: &str = include_str!("../../../../kernels/matmul/tiled.cl");
+const TILED: &str = anydnn_kernels::text("matmul/tiled.cl");
 
 /// Which loops of a space are the dimensions of the product.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use anydnn_backend::Dims;
 use super::source::Source;
 use super::space::{Index, Space};
 
-pub(super) const WINDOW: &str = include_str!("../../../../kernels/common/window.cl");
+pub(super) const WINDOW: &str = anydnn_kernels::text("common/window.cl");
 
 /// The geometry of a sliding window.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ pub(super) use self::find::find;
 use super::chain::Chain;
 use super::expression::score_nodes;
 use super::operand::{Operand, Read};
+use super::post_ops::Dequantized;
 use super::region::Region;
-use super::tail::Dequantized;
-use super::{Anchor, ToPrimitive, matmul, tail};
+use super::{Anchor, ToPrimitive, matmul, post_ops};
 use crate::compile::program::{Program, Value, declared};
 use crate::graph::TensorId;
 
@@ -141,7 +141,7 @@ impl AttentionUnit {
             },
             extra,
         };
-        tail::emit(program, anchor, dequantized, Vec::new(), &self.chain, ops)
+        post_ops::emit(program, anchor, dequantized, Vec::new(), &self.chain, ops)
     }
 }
 

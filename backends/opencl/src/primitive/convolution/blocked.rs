@@ -16,8 +16,8 @@ use crate::primitive::space::{Binding, Index, Space};
 use crate::primitive::value::Value;
 use crate::primitive::window::WINDOW;
 
-const BLOCKED: &str = include_str!("../../../../../kernels/convolution/blocked.cl");
-const TILE: &str = include_str!("../../../../../kernels/convolution/tile.cl");
+const BLOCKED: &str = anydnn_kernels::text("convolution/blocked.cl");
+const TILE: &str = anydnn_kernels::text("convolution/tile.cl");
 
 /// The most positions of a register tile, by the number of vectors that each has its sums in.
 const MOST_POSITIONS: [usize; 4] = [14, 14, 9, 7];

@@ -7,7 +7,7 @@ use crate::primitive::source::{Source, is_contiguous};
 use crate::primitive::value::Value;
 use crate::primitive::window::WINDOW;
 
-const DEPTHWISE_ROWS: &str = include_str!("../../../../../kernels/convolution/depthwise_rows.cl");
+const DEPTHWISE_ROWS: &str = anydnn_kernels::text("convolution/depthwise_rows.cl");
 
 /// Taps side by side whose weights fit into registers.
 const MOST_TAPS: usize = 7;

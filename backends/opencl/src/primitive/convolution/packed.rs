@@ -13,8 +13,8 @@ use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Index, Operand, Space};
 use crate::primitive::value::Value;
 
-const PACKED: &str = include_str!("../../../../../kernels/convolution/packed.cl");
-const PACK: &str = include_str!("../../../../../kernels/convolution/pack.cl");
+const PACKED: &str = anydnn_kernels::text("convolution/packed.cl");
+const PACK: &str = anydnn_kernels::text("convolution/pack.cl");
 
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 8;

@@ -20,7 +20,7 @@ use super::value::Value;
 use crate::plan::{DeviceTraits, KernelPlan, Launch};
 use body::{Body, Elements};
 
-const EXPRESSION: &str = include_str!("../../../../../kernels/expression/expression.cl");
+const EXPRESSION: &str = anydnn_kernels::text("expression/expression.cl");
 
 /// Plans an expression.
 pub(super) fn plan(desc: PrimitiveDesc, op: &Expression, device: &DeviceTraits) -> KernelPlan {

@@ -7,7 +7,7 @@ use crate::plan::DeviceTraits;
 use crate::primitive::choice::{Choices, Planned};
 use crate::primitive::matmul::accumulator;
 
-const SIMT: &str = include_str!("../../../../../kernels/matmul/simt.cl");
+const SIMT: &str = anydnn_kernels::text("matmul/simt.cl");
 
 const GROUP: usize = 256;
 const LANES: usize = 4;

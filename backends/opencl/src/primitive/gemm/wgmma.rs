@@ -9,7 +9,7 @@ use crate::plan::DeviceTraits;
 use crate::primitive::choice::{Choices, Planned};
 use crate::primitive::source::Source;
 
-const WGMMA: &str = include_str!("../../../../../kernels/matmul/wgmma.cl");
+const WGMMA: &str = anydnn_kernels::text("matmul/wgmma.cl");
 
 const LANES: usize = 8;
 /// Tiles of elements of two bytes; those of four come in slices of half as many terms. Clocks as measured on an H200.

@@ -14,9 +14,9 @@ use crate::primitive::source::Source;
 use crate::primitive::space::Space;
 use crate::primitive::value::{Value, storage};
 
-const TILE: &str = include_str!("../../../../../kernels/matmul/tile.cl");
-const BLOCKED: &str = include_str!("../../../../../kernels/matmul/blocked.cl");
-const TRANSPOSE: &str = include_str!("../../../../../kernels/common/transpose.cl");
+const TILE: &str = anydnn_kernels::text("matmul/tile.cl");
+const BLOCKED: &str = anydnn_kernels::text("matmul/blocked.cl");
+const TRANSPOSE: &str = anydnn_kernels::text("common/transpose.cl");
 
 /// Terms up to which a panel of weights stays in a second-level cache whole.
 const WHOLE_TERMS: usize = 1024;

@@ -10,12 +10,12 @@ use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Operand, Space};
 use crate::primitive::value::{Value, storage};
 
-const PACKED: &str = include_str!("../../../../../kernels/matmul/packed.cl");
-const FINISH: &str = include_str!("../../../../../kernels/matmul/finish.cl");
-pub(in crate::primitive) const TERMS: &str = include_str!("../../../../../kernels/matmul/terms.cl");
-const PACK: &str = include_str!("../../../../../kernels/matmul/pack.cl");
-const AMX: &str = include_str!("../../../../../kernels/matmul/amx.cl");
-const WORDS: &str = include_str!("../../../../../kernels/matmul/words.cl");
+const PACKED: &str = anydnn_kernels::text("matmul/packed.cl");
+const FINISH: &str = anydnn_kernels::text("matmul/finish.cl");
+pub(in crate::primitive) const TERMS: &str = anydnn_kernels::text("matmul/terms.cl");
+const PACK: &str = anydnn_kernels::text("matmul/pack.cl");
+const AMX: &str = anydnn_kernels::text("matmul/amx.cl");
+const WORDS: &str = anydnn_kernels::text("matmul/words.cl");
 
 /// Bytes of terms in a tile.
 pub(in crate::primitive) const TILE_BYTES: usize = 64;

@@ -11,9 +11,9 @@ use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Operand, Space};
 use crate::primitive::value::Value;
 
-const SKINNY: &str = include_str!("../../../../../kernels/matmul/skinny.cl");
-const SKINNY_MMA: &str = include_str!("../../../../../kernels/matmul/skinny_mma.cl");
-const JOIN: &str = include_str!("../../../../../kernels/matmul/join.cl");
+const SKINNY: &str = anydnn_kernels::text("matmul/skinny.cl");
+const SKINNY_MMA: &str = anydnn_kernels::text("matmul/skinny_mma.cl");
+const JOIN: &str = anydnn_kernels::text("matmul/join.cl");
 
 /// The most rows that have their sums in registers.
 const MOST_ROWS: usize = 16;

@@ -11,7 +11,7 @@ use super::super::window::{WINDOW, Window};
 use super::Method;
 use crate::plan::{DeviceTraits, Launch};
 
-const LINES: &str = include_str!("../../../../../kernels/pooling/lines.cl");
+const LINES: &str = anydnn_kernels::text("pooling/lines.cl");
 
 /// Bytes of a line that stay in a core's second-level cache.
 const LINE_BYTES: usize = 128 << 10;

@@ -1,0 +1,223 @@
+//! Kernel objects: lent to launches, with what their arguments were last set to.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anydnn_backend::{Result, ResultExt};
+use cl3::types::cl_kernel;
+use smallvec::SmallVec;
+
+use crate::driver::call::{Check, Returned};
+use crate::driver::handle;
+use crate::memory::OpenClMemory;
+use crate::memory::allocation::Binding;
+use crate::program::Program;
+
+/// The kernel objects of one kernel. Each is lent to one launch at a time, because setting arguments is not thread-safe.
+///
+/// An argument that was once an address is never set to a buffer object again, nor the other way round: NVIDIA's driver then takes the
+/// arguments for invalid. So launches whose arguments differ in that get different objects.
+#[derive(Debug)]
+pub(crate) struct KernelPool {
+    program: Arc<Program>,
+    name: String,
+    fixed: Fixed,
+    idle: Mutex<Vec<Kernel>>,
+}
+
+/// What every kernel object of a pool is told once.
+#[derive(Debug, Default)]
+pub(crate) struct Fixed {
+    /// How many memories stand before the table among the parameters.
+    pub(crate) memories: usize,
+    /// A structure of numbers; no parameter if empty.
+    pub(crate) table: Vec<u64>,
+}
+
+/// A kernel object.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    handle: handle::Kernel,
+    /// How its memories were bound; the default for one that was never used.
+    addresses: Addresses,
+    /// What each memory argument is set to, as far as it is known: the driver is not told twice.
+    known: SmallVec<[Option<Known>; 8]>,
+}
+
+/// Memory as a kernel was told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    /// [`Allocation::serial`](crate::memory::allocation::Allocation::serial).
+    allocation: u64,
+    offset: usize,
+}
+
+/// Memory to bind: from a byte of an allocation on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) binding: Binding,
+    pub(crate) allocation: u64,
+    pub(crate) offset: usize,
+}
+
+impl Place {
+    /// From byte `offset` of a memory on.
+    pub(crate) fn of(memory: &OpenClMemory, offset: usize) -> Self {
+        Self {
+            binding: memory.binding(),
+            allocation: memory.allocation.serial,
+            offset: memory.offset() + offset,
+        }
+    }
+}
+
+/// Which memories of a launch are addresses, one bit for each in the order of the arguments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Addresses(u128);
+
+impl FromIterator<Binding> for Addresses {
+    fn from_iter<T: IntoIterator<Item = Binding>>(memories: T) -> Self {
+        let bit = |binding| u128::from(!matches!(binding, Binding::Mem(_)));
+        Self(memories.into_iter().fold(1, |bits, binding| bits << 1 | bit(binding)))
+    }
+}
+
+impl KernelPool {
+    /// A pool that holds one kernel object already, so that a wrong name shows at once.
+    pub(crate) fn new(program: Arc<Program>, name: &str, fixed: Fixed) -> Result<Self> {
+        let pool = Self { program, name: name.into(), fixed, idle: Mutex::default() };
+        let first = pool.create()?;
+        pool.give(first);
+        Ok(pool)
+    }
+
+    /// A kernel object for one launch with such arguments.
+    pub(crate) fn lend(&self, addresses: Addresses) -> Result<Lent<'_>> {
+        Ok(Lent { kernel: Some(self.take(addresses)?), pool: self })
+    }
+
+    /// A kernel object for arguments like these, to [give](KernelPool::give) back.
+    pub(crate) fn take(&self, addresses: Addresses) -> Result<Kernel> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |kernel: &Kernel| [addresses, Addresses::default()].contains(&kernel.addresses);
+        let found = idle.iter().rposition(fits).map(|i| idle.swap_remove(i));
+        drop(idle);
+        let kernel = found.map_or_else(|| self.create(), Ok)?;
+        Ok(Kernel { addresses, ..kernel })
+    }
+
+    pub(crate) fn give(&self, kernel: Kernel) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(kernel);
+    }
+
+    /// How many kernel objects nobody uses.
+    #[cfg(test)]
+    pub(crate) fn idle_count(&self) -> usize {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    fn create(&self) -> Result<Kernel> {
+        let handle = self.program.kernel(&self.name)?;
+        let kernel = Kernel { handle, addresses: Addresses::default(), known: SmallVec::new() };
+        let Fixed { memories, table } = &self.fixed;
+        if !table.is_empty() {
+            kernel.values(2 * *memories as u32, table, &self.name)?;
+        }
+        Ok(kernel)
+    }
+}
+
+/// A kernel object lent from a pool, to which it returns when dropped: a launch copies the arguments.
+#[derive(Debug)]
+pub(crate) struct Lent<'a> {
+    /// There until it is dropped.
+    kernel: Option<Kernel>,
+    pool: &'a KernelPool,
+}
+
+impl Lent<'_> {
+    pub(crate) fn kernel(&self) -> Option<&Kernel> {
+        self.kernel.as_ref()
+    }
+
+    pub(crate) fn kernel_mut(&mut self) -> Option<&mut Kernel> {
+        self.kernel.as_mut()
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some(kernel) = self.kernel.take() {
+            self.pool.give(kernel);
+        }
+    }
+}
+
+impl Kernel {
+    pub(crate) fn raw(&self) -> cl_kernel {
+        self.handle.raw()
+    }
+
+    /// How its memories are bound.
+    pub(crate) fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Binds memory to the `i`-th pair of parameters: the pointer, then the byte offset. `name` is the kernel's, for messages.
+    pub(crate) fn bind(&mut self, i: usize, place: Place, name: &str) -> Result<()> {
+        let wanted = Known { allocation: place.allocation, offset: place.offset };
+        if self.known.len() <= i {
+            self.known.resize(i + 1, None);
+        }
+        let known = self.known[i];
+        if known == Some(wanted) {
+            return Ok(());
+        }
+        // After a failure nothing is known.
+        self.known[i] = None;
+        let (pointer, offset) = (2 * i as u32, 2 * i as u32 + 1);
+        if known.is_none_or(|known| known.allocation != wanted.allocation) {
+            self.bind_pointer(pointer, place.binding, name)?;
+        }
+        self.value(offset, &(place.offset as u64), name)?;
+        self.known[i] = Some(wanted);
+        Ok(())
+    }
+
+    fn bind_pointer(&self, index: u32, binding: Binding, name: &str) -> Result<()> {
+        match binding {
+            Binding::Mem(mem) => self.value(index, &mem, name),
+            Binding::Usm(pointer, usm) => self.set("clSetKernelArgMemPointerINTEL", index, name, |kernel| {
+                // SAFETY: the kernel is this owner's alone.
+                unsafe { usm.set_arg(kernel, index, pointer) }
+            }),
+            Binding::Svm(pointer) => self.set("clSetKernelArgSVMPointer", index, name, |kernel| {
+                // SAFETY: as above; the address is of memory that lives until the command has ended.
+                unsafe { cl3::kernel::set_kernel_arg_svm_pointer(kernel, index, pointer) }
+            }),
+        }
+    }
+
+    /// Sets a parameter that is no memory.
+    pub(crate) fn value<T: Copy>(&self, index: u32, value: &T, name: &str) -> Result<()> {
+        self.values(index, std::slice::from_ref(value), name)
+    }
+
+    /// Sets a parameter that is a structure of such values.
+    fn values<T: Copy>(&self, index: u32, values: &[T], name: &str) -> Result<()> {
+        let (size, place) = (size_of_val(values), values.as_ptr().cast());
+        self.set("clSetKernelArg", index, name, |kernel| {
+            // SAFETY: the kernel is this owner's alone; `place` points to `size` bytes, which the driver copies.
+            unsafe { cl3::kernel::set_kernel_arg(kernel, index, size, place) }
+        })
+    }
+
+    fn set(
+        &self,
+        call: &str,
+        index: u32,
+        name: &str,
+        set: impl FnOnce(cl_kernel) -> Returned<()>,
+    ) -> Result<()> {
+        set(self.raw()).check("set kernel argument", call).at(|| format!("argument {index} of kernel {name}"))
+    }
+}

@@ -1,0 +1,141 @@
+//! Waiting without burning a core.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anydnn_backend::DeviceKind;
+use cl3::event as cl;
+use cl3::types::{cl_event, cl_int};
+
+use crate::driver::call::{Returned, Scalar};
+use crate::queue::affinity;
+
+/// How to wait for a device's commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitMethod {
+    /// The driver's wait makes the thread work on the commands itself, or sleep: so it is on processors. It may spin before a user
+    /// event all the same.
+    Driver,
+    /// The driver's wait spins, so the thread sleeps and looks until the command has ended. Drivers of graphics processors do.
+    Poll,
+}
+
+impl WaitMethod {
+    /// The one that suits a kind of device.
+    pub(crate) fn with(kind: DeviceKind) -> Self {
+        if kind == DeviceKind::Cpu { Self::Driver } else { Self::Poll }
+    }
+
+    /// Calls the driver's wait.
+    pub(crate) fn wait<T>(self, wait: impl FnOnce() -> T) -> T {
+        match self {
+            Self::Driver => affinity::watch(wait),
+            Self::Poll => wait(),
+        }
+    }
+}
+
+/// Commands that end within this time are looked at all the time: going to sleep takes longer.
+const SPIN: Duration = Duration::from_micros(50);
+/// The shortest and longest sleeps.
+const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(250));
+/// The sleep is this part of the time waited so far, so that waking late costs little in proportion.
+const PART: u32 = 64;
+
+/// Sleeps until an event has ended, however it ended, or until its status cannot be told. This does not synchronise: the driver's
+/// wait has to follow.
+pub(crate) fn sleep_until_ended(event: cl_event) {
+    let start = Instant::now();
+    while matches!(status(event), Ok(code) if code > 0) {
+        let waited = start.elapsed();
+        if waited < SPIN {
+            std::hint::spin_loop();
+        } else {
+            thread::sleep((waited / PART).clamp(SLEEP.0, SLEEP.1));
+        }
+    }
+}
+
+fn status(event: cl_event) -> Returned<cl_int> {
+    let bytes = cl::get_event_data(event, cl::CL_EVENT_COMMAND_EXECUTION_STATUS)?;
+    cl_int::from_bytes(&bytes).ok_or(cl3::error_codes::CL_INVALID_VALUE)
+}
+
+#[cfg(test)]
+mod tests {
+    use anydnn_backend::{Engine, Event, Order, Stream, StreamDesc};
+
+    use super::*;
+    use crate::queue::event::OpenClEvent;
+    use crate::testing::test_engines;
+    use crate::{OpenClEngine, OpenClStream};
+
+    /// Processor time of the calling thread.
+    fn thread_time() -> Duration {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is valid for the call to fill in.
+        assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) }, 0);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+
+    /// What `wait` costs the calling thread while a user event holds a stream's command for a quarter of a second.
+    fn cost(engine: &OpenClEngine, order: Order, wait: impl Fn(&OpenClStream, &OpenClEvent)) -> Duration {
+        const HELD: Duration = Duration::from_millis(250);
+        let raw = cl3::event::create_user_event(engine.raw_context()).unwrap();
+        // SAFETY: the event was just made.
+        let gate = unsafe { OpenClEvent::from_raw(engine, raw) }.unwrap();
+        let stream = engine.create_stream(&StreamDesc { order, ..StreamDesc::default() }).unwrap();
+        let held = stream.marker(&[gate]).unwrap();
+        let held = stream.marker(&[held]).unwrap();
+        let address = raw.expose_provenance();
+        let spent = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                thread::sleep(HELD);
+                let raw = std::ptr::with_exposed_provenance_mut(address);
+                cl::set_user_event_status(raw, cl::CL_COMPLETE).unwrap();
+            });
+            let (before, start) = (thread_time(), Instant::now());
+            wait(&stream, &held);
+            assert!(start.elapsed() > HELD / 2, "the wait returned early");
+            thread_time().saturating_sub(before)
+        });
+        // SAFETY: the reference of this function.
+        unsafe { cl::release_event(raw) }.unwrap();
+        spent
+    }
+
+    #[test]
+    fn waiting_leaves_the_core_to_others() {
+        for engine in test_engines() {
+            for engine in [&engine, &engine.with_wait_method(WaitMethod::Poll)] {
+                for order in [Order::InOrder, Order::OutOfOrder] {
+                    let event = cost(engine, order, |_, held| held.wait().unwrap());
+                    let stream = cost(engine, order, |stream, _| stream.wait().unwrap());
+                    let limit = Duration::from_millis(40);
+                    assert!(event < limit && stream < limit, "{engine:?}, {order:?}: {event:?}, {stream:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn polling_streams_report_results_and_failures() {
+        for engine in test_engines() {
+            let engine = engine.with_wait_method(WaitMethod::Poll);
+            for desc in [StreamDesc::default(), StreamDesc::out_of_order()] {
+                let stream = engine.create_stream(&desc).unwrap();
+                stream.wait().unwrap();
+                let raw = cl3::event::create_user_event(engine.raw_context()).unwrap();
+                // SAFETY: the event was just made.
+                let gate = unsafe { OpenClEvent::from_raw(&engine, raw) }.unwrap();
+                let held = stream.marker(&[gate]).unwrap();
+                cl::set_user_event_status(raw, -7).unwrap();
+                assert!(held.wait().is_err() && stream.wait().is_err());
+                stream.marker(&[]).unwrap().wait().unwrap();
+                stream.wait().unwrap();
+                // SAFETY: the reference of this function.
+                unsafe { cl::release_event(raw) }.unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The OpenCL C of anydnn's kernels, one folder for each family of primitives, embedded in the program.
+//!
+//! Texts are templates: what is between the files and a program, the types and sizes of a launch, is written by `anydnn-opencl`. Nothing
+//! here depends on a device; whoever wants the kernels without the backend has their texts.
+
+macro_rules! files {
+    ($($path:literal,)+) => {
+        /// Every file: its path within this package, and its text, in the order of paths.
+        pub const FILES: &[(&str, &str)] = &[$(($path, include_str!($path)),)+];
+    };
+}
+
+files! {
+    "attention/mma.cl",
+    "attention/reference.cl",
+    "attention/tiled.cl",
+    "attention/vector.cl",
+    "bench/copy.cl",
+    "bench/fma.cl",
+    "common/binary.cl",
+    "common/eltwise.cl",
+    "common/gradient.cl",
+    "common/keep.cl",
+    "common/lanes.cl",
+    "common/math.cl",
+    "common/prelude.cl",
+    "common/rows.cl",
+    "common/transpose.cl",
+    "common/window.cl",
+    "convolution/blocked.cl",
+    "convolution/depthwise.cl",
+    "convolution/depthwise_rows.cl",
+    "convolution/pack.cl",
+    "convolution/packed.cl",
+    "convolution/reference.cl",
+    "convolution/tile.cl",
+    "convolution/vector.cl",
+    "convolution/weights.cl",
+    "convolution/weights_vector.cl",
+    "copy/copy.cl",
+    "expression/expression.cl",
+    "matmul/amx.cl",
+    "matmul/blocked.cl",
+    "matmul/dot.cl",
+    "matmul/finish.cl",
+    "matmul/join.cl",
+    "matmul/pack.cl",
+    "matmul/packed.cl",
+    "matmul/reference.cl",
+    "matmul/simt.cl",
+    "matmul/skinny.cl",
+    "matmul/skinny_mma.cl",
+    "matmul/terms.cl",
+    "matmul/tile.cl",
+    "matmul/tiled.cl",
+    "matmul/vector.cl",
+    "matmul/wgmma.cl",
+    "matmul/words.cl",
+    "movement/gather.cl",
+    "movement/remap.cl",
+    "normalization/statistics.cl",
+    "pointwise/pointwise.cl",
+    "pointwise/transposed.cl",
+    "pooling/backward.cl",
+    "pooling/lines.cl",
+    "pooling/pooling.cl",
+    "probe/amx.cl",
+    "probe/wgmma.cl",
+    "probe/words.cl",
+    "reduction/reduction.cl",
+    "reorder/padding.cl",
+    "reorder/table.cl",
+    "resampling/backward.cl",
+    "resampling/positions.cl",
+    "resampling/resampling.cl",
+    "softmax/softmax.cl",
+    "softmax/vectors.cl",
+}
+
+/// The text of a file, for constants: `const COPY: &str = text("copy/copy.cl");`.
+///
+/// # Panics
+/// There is no such file, which ends the compilation of a constant.
+pub const fn text(path: &str) -> &'static str {
+    let mut i = 0;
+    while i < FILES.len() {
+        if is_same(FILES[i].0.as_bytes(), path.as_bytes()) {
+            return FILES[i].1;
+        }
+        i += 1;
+    }
+    panic!("there is no such kernel file")
+}
+
+/// Comparisons of strings are no constant functions yet.
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_file_is_listed_in_order() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut found = Vec::new();
+        for folder in fs::read_dir(root).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir()) {
+            for file in fs::read_dir(folder.path()).unwrap() {
+                let path = file.unwrap().path();
+                if path.extension().is_some_and(|extension| extension == "cl") {
+                    found.push(path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/"));
+                }
+            }
+        }
+        found.sort();
+        let listed: Vec<_> = FILES.iter().map(|(path, _)| *path).collect();
+        assert_eq!(listed, found);
+    }
+
+    #[test]
+    fn texts_are_found_by_path() {
+        const COPY: &str = text("copy/copy.cl");
+        assert!(COPY.contains("__kernel"));
+        assert!(FILES.iter().all(|(path, content)| text(path) == *content));
+    }
+}
