@@ -109,7 +109,7 @@ fn every_candidate_is_named_by_its_own_name() {
 fn preferences_allowances_and_denials_hold() {
     let all = candidates();
     let pattern = |text: &str| text.parse::<Pattern>().unwrap();
-    assert_eq!(chosen(&Selector::new().prefer([DeviceKind::Cpu]), &all), "opencl:pocl:0");
+    assert_eq!(chosen(&Selector::new().prefer([DeviceKind::Cpu]), &all), "opencl:intel:0");
     assert_eq!(
         chosen(&Selector::new().allow(pattern("opencl:intel")).allow(pattern("host")), &all),
         "opencl:intel:0"

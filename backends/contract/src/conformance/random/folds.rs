@@ -79,9 +79,11 @@ pub(super) fn reduction(choices: &mut Choices) -> Result<Trial> {
         PrimitiveDesc::builder(Op::Reduction(Reduction::new(algorithm))).src(src).dst(dst),
     )?;
     Ok(match algorithm {
-        // Products of many stay numbers.
+        // Products of many stay numbers, in whatever order they are taken: also where few elements are repeated.
         ReductionAlgorithm::Product if own.is_float() => {
-            trial.values(Arg::SRC, Values::AwayFromZero(0.9, 1.1))
+            let terms = from.elements() / to.elements().max(1);
+            let spread = (60.0 / terms.max(1) as f64).min(0.1);
+            trial.values(Arg::SRC, Values::AwayFromZero(1.0 - spread, 1.0 + spread))
         }
         ReductionAlgorithm::Product => trial.values(Arg::SRC, Values::Integers(1, 1)),
         _ => trial,
