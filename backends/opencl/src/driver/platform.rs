@@ -15,7 +15,7 @@ use crate::driver::handle;
 use crate::memory::usm::Usm;
 
 /// Every device of every platform, in the order of the loader; none where there is no OpenCL.
-/// [`availability`](crate::driver::availability) tells why there is none.
+/// [`availability`](crate::availability) tells why there is none.
 ///
 /// # Errors
 /// A device error of the loader. A platform or device that fails is left out and logged.
