@@ -16,6 +16,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use anydnn_backend::op::Reorder;
 use anydnn_backend::{
     Arg, Attributes, Backend, DataType, Engine, Error, MemoryDesc, Primitive, PrimitiveDesc, Result,
     ResultExt, ScratchpadMode,
@@ -357,7 +358,7 @@ fn packs(program: &mut Program<'_>, step: &mut ProtoStep) -> Result<Vec<(usize, 
             continue;
         }
         let once = Attributes::default().with_once(program.is_constant(value));
-        let reorder = PrimitiveDesc::builder(anydnn_backend::Op::Reorder)
+        let reorder = PrimitiveDesc::builder(anydnn_backend::Op::Reorder(Reorder))
             .src(value.desc.clone())
             .dst(wanted.clone())
             .attributes(once)

@@ -3,6 +3,7 @@
 //! Lowering takes views of everything, which blocked and opaque layouts do not allow. So an input in such a layout is unpacked first,
 //! and an output packed last; a primitive that likes the layout as it is reads the input itself, and the unpacking goes.
 
+use anydnn_backend::op::Reorder;
 use anydnn_backend::{Access, Arg, MemoryDesc, Op, PrimitiveDesc, Result, ScratchpadMode};
 use indexmap::IndexMap;
 
@@ -34,7 +35,7 @@ pub(super) fn unpack_inputs(program: &mut Program<'_>) -> Result<()> {
             continue;
         }
         let plain = program.temp(packed.desc.to_row_major());
-        let desc = PrimitiveDesc::builder(Op::Reorder)
+        let desc = PrimitiveDesc::builder(Op::Reorder(Reorder))
             .src(packed.desc.clone())
             .dst(plain.desc.clone())
             .label(format!("unpack {}", program.graph.label(id)))
@@ -74,7 +75,8 @@ pub(super) fn open(program: &mut Program<'_>) {
                     .filter(|id| is_any(**id) && users(&program.steps, storage) == 1)
                     .and_then(|id| declared(program.graph, *id).ok()),
             };
-            let is_free = step.desc.access(*arg) != Some(Access::ReadWrite) && *step.desc.op() != Op::Reorder;
+            let is_free = step.desc.access(*arg) != Some(Access::ReadWrite)
+                && !matches!(step.desc.op(), Op::Reorder(_));
             if is_free && whole.is_some_and(|whole| whole.same_bytes(&value.desc)) {
                 opened.push((at, i));
             }

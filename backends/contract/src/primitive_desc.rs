@@ -8,7 +8,7 @@ use crate::attributes::{Attributes, Dequantize, PostOp, ScratchpadMode};
 use crate::data_type::DataType;
 use crate::error::{Error, InvalidKind, Result};
 use crate::memory_desc::MemoryDesc;
-use crate::op::Op;
+use crate::op::{Op, Operation};
 
 /// A validated description of a primitive. Backends take it as correct.
 ///
@@ -45,10 +45,10 @@ pub struct ArgDesc {
 }
 
 impl PrimitiveDesc {
-    /// Starts a description.
-    pub fn builder(op: Op) -> PrimitiveDescBuilder {
+    /// Starts a description, of an operation's parameters or an [`Op`].
+    pub fn builder(op: impl Into<Op>) -> PrimitiveDescBuilder {
         PrimitiveDescBuilder {
-            op,
+            op: op.into(),
             operands: Operands::default(),
             attributes: Attributes::default(),
             label: None,
@@ -109,9 +109,7 @@ impl PrimitiveDesc {
     pub fn may_overwrite(&self, arg: Arg) -> bool {
         let own_index = match arg {
             Arg::Src(_) => self.op.is_elementwise(),
-            Arg::PostOp(_) | Arg::PostOpOther(_) => {
-                self.op.is_elementwise() || matches!(self.op, Op::MatMul(_) | Op::Convolution(_))
-            }
+            Arg::PostOp(_) | Arg::PostOpOther(_) => self.op.reads_post_operands_in_place(),
             _ => false,
         };
         own_index
@@ -306,7 +304,7 @@ impl PrimitiveDescBuilder {
             Some(_) => {}
         }
         for (arg, desc) in &operands.0 {
-            if is_result(op, *arg) && desc.overlaps_itself() {
+            if op.is_result(*arg) && desc.overlaps_itself() {
                 return Err(Error::invalid(
                     op.name(),
                     format!("{arg} strides"),
@@ -338,7 +336,7 @@ impl PrimitiveDescBuilder {
             .map(|(arg, desc)| {
                 let access = match *arg {
                     Arg::DST if sums => Access::ReadWrite,
-                    arg if is_result(op, arg) => Access::Write,
+                    arg if op.is_result(arg) => Access::Write,
                     _ => Access::Read,
                 };
                 ArgDesc { arg: *arg, access, desc: desc.clone() }
@@ -392,15 +390,6 @@ impl Operands {
     /// The number of sources given.
     pub(crate) fn sources(&self) -> usize {
         self.0.iter().filter(|(arg, _)| matches!(arg, Arg::Src(_))).count()
-    }
-}
-
-/// Statistics are inputs of a batch normalisation and results of the other normalisations.
-fn is_result(op: &Op, arg: Arg) -> bool {
-    match arg {
-        Arg::Dst(_) => true,
-        Arg::Mean | Arg::Variance => !matches!(op, Op::BatchNormalization(_)),
-        _ => false,
     }
 }
 
@@ -580,7 +569,7 @@ mod tests {
     #[test]
     fn results_may_not_overlap_themselves() {
         let dst = MemoryDesc::with_strides([2, 3], DataType::F32, [0, 1]).unwrap();
-        assert!(PrimitiveDesc::builder(Op::Reorder).src(f32(&[2, 3])).dst(dst).build().is_err());
+        assert!(PrimitiveDesc::builder(crate::op::Reorder).src(f32(&[2, 3])).dst(dst).build().is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How far a result may be from the reference, derived from the data type and the length of the sums behind it.
 
 use crate::data_type::DataType;
-use crate::op::{BinaryAlgorithm, Expression, Fold, Node, Op, ReductionAlgorithm, ResamplingAlgorithm};
+use crate::op::Operation;
 use crate::primitive_desc::PrimitiveDesc;
 use crate::{Arg, PostOp};
 
@@ -35,14 +35,13 @@ impl Tolerance {
     /// The bound for one of the results of a primitive, which may differ in their types.
     pub fn of_result(desc: &PrimitiveDesc, arg: Arg) -> Self {
         let unit = DataType::F32.unit_roundoff();
+        let growth = desc.op().error_growth(desc);
         // A bias is one more term.
-        let length = (reduction_length(desc) + usize::from(desc.find(Arg::Bias).is_some())) as f64;
+        let length = (growth.terms + usize::from(desc.find(Arg::Bias).is_some())) as f64;
         let attributes = desc.attributes();
-        let functions =
-            (attributes.post_ops.len() + attributes.dequantize.len() + functions(desc.op())) as f64;
+        let functions = (attributes.post_ops.len() + attributes.dequantize.len() + growth.functions) as f64;
         let one_sum = |length: f64| if length > 1.0 { 8.0 * length.sqrt() * unit } else { 0.0 };
-        let sum =
-            one_sum(length) * sums(desc.op()) + inner_sum(desc).map_or(0.0, |n| SCORE * one_sum(n as f64));
+        let sum = one_sum(length) * growth.sums + SCORE * one_sum(growth.inner_terms as f64);
         // Both factors of each product, whose errors add up no faster than the products do.
         let factors = if length > 1.0 { 2.0 * attributes.fpmath.unit_step() } else { 0.0 };
         let function = functions * 32.0 * unit;
@@ -50,7 +49,7 @@ impl Tolerance {
             Arg::Dst(_) => desc.find(arg).unwrap_or(desc.dst()).data_type(),
             _ => desc.dst().data_type(),
         };
-        let storage = 2.0 * data_type.unit_roundoff() + casts(desc.op());
+        let storage = 2.0 * data_type.unit_roundoff() + growth.casts;
         let rounds_to_integer = !data_type.is_float();
         Self {
             // An integer result may land on the other side of a rounding boundary.
@@ -60,7 +59,7 @@ impl Tolerance {
                 1e-30_f64.max(smallest(data_type))
             },
             relative: sum + factors + function + storage,
-            scaled: length > 1.0 || !attributes.post_ops.is_empty() || may_cancel(desc.op()),
+            scaled: length > 1.0 || !attributes.post_ops.is_empty() || growth.cancels,
         }
     }
 
@@ -154,138 +153,10 @@ pub struct Mismatched {
 /// The magnitude up to which scores of an attention are expected.
 const SCORE: f64 = 8.0;
 
-/// The functions that an operation applies in a row at most.
-fn functions(op: &Op) -> usize {
-    match op {
-        Op::Expression(op) => op.nodes.len().max(1),
-        Op::Attention(op) => op.scores.nodes.len() + op.weights.as_ref().map_or(0, |e| e.nodes.len()) + 3,
-        Op::GatedMatMul(_) => 2,
-        _ => 1,
-    }
-}
-
-/// The sums of [`reduction_length`] terms whose errors add up.
-fn sums(op: &Op) -> f64 {
-    match op {
-        // Those behind one another, for which their number is enough.
-        Op::Expression(op) => op.nodes.iter().filter(|node| matches!(node, Node::Fold(..))).count() as f64,
-        Op::GatedMatMul(_) => 2.0,
-        _ => 1.0,
-    }
-}
-
-/// The terms of the sums inside of an attention's scores.
-fn inner_sum(desc: &PrimitiveDesc) -> Option<usize> {
-    matches!(desc.op(), Op::Attention(_)).then(|| desc.src().dims().last().copied().unwrap_or(1))
-}
-
-/// What casts to floats inside of an expression round.
-fn casts(op: &Op) -> f64 {
-    let of = |e: &Expression| -> f64 {
-        let rounded = |node: &Node| match node {
-            Node::Cast(data_type, _) => 2.0 * data_type.unit_roundoff(),
-            _ => 0.0,
-        };
-        e.nodes.iter().map(rounded).sum()
-    };
-    match op {
-        Op::Expression(op) => of(op),
-        Op::Attention(op) => of(&op.scores) + op.weights.as_ref().map_or(0.0, of),
-        _ => 0.0,
-    }
-}
-
-/// The number of terms behind one result element.
-pub(crate) fn reduction_length(desc: &PrimitiveDesc) -> usize {
-    let src = desc.src().dims();
-    match desc.op() {
-        Op::MatMul(_) | Op::GatedMatMul(_) => src[src.len() - 1],
-        Op::Attention(_) => desc.find(Arg::Src(1)).map_or(1, |key| key.dims()[key.rank() - 2]),
-        Op::Expression(op)
-            if op.nodes.iter().any(|node| matches!(node, Node::Fold(Fold::Sum | Fold::Product, _))) =>
-        {
-            op.folded.iter().map(|&axis| op.dims[axis]).product()
-        }
-        Op::Convolution(_) => desc.find(Arg::Weights).map_or(1, |w| w.dims()[1..].iter().product()),
-        // A window's place in the result is met by the taps of every output channel of a group.
-        Op::Deconvolution(op) => desc
-            .find(Arg::Weights)
-            .map_or(1, |w| w.dims()[0] / op.groups.max(1) * w.dims()[2..].iter().product::<usize>()),
-        Op::ConvolutionWeights(_) => {
-            desc.find(Arg::Src(1)).map_or(1, |diff| diff.elements() / diff.dims()[1].max(1))
-        }
-        Op::Pooling(op) => op.kernel.iter().product(),
-        Op::PoolingBackward(op) => op.pooling.kernel.iter().product(),
-        Op::Resampling(op) if op.algorithm == ResamplingAlgorithm::Linear => 1 << (src.len() - 2),
-        // Results within less than one element on either side of an element take part of it.
-        Op::ResamplingBackward(_) => src[2..]
-            .iter()
-            .zip(&desc.dst().dims()[2..])
-            .map(|(x, s)| (2 * x).div_ceil((*s).max(1)) + 1)
-            .product(),
-        Op::Softmax(op) => src[op.axis],
-        Op::LayerNormalization(op) => src[op.begin_axis..].iter().product(),
-        Op::GroupNormalization(op) => src[1..].iter().product::<usize>() / op.groups.max(1),
-        Op::Reduction(op) if !matches!(op.algorithm, ReductionAlgorithm::Max | ReductionAlgorithm::Min) => {
-            desc.src().elements() / desc.dst().elements().max(1)
-        }
-        _ => 1,
-    }
-}
-
-/// Differences of nearly equal numbers lose relative accuracy.
-fn may_cancel(op: &Op) -> bool {
-    match op {
-        Op::Binary(_) | Op::BatchNormalization(_) | Op::Expression(_) | Op::Attention(_) => true,
-        Op::Eltwise(function) => function.row().cancels,
-        Op::GatedMatMul(op) => op.activation.row().cancels,
-        _ => false,
-    }
-}
-
 /// Whether the result is the same on every device.
 fn is_exact(desc: &PrimitiveDesc, arg: Arg) -> bool {
-    let exact_op = match desc.op() {
-        Op::Reorder | Op::Concat(_) | Op::Select(_) | Op::Remap(_) | Op::Gather(_) => true,
-        Op::Resampling(op) => op.algorithm == ResamplingAlgorithm::Nearest,
-        Op::Binary(op) => op.algorithm.is_comparison(),
-        Op::Expression(op) => is_exact_expression(op, arg),
-        _ => false,
-    };
-    exact_op
-        && desc
-            .attributes()
-            .post_ops
-            .iter()
-            .all(|p| matches!(p, PostOp::Eltwise(function) if function.row().is_exact))
-}
-
-/// Whether a result comes about by choices, comparisons and conversions alone.
-fn is_exact_expression(op: &Expression, arg: Arg) -> bool {
-    let mut exact: Vec<bool> = Vec::with_capacity(op.nodes.len());
-    for node in &op.nodes {
-        let own = match node {
-            Node::Operand(_)
-            | Node::Constant(_)
-            | Node::Index(_)
-            | Node::Select(..)
-            | Node::Cast(..)
-            | Node::Keep { .. }
-            | Node::Fold(Fold::Max | Fold::Min, _) => true,
-            Node::Eltwise(function, _) => function.row().is_exact,
-            Node::Binary(algorithm, ..) => {
-                algorithm.is_comparison()
-                    || matches!(algorithm, BinaryAlgorithm::Maximum | BinaryAlgorithm::Minimum)
-            }
-            _ => false,
-        };
-        exact.push(own && node.uses().all(|i| exact[i]));
-    }
-    let result = match arg {
-        Arg::Dst(i) => op.results.get(usize::from(i)),
-        _ => op.results.first(),
-    };
-    result.is_some_and(|&node| exact[node])
+    let exact = |p: &PostOp| matches!(p, PostOp::Eltwise(function) if function.row().is_exact);
+    desc.op().is_exact(arg) && desc.attributes().post_ops.iter().all(exact)
 }
 
 /// Below the smallest normal number a device may flush to zero.
@@ -301,6 +172,7 @@ fn smallest(data_type: DataType) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::{BinaryAlgorithm, Expression, Node, Op};
     use crate::{DataType, MemoryDesc};
 
     #[test]

@@ -182,7 +182,7 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anydnn_backend::op::{Eltwise, Op};
+    use anydnn_backend::op::{Eltwise, Op, Reorder};
     use anydnn_backend::{DataType, Layout, Memory, Primitive, Status};
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
             0
         );
         let open = MemoryDesc::with_layout([4], DataType::F32, Layout::Opaque { id: 1, bytes: 16 }).unwrap();
-        let reorder = PrimitiveDesc::builder(Op::Reorder).src(open).build().unwrap();
+        let reorder = PrimitiveDesc::builder(Op::Reorder(Reorder)).src(open).build().unwrap();
         let error = engine.create_primitive(&reorder).unwrap_err();
         assert_eq!(error.status(), Status::Unimplemented, "{error}");
     }

@@ -159,7 +159,7 @@ impl Stream for HostStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anydnn_backend::op::{Eltwise, Op};
+    use anydnn_backend::op::{Eltwise, Op, Reorder};
     use anydnn_backend::{DataType, EventStatus, Memory, MemoryDesc, MemoryKind, PrimitiveDesc};
 
     fn tensor(elements: usize) -> MemoryDesc {
@@ -211,8 +211,12 @@ mod tests {
         stream.write(&a, 0, &[1, 2, 3, 4], &[]).unwrap();
         let failed = HostEvent::new(Err(Error::DeviceLost("unplugged".into())), None);
         assert_eq!(failed.status().unwrap(), EventStatus::Failed);
-        let copy =
-            PrimitiveDesc::builder(Op::Reorder).src(tensor(4)).dst(tensor(4)).label("move").build().unwrap();
+        let copy = PrimitiveDesc::builder(Op::Reorder(Reorder))
+            .src(tensor(4))
+            .dst(tensor(4))
+            .label("move")
+            .build()
+            .unwrap();
         let copy = engine.create_primitive(&copy).unwrap();
         let args = [(Arg::SRC, a.clone()), (Arg::DST, b.clone())];
         let event = stream.execute(&copy, &args, &[stream.marker(&[]).unwrap(), failed]).unwrap();

@@ -5,6 +5,7 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use anydnn_backend::op::Reorder;
 use anydnn_backend::{
     Arg, DataType, Eltwise, Engine, Error, Event, Layout, MapMode, Memory, MemoryDesc, MemoryKind, Op,
     Primitive, PrimitiveDesc, Stream, StreamDesc,
@@ -186,7 +187,8 @@ fn the_types_on_offer_are_those_that_compute() {
     let to = MemoryDesc::new([2], DataType::F32);
     for data_type in DataType::ALL {
         let from = MemoryDesc::new([2], data_type);
-        let desc = PrimitiveDesc::builder(Op::Reorder).src(from.clone()).dst(to.clone()).build().unwrap();
+        let desc =
+            PrimitiveDesc::builder(Op::Reorder(Reorder)).src(from.clone()).dst(to.clone()).build().unwrap();
         let (src, mut dst) = (vec![0; from.size()], [1; 8]);
         let computes = anydnn_host::compute(&desc, &[(Arg::SRC, &src)], &mut [(Arg::DST, &mut dst)]).is_ok();
         assert_eq!(engine.capabilities().storage_types.contains(&data_type), computes, "{data_type}");
@@ -198,7 +200,8 @@ fn the_types_on_offer_are_those_that_compute() {
 fn layouts_of_other_engines_are_unsupported() {
     let device = MockDevice::new(0);
     let opaque = MemoryDesc::with_layout([2], DataType::F32, Layout::Opaque { id: 1, bytes: 8 }).unwrap();
-    let desc = PrimitiveDesc::builder(Op::Reorder).src(opaque).dst(MemoryDesc::new([2], DataType::F32));
+    let desc =
+        PrimitiveDesc::builder(Op::Reorder(Reorder)).src(opaque).dst(MemoryDesc::new([2], DataType::F32));
     let error = device.engine().create_primitive(&desc.build().unwrap()).unwrap_err();
     assert!(matches!(error.root(), Error::Unsupported { .. }), "{error}");
 }

@@ -9,7 +9,7 @@ use anydnn_backend::conformance::data::{self, Cover};
 use anydnn_backend::conformance::values::Values;
 use anydnn_backend::op::{
     BatchNormalization, Binary, Concat, Convolution, GroupNormalization, LayerNormalization, MatMul, Pooling,
-    PoolingAlgorithm, Reduction, ReductionAlgorithm, Softmax,
+    PoolingAlgorithm, Reduction, ReductionAlgorithm, Reorder, Softmax,
 };
 use anydnn_backend::{
     Access, Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, Engine, MemoryDesc, Op, PostOp, Primitive,
@@ -282,9 +282,9 @@ fn samples(engine: &OpenClEngine) -> Vec<PrimitiveDescBuilder> {
         ));
     }
     let blocked = |data_type| MemoryDesc::with_tag([2, 19, 5], data_type, "aBc16b").unwrap();
-    list.push(PrimitiveDesc::builder(Op::Reorder).src(t(&[2, 19, 5], F32)).dst(blocked(BF16)));
-    list.push(PrimitiveDesc::builder(Op::Reorder).src(blocked(S8)).dst(t(&[2, 19, 5], F32)));
-    list.push(PrimitiveDesc::builder(Op::Reorder).src(t(&[2, 19, 5], F64)).dst(t(&[2, 19, 5], S32)));
+    list.push(PrimitiveDesc::builder(Op::Reorder(Reorder)).src(t(&[2, 19, 5], F32)).dst(blocked(BF16)));
+    list.push(PrimitiveDesc::builder(Op::Reorder(Reorder)).src(blocked(S8)).dst(t(&[2, 19, 5], F32)));
+    list.push(PrimitiveDesc::builder(Op::Reorder(Reorder)).src(t(&[2, 19, 5], F64)).dst(t(&[2, 19, 5], S32)));
     for data_type in [F16, U8] {
         list.push(
             plain(Op::Concat(Concat::new(1)), &[3, 11], data_type, &[3, 18], data_type)
@@ -304,7 +304,8 @@ fn gaps_between_rows_at_odd_offsets_stay() {
     for engine in test_engines() {
         let stream = engine.create_stream(&StreamDesc::default()).unwrap();
         let gapped = MemoryDesc::with_strides([5, 9], DataType::F32, [11, 1]).unwrap();
-        let builder = PrimitiveDesc::builder(Op::Reorder).src(t(&[5, 9], DataType::F32)).dst(gapped.clone());
+        let builder =
+            PrimitiveDesc::builder(Op::Reorder(Reorder)).src(t(&[5, 9], DataType::F32)).dst(gapped.clone());
         let sample = Sample::new(&engine, &stream, builder);
         let cover = data::coverage(&gapped).unwrap();
         let dst = sample.args.iter().find(|operand| operand.arg == Arg::DST).unwrap();

@@ -5,6 +5,7 @@
 
 mod common;
 
+use anydnn_backend::op::Reorder;
 use anydnn_backend::{
     Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Event, EventStatus, Memory,
     MemoryDesc, Op, Primitive, PrimitiveDesc, PrimitiveDescBuilder, ScratchpadMode, Stream, StreamDesc,
@@ -161,7 +162,7 @@ fn samples(engine: &OpenClEngine) -> Vec<Sample> {
             .src(dense(&[5, 33]))
             .dst(dense(&[5, 33]))
             .attributes(post),
-        PrimitiveDesc::builder(Op::Reorder).src(dense(&[2, 20, 3, 3])).dst(blocked),
+        PrimitiveDesc::builder(Op::Reorder(Reorder)).src(dense(&[2, 20, 3, 3])).dst(blocked),
         PrimitiveDesc::builder(Op::MatMul(op::MatMul))
             .src(dense(&[50, 64]))
             .weights(MemoryDesc::with_strides([64, 24], DataType::F32, [1, 64]).unwrap())

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anydnn_backend::Op;
+use anydnn_backend::op::Reorder;
 
 use crate::boundary::{self, Failure};
 use crate::desc::Format;
@@ -40,7 +41,8 @@ pub unsafe extern "C" fn dnnl_reorder_primitive_desc_create(
                 }
             }
             let (src, dst) = (src.to_memory_desc()?, dst.to_memory_desc()?);
-            let described = Described::unary(Op::Reorder, src, dst, &attributes, Arc::clone(&engine))?;
+            let described =
+                Described::unary(Op::Reorder(Reorder), src, dst, &attributes, Arc::clone(&engine))?;
             let is_elsewhere =
                 source_engine.value().engine.raw_context() != engine.value().engine.raw_context();
             Ok(Described { source_engine: is_elsewhere.then_some(source_engine), ..described })

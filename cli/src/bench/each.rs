@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use anydnn::backend::op::Op;
+use anydnn::backend::op::{Op, Reorder};
 use anydnn::backend::{
     Arg, Engine, Event, Memory as _, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Result, Stream,
     StreamDesc,
@@ -169,7 +169,8 @@ fn reordered(
     if memory.desc().same_bytes(desc) {
         return Ok(memory.clone());
     }
-    let reorder = PrimitiveDesc::builder(Op::Reorder).src(memory.desc().clone()).dst(desc.clone()).build()?;
+    let reorder =
+        PrimitiveDesc::builder(Op::Reorder(Reorder)).src(memory.desc().clone()).dst(desc.clone()).build()?;
     let reorder = engine.create_primitive(&reorder)?;
     let to = engine.create_memory(desc, MemoryKind::Buffer)?;
     stream.execute(&reorder, &[(Arg::SRC, memory.clone()), (Arg::DST, to.clone())], &[])?.wait()?;

@@ -6,6 +6,7 @@
 //! Weights of a transposed convolution with groups are `[I / groups, O, kernel..]`, as oneDNN's documentation says, or
 //! `[I, O / groups, kernel..]`, as its library and the frameworks on it have them. Channels tell which.
 
+use anydnn_backend::op::Reorder;
 use anydnn_backend::{Arg, Dims, MemoryDesc, Result, op};
 
 use super::convolution::{count, image, image_desc};
@@ -77,7 +78,12 @@ pub(super) fn for_weights(program: &mut Program<'_>, op: &Op) -> Result<Anchor> 
     let from = dense.with_desc(dense.desc.permuted(&swapped(apart.len()))?);
     views::copy(program, from, ordered.clone(), ops)?;
     let copy = ordered.with_desc(ordered.desc.reshaped(own.dims().clone())?);
-    Ok(Anchor { op: anydnn_backend::Op::Reorder, args: vec![(Arg::SRC, copy)], shape, extra: Vec::new() })
+    Ok(Anchor {
+        op: anydnn_backend::Op::Reorder(Reorder),
+        args: vec![(Arg::SRC, copy)],
+        shape,
+        extra: Vec::new(),
+    })
 }
 
 /// Scales of a transposed convolution's weights in the order of the primitive's: `[I / groups, O, kernel..]` becomes

@@ -1,6 +1,6 @@
 //! Other meanings of the same bytes, and copies where strides do not allow them.
 
-use anydnn_backend::op::{Border, Remap};
+use anydnn_backend::op::{Border, Remap, Reorder};
 use anydnn_backend::{Arg, Attributes, Blocking, Dims, Error, InvalidKind, Layout, MemoryDesc, Result};
 
 use super::operand::order;
@@ -115,7 +115,7 @@ pub(super) fn copy(program: &mut Program<'_>, from: Value, to: Value, ops: Vec<u
     let label = ops.last().map_or_else(|| "copy".to_owned(), |&op| program.graph.ops()[op].name.clone());
     emit_simple(
         program,
-        anydnn_backend::Op::Reorder,
+        anydnn_backend::Op::Reorder(Reorder),
         Attributes::default(),
         vec![(Arg::SRC, from), (Arg::DST, to)],
         &label,

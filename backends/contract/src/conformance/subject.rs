@@ -1,6 +1,7 @@
 //! The engine under test, with what cases do on it all the time.
 
 use super::{Failure, data};
+use crate::op::Reorder;
 use crate::{
     Arg, Backend, DataType, Engine, Error, Memory, MemoryDesc, MemoryKind, Op, PrimitiveDesc, Result, Stream,
     StreamDesc,
@@ -106,7 +107,8 @@ impl<B: Backend> Subject<B> {
         to: &B::Memory,
         to_desc: &MemoryDesc,
     ) -> Result<(), Failure> {
-        let desc = PrimitiveDesc::builder(Op::Reorder).src(from_desc.clone()).dst(to_desc.clone()).build();
+        let desc =
+            PrimitiveDesc::builder(Op::Reorder(Reorder)).src(from_desc.clone()).dst(to_desc.clone()).build();
         let place = |error: Error| Failure::from(error).at(format!("reorder {from_desc} to {to_desc}"));
         let reorder = self.engine.create_primitive(&desc.map_err(place)?).map_err(place)?;
         stream.execute(&reorder, &[(Arg::SRC, from.clone()), (Arg::DST, to.clone())], &[]).map_err(place)?;

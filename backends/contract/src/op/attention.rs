@@ -1,9 +1,9 @@
-use super::{Expression, shape_error};
+use super::{ErrorGrowth, Expression, Operation, shape_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// Scaled dot-product attention without its scores in memory: `softmax(scores(query * key^T)) * value`.
 ///
@@ -39,9 +39,15 @@ impl Attention {
         let of = |e: &Expression| e.sources().max(1) + 2;
         of(&self.scores).max(self.weights.as_ref().map_or(0, of))
     }
+}
 
-    pub(super) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "attention";
+impl Operation for Attention {
+    fn name(&self) -> &'static str {
+        "attention"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
         let sources: Vec<Arg> = (0..self.sources()).map(|i| Arg::Src(i as u16)).collect();
         let operands = operands.only(name, &sources, &[Arg::Dst(1)])?;
         let (query, key, value) = (
@@ -101,5 +107,28 @@ impl Attention {
         let mut dst = Dims::new(q);
         dst[rank - 1] = v[rank - 1];
         Ok((dst, query.data_type()))
+    }
+
+    fn dequantizes(&self, arg: Arg) -> bool {
+        matches!(arg, Arg::Src(0..=2))
+    }
+
+    /// The sums over the keys, and those inside of the scores.
+    fn error_growth(&self, desc: &PrimitiveDesc) -> ErrorGrowth {
+        let expressions = || std::iter::once(&self.scores).chain(&self.weights);
+        ErrorGrowth {
+            terms: desc.find(Arg::Src(1)).map_or(1, |key| key.dims()[key.rank() - 2]),
+            inner_terms: desc.src().dims().last().copied().unwrap_or(1),
+            // The maximum, the exponential and the quotient.
+            functions: expressions().map(|e| e.nodes.len()).sum::<usize>() + 3,
+            casts: expressions().map(Expression::rounding_of_casts).sum(),
+            cancels: true,
+            ..ErrorGrowth::default()
+        }
+    }
+
+    fn visits(&self, desc: &PrimitiveDesc) -> usize {
+        let ErrorGrowth { terms, inner_terms, .. } = self.error_growth(desc);
+        terms * inner_terms.max(1)
     }
 }

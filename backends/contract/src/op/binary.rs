@@ -1,9 +1,9 @@
-use super::type_error;
+use super::{ErrorGrowth, Operation, type_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// What is known of a function of two elements beside its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,9 +195,15 @@ impl Binary {
     pub const fn new(algorithm: BinaryAlgorithm) -> Self {
         Self { algorithm }
     }
+}
 
-    pub(super) fn infer(self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let operands = operands.only("binary", &[Arg::Src(0), Arg::Src(1)], &[])?;
+impl Operation for Binary {
+    fn name(&self) -> &'static str {
+        "binary"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let operands = operands.only(self.name(), &[Arg::Src(0), Arg::Src(1)], &[])?;
         let (src0, src1) = (operands.required(Arg::Src(0))?, operands.required(Arg::Src(1))?);
         let dims = src0.dims().broadcast(src1.dims())?;
         if !self.algorithm.is_comparison()
@@ -206,13 +212,25 @@ impl Binary {
             && src0.data_type() != DataType::Boolean
         {
             return Err(type_error(
-                "binary",
+                self.name(),
                 format!("dst data type of {}", self.algorithm.name()),
                 DataType::Boolean,
                 "an arithmetic type",
             ));
         }
         Ok((dims, if self.algorithm.is_comparison() { DataType::Boolean } else { src0.data_type() }))
+    }
+
+    fn is_elementwise(&self) -> bool {
+        true
+    }
+
+    fn error_growth(&self, _desc: &PrimitiveDesc) -> ErrorGrowth {
+        ErrorGrowth { cancels: true, ..ErrorGrowth::default() }
+    }
+
+    fn is_exact(&self, _result: Arg) -> bool {
+        self.algorithm.is_comparison()
     }
 }
 

@@ -1,4 +1,4 @@
-use super::{expect_axis, shape_error, type_error};
+use super::{Operation, expect_axis, shape_error, type_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
@@ -17,9 +17,15 @@ impl Concat {
     pub const fn new(axis: usize) -> Self {
         Self { axis }
     }
+}
 
-    pub(super) fn infer(self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "concat";
+impl Operation for Concat {
+    fn name(&self) -> &'static str {
+        "concat"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
         let count = operands.sources();
         let all: Vec<Arg> = (0..count as u16).map(Arg::Src).collect();
         if all.is_empty() {
@@ -52,5 +58,13 @@ impl Concat {
             dims[self.axis] = dims[self.axis].saturating_add(src.dims()[self.axis]);
         }
         Ok((dims, first.data_type()))
+    }
+
+    fn takes_post_ops(&self) -> bool {
+        false
+    }
+
+    fn is_exact(&self, _result: Arg) -> bool {
+        true
     }
 }

@@ -1,10 +1,10 @@
-use super::{expect_dims, expect_spatial, shape_error, window_output};
+use super::{ErrorGrowth, Operation, expect_dims, expect_spatial, shape_error, window_output};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
 use crate::memory_desc::MemoryDesc;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// Cross-correlation of `src` `[N, C, spatial..]` with `weights` `[O, C / groups, kernel..]`, one to three spatial dimensions.
 ///
@@ -53,18 +53,6 @@ impl Convolution {
     pub fn with_groups(mut self, groups: usize) -> Self {
         self.groups = groups;
         self
-    }
-
-    pub(super) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "convolution";
-        let operands = operands.only(name, &[Arg::SRC, Arg::Weights], &[Arg::Bias])?;
-        let (src, weights) = (operands.required(Arg::SRC)?, operands.required(Arg::Weights)?);
-        let dims = self.output(name, src, weights)?;
-        if let Some(bias) = operands.find(Arg::Bias) {
-            expect_dims(name, Arg::Bias, bias, &[weights.dims()[0]])?;
-        }
-        let integer = src.data_type().is_integer() && weights.data_type().is_integer();
-        Ok((dims, if integer { DataType::S32 } else { src.data_type() }))
     }
 
     /// The dimensions of the result.
@@ -123,5 +111,35 @@ impl Convolution {
             )?);
         }
         Ok(Dims::from(dims))
+    }
+}
+
+impl Operation for Convolution {
+    fn name(&self) -> &'static str {
+        "convolution"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
+        let operands = operands.only(name, &[Arg::SRC, Arg::Weights], &[Arg::Bias])?;
+        let (src, weights) = (operands.required(Arg::SRC)?, operands.required(Arg::Weights)?);
+        let dims = self.output(name, src, weights)?;
+        if let Some(bias) = operands.find(Arg::Bias) {
+            expect_dims(name, Arg::Bias, bias, &[weights.dims()[0]])?;
+        }
+        let integer = src.data_type().is_integer() && weights.data_type().is_integer();
+        Ok((dims, if integer { DataType::S32 } else { src.data_type() }))
+    }
+
+    fn dequantizes(&self, arg: Arg) -> bool {
+        matches!(arg, Arg::Src(0) | Arg::Weights)
+    }
+
+    fn reads_post_operands_in_place(&self) -> bool {
+        true
+    }
+
+    fn error_growth(&self, desc: &PrimitiveDesc) -> ErrorGrowth {
+        ErrorGrowth::of_sum(desc.find(Arg::Weights).map_or(1, |w| w.dims()[1..].iter().product()))
     }
 }

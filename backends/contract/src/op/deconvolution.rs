@@ -1,9 +1,9 @@
-use super::{expect_dims, expect_spatial, shape_error};
+use super::{ErrorGrowth, Operation, expect_dims, expect_spatial, shape_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// Transposed convolution, the gradient of a [`Convolution`](super::Convolution) for its source: `src` `[N, O, spatial..]` (the
 /// convolution's result), `weights` `[O, C / groups, kernel..]` (the convolution's own), optional `bias` `[C]`, result
@@ -71,9 +71,15 @@ impl Deconvolution {
         self.groups = groups;
         self
     }
+}
 
-    pub(super) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "deconvolution";
+impl Operation for Deconvolution {
+    fn name(&self) -> &'static str {
+        "deconvolution"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
         let operands = operands.only(name, &[Arg::SRC, Arg::Weights], &[Arg::Bias])?;
         let (src, weights) = (operands.required(Arg::SRC)?, operands.required(Arg::Weights)?);
         let rank = src.rank();
@@ -122,6 +128,18 @@ impl Deconvolution {
         }
         let integer = src.data_type().is_integer() && weights.data_type().is_integer();
         Ok((dims, if integer { DataType::S32 } else { src.data_type() }))
+    }
+
+    fn dequantizes(&self, arg: Arg) -> bool {
+        matches!(arg, Arg::Src(0) | Arg::Weights)
+    }
+
+    /// A window's place in the result is met by the taps of every output channel of a group.
+    fn error_growth(&self, desc: &PrimitiveDesc) -> ErrorGrowth {
+        ErrorGrowth::of_sum(
+            desc.find(Arg::Weights)
+                .map_or(1, |w| w.dims()[0] / self.groups.max(1) * w.dims()[2..].iter().product::<usize>()),
+        )
     }
 }
 

@@ -1,10 +1,10 @@
-use super::{expect_axis, shape_error};
+use super::{ErrorGrowth, Operation, expect_axis, shape_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::{Error, Result};
 use crate::op::{BinaryAlgorithm, Eltwise};
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// A program over the elements of a space of indices: element-wise functions of several tensors, with folds along some axes.
 ///
@@ -218,9 +218,26 @@ impl Expression {
             None => Ok(()),
         }
     }
+}
 
-    pub(super) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "expression";
+impl Expression {
+    /// What casts to floats inside of it round, as a part of the value.
+    pub(super) fn rounding_of_casts(&self) -> f64 {
+        let rounded = |node: &Node| match node {
+            Node::Cast(data_type, _) => 2.0 * data_type.unit_roundoff(),
+            _ => 0.0,
+        };
+        self.nodes.iter().map(rounded).sum()
+    }
+}
+
+impl Operation for Expression {
+    fn name(&self) -> &'static str {
+        "expression"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
         self.check(name)?;
         let sources: Vec<Arg> = (0..self.sources()).map(|i| Arg::Src(i as u16)).collect();
         let others: Vec<Arg> = (1..self.results.len()).map(|i| Arg::Dst(i as u16)).collect();
@@ -277,6 +294,57 @@ impl Expression {
             }
         }
         Ok(first)
+    }
+
+    /// Several results may be made one after the other.
+    fn is_elementwise(&self) -> bool {
+        self.folded.is_empty() && self.results.len() == 1
+    }
+
+    /// The nodes count as that many functions. Of the folds those behind one another add up, for which their number is enough.
+    fn error_growth(&self, _desc: &PrimitiveDesc) -> ErrorGrowth {
+        let folds = || {
+            self.nodes
+                .iter()
+                .filter_map(|node| if let Node::Fold(fold, _) = node { Some(fold) } else { None })
+        };
+        let adds = folds().any(|fold| matches!(fold, Fold::Sum | Fold::Product));
+        ErrorGrowth {
+            terms: if adds { self.folded.iter().map(|&axis| self.dims[axis]).product() } else { 1 },
+            sums: folds().count() as f64,
+            functions: self.nodes.len().max(1),
+            casts: self.rounding_of_casts(),
+            cancels: true,
+            ..ErrorGrowth::default()
+        }
+    }
+
+    /// A result that comes about by choices, comparisons and conversions alone.
+    fn is_exact(&self, result: Arg) -> bool {
+        let mut exact: Vec<bool> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let own = match node {
+                Node::Operand(_)
+                | Node::Constant(_)
+                | Node::Index(_)
+                | Node::Select(..)
+                | Node::Cast(..)
+                | Node::Keep { .. }
+                | Node::Fold(Fold::Max | Fold::Min, _) => true,
+                Node::Eltwise(function, _) => function.row().is_exact,
+                Node::Binary(algorithm, ..) => {
+                    algorithm.is_comparison()
+                        || matches!(algorithm, BinaryAlgorithm::Maximum | BinaryAlgorithm::Minimum)
+                }
+                _ => false,
+            };
+            exact.push(own && node.uses().all(|i| exact[i]));
+        }
+        let result = match result {
+            Arg::Dst(i) => self.results.get(usize::from(i)),
+            _ => self.results.first(),
+        };
+        result.is_some_and(|&node| exact[node])
     }
 }
 

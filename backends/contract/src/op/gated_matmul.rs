@@ -1,9 +1,9 @@
-use super::{Eltwise, MatMul, shape_error};
+use super::{Eltwise, ErrorGrowth, MatMul, Operation, shape_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// Two matrix products of one source, one of them the other's gate: `dst = (src0 * weights) . activation(src0 * src1)`, element by
 /// element, in one pass.
@@ -20,9 +20,15 @@ impl GatedMatMul {
     pub const fn new(activation: Eltwise) -> Self {
         Self { activation }
     }
+}
 
-    pub(super) fn infer(self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "gated_matmul";
+impl Operation for GatedMatMul {
+    fn name(&self) -> &'static str {
+        "gated_matmul"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
         let operands = operands.only(name, &[Arg::Src(0), Arg::Src(1), Arg::Weights], &[])?;
         let (src, gate) = (operands.required(Arg::Src(0))?, operands.required(Arg::Src(1))?);
         let weights = operands.required(Arg::Weights)?;
@@ -31,5 +37,21 @@ impl GatedMatMul {
             return Err(shape_error(name, "src1 dimensions", gate.dims().to_string(), expected));
         }
         MatMul::product(name, src, weights)
+    }
+
+    fn dequantizes(&self, arg: Arg) -> bool {
+        matches!(arg, Arg::Src(0 | 1) | Arg::Weights)
+    }
+
+    /// A product that gates another one adds its own error.
+    fn error_growth(&self, desc: &PrimitiveDesc) -> ErrorGrowth {
+        let src = desc.src().dims();
+        ErrorGrowth {
+            terms: src[src.len() - 1],
+            sums: 2.0,
+            functions: 2,
+            cancels: self.activation.row().cancels,
+            ..ErrorGrowth::default()
+        }
     }
 }

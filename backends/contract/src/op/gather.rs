@@ -1,5 +1,5 @@
 use super::remap::check_moved;
-use super::{expect_axis, shape_error, type_error};
+use super::{Operation, expect_axis, shape_error, type_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
@@ -110,14 +110,28 @@ impl Gather {
             }
         }
     }
+}
 
-    pub(super) fn infer(self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "gather";
+impl Operation for Gather {
+    fn name(&self) -> &'static str {
+        "gather"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
         let operands = operands.only(name, &[Arg::Src(0), Arg::Src(1)], &[])?;
         let (src, indices) = (operands.required(Arg::Src(0))?, operands.required(Arg::Src(1))?);
         expect_indices(name, Arg::Src(1), indices)?;
         check_moved(name, operands, src)?;
         Ok((self.result(src.dims(), indices.dims())?, src.data_type()))
+    }
+
+    fn takes_post_ops(&self) -> bool {
+        false
+    }
+
+    fn is_exact(&self, _result: Arg) -> bool {
+        true
     }
 }
 

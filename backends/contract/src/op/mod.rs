@@ -15,10 +15,12 @@ mod gated_matmul;
 mod gather;
 mod matmul;
 mod normalization;
+mod operation;
 mod pooling;
 mod pooling_backward;
 mod reduction;
 mod remap;
+mod reorder;
 mod resampling;
 mod select;
 mod softmax;
@@ -35,22 +37,27 @@ pub use gated_matmul::GatedMatMul;
 pub use gather::Gather;
 pub use matmul::MatMul;
 pub use normalization::{BatchNormalization, GroupNormalization, LayerNormalization};
+pub(crate) use operation::{ErrorGrowth, Operation};
 pub use pooling::{Pooling, PoolingAlgorithm};
 pub use pooling_backward::PoolingBackward;
 pub use reduction::{Reduction, ReductionAlgorithm};
 pub use remap::{Border, Remap};
+pub use reorder::Reorder;
 pub use resampling::{Resampling, ResamplingAlgorithm, ResamplingBackward};
 pub use select::Select;
 pub use softmax::Softmax;
+
+use enum_dispatch::enum_dispatch;
 
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::{Error, InvalidKind, Result};
 use crate::memory_desc::MemoryDesc;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// An operation with its parameters. The operands' descriptors are beside it in a [`PrimitiveDesc`](crate::PrimitiveDesc).
+#[enum_dispatch(Operation)]
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Op {
@@ -79,7 +86,7 @@ pub enum Op {
     /// Tensors side by side along an axis.
     Concat(Concat),
     /// A copy into another layout or element type.
-    Reorder,
+    Reorder(Reorder),
     /// Element-wise functions of several tensors, with folds along axes.
     Expression(Expression),
     /// Scaled dot-product attention.
@@ -102,101 +109,75 @@ pub enum Op {
     Gather(Gather),
 }
 
+/// Does the same with the parameters of whichever operation it is: `each_operation!(op, inner => …)`. Backends dispatch with it to a trait
+/// of their own that they implement for each type of parameters; one that they forget does not compile.
+///
+/// [`Op`] is open, so that outside of this crate a last arm says what to do with an operation that comes later.
+///
+/// ```
+/// use anydnn_backend::each_operation;
+/// use anydnn_backend::op::{Op, Reorder, Softmax};
+///
+/// fn parameters(op: &Op) -> String {
+///     each_operation!(op, inner => format!("{inner:?}"), _ => "unknown".to_owned())
+/// }
+///
+/// assert_eq!(parameters(&Softmax::new(1).into()), "Softmax { axis: 1, log: false, inf_as_zero: false }");
+/// assert_eq!(parameters(&Reorder.into()), "Reorder");
+/// ```
+#[macro_export]
+macro_rules! each_operation {
+    ($op:expr, $inner:pat => $answer:expr $(, $other:pat => $otherwise:expr)? $(,)?) => {
+        match $op {
+            $crate::op::Op::MatMul($inner) => $answer,
+            $crate::op::Op::Convolution($inner) => $answer,
+            $crate::op::Op::Pooling($inner) => $answer,
+            $crate::op::Op::Eltwise($inner) => $answer,
+            $crate::op::Op::Binary($inner) => $answer,
+            $crate::op::Op::Select($inner) => $answer,
+            $crate::op::Op::Softmax($inner) => $answer,
+            $crate::op::Op::LayerNormalization($inner) => $answer,
+            $crate::op::Op::BatchNormalization($inner) => $answer,
+            $crate::op::Op::GroupNormalization($inner) => $answer,
+            $crate::op::Op::Reduction($inner) => $answer,
+            $crate::op::Op::Concat($inner) => $answer,
+            $crate::op::Op::Reorder($inner) => $answer,
+            $crate::op::Op::Expression($inner) => $answer,
+            $crate::op::Op::Attention($inner) => $answer,
+            $crate::op::Op::GatedMatMul($inner) => $answer,
+            $crate::op::Op::Deconvolution($inner) => $answer,
+            $crate::op::Op::ConvolutionWeights($inner) => $answer,
+            $crate::op::Op::PoolingBackward($inner) => $answer,
+            $crate::op::Op::Resampling($inner) => $answer,
+            $crate::op::Op::ResamplingBackward($inner) => $answer,
+            $crate::op::Op::Remap($inner) => $answer,
+            $crate::op::Op::Gather($inner) => $answer,
+            $(#[allow(unreachable_patterns, reason = "the enumeration is open to other crates alone")] $other => $otherwise,)?
+        }
+    };
+}
+
 impl Op {
     /// The operation's name.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::MatMul(_) => "matmul",
-            Self::Convolution(_) => "convolution",
-            Self::Pooling(_) => "pooling",
-            Self::Eltwise(_) => "eltwise",
-            Self::Binary(_) => "binary",
-            Self::Select(_) => "select",
-            Self::Softmax(_) => "softmax",
-            Self::LayerNormalization(_) => "layer_normalization",
-            Self::BatchNormalization(_) => "batch_normalization",
-            Self::GroupNormalization(_) => "group_normalization",
-            Self::Reduction(_) => "reduction",
-            Self::Concat(_) => "concat",
-            Self::Reorder => "reorder",
-            Self::Expression(_) => "expression",
-            Self::Attention(_) => "attention",
-            Self::GatedMatMul(_) => "gated_matmul",
-            Self::Deconvolution(_) => "deconvolution",
-            Self::ConvolutionWeights(_) => "convolution_weights",
-            Self::PoolingBackward(_) => "pooling_backward",
-            Self::Resampling(_) => "resampling",
-            Self::ResamplingBackward(_) => "resampling_backward",
-            Self::Remap(_) => "remap",
-            Self::Gather(_) => "gather",
-        }
+    pub fn name(&self) -> &'static str {
+        // Without an arm for the rest: a variant that the macro lacks does not compile.
+        each_operation!(self, op => Operation::name(op))
     }
 
     /// Whether result elements may be given post-operations.
-    pub const fn takes_post_ops(&self) -> bool {
-        !matches!(self, Self::Concat(_) | Self::Remap(_) | Self::Gather(_))
+    pub fn takes_post_ops(&self) -> bool {
+        Operation::takes_post_ops(self)
     }
 
     /// Whether an operand may be dequantised as it is read.
-    pub const fn dequantizes(&self, arg: Arg) -> bool {
-        match self {
-            Self::MatMul(_) | Self::Convolution(_) | Self::Deconvolution(_) => {
-                matches!(arg, Arg::Src(0) | Arg::Weights)
-            }
-            Self::GatedMatMul(_) => matches!(arg, Arg::Src(0 | 1) | Arg::Weights),
-            Self::Attention(_) => matches!(arg, Arg::Src(0..=2)),
-            _ => false,
-        }
+    pub fn dequantizes(&self, arg: Arg) -> bool {
+        Operation::dequantizes(self, arg)
     }
 
     /// Whether each result element depends on the source element at the same index alone, so that the result may overwrite a
     /// source of the same descriptor.
     pub fn is_elementwise(&self) -> bool {
-        match self {
-            Self::Eltwise(_)
-            | Self::Binary(_)
-            | Self::Select(_)
-            | Self::BatchNormalization(_)
-            | Self::Reorder => true,
-            // Several results may be made one after the other.
-            Self::Expression(op) => op.folded.is_empty() && op.results.len() == 1,
-            _ => false,
-        }
-    }
-
-    /// The result's dimensions and element type; [`Operands::dst`] tells a reduction its dimensions.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] naming the operand that is missing, unknown or does not fit.
-    pub(crate) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
-        match self {
-            Self::MatMul(op) => op.infer(operands),
-            Self::Convolution(op) => op.infer(operands),
-            Self::Pooling(op) => op.infer(operands),
-            Self::Eltwise(op) => op.infer(operands),
-            Self::Binary(op) => op.infer(operands),
-            Self::Select(op) => op.infer(operands),
-            Self::Softmax(op) => op.infer(operands),
-            Self::LayerNormalization(op) => op.infer(operands),
-            Self::BatchNormalization(op) => op.infer(operands),
-            Self::GroupNormalization(op) => op.infer(operands),
-            Self::Reduction(op) => op.infer(operands),
-            Self::Concat(op) => op.infer(operands),
-            Self::Expression(op) => op.infer(operands),
-            Self::Attention(op) => op.infer(operands),
-            Self::GatedMatMul(op) => op.infer(operands),
-            Self::Deconvolution(op) => op.infer(operands),
-            Self::ConvolutionWeights(op) => op.infer(operands),
-            Self::PoolingBackward(op) => op.infer(operands),
-            Self::Resampling(op) => op.infer(operands),
-            Self::ResamplingBackward(op) => op.infer(operands),
-            Self::Remap(op) => op.infer(operands),
-            Self::Gather(op) => op.infer(operands),
-            Self::Reorder => {
-                let src = operands.only(self.name(), &[Arg::SRC], &[])?.required(Arg::SRC)?;
-                Ok((src.dims().clone(), src.data_type()))
-            }
-        }
+        Operation::is_elementwise(self)
     }
 }
 

@@ -1,9 +1,9 @@
-use super::{expect_axis, expect_dims, expect_float, shape_error};
+use super::{ErrorGrowth, Operation, expect_axis, expect_dims, expect_float, shape_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// `(x - mean) / sqrt(variance + epsilon) * scale + shift` over the trailing dimensions, or `x / sqrt(mean of x^2 + epsilon) * scale` when
 /// `rms`. The variance is the biased one.
@@ -50,9 +50,15 @@ impl LayerNormalization {
     pub const fn rms(begin_axis: usize, epsilon: f32) -> Self {
         Self { begin_axis, epsilon, rms: true }
     }
+}
 
-    pub(super) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "layer_normalization";
+impl Operation for LayerNormalization {
+    fn name(&self) -> &'static str {
+        "layer_normalization"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
         let operands =
             operands.only(name, &[Arg::SRC], &[Arg::Scale, Arg::Shift, Arg::Mean, Arg::Variance])?;
         let src = operands.required(Arg::SRC)?;
@@ -74,6 +80,10 @@ impl LayerNormalization {
         }
         Ok((src.dims().clone(), src.data_type()))
     }
+
+    fn error_growth(&self, desc: &PrimitiveDesc) -> ErrorGrowth {
+        ErrorGrowth::of_sum(desc.src().dims()[self.begin_axis..].iter().product())
+    }
 }
 
 impl BatchNormalization {
@@ -81,15 +91,34 @@ impl BatchNormalization {
     pub const fn new(epsilon: f32) -> Self {
         Self { epsilon }
     }
+}
 
-    pub(super) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "batch_normalization";
+impl Operation for BatchNormalization {
+    fn name(&self) -> &'static str {
+        "batch_normalization"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
         let operands =
             operands.only(name, &[Arg::SRC, Arg::Mean, Arg::Variance], &[Arg::Scale, Arg::Shift])?;
         let src = operands.required(Arg::SRC)?;
         expect_float(name, Arg::SRC, src)?;
         expect_channel_vectors(name, operands, &[Arg::Mean, Arg::Variance, Arg::Scale, Arg::Shift])?;
         Ok((src.dims().clone(), src.data_type()))
+    }
+
+    fn is_elementwise(&self) -> bool {
+        true
+    }
+
+    /// The statistics are given.
+    fn is_result(&self, arg: Arg) -> bool {
+        matches!(arg, Arg::Dst(_))
+    }
+
+    fn error_growth(&self, _desc: &PrimitiveDesc) -> ErrorGrowth {
+        ErrorGrowth { cancels: true, ..ErrorGrowth::default() }
     }
 }
 
@@ -98,9 +127,15 @@ impl GroupNormalization {
     pub const fn new(groups: usize, epsilon: f32) -> Self {
         Self { groups, epsilon }
     }
+}
 
-    pub(super) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "group_normalization";
+impl Operation for GroupNormalization {
+    fn name(&self) -> &'static str {
+        "group_normalization"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
         let operands =
             operands.only(name, &[Arg::SRC], &[Arg::Scale, Arg::Shift, Arg::Mean, Arg::Variance])?;
         let src = operands.required(Arg::SRC)?;
@@ -122,6 +157,15 @@ impl GroupNormalization {
             }
         }
         Ok((src.dims().clone(), src.data_type()))
+    }
+
+    fn error_growth(&self, desc: &PrimitiveDesc) -> ErrorGrowth {
+        ErrorGrowth::of_sum(desc.src().dims()[1..].iter().product::<usize>() / self.groups.max(1))
+    }
+
+    /// The reference looks at each element for each group.
+    fn visits(&self, desc: &PrimitiveDesc) -> usize {
+        self.error_growth(desc).terms.max(desc.src().dims()[0] * self.groups)
     }
 }
 

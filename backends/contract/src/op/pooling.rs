@@ -1,10 +1,10 @@
-use super::{expect_spatial, shape_error, window_output};
+use super::{ErrorGrowth, Operation, expect_spatial, shape_error, window_output};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
 use crate::memory_desc::MemoryDesc;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// What a pooling takes of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,12 +77,6 @@ impl Pooling {
         self
     }
 
-    pub(super) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "pooling";
-        let src = operands.only(name, &[Arg::SRC], &[])?.required(Arg::SRC)?;
-        Ok((self.output(name, src)?, src.data_type()))
-    }
-
     /// The dimensions of the result.
     pub(super) fn output(&self, name: &str, src: &MemoryDesc) -> Result<Dims> {
         let rank = src.rank();
@@ -111,5 +105,21 @@ impl Pooling {
             dims.push(output);
         }
         Ok(Dims::from(dims))
+    }
+}
+
+impl Operation for Pooling {
+    fn name(&self) -> &'static str {
+        "pooling"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
+        let src = operands.only(name, &[Arg::SRC], &[])?.required(Arg::SRC)?;
+        Ok((self.output(name, src)?, src.data_type()))
+    }
+
+    fn error_growth(&self, _desc: &PrimitiveDesc) -> ErrorGrowth {
+        ErrorGrowth::of_sum(self.kernel.iter().product())
     }
 }

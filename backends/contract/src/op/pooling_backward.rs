@@ -1,9 +1,9 @@
-use super::{Pooling, PoolingAlgorithm, shape_error};
+use super::{ErrorGrowth, Operation, Pooling, PoolingAlgorithm, shape_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// The gradient of a [`Pooling`] for its source. `src0` is the gradient of its result; a maximum also reads `src1`, its source, and
 /// gives each window's gradient to the window's first largest element in row-major order. The result, `[N, C, spatial..]` like the
@@ -19,9 +19,15 @@ impl PoolingBackward {
     pub const fn new(pooling: Pooling) -> Self {
         Self { pooling }
     }
+}
 
-    pub(super) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "pooling_backward";
+impl Operation for PoolingBackward {
+    fn name(&self) -> &'static str {
+        "pooling_backward"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
         let reads_source = self.pooling.algorithm == PoolingAlgorithm::Max;
         let sources = [Arg::Src(0), Arg::Src(1)];
         let operands = operands.only(name, &sources[..=usize::from(reads_source)], &[])?;
@@ -38,5 +44,9 @@ impl PoolingBackward {
             super::expect_dims(name, Arg::Src(1), operands.required(Arg::Src(1))?, dst.dims())?;
         }
         Ok((dst.dims().clone(), dst.data_type()))
+    }
+
+    fn error_growth(&self, _desc: &PrimitiveDesc) -> ErrorGrowth {
+        ErrorGrowth::of_sum(self.pooling.kernel.iter().product())
     }
 }

@@ -1,9 +1,9 @@
-use super::shape_error;
+use super::{ErrorGrowth, Operation, shape_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// How elements fold into one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,9 +57,15 @@ impl Reduction {
     pub const fn new(algorithm: ReductionAlgorithm) -> Self {
         Self { algorithm }
     }
+}
 
-    pub(super) fn infer(self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "reduction";
+impl Operation for Reduction {
+    fn name(&self) -> &'static str {
+        "reduction"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
         let src = operands.only(name, &[Arg::SRC], &[])?.required(Arg::SRC)?;
         let Some(dst) = operands.dst() else {
             return Err(shape_error(
@@ -80,5 +86,12 @@ impl Reduction {
             ));
         }
         Ok((dst.dims().clone(), src.data_type()))
+    }
+
+    fn error_growth(&self, desc: &PrimitiveDesc) -> ErrorGrowth {
+        if matches!(self.algorithm, ReductionAlgorithm::Max | ReductionAlgorithm::Min) {
+            return ErrorGrowth::default();
+        }
+        ErrorGrowth::of_sum(desc.src().elements() / desc.dst().elements().max(1))
     }
 }

@@ -1,4 +1,4 @@
-use super::{shape_error, type_error};
+use super::{Operation, shape_error, type_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
@@ -90,9 +90,15 @@ impl Remap {
         let inside = |at: i64| at >= 0 && at < extent as i64;
         last < 0 || (inside(self.starts[axis]) && inside(self.starts[axis] + self.steps[axis] * last))
     }
+}
 
-    pub(super) fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let name = "remap";
+impl Operation for Remap {
+    fn name(&self) -> &'static str {
+        "remap"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
         let operands = operands.only(name, &[Arg::SRC], &[Arg::Src(1)])?;
         let src = operands.required(Arg::SRC)?;
         let rank = src.rank();
@@ -137,6 +143,14 @@ impl Remap {
             }
         }
         Ok((self.dims.clone(), src.data_type()))
+    }
+
+    fn takes_post_ops(&self) -> bool {
+        false
+    }
+
+    fn is_exact(&self, _result: Arg) -> bool {
+        true
     }
 }
 

@@ -1,9 +1,9 @@
-use super::shape_error;
+use super::{ErrorGrowth, Operation, shape_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// How positions between elements are filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,9 +56,26 @@ impl Resampling {
             (false, _) => (x + 0.5) * from / to - 0.5,
         }
     }
+}
 
-    pub(super) fn infer(self, operands: &Operands) -> Result<(Dims, DataType)> {
-        infer("resampling", operands)
+impl Operation for Resampling {
+    fn name(&self) -> &'static str {
+        "resampling"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        infer(self.name(), operands)
+    }
+
+    fn error_growth(&self, desc: &PrimitiveDesc) -> ErrorGrowth {
+        match self.algorithm {
+            ResamplingAlgorithm::Linear => ErrorGrowth::of_sum(1 << (desc.src().rank() - 2)),
+            ResamplingAlgorithm::Nearest => ErrorGrowth::default(),
+        }
+    }
+
+    fn is_exact(&self, _result: Arg) -> bool {
+        self.algorithm == ResamplingAlgorithm::Nearest
     }
 }
 
@@ -67,9 +84,22 @@ impl ResamplingBackward {
     pub const fn new(resampling: Resampling) -> Self {
         Self { resampling }
     }
+}
 
-    pub(super) fn infer(self, operands: &Operands) -> Result<(Dims, DataType)> {
-        infer("resampling_backward", operands)
+impl Operation for ResamplingBackward {
+    fn name(&self) -> &'static str {
+        "resampling_backward"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        infer(self.name(), operands)
+    }
+
+    /// Results within less than one element on either side of an element take part of it.
+    fn error_growth(&self, desc: &PrimitiveDesc) -> ErrorGrowth {
+        let (src, dst) = (&desc.src().dims()[2..], &desc.dst().dims()[2..]);
+        let takers = src.iter().zip(dst).map(|(x, s)| (2 * x).div_ceil((*s).max(1)) + 1);
+        ErrorGrowth::of_sum(takers.product())
     }
 }
 

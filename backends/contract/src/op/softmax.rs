@@ -1,9 +1,9 @@
-use super::expect_axis;
+use super::{ErrorGrowth, Operation, expect_axis};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// `e^(x - max) / sum of e^(x - max)` along an axis, or its logarithm `x - max - ln sum`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,10 +26,20 @@ impl Softmax {
     pub const fn log(axis: usize) -> Self {
         Self { axis, log: true, inf_as_zero: false }
     }
+}
 
-    pub(super) fn infer(self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let src = operands.only("softmax", &[Arg::SRC], &[])?.required(Arg::SRC)?;
-        expect_axis("softmax", self.axis, src.rank())?;
+impl Operation for Softmax {
+    fn name(&self) -> &'static str {
+        "softmax"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let src = operands.only(self.name(), &[Arg::SRC], &[])?.required(Arg::SRC)?;
+        expect_axis(self.name(), self.axis, src.rank())?;
         Ok((src.dims().clone(), src.data_type()))
+    }
+
+    fn error_growth(&self, desc: &PrimitiveDesc) -> ErrorGrowth {
+        ErrorGrowth::of_sum(desc.src().dims()[self.axis])
     }
 }

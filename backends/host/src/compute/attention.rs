@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 use anydnn_backend::op::{Attention, Expression};
-use anydnn_backend::{Arg, Dims, Result};
+use anydnn_backend::{Arg, Dims, PrimitiveDesc, Result};
 use rayon::prelude::*;
 
+use super::Compute;
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
-use super::expression::{Leaves, Plan, apply};
+use super::expression::{Leaves, Plan, apply, reads};
 use super::gemm::{Matrix, multiply};
 use super::operands::{Operands, Results};
 use super::pack::pack;
@@ -208,4 +209,20 @@ fn softmax<T: Float>(row: &mut [T], inf_as_zero: bool) -> f64 {
         *x = T::from_f64(x.to_f64() * factor);
     }
     max + sum.ln()
+}
+
+impl Compute for Attention {
+    fn implementation(&self, _desc: &PrimitiveDesc) -> &'static str {
+        "host:flash"
+    }
+
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        compute::<T>(self, operands, results)
+    }
+
+    fn uses_value_of(&self, arg: Arg) -> bool {
+        let Arg::Src(i) = arg else { return true };
+        let read = |expression: &Expression| reads(expression, i - 2);
+        i < 3 || read(&self.scores) || self.weights.as_ref().is_some_and(read)
+    }
 }

@@ -8,8 +8,8 @@ use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::gemm::{Matrix, multiply};
 use super::operands::{Operands, Results};
-use super::parallel_chunks;
 use super::window::{Window, split};
+use super::{Compute, parallel_chunks};
 
 /// Bytes of unfolded windows that a product works on at a time.
 pub(super) const COLUMN_BYTES: usize = 2 << 20;
@@ -220,5 +220,23 @@ fn unfold<T: Float>(window: &Window, plane: &[T], tap: [usize; 3], start: usize,
         } else {
             run.iter_mut().zip(source.iter().step_by(window.strides[2])).for_each(|(to, &from)| *to = from);
         }
+    }
+}
+
+impl Compute for Convolution {
+    fn implementation(&self, desc: &PrimitiveDesc) -> &'static str {
+        implementation(self, desc)
+    }
+
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        compute::<T>(self, operands, results)
+    }
+
+    fn sums_products(&self) -> bool {
+        true
+    }
+
+    fn bias_axis(&self) -> Option<usize> {
+        Some(1)
     }
 }

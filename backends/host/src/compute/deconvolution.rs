@@ -1,9 +1,10 @@
 //! Gradients of convolutions: for the source (transposed convolutions) and for the weights, as matrix products.
 
 use anydnn_backend::op::{ConvolutionWeights, Deconvolution};
-use anydnn_backend::{Arg, Result};
+use anydnn_backend::{Arg, PrimitiveDesc, Result};
 use rayon::prelude::*;
 
+use super::Compute;
 use super::convolution::{COLUMN_BYTES, Geometry};
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
@@ -151,6 +152,34 @@ fn correlate<T: Float>(
                 Matrix { data: columns, rows: width, columns: depth, row_stride: 1, column_stride: width };
             multiply_add(&diff, &columns, out, depth, parallel);
         });
+    }
+}
+
+impl Compute for Deconvolution {
+    fn implementation(&self, _desc: &PrimitiveDesc) -> &'static str {
+        "host:gemm+col2im"
+    }
+
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        compute::<T>(self, operands, results)
+    }
+
+    fn sums_products(&self) -> bool {
+        true
+    }
+
+    fn bias_axis(&self) -> Option<usize> {
+        Some(1)
+    }
+}
+
+impl Compute for ConvolutionWeights {
+    fn implementation(&self, _desc: &PrimitiveDesc) -> &'static str {
+        "host:im2col+gemm"
+    }
+
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        weights::<T>(self, operands, results)
     }
 }
 

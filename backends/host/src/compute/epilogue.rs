@@ -1,6 +1,6 @@
 //! What follows an operation: bias, post-operations, conversion and layout of the result.
 
-use anydnn_backend::{Arg, BinaryAlgorithm, Eltwise, Error, MemoryDesc, Op, PostOp, Result};
+use anydnn_backend::{Arg, BinaryAlgorithm, Eltwise, Error, MemoryDesc, PostOp, Result};
 
 use super::element::Real;
 use super::operands::Operands;
@@ -39,9 +39,9 @@ impl<'a> Epilogue<'a> {
         let dims = desc.dst().dims();
         let mut steps = Vec::new();
         if let Some((bias, bytes)) = operands.find(Arg::Bias)? {
-            let operand = match desc.op() {
-                Op::Convolution(_) | Op::Deconvolution(_) => View::along(bias, bytes, dims, 1)?,
-                _ => View::broadcast(bias, bytes, dims)?,
+            let operand = match super::bias_axis(desc) {
+                Some(axis) => View::along(bias, bytes, dims, axis)?,
+                None => View::broadcast(bias, bytes, dims)?,
             };
             let operand = Box::new(operand);
             steps.push(Step::Binary { algorithm: BinaryAlgorithm::Add, operand, reversed: false });
@@ -182,7 +182,7 @@ pub(crate) fn produce_dense<T: Real>(
 mod tests {
     use crate::compute::tests::{bytes_of, run, values_of};
     use anydnn_backend::{
-        Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, Op, PostOp, PrimitiveDesc,
+        Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc,
     };
 
     fn f32(dims: &[usize]) -> MemoryDesc {
@@ -203,7 +203,7 @@ mod tests {
             MemoryDesc::new([2, 2], DataType::U8),
             MemoryDesc::with_strides([2, 2], DataType::U8, [1, 2]).unwrap(),
         ] {
-            let desc = PrimitiveDesc::builder(Op::Reorder)
+            let desc = PrimitiveDesc::builder(anydnn_backend::op::Reorder)
                 .src(f32(&[2, 2]))
                 .dst(dst.clone())
                 .attributes(attributes.clone())

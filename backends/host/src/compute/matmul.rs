@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use anydnn_backend::op::GatedMatMul;
-use anydnn_backend::{Arg, BinaryAlgorithm, Dims, MemoryDesc, Result, check_host_memory};
+use anydnn_backend::op::{GatedMatMul, MatMul};
+use anydnn_backend::{Arg, BinaryAlgorithm, Dims, MemoryDesc, PrimitiveDesc, Result, check_host_memory};
 use rayon::prelude::*;
 
 use super::element::Float;
@@ -11,7 +11,7 @@ use super::epilogue::{Epilogue, produce_dense};
 use super::gemm::{Matrix, multiply};
 use super::operands::{Operands, Results};
 use super::view::View;
-use super::{CHUNK, parallel_chunks};
+use super::{CHUNK, Compute, parallel_chunks};
 
 /// Products of fewer multiplications than this run on one thread; threads then take whole products.
 const SMALL_PRODUCT: usize = 1 << 18;
@@ -160,6 +160,34 @@ impl<'a, T: Float> Matrices<'a, T> {
             next = self.strides[axis] * self.dims[axis];
         }
         Some(stride.unwrap_or(0))
+    }
+}
+
+impl Compute for MatMul {
+    fn implementation(&self, _desc: &PrimitiveDesc) -> &'static str {
+        "host:gemm"
+    }
+
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        compute::<T>(operands, results)
+    }
+
+    fn sums_products(&self) -> bool {
+        true
+    }
+}
+
+impl Compute for GatedMatMul {
+    fn implementation(&self, _desc: &PrimitiveDesc) -> &'static str {
+        "host:gemm"
+    }
+
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        gated::<T>(*self, operands, results)
+    }
+
+    fn sums_products(&self) -> bool {
+        true
     }
 }
 

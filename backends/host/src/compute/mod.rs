@@ -28,7 +28,7 @@ mod storage;
 mod view;
 mod window;
 
-use anydnn_backend::{Arg, ArgDesc, DataType, Op, PrimitiveDesc, Result};
+use anydnn_backend::{Arg, ArgDesc, DataType, Error, PrimitiveDesc, Result, each_operation};
 use rayon::prelude::*;
 
 use element::Float;
@@ -36,6 +36,16 @@ pub(crate) use operands::supported;
 use operands::{Operands, Results};
 pub(crate) use storage::Kind;
 
+/// What an operation answers, or that the backend does not know it.
+macro_rules! dispatch {
+    ($desc:expr, $op:pat => $answer:expr) => {
+        each_operation!(
+            $desc.op(),
+            $op => $answer,
+            other => Err(Error::unsupported(other.name(), "the host backend does not know this operation"))
+        )
+    };
+}
 /// Computes a primitive on bytes laid out as `desc` says (all layouts resolved).
 ///
 /// Operands that are read are in `inputs`, those that are written or changed in `outputs`. Slices start at the memory's first byte;
@@ -63,79 +73,74 @@ pub fn compute(
 ) -> Result<()> {
     let operands = Operands::new(desc, inputs, outputs)?;
     let mut results = Results(outputs);
-    let moved = match desc.op() {
-        Op::Remap(op) => Some(movement::remap(op, &operands, &mut results)),
-        Op::Gather(op) => Some(movement::gather(*op, &operands, &mut results)),
-        _ => None,
-    };
-    if let Some(moved) = moved {
-        return moved.map_err(|error| error.at(desc.name()));
-    }
     match working_type(desc) {
-        DataType::S64 => elementwise::compute::<i64>(&operands, &mut results),
-        DataType::F64 => compute_in::<f64>(&operands, &mut results),
-        _ => compute_in::<f32>(&operands, &mut results),
+        DataType::S64 => dispatch!(desc, op => op.compute_integers(&operands, &mut results)),
+        DataType::F64 => dispatch!(desc, op => op.compute::<f64>(&operands, &mut results)),
+        _ => dispatch!(desc, op => op.compute::<f32>(&operands, &mut results)),
     }
     .map_err(|error| error.at(desc.name()))
 }
 
 /// The name of the implementation that computes a primitive.
 pub(crate) fn implementation(desc: &PrimitiveDesc) -> &'static str {
-    match desc.op() {
-        Op::MatMul(_) | Op::GatedMatMul(_) => "host:gemm",
-        Op::Expression(_) => "host:expression",
-        Op::Attention(_) => "host:flash",
-        Op::Convolution(op) => convolution::implementation(op, desc),
-        Op::Deconvolution(_) => "host:gemm+col2im",
-        Op::ConvolutionWeights(_) => "host:im2col+gemm",
-        Op::Reorder
-        | Op::Eltwise(_)
-        | Op::Binary(_)
-        | Op::Select(_)
-        | Op::BatchNormalization(_)
-        | Op::Concat(_)
-        | Op::Remap(_)
-        | Op::Gather(_) => "host:streaming",
-        _ => "host:ref",
+    each_operation!(desc.op(), op => op.implementation(desc), _ => "host:none")
+}
+
+/// An operation as this backend computes it, implemented in the operation's own file.
+trait Compute {
+    /// The name of the implementation.
+    fn implementation(&self, _desc: &PrimitiveDesc) -> &'static str {
+        "host:ref"
+    }
+
+    /// Computes in a floating-point type. Operations that only move bytes do so whatever the type is.
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()>;
+
+    /// Whether integers of 64 bits give the exact result of integers.
+    fn is_exact_in_integers(&self) -> bool {
+        false
+    }
+
+    /// Computes in integers of 64 bits, if they are exact.
+    fn compute_integers(&self, operands: &Operands<'_>, _results: &mut Results<'_, '_>) -> Result<()> {
+        Err(Error::unsupported(operands.desc.name(), "the host backend does not compute it in integers"))
+    }
+
+    /// Whether it sums products of the source and the weights.
+    fn sums_products(&self) -> bool {
+        false
+    }
+
+    /// Whether the values of an operand take part, so that its type bears on the type to compute in.
+    fn uses_value_of(&self, _arg: Arg) -> bool {
+        true
+    }
+
+    /// The axis of the result along which a bias lies; without one it broadcasts to the result.
+    fn bias_axis(&self) -> Option<usize> {
+        None
     }
 }
 
-fn compute_in<T: Float>(operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
-    match operands.desc.op() {
-        Op::MatMul(_) => matmul::compute::<T>(operands, results),
-        Op::Convolution(op) => convolution::compute::<T>(op, operands, results),
-        Op::Deconvolution(op) => deconvolution::compute::<T>(op, operands, results),
-        Op::ConvolutionWeights(op) => deconvolution::weights::<T>(op, operands, results),
-        Op::PoolingBackward(op) => pooling_backward::compute::<T>(op, operands, results),
-        Op::Resampling(op) => resampling::forward::<T>(*op, operands, results),
-        Op::ResamplingBackward(op) => resampling::backward::<T>(*op, operands, results),
-        Op::Pooling(op) => pooling::compute::<T>(op, operands, results),
-        Op::Softmax(op) => softmax::compute::<T>(*op, operands, results),
-        Op::LayerNormalization(op) => normalization::layer::<T>(op, operands, results),
-        Op::GroupNormalization(op) => normalization::group::<T>(op, operands, results),
-        Op::Reduction(op) => reduction::compute::<T>(*op, operands, results),
-        Op::Expression(op) => expression::compute::<T>(op, operands, results),
-        Op::Attention(op) => attention::compute::<T>(op, operands, results),
-        Op::GatedMatMul(op) => matmul::gated::<T>(*op, operands, results),
-        _ => elementwise::compute::<T>(operands, results),
-    }
+/// The axis of the result along which a bias lies.
+fn bias_axis(desc: &PrimitiveDesc) -> Option<usize> {
+    each_operation!(desc.op(), op => op.bias_axis(), _ => None)
 }
 
 /// The type to compute in, named by the storage type of the same representation.
 fn working_type(desc: &PrimitiveDesc) -> DataType {
     let any = |f: fn(DataType) -> bool| desc.args().iter().any(|a| counts(desc, a) && f(a.desc.data_type()));
     let all = |f: fn(DataType) -> bool| desc.args().iter().all(|a| f(a.desc.data_type()));
-    let exact_in_i64 = matches!(desc.op(), Op::Reorder | Op::Binary(_) | Op::Select(_) | Op::Concat(_))
+    let exact_in_i64 = each_operation!(desc.op(), op => op.is_exact_in_integers(), _ => false)
         && desc.attributes().post_ops.is_empty();
     if exact_in_i64 && any(|t| t == DataType::S64) && all(|t| t.is_integer() || t == DataType::Boolean) {
         return DataType::S64;
     }
     // Products of 8-bit integers and their sums stay below 2^53: f64 holds them exactly.
-    let integer_sums =
-        matches!(desc.op(), Op::MatMul(_) | Op::Convolution(_) | Op::Deconvolution(_) | Op::GatedMatMul(_))
-            && [Arg::SRC, Arg::Weights]
-                .iter()
-                .all(|&arg| desc.find(arg).is_some_and(|d| !d.data_type().is_float()));
+    let integer_sums = each_operation!(desc.op(), op => op.sums_products(), _ => false)
+        && [Arg::SRC, Arg::Weights]
+            .iter()
+            .all(|&arg| desc.find(arg).is_some_and(|d| !d.data_type().is_float()));
     if integer_sums || any(|t| matches!(t, DataType::S32 | DataType::S64 | DataType::F64)) {
         return DataType::F64;
     }
@@ -144,18 +149,8 @@ fn working_type(desc: &PrimitiveDesc) -> DataType {
 
 /// Whether an operand's type bears on the type to compute in: zero points are small, and what a dropout reads is no element.
 fn counts(desc: &PrimitiveDesc, operand: &ArgDesc) -> bool {
-    match (desc.op(), operand.arg) {
-        (_, Arg::ZeroPointOf(_)) => false,
-        (Op::Expression(op), Arg::Src(i)) => expression::reads(op, i),
-        (Op::Attention(op), Arg::Src(i)) => {
-            i < 3
-                || [Some(&op.scores), op.weights.as_ref()]
-                    .into_iter()
-                    .flatten()
-                    .any(|e| expression::reads(e, i - 2))
-        }
-        _ => true,
-    }
+    !matches!(operand.arg, Arg::ZeroPointOf(_))
+        && each_operation!(desc.op(), op => op.uses_value_of(operand.arg), _ => true)
 }
 
 /// Elements that one task works on: they and a second operand stay in the first cache level.

@@ -1,8 +1,10 @@
 //! Elements in other places: bytes, whatever they mean.
 
 use anydnn_backend::op::{Gather, Remap};
-use anydnn_backend::{Arg, Blocking, Dims, Error, MemoryDesc, Result};
+use anydnn_backend::{Arg, Blocking, Dims, Error, MemoryDesc, PrimitiveDesc, Result};
 
+use super::Compute;
+use super::element::Float;
 use super::operands::{Operands, Results};
 use super::view::dense;
 
@@ -104,4 +106,24 @@ fn along(blocking: &Blocking, axis: usize, at: usize, rank: usize) -> usize {
 
 fn blocking(desc: &MemoryDesc) -> Result<&Blocking> {
     desc.blocking().ok_or_else(|| Error::unsupported("host", format!("the layout of {desc}")))
+}
+
+impl Compute for Remap {
+    fn implementation(&self, _desc: &PrimitiveDesc) -> &'static str {
+        "host:streaming"
+    }
+
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        remap(self, operands, results)
+    }
+}
+
+impl Compute for Gather {
+    fn implementation(&self, _desc: &PrimitiveDesc) -> &'static str {
+        "host:streaming"
+    }
+
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        gather(*self, operands, results)
+    }
 }

@@ -9,7 +9,7 @@ use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::operands::{Operands, Results};
 use super::pack::pack;
-use super::{CHUNK, parallel_chunks};
+use super::{CHUNK, Compute, parallel_chunks};
 
 pub(crate) fn layer<T: Float>(
     op: &LayerNormalization,
@@ -125,6 +125,18 @@ impl<'a> Factors<'a> {
             factors.as_ref().map_or(otherwise, |f| f[position / self.run])
         };
         (at(&self.scale, 1.0), at(&self.shift, 0.0))
+    }
+}
+
+impl Compute for LayerNormalization {
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        layer::<T>(self, operands, results)
+    }
+}
+
+impl Compute for GroupNormalization {
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        group::<T>(self, operands, results)
     }
 }
 

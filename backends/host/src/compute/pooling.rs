@@ -6,8 +6,8 @@ use anydnn_backend::{Arg, Error, Result};
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::operands::{Operands, Results};
-use super::parallel_chunks;
 use super::window::{Window, padded, split};
+use super::{Compute, parallel_chunks};
 
 pub(crate) fn compute<T: Float>(
     op: &Pooling,
@@ -86,6 +86,12 @@ pub(super) fn for_each_inside(window: &Window, at: [usize; 3], mut visit: impl F
             let row = (d * window.input[1] + h) * window.input[2];
             positions(2).for_each(|w| visit(row + w));
         }
+    }
+}
+
+impl Compute for Pooling {
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        compute::<T>(self, operands, results)
     }
 }
 

@@ -6,9 +6,9 @@ use anydnn_backend::{Arg, Error, Result};
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::operands::{Operands, Results};
-use super::parallel_chunks;
 use super::pooling::{for_each_inside, taps_padded};
 use super::window::{Window, padded, split};
+use super::{Compute, parallel_chunks};
 
 pub(crate) fn compute<T: Float>(
     op: &PoolingBackward,
@@ -85,6 +85,12 @@ fn in_parts_padded<T: Float>(
 ) {
     let part = T::from_f64(gradient.to_f64() / taps_padded(window, pads_end, at));
     for_each_inside(window, at, |offset| out[offset] += part);
+}
+
+impl Compute for PoolingBackward {
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        compute::<T>(self, operands, results)
+    }
 }
 
 #[cfg(test)]

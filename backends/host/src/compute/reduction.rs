@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::operands::{Operands, Results};
-use super::parallel_chunks;
+use super::{Compute, parallel_chunks};
 
 /// Elements that one task folds. It does not depend on the number of threads, so that neither do the sums.
 const PIECE: usize = 1 << 15;
@@ -165,6 +165,12 @@ impl<T: Float> Fold<'_, T> {
                 out.iter_mut().zip(sums).for_each(|(out, sum)| *out = T::from_f64(finish(sum)));
             });
         });
+    }
+}
+
+impl Compute for Reduction {
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        compute::<T>(*self, operands, results)
     }
 }
 

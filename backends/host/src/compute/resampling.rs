@@ -6,8 +6,8 @@ use anydnn_backend::{Arg, Error, Result, check_host_memory};
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::operands::{Operands, Results};
-use super::parallel_chunks;
 use super::window::{padded, split};
+use super::{Compute, parallel_chunks};
 
 pub(crate) fn forward<T: Float>(
     op: Resampling,
@@ -111,6 +111,18 @@ fn parts_of(op: Resampling, x: usize, from: usize, to: usize) -> Result<[(usize,
             return Err(Error::unsupported(format!("{other:?} resampling"), "not known to the host backend"));
         }
     })
+}
+
+impl Compute for Resampling {
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        forward::<T>(*self, operands, results)
+    }
+}
+
+impl Compute for ResamplingBackward {
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        backward::<T>(*self, operands, results)
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use anydnn_backend::{Arg, Result};
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::operands::{Operands, Results};
-use super::{CHUNK, parallel_chunks};
+use super::{CHUNK, Compute, parallel_chunks};
 
 pub(crate) fn compute<T: Float>(
     op: Softmax,
@@ -93,6 +93,12 @@ impl Last {
 /// The larger of two; NaN stays.
 fn larger(max: f64, x: f64) -> f64 {
     if x > max || x.is_nan() { x } else { max }
+}
+
+impl Compute for Softmax {
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        compute::<T>(*self, operands, results)
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Helpers of the kernels' tests, and operations against plain definitions.
 
-use anydnn_backend::op::{Binary, Concat, Convolution, MatMul, Select};
+use anydnn_backend::op::{Binary, Concat, Convolution, MatMul, Reorder, Select};
 use anydnn_backend::{
     Arg, BinaryAlgorithm, DataType, Dims, Eltwise, Error, MemoryDesc, Op, PrimitiveDesc, Result,
 };
@@ -118,7 +118,8 @@ fn large_tensors_take_the_parallel_paths() {
 #[test]
 fn long_integers_move_exactly() {
     let tensor = MemoryDesc::new([1], DataType::S64);
-    let reorder = PrimitiveDesc::builder(Op::Reorder).src(tensor.clone()).dst(tensor).build().unwrap();
+    let reorder =
+        PrimitiveDesc::builder(Op::Reorder(Reorder)).src(tensor.clone()).dst(tensor).build().unwrap();
     let value = i64::MAX - 1;
     let mut out = [0; 8];
     run(&reorder, &[(Arg::SRC, &value.to_ne_bytes())], &mut [(Arg::DST, &mut out)]).unwrap();

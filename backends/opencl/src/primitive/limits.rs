@@ -33,7 +33,7 @@ fn by_elements(op: &Op) -> bool {
             | Op::Select(_)
             | Op::BatchNormalization(_)
             | Op::Concat(_)
-            | Op::Reorder
+            | Op::Reorder(_)
             | Op::Expression(_)
             | Op::Remap(_)
             | Op::Gather(_)

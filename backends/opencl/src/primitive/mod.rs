@@ -71,7 +71,7 @@ pub(crate) fn choices(
         Op::Attention(op) => return Ok(attention::choices(&desc, &op, device, wanted)),
         Op::Convolution(op) => return Ok(convolution::choices(&desc, &op, device, wanted)),
         Op::Deconvolution(op) => return Ok(convolution::choices_transposed(&desc, &op, device, wanted)),
-        Op::Reorder => return Ok(relayout::choices(&desc, device, wanted)),
+        Op::Reorder(_) => return Ok(relayout::choices(&desc, device, wanted)),
         Op::Eltwise(_) | Op::Binary(_) | Op::Select(_) | Op::BatchNormalization(_) => {
             pointwise::plan(desc, device)
         }

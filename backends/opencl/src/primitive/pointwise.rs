@@ -29,7 +29,7 @@ const TILE_LEAST: usize = 16;
 pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> KernelPlan {
     let closed = match desc.op() {
         Op::Binary(op) => !matches!(op.algorithm, BinaryAlgorithm::Divide | BinaryAlgorithm::Power),
-        Op::Select(_) | Op::Reorder => true,
+        Op::Select(_) | Op::Reorder(_) => true,
         _ => false,
     };
     let value = Value::of(&desc, closed);

@@ -6,7 +6,7 @@ use anydnn_backend::conformance::values::{Random, Values};
 use anydnn_backend::conformance::{data, reference};
 use anydnn_backend::op::{
     Binary, Convolution, ConvolutionWeights, Deconvolution, GroupNormalization, LayerNormalization, MatMul,
-    Pooling, PoolingAlgorithm, Reduction, ReductionAlgorithm, Softmax,
+    Pooling, PoolingAlgorithm, Reduction, ReductionAlgorithm, Reorder, Softmax,
 };
 use anydnn_backend::{
     Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Event, Memory, MemoryDesc,
@@ -115,8 +115,11 @@ fn variants_fit_the_device_and_the_layouts() {
     assert_eq!(name(softmax(2), &cpu()), "ocl:softmax:vector");
     assert_eq!(name(softmax(1), &cpu()), "ocl:softmax:vertical");
     assert_eq!(name(softmax(2), &gpu()), "ocl:softmax:parts");
-    let reorder =
-        || PrimitiveDesc::builder(Op::Reorder).src(tagged(&[2, 70, 5, 17], "acdb")).dst(f32(&[2, 70, 5, 17]));
+    let reorder = || {
+        PrimitiveDesc::builder(Op::Reorder(Reorder))
+            .src(tagged(&[2, 70, 5, 17], "acdb"))
+            .dst(f32(&[2, 70, 5, 17]))
+    };
     assert_eq!(name(reorder(), &gpu()), "ocl:reorder:transposed");
     assert_eq!(name(reorder(), &cpu()), "ocl:reorder:nd");
 }
@@ -266,7 +269,8 @@ fn pooling_joins_rows_and_then_columns() {
 /// What runs once takes the program that serves all layouts; anything else takes one of its own, and the table on demand.
 #[test]
 fn layouts_that_change_once_share_a_program() {
-    let of = |src: MemoryDesc, dst: MemoryDesc| PrimitiveDesc::builder(Op::Reorder).src(src).dst(dst);
+    let of =
+        |src: MemoryDesc, dst: MemoryDesc| PrimitiveDesc::builder(Op::Reorder(Reorder)).src(src).dst(dst);
     let halves = |dims: &[usize]| MemoryDesc::new(dims, DataType::F16);
     let blocked = |dims: &[usize], tag| MemoryDesc::with_tag(dims, DataType::S8, tag).unwrap();
     let list = [
@@ -314,7 +318,8 @@ fn layouts_that_change_once_share_a_program() {
 fn layouts_that_change_once_are_padded_with_zeros() {
     use anydnn_backend::{Engine, MemoryKind, Stream, StreamDesc};
     let once = Attributes::default().with_once(true);
-    let builder = PrimitiveDesc::builder(Op::Reorder).src(f32(&[3, 5])).dst(tagged(&[3, 5], "AB4a8b"));
+    let builder =
+        PrimitiveDesc::builder(Op::Reorder(Reorder)).src(f32(&[3, 5])).dst(tagged(&[3, 5], "AB4a8b"));
     let desc = builder.attributes(once).build().unwrap();
     for engine in test_engines() {
         let plan = plan(&desc, &engine.traits()).unwrap();
@@ -337,7 +342,7 @@ fn layouts_that_change_once_are_padded_with_zeros() {
 #[test]
 fn padding_is_a_launch_of_its_own() {
     let reorder =
-        PrimitiveDesc::builder(Op::Reorder).src(f32(&[2, 19, 3])).dst(tagged(&[2, 19, 3], "aBc16b"));
+        PrimitiveDesc::builder(Op::Reorder(Reorder)).src(f32(&[2, 19, 3])).dst(tagged(&[2, 19, 3], "aBc16b"));
     let plan = planned(reorder, &cpu());
     assert_eq!(plan.launches.len(), 2);
     assert!(plan.launches[1].program.source.to_string().contains("#define PADDING i1 >= 19"));
@@ -424,7 +429,7 @@ fn variants_for_every_kind_of_device_compute_what_the_operations_mean() {
         row(1, &[9, 10]),
         norm,
         groups,
-        PrimitiveDesc::builder(Op::Reorder)
+        PrimitiveDesc::builder(Op::Reorder(Reorder))
             .src(tagged(&[2, 70, 5, 17], "acdb"))
             .dst(MemoryDesc::new([2, 70, 5, 17], DataType::F16)),
         PrimitiveDesc::builder(Op::Binary(Binary::new(BinaryAlgorithm::Add)))

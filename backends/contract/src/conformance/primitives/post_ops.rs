@@ -5,7 +5,7 @@ use crate::conformance::trial::Trial;
 use crate::conformance::values::Values;
 use crate::op::{
     Binary, Convolution, LayerNormalization, Pooling, PoolingAlgorithm, Reduction, ReductionAlgorithm,
-    Select, Softmax,
+    Reorder, Select, Softmax,
 };
 use crate::{
     Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, Op, PostOp, PrimitiveDesc,
@@ -186,8 +186,12 @@ fn sums(list: &mut Trials) {
         });
     }
     list.add("post_ops/sum/gaps", || {
-        let builder =
-            PrimitiveDesc::builder(Op::Reorder).src(f32(&[6, 7])).dst(gapped(&[6, 7], DataType::F32, 2, 3)?);
+        let builder = PrimitiveDesc::builder(Op::Reorder(Reorder)).src(f32(&[6, 7])).dst(gapped(
+            &[6, 7],
+            DataType::F32,
+            2,
+            3,
+        )?);
         Trial::of(with(builder, [PostOp::sum(0.5)]))
     });
     list.add("post_ops/sum/blocked", || {
@@ -199,7 +203,8 @@ fn sums(list: &mut Trials) {
         list.add(format!("post_ops/sum/zero_point_{data_type}{name}"), || {
             let sum = PostOp::Sum { scale: 2.0, zero_point: 3, data_type: read_as };
             let src = dense(&[5, 9], DataType::S32);
-            let builder = PrimitiveDesc::builder(Op::Reorder).src(src).dst(dense(&[5, 9], data_type));
+            let builder =
+                PrimitiveDesc::builder(Op::Reorder(Reorder)).src(src).dst(dense(&[5, 9], data_type));
             Ok(Trial::of(with(builder, [sum]))?.exact())
         });
     }
@@ -329,7 +334,7 @@ fn operands(list: &mut Trials) {
 
 /// The identity, for post-operations to show on.
 fn plain(desc: MemoryDesc) -> PrimitiveDescBuilder {
-    PrimitiveDesc::builder(Op::Reorder).src(desc.clone()).dst(desc)
+    PrimitiveDesc::builder(Op::Reorder(Reorder)).src(desc.clone()).dst(desc)
 }
 
 fn with(builder: PrimitiveDescBuilder, chain: impl IntoIterator<Item = PostOp>) -> PrimitiveDescBuilder {

@@ -1,6 +1,7 @@
 use super::{Trials, dense, f32, gapped, strided, tagged};
 use crate::conformance::trial::Trial;
 use crate::conformance::values::Values;
+use crate::op::Reorder;
 use crate::{Arg, DataType, MemoryDesc, Op, PrimitiveDesc, Result};
 
 pub(super) fn trials(list: &mut Trials) {
@@ -107,5 +108,5 @@ fn layouts(list: &mut Trials) {
 }
 
 fn reorder(src: MemoryDesc, dst: MemoryDesc) -> Result<Trial> {
-    Ok(Trial::of(PrimitiveDesc::builder(Op::Reorder).src(src).dst(dst))?.exact())
+    Ok(Trial::of(PrimitiveDesc::builder(Op::Reorder(Reorder)).src(src).dst(dst))?.exact())
 }

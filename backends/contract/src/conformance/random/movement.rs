@@ -5,7 +5,9 @@ use super::elementwise::ALL;
 use super::operand::{FLOATS, Role, finished, operand};
 use crate::conformance::trial::Trial;
 use crate::conformance::values::Values;
-use crate::op::{Border, Concat, Gather, Remap, Resampling, ResamplingAlgorithm, ResamplingBackward};
+use crate::op::{
+    Border, Concat, Gather, Remap, Reorder, Resampling, ResamplingAlgorithm, ResamplingBackward,
+};
 use crate::{Arg, DataType, Op, PrimitiveDesc, Result};
 
 /// Types whose elements are whole bytes.
@@ -30,7 +32,7 @@ pub(super) fn reorder(choices: &mut Choices) -> Result<Trial> {
     let to = if choices.one_in(2) { choices.data_type(&ALL)? } else { from };
     let src = operand(choices, Role::Source, &dims, from)?;
     let dst = operand(choices, Role::Result, &dims, to)?;
-    finished(choices, PrimitiveDesc::builder(Op::Reorder).src(src).dst(dst))
+    finished(choices, PrimitiveDesc::builder(Op::Reorder(Reorder)).src(src).dst(dst))
 }
 
 pub(super) fn concat(choices: &mut Choices) -> Result<Trial> {

@@ -6,7 +6,7 @@ use crate::conformance::reference::{Tensor, Tensors};
 use crate::conformance::trial::{Trial, read_as};
 use crate::conformance::{Failure, Outcome, Subject, caught, data};
 use crate::op::Op;
-use crate::tolerance::reduction_length;
+use crate::op::Operation;
 use crate::{Access, Backend, Event, MemoryDesc, Primitive, PrimitiveDesc, ScratchpadMode, Stream};
 
 /// A primitive with its operands' values.
@@ -43,14 +43,7 @@ impl Sample {
     pub fn work(&self) -> usize {
         let desc = self.0.desc();
         let results = desc.dst().elements();
-        let terms = match desc.op() {
-            // The reference looks at each element for each group.
-            Op::GroupNormalization(op) => reduction_length(desc).max(desc.src().dims()[0] * op.groups),
-            Op::Attention(_) => {
-                reduction_length(desc) * desc.src().dims().last().map_or(1, |&size| size.max(1))
-            }
-            _ => reduction_length(desc),
-        };
+        let terms = desc.op().visits(desc);
         results.saturating_mul(terms.max(1))
     }
 
@@ -77,7 +70,7 @@ impl fmt::Display for Sample {
         write!(f, "{desc}")?;
         let attributes = desc.attributes();
         match desc.op() {
-            Op::MatMul(_) | Op::Reorder | Op::Select(_) => {}
+            Op::MatMul(_) | Op::Reorder(_) | Op::Select(_) => {}
             op => write!(f, " {op:?}")?,
         }
         for post_op in &attributes.post_ops {

@@ -19,7 +19,7 @@ fn variant(op: &Op) -> usize {
         Op::GroupNormalization(_) => 9,
         Op::Reduction(_) => 10,
         Op::Concat(_) => 11,
-        Op::Reorder => 12,
+        Op::Reorder(_) => 12,
         Op::Expression(_) => 13,
         Op::Attention(_) => 14,
         Op::GatedMatMul(_) => 15,

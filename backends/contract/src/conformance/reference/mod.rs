@@ -90,7 +90,7 @@ pub fn compute(desc: &PrimitiveDesc, inputs: &Tensors) -> Result<Tensors> {
         Op::Concat(op) => operands.result(movement::concat(*op, &operands)),
         Op::Remap(op) => operands.result(movement::remap(op, &operands)),
         Op::Gather(op) => operands.result(movement::gather(*op, &operands)),
-        Op::Reorder => operands.map(|_, x| x),
+        Op::Reorder(_) => operands.map(|_, x| x),
         Op::Expression(op) => expression::expression(op, &operands),
         Op::Attention(op) => attention::attention(op, &operands),
         Op::GatedMatMul(op) => operands.result(matmul::gated(*op, &operands)),

@@ -4,7 +4,7 @@ use super::*;
 use crate::op::{
     Attention, BatchNormalization, Binary, BinaryAlgorithm, Concat, Convolution, ConvolutionWeights,
     Deconvolution, Eltwise, Expression, Fold, GatedMatMul, GroupNormalization, LayerNormalization, MatMul,
-    Node, Pooling, PoolingAlgorithm, PoolingBackward, Reduction, ReductionAlgorithm, Resampling,
+    Node, Pooling, PoolingAlgorithm, PoolingBackward, Reduction, ReductionAlgorithm, Reorder, Resampling,
     ResamplingAlgorithm, ResamplingBackward, Select, Softmax,
 };
 use crate::{Attributes, DataType, MemoryDesc, PrimitiveDescBuilder, Quantized};
@@ -211,7 +211,8 @@ fn post_operations_run_in_order_before_the_store() {
             reversed: true,
         })
         .with_post_op(PostOp::Eltwise(Eltwise::Relu));
-    let builder = unary(Op::Reorder, &[3]).dst(MemoryDesc::new([3], DataType::S8)).attributes(attributes);
+    let builder =
+        unary(Op::Reorder(Reorder), &[3]).dst(MemoryDesc::new([3], DataType::S8)).attributes(attributes);
     let inputs: [(Arg, &[f64]); 3] =
         [(Arg::SRC, &[1.25, 4.0, -200.0]), (Arg::DST, &[1.0, 2.0, 3.0]), (Arg::PostOp(1), &[3.75])];
     // 3.75 - (x + 2 * (old - 1)), cut off at zero, rounded half to even, saturated.
@@ -379,8 +380,9 @@ fn a_post_operation_selects_either_way() {
             other: f32(&[]),
             other_where_true,
         };
-        let builder =
-            unary(Op::Reorder, &[2]).dst(f32(&[2])).attributes(Attributes::default().with_post_op(post_op));
+        let builder = unary(Op::Reorder(Reorder), &[2])
+            .dst(f32(&[2]))
+            .attributes(Attributes::default().with_post_op(post_op));
         let inputs: [(Arg, &[f64]); 3] =
             [(Arg::SRC, &[1.0, 2.0]), (Arg::PostOp(0), &[1.0, 0.0]), (Arg::PostOpOther(0), &[9.0])];
         dst(builder, &inputs)

@@ -9,11 +9,12 @@ mod table;
 pub use function::{Attributes, Domain, Function, Parameter, Spelling};
 pub use table::Eltwise;
 
+use super::{ErrorGrowth, Operation};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::Operands;
+use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 impl Eltwise {
     /// The row of the table.
@@ -21,10 +22,24 @@ impl Eltwise {
         // Every variant comes from a row.
         Self::TABLE.iter().find(|row| row.name == self.name()).unwrap_or(&Self::TABLE[0])
     }
+}
 
-    pub(super) fn infer(self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let src = operands.only("eltwise", &[Arg::SRC], &[])?.required(Arg::SRC)?;
+impl Operation for Eltwise {
+    fn name(&self) -> &'static str {
+        "eltwise"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let src = operands.only(Operation::name(self), &[Arg::SRC], &[])?.required(Arg::SRC)?;
         Ok((src.dims().clone(), src.data_type()))
+    }
+
+    fn is_elementwise(&self) -> bool {
+        true
+    }
+
+    fn error_growth(&self, _desc: &PrimitiveDesc) -> ErrorGrowth {
+        ErrorGrowth { cancels: self.row().cancels, ..ErrorGrowth::default() }
     }
 }
 

@@ -6,14 +6,14 @@ mod plan;
 mod slab;
 
 use anydnn_backend::op::{Expression, Node};
-use anydnn_backend::{Arg, Dims, Error, MemoryDesc, Result, check_host_memory};
+use anydnn_backend::{Arg, Dims, Error, MemoryDesc, PrimitiveDesc, Result, check_host_memory};
 use rayon::prelude::*;
 
-use super::CHUNK;
 use super::element::Float;
 use super::epilogue::{Epilogue, produce};
 use super::operands::{Operands, Results};
 use super::pack::pack;
+use super::{CHUNK, Compute};
 pub(crate) use leaves::{Leaves, reads};
 pub(crate) use plan::Plan;
 use slab::{Output, Program, Slab};
@@ -184,6 +184,20 @@ pub(crate) fn apply<T: Float>(
             if is_given(node) { values.copy_from_slice(given) } else { leaves.load(node, at, values) }
         });
         chunk.copy_from_slice(plan.target(&slots, 0, chunk.len()));
+    }
+}
+
+impl Compute for Expression {
+    fn implementation(&self, _desc: &PrimitiveDesc) -> &'static str {
+        "host:expression"
+    }
+
+    fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        compute::<T>(self, operands, results)
+    }
+
+    fn uses_value_of(&self, arg: Arg) -> bool {
+        !matches!(arg, Arg::Src(i) if !reads(self, i))
     }
 }
 

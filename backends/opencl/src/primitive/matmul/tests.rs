@@ -1,7 +1,7 @@
 //! Gated products and dequantised operands by every variant, against the reference.
 
 use anydnn_backend::conformance::values::{Random, Values};
-use anydnn_backend::op::{Convolution, GatedMatMul, MatMul, Op};
+use anydnn_backend::op::{Convolution, GatedMatMul, MatMul, Op, Reorder};
 use anydnn_backend::{
     Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Eltwise, Layout, MemoryDesc, PostOp,
     PrimitiveDesc, PrimitiveDescBuilder, Quantized,
@@ -159,7 +159,7 @@ fn half_bytes_are_copied_into_panels() {
     let panels = MemoryDesc::with_tag([30, 70], DataType::S4, "Ba64b").unwrap();
     let row_major = typed(&[30, 70], DataType::S4);
     let list = [(row_major.clone(), panels.clone()), (panels, row_major)]
-        .map(|(from, to)| PrimitiveDesc::builder(Op::Reorder).src(from).dst(to).build().unwrap());
+        .map(|(from, to)| PrimitiveDesc::builder(Op::Reorder(Reorder)).src(from).dst(to).build().unwrap());
     check_everywhere(&list, |_| None);
 }
 
