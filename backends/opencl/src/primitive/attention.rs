@@ -8,7 +8,7 @@ mod hidden;
 mod tests;
 
 use anydnn_backend::op::{Attention, Expression, Node};
-use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Dims, PrimitiveDesc, Quantized};
+use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Dims, PrimitiveDesc, Quantized, Result};
 
 use super::choice::{Choice, Choices, Wanted};
 use super::nodes::{self, Leaves};
@@ -17,7 +17,7 @@ use super::rows::{CPU_LANES, is_cpu, items};
 use super::source::{Source, add_post_ops};
 use super::space::{Binding, Index, Space, broadcast_by_blocks};
 use super::value::{Value, storage};
-use super::{panels, quantized};
+use super::{Planner, panels, quantized};
 use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = anydnn_kernels::text("attention/reference.cl");
@@ -491,5 +491,20 @@ fn push_batch(space: &mut Space, desc: &PrimitiveDesc, axis: usize, extent: usiz
             Index::sum(&[(outer, extent / blocks), (inner, 1)])
         }
         None => Index::of(space.push(format!("i{axis}"), extent)),
+    }
+}
+
+impl Planner for Attention {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(choices(desc, self, device, wanted))
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &Node> {
+        std::iter::once(&self.scores).chain(&self.weights).flat_map(|expression| &expression.nodes)
     }
 }

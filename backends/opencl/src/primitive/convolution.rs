@@ -21,13 +21,13 @@ use super::matmul::packed::Unit;
 use super::matmul::{accumulator, define_bias, fits_f32, is_real};
 use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
-use super::quantized;
 use super::rows::{CPU_LANES, Rows, is_cpu};
 use super::source::{Source, add_post_ops, is_contiguous};
 use super::space::{Binding, Index, Space};
 use super::tiles::{self, Tiles};
 use super::value::Value;
 use super::window::{WINDOW, Window};
+use super::{Planner, quantized};
 use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = anydnn_kernels::text("convolution/reference.cl");
@@ -453,4 +453,49 @@ impl Shape<'_> {
         let apart = own != 0 || self.groups == 1 || self.outputs.is_multiple_of(block);
         (whole && apart).then_some(block)
     }
+}
+
+impl Planner for Convolution {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(choices(desc, self, device, wanted))
+    }
+
+    fn resolve(&self, desc: PrimitiveDesc, device: &DeviceTraits) -> Result<PrimitiveDesc> {
+        let mut desc = with_weights_layout(desc, self.groups, device)?;
+        let Some(layout) = channels_last(&desc, device) else { return Ok(desc) };
+        for arg in [Arg::SRC, Arg::DST] {
+            if let Some(open) = desc.find(arg).filter(|d| d.is_any()) {
+                let layout = MemoryDesc::with_tag(open.dims().clone(), open.data_type(), &layout)?;
+                desc = desc.resolved(arg, layout)?;
+            }
+        }
+        Ok(desc)
+    }
+}
+
+impl Planner for Deconvolution {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(choices_transposed(desc, self, device, wanted))
+    }
+
+    fn resolve(&self, desc: PrimitiveDesc, device: &DeviceTraits) -> Result<PrimitiveDesc> {
+        with_weights_layout(desc, self.groups, device)
+    }
+}
+
+/// The description with the layout that suits the weights best, where it is open.
+fn with_weights_layout(desc: PrimitiveDesc, groups: usize, device: &DeviceTraits) -> Result<PrimitiveDesc> {
+    let Some(open) = desc.find(Arg::Weights).filter(|weights| weights.is_any()) else { return Ok(desc) };
+    let layout = weights_layout(&desc, groups, open, device)?;
+    desc.resolved(Arg::Weights, layout)
 }

@@ -3,16 +3,17 @@
 //! Variants: `vector` (CPUs: tiles of weights as vectors along channels, or along the width where channels are far apart), `group`
 //! (other devices: a work-group adds up a weight's terms) and `ref` (anything).
 
-use anydnn_backend::op::Convolution;
-use anydnn_backend::{Arg, DataType, PrimitiveDesc};
+use super::choice::{Choice, Wanted, only};
+use anydnn_backend::op::{Convolution, ConvolutionWeights};
+use anydnn_backend::{Arg, DataType, PrimitiveDesc, Result};
 
-use super::panels;
 use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, Mode, Rows, group_size, is_cpu, items};
 use super::source::{Source, add_post_ops, is_contiguous};
 use super::space::{Binding, Index, Space};
 use super::value::Value;
 use super::window::{WINDOW, Window};
+use super::{Planner, panels};
 use crate::plan::{DeviceTraits, KernelPlan, Launch};
 
 const REFERENCE: &str = anydnn_kernels::text("convolution/weights.cl");
@@ -170,4 +171,15 @@ fn vector(
     window.define(&mut source);
     let (global, local) = items(device, count);
     Some(source.launch("convolution_weights_vector", &[WINDOW, VECTOR], global, local))
+}
+
+impl Planner for ConvolutionWeights {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan(desc.clone(), &self.convolution, device), wanted))
+    }
 }

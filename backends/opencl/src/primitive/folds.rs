@@ -2,7 +2,11 @@
 
 use std::fmt::Write;
 
-use anydnn_backend::op::{Op, ReductionAlgorithm, Softmax};
+use super::Planner;
+use super::choice::{Choice, Wanted, only};
+use anydnn_backend::op::{
+    GroupNormalization, LayerNormalization, Op, Reduction, ReductionAlgorithm, Softmax,
+};
 use anydnn_backend::{Arg, DataType, Error, MemoryDesc, PrimitiveDesc, Result};
 
 use super::axes::push_axes;
@@ -288,4 +292,48 @@ fn finish(
     };
     let implementation = format!("ocl:{}:{mode}", desc.op().name());
     KernelPlan { implementation, scratchpad: 0, launches, desc }
+}
+
+impl Planner for Softmax {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan_softmax(desc.clone(), *self, device), wanted))
+    }
+}
+
+impl Planner for LayerNormalization {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan_normalization(desc.clone(), device)?, wanted))
+    }
+}
+
+impl Planner for GroupNormalization {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan_normalization(desc.clone(), device)?, wanted))
+    }
+}
+
+impl Planner for Reduction {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan_reduction(desc.clone(), self.algorithm, device), wanted))
+    }
 }

@@ -1,6 +1,8 @@
 //! What kernels can index: sizes beyond it are refused before anything is made.
 
-use anydnn_backend::{Error, Op, PrimitiveDesc, Result};
+use anydnn_backend::{Error, PrimitiveDesc, Result, each_operation};
+
+use super::Planner;
 
 /// The most elements along one dimension of an operand of work that counts rows, terms or windows in 32 bits.
 const MOST: usize = i32::MAX as usize;
@@ -8,7 +10,7 @@ const MOST: usize = i32::MAX as usize;
 /// Refuses operands with a dimension that the operation's kernels cannot count. Work that goes element by element counts in 64 bits where
 /// a tensor needs it, and has no such limit.
 pub(super) fn check(desc: &PrimitiveDesc) -> Result<()> {
-    if by_elements(desc.op()) {
+    if each_operation!(desc.op(), op => op.counts_in_64_bits(), _ => false) {
         return Ok(());
     }
     for operand in desc.args() {
@@ -24,26 +26,10 @@ pub(super) fn check(desc: &PrimitiveDesc) -> Result<()> {
     Ok(())
 }
 
-/// Whether the kernels take any number of elements along a dimension.
-fn by_elements(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Eltwise(_)
-            | Op::Binary(_)
-            | Op::Select(_)
-            | Op::BatchNormalization(_)
-            | Op::Concat(_)
-            | Op::Reorder(_)
-            | Op::Expression(_)
-            | Op::Remap(_)
-            | Op::Gather(_)
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use anydnn_backend::op::{MatMul, Softmax};
-    use anydnn_backend::{DataType, Eltwise, MemoryDesc, PrimitiveDesc};
+    use anydnn_backend::{DataType, Eltwise, MemoryDesc, Op, PrimitiveDesc};
 
     use super::*;
 

@@ -7,10 +7,47 @@
 mod blocked;
 pub(super) mod packed;
 mod skinny;
+impl Planner for MatMul {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(choices(desc, device, wanted))
+    }
+
+    fn resolve(&self, desc: PrimitiveDesc, device: &DeviceTraits) -> Result<PrimitiveDesc> {
+        with_layout(desc, Arg::Weights, device)
+    }
+}
+
+impl Planner for GatedMatMul {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(choices(desc, device, wanted))
+    }
+
+    fn resolve(&self, desc: PrimitiveDesc, device: &DeviceTraits) -> Result<PrimitiveDesc> {
+        with_layout(with_layout(desc, Arg::Weights, device)?, Arg::Src(1), device)
+    }
+}
+
+/// The description with the layout that suits a matrix best, where it is open.
+fn with_layout(desc: PrimitiveDesc, arg: Arg, device: &DeviceTraits) -> Result<PrimitiveDesc> {
+    let Some(open) = desc.find(arg).filter(|matrix| matrix.is_any()) else { return Ok(desc) };
+    let layout = weights_layout(&desc, open, device)?;
+    desc.resolved(arg, layout)
+}
+
 #[cfg(test)]
 mod tests;
 
-use anydnn_backend::op::Op;
+use anydnn_backend::op::{GatedMatMul, MatMul, Op};
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
 
 use self::packed::{Factors, Unit};
@@ -18,12 +55,12 @@ use super::choice::{Choice, Choices, Planned, Wanted};
 use super::gemm::Product;
 use super::panels::{self, Panels, width};
 use super::pointwise::{is_wide, padding};
-use super::quantized;
 use super::rows::{CPU_LANES, Mode, Rows, is_cpu};
 use super::source::{Source, add_post_ops, eltwise, is_contiguous};
 use super::space::{Binding, Index, Space, broadcast};
 use super::tiles::{self, Tiles};
 use super::value::Value;
+use super::{Planner, quantized};
 use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = anydnn_kernels::text("matmul/reference.cl");

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use super::Planner;
+use super::choice::{Choice, Wanted, only};
 use anydnn_backend::op::{Border, Gather, Remap};
 use anydnn_backend::{Arg, Dims, MemoryDesc, PrimitiveDesc, Result};
 
@@ -230,4 +232,34 @@ fn launch(
     let (kernel, file) = define(&mut source, bits);
     let (global, local) = items(device, if run == 0 { 0 } else { work_items });
     source.launch(kernel, &[file], global, local)
+}
+
+impl Planner for Remap {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan_remap(desc.clone(), self, device)?, wanted))
+    }
+
+    fn counts_in_64_bits(&self) -> bool {
+        true
+    }
+}
+
+impl Planner for Gather {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan_gather(desc.clone(), *self, device), wanted))
+    }
+
+    fn counts_in_64_bits(&self) -> bool {
+        true
+    }
 }

@@ -1,7 +1,9 @@
 //! Operations on each element by itself: eltwise, binary, select, batch normalisation, reorder, concat.
 
-use anydnn_backend::op::Op;
-use anydnn_backend::{Arg, BinaryAlgorithm, DataType, MemoryDesc, PrimitiveDesc};
+use super::Planner;
+use super::choice::{Choice, Wanted, only};
+use anydnn_backend::op::{BatchNormalization, Binary, Concat, Eltwise, Reorder, Select};
+use anydnn_backend::{Arg, BinaryAlgorithm, DataType, MemoryDesc, PrimitiveDesc, Result};
 
 use super::axes::push_axes;
 use super::rows::{CPU_LANES, gpu_lanes, is_cpu, items, rows_per_item};
@@ -25,14 +27,20 @@ const TILE: usize = 64;
 const TILE_GROUP: usize = 256;
 const TILE_LEAST: usize = 16;
 
+/// An operation on each element by itself.
+pub(super) trait Pointwise {
+    /// Whether integers give integers.
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    /// The value of a result element before post-operations, in OpenCL C.
+    fn expression(&self, desc: &PrimitiveDesc, value: Value) -> String;
+}
+
 /// Plans an element-wise operation.
-pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> KernelPlan {
-    let closed = match desc.op() {
-        Op::Binary(op) => !matches!(op.algorithm, BinaryAlgorithm::Divide | BinaryAlgorithm::Power),
-        Op::Select(_) | Op::Reorder(_) => true,
-        _ => false,
-    };
-    let value = Value::of(&desc, closed);
+pub(super) fn plan(desc: PrimitiveDesc, op: &impl Pointwise, device: &DeviceTraits) -> KernelPlan {
+    let value = Value::of(&desc, op.is_closed());
     let dst = desc.dst();
     let mut space = Space::default();
     let mut index = vec![Index::default(); dst.rank()];
@@ -56,7 +64,7 @@ pub(super) fn plan(desc: PrimitiveDesc, device: &DeviceTraits) -> KernelPlan {
     space.operand("DST", Binding::Arg(Arg::DST), dst, &index);
     add_post_ops(&mut space, &desc, &index);
     let (launch, shape) =
-        launch(space, value, Some(&desc), &expression(&desc, value), is_wide(&desc), device);
+        launch(space, value, Some(&desc), &op.expression(&desc, value), is_wide(&desc), device);
     let launches = std::iter::once(launch).chain(padding(dst, Arg::DST, device)).collect();
     let implementation = format!("ocl:{}:{shape}", desc.op().name());
     KernelPlan { implementation, scratchpad: 0, launches, desc }
@@ -264,33 +272,138 @@ pub(super) fn is_wide(desc: &PrimitiveDesc) -> bool {
     })
 }
 
-/// The value of a result element before post-operations.
-fn expression(desc: &PrimitiveDesc, value: Value) -> String {
-    let load = |name: &str| format!("LD_{name}(OFF_{name}, n)");
-    match desc.op() {
-        Op::Eltwise(function) => eltwise(value, *function, &load("SRC0")),
-        Op::Binary(op) => format!("binary_{}({}, {})", op.algorithm.name(), load("SRC0"), load("SRC1")),
+/// The elements of an operand.
+fn load(name: &str) -> String {
+    format!("LD_{name}(OFF_{name}, n)")
+}
+
+impl Pointwise for Reorder {
+    fn is_closed(&self) -> bool {
+        true
+    }
+
+    fn expression(&self, _desc: &PrimitiveDesc, _value: Value) -> String {
+        load("SRC0")
+    }
+}
+
+impl Pointwise for Eltwise {
+    fn expression(&self, _desc: &PrimitiveDesc, value: Value) -> String {
+        eltwise(value, *self, &load("SRC0"))
+    }
+}
+
+impl Pointwise for Binary {
+    fn is_closed(&self) -> bool {
+        !matches!(self.algorithm, BinaryAlgorithm::Divide | BinaryAlgorithm::Power)
+    }
+
+    fn expression(&self, _desc: &PrimitiveDesc, _value: Value) -> String {
+        format!("binary_{}({}, {})", self.algorithm.name(), load("SRC0"), load("SRC1"))
+    }
+}
+
+impl Pointwise for Select {
+    fn is_closed(&self) -> bool {
+        true
+    }
+
+    fn expression(&self, _desc: &PrimitiveDesc, value: Value) -> String {
+        let (yes, no) = (load("SRC1"), load("SRC2"));
         // Integer values have one lane; a fractional condition must not be cut to zero.
-        Op::Select(_) if value == Value::I64 => {
-            format!("NAT1_SRC0(OFF_SRC0) != 0 ? {} : {}", load("SRC1"), load("SRC2"))
+        if value == Value::I64 {
+            return format!("NAT1_SRC0(OFF_SRC0) != 0 ? {yes} : {no}");
         }
-        Op::Select(_) => format!("({}) != (V)(0) ? {} : {}", load("SRC0"), load("SRC1"), load("SRC2")),
-        Op::BatchNormalization(op) => {
-            let epsilon = value.literal(op.epsilon);
-            let mut text = format!(
-                "({} - {}) * ((V)(1) / sqrt({} + {epsilon}))",
-                load("SRC0"),
-                load("MEAN"),
-                load("VARIANCE")
-            );
-            if desc.find(Arg::Scale).is_some() {
-                text = format!("{text} * {}", load("SCALE"));
-            }
-            if desc.find(Arg::Shift).is_some() {
-                text = format!("{text} + {}", load("SHIFT"));
-            }
-            text
+        format!("({}) != (V)(0) ? {yes} : {no}", load("SRC0"))
+    }
+}
+
+impl Pointwise for BatchNormalization {
+    fn expression(&self, desc: &PrimitiveDesc, value: Value) -> String {
+        let epsilon = value.literal(self.epsilon);
+        let (src, mean, variance) = (load("SRC0"), load("MEAN"), load("VARIANCE"));
+        let mut text = format!("({src} - {mean}) * ((V)(1) / sqrt({variance} + {epsilon}))");
+        if desc.find(Arg::Scale).is_some() {
+            text = format!("{text} * {}", load("SCALE"));
         }
-        _ => load("SRC0"),
+        if desc.find(Arg::Shift).is_some() {
+            text = format!("{text} + {}", load("SHIFT"));
+        }
+        text
+    }
+}
+
+impl Planner for Eltwise {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan(desc.clone(), self, device), wanted))
+    }
+
+    fn counts_in_64_bits(&self) -> bool {
+        true
+    }
+}
+
+impl Planner for Binary {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan(desc.clone(), self, device), wanted))
+    }
+
+    fn counts_in_64_bits(&self) -> bool {
+        true
+    }
+}
+
+impl Planner for Select {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan(desc.clone(), self, device), wanted))
+    }
+
+    fn counts_in_64_bits(&self) -> bool {
+        true
+    }
+}
+
+impl Planner for BatchNormalization {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan(desc.clone(), self, device), wanted))
+    }
+
+    fn counts_in_64_bits(&self) -> bool {
+        true
+    }
+}
+
+impl Planner for Concat {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan_concat(desc.clone(), self.axis, device), wanted))
+    }
+
+    fn counts_in_64_bits(&self) -> bool {
+        true
     }
 }

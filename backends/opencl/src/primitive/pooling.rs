@@ -2,10 +2,11 @@
 
 mod lines;
 
-use anydnn_backend::op::{Pooling, PoolingAlgorithm};
+use super::Planner;
+use anydnn_backend::op::{Pooling, PoolingAlgorithm, PoolingBackward};
 use anydnn_backend::{Arg, Error, PrimitiveDesc, Result};
 
-use super::choice::{Choice, Choices, Wanted};
+use super::choice::{Choice, Choices, Wanted, only};
 use super::pointwise::{is_wide, padding};
 use super::rows::Rows;
 use super::source::{Source, add_post_ops};
@@ -169,4 +170,26 @@ pub(super) fn plan_backward(desc: PrimitiveDesc, op: &Pooling, device: &DeviceTr
     let shape = if rows.lanes > 1 { "vertical" } else { "ref" };
     let implementation = format!("ocl:{}:{shape}", desc.op().name());
     Ok(KernelPlan { implementation, scratchpad: 0, launches, desc })
+}
+
+impl Planner for Pooling {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        choices(desc, self, device, wanted)
+    }
+}
+
+impl Planner for PoolingBackward {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan_backward(desc.clone(), &self.pooling, device)?, wanted))
+    }
 }

@@ -1,6 +1,8 @@
 //! Layouts that change once: one program for all of them, whose loops come with the launch.
 
-use anydnn_backend::{Arg, DataType, MemoryDesc, PrimitiveDesc};
+use super::Planner;
+use anydnn_backend::op::Reorder;
+use anydnn_backend::{Arg, DataType, MemoryDesc, PrimitiveDesc, Result};
 
 use super::choice::{Choice, Wanted};
 use super::pointwise::{self, is_wide};
@@ -47,7 +49,7 @@ pub(super) fn choices(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wante
         Some(Choice { plan, reason: "one program serves every layout" })
     };
     let own = || {
-        let plan = pointwise::plan(desc.clone(), device);
+        let plan = pointwise::plan(desc.clone(), &Reorder, device);
         Choice { plan, reason: "a program made for these layouts" }
     };
     match wanted {
@@ -167,4 +169,19 @@ fn loops(src: &MemoryDesc, dst: &MemoryDesc) -> Option<(Vec<Loop>, [usize; PADDE
         joined.push(Loop { extent: 1, from: 0, to: 1, index: [0; PADDED] });
     }
     (joined.len() <= LOOPS).then_some((joined, inside))
+}
+
+impl Planner for Reorder {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(choices(desc, device, wanted))
+    }
+
+    fn counts_in_64_bits(&self) -> bool {
+        true
+    }
 }

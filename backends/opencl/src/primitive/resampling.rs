@@ -1,7 +1,9 @@
 //! Resampling and its gradient: each element of the result collects what it needs.
 
-use anydnn_backend::op::{Resampling, ResamplingAlgorithm};
-use anydnn_backend::{Arg, PrimitiveDesc};
+use super::Planner;
+use super::choice::{Choice, Wanted, only};
+use anydnn_backend::op::{Resampling, ResamplingAlgorithm, ResamplingBackward};
+use anydnn_backend::{Arg, PrimitiveDesc, Result};
 
 use super::pointwise::{is_wide, padding};
 use super::rows::Rows;
@@ -86,4 +88,26 @@ fn push(space: &mut Space, prefix: &str, extents: &[usize]) -> Vec<Index> {
         }
     }
     index
+}
+
+impl Planner for Resampling {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan(desc.clone(), *self, device), wanted))
+    }
+}
+
+impl Planner for ResamplingBackward {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan_backward(desc.clone(), self.resampling, device), wanted))
+    }
 }

@@ -1,7 +1,8 @@
 //! The scalar types that kernels compute in, and OpenCL C literals of them.
 
+use super::Planner;
 use anydnn_backend::op::{Fold, Node, Op};
-use anydnn_backend::{Arg, DataType, Error, Layout, PostOp, PrimitiveDesc, Result};
+use anydnn_backend::{Arg, DataType, Error, Layout, PostOp, PrimitiveDesc, Result, each_operation};
 
 use crate::plan::DeviceTraits;
 
@@ -107,14 +108,8 @@ pub(super) fn check(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<()> {
     let known = |p: &PostOp| {
         matches!(p, PostOp::Eltwise(_) | PostOp::Binary { .. } | PostOp::Select { .. } | PostOp::Sum { .. })
     };
-    let mut nodes = match desc.op() {
-        Op::Expression(op) => [Some(op), None],
-        Op::Attention(op) => [Some(&op.scores), op.weights.as_ref()],
-        _ => [None, None],
-    }
-    .into_iter()
-    .flatten()
-    .flat_map(|expression| &expression.nodes);
+    let mut nodes =
+        each_operation!(desc.op(), op => op.nodes().collect::<Vec<_>>(), _ => Vec::new()).into_iter();
     if !nodes.all(is_known) {
         return Err(Error::unsupported(desc.name(), "no kernel for this kind of node"));
     }

@@ -7,8 +7,10 @@ mod tests;
 
 use std::fmt::Write;
 
+use super::Planner;
+use super::choice::{Choice, Wanted, only};
 use anydnn_backend::op::{Expression, Fold, Node};
-use anydnn_backend::{Access, Arg, DataType, MemoryDesc, PrimitiveDesc};
+use anydnn_backend::{Access, Arg, DataType, MemoryDesc, PrimitiveDesc, Result};
 
 use super::axes::push_axes;
 use super::nodes::{needed, statements};
@@ -273,5 +275,24 @@ impl<'a> Program<'a> {
         let storage: DataType = self.value.storage();
         let reads = self.desc.access(result.arg).is_some_and(Access::reads);
         !result.per_row && result.desc.data_type() == storage && !reads
+    }
+}
+
+impl Planner for Expression {
+    fn choices(
+        &self,
+        desc: &PrimitiveDesc,
+        device: &DeviceTraits,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<Choice>> {
+        Ok(only(plan(desc.clone(), self, device), wanted))
+    }
+
+    fn counts_in_64_bits(&self) -> bool {
+        true
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter()
     }
 }
