@@ -42,6 +42,13 @@ pub(crate) enum Expect {
     Tests,
 }
 
+/// What `cargo` builds for all steps that run programs. Tests and programs are built by one command, as crates that only tests use choose
+/// features of crates that both use: apart, most of them would be built twice.
+pub(crate) const BUILD: [&str; 6] = ["build", "--workspace", "--all-features", "--lib", "--bins", "--tests"];
+
+/// The variable that names the folder of the C libraries for tests, which build them themselves without it.
+const C_LIBRARIES: &str = "ANYDNN_C_LIBRARIES";
+
 /// All steps of a day; `opencl` is what programs need in their environment to see the devices.
 pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
     let with = |pairs: &[(&str, &str)]| {
@@ -64,6 +71,7 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
             ("INSTA_UPDATE", "no"),
             ("ANYDNN_CACHE", "0"),
             (LAYER, &layer("anydnn_faults")),
+            (C_LIBRARIES, &fence::target().join("debug").display().to_string()),
         ]);
         variables.extend([
             (fence::LAYER.to_owned(), layer("anydnn_fence")),
@@ -107,6 +115,14 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
             expect: Expect::Success,
             under_the_ledger: false,
             extent: Extent::Whole,
+        },
+        Step {
+            name: "build",
+            cargo: BUILD.to_vec(),
+            variables: Variables::new(),
+            expect: Expect::Success,
+            under_the_ledger: false,
+            extent: Extent::Fast,
         },
         Step {
             name: "tests",

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{root, run, stream};
+use crate::steps::BUILD;
 use crate::{fence, setup};
 
 /// What the command line of `anydnn sweep` does not know, and the rest.
@@ -27,15 +28,11 @@ pub(crate) fn sweep(args: &[OsString]) -> Result<bool> {
     println!("{ready}");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.arg("build").current_dir(root());
+    build.current_dir(root());
     if wanted.dev {
-        // As the tests are built, so that nothing is built again.
-        build.args(["--workspace", "--all-features", "--bin", "anydnn"]);
-        if wanted.fence.is_some() {
-            build.arg("--lib");
-        }
+        build.args(BUILD);
     } else {
-        build.args(["--release", "--package", "anydnn-cli"]);
+        build.args(["build", "--release", "--package", "anydnn-cli"]);
         if wanted.fence.is_some() {
             build.args(["--package", "anydnn-fence"]);
         }
