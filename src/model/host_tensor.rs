@@ -4,8 +4,7 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use anydnn_backend::{DataType, Dims, Error, MemoryDesc, MiniFloat, Result, check_host_memory};
-use half::{bf16, f16};
+use anydnn_backend::{DataType, Dims, Error, MemoryDesc, Result, check_host_memory};
 
 /// A dense row-major tensor in host memory, in the machine's byte order.
 ///
@@ -174,7 +173,7 @@ impl HostTensor {
                 _ => (z >> 40) as f64 / f64::from(1 << 23) - 1.0,
             }
         });
-        encode_into(&mut bytes, data_type, values.map(change));
+        data_type.write(values.map(change), &mut bytes);
         Ok(Self { desc, bytes: bytes.into() })
     }
 
@@ -211,14 +210,19 @@ impl HostTensor {
     /// The values as f32, rounded where a type holds more.
     pub fn to_f32s(&self) -> Vec<f32> {
         match self.data_type() {
-            DataType::F32 => words(&self.bytes).map(f32::from_ne_bytes).collect(),
+            DataType::F32 => self.bytes.as_chunks().0.iter().copied().map(f32::from_ne_bytes).collect(),
             _ => self.to_f64s().into_iter().map(|value| value as f32).collect(),
         }
     }
 
     /// The values as f64; only [`DataType::S64`] and [`DataType::U64`] hold more.
     pub fn to_f64s(&self) -> Vec<f64> {
-        decode(self.data_type(), self.desc.elements(), &self.bytes)
+        let mut values = Vec::with_capacity(self.desc.elements());
+        // Whatever is not false is true.
+        let truth = self.data_type() == DataType::Boolean;
+        let value = |value: f64| if truth { f64::from(u8::from(value != 0.0)) } else { value };
+        self.data_type().read(&self.bytes, self.desc.elements(), |read| values.push(value(read)));
+        values
     }
 
     /// The values converted to another type: rounded to the nearest, halves to even, and limited to the range of integers.
@@ -282,105 +286,10 @@ fn reserved(desc: &MemoryDesc) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
-    bytes.chunks_exact(N).map(|chunk| {
-        let mut word = [0; N];
-        word.copy_from_slice(chunk);
-        word
-    })
-}
-
-fn decode(data_type: DataType, elements: usize, bytes: &[u8]) -> Vec<f64> {
-    match data_type {
-        DataType::F32 => words(bytes).map(|w| f64::from(f32::from_ne_bytes(w))).collect(),
-        DataType::F16 => words(bytes).map(|w| f16::from_ne_bytes(w).to_f64()).collect(),
-        DataType::BF16 => words(bytes).map(|w| bf16::from_ne_bytes(w).to_f64()).collect(),
-        DataType::F64 => words(bytes).map(f64::from_ne_bytes).collect(),
-        DataType::S32 => words(bytes).map(|w| f64::from(i32::from_ne_bytes(w))).collect(),
-        DataType::S64 => words(bytes).map(|w| i64::from_ne_bytes(w) as f64).collect(),
-        DataType::S8 => bytes.iter().map(|&b| f64::from(b as i8)).collect(),
-        DataType::Boolean => bytes.iter().map(|&b| f64::from(u8::from(b != 0))).collect(),
-        DataType::F8E5M2 => bytes.iter().map(|&b| MiniFloat::E5M2.decode(b)).collect(),
-        DataType::F8E4M3 => bytes.iter().map(|&b| MiniFloat::E4M3.decode(b)).collect(),
-        DataType::U4 => parts(bytes, 4).take(elements).map(f64::from).collect(),
-        DataType::S4 => parts(bytes, 4).take(elements).map(|n| f64::from(((n << 4) as i8) >> 4)).collect(),
-        DataType::F4E2M1 => parts(bytes, 4).take(elements).map(|n| MiniFloat::E2M1.decode(n)).collect(),
-        DataType::U2 => parts(bytes, 2).take(elements).map(f64::from).collect(),
-        DataType::S2 => parts(bytes, 2).take(elements).map(|n| f64::from(((n << 6) as i8) >> 6)).collect(),
-        DataType::S16 => words(bytes).map(|w| f64::from(i16::from_ne_bytes(w))).collect(),
-        DataType::U16 => words(bytes).map(|w| f64::from(u16::from_ne_bytes(w))).collect(),
-        DataType::U32 => words(bytes).map(|w| f64::from(u32::from_ne_bytes(w))).collect(),
-        DataType::U64 => words(bytes).map(|w| u64::from_ne_bytes(w) as f64).collect(),
-        DataType::F8E5M2Fnuz => bytes.iter().map(|&b| MiniFloat::E5M2_FNUZ.decode(b)).collect(),
-        DataType::F8E4M3Fnuz => bytes.iter().map(|&b| MiniFloat::E4M3_FNUZ.decode(b)).collect(),
-        DataType::E8M0 => bytes.iter().map(|&b| power_of_two(b)).collect(),
-        // U8.
-        _ => bytes.iter().map(|&b| f64::from(b)).collect(),
-    }
-}
-
-/// Elements of two or four bits, the low ones of a byte first.
-fn parts(bytes: &[u8], bits: u32) -> impl Iterator<Item = u8> {
-    bytes.iter().flat_map(move |byte| (0..8 / bits).map(move |i| byte >> (i * bits) & ((1 << bits) - 1)))
-}
-
-/// The value of an exponent without sign; all ones are NaN.
-fn power_of_two(bits: u8) -> f64 {
-    if bits == 0xff { f64::NAN } else { 2_f64.powi(i32::from(bits) - 127) }
-}
-
-/// The exponent of the nearest power of two, of two as near ones the greater; the least for what is not positive.
-fn exponent(value: f64) -> u8 {
-    if value.is_nan() {
-        return 0xff;
-    }
-    let limited = value.clamp(2_f64.powi(-127), 2_f64.powi(127));
-    let below = limited.log2().floor() as i32;
-    let nearest = if limited < 1.5 * 2_f64.powi(below) { below } else { below + 1 };
-    (nearest + 127).clamp(0, 254) as u8
-}
-
 fn encode(data_type: DataType, values: impl Iterator<Item = f64>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    encode_into(&mut bytes, data_type, values);
+    data_type.write(values, &mut bytes);
     bytes
-}
-
-fn encode_into(bytes: &mut Vec<u8>, data_type: DataType, values: impl Iterator<Item = f64>) {
-    let whole = |value: f64, least: f64, most: f64| value.round_ties_even().clamp(least, most);
-    match data_type {
-        DataType::F32 => bytes.extend(values.flat_map(|v| (v as f32).to_ne_bytes())),
-        DataType::F16 => bytes.extend(values.flat_map(|v| f16::from_f64(v).to_ne_bytes())),
-        DataType::BF16 => bytes.extend(values.flat_map(|v| bf16::from_f64(v).to_ne_bytes())),
-        DataType::F64 => bytes.extend(values.flat_map(f64::to_ne_bytes)),
-        // Conversions from floats to integers saturate, and NaN becomes zero.
-        DataType::S32 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as i32).to_ne_bytes())),
-        DataType::S64 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as i64).to_ne_bytes())),
-        DataType::S8 => bytes.extend(values.map(|v| v.round_ties_even() as i8 as u8)),
-        DataType::Boolean => bytes.extend(values.map(|v| u8::from(v != 0.0))),
-        DataType::F8E5M2 => bytes.extend(values.map(|v| MiniFloat::E5M2.encode(v))),
-        DataType::F8E4M3 => bytes.extend(values.map(|v| MiniFloat::E4M3.encode(v))),
-        DataType::U4 => pack(bytes, 4, values.map(|v| whole(v, 0.0, 15.0) as u8)),
-        DataType::S4 => pack(bytes, 4, values.map(|v| whole(v, -8.0, 7.0) as i8 as u8 & 0x0f)),
-        DataType::F4E2M1 => pack(bytes, 4, values.map(|v| MiniFloat::E2M1.encode(v))),
-        DataType::U2 => pack(bytes, 2, values.map(|v| whole(v, 0.0, 3.0) as u8)),
-        DataType::S2 => pack(bytes, 2, values.map(|v| whole(v, -2.0, 1.0) as i8 as u8 & 3)),
-        DataType::S16 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as i16).to_ne_bytes())),
-        DataType::U16 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as u16).to_ne_bytes())),
-        DataType::U32 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as u32).to_ne_bytes())),
-        DataType::U64 => bytes.extend(values.flat_map(|v| (v.round_ties_even() as u64).to_ne_bytes())),
-        DataType::F8E5M2Fnuz => bytes.extend(values.map(|v| MiniFloat::E5M2_FNUZ.encode(v))),
-        DataType::F8E4M3Fnuz => bytes.extend(values.map(|v| MiniFloat::E4M3_FNUZ.encode(v))),
-        DataType::E8M0 => bytes.extend(values.map(exponent)),
-        // U8.
-        _ => bytes.extend(values.map(|v| v.round_ties_even() as u8)),
-    }
-}
-
-fn pack(bytes: &mut Vec<u8>, bits: u32, mut parts: impl Iterator<Item = u8>) {
-    while let Some(low) = parts.next() {
-        bytes.push((1..8 / bits).fold(low, |byte, i| byte | parts.next().unwrap_or(0) << (i * bits)));
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use half::{bf16, f16};
 use crate::data_type::DataType;
 use crate::error::{Error, Result};
 use crate::memory_desc::MemoryDesc;
-use crate::minifloat::MiniFloat;
 
 /// One value on the host with its data type, as an argument that needs no device memory.
 ///
@@ -69,22 +68,7 @@ impl HostScalar {
 
     /// The value, rounded where it is an integer beyond 2^53.
     pub fn as_f64(&self) -> f64 {
-        let byte = self.bytes[0];
-        match self.data_type {
-            DataType::F32 => f64::from(f32::from_ne_bytes(self.first())),
-            DataType::F64 => f64::from_ne_bytes(self.first()),
-            DataType::F16 => f16::from_ne_bytes(self.first()).to_f64(),
-            DataType::BF16 => bf16::from_ne_bytes(self.first()).to_f64(),
-            DataType::S32 => f64::from(i32::from_ne_bytes(self.first())),
-            DataType::S64 => i64::from_ne_bytes(self.first()) as f64,
-            DataType::S8 => f64::from(byte as i8),
-            DataType::U8 | DataType::Boolean | DataType::U4 => f64::from(byte),
-            DataType::S4 => f64::from((byte << 4) as i8 >> 4),
-            DataType::F8E5M2 => MiniFloat::E5M2.decode(byte),
-            DataType::F8E4M3 => MiniFloat::E4M3.decode(byte),
-            // There is no value of these.
-            _ => f64::NAN,
-        }
+        self.data_type.read_at(&self.bytes, 0)
     }
 
     /// Replaces the value by another one of the same type.
@@ -104,10 +88,6 @@ impl HostScalar {
     /// The descriptor of the value: no dimensions, one element.
     pub fn desc(&self) -> MemoryDesc {
         MemoryDesc::new([], self.data_type)
-    }
-
-    fn first<const N: usize>(&self) -> [u8; N] {
-        std::array::from_fn(|i| self.bytes[i])
     }
 }
 

@@ -39,6 +39,16 @@ impl MiniFloat {
     /// 4 bits: 2 exponent and 1 mantissa bits, without infinity and NaN.
     pub const E2M1: Self = Self { exponent: 2, mantissa: 1, special: Special::None };
 
+    /// The bits of the mantissa.
+    pub(crate) const fn mantissa_bits(self) -> u32 {
+        self.mantissa
+    }
+
+    /// The exponent of the least normal number.
+    pub(crate) const fn least_exponent(self) -> i32 {
+        1 - self.bias()
+    }
+
     const fn bias(self) -> i32 {
         let bias = (1 << (self.exponent - 1)) - 1;
         if matches!(self.special, Special::NegativeZero) { bias + 1 } else { bias }
@@ -50,7 +60,7 @@ impl MiniFloat {
     }
 
     /// The greatest finite value's bits.
-    const fn greatest(self) -> u8 {
+    pub(crate) const fn greatest(self) -> u8 {
         match self.special {
             Special::Ieee => (((1_u32 << self.exponent) - 1) << self.mantissa) as u8 - 1,
             Special::AllOnes => self.sign() - 2,
@@ -72,7 +82,7 @@ impl MiniFloat {
         let exponent = i32::from(magnitude >> self.mantissa);
         let fraction = f64::from(magnitude & ((1 << self.mantissa) - 1)) / f64::from(1_u32 << self.mantissa);
         let value = if exponent == 0 {
-            fraction * 2_f64.powi(1 - self.bias())
+            fraction * 2_f64.powi(self.least_exponent())
         } else {
             (1.0 + fraction) * 2_f64.powi(exponent - self.bias())
         };
@@ -100,7 +110,7 @@ impl MiniFloat {
         }
         // Magnitudes of one sign are ordered as their bits are: the quantum is the distance between neighbours.
         let magnitude = value.abs();
-        let least_exponent = 1 - self.bias();
+        let least_exponent = self.least_exponent();
         let exponent =
             if magnitude == 0.0 { least_exponent } else { binary_exponent(magnitude).max(least_exponent) };
         let quantum = 2_f64.powi(exponent - self.mantissa as i32);

@@ -56,7 +56,8 @@ impl Tolerance {
             absolute: if rounds_to_integer && !is_exact(desc, arg) {
                 1.0
             } else {
-                1e-30_f64.max(smallest(data_type))
+                // Below the least normal number a device may flush to zero.
+                1e-30_f64.max(data_type.least_normal())
             },
             relative: sum + factors + function + storage,
             scaled: length > 1.0 || !attributes.post_ops.is_empty() || growth.cancels,
@@ -157,16 +158,6 @@ const SCORE: f64 = 8.0;
 fn is_exact(desc: &PrimitiveDesc, arg: Arg) -> bool {
     let exact = |p: &PostOp| matches!(p, PostOp::Eltwise(function) if function.row().is_exact);
     desc.op().is_exact(arg) && desc.attributes().post_ops.iter().all(exact)
-}
-
-/// Below the smallest normal number a device may flush to zero.
-fn smallest(data_type: DataType) -> f64 {
-    match data_type {
-        DataType::F16 | DataType::F8E5M2 => 6.2e-5,
-        DataType::BF16 | DataType::F32 => 1.2e-38,
-        DataType::F8E4M3 => 1.6e-2,
-        _ => 0.0,
-    }
 }
 
 #[cfg(test)]

@@ -38,12 +38,7 @@ pub(in crate::onnx) fn cast(call: &mut Call) -> Result<Vec<HostTensor>> {
 
 /// A value within the numbers that a float of 8 bits has, if it is one.
 pub(super) fn limited_to(to: DataType, value: f64) -> f64 {
-    let most = match to {
-        DataType::F8E4M3 => 448.0,
-        DataType::F8E4M3Fnuz => 240.0,
-        DataType::F8E5M2 | DataType::F8E5M2Fnuz => 57344.0,
-        _ => return value,
-    };
+    let Some(most) = to.greatest_of_mini().filter(|_| to.bits() == 8) else { return value };
     value.clamp(-most, most)
 }
 

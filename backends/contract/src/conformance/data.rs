@@ -3,9 +3,7 @@
 //! Floats round to nearest even. Integers round half to even and saturate; NaN becomes zero. A boolean is true unless zero. The
 //! padding of blocked layouts is zero. Integers of four bits lie two to a byte, the one at the even position in the low half.
 
-use half::{bf16, f16};
-
-use crate::{DataType, Dims, Error, MemoryDesc, MiniFloat, Result};
+use crate::{Dims, Error, MemoryDesc, Result};
 
 /// Bytes of `desc.size()` length that hold `values`; bytes of no element are zero.
 ///
@@ -42,10 +40,10 @@ pub fn encode_into(desc: &MemoryDesc, values: &[f64], bytes: &mut [u8]) -> Resul
         ));
     }
     for place in places(desc).filter(|place| place.padding) {
-        put(desc.data_type(), 0.0, place.element, bytes);
+        desc.data_type().write_at(0.0, bytes, place.element);
     }
     for (place, &value) in places(desc).filter(|place| !place.padding).zip(values) {
-        put(desc.data_type(), value, place.element, bytes);
+        desc.data_type().write_at(value, bytes, place.element);
     }
     Ok(())
 }
@@ -58,29 +56,8 @@ pub fn decode(desc: &MemoryDesc, bytes: &[u8]) -> Result<Vec<f64>> {
     check("decode", desc, bytes.len())?;
     Ok(places(desc)
         .filter(|place| !place.padding)
-        .map(|place| take(desc.data_type(), place.element, bytes))
+        .map(|place| desc.data_type().read_at(bytes, place.element))
         .collect())
-}
-
-/// The value that an element of a type holds after `value` was stored in it.
-pub fn stored(data_type: DataType, value: f64) -> f64 {
-    let whole = value.round_ties_even();
-    match data_type {
-        DataType::F32 => f64::from(value as f32),
-        DataType::F16 => f16::from_f64(value).to_f64(),
-        DataType::BF16 => bf16::from_f64(value).to_f64(),
-        DataType::S32 => f64::from(whole as i32),
-        DataType::S8 => f64::from(whole as i8),
-        DataType::U8 => f64::from(whole as u8),
-        DataType::S64 => (whole as i64) as f64,
-        DataType::Boolean => f64::from(u8::from(value != 0.0)),
-        DataType::F8E5M2 => MiniFloat::E5M2.decode(MiniFloat::E5M2.encode(value)),
-        DataType::F8E4M3 => MiniFloat::E4M3.decode(MiniFloat::E4M3.encode(value)),
-        DataType::S4 => f64::from((whole as i8).clamp(-8, 7)),
-        DataType::U4 => f64::from((whole as u8).min(15)),
-        // Of the types of the host there are no tensors here.
-        _ => value,
-    }
 }
 
 /// What each byte of a tensor is for.
@@ -148,57 +125,10 @@ fn check(operation: &str, desc: &MemoryDesc, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-fn put(data_type: DataType, value: f64, element: usize, bytes: &mut [u8]) {
-    if data_type.bits() == 4 {
-        let nibble = stored(data_type, value) as i8 as u8 & 0xF;
-        let (byte, shift) = (&mut bytes[element / 2], element % 2 * 4);
-        *byte = *byte & !(0xF << shift) | nibble << shift;
-        return;
-    }
-    let size = data_type.bits() / 8;
-    let bytes = &mut bytes[element * size..][..size];
-    let whole = value.round_ties_even();
-    match data_type {
-        DataType::F64 => bytes.copy_from_slice(&value.to_le_bytes()),
-        DataType::F32 => bytes.copy_from_slice(&(value as f32).to_le_bytes()),
-        DataType::F16 => bytes.copy_from_slice(&f16::from_f64(value).to_le_bytes()),
-        DataType::BF16 => bytes.copy_from_slice(&bf16::from_f64(value).to_le_bytes()),
-        DataType::S64 => bytes.copy_from_slice(&(whole as i64).to_le_bytes()),
-        DataType::S32 => bytes.copy_from_slice(&(whole as i32).to_le_bytes()),
-        DataType::S8 => bytes.copy_from_slice(&(whole as i8).to_le_bytes()),
-        DataType::U8 => bytes.copy_from_slice(&(whole as u8).to_le_bytes()),
-        DataType::F8E5M2 => bytes.fill(MiniFloat::E5M2.encode(value)),
-        DataType::F8E4M3 => bytes.fill(MiniFloat::E4M3.encode(value)),
-        DataType::Boolean => bytes.fill(u8::from(value != 0.0)),
-        _ => {}
-    }
-}
-
-fn take(data_type: DataType, element: usize, bytes: &[u8]) -> f64 {
-    fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-        std::array::from_fn(|i| bytes[i])
-    }
-    let nibble = || bytes[element / 2] >> (element % 2 * 4) & 0xF;
-    let own = &bytes[element * data_type.bits() / 8..];
-    match data_type {
-        DataType::F64 => f64::from_le_bytes(array(own)),
-        DataType::F32 => f64::from(f32::from_le_bytes(array(own))),
-        DataType::F16 => f16::from_le_bytes(array(own)).to_f64(),
-        DataType::BF16 => bf16::from_le_bytes(array(own)).to_f64(),
-        DataType::S64 => i64::from_le_bytes(array(own)) as f64,
-        DataType::S32 => f64::from(i32::from_le_bytes(array(own))),
-        DataType::S8 => f64::from(i8::from_le_bytes(array(own))),
-        DataType::U8 | DataType::Boolean => f64::from(own[0]),
-        DataType::F8E5M2 => MiniFloat::E5M2.decode(own[0]),
-        DataType::F8E4M3 => MiniFloat::E4M3.decode(own[0]),
-        DataType::S4 => f64::from((nibble() << 4) as i8 >> 4),
-        _ => f64::from(nibble()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DataType;
 
     #[test]
     fn values_survive_every_type() {
@@ -216,7 +146,7 @@ mod tests {
             let desc = MemoryDesc::new([values.len()], data_type);
             let through = decode(&desc, &encode(&desc, &values).unwrap()).unwrap();
             for (value, got) in values.iter().zip(through) {
-                let wanted = stored(data_type, *value);
+                let wanted = data_type.stored(*value);
                 assert!(got.total_cmp(&wanted).is_eq(), "{data_type} {value}: {got} for {wanted}");
             }
         }
@@ -226,17 +156,17 @@ mod tests {
     fn integers_round_half_to_even_and_saturate() {
         let desc = MemoryDesc::new([6], DataType::U8);
         assert_eq!(encode(&desc, &[0.5, 1.5, 2.5, 300.0, -3.0, f64::NAN]).unwrap(), [0, 2, 2, 255, 0, 0]);
-        assert!((stored(DataType::S8, -128.6) + 128.0).abs() < 1e-12);
-        assert!((stored(DataType::S32, 3e9) - 2_147_483_647.0).abs() < 1e-12);
+        assert!((DataType::S8.stored(-128.6) + 128.0).abs() < 1e-12);
+        assert!((DataType::S32.stored(3e9) - 2_147_483_647.0).abs() < 1e-12);
     }
 
     #[test]
     fn narrow_floats_round_to_nearest_even() {
         // 2049 lies halfway between the f16 neighbours 2048 and 2050, 257 between the bf16 neighbours 256 and 258.
-        assert_eq!(stored(DataType::F16, 2049.0).to_bits(), 2048f64.to_bits());
-        assert_eq!(stored(DataType::F16, 2051.0).to_bits(), 2052f64.to_bits());
-        assert_eq!(stored(DataType::BF16, 257.0).to_bits(), 256f64.to_bits());
-        assert!(stored(DataType::F16, 65520.0).is_infinite());
+        assert_eq!(DataType::F16.stored(2049.0).to_bits(), 2048f64.to_bits());
+        assert_eq!(DataType::F16.stored(2051.0).to_bits(), 2052f64.to_bits());
+        assert_eq!(DataType::BF16.stored(257.0).to_bits(), 256f64.to_bits());
+        assert!(DataType::F16.stored(65520.0).is_infinite());
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Expressions, node after node over the whole space.
 
 use super::{Operands, Tensor, Tensors};
-use crate::conformance::data::stored;
 use crate::op::{Expression, Node, keeps};
 use crate::{Arg, Dims};
 
@@ -40,7 +39,7 @@ pub(super) fn evaluate<'a>(op: &Expression, source: &dyn Fn(u16) -> &'a Tensor) 
                 Node::Select(condition, a, b) => Tensor::from_fn(dims, |index| {
                     if at(condition, index) == 0.0 { at(b, index) } else { at(a, index) }
                 }),
-                Node::Cast(data_type, a) => Tensor::from_fn(dims, |index| stored(data_type, at(a, index))),
+                Node::Cast(data_type, a) => Tensor::from_fn(dims, |index| data_type.stored(at(a, index))),
                 Node::Fold(fold, a) => {
                     let mut joined = Tensor::from_fn(dims, |_| fold.start());
                     for index in op.dims.indices() {

@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 
 pub use tensor::Tensor;
 
-use super::data;
 use crate::op::Op;
 use crate::{Access, Arg, Dequantize, Dims, Error, PostOp, PrimitiveDesc, Result};
 
@@ -100,7 +99,7 @@ pub fn compute(desc: &PrimitiveDesc, inputs: &Tensors) -> Result<Tensors> {
     }
     for (arg, tensor) in &mut results {
         if let Some(desc) = desc.find(*arg) {
-            tensor.values.iter_mut().for_each(|v| *v = data::stored(desc.data_type(), *v));
+            tensor.values.iter_mut().for_each(|v| *v = desc.data_type().stored(*v));
         }
     }
     results.retain(|arg, _| desc.access(*arg).is_some_and(Access::writes));

@@ -1,10 +1,8 @@
 //! Operands with random content, and how results are compared.
 
 use anydnn_backend::{
-    Arg, DataType, Engine, MemoryDesc, MemoryKind, MiniFloat, PrimitiveDesc, Result, ScratchpadMode, Stream,
-    Tolerance,
+    Arg, DataType, Engine, MemoryDesc, MemoryKind, PrimitiveDesc, Result, ScratchpadMode, Stream, Tolerance,
 };
-use half::{bf16, f16};
 
 use crate::OpenClStream;
 use crate::engine::OpenClEngine;
@@ -88,16 +86,16 @@ pub(super) fn difference(desc: &PrimitiveDesc, actual: &[Vec<u8>], expected: &[V
 fn differs(data_type: DataType, tolerance: Tolerance, actual: &[u8], expected: &[u8]) -> Option<String> {
     let count = expected.len() * 8 / data_type.bits();
     // What was not written says nothing about the size of results.
-    let poison = value(data_type, &[POISON; 8], 0).to_bits();
+    let poison = data_type.read_at(&[POISON; 8], 0).to_bits();
     let finite =
-        |i: usize| Some(value(data_type, expected, i)).filter(|v| v.is_finite() && v.to_bits() != poison);
+        |i: usize| Some(data_type.read_at(expected, i)).filter(|v| v.is_finite() && v.to_bits() != poison);
     let scale = if tolerance.scaled {
         (0..count).filter_map(finite).fold(0.0, |m: f64, v| m.max(v.abs()))
     } else {
         0.0
     };
     (0..count).find_map(|i| {
-        let (a, e) = (value(data_type, actual, i), value(data_type, expected, i));
+        let (a, e) = (data_type.read_at(actual, i), data_type.read_at(expected, i));
         let allowed = tolerance.absolute + tolerance.relative * e.abs().max(scale);
         #[expect(clippy::float_cmp, reason = "equal infinities pass")]
         let same = a == e || (a.is_nan() && e.is_nan()) || (a - e).abs() <= allowed;
@@ -124,44 +122,16 @@ fn random(desc: &MemoryDesc, seed: u64) -> Vec<u8> {
         let real = (number & 0xffff) as f64 / 32768.0 - 1.0;
         let whole = (number % 7) as i8 - 3;
         match data_type {
-            DataType::F64 => tile.extend(real.to_ne_bytes()),
-            DataType::F32 => tile.extend((real as f32).to_ne_bytes()),
-            DataType::F16 => tile.extend(f16::from_f64(real).to_ne_bytes()),
-            DataType::BF16 => tile.extend(bf16::from_f64(real).to_ne_bytes()),
-            DataType::F8E5M2 => tile.push(MiniFloat::E5M2.encode(real)),
-            DataType::F8E4M3 => tile.push(MiniFloat::E4M3.encode(real)),
-            DataType::S64 => tile.extend(i64::from(whole).to_ne_bytes()),
-            DataType::S32 => tile.extend(i32::from(whole).to_ne_bytes()),
-            DataType::S8 => tile.extend(whole.to_ne_bytes()),
-            DataType::U8 => tile.push(whole.unsigned_abs()),
             DataType::S4 | DataType::U4 => tile.push((number & 0x77) as u8),
-            _ => tile.push((number & 1) as u8),
+            DataType::U8 => tile.push(whole.unsigned_abs()),
+            DataType::Boolean => tile.push((number & 1) as u8),
+            _ => {
+                let value = if data_type.is_float() { real } else { f64::from(whole) };
+                data_type.write(std::iter::once(value), &mut tile);
+            }
         }
     }
     tile.iter().copied().cycle().take(desc.size()).collect()
-}
-
-/// An element, by its place in memory; zero where there is none.
-fn value(data_type: DataType, bytes: &[u8], i: usize) -> f64 {
-    fn at<const N: usize>(bytes: &[u8], i: usize) -> [u8; N] {
-        bytes.get(i * N..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
-    }
-    let [byte] = at(bytes, if data_type.bits() < 8 { i / 2 } else { i });
-    let half_byte = (byte >> (4 * (i % 2))) & 15;
-    match data_type {
-        DataType::F64 => f64::from_ne_bytes(at(bytes, i)),
-        DataType::F32 => f64::from(f32::from_ne_bytes(at(bytes, i))),
-        DataType::F16 => f16::from_ne_bytes(at(bytes, i)).to_f64(),
-        DataType::BF16 => bf16::from_ne_bytes(at(bytes, i)).to_f64(),
-        DataType::F8E5M2 => MiniFloat::E5M2.decode(byte),
-        DataType::F8E4M3 => MiniFloat::E4M3.decode(byte),
-        DataType::S64 => i64::from_ne_bytes(at(bytes, i)) as f64,
-        DataType::S32 => f64::from(i32::from_ne_bytes(at(bytes, i))),
-        DataType::S8 => f64::from(byte.cast_signed()),
-        DataType::S4 => f64::from((half_byte << 4).cast_signed() >> 4),
-        DataType::U4 => f64::from(half_byte),
-        _ => f64::from(byte),
-    }
 }
 
 #[cfg(test)]
@@ -193,7 +163,7 @@ mod tests {
             let desc = MemoryDesc::new([1000], data_type);
             let content = random(&desc, 3);
             assert_eq!(content.len(), desc.size(), "{data_type}");
-            let values: Vec<f64> = (0..1000).map(|i| value(data_type, &content, i)).collect();
+            let values: Vec<f64> = (0..1000).map(|i| data_type.read_at(&content, i)).collect();
             assert!(values.iter().all(|v| v.is_finite() && v.abs() <= 8.0), "{data_type}");
             assert!(values.windows(2).any(|pair| pair[0] < pair[1]), "{data_type}");
         }
