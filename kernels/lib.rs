@@ -155,11 +155,11 @@ mod tests {
             assert!(!summary.is_empty(), "{path} begins without saying what it is");
             let (family, file) = path.split_once('/').unwrap();
             if family != folder {
-                page += &format!("\n## {family}\n\n");
+                page.extend(["\n## ", family, "\n\n"]);
                 folder = family;
             }
             let address = format!("https://github.com/anydnn/anydnn/blob/main/kernels/{path}");
-            page += &format!("- [`{file}`]({address}): {summary}\n");
+            page.extend(["- [`", file, "`](", &address, "): ", &summary, "\n"]);
         }
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/kernels.md");
         if std::env::var_os("ANYDNN_BLESS").is_some() {

@@ -28,16 +28,11 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     for file in &files {
         let text = read(&root.join(file))?;
         for (line, target) in links(&text) {
-            let said = match resolve(root, file, &target) {
-                Ok(None) => continue,
-                Ok(Some(found)) if file == &Path::new(BOOK).join(SUMMARY) => {
-                    listed.insert(found);
-                    continue;
-                }
-                Ok(Some(_)) => continue,
-                Err(said) => said,
-            };
-            wrong.push(format!("{}:{line}: {target}: {said}", file.display()));
+            match resolve(root, file, &target) {
+                Ok(found) if file == &Path::new(BOOK).join(SUMMARY) => listed.extend(found),
+                Ok(_) => {}
+                Err(said) => wrong.push(format!("{}:{line}: {target}: {said}", file.display())),
+            }
         }
         for (line, target) in includes(&text).filter(|_| file.starts_with(BOOK)) {
             if let Err(said) = resolve_include(root, file, &target) {
@@ -166,9 +161,9 @@ fn anchors(text: &str) -> Vec<String> {
             _ => c.is_alphanumeric().then_some(c),
         };
         let name: String = title.trim().to_lowercase().chars().filter_map(letter).collect();
-        let again = (1..).map(|n| format!("{name}-{n}")).find(|other| !anchors.contains(other));
-        let is_known = anchors.contains(&name);
-        anchors.extend(if is_known { again } else { Some(name) });
+        let again = (1..=anchors.len()).map(|n| format!("{name}-{n}"));
+        let free = std::iter::once(name.clone()).chain(again).find(|name| !anchors.contains(name));
+        anchors.extend(free);
     }
     anchors
 }

@@ -274,6 +274,8 @@ impl<T> ResultExt<T> for Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     /// One error of each cause, in the order of the enumeration, with parts in capitals.
@@ -350,7 +352,7 @@ mod tests {
                 Error::At { .. } => "that of the error itself".to_owned(),
                 error => format!("`{}`", c_name(error.status())),
             };
-            page += &format!("| `{variant}` | {} | `{message}` | {status} |\n", said_of(&variant));
+            let _ = writeln!(page, "| `{variant}` | {} | `{message}` | {status} |", said_of(&variant));
         }
         page += "\n| kind of `Invalid` | status |\n|---|---|\n";
         let kinds = [
@@ -362,7 +364,7 @@ mod tests {
         ];
         for kind in kinds {
             let status = Error::invalid_kind(kind, "", "", "", "").status();
-            page += &format!("| `{kind:?}` | `{}` |\n", c_name(status));
+            let _ = writeln!(page, "| `{kind:?}` | `{}` |", c_name(status));
         }
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/errors.md");
         if std::env::var_os("ANYDNN_BLESS").is_some() {
