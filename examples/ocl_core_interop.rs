@@ -71,6 +71,7 @@ pub(crate) fn run(platform: &str) -> Result<Outcome, Box<dyn Error>> {
         buffer::<i32>(&context, ROWS, None)?,
     );
 
+    // ANCHOR: interop
     // anydnn's side: an engine and a stream from the program's objects, memories from its buffers, two primitives.
     let engine = OpenClEngine::from_ocl_core(&device, &context)?;
     let stream = OpenClStream::from_ocl_core(&engine, &queue)?;
@@ -106,6 +107,7 @@ pub(crate) fn run(platform: &str) -> Result<Outcome, Box<dyn Error>> {
     ocl_core::set_kernel_arg(&row_sums, 2, ArgVal::mem(&sums))?;
     // SAFETY: as above; the product holds `ROWS` rows and `sums` an element for each.
     let summed = unsafe { enqueue(&queue, &row_sums, ROWS, Some(&rectified)) }?;
+    // ANCHOR_END: interop
     let mut found = vec![0_i32; ROWS];
     let (block, none) = (true, None::<&mut Event>);
     // SAFETY: the vector holds as many elements as the buffer, and the call blocks until they are there.

@@ -95,6 +95,7 @@ pub(crate) fn run(platform: &str) -> Result<Outcome, Box<dyn Error>> {
         )
     };
 
+    // ANCHOR: interop
     // anydnn's side: an engine and a stream from the program's objects, memories from its buffers.
     let engine = OpenClEngine::from_opencl3(&device, &context)?;
     let stream = OpenClStream::from_opencl3(&engine, &queue)?;
@@ -124,6 +125,7 @@ pub(crate) fn run(platform: &str) -> Result<Outcome, Box<dyn Error>> {
         arg_max.set_arg(2, &best.get())?;
         enqueue(&queue, &arg_max, count, &[classified.raw_event()])?
     };
+    // ANCHOR_END: interop
     let mut labels = vec![0 as cl_int; count];
     // SAFETY: the vector holds as many elements as the buffer, and the call blocks until they are there.
     unsafe { queue.enqueue_read_buffer(&best, CL_BLOCKING, 0, &mut labels, &[chosen.get()])? };

@@ -131,6 +131,47 @@ mod tests {
         assert_eq!(listed, found);
     }
 
+    /// What a file says of itself: the first sentence of its first lines, without a list that it ends with.
+    fn summary(text: &str) -> String {
+        let lines = text.lines().map_while(|line| line.strip_prefix("//"));
+        let comment = lines.take_while(|line| !line.starts_with("   ")).map(str::trim).collect::<Vec<_>>();
+        let comment = comment.join(" ");
+        let end = comment.find(". ").unwrap_or(comment.len());
+        let sentence = comment[..end].trim_end_matches(['.', ':']);
+        if sentence.is_empty() { String::new() } else { format!("{sentence}.").replace('*', "\\*") }
+    }
+
+    #[test]
+    fn docs_list_every_kernel() {
+        let mut page = String::from(
+            "# Kernels\n\n\
+             The OpenCL C in `kernels`, by what each file says of itself. Written by the test `docs_list_every_kernel`\n\
+             (`ANYDNN_BLESS=1 cargo test -p anydnn-kernels` writes it anew). Which kernel serves a primitive on a device, and why, is told by\n\
+             `anydnn bench CASE --explain`; `--each` measures all that apply.\n",
+        );
+        let mut folder = "";
+        for (path, text) in FILES {
+            let summary = summary(text);
+            assert!(!summary.is_empty(), "{path} begins without saying what it is");
+            let (family, file) = path.split_once('/').unwrap();
+            if family != folder {
+                page.extend(["\n## ", family, "\n\n"]);
+                folder = family;
+            }
+            let address = format!("https://github.com/anydnn/anydnn/blob/main/kernels/{path}");
+            page.extend(["- [`", file, "`](", &address, "): ", &summary, "\n"]);
+        }
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/kernels.md");
+        if std::env::var_os("ANYDNN_BLESS").is_some() {
+            fs::write(&file, &page).unwrap();
+        }
+        let known = fs::read_to_string(file).unwrap_or_default();
+        assert!(
+            known == page,
+            "docs/reference/kernels.md is stale: ANYDNN_BLESS=1 cargo test -p anydnn-kernels"
+        );
+    }
+
     #[test]
     fn texts_are_found_by_path() {
         const COPY: &str = text("copy/copy.cl");

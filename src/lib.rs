@@ -35,8 +35,18 @@ pub mod select;
 
 pub use anydnn_backend as backend;
 
-/// The README's example is a test.
+/// The README's example is a test, and so are those of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[derive(Debug)]
 pub struct Readme;
+
+/// The examples of the guide by page.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/guide/backends.md")]
+#[doc = include_str!("../docs/guide/graphs.md")]
+#[doc = include_str!("../docs/guide/testing.md")]
+#[doc = include_str!("../docs/guide/backend.md")]
+#[cfg_attr(feature = "onnx", doc = include_str!("../docs/guide/onnx.md"))]
+#[derive(Debug)]
+pub struct Guide;

@@ -1,4 +1,4 @@
-//! The node tests of the `onnx` package on every backend, and the table in docs/onnx.md that says how they went.
+//! The node tests of the `onnx` package on every backend, and the table in docs/reference/onnx.md that says how they went.
 
 #![cfg(feature = "onnx")]
 #![allow(
@@ -21,7 +21,7 @@ use anydnn_host::HostEngine;
 use node_tests::{EXCEPTIONS, compare, is_random};
 
 /// The page with the table, which lies between these marks.
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/onnx.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/onnx.md");
 const BEGIN: &str = "<!-- Written by tests/onnx_nodes.rs: ANYDNN_BLESS=1 writes it anew. -->\n";
 const END: &str = "<!-- To here. -->\n";
 
@@ -212,5 +212,5 @@ fn check_table(table: &str) {
         std::fs::write(PAGE, format!("{before}{BEGIN}{new}{END}{after}")).unwrap();
         return;
     }
-    assert_eq!(old, new, "docs/onnx.md has another table; ANYDNN_BLESS=1 writes it anew");
+    assert_eq!(old, new, "docs/reference/onnx.md has another table; ANYDNN_BLESS=1 writes it anew");
 }

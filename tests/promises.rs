@@ -1,4 +1,4 @@
-//! `docs/promises.md` names a test for every promise; each of them exists.
+//! `docs/design/promises.md` names a test for every promise; each of them exists.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 #[test]
 fn every_promise_names_a_test_that_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(root.join("docs/promises.md")).expect("the promises are there");
+    let text = fs::read_to_string(root.join("docs/design/promises.md")).expect("the promises are there");
     let rows: Vec<&str> =
         text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise |")).collect();
     assert!(rows.len() >= 20, "only {} promises", rows.len());

@@ -339,6 +339,27 @@ fn pictures_show_every_operation() {
 }
 
 #[test]
+fn the_book_shows_what_the_program_draws_and_prints() {
+    let (digits, attention) = ("examples/digits", "examples/attention/graph.json");
+    for (args, name) in [
+        (["graph", digits].as_slice(), "digits.txt"),
+        (&["graph", digits, "--svg", "-"], "digits.svg"),
+        (&["graph", attention], "attention.txt"),
+        (&["graph", attention, "--svg", "-"], "attention.svg"),
+    ] {
+        let (file, made) = (root().join("docs/guide/made").join(name), succeeds(args));
+        if std::env::var_os("ANYDNN_BLESS").is_some() {
+            std::fs::write(&file, &made).expect("the folder is there");
+        }
+        let known = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            known == made,
+            "docs/guide/made/{name} is stale: ANYDNN_BLESS=1 cargo test -p anydnn-cli --test program the_book"
+        );
+    }
+}
+
+#[test]
 fn a_primitive_is_measured_and_explained() {
     let folder = scratch();
     let file = folder.path().join("report.json");

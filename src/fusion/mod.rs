@@ -2,7 +2,7 @@
 //!
 //! [`partition`] covers every operation of a graph with partitions. What makes a partition is written down as patterns, which read as
 //! formulas (`patterns/`); an operation that none of them takes stands alone. Wherever a partition ends, it says
-//! [why](Partition::stopped). `docs/fusion.md` lists the patterns.
+//! [why](Partition::stopped). `docs/reference/patterns.md` lists the patterns.
 //!
 //! Partitions never depend on each other in a cycle. One whose results all come from one operation cannot be part of a cycle with others of
 //! the kind: their last operations would have to be before each other. Where a partition has results at several operations, every later
@@ -60,7 +60,7 @@ pub struct PatternInfo {
     pub priority: u32,
     /// What it is for.
     pub covers: &'static [&'static str],
-    /// The pattern itself; `docs/fusion.md` says how to read it.
+    /// The pattern itself; `docs/reference/patterns.md` says how to read it.
     pub formula: String,
 }
 

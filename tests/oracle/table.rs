@@ -1,4 +1,4 @@
-//! The table of operations and types in `docs/operations.md`.
+//! The table of operations and types in `docs/reference/operations.md`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub fn check(trials: &[Trial], checks: &[Check], runs: &[Runs]) {
         );
         return;
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/operations.md");
     let there = std::fs::read_to_string(&path).unwrap_or_default();
     let made = write(trials, checks, &engines, &there);
     if std::env::var_os("ANYDNN_BLESS").is_some() {
@@ -39,7 +39,7 @@ pub fn check(trials: &[Trial], checks: &[Check], runs: &[Runs]) {
     }
     assert!(
         there == made,
-        "docs/operations.md is stale: ANYDNN_BLESS=1 ANYDNN_ORACLE=all cargo test --all-features --test oracle"
+        "docs/reference/operations.md is stale: ANYDNN_BLESS=1 ANYDNN_ORACLE=all cargo test --all-features --test oracle"
     );
 }
 

@@ -1,5 +1,6 @@
 //! Project chores, run as `cargo xtask CHORE`.
 
+mod book;
 mod command;
 mod fence;
 mod fuzz;
@@ -7,6 +8,7 @@ mod header;
 mod install;
 mod intel;
 mod ledger;
+mod links;
 mod oclgrind;
 mod onednn;
 mod onnx;
@@ -49,6 +51,8 @@ enum Chore {
         #[arg(long)]
         prefix: PathBuf,
     },
+    /// Build the book of `docs/` into `target/book` and check the links of all Markdown files
+    Book,
     /// Set up, then run every check and test; a missing backend is a failure
     Test {
         /// Leave out the lints, the documentation and the runs without OpenCL
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         }),
         Chore::Header => header::write().map(|()| true),
         Chore::Install { prefix } => install::install(&prefix).map(|()| true),
+        Chore::Book => book::book(),
         Chore::Test { fast, long } => test::test(match (fast, long) {
             (true, _) => Extent::Fast,
             (_, true) => Extent::Long,

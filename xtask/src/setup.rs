@@ -1,5 +1,5 @@
 //! Makes available what the tests require: OpenCL platforms, a C++ compiler, oneDNN's headers and library, ONNX's node
-//! tests, and ONNX Runtime.
+//! tests, ONNX Runtime, and mdbook.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::vendors::Registered;
-use crate::{intel, onednn, onnx, packages, platforms, python, vendors};
+use crate::{book, intel, onednn, onnx, packages, platforms, python, vendors};
 
 /// Environment variables for the programs that use OpenCL.
 pub(crate) type Variables = BTreeMap<String, String>;
@@ -35,6 +35,7 @@ pub(crate) fn setup() -> Result<Ready> {
     let shared = cache.parent().unwrap_or(&cache);
     ready.variables.extend(onednn::ensure(shared)?);
     ready.variables.extend(onnx::ensure(shared)?);
+    book::ensure(shared)?;
     Ok(ready)
 }
 

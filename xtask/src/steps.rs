@@ -146,6 +146,14 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
             extent: Extent::Whole,
         },
         Step {
+            name: "book",
+            cargo: vec!["run", "--quiet", "--package", "xtask", "--", "book"],
+            variables: Variables::new(),
+            expect: Expect::Success,
+            under_the_ledger: false,
+            extent: Extent::Whole,
+        },
+        Step {
             name: "conformance without OpenCL",
             // Of the whole workspace, so that nothing is built anew.
             cargo: vec!["test", "--workspace", "--all-features", "--test", "conformance"],

@@ -8,6 +8,7 @@ use crate::memory::Memory;
 use crate::primitive::Primitive;
 use crate::stream::Stream;
 
+// ANCHOR: backend
 /// Ties the types of one backend together; it has no methods and is never instantiated.
 pub trait Backend: Sized + Debug + Send + Sync + 'static {
     /// One device in one context.
@@ -21,3 +22,4 @@ pub trait Backend: Sized + Debug + Send + Sync + 'static {
     /// A compiled operation.
     type Primitive: Primitive<B = Self>;
 }
+// ANCHOR_END: backend

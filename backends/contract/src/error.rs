@@ -274,7 +274,120 @@ impl<T> ResultExt<T> for Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
+
+    /// One error of each cause, in the order of the enumeration, with parts in capitals.
+    fn one_of_each() -> Vec<Error> {
+        let device = DeviceFailure {
+            operation: "OPERATION".into(),
+            call: "CALL".into(),
+            code: -5,
+            name: "NAME".into(),
+            status: Status::OutOfMemory,
+        };
+        let build = BuildFailure {
+            program: "PROGRAM".into(),
+            device: "DEVICE".into(),
+            call: "CALL".into(),
+            code: -11,
+            log: "LOG".into(),
+        };
+        let all = vec![
+            Error::invalid("OPERATION", "SUBJECT", "GIVEN", "EXPECTED"),
+            Error::unsupported("WHAT", "WHY"),
+            Error::OutOfMemory { what: "WHAT".into(), bytes: 64 },
+            Error::Build(Box::new(build)),
+            Error::Device(Box::new(device)),
+            Error::DeviceLost("WHY".into()),
+            Error::Dependency { operation: "OPERATION".into(), cause: "CAUSE".into() },
+            Error::mismatch("OPERATION", "GIVEN", "EXPECTED"),
+            Error::unavailable("WHAT", "WHY"),
+            Error::io("PATH", "CAUSE"),
+            Error::unsupported("WHAT", "WHY").at("PLACE"),
+        ];
+        // A new cause does not compile before it has a place here.
+        let place = |error: &Error| match error {
+            Error::Invalid(_) => 0,
+            Error::Unsupported { .. } => 1,
+            Error::OutOfMemory { .. } => 2,
+            Error::Build(_) => 3,
+            Error::Device(_) => 4,
+            Error::DeviceLost(_) => 5,
+            Error::Dependency { .. } => 6,
+            Error::Mismatch { .. } => 7,
+            Error::Unavailable { .. } => 8,
+            Error::Io { .. } => 9,
+            Error::At { .. } => 10,
+        };
+        assert_eq!(all.iter().map(place).collect::<Vec<_>>(), (0..all.len()).collect::<Vec<_>>());
+        all
+    }
+
+    /// What this file says of a variant of [`Error`].
+    fn said_of(variant: &str) -> String {
+        let lines: Vec<&str> = include_str!("error.rs").lines().map(str::trim).collect();
+        let starts = [format!("{variant}("), format!("{variant} {{")];
+        let at = lines.iter().position(|line| starts.iter().any(|start| line.starts_with(start))).unwrap();
+        let attribute = lines[..at].iter().rposition(|line| line.starts_with("#[error")).unwrap();
+        lines[attribute - 1].strip_prefix("/// ").unwrap().to_owned()
+    }
+
+    #[test]
+    fn docs_list_every_error() {
+        let mut page = String::from(
+            "# Errors\n\n\
+             The causes of `anydnn::backend::Error`, the form of their messages, and the status that each becomes in the C ABI. Written by the\n\
+             test `docs_list_every_error` (`ANYDNN_BLESS=1 cargo test -p anydnn-backend --lib docs_list` writes it anew).\n\n\
+             | cause | what went wrong | message | status |\n|---|---|---|---|\n",
+        );
+        for error in one_of_each() {
+            let debug = format!("{error:?}");
+            let variant: String = debug.chars().take_while(char::is_ascii_alphanumeric).collect();
+            let message = error.to_string().replace('\n', " ");
+            let status = match &error {
+                Error::Invalid(_) => "by its kind, as below".to_owned(),
+                Error::Device(_) => "by the driver's code".to_owned(),
+                Error::At { .. } => "that of the error itself".to_owned(),
+                error => format!("`{}`", c_name(error.status())),
+            };
+            let _ = writeln!(page, "| `{variant}` | {} | `{message}` | {status} |", said_of(&variant));
+        }
+        page += "\n| kind of `Invalid` | status |\n|---|---|\n";
+        let kinds = [
+            InvalidKind::Argument,
+            InvalidKind::Graph,
+            InvalidKind::GraphOp,
+            InvalidKind::Shape,
+            InvalidKind::DataType,
+        ];
+        for kind in kinds {
+            let status = Error::invalid_kind(kind, "", "", "", "").status();
+            let _ = writeln!(page, "| `{kind:?}` | `{}` |", c_name(status));
+        }
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/errors.md");
+        if std::env::var_os("ANYDNN_BLESS").is_some() {
+            std::fs::write(file, &page).unwrap();
+        }
+        let known = std::fs::read_to_string(file).unwrap_or_default();
+        assert!(
+            known == page,
+            "docs/reference/errors.md is stale: ANYDNN_BLESS=1 cargo test -p anydnn-backend --lib docs_list"
+        );
+    }
+
+    /// The status in C: its name in lower case, words apart.
+    fn c_name(status: Status) -> String {
+        let mut name = String::from("dnnl");
+        for letter in format!("{status:?}").chars() {
+            if letter.is_ascii_uppercase() {
+                name.push('_');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        name
+    }
 
     #[test]
     fn places_do_not_hide_the_status() {

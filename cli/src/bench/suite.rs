@@ -6,7 +6,7 @@ use clap::ValueEnum;
 /// A list of cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Suite {
-    /// Every row of docs/performance.md for the kind of the device, and the networks
+    /// Primitives of usual sizes for the kind of the device, and the networks
     Core,
     /// What an NVIDIA H200 is measured by, beside torch and clblast
     H200,

@@ -1,4 +1,4 @@
-//! `docs/fusion.md` lists what the patterns say of themselves.
+//! `docs/reference/patterns.md` lists what the patterns say of themselves.
 
 use std::fmt::Write as _;
 
@@ -99,13 +99,16 @@ fn launches(case: &Case) -> String {
 
 #[test]
 fn docs_list_every_pattern() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/fusion.md");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/patterns.md");
     let text = document();
     if std::env::var_os("ANYDNN_BLESS").is_some() {
         std::fs::write(file, &text).unwrap();
     }
     let known = std::fs::read_to_string(file).unwrap_or_default();
-    assert!(known == text, "docs/fusion.md is stale: ANYDNN_BLESS=1 cargo test -p anydnn --lib docs_list");
+    assert!(
+        known == text,
+        "docs/reference/patterns.md is stale: ANYDNN_BLESS=1 cargo test -p anydnn --lib docs_list"
+    );
     for pattern in patterns() {
         assert!(!pattern.covers.is_empty() && pattern.formula.len() > 3, "{}", pattern.name);
         let groups =

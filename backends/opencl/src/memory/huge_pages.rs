@@ -1,5 +1,5 @@
 //! Large buffers of CPU devices in huge pages: a core that reads them misses fewer translations of addresses, and they are made present
-//! with a 512th of the faults. docs/performance.md has the difference.
+//! with a 512th of the faults. docs/measurements/experiments/processors.md has the difference.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};

@@ -33,6 +33,7 @@ struct gate_t {
 // relu, then the transposition, of a source whose content is written behind a user event.
 std::vector<float> compute(const pointers_t &pointers, cl_device_id device, cl_context context,
         cl_command_queue queue, const std::vector<float> &values) {
+    // ANCHOR: objects
     engine eng = ocl_interop::make_engine(device, context);
     stream str = ocl_interop::make_stream(eng, queue);
     if (ocl_interop::get_context(eng) != context || ocl_interop::get_device(eng) != device
@@ -54,14 +55,17 @@ std::vector<float> compute(const pointers_t &pointers, cl_device_id device, cl_c
             eng, prop_kind::forward_inference, algorithm::eltwise_relu, flat, flat));
     reorder turn(reorder::primitive_desc(eng, flat, eng, turned));
 
+    // ANCHOR_END: objects
     cl_int code = CL_SUCCESS;
     const gate_t gate {clCreateUserEvent(context, &code), queue};
     CL(code);
     cl_event written = nullptr;
     CL(clEnqueueWriteBuffer(queue, source, CL_FALSE, 0, bytes, values.data(), 1, &gate.event, &written));
+    // ANCHOR: execute
     cl_event first = ocl_interop::execute(relu, str, {{DNNL_ARG_SRC, src}, {DNNL_ARG_DST, mid}}, {written});
     cl_event second = ocl_interop::execute(turn, str, {{DNNL_ARG_FROM, mid}, {DNNL_ARG_TO, dst}},
             first ? std::vector<cl_event> {first} : std::vector<cl_event> {});
+    // ANCHOR_END: execute
     CL(clFlush(queue));
     // Nothing can have run so far.
     CL(clSetUserEventStatus(gate.event, CL_COMPLETE));
