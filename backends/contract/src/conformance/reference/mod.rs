@@ -1,7 +1,7 @@
 //! What every operation means, in f64 on logical row-major arrays: plain index loops, independent of every backend.
 //!
 //! Where the descriptions of the operations leave room, these are the decisions: a bias is added before the post-operations; the
-//! post-operations see the unrounded result; the last step stores it, see [`data::stored`].
+//! post-operations see the unrounded result; the last step stores it, see [`DataType::stored`](crate::DataType::stored).
 
 mod attention;
 mod expression;

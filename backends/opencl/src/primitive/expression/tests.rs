@@ -374,7 +374,7 @@ fn check(engine: &OpenClEngine, plan: KernelPlan) {
         let actual = data::decode(layout, &bytes).unwrap();
         let scale = expected.iter().filter(|x| x.is_finite()).fold(1.0_f64, |a, x| a.max(x.abs()));
         for (i, (got, wanted)) in actual.iter().zip(&expected).enumerate() {
-            let wanted = data::stored(layout.data_type(), *wanted);
+            let wanted = layout.data_type().stored(*wanted);
             let rounding = if layout.data_type().is_float() { 0.0 } else { 1.0 };
             let allowed = 2e-5 * scale + 2.0 * layout.data_type().unit_roundoff() * wanted.abs() + rounding;
             let same = (got - wanted).abs() <= allowed || got.to_bits() == wanted.to_bits();
