@@ -2,8 +2,6 @@
 
 pub(crate) mod affinity;
 pub(crate) mod deferred_release;
-pub(crate) mod event;
-pub(crate) mod list;
+pub(crate) mod fate;
 pub(crate) mod profile;
-pub(crate) mod stream;
 pub(crate) mod wait;
