@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anydnn_backend::{Arg, Backend, Engine, List, ListStep, Part, Result};
 
-use crate::compile::{Compiled, Storage, TempPlace};
+use super::{Compiled, Storage, TempPlace};
 
 /// The readied lists of a compiled graph that no execution uses at the moment.
 #[derive(Debug)]

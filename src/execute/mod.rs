@@ -7,7 +7,6 @@
 mod bind;
 mod commands;
 mod host;
-mod lists;
 mod loading;
 mod record;
 #[cfg(test)]
@@ -21,7 +20,6 @@ use anydnn_backend::{
 
 pub(crate) use self::bind::{bind, separate};
 pub(crate) use self::commands::{CommandList, Enqueued, Memories, Phase, Taken, arena_in, arena_views};
-pub(crate) use self::lists::Lists;
 use self::loading::Loading;
 pub use self::record::Recording;
 use crate::compile::{Compiled, CompiledGraph, Literal, TempPlace};
@@ -63,19 +61,37 @@ pub struct StepEvent<B: Backend> {
     pub event: B::Event,
 }
 
-impl<B: Backend> Executable<B> {
-    pub(crate) fn load(
-        compiled: Arc<Compiled<B>>,
+impl<B: Backend> CompiledGraph<B> {
+    /// Takes the constants, prepares them on `stream`, and waits until that is done.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a constant that is missing, unknown or of another descriptor; a device error.
+    pub fn load(&self, stream: &B::Stream, constants: &[(TensorId, B::Memory)]) -> Result<Executable<B>> {
+        Executable::load(Arc::clone(&self.inner), stream, constants)
+    }
+
+    /// The same with constants that `give` is asked for one by one, each with whether executions read it themselves.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn load_each(
+        &self,
         stream: &B::Stream,
-        given: &[(TensorId, B::Memory)],
-    ) -> Result<Self> {
+        mut give: impl FnMut(TensorId, bool) -> Result<B::Memory>,
+    ) -> Result<Executable<B>> {
+        let inner = &self.inner;
+        let give = |at: usize| give(inner.constants[at], inner.reads_constant(at));
+        Executable::load_each(Arc::clone(inner), stream, give)
+    }
+}
+
+impl<B: Backend> Executable<B> {
+    fn load(compiled: Arc<Compiled<B>>, stream: &B::Stream, given: &[(TensorId, B::Memory)]) -> Result<Self> {
         let constants = bind("constant", &compiled, &compiled.constants, &compiled.constant_descs, given)?;
         Self::load_each(compiled, stream, |at| Ok(constants[at].clone()))
     }
 
     /// The same with constants that are asked for one by one, when a step first needs them, and given back as soon as nothing does: what is
     /// only read to prepare others need not be there all at once.
-    pub(crate) fn load_each(
+    fn load_each(
         compiled: Arc<Compiled<B>>,
         stream: &B::Stream,
         mut give: impl FnMut(usize) -> Result<B::Memory>,
