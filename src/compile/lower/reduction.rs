@@ -1,45 +1,11 @@
-//! Operations along an axis.
+//! Reductions along axes.
 
-use anydnn_backend::op::{Concat, Eltwise, Reduction, ReductionAlgorithm, Softmax};
+use anydnn_backend::op::{Eltwise, Reduction, ReductionAlgorithm};
 use anydnn_backend::{Arg, Error, Result};
 
-use super::{Anchor, ToPrimitive, input, tensor_name};
+use super::{Anchor, ToPrimitive, input};
 use crate::compile::program::Program;
-use crate::graph::{Op, OpKind, gather_of, normalize_axis};
-
-/// `SoftMax` and `LogSoftmax`.
-pub(super) fn softmax(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
-    let src = input(program, op, 0)?;
-    if let Some(&stats) = op.outputs.get(1).filter(|&&id| program.is_read(id)) {
-        return Err(Error::unsupported(
-            "softmax",
-            format!("its statistics output {} is not computed yet", tensor_name(program, stats)),
-        ));
-    }
-    let along = normalize_axis(op.attrs.s64("axis")?, src.desc.rank())?;
-    let inf_as_zero = op.attrs.string("mode").is_ok_and(|mode| mode == "inf_as_zero");
-    let primitive = Softmax { axis: along, log: op.kind == OpKind::LogSoftmax, inf_as_zero };
-    Ok(Anchor::plain(anydnn_backend::Op::Softmax(primitive), vec![(Arg::SRC, src)]))
-}
-
-/// `Concat`.
-pub(super) fn concat(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
-    let args: Vec<_> = (0..op.inputs.len())
-        .map(|i| Ok((Arg::Src(i as u16), input(program, op, i)?)))
-        .collect::<Result<_>>()?;
-    let rank = args.first().map_or(0, |(_, value)| value.desc.rank());
-    Ok(Anchor::plain(
-        anydnn_backend::Op::Concat(Concat::new(normalize_axis(op.attrs.s64("axis")?, rank)?)),
-        args,
-    ))
-}
-
-/// `Gather`.
-pub(super) fn gather(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
-    let (src, indices) = (input(program, op, 0)?, input(program, op, 1)?);
-    let gather = gather_of(op, src.desc.rank())?;
-    Ok(Anchor::plain(anydnn_backend::Op::Gather(gather), vec![(Arg::Src(0), src), (Arg::Src(1), indices)]))
-}
+use crate::graph::{Op, OpKind, normalize_axis};
 
 /// The reductions. Folded dimensions that the graph drops are ones for the primitive.
 pub(super) fn reduction(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
