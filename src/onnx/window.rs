@@ -2,7 +2,7 @@
 
 use anydnn_backend::Result;
 
-use super::super::node::Node;
+use super::node::Node;
 use crate::graph::Attrs;
 
 /// A window, with an entry for each spatial dimension.
