@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::arg::{Access, Arg};
-use crate::attributes::{Attributes, Dequantize, PostOp, ScratchpadMode};
 use crate::data_type::DataType;
 use crate::error::{Error, InvalidKind, Result};
 use crate::memory_desc::MemoryDesc;
+use crate::op::attributes::{Attributes, Dequantize, PostOp, ScratchpadMode};
 use crate::op::{Op, Operation};
 
 /// A validated description of a primitive. Backends take it as correct.
