@@ -24,7 +24,7 @@ use anydnn_backend::{
 };
 
 use self::dependencies::{dependencies, touches};
-use self::lists::Lists;
+pub(crate) use self::lists::Lists;
 pub(crate) use self::memory_plan::ALIGNMENT as ARENA_ALIGNMENT;
 pub(crate) use self::program::Literal;
 use self::program::{Program, ProtoStep, Temp};

@@ -9,19 +9,21 @@ mod commands;
 mod host;
 mod loading;
 mod record;
+mod run;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
 use anydnn_backend::{
-    Backend, DataType, Engine, Error, MapMode, Memory, MemoryDesc, MemoryKind, Result, Stream,
+    Backend, DataType, Engine, Error, List, MapMode, Memory, MemoryDesc, MemoryKind, Result, Stream,
 };
 
 pub(crate) use self::bind::{bind, separate};
 pub(crate) use self::commands::{CommandList, Enqueued, Memories, Phase, Taken, arena_in, arena_views};
 use self::loading::Loading;
 pub use self::record::Recording;
+pub(crate) use self::run::run;
 use crate::compile::{Compiled, CompiledGraph, Literal, TempPlace};
 use crate::graph::TensorId;
 
@@ -132,17 +134,8 @@ impl<B: Backend> Executable<B> {
         let compiled = &*self.compiled;
         check_stream(compiled, stream)?;
         let Ports { inputs, outputs } = self.bind_ports(inputs, outputs)?;
-        let Some(mut list) = compiled.lists.take(compiled)? else {
-            return self.enqueue_each(stream, &inputs, &outputs, deps).map(|(event, _)| event);
-        };
-        let mut taken = Taken::new(compiled.engine.allocator());
-        let ended = taken
-            .take_arena(compiled)
-            .and_then(|arena| list.enqueue(stream, &self.memories(&inputs, &outputs).slots(&arena), deps));
-        compiled.lists.give(Some(list));
-        // What was enqueued before a failure holds the temporaries itself.
-        taken.give_back(ended.as_ref().ok())?;
-        ended
+        let list = compiled.lists.take(compiled)?;
+        self.enqueue(list, stream, &inputs, &outputs, deps).map(|(event, _)| event)
     }
 
     /// As [`Executable::execute`], with the event of each step.
@@ -159,28 +152,26 @@ impl<B: Backend> Executable<B> {
         let compiled = &*self.compiled;
         check_stream(compiled, stream)?;
         let Ports { inputs, outputs } = self.bind_ports(inputs, outputs)?;
-        self.enqueue_each(stream, &inputs, &outputs, deps)
+        self.enqueue(None, stream, &inputs, &outputs, deps)
     }
 
-    /// Enqueues the steps one by one.
-    fn enqueue_each(
+    /// Enqueues a list, or without one the steps one by one.
+    fn enqueue(
         &self,
+        list: Option<Box<dyn List<B>>>,
         stream: &B::Stream,
         inputs: &[B::Memory],
         outputs: &[B::Memory],
         deps: &[B::Event],
     ) -> Result<(B::Event, Vec<StepEvent<B>>)> {
-        let mut taken = Taken::new(self.compiled.engine.allocator());
-        let mut enqueued = Enqueued::default();
-        let ended = self
-            .bind_commands(stream, inputs, outputs, &mut taken)
-            .and_then(|list| list.enqueue(stream, deps, &mut enqueued));
-        // Whatever was enqueued may still touch the temporaries: they go back after the last of it.
-        if ended.is_err() {
-            enqueued.settle();
-        }
-        taken.give_back(ended.as_ref().ok())?;
-        ended.map(|event| (event, enqueued.events))
+        let compiled = &*self.compiled;
+        run(compiled, list, |list, taken, enqueued| match list {
+            Some(list) => {
+                let arena = taken.take_arena(compiled)?;
+                list.enqueue(stream, &self.memories(inputs, outputs).slots(&arena), deps)
+            }
+            None => self.bind_commands(stream, inputs, outputs, taken)?.enqueue(stream, deps, enqueued),
+        })
     }
 
     /// The given memories in port order, checked.
