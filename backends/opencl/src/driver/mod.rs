@@ -1,4 +1,4 @@
-//! What OpenCL and its drivers are asked: the library, platforms and devices; calls, and the owners of objects.
+//! OpenCL's library, platforms and devices; calls, and the owners of objects.
 
 pub(crate) mod availability;
 pub(crate) mod call;

@@ -1,4 +1,4 @@
-//! Allocations of every kind, who frees them, and the books on them.
+//! Allocations of every kind, who frees them, and the counts of those that are outstanding.
 
 pub(crate) mod allocation;
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! Streams, events and lists of commands, and how they are waited for.
+//! Commands on their way: how they end, how they are waited for, and how their queues are let go of.
 
 pub(crate) mod affinity;
 pub(crate) mod deferred_release;
