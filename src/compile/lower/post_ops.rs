@@ -2,16 +2,15 @@
 
 use anydnn_backend::op::{Binary, BinaryAlgorithm, Eltwise};
 use anydnn_backend::{
-    Arg, Attributes, DataType, Dequantize, Dims, Error, MemoryDesc, PostOp, PrimitiveDesc, Result,
+    Arg, Attributes, DataType, Dequantize, Error, MemoryDesc, PostOp, PrimitiveDesc, Result,
 };
 
 use super::chain::{Chain, Link};
-use super::operand::order;
 use super::pointwise::{binary_of, eltwise_of};
 use super::quantization::Scales;
 use super::{Anchor, channel_axis, emit_simple, input, matmul, views};
 use crate::compile::program::{Program, Value, declared};
-use crate::graph::{Op, OpKind, TensorId};
+use crate::graph::{Op, TensorId};
 
 /// An operand of an anchor that is dequantised as it is read.
 #[derive(Debug)]
@@ -102,7 +101,7 @@ fn target(program: &mut Program<'_>, chain: &Chain) -> Result<(Value, Vec<usize>
     for &view in chain.views.iter().rev() {
         let op = &graph.ops()[view];
         let before = declared(graph, op.inputs[0])?.dims().clone();
-        desc = desc.and_then(|desc| unviewed(op, &desc, before));
+        desc = desc.and_then(|desc| views::unviewed(op, &desc, before));
     }
     match desc {
         Ok(desc) => Ok((result.with_desc(desc), Vec::new())),
@@ -115,19 +114,6 @@ fn target(program: &mut Program<'_>, chain: &Chain) -> Result<(Value, Vec<usize>
         }
         Err(error) => Err(error),
     }
-}
-
-/// The view of a view's result in the dimensions of its source.
-pub(super) fn unviewed(op: &Op, desc: &MemoryDesc, before: Dims) -> Result<MemoryDesc> {
-    if op.kind != OpKind::StaticTranspose {
-        return desc.reshaped(before);
-    }
-    let order = order(op, desc.rank())?;
-    let mut inverse = vec![0; order.len()];
-    for (i, &axis) in order.iter().enumerate() {
-        inverse[axis] = i;
-    }
-    desc.permuted(&inverse)
 }
 
 /// Post-operations and their operands so far.
