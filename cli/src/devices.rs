@@ -6,9 +6,10 @@ use anydnn::backend::{Capabilities, DeviceInfo, Engine, Error};
 use anydnn::select::{AnyEngine, Candidate, HOW_TO_GET_A_DEVICE, Selection, Selector};
 use serde_json::{Value, json};
 
-use crate::Outcome;
-use crate::args::DevicesArgs;
+use crate::failure::Outcome;
 use crate::output::{Style, bytes, print, print_json};
+
+/// The arguments of `anydnn devices`.
 
 /// Lists every candidate, probes it, and says which one would be chosen.
 pub(crate) fn devices(args: &DevicesArgs) -> Outcome {

@@ -4,6 +4,9 @@ use std::fmt;
 
 use anydnn::backend::{Error, InvalidKind};
 
+/// What a command ends with.
+pub(crate) type Outcome = Result<(), Failure>;
+
 /// What ends the program early.
 #[derive(Debug)]
 pub(crate) struct Failure {

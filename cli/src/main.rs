@@ -5,6 +5,7 @@ mod bench;
 mod devices;
 mod failure;
 mod graph;
+mod model;
 mod output;
 mod plausible;
 mod run;
@@ -17,7 +18,7 @@ use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Args, Command};
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, Outcome};
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -50,6 +51,3 @@ fn log() -> Outcome {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
     Ok(())
 }
-
-/// What a command ends with.
-type Outcome = Result<(), Failure>;

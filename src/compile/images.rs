@@ -8,7 +8,6 @@ use std::collections::HashSet;
 
 use anydnn_backend::MemoryDesc;
 
-use super::lower::is_pointwise;
 use crate::graph::{Graph, LogicalTensor, Op, OpKind, TensorId};
 
 /// The tensors `[N, C, spatial..]` that convolutions make, and what is computed from them place by place.
@@ -25,7 +24,7 @@ pub(super) fn channels_last(graph: &Graph) -> HashSet<TensorId> {
             OpKind::Reorder | OpKind::TypeCast | OpKind::Select | OpKind::PReLU | OpKind::BiasAdd => {
                 continues(graph, &found, op, result)
             }
-            kind => is_pointwise(kind) && continues(graph, &found, op, result),
+            kind => kind.is_pointwise() && continues(graph, &found, op, result),
         };
         if is_image && !is_flattened(graph, result) {
             found.insert(result);

@@ -2,10 +2,11 @@
 //!
 //! [`CompiledGraph::new`] partitions the graph, lowers each partition to a primitive, lets the backend choose layouts for constant
 //! weights, plans the memory of temporaries and works out which step waits for which. [`CompiledGraph::load`] takes the constants,
-//! prepares them once and gives an [`Executable`].
+//! prepares them once and gives an [`Executable`](crate::execute::Executable).
 
 mod dependencies;
 mod images;
+mod lists;
 mod liveness;
 mod lower;
 mod memory_plan;
@@ -23,11 +24,11 @@ use anydnn_backend::{
 };
 
 use self::dependencies::{dependencies, touches};
+pub(crate) use self::lists::Lists;
 pub(crate) use self::memory_plan::ALIGNMENT as ARENA_ALIGNMENT;
 pub(crate) use self::program::Literal;
 use self::program::{Program, ProtoStep, Temp};
 pub use self::program::{Storage, Value};
-use crate::execute::{Executable, Lists};
 use crate::fusion::{self, Partitioning, Policy};
 use crate::graph::{Graph, Property, TensorId};
 
@@ -189,26 +190,6 @@ impl<B: Backend> CompiledGraph<B> {
         let partitioning = fusion::partition(graph, options.policy);
         let compiled = compile(graph, partitioning, PortLayouts::Declared, engine, options)?;
         Ok(Self { inner: Arc::new(compiled) })
-    }
-
-    /// Takes the constants, prepares them on `stream`, and waits until that is done.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for a constant that is missing, unknown or of another descriptor; a device error.
-    pub fn load(&self, stream: &B::Stream, constants: &[(TensorId, B::Memory)]) -> Result<Executable<B>> {
-        Executable::load(Arc::clone(&self.inner), stream, constants)
-    }
-
-    /// The same with constants that `give` is asked for one by one, each with whether executions read it themselves.
-    #[cfg(feature = "onnx")]
-    pub(crate) fn load_each(
-        &self,
-        stream: &B::Stream,
-        mut give: impl FnMut(TensorId, bool) -> Result<B::Memory>,
-    ) -> Result<Executable<B>> {
-        let inner = &self.inner;
-        let give = |at: usize| give(inner.constants[at], inner.reads_constant(at));
-        Executable::load_each(Arc::clone(inner), stream, give)
     }
 
     /// The graph.

@@ -43,7 +43,7 @@ impl<B: Backend> Memories<'_, B> {
 }
 
 impl<'a, B: Backend> Memories<'a, B> {
-    /// The memories in the order of the slots that [`Lists`](super::Lists) gives them.
+    /// The memories in the order of the slots that [`Lists`](crate::compile::Lists) gives them.
     pub(crate) fn slots(&self, arena: &'a [B::Memory]) -> Vec<&'a B::Memory> {
         let ports = [self.inputs, self.outputs, self.constants, self.literals].into_iter().flatten();
         ports.chain(self.prepared.iter().flatten()).chain(arena).collect()

@@ -7,23 +7,23 @@
 mod bind;
 mod commands;
 mod host;
-mod lists;
 mod loading;
 mod record;
+mod run;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
 use anydnn_backend::{
-    Backend, DataType, Engine, Error, MapMode, Memory, MemoryDesc, MemoryKind, Result, Stream,
+    Backend, DataType, Engine, Error, List, MapMode, Memory, MemoryDesc, MemoryKind, Result, Stream,
 };
 
 pub(crate) use self::bind::{bind, separate};
 pub(crate) use self::commands::{CommandList, Enqueued, Memories, Phase, Taken, arena_in, arena_views};
-pub(crate) use self::lists::Lists;
 use self::loading::Loading;
 pub use self::record::Recording;
+pub(crate) use self::run::run;
 use crate::compile::{Compiled, CompiledGraph, Literal, TempPlace};
 use crate::graph::TensorId;
 
@@ -63,19 +63,37 @@ pub struct StepEvent<B: Backend> {
     pub event: B::Event,
 }
 
-impl<B: Backend> Executable<B> {
-    pub(crate) fn load(
-        compiled: Arc<Compiled<B>>,
+impl<B: Backend> CompiledGraph<B> {
+    /// Takes the constants, prepares them on `stream`, and waits until that is done.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a constant that is missing, unknown or of another descriptor; a device error.
+    pub fn load(&self, stream: &B::Stream, constants: &[(TensorId, B::Memory)]) -> Result<Executable<B>> {
+        Executable::load(Arc::clone(&self.inner), stream, constants)
+    }
+
+    /// The same with constants that `give` is asked for one by one, each with whether executions read it themselves.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn load_each(
+        &self,
         stream: &B::Stream,
-        given: &[(TensorId, B::Memory)],
-    ) -> Result<Self> {
+        mut give: impl FnMut(TensorId, bool) -> Result<B::Memory>,
+    ) -> Result<Executable<B>> {
+        let inner = &self.inner;
+        let give = |at: usize| give(inner.constants[at], inner.reads_constant(at));
+        Executable::load_each(Arc::clone(inner), stream, give)
+    }
+}
+
+impl<B: Backend> Executable<B> {
+    fn load(compiled: Arc<Compiled<B>>, stream: &B::Stream, given: &[(TensorId, B::Memory)]) -> Result<Self> {
         let constants = bind("constant", &compiled, &compiled.constants, &compiled.constant_descs, given)?;
         Self::load_each(compiled, stream, |at| Ok(constants[at].clone()))
     }
 
     /// The same with constants that are asked for one by one, when a step first needs them, and given back as soon as nothing does: what is
     /// only read to prepare others need not be there all at once.
-    pub(crate) fn load_each(
+    fn load_each(
         compiled: Arc<Compiled<B>>,
         stream: &B::Stream,
         mut give: impl FnMut(usize) -> Result<B::Memory>,
@@ -116,17 +134,8 @@ impl<B: Backend> Executable<B> {
         let compiled = &*self.compiled;
         check_stream(compiled, stream)?;
         let Ports { inputs, outputs } = self.bind_ports(inputs, outputs)?;
-        let Some(mut list) = compiled.lists.take(compiled)? else {
-            return self.enqueue_each(stream, &inputs, &outputs, deps).map(|(event, _)| event);
-        };
-        let mut taken = Taken::new(compiled.engine.allocator());
-        let ended = taken
-            .take_arena(compiled)
-            .and_then(|arena| list.enqueue(stream, &self.memories(&inputs, &outputs).slots(&arena), deps));
-        compiled.lists.give(Some(list));
-        // What was enqueued before a failure holds the temporaries itself.
-        taken.give_back(ended.as_ref().ok())?;
-        ended
+        let list = compiled.lists.take(compiled)?;
+        self.enqueue(list, stream, &inputs, &outputs, deps).map(|(event, _)| event)
     }
 
     /// As [`Executable::execute`], with the event of each step.
@@ -143,28 +152,26 @@ impl<B: Backend> Executable<B> {
         let compiled = &*self.compiled;
         check_stream(compiled, stream)?;
         let Ports { inputs, outputs } = self.bind_ports(inputs, outputs)?;
-        self.enqueue_each(stream, &inputs, &outputs, deps)
+        self.enqueue(None, stream, &inputs, &outputs, deps)
     }
 
-    /// Enqueues the steps one by one.
-    fn enqueue_each(
+    /// Enqueues a list, or without one the steps one by one.
+    fn enqueue(
         &self,
+        list: Option<Box<dyn List<B>>>,
         stream: &B::Stream,
         inputs: &[B::Memory],
         outputs: &[B::Memory],
         deps: &[B::Event],
     ) -> Result<(B::Event, Vec<StepEvent<B>>)> {
-        let mut taken = Taken::new(self.compiled.engine.allocator());
-        let mut enqueued = Enqueued::default();
-        let ended = self
-            .bind_commands(stream, inputs, outputs, &mut taken)
-            .and_then(|list| list.enqueue(stream, deps, &mut enqueued));
-        // Whatever was enqueued may still touch the temporaries: they go back after the last of it.
-        if ended.is_err() {
-            enqueued.settle();
-        }
-        taken.give_back(ended.as_ref().ok())?;
-        ended.map(|event| (event, enqueued.events))
+        let compiled = &*self.compiled;
+        run(compiled, list, |list, taken, enqueued| match list {
+            Some(list) => {
+                let arena = taken.take_arena(compiled)?;
+                list.enqueue(stream, &self.memories(inputs, outputs).slots(&arena), deps)
+            }
+            None => self.bind_commands(stream, inputs, outputs, taken)?.enqueue(stream, deps, enqueued),
+        })
     }
 
     /// The given memories in port order, checked.

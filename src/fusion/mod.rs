@@ -9,6 +9,7 @@
 //! one is checked.
 
 mod grouping;
+mod kinds;
 mod matcher;
 mod partition;
 mod pattern;

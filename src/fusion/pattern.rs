@@ -466,7 +466,7 @@ fn sequence(steps: &[Step]) -> String {
 
 /// Kinds by the name of their set, or one by one.
 pub(super) fn kinds_in_words(kinds: &[OpKind]) -> String {
-    use super::patterns::shared::{BINARY, REDUCTION, UNARY};
+    use super::kinds::{BINARY, REDUCTION, UNARY};
     for (name, set) in [("Unary", UNARY.as_slice()), ("Binary", &BINARY), ("Reduction", &REDUCTION)] {
         if kinds == set {
             return name.into();

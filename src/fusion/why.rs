@@ -1,8 +1,8 @@
 //! Why partitions end, and why operations are not one.
 
+use super::kinds::{BINARY, UNARY};
 use super::matcher::{Matcher, Obstacle};
 use super::partition::Stop;
-use super::patterns::shared::{BINARY, UNARY};
 use super::{Partition, Partitioning, Policy, patterns};
 use crate::graph::{Graph, LogicalTensor, OpKind, TensorId};
 

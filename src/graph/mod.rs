@@ -5,7 +5,6 @@
 
 mod builder;
 mod changes;
-mod cut;
 mod derive;
 mod finish;
 mod infer;
@@ -18,10 +17,10 @@ mod schema;
 mod subgraph;
 mod tensor;
 mod topology;
+mod wildcards;
 
 pub use builder::GraphBuilder;
 pub use changes::Changes;
-pub use cut::Cut;
 pub use infer::{Window, normalize_axis};
 pub(crate) use infer::{gather_of, infer_types, is_truth, remap_of};
 pub use op::{AttrValue, Attrs, Op, OpId};
@@ -29,6 +28,7 @@ pub use op_kind::OpKind;
 pub(crate) use schema::complete;
 pub use schema::{Absent, AttrSpec, AttrType, Ports, Schema};
 pub use tensor::{LogicalTensor, Property, TensorId, TensorLayout};
+pub use wildcards::Cut;
 
 use anydnn_backend::{Error, FpMath, InvalidKind, Result};
 use indexmap::IndexMap;

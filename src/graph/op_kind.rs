@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use anydnn_backend::op::{BinaryFunction, Function};
 use anydnn_backend::{Error, InvalidKind};
 
 /// Declares the kinds once: those of the C ABI's enumeration in its order, then the extensions.
@@ -282,6 +283,11 @@ impl OpKind {
     /// The number in the C ABI; of an extension a number that the C ABI does not know.
     pub fn number(self) -> u32 {
         self as u32
+    }
+
+    /// Whether each element of the result is computed from those at the same place of one or two tensors.
+    pub(crate) fn is_pointwise(self) -> bool {
+        Function::is_graph(self.name()) || BinaryFunction::of_graph(self.name()).is_some()
     }
 
     /// Every kind, extensions included.

@@ -13,6 +13,7 @@
 //!
 //! [`Graph`]: crate::graph::Graph
 
+mod axes;
 mod files;
 mod host;
 mod import;
@@ -21,10 +22,12 @@ mod node;
 mod ops;
 mod program;
 mod proto;
+mod room;
 mod session;
 mod tensor;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::fmt;
 use std::path::Path;

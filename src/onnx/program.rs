@@ -12,6 +12,9 @@ use super::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 use super::tensor::data_type;
 use build::{Builder, Shared};
 
+/// The domain of what a program makes of operators with graphs.
+pub(super) const PARTS: &str = "anydnn.parts";
+
 /// The most graphs and functions within one another.
 const DEPTH: usize = 32;
 /// The most steps of a model, its functions inlined.

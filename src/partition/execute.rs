@@ -12,7 +12,7 @@ use super::constants::Prepared;
 use crate::compile::ARENA_ALIGNMENT;
 use crate::execute::{
     CommandList, Enqueued, Memories, Phase, StepEvent, Taken, arena_in, arena_views, bind, check_stream,
-    prepared_memories, separate,
+    prepared_memories, run, separate,
 };
 use crate::graph::{Property, TensorId};
 
@@ -87,7 +87,7 @@ impl<B: Backend> CompiledPartition<B> {
     /// Enqueues a list, or without one the steps one by one.
     fn execute_with(
         &self,
-        mut list: Option<Box<dyn List<B>>>,
+        list: Option<Box<dyn List<B>>>,
         stream: &B::Stream,
         inputs: &[(TensorId, Argument<B>)],
         outputs: &[(TensorId, B::Memory)],
@@ -95,23 +95,11 @@ impl<B: Backend> CompiledPartition<B> {
         deps: &[B::Event],
     ) -> Result<(B::Event, Vec<StepEvent<B>>)> {
         let compiled = &self.plan.compiled;
-        if let Err(error) = check_stream(compiled, stream) {
-            compiled.lists.give(list);
-            return Err(error);
-        }
-        let mut taken = Taken::new(compiled.engine.allocator());
-        let mut enqueued = Enqueued::default();
-        let ended = self.bind(inputs, outputs, &mut taken).and_then(|bound| {
-            let list = list.as_deref_mut();
-            self.enqueue(list, stream, &bound, scratchpad, deps, &mut taken, &mut enqueued)
-        });
-        compiled.lists.give(list);
-        // Whatever was enqueued may still touch what was taken: it goes back after the last of it.
-        if ended.is_err() {
-            enqueued.settle();
-        }
-        taken.give_back(ended.as_ref().ok())?;
-        ended.map(|event| (event, enqueued.events))
+        run(compiled, list, |list, taken, enqueued| {
+            check_stream(compiled, stream)?;
+            let bound = self.bind(inputs, outputs, taken)?;
+            self.enqueue(list, stream, &bound, scratchpad, deps, taken, enqueued)
+        })
     }
 
     fn bind(

@@ -4,6 +4,7 @@ mod command;
 mod fence;
 mod fuzz;
 mod header;
+mod imports;
 mod install;
 mod intel;
 mod ledger;
@@ -41,6 +42,8 @@ struct Cli {
 enum Chore {
     /// Make OpenCL available: PoCL and Intel's CPU runtime, where they are missing; and what the C API is tested with
     Setup,
+    /// Check that the imports of every package go one way, and print the order of its modules
+    Imports,
     /// Make the C API's header from its source
     Header,
     /// Build the C libraries and install them with the header and pkg-config files
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
             println!("{ready}");
             true
         }),
+        Chore::Imports => imports::check(),
         Chore::Header => header::write().map(|()| true),
         Chore::Install { prefix } => install::install(&prefix).map(|()| true),
         Chore::Test { fast, long } => test::test(match (fast, long) {

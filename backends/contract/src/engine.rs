@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::list::{List, ListStep};
 use crate::memory::MemoryKind;
 use crate::memory_desc::MemoryDesc;
-use crate::primitive_desc::PrimitiveDesc;
+use crate::op::primitive_desc::PrimitiveDesc;
 use crate::stream::StreamDesc;
 
 /// One device in one context. Clones are handles to the same engine.

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventStatus, Timestamps};
 use crate::memory::{MapMode, Mapping, Memory, MemoryKind, Region};
 use crate::memory_desc::MemoryDesc;
+use crate::op::primitive_desc::PrimitiveDesc;
 use crate::primitive::Primitive;
-use crate::primitive_desc::PrimitiveDesc;
 use crate::profile::Profiled;
 use crate::stream::{Range, Stream, StreamDesc};
 

@@ -12,7 +12,6 @@
 
 mod allocator;
 mod arg;
-mod attributes;
 mod backend;
 mod data_type;
 mod dims;
@@ -28,7 +27,6 @@ mod memory_desc;
 mod minifloat;
 pub mod op;
 mod primitive;
-mod primitive_desc;
 mod profile;
 mod sparse;
 mod stream;
@@ -40,7 +38,6 @@ pub mod conformance;
 
 pub use allocator::{Allocator, AllocatorStats};
 pub use arg::{Access, Arg, Quantized};
-pub use attributes::{Attributes, Dequantize, FpMath, PostOp, ScratchpadMode};
 pub use backend::Backend;
 pub use data_type::DataType;
 pub use dims::{Dims, Indices, MAX_DIMS};
@@ -54,9 +51,10 @@ pub use list::{List, ListStep, Part};
 pub use memory::{MapMode, Mapping, Memory, MemoryKind, Region};
 pub use memory_desc::{Blocking, Layout, MemoryDesc};
 pub use minifloat::MiniFloat;
+pub use op::attributes::{Attributes, Dequantize, FpMath, PostOp, ScratchpadMode};
+pub use op::primitive_desc::{ArgDesc, PrimitiveDesc, PrimitiveDescBuilder};
 pub use op::{BinaryAlgorithm, Eltwise, Op};
 pub use primitive::Primitive;
-pub use primitive_desc::{ArgDesc, PrimitiveDesc, PrimitiveDescBuilder};
 pub use profile::{ProfileLog, Profiled};
 pub use sparse::{SparseDesc, SparseEncoding, SparseMemory};
 pub use stream::{Order, Range, Stream, StreamDesc};

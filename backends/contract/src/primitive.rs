@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use crate::backend::Backend;
 use crate::engine::EngineId;
-use crate::primitive_desc::PrimitiveDesc;
+use crate::op::primitive_desc::PrimitiveDesc;
 
 /// A compiled operation. Clones are handles to the same one; several streams and threads may execute it at once.
 pub trait Primitive: Clone + Debug + Send + Sync + 'static {

@@ -2,7 +2,7 @@
 
 use crate::data_type::DataType;
 use crate::op::Operation;
-use crate::primitive_desc::PrimitiveDesc;
+use crate::op::primitive_desc::PrimitiveDesc;
 use crate::{Arg, PostOp};
 
 /// An absolute and a relative bound; a value passes when `|value - reference| <= absolute + relative * max(|reference|, scale)`, where

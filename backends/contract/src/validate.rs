@@ -1,12 +1,12 @@
 //! Checks of arguments before a backend sees them.
 
 use crate::arg::{Access, Arg};
-use crate::attributes::ScratchpadMode;
 use crate::backend::Backend;
 use crate::engine::EngineId;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, Region};
 use crate::memory_desc::MemoryDesc;
+use crate::op::attributes::ScratchpadMode;
 use crate::primitive::Primitive;
 use crate::stream::{Range, Stream, StreamDesc};
 

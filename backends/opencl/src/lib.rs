@@ -10,10 +10,11 @@
 //! - `ocl-core`: `from_ocl_core` and `to_ocl_core`, also for programs written with `ocl`, which is built on `ocl-core`. That crate links
 //!   OpenCL's loader at build time; its file `libOpenCL.so.1` is enough on Linux, a development package is not needed.
 
+mod backend;
+mod cache;
+mod capability;
 mod convert;
 mod driver;
-mod engine;
-mod interop;
 mod memory;
 mod plan;
 mod primitive;
@@ -24,28 +25,17 @@ mod queue;
 pub mod testing;
 
 pub use anydnn_backend::AllocatorStats;
+pub use backend::OpenCl;
+pub use backend::allocator::OpenClAllocator;
+pub use backend::buffer::OpenClBuffer;
+pub use backend::engine::OpenClEngine;
+pub use backend::event::OpenClEvent;
+pub use backend::implementation::Implementation;
+pub use backend::memory::OpenClMemory;
+pub use backend::primitive::OpenClPrimitive;
+pub use backend::stream::OpenClStream;
+pub use backend::tune::{Outcome, Trial, Tuned};
+pub use cache::{CacheMiss, CacheOutcome, DiskCache, ProgramStats};
 pub use driver::availability::{Availability, Problem, availability};
 pub use driver::platform::{OpenClDevice, devices, platform_alias};
-pub use engine::OpenClEngine;
-pub use memory::OpenClMemory;
-pub use memory::allocator::OpenClAllocator;
-pub use memory::buffer::OpenClBuffer;
 pub use memory::user_allocator::UserAllocator;
-pub use plan::implementation::Implementation;
-pub use plan::launch::OpenClPrimitive;
-pub use plan::tune::{Outcome, Trial, Tuned};
-pub use program::cache::{CacheMiss, CacheOutcome, DiskCache, ProgramStats};
-pub use queue::event::OpenClEvent;
-pub use queue::stream::OpenClStream;
-
-/// The OpenCL backend: a family of types, never instantiated.
-#[derive(Clone, Copy, Debug)]
-pub enum OpenCl {}
-
-impl anydnn_backend::Backend for OpenCl {
-    type Engine = OpenClEngine;
-    type Stream = OpenClStream;
-    type Memory = OpenClMemory;
-    type Event = OpenClEvent;
-    type Primitive = OpenClPrimitive;
-}

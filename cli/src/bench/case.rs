@@ -65,7 +65,7 @@ impl Case {
             return Ok(Self::of_onnx(text, dims)?);
         }
         if Path::new(text).extension().is_some_and(|extension| extension == "json") {
-            let graph = crate::run::load_graph(Path::new(text), &[])?;
+            let graph = crate::model::load_graph(Path::new(text), &[])?;
             return Ok(Self::of_graph(text, graph, None)?);
         }
         let (name, data_type) = text.split_once(' ').unwrap_or((text, "f32"));
@@ -161,7 +161,7 @@ fn ports(model: &onnx::Model, dims: &[(&str, usize)]) -> Result<Graph> {
     let mut g = GraphBuilder::new();
     for input in model.inputs()? {
         let extents =
-            input.dims.iter().map(|dim| crate::run::staged::extent(dim, dims)).collect::<Result<Dims>>()?;
+            input.dims.iter().map(|dim| crate::model::extent(dim, dims)).collect::<Result<Dims>>()?;
         let id = g.input(&input.name, input.data_type, extents);
         g.op(&format!("{} as it is", input.name), OpKind::Reorder, &[id], Attrs::new())?;
     }

@@ -1,5 +1,6 @@
 //! `anydnn bench`.
 
+mod args;
 mod case;
 mod ceilings;
 mod data;
@@ -20,18 +21,17 @@ mod suite;
 use anydnn::backend::{DeviceKind, Engine, Error};
 use anydnn::select::{Selection, Selector};
 
+pub(crate) use self::args::BenchArgs;
 use self::case::Case;
 use self::ceilings::Ceilings;
 pub(crate) use self::draw::{FAMILIES as DRAWN, draw};
 pub(crate) use self::duel::{Compared, Duel};
 use self::measure::{Effort, Measured, SAMPLE, measure};
-pub(crate) use self::notation::FORMS;
+use self::notation::FORMS;
 use self::opponent::{Opponent, Other};
 pub(crate) use self::peers::{ModelFile, Peer, PeerKind, Prepared, serve};
 use self::report::Report;
-pub(crate) use self::suite::Suite;
-use crate::Outcome;
-use crate::args::BenchArgs;
+use crate::failure::Outcome;
 use crate::failure::{Code, Failure};
 use crate::output::{Style, print, progress};
 

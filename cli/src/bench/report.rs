@@ -10,12 +10,12 @@ use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::Row;
+use super::args::BenchArgs;
 use super::case::Case;
 use super::ceilings::Ceilings;
 use super::each::Candidate;
 use super::measure::{Measured, PeerTimes, median};
 use super::opponent::Opponent;
-use crate::args::BenchArgs;
 use crate::devices::device_json;
 use crate::output::{Style, table, time};
 

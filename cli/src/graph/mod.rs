@@ -1,5 +1,6 @@
 //! `anydnn graph`.
 
+mod args;
 mod dot;
 mod layout;
 mod picture;
@@ -12,11 +13,12 @@ use anydnn::fusion::{Partitioning, Policy, partition};
 use anydnn::graph::Graph;
 use serde_json::{Value, json};
 
+pub(crate) use self::args::GraphArgs;
 use self::picture::{Picture, shape};
-use crate::Outcome;
-use crate::args::GraphArgs;
+use crate::failure::Outcome;
+use crate::model::{is_onnx, load_graph};
 use crate::output::{print, print_json};
-use crate::run::{is_onnx, load_graph, staged};
+use crate::run::staged;
 
 /// Shows the partitions of a model's graph in words, as JSON or as a picture.
 pub(crate) fn graph(args: &GraphArgs) -> Outcome {

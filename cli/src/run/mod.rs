@@ -1,6 +1,7 @@
 //! `anydnn run`.
 
 mod against;
+mod args;
 mod art;
 mod check;
 mod classify;
@@ -14,25 +15,26 @@ mod tensors;
 mod trace;
 mod work;
 
-use std::path::Path;
 use std::time::Duration;
 
 use anydnn::backend::{Backend, Error, Result, ResultExt};
 use anydnn::fusion::Policy;
-use anydnn::graph::{Changes, Graph};
+use anydnn::graph::Changes;
 use anydnn::model::{HostTensor, Model};
 use anydnn::onnx;
 use anydnn::select::{AnyBackend, Selection, Selector};
 
 use self::against::Compared;
+use self::args::Check;
+pub(crate) use self::args::RunArgs;
 use self::check::{Checked, check};
 use self::classify::Classification;
 use self::report::Report;
 use self::session::{Run, Session};
 use self::work::{Work, label};
-use crate::Outcome;
-use crate::args::{Check, RunArgs};
+use crate::failure::Outcome;
 use crate::failure::{Code, Failure};
+use crate::model::{is_onnx, load};
 use crate::output::{Style, print, print_json, progress};
 
 /// Runs a model and reports on it.
@@ -128,27 +130,6 @@ fn changes(model: &Model, args: &RunArgs) -> Result<Changes> {
         changes.dims.push((find("--shape", tensor)?, dims.clone()));
     }
     Ok(changes)
-}
-
-/// The graph of a model.
-pub(crate) fn load_graph(path: &Path, dims: &[(String, usize)]) -> Result<Graph> {
-    load(path, dims).map(|model| model.graph)
-}
-
-/// A model in any of the formats.
-fn load(path: &Path, dims: &[(String, usize)]) -> Result<Model> {
-    if is_onnx(path) {
-        let dims: Vec<_> = dims.iter().map(|(name, extent)| (name.as_str(), *extent)).collect();
-        return onnx::Model::load(path)?.graph(&dims);
-    }
-    match dims.first() {
-        None => Model::load(path),
-        Some((name, _)) => Err(Error::invalid("--dim", "dimension", format!("{name:?}"), "an ONNX model")),
-    }
-}
-
-pub(crate) fn is_onnx(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
 }
 
 /// Compares with what ONNX Runtime computes from the same file and inputs.

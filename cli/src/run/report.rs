@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::Pass;
 use super::against::Compared;
+use super::args::RunArgs;
 use super::check::Checked;
 use super::classify::Classification;
 use super::profile::Profile;
@@ -19,7 +20,6 @@ use super::session::{Run, Session};
 use super::statistics;
 use super::tensors::Statistics;
 use super::work::{Work, label};
-use crate::args::RunArgs;
 use crate::devices::{device_json, rejected_json};
 use crate::output::{Style, bytes, time};
 

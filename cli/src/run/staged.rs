@@ -12,13 +12,14 @@ use anydnn::select::{AnyBackend, AnyEngine, Selector};
 use serde_json::json;
 
 use super::against::{self, Compared};
+use super::args::{Check, RunArgs};
 use super::tensors::Statistics;
 use super::work::read;
 use super::{select, statistics, trace};
-use crate::Outcome;
-use crate::args::{Check, RunArgs};
 use crate::devices::device_json;
+use crate::failure::Outcome;
 use crate::failure::{Code, Failure};
+use crate::model::extent;
 use crate::output::{Style, print, print_json, progress, table, time};
 use crate::plausible::plausible;
 
@@ -181,17 +182,6 @@ fn inputs(
         Ok((input.name.clone(), tensor))
     };
     session.inputs().iter().enumerate().map(one).collect()
-}
-
-/// The value of a dimension.
-pub(crate) fn extent<S: AsRef<str>>(dim: &Dim, dims: &[(S, usize)]) -> Result<usize> {
-    let name = match dim {
-        Dim::Fixed(extent) => return Ok(*extent),
-        Dim::Open(name) => name,
-    };
-    let given = dims.iter().find(|(own, _)| own.as_ref() == name).map(|(_, extent)| *extent);
-    let expected = "a value for each open dimension";
-    given.ok_or_else(|| Error::invalid("--dim", format!("dimension {name:?}"), "missing", expected))
 }
 
 fn median(times: &[Duration]) -> Duration {

@@ -9,9 +9,9 @@ use anydnn::model::{
     Dataset, HostTensor, Model, random_input, read_bytes, read_npy, read_safetensors, read_text,
 };
 
-use super::is_onnx;
+use super::args::RunArgs;
 use super::picture::read_png;
-use crate::args::RunArgs;
+use crate::model::is_onnx;
 use crate::plausible::plausible;
 
 /// The most samples of a dataset that run at once unless asked otherwise.

@@ -10,10 +10,10 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::answer::{Answer, Ending};
+use super::args::SweepArgs;
 use super::workers::Workers;
-use crate::Outcome;
-use crate::args::SweepArgs;
 use crate::bench::{DRAWN, draw};
+use crate::failure::Outcome;
 use crate::failure::{Code, Failure};
 use crate::output::{Style, print, table};
 

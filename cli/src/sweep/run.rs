@@ -6,12 +6,12 @@ use anydnn::backend::Error;
 use anydnn_backend::conformance::random::{Limits, Recipe, Sample, shrink};
 
 use super::answer::Answer;
+use super::args::SweepArgs;
 use super::cases::Cases;
 use super::race::race;
 use super::report::{Defect, Findings, Small};
 use super::workers::Workers;
-use crate::Outcome;
-use crate::args::SweepArgs;
+use crate::failure::Outcome;
 use crate::failure::{Code, Failure};
 use crate::output::{Style, print, progress};
 

@@ -9,8 +9,8 @@ use anydnn_backend::conformance::random::{Limits, Oracle, Recipe};
 use anydnn_backend::conformance::{Outcome, Subject};
 
 use super::answer::{Answer, Ending};
-use crate::Outcome as Done;
 use crate::bench::{Compared, Duel, PeerKind};
+use crate::failure::Outcome as Done;
 
 /// Plants a fault for tests: `abort:softmax` ends the process at every case whose description begins so; `hang`, `wrong` likewise.
 const PLANT: &str = "ANYDNN_SWEEP_PLANT";

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anydnn::backend::Error;
 
 use super::answer::{Answer, Ending};
+use super::args::SweepArgs;
 use super::process::{Heard, Process};
-use crate::args::SweepArgs;
 use crate::failure::{Code, Failure};
 
 /// Cases of a process; then another one begins, so that what drivers keep does not add up.

@@ -2,7 +2,7 @@
 
 use anydnn_backend::{DataType, MemoryDesc};
 
-use super::expression::is_exact;
+use super::exact::is_exact;
 use super::operand::{Operand, order};
 use super::pointwise::{binary_of, is_unary};
 use super::quantization::{is_dequantize, is_per_tensor, is_quantize};

@@ -1,13 +1,25 @@
-//! Quantised tensors side by side: nothing is dequantised where all have the result's scale.
+//! Tensors side by side; of quantised ones nothing is dequantised where all have the result's scale.
 
 use anydnn_backend::op::{Concat, Eltwise};
 use anydnn_backend::{Arg, Attributes, Error, MemoryDesc, Result};
 
 use super::post_ops::label;
 use super::region::Region;
-use super::{chain, emit_simple, quantization};
+use super::{Anchor, chain, emit_simple, input, quantization};
 use crate::compile::program::Program;
-use crate::graph::{OpKind, TensorId, normalize_axis};
+use crate::graph::{Op, OpKind, TensorId, normalize_axis};
+
+/// `Concat`.
+pub(super) fn concat(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
+    let args: Vec<_> = (0..op.inputs.len())
+        .map(|i| Ok((Arg::Src(i as u16), input(program, op, i)?)))
+        .collect::<Result<_>>()?;
+    let rank = args.first().map_or(0, |(_, value)| value.desc.rank());
+    Ok(Anchor::plain(
+        anydnn_backend::Op::Concat(Concat::new(normalize_axis(op.attrs.s64("axis")?, rank)?)),
+        args,
+    ))
+}
 
 /// A concatenation between dequantisations and a quantisation, each with one scale.
 #[derive(Clone, Debug)]

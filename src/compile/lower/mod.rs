@@ -9,8 +9,10 @@ mod attention;
 mod chain;
 mod concat;
 mod convolution;
+mod exact;
 mod expression;
 mod gated;
+mod gather;
 mod gradients;
 mod images;
 mod matmul;
@@ -19,8 +21,9 @@ mod operand;
 mod pointwise;
 mod post_ops;
 mod quantization;
+mod reduction;
 mod region;
-mod rows;
+mod softmax;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -192,14 +195,9 @@ fn has_primitive(region: &Region<'_>, index: usize) -> bool {
         | OpKind::Select
         | OpKind::TypeCast
         | OpKind::Reorder => true,
-        kind if rows::reduction_of(kind).is_some() => op.inputs.len() == 1,
+        kind if reduction::reduction_of(kind).is_some() => op.inputs.len() == 1,
         kind => pointwise::binary_of(kind).is_some() || pointwise::is_unary(kind),
     }
-}
-
-/// Whether an operation computes each element of its result from those at the same place.
-pub(super) fn is_pointwise(kind: OpKind) -> bool {
-    pointwise::is_unary(kind) || pointwise::binary_of(kind).is_some()
 }
 
 /// The primitive at the head of a chain, before its post-operations.
@@ -237,12 +235,12 @@ fn anchor(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
         OpKind::LayerNorm | OpKind::RMSNorm => normalization::layer(program, op),
         OpKind::BatchNormInference => normalization::batch(program, op),
         OpKind::GroupNorm => normalization::group(program, op),
-        OpKind::SoftMax | OpKind::LogSoftmax => rows::softmax(program, op),
-        OpKind::Concat => rows::concat(program, op),
-        OpKind::Gather => rows::gather(program, op),
+        OpKind::SoftMax | OpKind::LogSoftmax => softmax::softmax(program, op),
+        OpKind::Concat => concat::concat(program, op),
+        OpKind::Gather => gather::gather(program, op),
         OpKind::Select => pointwise::select(program, op),
         OpKind::BiasAdd => pointwise::bias_add(program, op),
-        kind if rows::reduction_of(kind).is_some() => rows::reduction(program, op),
+        kind if reduction::reduction_of(kind).is_some() => reduction::reduction(program, op),
         kind if pointwise::binary_of(kind).is_some() => pointwise::binary(program, op),
         _ => pointwise::unary(program, op),
     }

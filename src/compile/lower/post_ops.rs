@@ -102,7 +102,7 @@ fn target(program: &mut Program<'_>, chain: &Chain) -> Result<(Value, Vec<usize>
     for &view in chain.views.iter().rev() {
         let op = &graph.ops()[view];
         let before = declared(graph, op.inputs[0])?.dims().clone();
-        desc = desc.and_then(|desc| unviewed(op, &desc, before));
+        desc = desc.and_then(|desc| views::unviewed(op, &desc, before));
     }
     match desc {
         Ok(desc) => Ok((result.with_desc(desc), Vec::new())),
@@ -115,19 +115,6 @@ fn target(program: &mut Program<'_>, chain: &Chain) -> Result<(Value, Vec<usize>
         }
         Err(error) => Err(error),
     }
-}
-
-/// The view of a view's result in the dimensions of its source.
-pub(super) fn unviewed(op: &Op, desc: &MemoryDesc, before: Dims) -> Result<MemoryDesc> {
-    if op.kind != OpKind::StaticTranspose {
-        return desc.reshaped(before);
-    }
-    let order = order(op, desc.rank())?;
-    let mut inverse = vec![0; order.len()];
-    for (i, &axis) in order.iter().enumerate() {
-        inverse[axis] = i;
-    }
-    desc.permuted(&inverse)
 }
 
 /// Post-operations and their operands so far.

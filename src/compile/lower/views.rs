@@ -4,7 +4,6 @@ use anydnn_backend::op::{Border, Remap, Reorder};
 use anydnn_backend::{Arg, Attributes, Blocking, Dims, Error, InvalidKind, Layout, MemoryDesc, Result};
 
 use super::operand::order;
-use super::post_ops::unviewed;
 use super::{emit_simple, input};
 use crate::compile::program::{Program, Storage, Value, declared};
 use crate::graph::{Op, OpKind, TensorId, remap_of};
@@ -16,6 +15,19 @@ pub(super) fn view(program: &mut Program<'_>, index: usize) -> Result<()> {
         OpKind::StaticTranspose => transpose(program, op),
         _ => reshape(program, op, index),
     }
+}
+
+/// The view of a view's result in the dimensions of its source.
+pub(super) fn unviewed(op: &Op, desc: &MemoryDesc, before: Dims) -> Result<MemoryDesc> {
+    if op.kind != OpKind::StaticTranspose {
+        return desc.reshaped(before);
+    }
+    let order = order(op, desc.rank())?;
+    let mut inverse = vec![0; order.len()];
+    for (i, &axis) in order.iter().enumerate() {
+        inverse[axis] = i;
+    }
+    desc.permuted(&inverse)
 }
 
 /// `StaticReshape`: a view, or a dense copy where there is none.

@@ -1,30 +1,13 @@
 //! Parts that several groups of patterns share.
 
-use std::sync::LazyLock;
-
 use anydnn_backend::DataType;
-use anydnn_backend::op::Function;
 
+pub(in crate::fusion) use crate::fusion::kinds::{BINARY, REDUCTION, UNARY};
 use crate::fusion::pattern::{Expr, Step, any, it, one_of, op, perhaps, steps, times};
 use crate::graph::OpKind::{
-    self, Add, BiasAdd, Dequantize, Divide, Dropout, DynamicDequantize, Maximum, Minimum, Multiply, Power,
-    Quantize, ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, Reorder, Select,
-    Sigmoid, SquaredDifference, StaticReshape, StaticTranspose, Subtract, TypeCast,
+    Add, BiasAdd, Dequantize, Dropout, DynamicDequantize, Multiply, Quantize, Reorder, Select, Sigmoid,
+    StaticReshape, StaticTranspose, TypeCast,
 };
-
-/// Functions of one element.
-pub(in crate::fusion) static UNARY: LazyLock<Vec<OpKind>> = LazyLock::new(|| {
-    let all = OpKind::ALL.iter().chain(OpKind::EXTENSIONS);
-    all.copied().filter(|kind| Function::is_graph(kind.name())).collect()
-});
-
-/// Functions of two elements.
-pub(in crate::fusion) const BINARY: [OpKind; 8] =
-    [Add, Multiply, Maximum, Minimum, Divide, Subtract, SquaredDifference, Power];
-
-/// Reductions over axes.
-pub(in crate::fusion) const REDUCTION: [OpKind; 7] =
-    [ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum];
 
 /// What quantised tensors are stored as.
 pub(super) const QUANTIZED: &[DataType] =

@@ -2,8 +2,8 @@
 
 use anydnn_backend::{DataType, Dims, Error, Result};
 
-use super::super::network::Room;
 use super::super::node::Node;
+use super::super::room::Room;
 use super::numbers::{self, Number, Numbers, ints};
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;

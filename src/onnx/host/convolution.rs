@@ -2,7 +2,7 @@
 
 use anydnn_backend::{DataType, Dims, Result};
 
-use super::super::ops::{Window, sizes};
+use super::super::window::{Window, sizes};
 use super::call::Call;
 use super::numbers::{Numbers, product};
 use super::product::points;

@@ -2,7 +2,7 @@
 
 use anydnn_backend::{Dims, Result};
 
-use super::super::ops::transpose_order;
+use super::super::axes::transpose_order;
 use super::super::tensor::dims as checked_dims;
 use super::call::Call;
 use super::numbers::{around, cells, of_cells, picked, picked_or, places, product, strides, walk};

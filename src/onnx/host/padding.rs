@@ -2,7 +2,7 @@
 
 use anydnn_backend::{Dims, Result};
 
-use super::super::ops::{Window, sizes};
+use super::super::window::{Window, sizes};
 use super::call::Call;
 use super::convolution::Taps;
 use super::numbers::{cells, picked_or, product, strides};

@@ -7,8 +7,8 @@ use super::movement::positions;
 use super::numbers::{Number, cells, each, of_cells, picked, places, product, strides};
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;
-use crate::onnx::network::Room;
 use crate::onnx::node::Node;
+use crate::onnx::room::Room;
 
 /// Along an axis, each element from a place of its own.
 pub(in crate::onnx) fn gather_elements(call: &mut Call) -> Result<Vec<HostTensor>> {

@@ -2,7 +2,7 @@
 
 use anydnn_backend::{Dims, Result};
 
-use super::super::ops::marked;
+use super::super::axes::marked;
 use super::super::tensor::{check_size, dims as checked_dims};
 use super::call::Call;
 use super::numbers::{indices, product};

@@ -4,8 +4,8 @@ use anydnn_backend::{Dims, Result};
 
 use super::super::network::{Network, Value};
 use super::super::node::Node;
+use super::super::window::{Window, signed, sizes};
 use super::floats;
-use super::window::{Window, signed, sizes};
 use crate::graph::OpKind;
 
 pub(super) fn forward(network: &mut Network, node: &Node) -> Result<Vec<Value>> {

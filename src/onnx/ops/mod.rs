@@ -23,7 +23,6 @@ mod resize;
 mod scales;
 mod scatter;
 mod source;
-mod window;
 
 use anydnn_backend::{DataType, Error, Result};
 
@@ -31,10 +30,8 @@ use super::host::{self, Call, Host, Known};
 use super::is_standard;
 use super::network::{Network, Room, Value};
 use super::node::Node;
+use super::program::PARTS;
 use crate::model::HostTensor;
-
-pub(super) use movement::{marked, transpose_order};
-pub(super) use window::{Window, sizes};
 
 /// Makes a node's outputs.
 type Import = fn(&mut Network, &Node) -> Result<Vec<Value>>;
@@ -272,9 +269,6 @@ const LEARNING: &[Operator] = &[
     known("Binarizer", host::binarized),
     known("TreeEnsemble", host::tree_ensemble),
 ];
-
-/// The domain of what a program makes of operators with graphs.
-pub(super) const PARTS: &str = "anydnn.parts";
 
 const PARTS_OF_OPERATORS: &[Operator] =
     &[known("FlexScores", host::flex_scores), known("FlexValues", host::flex_values)];

@@ -2,9 +2,9 @@
 
 use anydnn_backend::Result;
 
+use super::super::axes::marked;
 use super::super::network::{Network, Value};
 use super::super::node::Node;
-use super::movement::marked;
 use super::{floats, input_or_ints};
 use crate::graph::{Attrs, OpKind};
 

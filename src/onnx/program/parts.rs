@@ -3,8 +3,7 @@
 use anydnn_backend::Result;
 
 use super::build::{Builder, described, graph_of};
-use super::{Step, StepKind, ValueId, wrong};
-use crate::onnx::ops::PARTS;
+use super::{PARTS, Step, StepKind, ValueId, wrong};
 use crate::onnx::proto::{NodeProto, OperatorSetIdProto};
 
 impl Builder<'_> {

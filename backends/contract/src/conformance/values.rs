@@ -1,6 +1,7 @@
 //! Deterministic pseudo-random test data.
 
-use crate::DataType;
+use crate::op::Domain;
+use crate::{DataType, Eltwise};
 
 /// Where an operand's values come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +77,16 @@ impl Random {
     pub fn pick<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
         list.get(self.below(list.len() as u64) as usize)
     }
+}
+
+/// Every function, with values from where it is interesting.
+pub(in crate::conformance) fn functions() -> Vec<(Eltwise, Values)> {
+    let values = |domain| match domain {
+        Domain::Between(low, high) => Values::Uniform(low, high),
+        Domain::AwayFromZero(low, high) => Values::AwayFromZero(low, high),
+        Domain::Quarters => Values::Listed((-20..=20).map(|i| f64::from(i) * 0.25).collect()),
+    };
+    Eltwise::TABLE.iter().map(|row| (row.example, values(row.domain))).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::{Operands, PrimitiveDesc};
+use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
 /// Scaled dot-product attention without its scores in memory: `softmax(scores(query * key^T)) * value`.
 ///

@@ -3,7 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::{Error, Result};
-use crate::primitive_desc::Operands;
+use crate::op::primitive_desc::Operands;
 
 /// Sources `src0, src1, ..` side by side along an axis; all other dimensions are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

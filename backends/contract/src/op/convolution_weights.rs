@@ -3,7 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::{Operands, PrimitiveDesc};
+use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
 /// The gradient of a [`Convolution`] for its weights: `src0` is the convolution's source `[N, C, spatial..]`, `src1` the gradient of its
 /// result `[N, O, spatial..]`; the result `[O, C / groups, kernel..]` must be given, because strides leave its size open.

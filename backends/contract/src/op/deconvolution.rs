@@ -3,7 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::{Operands, PrimitiveDesc};
+use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
 /// Transposed convolution, the gradient of a [`Convolution`](super::Convolution) for its source: `src` `[N, O, spatial..]` (the
 /// convolution's result), `weights` `[O, C / groups, kernel..]` (the convolution's own), optional `bias` `[C]`, result

@@ -3,8 +3,8 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::{Error, Result};
+use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 use crate::op::{BinaryAlgorithm, Eltwise};
-use crate::primitive_desc::{Operands, PrimitiveDesc};
 
 /// A program over the elements of a space of indices: element-wise functions of several tensors, with folds along some axes.
 ///

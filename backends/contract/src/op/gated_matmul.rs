@@ -3,7 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::{Operands, PrimitiveDesc};
+use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
 /// Two matrix products of one source, one of them the other's gate: `dst = (src0 * weights) . activation(src0 * src1)`, element by
 /// element, in one pass.

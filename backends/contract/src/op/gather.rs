@@ -5,7 +5,7 @@ use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
 use crate::memory_desc::MemoryDesc;
-use crate::primitive_desc::Operands;
+use crate::op::primitive_desc::Operands;
 
 /// Elements of `src0` by the indices in `src1` (s32 or s64), bit for bit. A negative index counts from the end; where an index is
 /// outside, the result's elements have zero bits. Elements have at least eight bits.

@@ -4,11 +4,13 @@
 //! matmul. Channels-last data and transposed matrices are layouts, given by strides.
 
 mod attention;
+pub(crate) mod attributes;
 mod binary;
 mod concat;
 mod convolution;
 mod convolution_weights;
 mod deconvolution;
+mod elementwise;
 mod eltwise;
 mod expression;
 mod gated_matmul;
@@ -18,6 +20,7 @@ mod normalization;
 mod operation;
 mod pooling;
 mod pooling_backward;
+pub(crate) mod primitive_desc;
 mod reduction;
 mod remap;
 mod reorder;
@@ -54,7 +57,7 @@ use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::{Error, InvalidKind, Result};
 use crate::memory_desc::MemoryDesc;
-use crate::primitive_desc::{Operands, PrimitiveDesc};
+use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
 /// An operation with its parameters. The operands' descriptors are beside it in a [`PrimitiveDesc`](crate::PrimitiveDesc).
 #[enum_dispatch(Operation)]

@@ -3,7 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::{Operands, PrimitiveDesc};
+use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
 /// `(x - mean) / sqrt(variance + epsilon) * scale + shift` over the trailing dimensions, or `x / sqrt(mean of x^2 + epsilon) * scale` when
 /// `rms`. The variance is the biased one.

@@ -6,7 +6,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::{Operands, PrimitiveDesc};
+use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
 /// The facts of an operation, beside its parameters. [`Op`](super::Op) has them by dispatch to its variants.
 #[enum_dispatch]

@@ -4,7 +4,7 @@ use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
 use crate::memory_desc::MemoryDesc;
-use crate::primitive_desc::{Operands, PrimitiveDesc};
+use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
 /// What a pooling takes of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

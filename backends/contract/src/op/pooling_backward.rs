@@ -3,7 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::{Operands, PrimitiveDesc};
+use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
 /// The gradient of a [`Pooling`] for its source. `src0` is the gradient of its result; a maximum also reads `src1`, its source, and
 /// gives each window's gradient to the window's first largest element in row-major order. The result, `[N, C, spatial..]` like the

@@ -4,7 +4,7 @@ use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::{Error, InvalidKind, Result};
 use crate::memory_desc::MemoryDesc;
-use crate::primitive_desc::Operands;
+use crate::op::primitive_desc::Operands;
 
 /// What lies beyond the ends of a source of `n` elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

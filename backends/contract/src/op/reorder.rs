@@ -3,7 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::Operands;
+use crate::op::primitive_desc::Operands;
 
 /// A copy into another layout or element type. Values outside of the result's type saturate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::Operands;
+use crate::op::primitive_desc::Operands;
 
 /// `dst = src1 where src0 is not zero, else src2`, all three broadcast to the result (numpy).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

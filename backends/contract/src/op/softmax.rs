@@ -3,7 +3,7 @@ use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
-use crate::primitive_desc::{Operands, PrimitiveDesc};
+use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
 /// `e^(x - max) / sum of e^(x - max)` along an axis, or its logarithm `x - max - ln sum`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

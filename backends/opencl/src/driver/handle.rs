@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::fmt;
 use std::mem;
 use std::ptr::NonNull;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Once, OnceLock};
 
 use anydnn_backend::{Error, Result};
 use cl3::types::{cl_command_queue, cl_context, cl_device_id, cl_event, cl_kernel, cl_mem, cl_program};
@@ -138,6 +138,22 @@ impl Queue {
 /// Set when the process exits. Drivers tear themselves down in exit handlers; releasing after that crashes some of them.
 static EXITING: AtomicBool = AtomicBool::new(false);
 
+/// What the process's exit waits for.
+#[derive(Debug)]
+pub(crate) struct AtExit {
+    /// Called while objects may still be released.
+    pub(crate) before: fn(),
+    /// Called when no release may start any more.
+    pub(crate) after: fn(),
+}
+
+static AT_EXIT: OnceLock<AtExit> = OnceLock::new();
+
+/// Makes the process's exit wait; only the first call counts.
+pub(crate) fn at_exit(waits: AtExit) {
+    let _ = AT_EXIT.set(waits);
+}
+
 /// Whether drivers must be left alone because they may have torn themselves down.
 pub(crate) fn is_exiting() -> bool {
     EXITING.load(Ordering::Acquire)
@@ -148,12 +164,13 @@ pub(crate) fn is_exiting() -> bool {
 fn watch_for_exit() {
     static INSTALLED: Once = Once::new();
     extern "C" fn exiting() {
-        crate::queue::deferred_release::release_the_resting();
+        let waits = AT_EXIT.get();
+        waits.inspect(|waits| (waits.before)());
         EXITING.store(true, Ordering::Release);
-        crate::queue::deferred_release::settle();
+        waits.inspect(|waits| (waits.after)());
     }
     INSTALLED.call_once(|| {
-        // SAFETY: the handler only stores a flag and waits, not for long, for another thread.
+        // SAFETY: the handler only stores a flag and waits, not for long, for other threads.
         if unsafe { libc::atexit(exiting) } != 0 {
             tracing::debug!("no exit handler could be installed");
         }

@@ -1,10 +1,9 @@
-//! What OpenCL and its drivers are asked: the library, platforms, devices, and what they can do.
+//! OpenCL's library, platforms and devices; calls, and the owners of objects.
 
 pub(crate) mod availability;
 pub(crate) mod call;
-pub(crate) mod capability;
+pub(crate) mod create;
 pub(crate) mod handle;
 pub(crate) mod platform;
-pub(crate) mod pointers;
-pub(crate) mod probe;
 pub(crate) mod processor;
+pub(crate) mod usm;

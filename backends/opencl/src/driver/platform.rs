@@ -12,7 +12,7 @@ use cl3::types::{cl_device_id, cl_platform_id};
 
 use crate::driver::call::{self, Check, device_text, device_value};
 use crate::driver::handle;
-use crate::memory::usm::Usm;
+use crate::driver::usm::Usm;
 
 /// Every device of every platform, in the order of the loader; none where there is no OpenCL.
 /// [`availability`](crate::availability) tells why there is none.
@@ -174,7 +174,7 @@ impl OpenClDevice {
     pub(crate) fn usm(&self) -> Option<Usm> {
         *self.inner.usm.get_or_init(|| {
             // SAFETY: the device's platform is valid for the life of the process.
-            self.has_extension(crate::memory::usm::EXTENSION)
+            self.has_extension(crate::driver::usm::EXTENSION)
                 .then(|| unsafe { Usm::of_platform(self.raw_platform()) })
                 .flatten()
         })
@@ -189,7 +189,7 @@ impl OpenClDevice {
         use MemoryKind::{Buffer, Svm, SvmFine, System};
         let mut kinds = vec![Buffer];
         if self.usm().is_some() {
-            kinds.extend(crate::memory::usm::kinds(self.raw_device()));
+            kinds.extend(crate::driver::usm::kinds(self.raw_device()));
         }
         for (bit, kind) in [
             (cl::CL_DEVICE_SVM_COARSE_GRAIN_BUFFER, Svm),

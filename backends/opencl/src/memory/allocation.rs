@@ -13,16 +13,18 @@ use cl3::types::cl_mem;
 
 use crate::driver::call;
 use crate::driver::handle;
-use crate::engine::OpenClEngine;
+use crate::driver::platform::OpenClDevice;
+use crate::driver::usm::Usm;
 use crate::memory::ledger::Lease;
 use crate::memory::open_maps::OpenMaps;
 use crate::memory::user_allocator::UserRelease;
-use crate::memory::usm::Usm;
 
 /// The allocation that all pointers belong to: their region's offset is their address.
 const ADDRESS_SPACE: u64 = u64::MAX;
-/// What memory of the host's allocator starts at a multiple of, as memory of the device does.
-const SYSTEM_ALIGNMENT: usize = crate::memory::allocator::NATURAL_ALIGNMENT;
+/// What OpenCL aligns memory to without being asked: the size of its largest type.
+pub(crate) const NATURAL_ALIGNMENT: usize = 128;
+/// What temporary memory is called in messages.
+pub(crate) const TEMPORARY: &str = "temporary memory";
 
 /// The sizes of memory that is made here are multiples of this many bytes.
 const WORD: usize = 4;
@@ -92,9 +94,15 @@ impl Allocation {
         }
     }
 
-    /// New memory of a kind that the device has.
-    pub(crate) fn create(engine: &OpenClEngine, kind: MemoryKind, bytes: usize, what: &str) -> Result<Self> {
-        let (context, device) = (&engine.inner.context, &engine.inner.device);
+    /// New memory of a kind that the device has; `apart` from other memory of the process even where it would be faster not to be.
+    pub(crate) fn create(
+        context: &handle::Context,
+        device: &OpenClDevice,
+        kind: MemoryKind,
+        bytes: usize,
+        apart: bool,
+        what: &str,
+    ) -> Result<Self> {
         if bytes == 0 {
             return Ok(Self::empty());
         }
@@ -116,7 +124,7 @@ impl Allocation {
             MemoryKind::Buffer => {
                 #[cfg(target_os = "linux")]
                 if device.kind() == DeviceKind::Cpu
-                    && !engine.inner.pool.keeps_apart()
+                    && !apart
                     && let Some(mem) = crate::memory::huge_pages::buffer(context, bytes)
                 {
                     let mem = mem?;
@@ -159,7 +167,8 @@ impl Allocation {
             MemoryKind::System => {
                 let out_of_memory = || Error::OutOfMemory { what: what.into(), bytes };
                 anydnn_backend::check_host_memory(bytes, || what.to_owned())?;
-                let layout = Layout::from_size_align(bytes, SYSTEM_ALIGNMENT).map_err(|_| out_of_memory())?;
+                let layout =
+                    Layout::from_size_align(bytes, NATURAL_ALIGNMENT).map_err(|_| out_of_memory())?;
                 // SAFETY: the layout has bytes.
                 let address =
                     NonNull::new(unsafe { alloc_zeroed(layout) }.cast()).ok_or_else(out_of_memory)?;

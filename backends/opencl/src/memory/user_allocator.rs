@@ -4,25 +4,19 @@ use std::ffi::c_void;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock};
 
-use anydnn_backend::{AllocatorStats, DataType, Error, MemoryDesc, MemoryKind, Result, ResultExt};
+use anydnn_backend::{Error, MemoryKind, Result};
 use cl3::types::{cl_context, cl_device_id, cl_event};
 
 use crate::driver::handle;
 use crate::driver::platform::OpenClDevice;
-use crate::driver::pointers;
-use crate::engine::OpenClEngine;
-use crate::memory::OpenClMemory;
-use crate::memory::allocation::Allocation;
-use crate::memory::ledger::Ledger;
-use crate::memory::pool::TEMPORARY;
-use crate::queue::event::{Fate, OpenClEvent};
+use crate::memory::allocation::TEMPORARY;
 
 type AllocateFn = dyn Fn(usize, usize, cl_device_id, cl_context) -> *mut c_void + Send + Sync;
 type FreeFn = dyn Fn(*mut c_void, cl_device_id, cl_context, Option<cl_event>) + Send + Sync;
 
-/// The user's own source of temporary memory, for [`OpenClEngine::with_allocator`].
+/// The user's own source of temporary memory, for [`OpenClEngine::with_allocator`](crate::OpenClEngine::with_allocator).
 ///
 /// `allocate(bytes, alignment, device, context)` returns the address of that many bytes, or null when there are none. The alignment is
 /// a power of two, or zero for any. It is never called for zero bytes.
@@ -70,7 +64,7 @@ struct Callbacks {
 }
 
 impl UserAllocator {
-    /// An allocator whose memory is of whatever kind the driver says, as in [`OpenClMemory::from_pointer`].
+    /// An allocator whose memory is of whatever kind the driver says, as in [`OpenClMemory::from_pointer`](crate::OpenClMemory::from_pointer).
     ///
     /// # Safety
     /// - `allocate` returns null, or the address of at least that many bytes that nobody else uses: of unified shared memory of the
@@ -105,88 +99,6 @@ impl fmt::Debug for UserAllocator {
     }
 }
 
-/// A user's allocator on an engine.
-#[derive(Debug)]
-pub(crate) struct UserSource {
-    allocator: UserAllocator,
-    ledger: Arc<Ledger>,
-    /// Commands that memory was given back after, as long as they have not ended.
-    awaited: Mutex<Vec<Weak<Fate>>>,
-}
-
-impl UserSource {
-    pub(crate) fn new(allocator: UserAllocator) -> Self {
-        Self { allocator, ledger: Arc::default(), awaited: Mutex::default() }
-    }
-
-    pub(crate) fn kind(&self) -> Option<MemoryKind> {
-        self.allocator.kind
-    }
-
-    pub(crate) fn allocate(
-        &self,
-        engine: &OpenClEngine,
-        bytes: usize,
-        alignment: usize,
-    ) -> Result<OpenClMemory> {
-        let desc = MemoryDesc::new([bytes], DataType::U8);
-        if bytes == 0 {
-            return Ok(OpenClMemory::unbacked(engine, self.kind().unwrap_or(MemoryKind::Buffer), desc));
-        }
-        let release = UserRelease::new(&self.allocator, engine)?;
-        self.settle();
-        let mut address = release.allocate(bytes, alignment)?;
-        if address.is_none() && engine.trim_all() {
-            address = release.allocate(bytes, alignment)?;
-        }
-        let address = address.ok_or_else(|| Error::OutOfMemory { what: TEMPORARY.into(), bytes })?;
-        let kind = match self.kind() {
-            Some(kind) => kind,
-            None => pointers::kind_at(engine, address.as_ptr(), &desc)
-                .inspect_err(|_| release.free(address))
-                .at(|| "the user's allocator")?,
-        };
-        let allocation = Allocation::of_user(address, kind, engine.inner.device.usm(), release, bytes);
-        let allocation = Arc::new(allocation.leased(self.ledger.open(bytes)));
-        Ok(OpenClMemory::new(engine, allocation, kind, desc))
-    }
-
-    /// Takes memory back: it is freed with its last handle, once `after` has ended.
-    pub(crate) fn give(&self, allocation: Arc<Allocation>, after: Option<&OpenClEvent>) {
-        let is_first = allocation.park();
-        let Some(OpenClEvent { fate }) = after else { return };
-        // What cannot be retained, the callback does not get.
-        if is_first && let Ok(event) = fate.handle().try_clone() {
-            allocation.set_last_use(event);
-        }
-        let has_ended = matches!(fate.poll(), Ok(Some(_)));
-        fate.hold([allocation]);
-        if !has_ended {
-            self.lock_awaited().push(Arc::downgrade(fate));
-        }
-    }
-
-    /// Frees what was waiting for commands that have ended by now; false if there was nothing.
-    pub(crate) fn settle(&self) -> bool {
-        // Unlocked while callbacks run.
-        let mut awaited = std::mem::take(&mut *self.lock_awaited());
-        let before = awaited.len();
-        awaited.retain(|fate| fate.upgrade().is_some_and(|fate| !matches!(fate.poll(), Ok(Some(_)))));
-        let has_freed = awaited.len() < before;
-        self.lock_awaited().append(&mut awaited);
-        has_freed
-    }
-
-    pub(crate) fn stats(&self) -> AllocatorStats {
-        self.settle();
-        self.ledger.stats()
-    }
-
-    fn lock_awaited(&self) -> MutexGuard<'_, Vec<Weak<Fate>>> {
-        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// What it takes to call the user back, whether or not the engine is still there.
 pub(crate) struct UserRelease {
     callbacks: Arc<Callbacks>,
@@ -197,11 +109,15 @@ pub(crate) struct UserRelease {
 }
 
 impl UserRelease {
-    fn new(allocator: &UserAllocator, engine: &OpenClEngine) -> Result<Self> {
+    pub(crate) fn new(
+        allocator: &UserAllocator,
+        context: &handle::Context,
+        device: &OpenClDevice,
+    ) -> Result<Self> {
         Ok(Self {
             callbacks: Arc::clone(&allocator.callbacks),
-            device: engine.inner.device.clone(),
-            context: engine.inner.context.try_clone()?,
+            device: device.clone(),
+            context: context.try_clone()?,
             after: OnceLock::new(),
         })
     }
@@ -211,7 +127,8 @@ impl UserRelease {
         let _ = self.after.set(event);
     }
 
-    fn allocate(&self, bytes: usize, alignment: usize) -> Result<Option<NonNull<c_void>>> {
+    /// The address of new memory, unless there is none.
+    pub(crate) fn allocate(&self, bytes: usize, alignment: usize) -> Result<Option<NonNull<c_void>>> {
         let (device, context) = (self.device.raw_device(), self.context.raw());
         let called =
             catch_unwind(AssertUnwindSafe(|| (self.callbacks.allocate)(bytes, alignment, device, context)));

@@ -58,6 +58,7 @@ use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, Mode, Rows, is_cpu};
 use super::source::{Source, add_post_ops, eltwise, is_contiguous};
 use super::space::{Binding, Index, Space, broadcast};
+use super::sums::{accumulator, define_bias, define_gate, is_real};
 use super::tiles::{self, Tiles};
 use super::value::Value;
 use super::{Planner, quantized};
@@ -119,55 +120,6 @@ pub(super) fn choices(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wante
     let mut choices = Choices::new(desc, wanted);
     Shape::new(desc).offer(&mut choices, Value::of(desc, true), device);
     choices.followed_by(|| padding(desc.dst(), Arg::DST, device))
-}
-
-/// The type of the sums: exact for integers, wide enough for their number.
-pub(super) fn accumulator(desc: &PrimitiveDesc, terms: usize, value: Value) -> &'static str {
-    let factors = || desc.args().iter().filter(|a| is_factor(desc, a.arg));
-    let bits = factors().map(|a| a.desc.data_type().bits()).max().unwrap_or(64);
-    let exact = factors().all(|a| !a.desc.data_type().is_float() && !quantized::is_dequantized(desc, a.arg));
-    match (exact, value) {
-        // 255 * 255 * 33025 still fits 31 bits.
-        (true, _) if bits <= 8 && terms <= 33_000 => "int",
-        (true, _) => "long",
-        _ => value.name(),
-    }
-}
-
-/// Whether an argument is a source or weights, which sums of products are made of.
-fn is_factor(desc: &PrimitiveDesc, arg: Arg) -> bool {
-    arg == Arg::SRC || arg == Arg::Weights || (matches!(desc.op(), Op::GatedMatMul(_)) && arg == Arg::Src(1))
-}
-
-/// Whether all operands mean real numbers that f32 arithmetic serves.
-pub(super) fn is_real(desc: &PrimitiveDesc) -> bool {
-    let small = |arg: Arg, t: DataType| {
-        (t.is_float() && t.bits() <= 32) || (t.bits() <= 8 && quantized::is_dequantized(desc, arg))
-    };
-    let mut factors = desc.args().iter().filter(|a| is_factor(desc, a.arg));
-    factors.all(|a| small(a.arg, a.desc.data_type())) && Value::of(desc, true) == Value::F32
-}
-
-/// Whether sums of so many products are exact in f32, or real numbers that f32 arithmetic serves.
-pub(super) fn fits_f32(desc: &PrimitiveDesc, terms: usize) -> bool {
-    // 255 * 255 * 258 still fits 24 bits.
-    let exact = accumulator(desc, terms, Value::F32) == "int" && terms <= 258;
-    is_real(desc) || (exact && Value::of(desc, true) == Value::F32)
-}
-
-/// Defines `ADD_BIAS(v, n)`.
-pub(super) fn define_bias(source: &mut Source, desc: &PrimitiveDesc) {
-    let bias = desc.find(Arg::Bias).map_or("", |_| "v += LD_BIAS(OFF_BIAS, n);");
-    source.define("ADD_BIAS(v, n)", bias);
-}
-
-/// Defines `GATED` and for gated products `ACTIVATION(x)`.
-pub(super) fn define_gate(source: &mut Source, desc: &PrimitiveDesc, value: Value) {
-    let gated = matches!(desc.op(), Op::GatedMatMul(_));
-    source.define("GATED", i32::from(gated));
-    if let Op::GatedMatMul(op) = desc.op() {
-        source.define("ACTIVATION(x)", eltwise(value, op.activation, "x"));
-    }
 }
 
 /// A matrix product with its loops: batches, `m`, `col` (or `panel` and `lane`), `k`.

@@ -26,6 +26,7 @@ mod resampling;
 mod rows;
 mod source;
 mod space;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod tiles;

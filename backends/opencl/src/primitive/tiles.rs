@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use anydnn_backend::PrimitiveDesc;
 
-use super::matmul::{accumulator, define_bias, define_gate};
 use super::quantized;
 use super::source::Source;
 use super::space::Space;
+use super::sums::{accumulator, define_bias, define_gate};
 use super::value::Value;
 use crate::plan::{DeviceTraits, Launch};
 

@@ -8,7 +8,6 @@ use smallvec::SmallVec;
 
 use crate::driver::call::{Check, Returned};
 use crate::driver::handle;
-use crate::memory::OpenClMemory;
 use crate::memory::allocation::Binding;
 use crate::program::Program;
 
@@ -57,17 +56,6 @@ pub(crate) struct Place {
     pub(crate) binding: Binding,
     pub(crate) allocation: u64,
     pub(crate) offset: usize,
-}
-
-impl Place {
-    /// From byte `offset` of a memory on.
-    pub(crate) fn of(memory: &OpenClMemory, offset: usize) -> Self {
-        Self {
-            binding: memory.binding(),
-            allocation: memory.allocation.serial,
-            offset: memory.offset() + offset,
-        }
-    }
 }
 
 /// Which memories of a launch are addresses, one bit for each in the order of the arguments.

@@ -1,6 +1,5 @@
 //! Programs: built from source or loaded from a binary.
 
-pub(crate) mod cache;
 pub(crate) mod kernels;
 pub(crate) mod ptx;
 pub(crate) mod text;

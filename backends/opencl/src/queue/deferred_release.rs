@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::driver::handle;
+use crate::driver::handle::{self, AtExit};
 use crate::driver::platform::OpenClDevice;
-use crate::queue::event::Fate;
+use crate::queue::fate::Fate;
 
 /// How often the thread looks: at first, and when nothing has ended for long.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(10));
@@ -91,6 +91,7 @@ pub(crate) fn set_rest(rest: Duration) {
 /// Keeps a queue, its commands and the memory that they hold until the last of them has ended, and for a while longer where the driver
 /// lets go of its queues late.
 pub(crate) fn keep(queue: handle::Queue, device: OpenClDevice, commands: Vec<Arc<Fate>>, lets_go_late: bool) {
+    handle::at_exit(AtExit { before: release_the_resting, after: settle });
     let orphan = Orphan { commands, queue, _device: device, rest: lets_go_late.then(Rest::new) };
     // Handing them over ends with the queue's implicit flush, which releasing it would have done.
     if !orphan.commands.is_empty()
@@ -110,7 +111,7 @@ pub(crate) fn keep(queue: handle::Queue, device: OpenClDevice, commands: Vec<Arc
 }
 
 /// Waits until queues are released that only rest. Called at the process's exit, before drivers must be left alone.
-pub(crate) fn release_the_resting() {
+fn release_the_resting() {
     let start = Instant::now();
     // Commands that are still held back may never end.
     while RESTING.load(Ordering::SeqCst) > 0 && start.elapsed() < rest() * 2 {
@@ -119,7 +120,7 @@ pub(crate) fn release_the_resting() {
 }
 
 /// Waits while the thread is in a call into a driver. Called when it shall make no more, at the process's exit.
-pub(crate) fn settle() {
+fn settle() {
     fence(Ordering::SeqCst);
     let start = Instant::now();
     // Not without end: what a memory's owner does when it is freed may be what ends the process.

@@ -1,9 +1,7 @@
-//! Streams, events and lists of commands, and how they are waited for.
+//! Commands on their way: how they end, how they are waited for, and how their queues are let go of.
 
 pub(crate) mod affinity;
 pub(crate) mod deferred_release;
-pub(crate) mod event;
-pub(crate) mod list;
+pub(crate) mod fate;
 pub(crate) mod profile;
-pub(crate) mod stream;
 pub(crate) mod wait;

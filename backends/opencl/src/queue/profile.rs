@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anydnn_backend::{ProfileLog, Profiled, Result};
 
-use crate::queue::event::{Fate, OpenClEvent};
+use crate::queue::fate::{Fate, times_of};
 
 /// The executions of a stream.
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ impl Execution {
         }
         let mut span = None;
         for command in &self.commands {
-            let Some(times) = OpenClEvent::times_of(command.raw())? else {
+            let Some(times) = times_of(command.raw())? else {
                 tracing::warn!(operation = &*self.operation, "a command on a profiling queue has no times");
                 return Ok(Some(Entry::Failed));
             };

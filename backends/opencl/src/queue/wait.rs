@@ -66,7 +66,7 @@ mod tests {
     use anydnn_backend::{Engine, Event, Order, Stream, StreamDesc};
 
     use super::*;
-    use crate::queue::event::OpenClEvent;
+    use crate::backend::event::OpenClEvent;
     use crate::testing::test_engines;
     use crate::{OpenClEngine, OpenClStream};
 

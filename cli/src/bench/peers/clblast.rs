@@ -9,7 +9,7 @@ use anydnn::select::{AnyEngine, AnyMemory, AnyStream, Selector};
 use libloading::Library;
 use serde_json::Value;
 
-use super::serve::{Refusal, Serve};
+use super::server::{Refusal, Serve};
 use crate::bench::data::Tensor;
 use crate::bench::notation;
 use crate::bench::spec::Work;

@@ -6,6 +6,7 @@ mod onednn;
 mod pin;
 mod python;
 mod serve;
+mod server;
 mod suspend;
 
 use std::io::{BufRead, BufReader, Write};

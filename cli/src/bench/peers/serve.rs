@@ -6,31 +6,9 @@ use std::time::Instant;
 use anydnn::backend::Error;
 use serde_json::{Value, json};
 
+use super::server::{Refusal, Serve};
 use super::{clblast, onednn, pin};
-use crate::Outcome;
-
-/// A peer's answers to the requests.
-pub(super) trait Serve {
-    /// What and where it is.
-    fn version(&self) -> String;
-    /// Takes a case and tells how it will run.
-    fn prepare(&mut self, case: &Value) -> Result<String, Refusal>;
-    /// Runs it once, to the end or into a queue.
-    fn run(&mut self) -> Result<(), String>;
-    /// Waits for what was queued.
-    fn wait(&mut self) -> Result<(), String>;
-    /// The outputs of the first set as f32.
-    fn outputs(&mut self) -> Result<Vec<f32>, String>;
-}
-
-/// Why a case is not taken.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    /// The library does not do that.
-    Unsupported(String),
-    /// Something went wrong.
-    Failed(String),
-}
+use crate::failure::Outcome;
 
 /// Serves requests on standard input until it closes.
 pub(crate) fn serve(peer: &str, library: &str) -> Outcome {

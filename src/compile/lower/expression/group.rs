@@ -1,10 +1,11 @@
 //! Which operations become one expression.
 
-use anydnn_backend::{DataType, Result};
+use anydnn_backend::Result;
 
+use super::super::exact::is_exact;
 use super::layout::{Layout, Part, layout, parts};
 use super::plan::{Plan, plan};
-use crate::graph::{Graph, OpKind as K, TensorId};
+use crate::graph::{Graph, TensorId};
 
 /// Parts that one expression computes.
 #[derive(Clone, Debug)]
@@ -146,37 +147,4 @@ fn reads(graph: &Graph, part: Part, layout: &Layout) -> Vec<TensorId> {
 fn makes(graph: &Graph, part: Part, layout: &Layout) -> Vec<TensorId> {
     let outputs = &graph.ops()[part.op].outputs;
     layout.outputs.iter().filter_map(|&(i, _)| outputs.get(i).copied()).collect()
-}
-
-/// Whether an operation needs all digits of wide integers, which f32 does not hold. Indices are small enough.
-pub(super) fn is_exact(graph: &Graph, op: usize) -> bool {
-    let op = &graph.ops()[op];
-    let wide = |id: TensorId| {
-        let data_type = graph.tensor(id).and_then(|tensor| tensor.data_type);
-        matches!(data_type, Some(DataType::S32 | DataType::S64))
-    };
-    let exact = match op.kind {
-        K::TypeCast | K::Reorder | K::Select => true,
-        kind => super::super::pointwise::binary_of(kind).is_some(),
-    };
-    exact
-        && op.inputs.iter().any(|&id| wide(id))
-        && !op.inputs.iter().any(|&id| wide(id) && counts_indices(graph, id))
-}
-
-/// Whether a tensor is made of indices.
-fn counts_indices(graph: &Graph, id: TensorId) -> bool {
-    let mut open = vec![id];
-    let mut seen = Vec::new();
-    while let Some(id) = open.pop() {
-        let Some(producer) = graph.producer(id).filter(|producer| !seen.contains(producer)) else { continue };
-        seen.push(producer);
-        let op = &graph.ops()[producer];
-        match op.kind {
-            K::GenIndex => return true,
-            K::Add | K::Subtract | K::Maximum | K::Minimum => open.extend(&op.inputs),
-            _ => {}
-        }
-    }
-    false
 }

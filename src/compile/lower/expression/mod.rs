@@ -21,18 +21,13 @@ use anydnn_backend::{Arg, Attributes, Dims, Error, Result, ResultExt};
 use self::draft::{Draft, Operand, Source, Space};
 use self::group::Group;
 use self::layout::{Part, Side};
-use super::{Anchor, normalization, pointwise, rows as row_primitives, views};
+use super::{Anchor, normalization, pointwise, reduction, softmax, views};
 use crate::compile::program::{Program, Value, declared};
 use crate::graph::{Op, OpKind as K, TensorId};
 
 /// Whether an operation becomes nodes of an expression.
 pub(super) fn expressible(op: &Op) -> bool {
     translate::expressible(op.kind)
-}
-
-/// Whether an operation needs all digits of wide integers, so that nothing is computed with it in one go.
-pub(super) fn is_exact(graph: &crate::graph::Graph, op: usize) -> bool {
-    group::is_exact(graph, op)
 }
 
 /// Computes operations, given in topological order and all [expressible], by few launches. `results` are the tensors that others read.
@@ -154,13 +149,13 @@ fn primitive(program: &mut Program<'_>, index: usize) -> Result<()> {
     let op = &program.graph.ops()[index];
     let anchor = match op.kind {
         K::TypeCast | K::Reorder => return views::reorder(program, op, &[index]),
-        K::SoftMax | K::LogSoftmax => row_primitives::softmax(program, op)?,
+        K::SoftMax | K::LogSoftmax => softmax::softmax(program, op)?,
         K::LayerNorm | K::RMSNorm => normalization::layer(program, op)?,
         K::GroupNorm => normalization::group(program, op)?,
         K::BatchNormInference => normalization::batch(program, op)?,
         K::BiasAdd => pointwise::bias_add(program, op)?,
         K::Select => pointwise::select(program, op)?,
-        kind if rows::is_reduction(kind) => row_primitives::reduction(program, op)?,
+        kind if rows::is_reduction(kind) => reduction::reduction(program, op)?,
         kind if pointwise::binary_of(kind).is_some() => pointwise::binary(program, op)?,
         _ => pointwise::unary(program, op)?,
     };

@@ -1,7 +1,6 @@
 use super::{Trials, dense, f32, gapped, strided, tagged, transposed};
 use crate::conformance::trial::Trial;
-use crate::conformance::values::Values;
-use crate::op::Domain;
+use crate::conformance::values::{Values, functions};
 use crate::{Arg, Attributes, DataType, Eltwise, MemoryDesc, Op, PrimitiveDesc, Result, ScratchpadMode};
 
 pub(super) fn trials(list: &mut Trials) {
@@ -94,16 +93,6 @@ fn shapes(list: &mut Trials) {
 
 fn eltwise(op: Eltwise, src: MemoryDesc, dst: MemoryDesc) -> Result<Trial> {
     Trial::of(PrimitiveDesc::builder(Op::Eltwise(op)).src(src).dst(dst))
-}
-
-/// Every function, with values from where it is interesting.
-pub(in crate::conformance) fn functions() -> Vec<(Eltwise, Values)> {
-    let values = |domain| match domain {
-        Domain::Between(low, high) => Values::Uniform(low, high),
-        Domain::AwayFromZero(low, high) => Values::AwayFromZero(low, high),
-        Domain::Quarters => Values::Listed((-20..=20).map(|i| f64::from(i) * 0.25).collect()),
-    };
-    Eltwise::TABLE.iter().map(|row| (row.example, values(row.domain))).collect()
 }
 
 /// NaN for every function, and the infinities and large numbers where the definition gives them a limit.

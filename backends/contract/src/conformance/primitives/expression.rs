@@ -1,7 +1,7 @@
-use super::eltwise::functions;
 use super::{Trials, dense, f32, gapped, tagged, transposed};
 use crate::conformance::trial::Trial;
 use crate::conformance::values::Values;
+use crate::conformance::values::functions;
 use crate::op::{Expression, Fold, Node};
 use crate::{
     Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, Op, PostOp, PrimitiveDesc,

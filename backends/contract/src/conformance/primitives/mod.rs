@@ -21,7 +21,6 @@ mod softmax;
 mod standard;
 mod sweep;
 
-pub(super) use eltwise::functions;
 use smallvec::SmallVec;
 
 use super::trial::Trial;

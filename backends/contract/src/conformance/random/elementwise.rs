@@ -2,9 +2,9 @@
 
 use super::choices::Choices;
 use super::operand::{FLOATS, Role, broadcasting, finished, operand};
-use crate::conformance::primitives::functions;
 use crate::conformance::trial::Trial;
 use crate::conformance::values::Values;
+use crate::conformance::values::functions;
 use crate::op::{Binary, Expression, Node, Select};
 use crate::{Arg, BinaryAlgorithm, DataType, Dims, Op, PrimitiveDesc, Result};
 

@@ -11,11 +11,11 @@ use std::ops::Range;
 use anydnn_backend::{DataType, PrimitiveDesc};
 
 use super::choice::{Choices, Planned};
-use super::matmul::define_bias;
 use super::pointwise;
 use super::quantized;
 use super::source::Source;
 use super::space::{Address, Binding, Operand, Space, linear_text};
+use super::sums::define_bias;
 use super::tiles::Tiles;
 use super::value::Value;
 use super::window::{WINDOW, Window};

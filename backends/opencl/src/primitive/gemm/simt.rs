@@ -5,7 +5,7 @@ use anydnn_backend::DataType;
 use super::{Fetch, Product, Tile};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::{Choices, Planned};
-use crate::primitive::matmul::accumulator;
+use crate::primitive::sums::accumulator;
 
 const SIMT: &str = anydnn_kernels::text("matmul/simt.cl");
 

@@ -2,13 +2,14 @@
 
 use anydnn_backend::{Arg, DataType};
 
-use super::{Shape, define_bias};
+use super::Shape;
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
 use crate::primitive::quantized;
 use crate::primitive::rows::items;
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Operand, Space};
+use crate::primitive::sums::define_bias;
 use crate::primitive::value::Value;
 
 const SKINNY: &str = anydnn_kernels::text("matmul/skinny.cl");

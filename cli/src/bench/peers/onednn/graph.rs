@@ -7,7 +7,7 @@ use anydnn::backend::MemoryDesc;
 use anydnn::graph::{AttrValue, Graph, Op, OpKind, Property, TensorId};
 use anydnn::model::HostTensor;
 
-use super::super::serve::Refusal;
+use super::super::server::Refusal;
 use super::api::Handle;
 use super::data_type;
 use super::graph_api::{ANY, CONSTANT, CPU, FUSION, LogicalTensor, STRIDED, VARIABLE};

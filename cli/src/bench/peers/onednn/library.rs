@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use libloading::Library;
 
-use super::super::serve::Refusal;
+use super::super::server::Refusal;
 use super::api::{Api, Dims, ExecArg, Handle, MAX_DIMS};
 use super::graph_api::GraphApi;
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 use self::graph::LoadedGraph;
 use self::library::Lib;
 use self::primitive::Loaded;
-use super::serve::{Refusal, Serve};
+use super::server::{Refusal, Serve};
 use super::{cache, environment};
 use crate::bench::data::Tensor;
 use crate::bench::notation;

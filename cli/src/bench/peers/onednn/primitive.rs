@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use anydnn::backend::{DataType, Eltwise};
 
-use super::super::serve::Refusal;
+use super::super::server::Refusal;
 use super::api::{ExecArg, Handle};
 use super::data_type;
 use super::library::{Lib, Memory, Owned, dense};

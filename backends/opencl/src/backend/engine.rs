@@ -1,0 +1,371 @@
+//! Engines: one device in one context.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use anydnn_backend::{
+    Allocator, Capabilities, DeviceInfo, DeviceKind, Engine, EngineId, Error, List, ListStep, MemoryDesc,
+    MemoryKind, Order, PrimitiveDesc, Result, StreamDesc, validate,
+};
+use cl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE};
+
+use crate::backend::OpenCl;
+use crate::backend::list::OpenClList;
+use crate::backend::memory::OpenClMemory;
+use crate::backend::pool::Pool;
+use crate::backend::primitive::OpenClPrimitive;
+use crate::backend::stream::{OpenClStream, Owner};
+use crate::backend::user_source::UserSource;
+use crate::cache::tuning::Record;
+use crate::cache::{self, CacheOutcome, DiskCache, ProgramCache, ProgramStats};
+use crate::capability::{self, Feature, Features};
+use crate::driver::create::{create_context, create_queue};
+use crate::driver::platform::OpenClDevice;
+use crate::driver::{handle, processor};
+use crate::memory::allocation::no_kind;
+use crate::memory::user_allocator::UserAllocator;
+use crate::plan::{DeviceTraits, Units};
+use crate::primitive;
+use crate::program::kernels::KernelPool;
+use crate::queue::wait::WaitMethod;
+
+/// An OpenCL device in a context of the library's or of the user's.
+///
+/// Making one creates nothing in the context: queues, programs and buffers are made when they are needed.
+///
+/// ```
+/// use anydnn_backend::{DataType, Engine, MemoryDesc, MemoryKind, Stream, StreamDesc};
+/// use anydnn_opencl::OpenClEngine;
+///
+/// for device in anydnn_opencl::devices()? {
+///     let engine = OpenClEngine::on_device(&device)?;
+///     let stream = engine.create_stream(&StreamDesc::default())?;
+///     let memory = engine.create_memory(&MemoryDesc::new([2], DataType::F32), MemoryKind::Buffer)?;
+/// #   let _ = memory;
+///     stream.wait()?;
+/// }
+/// # Ok::<(), anydnn_backend::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct OpenClEngine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// The fields are dropped in this order: what lives in the context before the context.
+pub(crate) struct Inner {
+    pub(crate) id: EngineId,
+    pub(crate) pool: Pool,
+    pub(crate) user: Option<Arc<UserSource>>,
+    /// Shared by engines in the same context.
+    pub(crate) programs: Arc<ProgramCache>,
+    pub(crate) tuning: Arc<Record>,
+    service: Mutex<Option<Arc<handle::Queue>>>,
+    pub(crate) copier: OnceLock<KernelPool>,
+    pub(crate) context: handle::Context,
+    pub(crate) device: OpenClDevice,
+    pub(crate) wait_method: WaitMethod,
+    features: Arc<Features>,
+    capabilities: OnceLock<Capabilities>,
+}
+
+impl OpenClEngine {
+    /// An engine with a context of its own.
+    ///
+    /// # Errors
+    /// A device error.
+    pub fn on_device(device: &OpenClDevice) -> Result<Self> {
+        let context = create_context(device, "create engine")?;
+        Ok(Self::new(context, device.clone()))
+    }
+
+    /// An engine with a context of its own that starts with the programs of a [cache blob](Engine::cache_blob), and what became of
+    /// the blob. Programs are loaded when they are first needed. A blob that is cut short, corrupt or another device's, driver's or
+    /// library version's is a miss with a reason, after which the engine is as one from [`OpenClEngine::on_device`].
+    ///
+    /// A blob that is taken after the primitives ran once serves best: PoCL compiles a kernel for the sizes of a launch when it is first
+    /// launched, and its binaries hold what was compiled by then. A program's binary does not change after the first blob with it.
+    ///
+    /// The blob's checksum finds accidents, not malice: a blob is code for the device, so take it only from where you would take a
+    /// program from.
+    ///
+    /// ```
+    /// use anydnn_backend::Engine;
+    /// use anydnn_opencl::{CacheOutcome, OpenClEngine};
+    ///
+    /// for device in anydnn_opencl::devices()? {
+    ///     let blob = OpenClEngine::on_device(&device)?.cache_blob()?;
+    ///     let (engine, outcome) = OpenClEngine::from_cache_blob(&device, &blob)?;
+    ///     assert_eq!(outcome, CacheOutcome::Warm { programs: 0 });
+    ///     assert_eq!(engine.cache_blob()?, blob);
+    ///     let (_, outcome) = OpenClEngine::from_cache_blob(&device, &blob[1..])?;
+    ///     assert!(matches!(outcome, CacheOutcome::Miss { .. }));
+    /// }
+    /// # Ok::<(), anydnn_backend::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A device error.
+    pub fn from_cache_blob(device: &OpenClDevice, blob: &[u8]) -> Result<(Self, CacheOutcome)> {
+        Self::on_device(device)?.warmed(blob)
+    }
+
+    /// What [`Engine::cache_blob_id`] is for engines on a device: the platform's name, the device's name and the driver's version,
+    /// each a length (`usize`) and the text with its NUL; major, minor and patch version of this library (`i32`); and a length and
+    /// the hash of the library's kernels. Numbers are in the machine's byte order.
+    ///
+    /// # Errors
+    /// A device error.
+    pub fn device_cache_blob_id(device: &OpenClDevice) -> Result<Vec<u8>> {
+        cache::id(device)
+    }
+
+    /// Keeps programs that are made from now on, by this engine and its clones, elsewhere than [`DiskCache::from_env`] says.
+    pub fn with_disk_cache(self, disk: DiskCache) -> Self {
+        self.inner.programs.set_disk(disk);
+        self
+    }
+
+    /// Programs that are made from now on, by this engine and its clones, are built without optimisation: in a fraction of the time.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn building_hastily(self) -> Self {
+        self.inner.programs.be_hasty();
+        self
+    }
+
+    /// Where the engine's programs came from.
+    pub fn program_stats(&self) -> ProgramStats {
+        self.inner.programs.stats()
+    }
+
+    /// The engine, with what is in a blob.
+    pub(crate) fn warmed(self, blob: &[u8]) -> Result<(Self, CacheOutcome)> {
+        let Inner { programs, device, features, .. } = &*self.inner;
+        let outcome = programs.warm(device, features, blob)?;
+        Ok((self, outcome))
+    }
+
+    /// The device with everything its driver says about it.
+    pub fn opencl_device(&self) -> &OpenClDevice {
+        &self.inner.device
+    }
+
+    /// Another engine on the same device and in the same context, with the same programs, whose temporaries come from the user's
+    /// allocator: those of graphs, and the scratchpads of primitives.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for an allocator of a kind that is not pointer memory of the device; a device error.
+    pub fn with_allocator(&self, allocator: UserAllocator) -> Result<Self> {
+        if let Some(kind) = allocator.kind() {
+            self.check_kind(kind)?;
+            if !kind.is_pointer() {
+                return Err(Error::unsupported(
+                    format!("user allocator of {kind} memory"),
+                    "it has no addresses",
+                ));
+            }
+        }
+        let Inner { context, device, programs, tuning, .. } = &*self.inner;
+        let inner = Inner {
+            user: Some(Arc::new(UserSource::new(allocator))),
+            programs: Arc::clone(programs),
+            tuning: Arc::clone(tuning),
+            ..Inner::new(context.try_clone()?, device.clone())
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The description with every layout resolved as [`Engine::create_primitive`] would, without compiling anything.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] naming what there is no kernel for.
+    pub fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
+        Ok(primitive::plan(desc, &self.traits())?.desc)
+    }
+
+    /// As [`OpenClEngine::resolve`], with the bytes of working memory that the primitive will want.
+    ///
+    /// # Errors
+    /// As [`OpenClEngine::resolve`].
+    pub fn resolve_with_scratchpad(&self, desc: &PrimitiveDesc) -> Result<(PrimitiveDesc, usize)> {
+        let plan = self.plan(desc)?;
+        Ok((plan.desc, plan.scratchpad))
+    }
+
+    /// Whether temporary memory comes from a [user's allocator](OpenClEngine::with_allocator).
+    pub fn has_user_allocator(&self) -> bool {
+        self.inner.user.is_some()
+    }
+
+    pub(crate) fn new(context: handle::Context, device: OpenClDevice) -> Self {
+        Self { inner: Arc::new(Inner::new(context, device)) }
+    }
+
+    /// The same device in another context, waited for in another way.
+    #[cfg(test)]
+    pub(crate) fn with_wait_method(&self, wait_method: WaitMethod) -> Self {
+        let device = self.inner.device.clone();
+        let context = create_context(&device, "create engine").expect("a context");
+        let mut engine = Self::new(context, device);
+        Arc::get_mut(&mut engine.inner).expect("just made").wait_method = wait_method;
+        engine
+    }
+
+    /// The private in-order queue for mapping.
+    pub(crate) fn service_queue(&self) -> Result<Arc<handle::Queue>> {
+        let mut service = self.inner.service.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = &*service {
+            return Ok(Arc::clone(queue));
+        }
+        let queue =
+            Arc::new(create_queue(&self.inner.context, &self.inner.device, 0, "create service queue")?);
+        *service = Some(Arc::clone(&queue));
+        Ok(queue)
+    }
+
+    fn check_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<()> {
+        validate::allocation(desc)?;
+        self.check_kind(kind)
+    }
+
+    /// Checks that the device has a kind of memory.
+    pub(crate) fn check_kind(&self, kind: MemoryKind) -> Result<()> {
+        if kind == MemoryKind::Buffer || self.inner.device.memory_kinds().contains(&kind) {
+            return Ok(());
+        }
+        Err(no_kind(kind))
+    }
+
+    fn units(&self) -> Units {
+        let Inner { device, features, programs, .. } = &*self.inner;
+        if device.kind() != DeviceKind::Cpu {
+            return Units::default();
+        }
+        Units {
+            // What an earlier process found needs the system's permission again.
+            amx: processor::may_use_tiles().is_ok() && programs.probe(device, features, Feature::Amx),
+            words: programs.probe(device, features, Feature::Words),
+        }
+    }
+
+    /// The facts that kernel plans depend on.
+    pub(crate) fn traits(&self) -> DeviceTraits {
+        let Inner { device, features, programs, .. } = &*self.inner;
+        let limits = device.limits();
+        DeviceTraits {
+            kind: device.kind(),
+            max_work_group: limits.max_work_group,
+            local_memory_bytes: limits.local_memory_bytes as usize,
+            compute_units: limits.compute_units,
+            fp64: programs.probe(device, features, Feature::Fp64),
+            mma: device.alias() == "nvidia" && programs.probe(device, features, Feature::NvidiaMma),
+            wgmma: device.alias() == "nvidia" && programs.probe(device, features, Feature::Wgmma),
+            units: self.units(),
+            name: device.name().into(),
+        }
+    }
+}
+
+impl Inner {
+    fn new(context: handle::Context, device: OpenClDevice) -> Self {
+        let parked_limit = usize::try_from(device.memory_bytes() / 4).unwrap_or(usize::MAX);
+        Self {
+            id: EngineId::unique(),
+            pool: Pool::new(parked_limit, crate::backend::pool::keeps_apart()),
+            user: None,
+            programs: Arc::new(ProgramCache::new(DiskCache::from_env())),
+            tuning: Arc::new(Record::from_env()),
+            service: Mutex::new(None),
+            copier: OnceLock::new(),
+            wait_method: WaitMethod::with(device.kind()),
+            features: capability::features_of(&device),
+            capabilities: OnceLock::new(),
+            context,
+            device,
+        }
+    }
+}
+
+impl Engine for OpenClEngine {
+    type B = OpenCl;
+
+    fn id(&self) -> EngineId {
+        self.inner.id
+    }
+
+    fn device(&self) -> &DeviceInfo {
+        self.inner.device.info()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        let Inner { device, features, programs, capabilities, .. } = &*self.inner;
+        capabilities.get_or_init(|| {
+            for feature in Feature::COMPILED {
+                programs.probe(device, features, feature);
+            }
+            capability::capabilities(device, features)
+        })
+    }
+
+    fn create_stream(&self, desc: &StreamDesc) -> Result<OpenClStream> {
+        let mut properties = 0;
+        if desc.order == Order::OutOfOrder {
+            properties |= CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+        }
+        if desc.profiling {
+            properties |= CL_QUEUE_PROFILING_ENABLE;
+        }
+        let device = &self.inner.device;
+        let missing = properties & !device.limits().queue_properties;
+        if missing != 0 {
+            let what = if missing & CL_QUEUE_PROFILING_ENABLE == 0 {
+                "out-of-order stream"
+            } else {
+                "profiling stream"
+            };
+            return Err(Error::unsupported(what, format!("{device} has no such queues")));
+        }
+        let queue = create_queue(&self.inner.context, device, properties, "create stream")?;
+        Ok(OpenClStream::new(self, queue, desc.clone(), Owner::Stream))
+    }
+
+    fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {
+        self.check_memory(desc, kind)?;
+        let allocation = self.create_allocation(kind, desc.size(), "create memory")?;
+        Ok(OpenClMemory::new(self, Arc::new(allocation), kind, desc.clone()))
+    }
+
+    fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {
+        self.check_memory(desc, kind)?;
+        Ok(OpenClMemory::unbacked(self, kind, desc.clone()))
+    }
+
+    fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<OpenClPrimitive> {
+        OpenClPrimitive::from_plan(self, self.plan(desc)?)
+    }
+
+    fn ready(&self, steps: &[ListStep<OpenCl>], slots: usize) -> Result<Option<Box<dyn List<OpenCl>>>> {
+        OpenClList::new(steps, slots).map(|list| list.map(|list| Box::new(list) as Box<dyn List<OpenCl>>))
+    }
+
+    fn allocator(&self) -> Arc<dyn Allocator<B = OpenCl>> {
+        Arc::new(self.opencl_allocator())
+    }
+
+    fn cache_blob_id(&self) -> Result<Vec<u8>> {
+        Self::device_cache_blob_id(&self.inner.device)
+    }
+
+    fn cache_blob(&self) -> Result<Vec<u8>> {
+        self.inner.programs.blob(&self.inner.device)
+    }
+}
+
+impl fmt::Debug for OpenClEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenClEngine")
+            .field("id", &self.inner.id)
+            .field("device", &self.inner.device)
+            .field("context", &self.inner.context)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,331 @@
+//! Lists of executions: kernels that keep their arguments, enqueued with no more events than their order needs.
+
+use std::ops::Range;
+
+use anydnn_backend::{Arg, List, ListStep, Order, Part, Primitive, Result, ResultExt, ScratchpadMode};
+use cl3::types::cl_event;
+use smallvec::SmallVec;
+
+use crate::backend::OpenCl;
+use crate::backend::event::OpenClEvent;
+use crate::backend::memory::OpenClMemory;
+use crate::backend::primitive::{Grid, OpenClPrimitive};
+use crate::backend::stream::{OpenClStream, Submission};
+use crate::driver::handle;
+use crate::plan::LaunchArg;
+use crate::program::kernels::{Addresses, Kernel};
+use crate::queue::fate::Operation;
+
+/// A list of executions.
+#[derive(Debug)]
+pub(crate) struct OpenClList {
+    steps: Vec<Step>,
+    launches: Vec<Ready>,
+    slots: Vec<Slot>,
+    /// The steps that no other waits for.
+    ends: Vec<usize>,
+    /// The events of an enqueueing on an out-of-order stream; empty between them.
+    events: Vec<handle::Event>,
+}
+
+#[derive(Debug)]
+struct Step {
+    primitive: OpenClPrimitive,
+    launches: Range<usize>,
+    waits_for: Vec<usize>,
+}
+
+/// A launch with a kernel of its own.
+#[derive(Debug)]
+struct Ready {
+    step: usize,
+    /// Which of its primitive's launches that have work.
+    index: usize,
+    grid: Grid,
+    args: SmallVec<[Bound; 6]>,
+    /// There once the memory is known.
+    kernel: Option<Kernel>,
+    /// Whether the kernel is the one for aligned memory.
+    is_aligned: bool,
+}
+
+/// One memory of a launch.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    slot: usize,
+    /// Bytes from the start of the slot's memory to the argument, and from there to what the kernel gets.
+    start: usize,
+    offset: usize,
+    /// What the argument's address is a multiple of unless the kernel is to be another one.
+    alignment: usize,
+}
+
+/// What is known of a slot.
+#[derive(Debug, Default)]
+struct Slot {
+    /// The memory that the kernels are bound to: its allocation's serial number and its offset.
+    bound: Option<(u64, usize)>,
+    /// The launches that it is an argument of.
+    users: Vec<usize>,
+}
+
+impl OpenClList {
+    /// Readies a list; none where a primitive takes working memory by itself.
+    pub(crate) fn new(steps: &[ListStep<OpenCl>], slots: usize) -> Result<Option<Self>> {
+        let takes_memory = |step: &ListStep<OpenCl>| {
+            let mode = step.primitive.desc().attributes().scratchpad;
+            step.primitive.scratchpad_size() > 0 && mode == ScratchpadMode::Library
+        };
+        if steps.is_empty() || steps.iter().any(takes_memory) {
+            return Ok(None);
+        }
+        let mut list = Self {
+            steps: Vec::with_capacity(steps.len()),
+            launches: Vec::new(),
+            slots: (0..slots).map(|_| Slot::default()).collect(),
+            ends: Vec::new(),
+            events: Vec::new(),
+        };
+        let mut is_end = vec![true; steps.len()];
+        for step in steps {
+            step.waits_for.iter().for_each(|&earlier| is_end[earlier] = false);
+            list.add(step)?;
+        }
+        list.ends = (0..steps.len()).filter(|&i| is_end[i]).collect();
+        for (i, launch) in list.launches.iter().enumerate() {
+            for bound in &launch.args {
+                let users = &mut list.slots[bound.slot].users;
+                if users.last() != Some(&i) {
+                    users.push(i);
+                }
+            }
+        }
+        Ok(Some(list))
+    }
+
+    fn add(&mut self, step: &ListStep<OpenCl>) -> Result<()> {
+        let (at, first) = (self.steps.len(), self.launches.len());
+        for index in 0..step.primitive.launches() {
+            let launch = step.primitive.launch(index);
+            let bound = |arg: &LaunchArg| {
+                let (name, offset) = match *arg {
+                    LaunchArg::Memory(name) => (name, 0),
+                    LaunchArg::Scratchpad { offset } => (Arg::Scratchpad, offset),
+                };
+                let Part { slot, offset: start } = *step.primitive.find(&step.args, name)?;
+                Ok(Bound { slot, start, offset, alignment: step.primitive.alignment(launch, *arg) })
+            };
+            let args = launch.args.iter().map(bound).collect::<Result<_>>()?;
+            let grid = Grid::of(launch);
+            self.launches.push(Ready { step: at, index, grid, args, kernel: None, is_aligned: true });
+        }
+        let launches = first..self.launches.len();
+        self.steps.push(Step {
+            primitive: step.primitive.clone(),
+            launches,
+            waits_for: step.waits_for.clone(),
+        });
+        Ok(())
+    }
+
+    /// Tells the kernels of memory that is new to them.
+    fn bind(&mut self, memories: &[&OpenClMemory]) -> Result<()> {
+        for (slot, memory) in self.slots.iter_mut().zip(memories) {
+            let given = (memory.allocation.serial, memory.offset());
+            if slot.bound == Some(given) {
+                continue;
+            }
+            // After a failure nothing is known.
+            slot.bound = None;
+            for &user in &slot.users {
+                let launch = &mut self.launches[user];
+                launch.bind(&self.steps[launch.step].primitive, memories)?;
+            }
+            slot.bound = Some(given);
+        }
+        Ok(())
+    }
+
+    /// On an in-order stream the last command's event covers the others.
+    fn enqueue_in_order(&self, mut submission: Submission<'_>) -> Result<OpenClEvent> {
+        let last = self.launches.len().saturating_sub(1);
+        for (i, launch) in self.launches.iter().enumerate() {
+            let Some(kernel) = &launch.kernel else { continue };
+            let primitive = &self.steps[launch.step].primitive;
+            submission
+                .launch(primitive.operation(), kernel, &launch.grid, i == last)
+                .at(|| primitive.launch_name(launch.index))
+                .at(|| primitive.desc().name().to_owned())?;
+        }
+        submission.finish()
+    }
+
+    /// On an out-of-order stream each command has an event, which what waits for it names.
+    fn enqueue_out_of_order(&mut self, mut submission: Submission<'_>) -> Result<OpenClEvent> {
+        let enqueued = self.enqueue_linked(&mut submission);
+        let finished = enqueued.and_then(|ends| {
+            if let [only] = ends.as_slice() {
+                submission.adopt(self.events.swap_remove(*only));
+            } else {
+                submission.set_waits(ends.iter().map(|&end| self.events[end].raw()));
+            }
+            submission.finish()
+        });
+        self.events.clear();
+        finished
+    }
+
+    /// Enqueues every step behind those that it waits for, and tells where the events of the ends are. Where that fails, the submission
+    /// is behind what was enqueued.
+    fn enqueue_linked(&mut self, submission: &mut Submission<'_>) -> Result<SmallVec<[usize; 8]>> {
+        let mut event_of: SmallVec<[usize; 64]> = SmallVec::with_capacity(self.steps.len());
+        for step in &self.steps {
+            let mut waits: SmallVec<[cl_event; 8]> = SmallVec::new();
+            if step.waits_for.is_empty() {
+                waits.extend_from_slice(submission.waits());
+            }
+            waits.extend(step.waits_for.iter().map(|&earlier| self.events[event_of[earlier]].raw()));
+            let operation = step.primitive.operation();
+            let enqueued = if step.launches.is_empty() {
+                submission.marker_after(operation, &waits).map(|event| self.events.push(event))
+            } else {
+                self.launches[step.launches.clone()].iter().try_for_each(|launch| {
+                    let Some(kernel) = &launch.kernel else { return Ok(()) };
+                    let event = submission
+                        .launch_after(operation, kernel, &launch.grid, &waits)
+                        .at(|| step.primitive.launch_name(launch.index))?;
+                    waits.clear();
+                    waits.push(event.raw());
+                    self.events.push(event);
+                    Ok(())
+                })
+            };
+            if let Err(error) = enqueued {
+                submission.set_waits(self.events.iter().map(handle::Event::raw));
+                return Err(error.at(step.primitive.desc().name()));
+            }
+            event_of.push(self.events.len() - 1);
+        }
+        Ok(self.ends.iter().map(|&end| event_of[end]).collect())
+    }
+
+    /// Each step as an operation of its own: what a profile lists, and what may fail because of an event of the user.
+    fn enqueue_apart(
+        &self,
+        stream: &OpenClStream,
+        memories: &[&OpenClMemory],
+        deps: &[OpenClEvent],
+    ) -> Result<OpenClEvent> {
+        let is_ordered = stream.inner.desc().order == Order::InOrder;
+        let mut done: Vec<OpenClEvent> = Vec::with_capacity(self.steps.len());
+        for (at, step) in self.steps.iter().enumerate() {
+            let waits: Vec<OpenClEvent> = match (is_ordered, at) {
+                (true, 0) => deps.to_vec(),
+                (true, _) => Vec::new(),
+                (false, _) if step.waits_for.is_empty() => deps.to_vec(),
+                (false, _) => step.waits_for.iter().map(|&earlier| done[earlier].clone()).collect(),
+            };
+            done.push(
+                self.enqueue_step(stream, step, memories, &waits)
+                    .at(|| step.primitive.desc().name().to_owned())?,
+            );
+        }
+        match (is_ordered, self.ends.as_slice()) {
+            (false, [only]) => Ok(done.swap_remove(*only)),
+            (false, ends) => {
+                let ends: Vec<_> = ends.iter().map(|&end| done[end].clone()).collect();
+                anydnn_backend::Stream::marker(stream, &ends)
+            }
+            (true, _) => Ok(done.swap_remove(self.steps.len() - 1)),
+        }
+    }
+
+    fn enqueue_step(
+        &self,
+        stream: &OpenClStream,
+        step: &Step,
+        memories: &[&OpenClMemory],
+        waits: &[OpenClEvent],
+    ) -> Result<OpenClEvent> {
+        let mut submission = stream.submit(step.primitive.operation().clone(), waits)?;
+        submission.profile(step.primitive.shared_implementation());
+        submission.hold_all(memories);
+        for launch in &self.launches[step.launches.clone()] {
+            let Some(kernel) = &launch.kernel else { continue };
+            submission
+                .launch(step.primitive.operation(), kernel, &launch.grid, true)
+                .at(|| step.primitive.launch_name(launch.index))?;
+        }
+        submission.finish()
+    }
+
+    /// What the list is called where its last command has failed.
+    fn operation(&self) -> Operation {
+        self.steps.last().map_or(Operation::Fixed("execute"), |step| step.primitive.operation().clone())
+    }
+}
+
+impl List<OpenCl> for OpenClList {
+    fn enqueue(
+        &mut self,
+        stream: &OpenClStream,
+        slots: &[&OpenClMemory],
+        deps: &[OpenClEvent],
+    ) -> Result<OpenClEvent> {
+        self.bind(slots)?;
+        if stream.inner.profile.is_some() {
+            return self.enqueue_apart(stream, slots, deps);
+        }
+        let mut submission = stream.submit(self.operation(), deps)?;
+        if stream.inner.desc().order == Order::InOrder {
+            submission.hold_all(slots);
+            return self.enqueue_in_order(submission);
+        }
+        if submission.is_watched() {
+            drop(submission);
+            return self.enqueue_apart(stream, slots, deps);
+        }
+        submission.hold_all(slots);
+        self.enqueue_out_of_order(submission)
+    }
+}
+
+impl Drop for OpenClList {
+    fn drop(&mut self) {
+        for launch in &mut self.launches {
+            launch.give_back(&self.steps[launch.step].primitive);
+        }
+    }
+}
+
+impl Ready {
+    /// Binds the memories in their slots to a kernel that suits them.
+    fn bind(&mut self, primitive: &OpenClPrimitive, memories: &[&OpenClMemory]) -> Result<()> {
+        let is_aligned =
+            self.args.iter().all(|bound| memories[bound.slot].is_aligned_at(bound.start, bound.alignment));
+        let addresses: Addresses = self.args.iter().map(|bound| memories[bound.slot].binding()).collect();
+        let fits = |kernel: &Kernel| is_aligned == self.is_aligned && kernel.addresses() == addresses;
+        if !self.kernel.as_ref().is_some_and(fits) {
+            self.give_back(primitive);
+            self.kernel = Some(primitive.pool(self.index, is_aligned)?.take(addresses)?);
+            self.is_aligned = is_aligned;
+        }
+        let Some(kernel) = &mut self.kernel else { return Ok(()) };
+        for (i, bound) in self.args.iter().enumerate() {
+            let place = memories[bound.slot].place(bound.start + bound.offset);
+            kernel.bind(i, place, &primitive.launch(self.index).kernel)?;
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self, primitive: &OpenClPrimitive) {
+        let Some(kernel) = self.kernel.take() else { return };
+        // The pool is there: the kernel is from it.
+        if let Ok(pool) = primitive.pool(self.index, self.is_aligned) {
+            pool.give(kernel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,610 @@
+//! Primitives: kernel plans with their programs built, and how they are launched.
+
+use std::fmt;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+use anydnn_backend::{
+    Allocator, Arg, EngineId, Error, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode,
+};
+use cl3::types::{cl_command_queue, cl_event, cl_uint};
+use smallvec::SmallVec;
+
+use crate::backend::OpenCl;
+use crate::backend::engine::OpenClEngine;
+use crate::backend::event::OpenClEvent;
+use crate::backend::memory::OpenClMemory;
+use crate::backend::stream::{OpenClStream, Submission};
+use crate::driver::call::{self, Returned};
+use crate::memory::allocation::Binding;
+use crate::plan::{KernelPlan, Launch, LaunchArg};
+use crate::program::kernels::{Fixed, Kernel, KernelPool, Lent, Place};
+use crate::queue::fate::Operation;
+
+/// A compiled operation.
+#[derive(Clone)]
+pub struct OpenClPrimitive {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    operation: Operation,
+    implementation: Arc<str>,
+    plan: KernelPlan,
+    /// One for each launch that has work.
+    kernels: Vec<LaunchKernels>,
+    engine: OpenClEngine,
+}
+
+/// The kernels of one launch: as planned, and for memory whose start is no multiple of its element's size.
+struct LaunchKernels {
+    launch: usize,
+    aligned: KernelPool,
+    unaligned: OnceLock<KernelPool>,
+}
+
+/// What programs for odd byte offsets are built with besides.
+const UNALIGNED: &str = "-DANYDNN_UNALIGNED=1";
+
+/// Offsets of a scratchpad that suit any element type.
+const SCRATCHPAD_ALIGNMENT: usize = 16;
+
+impl Primitive for OpenClPrimitive {
+    type B = OpenCl;
+
+    fn engine_id(&self) -> EngineId {
+        self.inner.engine.inner.id
+    }
+
+    fn desc(&self) -> &PrimitiveDesc {
+        &self.inner.plan.desc
+    }
+
+    fn implementation(&self) -> &str {
+        &self.inner.plan.implementation
+    }
+
+    fn scratchpad_size(&self) -> usize {
+        self.inner.plan.scratchpad
+    }
+
+    fn launches(&self) -> usize {
+        self.inner.kernels.len()
+    }
+}
+
+impl OpenClPrimitive {
+    /// Builds the programs of a plan.
+    pub(crate) fn from_plan(engine: &OpenClEngine, plan: KernelPlan) -> Result<Self> {
+        let has_work = |launch: &Launch| !launch.global.contains(&0);
+        let kernels = plan.launches.iter().enumerate().filter(|(_, launch)| has_work(launch));
+        let kernels = kernels
+            .map(|(i, launch)| {
+                let aligned = kernel_pool(engine, launch, "")?;
+                Ok(LaunchKernels { launch: i, aligned, unaligned: OnceLock::new() })
+            })
+            .collect::<Result<Vec<_>>>()
+            .at(|| plan.desc.name())?;
+        let operation = Operation::Named(plan.desc.name().into());
+        let implementation = plan.implementation.as_str().into();
+        let engine = engine.clone();
+        Ok(Self { inner: Arc::new(Inner { operation, implementation, plan, kernels, engine }) })
+    }
+
+    /// Enqueues every launch on a stream.
+    pub(crate) fn enqueue(
+        &self,
+        stream: &OpenClStream,
+        args: &[(Arg, OpenClMemory)],
+        deps: &[OpenClEvent],
+    ) -> Result<OpenClEvent> {
+        let scratchpad = self.scratchpad(args)?;
+        let result = self.enqueue_with(stream, args, &scratchpad, deps);
+        if let Some(memory) = scratchpad.library {
+            // Commands before a failure hold what they use.
+            self.inner.engine.opencl_allocator().free(memory, result.as_ref().ok())?;
+        }
+        result
+    }
+
+    fn enqueue_with(
+        &self,
+        stream: &OpenClStream,
+        args: &[(Arg, OpenClMemory)],
+        scratchpad: &Scratchpad,
+        deps: &[OpenClEvent],
+    ) -> Result<OpenClEvent> {
+        let mut lent = Vec::with_capacity(self.inner.kernels.len());
+        for kernels in &self.inner.kernels {
+            lent.push(self.prepare(kernels, args, scratchpad)?);
+        }
+        let mut submission = stream.submit(self.inner.operation.clone(), deps)?;
+        submission.profile(&self.inner.implementation);
+        for (_, memory) in args {
+            submission.hold(&memory.allocation);
+        }
+        if let Some(memory) = &scratchpad.library {
+            submission.hold(&memory.allocation);
+        }
+        for (i, ready) in lent.iter().enumerate() {
+            ready.launch(&self.inner.operation, &mut submission, i + 1 == lent.len())?;
+        }
+        submission.finish()
+    }
+
+    /// A kernel with every argument set.
+    fn prepare<'a>(
+        &'a self,
+        kernels: &'a LaunchKernels,
+        args: &[(Arg, OpenClMemory)],
+        scratchpad: &Scratchpad,
+    ) -> Result<Ready<'a>> {
+        let launch = &self.inner.plan.launches[kernels.launch];
+        let aligned = launch.args.iter().all(|arg| self.is_aligned(launch, *arg, args, scratchpad));
+        let pool = if aligned { &kernels.aligned } else { self.unaligned(kernels, launch)? };
+        let place = |arg: &LaunchArg| match *arg {
+            LaunchArg::Memory(arg) => self.find(args, arg).map(|memory| memory.place(0)),
+            LaunchArg::Scratchpad { offset } => {
+                let start = scratchpad.place;
+                Ok(Place { offset: start.offset + offset, ..start })
+            }
+        };
+        let places = launch.args.iter().map(place).collect::<Result<SmallVec<[_; 8]>>>()?;
+        let mut lent = pool.lend(places.iter().map(|place| place.binding).collect())?;
+        if let Some(kernel) = lent.kernel_mut() {
+            for (i, place) in places.into_iter().enumerate() {
+                kernel.bind(i, place, &launch.kernel)?;
+            }
+        }
+        Ok(Ready { lent, launch })
+    }
+
+    fn unaligned<'a>(&self, kernels: &'a LaunchKernels, launch: &Launch) -> Result<&'a KernelPool> {
+        if let Some(pool) = kernels.unaligned.get() {
+            return Ok(pool);
+        }
+        let pool = kernel_pool(&self.inner.engine, launch, UNALIGNED)?;
+        Ok(kernels.unaligned.get_or_init(|| pool))
+    }
+
+    fn is_aligned(
+        &self,
+        launch: &Launch,
+        arg: LaunchArg,
+        args: &[(Arg, OpenClMemory)],
+        scratchpad: &Scratchpad,
+    ) -> bool {
+        match arg {
+            LaunchArg::Memory(arg) => {
+                let memory = args.iter().find(|(bound, _)| *bound == arg);
+                let alignment = self.alignment(launch, LaunchArg::Memory(arg));
+                memory.is_none_or(|(_, memory)| memory.is_aligned_to(alignment))
+            }
+            LaunchArg::Scratchpad { .. } => scratchpad.is_aligned,
+        }
+    }
+
+    /// What the address of an argument is a multiple of unless the kernel for odd byte offsets is needed.
+    pub(crate) fn alignment(&self, launch: &Launch, arg: LaunchArg) -> usize {
+        let desc = match arg {
+            LaunchArg::Memory(arg) => self.inner.plan.desc.find(arg),
+            LaunchArg::Scratchpad { .. } => None,
+        };
+        let element = desc.map_or(SCRATCHPAD_ALIGNMENT, |desc| desc.data_type().bits().div_ceil(8));
+        element.max(launch.alignment)
+    }
+
+    /// What the operation is called in messages.
+    pub(crate) fn operation(&self) -> &Operation {
+        &self.inner.operation
+    }
+
+    pub(crate) fn shared_implementation(&self) -> &Arc<str> {
+        &self.inner.implementation
+    }
+
+    /// The `i`-th of the launches that have work.
+    pub(crate) fn launch(&self, i: usize) -> &Launch {
+        &self.inner.plan.launches[self.inner.kernels[i].launch]
+    }
+
+    /// What a launch is called in messages.
+    pub(crate) fn launch_name(&self, i: usize) -> String {
+        format!("kernel {}", self.launch(i).kernel)
+    }
+
+    /// The kernels of the `i`-th launch, built if need be.
+    pub(crate) fn pool(&self, i: usize, is_aligned: bool) -> Result<&KernelPool> {
+        let kernels = &self.inner.kernels[i];
+        if is_aligned { Ok(&kernels.aligned) } else { self.unaligned(kernels, self.launch(i)) }
+    }
+
+    /// What an argument is bound to.
+    pub(crate) fn find<'a, T>(&self, args: &'a [(Arg, T)], wanted: Arg) -> Result<&'a T> {
+        args.iter().find(|(arg, _)| *arg == wanted).map(|(_, bound)| bound).ok_or_else(|| {
+            let given = format!("without {wanted}");
+            Error::invalid(self.inner.operation.as_str(), "arguments", given, "every argument of the plan")
+        })
+    }
+
+    /// The working memory of one execution.
+    fn scratchpad(&self, args: &[(Arg, OpenClMemory)]) -> Result<Scratchpad> {
+        let plan = &self.inner.plan;
+        if plan.scratchpad == 0 {
+            return Ok(Scratchpad::none());
+        }
+        if plan.desc.attributes().scratchpad == ScratchpadMode::User {
+            return Ok(Scratchpad::on(self.find(args, Arg::Scratchpad)?));
+        }
+        let allocator = self.inner.engine.opencl_allocator();
+        let memory = allocator.allocate(plan.scratchpad, SCRATCHPAD_ALIGNMENT)?;
+        Ok(Scratchpad { library: Some(memory.clone()), ..Scratchpad::on(&memory) })
+    }
+}
+
+impl fmt::Debug for OpenClPrimitive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenClPrimitive")
+            .field("plan", &self.inner.plan)
+            .field("engine", &self.inner.engine.inner.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The working memory of one execution.
+struct Scratchpad {
+    place: Place,
+    is_aligned: bool,
+    /// To give back to the engine's allocator.
+    library: Option<OpenClMemory>,
+}
+
+impl Scratchpad {
+    fn none() -> Self {
+        let place = Place { binding: Binding::Mem(ptr::null_mut()), allocation: 0, offset: 0 };
+        Self { place, is_aligned: true, library: None }
+    }
+
+    fn on(memory: &OpenClMemory) -> Self {
+        let is_aligned = memory.is_aligned_to(SCRATCHPAD_ALIGNMENT);
+        Self { place: memory.place(0), is_aligned, library: None }
+    }
+}
+
+/// A kernel with every argument set.
+struct Ready<'a> {
+    lent: Lent<'a>,
+    launch: &'a Launch,
+}
+
+impl Ready<'_> {
+    fn launch(&self, operation: &Operation, submission: &mut Submission<'_>, is_last: bool) -> Result<()> {
+        let Some(kernel) = self.lent.kernel() else { return Ok(()) };
+        submission
+            .launch(operation, kernel, &Grid::of(self.launch), is_last)
+            .at(|| format!("kernel {}", self.launch.kernel))
+    }
+}
+
+/// The work-items of a launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grid {
+    global: [usize; 3],
+    local: Option<[usize; 3]>,
+}
+
+/// The call that [`Grid::enqueue`] makes.
+pub(crate) const GRID_CALL: &str = "clEnqueueNDRangeKernel";
+
+impl Grid {
+    pub(crate) fn of(launch: &Launch) -> Self {
+        Self { global: launch.global, local: launch.local }
+    }
+
+    /// Enqueues a kernel with every argument set. The bindings always ask for an event, which costs time on some drivers; here it is
+    /// null unless wanted.
+    pub(crate) fn enqueue(
+        &self,
+        queue: cl_command_queue,
+        kernel: &Kernel,
+        waits: &[cl_event],
+        wants_event: bool,
+    ) -> Returned<cl_event> {
+        let library = cl3::load_library().as_ref().map_err(|_| call::LIBRARY_MISSING)?;
+        let mut event = ptr::null_mut();
+        let code = library
+            .clEnqueueNDRangeKernel(
+                queue,
+                kernel.raw(),
+                3,
+                ptr::null(),
+                self.global.as_ptr(),
+                self.local.as_ref().map_or(ptr::null(), |local| local.as_ptr()),
+                waits.len() as cl_uint,
+                if waits.is_empty() { ptr::null() } else { waits.as_ptr() },
+                if wants_event { &raw mut event } else { ptr::null_mut() },
+            )
+            .ok_or(call::FUNCTION_MISSING)?;
+        if code == 0 { Ok(event) } else { Err(code) }
+    }
+}
+
+fn kernel_pool(engine: &OpenClEngine, launch: &Launch, options: &str) -> Result<KernelPool> {
+    let inner = &engine.inner;
+    let program = inner.programs.program(&inner.context, &inner.device, &launch.program, options)?;
+    KernelPool::new(
+        program,
+        &launch.kernel,
+        Fixed { memories: launch.args.len(), table: launch.table.clone() },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use anydnn_backend::op::{Eltwise, Op};
+    use anydnn_backend::{
+        Attributes, DataType, Engine, Event, MapMode, Memory, MemoryDesc, MemoryKind, Stream, StreamDesc,
+    };
+
+    use std::collections::HashMap;
+    use std::ffi::c_void;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::UserAllocator;
+    use crate::plan::ProgramSource;
+    use crate::testing::test_engines;
+
+    /// Copies through the scratchpad: the second launch is wrong unless it runs after the first. `ANYDNN_UNALIGNED` adds 100.
+    const SOURCE: &str = "
+        #ifdef ANYDNN_UNALIGNED
+        #define ADD 100
+        #else
+        #define ADD 0
+        #endif
+        kernel void first(global const uchar *src, ulong at, global uchar *pad, ulong pad_at) {
+            size_t i = get_global_id(0);
+            if (i < N) pad[pad_at + i] = src[at + i] + 1;
+        }
+        kernel void second(global const uchar *pad, ulong pad_at, global uchar *dst, ulong at) {
+            size_t i = get_global_id(0);
+            if (i < N) dst[at + i] = pad[pad_at + N - 1 - i] + ADD;
+        }";
+
+    const N: usize = 4096;
+
+    fn plan(mode: ScratchpadMode, empty: bool) -> KernelPlan {
+        let desc = MemoryDesc::new([N / 4], DataType::F32);
+        let desc = PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu))
+            .src(desc.clone())
+            .dst(desc)
+            .attributes(Attributes::default().with_scratchpad(mode))
+            .label("reverse")
+            .build()
+            .unwrap();
+        let program =
+            ProgramSource { name: "reverse".into(), source: SOURCE.into(), options: format!("-DN={N}") };
+        let pad = LaunchArg::Scratchpad { offset: 16 };
+        let launch = |kernel: &str, args: Vec<LaunchArg>| Launch {
+            program: program.clone(),
+            kernel: kernel.into(),
+            args,
+            table: Vec::new(),
+            global: [if empty { 0 } else { N }, 1, 1],
+            local: Some([64, 1, 1]),
+            alignment: 1,
+        };
+        let launches = vec![
+            launch("first", vec![LaunchArg::Memory(Arg::SRC), pad]),
+            launch("second", vec![pad, LaunchArg::Memory(Arg::DST)]),
+        ];
+        KernelPlan { implementation: "ocl:test:reverse".into(), desc, scratchpad: N + 16, launches }
+    }
+
+    fn bytes() -> Vec<u8> {
+        (0..N).map(|i| (i % 151) as u8).collect()
+    }
+
+    fn reversed(add: u8) -> Vec<u8> {
+        bytes().iter().rev().map(|b| b + 1 + add).collect()
+    }
+
+    fn memory(engine: &OpenClEngine, bytes: usize) -> OpenClMemory {
+        engine.create_memory(&MemoryDesc::new([bytes], DataType::U8), MemoryKind::Buffer).unwrap()
+    }
+
+    #[test]
+    fn launches_run_in_order_on_every_kind_of_stream() {
+        for engine in test_engines() {
+            let primitive =
+                OpenClPrimitive::from_plan(&engine, plan(ScratchpadMode::Library, false)).unwrap();
+            for desc in [StreamDesc::default(), StreamDesc::out_of_order()] {
+                let stream = engine.create_stream(&desc).unwrap();
+                let (src, dst) = (memory(&engine, N), memory(&engine, N));
+                let written = stream.write(&src, 0, &bytes(), &[]).unwrap();
+                let args = [(Arg::SRC, src), (Arg::DST, dst.clone())];
+                let mut last = written;
+                for _ in 0..8 {
+                    last = stream.execute(&primitive, &args, &[last]).unwrap();
+                }
+                last.wait().unwrap();
+                assert_eq!(dst.map(MapMode::Read).unwrap().bytes(), reversed(0));
+                stream.wait().unwrap();
+            }
+            let stats = engine.opencl_allocator().stats();
+            assert_eq!(stats.in_use_bytes, 0, "{stats:?}");
+            assert!(stats.parked_bytes > 0);
+            engine.opencl_allocator().trim();
+            assert_eq!(engine.opencl_allocator().stats().parked_bytes, 0);
+        }
+    }
+
+    #[test]
+    fn odd_byte_offsets_take_the_unaligned_program() {
+        for engine in test_engines() {
+            let primitive = OpenClPrimitive::from_plan(&engine, plan(ScratchpadMode::User, false)).unwrap();
+            let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+            let whole = memory(&engine, 4 * N);
+            let view = |offset| whole.view(&MemoryDesc::new([N / 4], DataType::F32), offset).unwrap();
+            let pad = memory(&engine, N + 16);
+            for (dst, add) in [(2 * N, 0), (2 * N + 1, 100)] {
+                stream.write(&whole, 4, &bytes(), &[]).unwrap();
+                let args = [(Arg::SRC, view(4)), (Arg::DST, view(dst)), (Arg::Scratchpad, pad.clone())];
+                stream.execute(&primitive, &args, &[]).unwrap();
+                let mut out = vec![0; N];
+                stream.read(&whole, dst, &mut out, &[]).unwrap();
+                assert_eq!(out, reversed(add), "dst at {dst}");
+            }
+            assert_eq!(engine.opencl_allocator().stats().created, 0, "the user's scratchpad was not used");
+        }
+    }
+
+    /// Devices may use the host memory behind such a buffer in place, or a copy that starts aligned.
+    #[test]
+    fn buffers_over_odd_host_memory_take_the_unaligned_program() {
+        for engine in test_engines() {
+            let primitive =
+                OpenClPrimitive::from_plan(&engine, plan(ScratchpadMode::Library, false)).unwrap();
+            let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+            let src = memory(&engine, N);
+            stream.write(&src, 0, &bytes(), &[]).unwrap();
+            let mut host = vec![0_u32; N / 4 + 2];
+            for (skew, offset, add) in [(0, 0, 0), (1, 0, 100), (1, 3, 100), (2, 3, 100)] {
+                let start = host.as_mut_ptr().wrapping_byte_add(skew).cast();
+                let flags = cl3::memory::CL_MEM_READ_WRITE | cl3::memory::CL_MEM_USE_HOST_PTR;
+                // SAFETY: from `start` on there are as many bytes, which outlive the buffer.
+                let buffer =
+                    unsafe { cl3::memory::create_buffer(engine.raw_context(), flags, N + offset, start) }
+                        .unwrap();
+                // SAFETY: a live buffer.
+                let whole = unsafe {
+                    OpenClMemory::from_raw(&engine, &MemoryDesc::new([N + offset], DataType::U8), buffer)
+                }
+                .unwrap();
+                let dst = whole.view(&MemoryDesc::new([N / 4], DataType::F32), offset).unwrap();
+                stream.execute(&primitive, &[(Arg::SRC, src.clone()), (Arg::DST, dst.clone())], &[]).unwrap();
+                let mut out = vec![0; N];
+                stream.read(&dst, 0, &mut out, &[]).unwrap();
+                assert_eq!(out, reversed(add), "{skew} bytes into a word, {offset} into the buffer");
+                stream.wait().unwrap();
+                drop((whole, dst));
+                // SAFETY: the reference that making it gave.
+                unsafe { cl3::memory::release_mem_object(buffer) }.unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_without_work_gives_an_event_after_its_dependencies() {
+        for engine in test_engines() {
+            let primitive = OpenClPrimitive::from_plan(&engine, plan(ScratchpadMode::Library, true)).unwrap();
+            let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+            let (src, dst) = (memory(&engine, N), memory(&engine, N));
+            let before = stream.write(&dst, 0, &vec![7; N], &[]).unwrap();
+            let event =
+                stream.execute(&primitive, &[(Arg::SRC, src), (Arg::DST, dst.clone())], &[before]).unwrap();
+            event.wait().unwrap();
+            assert_eq!(dst.map(MapMode::Read).unwrap().bytes(), vec![7; N]);
+        }
+    }
+
+    #[test]
+    fn many_threads_share_a_primitive() {
+        for engine in test_engines() {
+            let primitive =
+                OpenClPrimitive::from_plan(&engine, plan(ScratchpadMode::Library, false)).unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+                        let (src, dst) = (memory(&engine, N), memory(&engine, N));
+                        stream.write(&src, 0, &bytes(), &[]).unwrap();
+                        let args = [(Arg::SRC, src), (Arg::DST, dst.clone())];
+                        for _ in 0..20 {
+                            stream.execute(&primitive, &args, &[]).unwrap();
+                        }
+                        let mut out = vec![0; N];
+                        stream.read(&dst, 0, &mut out, &[]).unwrap();
+                        assert_eq!(out, reversed(0));
+                    });
+                }
+            });
+        }
+    }
+
+    /// An engine whose allocator counts its allocations and frees, on memory of a kind.
+    fn counting(base: &OpenClEngine, kind: MemoryKind) -> (OpenClEngine, Arc<[AtomicUsize; 2]>) {
+        let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let held = Arc::new(Mutex::new(HashMap::new()));
+        let (allocated, freed) = (Arc::clone(&counts), Arc::clone(&counts));
+        let (source, kept) = (base.clone(), Arc::clone(&held));
+        let allocate = move |bytes, alignment, _, _| {
+            assert_eq!((bytes, alignment), (N + 16, SCRATCHPAD_ALIGNMENT));
+            allocated[0].fetch_add(1, Ordering::Relaxed);
+            let memory = source.create_memory(&MemoryDesc::new([bytes], DataType::U8), kind).unwrap();
+            let pointer = memory.raw_pointer();
+            kept.lock().unwrap().insert(pointer.addr(), memory);
+            pointer
+        };
+        let free = move |pointer: *mut c_void, _, _, _| {
+            freed[1].fetch_add(1, Ordering::Relaxed);
+            assert!(held.lock().unwrap().remove(&pointer.addr()).is_some());
+        };
+        // SAFETY: memory of the context, which lives until it is freed.
+        let allocator = unsafe { UserAllocator::new(allocate, free) }.with_kind(kind);
+        (base.with_allocator(allocator).unwrap(), counts)
+    }
+
+    #[test]
+    fn scratchpads_come_from_the_engines_allocator_and_go_back_after_failures_too() {
+        for base in test_engines() {
+            let kinds = base.capabilities().memory_kinds.clone();
+            for kind in kinds.into_iter().filter(|kind| kind.is_pointer()) {
+                let (engine, counts) = counting(&base, kind);
+                let counts = || (counts[0].load(Ordering::Relaxed), counts[1].load(Ordering::Relaxed));
+                let mut plan = plan(ScratchpadMode::Library, false);
+                let primitive = OpenClPrimitive::from_plan(&engine, plan.clone()).unwrap();
+                let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+                let (src, dst) = (memory(&engine, N), memory(&engine, N));
+                stream.write(&src, 0, &bytes(), &[]).unwrap();
+                let args = [(Arg::SRC, src), (Arg::DST, dst.clone())];
+                for _ in 0..3 {
+                    stream.execute(&primitive, &args, &[]).unwrap();
+                }
+                stream.wait().unwrap();
+                assert_eq!(dst.map(MapMode::Read).unwrap().bytes(), reversed(0));
+                assert_eq!(counts(), (3, 3), "{kind}");
+                // Before anything is enqueued.
+                assert!(primitive.enqueue(&stream, &args[..1], &[]).is_err());
+                assert_eq!(counts(), (4, 4), "{kind}");
+                // Half-way: the second launch has a range that no device takes, and the first runs while the memory comes back.
+                plan.launches[1].local = Some([usize::MAX, 1, 1]);
+                let primitive = OpenClPrimitive::from_plan(&engine, plan).unwrap();
+                // SAFETY: a live context.
+                let raw = cl3::event::create_user_event(engine.raw_context()).unwrap();
+                // SAFETY: a live event.
+                let gate = unsafe { OpenClEvent::from_raw(&engine, raw) }.unwrap();
+                assert!(primitive.enqueue(&stream, &args, &[gate]).is_err());
+                assert_eq!(counts(), (5, 4), "{kind}: the first launch has not run");
+                cl3::event::set_user_event_status(raw, 0).unwrap();
+                stream.wait().unwrap();
+                assert_eq!(counts(), (5, 5), "{kind}");
+                assert_eq!(engine.opencl_allocator().stats().in_use_bytes, 0);
+                // SAFETY: the test's own reference.
+                unsafe { cl3::event::release_event(raw) }.unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_kernel_name_is_a_build_error_that_names_the_primitive() {
+        for engine in test_engines() {
+            let mut plan = plan(ScratchpadMode::Library, false);
+            plan.launches[1].kernel = "third".into();
+            let error = OpenClPrimitive::from_plan(&engine, plan).unwrap_err();
+            assert!(matches!(error.root(), Error::Build(_)), "{error}");
+            assert!(error.to_string().starts_with("reverse: "), "{error}");
+        }
+    }
+}

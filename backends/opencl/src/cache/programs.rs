@@ -1,0 +1,317 @@
+//! The programs of one engine: found in memory, in the blob that the engine was made with, on disk, or else built.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use anydnn_backend::{Probe, Result};
+
+use super::blob::{self, Content, ProgramKey};
+use super::disk::{DiskCache, EntryKey, Store};
+use super::key::DeviceKey;
+use super::stats::{Counters, ProgramStats, count};
+use super::{CacheMiss, CacheOutcome};
+use crate::capability::{Feature, Features};
+use crate::driver::handle;
+use crate::driver::platform::OpenClDevice;
+use crate::plan::ProgramSource;
+use crate::program::Program;
+
+/// The programs of one engine.
+pub(crate) struct ProgramCache {
+    slots: Mutex<HashMap<ProgramKey, Arc<Slot>>>,
+    /// What the engine's blob holds.
+    warm: OnceLock<Content>,
+    /// The probes that this engine asked for, for its blob.
+    probes: Mutex<BTreeMap<String, Probe>>,
+    disk: RwLock<Option<Arc<Store>>>,
+    key: OnceLock<DeviceKey>,
+    counters: Counters,
+    /// Whether programs are built without optimisation.
+    hasty: AtomicBool,
+}
+
+/// A place for one program. Its lock is held while the program is made, so that no two threads make the same one, and different ones
+/// are made at the same time.
+#[derive(Default)]
+struct Slot {
+    program: Mutex<Option<Arc<Program>>>,
+}
+
+/// A program that is needed.
+struct Wanted<'a> {
+    context: &'a handle::Context,
+    device: &'a OpenClDevice,
+    source: &'a ProgramSource,
+    options: &'a str,
+    key: ProgramKey,
+    /// The hash of the source alone.
+    hash: blake3::Hash,
+}
+
+impl ProgramCache {
+    pub(crate) fn new(disk: DiskCache) -> Self {
+        Self {
+            slots: Mutex::default(),
+            warm: OnceLock::new(),
+            probes: Mutex::default(),
+            disk: RwLock::new(Store::new(disk).map(Arc::new)),
+            key: OnceLock::new(),
+            counters: Counters::default(),
+            hasty: AtomicBool::new(false),
+        }
+    }
+
+    /// Builds programs without optimisation from now on.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn be_hasty(&self) {
+        self.hasty.store(true, Ordering::Relaxed);
+    }
+
+    /// The program for a source with more options, made if it is not there.
+    pub(crate) fn program(
+        &self,
+        context: &handle::Context,
+        device: &OpenClDevice,
+        source: &ProgramSource,
+        more_options: &str,
+    ) -> Result<Arc<Program>> {
+        let mut options = complete_options(&source.options, more_options);
+        if self.hasty.load(Ordering::Relaxed) {
+            options += " -cl-opt-disable";
+        }
+        let hash = hash_of(source.source.pieces());
+        let key = key(&hash, &options);
+        let slot = {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(slots.entry(key).or_default())
+        };
+        let mut program = slot.program.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = &*program {
+            count(&self.counters.reused);
+            return Ok(Arc::clone(program));
+        }
+        let wanted = Wanted { context, device, source, options: &options, key, hash };
+        let made = match self.load_from_blob(&wanted).or_else(|| self.load_from_disk(&wanted)) {
+            Some(made) => made,
+            None => self.build(&wanted)?,
+        };
+        let made = Arc::new(made);
+        *program = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// Whether a feature that takes a program to probe works, from what is known or by probing.
+    pub(crate) fn probe(&self, device: &OpenClDevice, features: &Features, feature: Feature) -> bool {
+        let mut probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = features.known(feature).cloned();
+        let probe = known.unwrap_or_else(|| self.find_probe(device, features, feature));
+        let works = probe.works;
+        // What the engine's blob said stays, so that its next blob says the same.
+        probes.entry(feature.name().into()).or_insert(probe);
+        works
+    }
+
+    /// Starts with the content of a blob, if it is this device's and intact.
+    pub(crate) fn warm(
+        &self,
+        device: &OpenClDevice,
+        features: &Features,
+        bytes: &[u8],
+    ) -> Result<CacheOutcome> {
+        let content = match blob::read(self.device_key(device)?, bytes) {
+            Ok(content) => content,
+            Err(reason) => {
+                tracing::warn!(%reason, %device, "the cache blob is not taken");
+                return Ok(CacheOutcome::Miss { reason });
+            }
+        };
+        let mut probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner);
+        for feature in Feature::COMPILED {
+            if let Some(probe) = content.probes.get(feature.name()) {
+                features.learn(feature, probe);
+                probes.insert(feature.name().into(), probe.clone());
+            }
+        }
+        let programs = content.programs.len();
+        tracing::debug!(programs, %device, "the cache blob is taken");
+        let _ = self.warm.set(content);
+        Ok(CacheOutcome::Warm { programs })
+    }
+
+    /// A blob of every program there is, and of every one that the engine's own blob holds.
+    pub(crate) fn blob(&self, device: &OpenClDevice) -> Result<Vec<u8>> {
+        let slots: Vec<_> = {
+            let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.iter().map(|(key, slot)| (*key, Arc::clone(slot))).collect()
+        };
+        let mut programs = self.warm.get().map(|content| content.programs.clone()).unwrap_or_default();
+        for (key, slot) in slots {
+            let program = slot.program.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let Some(program) = program else { continue };
+            if let Some(binary) = program.kept_binary()? {
+                programs.insert(key, binary);
+            }
+        }
+        let mut probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // As for the cache on disk.
+        probes.retain(|_, probe| probe.works);
+        blob::write(self.device_key(device)?, &Content { programs, probes })
+    }
+
+    /// Another place for programs that are made from now on.
+    pub(crate) fn set_disk(&self, disk: DiskCache) {
+        *self.disk.write().unwrap_or_else(PoisonError::into_inner) = Store::new(disk).map(Arc::new);
+    }
+
+    /// Takes and keeps programs where another cache does.
+    pub(crate) fn share_disk(&self, other: &Self) {
+        let disk = other.disk.read().unwrap_or_else(PoisonError::into_inner).clone();
+        *self.disk.write().unwrap_or_else(PoisonError::into_inner) = disk;
+    }
+
+    /// What was noted about a topic on disk.
+    pub(crate) fn load_note(&self, device: &OpenClDevice, topic: &str) -> Option<Arc<[u8]>> {
+        let stored = self.on_disk(device, hash_of([topic]), "", Store::load)?;
+        self.verified(stored, topic)
+    }
+
+    /// Notes something for later processes, where there is a disk cache.
+    pub(crate) fn save_note(&self, device: &OpenClDevice, topic: &str, bytes: &[u8]) {
+        self.on_disk(device, hash_of([topic]), "", |store, key| store.save(key, bytes));
+    }
+
+    pub(crate) fn stats(&self) -> ProgramStats {
+        self.counters.read()
+    }
+
+    fn load_from_blob(&self, wanted: &Wanted<'_>) -> Option<Program> {
+        let binary = self.warm.get()?.programs.get(&wanted.key)?;
+        let program = self.load(wanted, binary, "the cache blob")?;
+        program.keep_binary(binary);
+        count(&self.counters.from_blob);
+        Some(program)
+    }
+
+    fn load_from_disk(&self, wanted: &Wanted<'_>) -> Option<Program> {
+        let device = wanted.device;
+        let binary = self.on_disk(device, wanted.hash, wanted.options, Store::load)?;
+        let binary = self.verified(binary, &wanted.source.name)?;
+        let program = self.load(wanted, &binary, "the disk")?;
+        count(&self.counters.from_disk);
+        Some(program)
+    }
+
+    fn build(&self, wanted: &Wanted<'_>) -> Result<Program> {
+        let Wanted { context, device, source, options, hash, .. } = wanted;
+        let program = Program::build(context, device, &source.name, &source.source.to_string(), options)?;
+        count(&self.counters.built);
+        self.on_disk(device, *hash, options, |store, key| match program.binary() {
+            Ok(Some(binary)) => store.save(key, &binary),
+            Ok(None) => tracing::debug!(name = source.name, "the driver has no binary to cache"),
+            Err(error) => tracing::debug!(name = source.name, %error, "the driver gives no binary to cache"),
+        });
+        Ok(program)
+    }
+
+    /// The program in a verified binary, unless the driver refuses it.
+    fn load(&self, wanted: &Wanted<'_>, binary: &[u8], place: &str) -> Option<Program> {
+        let Wanted { context, device, source, options, .. } = wanted;
+        Program::from_binary(context, device, &source.name, binary, options)
+            .inspect_err(|error| {
+                count(&self.counters.rejected);
+                tracing::warn!(%error, name = source.name, place, "the driver refused a cached program");
+            })
+            .ok()
+    }
+
+    /// The outcome of a probe on disk, or else of the probe itself.
+    fn find_probe(&self, device: &OpenClDevice, features: &Features, feature: Feature) -> Probe {
+        let topic = format!("probe {}", feature.name());
+        let stored = self.load_note(device, &topic);
+        if let Some((works, detail)) = stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
+            let probe = Probe { works, detail };
+            features.learn(feature, &probe);
+            return probe;
+        }
+        if feature.rule_out(device).is_ok() {
+            count(&self.counters.probed);
+        }
+        let probe = features.probe(device, feature);
+        // What does not work may have failed for another reason, such as a lack of memory: the next process tries again.
+        if probe.works
+            && let Ok(bytes) = postcard::to_allocvec(&(probe.works, &probe.detail))
+        {
+            self.save_note(device, &topic, &bytes);
+        }
+        probe.clone()
+    }
+
+    /// Does something with an entry on disk, if there is a disk cache.
+    fn on_disk<T>(
+        &self,
+        device: &OpenClDevice,
+        source: blake3::Hash,
+        options: &str,
+        act: impl FnOnce(&Store, &EntryKey<'_>) -> T,
+    ) -> Option<T> {
+        let store = self.disk.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let device = self
+            .device_key(device)
+            .inspect_err(|error| tracing::debug!(%error, "the device cannot be told from others"))
+            .ok()?;
+        let key = EntryKey { device, source: *source.as_bytes(), options };
+        Some(act(&store, &key))
+    }
+
+    fn verified(&self, loaded: Result<Option<Arc<[u8]>>, CacheMiss>, name: &str) -> Option<Arc<[u8]>> {
+        loaded.unwrap_or_else(|reason| {
+            count(&self.counters.rejected);
+            tracing::warn!(%reason, name, "a cached program on disk is not taken");
+            None
+        })
+    }
+
+    fn device_key(&self, device: &OpenClDevice) -> Result<&DeviceKey> {
+        if let Some(key) = self.key.get() {
+            return Ok(key);
+        }
+        let key = DeviceKey::of(device)?;
+        Ok(self.key.get_or_init(|| key))
+    }
+}
+
+impl fmt::Debug for ProgramCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        f.debug_struct("ProgramCache")
+            .field("programs", &slots.len())
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The options of a build: OpenCL C 1.2, which any device compiles, unless they say otherwise.
+fn complete_options(options: &str, more: &str) -> String {
+    let standard = if options.contains("-cl-std") { "" } else { "-cl-std=CL1.2" };
+    [standard, options, more].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+fn hash_of<'a>(pieces: impl IntoIterator<Item = &'a str>) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    for piece in pieces {
+        hasher.update(piece.as_bytes());
+    }
+    hasher.finalize()
+}
+
+fn key(source: &blake3::Hash, options: &str) -> ProgramKey {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(source.as_bytes());
+    hasher.update(options.as_bytes());
+    *hasher.finalize().as_bytes()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,477 @@
+//! The probes: small programs that are built, run and compared, in a context of their own so that the user's shows no trace.
+
+use std::ffi::{CStr, c_void};
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use anydnn_backend::Error;
+use cl3::command_queue::{self as cl, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE};
+use cl3::memory::{CL_MEM_COPY_HOST_PTR, CL_MEM_READ_WRITE};
+use cl3::types::{CL_BLOCKING, CL_NON_BLOCKING, cl_event};
+
+use crate::driver::call::{self, Check, Returned};
+use crate::driver::create::{create_context, create_queue};
+use crate::driver::handle;
+use crate::driver::platform::OpenClDevice;
+use crate::program::Program;
+use crate::queue::deferred_release;
+
+/// What was seen, or why the feature does not work.
+type Outcome = Result<String, String>;
+
+/// A context to try things in.
+pub(crate) struct Prober<'a> {
+    device: &'a OpenClDevice,
+    context: handle::Context,
+}
+
+impl<'a> Prober<'a> {
+    pub(crate) fn new(device: &'a OpenClDevice) -> Result<Self, String> {
+        Ok(Self { device, context: create_context(device, "probe").map_err(said)? })
+    }
+
+    /// Runs `probe(in, out)` over `items` work-items in one work-group and returns `out`.
+    fn run(
+        &self,
+        source: &str,
+        options: &str,
+        input: &[u8],
+        output: usize,
+        items: usize,
+    ) -> Result<Vec<u8>, String> {
+        let program = Program::build(&self.context, self.device, "probe", source, options).map_err(said)?;
+        let kernel = program.kernel("probe").map_err(said)?;
+        let queue = self.queue(0)?;
+        let (input, out) = (self.buffer(input)?, self.buffer(&vec![0; output])?);
+        for (i, mem) in [&input, &out].into_iter().enumerate() {
+            let raw = mem.raw();
+            // SAFETY: live handles; the value is a memory object, as the kernel's parameter wants.
+            unsafe {
+                cl3::kernel::set_kernel_arg(
+                    kernel.raw(),
+                    i as u32,
+                    size_of_val(&raw),
+                    ptr::from_ref(&raw).cast(),
+                )
+            }
+            .check("probe", "clSetKernelArg")
+            .map_err(said)?;
+        }
+        // SAFETY: live handles; every argument is set; the range has one dimension; no wait list.
+        let launched = unsafe {
+            cl::enqueue_nd_range_kernel(
+                queue.raw(),
+                kernel.raw(),
+                1,
+                ptr::null(),
+                &raw const items,
+                &raw const items,
+                0,
+                ptr::null(),
+            )
+        };
+        own(launched, "clEnqueueNDRangeKernel")?;
+        let mut bytes = vec![0; output];
+        // SAFETY: live handles; the host's bytes are as many as asked for and the call blocks.
+        let read = unsafe {
+            let host = bytes.as_mut_ptr().cast();
+            cl::enqueue_read_buffer(queue.raw(), out.raw(), CL_BLOCKING, 0, output, host, 0, ptr::null())
+        };
+        own(read, "clEnqueueReadBuffer")?;
+        Ok(bytes)
+    }
+
+    fn queue(&self, properties: u64) -> Result<handle::Queue, String> {
+        create_queue(&self.context, self.device, properties, "probe").map_err(said)
+    }
+
+    fn buffer(&self, bytes: &[u8]) -> Result<handle::Mem, String> {
+        let (flags, host) = (CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes.as_ptr().cast_mut().cast());
+        // SAFETY: the driver copies the host's bytes during the call and does not write to them.
+        let raw = unsafe { cl3::memory::create_buffer(self.context.raw(), flags, bytes.len(), host) }
+            .check("probe", "clCreateBuffer")
+            .map_err(said)?;
+        // SAFETY: the driver returned this object with one reference for the caller.
+        unsafe { handle::Mem::from_owned(raw) }.map_err(said)
+    }
+
+    /// OpenCL C standards to try, the newest that the device may have first.
+    fn standards(&self) -> &'static [&'static str] {
+        match self.device.opencl_version().0 {
+            3.. => &["-cl-std=CL3.0", "-cl-std=CL2.0", "-cl-std=CL1.2"],
+            2 => &["-cl-std=CL2.0", "-cl-std=CL1.2"],
+            _ => &["-cl-std=CL1.2"],
+        }
+    }
+}
+
+pub(crate) fn fp64(prober: &Prober<'_>) -> Outcome {
+    if prober.device.limits().double_config == 0 {
+        return Err("the device names no double precision".into());
+    }
+    let source = "#ifdef cl_khr_fp64\n#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#endif\n\
+        kernel void probe(global const double *in, global double *out) {\
+            size_t i = get_global_id(0); out[i] = in[i] * in[i] + 1.0e-12; }";
+    let input = [1.0_f64, 1.5, -3.25, 1024.125];
+    let out = prober.run(source, "-cl-std=CL1.2", &to_bytes(&input, f64::to_ne_bytes), 32, 4)?;
+    let close = |(x, y): (&f64, f64)| (y - (x * x + 1.0e-12)).abs() <= 1e-15 * x * x;
+    let all = input.iter().zip(from_bytes(&out, f64::from_ne_bytes)).all(close);
+    same(all, "f64 arithmetic")
+}
+
+pub(crate) fn fp16(prober: &Prober<'_>) -> Outcome {
+    let device = prober.device;
+    let named = device.has_extension("cl_khr_fp16");
+    // NVIDIA's compiler takes half arithmetic though the driver does not name it; others may not survive the attempt.
+    if !named && device.alias() != "nvidia" {
+        return Err("cl_khr_fp16 is not named".into());
+    }
+    let source = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n\
+        kernel void probe(global const half *in, global half *out) {\
+            size_t i = get_global_id(0); half x = in[i]; out[i] = x * x + (half)1.0f; }";
+    // x and x * x + 1 for 1.5, -2, 0.5, 16.
+    let (input, expected) = ([0x3e00_u16, 0xc000, 0x3800, 0x4c00], [0x4280_u16, 0x4500, 0x3d00, 0x5c04]);
+    let out = prober.run(source, "-cl-std=CL1.2", &to_bytes(&input, u16::to_ne_bytes), 8, 4)?;
+    same(from_bytes(&out, u16::from_ne_bytes).eq(expected), "f16 arithmetic")?;
+    Ok(if named {
+        "f16 arithmetic is exact"
+    } else {
+        "f16 arithmetic is exact, though the driver does not name it"
+    }
+    .into())
+}
+
+pub(crate) fn vload_half(prober: &Prober<'_>) -> Outcome {
+    let source = "kernel void probe(global const half *in, global float *out) {\
+        size_t i = get_global_id(0); out[i] = vload_half(i, in); }";
+    let (input, expected) = ([0x3e00_u16, 0xc000, 0x0001, 0x7bff], [1.5_f32, -2.0, 5.960_464_5e-8, 65504.0]);
+    let out = prober.run(source, "-cl-std=CL1.2", &to_bytes(&input, u16::to_ne_bytes), 16, 4)?;
+    same(from_bytes(&out, u32::from_ne_bytes).eq(expected.map(f32::to_bits)), "vload_half")
+}
+
+pub(crate) fn sub_groups(prober: &Prober<'_>) -> Outcome {
+    let device = prober.device;
+    let named = ["cl_intel_subgroups", "cl_khr_subgroups"].into_iter().find(|e| device.has_extension(e));
+    let named = named.ok_or("neither cl_khr_subgroups nor cl_intel_subgroups is named")?;
+    let source = format!(
+        "#pragma OPENCL EXTENSION {named} : enable\n\
+        kernel void probe(global const int *in, global int *out) {{ size_t i = get_global_id(0);\
+            out[2 * i] = sub_group_reduce_add(in[i]); out[2 * i + 1] = (int)get_sub_group_size(); }}"
+    );
+    let input = [1_i32; 64];
+    let mut failed = String::new();
+    for standard in prober.standards() {
+        match prober.run(&source, standard, &to_bytes(&input, i32::to_ne_bytes), 512, 64) {
+            Err(why) => failed = why,
+            Ok(out) => {
+                let pairs: Vec<i32> = from_bytes(&out, i32::from_ne_bytes).collect();
+                let right = pairs.chunks(2).all(|pair| pair[0] == pair[1] && pair[0] > 0);
+                same(right, "sub_group_reduce_add")?;
+                return Ok(format!("{named}, {} work-items, {standard}", pairs[1]));
+            }
+        }
+    }
+    Err(failed)
+}
+
+pub(crate) fn int8_dot(prober: &Prober<'_>) -> Outcome {
+    const NAME: &str = "cl_khr_integer_dot_product";
+    if !prober.device.has_extension(NAME) {
+        return Err(format!("{NAME} is not named"));
+    }
+    let source = "#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable\n\
+        kernel void probe(global const char4 *in, global int *out) {\
+            size_t i = get_global_id(0); out[i] = dot(in[2 * i], in[2 * i + 1]); }";
+    let input: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 128, 127, 255, 0, 128, 127, 2, 9];
+    let mut failed = String::new();
+    for standard in prober.standards() {
+        match prober.run(source, standard, &input, 8, 2) {
+            Err(why) => failed = why,
+            Ok(out) => return same(from_bytes(&out, i32::from_ne_bytes).eq([70, 32511]), "dot"),
+        }
+    }
+    Err(failed)
+}
+
+pub(crate) fn nvidia_ptx(prober: &Prober<'_>) -> Outcome {
+    // Other compilers would have to assemble it for their own machine, and some do not survive that.
+    if prober.device.alias() != "nvidia" {
+        return Err("not NVIDIA's compiler".into());
+    }
+    let source = "kernel void probe(global const int *in, global int *out) {\
+        size_t i = get_global_id(0); int x; asm(\"add.s32 %0, %1, 41;\" : \"=r\"(x) : \"r\"(in[i])); out[i] = x; }";
+    let out = prober.run(source, "-cl-std=CL1.2", &to_bytes(&[1_i32, -41], i32::to_ne_bytes), 8, 2)?;
+    same(from_bytes(&out, i32::from_ne_bytes).eq([42, 0]), "inline PTX")
+}
+
+/// A product of matrices of ones that came through an asynchronous copy.
+pub(crate) fn nvidia_mma(prober: &Prober<'_>) -> Outcome {
+    if prober.device.alias() != "nvidia" {
+        return Err("not NVIDIA's compiler".into());
+    }
+    let source = "kernel void probe(global const uint *in, global float *out) {\
+        local uint tile[128] __attribute__((aligned(16)));\
+        uint l = get_local_id(0), at = (uint)(ulong)tile + l * 16, a0, a1, a2, a3;\
+        float x = 0, y = 0, z = 0, w = 0;\
+        asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" :: \"r\"(at), \"l\"(in + l * 4));\
+        asm volatile(\"cp.async.commit_group;\"); asm volatile(\"cp.async.wait_group 0;\" ::: \"memory\");\
+        barrier(CLK_LOCAL_MEM_FENCE);\
+        asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\"\
+            : \"=r\"(a0), \"=r\"(a1), \"=r\"(a2), \"=r\"(a3) : \"r\"(at));\
+        asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32\"\
+            \" {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\
+            : \"+f\"(x), \"+f\"(y), \"+f\"(z), \"+f\"(w)\
+            : \"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3), \"r\"(in[l]), \"r\"(in[l + 32]));\
+        out[l * 4] = x; out[l * 4 + 1] = y; out[l * 4 + 2] = z; out[l * 4 + 3] = w; }";
+    // Two ones of f16 each.
+    let ones = to_bytes(&[0x3c00_3c00_u32; 128], u32::to_ne_bytes);
+    let out = prober.run(source, "-cl-std=CL1.2", &ones, 512, 32)?;
+    let sixteen = 16.0_f32.to_bits();
+    same(from_bytes(&out, u32::from_ne_bytes).all(|bits| bits == sixteen), "matrix instructions in PTX")
+}
+
+/// Whether a device has the architecture that warpgroup instructions are of. Others must not even try: a fault would end all OpenCL of
+/// the process.
+pub(crate) fn is_hopper(device: &OpenClDevice) -> Result<(), String> {
+    if device.alias() != "nvidia" {
+        return Err("not NVIDIA's compiler".into());
+    }
+    let number = |info| call::device_value::<u32>(device.raw_device(), info).map_err(said);
+    let capability = (
+        number(cl3::device::CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV)?,
+        number(cl3::device::CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV)?,
+    );
+    if capability == (9, 0) { Ok(()) } else { Err(format!("compute capability {capability:?}, not 9.0")) }
+}
+
+/// A product of 64x16 by 16x8 elements of f16, both in rows of 16 as core matrices of eight rows by 16 bytes.
+pub(crate) fn wgmma(prober: &Prober<'_>) -> Outcome {
+    const SOURCE: &str = anydnn_kernels::text("probe/wgmma.cl");
+    let small = |i: usize, j: usize| (i * 7 + j * 3) % 5;
+    // Whole numbers up to four as f16.
+    let halves = [0_u16, 0x3c00, 0x4000, 0x4200, 0x4400];
+    let operands: Vec<u16> = (0..72).flat_map(|i| (0..16).map(move |k| halves[small(i, k)])).collect();
+    let out = prober.run(SOURCE, "-cl-std=CL1.2", &to_bytes(&operands, u16::to_ne_bytes), 64 * 8 * 4, 128)?;
+    let sum = |i: usize| (0..16).map(|k| small(i / 8, k) * small(64 + i % 8, k)).sum::<usize>();
+    same(from_bytes(&out, f32::from_ne_bytes).enumerate().all(|(i, x)| x as usize == sum(i)), "wgmma in PTX")
+}
+
+/// A product of unsigned by signed bytes on x86's matrix units.
+pub(crate) fn amx(prober: &Prober<'_>) -> Outcome {
+    const SOURCE: &str = anydnn_kernels::text("probe/amx.cl");
+    let bytes: Vec<u8> = (0..2048_usize).map(|i| (i * 37 + i / 64 * 11) as u8).collect();
+    let out = prober.run(SOURCE, "-cl-std=CL1.2", &bytes, 1024, 1)?;
+    let (a, b) = bytes.split_at(1024);
+    let factor = |k: usize, n: usize| i32::from(b[k / 4 * 64 + n * 4 + k % 4].cast_signed());
+    let sum = |i: usize| (0..64).map(|k| i32::from(a[i / 16 * 64 + k]) * factor(k, i % 16)).sum::<i32>();
+    same(from_bytes(&out, i32::from_ne_bytes).enumerate().all(|(i, x)| x == sum(i)), "a product of tiles")
+}
+
+/// Products of pairs of words that add up.
+pub(crate) fn words(prober: &Prober<'_>) -> Outcome {
+    const SOURCE: &str = anydnn_kernels::text("probe/words.cl");
+    let words: [i16; 64] = std::array::from_fn(|i| (i as i16 - 30) * 300);
+    let out = prober.run(SOURCE, "-cl-std=CL1.2", &to_bytes(&words, i16::to_ne_bytes), 64, 1)?;
+    let product = |i: usize| i32::from(words[i]) * i32::from(words[32 + i]);
+    let sum = |i: usize| 1 + product(2 * i) + product(2 * i + 1);
+    same(from_bytes(&out, i32::from_ne_bytes).enumerate().all(|(i, x)| x == sum(i)), "vpdpwssd")
+}
+
+/// A command that waits for the user must be overtaken by one that does not, and must itself wait.
+pub(crate) fn out_of_order(prober: &Prober<'_>) -> Outcome {
+    let properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+    if prober.device.limits().queue_properties & properties == 0 {
+        return Err("the device names no out-of-order queues".into());
+    }
+    // The probe would never end.
+    if prober.device.alias() == "oclgrind" {
+        return Err("clFlush waits for user events".into());
+    }
+    let queue = prober.queue(properties)?;
+    let (buffer, held, free) = (prober.buffer(&[0; 8])?, [1_u8; 4], [2_u8; 4]);
+    let gate = own(cl3::event::create_user_event(prober.context.raw()), "clCreateUserEvent")?;
+    let write = |bytes: &[u8; 4], offset, wait: &[cl_event]| {
+        let (count, events) = (wait.len() as u32, if wait.is_empty() { ptr::null() } else { wait.as_ptr() });
+        let host = bytes.as_ptr().cast::<c_void>();
+        // SAFETY: live handles; four bytes at 0 or 4 of eight; the host's bytes outlive the command, see `clFinish` below.
+        unsafe {
+            cl::enqueue_write_buffer(
+                queue.raw(),
+                buffer.raw(),
+                CL_NON_BLOCKING,
+                offset,
+                4,
+                host,
+                count,
+                events,
+            )
+        }
+    };
+    let first = own(write(&held, 0, &[gate.raw()]), "clEnqueueWriteBuffer");
+    let second = own(write(&free, 4, &[]), "clEnqueueWriteBuffer");
+    let commands = [&first, &second].map(|event| event.as_ref().map_err(String::clone));
+    let observed = commands[0].clone().and_then(|first| {
+        let second = commands[1].clone()?;
+        cl::flush(queue.raw()).check("probe", "clFlush").map_err(said)?;
+        let overtaken = ends_within(second, Duration::from_millis(250))?;
+        Ok((overtaken, status(first)? > 0))
+    });
+    let opened = cl3::event::set_user_event_status(gate.raw(), 0).check("probe", "clSetUserEventStatus");
+    let finished = cl::finish(queue.raw()).check("probe", "clFinish");
+    if finished.is_err() {
+        // The host's bytes and the queue must outlive the commands all the same.
+        for event in commands.iter().flatten() {
+            let _ = cl3::event::wait_for_events(&[event.raw()]);
+        }
+    }
+    if prober.device.has_fragile_queues() {
+        deferred_release::keep(queue, prober.device.clone(), Vec::new(), true);
+    }
+    opened.and(finished).map_err(said)?;
+    let (overtaken, waited) = observed?;
+    same(waited, "waiting for a user event")?;
+    Ok(if overtaken { "commands overtake waiting ones" } else { "commands run in order" }.into())
+}
+
+pub(crate) fn profiling(prober: &Prober<'_>) -> Outcome {
+    let queue = prober.queue(CL_QUEUE_PROFILING_ENABLE)?;
+    let (buffer, bytes) = (prober.buffer(&[0; 4])?, [1_u8; 4]);
+    // SAFETY: live handles; four bytes of four; the call blocks.
+    let event = unsafe {
+        let host = bytes.as_ptr().cast();
+        cl::enqueue_write_buffer(queue.raw(), buffer.raw(), CL_BLOCKING, 0, 4, host, 0, ptr::null())
+    };
+    let event = own(event, "clEnqueueWriteBuffer")?;
+    // A blocking call may return a moment before its event has the times.
+    cl3::event::wait_for_events(&[event.raw()]).check("probe", "clWaitForEvents").map_err(said)?;
+    let time = |info| -> Result<u64, String> {
+        let bytes = cl3::event::get_event_profiling_data(event.raw(), info);
+        call::value(bytes, "probe", "clGetEventProfilingInfo").map_err(said)
+    };
+    let started = time(cl3::event::CL_PROFILING_COMMAND_START)?;
+    let ended = time(cl3::event::CL_PROFILING_COMMAND_END)?;
+    if started <= ended && ended > 0 {
+        let resolution: usize =
+            call::device_value(prober.device.raw_device(), cl3::device::CL_DEVICE_PROFILING_TIMER_RESOLUTION)
+                .unwrap_or(0);
+        Ok(format!("resolution {resolution} ns"))
+    } else {
+        Err(format!("a command started at {started} ns and ended at {ended} ns"))
+    }
+}
+
+pub(crate) fn svm(prober: &Prober<'_>) -> Outcome {
+    let bits = prober.device.limits().svm;
+    let levels = [
+        (cl3::device::CL_DEVICE_SVM_COARSE_GRAIN_BUFFER, "coarse"),
+        (cl3::device::CL_DEVICE_SVM_FINE_GRAIN_BUFFER, "fine"),
+        (cl3::device::CL_DEVICE_SVM_FINE_GRAIN_SYSTEM, "system"),
+        (cl3::device::CL_DEVICE_SVM_ATOMICS, "atomics"),
+    ];
+    let levels: Vec<_> =
+        levels.into_iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| name).collect();
+    if levels.is_empty() {
+        return Err("none".into());
+    }
+    let context = prober.context.raw();
+    // SAFETY: a live context; the memory is freed below and not touched.
+    let pointer = unsafe { cl3::memory::svm_alloc(context, CL_MEM_READ_WRITE, 64, 0) }
+        .check("probe", "clSVMAlloc")
+        .map_err(said)?;
+    // SAFETY: the driver has just made this memory in this context, and no command uses it.
+    unsafe { cl3::memory::svm_free(context, pointer) }.check("probe", "clSVMFree").map_err(said)?;
+    Ok(levels.join(", "))
+}
+
+pub(crate) fn usm(device: &OpenClDevice) -> Outcome {
+    use crate::driver::usm::EXTENSION as NAME;
+    if !device.has_extension(NAME) {
+        return Err(format!("{NAME} is not named"));
+    }
+    let calls = [
+        c"clHostMemAllocINTEL",
+        c"clDeviceMemAllocINTEL",
+        c"clSharedMemAllocINTEL",
+        c"clMemFreeINTEL",
+        c"clMemBlockingFreeINTEL",
+        c"clGetMemAllocInfoINTEL",
+        c"clSetKernelArgMemPointerINTEL",
+        c"clEnqueueMemcpyINTEL",
+        c"clEnqueueMemFillINTEL",
+    ];
+    has_calls(device, &calls)?;
+    Ok(format!("all {} entry points are there", calls.len()))
+}
+
+pub(crate) fn command_buffer(device: &OpenClDevice) -> Outcome {
+    const NAME: &str = "cl_khr_command_buffer";
+    if !device.has_extension(NAME) {
+        return Err(format!("{NAME} is not named"));
+    }
+    has_calls(
+        device,
+        &[c"clCreateCommandBufferKHR", c"clCommandNDRangeKernelKHR", c"clEnqueueCommandBufferKHR"],
+    )?;
+    // Signatures changed between revisions, so a caller needs to know which one this is.
+    extension_version(device, NAME).map_or_else(|| Err("the driver does not say which revision".into()), Ok)
+}
+
+fn has_calls(device: &OpenClDevice, calls: &[&CStr]) -> Result<(), String> {
+    // SAFETY: the device's platform is valid for the life of the process.
+    let missing = |call: &&&CStr| unsafe { call::extension_function(device.raw_platform(), call) }.is_none();
+    calls.iter().find(missing).map_or(Ok(()), |call| Err(format!("{} is missing", call.to_string_lossy())))
+}
+
+/// The revision of an extension as `major.minor.patch` (`CL_DEVICE_EXTENSIONS_WITH_VERSION`: a number, then 64 bytes of name).
+fn extension_version(device: &OpenClDevice, name: &str) -> Option<String> {
+    const ENTRY: usize = 68;
+    let info = cl3::device::CL_DEVICE_EXTENSIONS_WITH_VERSION;
+    let entries = cl3::device::get_device_data(device.raw_device(), info).ok()?;
+    entries.chunks_exact(ENTRY).find_map(|entry| {
+        let (version, text) = entry.split_first_chunk::<4>()?;
+        let text = CStr::from_bytes_until_nul(text).ok()?;
+        let version = u32::from_ne_bytes(*version);
+        let (major, minor, patch) = (version >> 22, (version >> 12) & 0x3ff, version & 0xfff);
+        (text.to_bytes() == name.as_bytes()).then(|| format!("{major}.{minor}.{patch}"))
+    })
+}
+
+fn own(event: Returned<cl_event>, call: &str) -> Result<handle::Event, String> {
+    let raw = event.check("probe", call).map_err(said)?;
+    // SAFETY: the driver returned this event with one reference for the caller.
+    unsafe { handle::Event::from_owned(raw) }.map_err(said)
+}
+
+fn status(event: &handle::Event) -> Result<i32, String> {
+    let bytes = cl3::event::get_event_data(event.raw(), cl3::event::CL_EVENT_COMMAND_EXECUTION_STATUS);
+    call::value(bytes, "probe", "clGetEventInfo").map_err(said)
+}
+
+fn ends_within(event: &handle::Event, limit: Duration) -> Result<bool, String> {
+    let start = Instant::now();
+    while status(event)? > 0 {
+        if start.elapsed() > limit {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    Ok(true)
+}
+
+fn same(right: bool, what: &str) -> Outcome {
+    if right { Ok(format!("{what} is right")) } else { Err(format!("{what} gives wrong results")) }
+}
+
+/// An error on one line.
+#[expect(clippy::needless_pass_by_value, reason = "a function for `map_err`")]
+fn said(error: Error) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn to_bytes<T: Copy, const N: usize>(values: &[T], bytes: fn(T) -> [u8; N]) -> Vec<u8> {
+    values.iter().flat_map(|&value| bytes(value)).collect()
+}
+
+fn from_bytes<T, const N: usize>(bytes: &[u8], value: fn([u8; N]) -> T) -> impl Iterator<Item = T> {
+    bytes.as_chunks().0.iter().map(move |chunk| value(*chunk))
+}

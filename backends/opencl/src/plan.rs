@@ -1,0 +1,92 @@
+//! What a primitive compiles to: a pure value between choosing kernels and launching them.
+
+use anydnn_backend::{Arg, DeviceKind, PrimitiveDesc};
+
+use crate::program::text::Text;
+
+/// What a primitive compiles to, still without a device: a pure value that tests can print.
+#[derive(Clone, Debug)]
+pub(crate) struct KernelPlan {
+    /// The implementation's name, such as `ocl:gemm:tiled`.
+    pub(crate) implementation: String,
+    /// The description with every layout resolved.
+    pub(crate) desc: PrimitiveDesc,
+    /// Bytes of working memory for one execution.
+    pub(crate) scratchpad: usize,
+    /// The launches in order; each sees the results of the ones before it.
+    pub(crate) launches: Vec<Launch>,
+}
+
+/// One launch of one kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    /// The program that the kernel is in.
+    pub(crate) program: ProgramSource,
+    /// The kernel's name in the program.
+    pub(crate) kernel: String,
+    /// The arguments in order.
+    pub(crate) args: Vec<LaunchArg>,
+    /// A structure of numbers behind them, for the few programs that serve every shape; no argument if empty.
+    pub(crate) table: Vec<u64>,
+    /// Work-items per dimension; a launch with a zero does nothing.
+    pub(crate) global: [usize; 3],
+    /// Work-items of a work-group per dimension; the driver's choice if none.
+    pub(crate) local: Option<[usize; 3]>,
+    /// Bytes to which each memory must be aligned besides its element's size; else the program for unaligned memory runs.
+    pub(crate) alignment: usize,
+}
+
+/// The source of a program with its build options.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgramSource {
+    /// The name that messages and logs use.
+    pub(crate) name: String,
+    /// OpenCL C.
+    pub(crate) source: Text,
+    /// Build options; `-cl-std=CL1.2` is added unless they carry a `-cl-std`.
+    pub(crate) options: String,
+}
+
+/// One argument of a launch. Numbers are compiled into the program, but for those of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LaunchArg {
+    /// Binds two kernel parameters: the pointer, then a `const ulong` with the byte offset of the first byte.
+    Memory(Arg),
+    /// Binds two parameters likewise.
+    Scratchpad {
+        /// Bytes into the scratchpad.
+        offset: usize,
+    },
+}
+
+/// The facts about a device that a plan may depend on.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceTraits {
+    /// What kind of processor it is.
+    pub(crate) kind: DeviceKind,
+    /// The most work-items of a work-group.
+    pub(crate) max_work_group: usize,
+    /// Bytes of local memory of a work-group.
+    pub(crate) local_memory_bytes: usize,
+    /// Parallel compute units.
+    pub(crate) compute_units: usize,
+    /// Whether f64 arithmetic works.
+    pub(crate) fp64: bool,
+    /// Whether PTX with matrix instructions and asynchronous copies works inside of OpenCL C.
+    pub(crate) mma: bool,
+    /// Whether NVIDIA's warpgroup matrix instructions work (Hopper).
+    pub(crate) wgmma: bool,
+    /// What an x86 processor multiplies by.
+    pub(crate) units: Units,
+    /// The device's name.
+    pub(crate) name: String,
+}
+
+/// Instructions of x86 that work inside of OpenCL C.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Units {
+    /// Matrix units (AMX).
+    pub(crate) amx: bool,
+    /// Products of pairs of words that add up (AVX-512 VNNI).
+    pub(crate) words: bool,
+}

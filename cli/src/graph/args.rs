@@ -1,0 +1,5 @@
+//! The arguments of `anydnn graph`.
+
+use std::path::PathBuf;
+
+use crate::model::dim;
