@@ -19,6 +19,8 @@ mod engine;
 mod erased;
 mod error;
 mod event;
+#[doc(hidden)]
+pub mod forward;
 mod host_memory;
 mod host_scalar;
 mod list;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use anydnn_backend::{
     Allocator, AllocatorStats, Arg, Backend, Capabilities, DeviceInfo, Engine, EngineId, Event, EventStatus,
-    MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled, Region, Result,
-    Stream, StreamDesc, Timestamps,
+    List, ListStep, MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled,
+    Region, Result, Stream, StreamDesc, Timestamps,
 };
 
 /// The family of the `mockall` mocks: nothing computes, every call answers what a test expects of it.
@@ -65,6 +65,7 @@ impl Backend for Mockall {
         fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<MockallMemory>;
         fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<MockallMemory>;
         fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<MockallPrimitive>;
+        fn ready(&self, steps: &[ListStep<Mockall>], slots: usize) -> Result<Option<Box<dyn List<Mockall>>>>;
         fn allocator(&self) -> Arc<dyn Allocator<B = Mockall>>;
         fn cache_blob_id(&self) -> Result<Vec<u8>>;
         fn cache_blob(&self) -> Result<Vec<u8>>;
@@ -165,6 +166,7 @@ impl Backend for Mockall {
         fn desc(&self) -> &PrimitiveDesc;
         fn implementation(&self) -> &str;
         fn scratchpad_size(&self) -> usize;
+        fn launches(&self) -> usize;
     }
 }
 
@@ -177,6 +179,7 @@ impl Backend for Mockall {
         fn free<'a>(&self, memory: MockallMemory, after: Option<&'a MockallEvent>) -> Result<()>;
         fn stats(&self) -> AllocatorStats;
         fn trim(&self);
+        fn keeps_apart(&self) -> bool;
     }
 }
 

@@ -56,3 +56,16 @@ fn allocators_and_primitives_have_mocks_too() {
     assert_eq!(anydnn_backend::Primitive::implementation(&primitive), "best:one");
     assert_eq!(format!("{primitive:?}"), "MockallPrimitive");
 }
+
+#[test]
+fn provided_methods_are_answered_as_expected() {
+    let mut engine = MockallEngine::new();
+    engine.expect_ready().times(1).returning(|_, _| Err(Error::DeviceLost("gone".into())));
+    assert!(matches!(engine.ready(&[], 0), Err(Error::DeviceLost(_))));
+    let mut primitive = MockallPrimitive::new();
+    primitive.expect_launches().return_const(3_usize);
+    assert_eq!(anydnn_backend::Primitive::launches(&primitive), 3);
+    let mut allocator = MockallAllocator::new();
+    allocator.expect_keeps_apart().return_const(true);
+    assert!(allocator.keeps_apart());
+}

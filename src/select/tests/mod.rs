@@ -1,5 +1,8 @@
 //! Tests of the selection, on candidates that pose as devices.
 
+mod passed_on;
+mod stranger;
+
 use anydnn_backend::conformance;
 use anydnn_backend::{
     Arg, DataType, DeviceInfo, DeviceKind, Eltwise, Engine, ErasedEngine, Error, Event, MemoryDesc,
