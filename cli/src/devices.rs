@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::failure::Outcome;
 use crate::output::{Style, bytes, print, print_json};
 
+/// The arguments of `anydnn devices`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DevicesArgs {
     /// Prints one JSON object.
@@ -18,8 +19,6 @@ pub(crate) struct DevicesArgs {
     #[arg(long)]
     pub(crate) no_color: bool,
 }
-
-/// The arguments of `anydnn devices`.
 
 /// Lists every candidate, probes it, and says which one would be chosen.
 pub(crate) fn devices(args: &DevicesArgs) -> Outcome {

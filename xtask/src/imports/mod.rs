@@ -42,7 +42,7 @@ fn look() -> Result<(String, String)> {
             place.is_empty() || package.below(place).any(|below| below.len() > place.len() + 1)
         }) {
             let folder = Folder::new(&package, &imports, place);
-            let title = [&[name.clone()], folder.place.as_slice()].concat().join("::");
+            let title = [std::slice::from_ref(&name), folder.place.as_slice()].concat().join("::");
             writeln!(orders, "{title}")?;
             for modules in folder.order() {
                 let from: BTreeSet<&str> = modules

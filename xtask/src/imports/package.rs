@@ -44,18 +44,18 @@ impl Package {
     pub(super) fn load(root: &Path) -> Result<Self> {
         let mut package = Self::default();
         let folder = root.parent().context("a source file lies in a folder")?;
-        package.file(Place::new(), root, folder)?;
+        package.file(&Place::new(), root, folder)?;
         Ok(package)
     }
 
-    fn file(&mut self, place: Place, file: &Path, folder: &Path) -> Result<()> {
+    fn file(&mut self, place: &Place, file: &Path, folder: &Path) -> Result<()> {
         let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
         let tokens = text.parse().map_err(|error| anyhow!("{}: {error}", file.display()))?;
         self.source(place, tokens, file, folder)
     }
 
     /// Adds a module and those below it; the files of its children lie in `folder`.
-    fn source(&mut self, place: Place, tokens: TokenStream, file: &Path, folder: &Path) -> Result<()> {
+    fn source(&mut self, place: &Place, tokens: TokenStream, file: &Path, folder: &Path) -> Result<()> {
         let (module, children) = read(tokens);
         self.add(place.clone(), module, file);
         for child in children {
@@ -63,11 +63,11 @@ impl Package {
             below.push(child.name.clone());
             let inside = folder.join(&child.name);
             match child.body {
-                Body::Inline(tokens) => self.source(below, tokens, file, &inside)?,
+                Body::Inline(tokens) => self.source(&below, tokens, file, &inside)?,
                 Body::File => {
                     let flat = folder.join(format!("{}.rs", child.name));
                     let file = if flat.exists() { flat } else { inside.join("mod.rs") };
-                    self.file(below, &file, &inside)?;
+                    self.file(&below, &file, &inside)?;
                 }
             }
         }

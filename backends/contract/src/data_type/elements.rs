@@ -23,7 +23,7 @@ impl DataType {
                 words(bytes).take(elements).for_each(|w| each(f64::from(f32::from_ne_bytes(w))));
             }
             (Format::Half, _) => {
-                words(bytes).take(elements).for_each(|w| each(f16::from_ne_bytes(w).to_f64()))
+                words(bytes).take(elements).for_each(|w| each(f16::from_ne_bytes(w).to_f64()));
             }
             (Format::Brain, _) => {
                 words(bytes).take(elements).for_each(|w| each(bf16::from_ne_bytes(w).to_f64()));
@@ -31,7 +31,7 @@ impl DataType {
             (Format::Mini(format), _) => parts().for_each(|part| each(format.decode(part))),
             (Format::Exponent, _) => parts().for_each(|part| each(power(part))),
             (Format::Signed, 64) => {
-                words(bytes).take(elements).for_each(|w| each(i64::from_ne_bytes(w) as f64))
+                words(bytes).take(elements).for_each(|w| each(i64::from_ne_bytes(w) as f64));
             }
             (Format::Signed, 32) => {
                 words(bytes).take(elements).for_each(|w| each(f64::from(i32::from_ne_bytes(w))));

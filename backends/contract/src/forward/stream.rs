@@ -1,7 +1,5 @@
 //! Streams of a backend that another one holds.
 
-use std::fmt;
-
 use super::{Holder, Holds, Object};
 use crate::arg::Arg;
 use crate::backend::Backend;
@@ -48,8 +46,7 @@ fn enqueue<W: Holds<S::B>, S: Stream>(
     deps: &[W::Event],
     execute: Execute<S, S::B>,
 ) -> Result<W::Event> {
-    let what = fmt::from_fn(|f| write!(f, "primitive {}", primitive.desc().name()));
-    let primitive = W::inner("execute", what, primitive)?;
+    let primitive = W::inner("execute", format_args!("primitive {}", primitive.desc().name()), primitive)?;
     let args = args
         .iter()
         .map(|(arg, memory)| {
@@ -59,6 +56,7 @@ fn enqueue<W: Holds<S::B>, S: Stream>(
     execute(stream, primitive, &args, &W::inner_events("execute", deps)?).map(W::Event::hold)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as the trait takes them")]
 fn copy<W: Holds<S::B>, S: Stream>(
     stream: &S,
     from: Range<W>,
