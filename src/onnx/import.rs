@@ -362,7 +362,7 @@ impl<'a> Walk<'a> {
             few && (found.dims.elements() <= TINY || self.network.has_elements(found))
         });
         let node = Node::new(&step.proto, step.opset, Vec::new());
-        fits && held && !matches!(step.operator(), "Identity" | "Shape" | "Size") && ops::has_host(&node)
+        fits && held && !matches!(step.operator(), "Identity" | "Shape" | "Size") && ops::is_at_once(&node)
     }
 
     /// Makes the outputs of a step those of the branch that was taken.

@@ -17,6 +17,7 @@ mod axes;
 mod files;
 mod host;
 mod import;
+mod known;
 mod network;
 mod node;
 mod ops;

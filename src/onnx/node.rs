@@ -20,6 +20,11 @@ impl<'a> Node<'a> {
         Self { proto, opset, inputs }
     }
 
+    /// The same node with other values of its inputs.
+    pub(super) fn given(&self, inputs: Vec<Option<Value>>) -> Self {
+        Self { proto: self.proto, opset: self.opset, inputs }
+    }
+
     /// The operator, the name and the opset, for messages.
     pub(super) fn label(&self) -> String {
         format!("{} {:?} (opset {})", self.operator(), self.name(), self.opset)

@@ -2,14 +2,12 @@
 
 use anydnn_backend::{DataType, Dims, Error, Result};
 
+use super::super::known::Known;
 use super::super::node::Node;
 use super::super::room::Room;
 use super::numbers::{self, Number, Numbers, ints};
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;
-
-/// The inputs of a node, all known; none where one is left out.
-pub(in crate::onnx) type Known<'a> = &'a [Option<&'a HostTensor>];
 
 /// One node to compute. Its own values are not looked at.
 pub(in crate::onnx) struct Call<'a> {

@@ -2,7 +2,7 @@
 
 use anydnn_backend::{DataType, Dims, Result};
 
-use super::super::window::{Window, sizes};
+use super::super::window::Window;
 use super::call::Call;
 use super::numbers::{Numbers, product};
 use super::product::points;
@@ -59,35 +59,21 @@ struct Sizes {
 
 impl Sizes {
     fn of(call: &Call, src: &HostTensor, weights: &HostTensor) -> Result<Self> {
-        let mut sizes = Self::unpadded(call, src, weights, false)?;
-        sizes.window.slide(call.node, &sizes.image, false)?;
-        sizes.result = sizes.window.results(&sizes.image);
-        Ok(sizes)
-    }
-
-    /// Without what padding decides.
-    fn unpadded(call: &Call, src: &HostTensor, weights: &HostTensor, transposed: bool) -> Result<Self> {
         let (s, w) = (src.dims(), weights.dims());
         let groups = usize::try_from(call.node.int("group", 1)?).unwrap_or(0);
-        let outer = usize::from(!transposed);
         let fits = s.len() >= 3
             && w.len() == s.len()
             && groups > 0
             && w[0].is_multiple_of(groups)
-            && s[1] == if transposed { w[0] } else { w[outer].saturating_mul(groups) };
+            && s[1] == w[1].saturating_mul(groups);
         if !fits {
             let given = format!("{} and {}", src.desc(), weights.desc());
             return Err(call.invalid("source and weights", given, format!("channels of {groups} groups")));
         }
-        let result = if transposed { w[1].saturating_mul(groups) } else { w[0] };
-        Ok(Self {
-            window: Window::new(call.node, &w[2..])?,
-            image: s[2..].to_vec(),
-            result: Vec::new(),
-            groups,
-            batch: s[0],
-            channels: (s[1], result),
-        })
+        let mut window = Window::new(call.node, &w[2..])?;
+        window.slide(call.node, &s[2..], false)?;
+        let result = window.results(&s[2..]);
+        Ok(Self { window, image: s[2..].to_vec(), result, groups, batch: s[0], channels: (s[1], w[0]) })
     }
 
     fn dims(&self) -> Dims {
@@ -115,15 +101,6 @@ impl Sizes {
         }
         made
     }
-}
-
-pub(in crate::onnx) fn convolution(call: &mut Call) -> Result<Vec<HostTensor>> {
-    let (src, weights) = (call.tensor(0)?, call.tensor(1)?);
-    let sizes = Sizes::of(call, src, weights)?;
-    call.take(&sizes.dims(), src.data_type())?;
-    let bias = call.values_or(2, sizes.channels.1, 0.0)?;
-    let made = sizes.convolved(&src.to_f64s(), &weights.to_f64s(), &bias);
-    call.output(sizes.dims(), src.data_type(), &made)
 }
 
 /// The values of source and weights without their zero points.
@@ -166,49 +143,6 @@ pub(in crate::onnx) fn quantized_convolution(call: &mut Call) -> Result<Vec<Host
         *value *= src_scale * scales[i / positions % sizes.channels.1];
     }
     requantized(call, sizes.dims(), &made, 6)
-}
-
-/// Every element of the source spreads over a window of the result.
-pub(in crate::onnx) fn transposed(call: &mut Call) -> Result<Vec<HostTensor>> {
-    let (src, weights) = (call.tensor(0)?, call.tensor(1)?);
-    let mut s = Sizes::unpadded(call, src, weights, true)?;
-    let rank = s.image.len();
-    let mut extra = sizes(call.node, "output_padding", rank, 0, 0)?;
-    let wanted = if call.node.has("output_shape") {
-        Some(sizes(call.node, "output_shape", rank, 1, 1)?)
-    } else {
-        None
-    };
-    s.window.slide_transposed(call.node, &s.image, &mut extra, wanted.as_deref())?;
-    for (d, extra) in extra.iter().enumerate() {
-        let window = &s.window;
-        let reach = (window.kernel[d].max(1) - 1) * window.dilations[d] + 1;
-        let full = (s.image[d].max(1) - 1).saturating_mul(window.strides[d]).saturating_add(reach + extra);
-        s.result.push(full.saturating_sub(window.pads_begin[d]).saturating_sub(window.pads_end[d]));
-    }
-    call.take(&s.dims(), src.data_type())?;
-    // The window slides over the result; its positions are the elements of the source.
-    let taps = Taps::new(&s.window, &s.result, &s.image);
-    let bias = call.values_or(2, s.channels.1, 0.0)?;
-    let (image, positions) = (product(&s.result), product(&s.image));
-    let (inner, outer) = (s.channels.0 / s.groups, s.channels.1 / s.groups);
-    let (values, weights) = (src.to_f64s(), weights.to_f64s());
-    let mut made: Vec<f64> =
-        (0..s.dims().elements()).map(|i| bias[i / image.max(1) % s.channels.1]).collect();
-    for n in 0..s.batch {
-        for from in 0..s.channels.0 {
-            let group = from / inner;
-            for position in 0..positions {
-                let value = values[(n * s.channels.0 + from) * positions + position];
-                for to in 0..outer {
-                    let base = (n * s.channels.1 + group * outer + to) * image;
-                    let row = &weights[(from * outer + to) * taps.count..][..taps.count];
-                    taps.of(position).for_each(|(t, place)| made[base + place] += value * row[t]);
-                }
-            }
-        }
-    }
-    call.output(s.dims(), src.data_type(), &made)
 }
 
 /// Images of two dimensions, each tap moved by offsets and weighed by a mask.

@@ -27,11 +27,6 @@ pub(in crate::onnx) fn variadic(call: &mut Call) -> Result<Vec<HostTensor>> {
     for input in &inputs[1..] {
         result = pair(call, &result, input, dims.clone())?.remove(0);
     }
-    if call.operator() == "Mean" {
-        let count = inputs.len() as f64;
-        let values: Vec<f64> = result.to_f64s().into_iter().map(|value| value / count).collect();
-        return call.output(dims, result.data_type(), &values);
-    }
     Ok(vec![result])
 }
 
@@ -61,14 +56,7 @@ fn pair(call: &mut Call, a: &HostTensor, b: &HostTensor, dims: Dims) -> Result<V
         let values = values.ok_or_else(|| call.unfit(a))?;
         return call.made(dims, result, &Numbers::Ints(values));
     }
-    let (a_values, b_values) = (a.to_f64s(), b.to_f64s());
-    let values: Option<Vec<f64>> =
-        pairs.map(|(i, j)| of_floats(operator, a_values[i], b_values[j])).collect();
-    let mut values = values.ok_or_else(|| call.unfit(a))?;
-    if data_type.is_integer() && !compares {
-        values.iter_mut().for_each(|value| *value = value.trunc());
-    }
-    call.output(dims, result, &values)
+    Err(call.unfit(b))
 }
 
 /// `option` says whether the remainder has the dividend's sign, and whether shifts go to the left.
@@ -135,58 +123,14 @@ fn of_words(operator: &str, option: (bool, bool), a: u64, b: u64) -> Option<u64>
     })
 }
 
-/// Twice the precision of f32, so that rounding to f32 afterwards gives what f32 would.
-#[expect(clippy::float_cmp, reason = "the operator compares for equality")]
-fn of_floats(operator: &str, a: f64, b: f64) -> Option<f64> {
-    let unordered = a.is_nan() || b.is_nan();
-    Some(match operator {
-        "Add" | "Sum" | "Mean" => a + b,
-        "Sub" => a - b,
-        "Mul" => a * b,
-        "Div" => a / b,
-        "Mod" => a % b,
-        "Min" | "Max" if unordered => f64::NAN,
-        "Min" => a.min(b),
-        "Max" => a.max(b),
-        "Pow" => a.powf(b),
-        "Equal" => f64::from(a == b),
-        "Less" => f64::from(a < b),
-        "LessOrEqual" => f64::from(a <= b),
-        "Greater" => f64::from(a > b),
-        "GreaterOrEqual" => f64::from(a >= b),
-        "PRelu" => {
-            if a < 0.0 {
-                a * b
-            } else {
-                a
-            }
-        }
-        _ => return None,
-    })
-}
-
 /// Limits in attributes, or since opset 11 in inputs, each of which may be absent.
 pub(in crate::onnx) fn clip(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
     let (dims, data_type) = (src.dims().clone(), src.data_type());
-    if data_type == DataType::U64 && ints(src).is_none() {
-        return Err(call.unfit(src));
-    }
-    if let Some(mut values) = ints(src) {
-        let (low, high) = (call.int(1)?.unwrap_or(i64::MIN), call.int(2)?.unwrap_or(i64::MAX));
-        values.iter_mut().for_each(|value| *value = (*value).max(low).min(high));
-        return call.made(dims, data_type, &Numbers::Ints(values));
-    }
-    let (low, high) =
-        (f64::from(call.node.float("min", f32::MIN)?), f64::from(call.node.float("max", f32::MAX)?));
-    let limit = |given: Option<f64>, name: &str, attribute: f64, absent: f64| {
-        given.unwrap_or(if call.node.has(name) { attribute } else { absent })
-    };
-    let low = limit(call.number(1)?, "min", low, f64::NEG_INFINITY);
-    let high = limit(call.number(2)?, "max", high, f64::INFINITY);
-    let of = |value: f64| if value.is_nan() { value } else { value.max(low).min(high) };
-    let values: Vec<f64> = src.to_f64s().into_iter().map(of).collect();
-    call.output(dims, data_type, &values)
+    let mut values = ints(src).ok_or_else(|| call.unfit(src))?;
+    let (low, high) = (call.int(1)?.unwrap_or(i64::MIN), call.int(2)?.unwrap_or(i64::MAX));
+    values.iter_mut().for_each(|value| *value = (*value).max(low).min(high));
+    call.made(dims, data_type, &Numbers::Ints(values))
 }
 
 /// A choice between two inputs by a third.

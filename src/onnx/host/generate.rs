@@ -2,31 +2,14 @@
 
 use std::f64::consts::PI;
 
-use anydnn_backend::{DataType, Dims, Result, ResultExt};
+use anydnn_backend::{DataType, Dims, Result};
 
 use super::super::files::ExternalData;
 use super::super::tensor::{data_type, dims as checked_dims, host_tensor};
 use super::call::Call;
-use super::numbers::{Numbers, indices, ints};
+use super::numbers::{Numbers, ints};
 use super::scatter::hot;
 use crate::model::HostTensor;
-
-pub(in crate::onnx) fn constant(call: &mut Call) -> Result<Vec<HostTensor>> {
-    let node = call.node;
-    Ok(vec![if let Some(tensor) = node.tensor("value")? {
-        host_tensor(tensor, &mut ExternalData::default()).at(|| "attribute value")?
-    } else if node.has("value_float") {
-        HostTensor::from_f32(Dims::default(), &[node.float("value_float", 0.0)?])?
-    } else if let Some(values) = node.floats("value_floats")? {
-        HostTensor::from_f32([values.len()], &values)?
-    } else if node.has("value_int") {
-        indices(Dims::default(), &[node.int("value_int", 0)?])?
-    } else if let Some(values) = node.ints("value_ints")? {
-        indices([values.len()], &values)?
-    } else {
-        return Err(node.unsupported("only tensors, floats and integers are read"));
-    }])
-}
 
 /// One value everywhere: zero of f32 unless the node says another.
 pub(in crate::onnx) fn constant_of_shape(call: &mut Call) -> Result<Vec<HostTensor>> {

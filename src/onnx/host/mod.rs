@@ -1,5 +1,6 @@
-//! Operators computed on tensors in host memory: while importing, where a node's inputs are known, and on execution, where the device
-//! cannot run it. They are made to be right first: one element after the other, in f64 and i64.
+//! Operators computed on tensors in host memory: those that the graph has not or in part only, integers with all their digits, and elements
+//! of any type that only move. Whatever else is known is computed by the host backend (`known.rs`). They are made to be right first: one
+//! element after the other, in f64 and i64.
 #![allow(clippy::needless_for_each, reason = "changes of parallel lists read best as one line")]
 
 mod activation;
@@ -29,18 +30,17 @@ mod region;
 mod resize;
 mod sampling;
 mod scatter;
-mod shape;
 mod signal;
 
 pub(super) use activation::unary;
 pub(super) use attention::{attention, rotary_embedding};
-pub(super) use call::{Call, Known};
+pub(super) use call::Call;
 pub(super) use cast::{bit_cast, cast};
-pub(super) use convolution::{convolution, convolution_integer, deform, quantized_convolution, transposed};
+pub(super) use convolution::{convolution_integer, deform, quantized_convolution};
 pub(super) use einsum::{Terms, einsum};
 pub(super) use elementwise::{binary, choose, clip, variadic};
 pub(super) use flex::{flex_scores, flex_values};
-pub(super) use generate::{constant, constant_of_shape, eye, mel, one_hot, range, window};
+pub(super) use generate::{constant_of_shape, eye, mel, one_hot, range, window};
 pub(super) use learning::{binarized, features, term_frequencies, tree_ensemble};
 pub(super) use linear::{causal_convolution, linear_attention};
 pub(super) use loss::{cross_entropy, negative_log_likelihood};
@@ -48,15 +48,13 @@ pub(super) use movement::{
     concat, depth_to_space, expand, gather, reverse_sequence, slice, space_to_depth, split, tile, transpose,
     triangle,
 };
-pub(super) use normalization::{
-    batch, group, instance, layer, local_response, lp, mean_variance, rms, softmax,
-};
+pub(super) use normalization::{hardmax, local_response, lp, mean_variance, rms};
 pub(super) use numbers::ints;
 pub(super) use order::{arg, compress, cumulative, non_zero, top_k, unique};
 pub(super) use padding::{center, column_to_image, pad};
-pub(super) use pooling::{average, global, lp_pool, max_pool, max_unpool};
-pub(super) use product::{determinant, gemm, matmul, matmul_integer, quantized_matmul};
-pub(super) use quantization::{dequantize, dynamic_quantize, quantize};
+pub(super) use pooling::{average, global_lp, lp_pool, max_pool, max_unpool};
+pub(super) use product::{determinant, matmul, matmul_integer, quantized_matmul};
+pub(super) use quantization::{dequantize, quantize};
 pub(super) use random::{bernoulli, dropout, multinomial, random};
 pub(super) use recurrent::{gru, lstm, rnn};
 pub(super) use reduction::reduce;
@@ -66,7 +64,6 @@ pub(super) use sampling::{affine_grid, grid_sample};
 pub(super) use scatter::{
     element_places, gather_elements, gather_nd, list_places, scatter_elements, scatter_nd, tensor_scatter,
 };
-pub(super) use shape::{flatten, identity, reshape, shape, size, squeeze, unsqueeze};
 pub(super) use signal::{fourier, short_time_fourier};
 
 use anydnn_backend::Result;

@@ -2,7 +2,6 @@
 
 use anydnn_backend::{DataType, Dims, Result};
 
-use super::super::tensor::data_type;
 use super::call::Call;
 use super::numbers::{around, product};
 use super::reduction::targets;
@@ -10,8 +9,8 @@ use super::scatter::spread;
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;
 
-/// Softmax, its logarithm, and the one at the greatest value, along an axis or, before opset 13, over all inner dimensions.
-pub(in crate::onnx) fn softmax(call: &mut Call) -> Result<Vec<HostTensor>> {
+/// One at the greatest value along an axis or, before opset 13, over all inner dimensions; zeros elsewhere.
+pub(in crate::onnx) fn hardmax(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
     let rank = src.dims().len();
     let old = call.node.opset() < 13;
@@ -19,140 +18,15 @@ pub(in crate::onnx) fn softmax(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (outer, extent, inner) = around(src.dims(), axis);
     let (extent, inner) = if old { (extent * inner, 1) } else { (extent, inner) };
     let mut values = src.to_f64s();
-    let operator = call.operator();
     for o in 0..outer {
         for k in 0..inner {
             let at = |i: usize| (o * extent + i) * inner + k;
             let most = (0..extent).map(|i| values[at(i)]).fold(f64::NEG_INFINITY, f64::max);
-            if operator == "Hardmax" {
-                let first = (0..extent).find(|&i| values[at(i)] >= most);
-                (0..extent).for_each(|i| values[at(i)] = f64::from(Some(i) == first));
-                continue;
-            }
-            let sum: f64 = (0..extent).map(|i| (values[at(i)] - most).exp()).sum();
-            for i in 0..extent {
-                let shifted = values[at(i)] - most;
-                values[at(i)] = if operator == "Softmax" { shifted.exp() / sum } else { shifted - sum.ln() };
-            }
+            let first = (0..extent).find(|&i| values[at(i)] >= most);
+            (0..extent).for_each(|i| values[at(i)] = f64::from(Some(i) == first));
         }
     }
     call.output(src.dims().clone(), src.data_type(), &values)
-}
-
-/// Batches with given statistics, or, for training, with their own, and running averages of them.
-pub(in crate::onnx) fn batch(call: &mut Call) -> Result<Vec<HostTensor>> {
-    let src = call.tensor(0)?;
-    let dims = src.dims().clone();
-    let channels = dims.get(1).copied().unwrap_or(1);
-    let inner = product(dims.get(2..).unwrap_or_default());
-    let channel = |i: usize| if dims.len() > 1 { i / inner.max(1) % channels } else { 0 };
-    let (scale, shift) = (call.values(1, channels)?, call.values(2, channels)?);
-    let (mut mean, mut variance) = (call.values(3, channels)?, call.values(4, channels)?);
-    let epsilon = f64::from(call.node.float("epsilon", 1e-5)?);
-    let values = src.to_f64s();
-    let mut outputs = Vec::new();
-    if call.node.flag("training_mode", false)? {
-        let momentum = f64::from(call.node.float("momentum", 0.9)?);
-        let count = (values.len() / channels.max(1)) as f64;
-        let (mut own, mut spread) = (vec![0.0; channels], vec![0.0; channels]);
-        values.iter().enumerate().for_each(|(i, value)| own[channel(i)] += value / count);
-        values
-            .iter()
-            .enumerate()
-            .for_each(|(i, value)| spread[channel(i)] += (value - own[channel(i)]).powi(2) / count);
-        for (running, own, input) in [(&mut mean, &own, 3), (&mut variance, &spread, 4)] {
-            let made: Vec<f64> =
-                running.iter().zip(own).map(|(old, new)| old * momentum + new * (1.0 - momentum)).collect();
-            outputs.push(call.floats([channels].into(), call.tensor(input)?.data_type(), &made)?);
-        }
-        (mean, variance) = (own, spread);
-    }
-    let of = |(i, value): (usize, f64)| {
-        let c = channel(i);
-        (value - mean[c]) / (variance[c] + epsilon).sqrt() * scale[c] + shift[c]
-    };
-    let made: Vec<f64> = values.into_iter().enumerate().map(of).collect();
-    outputs.insert(0, call.floats(dims, src.data_type(), &made)?);
-    Ok(outputs)
-}
-
-/// Each channel of each sample by its own statistics.
-pub(in crate::onnx) fn instance(call: &mut Call) -> Result<Vec<HostTensor>> {
-    let src = call.tensor(0)?;
-    let channels = src.dims().get(1).copied().unwrap_or(1);
-    let inner = product(src.dims().get(2..).unwrap_or_default());
-    let (scale, shift) = (call.values(1, channels)?, call.values(2, channels)?);
-    let made = grouped(call, src, inner, |i| (scale[i / inner % channels], shift[i / inner % channels]))?;
-    call.output(src.dims().clone(), src.data_type(), &made)
-}
-
-/// Groups of channels by their own statistics; scales are for channels, before opset 21 for groups.
-pub(in crate::onnx) fn group(call: &mut Call) -> Result<Vec<HostTensor>> {
-    let src = call.tensor(0)?;
-    let channels = src.dims().get(1).copied().unwrap_or(1);
-    let inner = product(src.dims().get(2..).unwrap_or_default());
-    let given = call.node.int("num_groups", 0)?;
-    let groups = usize::try_from(given).ok().filter(|&groups| groups > 0 && channels.is_multiple_of(groups));
-    let groups = groups
-        .ok_or_else(|| call.invalid("attribute num_groups", given, format!("a divisor of {channels}")))?;
-    let size = channels / groups;
-    let count = if call.node.opset() < 21 { groups } else { channels };
-    let (scale, shift) = (call.values(1, count)?, call.values(2, count)?);
-    let factor = |i: usize| {
-        let c = i / inner % channels / (channels / count);
-        (scale[c], shift[c])
-    };
-    let made = grouped(call, src, size * inner, factor)?;
-    call.output(src.dims().clone(), src.data_type(), &made)
-}
-
-/// Runs of elements with mean zero and variance one, times a factor plus a shift for each element.
-fn grouped(
-    call: &Call,
-    src: &HostTensor,
-    run: usize,
-    factor: impl Fn(usize) -> (f64, f64),
-) -> Result<Vec<f64>> {
-    let epsilon = f64::from(call.node.float("epsilon", 1e-5)?);
-    let mut values = src.to_f64s();
-    for (n, part) in values.chunks_mut(run.max(1)).enumerate() {
-        let mean = part.iter().sum::<f64>() / part.len() as f64;
-        let variance = part.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / part.len() as f64;
-        let scale = 1.0 / (variance + epsilon).sqrt();
-        for (i, value) in part.iter_mut().enumerate() {
-            let (factor, shift) = factor(n * run + i);
-            *value = (*value - mean) * scale * factor + shift;
-        }
-    }
-    Ok(values)
-}
-
-/// All dimensions from an axis on, with the means and the inverse deviations.
-pub(in crate::onnx) fn layer(call: &mut Call) -> Result<Vec<HostTensor>> {
-    let src = call.tensor(0)?;
-    let (dims, axis) = (src.dims().clone(), call.axis(-1, src.dims().len())?);
-    let run = product(&dims[axis..]).max(1);
-    let scale = factors(call, 1, &dims, 1.0)?;
-    let shift = factors(call, 2, &dims, 0.0)?;
-    let epsilon = f64::from(call.node.float("epsilon", 1e-5)?);
-    let (mut values, mut means, mut inverses) = (src.to_f64s(), Vec::new(), Vec::new());
-    for (n, part) in values.chunks_mut(run).enumerate() {
-        let mean = part.iter().sum::<f64>() / run as f64;
-        let variance = part.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / run as f64;
-        let inverse = 1.0 / (variance + epsilon).sqrt();
-        for (i, value) in part.iter_mut().enumerate() {
-            *value = (*value - mean) * inverse * scale[n * run + i] + shift[n * run + i];
-        }
-        means.push(mean);
-        inverses.push(inverse);
-    }
-    let reduced: Dims = (0..dims.len()).map(|d| if d < axis { dims[d] } else { 1 }).collect();
-    let stash = data_type(i32::try_from(call.node.int("stash_type", 1)?).unwrap_or(-1))?;
-    Ok(vec![
-        call.floats(dims, src.data_type(), &values)?,
-        call.floats(reduced.clone(), stash, &means)?,
-        call.floats(reduced, stash, &inverses)?,
-    ])
 }
 
 /// All dimensions from an axis on by the root of the mean of their squares.

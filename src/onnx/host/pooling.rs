@@ -134,8 +134,8 @@ fn pooled(
     call.output(pool.dims.clone(), src.data_type(), &made)
 }
 
-/// One result for each channel.
-pub(in crate::onnx) fn global(call: &mut Call) -> Result<Vec<HostTensor>> {
+/// The root of the sum of powers of each channel.
+pub(in crate::onnx) fn global_lp(call: &mut Call) -> Result<Vec<HostTensor>> {
     let src = call.tensor(0)?;
     let rank = src.dims().len();
     if rank < 2 {
@@ -144,11 +144,7 @@ pub(in crate::onnx) fn global(call: &mut Call) -> Result<Vec<HostTensor>> {
     let image = product(&src.dims()[2..]);
     let dims: Dims = (0..rank).map(|d| if d < 2 { src.dims()[d] } else { 1 }).collect();
     let p = call.node.int("p", 2)? as f64;
-    let of = |part: &[f64]| match call.operator() {
-        "GlobalMaxPool" => part.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        "GlobalLpPool" => part.iter().map(|x| x.abs().powf(p)).sum::<f64>().powf(1.0 / p),
-        _ => part.iter().sum::<f64>() / part.len() as f64,
-    };
+    let of = |part: &[f64]| part.iter().map(|x| x.abs().powf(p)).sum::<f64>().powf(1.0 / p);
     let made: Vec<f64> = src.to_f64s().chunks(image.max(1)).map(of).collect();
     call.output(dims, src.data_type(), &made)
 }

@@ -8,17 +8,14 @@ use super::quantization::{requantized, zero_points};
 use super::scatter::spread;
 use crate::model::HostTensor;
 
-/// A product of stacks of matrices by numpy's rules.
+/// A product of stacks of matrices of integers by numpy's rules.
 pub(in crate::onnx) fn matmul(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (a, b) = (call.tensor(0)?, call.tensor(1)?);
     let sizes = Sizes::of(call, a.dims(), b.dims())?;
     call.take(&sizes.result, a.data_type())?;
-    if let (Some(a_values), Some(b_values)) = (ints(a), ints(b)) {
-        let made = sizes.multiplied(&a_values, &b_values, 0, |sum, a, b| sum.wrapping_add(a.wrapping_mul(b)));
-        return call.made(sizes.result, a.data_type(), &Numbers::Ints(made));
-    }
-    let made = sizes.multiplied(&a.to_f64s(), &b.to_f64s(), 0.0, |sum, a, b| sum + a * b);
-    call.output(sizes.result, a.data_type(), &made)
+    let (Some(a_values), Some(b_values)) = (ints(a), ints(b)) else { return Err(call.unfit(a)) };
+    let made = sizes.multiplied(&a_values, &b_values, 0, |sum, a, b| sum.wrapping_add(a.wrapping_mul(b)));
+    call.made(sizes.result, a.data_type(), &Numbers::Ints(made))
 }
 
 /// Integers without their zero points, to s32.
@@ -119,30 +116,6 @@ impl Sizes {
         }
         made
     }
-}
-
-/// A product of two matrices, each perhaps transposed, with factors and a bias.
-pub(in crate::onnx) fn gemm(call: &mut Call) -> Result<Vec<HostTensor>> {
-    let (a, b) = (call.ranked(0, 2)?, call.ranked(1, 2)?);
-    let turned = |src: &HostTensor, name: &str| -> Result<HostTensor> {
-        if call.node.flag(name, false)? { super::movement::transposed(src, &[1, 0]) } else { Ok(src.clone()) }
-    };
-    let (a, b) = (turned(a, "transA")?, turned(b, "transB")?);
-    let (alpha, beta) = (f64::from(call.node.float("alpha", 1.0)?), f64::from(call.node.float("beta", 1.0)?));
-    let sizes = Sizes::of(call, a.dims(), b.dims())?;
-    let mut made = sizes.multiplied(&a.to_f64s(), &b.to_f64s(), 0.0, |sum, a, b| sum + a * b);
-    made.iter_mut().for_each(|value| *value *= alpha);
-    if let Some(bias) = call.optional(2) {
-        if !bias.dims().broadcasts_to(&sizes.result) {
-            return Err(call.invalid(
-                "bias",
-                bias.desc(),
-                format!("dimensions that broadcast to {}", sizes.result),
-            ));
-        }
-        made.iter_mut().zip(spread(bias, &sizes.result)).for_each(|(value, bias)| *value += beta * bias);
-    }
-    call.output(sizes.result, a.data_type(), &made)
 }
 
 /// Determinants of stacks of matrices, by elimination.

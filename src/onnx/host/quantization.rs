@@ -113,29 +113,6 @@ impl Parameters {
     }
 }
 
-/// Scale and zero point from the range of the values.
-pub(in crate::onnx) fn dynamic_quantize(call: &mut Call) -> Result<Vec<HostTensor>> {
-    let src = call.tensor(0)?;
-    let values = src.to_f32s();
-    let low = values.iter().copied().fold(0.0, f32::min);
-    let high = values.iter().copied().fold(0.0, f32::max);
-    let scale = (high - low) / 255.0;
-    let point = if scale == 0.0 { 0.0 } else { (-low / scale).round_ties_even().clamp(0.0, 255.0) };
-    let of = |value: &f32| {
-        if scale == 0.0 {
-            0.0
-        } else {
-            f64::from((value / scale).round_ties_even() + point).clamp(0.0, 255.0)
-        }
-    };
-    let quantized: Vec<f64> = values.iter().map(of).collect();
-    Ok(vec![
-        call.floats(src.dims().clone(), DataType::U8, &quantized)?,
-        call.floats(Dims::default(), DataType::F32, &[f64::from(scale)])?,
-        call.floats(Dims::default(), DataType::U8, &[f64::from(point)])?,
-    ])
-}
-
 /// The zero points of an input for a number of channels, zero without.
 pub(super) fn zero_points(call: &Call, index: usize, channels: usize) -> Result<Vec<f64>> {
     match call.optional(index) {

@@ -27,23 +27,20 @@ pub(in crate::onnx) fn reduce(call: &mut Call) -> Result<Vec<HostTensor>> {
     };
     let each = src.dims().elements() / kept.elements().max(1);
     let data_type = src.data_type();
-    if let (Some(values), Some((start, of))) = (ints(src), of_integers(call.operator(), data_type)) {
-        let mut made = vec![start; kept.elements()];
-        for (value, target) in values.into_iter().zip(targets) {
-            made[target] = of(made[target], value);
+    if call.operator() == "ReduceLogSumExp" {
+        let mut made = log_of_powers(src.to_f64s(), &targets, kept.elements());
+        if data_type.is_integer() {
+            made.iter_mut().for_each(|value| *value = value.trunc());
         }
-        return call.made(dims, data_type, &Numbers::Ints(made));
+        return call.output(dims, data_type, &made);
     }
-    if data_type == DataType::U64 && ints(src).is_none() {
-        return Err(call.unfit(src));
+    let (start, of) = of_integers(call.operator(), data_type).ok_or_else(|| call.unfit(src))?;
+    let mut made = vec![start; kept.elements()];
+    for (value, target) in ints(src).ok_or_else(|| call.unfit(src))?.into_iter().zip(targets) {
+        made[target] = of(made[target], value);
     }
-    let mut values = src.to_f64s();
-    let made = reduced(call.operator(), &mut values, &targets, kept.elements(), each);
-    let mut made = made.ok_or_else(|| call.unfit(src))?;
-    if data_type.is_integer() {
-        made.iter_mut().for_each(|value| *value = value.trunc());
-    }
-    call.output(dims, data_type, &made)
+    made.iter_mut().for_each(|sum| *sum = ended(call.operator(), *sum, each as i64));
+    call.made(dims, data_type, &Numbers::Ints(made))
 }
 
 /// Where each element of a tensor goes.
@@ -67,53 +64,34 @@ fn of_integers(operator: &str, data_type: DataType) -> Option<(i64, Combine)> {
         _ => (0, 1),
     };
     Some(match operator {
-        "ReduceSum" => (0, i64::wrapping_add),
+        "ReduceSum" | "ReduceMean" | "ReduceLogSum" => (0, i64::wrapping_add),
         "ReduceProd" => (1, i64::wrapping_mul),
         "ReduceMax" => (least, std::cmp::Ord::max),
         "ReduceMin" => (most, std::cmp::Ord::min),
         "ReduceL1" => (0, |sum, value| sum.wrapping_add(value.wrapping_abs())),
-        "ReduceSumSquare" => (0, |sum, value| sum.wrapping_add(value.wrapping_mul(value))),
+        "ReduceSumSquare" | "ReduceL2" => (0, |sum, value| sum.wrapping_add(value.wrapping_mul(value))),
         _ => return None,
     })
 }
 
-fn reduced(
-    operator: &str,
-    values: &mut [f64],
-    targets: &[usize],
-    count: usize,
-    each: usize,
-) -> Option<Vec<f64>> {
-    let greatest = |values: &[f64]| {
-        fold(values, targets, vec![f64::NEG_INFINITY; count], |a, b| if a.is_nan() || a > b { a } else { b })
-    };
-    let sum = |values: &[f64]| fold(values, targets, vec![0.0; count], |a, b| a + b);
-    let squares = |values: &[f64]| fold(values, targets, vec![0.0; count], |a, b| a + b * b);
-    let map = |sums: Vec<f64>, of: fn(f64) -> f64| sums.into_iter().map(of).collect();
-    Some(match operator {
-        "ReduceSum" => sum(values),
-        "ReduceMean" => sum(values).into_iter().map(|sum| sum / each as f64).collect(),
-        "ReduceProd" => fold(values, targets, vec![1.0; count], |a, b| a * b),
-        "ReduceMax" => greatest(values),
-        "ReduceMin" => {
-            fold(values, targets, vec![f64::INFINITY; count], |a, b| if a.is_nan() || a < b { a } else { b })
-        }
-        "ReduceL1" => fold(values, targets, vec![0.0; count], |a, b| a + b.abs()),
-        "ReduceL2" => map(squares(values), f64::sqrt),
-        "ReduceSumSquare" => squares(values),
-        "ReduceLogSum" => map(sum(values), f64::ln),
-        "ReduceLogSumExp" => {
-            // Without its greatest value, no power overflows.
-            let shift: Vec<f64> =
-                greatest(values).into_iter().map(|most| if most.is_finite() { most } else { 0.0 }).collect();
-            values
-                .iter_mut()
-                .zip(targets)
-                .for_each(|(value, &target)| *value = (*value - shift[target]).exp());
-            sum(values).into_iter().zip(shift).map(|(sum, shift)| sum.ln() + shift).collect()
-        }
-        _ => return None,
-    })
+/// What a reduction makes of its sum, without a fraction.
+fn ended(operator: &str, sum: i64, count: i64) -> i64 {
+    match operator {
+        "ReduceMean" => sum.checked_div(count).unwrap_or(0),
+        "ReduceL2" => (sum as f64).sqrt() as i64,
+        "ReduceLogSum" => (sum as f64).ln() as i64,
+        _ => sum,
+    }
+}
+
+/// The logarithms of sums of powers of e. Without its greatest value, no power overflows.
+fn log_of_powers(mut values: Vec<f64>, targets: &[usize], count: usize) -> Vec<f64> {
+    let greatest = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
+    let mut shift = fold(&values, targets, vec![f64::NEG_INFINITY; count], greatest);
+    shift.iter_mut().filter(|most| !most.is_finite()).for_each(|most| *most = 0.0);
+    values.iter_mut().zip(targets).for_each(|(value, &target)| *value = (*value - shift[target]).exp());
+    let sums = fold(&values, targets, vec![0.0; count], |a, b| a + b);
+    sums.into_iter().zip(shift).map(|(sum, shift)| sum.ln() + shift).collect()
 }
 
 fn fold(values: &[f64], targets: &[usize], mut made: Vec<f64>, of: fn(f64, f64) -> f64) -> Vec<f64> {
@@ -125,12 +103,12 @@ fn fold(values: &[f64], targets: &[usize], mut made: Vec<f64>, of: fn(f64, f64) 
 
 /// Nothing is summed, the rest of the formula is computed for each element.
 fn elementwise(call: &mut Call, src: &HostTensor) -> Result<Vec<HostTensor>> {
-    let of: fn(f64) -> f64 = match call.operator() {
-        "ReduceL1" | "ReduceL2" => f64::abs,
-        "ReduceSumSquare" => |value| value * value,
-        "ReduceLogSum" => f64::ln,
+    let of: fn(i64) -> i64 = match call.operator() {
+        "ReduceL1" | "ReduceL2" => i64::wrapping_abs,
+        "ReduceSumSquare" => |value| value.wrapping_mul(value),
+        "ReduceLogSum" => |value| (value as f64).ln() as i64,
         _ => return Ok(vec![src.clone()]),
     };
-    let values: Vec<f64> = src.to_f64s().into_iter().map(of).collect();
-    call.output(src.dims().clone(), src.data_type(), &values)
+    let values = ints(src).ok_or_else(|| call.unfit(src))?.into_iter().map(of).collect();
+    call.made(src.dims().clone(), src.data_type(), &Numbers::Ints(values))
 }

@@ -1,40 +1,91 @@
 //! Normalizations and softmax.
 
-use anydnn_backend::{Dims, Result};
+use anydnn_backend::{DataType, Dims, Result};
 
 use super::super::network::{Network, Value};
 use super::super::node::Node;
+use super::super::tensor::data_type;
+use super::activation::scaled;
 use super::movement::flat;
 use super::source::axis;
 use super::{floats, folding};
 use crate::graph::{Attrs, OpKind};
 use crate::model::HostTensor;
 
-/// With the statistics of training.
+/// With given statistics, or, for training, with those of the batch.
 pub(super) fn batch(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    if node.flag("training_mode", false)? || node.int("spatial", 1)? == 0 {
-        return Err(node.unsupported("only inference with one statistic for each channel is read"));
+    if node.int("spatial", 1)? == 0 {
+        return Err(node.unsupported("only one statistic for each channel is read"));
     }
     let src = floats(node, 0)?;
     if src.rank() < 2 {
         return Err(node.invalid("source", &src.dims, "a batch and channels"));
     }
+    if node.flag("training_mode", false)? {
+        return batch_in_training(network, node, src);
+    }
     if let Some(folded) = folding::normalized(network, node, node.float("epsilon", 1e-5)?)? {
         return Ok(vec![folded]);
     }
-    let src = floats(node, 0)?;
-    let inputs = [src, node.input(1)?, node.input(2)?, node.input(3)?, node.input(4)?];
-    let attrs = epsilon(node)?.with("data_format", "NCX");
-    Ok(vec![network.op(node, OpKind::BatchNormInference, &inputs, attrs)?])
+    normalized(network, node, [node.input(3)?, node.input(4)?]).map(|made| vec![made])
 }
 
-/// Over the dimensions from an axis on, then scaled and shifted.
+/// The batch with its own statistics, and running averages of these.
+fn batch_in_training(network: &mut Network, node: &Node, src: &Value) -> Result<Vec<Value>> {
+    let axes: Vec<i64> = (0..src.rank() as i64).filter(|&axis| axis != 1).collect();
+    let [mean, variance] = statistics(network, node, src, &axes)?;
+    let channels = Dims::new(&src.dims[1..2]);
+    let own = [network.reshape(node, &mean, channels.clone())?, network.reshape(node, &variance, channels)?];
+    let mut made = vec![normalized(network, node, [&own[0], &own[1]])?];
+    let momentum = f64::from(node.float("momentum", 0.9)?);
+    for (index, new) in [(3, &own[0]), (4, &own[1])] {
+        let old = floats(node, index)?;
+        let new = network.converted(node, new, old.data_type)?;
+        let (old, new) =
+            (scaled(network, node, old, momentum)?, scaled(network, node, &new, 1.0 - momentum)?);
+        made.push(network.op(node, OpKind::Add, &[&old, &new], Attrs::new())?);
+    }
+    Ok(made)
+}
+
+/// Scaled and shifted with a mean and a variance for each channel.
+fn normalized(network: &mut Network, node: &Node, [mean, variance]: [&Value; 2]) -> Result<Value> {
+    let inputs = [node.input(0)?, node.input(1)?, node.input(2)?, mean, variance];
+    let attrs = epsilon(node)?.with("data_format", "NCX");
+    network.op(node, OpKind::BatchNormInference, &inputs, attrs)
+}
+
+/// Mean and variance over axes, which stay as dimensions of one.
+fn statistics(network: &mut Network, node: &Node, src: &Value, axes: &[i64]) -> Result<[Value; 2]> {
+    let along = || Attrs::new().with("axes", axes.to_vec()).with("keep_dims", true);
+    let mean = network.op(node, OpKind::ReduceMean, &[src], along())?;
+    let rest = network.op(node, OpKind::Subtract, &[src, &mean], Attrs::new())?;
+    let squares = network.op(node, OpKind::Square, &[&rest], Attrs::new())?;
+    let variance = network.op(node, OpKind::ReduceMean, &[&squares], along())?;
+    Ok([mean, variance])
+}
+
+/// Over the dimensions from an axis on, then scaled and shifted; with the means and the inverse deviations where the node lists them.
 pub(super) fn layer(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let src = floats(node, 0)?;
     let axis = axis(node, -1, src.rank())?;
-    if node.int("stash_type", 1)? != 1 {
-        return Err(node.unsupported("statistics are read in f32 only"));
+    let mut made = vec![layer_alone(network, node, src, axis)?];
+    if node.outputs() > 1 {
+        let stash = data_type(i32::try_from(node.int("stash_type", 1)?).unwrap_or(-1))?;
+        let wide = network.converted(node, src, DataType::F32)?;
+        let axes: Vec<i64> = (axis..src.rank()).map(|axis| axis as i64).collect();
+        let [mean, variance] = statistics(network, node, &wide, &axes)?;
+        let epsilon = network.scalar(node, f64::from(node.float("epsilon", 1e-5)?), &variance)?;
+        let variance = network.op(node, OpKind::Add, &[&variance, &epsilon], Attrs::new())?;
+        let inverse = network.op(node, OpKind::Pow, &[&variance], Attrs::new().with("beta", -0.5_f32))?;
+        for value in [mean, inverse] {
+            made.push(network.converted(node, &value, stash)?);
+        }
     }
+    Ok(made)
+}
+
+fn layer_alone(network: &mut Network, node: &Node, src: &Value, axis: usize) -> Result<Value> {
     let inner = Dims::new(&src.dims[axis..]);
     let (scale, shift) = (floats(node, 1)?, node.optional(2));
     let attrs = epsilon(node)?.with("keep_stats", false).with("begin_norm_axis", axis as i64);
@@ -45,7 +96,7 @@ pub(super) fn layer(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
             None => network
                 .constant(&format!("{}/zero", node.name()), HostTensor::zeros(inner, scale.data_type)?)?,
         };
-        return Ok(vec![network.op(node, OpKind::LayerNorm, &[src, scale, &shift], attrs)?]);
+        return network.op(node, OpKind::LayerNorm, &[src, scale, &shift], attrs);
     }
     let mut result = network.op(node, OpKind::LayerNorm, &[src], attrs.with("use_affine", false))?;
     for (value, kind) in [(Some(scale), OpKind::Multiply), (shift, OpKind::Add)] {
@@ -56,7 +107,7 @@ pub(super) fn layer(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
         }
         result = network.op(node, kind, &[&result, value], Attrs::new())?;
     }
-    Ok(vec![result])
+    Ok(result)
 }
 
 /// Over groups of channels. Until opset 20 there was one scale for each group instead of each channel.

@@ -13,8 +13,17 @@ use crate::model::HostTensor;
 /// `DynamicQuantizeLinear`: scale and zero point from the range of the values, which zero belongs to.
 pub(super) fn dynamic(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let src = node.input(0)?;
-    if src.data_type != DataType::F32 || src.dims.elements() == 0 {
-        return Err(node.unsupported(format!("it is not read for {} of {}", src.dims, src.data_type)));
+    if src.data_type != DataType::F32 {
+        return Err(node.unsupported(format!("it is not read for {}", src.data_type)));
+    }
+    if src.dims.elements() == 0 {
+        let zeros = [
+            (src.dims.clone(), DataType::U8),
+            (Dims::default(), DataType::F32),
+            (Dims::default(), DataType::U8),
+        ];
+        let zeros = zeros.map(|(dims, data_type)| HostTensor::zeros(dims, data_type));
+        return zeros.into_iter().map(|zeros| network.constant(node.name(), zeros?)).collect();
     }
     let low = extreme(network, node, src, OpKind::ReduceMin, OpKind::Minimum)?;
     let high = extreme(network, node, src, OpKind::ReduceMax, OpKind::Maximum)?;

@@ -228,7 +228,7 @@ impl<'s, B: Backend> Run<'s, B> {
     fn is_small(&self, scope: &Scope<B>, index: usize, values: &Values<B>) -> Result<bool> {
         let step = &scope.program.steps[index];
         if !matches!(step.kind, StepKind::Plain)
-            || !ops::has_host(&Node::new(&step.proto, step.opset, Vec::new()))
+            || !ops::is_at_once(&Node::new(&step.proto, step.opset, Vec::new()))
         {
             return Ok(false);
         }

@@ -6,6 +6,7 @@ mod control;
 mod decomposed;
 mod device;
 mod folding;
+mod known;
 mod layers;
 mod node_tests;
 mod operators;

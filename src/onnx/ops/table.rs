@@ -1,0 +1,294 @@
+//! The operators that are read: one row each.
+
+use anydnn_backend::Result;
+
+use super::super::host::{self, Host};
+use super::super::is_standard;
+use super::super::known::Import;
+use super::super::node::Node;
+use super::super::program::PARTS;
+use super::{
+    activation, compound, convolution, einsum, elementwise, indexing, logic, movement, normalization,
+    pooling, product, quantization, quantized, recurrent, reduction, resize, scatter, source,
+};
+
+/// An operator: what it becomes in the graph, and how it is computed on the host.
+pub(super) struct Operator {
+    pub(super) name: &'static str,
+    /// None for an operator that the host alone computes.
+    pub(super) import: Option<Import>,
+    pub(super) host: OnHost,
+    /// Whether it is computed while importing where all its inputs are known.
+    pub(super) folds: Folds,
+}
+
+/// How an operator is computed where all its inputs are known.
+#[derive(Clone, Copy)]
+pub(super) enum OnHost {
+    /// By the host backend, with the graph that it becomes.
+    Graph,
+    /// By the importer, which makes known results of known inputs.
+    Import,
+    /// Integers and truth values by a function that has all their digits, floats as [`OnHost::Graph`] does.
+    Integers(Host),
+    /// By a function: the graph has no such operation, has it for a part of the cases, or only moves elements, which are of any type.
+    All(Host),
+}
+
+/// What is computed while importing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folds {
+    /// Anything: elements only move, and go to the device the fewer the better.
+    Always,
+    /// Results with at most [`MOST`] elements.
+    Small,
+    /// Nothing: it takes long on the host.
+    Never,
+}
+
+/// Results of arithmetic with more elements are left to the device.
+pub(super) const MOST: usize = 1 << 22;
+
+/// An operator with one implementation: the graph that it becomes.
+const fn graph(name: &'static str, import: Import) -> Operator {
+    Operator { name, import: Some(import), host: OnHost::Graph, folds: Folds::Small }
+}
+
+/// An operator that says what its input is like, or gives it another shape.
+const fn says(name: &'static str, import: Import) -> Operator {
+    Operator { name, import: Some(import), host: OnHost::Import, folds: Folds::Never }
+}
+
+/// An operator that has integers with all digits on the host.
+const fn exact(name: &'static str, host: Host, import: Import) -> Operator {
+    Operator { name, import: Some(import), host: OnHost::Integers(host), folds: Folds::Small }
+}
+
+/// An operator that only moves elements: computed while importing whatever its size.
+const fn moves(name: &'static str, host: Host, import: Import) -> Operator {
+    Operator { name, import: Some(import), host: OnHost::All(host), folds: Folds::Always }
+}
+
+/// An operator of which the graph has a part only.
+const fn partly(name: &'static str, host: Host, import: Import) -> Operator {
+    Operator { name, import: Some(import), host: OnHost::All(host), folds: Folds::Small }
+}
+
+/// An operator that the host alone computes.
+const fn known(name: &'static str, host: Host) -> Operator {
+    Operator { name, import: None, host: OnHost::All(host), folds: Folds::Small }
+}
+
+impl Operator {
+    /// The same operator, computed while importing whatever its size.
+    const fn always(self) -> Self {
+        Self { folds: Folds::Always, ..self }
+    }
+
+    /// The same operator, computed by every execution anew.
+    const fn on_execution(self) -> Self {
+        Self { folds: Folds::Never, ..self }
+    }
+
+    pub(super) fn find(node: &Node) -> Result<&'static Self> {
+        let operators = match node.domain() {
+            domain if is_standard(domain) => OPERATORS,
+            Some("ai.onnx.ml") => LEARNING,
+            Some(PARTS) => PARTS_OF_OPERATORS,
+            domain => {
+                let domain = domain.unwrap_or("");
+                return Err(node.unsupported(format!("operators of the domain {domain:?} are not read")));
+            }
+        };
+        let found = operators.iter().find(|operator| operator.name == node.operator());
+        let found = found.or(activation::is_plain(node).then_some(&FUNCTION));
+        found.ok_or_else(|| node.unsupported("the operator is not read"))
+    }
+}
+
+/// What the table of functions of one element names, which is not listed below.
+const FUNCTION: Operator = graph("", activation::plain);
+
+const OPERATORS: &[Operator] = &[
+    exact("Abs", host::unary, activation::plain),
+    exact("Add", host::binary, elementwise::binary),
+    known("AffineGrid", host::affine_grid),
+    exact("And", host::binary, logic::truth),
+    partly("ArgMax", host::arg, compound::extreme_index),
+    partly("ArgMin", host::arg, compound::extreme_index),
+    known("Attention", host::attention),
+    partly("AveragePool", host::average, pooling::average).on_execution(),
+    graph("BatchNormalization", normalization::batch).on_execution(),
+    known("Bernoulli", host::bernoulli).on_execution(),
+    known("BitCast", host::bit_cast),
+    known("BitShift", host::binary),
+    known("BitwiseAnd", host::binary),
+    known("BitwiseNot", host::unary),
+    known("BitwiseOr", host::binary),
+    known("BitwiseXor", host::binary),
+    known("BlackmanWindow", host::window),
+    partly("Cast", host::cast, elementwise::cast),
+    known("CastLike", host::cast),
+    known("CausalConvWithState", host::causal_convolution),
+    exact("Ceil", host::unary, activation::plain),
+    graph("Celu", activation::celu),
+    known("CenterCropPad", host::center).always(),
+    exact("Clip", host::clip, activation::clip),
+    known("Col2Im", host::column_to_image),
+    known("Compress", host::compress).always(),
+    moves("Concat", host::concat, movement::concat),
+    says("Constant", source::constant),
+    known("ConstantOfShape", host::constant_of_shape).always(),
+    graph("Conv", convolution::forward).on_execution(),
+    partly("ConvInteger", host::convolution_integer, quantized::convolution_integer).on_execution(),
+    graph("ConvTranspose", convolution::transposed).on_execution(),
+    known("CumProd", host::cumulative),
+    partly("CumSum", host::cumulative, compound::running_sum),
+    known("DFT", host::fourier),
+    known("DeformConv", host::deform),
+    moves("DepthToSpace", host::depth_to_space, indexing::depth_to_space),
+    partly("DequantizeLinear", host::dequantize, quantization::dequantize).on_execution(),
+    known("Det", host::determinant),
+    exact("Div", host::binary, elementwise::binary),
+    partly("Dropout", host::dropout, source::dropout).on_execution(),
+    graph("DynamicQuantizeLinear", quantized::dynamic).on_execution(),
+    partly("Einsum", host::einsum, einsum::einsum),
+    graph("Elu", activation::sloped),
+    exact("Equal", host::binary, logic::truth),
+    moves("Expand", host::expand, indexing::expand),
+    known("EyeLike", host::eye),
+    says("Flatten", movement::flatten),
+    exact("Floor", host::unary, activation::plain),
+    partly("GRU", host::gru, recurrent::layer),
+    moves("Gather", host::gather, indexing::gather),
+    moves("GatherElements", host::gather_elements, indexing::gather_elements),
+    moves("GatherND", host::gather_nd, indexing::gather_lists),
+    graph("Gelu", activation::gelu),
+    graph("Gemm", product::gemm).on_execution(),
+    graph("GlobalAveragePool", pooling::global).on_execution(),
+    known("GlobalLpPool", host::global_lp),
+    graph("GlobalMaxPool", pooling::global).on_execution(),
+    exact("Greater", host::binary, logic::truth),
+    exact("GreaterOrEqual", host::binary, logic::truth),
+    known("GridSample", host::grid_sample),
+    graph("GroupNormalization", normalization::group).on_execution(),
+    known("HammingWindow", host::window),
+    known("HannWindow", host::window),
+    graph("HardSigmoid", activation::hard_sigmoid),
+    known("Hardmax", host::hardmax),
+    says("Identity", source::identity),
+    graph("InstanceNormalization", normalization::instance).on_execution(),
+    graph("IsInf", logic::is_infinite),
+    graph("IsNaN", logic::is_nan),
+    known("LRN", host::local_response),
+    partly("LSTM", host::lstm, recurrent::layer),
+    graph("LayerNormalization", normalization::layer).on_execution(),
+    graph("LeakyRelu", activation::sloped),
+    exact("Less", host::binary, logic::truth),
+    exact("LessOrEqual", host::binary, logic::truth),
+    known("LinearAttention", host::linear_attention),
+    graph("LogSoftmax", normalization::softmax).on_execution(),
+    known("LpNormalization", host::lp),
+    known("LpPool", host::lp_pool),
+    exact("MatMul", host::matmul, product::matmul).on_execution(),
+    partly("MatMulInteger", host::matmul_integer, quantized::matmul_integer).on_execution(),
+    exact("Max", host::variadic, elementwise::variadic),
+    partly("MaxPool", host::max_pool, pooling::max).on_execution(),
+    known("MaxUnpool", host::max_unpool),
+    graph("Mean", elementwise::variadic),
+    known("MeanVarianceNormalization", host::mean_variance),
+    known("MelWeightMatrix", host::mel),
+    exact("Min", host::variadic, elementwise::variadic),
+    exact("Mod", host::binary, elementwise::remainder),
+    exact("Mul", host::binary, elementwise::binary),
+    known("Multinomial", host::multinomial).on_execution(),
+    exact("Neg", host::unary, activation::negated),
+    known("NegativeLogLikelihoodLoss", host::negative_log_likelihood),
+    known("NonMaxSuppression", host::non_max_suppression),
+    known("NonZero", host::non_zero),
+    exact("Not", host::unary, logic::not),
+    partly("OneHot", host::one_hot, compound::one_hot),
+    exact("Or", host::binary, logic::truth),
+    exact("PRelu", host::binary, activation::prelu),
+    moves("Pad", host::pad, indexing::pad),
+    exact("Pow", host::binary, elementwise::power),
+    partly("QLinearConv", host::quantized_convolution, quantized::convolution).on_execution(),
+    partly("QLinearMatMul", host::quantized_matmul, quantized::matmul).on_execution(),
+    partly("QuantizeLinear", host::quantize, quantization::quantize).on_execution(),
+    known("RMSNormalization", host::rms),
+    partly("RNN", host::rnn, recurrent::layer),
+    known("RandomNormal", host::random).on_execution(),
+    known("RandomNormalLike", host::random).on_execution(),
+    known("RandomUniform", host::random).on_execution(),
+    known("RandomUniformLike", host::random).on_execution(),
+    known("Range", host::range),
+    exact("ReduceL1", host::reduce, reduction::reduce),
+    exact("ReduceL2", host::reduce, reduction::reduce),
+    exact("ReduceLogSum", host::reduce, reduction::reduce),
+    known("ReduceLogSumExp", host::reduce),
+    exact("ReduceMax", host::reduce, reduction::reduce),
+    exact("ReduceMean", host::reduce, reduction::reduce),
+    exact("ReduceMin", host::reduce, reduction::reduce),
+    exact("ReduceProd", host::reduce, reduction::reduce),
+    exact("ReduceSum", host::reduce, reduction::reduce),
+    exact("ReduceSumSquare", host::reduce, reduction::reduce),
+    exact("Relu", host::unary, activation::plain),
+    says("Reshape", movement::reshape),
+    partly("Resize", host::resize, resize::resize).on_execution(),
+    known("ReverseSequence", host::reverse_sequence).always(),
+    known("RoiAlign", host::roi_align),
+    known("RotaryEmbedding", host::rotary_embedding),
+    exact("Round", host::unary, activation::plain),
+    known("STFT", host::short_time_fourier),
+    moves("Scatter", host::scatter_elements, scatter::scatter),
+    moves("ScatterElements", host::scatter_elements, scatter::scatter),
+    moves("ScatterND", host::scatter_nd, scatter::scatter),
+    graph("Selu", activation::selu),
+    says("Shape", source::shape),
+    known("Shrink", host::unary),
+    exact("Sign", host::unary, activation::plain),
+    says("Size", source::size),
+    moves("Slice", host::slice, indexing::slice),
+    graph("Softmax", normalization::softmax).on_execution(),
+    known("SoftmaxCrossEntropyLoss", host::cross_entropy),
+    graph("Softplus", activation::softplus),
+    graph("Softsign", activation::softsign),
+    moves("SpaceToDepth", host::space_to_depth, indexing::space_to_depth),
+    moves("Split", host::split, indexing::split),
+    says("Squeeze", movement::squeeze),
+    exact("Sub", host::binary, elementwise::binary),
+    exact("Sum", host::variadic, elementwise::variadic),
+    graph("Swish", activation::swish),
+    known("TensorScatter", host::tensor_scatter).always(),
+    known("TfIdfVectorizer", host::term_frequencies),
+    known("ThresholdedRelu", host::unary),
+    moves("Tile", host::tile, indexing::tile),
+    known("TopK", host::top_k),
+    moves("Transpose", host::transpose, movement::transpose),
+    moves("Trilu", host::triangle, compound::triangle),
+    known("Unique", host::unique),
+    says("Unsqueeze", movement::unsqueeze),
+    partly("Upsample", host::resize, resize::resize).on_execution(),
+    partly("Where", host::choose, logic::choose),
+    exact("Xor", host::binary, logic::truth),
+];
+
+/// Those of classical machine learning.
+const LEARNING: &[Operator] = &[
+    known("ArrayFeatureExtractor", host::features),
+    known("Binarizer", host::binarized),
+    known("TreeEnsemble", host::tree_ensemble),
+];
+
+const PARTS_OF_OPERATORS: &[Operator] =
+    &[known("FlexScores", host::flex_scores), known("FlexValues", host::flex_values)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_are_sorted_and_different() {
+        assert!(OPERATORS.is_sorted_by(|a, b| a.name < b.name));
+    }
+}
