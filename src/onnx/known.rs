@@ -87,7 +87,7 @@ fn evaluated(
     let mut outputs = HashMap::new();
     if network.has_outputs() {
         let Finished { graph, constants, .. } = network.finish()?;
-        for tensor in graph.tensors() {
+        for tensor in graph.tensors().filter(|tensor| !constants.contains_key(&tensor.id)) {
             if let (Some(dims), Some(data_type)) = (tensor.known_dims(), tensor.data_type) {
                 room.take(&dims, data_type)?;
             }

@@ -54,8 +54,8 @@ const fn graph(name: &'static str, import: Import) -> Operator {
     Operator { name, import: Some(import), host: OnHost::Graph, folds: Folds::Small }
 }
 
-/// An operator that says what its input is like, or gives it another shape.
-const fn says(name: &'static str, import: Import) -> Operator {
+/// An operator that hands on what is known: dimensions, constants, the same elements under other dimensions.
+const fn at_import(name: &'static str, import: Import) -> Operator {
     Operator { name, import: Some(import), host: OnHost::Import, folds: Folds::Never }
 }
 
@@ -137,7 +137,7 @@ const OPERATORS: &[Operator] = &[
     known("Col2Im", host::column_to_image),
     known("Compress", host::compress).always(),
     moves("Concat", host::concat, movement::concat),
-    says("Constant", source::constant),
+    at_import("Constant", source::constant),
     known("ConstantOfShape", host::constant_of_shape).always(),
     graph("Conv", convolution::forward).on_execution(),
     partly("ConvInteger", host::convolution_integer, quantized::convolution_integer).on_execution(),
@@ -157,7 +157,7 @@ const OPERATORS: &[Operator] = &[
     exact("Equal", host::binary, logic::truth),
     moves("Expand", host::expand, indexing::expand),
     known("EyeLike", host::eye),
-    says("Flatten", movement::flatten),
+    at_import("Flatten", movement::flatten),
     exact("Floor", host::unary, activation::plain),
     partly("GRU", host::gru, recurrent::layer),
     moves("Gather", host::gather, indexing::gather),
@@ -176,7 +176,7 @@ const OPERATORS: &[Operator] = &[
     known("HannWindow", host::window),
     graph("HardSigmoid", activation::hard_sigmoid),
     known("Hardmax", host::hardmax),
-    says("Identity", source::identity),
+    at_import("Identity", source::identity),
     graph("InstanceNormalization", normalization::instance).on_execution(),
     graph("IsInf", logic::is_infinite),
     graph("IsNaN", logic::is_nan),
@@ -233,7 +233,7 @@ const OPERATORS: &[Operator] = &[
     exact("ReduceSum", host::reduce, reduction::reduce),
     exact("ReduceSumSquare", host::reduce, reduction::reduce),
     exact("Relu", host::unary, activation::plain),
-    says("Reshape", movement::reshape),
+    at_import("Reshape", movement::reshape),
     partly("Resize", host::resize, resize::resize).on_execution(),
     known("ReverseSequence", host::reverse_sequence).always(),
     known("RoiAlign", host::roi_align),
@@ -244,10 +244,10 @@ const OPERATORS: &[Operator] = &[
     moves("ScatterElements", host::scatter_elements, scatter::scatter),
     moves("ScatterND", host::scatter_nd, scatter::scatter),
     graph("Selu", activation::selu),
-    says("Shape", source::shape),
+    at_import("Shape", source::shape),
     known("Shrink", host::unary),
     exact("Sign", host::unary, activation::plain),
-    says("Size", source::size),
+    at_import("Size", source::size),
     moves("Slice", host::slice, indexing::slice),
     graph("Softmax", normalization::softmax).on_execution(),
     known("SoftmaxCrossEntropyLoss", host::cross_entropy),
@@ -255,7 +255,7 @@ const OPERATORS: &[Operator] = &[
     graph("Softsign", activation::softsign),
     moves("SpaceToDepth", host::space_to_depth, indexing::space_to_depth),
     moves("Split", host::split, indexing::split),
-    says("Squeeze", movement::squeeze),
+    at_import("Squeeze", movement::squeeze),
     exact("Sub", host::binary, elementwise::binary),
     exact("Sum", host::variadic, elementwise::variadic),
     graph("Swish", activation::swish),
@@ -267,7 +267,7 @@ const OPERATORS: &[Operator] = &[
     moves("Transpose", host::transpose, movement::transpose),
     moves("Trilu", host::triangle, compound::triangle),
     known("Unique", host::unique),
-    says("Unsqueeze", movement::unsqueeze),
+    at_import("Unsqueeze", movement::unsqueeze),
     partly("Upsample", host::resize, resize::resize).on_execution(),
     partly("Where", host::choose, logic::choose),
     exact("Xor", host::binary, logic::truth),
