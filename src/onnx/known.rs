@@ -53,7 +53,9 @@ pub(super) fn computed(
         }
         let mut values = tensor.to_f64s();
         if own.is_integer() {
-            values.iter_mut().for_each(|value| *value = value.trunc());
+            for value in &mut values {
+                *value = value.trunc();
+            }
         }
         HostTensor::from_f64(tensor.dims().clone(), own, &values)
     };
@@ -80,7 +82,7 @@ fn evaluated(
     let mut made = Vec::with_capacity(values.len());
     for value in values {
         made.push(match network.known(value) {
-            Some(known) => Made::Known(known.clone()),
+            Some(known) => Made::Known(Box::new(known.clone())),
             None => Made::By(network.result(node.name(), value, None)?),
         });
     }
@@ -99,7 +101,7 @@ fn evaluated(
         outputs.extend(graph.outputs().iter().copied().zip(tensors));
     }
     let tensor = |made| match made {
-        Made::Known(tensor) => Ok(tensor),
+        Made::Known(tensor) => Ok(*tensor),
         Made::By(id) => {
             outputs.get(&id).cloned().ok_or_else(|| node.invalid("output", id, "one of its graph"))
         }
@@ -109,7 +111,7 @@ fn evaluated(
 
 /// A result of a graph of constants.
 enum Made {
-    Known(HostTensor),
+    Known(Box<HostTensor>),
     By(TensorId),
 }
 

@@ -44,7 +44,8 @@ pub(crate) enum Expect {
 
 /// What `cargo` builds for all steps that run programs. Tests and programs are built by one command, as crates that only tests use choose
 /// features of crates that both use: apart, most of them would be built twice.
-pub(crate) const BUILD: [&str; 6] = ["build", "--workspace", "--all-features", "--lib", "--bins", "--tests"];
+pub(crate) const BUILD: [&str; 7] =
+    ["build", "--workspace", "--all-features", "--lib", "--tests", "--bin", "anydnn"];
 
 /// The variable that names the folder of the C libraries for tests, which build them themselves without it.
 const C_LIBRARIES: &str = "ANYDNN_C_LIBRARIES";

@@ -1,5 +1,6 @@
 //! The whole test run.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -27,13 +28,15 @@ pub(crate) fn test(extent: Extent) -> Result<bool> {
             return Ok(false);
         }
     };
+    // Its place, where a build may put another one before programs are started.
+    let starter = std::env::current_exe()?;
     let day = fence::today();
     println!("{ready}\nDay {day}: buffers are fenced in the mode `{}`", Mode::of_day(day));
     let mut reports = Vec::new();
     for step in steps(&ready.variables, day).into_iter().filter(|step| step.extent <= extent) {
         println!("\n== {} ==", step.name);
         let start = Instant::now();
-        let outcome = run(&step)?;
+        let outcome = run(&step, &starter)?;
         println!("== {}: {} ({:.0} s) ==", step.name, outcome.verdict(), start.elapsed().as_secs_f64());
         reports.push((step.name, outcome));
     }
@@ -65,13 +68,13 @@ impl Outcome {
     }
 }
 
-fn run(step: &Step) -> Result<Outcome> {
+fn run(step: &Step, starter: &Path) -> Result<Outcome> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     // The caller's choice of a backend is not the step's.
     command.env_remove("ANYDNN_BACKEND").env_remove("ANYDNN_REQUIRE");
     if step.under_the_ledger {
-        command.args(ledger::option(&std::env::current_exe()?));
+        command.args(ledger::option(starter));
     }
     command.args(&step.cargo).envs(&step.variables).current_dir(root());
     let (mut tally, mut complaints) = (Tally::default(), Vec::new());
@@ -172,7 +175,7 @@ mod tests {
             under_the_ledger: false,
             extent: Extent::Fast,
         };
-        assert_eq!(run(&step(vec!["--version"])).unwrap().failure, None);
-        assert!(run(&step(vec!["no-such-command"])).unwrap().failure.is_some());
+        assert_eq!(run(&step(vec!["--version"]), Path::new("xtask")).unwrap().failure, None);
+        assert!(run(&step(vec!["no-such-command"]), Path::new("xtask")).unwrap().failure.is_some());
     }
 }
