@@ -25,6 +25,7 @@
 
 pub mod compile;
 pub mod execute;
+mod formula;
 pub mod fusion;
 pub mod graph;
 pub mod model;

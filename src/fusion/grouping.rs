@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::matcher::Matcher;
-use super::partition::leaves;
+use super::partition::{Whole, leaves};
 use super::pattern::Pattern;
 use super::{Partition, Policy, patterns};
+use crate::formula::Matcher;
 use crate::graph::Graph;
 
 /// The partitions of a graph, every one after those it depends on and otherwise ordered by their last operations.
@@ -47,14 +47,15 @@ impl<'g> Grouping<'g> {
     fn take(&mut self, pattern: &Pattern) {
         let ops = self.graph.ops();
         for root in (0..ops.len()).rev() {
-            if self.taken[root] || !pattern.heads.contains(&ops[root].kind) {
+            if self.taken[root] || !pattern.formula.heads().contains(&ops[root].kind) {
                 continue;
             }
-            let found = Matcher::new(self.graph, &self.taken).find(pattern, root);
-            if let Some(members) = found
-                && self.stays_acyclic(&members)
+            let scope = Whole { graph: self.graph, taken: &self.taken };
+            let found = Matcher::new(&scope).find(&pattern.formula, root);
+            if let Some(found) = found
+                && self.stays_acyclic(&found.ops)
             {
-                self.add(pattern.name, members);
+                self.add(pattern.name, found.ops);
             }
         }
     }

@@ -9,8 +9,6 @@
 //! one is checked.
 
 mod grouping;
-mod kinds;
-mod matcher;
 mod partition;
 mod pattern;
 mod patterns;
@@ -76,7 +74,7 @@ pub fn patterns() -> impl Iterator<Item = PatternInfo> {
         name: pattern.name,
         priority: pattern.priority,
         covers: pattern.covers,
-        formula: pattern.formula(),
+        formula: pattern.formula.to_string(),
     })
 }
 

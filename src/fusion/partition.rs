@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::formula::Scope;
 use crate::graph::{Graph, OpKind, TensorId};
 
 /// Operations that run as one.
@@ -76,4 +77,29 @@ pub(super) fn leaves(graph: &Graph, ops: &[usize], tensor: TensorId) -> bool {
             .consumers(tensor)
             .iter()
             .any(|reader| ops.binary_search(reader).is_err() || graph.ops()[*reader].kind == OpKind::End)
+}
+
+/// A whole graph, less what other partitions have.
+pub(super) struct Whole<'g> {
+    pub(super) graph: &'g Graph,
+    /// Operations that are not to be had.
+    pub(super) taken: &'g [bool],
+}
+
+impl Scope for Whole<'_> {
+    fn graph(&self) -> &Graph {
+        self.graph
+    }
+
+    fn is_free(&self, op: usize) -> bool {
+        !self.taken[op]
+    }
+
+    fn is_result(&self, tensor: TensorId) -> bool {
+        self.graph.outputs().contains(&tensor)
+    }
+
+    fn leaves(&self, ops: &[usize], tensor: TensorId) -> bool {
+        leaves(self.graph, ops, tensor)
+    }
 }

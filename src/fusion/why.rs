@@ -1,9 +1,9 @@
 //! Why partitions end, and why operations are not one.
 
-use super::kinds::{BINARY, UNARY};
-use super::matcher::{Matcher, Obstacle};
-use super::partition::Stop;
+use super::partition::{Stop, Whole};
 use super::{Partition, Partitioning, Policy, patterns};
+use crate::formula::parts::{BINARY, UNARY};
+use crate::formula::{Matcher, Obstacle};
 use crate::graph::{Graph, LogicalTensor, OpKind, TensorId};
 
 /// Why nothing is fused under [`Policy::Debug`].
@@ -183,12 +183,15 @@ fn closest(graph: &Graph, partitioning: &Partitioning, ops: &[usize]) -> Option<
         taken[op] = false;
     }
     let kinds: Vec<OpKind> = ops.iter().map(|&op| graph.ops()[op].kind).collect();
+    let scope = Whole { graph, taken: &taken };
     let tries = patterns::all().iter().map(|pattern| {
         let (mut members, mut obstacle): (Vec<usize>, Option<Obstacle>) = (Vec::new(), None);
-        for &root in ops.iter().rev().filter(|&&root| pattern.heads.contains(&graph.ops()[root].kind)) {
-            let mut matcher = Matcher::explaining(graph, &taken);
-            match matcher.find(pattern, root) {
-                Some(found) if found.len() > members.len() => members = found,
+        for &root in
+            ops.iter().rev().filter(|&&root| pattern.formula.heads().contains(&graph.ops()[root].kind))
+        {
+            let mut matcher = Matcher::explaining(&scope);
+            match matcher.find(&pattern.formula, root) {
+                Some(found) if found.ops.len() > members.len() => members = found.ops,
                 Some(_) => {}
                 None => {
                     let known = obstacle.as_ref().map_or((true, 0), |known| known.rank);
@@ -205,7 +208,7 @@ fn closest(graph: &Graph, partitioning: &Partitioning, ops: &[usize]) -> Option<
     let (pattern, members, obstacle) = tries
         .filter(|(_, members, obstacle)| depth(members, obstacle) > 0)
         .min_by_key(|(pattern, members, obstacle)| {
-            (pattern.distance(&kinds), std::cmp::Reverse(depth(members, obstacle)))
+            (pattern.formula.distance(&kinds), std::cmp::Reverse(depth(members, obstacle)))
         })?;
     let name = pattern.name;
     if members == ops {

@@ -1,12 +1,16 @@
 //! What rides on the result of a unit: a chain of operations, found before anything is emitted.
 
-use anydnn_backend::{DataType, MemoryDesc};
+use std::sync::LazyLock;
+
+use anydnn_backend::op::Eltwise;
+use anydnn_backend::{DataType, MemoryDesc, Result};
 
 use super::exact::is_exact;
 use super::operand::{Operand, order};
-use super::pointwise::{binary_of, is_unary};
-use super::quantization::{is_dequantize, is_per_tensor, is_quantize};
-use super::region::Region;
+use super::pointwise::{binary_of, eltwise_of, is_unary};
+use super::quantization::{is_per_tensor, is_quantize};
+use super::region::{Free, Region};
+use crate::formula::{Formula, any, find_map, parts};
 use crate::graph::{Op, OpKind, TensorId, is_truth};
 
 /// The operations behind a unit's result that it does before it stores it.
@@ -26,8 +30,8 @@ pub(super) struct Chain {
 pub(super) enum Link {
     /// A function of the element.
     Unary(usize),
-    /// `x * sigmoid(x)`.
-    Swish,
+    /// A product with a sigmoid of itself, which is this operation.
+    Gated(usize),
     /// A bias along the channels.
     Bias(usize),
     /// A batch normalisation by given statistics.
@@ -42,15 +46,15 @@ pub(super) enum Link {
 
 impl Link {
     /// The operation whose other inputs are read.
-    pub(super) fn op(&self) -> Option<usize> {
+    pub(super) fn op(&self) -> usize {
         match *self {
-            Self::Swish => None,
             Self::Unary(op)
+            | Self::Gated(op)
             | Self::Bias(op)
             | Self::BatchNorm(op)
             | Self::Quantize(op)
             | Self::Binary { op, .. }
-            | Self::Select { op, .. } => Some(op),
+            | Self::Select { op, .. } => op,
         }
     }
 }
@@ -73,10 +77,9 @@ impl Chain {
             }
             if !closed
                 && chain.views.is_empty()
-                && let Some([sigmoid, multiply]) =
-                    swish(region, tensor).filter(|ops| !ops.iter().any(|&op| taken(op)))
+                && let Some([sigmoid, multiply]) = gated_by_itself(region, tensor, &taken)
             {
-                chain.links.push(Link::Swish);
+                chain.links.push(Link::Gated(sigmoid));
                 chain.ops.extend([sigmoid, multiply]);
                 chain.result = region.op(multiply).outputs[0];
                 continue;
@@ -152,11 +155,7 @@ impl Chain {
                     let inputs = region.op(*op).inputs.iter().enumerate();
                     reads.extend(inputs.filter(|(i, _)| i != chain_input).map(|(_, &id)| id));
                 }
-                _ => {
-                    if let Some(op) = link.op() {
-                        reads.extend(region.op(op).inputs.iter().skip(1));
-                    }
-                }
+                _ => reads.extend(region.op(link.op()).inputs.iter().skip(1)),
             }
         }
         reads
@@ -208,21 +207,29 @@ fn link(region: &Region<'_>, op: usize, tensor: TensorId, own_shape: bool, close
     }
 }
 
-/// `x * sigmoid(x)` of a tensor that nothing else reads: the two operations.
-pub(super) fn swish(region: &Region<'_>, tensor: TensorId) -> Option<[usize; 2]> {
+/// The sigmoid and the product of a tensor that is gated by itself and read by nothing else.
+fn gated_by_itself(
+    region: &Region<'_>,
+    tensor: TensorId,
+    taken: &dyn Fn(usize) -> bool,
+) -> Option<[usize; 2]> {
+    static FORMULA: LazyLock<Formula> =
+        LazyLock::new(|| Formula::new(parts::gated_by_itself(&any().named("x"))));
     let &[a, b] = region.readers(tensor).as_slice() else { return None };
-    let (sigmoid, multiply) = if region.kind(a) == OpKind::Sigmoid { (a, b) } else { (b, a) };
-    let gate = *region.op(sigmoid).outputs.first()?;
-    let fits = region.kind(sigmoid) == OpKind::Sigmoid
-        && region.kind(multiply) == OpKind::Multiply
-        && region.op(multiply).inputs.contains(&gate)
-        && region.op(multiply).inputs.contains(&tensor)
-        && region.only_reader(gate) == Some(multiply)
-        && !region.leaves(tensor);
-    fits.then_some([sigmoid, multiply])
+    let product = if region.kind(a) == OpKind::Multiply { a } else { b };
+    if region.leaves(tensor) || taken(product) {
+        return None;
+    }
+    find_map(&Free { region, taken }, &FORMULA, product, |found| {
+        let sigmoid = found.op("sigmoid").filter(|sigmoid| [a, b].contains(sigmoid))?;
+        (found.tensor("x") == Some(tensor)).then_some([sigmoid, product])
+    })
 }
 
-/// Whether an operation dequantises with one scale that is known now.
-pub(super) fn dequantizes_by_number(region: &Region<'_>, op: usize) -> bool {
-    is_dequantize(region.kind(op)) && super::quantization::number(region.op(op)).is_some()
+/// What a tensor becomes that is gated by itself through an operation.
+pub(super) fn gated_eltwise(sigmoid: &Op) -> Result<Eltwise> {
+    Ok(match eltwise_of(sigmoid)? {
+        Eltwise::HardSigmoid { alpha, beta } => Eltwise::HardSwish { alpha, beta },
+        _ => Eltwise::Swish { alpha: 1.0 },
+    })
 }

@@ -5,9 +5,10 @@ use anydnn_backend::{Arg, Attributes, Error, MemoryDesc, Result};
 
 use super::post_ops::label;
 use super::region::Region;
-use super::{Anchor, chain, emit_simple, input, quantization};
+use super::{Anchor, emit_simple, input, quantization};
 use crate::compile::program::Program;
-use crate::graph::{Op, OpKind, TensorId, normalize_axis};
+use crate::formula::{Formula, Match, any, it, op};
+use crate::graph::{Graph, Op, OpKind, TensorId, normalize_axis};
 
 /// `Concat`.
 pub(super) fn concat(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
@@ -30,20 +31,19 @@ pub(super) struct ConcatUnit {
     quantize: usize,
 }
 
-/// The quantised concatenation around an operation.
-pub(super) fn find(region: &Region<'_>, concat: usize, taken: impl Fn(usize) -> bool) -> Option<ConcatUnit> {
-    let op = region.op(concat);
-    let result = *op.outputs.first()?;
-    let quantize = region.only_reader(result).filter(|&op| !taken(op))?;
-    let fits =
-        region.kind(quantize) == OpKind::Quantize && quantization::number(region.op(quantize)).is_some();
-    let dequantize: Option<Vec<usize>> = op
-        .inputs
-        .iter()
-        .map(|&id| region.producer(id).filter(|&op| !taken(op) && chain::dequantizes_by_number(region, op)))
-        .collect();
-    let dequantize = dequantize.filter(|_| fits && !taken(concat))?;
-    Some(ConcatUnit { concat, dequantize, quantize })
+/// Dequantisations, a concatenation and a quantisation. Others may read what was dequantised.
+pub(super) fn formula() -> Formula {
+    let has_number = |_: &Graph, op: &Op| quantization::number(op).is_some();
+    let dequantize = op(OpKind::Dequantize).of([any()]).when("it has one scale", has_number);
+    let quantize = op(OpKind::Quantize).of([it()]).when("it has one scale", has_number);
+    let concat = op(OpKind::Concat).each(dequantize.beside().capture("dequantize")).capture("concat");
+    Formula::new(concat.then(quantize.capture("quantize")))
+}
+
+/// The unit of what the formula found.
+pub(super) fn make(found: &Match) -> Option<ConcatUnit> {
+    let dequantize = found.all("dequantize").collect();
+    Some(ConcatUnit { concat: found.op("concat")?, dequantize, quantize: found.op("quantize")? })
 }
 
 impl ConcatUnit {

@@ -3,95 +3,69 @@
 use anydnn_backend::op::{Eltwise, GatedMatMul};
 use anydnn_backend::{Arg, Quantized, Result};
 
-use super::chain::{Chain, swish};
+use super::chain::{Chain, gated_eltwise};
 use super::operand::{Operand, Read};
-use super::pointwise::{eltwise_of, is_unary};
+use super::pointwise::eltwise_of;
 use super::post_ops::Dequantized;
 use super::region::Region;
 use super::{Anchor, ToPrimitive, matmul, post_ops};
 use crate::compile::program::Program;
+use crate::formula::parts::{UNARY, gated_by_itself};
+use crate::formula::{Formula, Match, any, it, op, steps};
 use crate::graph::{OpKind, TensorId};
 
 /// The operations of a gated product.
 #[derive(Clone, Debug)]
 pub(super) struct GatedUnit {
+    /// The product that the gate is multiplied with.
     up: usize,
-    gate: usize,
-    /// From the gate's product to what multiplies the other.
-    activation: Vec<usize>,
-    multiply: usize,
+    /// What becomes of the other product.
+    activation: Eltwise,
+    /// All of its own operations.
+    own: Vec<usize>,
     chain: Chain,
-    /// The source, the weights of `up`, those of `gate`.
+    /// The source, the weights of `up`, those of the gate.
     operands: Vec<Operand>,
 }
 
-/// The gated product that ends in a multiplication.
-pub(super) fn find(region: &Region<'_>, multiply: usize, taken: impl Fn(usize) -> bool) -> Option<GatedUnit> {
-    let op = region.op(multiply);
-    let &[a, b] = op.inputs.as_slice() else { return None };
-    let sides = [(a, b), (b, a)];
-    sides.into_iter().filter(|_| !taken(multiply)).find_map(|(up, gate)| {
-        let up = product(region, up, multiply, &taken)?;
-        let (gate, activation) = gate_of(region, gate, multiply, &taken)?;
-        let (first, second) = (region.op(up), region.op(gate));
-        let same_weights = region.dims(first.inputs[1]) == region.dims(second.inputs[1])
-            && first.attrs.bool("transpose_b").ok()? == second.attrs.bool("transpose_b").ok()?;
-        let same_source = first.inputs[0] == second.inputs[0]
-            && first.attrs.bool("transpose_a").ok()? == second.attrs.bool("transpose_a").ok()?;
-        let ranks = [first.inputs[0], first.inputs[1], first.outputs[0]]
-            .map(|id| region.dims(id).map_or(0, |d| d.len()));
-        let is_matrix = ranks.iter().all(|&rank| rank >= 2);
-        let same_result = region.dims(first.outputs[0]) == region.dims(op.outputs[0]);
-        if up == gate || !same_weights || !same_source || !is_matrix || !same_result {
-            return None;
-        }
-        let chain = Chain::grow(region, *op.outputs.first()?, &taken);
-        let operands = [first.inputs[0], first.inputs[1], second.inputs[1]].map(Operand::plain).to_vec();
-        Some(GatedUnit { up, gate, activation, multiply, chain, operands })
-    })
+/// `up(x) * activation(gate(x))`.
+pub(super) fn formula() -> Formula {
+    let product = |name| {
+        let product = op(OpKind::MatMul).of([any().named("x"), any()]);
+        product.when("it has no bias", |_, op| op.inputs.len() == 2).capture(name)
+    };
+    let unary = op(UNARY.as_slice()).of([it()]).capture("activation");
+    let gate = product("gate").repeat(1..=1, vec![steps![gated_by_itself(&it())], steps![unary]]);
+    Formula::new(op(OpKind::Multiply).of([product("up"), gate]).capture("multiply"))
 }
 
-/// The product without a bias that makes a tensor which nothing but `reader` reads.
-fn product(
-    region: &Region<'_>,
-    id: TensorId,
-    reader: usize,
-    taken: &impl Fn(usize) -> bool,
-) -> Option<usize> {
-    let op = region.producer(id).filter(|&op| !taken(op))?;
-    let fits = region.kind(op) == OpKind::MatMul && region.op(op).inputs.len() == 2;
-    (fits && region.only_reader(id) == Some(reader)).then_some(op)
-}
-
-/// The product behind an activation, and the operations of that.
-fn gate_of(
-    region: &Region<'_>,
-    id: TensorId,
-    reader: usize,
-    taken: &impl Fn(usize) -> bool,
-) -> Option<(usize, Vec<usize>)> {
-    let last = region.producer(id).filter(|&op| !taken(op))?;
-    if region.only_reader(id) != Some(reader) {
+/// The unit of what the formula found.
+pub(super) fn make(region: &Region<'_>, found: &Match, taken: &dyn Fn(usize) -> bool) -> Option<GatedUnit> {
+    let (up, multiply) = (found.op("up")?, region.op(found.op("multiply")?));
+    let (first, second) = (region.op(up), region.op(found.op("gate")?));
+    let operands = [first.inputs[0], first.inputs[1], second.inputs[1]];
+    let alike = |name| Some(first.attrs.bool(name).ok()? == second.attrs.bool(name).ok()?);
+    let same_weights = region.dims(first.inputs[1]) == region.dims(second.inputs[1]);
+    let ends = [first.inputs[0], first.inputs[1], first.outputs[0]];
+    let is_matrix = ends.iter().all(|&id| region.dims(id).is_some_and(|dims| dims.len() >= 2));
+    let same_result = region.dims(first.outputs[0]) == region.dims(multiply.outputs[0]);
+    let fits = same_weights && is_matrix && same_result && alike("transpose_a")? && alike("transpose_b")?;
+    if !fits || operands.iter().any(|&id| region.is_made_by(&found.ops, id)) {
         return None;
     }
-    if is_unary(region.kind(last)) {
-        let source = region.op(last).inputs[0];
-        return Some((product(region, source, last, taken)?, vec![last]));
-    }
-    // x * sigmoid(x)
-    region.op(last).inputs.iter().find_map(|&source| {
-        let [sigmoid, multiply] = swish(region, source).filter(|&[_, multiply]| multiply == last)?;
-        let op = region.producer(source).filter(|&op| !taken(op) && !taken(sigmoid))?;
-        let fits = region.kind(op) == OpKind::MatMul && region.op(op).inputs.len() == 2;
-        fits.then(|| (op, vec![sigmoid, multiply]))
-    })
+    let activation = match found.op("sigmoid") {
+        Some(sigmoid) => gated_eltwise(region.op(sigmoid)),
+        None => eltwise_of(region.op(found.op("activation")?)),
+    };
+    let chain = Chain::grow(region, *multiply.outputs.first()?, taken);
+    let operands = operands.map(Operand::plain).to_vec();
+    Some(GatedUnit { up, activation: activation.ok()?, own: found.ops.clone(), chain, operands })
 }
 
 impl GatedUnit {
     /// All of its operations.
     pub(super) fn ops(&self) -> Vec<usize> {
-        let own = [self.up, self.gate, self.multiply];
-        own.into_iter().chain([&self.activation, &self.chain.ops].into_iter().flatten().copied()).collect()
+        [&self.own[..], &self.chain.ops].concat()
     }
 
     pub(super) fn plan_operands(
@@ -113,10 +87,6 @@ impl GatedUnit {
     pub(super) fn emit(&self, program: &mut Program<'_>, region: &Region<'_>, ops: Vec<usize>) -> Result<()> {
         let up = region.op(self.up);
         let transposed = [up.attrs.bool("transpose_a")?, up.attrs.bool("transpose_b")?];
-        let activation = match self.activation.as_slice() {
-            &[unary] => eltwise_of(region.op(unary))?,
-            _ => Eltwise::Swish { alpha: 1.0 },
-        };
         let reads = self.operands.iter().map(|operand| operand.read(program)).collect::<Result<Vec<_>>>()?;
         let rank = reads.iter().map(|read| read.value.desc.rank()).max().unwrap_or(2);
         let places = [Quantized::Src(0), Quantized::Weights, Quantized::Src(1)];
@@ -133,7 +103,7 @@ impl GatedUnit {
             }
         }
         let anchor = Anchor {
-            op: anydnn_backend::Op::GatedMatMul(GatedMatMul::new(activation)),
+            op: anydnn_backend::Op::GatedMatMul(GatedMatMul::new(self.activation)),
             args,
             shape: ToPrimitive::default(),
             extra: Vec::new(),

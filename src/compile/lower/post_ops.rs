@@ -5,7 +5,7 @@ use anydnn_backend::{
     Arg, Attributes, DataType, Dequantize, Error, MemoryDesc, PostOp, PrimitiveDesc, Result,
 };
 
-use super::chain::{Chain, Link};
+use super::chain::{Chain, Link, gated_eltwise};
 use super::pointwise::{binary_of, eltwise_of};
 use super::quantization::Scales;
 use super::{Anchor, channel_axis, emit_simple, input, matmul, views};
@@ -33,8 +33,7 @@ pub(super) fn emit(
     let graph = program.graph;
     let mut list = PostOpList { post_ops: first, operands: Vec::new() };
     for link in &chain.links {
-        let name = || link.op().map_or_else(|| "swish".to_owned(), |op| graph.ops()[op].to_string());
-        list.add(program, &mut anchor, link).map_err(|error| error.at(name()))?;
+        list.add(program, &mut anchor, link).map_err(|error| error.at(graph.ops()[link.op()].to_string()))?;
     }
     let (target, behind) = target(program, chain)?;
     let dst = target.with_desc(anchor.shape.apply(&target.desc, target.desc.rank())?);
@@ -127,7 +126,7 @@ impl PostOpList {
         let op = |index: usize| &program.graph.ops()[index];
         match link {
             Link::Unary(index) => self.post_ops.push(PostOp::Eltwise(eltwise_of(op(*index))?)),
-            Link::Swish => self.post_ops.push(PostOp::Eltwise(Eltwise::Swish { alpha: 1.0 })),
+            Link::Gated(index) => self.post_ops.push(PostOp::Eltwise(gated_eltwise(op(*index))?)),
             Link::Bias(index) => self.bias(program, anchor, op(*index))?,
             Link::BatchNorm(index) => self.batch_norm(program, anchor, op(*index), *index)?,
             Link::Select { op: index, chain_input } => {

@@ -6,6 +6,7 @@ use anydnn_backend::{DataType, Dims};
 
 use crate::compile::liveness::data_inputs;
 use crate::compile::program::Program;
+use crate::formula::Scope;
 use crate::fusion::Partition;
 use crate::graph::{Graph, LogicalTensor, Op, OpKind, TensorId};
 
@@ -49,6 +50,11 @@ impl<'g> Region<'g> {
     /// The operation here that makes a tensor.
     pub(super) fn producer(&self, id: TensorId) -> Option<usize> {
         self.graph.producer(id).filter(|op| self.members.contains(op))
+    }
+
+    /// Whether one of these operations makes a tensor.
+    pub(super) fn is_made_by(&self, ops: &[usize], id: TensorId) -> bool {
+        self.producer(id).is_some_and(|op| ops.contains(&op))
     }
 
     /// The operations here that read a tensor's elements, each once.
@@ -100,5 +106,34 @@ impl<'g> Region<'g> {
         let is_float =
             |id: Option<&TensorId>| id.and_then(|&id| self.data_type(id)).is_some_and(DataType::is_float);
         op.kind == OpKind::TypeCast && is_float(op.inputs.first()) && is_float(op.outputs.first())
+    }
+}
+
+/// What of a region no unit has yet.
+pub(super) struct Free<'r> {
+    pub(super) region: &'r Region<'r>,
+    pub(super) taken: &'r dyn Fn(usize) -> bool,
+}
+
+impl Scope for Free<'_> {
+    fn graph(&self) -> &Graph {
+        self.region.graph
+    }
+
+    fn is_free(&self, op: usize) -> bool {
+        self.region.members.contains(&op) && !(self.taken)(op)
+    }
+
+    fn is_result(&self, tensor: TensorId) -> bool {
+        self.region.leaves(tensor)
+    }
+
+    fn leaves(&self, ops: &[usize], tensor: TensorId) -> bool {
+        let outside = |reader: &usize| ops.binary_search(reader).is_err();
+        self.region.leaves(tensor) || self.region.readers(tensor).iter().any(outside)
+    }
+
+    fn reads(&self, op: usize) -> &[TensorId] {
+        data_inputs(self.region.op(op))
     }
 }

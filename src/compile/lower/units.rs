@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::sync::LazyLock;
 
 use super::attention::{self, AttentionUnit};
 use super::chain::Chain;
@@ -10,8 +11,9 @@ use super::concat::{self, ConcatUnit};
 use super::expression::expressible;
 use super::gated::{self, GatedUnit};
 use super::operand::Operand;
-use super::region::Region;
+use super::region::{Free, Region};
 use crate::compile::liveness::data_inputs;
+use crate::formula::{Formula, Match, find_map};
 use crate::graph::{OpKind, TensorId};
 
 /// Operations that one primitive computes.
@@ -37,6 +39,18 @@ pub(super) enum Kind {
     Anchor(AnchorUnit),
 }
 
+impl Kind {
+    /// All of its operations.
+    fn ops(&self) -> Vec<usize> {
+        match self {
+            Self::Attention(attention) => attention.ops(),
+            Self::Gated(gated) => gated.ops(),
+            Self::Concat(concat) => concat.ops(),
+            Self::Anchor(anchor) => [&[anchor.op][..], &anchor.chain.ops].concat(),
+        }
+    }
+}
+
 /// An operation that has a primitive of its own.
 #[derive(Clone, Debug)]
 pub(super) struct AnchorUnit {
@@ -55,26 +69,35 @@ pub(super) enum Item {
     Group { ops: Vec<usize>, results: Vec<TensorId> },
 }
 
+/// What becomes of a match; the operations that are taken belong to other units.
+type Make = fn(&Region<'_>, &Match, taken: &dyn Fn(usize) -> bool) -> Option<Kind>;
+
+/// Units of several operations that belong together, and what becomes of them.
+static COMPOSITES: LazyLock<[(Formula, Make); 3]> = LazyLock::new(|| {
+    [
+        (attention::formula(), |region, found, taken| {
+            attention::make(region, found, taken).map(Kind::Attention)
+        }),
+        (gated::formula(), |region, found, taken| gated::make(region, found, taken).map(Kind::Gated)),
+        (concat::formula(), |_, found, _| concat::make(found).map(Kind::Concat)),
+    ]
+});
+
+/// The unit of several operations whose formula an operation ends.
+fn composite(region: &Region<'_>, op: usize, taken: &dyn Fn(usize) -> bool) -> Option<Kind> {
+    let ends = |formula: &Formula| formula.heads().contains(&region.kind(op));
+    let mut formulas = COMPOSITES.iter().filter(|(formula, _)| ends(formula) && !taken(op));
+    formulas.find_map(|(formula, make)| {
+        find_map(&Free { region, taken }, formula, op, |found| make(region, found, taken))
+    })
+}
+
 /// Divides the operations of a region: the units, and between them the rest in as few groups as possible.
 pub(super) fn plan(region: &Region<'_>) -> Vec<Item> {
     let mut planner = Planner { region, owners: HashMap::new(), units: Vec::new() };
     for &op in &region.ops {
-        let found = match region.kind(op) {
-            OpKind::SoftMax => attention::find(region, op, |op| planner.is_taken(op)).map(|unit| {
-                let ops = unit.ops();
-                (Kind::Attention(unit), ops)
-            }),
-            OpKind::Multiply => gated::find(region, op, |op| planner.is_taken(op)).map(|unit| {
-                let ops = unit.ops();
-                (Kind::Gated(unit), ops)
-            }),
-            OpKind::Concat => concat::find(region, op, |op| planner.is_taken(op)).map(|unit| {
-                let ops = unit.ops();
-                (Kind::Concat(unit), ops)
-            }),
-            _ => None,
-        };
-        if let Some((kind, ops)) = found {
+        if let Some(kind) = composite(region, op, &|op| planner.is_taken(op)) {
+            let ops = kind.ops();
             planner.accept(kind, ops);
         }
     }
@@ -89,8 +112,9 @@ pub(super) fn plan(region: &Region<'_>) -> Vec<Item> {
         } else {
             Chain::none(result)
         };
-        let ops = std::iter::once(op).chain(chain.ops.iter().copied()).collect();
-        if !planner.accept(anchor(chain), ops) {
+        let whole = anchor(chain);
+        let ops = whole.ops();
+        if !planner.accept(whole, ops) {
             planner.accept(anchor(Chain::none(result)), vec![op]);
         }
     }

@@ -1,7 +1,9 @@
 //! Binary operations around two products, as in the cross layers of recommendation models.
 
-use super::shared::{BINARY, bias};
-use crate::fusion::pattern::{Pattern, any, it, op, steps, times};
+use super::shared::bias;
+use crate::formula::parts::BINARY;
+use crate::formula::{any, it, op, steps, times};
+use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::MatMul;
 use crate::graph::{Graph, Op};
 

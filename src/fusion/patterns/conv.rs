@@ -3,7 +3,8 @@
 use super::shared::{
     bias, converted, post_ops, quantized_post_ops, quantized_source, quantized_weights, views,
 };
-use crate::fusion::pattern::{Expr, Pattern, any, it, op};
+use crate::formula::{Expr, any, it, op};
+use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{
     BatchNormInference, BiasAddBackward, Convolution, ConvolutionBackwardWeights, Quantize, TypeCast,
 };

@@ -1,7 +1,8 @@
 //! Residual blocks of convolutions, and stages of several blocks.
 
 use super::shared::{QUANTIZED, bias, converted, quantized_weights};
-use crate::fusion::pattern::{Expr, Pattern, Step, any, it, op, steps, times};
+use crate::formula::{Expr, Step, any, it, op, steps, times};
+use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{Add, Convolution, Dequantize, Quantize, ReLU};
 
 /// The most blocks of a stage behind its first: the longest stage of ResNeXt-101 has 23.

@@ -1,7 +1,8 @@
 //! Transposed convolutions and what rides on them.
 
 use super::shared::{bias, converted, post_ops, quantized_post_ops, quantized_source, quantized_weights};
-use crate::fusion::pattern::{Pattern, op};
+use crate::formula::op;
+use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{ConvTranspose, Quantize, TypeCast};
 
 pub(super) fn patterns() -> Vec<Pattern> {

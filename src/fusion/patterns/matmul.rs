@@ -4,7 +4,8 @@ use super::shared::{
     QUANTIZED, bias, converted, dropout, post_ops, quantized_post_ops, quantized_source, quantized_weights,
     select, some_views, views,
 };
-use crate::fusion::pattern::{Expr, Pattern, any, it, op};
+use crate::formula::{Expr, any, it, op};
+use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{Dequantize, DynamicDequantize, MatMul, Quantize, TypeCast};
 
 pub(super) fn patterns() -> Vec<Pattern> {

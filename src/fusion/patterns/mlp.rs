@@ -1,8 +1,10 @@
 //! Gated multi-layer perceptrons: two products of one source, one of them through an activation, multiplied with each other.
 
-use super::shared::{QUANTIZED, UNARY, bias};
-use crate::fusion::pattern::{Expr, Pattern, Step, any, it, op, steps, times};
-use crate::graph::OpKind::{Dequantize, DynamicDequantize, MatMul, Multiply, Sigmoid, TypeCast};
+use super::shared::{QUANTIZED, bias};
+use crate::formula::parts::{UNARY, gated_by_itself};
+use crate::formula::{Expr, Step, any, it, op, steps, times};
+use crate::fusion::pattern::Pattern;
+use crate::graph::OpKind::{Dequantize, DynamicDequantize, MatMul, Multiply, TypeCast};
 
 pub(super) fn patterns() -> Vec<Pattern> {
     let stored = || op([DynamicDequantize, Dequantize]).of([any()]).reads(QUANTIZED).maybe(TypeCast);
@@ -33,7 +35,6 @@ pub(super) fn patterns() -> Vec<Pattern> {
 /// `up(x) * activation(gate(x))`.
 fn gated(weights: impl Fn() -> Expr) -> Expr {
     let product = || op(MatMul).of([any().named("x"), weights()]).then(bias()).maybe(TypeCast);
-    let swish = op(Multiply).of([op(Sigmoid).of([it()]), it()]);
-    let activation: Step = times(0..=1, vec![steps![swish], steps![UNARY.as_slice()]]);
+    let activation: Step = times(0..=1, vec![steps![gated_by_itself(&it())], steps![UNARY.as_slice()]]);
     op(Multiply).of([product(), product().then(activation).maybe(TypeCast)]).maybe(TypeCast)
 }

@@ -1,7 +1,8 @@
 //! Movement of elements: reordering, joining, quantising, shuffling channels.
 
 use super::shared::{QUANTIZED, dequantized};
-use crate::fusion::pattern::{Pattern, any, it, op, perhaps, steps};
+use crate::formula::{any, it, op, perhaps, steps};
+use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{
     Add, Concat, Dequantize, Quantize, Reorder, StaticReshape, StaticTranspose, TypeCast,
 };

@@ -1,7 +1,8 @@
 //! Normalisations.
 
 use super::shared::{dequantized, post_ops};
-use crate::fusion::pattern::{Pattern, any, op};
+use crate::formula::{any, op};
+use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{
     BatchNormInference, BatchNormTrainingBackward, GroupNorm, LayerNorm, Quantize, RMSNorm, ReLU,
     ReLUBackward, TypeCast,

@@ -1,7 +1,9 @@
 //! Functions of elements that ride on nothing bigger.
 
-use super::shared::{BINARY, UNARY, dropout, post_ops};
-use crate::fusion::pattern::{Pattern, op};
+use super::shared::{dropout, post_ops};
+use crate::formula::op;
+use crate::formula::parts::{BINARY, UNARY};
+use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{BiasAdd, TypeCast};
 
 pub(super) fn patterns() -> Vec<Pattern> {

@@ -1,7 +1,8 @@
 //! Pooling.
 
 use super::shared::{dequantized, post_ops, views};
-use crate::fusion::pattern::{Pattern, it, op, perhaps, steps};
+use crate::formula::{it, op, perhaps, steps};
+use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{Add, AvgPool, MaxPool, Quantize, TypeCast};
 
 pub(super) fn patterns() -> Vec<Pattern> {

@@ -1,7 +1,9 @@
 //! Operations along axes: softmax, reductions, resizing.
 
-use super::shared::{REDUCTION, post_ops};
-use crate::fusion::pattern::{Pattern, op};
+use super::shared::post_ops;
+use crate::formula::op;
+use crate::formula::parts::REDUCTION;
+use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{Interpolate, LogSoftmax, Quantize, SoftMax, TypeCast};
 
 pub(super) fn patterns() -> Vec<Pattern> {

@@ -1,7 +1,8 @@
 //! Scaled dot-product attention: `softmax(mask(scale(q k))) v`, inference and the forward half of training.
 
 use super::shared::{QUANTIZED, dequantized, dropout, some_views, views};
-use crate::fusion::pattern::{Expr, Pattern, Step, any, it, one_of, op, steps, times};
+use crate::formula::{Expr, Step, any, it, one_of, op, steps, times};
+use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{
     Add, Dequantize, Divide, DynamicDequantize, GenIndex, GreaterEqual, MatMul, Maximum, Minimum, Multiply,
     Quantize, Reorder, Select, SoftMax, StaticReshape, StaticTranspose, Subtract, Tanh, TypeCast,

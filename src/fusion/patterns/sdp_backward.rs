@@ -5,8 +5,10 @@
 //! is `ds` itself or a sum of it.
 
 use super::sdp::scores;
-use super::shared::{REDUCTION, dropout};
-use crate::fusion::pattern::{Expr, Pattern, Step, any, it, op, steps, times};
+use super::shared::dropout;
+use crate::formula::parts::REDUCTION;
+use crate::formula::{Expr, Step, any, it, op, steps, times};
+use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{
     Divide, End, Exp, MatMul, Multiply, ReduceSum, Reorder, SoftMaxBackward, StaticReshape, StaticTranspose,
     Subtract, TypeCast,

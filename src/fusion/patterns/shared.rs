@@ -2,11 +2,11 @@
 
 use anydnn_backend::DataType;
 
-pub(in crate::fusion) use crate::fusion::kinds::{BINARY, REDUCTION, UNARY};
-use crate::fusion::pattern::{Expr, Step, any, it, one_of, op, perhaps, steps, times};
+use crate::formula::parts::{BINARY, UNARY, gated_by_itself};
+use crate::formula::{Expr, Step, any, it, one_of, op, perhaps, steps, times};
 use crate::graph::OpKind::{
-    Add, BiasAdd, Dequantize, Dropout, DynamicDequantize, Multiply, Quantize, Reorder, Select, Sigmoid,
-    StaticReshape, StaticTranspose, TypeCast,
+    Add, BiasAdd, Dequantize, Dropout, DynamicDequantize, Quantize, Reorder, Select, StaticReshape,
+    StaticTranspose, TypeCast,
 };
 
 /// What quantised tensors are stored as.
@@ -29,10 +29,10 @@ pub(super) fn quantized_post_ops() -> Step {
     times(0..=MOST, choices)
 }
 
-/// One function of the element: swish is two operations.
+/// One function of the element: swish and its like are two operations.
 pub(super) fn pointwise() -> Vec<Vec<Step>> {
     vec![
-        steps![op(Multiply).of([op(Sigmoid).of([it()]), it()])],
+        steps![gated_by_itself(&it())],
         steps![UNARY.as_slice()],
         steps![op(BINARY).of([it(), any()]).either().keeps_shape()],
     ]

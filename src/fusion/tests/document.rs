@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::cases::{self, Case};
 use super::text;
+use crate::formula::parts;
 use crate::fusion::patterns;
-use crate::fusion::patterns::shared;
 use crate::graph::OpKind;
 
 /// The groups of oneDNN's fusion patterns, how many patterns each has there, and which of ours take their graphs.
@@ -70,7 +70,7 @@ fn document() -> String {
     }
     text += "\n## Patterns\n\nUnary, Binary and Reduction stand for:\n\n";
     let sets =
-        [("Unary", shared::UNARY.as_slice()), ("Binary", &shared::BINARY), ("Reduction", &shared::REDUCTION)];
+        [("Unary", parts::UNARY.as_slice()), ("Binary", &parts::BINARY), ("Reduction", &parts::REDUCTION)];
     for (name, kinds) in sets {
         let kinds: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
         let _ = writeln!(text, "- {name}: {}", kinds.join(", "));

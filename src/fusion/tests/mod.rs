@@ -79,17 +79,20 @@ fn every_end_says_why() {
 }
 
 #[test]
-fn swish_is_one_link() {
-    let mut g = GraphBuilder::new();
-    let x = g.input("x", F32, [4, 8]);
-    let w = g.constant("w", F32, [8, 8]);
-    let dense = g.op("dense", OpKind::MatMul, &[x, w], Attrs::new()).unwrap();
-    let gate = unary(&mut g, "gate", OpKind::Sigmoid, dense);
-    g.op("swish", OpKind::Multiply, &[gate, dense], Attrs::new()).unwrap();
-    let graph = g.build().unwrap();
-    let parts = partition(&graph, Policy::Fusion);
-    assert_eq!(parts.partitions.len(), 1, "{}", parts.describe(&graph));
-    assert_eq!(parts.partitions[0].ops, [0, 1, 2]);
+fn a_value_gated_by_itself_is_one_link() {
+    let linear = Attrs::new().with("alpha", 0.25_f32).with("beta", 0.5_f32);
+    for (kind, attrs) in [(OpKind::Sigmoid, Attrs::new()), (OpKind::HardSigmoid, linear)] {
+        let mut g = GraphBuilder::new();
+        let x = g.input("x", F32, [4, 8]);
+        let w = g.constant("w", F32, [8, 8]);
+        let dense = g.op("dense", OpKind::MatMul, &[x, w], Attrs::new()).unwrap();
+        let gate = g.op("gate", kind, &[dense], attrs).unwrap();
+        g.op("swish", OpKind::Multiply, &[gate, dense], Attrs::new()).unwrap();
+        let graph = g.build().unwrap();
+        let parts = partition(&graph, Policy::Fusion);
+        assert_eq!(parts.partitions.len(), 1, "{}", parts.describe(&graph));
+        assert_eq!(parts.partitions[0].ops, [0, 1, 2]);
+    }
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Where attention is: the operations around a softmax that one primitive computes.
 
-use std::collections::BTreeSet;
-
 use anydnn_backend::Dims;
 
 use super::super::chain::Chain;
@@ -9,47 +7,87 @@ use super::super::operand::Operand;
 use super::super::pointwise::{binary_of, is_unary};
 use super::super::region::Region;
 use super::{AttentionUnit, Flat};
+use crate::compile::liveness::data_inputs;
+use crate::formula::{Formula, Match, Web, any, it, one_of, op, steps};
 use crate::graph::{Op, OpKind, TensorId, normalize_axis};
 
-/// The attention around a softmax.
-pub(in super::super) fn find(
+/// The most operations between a softmax and the product with the value.
+const MOST: usize = 16;
+
+/// `weights(softmax(scores(q k))) v`, perhaps with the batches of the scores taken apart behind the first product and joined before the
+/// second.
+pub(in super::super) fn formula() -> Formula {
+    let kinds = |fits: fn(OpKind) -> bool| {
+        let all = OpKind::ALL.iter().chain(OpKind::EXTENSIONS);
+        all.copied().filter(|&kind| fits(kind)).collect::<Vec<_>>()
+    };
+    let view = |name| op(OpKind::StaticReshape).of([it()]).capture(name);
+    let product = op(OpKind::MatMul).of([any(), any()]).capture("product").maybe(view("split"));
+    let scores = Web { kinds: kinds(in_scores), capture: "scores", aside: (kinds(is_cheap), "aside") };
+    let softmax = op(OpKind::SoftMax).of([it()]).open(1).capture("softmax");
+    let of_one = |kind| in_scores(kind) && binary_of(kind).is_none() || kind == OpKind::Dropout;
+    let one = op(kinds(of_one)).of([it()]);
+    let two = op(kinds(|kind| binary_of(kind).is_some())).of([it(), any()]).either();
+    let choices = [[any(), it(), any()], [any(), any(), it()]].map(|inputs| op(OpKind::Select).of(inputs));
+    let steps = [one, two].into_iter().chain(choices).map(|step| steps![step.capture("weights")]);
+    let weights = product.then(scores).then(softmax).repeat(0..=MOST, steps.collect());
+    let weights = weights.maybe(view("flattened")).named("weights");
+    let output = |inputs| op(OpKind::MatMul).of(inputs).capture("output");
+    Formula::new(one_of([output([weights.clone(), any()]), output([any(), weights])]))
+}
+
+/// The unit of what the formula found.
+pub(in super::super) fn make(
     region: &Region<'_>,
-    softmax: usize,
-    taken: impl Fn(usize) -> bool,
+    found: &Match,
+    taken: &dyn Fn(usize) -> bool,
 ) -> Option<AttentionUnit> {
-    let op = region.op(softmax);
-    let scores = *op.inputs.first()?;
-    let space = region.dims(scores)?;
-    let axis = normalize_axis(op.attrs.s64("axis").ok()?, space.len()).ok()?;
-    if taken(softmax) || axis + 1 != space.len() {
+    let (product, softmax, output) = (found.op("product")?, found.op("softmax")?, found.op("output")?);
+    let (first, second) = (region.op(product), region.op(output));
+    let space = region.dims(region.op(softmax).inputs[0])?;
+    let axis = normalize_axis(region.op(softmax).attrs.s64("axis").ok()?, space.len()).ok()?;
+    let swapped = second.inputs[0] != found.tensor("weights")?;
+    let inner = if swapped { "transpose_b" } else { "transpose_a" };
+    if axis + 1 != space.len() || second.attrs.bool(inner).ok()? != swapped {
         return None;
     }
-    let Weights { chain: weights, flattened, output, swapped } =
-        weights_chain(region, *op.outputs.first()?, &space, &taken)?;
-    let (product, split, scores) = score_chain(region, softmax, scores, &space, &taken)?;
-    let (first, second) = (region.op(product), region.op(output));
-    let flat = match (split, flattened) {
+    let flat = match (found.op("split"), found.op("flattened")) {
         (Some(split), Some(flattened)) => Some(Flat { views: [split, flattened], swapped }),
         (None, None) if !swapped => None,
         _ => return None,
     };
-    let fits = if flat.is_some() {
-        matrices(region, first, second)
-    } else {
-        shapes_fit(region, first, second, &space)
+    let fits = match flat {
+        Some(Flat { views: [_, flattened], .. }) => {
+            let ends = [first.outputs[0], region.op(flattened).outputs[0]];
+            matrices(region, first, second) && ends.iter().all(|&id| is_flat(region.dims(id), &space))
+        }
+        None => shapes_fit(region, first, second, &space),
     };
-    if product == output || !fits {
+    let start = region.op(flat.map_or(product, |flat| flat.views[0])).outputs[0];
+    let mut weights: Vec<usize> = found.all("weights").collect();
+    weights.reverse();
+    let whole = found.all("scores").chain(weights.iter().copied()).map(|op| region.op(op).outputs[0]);
+    let in_space = whole.chain([start]).all(|id| region.dims(id).as_ref() == Some(&space));
+    let mut scores: Vec<usize> = found.all("scores").chain(found.all("aside")).collect();
+    scores.sort_unstable();
+    let operands = [first.inputs[0], first.inputs[1], second.inputs[usize::from(!swapped)]];
+    // Each part reads what comes right before it and what is made outside.
+    let follows = |ops: &[usize], source: TensorId| {
+        let mut reads = ops.iter().flat_map(|&op| data_inputs(region.op(op)));
+        reads.all(|&id| id == source || region.is_made_by(ops, id) || !region.is_made_by(&found.ops, id))
+    };
+    let is_chain = follows(&scores, start)
+        && follows(&weights, region.op(softmax).outputs[0])
+        && !operands.iter().any(|&id| region.is_made_by(&found.ops, id));
+    if !fits || !in_space || !is_chain {
         return None;
     }
-    let mut chain = Chain::grow(region, *second.outputs.first()?, &taken);
+    let mut chain = Chain::grow(region, *second.outputs.first()?, taken);
     // Operands of post-operations would have to be split as well.
-    if flat.is_some()
-        && chain.links.iter().any(|link| link.op().is_none_or(|op| region.op(op).inputs.len() > 1))
-    {
+    if flat.is_some() && chain.links.iter().any(|link| region.op(link.op()).inputs.len() > 1) {
         chain = Chain::none(*second.outputs.first()?);
     }
-    let value = usize::from(!swapped);
-    let operands = [first.inputs[0], first.inputs[1], second.inputs[value]].map(Operand::plain).to_vec();
+    let operands = operands.map(Operand::plain).to_vec();
     Some(AttentionUnit { product, scores, softmax, weights, output, flat, chain, operands })
 }
 
@@ -86,133 +124,6 @@ fn shapes_fit(region: &Region<'_>, first: &Op, second: &Op, space: &Dims) -> boo
         && reaches(&value)
         && result.len() == rank
         && result[..rank - 2] == *batch
-}
-
-/// What becomes of the weights of a softmax.
-struct Weights {
-    /// The operations on them.
-    chain: Vec<usize>,
-    /// The reshape that makes all batches one matrix.
-    flattened: Option<usize>,
-    /// The product with the value.
-    output: usize,
-    /// Whether the value comes first.
-    swapped: bool,
-}
-
-/// The operations from a softmax to the product with the value, and that product.
-fn weights_chain(
-    region: &Region<'_>,
-    start: TensorId,
-    space: &Dims,
-    taken: &impl Fn(usize) -> bool,
-) -> Option<Weights> {
-    let (mut chain, mut flattened) = (Vec::new(), None);
-    let mut tensor = start;
-    loop {
-        let op = region.only_reader(tensor).filter(|&op| !taken(op))?;
-        let operation = region.op(op);
-        if operation.kind == OpKind::MatMul {
-            let swapped = operation.inputs[0] != tensor;
-            let fits =
-                operation.attrs.bool(if swapped { "transpose_b" } else { "transpose_a" }).ok()? == swapped;
-            return fits.then_some(Weights { chain, flattened, output: op, swapped });
-        }
-        let result = region.only_result(op)?;
-        if operation.kind == OpKind::StaticReshape
-            && flattened.is_none()
-            && is_flat(region.dims(result), space)
-        {
-            flattened = Some(op);
-        } else {
-            let pointwise = in_scores(operation.kind) || operation.kind == OpKind::Dropout;
-            if !pointwise || flattened.is_some() || region.dims(result)? != *space {
-                return None;
-            }
-            chain.push(op);
-        }
-        tensor = result;
-    }
-}
-
-/// The product whose results a softmax takes, the reshape that takes its batches apart, and the operations between them.
-fn score_chain(
-    region: &Region<'_>,
-    softmax: usize,
-    scores: TensorId,
-    space: &Dims,
-    taken: &impl Fn(usize) -> bool,
-) -> Option<(usize, Option<usize>, Vec<usize>)> {
-    // Everything element by element above the scores.
-    let mut above = BTreeSet::new();
-    let mut products = BTreeSet::new();
-    let mut open = vec![scores];
-    while let Some(id) = open.pop() {
-        let Some(op) = region.producer(id).filter(|&op| !taken(op)) else { continue };
-        let operation = region.op(op);
-        if operation.kind == OpKind::MatMul {
-            products.insert((op, None));
-        } else if let Some(product) = behind(region, op, space).filter(|&op| !taken(op)) {
-            products.insert((product, Some(op)));
-        } else if in_scores(operation.kind) && above.insert(op) && operation.kind != OpKind::GenIndex {
-            open.extend(&operation.inputs);
-        }
-    }
-    products.into_iter().rev().find_map(|(product, split)| {
-        let start = *region.op(split.unwrap_or(product)).outputs.first()?;
-        let inner = between(region, start, softmax, scores, space, &above)?;
-        Some((product, split, inner))
-    })
-}
-
-/// The product behind a reshape that takes its batches apart.
-fn behind(region: &Region<'_>, view: usize, space: &Dims) -> Option<usize> {
-    let operation = region.op(view);
-    let before = *operation.inputs.first()?;
-    let product = region.producer(before)?;
-    let fits = operation.kind == OpKind::StaticReshape
-        && is_flat(region.dims(before), space)
-        && region.only_reader(before) == Some(view)
-        && region.kind(product) == OpKind::MatMul;
-    fits.then_some(product)
-}
-
-/// The operations of `above` between a product's result and the scores, if nothing else reads what they make.
-fn between(
-    region: &Region<'_>,
-    start: TensorId,
-    softmax: usize,
-    scores: TensorId,
-    space: &Dims,
-    above: &BTreeSet<usize>,
-) -> Option<Vec<usize>> {
-    let mut made = vec![start];
-    let mut inner: BTreeSet<usize> = BTreeSet::new();
-    for &op in above {
-        let operation = region.op(op);
-        if operation.kind != OpKind::GenIndex && operation.inputs.iter().any(|id| made.contains(id)) {
-            inner.insert(op);
-            made.extend(&operation.outputs);
-        }
-    }
-    let closed = |id: &TensorId| {
-        let readers = region.readers(*id);
-        let own = |op: &usize| inner.contains(op) || *id == scores && *op == softmax;
-        region.dims(*id).as_ref() == Some(space) && !region.leaves(*id) && readers.iter().all(own)
-    };
-    if !made.contains(&scores) || !made.iter().all(closed) {
-        return None;
-    }
-    // What is computed of other tensors for these operations alone, such as an index or the cast of a mask.
-    for &op in above.iter().rev() {
-        let alone = |id: &TensorId| {
-            !region.leaves(*id) && region.readers(*id).iter().all(|reader| inner.contains(reader))
-        };
-        if !inner.contains(&op) && is_cheap(region.kind(op)) && region.op(op).outputs.iter().all(alone) {
-            inner.insert(op);
-        }
-    }
-    Some(inner.into_iter().collect())
 }
 
 /// Whether an operation can be part of what becomes of a score.

@@ -5,7 +5,7 @@ mod find;
 use anydnn_backend::op::{Attention, Expression, Node};
 use anydnn_backend::{Arg, Dims, MemoryDesc, Quantized, Result};
 
-pub(super) use self::find::find;
+pub(super) use self::find::{formula, make};
 use super::chain::Chain;
 use super::expression::score_nodes;
 use super::operand::{Operand, Read};

@@ -1,23 +1,28 @@
-//! Looks for a pattern in a graph, from a result back to what it is made of.
+//! Looks for a formula in a graph, from a result back to what it is made of.
 //!
 //! A search is a stack of goals, each a formula for a tensor. Where a formula leaves a choice, the longer one is tried first, and another
 //! one when what follows does not come out. Whatever was assumed since then is forgotten by cutting the lists of the state short.
 
-use super::pattern::{Condition, Expr, OpExpr, Outcome, Pattern, Step, kinds_in_words};
-use crate::graph::{Graph, LogicalTensor, OpKind, TensorId};
+use std::collections::BTreeSet;
+
+use super::expr::{Condition, Expr, OpExpr, Step, Web};
+use super::found::Match;
+use super::obstacle::{Obstacle, seen_outside};
+use super::results::{Formula, Outcome};
+use super::scope::Scope;
+use crate::graph::{Graph, LogicalTensor, Op, OpKind, TensorId};
 
 /// The most goals of one search; graphs made to be hard end there instead of taking exponential time.
 const MOST_GOALS: usize = 20_000;
 
-/// The most operations between what is matched and a further result of a pattern.
+/// The most operations between what is matched and a further result of a formula.
 const REACH: usize = 6;
 
 /// A search in a graph.
-pub(super) struct Matcher<'g> {
-    graph: &'g Graph,
-    /// Operations that are not to be had.
-    taken: &'g [bool],
-    members: Vec<usize>,
+pub(crate) struct Matcher<'g> {
+    pub(super) scope: &'g dyn Scope,
+    pub(super) graph: &'g Graph,
+    pub(super) members: Vec<usize>,
     /// Members that make results.
     roots: Vec<usize>,
     /// Tensors that may be seen outside.
@@ -25,27 +30,32 @@ pub(super) struct Matcher<'g> {
     /// What comes along, by the frame it comes through.
     slots: Vec<(usize, TensorId)>,
     names: Vec<(&'static str, TensorId)>,
+    captures: Vec<(&'static str, usize)>,
     frames: usize,
     goals: usize,
     /// Whether failures are remembered.
-    explains: bool,
+    pub(super) explains: bool,
     /// The deepest failure.
-    obstacle: Option<Obstacle>,
+    pub(super) obstacle: Option<Obstacle>,
+    /// Whether a match is the one that is looked for; any is where nobody asks.
+    accepts: Option<&'g mut dyn FnMut(&Match) -> bool>,
 }
 
-/// Where a search got stuck.
-#[derive(Clone, Debug)]
-pub(super) struct Obstacle {
-    /// What it had matched by then.
-    pub(super) members: Vec<usize>,
-    /// The operation that did not fit; none where a tensor comes from outside the graph.
-    op: Option<usize>,
-    /// Whether that operation was to be had, and how much was matched.
-    pub(super) rank: (bool, usize),
-    /// What was wrong, in words.
-    pub(super) reason: String,
-    /// What kinds of operations would have done.
-    pub(super) expected: Vec<String>,
+/// What `make` makes of the first match around `root` from which it makes anything; `root` makes the formula's first result.
+pub(crate) fn find_map<T>(
+    scope: &dyn Scope,
+    formula: &Formula,
+    root: usize,
+    mut make: impl FnMut(&Match) -> Option<T>,
+) -> Option<T> {
+    let mut made = None;
+    let mut accepts = |found: &Match| {
+        made = make(found);
+        made.is_some()
+    };
+    let mut matcher = Matcher { accepts: Some(&mut accepts), ..Matcher::new(scope) };
+    matcher.find(formula, root);
+    made
 }
 
 /// Where a formula has to fit.
@@ -76,7 +86,7 @@ struct Frame<'a> {
 enum Task<'a> {
     Expr(&'a Expr, Option<&'a Frame<'a>>),
     Rest(Rest<'a>),
-    /// The further results of a pattern.
+    /// The further results of a formula.
     Results(&'a [Outcome]),
 }
 
@@ -87,54 +97,57 @@ struct Goal<'a> {
 }
 
 /// The lengths of the lists at a choice.
-struct Mark([usize; 5]);
+struct Mark([usize; 6]);
 
 impl<'g> Matcher<'g> {
-    pub(super) fn new(graph: &'g Graph, taken: &'g [bool]) -> Self {
+    pub(crate) fn new(scope: &'g dyn Scope) -> Self {
         Self {
-            graph,
-            taken,
+            scope,
+            graph: scope.graph(),
             members: Vec::new(),
             roots: Vec::new(),
             open: Vec::new(),
             slots: Vec::new(),
             names: Vec::new(),
+            captures: Vec::new(),
             frames: 0,
             goals: 0,
             explains: false,
             obstacle: None,
+            accepts: None,
         }
     }
 
     /// The same, which also remembers where it got stuck.
-    pub(super) fn explaining(graph: &'g Graph, taken: &'g [bool]) -> Self {
-        Self { explains: true, ..Self::new(graph, taken) }
+    pub(crate) fn explaining(scope: &'g dyn Scope) -> Self {
+        Self { explains: true, ..Self::new(scope) }
     }
 
-    /// The operations (ascending) of the pattern whose first result `root` makes; none when they do not fit or are fewer than two.
-    pub(super) fn find(&mut self, pattern: &Pattern, root: usize) -> Option<Vec<usize>> {
-        self.undo(&Mark([0; 5]));
+    /// The match of the formula whose first result `root` makes; none when operations do not fit or are fewer than two.
+    pub(crate) fn find(&mut self, formula: &Formula, root: usize) -> Option<Match> {
+        self.undo(&Mark([0; 6]));
         (self.frames, self.goals) = (0, 0);
-        let (first, others) = pattern.results.split_first()?;
+        let (first, others) = formula.results.split_first()?;
         let place = Place::Root(root);
         let results = Goal { task: Task::Results(others), place, next: None };
         let goal = Goal { task: Task::Expr(&first.expr, None), place, next: Some(&results) };
         self.roots.push(root);
-        if !self.solve(Some(&goal)) {
-            return None;
-        }
-        let mut members = self.members.clone();
-        members.sort_unstable();
-        Some(members)
+        self.solve(Some(&goal)).then(|| self.found())
+    }
+
+    fn found(&self) -> Match {
+        let mut ops = self.members.clone();
+        ops.sort_unstable();
+        Match { ops, captures: self.captures.clone(), names: self.names.clone() }
     }
 
     /// Where the deepest of all searches got stuck.
-    pub(super) fn obstacle(self) -> Option<Obstacle> {
+    pub(crate) fn obstacle(self) -> Option<Obstacle> {
         self.obstacle
     }
 
     fn solve(&mut self, goal: Option<&Goal<'_>>) -> bool {
-        let Some(&Goal { task, place, next }) = goal else { return self.is_closed() };
+        let Some(&Goal { task, place, next }) = goal else { return self.is_closed() && self.is_accepted() };
         self.goals += 1;
         if self.goals > MOST_GOALS {
             return false;
@@ -155,7 +168,7 @@ impl<'g> Matcher<'g> {
         next: Option<&'a Goal<'a>>,
     ) -> bool {
         match expr {
-            // What a pattern begins with lies outside, so it is none of its results.
+            // What a formula begins with lies outside, so it is none of its results.
             Expr::Any => matches!(place, Place::Tensor(_)) && self.solve(next),
             Expr::Op(op) => self.op(op, env, place, next),
             Expr::Chain(base, steps) => self.rest(Rest { steps, used: 0, base, env }, place, next),
@@ -192,6 +205,7 @@ impl<'g> Matcher<'g> {
                 let task = Task::Expr(expr, Some(&frame));
                 self.solve(Some(&Goal { task, place, next }))
             }
+            Step::Web(web) => self.web(web, Rest { steps: before, used: 0, ..rest }, place, next),
             Step::Times { least, most, choices } => {
                 if rest.used < *most {
                     for choice in choices {
@@ -210,6 +224,48 @@ impl<'g> Matcher<'g> {
                 }
             }
         }
+    }
+
+    /// Tries every tensor that the operations of a web may follow from, the latest first.
+    fn web<'a>(&mut self, web: &Web, rest: Rest<'a>, place: Place, next: Option<&'a Goal<'a>>) -> bool {
+        let Place::Tensor(end) = place else { return false };
+        let (graph, scope) = (self.graph, self.scope);
+        let (mut above, mut starts, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![end]);
+        while let Some(tensor) = open.pop() {
+            let Some(op) = graph.producer(tensor).filter(|&op| scope.is_free(op)) else { continue };
+            if !web.kinds.contains(&graph.ops()[op].kind) {
+                starts.insert((op, tensor));
+            } else if above.insert(op) {
+                open.extend(scope.reads(op));
+            }
+        }
+        starts.into_iter().rev().any(|(_, start)| {
+            let mut made = vec![start];
+            let mut inner: Vec<usize> = Vec::new();
+            for &op in &above {
+                if scope.reads(op).iter().any(|tensor| made.contains(tensor)) {
+                    inner.push(op);
+                    made.extend(&graph.ops()[op].outputs);
+                }
+            }
+            if !made.contains(&end) || inner.iter().any(|op| self.members.contains(op)) {
+                return false;
+            }
+            let mark = self.mark();
+            self.captures.extend(inner.iter().map(|&op| (web.capture, op)));
+            let (kinds, capture) = &web.aside;
+            for &op in above.iter().rev() {
+                let Err(at) = inner.binary_search(&op) else { continue };
+                let Op { kind, outputs, .. } = &graph.ops()[op];
+                if kinds.contains(kind) && !outputs.iter().any(|&tensor| scope.leaves(&inner, tensor)) {
+                    inner.insert(at, op);
+                    self.captures.push((capture, op));
+                }
+            }
+            self.members.extend(&inner);
+            self.solve(Some(&Goal { task: Task::Rest(rest), place: Place::Tensor(start), next }))
+                || self.undo(&mark)
+        })
     }
 
     fn op<'a>(
@@ -234,10 +290,10 @@ impl<'g> Matcher<'g> {
         if !expr.kinds.contains(&op.kind) {
             return self.stuck(Some(index), Some(expr), || format!("there is {op}"));
         }
-        if self.taken[index] {
+        if !self.scope.is_free(index) {
             return self.stuck(Some(index), None, || format!("{op} is already part of another partition"));
         }
-        if self.members.contains(&index) {
+        if !expr.beside && self.members.contains(&index) {
             return false;
         }
         if let Place::Tensor(tensor) = place {
@@ -245,7 +301,7 @@ impl<'g> Matcher<'g> {
             if port != Some(0) {
                 return false;
             }
-            if !expr.open.contains(&0) && graph.outputs().contains(&tensor) {
+            if !expr.open.contains(&0) && !expr.beside && self.scope.is_result(tensor) {
                 let why = || format!("{} is also an output of the graph", graph.label(tensor));
                 return self.stuck(Some(index), None, why);
             }
@@ -269,7 +325,10 @@ impl<'g> Matcher<'g> {
                 return self.stuck(Some(index), None, || reason);
             }
         }
-        self.members.push(index);
+        if !expr.beside {
+            self.members.push(index);
+        }
+        self.captures.extend(expr.capture.map(|name| (name, index)));
         self.open.extend(expr.open.iter().filter_map(|&port| op.outputs.get(port)));
         let swappable = (expr.either || commutes(op.kind)) && op.inputs.len() > 1 && !expr.inputs.is_empty();
         // Equal inputs give equal searches.
@@ -357,7 +416,7 @@ impl<'g> Matcher<'g> {
             .copied()
             .collect();
         for _ in 0..REACH {
-            edge.retain(|op| !found.contains(op) && !self.members.contains(op) && !self.taken[*op]);
+            edge.retain(|op| !found.contains(op) && !self.members.contains(op) && self.scope.is_free(*op));
             edge.sort_unstable();
             edge.dedup();
             found.extend(&edge);
@@ -382,12 +441,19 @@ impl<'g> Matcher<'g> {
         ops.sort_unstable();
         for &op in ops.iter().filter(|op| !self.roots.contains(op)) {
             for &tensor in graph.ops()[op].outputs.iter().filter(|tensor| !self.open.contains(tensor)) {
-                if super::partition::leaves(graph, &ops, tensor) {
+                if self.scope.leaves(&ops, tensor) {
                     return self.stuck(Some(op), None, || seen_outside(graph, &ops, tensor));
                 }
             }
         }
         true
+    }
+
+    fn is_accepted(&mut self) -> bool {
+        let Some(accepts) = self.accepts.take() else { return true };
+        let accepted = accepts(&self.found());
+        self.accepts = Some(accepts);
+        accepted
     }
 
     fn tensor(&self, place: Place) -> Option<TensorId> {
@@ -403,53 +469,25 @@ impl<'g> Matcher<'g> {
     }
 
     fn mark(&self) -> Mark {
-        Mark([self.members.len(), self.roots.len(), self.open.len(), self.slots.len(), self.names.len()])
+        Mark([
+            self.members.len(),
+            self.roots.len(),
+            self.open.len(),
+            self.slots.len(),
+            self.names.len(),
+            self.captures.len(),
+        ])
     }
 
     /// Back to a choice; false, so that the search goes on.
     fn undo(&mut self, mark: &Mark) -> bool {
-        let [members, roots, open, slots, names] = mark.0;
+        let [members, roots, open, slots, names, captures] = mark.0;
         self.members.truncate(members);
         self.roots.truncate(roots);
         self.open.truncate(open);
         self.slots.truncate(slots);
         self.names.truncate(names);
-        false
-    }
-
-    /// Remembers a failure if it is the deepest; false, so that the search goes on.
-    fn stuck(
-        &mut self,
-        op: Option<usize>,
-        expected: Option<&OpExpr>,
-        reason: impl FnOnce() -> String,
-    ) -> bool {
-        if !self.explains {
-            return false;
-        }
-        let deepest = &mut self.obstacle;
-        let expected = expected.map(|expected| kinds_in_words(&expected.kinds));
-        // What lies among the operations that are to be had says more than that there are no others.
-        let rank = (op.is_some_and(|op| !self.taken[op]), self.members.len());
-        if let Some(known) = deepest {
-            if known.rank > rank {
-                return false;
-            }
-            // That an operation is of the right kind, but for a condition, says more than what else could be there.
-            let is_nearer = known.op == op && expected.is_none() && !known.expected.is_empty();
-            if known.rank == rank && !is_nearer {
-                if let Some(expected) = expected
-                    && known.op == op
-                    && known.members == self.members
-                    && !known.expected.contains(&expected)
-                {
-                    known.expected.push(expected);
-                }
-                return false;
-            }
-        }
-        let (members, expected) = (self.members.clone(), expected.into_iter().collect());
-        *deepest = Some(Obstacle { members, op, rank, reason: reason(), expected });
+        self.captures.truncate(captures);
         false
     }
 }
@@ -458,19 +496,4 @@ impl<'g> Matcher<'g> {
 fn commutes(kind: OpKind) -> bool {
     use OpKind::{Add, Maximum, Minimum, Multiply, SquaredDifference};
     matches!(kind, Add | Maximum | Minimum | Multiply | SquaredDifference)
-}
-
-/// Who sees a tensor that is made inside, in words.
-pub(super) fn seen_outside(graph: &Graph, ops: &[usize], tensor: TensorId) -> String {
-    let label = graph.label(tensor);
-    let outside: Vec<String> = graph
-        .consumers(tensor)
-        .iter()
-        .filter(|reader| ops.binary_search(reader).is_err())
-        .map(|&reader| graph.ops()[reader].to_string())
-        .collect();
-    if outside.is_empty() {
-        return format!("{label} is also an output of the graph");
-    }
-    format!("{label} is also read by {}", outside.join(", "))
 }
