@@ -32,6 +32,7 @@ pub mod model;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 pub mod partition;
+pub mod rewrite;
 pub mod select;
 
 pub use anydnn_backend as backend;

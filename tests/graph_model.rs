@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anydnn::backend::{DataType, MemoryDesc, Status};
-use anydnn::graph::TensorId;
+use anydnn::graph::{Attrs, GraphBuilder, OpKind, TensorId};
 use anydnn::model::{HostTensor, Model, read_safetensors, write_safetensors};
 use tempfile::TempDir;
 
@@ -54,6 +54,44 @@ fn a_graph_alone_lacks_its_constants() {
     assert_ne!(model.constants, again.constants);
     // The variance of the batch normalization.
     assert!(model.constants[&TensorId(12)].to_f32s().iter().all(|variance| *variance >= 0.5));
+}
+
+/// A graph JSON file and its weights: `h * x * (1 + erf(x / r))`.
+fn gaussian(half: f32) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut g = GraphBuilder::new();
+    let x = g.input("x", DataType::F32, [4]);
+    let [r, one, h] = ["r", "one", "h"].map(|name| g.constant(name, DataType::F32, [1]));
+    let scaled = g.op("scaled", OpKind::Divide, &[x, r], Attrs::new()).unwrap();
+    let erf = g.op("erf", OpKind::Erf, &[scaled], Attrs::new()).unwrap();
+    let gate = g.op("gate", OpKind::Add, &[erf, one], Attrs::new()).unwrap();
+    let product = g.op("product", OpKind::Multiply, &[x, gate], Attrs::new()).unwrap();
+    let y = g.op("y", OpKind::Multiply, &[h, product], Attrs::new()).unwrap();
+    std::fs::write(folder.path().join("graph.json"), g.build().unwrap().to_json()).unwrap();
+    let number = |number: f32| HostTensor::from_f32([1], &[number]).unwrap();
+    let weights = [("r", number(std::f32::consts::SQRT_2)), ("one", number(1.0)), ("h", number(half))];
+    let weights = weights.iter().map(|(name, tensor)| (*name, tensor));
+    write_safetensors(folder.path().join("weights.safetensors"), weights).unwrap();
+    let manifest = format!(
+        r#"{{"name": "gelu", "description": "", "graph": "graph.json", "weights": "weights.safetensors",
+            "inputs": {{"x": {}}}, "outputs": {{"y": {}}}, "constants": {{"r": {}, "one": {}, "h": {}}}}}"#,
+        x.0, y.0, r.0, one.0, h.0
+    );
+    std::fs::write(folder.path().join("model.json"), manifest).unwrap();
+    folder
+}
+
+#[test]
+fn functions_that_a_model_writes_out_become_operations() {
+    let mut model = Model::load(gaussian(0.5).path()).unwrap();
+    let ports = (model.graph.inputs().to_vec(), model.graph.outputs().to_vec());
+    model.simplify().unwrap();
+    let kinds: Vec<_> = model.graph.ops().iter().map(|op| op.kind).collect();
+    assert_eq!((kinds, model.constants.len()), (vec![OpKind::GELU], 0));
+    assert_eq!((model.graph.inputs().to_vec(), model.graph.outputs().to_vec()), ports);
+    let mut other = Model::load(gaussian(0.25).path()).unwrap();
+    other.simplify().unwrap();
+    assert_eq!((other.graph.ops().len(), other.constants.len()), (5, 3));
 }
 
 /// A copy of the example whose files can be changed.

@@ -27,6 +27,27 @@ pub(crate) enum Expr {
     Named(&'static str, Arc<Expr>),
     /// The first of these that fits.
     OneOf(Arc<[Expr]>),
+    /// A tensor of one element that is known.
+    Number(Number),
+}
+
+/// What a known element has to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Number {
+    /// This number, as near as narrow floats have it.
+    Near(f64),
+    /// At least this number.
+    AtLeast(f64),
+}
+
+impl Number {
+    /// Whether an element is such a number.
+    pub(crate) fn fits(self, element: f64) -> bool {
+        match self {
+            Self::Near(number) => (element - number).abs() <= 1e-3 * number.abs(),
+            Self::AtLeast(least) => element >= least,
+        }
+    }
 }
 
 /// What follows in a chain.
@@ -102,6 +123,16 @@ pub(crate) fn op(kinds: impl Kinds) -> Expr {
 /// The first of these that fits.
 pub(crate) fn one_of(choices: impl IntoIterator<Item = Expr>) -> Expr {
     Expr::OneOf(choices.into_iter().collect())
+}
+
+/// A tensor whose one element is known to be this number, as near as narrow floats have it.
+pub(crate) fn number(number: f64) -> Expr {
+    Expr::Number(Number::Near(number))
+}
+
+/// A tensor whose one element is known to be at least this.
+pub(crate) fn at_least(least: f64) -> Expr {
+    Expr::Number(Number::AtLeast(least))
 }
 
 /// A list of steps that follow one another.
@@ -266,7 +297,7 @@ impl Expr {
     /// The kinds of operations that can make this tensor, where `it` is made by one of `it`.
     pub(super) fn heads(&self, it: &[OpKind]) -> Vec<OpKind> {
         match self {
-            Self::Any => Vec::new(),
+            Self::Any | Self::Number(_) => Vec::new(),
             Self::It => it.to_vec(),
             Self::Op(op) => op.kinds.clone(),
             Self::Named(_, expr) => expr.heads(it),

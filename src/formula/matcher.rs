@@ -170,6 +170,10 @@ impl<'g> Matcher<'g> {
         match expr {
             // What a formula begins with lies outside, so it is none of its results.
             Expr::Any => matches!(place, Place::Tensor(_)) && self.solve(next),
+            Expr::Number(number) => {
+                let Place::Tensor(tensor) = place else { return false };
+                self.scope.number(tensor).is_some_and(|known| number.fits(known)) && self.solve(next)
+            }
             Expr::Op(op) => self.op(op, env, place, next),
             Expr::Chain(base, steps) => self.rest(Rest { steps, used: 0, base, env }, place, next),
             Expr::OneOf(choices) => choices.iter().any(|choice| {

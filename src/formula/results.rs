@@ -76,7 +76,7 @@ impl Expr {
         names: &mut Vec<&'static str>,
     ) {
         match self {
-            Self::Any | Self::It => {}
+            Self::Any | Self::It | Self::Number(_) => {}
             Self::Op(op) => {
                 if required {
                     needed.push(op.kinds.clone());

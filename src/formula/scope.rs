@@ -20,4 +20,9 @@ pub(crate) trait Scope {
     fn reads(&self, op: usize) -> &[TensorId] {
         &self.graph().ops()[op].inputs
     }
+
+    /// The one element of a tensor, where it is known.
+    fn number(&self, _tensor: TensorId) -> Option<f64> {
+        None
+    }
 }

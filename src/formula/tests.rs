@@ -2,11 +2,11 @@
 
 use anydnn_backend::DataType::F32;
 
-use super::{Expr, Formula, Match, Matcher, Scope, Web, any, find_map, it, op};
+use super::{Expr, Formula, Match, Matcher, Scope, Web, any, at_least, find_map, it, number, op};
 use crate::graph::OpKind::{Add, Exp, MatMul, Multiply, ReLU, SoftMax, Tanh, TypeCast};
 use crate::graph::{Attrs, Graph, GraphBuilder, OpKind, TensorId};
 
-/// A graph where anything is to be had, .
+/// A graph where anything is to be had, whose constants hold their own identities.
 struct Whole(Graph);
 
 impl Scope for Whole {
@@ -24,6 +24,10 @@ impl Scope for Whole {
 
     fn leaves(&self, ops: &[usize], tensor: TensorId) -> bool {
         self.is_result(tensor) || self.0.consumers(tensor).iter().any(|reader| !ops.contains(reader))
+    }
+
+    fn number(&self, tensor: TensorId) -> Option<f64> {
+        self.0.constants().any(|constant| constant.id == tensor).then_some(tensor.0 as f64)
     }
 }
 
@@ -88,6 +92,20 @@ fn another_match_is_tried_where_nothing_is_made_of_one() {
         assert_eq!((made, tried), (Some(wanted), if wanted == x { 1 } else { 2 }));
     }
     assert_eq!(find_map(&scope, &formula, 2, |_| None::<()>), None);
+}
+
+#[test]
+fn numbers_are_what_constants_hold() {
+    let mut net = Net::default();
+    let x = net.x([4, 8]);
+    let constant = net.0.constant("c", F32, [1]);
+    let given = constant.0 as f64;
+    let sum = net.op(Add, &[constant, x]);
+    net.op(Exp, &[sum]);
+    let scope = net.scope();
+    let fits = |expr: Expr| find(&scope, op(Add).of([any(), expr]).then(Exp)).is_some();
+    assert!(fits(number(given)) && fits(number(given * 1.0005)) && fits(at_least(given)));
+    assert!(!fits(number(given * 1.01)) && !fits(number(-given)) && !fits(at_least(given + 0.1)));
 }
 
 fn web() -> Expr {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::expr::{Condition, Expr, OpExpr, Step};
+use super::expr::{Condition, Expr, Number, OpExpr, Step};
 use super::parts::{BINARY, REDUCTION, UNARY};
 use super::results::Formula;
 use crate::graph::OpKind;
@@ -22,6 +22,8 @@ impl fmt::Display for Expr {
         match self {
             Self::Any => f.write_str("_"),
             Self::It => f.write_str("it"),
+            Self::Number(Number::Near(number)) => write!(f, "{number}"),
+            Self::Number(Number::AtLeast(least)) => write!(f, ">= {least}"),
             Self::Op(op) => op.fmt(f),
             Self::Named(name, expr) if matches!(**expr, Self::Any) => f.write_str(name),
             Self::Named(name, expr) => write!(f, "{name}: ({expr})"),

@@ -12,6 +12,7 @@ mod json;
 mod layouts;
 mod op;
 mod op_kind;
+mod replace;
 mod resize;
 mod schema;
 mod subgraph;

@@ -225,6 +225,11 @@ impl HostTensor {
         values
     }
 
+    /// The value of a tensor that has a single one.
+    pub fn number(&self) -> Option<f64> {
+        if self.desc.elements() == 1 { self.to_f64s().first().copied() } else { None }
+    }
+
     /// The values converted to another type: rounded to the nearest, halves to even, and limited to the range of integers.
     pub fn cast(&self, data_type: DataType) -> Self {
         if data_type == self.data_type() {

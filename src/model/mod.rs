@@ -21,6 +21,7 @@ use anydnn_backend::{DataType, Error, Result, ResultExt};
 use indexmap::IndexMap;
 
 use crate::graph::{Changes, Cut, Graph, LogicalTensor, TensorId};
+use crate::rewrite::simplify;
 #[cfg(feature = "onnx")]
 pub(crate) use files::native_order;
 use files::{beside, shown};
@@ -108,6 +109,17 @@ impl Model {
             *value = value.cast(desc.data_type()).labelled(&graph.label(*id));
         }
         (self.graph, self.constants) = (graph, constants);
+        Ok(())
+    }
+
+    /// [Rewrites](simplify) what the graph writes out of functions, by the values of its constants. Constants that nothing reads any more
+    /// are gone.
+    ///
+    /// # Errors
+    /// As [`simplify`].
+    pub fn simplify(&mut self) -> Result<()> {
+        self.graph = simplify(&self.graph, &|id| self.constants.get(&id)?.number())?;
+        self.constants.retain(|id, _| self.graph.tensor(*id).is_some());
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use super::room::Room;
 use super::tensor;
 use crate::graph::{Attrs, Graph, GraphBuilder, LogicalTensor, OpKind, TensorId};
 use crate::model::HostTensor;
+use crate::rewrite;
 
 /// A value of an ONNX graph: its shape and type, and where it comes from.
 #[derive(Clone, Debug)]
@@ -37,11 +38,6 @@ enum Source {
 impl Value {
     pub(super) fn rank(&self) -> usize {
         self.dims.len()
-    }
-
-    /// Whether two values are the same one.
-    pub(super) fn is(&self, other: &Self) -> bool {
-        self.source == other.source
     }
 }
 
@@ -408,7 +404,12 @@ impl Network {
     /// Checks the graph and hands it out with its constants.
     pub(super) fn finish(mut self) -> Result<Finished> {
         self.builder.prune();
-        let graph = self.builder.build()?;
+        let numbers: IndexMap<TensorId, f64> = self
+            .constants
+            .iter()
+            .filter_map(|constant| Some((constant.id?, constant.tensor.number()?)))
+            .collect();
+        let graph = rewrite::simplify(&self.builder.build()?, &|id| numbers.get(&id).copied())?;
         let there = |id: Option<TensorId>| id.filter(|id| graph.tensor(*id).is_some());
         let inputs = self.held.iter().filter_map(|held| Some((held.value, there(held.id)?))).collect();
         let (mut constants, mut weights) = (IndexMap::new(), Vec::new());

@@ -54,6 +54,7 @@ pub(crate) fn run(args: &RunArgs) -> Outcome {
         model => model?,
     };
     model.change(&changes(&model, args)?)?;
+    model.simplify()?;
     let random_constants = model.missing_constants().len();
     model.fill_missing_constants(args.seed)?;
     let work = Work::new(&model, args)?;

@@ -6,16 +6,10 @@ use super::super::network::{Network, Value};
 use super::super::node::Node;
 use super::super::tensor;
 use super::{check_floats, is_whole, known_number, numbers};
-use super::{gelu, hard, moments};
 use crate::graph::{Attrs, OpKind};
 
 pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let (a, b) = (numbers(node, 0)?, numbers(node, 1)?);
-    if a.data_type.is_float()
-        && let Some(unit) = unit(network, node, a, b)?
-    {
-        return Ok(vec![unit]);
-    }
     let kind = match node.operator() {
         "Add" => OpKind::Add,
         "Sub" => OpKind::Subtract,
@@ -24,21 +18,6 @@ pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
         _ => OpKind::Divide,
     };
     Ok(vec![network.op(node, kind, &[a, b], Attrs::new())?])
-}
-
-/// The unit that a product or a quotient completes.
-fn unit(network: &mut Network, node: &Node, a: &Value, b: &Value) -> Result<Option<Value>> {
-    match node.operator() {
-        "Mul" => match gelu::of_product(network, node, a, b)? {
-            None => hard::of_product(network, node, a, b),
-            found => Ok(found),
-        },
-        "Div" => match moments::of_quotient(network, node, a, b)? {
-            None => hard::of_quotient(network, node, a, b),
-            found => Ok(found),
-        },
-        _ => Ok(None),
-    }
 }
 
 /// Sum, mean, least and greatest of any number of tensors.
