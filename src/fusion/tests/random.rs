@@ -115,5 +115,6 @@ fn hard_graphs_end() {
     let graph = text::graph(&statements);
     let begun = std::time::Instant::now();
     check(&graph, &partition(&graph, Policy::Fusion));
-    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    // As many steps as ways back would take years.
+    assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());
 }
