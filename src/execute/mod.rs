@@ -125,8 +125,7 @@ impl<B: Backend> Executable<B> {
             .and_then(|arena| list.enqueue(stream, &self.memories(&inputs, &outputs).slots(&arena), deps));
         compiled.lists.give(Some(list));
         // What was enqueued before a failure holds the temporaries itself.
-        taken.give_back(ended.as_ref().ok())?;
-        ended
+        taken.finish(ended)
     }
 
     /// As [`Executable::execute`], with the event of each step.
@@ -163,8 +162,7 @@ impl<B: Backend> Executable<B> {
         if ended.is_err() {
             enqueued.settle();
         }
-        taken.give_back(ended.as_ref().ok())?;
-        ended.map(|event| (event, enqueued.events))
+        taken.finish(ended).map(|event| (event, enqueued.events))
     }
 
     /// The given memories in port order, checked.

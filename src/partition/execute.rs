@@ -110,8 +110,7 @@ impl<B: Backend> CompiledPartition<B> {
         if ended.is_err() {
             enqueued.settle();
         }
-        taken.give_back(ended.as_ref().ok())?;
-        ended.map(|event| (event, enqueued.events))
+        taken.finish(ended).map(|event| (event, enqueued.events))
     }
 
     fn bind(

@@ -57,7 +57,8 @@ impl TensorValues {
     pub fn new(desc: &MemoryDesc, values: impl IntoIterator<Item: Into<f64>>) -> Result<Self> {
         let list = Self::list(desc.data_type(), values);
         if list.values.len() != desc.elements() {
-            let (given, expected) = (list.values.len().to_string(), format!("{} for {desc}", desc.elements()));
+            let (given, expected) =
+                (list.values.len().to_string(), format!("{} for {desc}", desc.elements()));
             return Err(Error::invalid("tensor", "number of values", given, expected));
         }
         Ok(Self { dims: desc.dims().clone(), ..list })
@@ -309,7 +310,9 @@ mod tests {
         assert!(message.contains(worst) && message.contains("1.000e-2 of each element"), "{message}");
         // A comparison that passes leaves nothing of one that failed.
         let failed = TensorValues::new(&layout, [1.0, 2.1, 3.5, 4.0]).unwrap();
-        assert!(!abs_diff_eq!(failed, expected, epsilon = 0.1) && format!("{failed:?}").contains("element 2"));
+        assert!(
+            !abs_diff_eq!(failed, expected, epsilon = 0.1) && format!("{failed:?}").contains("element 2")
+        );
         assert!(abs_diff_eq!(failed, expected, epsilon = 0.6) && !format!("{failed:?}").contains("element"));
         let long = format!("{:?}", TensorValues::list(DataType::F16, (0..20_u8).map(f64::from)));
         assert!(long.starts_with("f16 of ") && long.ends_with("15.0] and 4 more"), "{long}");

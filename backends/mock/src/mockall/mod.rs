@@ -6,18 +6,23 @@
 )]
 #![allow(clippy::pedantic, reason = "generated code")]
 
+mod identity;
+
 use std::fmt;
 use std::sync::Arc;
 
 use anydnn_backend::{
     Allocator, AllocatorStats, Arg, Backend, Capabilities, DeviceInfo, Engine, EngineId, Event, EventStatus,
-    MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled, Region, Result,
-    Stream, StreamDesc, Timestamps,
+    List, ListStep, MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled,
+    Region, Result, Stream, StreamDesc, Timestamps,
 };
+
+pub use self::identity::MockallIdentity;
 
 /// The family of the `mockall` mocks: nothing computes, every call answers what a test expects of it.
 ///
-/// For one collaborator's error paths and call counts; [`Mock`](crate::Mock) is for everything that is to compute.
+/// For one collaborator's error paths and call counts; [`Mock`](crate::Mock) is for everything that is to compute. [`MockallIdentity`] gives
+/// mocks what objects of one engine have in common, for code that clones them and asks to whom they belong.
 ///
 /// ```
 /// use anydnn_backend::{Error, Event, Stream};
@@ -65,6 +70,7 @@ impl Backend for Mockall {
         fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<MockallMemory>;
         fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<MockallMemory>;
         fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<MockallPrimitive>;
+        fn ready(&self, steps: &[ListStep<Mockall>], slots: usize) -> Result<Option<Box<dyn List<Mockall>>>>;
         fn allocator(&self) -> Arc<dyn Allocator<B = Mockall>>;
         fn cache_blob_id(&self) -> Result<Vec<u8>>;
         fn cache_blob(&self) -> Result<Vec<u8>>;
@@ -180,6 +186,19 @@ impl Backend for Mockall {
     }
 }
 
+::mockall::mock! {
+    pub allList {}
+
+    impl List<Mockall> for allList {
+        fn enqueue<'a>(
+            &mut self,
+            stream: &MockallStream,
+            slots: &[&'a MockallMemory],
+            deps: &[MockallEvent],
+        ) -> Result<MockallEvent>;
+    }
+}
+
 /// The generated mocks have no `Debug` of their own, and the traits ask for it.
 macro_rules! debug {
     ($($name:ident),*) => {$(
@@ -191,4 +210,7 @@ macro_rules! debug {
     )*};
 }
 
-debug!(MockallEngine, MockallStream, MockallMemory, MockallEvent, MockallPrimitive, MockallAllocator);
+debug!(
+    MockallEngine,
+    MockallStream, MockallMemory, MockallEvent, MockallPrimitive, MockallAllocator, MockallList
+);
