@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use anydnn::backend::{Backend, Engine, Stream, StreamDesc, Tolerance};
+use anydnn::backend::{Backend, DataType, Engine, Stream, StreamDesc, TensorValues, Tolerance};
 use anydnn::compile::{CompileOptions, CompiledGraph};
 use anydnn::model::Model;
 use anydnn_host::HostEngine;
 use anydnn_mock::MockDevice;
+use approx::assert_relative_eq;
 
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/digits");
 
@@ -81,6 +82,6 @@ fn every_opencl_device_agrees_with_the_host() {
 
 fn check<B: Backend>(actual: &[f32], expected: &[f32], compiled: &CompiledGraph<B>) {
     let tolerance = Tolerance::of_chain(compiled.steps().iter().map(|step| &step.desc));
-    let wide = |values: &[f32]| values.iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
-    tolerance.compare(&wide(actual), &wide(expected)).unwrap();
+    let of = |values: &[f32]| TensorValues::list(DataType::F32, values.iter().copied());
+    assert_relative_eq!(of(actual), of(expected).within(tolerance));
 }

@@ -13,7 +13,7 @@ mod node_tests;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anydnn::backend::{Backend, Engine, Error};
+use anydnn::backend::{Backend, Engine, Error, TensorValues, Tolerance};
 use anydnn::model::HostTensor;
 use anydnn::onnx::{Model, read_tensor};
 use anydnn_host::HostEngine;

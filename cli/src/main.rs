@@ -10,6 +10,8 @@ mod output;
 mod plausible;
 mod run;
 mod sweep;
+#[cfg(test)]
+mod tests;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use approx::assert_abs_diff_eq;
 use serde_json::Value;
 
 fn anydnn(args: &[&str]) -> Output {
@@ -757,7 +758,7 @@ fn sessions_are_traced_and_narrowed() {
             let report = json(&[&["run", &plain, "--json"], &options[..], precision].concat());
             let output = &report["outputs"][0];
             assert_eq!(output["data_type"], "f32", "{report}");
-            assert!(output["mean"].as_f64().is_some_and(|own| (own - mean).abs() < 1e-5), "{mean}: {report}");
+            assert_abs_diff_eq!(output["mean"].as_f64().expect("a number"), mean, epsilon = 1e-5);
         }
     }
     let digits = ["run", "examples/digits", "--backend", "host", "--precision", "f16"];

@@ -253,6 +253,17 @@ impl<B: Backend> Taken<B> {
         compiled.arena_parts.iter().map(|part| self.take(part.len(), "temporaries")).collect()
     }
 
+    /// Gives everything back behind an execution that was enqueued or failed, whose own failure is the one to report.
+    pub(crate) fn finish(self, ended: Result<B::Event>) -> Result<B::Event> {
+        let given_back = self.give_back(ended.as_ref().ok());
+        let event = ended?;
+        if given_back.is_err() {
+            // Nobody is handed the event of what is on its way.
+            let _ = event.wait();
+        }
+        given_back.map(|()| event)
+    }
+
     /// Gives everything back, to be used again when `after` has ended.
     pub(crate) fn give_back(self, after: Option<&B::Event>) -> Result<()> {
         let mut result = Ok(());

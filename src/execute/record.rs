@@ -86,7 +86,13 @@ impl<B: Backend> Executable<B> {
         let Ports { inputs, outputs } = self.bind_ports(inputs, outputs)?;
         let mut taken = Taken::new(compiled.engine.allocator());
         let bound = match compiled.lists.take(compiled)? {
-            Some(list) => taken.take_arena(compiled).map(|arena| Bound::List { list, arena }),
+            Some(list) => match taken.take_arena(compiled) {
+                Ok(arena) => Ok(Bound::List { list, arena }),
+                Err(error) => {
+                    compiled.lists.give(Some(list));
+                    Err(error)
+                }
+            },
             None => self
                 .bind_commands(stream, &inputs, &outputs, &mut taken)
                 .map(|list| Bound::Commands { list, enqueued: Enqueued::default() }),
@@ -94,7 +100,8 @@ impl<B: Backend> Executable<B> {
         let bound = match bound {
             Ok(bound) => bound,
             Err(error) => {
-                taken.give_back(None)?;
+                // The failure before is the one to report.
+                let _ = taken.give_back(None);
                 return Err(error);
             }
         };

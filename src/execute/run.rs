@@ -25,6 +25,5 @@ pub(crate) fn run<B: Backend>(
     if ended.is_err() {
         enqueued.settle();
     }
-    taken.give_back(ended.as_ref().ok())?;
-    ended.map(|event| (event, enqueued.events))
+    taken.finish(ended).map(|event| (event, enqueued.events))
 }

@@ -1,12 +1,16 @@
 //! The executor on the mock device: every order that the declared dependencies allow gives the host's result.
 
+mod errors;
+
 use std::sync::Arc;
 
 use anydnn_backend::{
-    Backend, DataType, Engine, Error, Event, Memory, MemoryDesc, Result, Stream, StreamDesc, Tolerance,
+    Backend, DataType, Engine, Error, Event, Memory, MemoryDesc, Result, Stream, StreamDesc, TensorValues,
+    Tolerance,
 };
 use anydnn_host::HostEngine;
 use anydnn_mock::{Faults, MockDevice, OpenLayouts, Point};
+use approx::assert_relative_eq;
 
 use crate::compile::{CompileOptions, CompiledGraph};
 use crate::fusion::Policy;
@@ -217,9 +221,9 @@ fn in_order_streams_need_no_dependencies() {
 fn weights_are_prepared_in_whatever_layout_the_backend_likes() {
     let graph = branching();
     let host = HostEngine::new();
-    let floats = |outputs: Vec<Vec<u8>>| -> Vec<f64> {
+    let floats = |outputs: Vec<Vec<u8>>| {
         let all = outputs.concat();
-        all.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]))).collect()
+        TensorValues::decode(&MemoryDesc::new([all.len() / 4], DataType::F32), &all).unwrap()
     };
     let compiled = compile(&host, &graph, Policy::Fusion);
     let tolerance = Tolerance::of_chain(compiled.steps().iter().map(|s| &s.desc));
@@ -231,7 +235,7 @@ fn weights_are_prepared_in_whatever_layout_the_backend_likes() {
         let compiled = compile(&engine, &graph, Policy::Fusion);
         prepared += compiled.steps().iter().filter(|s| s.constant).count();
         let actual = floats(run_compiled(&engine, &StreamDesc::out_of_order(), &compiled).unwrap());
-        tolerance.compare(&actual, &expected).unwrap();
+        assert_relative_eq!(actual, expected.within(tolerance));
     }
     assert!(prepared > 0, "the mock never chose a layout of its own");
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 
 use anydnn::backend::{
-    Backend, DataType, Engine, Event, Memory, MemoryDesc, Result, Stream, StreamDesc, Tolerance,
+    Backend, DataType, Engine, Event, Memory, MemoryDesc, Result, Stream, StreamDesc, TensorValues, Tolerance,
 };
 use anydnn::compile::{CompileOptions, CompiledGraph};
 use anydnn::fusion::Policy;
@@ -12,6 +12,7 @@ use anydnn::graph::{Attrs, Graph, GraphBuilder, LogicalTensor, OpKind, Property,
 use anydnn::model::HostTensor;
 use anydnn_host::HostEngine;
 use anydnn_mock::MockDevice;
+use approx::relative_eq;
 
 use super::reference;
 use super::tensor::{Tensor, indices};
@@ -189,9 +190,15 @@ impl Case {
             } else {
                 tolerance(&run.compiled, id)
             };
-            if let Err(error) = tolerance.compare(actual, &expected[&id].values) {
-                panic!("{what}: output {}: {error}\n{}", graph.tensor(id).unwrap(), run.compiled);
-            }
+            let desc = run.compiled.output_desc(id).unwrap();
+            let of = |values: &[f64]| TensorValues::new(desc, values.iter().copied()).unwrap();
+            let (actual, expected) = (of(actual), of(&expected[&id].values));
+            assert!(
+                relative_eq!(actual, expected.within(tolerance)),
+                "{what}: output {} is {actual:?} instead of {expected:?}\n{}",
+                graph.tensor(id).unwrap(),
+                run.compiled
+            );
         }
     }
 

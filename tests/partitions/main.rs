@@ -5,6 +5,7 @@
 mod caches;
 mod common;
 mod dumps;
+mod errors;
 mod execution;
 mod layouts;
 mod recordings;

@@ -37,6 +37,8 @@ pub mod validate;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+#[cfg(any(feature = "approx", all(test, feature = "conformance")))]
+mod tensor_values;
 
 pub use allocator::{Allocator, AllocatorStats};
 pub use arg::{Access, Arg, Quantized};
@@ -60,4 +62,6 @@ pub use primitive::Primitive;
 pub use profile::{ProfileLog, Profiled};
 pub use sparse::{SparseDesc, SparseEncoding, SparseMemory};
 pub use stream::{Order, Range, Stream, StreamDesc};
+#[cfg(any(feature = "approx", all(test, feature = "conformance")))]
+pub use tensor_values::{TensorValues, Within};
 pub use tolerance::{Comparison, Mismatched, Tolerance};

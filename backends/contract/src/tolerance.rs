@@ -81,46 +81,56 @@ impl Tolerance {
     /// # Errors
     /// The worst element and by how much it misses the bound.
     pub fn compare(&self, actual: &[f64], reference: &[f64]) -> Result<Comparison, Mismatched> {
-        if actual.len() != reference.len() {
-            return Err(Mismatched {
-                index: actual.len().min(reference.len()),
-                actual: f64::NAN,
-                reference: f64::NAN,
-                allowed: 0.0,
-                count: usize::MAX,
-            });
-        }
         let scale = if self.scaled {
             reference.iter().filter(|v| v.is_finite()).fold(0.0_f64, |m, v| m.max(v.abs()))
         } else {
             0.0
         };
-        let mut worst: Option<(f64, Mismatched)> = None;
-        let mut summary = Comparison { elements: actual.len(), max_error: 0.0, max_of_allowed: 0.0 };
-        let mut count = 0;
-        for (index, (&actual, &reference)) in actual.iter().zip(reference).enumerate() {
-            #[expect(clippy::float_cmp, reason = "equal infinities pass")]
-            let same = actual == reference || (actual.is_nan() && reference.is_nan());
-            if same {
-                continue;
-            }
-            let allowed = self.absolute + self.relative * reference.abs().max(scale);
-            let error = (actual - reference).abs();
-            let ratio =
-                if error.is_finite() && allowed.is_finite() { error / allowed } else { f64::INFINITY };
-            summary.max_error = summary.max_error.max(error);
-            summary.max_of_allowed = summary.max_of_allowed.max(ratio);
-            if ratio > 1.0 {
-                count += 1;
-                if worst.as_ref().is_none_or(|(w, _)| ratio > *w) {
-                    worst = Some((ratio, Mismatched { index, actual, reference, allowed, count: 0 }));
-                }
+        compare_within(actual, reference, |_, reference| {
+            self.absolute + self.relative * reference.abs().max(scale)
+        })
+    }
+}
+
+/// Compares element by element; how far an element may be off follows from it and its reference. NaN matches NaN, an infinity itself.
+pub(crate) fn compare_within(
+    actual: &[f64],
+    reference: &[f64],
+    allowed: impl Fn(f64, f64) -> f64,
+) -> Result<Comparison, Mismatched> {
+    if actual.len() != reference.len() {
+        return Err(Mismatched {
+            index: actual.len().min(reference.len()),
+            actual: f64::NAN,
+            reference: f64::NAN,
+            allowed: 0.0,
+            count: usize::MAX,
+        });
+    }
+    let mut worst: Option<(f64, Mismatched)> = None;
+    let mut summary = Comparison { elements: actual.len(), max_error: 0.0, max_of_allowed: 0.0 };
+    let mut count = 0;
+    for (index, (&actual, &reference)) in actual.iter().zip(reference).enumerate() {
+        #[expect(clippy::float_cmp, reason = "equal infinities pass")]
+        let same = actual == reference || (actual.is_nan() && reference.is_nan());
+        if same {
+            continue;
+        }
+        let allowed = allowed(actual, reference);
+        let error = (actual - reference).abs();
+        let ratio = if error.is_finite() && allowed.is_finite() { error / allowed } else { f64::INFINITY };
+        summary.max_error = summary.max_error.max(error);
+        summary.max_of_allowed = summary.max_of_allowed.max(ratio);
+        if ratio > 1.0 {
+            count += 1;
+            if worst.as_ref().is_none_or(|(w, _)| ratio > *w) {
+                worst = Some((ratio, Mismatched { index, actual, reference, allowed, count: 0 }));
             }
         }
-        match worst {
-            None => Ok(summary),
-            Some((_, worst)) => Err(Mismatched { count, ..worst }),
-        }
+    }
+    match worst {
+        None => Ok(summary),
+        Some((_, worst)) => Err(Mismatched { count, ..worst }),
     }
 }
 
@@ -162,6 +172,8 @@ fn is_exact(desc: &PrimitiveDesc, arg: Arg) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use approx::assert_abs_diff_eq;
+
     use super::*;
     use crate::op::{BinaryAlgorithm, Expression, Node, Op};
     use crate::{DataType, MemoryDesc};
@@ -191,7 +203,7 @@ mod tests {
             .arg(Arg::Dst(1), integers)
             .build()?;
         assert!(Tolerance::of_result(&desc, Arg::Dst(0)).absolute < 1e-9);
-        assert!((Tolerance::of_result(&desc, Arg::Dst(1)).absolute - 1.0).abs() < 1e-9);
+        assert_abs_diff_eq!(Tolerance::of_result(&desc, Arg::Dst(1)).absolute, 1.0, epsilon = 1e-9);
         Ok(())
     }
 }

@@ -78,7 +78,8 @@ pub use kernel::MockKernel;
 pub use memory::MockMemory;
 #[cfg(feature = "mockall")]
 pub use mockall::{
-    Mockall, MockallAllocator, MockallEngine, MockallEvent, MockallMemory, MockallPrimitive, MockallStream,
+    Mockall, MockallAllocator, MockallEngine, MockallEvent, MockallIdentity, MockallList, MockallMemory,
+    MockallPrimitive, MockallStream,
 };
 pub use poison::{FREED, POISON, is_poison};
 pub use primitive::MockPrimitive;

@@ -1,9 +1,13 @@
 //! The single mocks serve generic code.
 #![cfg(feature = "mockall")]
 
-use anydnn_backend::{Allocator, Backend, Engine, Error, MemoryDesc, MemoryKind, Result, Stream, StreamDesc};
+use anydnn_backend::{
+    Allocator, Backend, DataType, Engine, Error, Event, Memory, MemoryDesc, MemoryKind, Result, Stream,
+    StreamDesc,
+};
 use anydnn_mock::{
-    Mockall, MockallAllocator, MockallEngine, MockallEvent, MockallMemory, MockallPrimitive, MockallStream,
+    Mockall, MockallAllocator, MockallEngine, MockallEvent, MockallIdentity, MockallMemory, MockallPrimitive,
+    MockallStream,
 };
 
 /// Uploads to new memory, and gives up without a stream.
@@ -27,7 +31,7 @@ fn calls_are_counted_and_answered() {
         Ok(stream)
     });
     engine.expect_create_memory().times(1).returning(|_, _| Ok(MockallMemory::new()));
-    let desc = MemoryDesc::new([3], anydnn_backend::DataType::U8);
+    let desc = MemoryDesc::new([3], DataType::U8);
     upload::<Mockall>(&engine, &desc, &[1, 2, 3]).unwrap();
 }
 
@@ -36,7 +40,7 @@ fn errors_reach_the_caller() {
     let mut engine = MockallEngine::new();
     engine.expect_create_stream().returning(|_| Err(Error::DeviceLost("gone".into())));
     engine.expect_create_memory().never();
-    let desc = MemoryDesc::new([3], anydnn_backend::DataType::U8);
+    let desc = MemoryDesc::new([3], DataType::U8);
     assert!(matches!(upload::<Mockall>(&engine, &desc, &[]), Err(Error::DeviceLost(_))));
 }
 
@@ -68,4 +72,31 @@ fn provided_methods_are_answered_as_expected() {
     let mut allocator = MockallAllocator::new();
     allocator.expect_keeps_apart().return_const(true);
     assert!(allocator.keeps_apart());
+}
+
+#[test]
+fn clones_are_the_same_mock_and_handles_are_counted() {
+    let identity = MockallIdentity::new();
+    let mut event = MockallEvent::new();
+    event.expect_wait().times(2).returning(|| Ok(()));
+    let event = identity.event(event);
+    event.wait().unwrap();
+    event.clone().wait().unwrap();
+    let memory = identity.memory(&MemoryDesc::new([8], DataType::F32));
+    let view = memory.view(&MemoryDesc::new([4], DataType::F32), 16).unwrap();
+    assert_eq!(view.engine_id(), identity.engine(MockallEngine::new()).id());
+    assert_eq!((view.region().offset, view.region().bytes), (16, 16));
+    assert!(view.clone().region().overlaps(&memory.region()));
+    let other = identity.memory(memory.desc());
+    assert!(!other.region().overlaps(&memory.region()) && other.is_backed());
+    assert_eq!(identity.handles(), 4);
+    drop((event, memory, view, other));
+    assert_eq!(identity.handles(), 0);
+}
+
+#[test]
+#[should_panic(expected = "MockallStream::flush")]
+fn what_no_expectation_takes_fails_the_test() {
+    let stream = MockallIdentity::new().stream(MockallStream::new(), &StreamDesc::default());
+    let _ = stream.clone().flush();
 }

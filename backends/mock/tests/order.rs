@@ -11,6 +11,7 @@ use anydnn_backend::{
     Stream, StreamDesc, Timestamps,
 };
 use anydnn_mock::{MockDevice, is_poison};
+use approx::assert_abs_diff_eq;
 use common::{Setup, floats, values};
 use proptest::prelude::*;
 
@@ -160,7 +161,8 @@ fn overwriting_through_a_mapping_starts_from_poison_and_ends_on_the_device() {
     mapping.bytes_mut()[..4].copy_from_slice(&7.0_f32.to_le_bytes());
     mapping.unmap().unwrap();
     let after = s.read(&memory, &[]).unwrap();
-    assert!((after[0] - 7.0).abs() < f32::EPSILON && after[1].is_nan(), "{after:?}");
+    assert_abs_diff_eq!(after[0], 7.0, epsilon = f32::EPSILON);
+    assert!(after[1].is_nan(), "{after:?}");
 
     let mut mapping = memory.map(MapMode::Read).unwrap();
     assert!(mapping.bytes_mut().is_empty());

@@ -38,9 +38,13 @@ use crate::output::{Style, print, progress};
 /// A case with what was measured.
 type Row = (Case, Measured);
 
-/// Measures cases, alone or beside peers, and reports.
+/// Measures cases on the backend that is asked for, alone or beside peers, and reports.
 pub(crate) fn bench(args: &BenchArgs) -> Outcome {
-    let selection = select(args)?;
+    bench_on(args, &select(args)?)
+}
+
+/// Measures cases on a backend.
+pub(crate) fn bench_on(args: &BenchArgs, selection: &Selection) -> Outcome {
     let kind = selection.engine.device().kind;
     let suite = args.suite.map(|suite| suite.cases(kind)).unwrap_or_default();
     let texts = args.cases.iter().map(String::as_str).chain(suite.iter().copied());
@@ -67,7 +71,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let report = Report { args, selection: &selection, ceilings, peers: &peers, rows: &rows };
+    let report = Report { args, selection, ceilings, peers: &peers, rows: &rows };
     print(&report.text(Style::new(args.no_color)))?;
     if let Some(file) = &args.json {
         let write = std::fs::write(file, format!("{:#}\n", report.json()));

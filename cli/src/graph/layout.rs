@@ -187,6 +187,8 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use approx::assert_abs_diff_eq;
+
     use super::*;
 
     #[test]
@@ -211,7 +213,7 @@ mod tests {
         }
         assert_eq!(layout.edges[2].len(), 4, "the long edge bends at both layers that it passes");
         // The side input sits right above its reader.
-        assert!((layout.boxes[4].y - layout.boxes[3].y).abs() < 1e-9);
+        assert_abs_diff_eq!(layout.boxes[4].y, layout.boxes[3].y, epsilon = 1e-9);
     }
 
     #[test]

@@ -37,8 +37,13 @@ use crate::failure::{Code, Failure};
 use crate::model::{is_onnx, load};
 use crate::output::{Style, print, print_json, progress};
 
-/// Runs a model and reports on it.
+/// Runs a model on the backend that is asked for and reports on it.
 pub(crate) fn run(args: &RunArgs) -> Outcome {
+    run_on(args, || select(args))
+}
+
+/// Runs a model on a backend that is opened when the model is known to be sound.
+pub(crate) fn run_on(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) -> Outcome {
     if args.precision() != onnx::Precision::Model {
         if is_onnx(&args.model) {
             return staged::run(args);
@@ -58,7 +63,7 @@ pub(crate) fn run(args: &RunArgs) -> Outcome {
     let random_constants = model.missing_constants().len();
     model.fill_missing_constants(args.seed)?;
     let work = Work::new(&model, args)?;
-    let selection = select(args)?;
+    let selection = select()?;
     let session =
         Session::<AnyBackend>::new(&selection.engine, &work.graph, Policy::Fusion, &model.constants)?;
     if !matches!(args.check, Some(Check::Host)) {

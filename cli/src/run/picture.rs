@@ -88,6 +88,8 @@ fn decode(file: &Path) -> Result<Picture> {
 
 #[cfg(test)]
 mod tests {
+    use approx::assert_abs_diff_eq;
+
     use super::*;
 
     #[test]
@@ -101,7 +103,7 @@ mod tests {
         assert_eq!(read(&[1, 3, 1, 2], 1.0), [1.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
         assert_eq!(read(&[1, 1, 2, 3], 255.0)[..3], [255.0, 0.0, 0.0]);
         let grey = read(&[1, 1, 1, 2], 1.0);
-        assert!((grey[0] - 0.299).abs() < 1e-6 && (grey[1] - 0.114).abs() < 1e-6, "{grey:?}");
+        assert_abs_diff_eq!(grey[..], [0.299, 0.114][..], epsilon = 1e-6);
         assert_eq!(read(&[1, 3, 2, 4], 255.0)[..4], [255.0, 191.25, 63.75, 0.0]);
         let error = read_png(&file, Some(&[3, 4].as_slice().into()), 1.0).unwrap_err().to_string();
         assert!(error.contains("1xCxHxW"), "{error}");

@@ -8,6 +8,7 @@ use anydnn::select::{AnyEngine, Selector};
 use anydnn_examples::fetch::Package;
 use anydnn_examples::similarity::{Encoder, cosine};
 use anydnn_examples::{file_type, read_text, session, similarity, voice_activity};
+use approx::assert_abs_diff_eq;
 use serde_json::Value;
 
 /// How alike results must be.
@@ -60,7 +61,7 @@ fn sentences_are_as_alike_as_onnx_runtime_finds_them() {
             let same = cosine(&some, &numbers(&expected["vectors"][i]));
             assert!(same > COSINE, "sentence {i}: {same}");
             for (other, alike) in vectors.iter().zip(numbers(&expected["matrix"][i])) {
-                assert!((cosine(vector, other) - f64::from(alike)).abs() < 1e-3);
+                assert_abs_diff_eq!(cosine(vector, other), f64::from(alike), epsilon = 1e-3);
             }
         }
     }
@@ -77,7 +78,7 @@ fn files_are_what_onnx_runtime_takes_them_for() {
             let found = detector.content(file["text"].as_str().unwrap().as_bytes()).unwrap();
             let score = file["score"].as_f64().unwrap();
             assert_eq!(found.label, file["label"].as_str().unwrap(), "{file}");
-            assert!((f64::from(found.score) - score).abs() < 1e-3, "{file}: {found:?}");
+            assert_abs_diff_eq!(f64::from(found.score), score, epsilon = 1e-3);
         }
         assert_eq!(detector.content(b"").unwrap().label, "empty");
     }

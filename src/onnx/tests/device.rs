@@ -142,9 +142,8 @@ fn integers_stay_whole() {
 fn functions_of_one_and_two_elements() {
     let x = tensor([3], &[0.5, -1.5, 2.0]);
     let near = |text: &str, expected: [f32; 3]| {
-        let found = values(of(15, &["3"]).floats("e", &[3], &[2.0, 2.0, -1.0]), text, vec![], &x).to_f32s();
-        let close = found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-6);
-        assert!(close, "{text}: {found:?}");
+        let found = values(of(15, &["3"]).floats("e", &[3], &[2.0, 2.0, -1.0]), text, vec![], &x);
+        assert_close(&found.labelled(text), &expected, 1e-6);
     };
     near("y = Erf(x)", [0.520_499_9, -0.966_105_1, 0.995_322_3]);
     near("y = Floor(x)", [0.0, -2.0, 2.0]);
@@ -175,10 +174,8 @@ fn quotients_become_the_normalisation_that_they_are() {
         let graph = draft.load().unwrap().graph(&[]).unwrap().graph;
         assert_eq!(graph.ops()[0].kind, crate::graph::OpKind::LayerNorm);
         assert_eq!(graph.ops().len(), 3, "{:?}", graph.ops());
-        let found = draft.run(&[], std::slice::from_ref(&x)).unwrap()[0].to_f32s();
-        let expected = [-1.069_044, -0.034_522, 0.0, 1.603_566, -1.0, -0.5, 2.0, 1.0];
-        let close = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4);
-        assert!(close, "{found:?}");
+        let found = draft.run(&[], std::slice::from_ref(&x)).unwrap();
+        assert_close(&found[0], &[-1.069_044, -0.034_522, 0.0, 1.603_566, -1.0, -0.5, 2.0, 1.0], 1e-4);
     }
     // Over another dimension, or of another difference, it is none.
     let first = draft().node("p = Pow(d, two)", vec![]).node("v = ReduceMean(p)", vec![ints("axes", &[0])]);
@@ -222,9 +219,8 @@ fn products_become_the_gaussian_unit() {
         let graph = draft.load().unwrap().graph(&[]).unwrap().graph;
         let [op] = graph.ops() else { panic!("{:?}", graph.ops()) };
         assert_eq!((op.kind, op.attrs.string("mode").unwrap()), (crate::graph::OpKind::GELU, mode));
-        let found = draft.run(&[], std::slice::from_ref(&x)).unwrap()[0].to_f32s();
-        let close = found.iter().zip([0.345_731, -0.100_21, 1.954_5]).all(|(a, b)| (a - b).abs() < 2e-3);
-        assert!(close, "{found:?}");
+        let found = draft.run(&[], std::slice::from_ref(&x)).unwrap();
+        assert_close(&found[0], &[0.345_731, -0.100_21, 1.954_5], 2e-3);
     }
     // Another number is another function.
     let other = erf(draft()).node("q = Mul(x, p)", vec![]).node("y = Mul(q, r)", vec![]).output("y");

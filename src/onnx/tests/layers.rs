@@ -2,10 +2,9 @@
 
 use super::*;
 
+#[track_caller]
 fn near(found: &HostTensor, expected: &[f32]) {
-    let found = found.to_f32s();
-    let close = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5);
-    assert!(close && found.len() == expected.len(), "{found:?} instead of {expected:?}");
+    assert_close(found, expected, 1e-5);
 }
 
 /// A layer of two hidden elements over two steps of two elements, with small weights that go round.

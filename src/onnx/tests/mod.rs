@@ -14,7 +14,8 @@ mod quantized;
 mod session;
 mod shapes;
 
-use anydnn_backend::{DataType, Engine, Result, StreamDesc};
+use anydnn_backend::{DataType, Engine, Result, StreamDesc, TensorValues, Tolerance};
+use approx::assert_abs_diff_eq;
 use prost::Message;
 
 use super::Model;
@@ -141,6 +142,14 @@ fn run(model: &model::Model, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let compiled = CompiledGraph::new(&model.graph, &engine, &CompileOptions::default())?;
     let inputs: Vec<_> = model.graph.inputs().iter().copied().zip(inputs.iter().cloned()).collect();
     compiled.load_tensors(&stream, &model.constants)?.run(&stream, &inputs)
+}
+
+/// Checks that every element of a tensor is within `epsilon` of what is expected.
+#[track_caller]
+fn assert_close(found: &HostTensor, expected: &[f32], epsilon: f64) {
+    let expected = TensorValues::new(found.desc(), expected.iter().copied()).unwrap();
+    let found = TensorValues::new(found.desc(), found.to_f64s()).unwrap();
+    assert_abs_diff_eq!(found, expected, epsilon = epsilon);
 }
 
 fn tensor<const N: usize>(dims: [usize; N], values: &[f32]) -> HostTensor {

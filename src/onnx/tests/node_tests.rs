@@ -1,6 +1,8 @@
 //! The node tests of the `onnx` package: where they are, and what is as good as what they expect. Two programs of tests have this file.
 
-use super::HostTensor;
+use approx::relative_eq;
+
+use super::{HostTensor, TensorValues, Tolerance};
 
 /// Names the folder `onnx/backend/test/data` of the unpacked package.
 const VARIABLE: &str = "ANYDNN_ONNX_TESTS";
@@ -50,12 +52,8 @@ pub(super) fn compare(given: &HostTensor, expected: &HostTensor, random: bool) -
         8 if given.data_type().is_float() => 0.13,
         _ => 1e-3,
     };
-    for (i, (a, b)) in given.to_f64s().into_iter().zip(expected.to_f64s()).enumerate() {
-        let same = a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
-        let near = (a - b).abs() <= 1e-7 + relative * b.abs();
-        if !same && !near {
-            return Err(format!("element {i} is {a} instead of {b}"));
-        }
-    }
-    Ok(())
+    let tolerance = Tolerance { absolute: 1e-7, relative, scaled: false };
+    let values = |tensor: &HostTensor| TensorValues::new(tensor.desc(), tensor.to_f64s());
+    let (given, expected) = (values(given).unwrap(), values(expected).unwrap());
+    relative_eq!(given, expected.within(tolerance)).then_some(()).ok_or_else(|| format!("{given:?}"))
 }

@@ -127,6 +127,8 @@ fn check(operation: &str, desc: &MemoryDesc, bytes: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use approx::assert_abs_diff_eq;
+
     use super::*;
     use crate::DataType;
 
@@ -156,8 +158,8 @@ mod tests {
     fn integers_round_half_to_even_and_saturate() {
         let desc = MemoryDesc::new([6], DataType::U8);
         assert_eq!(encode(&desc, &[0.5, 1.5, 2.5, 300.0, -3.0, f64::NAN]).unwrap(), [0, 2, 2, 255, 0, 0]);
-        assert!((DataType::S8.stored(-128.6) + 128.0).abs() < 1e-12);
-        assert!((DataType::S32.stored(3e9) - 2_147_483_647.0).abs() < 1e-12);
+        assert_abs_diff_eq!(DataType::S8.stored(-128.6), -128.0, epsilon = 1e-12);
+        assert_abs_diff_eq!(DataType::S32.stored(3e9), 2_147_483_647.0, epsilon = 1e-12);
     }
 
     #[test]

@@ -272,6 +272,9 @@ fn round_to_odd(value: f64) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use anydnn_backend::{DataType, TensorValues};
+    use approx::abs_diff_eq;
+
     use super::*;
 
     #[test]
@@ -311,17 +314,25 @@ mod tests {
     fn arithmetic_meets_the_definition() {
         let pairs = [(3.0, 2.0), (-1.5, 2.0), (2.0, 2.0), (0.0, -4.0), (f64::NAN, 1.0), (1.0, f64::NAN)];
         for algorithm in BinaryAlgorithm::ALL {
-            for (a, b) in pairs {
-                for reversed in [false, true] {
-                    let expected =
-                        if reversed { algorithm.reference(b, a) } else { algorithm.reference(a, b) };
-                    let (mut narrow, mut wide) = ([a as f32], [a]);
-                    f32::binary(algorithm, &mut narrow, &[b as f32], reversed);
-                    f64::binary(algorithm, &mut wide, &[b], reversed);
-                    let same = |x: f64| {
-                        (x - expected).abs() < 1e-6 || x.is_nan() && expected.is_nan() || x == expected
-                    };
-                    assert!(same(f64::from(narrow[0])) && same(wide[0]), "{algorithm:?} {a} {b} {reversed}");
+            for reversed in [false, true] {
+                let reference =
+                    |(a, b)| if reversed { algorithm.reference(b, a) } else { algorithm.reference(a, b) };
+                let narrow = pairs.map(|(a, b)| {
+                    let mut made = [a as f32];
+                    f32::binary(algorithm, &mut made, &[b as f32], reversed);
+                    made[0]
+                });
+                let wide = pairs.map(|(a, b)| {
+                    let mut made = [a];
+                    f64::binary(algorithm, &mut made, &[b], reversed);
+                    made[0]
+                });
+                let expected = TensorValues::list(DataType::F64, pairs.map(reference));
+                let made =
+                    [TensorValues::list(DataType::F32, narrow), TensorValues::list(DataType::F64, wide)];
+                for made in made {
+                    let close = abs_diff_eq!(made, expected, epsilon = 1e-6);
+                    assert!(close, "{algorithm:?}, reversed {reversed}: {made:?} instead of {expected:?}");
                 }
             }
         }

@@ -142,16 +142,12 @@ impl Compute for GroupNormalization {
 
 #[cfg(test)]
 mod tests {
-    use crate::compute::tests::{bytes_of, run, values_of};
+    use crate::compute::tests::{assert_close, bytes_of, run, values_of};
     use anydnn_backend::op::{BatchNormalization, GroupNormalization, LayerNormalization};
     use anydnn_backend::{Arg, DataType, MemoryDesc, Op, PrimitiveDesc};
 
     fn f32(dims: &[usize]) -> MemoryDesc {
         MemoryDesc::new(dims, DataType::F32)
-    }
-
-    fn close(actual: &[f64], expected: &[f64]) -> bool {
-        actual.len() == expected.len() && actual.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6)
     }
 
     #[test]
@@ -191,7 +187,7 @@ mod tests {
         let mut out = vec![0; 8];
         run(&desc, &[(Arg::SRC, &bytes_of(&f32(&[2]), &[3.0, 4.0]))], &mut [(Arg::DST, &mut out)]).unwrap();
         let root = 12.5_f64.sqrt();
-        assert!(close(&values_of(&f32(&[2]), &out), &[3.0 / root, 4.0 / root]));
+        assert_close(&values_of(&f32(&[2]), &out), &[3.0 / root, 4.0 / root], 1e-6);
     }
 
     #[test]
@@ -206,7 +202,7 @@ mod tests {
         let src = bytes_of(&f32(&[4]), &[1.0, 3.0, 10.0, 30.0]);
         let scale = bytes_of(&f32(&[4]), &[1.0, 2.0, 3.0, 4.0]);
         run(&desc, &[(Arg::SRC, &src), (Arg::Scale, &scale)], &mut [(Arg::DST, &mut out)]).unwrap();
-        assert!(close(&values_of(&f32(&[4]), &out), &[-1.0, 2.0, -3.0, 4.0]));
+        assert_close(&values_of(&f32(&[4]), &out), &[-1.0, 2.0, -3.0, 4.0], 1e-6);
     }
 
     #[test]
@@ -229,7 +225,7 @@ mod tests {
             &mut [(Arg::DST, &mut out)],
         )
         .unwrap();
-        assert!(close(&values_of(&f32(&[4]), &out), &[0.0, 0.5, 101.0, 102.0]));
+        assert_close(&values_of(&f32(&[4]), &out), &[0.0, 0.5, 101.0, 102.0], 1e-6);
     }
 
     #[test]

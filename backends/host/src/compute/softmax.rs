@@ -103,7 +103,7 @@ impl Compute for Softmax {
 
 #[cfg(test)]
 mod tests {
-    use crate::compute::tests::{bytes_of, run, values_of};
+    use crate::compute::tests::{assert_close, bytes_of, run, values_of};
     use anydnn_backend::op::Softmax;
     use anydnn_backend::{Arg, DataType, MemoryDesc, Op, PrimitiveDesc};
 
@@ -119,14 +119,12 @@ mod tests {
     #[test]
     fn rows_and_columns_sum_to_one() {
         let src = [0.0, 2f64.ln(), 1000.0, 1000.0];
-        let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6);
-        assert!(close(&softmax(Softmax::new(1), &[2, 2], &src), &[1.0 / 3.0, 2.0 / 3.0, 0.5, 0.5]));
-        assert!(close(&softmax(Softmax::new(0), &[2, 2], &src), &[0.0, 0.0, 1.0, 1.0]));
+        let made = |op| softmax(op, &[2, 2], &src);
+        assert_close(&made(Softmax::new(1)), &[1.0 / 3.0, 2.0 / 3.0, 0.5, 0.5], 1e-6);
+        assert_close(&made(Softmax::new(0)), &[0.0, 0.0, 1.0, 1.0], 1e-6);
         let third = (1.0_f64 / 3.0).ln();
-        assert!(close(
-            &softmax(Softmax::log(1), &[2, 2], &src),
-            &[third, third + 2f64.ln(), -(2f64.ln()), -(2f64.ln())]
-        ));
+        let logs = [third, third + 2f64.ln(), -(2f64.ln()), -(2f64.ln())];
+        assert_close(&made(Softmax::log(1)), &logs, 1e-6);
     }
 
     #[test]

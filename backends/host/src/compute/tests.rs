@@ -2,8 +2,9 @@
 
 use anydnn_backend::op::{Binary, Concat, Convolution, MatMul, Reorder, Select};
 use anydnn_backend::{
-    Arg, BinaryAlgorithm, DataType, Dims, Eltwise, Error, MemoryDesc, Op, PrimitiveDesc, Result,
+    Arg, BinaryAlgorithm, DataType, Dims, Eltwise, Error, MemoryDesc, Op, PrimitiveDesc, Result, TensorValues,
 };
+use approx::assert_abs_diff_eq;
 use proptest::prelude::*;
 
 use super::view::dense;
@@ -19,6 +20,13 @@ pub(crate) fn bytes_of(desc: &MemoryDesc, values: &[f64]) -> Vec<u8> {
 /// The elements in memory, in row-major order.
 pub(crate) fn values_of(desc: &MemoryDesc, bytes: &[u8]) -> Vec<f64> {
     dense(desc, bytes).unwrap().into_owned()
+}
+
+/// Checks that every element is within `epsilon` of what is expected.
+#[track_caller]
+pub(crate) fn assert_close(actual: &[f64], expected: &[f64], epsilon: f64) {
+    let list = |values: &[f64]| TensorValues::list(DataType::F64, values.iter().copied());
+    assert_abs_diff_eq!(list(actual), list(expected), epsilon = epsilon);
 }
 
 pub(crate) fn run(

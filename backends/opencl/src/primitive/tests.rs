@@ -10,8 +10,10 @@ use anydnn_backend::op::{
 };
 use anydnn_backend::{
     Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Event, Memory, MemoryDesc,
-    MemoryKind, Op, PostOp, Primitive, PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc, Tolerance,
+    MemoryKind, Op, PostOp, Primitive, PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc, TensorValues,
+    Tolerance,
 };
+use approx::relative_eq;
 
 use super::{Wanted, choices, choose, plan};
 use crate::OpenClPrimitive;
@@ -561,19 +563,18 @@ fn check_at(
         let layout = desc.find(arg).unwrap();
         let mut bytes = vec![0; layout.size()];
         stream.read(memory, 0, &mut bytes, &[]).unwrap();
-        let actual = data::decode(layout, &bytes).unwrap();
+        let actual = TensorValues::decode(layout, &bytes).unwrap();
+        let expected = TensorValues::new(layout, expected.values).unwrap();
         let tolerance = if is_of_integers(desc) {
             Tolerance { absolute: 0.0, relative: 0.0, scaled: false }
         } else {
             Tolerance::of(desc)
         };
-        let compared = tolerance.compare(&actual, &expected.values);
         assert!(
-            compared.is_ok(),
-            "{desc} by {} on {}: {arg}: {}",
+            relative_eq!(actual, expected.within(tolerance)),
+            "{desc} by {} on {}: {arg} is {actual:?} instead of {expected:?}",
             primitive.implementation(),
-            engine.traits().name,
-            compared.unwrap_err()
+            engine.traits().name
         );
     }
 }

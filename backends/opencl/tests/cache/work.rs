@@ -4,9 +4,11 @@ use anydnn_backend::conformance::values::Values;
 use anydnn_backend::conformance::{data, reference};
 use anydnn_backend::op::{Eltwise, MatMul, Op, Reduction, ReductionAlgorithm, Softmax};
 use anydnn_backend::{
-    DataType, Engine, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Stream, StreamDesc, Tolerance,
+    DataType, Engine, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Stream, StreamDesc, TensorValues,
+    Tolerance,
 };
 use anydnn_opencl::OpenClEngine;
+use approx::assert_relative_eq;
 
 /// The programs that [`everything`] takes.
 pub(crate) const PROGRAMS: u64 = 4;
@@ -64,7 +66,8 @@ pub(crate) fn run(engine: &OpenClEngine, desc: &PrimitiveDesc) {
         let layout = desc.find(arg).unwrap();
         let mut bytes = vec![0; layout.size()];
         stream.read(memory, 0, &mut bytes, &[]).unwrap();
-        let actual = data::decode(layout, &bytes).unwrap();
-        Tolerance::of(desc).compare(&actual, &expected.values).unwrap();
+        let actual = TensorValues::decode(layout, &bytes).unwrap();
+        let expected = TensorValues::new(layout, expected.values).unwrap();
+        assert_relative_eq!(actual, expected.within(Tolerance::of(desc)));
     }
 }

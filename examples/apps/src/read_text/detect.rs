@@ -91,6 +91,8 @@ fn regions(certain: &[f32], width: usize) -> Vec<Outline> {
 
 #[cfg(test)]
 mod tests {
+    use approx::assert_abs_diff_eq;
+
     use super::*;
 
     #[test]
@@ -114,6 +116,6 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].center.map(f32::to_bits), [24.0_f32, 6.0].map(f32::to_bits));
         let growth = 2.0 * GROWTH * 32.0 * 4.0 / 72.0;
-        assert!((found[0].size[0] - 32.0 - growth).abs() < 1e-3, "{found:?}");
+        assert_abs_diff_eq!(found[0].size[0], 32.0 + growth, epsilon = 1e-3);
     }
 }

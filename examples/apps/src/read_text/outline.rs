@@ -115,6 +115,8 @@ fn hull(points: &[[f32; 2]]) -> Vec<[f32; 2]> {
 
 #[cfg(test)]
 mod tests {
+    use approx::assert_abs_diff_eq;
+
     use super::*;
 
     #[test]
@@ -125,10 +127,9 @@ mod tests {
             .map(|(u, v)| [50.0 + u * cosine - v * sine, 20.0 + u * sine + v * cosine])
             .collect();
         let found = Outline::around(&points).unwrap();
-        assert!((found.along[0] - cosine).abs() < 0.01 && (found.along[1] - sine).abs() < 0.01, "{found:?}");
-        assert!((found.size[0] - 100.0).abs() < 0.5 && (found.size[1] - 10.0).abs() < 0.5, "{found:?}");
-        let corner = found.corners()[0];
-        assert!((corner[0] - 50.0).abs() < 1.0 && (corner[1] - 20.0).abs() < 1.0, "{corner:?}");
+        assert_abs_diff_eq!(found.along[..], [cosine, sine][..], epsilon = 0.01);
+        assert_abs_diff_eq!(found.size[..], [100.0, 10.0][..], epsilon = 0.5);
+        assert_abs_diff_eq!(found.corners()[0][..], [50.0, 20.0][..], epsilon = 1.0);
     }
 
     #[test]

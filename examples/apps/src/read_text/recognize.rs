@@ -112,6 +112,8 @@ fn decoded(scores: &[f32], characters: &[String]) -> (String, f32) {
 
 #[cfg(test)]
 mod tests {
+    use approx::assert_abs_diff_eq;
+
     use super::*;
 
     #[test]
@@ -121,7 +123,7 @@ mod tests {
         let scores: Vec<f32> = [0, 1, 1, 0, 1, 2, 2, 0].into_iter().flat_map(row).collect();
         let (text, score) = decoded(&scores, &characters);
         assert_eq!(text, "aab");
-        assert!((score - 0.8).abs() < 1e-6);
+        assert_abs_diff_eq!(score, 0.8, epsilon = 1e-6);
         assert_eq!(decoded(&[], &characters), (String::new(), 0.0));
     }
 

@@ -1,5 +1,7 @@
 //! The model against values that can be worked out by hand.
 
+use approx::assert_abs_diff_eq;
+
 use super::*;
 use crate::op::{
     Attention, BatchNormalization, Binary, BinaryAlgorithm, Concat, Convolution, ConvolutionWeights,
@@ -7,7 +9,7 @@ use crate::op::{
     Node, Pooling, PoolingAlgorithm, PoolingBackward, Reduction, ReductionAlgorithm, Reorder, Resampling,
     ResamplingAlgorithm, ResamplingBackward, Select, Softmax,
 };
-use crate::{Attributes, DataType, MemoryDesc, PrimitiveDescBuilder, Quantized};
+use crate::{Attributes, DataType, MemoryDesc, PrimitiveDescBuilder, Quantized, TensorValues};
 
 fn f32(dims: &[usize]) -> MemoryDesc {
     MemoryDesc::new(dims, DataType::F32)
@@ -35,12 +37,8 @@ fn unary(op: Op, dims: &[usize]) -> PrimitiveDescBuilder {
 
 #[track_caller]
 fn close(actual: &[f64], expected: &[f64]) {
-    #[expect(clippy::float_cmp, reason = "equal infinities are equal")]
-    let near = |(a, e): (&f64, &f64)| (a - e).abs() < 1e-6 || a == e || (a.is_nan() && e.is_nan());
-    assert!(
-        actual.len() == expected.len() && actual.iter().zip(expected).all(near),
-        "{actual:?} for {expected:?}"
-    );
+    let list = |values: &[f64]| TensorValues::list(DataType::F64, values.iter().copied());
+    assert_abs_diff_eq!(list(actual), list(expected), epsilon = 1e-6);
 }
 
 #[test]

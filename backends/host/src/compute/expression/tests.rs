@@ -1,6 +1,7 @@
 use crate::compute::tests::{bytes_of, run, values_of};
 use anydnn_backend::op::{BinaryAlgorithm, Eltwise, Expression, Fold, Node};
-use anydnn_backend::{Arg, Attributes, DataType, Dims, MemoryDesc, Op, PostOp, PrimitiveDesc};
+use anydnn_backend::{Arg, Attributes, DataType, Dims, MemoryDesc, Op, PostOp, PrimitiveDesc, TensorValues};
+use approx::abs_diff_eq;
 use proptest::prelude::*;
 
 fn f32(dims: &[usize]) -> MemoryDesc {
@@ -51,12 +52,14 @@ fn check_centred(dims: &[usize], folded: &[usize], dst: &MemoryDesc) {
     }
     let count = (values.len() / sums.len()) as f64;
     let got = compute(e, &[(&f32(dims), &values)], &[dst, &f32(&kept)]);
-    for ((index, value), got) in Dims::new(dims).indices().zip(&values).zip(&got[0]) {
-        let expected = value - sums[group(&index)] / count;
-        assert!((got - expected).abs() < 1e-4, "{dims:?} {folded:?} at {index:?}: {got} for {expected}");
-    }
-    for (got, sum) in got[1].iter().zip(sums) {
-        assert!((got - sum / count).abs() < 1e-4, "{dims:?} {folded:?}: {got} for {}", sum / count);
+    let means: Vec<f64> = sums.iter().map(|sum| sum / count).collect();
+    let centred = Dims::new(dims).indices().zip(&values).map(|(index, value)| value - means[group(&index)]);
+    for ((got, expected), desc) in got.iter().zip([centred.collect(), means.clone()]).zip([dst, &f32(&kept)])
+    {
+        let of = |values: &[f64]| TensorValues::new(desc, values.iter().copied()).unwrap();
+        let (got, expected) = (of(got), of(&expected));
+        let close = abs_diff_eq!(got, expected, epsilon = 1e-4);
+        assert!(close, "{dims:?} {folded:?}: {got:?} instead of {expected:?}");
     }
 }
 

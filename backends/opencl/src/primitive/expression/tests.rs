@@ -8,8 +8,9 @@ use anydnn_backend::conformance::values::{Random, Values};
 use anydnn_backend::op::{BinaryAlgorithm as B, Domain, Eltwise as E, Expression, Fold, Node, Op};
 use anydnn_backend::{
     Arg, Attributes, DataType, DeviceKind, Dims, Engine, MemoryDesc, MemoryKind, PostOp, Primitive,
-    PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc,
+    PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc, TensorValues, Tolerance,
 };
+use approx::relative_eq;
 
 use crate::plan::{DeviceTraits, KernelPlan};
 use crate::primitive::plan;
@@ -371,20 +372,23 @@ fn check(engine: &OpenClEngine, plan: KernelPlan) {
         let layout = desc.find(arg).unwrap();
         let mut bytes = vec![0; layout.size()];
         stream.read(memory, 0, &mut bytes, &[]).unwrap();
-        let actual = data::decode(layout, &bytes).unwrap();
+        let actual = TensorValues::decode(layout, &bytes).unwrap();
         let scale = expected.iter().filter(|x| x.is_finite()).fold(1.0_f64, |a, x| a.max(x.abs()));
-        for (i, (got, wanted)) in actual.iter().zip(&expected).enumerate() {
-            let wanted = layout.data_type().stored(*wanted);
-            let rounding = if layout.data_type().is_float() { 0.0 } else { 1.0 };
-            let allowed = 2e-5 * scale + 2.0 * layout.data_type().unit_roundoff() * wanted.abs() + rounding;
-            let same = (got - wanted).abs() <= allowed || got.to_bits() == wanted.to_bits();
-            assert!(
-                same,
-                "{desc} on {} by {}: {arg}[{i}] is {got}, expected {wanted}\n{desc:?}",
-                engine.opencl_device(),
-                primitive.implementation()
-            );
-        }
+        let data_type = layout.data_type();
+        let rounding = if data_type.is_float() { 0.0 } else { 1.0 };
+        let tolerance = Tolerance {
+            absolute: 2e-5 * scale + rounding,
+            relative: 2.0 * data_type.unit_roundoff(),
+            scaled: false,
+        };
+        let stored = expected.iter().map(|value| data_type.stored(*value));
+        let expected = TensorValues::new(layout, stored).unwrap();
+        assert!(
+            relative_eq!(actual, expected.within(tolerance)),
+            "{desc} on {} by {}: {arg} is {actual:?} instead of {expected:?}\n{desc:?}",
+            engine.opencl_device(),
+            primitive.implementation()
+        );
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use anydnn_backend::Access;
 use anydnn_backend::conformance::data::{decode, encode, encode_into};
 use anydnn_backend::conformance::reference::{self, Tensors};
+use anydnn_backend::{Access, TensorValues};
+use approx::abs_diff_eq;
 use proptest::prelude::*;
 
 use super::*;
@@ -161,9 +162,10 @@ proptest! {
         // Sums may cancel anywhere, so errors are held against the largest value.
         let scale = alone.iter().flatten().fold(1.0_f64, |most, v| most.max(v.abs()));
         for ((id, a), b) in graph.outputs().iter().zip(&alone).zip(&together) {
-            for (x, y) in a.iter().zip(b) {
-                prop_assert!((x - y).abs() <= 1e-5 * scale, "{}: {a:?} alone, {b:?} together", graph.tensor(*id).unwrap());
-            }
+            let of = |values: &[f64]| TensorValues::list(F32, values.iter().copied());
+            let (alone, together) = (of(a), of(b));
+            let close = abs_diff_eq!(together, alone, epsilon = 1e-5 * scale);
+            prop_assert!(close, "{}: {together:?} together, {alone:?} alone", graph.tensor(*id).unwrap());
         }
     }
 }

@@ -6,6 +6,8 @@
 )]
 #![allow(clippy::pedantic, reason = "generated code")]
 
+mod identity;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,9 +17,12 @@ use anydnn_backend::{
     Region, Result, Stream, StreamDesc, Timestamps,
 };
 
+pub use self::identity::MockallIdentity;
+
 /// The family of the `mockall` mocks: nothing computes, every call answers what a test expects of it.
 ///
-/// For one collaborator's error paths and call counts; [`Mock`](crate::Mock) is for everything that is to compute.
+/// For one collaborator's error paths and call counts; [`Mock`](crate::Mock) is for everything that is to compute. [`MockallIdentity`] gives
+/// mocks what objects of one engine have in common, for code that clones them and asks to whom they belong.
 ///
 /// ```
 /// use anydnn_backend::{Error, Event, Stream};
@@ -183,6 +188,19 @@ impl Backend for Mockall {
     }
 }
 
+::mockall::mock! {
+    pub allList {}
+
+    impl List<Mockall> for allList {
+        fn enqueue<'a>(
+            &mut self,
+            stream: &MockallStream,
+            slots: &[&'a MockallMemory],
+            deps: &[MockallEvent],
+        ) -> Result<MockallEvent>;
+    }
+}
+
 /// The generated mocks have no `Debug` of their own, and the traits ask for it.
 macro_rules! debug {
     ($($name:ident),*) => {$(
@@ -194,4 +212,7 @@ macro_rules! debug {
     )*};
 }
 
-debug!(MockallEngine, MockallStream, MockallMemory, MockallEvent, MockallPrimitive, MockallAllocator);
+debug!(
+    MockallEngine,
+    MockallStream, MockallMemory, MockallEvent, MockallPrimitive, MockallAllocator, MockallList
+);
