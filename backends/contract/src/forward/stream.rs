@@ -1,5 +1,7 @@
 //! Streams of a backend that another one holds.
 
+use std::fmt;
+
 use super::{Holder, Holds, Object};
 use crate::arg::Arg;
 use crate::backend::Backend;
@@ -46,7 +48,7 @@ fn enqueue<W: Holds<S::B>, S: Stream>(
     deps: &[W::Event],
     execute: Execute<S, S::B>,
 ) -> Result<W::Event> {
-    let primitive = W::inner("execute", format_args!("primitive {}", primitive.desc().name()), primitive)?;
+    let primitive = W::inner("execute", Named(primitive), primitive)?;
     let args = args
         .iter()
         .map(|(arg, memory)| {
@@ -54,6 +56,15 @@ fn enqueue<W: Holds<S::B>, S: Stream>(
         })
         .collect::<Result<Vec<_>>>()?;
     execute(stream, primitive, &args, &W::inner_events("execute", deps)?).map(W::Event::hold)
+}
+
+/// A primitive's name, asked for only where a message tells it.
+struct Named<'a, P>(&'a P);
+
+impl<P: Primitive> fmt::Display for Named<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "primitive {}", self.0.desc().name())
+    }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as the trait takes them")]
