@@ -124,7 +124,7 @@ impl Device {
     }
 
     fn allocator(&self) -> MockallAllocator {
-        let mut allocator = MockallAllocator::new();
+        let mut allocator = MockallIdentity::allocator();
         let own = self.clone();
         allocator.expect_allocate().returning(move |bytes, _| {
             own.call("allocate")?;

@@ -33,7 +33,7 @@ fn sum_of_blocks() -> (Partition, [LogicalTensor; 3]) {
 fn steps() -> [String; 2] {
     let (partition, all) = sum_of_blocks();
     let identity = MockallIdentity::new();
-    let compiled = compile(&partition, &engine(&identity, MockallAllocator::new()), &all);
+    let compiled = compile(&partition, &engine(&identity, MockallIdentity::allocator()), &all);
     let names: Vec<String> = compiled.steps().iter().map(|step| step.name.clone()).collect();
     names.try_into().unwrap()
 }
@@ -93,7 +93,7 @@ fn a_primitive_that_cannot_be_made_is_named_and_not_remembered() {
             }
             Ok(own.primitive(desc))
         });
-        mock.expect_allocator().returning(|| Arc::new(MockallAllocator::new()));
+        mock.expect_allocator().returning(|| Arc::new(MockallIdentity::allocator()));
         let engine = identity.engine(mock);
         let cache = PartitionCache::new(8);
         let options = PartitionOptions { cache: Some(cache.clone()), ..PartitionOptions::default() };
@@ -111,7 +111,7 @@ fn a_failing_step_is_named_and_the_scratchpad_goes_back_behind_those_before_it()
     for stream_desc in [StreamDesc::default(), StreamDesc::out_of_order()] {
         for (at, failing) in steps().into_iter().enumerate() {
             let identity = MockallIdentity::new();
-            let (mut stream, mut allocator) = (MockallStream::new(), MockallAllocator::new());
+            let (mut stream, mut allocator) = (MockallStream::new(), MockallIdentity::allocator());
             let own = identity.clone();
             allocator.expect_allocate().times(1).returning(move |count, _| Ok(bytes(&own, count)));
             let mut order = Sequence::new();
@@ -147,7 +147,7 @@ fn a_failing_step_is_named_and_the_scratchpad_goes_back_behind_those_before_it()
 fn what_failed_first_is_told_where_giving_back_fails_too() {
     let (partition, all) = sum_of_blocks();
     let identity = MockallIdentity::new();
-    let (mut stream, mut allocator) = (MockallStream::new(), MockallAllocator::new());
+    let (mut stream, mut allocator) = (MockallStream::new(), MockallIdentity::allocator());
     let own = identity.clone();
     allocator.expect_allocate().times(1).returning(move |count, _| Ok(bytes(&own, count)));
     allocator.expect_free().times(1).returning(|_, _| Err(Error::io("ledger", "full")));
@@ -185,7 +185,7 @@ fn memory_for_numbers_goes_back_where_the_rest_is_refused() {
     let partition = single(op(0, OpKind::Multiply, &[0, 1], &[2]), &all);
     for failing in ["host scalars", "mapping", "output"] {
         let identity = MockallIdentity::new();
-        let mut allocator = MockallAllocator::new();
+        let mut allocator = MockallIdentity::allocator();
         let own = identity.clone();
         allocator.expect_allocate().times(1).returning(move |count, _| {
             if failing == "host scalars" {
@@ -243,7 +243,7 @@ fn a_preparation_that_fails_is_not_kept() {
     });
     let own = identity.clone();
     mock.expect_create_memory().returning(move |desc, _| Ok(own.memory(desc)));
-    mock.expect_allocator().returning(|| Arc::new(MockallAllocator::new()));
+    mock.expect_allocator().returning(|| Arc::new(MockallIdentity::allocator()));
     mock.expect_ready().returning(|_, _| Ok(None));
     let engine = identity.engine(mock);
     let constants = ConstantCache::new(1 << 20);

@@ -84,7 +84,7 @@ fn load(identity: &MockallIdentity, engine: MockallEngine, graph: &Graph) -> Exe
 
 /// An allocator that is asked for the temporaries once.
 fn allocates(identity: &MockallIdentity) -> MockallAllocator {
-    let mut allocator = MockallAllocator::new();
+    let mut allocator = MockallIdentity::allocator();
     let own = identity.clone();
     allocator.expect_allocate().times(1).returning(move |bytes, _| {
         let desc = MemoryDesc::new([bytes], DataType::U8);
@@ -183,7 +183,7 @@ fn a_failing_step_is_named_and_temporaries_go_back_behind_those_before_it() {
 #[test]
 fn temporaries_that_are_refused_leave_the_stream_alone() {
     let identity = MockallIdentity::new();
-    let mut allocator = MockallAllocator::new();
+    let mut allocator = MockallIdentity::allocator();
     allocator.expect_allocate().times(2).returning(|_, _| Err(full("a buffer")));
     let executable = load(&identity, without_lists(engine(&identity, allocator)), &chain());
     let before = identity.handles();
@@ -242,7 +242,7 @@ fn a_marker_that_fails_is_told_behind_all_that_it_was_to_join() {
         stream.expect_execute_validated().times(1).return_once(move |_, _, _| Ok(event));
     }
     stream.expect_marker().withf(|deps| deps.len() == 2).times(1).returning(|_| Err(lost()));
-    let engine = engine(&identity, MockallAllocator::new());
+    let engine = engine(&identity, MockallIdentity::allocator());
     let executable = load(&identity, without_lists(engine), &branches());
     // Without both events.
     let before = identity.handles() - 2;
@@ -256,7 +256,7 @@ fn a_marker_that_fails_is_told_behind_all_that_it_was_to_join() {
 #[test]
 fn a_list_that_fails_is_kept_and_its_temporaries_go_back() {
     let identity = MockallIdentity::new();
-    let mut allocator = MockallAllocator::new();
+    let mut allocator = MockallIdentity::allocator();
     let own = identity.clone();
     let memory = move |bytes| own.memory(&MemoryDesc::new([bytes], DataType::U8));
     allocator.expect_allocate().times(2).returning(move |bytes, _| Ok(memory(bytes)));
@@ -285,7 +285,7 @@ fn a_list_that_fails_is_kept_and_its_temporaries_go_back() {
 #[test]
 fn a_list_survives_a_recording_without_temporaries() {
     let identity = MockallIdentity::new();
-    let mut allocator = MockallAllocator::new();
+    let mut allocator = MockallIdentity::allocator();
     allocator.expect_allocate().times(2).returning(|_, _| Err(full("a buffer")));
     let mut engine = engine(&identity, allocator);
     engine.expect_ready().times(1).return_once(|_, _| Ok(Some(Box::new(MockallList::new()))));
@@ -301,7 +301,7 @@ fn a_list_survives_a_recording_without_temporaries() {
 #[test]
 fn steps_that_cannot_be_readied_take_and_enqueue_nothing() {
     let identity = MockallIdentity::new();
-    let mut engine = engine(&identity, MockallAllocator::new());
+    let mut engine = engine(&identity, MockallIdentity::allocator());
     engine.expect_ready().times(1).returning(|_, _| Err(lost()));
     let executable = load(&identity, engine, &chain());
     let stream = identity.stream(MockallStream::new(), &StreamDesc::default());
@@ -349,7 +349,7 @@ fn a_constant_whose_preparation_fails_is_let_go() {
             Ok(made.event(event))
         });
         let stream = identity.stream(stream, &StreamDesc::default());
-        let engine = engine(&identity, MockallAllocator::new());
+        let engine = engine(&identity, MockallIdentity::allocator());
         let compiled = compile(&identity, engine, &with_constant());
         let before = identity.handles();
         let constant = compiled.graph().constants().next().unwrap().id;
@@ -368,7 +368,7 @@ fn memory_that_is_refused_for_what_constants_become_enqueues_nothing() {
     let mut engine = MockallEngine::new();
     let own = identity.clone();
     engine.expect_create_primitive().returning(move |desc| Ok(own.primitive(desc)));
-    engine.expect_allocator().returning(|| Arc::new(MockallAllocator::new()));
+    engine.expect_allocator().returning(|| Arc::new(MockallIdentity::allocator()));
     engine.expect_create_memory().times(1).returning(|desc, _| Err(full(desc.label().unwrap())));
     let compiled = compile(&identity, engine, &with_constant());
     let constant = compiled.graph().constants().next().unwrap().id;
@@ -407,7 +407,7 @@ fn a_run_on_the_hosts_tensors_ends_where_it_fails() {
             note(&seen, "read");
             Err(lost())
         });
-        let mut allocator = MockallAllocator::new();
+        let mut allocator = MockallIdentity::allocator();
         let own = identity.clone();
         let memory = move |bytes| own.memory(&MemoryDesc::new([bytes], DataType::U8));
         allocator.expect_allocate().returning(move |bytes, _| Ok(memory(bytes)));

@@ -8,7 +8,7 @@ use anydnn_backend::{
     PrimitiveDesc, Region, Stream, StreamDesc,
 };
 
-use super::{MockallEngine, MockallEvent, MockallMemory, MockallPrimitive, MockallStream};
+use super::{MockallAllocator, MockallEngine, MockallEvent, MockallMemory, MockallPrimitive, MockallStream};
 
 /// An engine's identity for mocks: they belong to it, describe themselves, and their clones are handles to the same mock, as those of every
 /// backend are. What they *do* is left to the test's expectations, and a call that no expectation takes fails the test.
@@ -123,7 +123,15 @@ impl MockallIdentity {
         handle.expect_desc().return_const(desc);
         handle.expect_implementation().return_const("mockall".into());
         handle.expect_scratchpad_size().return_const(0_usize);
+        handle.expect_launches().return_const(1_usize);
         handle
+    }
+
+    /// An allocator whose memory may lie next to other memory; what it allocates has to be expected.
+    pub fn allocator() -> MockallAllocator {
+        let mut mock = MockallAllocator::new();
+        mock.expect_keeps_apart().return_const(false);
+        mock
     }
 
     fn part(&self, desc: &MemoryDesc, region: Region) -> MockallMemory {
