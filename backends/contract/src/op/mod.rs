@@ -59,7 +59,7 @@ use crate::error::{Error, InvalidKind, Result};
 use crate::memory_desc::MemoryDesc;
 use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
-/// An operation with its parameters. The operands' descriptors are beside it in a [`PrimitiveDesc`](crate::PrimitiveDesc).
+/// An operation with its parameters. The operands' descriptors are beside it in a [`PrimitiveDesc`].
 #[enum_dispatch(Operation)]
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
