@@ -149,7 +149,7 @@ mod tests {
             &[],
         );
         assert!(folder.circles().is_empty());
-        assert_eq!(folder.order().concat(), ["(root)", "c", "b", "a"]);
+        assert_eq!(folder.order().concat(), ["c", "b", "a"]);
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         ];
         let folder = folder(&modules, &[]);
         assert!(folder.circles().is_empty());
-        assert_eq!(folder.order(), [vec!["(root)"], vec!["a", "b"], vec!["c"]]);
+        assert_eq!(folder.order(), [vec!["a", "b"], vec!["c"]]);
     }
 
     #[test]
@@ -193,6 +193,7 @@ mod tests {
             ("", "mod a;"),
             ("a", "mod c; mod d; pub struct A;"),
             ("a::c", "mod e; use super::d::D; use super::A;"),
+            ("a::c::e", ""),
             ("a::d", "use super::c::C;"),
         ];
         assert!(folder(&modules, &[]).circles().is_empty());

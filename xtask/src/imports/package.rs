@@ -76,6 +76,10 @@ impl Package {
 
     /// Adds a module; one that is declared twice, under different conditions, is both.
     fn add(&mut self, place: Place, module: Module, file: &Path) {
+        let root = self.modules.entry(Place::new()).or_default();
+        for name in &module.exported {
+            root.names.insert(name.clone(), [place.as_slice(), std::slice::from_ref(name)].concat());
+        }
         self.files.insert(place.clone(), file.to_owned());
         let known = self.modules.entry(place).or_default();
         known.children.extend(module.children);
@@ -215,6 +219,17 @@ mod tests {
             ("b::c", "pub struct D; pub fn g() {}"),
         ];
         assert_eq!(imports(&modules), ["a <- b::c", "a <- b", "a <- b::c", "a <- b::c", "b <- b::c"]);
+    }
+
+    #[test]
+    fn an_exported_macro_is_found_at_the_root_and_leads_to_its_module() {
+        let modules = [
+            ("", "mod a; mod b;"),
+            ("a", "mod c;"),
+            ("a::c", "#[macro_export] macro_rules! m { () => {} }"),
+            ("b", "use crate::m;"),
+        ];
+        assert_eq!(imports(&modules), ["b <- a::c"]);
     }
 
     #[test]
