@@ -73,23 +73,28 @@ impl Folder {
         order
     }
 
-    /// A shortest circle behind each import of a folder, each circle once. Files that lie next to each other may be written in terms of
-    /// each other, so circles of files alone do not count.
+    /// Circles that folders are in, the shortest first, no two of which share an import. Files that lie next to each other may be written
+    /// in terms of each other, so circles of files alone do not count.
     pub(super) fn circles(&self) -> Vec<Circle> {
-        let mut seen: BTreeSet<BTreeSet<&String>> = BTreeSet::new();
         let mut circles = Vec::new();
         for (from, others) in self.modules.iter().filter(|(name, _)| self.folders.contains(*name)) {
             for to in others.keys() {
                 let Some(mut names) = self.way(to, from) else { continue };
                 names.insert(0, from);
-                if seen.insert(names.iter().copied().collect()) {
-                    let step = |pair: &[&String]| {
-                        (pair[0].clone(), pair[1].clone(), self.modules[pair[0]][pair[1]].clone())
-                    };
-                    circles.push(Circle { steps: names.windows(2).map(step).collect() });
-                }
+                let step = |pair: &[&String]| {
+                    (pair[0].clone(), pair[1].clone(), self.modules[pair[0]][pair[1]].clone())
+                };
+                circles.push(Circle { steps: names.windows(2).map(step).collect() });
             }
         }
+        circles.sort_by_key(|circle| circle.steps.len());
+        let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
+        circles.retain(|circle| {
+            let steps = || circle.steps.iter().map(|(from, to, _)| (from.clone(), to.clone()));
+            let is_new = steps().all(|step| !seen.contains(&step));
+            seen.extend(steps().filter(|_| is_new));
+            is_new
+        });
         circles
     }
 
@@ -149,7 +154,7 @@ mod tests {
             &[],
         );
         assert!(folder.circles().is_empty());
-        assert_eq!(folder.order().concat(), ["(root)", "c", "b", "a"]);
+        assert_eq!(folder.order().concat(), ["c", "b", "a"]);
     }
 
     #[test]
@@ -175,6 +180,20 @@ mod tests {
     }
 
     #[test]
+    fn an_import_shows_in_the_shortest_of_its_circles_alone() {
+        let modules = [
+            ("", "mod a; mod b; mod c;"),
+            ("a", "mod d;"),
+            ("a::d", "use crate::b::B; use crate::c::C;"),
+            ("b", "use crate::c::C;"),
+            ("c", "use crate::a::A;"),
+        ];
+        let circles = folder(&modules, &[]).circles();
+        assert_eq!(circles.len(), 1);
+        assert_eq!(circles[0].steps.len(), 2);
+    }
+
+    #[test]
     fn files_next_to_each_other_may_import_from_each_other() {
         let modules = [
             ("", "mod a; mod b; mod c;"),
@@ -184,7 +203,7 @@ mod tests {
         ];
         let folder = folder(&modules, &[]);
         assert!(folder.circles().is_empty());
-        assert_eq!(folder.order(), [vec!["(root)"], vec!["a", "b"], vec!["c"]]);
+        assert_eq!(folder.order(), [vec!["a", "b"], vec!["c"]]);
     }
 
     #[test]
@@ -193,6 +212,7 @@ mod tests {
             ("", "mod a;"),
             ("a", "mod c; mod d; pub struct A;"),
             ("a::c", "mod e; use super::d::D; use super::A;"),
+            ("a::c::e", ""),
             ("a::d", "use super::c::C;"),
         ];
         assert!(folder(&modules, &[]).circles().is_empty());

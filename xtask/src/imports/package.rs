@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use proc_macro2::TokenStream;
 
 use super::source::{Body, Module, read};
+use crate::command::root;
 
 /// A module's place: its names from the root of the crate.
 pub(super) type Place = Vec<String>;
@@ -76,7 +77,11 @@ impl Package {
 
     /// Adds a module; one that is declared twice, under different conditions, is both.
     fn add(&mut self, place: Place, module: Module, file: &Path) {
-        self.files.insert(place.clone(), file.to_owned());
+        let crate_root = self.modules.entry(Place::new()).or_default();
+        for name in &module.exported {
+            crate_root.names.insert(name.clone(), [place.as_slice(), std::slice::from_ref(name)].concat());
+        }
+        self.files.insert(place.clone(), file.strip_prefix(root()).unwrap_or(file).to_owned());
         let known = self.modules.entry(place).or_default();
         known.children.extend(module.children);
         known.items.extend(module.items);
@@ -215,6 +220,17 @@ mod tests {
             ("b::c", "pub struct D; pub fn g() {}"),
         ];
         assert_eq!(imports(&modules), ["a <- b::c", "a <- b", "a <- b::c", "a <- b::c", "b <- b::c"]);
+    }
+
+    #[test]
+    fn an_exported_macro_is_found_at_the_root_and_leads_to_its_module() {
+        let modules = [
+            ("", "mod a; mod b;"),
+            ("a", "mod c;"),
+            ("a::c", "#[macro_export] macro_rules! m { () => {} }"),
+            ("b", "use crate::m;"),
+        ];
+        assert_eq!(imports(&modules), ["b <- a::c"]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(super) struct Module {
     pub(super) children: BTreeSet<String>,
     /// What it defines, beside modules.
     pub(super) items: BTreeSet<String>,
+    /// The macros among the items that stand at the root of the crate as well.
+    pub(super) exported: BTreeSet<String>,
     /// Imported names and the paths behind them.
     pub(super) names: BTreeMap<String, Vec<String>>,
     /// Paths that it imports everything from.
@@ -61,13 +63,24 @@ impl Reader {
     /// Reads tokens; `top` are those of the module itself rather than of a group in it.
     fn walk(&mut self, tokens: TokenStream, top: bool) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
-        let mut at = 0;
+        let (mut at, mut is_exported) = (0, false);
         while at < tokens.len() {
             let rest = &tokens[at..];
             at += match attribute(rest) {
-                Some((length, true)) => length + item_length(&rest[length..]),
-                Some((length, false)) => length,
-                None => self.one(rest, top),
+                Some((length, Attribute::Test)) => length + item_length(&rest[length..]),
+                Some((length, attribute)) => {
+                    is_exported |= attribute == Attribute::MacroExport;
+                    length
+                }
+                None => {
+                    if let [TokenTree::Ident(word), _, name, ..] = rest
+                        && word == "macro_rules"
+                        && std::mem::take(&mut is_exported)
+                    {
+                        self.module.exported.insert(name.to_string());
+                    }
+                    self.one(rest, top)
+                }
             };
         }
     }
@@ -166,16 +179,31 @@ impl Reader {
     }
 }
 
-/// The length of the attribute that the tokens begin with, and whether it keeps what follows for tests.
-fn attribute(tokens: &[TokenTree]) -> Option<(usize, bool)> {
+/// What an attribute says of the item behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attribute {
+    /// It is for tests alone.
+    Test,
+    /// It is a macro that stands at the root of the crate as well.
+    MacroExport,
+    Other,
+}
+
+/// The attribute that the tokens begin with, and its length.
+fn attribute(tokens: &[TokenTree]) -> Option<(usize, Attribute)> {
     if !is(tokens.first()?, '#') {
         return None;
     }
     let inner = usize::from(is(tokens.get(1)?, '!'));
     let TokenTree::Group(group) = tokens.get(1 + inner)? else { return None };
     let text: String = group.stream().to_string().split_whitespace().collect();
-    let test = text == "test" || text == "cfg(test)" || text.starts_with("cfg(all(test,");
-    Some((2 + inner, test))
+    let attribute = match text.as_str() {
+        "test" | "cfg(test)" => Attribute::Test,
+        text if text.starts_with("cfg(all(test,") => Attribute::Test,
+        "macro_export" => Attribute::MacroExport,
+        _ => Attribute::Other,
+    };
+    Some((2 + inner, attribute))
 }
 
 /// How many tokens an item takes, further attributes included.
