@@ -28,6 +28,25 @@ use crate::compile::{Compiled, CompiledGraph, Literal, TempPlace};
 use crate::graph::TensorId;
 
 /// A compiled graph with its constants: ready to run, from any thread, on any stream of its engine.
+///
+/// ```
+/// # use anydnn::execute::Executable;
+/// # use anydnn_host::{Host, HostStream};
+/// fn run(network: &Executable<Host>, stream: &HostStream) {
+///     let _ = network.execute(stream, &[], &[], &[]);
+/// }
+/// ```
+///
+/// A stream of another backend is refused by the compiler:
+///
+/// ```compile_fail,E0308
+/// # use anydnn::execute::Executable;
+/// # use anydnn_host::{Host, HostStream};
+/// # use anydnn_mock::Mock;
+/// fn run(network: &Executable<Mock>, stream: &HostStream) {
+///     let _ = network.execute(stream, &[], &[], &[]);
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Executable<B: Backend> {
     compiled: Arc<Compiled<B>>,

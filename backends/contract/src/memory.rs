@@ -78,6 +78,26 @@ pub trait Memory: Clone + Debug + Send + Sync + 'static {
 }
 
 /// Bytes of a device mapped to the host. Dropping it unmaps; [`Mapping::unmap`] also reports whether that worked.
+///
+/// ```
+/// # use anydnn_backend::Mapping;
+/// fn first(mapping: Box<dyn Mapping>) -> u8 {
+///     let first = mapping.bytes()[0];
+///     mapping.unmap().unwrap();
+///     first
+/// }
+/// ```
+///
+/// Its bytes cannot be used after it ended:
+///
+/// ```compile_fail,E0505
+/// # use anydnn_backend::Mapping;
+/// fn first(mapping: Box<dyn Mapping>) -> u8 {
+///     let bytes = mapping.bytes();
+///     mapping.unmap().unwrap();
+///     bytes[0]
+/// }
+/// ```
 pub trait Mapping: Debug + Send {
     /// The bytes.
     fn bytes(&self) -> &[u8];

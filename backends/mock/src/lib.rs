@@ -44,6 +44,25 @@
 //!
 //! A test runs its code under many seeds; `for seed in 0..200` takes milliseconds for small graphs. With the feature `mockall` there
 //! are also mocks of the single traits, for error paths and call counts of one collaborator.
+//!
+//! Memory of this device goes with streams of this device; the compiler refuses any other:
+//!
+//! ```
+//! # use anydnn_backend::Stream;
+//! # use anydnn_mock::{MockMemory, MockStream};
+//! fn clear(stream: &MockStream, memory: &MockMemory) {
+//!     let _ = stream.write(memory, 0, &[0; 4], &[]);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use anydnn_backend::Stream;
+//! # use anydnn_host::HostStream;
+//! # use anydnn_mock::MockMemory;
+//! fn clear(stream: &HostStream, memory: &MockMemory) {
+//!     let _ = stream.write(memory, 0, &[0; 4], &[]);
+//! }
+//! ```
 
 mod allocator;
 mod clock;
