@@ -1,7 +1,7 @@
 //! Running other programs.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -34,18 +34,23 @@ pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
     output(program, args).is_some()
 }
 
-/// Runs a command without input; its standard output appears live and goes line by line to `each`.
+/// Shows a command and runs it without input; its standard output appears live and goes line by line to `each`.
 pub(crate) fn stream(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
     println!("$ {}", shown(command));
+    read(command, |line| {
+        println!("{line}");
+        each(line);
+    })
+}
+
+/// Runs a command without input; its standard output goes line by line to `each` alone.
+pub(crate) fn read(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(|| cannot_start(command))?;
     let mut lines = BufReader::new(child.stdout.take().context("the standard output is not piped")?);
     let mut bytes = Vec::new();
     while lines.read_until(b'\n', &mut bytes).context("reading the command's output")? > 0 {
-        let line = String::from_utf8_lossy(&bytes);
-        print!("{line}");
-        std::io::stdout().flush().context("writing the command's output")?;
-        each(line.trim_end());
+        each(String::from_utf8_lossy(&bytes).trim_end());
         bytes.clear();
     }
     child.wait().context("waiting for the command")

@@ -20,6 +20,8 @@ pub(crate) struct Step {
     pub(crate) under_the_ledger: bool,
     /// The least of the runs that has it.
     pub(crate) extent: Extent,
+    /// Whether it runs beside the last step before it that does not: tests leave much of a machine idle.
+    pub(crate) beside: bool,
 }
 
 /// How much a run of the tests does.
@@ -91,6 +93,7 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
         expect: Expect::Success,
         under_the_ledger: false,
         extent: Extent::Whole,
+        beside: true,
     };
     let mut steps = vec![
         Step {
@@ -100,7 +103,31 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
             expect: Expect::Success,
             under_the_ledger: false,
             extent: Extent::Fast,
+            beside: false,
         },
+        Step {
+            name: "build",
+            cargo: BUILD.to_vec(),
+            variables: Variables::new(),
+            expect: Expect::Success,
+            under_the_ledger: false,
+            extent: Extent::Fast,
+            beside: false,
+        },
+        Step {
+            name: "tests",
+            cargo: vec!["test", "--workspace", "--all-features", "--no-fail-fast"],
+            variables: fenced(Mode::of_day(day)),
+            expect: Expect::Tests,
+            under_the_ledger: true,
+            extent: Extent::Fast,
+            beside: false,
+        },
+        sweep(
+            "random cases on PoCL",
+            &["--backend", "opencl:pocl", "--fence", Mode::of_day(day).name(), "--seconds", "70"],
+        ),
+        sweep("random cases on Intel's CPU runtime", &["--backend", "opencl:intel", "--seconds", "50"]),
         Step {
             name: "lints",
             cargo: vec![
@@ -116,28 +143,8 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
             expect: Expect::Success,
             under_the_ledger: false,
             extent: Extent::Whole,
+            beside: true,
         },
-        Step {
-            name: "build",
-            cargo: BUILD.to_vec(),
-            variables: Variables::new(),
-            expect: Expect::Success,
-            under_the_ledger: false,
-            extent: Extent::Fast,
-        },
-        Step {
-            name: "tests",
-            cargo: vec!["test", "--workspace", "--all-features", "--no-fail-fast"],
-            variables: fenced(Mode::of_day(day)),
-            expect: Expect::Tests,
-            under_the_ledger: true,
-            extent: Extent::Fast,
-        },
-        sweep(
-            "random cases on PoCL",
-            &["--backend", "opencl:pocl", "--fence", Mode::of_day(day).name(), "--seconds", "70"],
-        ),
-        sweep("random cases on Intel's CPU runtime", &["--backend", "opencl:intel", "--seconds", "50"]),
         Step {
             name: "documentation",
             cargo: vec!["doc", "--workspace", "--all-features", "--no-deps"],
@@ -145,6 +152,7 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
             expect: Expect::Success,
             under_the_ledger: false,
             extent: Extent::Whole,
+            beside: true,
         },
         Step {
             name: "book",
@@ -153,6 +161,7 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
             expect: Expect::Success,
             under_the_ledger: false,
             extent: Extent::Whole,
+            beside: true,
         },
         Step {
             name: "conformance without OpenCL",
@@ -162,6 +171,7 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
             expect: Expect::Tests,
             under_the_ledger: false,
             extent: Extent::Whole,
+            beside: true,
         },
     ];
     // The programs under the fence once more: plainly, and in the other mode.
@@ -176,6 +186,7 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
             expect: Expect::Tests,
             under_the_ledger: true,
             extent: Extent::Long,
+            beside: false,
         });
     };
     let mut plain = fenced(Mode::Over);

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 
-use crate::command::{root, stream};
+use crate::command::{read, root, shown};
 use crate::fence::{self, Mode};
 use crate::ledger;
 use crate::setup::{Ready, setup};
@@ -32,15 +32,49 @@ pub(crate) fn test(extent: Extent) -> Result<bool> {
     let starter = std::env::current_exe()?;
     let day = fence::today();
     println!("{ready}\nDay {day}: buffers are fenced in the mode `{}`", Mode::of_day(day));
+    let steps: Vec<Step> =
+        steps(&ready.variables, day).into_iter().filter(|step| step.extent <= extent).collect();
     let mut reports = Vec::new();
-    for step in steps(&ready.variables, day).into_iter().filter(|step| step.extent <= extent) {
-        println!("\n== {} ==", step.name);
-        let start = Instant::now();
-        let outcome = run(&step, &starter)?;
-        println!("== {}: {} ({:.0} s) ==", step.name, outcome.verdict(), start.elapsed().as_secs_f64());
-        reports.push((step.name, outcome));
+    for group in steps.chunk_by(|_, next| next.beside) {
+        reports.extend(side_by_side(group, &starter)?);
     }
     Ok(conclude(&ready, &reports))
+}
+
+/// Runs the first of some steps with its output as it comes, and beside it the others one after another, each telling its output when it
+/// has ended.
+fn side_by_side<'a>(group: &'a [Step], starter: &Path) -> Result<Vec<(&'a str, Outcome)>> {
+    let Some((first, others)) = group.split_first() else { return Ok(Vec::new()) };
+    std::thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            others.iter().map(|step| timed(step, starter, Telling::AtTheEnd)).collect::<Result<Vec<_>>>()
+        });
+        let first = timed(first, starter, Telling::AsItComes)?;
+        let others = others.join().map_err(|_| anyhow!("a step panicked"))??;
+        Ok(std::iter::once(first).chain(others).collect())
+    })
+}
+
+/// When the output of a step appears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Telling {
+    AsItComes,
+    AtTheEnd,
+}
+
+/// Runs a step between two lines that tell its name, outcome and time.
+fn timed<'a>(step: &'a Step, starter: &Path, telling: Telling) -> Result<(&'a str, Outcome)> {
+    let start = Instant::now();
+    let mut kept = String::new();
+    let mut tell = |line: &str| match telling {
+        Telling::AsItComes => println!("{line}"),
+        Telling::AtTheEnd => kept.extend([line, "\n"]),
+    };
+    tell(&format!("\n== {} ==", step.name));
+    let outcome = run(step, starter, &mut tell)?;
+    tell(&format!("== {}: {} ({:.0} s) ==", step.name, outcome.verdict(), start.elapsed().as_secs_f64()));
+    print!("{kept}");
+    Ok((step.name, outcome))
 }
 
 /// The most lines about failures that are repeated at the end.
@@ -68,7 +102,7 @@ impl Outcome {
     }
 }
 
-fn run(step: &Step, starter: &Path) -> Result<Outcome> {
+fn run(step: &Step, starter: &Path, tell: &mut impl FnMut(&str)) -> Result<Outcome> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     // The caller's choice of a backend is not the step's.
@@ -78,7 +112,9 @@ fn run(step: &Step, starter: &Path) -> Result<Outcome> {
     }
     command.args(&step.cargo).envs(&step.variables).current_dir(root());
     let (mut tally, mut complaints) = (Tally::default(), Vec::new());
-    let status = stream(&mut command, |line| {
+    tell(&format!("$ {}", shown(&command)));
+    let status = read(&mut command, |line| {
+        tell(line);
         if step.expect == Expect::Tests {
             tally += test_result(line).unwrap_or_default();
         }
@@ -132,6 +168,18 @@ mod tests {
         Tally { passed, failed, ignored: 0 }
     }
 
+    fn a_step(cargo: Vec<&'static str>) -> Step {
+        Step {
+            name: "a step",
+            cargo,
+            variables: Variables::new(),
+            expect: Expect::Success,
+            under_the_ledger: false,
+            extent: Extent::Fast,
+            beside: false,
+        }
+    }
+
     fn ready() -> Ready {
         Ready { platforms: Vec::new(), variables: Variables::new() }
     }
@@ -167,15 +215,26 @@ mod tests {
 
     #[test]
     fn a_command_is_judged_by_its_output_and_status() {
-        let step = |cargo| Step {
-            name: "a step",
-            cargo,
-            variables: Variables::new(),
-            expect: Expect::Success,
-            under_the_ledger: false,
-            extent: Extent::Fast,
+        let mut lines = Vec::new();
+        let mut run = |cargo| {
+            run(&a_step(cargo), Path::new("xtask"), &mut |line: &str| lines.push(line.to_owned())).unwrap()
         };
-        assert_eq!(run(&step(vec!["--version"]), Path::new("xtask")).unwrap().failure, None);
-        assert!(run(&step(vec!["no-such-command"]), Path::new("xtask")).unwrap().failure.is_some());
+        assert_eq!(run(vec!["--version"]).failure, None);
+        assert!(run(vec!["no-such-command"]).failure.is_some());
+        assert!(lines[0].starts_with("$ ") && lines[1].starts_with("cargo "), "{lines:?}");
+    }
+
+    #[test]
+    fn steps_side_by_side_are_all_reported_in_order() {
+        let step = |name, cargo, beside| Step { name, beside, ..a_step(cargo) };
+        let steps = [
+            step("one", vec!["--version"], false),
+            step("two", vec!["no-such-command"], true),
+            step("three", vec!["--version"], true),
+        ];
+        let reports = side_by_side(&steps, Path::new("xtask")).unwrap();
+        let failed: Vec<_> =
+            reports.iter().map(|(name, outcome)| (*name, outcome.failure.is_some())).collect();
+        assert_eq!(failed, [("one", false), ("two", true), ("three", false)]);
     }
 }
