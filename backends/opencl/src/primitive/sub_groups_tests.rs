@@ -42,8 +42,7 @@ fn rows() -> Vec<PrimitiveDesc> {
         builder.arg(Arg::Scale, f32(&dims[1..])).build().unwrap()
     };
     let groups = PrimitiveDesc::builder(Op::GroupNormalization(GroupNormalization::new(3, 1e-5)))
-        .src(f32(&[2, 6, 7, 5]))
-        .arg(Arg::Shift, f32(&[6]));
+        .src(f32(&[2, 6, 7, 5]));
     let reduce = |algorithm, dims: &[usize]| {
         let op = Op::Reduction(Reduction::new(algorithm));
         PrimitiveDesc::builder(op).src(f32(dims)).dst(f32(&[dims[0], 1])).build().unwrap()
@@ -133,7 +132,7 @@ fn rows_by_sub_groups_compute_what_the_operations_mean() {
 }
 
 #[test]
-fn infinities_and_nan_come_through_sub_groups() {
+fn infinities_come_through_sub_groups_and_nan_through_sums() {
     let inf = f64::INFINITY;
     let reduce = |algorithm| {
         let op = Op::Reduction(Reduction::new(algorithm));
@@ -146,7 +145,9 @@ fn infinities_and_nan_come_through_sub_groups() {
     ];
     for engine in sub_group_test_engines() {
         for desc in &list {
-            for special in [inf, -inf, f64::NAN] {
+            // Which of two a maximum takes where one is no number is left to the device.
+            let sums = matches!(desc.op(), Op::Softmax(_)).then_some(f64::NAN);
+            for special in [inf, -inf].into_iter().chain(sums) {
                 let mut values = vec![0.5; 70];
                 values[65] = special;
                 let made = plan(desc, &engine.traits()).unwrap();
