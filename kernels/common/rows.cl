@@ -3,7 +3,8 @@
 //   ROWS_BY_LANE    the same, lanes run along the rows, which then lie side by side in memory: no horizontal reductions
 //   ROWS_BY_GROUP   a work-group of GROUP work-items takes a row and reduces through local memory (GPUs)
 //   ROWS_BY_PART    PARTS work-items take a row together and a work-group GROUP / PARTS rows; lanes run along the elements, of which each
-//                   work-item has STEPS vectors, in registers where they are needed again (GPUs)
+//                   work-item has STEPS vectors, in registers where they are needed again (GPUs). With SUB_GROUP the PARTS are whole
+//                   sub-groups of that many work-items, which read each other's registers
 // A fold by item joins into CHAINS variables, so that no joining waits for the one before. A work-item of a CPU has room for a row in
 // kept[slot] of local memory where KEPT is their number of vectors.
 // The generator defines ROW_MODE, ROWS (in units of LANES rows by lane), DECLARE_ROW(t) (which also
@@ -30,13 +31,21 @@
 
 #if ROW_MODE == ROWS_BY_PART
 
+#ifdef SUB_GROUP
+// Which work-items are a sub-group is the driver's choice.
+#define OWN_ITEM ((int)get_sub_group_id() * SUB_GROUP + (int)get_sub_group_local_id())
+#define SCRATCH (GROUP / SUB_GROUP)
+#else
+#define OWN_ITEM ((int)get_local_id(0))
+#define SCRATCH (2 * GROUP)
+#endif
 #define ENTER_ROWS                                                                                                       \
-    __local R scratch[2 * GROUP];                                                                                        \
+    __local R scratch[SCRATCH];                                                                                          \
     ENTER
 #define EACH_ROW                                                                                                         \
     {                                                                                                                    \
-        const int member = (int)get_local_id(0) % PARTS;                                                                 \
-        const idx own_row = (idx)get_group_id(0) * (GROUP / PARTS) + (int)get_local_id(0) / PARTS;                       \
+        const int member = OWN_ITEM % PARTS;                                                                             \
+        const idx own_row = (idx)get_group_id(0) * (GROUP / PARTS) + OWN_ITEM / PARTS;                                   \
         /* Work-items without a row take part in the barriers. */                                                        \
         const bool has_row = ROWS % (GROUP / PARTS) == 0 || own_row < ROWS;                                              \
         const idx row = has_row ? own_row : 0;                                                                           \
@@ -72,6 +81,42 @@
 #else
 #define FOUR_LANES(OPERATION, x) (x)
 #endif
+#ifdef SUB_GROUP
+// A sub-group joins by exchanges between halves, or else one work-item's value after the other; several sub-groups join in local memory.
+#ifdef EXCHANGE
+#define JOIN_SUB_GROUP(OPERATION, x)                                                                                     \
+    for (uint mask = SUB_GROUP / 2; mask > 0; mask /= 2) {                                                               \
+        const R other = EXCHANGE(x, mask);                                                                               \
+        x = OPERATION(x, other);                                                                                         \
+    }
+#else
+#define JOIN_SUB_GROUP(OPERATION, x)                                                                                     \
+    {                                                                                                                    \
+        const R own = x;                                                                                                 \
+        x = sub_group_broadcast(own, 0);                                                                                 \
+        for (uint k = 1; k < SUB_GROUP; ++k) {                                                                           \
+            const R other = sub_group_broadcast(own, k);                                                                 \
+            x = OPERATION(x, other);                                                                                     \
+        }                                                                                                                \
+    }
+#endif
+#define DEFINE_FOLD(NAME, OPERATION)                                                                                     \
+    static inline V NAME(const V x, __local R *scratch) {                                                                \
+        const float4 four = FOUR_LANES(OPERATION, x);                                                                    \
+        const float2 two = OPERATION(four.lo, four.hi);                                                                  \
+        R joined = OPERATION(two.x, two.y);                                                                              \
+        JOIN_SUB_GROUP(OPERATION, joined)                                                                                \
+        if (PARTS == SUB_GROUP) return (V)(joined);                                                                      \
+        const int own = (int)get_sub_group_id(), first = own - own % (PARTS / SUB_GROUP);                                \
+        /* Others may still read what they folded before. */                                                             \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                    \
+        if (get_sub_group_local_id() == 0) scratch[own] = joined;                                                        \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                    \
+        joined = scratch[first];                                                                                         \
+        for (int k = 1; k < PARTS / SUB_GROUP; ++k) joined = OPERATION(joined, scratch[first + k]);                      \
+        return (V)(joined);                                                                                              \
+    }
+#else
 // A row's work-items join in two stages, by SIDE of them and by all.
 #define DEFINE_FOLD(NAME, OPERATION)                                                                                     \
     static inline V NAME(const V x, __local R *scratch) {                                                                \
@@ -91,6 +136,7 @@
         for (int k = 1; k < SIDE; ++k) joined = OPERATION(joined, scratch[GROUP + first + k]);                           \
         return (V)(joined);                                                                                              \
     }
+#endif
 #define START_FOLD(name, x) V name = (V)(x);
 #define JOIN_FOLD(name, OPERATION, x) name = OPERATION(name, x);
 #define FOLD(NAME, x) NAME(x, scratch)

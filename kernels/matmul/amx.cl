@@ -7,6 +7,17 @@
     __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(p), "r"((ulong)(step)) : "memory");
 #define CLEAR_TILE(t) __asm__ volatile("tilezero %%tmm" #t ::: "memory");
 #define JOIN_TILES(c, a, b) __asm__ volatile(TILE_PRODUCT " %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory");
+#if SUM_IS_FLOAT
+#define TILE_PRODUCT "tdpbf16ps"
+#elif SRC0_SIGNED && WEIGHTS_SIGNED
+#define TILE_PRODUCT "tdpbssd"
+#elif SRC0_SIGNED
+#define TILE_PRODUCT "tdpbsud"
+#elif WEIGHTS_SIGNED
+#define TILE_PRODUCT "tdpbusd"
+#else
+#define TILE_PRODUCT "tdpbuud"
+#endif
 #define UNIT_MEMORY
 #define START_UNIT                                                                                                       \
     uint configuration[16];                                                                                              \

@@ -2,7 +2,7 @@
 // terms a pair of the even and one of the odd ones, TILE_M rows A_STEP bytes apart; weights become words as they are read.
 typedef short short32_ __attribute__((ext_vector_type(32)));
 typedef int int32_ __attribute__((ext_vector_type(32)));
-#if WORD_INSTRUCTION
+#if HAS_INSTRUCTION
 static inline int16 add_pairs(int16 sum, const int16 a, const int16 b) {
     __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
     return sum;

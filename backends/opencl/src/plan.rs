@@ -1,6 +1,10 @@
 //! What a primitive compiles to: a pure value between choosing kernels and launching them.
 
-use anydnn_backend::{Arg, DeviceKind, PrimitiveDesc};
+mod device;
+
+use anydnn_backend::{Arg, PrimitiveDesc};
+
+pub(crate) use device::{DeviceTraits, KnownFeatures};
 
 use crate::program::text::Text;
 
@@ -32,6 +36,8 @@ pub(crate) struct Launch {
     pub(crate) global: [usize; 3],
     /// Work-items of a work-group per dimension; the driver's choice if none.
     pub(crate) local: Option<[usize; 3]>,
+    /// Work-items of the sub-groups that the kernel is written for; none where it needs no sub-groups.
+    pub(crate) sub_group: Option<usize>,
     /// Bytes to which each memory must be aligned besides its element's size; else the program for unaligned memory runs.
     pub(crate) alignment: usize,
 }
@@ -57,36 +63,4 @@ pub(crate) enum LaunchArg {
         /// Bytes into the scratchpad.
         offset: usize,
     },
-}
-
-/// The facts about a device that a plan may depend on.
-#[derive(Clone, Debug)]
-pub(crate) struct DeviceTraits {
-    /// What kind of processor it is.
-    pub(crate) kind: DeviceKind,
-    /// The most work-items of a work-group.
-    pub(crate) max_work_group: usize,
-    /// Bytes of local memory of a work-group.
-    pub(crate) local_memory_bytes: usize,
-    /// Parallel compute units.
-    pub(crate) compute_units: usize,
-    /// Whether f64 arithmetic works.
-    pub(crate) fp64: bool,
-    /// Whether PTX with matrix instructions and asynchronous copies works inside of OpenCL C.
-    pub(crate) mma: bool,
-    /// Whether NVIDIA's warpgroup matrix instructions work (Hopper).
-    pub(crate) wgmma: bool,
-    /// What an x86 processor multiplies by.
-    pub(crate) units: Units,
-    /// The device's name.
-    pub(crate) name: String,
-}
-
-/// Instructions of x86 that work inside of OpenCL C.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Units {
-    /// Matrix units (AMX).
-    pub(crate) amx: bool,
-    /// Products of pairs of words that add up (AVX-512 VNNI).
-    pub(crate) words: bool,
 }

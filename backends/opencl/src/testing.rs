@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anydnn_backend::DeviceKind;
+
 use crate::driver::availability::availability;
 use crate::{DiskCache, OpenClEngine};
 
@@ -42,4 +44,22 @@ pub fn test_engines() -> Vec<OpenClEngine> {
 /// As [`test_engines`].
 pub fn hasty_test_engines() -> Vec<OpenClEngine> {
     test_engines().into_iter().map(OpenClEngine::building_hastily).collect()
+}
+
+/// Of [`test_engines`] those on devices with sub-groups, which compute by the kernels that GPUs with sub-groups get.
+///
+/// # Panics
+/// As [`test_engines`], and when a device that is known to have sub-groups has none.
+pub fn sub_group_test_engines() -> Vec<OpenClEngine> {
+    let has_sub_groups = |engine: &OpenClEngine| {
+        let has = engine.traits().sub_groups().is_some();
+        assert!(
+            has || engine.opencl_device().alias() != "intel",
+            "{} has no sub-groups",
+            engine.opencl_device()
+        );
+        has
+    };
+    let engines = test_engines().into_iter().filter(has_sub_groups);
+    engines.map(|engine| engine.planning_for(DeviceKind::Gpu)).collect()
 }

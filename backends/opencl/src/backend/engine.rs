@@ -20,11 +20,11 @@ use crate::cache::tuning::Record;
 use crate::cache::{self, CacheOutcome, DiskCache, ProgramCache, ProgramStats};
 use crate::capability::{self, Feature, Features};
 use crate::driver::create::{create_context, create_queue};
-use crate::driver::platform::OpenClDevice;
-use crate::driver::{handle, processor};
+use crate::driver::handle;
+use crate::driver::platform::{OpenClDevice, Vendor};
 use crate::memory::allocation::no_kind;
 use crate::memory::user_allocator::UserAllocator;
-use crate::plan::{DeviceTraits, Units};
+use crate::plan::{DeviceTraits, KnownFeatures};
 use crate::primitive;
 use crate::program::kernels::KernelPool;
 use crate::queue::wait::WaitMethod;
@@ -64,6 +64,8 @@ pub(crate) struct Inner {
     pub(crate) context: handle::Context,
     pub(crate) device: OpenClDevice,
     pub(crate) wait_method: WaitMethod,
+    /// The kind of device that plans are made for, where that is not the device's own.
+    planned_kind: OnceLock<DeviceKind>,
     features: Arc<Features>,
     capabilities: OnceLock<Capabilities>,
 }
@@ -129,6 +131,13 @@ impl OpenClEngine {
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn building_hastily(self) -> Self {
         self.inner.programs.be_hasty();
+        self
+    }
+
+    /// Plans from now on, those of its clones too, are made as if for another kind of device.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn planning_for(self, kind: DeviceKind) -> Self {
+        let _ = self.inner.planned_kind.set(kind);
         self
     }
 
@@ -235,31 +244,21 @@ impl OpenClEngine {
         Err(no_kind(kind))
     }
 
-    fn units(&self) -> Units {
-        let Inner { device, features, programs, .. } = &*self.inner;
-        if device.kind() != DeviceKind::Cpu {
-            return Units::default();
-        }
-        Units {
-            // What an earlier process found needs the system's permission again.
-            amx: processor::may_use_tiles().is_ok() && programs.probe(device, features, Feature::Amx),
-            words: programs.probe(device, features, Feature::Words),
-        }
-    }
-
     /// The facts that kernel plans depend on.
     pub(crate) fn traits(&self) -> DeviceTraits {
         let Inner { device, features, programs, .. } = &*self.inner;
         let limits = device.limits();
+        let ask = {
+            let (device, features, programs) = (device.clone(), Arc::clone(features), Arc::clone(programs));
+            move |feature| programs.probe(&device, &features, feature)
+        };
         DeviceTraits {
-            kind: device.kind(),
+            kind: self.inner.planned_kind.get().copied().unwrap_or(device.kind()),
+            vendor: Vendor::of(device.vendor()),
             max_work_group: limits.max_work_group,
             local_memory_bytes: limits.local_memory_bytes as usize,
             compute_units: limits.compute_units,
-            fp64: programs.probe(device, features, Feature::Fp64),
-            mma: device.alias() == "nvidia" && programs.probe(device, features, Feature::NvidiaMma),
-            wgmma: device.alias() == "nvidia" && programs.probe(device, features, Feature::Wgmma),
-            units: self.units(),
+            features: KnownFeatures::probed(ask),
             name: device.name().into(),
         }
     }
@@ -276,6 +275,7 @@ impl Inner {
             tuning: Arc::new(Record::from_env()),
             service: Mutex::new(None),
             copier: OnceLock::new(),
+            planned_kind: OnceLock::new(),
             wait_method: WaitMethod::with(device.kind()),
             features: capability::features_of(&device),
             capabilities: OnceLock::new(),
@@ -299,10 +299,10 @@ impl Engine for OpenClEngine {
     fn capabilities(&self) -> &Capabilities {
         let Inner { device, features, programs, capabilities, .. } = &*self.inner;
         capabilities.get_or_init(|| {
-            for feature in Feature::COMPILED {
+            for feature in Feature::compiled() {
                 programs.probe(device, features, feature);
             }
-            capability::capabilities(device, features)
+            capability::capabilities(device, features, primitive::stored)
         })
     }
 

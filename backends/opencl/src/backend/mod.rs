@@ -13,6 +13,7 @@ mod pointers;
 mod pool;
 pub(crate) mod primitive;
 pub(crate) mod stream;
+pub(crate) mod sub_groups;
 mod transfer;
 mod trial_operands;
 pub(crate) mod tune;

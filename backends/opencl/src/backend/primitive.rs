@@ -15,6 +15,7 @@ use crate::backend::engine::OpenClEngine;
 use crate::backend::event::OpenClEvent;
 use crate::backend::memory::OpenClMemory;
 use crate::backend::stream::{OpenClStream, Submission};
+use crate::backend::sub_groups;
 use crate::driver::call::{self, Returned};
 use crate::memory::allocation::Binding;
 use crate::plan::{KernelPlan, Launch, LaunchArg};
@@ -76,6 +77,7 @@ impl Primitive for OpenClPrimitive {
 impl OpenClPrimitive {
     /// Builds the programs of a plan.
     pub(crate) fn from_plan(engine: &OpenClEngine, plan: KernelPlan) -> Result<Self> {
+        let plan = sub_groups::fitting(engine, plan, &engine.traits())?;
         let has_work = |launch: &Launch| !launch.global.contains(&0);
         let kernels = plan.launches.iter().enumerate().filter(|(_, launch)| has_work(launch));
         let kernels = kernels
@@ -387,6 +389,7 @@ mod tests {
             ProgramSource { name: "reverse".into(), source: SOURCE.into(), options: format!("-DN={N}") };
         let pad = LaunchArg::Scratchpad { offset: 16 };
         let launch = |kernel: &str, args: Vec<LaunchArg>| Launch {
+            sub_group: None,
             program: program.clone(),
             kernel: kernel.into(),
             args,

@@ -154,8 +154,11 @@ fn instruction_sets() -> Vec<(&'static str, bool)> {
 }
 
 /// Code that decides what a cache holds: the probes, and how programs are translated.
-const CODE: [(&str, &str); 3] = [
+const CODE: [(&str, &str); 6] = [
+    ("instruction.rs", include_str!("../capability/instruction.rs")),
     ("probe.rs", include_str!("../capability/probe.rs")),
+    ("sub_groups.rs", include_str!("../capability/sub_groups.rs")),
+    ("units.rs", include_str!("../capability/units.rs")),
     ("processor.rs", include_str!("../driver/processor.rs")),
     ("ptx.rs", include_str!("../program/ptx.rs")),
 ];

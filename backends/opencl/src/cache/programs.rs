@@ -102,15 +102,18 @@ impl ProgramCache {
         Ok(made)
     }
 
-    /// Whether a feature that takes a program to probe works, from what is known or by probing.
-    pub(crate) fn probe(&self, device: &OpenClDevice, features: &Features, feature: Feature) -> bool {
+    /// Whether a feature that takes a program to probe works, from what is known or by probing. What an earlier process found still needs
+    /// what the feature needs of this one, such as the system's permission.
+    pub(crate) fn probe(&self, device: &OpenClDevice, features: &Features, feature: Feature) -> Probe {
+        if let Some(why) = features.ruled_out(device, feature) {
+            return Probe { works: false, detail: why.into() };
+        }
         let mut probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner);
         let known = features.known(feature).cloned();
         let probe = known.unwrap_or_else(|| self.find_probe(device, features, feature));
-        let works = probe.works;
         // What the engine's blob said stays, so that its next blob says the same.
-        probes.entry(feature.name().into()).or_insert(probe);
-        works
+        probes.entry(feature.name().into()).or_insert_with(|| probe.clone());
+        probe
     }
 
     /// Starts with the content of a blob, if it is this device's and intact.
@@ -128,7 +131,7 @@ impl ProgramCache {
             }
         };
         let mut probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner);
-        for feature in Feature::COMPILED {
+        for feature in Feature::compiled() {
             if let Some(probe) = content.probes.get(feature.name()) {
                 features.learn(feature, probe);
                 probes.insert(feature.name().into(), probe.clone());
@@ -235,9 +238,7 @@ impl ProgramCache {
             features.learn(feature, &probe);
             return probe;
         }
-        if feature.rule_out(device).is_ok() {
-            count(&self.counters.probed);
-        }
+        count(&self.counters.probed);
         let probe = features.probe(device, feature);
         // What does not work may have failed for another reason, such as a lack of memory: the next process tries again.
         if probe.works

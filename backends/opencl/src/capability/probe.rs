@@ -9,6 +9,8 @@ use cl3::command_queue::{self as cl, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_
 use cl3::memory::{CL_MEM_COPY_HOST_PTR, CL_MEM_READ_WRITE};
 use cl3::types::{CL_BLOCKING, CL_NON_BLOCKING, cl_event};
 
+use crate::capability::instruction::{Factor, Instruction};
+use crate::capability::sub_groups::SubGroups;
 use crate::driver::call::{self, Check, Returned};
 use crate::driver::create::{create_context, create_queue};
 use crate::driver::handle;
@@ -17,7 +19,7 @@ use crate::program::Program;
 use crate::queue::deferred_release;
 
 /// What was seen, or why the feature does not work.
-type Outcome = Result<String, String>;
+pub(crate) type Outcome = Result<String, String>;
 
 /// A context to try things in.
 pub(crate) struct Prober<'a> {
@@ -105,10 +107,15 @@ impl<'a> Prober<'a> {
     }
 }
 
-pub(crate) fn fp64(prober: &Prober<'_>) -> Outcome {
-    if prober.device.limits().double_config == 0 {
-        return Err("the device names no double precision".into());
+pub(crate) fn names_fp64(device: &OpenClDevice) -> Result<(), String> {
+    if device.limits().double_config == 0 {
+        Err("the device names no double precision".into())
+    } else {
+        Ok(())
     }
+}
+
+pub(crate) fn fp64(prober: &Prober<'_>) -> Outcome {
     let source = "#ifdef cl_khr_fp64\n#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#endif\n\
         kernel void probe(global const double *in, global double *out) {\
             size_t i = get_global_id(0); out[i] = in[i] * in[i] + 1.0e-12; }";
@@ -119,13 +126,13 @@ pub(crate) fn fp64(prober: &Prober<'_>) -> Outcome {
     same(all, "f64 arithmetic")
 }
 
-pub(crate) fn fp16(prober: &Prober<'_>) -> Outcome {
-    let device = prober.device;
-    let named = device.has_extension("cl_khr_fp16");
+pub(crate) fn names_fp16(device: &OpenClDevice) -> Result<(), String> {
     // NVIDIA's compiler takes half arithmetic though the driver does not name it; others may not survive the attempt.
-    if !named && device.alias() != "nvidia" {
-        return Err("cl_khr_fp16 is not named".into());
-    }
+    if device.alias() == "nvidia" { Ok(()) } else { is_named(device, "cl_khr_fp16") }
+}
+
+pub(crate) fn fp16(prober: &Prober<'_>) -> Outcome {
+    let named = prober.device.has_extension("cl_khr_fp16");
     let source = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n\
         kernel void probe(global const half *in, global half *out) {\
             size_t i = get_global_id(0); half x = in[i]; out[i] = x * x + (half)1.0f; }";
@@ -149,36 +156,61 @@ pub(crate) fn vload_half(prober: &Prober<'_>) -> Outcome {
     same(from_bytes(&out, u32::from_ne_bytes).eq(expected.map(f32::to_bits)), "vload_half")
 }
 
+pub(crate) fn names_sub_groups(device: &OpenClDevice) -> Result<(), String> {
+    let named = SubGroups::NAMES.into_iter().any(|name| device.has_extension(name));
+    if named { Ok(()) } else { Err("neither cl_khr_subgroups nor cl_intel_subgroups is named".into()) }
+}
+
+/// Sums over sub-groups, by the function and by exchanges, in the oldest language that has them.
 pub(crate) fn sub_groups(prober: &Prober<'_>) -> Outcome {
-    let device = prober.device;
-    let named = ["cl_intel_subgroups", "cl_khr_subgroups"].into_iter().find(|e| device.has_extension(e));
-    let named = named.ok_or("neither cl_khr_subgroups nor cl_intel_subgroups is named")?;
-    let source = format!(
-        "#pragma OPENCL EXTENSION {named} : enable\n\
-        kernel void probe(global const int *in, global int *out) {{ size_t i = get_global_id(0);\
-            out[2 * i] = sub_group_reduce_add(in[i]); out[2 * i + 1] = (int)get_sub_group_size(); }}"
-    );
-    let input = [1_i32; 64];
+    let exchanges = SubGroups::EXCHANGES.into_iter().filter(|(name, _)| prober.device.has_extension(name));
+    let exchanges: Vec<_> = exchanges.map(|(_, function)| Some(function)).chain([None]).collect();
+    let input: Vec<i32> = (0..64).map(|i| i * i).collect();
     let mut failed = String::new();
-    for standard in prober.standards() {
-        match prober.run(&source, standard, &to_bytes(&input, i32::to_ne_bytes), 512, 64) {
-            Err(why) => failed = why,
-            Ok(out) => {
-                let pairs: Vec<i32> = from_bytes(&out, i32::from_ne_bytes).collect();
-                let right = pairs.chunks(2).all(|pair| pair[0] == pair[1] && pair[0] > 0);
-                same(right, "sub_group_reduce_add")?;
-                return Ok(format!("{named}, {} work-items, {standard}", pairs[1]));
+    for standard in prober.standards().iter().rev() {
+        for exchange in &exchanges {
+            let mut found = SubGroups::of(prober.device, 0, standard, *exchange);
+            let exchanged = exchange.map_or_else(
+                || "x = sub_group_reduce_add(x);".into(),
+                |function| {
+                    format!(
+                        "for (uint m = get_max_sub_group_size() / 2; m > 0; m /= 2) x += {function}(x, m);"
+                    )
+                },
+            );
+            let source = format!(
+                "{}kernel void probe(global const int *in, global int *out) {{ size_t i = get_global_id(0);\
+                    float x = (float)in[i]; {exchanged} out[3 * i] = sub_group_reduce_add(in[i]); out[3 * i + 1] = (int)x;\
+                    out[3 * i + 2] = (int)get_sub_group_size(); }}",
+                found.prelude()
+            );
+            match prober.run(&source, standard, &to_bytes(&input, i32::to_ne_bytes), 64 * 12, 64) {
+                Err(why) => failed = why,
+                Ok(out) => {
+                    let sums: Vec<i32> = from_bytes(&out, i32::from_ne_bytes).collect();
+                    found.width = usize::try_from(sums[2]).unwrap_or(0);
+                    let parts = input.chunks(found.width.max(1)).zip(sums.chunks(3 * found.width.max(1)));
+                    let right = |(numbers, sums): (&[i32], &[i32])| {
+                        let (sum, width) = (numbers.iter().sum::<i32>(), found.width as i32);
+                        sums.chunks(3).all(|of_item| of_item == [sum, sum, width])
+                    };
+                    same(
+                        found.width.is_power_of_two() && parts.into_iter().all(right),
+                        "a sum over a sub-group",
+                    )?;
+                    return Ok(found.to_string());
+                }
             }
         }
     }
     Err(failed)
 }
 
+pub(crate) fn names_int8_dot(device: &OpenClDevice) -> Result<(), String> {
+    is_named(device, "cl_khr_integer_dot_product")
+}
+
 pub(crate) fn int8_dot(prober: &Prober<'_>) -> Outcome {
-    const NAME: &str = "cl_khr_integer_dot_product";
-    if !prober.device.has_extension(NAME) {
-        return Err(format!("{NAME} is not named"));
-    }
     let source = "#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable\n\
         kernel void probe(global const char4 *in, global int *out) {\
             size_t i = get_global_id(0); out[i] = dot(in[2 * i], in[2 * i + 1]); }";
@@ -193,49 +225,22 @@ pub(crate) fn int8_dot(prober: &Prober<'_>) -> Outcome {
     Err(failed)
 }
 
-pub(crate) fn nvidia_ptx(prober: &Prober<'_>) -> Outcome {
+pub(crate) fn is_nvidia(device: &OpenClDevice) -> Result<(), String> {
     // Other compilers would have to assemble it for their own machine, and some do not survive that.
-    if prober.device.alias() != "nvidia" {
-        return Err("not NVIDIA's compiler".into());
-    }
+    if device.alias() == "nvidia" { Ok(()) } else { Err("not NVIDIA's compiler".into()) }
+}
+
+pub(crate) fn nvidia_ptx(prober: &Prober<'_>) -> Outcome {
     let source = "kernel void probe(global const int *in, global int *out) {\
         size_t i = get_global_id(0); int x; asm(\"add.s32 %0, %1, 41;\" : \"=r\"(x) : \"r\"(in[i])); out[i] = x; }";
     let out = prober.run(source, "-cl-std=CL1.2", &to_bytes(&[1_i32, -41], i32::to_ne_bytes), 8, 2)?;
     same(from_bytes(&out, i32::from_ne_bytes).eq([42, 0]), "inline PTX")
 }
 
-/// A product of matrices of ones that came through an asynchronous copy.
-pub(crate) fn nvidia_mma(prober: &Prober<'_>) -> Outcome {
-    if prober.device.alias() != "nvidia" {
-        return Err("not NVIDIA's compiler".into());
-    }
-    let source = "kernel void probe(global const uint *in, global float *out) {\
-        local uint tile[128] __attribute__((aligned(16)));\
-        uint l = get_local_id(0), at = (uint)(ulong)tile + l * 16, a0, a1, a2, a3;\
-        float x = 0, y = 0, z = 0, w = 0;\
-        asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" :: \"r\"(at), \"l\"(in + l * 4));\
-        asm volatile(\"cp.async.commit_group;\"); asm volatile(\"cp.async.wait_group 0;\" ::: \"memory\");\
-        barrier(CLK_LOCAL_MEM_FENCE);\
-        asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\"\
-            : \"=r\"(a0), \"=r\"(a1), \"=r\"(a2), \"=r\"(a3) : \"r\"(at));\
-        asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32\"\
-            \" {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\
-            : \"+f\"(x), \"+f\"(y), \"+f\"(z), \"+f\"(w)\
-            : \"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3), \"r\"(in[l]), \"r\"(in[l + 32]));\
-        out[l * 4] = x; out[l * 4 + 1] = y; out[l * 4 + 2] = z; out[l * 4 + 3] = w; }";
-    // Two ones of f16 each.
-    let ones = to_bytes(&[0x3c00_3c00_u32; 128], u32::to_ne_bytes);
-    let out = prober.run(source, "-cl-std=CL1.2", &ones, 512, 32)?;
-    let sixteen = 16.0_f32.to_bits();
-    same(from_bytes(&out, u32::from_ne_bytes).all(|bits| bits == sixteen), "matrix instructions in PTX")
-}
-
 /// Whether a device has the architecture that warpgroup instructions are of. Others must not even try: a fault would end all OpenCL of
 /// the process.
 pub(crate) fn is_hopper(device: &OpenClDevice) -> Result<(), String> {
-    if device.alias() != "nvidia" {
-        return Err("not NVIDIA's compiler".into());
-    }
+    is_nvidia(device)?;
     let number = |info| call::device_value::<u32>(device.raw_device(), info).map_err(said);
     let capability = (
         number(cl3::device::CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV)?,
@@ -244,37 +249,52 @@ pub(crate) fn is_hopper(device: &OpenClDevice) -> Result<(), String> {
     if capability == (9, 0) { Ok(()) } else { Err(format!("compute capability {capability:?}, not 9.0")) }
 }
 
-/// A product of 64x16 by 16x8 elements of f16, both in rows of 16 as core matrices of eight rows by 16 bytes.
-pub(crate) fn wgmma(prober: &Prober<'_>) -> Outcome {
-    const SOURCE: &str = anydnn_kernels::text("probe/wgmma.cl");
-    let small = |i: usize, j: usize| (i * 7 + j * 3) % 5;
-    // Whole numbers up to four as f16.
-    let halves = [0_u16, 0x3c00, 0x4000, 0x4200, 0x4400];
-    let operands: Vec<u16> = (0..72).flat_map(|i| (0..16).map(move |k| halves[small(i, k)])).collect();
-    let out = prober.run(SOURCE, "-cl-std=CL1.2", &to_bytes(&operands, u16::to_ne_bytes), 64 * 8 * 4, 128)?;
-    let sum = |i: usize| (0..16).map(|k| small(i / 8, k) * small(64 + i % 8, k)).sum::<usize>();
-    same(from_bytes(&out, f32::from_ne_bytes).enumerate().all(|(i, x)| x as usize == sum(i)), "wgmma in PTX")
+/// The product of an instruction, of whole numbers that every type of factors and sums holds exactly.
+pub(crate) fn product(prober: &Prober<'_>, instruction: &Instruction, text: &str, items: usize) -> Outcome {
+    let &Instruction { factor, sum, m, n, k } = instruction;
+    let a = |i: usize, t: usize| value(factor, i * k + t, false);
+    let b = |j: usize, t: usize| value(factor, (m + j) * k + t, true);
+    let rows = (0..m).flat_map(|i| (0..k).map(move |t| a(i, t)));
+    let columns = (0..n).flat_map(|j| (0..k).map(move |t| b(j, t)));
+    let input: Vec<u8> = rows.chain(columns).flat_map(|x| encoded(factor, x)).collect();
+    let out = prober.run(text, "-cl-std=CL1.2", &input, m * n * 4, items)?;
+    let expected = (0..m * n).map(|e| (0..k).map(|t| a(e / n, t) * b(e % n, t)).sum::<i32>());
+    let right = if sum.is_float() {
+        from_bytes(&out, f32::from_ne_bytes).map(f64::from).eq(expected.map(f64::from))
+    } else {
+        from_bytes(&out, i32::from_ne_bytes).eq(expected)
+    };
+    same(right, &format!("a product of {}", factor.name()))
 }
 
-/// A product of unsigned by signed bytes on x86's matrix units.
-pub(crate) fn amx(prober: &Prober<'_>) -> Outcome {
-    const SOURCE: &str = anydnn_kernels::text("probe/amx.cl");
-    let bytes: Vec<u8> = (0..2048_usize).map(|i| (i * 37 + i / 64 * 11) as u8).collect();
-    let out = prober.run(SOURCE, "-cl-std=CL1.2", &bytes, 1024, 1)?;
-    let (a, b) = bytes.split_at(1024);
-    let factor = |k: usize, n: usize| i32::from(b[k / 4 * 64 + n * 4 + k % 4].cast_signed());
-    let sum = |i: usize| (0..64).map(|k| i32::from(a[i / 16 * 64 + k]) * factor(k, i % 16)).sum::<i32>();
-    same(from_bytes(&out, i32::from_ne_bytes).enumerate().all(|(i, x)| x == sum(i)), "a product of tiles")
+/// The `i`-th number to multiply, of the whole range of integers.
+fn value(factor: Factor, i: usize, is_weight: bool) -> i32 {
+    let mixed = i * 37 + i / 64 * 11;
+    match factor {
+        Factor::Bytes if is_weight => i32::from((mixed as u8).cast_signed()),
+        Factor::Bytes => i32::from(mixed as u8),
+        Factor::Words => (mixed % 60) as i32 * 300 - 9000,
+        Factor::F16 | Factor::BF16 | Factor::Tf32 | Factor::F32 => (mixed % 5) as i32,
+    }
 }
 
-/// Products of pairs of words that add up.
-pub(crate) fn words(prober: &Prober<'_>) -> Outcome {
-    const SOURCE: &str = anydnn_kernels::text("probe/words.cl");
-    let words: [i16; 64] = std::array::from_fn(|i| (i as i16 - 30) * 300);
-    let out = prober.run(SOURCE, "-cl-std=CL1.2", &to_bytes(&words, i16::to_ne_bytes), 64, 1)?;
-    let product = |i: usize| i32::from(words[i]) * i32::from(words[32 + i]);
-    let sum = |i: usize| 1 + product(2 * i) + product(2 * i + 1);
-    same(from_bytes(&out, i32::from_ne_bytes).enumerate().all(|(i, x)| x == sum(i)), "vpdpwssd")
+/// The bytes of a number.
+fn encoded(factor: Factor, x: i32) -> Vec<u8> {
+    match factor {
+        Factor::Bytes => vec![x as u8],
+        Factor::Words => (x as i16).to_ne_bytes().into(),
+        Factor::F16 => half::f16::from_f32(x as f32).to_ne_bytes().into(),
+        Factor::BF16 => half::bf16::from_f32(x as f32).to_ne_bytes().into(),
+        Factor::Tf32 | Factor::F32 => (x as f32).to_ne_bytes().into(),
+    }
+}
+
+pub(crate) fn local_memory(device: &OpenClDevice) -> Outcome {
+    counted(device.limits().local_memory_bytes, "bytes")
+}
+
+pub(crate) fn vector_width(device: &OpenClDevice) -> Outcome {
+    counted(u64::from(device.limits().float_vector_width), "floats")
 }
 
 /// A command that waits for the user must be overtaken by one that does not, and must itself wait.
@@ -385,9 +405,7 @@ pub(crate) fn svm(prober: &Prober<'_>) -> Outcome {
 
 pub(crate) fn usm(device: &OpenClDevice) -> Outcome {
     use crate::driver::usm::EXTENSION as NAME;
-    if !device.has_extension(NAME) {
-        return Err(format!("{NAME} is not named"));
-    }
+    is_named(device, NAME)?;
     let calls = [
         c"clHostMemAllocINTEL",
         c"clDeviceMemAllocINTEL",
@@ -405,9 +423,7 @@ pub(crate) fn usm(device: &OpenClDevice) -> Outcome {
 
 pub(crate) fn command_buffer(device: &OpenClDevice) -> Outcome {
     const NAME: &str = "cl_khr_command_buffer";
-    if !device.has_extension(NAME) {
-        return Err(format!("{NAME} is not named"));
-    }
+    is_named(device, NAME)?;
     has_calls(
         device,
         &[c"clCreateCommandBufferKHR", c"clCommandNDRangeKernelKHR", c"clEnqueueCommandBufferKHR"],
@@ -456,6 +472,14 @@ fn ends_within(event: &handle::Event, limit: Duration) -> Result<bool, String> {
         std::thread::sleep(Duration::from_micros(100));
     }
     Ok(true)
+}
+
+fn is_named(device: &OpenClDevice, extension: &str) -> Result<(), String> {
+    if device.has_extension(extension) { Ok(()) } else { Err(format!("{extension} is not named")) }
+}
+
+fn counted(count: u64, unit: &str) -> Outcome {
+    if count > 0 { Ok(format!("{count} {unit}")) } else { Err("none".into()) }
 }
 
 fn same(right: bool, what: &str) -> Outcome {

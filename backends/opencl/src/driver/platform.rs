@@ -59,6 +59,38 @@ struct Inner {
     memory_kinds: OnceLock<Vec<MemoryKind>>,
 }
 
+/// Who makes a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vendor {
+    Nvidia,
+    Amd,
+    Intel,
+    Other,
+}
+
+impl Vendor {
+    /// The vendor of this name.
+    pub(crate) fn of(name: &str) -> Self {
+        let names = [
+            ("NVIDIA", Self::Nvidia),
+            ("Advanced Micro Devices", Self::Amd),
+            ("AMD", Self::Amd),
+            ("Intel", Self::Intel),
+        ];
+        names.into_iter().find(|(part, _)| name.contains(part)).map_or(Self::Other, |(_, vendor)| vendor)
+    }
+
+    /// The multiply-adds of f32 that a compute unit starts in a clock, where it is a GPU's.
+    pub(crate) fn multiply_adds(self) -> usize {
+        match self {
+            Self::Nvidia | Self::Other => 128,
+            Self::Amd => 64,
+            // Drivers count vector engines.
+            Self::Intel => 16,
+        }
+    }
+}
+
 /// Numbers that a driver states about a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {

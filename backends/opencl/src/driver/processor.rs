@@ -7,13 +7,18 @@ use anydnn_backend::DeviceKind;
 use crate::driver::platform::OpenClDevice;
 
 /// Whether a device runs its kernels on this process's own processor, by a compiler that takes x86's inline assembly.
-pub(crate) fn runs_here(device: &OpenClDevice) -> Result<(), String> {
+fn runs_here(device: &OpenClDevice) -> Result<(), String> {
     let known = matches!(device.alias().as_str(), "pocl" | "intel");
     if device.kind() == DeviceKind::Cpu && known {
         Ok(())
     } else {
         Err("not a compiler for this processor that is known".into())
     }
+}
+
+/// Whether a device's kernels may use the processor's matrix units.
+pub(crate) fn has_tiles(device: &OpenClDevice) -> Result<(), String> {
+    runs_here(device).and_then(|()| may_use_tiles().map_err(str::to_owned))
 }
 
 /// Whether this process may use the processor's matrix units; asks the system for them once.

@@ -8,7 +8,7 @@ mod hidden;
 mod tests;
 
 use anydnn_backend::op::{Attention, Expression, Node};
-use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Dims, PrimitiveDesc, Quantized, Result};
+use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Dims, FpMath, PrimitiveDesc, Quantized, Result};
 
 use super::choice::{Choice, Choices, Wanted};
 use super::nodes::{self, Leaves};
@@ -18,6 +18,7 @@ use super::source::{Source, add_post_ops};
 use super::space::{Binding, Index, Space, broadcast_by_blocks};
 use super::value::{Value, storage};
 use super::{Planner, panels, quantized};
+use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = anydnn_kernels::text("attention/reference.cl");
@@ -269,18 +270,15 @@ impl<'a> Shape<'a> {
         let fits = |width: usize| (8..=WARP_WIDTH).contains(&width) && width.is_multiple_of(8);
         let operands = [("SRC0", self.d), ("SRC1", self.d), ("SRC2", self.e)];
         let data_type = self.desc.src().data_type();
-        let name = match data_type {
-            DataType::F16 => "\"f16\"",
-            DataType::BF16 => "\"bf16\"",
-            _ => return None,
-        };
+        let unit = Feature::NvidiaMma;
+        let name = unit.instruction(data_type, FpMath::Strict)?.factor.name();
         let plain = |i: usize| !quantized::is_dequantized(self.desc, Arg::Src(i as u16));
-        if !device.mma
-            || !fits(d)
+        if !fits(d)
             || !fits(e)
             || self.op.weights.is_some()
             || !(0..3).all(plain)
             || !operands.iter().all(|&(name, along)| self.in_chunks(name, along, data_type))
+            || !device.has(unit)
         {
             return None;
         }
@@ -309,7 +307,7 @@ impl<'a> Shape<'a> {
         if let Some((_, score)) = hidden.filter(|_| hidden::seen(self.desc, self.op).is_none()) {
             source.define("HIDDEN_SCORE", self.number(score));
         }
-        source.define("TYPE", name).define("WARPS", warps).define("PAIRS", i32::from(pairs));
+        source.define("TYPE", format!("\"{name}\"")).define("WARPS", warps).define("PAIRS", i32::from(pairs));
         let global = [queries.div_ceil(WARP_QUERIES * warps) * warps * 32, self.space.count(0..self.s), 1];
         Some(source.launch("attention_mma", &[MMA], global, Some([warps * 32, 1, 1])))
     }

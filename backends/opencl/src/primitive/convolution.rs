@@ -28,6 +28,7 @@ use super::tiles::{self, Tiles};
 use super::value::Value;
 use super::window::{WINDOW, Window};
 use super::{Planner, quantized};
+use crate::capability::instruction::Factor;
 use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = anydnn_kernels::text("convolution/reference.cl");
@@ -97,9 +98,13 @@ pub(super) fn weights_layout(
 /// The layout of images with the channels innermost, where tensor cores like it best.
 pub(super) fn channels_last(desc: &PrimitiveDesc, device: &DeviceTraits) -> Option<String> {
     let src = desc.src();
-    let is_half = matches!(src.data_type(), DataType::F16 | DataType::BF16);
+    let factor = match src.data_type() {
+        DataType::F16 => Factor::F16,
+        DataType::BF16 => Factor::BF16,
+        _ => return None,
+    };
     let taps: String = (2..src.rank()).map(|axis| char::from(b'a' + axis as u8)).collect();
-    (device.wgmma && is_half).then(|| format!("a{taps}b"))
+    device.has_tiles_of(factor).then(|| format!("a{taps}b"))
 }
 
 /// The implementations of a convolution whose layouts are resolved.
@@ -201,11 +206,8 @@ impl Shape<'_> {
     fn offer(&self, choices: &mut Choices<'_>, value: Value, device: &DeviceTraits) {
         let (outputs, channels) = (self.outputs, self.channels);
         if is_cpu(device) {
-            let units = [
-                (Unit::Amx, ["amx", "amx-packing"], "matrix units multiply bytes and bf16"),
-                (Unit::Words, ["words", "words-packing"], "bytes are multiplied as pairs of words"),
-            ];
-            for (unit, [in_place, packing], reason) in units {
+            for unit in Unit::all() {
+                let ([in_place, packing], reason) = (unit.panels.variants, unit.panels.reason);
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
                 choices.offer(packing, reason, || self.packed(unit, device, true));
             }

@@ -288,6 +288,7 @@ fn finish(
         Mode::Lane if rows.lanes > 1 => "vertical",
         Mode::Group => "group",
         Mode::Part => "parts",
+        Mode::SubGroup => "sub-groups",
         _ => "ref",
     };
     let implementation = format!("ocl:{}:{mode}", desc.op().name());

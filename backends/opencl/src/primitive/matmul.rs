@@ -55,13 +55,14 @@ use super::choice::{Choice, Choices, Planned, Wanted};
 use super::gemm::Product;
 use super::panels::{self, Panels, width};
 use super::pointwise::{is_wide, padding};
-use super::rows::{CPU_LANES, Mode, Rows, is_cpu};
+use super::rows::{CPU_LANES, Mode, Rows, fits_sub_groups, gpu_lanes, is_cpu};
 use super::source::{Source, add_post_ops, is_contiguous};
 use super::space::{Binding, Index, Space, broadcast};
 use super::sums::{accumulator, define_bias, define_gate, is_real};
 use super::tiles::{self, Tiles};
 use super::value::Value;
 use super::{Planner, quantized};
+use crate::capability::instruction::Factor;
 use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = anydnn_kernels::text("matmul/reference.cl");
@@ -83,12 +84,12 @@ pub(super) fn weights_layout(
 ) -> Result<MemoryDesc> {
     let rank = weights.rank();
     let n = weights.dims()[rank - 1];
-    if device.wgmma && weights.data_type() == DataType::F32 && desc.attributes().fpmath.allows_tf32() {
+    if is_tf32(desc, weights) && device.has_tiles_of(Factor::Tf32) {
         // Tensor cores take tf32 along K alone.
         let order: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
         return weights.to_row_major().permuted(&order)?.to_row_major().permuted(&order);
     }
-    let factors = [Unit::Amx, Unit::Words].into_iter().find_map(|unit| Factors::of(desc, unit, device));
+    let factors = Unit::all().find_map(|unit| Factors::of(desc, unit, device));
     if factors.is_some() && matches!(desc.op(), Op::MatMul(_)) && fills_units(desc, weights) {
         let tag = packed::layout_tag(rank, weights.data_type());
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
@@ -107,6 +108,11 @@ pub(super) fn weights_layout(
     };
     let tag = format!("{batch}{}{k}{}{n_letter}", n_letter.to_ascii_uppercase(), width);
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
+}
+
+/// Whether a product's factors may have the precision of tf32.
+fn is_tf32(desc: &PrimitiveDesc, weights: &MemoryDesc) -> bool {
+    Factor::Tf32.takes(weights.data_type(), desc.attributes().fpmath)
 }
 
 /// Whether a product is worth the copies that matrix units need: it fills one of their tiles.
@@ -174,12 +180,9 @@ impl<'a> Shape<'a> {
         };
         let tiled = || tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |_| {});
         if is_cpu(device) {
-            let units = [
-                (Unit::Amx, ["amx", "amx-packing"], "matrix units multiply bytes and bf16"),
-                (Unit::Words, ["words", "words-packing"], "bytes are multiplied as pairs of words"),
-            ];
             let pays = fills_units(self.desc, self.weights);
-            for (unit, [in_place, packing], reason) in units {
+            for unit in Unit::all() {
+                let ([in_place, packing], reason) = (unit.panels.variants, unit.panels.reason);
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
                 if pays {
                     choices.offer(packing, reason, || self.packed(unit, device, true));
@@ -211,9 +214,9 @@ impl<'a> Shape<'a> {
                 choices.offer("dot", "both operands lie along K", dot);
             }
             choices.offer("blocked", "a narrow result", || self.blocked(value, device));
-            for (unit, [_, packing], _) in units.into_iter().filter(|_| !pays) {
-                choices
-                    .offer(packing, "too few products to pay for copies", || self.packed(unit, device, true));
+            for unit in Unit::all().filter(|_| !pays) {
+                let reason = "too few products to pay for copies";
+                choices.offer(unit.panels.variants[1], reason, || self.packed(unit, device, true));
             }
         } else {
             let skinny = |mma| self.skinny(&space, value, device, mma).filter(|_| real);
@@ -310,8 +313,18 @@ impl<'a> Shape<'a> {
         let k = space.loops.len() - 1;
         let terms = space.loops[k].extent;
         let cpu = is_cpu(device);
-        let (mode, lanes) = if cpu { (Mode::Item, CPU_LANES) } else { (Mode::Group, 1) };
-        let rows = Rows { space, outer: k, mode, lanes, lane: cpu.then_some(k) };
+        let vectors = gpu_lanes(&space, k);
+        let by_sub_groups = !cpu
+            && value == Value::F32
+            && space.is_linear()
+            && space.has_steps(k, vectors)
+            && fits_sub_groups(device, terms.div_ceil(vectors));
+        let (mode, lanes, lane) = match (cpu, by_sub_groups) {
+            (true, _) => (Mode::Item, CPU_LANES, Some(k)),
+            (false, true) => (Mode::SubGroup, vectors, Some(k)),
+            (false, false) => (Mode::Group, 1, None),
+        };
+        let rows = Rows { space, outer: k, mode, lanes, lane };
         let mut source = rows.source(value, self.wide, device, terms);
         self.define(&mut source, &rows.space, value, &[]);
         rows.launch(source, "matmul_dot", &[DOT], device, terms)

@@ -26,6 +26,8 @@ mod resampling;
 mod rows;
 mod source;
 mod space;
+#[cfg(test)]
+mod sub_groups_tests;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -56,7 +58,7 @@ pub(crate) fn choose(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wanted
     choice::first(choices(desc, device, wanted)?, desc, wanted)
 }
 
-/// The implementations that are wanted, best first.
+/// The implementations that are wanted, best first. On devices with sub-groups those that do without them come last.
 ///
 /// # Errors
 /// As [`plan`].
@@ -65,6 +67,22 @@ pub(crate) fn choices(
     device: &DeviceTraits,
     wanted: Wanted<'_>,
 ) -> Result<Vec<Choice>> {
+    let mut list = choices_on(desc, device, wanted)?;
+    let is_open = match wanted {
+        Wanted::First => false,
+        Wanted::Named(_) => list.is_empty(),
+        Wanted::All => true,
+    };
+    if is_open && !rows::is_cpu(device) && device.sub_groups().is_some() {
+        let seen: Vec<String> = list.iter().map(|choice| choice.plan.implementation.clone()).collect();
+        let others = choices_on(desc, &device.without_sub_groups(), wanted)?;
+        list.extend(others.into_iter().filter(|choice| !seen.contains(&choice.plan.implementation)));
+    }
+    Ok(list)
+}
+
+/// The implementations that are wanted on a device, best first.
+fn choices_on(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wanted<'_>) -> Result<Vec<Choice>> {
     value::check(desc, device)?;
     limits::check(desc)?;
     let desc = resolved(desc.clone(), device)?;

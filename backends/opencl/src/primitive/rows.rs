@@ -32,13 +32,14 @@ const HELD: usize = 32;
 const HELD_BY_ALL: usize = 48;
 
 /// What works on a row, and along what its lanes run: a work-item with lanes along the elements, a work-item with lanes along rows
-/// side by side, a work-group, a part of a work-group with lanes along the elements.
+/// side by side, a work-group, a part of a work-group with lanes along the elements, such a part of whole sub-groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Item,
     Lane,
     Group,
     Part,
+    SubGroup,
 }
 
 /// A space cut into rows and their elements.
@@ -135,7 +136,10 @@ impl Rows {
             && along(last)
             && elements >= gpu_lanes(&space, last)
         {
-            (Mode::Part, gpu_lanes(&space, last), Some(last))
+            let lanes = gpu_lanes(&space, last);
+            let mode =
+                if fits_sub_groups(device, elements.div_ceil(lanes)) { Mode::SubGroup } else { Mode::Part };
+            (mode, lanes, Some(last))
         } else if elements >= 32 && group_size(device) >= 32 && !rows_side_by_side {
             (Mode::Group, 1, None)
         } else {
@@ -181,7 +185,7 @@ impl Rows {
 
     /// The work-items of a group: no more than a row has elements, or as many as share a row in parts.
     fn group(&self, device: &DeviceTraits) -> usize {
-        if self.mode == Mode::Part {
+        if matches!(self.mode, Mode::Part | Mode::SubGroup) {
             return group_size(device).max(self.parts(device));
         }
         let elements = self.space.count(self.outer..self.space.loops.len());
@@ -198,14 +202,20 @@ impl Rows {
         let most = 1 << device.max_work_group.clamp(1, MOST_PARTS).ilog2();
         let vectors = self.vectors();
         let wanted = if vectors <= 32 { vectors } else { vectors.div_ceil(STEPS).max(32) };
-        wanted.next_power_of_two().min(most)
+        let wanted = wanted.next_power_of_two().min(most);
+        if self.mode == Mode::SubGroup { wanted.max(self.sub_group(device)) } else { wanted }
+    }
+
+    /// The width of the sub-groups that work on rows.
+    fn sub_group(&self, device: &DeviceTraits) -> usize {
+        device.sub_groups().map_or(1, |found| found.width_for(self.vectors()))
     }
 
     /// Lets a kernel over parts read operands from memory once, if a row of each fits into registers; says whether.
     pub(super) fn hold(&self, source: &mut Source, device: &DeviceTraits, operands: &[&str]) -> bool {
         let elements = self.vectors().div_ceil(self.parts(device)) * self.lanes;
         let fits = elements <= HELD && elements * operands.len() <= HELD_BY_ALL;
-        let holds = self.mode == Mode::Part && fits && !operands.is_empty();
+        let holds = matches!(self.mode, Mode::Part | Mode::SubGroup) && fits && !operands.is_empty();
         if holds {
             source.hold(operands);
         }
@@ -236,7 +246,7 @@ impl Rows {
             Mode::Item => "ROWS_BY_ITEM",
             Mode::Lane => "ROWS_BY_LANE",
             Mode::Group => "ROWS_BY_GROUP",
-            Mode::Part => "ROWS_BY_PART",
+            Mode::Part | Mode::SubGroup => "ROWS_BY_PART",
         };
         source
             .define("ROW_MODE", name)
@@ -255,7 +265,12 @@ impl Rows {
                 .define("RUN", last.extent)
                 .define("ALONG", &last.name);
         }
-        if *mode == Mode::Part {
+        if *mode == Mode::SubGroup
+            && let Some(found) = device.sub_groups()
+        {
+            source.run_in(found, self.sub_group(device));
+        }
+        if matches!(mode, Mode::Part | Mode::SubGroup) {
             let last = &space.loops[all - 1];
             let parts = self.parts(device);
             source
@@ -282,7 +297,7 @@ impl Rows {
         let (global, local) = if self.mode == Mode::Group {
             let group = self.group(device);
             ([rows * group, 1, 1], Some([group, 1, 1]))
-        } else if self.mode == Mode::Part {
+        } else if matches!(self.mode, Mode::Part | Mode::SubGroup) {
             let group = self.group(device);
             ([rows.div_ceil(group / self.parts(device)) * group, 1, 1], Some([group, 1, 1]))
         } else {
@@ -291,6 +306,14 @@ impl Rows {
         let files: Vec<&str> = std::iter::once(ROWS).chain(files.iter().copied()).collect();
         source.launch(kernel, &files, global, local)
     }
+}
+
+/// Whether sub-groups of a device are of use for rows of so many vectors: at least half of a sub-group's work-items have one.
+pub(super) fn fits_sub_groups(device: &DeviceTraits, vectors: usize) -> bool {
+    let width = device.sub_groups().map(|found| found.width_for(vectors));
+    width.is_some_and(|width| {
+        width.is_power_of_two() && width <= group_size(device) && vectors * 2 > width && vectors > 1
+    })
 }
 
 /// A space without element loops, with one of a single element.

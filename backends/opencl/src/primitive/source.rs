@@ -9,6 +9,7 @@ use anydnn_backend::{Arg, DataType, Eltwise, PostOp, PrimitiveDesc};
 use super::rows::CPU_LANES;
 use super::space::{Binding, Index, Loop, Operand, Space, broadcast};
 use super::value::{Value, storage};
+use crate::capability::sub_groups::SubGroups;
 use crate::plan::{Launch, LaunchArg, ProgramSource};
 
 const PRELUDE: &str = anydnn_kernels::text("common/prelude.cl");
@@ -31,6 +32,8 @@ pub(super) struct Source {
     wide: bool,
     defines: String,
     args: Vec<LaunchArg>,
+    /// The sub-groups that the kernel is written for, and their width.
+    sub_groups: Option<(SubGroups, usize)>,
     /// Under which conditions vectors that start at multiples of their length are accessed as one.
     whole: Vec<String>,
 }
@@ -48,8 +51,16 @@ impl Source {
         wide: bool,
         distinct: bool,
     ) -> Self {
-        let mut source =
-            Self { value, lanes, lane, wide, defines: String::new(), args: Vec::new(), whole: Vec::new() };
+        let mut source = Self {
+            value,
+            lanes,
+            lane,
+            wide,
+            defines: String::new(),
+            args: Vec::new(),
+            sub_groups: None,
+            whole: Vec::new(),
+        };
         let (mut params, mut enter) = (String::new(), String::new());
         // The result may lie where an operand of its post-operations does.
         let is_operand =
@@ -98,6 +109,16 @@ impl Source {
         }
         let all: Vec<String> = names.iter().map(|name| format!("DO({name})")).collect();
         self.define("HELD", 1).define("HOLD_ROW(DO)", all.join(" "))
+    }
+
+    /// Lets the kernel run in sub-groups of this width, `SUB_GROUP` in its text.
+    pub(super) fn run_in(&mut self, sub_groups: SubGroups, width: usize) -> &mut Self {
+        self.define("SUB_GROUP", width);
+        if let Some(function) = &sub_groups.exchange {
+            self.define("EXCHANGE(x, mask)", format!("{function}(x, mask)"));
+        }
+        self.sub_groups = Some((sub_groups, width));
+        self
     }
 
     /// Defines a macro.
@@ -181,9 +202,9 @@ impl Source {
         global: [usize; 3],
         local: Option<[usize; 3]>,
     ) -> Launch {
-        let Self { value, lanes, wide, defines, args, .. } = self;
+        let Self { value, lanes, wide, defines, args, sub_groups, .. } = self;
         let files: Vec<Cow<'static, str>> = files.iter().cloned().map(Into::into).collect();
-        let mut text = String::new();
+        let mut text = sub_groups.as_ref().map_or_else(String::new, |(found, _)| found.prelude());
         let _ = writeln!(
             text,
             "#define R {}\n#define R_IS_INTEGER {}",
@@ -195,6 +216,13 @@ impl Source {
         if lanes >= CPU_LANES {
             // A compiler that spreads work-items over lanes by itself, on top of that, takes many times as long.
             text += "#define __kernel __kernel __attribute__((vec_type_hint(float16)))\n";
+        }
+        if let Some((_, width)) = sub_groups.as_ref().filter(|(found, width)| found.settable.contains(width))
+        {
+            let _ = writeln!(
+                text,
+                "#define __kernel __kernel __attribute__((intel_reqd_sub_group_size({width})))"
+            );
         }
         if value == Value::F64 {
             text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#define USE_F64 1\n";
@@ -231,13 +259,14 @@ impl Source {
             program: ProgramSource {
                 name: kernel.into(),
                 source: pieces.into_iter().collect(),
-                options: String::new(),
+                options: sub_groups.as_ref().map_or_else(String::new, |(found, _)| found.standard.clone()),
             },
             kernel: kernel.into(),
             args,
             table: Vec::new(),
             global,
             local,
+            sub_group: sub_groups.map(|(_, width)| width),
             alignment: 1,
         }
     }

@@ -17,7 +17,9 @@ use approx::relative_eq;
 
 use super::{Wanted, choices, choose, plan};
 use crate::OpenClPrimitive;
-use crate::plan::{DeviceTraits, KernelPlan, LaunchArg, Units};
+use crate::capability::Feature;
+use crate::driver::platform::Vendor;
+use crate::plan::{DeviceTraits, KernelPlan, KnownFeatures, LaunchArg};
 use crate::testing::test_engines;
 
 pub(super) fn cpu() -> DeviceTraits {
@@ -26,10 +28,8 @@ pub(super) fn cpu() -> DeviceTraits {
         max_work_group: 4096,
         local_memory_bytes: 256 << 10,
         compute_units: 2,
-        fp64: true,
-        mma: false,
-        wgmma: false,
-        units: Units::default(),
+        vendor: Vendor::Other,
+        features: KnownFeatures::of(&[Feature::Fp64]),
         name: "test processor".into(),
     }
 }
@@ -373,7 +373,7 @@ fn what_has_no_kernel_is_unsupported() {
     let relu =
         |t| PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(MemoryDesc::new([4], t)).build().unwrap();
     assert!(DataType::ALL.iter().all(|&t| plan(&relu(t), &cpu()).is_ok()));
-    let without = DeviceTraits { fp64: false, ..gpu() };
+    let without = gpu().with(Feature::Fp64, Err("none"));
     let error = plan(&relu(DataType::F64), &without).unwrap_err().to_string();
     assert!(error.contains("test processor has no f64 arithmetic"), "{error}");
 }
@@ -494,6 +494,15 @@ pub(super) fn check_everywhere(list: &[PrimitiveDesc], values: impl Fn(Arg) -> O
             }
         }
     }
+}
+
+/// Runs a plan, on operands that are drawn from `values`, or else as suits their types.
+pub(super) fn check_on(
+    engine: &crate::OpenClEngine,
+    plan: KernelPlan,
+    values: impl Fn(Arg) -> Option<Values>,
+) {
+    check(engine, &OpenClPrimitive::from_plan(engine, plan).unwrap(), &values);
 }
 
 /// Runs a plan on drawn operands, each of which starts this many bytes into its memory.

@@ -4,6 +4,7 @@ use super::Planner;
 use anydnn_backend::op::{Fold, Node, Op};
 use anydnn_backend::{Arg, DataType, Error, Layout, PostOp, PrimitiveDesc, Result, each_operation};
 
+use crate::capability::Feature;
 use crate::plan::DeviceTraits;
 
 /// The scalar type of a kernel's values.
@@ -98,7 +99,7 @@ pub(super) fn check(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<()> {
         if !stored(data_type) {
             return refuse(format!("no kernel for data type {data_type}; reorder to f16 or s8 elsewhere"));
         }
-        if data_type == DataType::F64 && !device.fp64 {
+        if data_type == DataType::F64 && !device.has(Feature::Fp64) {
             return refuse(format!("{} has no f64 arithmetic", device.name));
         }
         if matches!(arg.desc.layout(), Layout::Opaque { .. }) {

@@ -155,6 +155,7 @@ mod tests {
         let desc =
             PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(desc.clone()).dst(desc).label("three");
         let launch = || Launch {
+            sub_group: None,
             program: ProgramSource { name: "add".into(), source: SOURCE.into(), options: String::new() },
             kernel: "add".into(),
             args: [Arg::SRC, Arg::DST].map(LaunchArg::Memory).to_vec(),

@@ -29,6 +29,7 @@ fn add_one(engine: &OpenClEngine, label: &str, spoil: bool) -> OpenClPrimitive {
     let desc = MemoryDesc::new([N / 4], DataType::F32);
     let desc = PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(desc.clone()).dst(desc).label(label);
     let launch = Launch {
+        sub_group: None,
         program: ProgramSource { name: "add".into(), source: SOURCE.into(), options: String::new() },
         kernel: "add".into(),
         args: [Arg::SRC, Arg::DST].map(LaunchArg::Memory).to_vec(),

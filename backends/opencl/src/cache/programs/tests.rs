@@ -111,7 +111,7 @@ fn probes_of_a_cache_need_no_compiler() {
             if let Some(blob) = blob {
                 programs.warm(device, &features, blob).unwrap();
             }
-            programs.probe(device, &features, Feature::VloadHalf);
+            let _ = programs.probe(device, &features, Feature::VloadHalf);
             (features.known(Feature::VloadHalf).cloned().unwrap(), programs.stats().probed, programs)
         };
         let (probe, probed, programs) = ask(None);

@@ -7,6 +7,7 @@ use anydnn_backend::{
     PrimitiveDescBuilder, Quantized,
 };
 
+use crate::capability::Feature;
 use crate::plan::DeviceTraits;
 use crate::primitive::tests::{check_everywhere, cpu, f32, gpu, planned};
 
@@ -74,7 +75,7 @@ fn one_launch_by_the_variant_of_the_device() {
 
 #[test]
 fn matrix_units_take_what_fits_them() {
-    let device = DeviceTraits { mma: true, ..gpu() };
+    let device = gpu().with(Feature::NvidiaMma, Ok("made up"));
     let choose = |op: Attention, qkv: [MemoryDesc; 3]| planned(attention(op, qkv), &device);
     let of = |dims: [usize; 4], width: usize, data_type| {
         let [b, h, s, t] = dims;
@@ -180,7 +181,7 @@ fn only_the_device_knows_the_factor_and_the_score_of_hidden_keys() {
     let qkv = [70, 200, 200].map(|rows| typed(&[2, rows, 16], DataType::F16));
     let number = || typed(&[1, 1, 1], DataType::F16);
     let desc = attention(Attention::new(scores), qkv).src(number()).src(number()).build().unwrap();
-    let device = DeviceTraits { mma: true, ..gpu() };
+    let device = gpu().with(Feature::NvidiaMma, Ok("made up"));
     let plan = crate::primitive::plan(&desc, &device).unwrap();
     assert_eq!(plan.implementation, "ocl:attention:mma");
     let source = &plan.launches[0].program.source.to_string();

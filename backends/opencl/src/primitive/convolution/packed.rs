@@ -6,7 +6,7 @@ use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
 use crate::primitive::matmul::packed::{
-    Factors, MOST_TERMS, PART_BYTES, TERMS, TILE_BYTES, Unit, WORD_ROWS, copied, place, raw,
+    Factors, MOST_TERMS, PART_BYTES, TERMS, TILE_BYTES, Unit, copied, place, raw,
 };
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
@@ -63,7 +63,7 @@ impl Shape<'_> {
     }
 
     fn factors(&self, device: &DeviceTraits) -> Option<Factors> {
-        [Unit::Amx, Unit::Words].into_iter().find_map(|unit| self.factors_of(unit, device))
+        Unit::all().find_map(|unit| self.factors_of(unit, device))
     }
 
     fn factors_of(&self, unit: Unit, device: &DeviceTraits) -> Option<Factors> {
@@ -122,8 +122,9 @@ impl Shape<'_> {
             }
             let (image, bytes, launch) = self.copy_image(&space, factors, run)?;
             planned.launches.push(launch);
-            // Rows of words that are read past the last line.
-            planned.scratchpad = (bytes + WORD_ROWS * image.place_step + GAP).next_multiple_of(GAP);
+            // Rows that are read past the last line.
+            let spare = if unit.panels.repeats_rows { unit.panels.rows } else { 0 };
+            planned.scratchpad = (bytes + spare * image.place_step + GAP).next_multiple_of(GAP);
             place(&mut space, "SRC0", Binding::Scratchpad(0), image.address.clone());
             image
         };
@@ -146,10 +147,7 @@ impl Shape<'_> {
         };
         place(&mut space, "WEIGHTS", binding, Address::linear(to));
 
-        let (most, at_once) = match unit {
-            Unit::Amx => (CPU_LANES, 2),
-            Unit::Words => (WORD_ROWS, 1),
-        };
+        let (most, at_once) = (unit.panels.rows, unit.panels.tiles);
         let line_tiles = line.div_ceil(most);
         let (least, more) = (line / line_tiles, line % line_tiles);
         let tile_rows = least + usize::from(more > 0);
@@ -165,7 +163,7 @@ impl Shape<'_> {
             .define("EACH_M(X)", (0..tile_rows).map(|i| format!("X({i})")).collect::<Vec<_>>().join(" "))
             .define("PARTS", parts)
             .define("AT_ONCE", at_once)
-            .define("TILE_ROWS", if unit == Unit::Amx { CPU_LANES } else { tile_rows })
+            .define("TILE_ROWS", if unit.panels.repeats_rows { tile_rows } else { most })
             .define("TILES", tiles)
             .define("LINE_TILES", line_tiles)
             .define("TILE_LEAST", least)

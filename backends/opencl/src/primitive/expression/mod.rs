@@ -214,6 +214,7 @@ impl<'a> Program<'a> {
         let body = Body::whole(self, rows.kept_vectors(device)).text();
         let shape = match rows.mode {
             Mode::Part => "parts",
+            Mode::SubGroup => "sub-groups",
             Mode::Item if rows.lanes > 1 => "vector",
             Mode::Lane if rows.lanes > 1 => "vertical",
             Mode::Group => "group",

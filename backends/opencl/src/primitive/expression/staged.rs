@@ -106,7 +106,7 @@ fn cut(rows: &Rows, device: &DeviceTraits) -> Option<(usize, usize)> {
         // Lanes that are rows take that many elements at a step.
         Mode::Lane if is_cpu(device) => (device.compute_units * 4, LONG_PART / rows.lanes),
         _ if is_cpu(device) => (device.compute_units * 4, LONG_PART),
-        Mode::Group | Mode::Part => (device.compute_units * 8, LONG_PART),
+        Mode::Group | Mode::Part | Mode::SubGroup => (device.compute_units * 8, LONG_PART),
         _ => (device.compute_units * 512, SHORT_PART),
     };
     if !space.is_linear() || elements < 2 * least || count == 0 || count >= wanted {

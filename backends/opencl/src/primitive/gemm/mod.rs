@@ -1,7 +1,8 @@
-//! Large products in tiles of registers, for matmul and convolution on GPUs: `simt` in f32 on any, `wgmma` by the tensor cores of NVIDIA's
+//! Large products in tiles of registers, for matmul and convolution on GPUs: `simt` in f32 on any, `sub-groups` where there are such, `wgmma` by the tensor cores of NVIDIA's
 //! Hopper. Where tiles are too few for the device, the sums are split among work-groups and a second launch adds up the parts.
 
 mod simt;
+mod sub_groups;
 #[cfg(test)]
 mod tests;
 mod wgmma;
@@ -15,10 +16,11 @@ use super::pointwise;
 use super::quantized;
 use super::source::Source;
 use super::space::{Address, Binding, Operand, Space, linear_text};
-use super::sums::define_bias;
+use super::sums::{accumulator, define_bias};
 use super::tiles::Tiles;
 use super::value::Value;
 use super::window::{WINDOW, Window};
+use crate::capability::units::Tile;
 use crate::plan::{DeviceTraits, Launch};
 
 /// A product to plan.
@@ -45,24 +47,11 @@ enum Fetch {
     Element,
 }
 
-/// The tile of a work-group and what it costs.
-#[derive(Clone, Copy, Debug)]
-struct Tile {
-    /// The variant of an implementation that computes it.
-    variant: &'static str,
-    m: usize,
-    n: usize,
-    k: usize,
-    /// Work-groups that a compute unit holds.
-    resident: usize,
-    /// Clocks that a compute unit takes for a slice of `k` terms, and the least that a work-group takes for it alone.
-    clocks: usize,
-    latency: usize,
-}
-
 /// Clocks of a work-group besides its sums, and of the launch that adds up parts.
 const GROUP_CLOCKS: usize = 3_000;
 const LAUNCH_CLOCKS: usize = 8_000;
+/// Multiply-adds that a unit starts in a clock where the clocks of tiles were measured.
+const MEASURED_MULTIPLY_ADDS: usize = 128;
 /// Bytes that a device with as many units as the measured one moves in a clock, by unit.
 const UNIT_BYTES: usize = 16;
 const MOST_PARTS: usize = 32;
@@ -84,7 +73,22 @@ impl Product<'_> {
             return;
         }
         wgmma::offer(self, choices, device);
-        simt::offer(self, choices, device);
+        let units = if self.sums_floats() { sub_groups::Unit::all(self, device) } else { Vec::new() };
+        let mut tiles: Vec<Tile> = units.iter().flat_map(|unit| unit.tiles(device)).collect();
+        tiles.extend(simt::tiles(self, device));
+        for (i, (tile, parts)) in self.ranked(&tiles, device).into_iter().enumerate() {
+            let reason =
+                if i == 0 { "a tile in registers that fits the size" } else { "another tile in registers" };
+            choices.offer(tile.variant, reason, || match units.iter().find(|unit| unit.has(tile.variant)) {
+                Some(unit) => Some(unit.plan(self, &tile, parts, device)),
+                None => simt::plan(self, &tile, parts, device),
+            });
+        }
+    }
+
+    /// Whether the sums are floats, of whatever is exact in f32.
+    fn sums_floats(&self) -> bool {
+        accumulator(self.desc, self.terms(), self.value) == "float"
     }
 
     fn terms(&self) -> usize {
@@ -126,7 +130,8 @@ impl Product<'_> {
         let units = device.compute_units.max(1);
         let groups = self.groups(tile).saturating_mul(parts).div_ceil(units);
         let steps = self.terms().div_ceil(tile.k).div_ceil(parts);
-        let round = |groups: usize| (groups * tile.clocks).max(tile.latency) * steps + GROUP_CLOCKS;
+        let slower = MEASURED_MULTIPLY_ADDS / device.vendor.multiply_adds().clamp(1, MEASURED_MULTIPLY_ADDS);
+        let round = |groups: usize| (groups * tile.clocks).max(tile.latency) * slower * steps + GROUP_CLOCKS;
         let rest = groups % tile.resident;
         let sums = groups / tile.resident * round(tile.resident) + if rest > 0 { round(rest) } else { 0 };
         let bytes = (parts + 1) * self.results() * 4;

@@ -2,33 +2,20 @@
 
 use anydnn_backend::DataType;
 
-use super::{Fetch, Product, Tile};
+use super::{Fetch, Product};
+use crate::capability::units::{ORDINARY, Tile};
 use crate::plan::DeviceTraits;
-use crate::primitive::choice::{Choices, Planned};
-use crate::primitive::sums::accumulator;
+use crate::primitive::choice::Planned;
 
 const SIMT: &str = anydnn_kernels::text("matmul/simt.cl");
 
 const GROUP: usize = 256;
 const LANES: usize = 4;
-/// Clocks as on a unit of 128 multiply-adds a clock.
-const TILES: [Tile; 3] = [
-    Tile { variant: "simt-256x128", m: 256, n: 128, k: 8, resident: 1, clocks: 2_600, latency: 2_600 },
-    Tile { variant: "simt-128x64", m: 128, n: 64, k: 16, resident: 2, clocks: 1_500, latency: 1_900 },
-    Tile { variant: "simt-64x64", m: 64, n: 64, k: 16, resident: 4, clocks: 900, latency: 1_500 },
-];
 
-/// Offers the tiles, best first.
-pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &DeviceTraits) {
-    let is_sum_of_floats = accumulator(product.desc, product.terms(), product.value) == "float";
-    if !is_sum_of_floats || device.max_work_group < GROUP || !product.has_vectors(LANES) {
-        return;
-    }
-    for (i, (tile, parts)) in product.ranked(&TILES, device).into_iter().enumerate() {
-        let reason =
-            if i == 0 { "a tile in registers that fits the size" } else { "another tile in registers" };
-        choices.offer(tile.variant, reason, || plan(product, &tile, parts, device));
-    }
+/// The tiles; none where others than floats are added, or the device has too small work-groups.
+pub(super) fn tiles(product: &Product<'_>, device: &DeviceTraits) -> &'static [Tile] {
+    let fits = product.sums_floats() && device.max_work_group >= GROUP && product.has_vectors(LANES);
+    if fits { &ORDINARY } else { &[] }
 }
 
 /// The launches; none when the device has too little local memory.

@@ -7,13 +7,15 @@ use anydnn_backend::{
 };
 use smallvec::SmallVec;
 
+use crate::capability::Feature;
+use crate::capability::sub_groups::SubGroups;
 use crate::plan::{DeviceTraits, KernelPlan};
 use crate::primitive::tests::{check_plan, f32, gpu, matmul, tagged};
 use crate::primitive::{Wanted, choices, choose};
-use crate::testing::test_engines;
+use crate::testing::{sub_group_test_engines, test_engines};
 
 fn hopper() -> DeviceTraits {
-    DeviceTraits { wgmma: true, ..gpu() }
+    gpu().with(Feature::Wgmma, Ok("made up"))
 }
 
 fn names(desc: &PrimitiveDesc, device: &DeviceTraits) -> Vec<String> {
@@ -122,8 +124,11 @@ fn slices_of_one_tap_share_its_place() {
     for engine in test_engines() {
         let max_work_group = engine.traits().max_work_group.min(256);
         let device = DeviceTraits { kind: DeviceKind::Gpu, max_work_group, ..engine.traits() };
-        let tiles: &[&str] =
-            if device.wgmma { &["wgmma-128x128", "wgmma-64x128", "wgmma-64x64"] } else { &["simt-64x64"] };
+        let tiles: &[&str] = if device.has(Feature::Wgmma) {
+            &["wgmma-128x128", "wgmma-64x128", "wgmma-64x64"]
+        } else {
+            &["simt-64x64"]
+        };
         for tile in tiles {
             let strides = if tile.ends_with("64x64") { [2, 1] } else { [1, 1] };
             check_plan(&engine, named(&desc(strides), &device, &format!("ocl:convolution:{tile}")), 0);
@@ -160,6 +165,62 @@ fn simt_tiles_are_right_on_every_device() {
         }
     }
 }
+#[test]
+fn gpus_with_sub_groups_multiply_by_their_registers() {
+    let own = "16 work-items of 8/16/32, -cl-std=CL1.2, cl_khr_subgroups";
+    let device = gpu().with(Feature::SubGroups, Ok(own));
+    let desc = matmul(f32(&[2048, 512]), f32(&[512, 2048])).build().unwrap();
+    let list = names(&desc, &device);
+    for name in ["sub-groups-64x64", "sub-groups-32x64", "simt-256x128"] {
+        assert!(list.contains(&format!("ocl:matmul:{name}")), "{list:?}");
+    }
+    let plan = named(&desc, &device, "ocl:matmul:sub-groups-64x64");
+    assert_eq!((plan.launches[0].sub_group, plan.launches[0].local), (Some(16), Some([256, 1, 1])));
+    // What is no float has other kernels.
+    let bytes = matmul(MemoryDesc::new([512, 512], DataType::U8), MemoryDesc::new([512, 512], DataType::S8));
+    assert!(!names(&bytes.build().unwrap(), &device).iter().any(|name| name.contains("sub-groups")));
+    assert!(!names(&desc, &gpu()).iter().any(|name| name.contains("sub-groups")));
+}
+
+#[test]
+fn tiles_of_sub_groups_are_right_where_there_are_such() {
+    let padded = MemoryDesc::with_strides([66, 36], DataType::F32, [40, 1]).unwrap();
+    let batched = matmul(f32(&[3, 70, 20]), f32(&[3, 20, 67])).arg(Arg::Bias, f32(&[1, 1, 67]));
+    let op = Convolution::new(2).with_pads([1, 1], [1, 1]).with_groups(2);
+    let convolution = |tag: &str| {
+        PrimitiveDesc::builder(Op::Convolution(op.clone()))
+            .src(tagged(&[2, 8, 9, 7], tag))
+            .weights(tagged(&[36, 4, 3, 3], tag))
+            .dst(tagged(&[2, 36, 9, 7], tag))
+    };
+    let half = |dims: &[usize]| MemoryDesc::new(dims, DataType::F16);
+    let list = [
+        (matmul(padded, f32(&[36, 132])), "ocl:matmul:sub-groups-64x64"),
+        (matmul(tagged(&[66, 33], "ba"), tagged(&[33, 66], "ba")), "ocl:matmul:sub-groups-32x64"),
+        (batched, "ocl:matmul:sub-groups-64x64"),
+        (matmul(half(&[33, 40]), half(&[40, 65])), "ocl:matmul:sub-groups-32x64"),
+        // Long enough for parts.
+        (
+            matmul(f32(&[5, 1030]), f32(&[1030, 6])).arg(Arg::Bias, f32(&[1, 6])),
+            "ocl:matmul:sub-groups-32x64",
+        ),
+        (convolution("abcd"), "ocl:convolution:sub-groups-32x64"),
+        (convolution("acdb"), "ocl:convolution:sub-groups-32x64"),
+    ];
+    for engine in sub_group_test_engines() {
+        for (i, (builder, name)) in list.iter().enumerate() {
+            let device = DeviceTraits { compute_units: 16, ..engine.traits() };
+            let own = device.sub_groups().unwrap();
+            let other = own.settable.iter().copied().find(|&width| width == 8 && i % 2 == 0);
+            let width = other.unwrap_or(own.width);
+            let device = device.clone().with_sub_groups(&SubGroups { width, ..own });
+            let plan = named(&builder.clone().build().unwrap(), &device, name);
+            assert_eq!(plan.launches[0].sub_group, Some(width));
+            check_plan(&engine, plan, 0);
+        }
+    }
+}
+
 /// A matrix with rows or columns side by side, in most cases apart and behind a gap.
 fn drawn_matrix(random: &mut impl FnMut(usize) -> usize, dims: &[usize], data_type: DataType) -> MemoryDesc {
     let [rows, columns] = [dims[dims.len() - 2], dims[dims.len() - 1]];
@@ -182,7 +243,7 @@ fn every_variant_serves_any_size() {
         (state >> 33) as usize % below
     };
     for engine in test_engines() {
-        let (count, most) = if engine.traits().wgmma { (32, 300) } else { (2, 40) };
+        let (count, most) = if engine.traits().has(Feature::Wgmma) { (32, 300) } else { (2, 40) };
         let max_work_group = engine.traits().max_work_group.min(256);
         let device = DeviceTraits { kind: DeviceKind::Gpu, max_work_group, ..engine.traits() };
         let cases: Vec<(PrimitiveDesc, usize)> =

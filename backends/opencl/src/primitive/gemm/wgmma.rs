@@ -2,72 +2,59 @@
 
 use std::fmt::Write;
 
-use anydnn_backend::{DataType, Eltwise, PostOp};
+use anydnn_backend::{Eltwise, PostOp};
 
-use super::{Fetch, Product, Tile};
+use super::{Fetch, Product};
+use crate::capability::instruction::Instruction;
+use crate::capability::units::{Feature, Tile};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::{Choices, Planned};
 use crate::primitive::source::Source;
 
+const UNIT: Feature = Feature::Wgmma;
 const WGMMA: &str = anydnn_kernels::text("matmul/wgmma.cl");
 
 const LANES: usize = 8;
-/// Tiles of elements of two bytes; those of four come in slices of half as many terms. Clocks as measured on an H200.
-const TILES: [Tile; 3] = [
-    Tile { variant: "wgmma-128x128", m: 128, n: 128, k: 32, resident: 2, clocks: 460, latency: 750 },
-    Tile { variant: "wgmma-64x128", m: 64, n: 128, k: 32, resident: 4, clocks: 320, latency: 600 },
-    Tile { variant: "wgmma-64x64", m: 64, n: 64, k: 64, resident: 4, clocks: 400, latency: 750 },
-];
 /// Bytes of the ring of slices: what OpenCL grants, however much there is.
 const RING_BYTES: usize = 48 << 10;
 
 /// Offers the tiles, best first, where the device and the types are right.
 pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &DeviceTraits) {
     let is_plain = product.desc.attributes().dequantize.is_empty();
-    let Some(kind) = kind(product).filter(|_| device.wgmma && is_plain && product.has_vectors(LANES)) else {
-        return;
-    };
-    let tiles = TILES.map(|tile| Tile { k: tile.k * 2 / kind.bytes, ..tile });
+    let fits = || is_plain && product.has_vectors(LANES) && device.has(UNIT);
+    let Some(instruction) = instruction(product).filter(|_| fits()) else { return };
+    let bytes = instruction.factor.bytes();
+    let tiles: Vec<Tile> = UNIT.tiles().iter().map(|tile| Tile { k: tile.k * 2 / bytes, ..*tile }).collect();
     for (i, (tile, parts)) in product.ranked(&tiles, device).into_iter().enumerate() {
         let reason = if i == 0 {
             "tensor cores, by a tile that fits the size"
         } else {
             "tensor cores, by another tile"
         };
-        choices.offer(tile.variant, reason, || Some(plan(product, kind, &tile, parts, device)));
+        choices.offer(tile.variant, reason, || Some(plan(product, instruction, &tile, parts, device)));
     }
 }
 
-/// The type of the factors.
-#[derive(Clone, Copy, Debug)]
-struct Kind {
-    /// In the instruction's name.
-    name: &'static str,
-    bytes: usize,
-    /// The terms of one instruction.
-    terms: usize,
-}
-
-fn kind(product: &Product<'_>) -> Option<Kind> {
+/// The instruction for the factors, if one takes both.
+fn instruction(product: &Product<'_>) -> Option<&'static Instruction> {
     let [src, weights] = ["SRC0", "WEIGHTS"].map(|name| product.space.find(name).map(|o| o.data_type));
-    let name = match src.filter(|_| src == weights)? {
-        DataType::F16 => "f16",
-        DataType::BF16 => "bf16",
-        DataType::F32 if product.desc.attributes().fpmath.allows_tf32() => {
-            return Some(Kind { name: "tf32", bytes: 4, terms: 8 });
-        }
-        _ => return None,
-    };
-    Some(Kind { name, bytes: 2, terms: 16 })
+    UNIT.instruction(src.filter(|_| src == weights)?, product.desc.attributes().fpmath)
 }
 
 /// The launches.
-fn plan(product: &Product<'_>, kind: Kind, tile: &Tile, parts: usize, device: &DeviceTraits) -> Planned {
+fn plan(
+    product: &Product<'_>,
+    instruction: &Instruction,
+    tile: &Tile,
+    parts: usize,
+    device: &DeviceTraits,
+) -> Planned {
+    let bytes = instruction.factor.bytes();
     let fetches =
         [("A", "SRC0", &product.loops.m), ("B", "WEIGHTS", &product.loops.n)].map(|(letter, name, rows)| {
             // Only elements of two bytes may lie along the rows.
-            let fetch = product.fetch(name, rows, 16 / kind.bytes, true);
-            let fetch = if kind.bytes == 4 && fetch == Fetch::Rows { Fetch::Element } else { fetch };
+            let fetch = product.fetch(name, rows, 16 / bytes, true);
+            let fetch = if bytes == 4 && fetch == Fetch::Rows { Fetch::Element } else { fetch };
             (letter, fetch, product.is_closer(name, rows))
         });
     product.plan(
@@ -75,12 +62,12 @@ fn plan(product: &Product<'_>, kind: Kind, tile: &Tile, parts: usize, device: &D
         LANES,
         device,
         |source| {
-            let stages = RING_BYTES / ((tile.m + tile.n) * tile.k * kind.bytes);
+            let stages = RING_BYTES / ((tile.m + tile.n) * tile.k * bytes);
             // Elements on their way need registers.
             let elements = fetches.iter().any(|(_, fetch, _)| *fetch == Fetch::Element);
             let resident = if elements { (tile.resident / 2).max(2) } else { tile.resident };
             source
-                .define("BYTES", kind.bytes)
+                .define("BYTES", bytes)
                 .define("STAGES", stages)
                 .define("RESIDENT", format!("\"{resident}\""));
             for (letter, fetch, closer) in fetches {
@@ -101,7 +88,7 @@ fn plan(product: &Product<'_>, kind: Kind, tile: &Tile, parts: usize, device: &D
             }
             for (letter, name) in [("A", "SRC0"), ("B", "WEIGHTS")] {
                 if let Some(stride) = product.stride(name) {
-                    source.define(format!("{letter}_STRIDE"), stride * kind.bytes);
+                    source.define(format!("{letter}_STRIDE"), stride * bytes);
                 }
             }
             let rows = || product.loops.m.clone();
@@ -114,7 +101,7 @@ fn plan(product: &Product<'_>, kind: Kind, tile: &Tile, parts: usize, device: &D
             if let Some((channels, taps, offset)) = product.taps("SRC0", tile.k).filter(|_| by_terms) {
                 source.define("A_CHANNELS", channels).define("A_TAPS", taps).define("OFF_TAP", offset);
             }
-            define_instructions(source, tile.n, kind);
+            define_instructions(source, tile.n, instruction);
         },
         |source, files, [tiles, batch, parts]| {
             let files = [files, &[WGMMA]].concat();
@@ -130,7 +117,7 @@ fn plan(product: &Product<'_>, kind: Kind, tile: &Tile, parts: usize, device: &D
 }
 
 /// Defines the instructions that name every register of the sums.
-fn define_instructions(source: &mut Source, columns: usize, kind: Kind) {
+fn define_instructions(source: &mut Source, columns: usize, instruction: &Instruction) {
     let count = columns / 2;
     let (mut names, mut registers) = (String::new(), String::new());
     for i in 0..count {
@@ -139,7 +126,7 @@ fn define_instructions(source: &mut Source, columns: usize, kind: Kind) {
         let _ = write!(registers, "{comma}\"+f\"(sums[{i}])");
     }
     let (a, b) = (count, count + 1);
-    let Kind { name, bytes, terms } = kind;
+    let (name, bytes, terms) = (instruction.factor.name(), instruction.factor.bytes(), instruction.k);
     // Only elements of two bytes may lie along the rows.
     let order = if bytes == 2 { ", \" A_BY_ROWS \", \" B_BY_ROWS \"" } else { "" };
     source

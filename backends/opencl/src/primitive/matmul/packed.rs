@@ -3,6 +3,8 @@
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc};
 
 use super::Shape;
+use crate::capability::instruction::Factor;
+use crate::capability::units::{Feature, Panels};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
 use crate::primitive::rows::{CPU_LANES, is_cpu};
@@ -14,8 +16,6 @@ const PACKED: &str = anydnn_kernels::text("matmul/packed.cl");
 const FINISH: &str = anydnn_kernels::text("matmul/finish.cl");
 pub(in crate::primitive) const TERMS: &str = anydnn_kernels::text("matmul/terms.cl");
 const PACK: &str = anydnn_kernels::text("matmul/pack.cl");
-const AMX: &str = anydnn_kernels::text("matmul/amx.cl");
-const WORDS: &str = anydnn_kernels::text("matmul/words.cl");
 
 /// Bytes of terms in a tile.
 pub(in crate::primitive) const TILE_BYTES: usize = 64;
@@ -27,18 +27,27 @@ pub(in crate::primitive) const MOST_TERMS: usize = 33_000;
 const BLOCK_BYTES: usize = 512 << 10;
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 8;
-/// Rows of a register tile of words.
-pub(in crate::primitive) const WORD_ROWS: usize = 6;
 /// Rows that a work-item copies.
 const PACK_ROWS: usize = 16;
 
-/// What multiplies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::primitive) enum Unit {
-    /// x86's matrix units.
-    Amx,
-    /// Products of words, in vectors.
-    Words,
+/// A unit that multiplies panels.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::primitive) struct Unit {
+    feature: Feature,
+    pub(in crate::primitive) panels: &'static Panels,
+}
+
+impl Unit {
+    /// Every unit that multiplies panels, best first.
+    pub(in crate::primitive) fn all() -> impl Iterator<Item = Self> {
+        Feature::of_panels().map(|(feature, panels)| Self { feature, panels })
+    }
+
+    /// The rows of a tile that has so many at most.
+    fn tile_rows(self, rows: usize) -> usize {
+        let most = self.panels.rows * self.panels.tiles;
+        if self.panels.repeats_rows { most.min(rows) } else { most }
+    }
 }
 
 /// The factors of a product that units take.
@@ -47,18 +56,17 @@ pub(in crate::primitive) struct Factors {
     pub(in crate::primitive) src: DataType,
     pub(in crate::primitive) weights: DataType,
     pub(in crate::primitive) unit: Unit,
+    factor: Factor,
 }
 
 impl Factors {
     /// The factors of a description, if a unit of the device takes them.
     pub(in crate::primitive) fn of(desc: &PrimitiveDesc, unit: Unit, device: &DeviceTraits) -> Option<Self> {
         let (src, weights) = (desc.src().data_type(), desc.find(Arg::Weights)?.data_type());
-        let bytes = [src, weights].iter().all(|t| matches!(t, DataType::S8 | DataType::U8));
-        let halves = [src, weights] == [DataType::BF16; 2] && desc.attributes().dequantize.is_empty();
-        let takes = match unit {
-            Unit::Amx => device.units.amx && (bytes || halves),
-            Unit::Words => bytes,
-        };
+        let fpmath = desc.attributes().fpmath;
+        let instruction = unit.feature.instruction(src, fpmath)?;
+        let exact_sums = !instruction.sum.is_float() || desc.attributes().dequantize.is_empty();
+        let takes = instruction.factor.takes(weights, fpmath) && exact_sums;
         let whole =
             |zero: &MemoryDesc| matches!(zero.data_type(), DataType::S8 | DataType::U8 | DataType::S32);
         let zeros = desc.attributes().dequantize.iter().filter_map(|d| d.zero_point.as_ref());
@@ -70,7 +78,9 @@ impl Factors {
             Value::I64 => narrow && desc.find(Arg::Bias).is_none(),
             Value::F64 => false,
         };
-        (takes && exact && is_cpu(device) && value).then_some(Self { src, weights, unit })
+        let fits = takes && exact && is_cpu(device) && value;
+        let works = || unit.panels.is_optional || device.has(unit.feature);
+        (fits && works()).then_some(Self { src, weights, unit, factor: instruction.factor })
     }
 
     /// Bytes of an element.
@@ -87,24 +97,17 @@ impl Factors {
 
     /// Whether the source has to be copied as words.
     pub(in crate::primitive) fn as_words(self) -> bool {
-        self.unit == Unit::Words
+        self.factor == Factor::Words
     }
 
     /// Columns of a panel.
     pub(in crate::primitive) fn panel(self) -> usize {
-        match self.unit {
-            Unit::Amx => 2 * CPU_LANES,
-            Unit::Words => 4 * CPU_LANES,
-        }
+        self.unit.panels.columns
     }
 
     /// A kernel's text behind [`Factors::define`].
     pub(in crate::primitive) fn files(self, kernel: &'static str) -> [&'static str; 3] {
-        let unit = match self.unit {
-            Unit::Amx => AMX,
-            Unit::Words => WORDS,
-        };
-        [unit, FINISH, kernel]
+        [self.unit.panels.text, FINISH, kernel]
     }
 
     /// Defines the unit's macros, and those that its sums are finished by. `runs` are the numbers of taps in the three dimensions and how
@@ -118,13 +121,7 @@ impl Factors {
         (runs, terms): ([(usize, usize); 3], usize),
     ) -> Option<()> {
         let signed = |t: DataType| t == DataType::S8;
-        let letter = |t: DataType| if signed(t) { "s" } else { "u" };
-        let real = self.src == DataType::BF16;
-        let product = if real {
-            "tdpbf16ps".into()
-        } else {
-            format!("tdpb{}{}d", letter(self.src), letter(self.weights))
-        };
+        let real = self.src.is_float();
         let run_tiles = (terms * self.element()).div_ceil(TILE_BYTES);
         let parts: Vec<String> = (0..self.panel() / CPU_LANES).map(|j| format!("X(i, {j})")).collect();
         let kind = storage(self.src).1;
@@ -132,8 +129,9 @@ impl Factors {
             .define("PANEL", self.panel())
             .define("SUM", if real { "float" } else { "int" })
             .define("SUMS", if real { "float16" } else { "int16" })
-            .define("TILE_PRODUCT", format!("\"{product}\""))
-            .define("WORD_INSTRUCTION", i32::from(device.units.words))
+            .define("SUM_IS_FLOAT", i32::from(real))
+            .define("HAS_INSTRUCTION", i32::from(device.has(self.unit.feature)))
+            .define("SRC0_SIGNED", i32::from(signed(self.src)))
             .define("WEIGHTS_SIGNED", i32::from(signed(self.weights)))
             .define("UNPACK_SRC0(n)", format!("unpack_{kind}_##n"))
             .define("RUN_TILES", run_tiles)
@@ -245,12 +243,14 @@ impl Shape<'_> {
             place(&mut space, "SRC0", src.binding, address);
             coefficients[m] * element
         } else {
+            // Tiles that repeat their code for every row read whole ones.
+            let spare = if unit.panels.repeats_rows { unit.panels.rows } else { 1 };
             let row_step = tiles * TILE_BYTES * if factors.as_words() { 2 } else { 1 };
             let mut to = vec![0; space.loops.len()];
             let mut stride = row_step;
             for v in (0..=m).rev().filter(|&v| v == m || coefficients[v] != 0) {
                 to[v] = stride;
-                let count = if v == m { rows.next_multiple_of(WORD_ROWS) } else { space.loops[v].extent };
+                let count = if v == m { rows.next_multiple_of(spare) } else { space.loops[v].extent };
                 stride = stride.checked_mul(count)?;
             }
             wide |= i32::try_from(stride).is_err();
@@ -297,10 +297,7 @@ impl Shape<'_> {
             place(&mut space, "WEIGHTS", Binding::Arg(Arg::Weights), address);
         }
 
-        let tile_rows = match unit {
-            Unit::Amx => 2 * CPU_LANES,
-            Unit::Words => WORD_ROWS.min(rows),
-        };
+        let tile_rows = unit.tile_rows(rows);
         let wanted = (device.compute_units * ITEMS).div_ceil(panels * batch);
         let most = (BLOCK_BYTES / row_step.max(1)).clamp(tile_rows, 1024.max(tile_rows));
         let item_rows = rows.div_ceil(wanted).min(most).next_multiple_of(tile_rows);

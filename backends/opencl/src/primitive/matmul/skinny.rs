@@ -1,8 +1,9 @@
 //! Products of a few rows on GPUs: bound by the weights, which every work-group reads a part of (`matmul/skinny.cl`).
 
-use anydnn_backend::{Arg, DataType};
+use anydnn_backend::{Arg, FpMath};
 
 use super::Shape;
+use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
 use crate::primitive::quantized;
@@ -105,7 +106,7 @@ impl Shape<'_> {
                 if is_whole { "load_whole_16_8" } else { "load_16_8" }
             };
             source
-                .define("TYPE", instruction)
+                .define("TYPE", format!("\"{instruction}\""))
                 .define("RAW_SRC0(o)", format!("{}(src0, o, 8)", whole("SRC0", k)))
                 .define("RAW_WEIGHTS(o, n)", format!("{}(weights, o, n)", whole("WEIGHTS", lane)));
         }
@@ -135,13 +136,11 @@ impl Shape<'_> {
         let (src, weights) = (space.find("SRC0")?, space.find("WEIGHTS")?);
         let plain = |arg: Arg| !quantized::is_dequantized(self.desc, arg);
         let along_k = src.address.coefficient(space.loops.len() - 1) == Some(1);
-        let fits = device.mma && along_k && src.data_type == weights.data_type;
-        match src.data_type {
-            _ if !fits || !plain(Arg::SRC) || !plain(Arg::Weights) => None,
-            DataType::F16 => Some("\"f16\""),
-            DataType::BF16 => Some("\"bf16\""),
-            _ => None,
-        }
+        let fits = along_k && src.data_type == weights.data_type && plain(Arg::SRC) && plain(Arg::Weights);
+        let unit = Feature::NvidiaMma;
+        let instruction =
+            unit.instruction(src.data_type, FpMath::Strict).filter(|_| fits && device.has(unit));
+        instruction.map(|instruction| instruction.factor.name())
     }
 
     /// The launch that joins the parts of sums and finishes the product.

@@ -7,7 +7,8 @@ use anydnn_backend::{
     PrimitiveDesc, PrimitiveDescBuilder, Quantized,
 };
 
-use crate::plan::{DeviceTraits, Units};
+use crate::capability::Feature;
+use crate::plan::DeviceTraits;
 use crate::primitive::tests::{check_choices, check_everywhere, cpu, f32, gpu, planned, sweep, tagged};
 
 fn gated(src: MemoryDesc, up: MemoryDesc, gate: MemoryDesc) -> PrimitiveDescBuilder {
@@ -201,7 +202,7 @@ fn few_rows_read_the_weights_once() {
     assert_eq!(sizes(&plan(4, 1024, "ba")), ("ocl:matmul:skinny".into(), 2, parts(256, 4, 1024)));
     assert_eq!(sizes(&plan(16, 4096, "ab")), ("ocl:matmul:skinny".into(), 2, parts(256, 16, 4096)));
     assert_eq!(plan(17, 4096, "ab").implementation, "ocl:matmul:simt-64x64");
-    let device = DeviceTraits { mma: true, ..gpu() };
+    let device = gpu().with(Feature::NvidiaMma, Ok("made up"));
     let name = |m: usize, k: usize, data_type| {
         let dims = [typed(&[m, k], data_type), typed(&[k, 512], data_type)];
         let [src, weights] = dims;
@@ -315,7 +316,7 @@ fn small_integers_and_bf16_find_the_units_that_multiply_them() {
         let weights = if open { weights.to_any() } else { weights };
         planned(matmul(typed(&[40, 100], data_types[0]), weights), device).implementation
     };
-    let amx = DeviceTraits { units: Units { amx: true, words: false }, ..cpu() };
+    let amx = cpu().with(Feature::Amx, Ok("made up"));
     assert_eq!(names([u8, s8], true, &amx), "ocl:matmul:amx");
     assert_eq!(names([bf16, bf16], true, &amx), "ocl:matmul:amx");
     assert_eq!(names([s8, u8], false, &amx), "ocl:matmul:amx-packing");
