@@ -50,5 +50,5 @@ fn width(engine: &OpenClEngine, launch: &Launch) -> Result<usize> {
         size_of_val(&local),
         local.as_ptr().cast(),
     );
-    Ok(width.map_or(0, |width| width.to_size()))
+    Ok(width.map_or(0, cl3::info_type::InfoType::to_size))
 }
