@@ -1,7 +1,7 @@
 //! The contract's own suite on every OpenCL device.
 
 use anydnn_backend::conformance::Suite;
-use anydnn_opencl::testing::{sub_group_test_engines, test_engines};
+use anydnn_opencl::testing::test_engines;
 use anydnn_opencl::{OpenCl, OpenClEngine};
 
 #[test]
@@ -20,16 +20,4 @@ fn every_device_conforms() {
             });
         }
     });
-}
-
-/// A kind of device decides about speed, never about results.
-#[test]
-fn kernels_for_sub_groups_conform() {
-    for engine in sub_group_test_engines() {
-        for family in ["softmax", "normalization", "reduction", "expression", "matmul", "convolution"] {
-            let report = Suite::<OpenCl>::new(&engine).with_filter(family).run();
-            report.assert_passed();
-            assert!(report.passed() > 0, "no case of {family}");
-        }
-    }
 }
