@@ -137,8 +137,12 @@ impl Rows {
             && elements >= gpu_lanes(&space, last)
         {
             let lanes = gpu_lanes(&space, last);
-            let mode =
-                if fits_sub_groups(device, elements.div_ceil(lanes)) { Mode::SubGroup } else { Mode::Part };
+            // Whole vectors alone: compilers that spread a sub-group over the lanes of a processor read and write too much else.
+            let mode = if elements.is_multiple_of(lanes) && fits_sub_groups(device, elements / lanes) {
+                Mode::SubGroup
+            } else {
+                Mode::Part
+            };
             (mode, lanes, Some(last))
         } else if elements >= 32 && group_size(device) >= 32 && !rows_side_by_side {
             (Mode::Group, 1, None)
