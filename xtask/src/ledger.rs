@@ -46,12 +46,6 @@ const UNDER_THE_LEDGER: [&str; 22] = [
 pub(crate) const UNDER_THE_FENCE: [&str; 7] =
     ["conformance", "digits", "graph_ops", "onnx_nodes", "oracle", "partitions", "programs"];
 
-/// The option that makes cargo start programs through `xtask`, itself given as a path.
-pub(crate) fn option(xtask: &Path) -> Vec<String> {
-    let runner = format!("target.'cfg(all())'.runner = ['{}', 'start']", xtask.display());
-    vec!["--config".to_owned(), runner]
-}
-
 /// The exit status of a program that leaked or used something after releasing it.
 const NOT_EMPTY: i32 = 70;
 

@@ -8,6 +8,7 @@ mod header;
 mod imports;
 mod install;
 mod intel;
+mod jobs;
 mod ledger;
 mod links;
 mod oclgrind;
@@ -93,7 +94,7 @@ enum Chore {
         /// The tools, all if none is named
         parts: Vec<sanitize::Part>,
     },
-    /// Start a test program as cargo's runner
+    /// Start a test program of the test run
     #[command(hide = true)]
     Start {
         program: PathBuf,

@@ -20,6 +20,21 @@ pub(crate) struct Program {
     pub(crate) folder: PathBuf,
 }
 
+/// Programs that take longest, but for those under the fence.
+const LONG: [&str; 4] = ["anydnn", "anydnn_opencl", "applications", "fault_sweep"];
+
+impl Program {
+    /// The name of the folder of its package.
+    pub(crate) fn package(&self) -> std::borrow::Cow<'_, str> {
+        self.folder.file_name().unwrap_or_default().to_string_lossy()
+    }
+
+    /// Whether it takes so long that it starts before others.
+    pub(crate) fn is_long(&self) -> bool {
+        LONG.contains(&&*self.name)
+    }
+}
+
 /// Builds by a command such as `cargo test --no-run` and tells the programs.
 pub(crate) fn build(command: &mut Command) -> Result<Vec<Program>> {
     command.arg("--message-format=json-render-diagnostics");

@@ -1,4 +1,4 @@
-//! The steps of the whole test run, in order. A new check is one more entry here.
+//! The steps of the whole test run. Their commands run side by side, those of the first ones first. A new check is one more entry here.
 
 use crate::fence::{self, Mode};
 use crate::ledger::{LAYER, UNDER_THE_FENCE};
@@ -10,18 +10,22 @@ use crate::test::REQUIRED;
 pub(crate) struct Step {
     /// What it checks, in a few words.
     pub(crate) name: &'static str,
-    /// Arguments of `cargo`.
-    pub(crate) cargo: Vec<&'static str>,
+    pub(crate) work: Work,
     /// Its environment, beside this program's.
     pub(crate) variables: Variables,
     /// What must hold, beside success.
     pub(crate) expect: Expect,
-    /// Whether [`ledger::run`](crate::ledger::run) starts the programs.
-    pub(crate) under_the_ledger: bool,
     /// The least of the runs that has it.
     pub(crate) extent: Extent,
-    /// Whether it runs beside the last step before it that does not: tests leave much of a machine idle.
-    pub(crate) beside: bool,
+}
+
+/// What a step runs.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// `cargo` with these arguments.
+    Cargo(Vec<&'static str>),
+    /// The test programs that [`BUILD`] makes, all or those of these names, each started by [`ledger::run`](crate::ledger::run).
+    Programs(Option<&'static [&'static str]>),
 }
 
 /// How much a run of the tests does.
@@ -85,52 +89,28 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
     // The seed is that of the day, which is printed.
     let sweep = |name, args: &[&'static str]| Step {
         name,
-        cargo: ["run", "--quiet", "--package", "xtask", "--", "sweep", "--dev", "--seed", "today"]
-            .into_iter()
-            .chain(args.iter().copied())
-            .collect(),
+        work: Work::Cargo(
+            ["run", "--quiet", "--package", "xtask", "--", "sweep", "--dev", "--seed", "today"]
+                .into_iter()
+                .chain(args.iter().copied())
+                .collect(),
+        ),
         variables: opencl.clone(),
         expect: Expect::Success,
-        under_the_ledger: false,
         extent: Extent::Whole,
-        beside: true,
     };
+    let tests = fenced(Mode::of_day(day));
     let mut steps = vec![
         Step {
             name: "formatting",
-            cargo: vec!["fmt", "--all", "--check"],
+            work: Work::Cargo(vec!["fmt", "--all", "--check"]),
             variables: Variables::new(),
             expect: Expect::Success,
-            under_the_ledger: false,
             extent: Extent::Fast,
-            beside: false,
         },
-        Step {
-            name: "build",
-            cargo: BUILD.to_vec(),
-            variables: Variables::new(),
-            expect: Expect::Success,
-            under_the_ledger: false,
-            extent: Extent::Fast,
-            beside: false,
-        },
-        Step {
-            name: "tests",
-            cargo: vec!["test", "--workspace", "--all-features", "--no-fail-fast"],
-            variables: fenced(Mode::of_day(day)),
-            expect: Expect::Tests,
-            under_the_ledger: true,
-            extent: Extent::Fast,
-            beside: false,
-        },
-        sweep(
-            "random cases on PoCL",
-            &["--backend", "opencl:pocl", "--fence", Mode::of_day(day).name(), "--seconds", "70"],
-        ),
-        sweep("random cases on Intel's CPU runtime", &["--backend", "opencl:intel", "--seconds", "50"]),
         Step {
             name: "lints",
-            cargo: vec![
+            work: Work::Cargo(vec![
                 "clippy",
                 "--workspace",
                 "--all-targets",
@@ -138,55 +118,60 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
                 "--",
                 "--deny",
                 "warnings",
-            ],
+            ]),
             variables: Variables::new(),
             expect: Expect::Success,
-            under_the_ledger: false,
             extent: Extent::Whole,
-            beside: true,
+        },
+        Step {
+            name: "tests",
+            work: Work::Programs(None),
+            variables: tests.clone(),
+            expect: Expect::Tests,
+            extent: Extent::Fast,
+        },
+        Step {
+            name: "examples in the documentation",
+            work: Work::Cargo(vec!["test", "--doc", "--workspace", "--all-features", "--no-fail-fast"]),
+            variables: tests,
+            expect: Expect::Tests,
+            extent: Extent::Fast,
         },
         Step {
             name: "documentation",
-            cargo: vec!["doc", "--workspace", "--all-features", "--no-deps"],
+            work: Work::Cargo(vec!["doc", "--workspace", "--all-features", "--no-deps"]),
             variables: with(&[("RUSTDOCFLAGS", "--deny warnings")]),
             expect: Expect::Success,
-            under_the_ledger: false,
             extent: Extent::Whole,
-            beside: true,
         },
+        sweep(
+            "random cases on PoCL",
+            &["--backend", "opencl:pocl", "--fence", Mode::of_day(day).name(), "--seconds", "50"],
+        ),
+        sweep("random cases on Intel's CPU runtime", &["--backend", "opencl:intel", "--seconds", "40"]),
         Step {
             name: "book",
-            cargo: vec!["run", "--quiet", "--package", "xtask", "--", "book"],
+            work: Work::Cargo(vec!["run", "--quiet", "--package", "xtask", "--", "book"]),
             variables: Variables::new(),
             expect: Expect::Success,
-            under_the_ledger: false,
             extent: Extent::Whole,
-            beside: true,
         },
         Step {
             name: "conformance without OpenCL",
-            // Of the whole workspace, so that nothing is built anew.
-            cargo: vec!["test", "--workspace", "--all-features", "--test", "conformance"],
+            work: Work::Programs(Some(&["conformance"])),
             variables: without_opencl("host,mock"),
             expect: Expect::Tests,
-            under_the_ledger: false,
             extent: Extent::Whole,
-            beside: true,
         },
     ];
     // The programs under the fence once more: plainly, and in the other mode.
-    let programs = UNDER_THE_FENCE.iter().flat_map(|program| ["--test", program]);
-    let cargo: Vec<&str> =
-        ["test", "--workspace", "--all-features", "--no-fail-fast"].into_iter().chain(programs).collect();
     let mut again = |name, variables| {
         steps.push(Step {
             name,
-            cargo: cargo.clone(),
+            work: Work::Programs(Some(&UNDER_THE_FENCE)),
             variables,
             expect: Expect::Tests,
-            under_the_ledger: true,
             extent: Extent::Long,
-            beside: false,
         });
     };
     let mut plain = fenced(Mode::Over);
@@ -230,7 +215,10 @@ mod tests {
     #[test]
     fn the_tests_run_under_the_ledger() {
         let steps = steps(&Variables::new(), 0);
-        let under: Vec<_> = steps.iter().filter(|step| step.under_the_ledger).collect();
+        let under: Vec<_> = steps
+            .iter()
+            .filter(|step| matches!(step.work, Work::Programs(_)) && step.variables.contains_key(LAYER))
+            .collect();
         let names: Vec<_> = under.iter().map(|step| step.name).collect();
         assert_eq!(names, ["tests", "tests without the fence", "tests in the fence's other mode"]);
         let fence =

@@ -2,16 +2,18 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
-use crate::command::{read, root, shown};
+use crate::command::root;
 use crate::fence::{self, Mode};
+use crate::jobs::{self, Job, Report};
 use crate::ledger;
+use crate::programs::{self, Program};
 use crate::setup::{Ready, setup};
-use crate::steps::{Expect, Extent, Step, steps};
-use crate::tally::{Tally, complains, test_result};
+use crate::steps::{BUILD, Expect, Extent, Step, Work, steps};
+use crate::tally::Tally;
 
 /// The backends that tests must find, in the form of `ANYDNN_REQUIRE`.
 pub(crate) const REQUIRED: &str = "host,mock,opencl:pocl,opencl:intel";
@@ -32,53 +34,57 @@ pub(crate) fn test(extent: Extent) -> Result<bool> {
     let starter = std::env::current_exe()?;
     let day = fence::today();
     println!("{ready}\nDay {day}: buffers are fenced in the mode `{}`", Mode::of_day(day));
+    let programs = match programs::build(cargo().args(BUILD).current_dir(root())) {
+        Ok(programs) => programs,
+        Err(error) => {
+            println!("error: {error:#}\n0 passed, 1 failed");
+            return Ok(false);
+        }
+    };
     let steps: Vec<Step> =
         steps(&ready.variables, day).into_iter().filter(|step| step.extent <= extent).collect();
-    let mut reports = Vec::new();
-    for group in steps.chunk_by(|_, next| next.beside) {
-        reports.extend(side_by_side(group, &starter)?);
-    }
-    Ok(conclude(&ready, &reports))
+    let jobs = steps.iter().enumerate().flat_map(|(i, step)| jobs_of(i, step, &programs, &starter)).collect();
+    let reports = jobs::run_all(jobs)?;
+    let outcomes: Vec<_> =
+        steps.iter().enumerate().map(|(i, step)| (step.name, judge(step.expect, i, &reports))).collect();
+    Ok(conclude(&ready, &outcomes))
 }
 
-/// Runs the first of some steps with its output as it comes, and beside it the others one after another, each telling its output when it
-/// has ended.
-fn side_by_side<'a>(group: &'a [Step], starter: &Path) -> Result<Vec<(&'a str, Outcome)>> {
-    let Some((first, others)) = group.split_first() else { return Ok(Vec::new()) };
-    std::thread::scope(|scope| {
-        let others = scope.spawn(|| {
-            others.iter().map(|step| timed(step, starter, Telling::AtTheEnd)).collect::<Result<Vec<_>>>()
-        });
-        let first = timed(first, starter, Telling::AsItComes)?;
-        let others = others.join().map_err(|_| anyhow!("a step panicked"))??;
-        Ok(std::iter::once(first).chain(others).collect())
-    })
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// When the output of a step appears.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Telling {
-    AsItComes,
-    AtTheEnd,
-}
-
-/// Runs a step between two lines that tell its name, outcome and time.
-fn timed<'a>(step: &'a Step, starter: &Path, telling: Telling) -> Result<(&'a str, Outcome)> {
-    let start = Instant::now();
-    let mut kept = String::new();
-    let mut tell = |line: &str| match telling {
-        Telling::AsItComes => println!("{line}"),
-        Telling::AtTheEnd => kept.extend([line, "\n"]),
+/// The commands of a step.
+fn jobs_of(number: usize, step: &Step, programs: &[Program], starter: &Path) -> Vec<Job> {
+    let job = |name: String, mut command: Command| {
+        // The caller's choice of a backend is not the step's.
+        command.env_remove("ANYDNN_BACKEND").env_remove("ANYDNN_REQUIRE").envs(&step.variables);
+        Job { step: number, name, command }
     };
-    tell(&format!("\n== {} ==", step.name));
-    let outcome = run(step, starter, &mut tell)?;
-    tell(&format!("== {}: {} ({:.0} s) ==", step.name, outcome.verdict(), start.elapsed().as_secs_f64()));
-    print!("{kept}");
-    Ok((step.name, outcome))
+    let listed = match &step.work {
+        Work::Cargo(arguments) => {
+            let mut command = cargo();
+            command.args(arguments).current_dir(root());
+            return vec![job(step.name.to_owned(), command)];
+        }
+        Work::Programs(names) => {
+            let is_listed = |program: &&Program| names.is_none_or(|names| names.contains(&&*program.name));
+            programs.iter().filter(is_listed)
+        }
+    };
+    let mut listed: Vec<&Program> = listed.collect();
+    listed.sort_by_key(|program| !ledger::UNDER_THE_FENCE.contains(&&*program.name) && !program.is_long());
+    listed
+        .into_iter()
+        .map(|program| {
+            let mut command = Command::new(starter);
+            command.arg("start").arg(&program.path).current_dir(&program.folder);
+            // As cargo starts it.
+            command.env("CARGO_MANIFEST_DIR", &program.folder);
+            job(format!("{}: {} of {}", step.name, program.name, program.package()), command)
+        })
+        .collect()
 }
-
-/// The most lines about failures that are repeated at the end.
-const MOST_COMPLAINTS: usize = 40;
 
 /// How a step ended.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -88,6 +94,8 @@ struct Outcome {
     failure: Option<String>,
     /// What its output says about failures, a line each.
     complaints: Vec<String>,
+    /// Of all its jobs, one after another.
+    time: Duration,
 }
 
 impl Outcome {
@@ -102,42 +110,31 @@ impl Outcome {
     }
 }
 
-fn run(step: &Step, starter: &Path, tell: &mut impl FnMut(&str)) -> Result<Outcome> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    // The caller's choice of a backend is not the step's.
-    command.env_remove("ANYDNN_BACKEND").env_remove("ANYDNN_REQUIRE");
-    if step.under_the_ledger {
-        command.args(ledger::option(starter));
+/// What the reports of its jobs say of a step.
+fn judge(expect: Expect, step: usize, reports: &[Report]) -> Outcome {
+    let (mut outcome, mut failed) = (Outcome::default(), Vec::new());
+    let mut complaints = Vec::new();
+    for report in reports.iter().filter(|report| report.step == step) {
+        outcome.time += report.time;
+        if expect == Expect::Tests {
+            outcome.tally += report.tally;
+        }
+        if !report.succeeded {
+            failed.push(&*report.name);
+            complaints.extend_from_slice(&report.complaints);
+        }
     }
-    command.args(&step.cargo).envs(&step.variables).current_dir(root());
-    let (mut tally, mut complaints) = (Tally::default(), Vec::new());
-    tell(&format!("$ {}", shown(&command)));
-    let status = read(&mut command, |line| {
-        tell(line);
-        if step.expect == Expect::Tests {
-            tally += test_result(line).unwrap_or_default();
-        }
-        if complains(line) && complaints.len() < MOST_COMPLAINTS {
-            complaints.push(line.to_owned());
-        }
-    })?;
-    let outcome = judge(step.expect, status.success(), tally);
-    // A test may provoke such lines and pass.
-    Ok(if outcome.failure.is_some() { Outcome { complaints, ..outcome } } else { outcome })
-}
-
-fn judge(expect: Expect, success: bool, tally: Tally) -> Outcome {
-    let failure = match expect {
-        _ if tally.failed > 0 => Some(format!("{} tests", tally.failed)),
-        _ if !success => Some("the command failed".to_owned()),
-        Expect::Tests if tally.passed == 0 => Some("no test ran".to_owned()),
+    outcome.failure = match expect {
+        _ if outcome.tally.failed > 0 => Some(format!("{} tests", outcome.tally.failed)),
+        _ if !failed.is_empty() => Some(format!("the command failed: {}", failed.join(", "))),
+        Expect::Tests if outcome.tally.passed == 0 => Some("no test ran".to_owned()),
         Expect::Success | Expect::Tests => None,
     };
-    Outcome { tally, failure, complaints: Vec::new() }
+    // A test may provoke such lines and pass.
+    Outcome { complaints, ..outcome }
 }
 
-fn conclude(ready: &Ready, reports: &[(&str, Outcome)]) -> bool {
+fn conclude(ready: &Ready, outcomes: &[(&str, Outcome)]) -> bool {
     println!("\nBackends required and found:");
     for backend in REQUIRED.split(',') {
         match ready.platform_of(backend) {
@@ -145,10 +142,10 @@ fn conclude(ready: &Ready, reports: &[(&str, Outcome)]) -> bool {
             None => println!("  {backend}: part of the workspace"),
         }
     }
-    println!("Steps:");
+    println!("Steps, with the time of their commands one after another:");
     let mut total = Tally::default();
-    for (name, outcome) in reports {
-        println!("  {name}: {}", outcome.verdict());
+    for (name, outcome) in outcomes {
+        println!("  {name}: {} ({:.0} s)", outcome.verdict(), outcome.time.as_secs_f64());
         outcome.complaints.iter().for_each(|line| println!("    {line}"));
         total += outcome.counted();
     }
@@ -168,16 +165,18 @@ mod tests {
         Tally { passed, failed, ignored: 0 }
     }
 
-    fn a_step(cargo: Vec<&'static str>) -> Step {
+    fn step(work: Work) -> Step {
         Step {
             name: "a step",
-            cargo,
+            work,
             variables: Variables::new(),
-            expect: Expect::Success,
-            under_the_ledger: false,
+            expect: Expect::Tests,
             extent: Extent::Fast,
-            beside: false,
         }
+    }
+
+    fn report(step: usize, succeeded: bool, tally: Tally) -> Report {
+        Report { step, name: format!("job of {step}"), succeeded, tally, ..Report::default() }
     }
 
     fn ready() -> Ready {
@@ -186,12 +185,21 @@ mod tests {
 
     #[test]
     fn tests_pass_only_when_some_ran_and_none_failed() {
-        let judge = |success, tally| judge(Expect::Tests, success, tally);
+        let judge = |succeeded, tally| judge(Expect::Tests, 1, &[report(1, succeeded, tally)]);
         assert_eq!(judge(true, tally(3, 0)).failure, None);
         assert!(judge(true, tally(0, 0)).failure.unwrap().contains("no test ran"));
         assert!(judge(false, tally(3, 2)).failure.unwrap().contains("2 tests"));
         assert!(judge(true, tally(3, 2)).failure.is_some());
-        assert!(judge(false, tally(3, 0)).failure.unwrap().contains("command failed"));
+        assert!(judge(false, tally(3, 0)).failure.unwrap().contains("job of 1"));
+    }
+
+    #[test]
+    fn a_step_is_judged_by_all_of_its_jobs_and_no_others() {
+        let complaining = Report { complaints: vec!["why".to_owned()], ..report(2, false, tally(1, 0)) };
+        let reports = [report(1, true, tally(3, 0)), complaining, report(1, true, tally(4, 0))];
+        assert_eq!(judge(Expect::Tests, 1, &reports), Outcome { tally: tally(7, 0), ..Outcome::default() });
+        assert_eq!(judge(Expect::Success, 2, &reports).complaints, ["why"]);
+        assert!(judge(Expect::Success, 2, &reports).failure.is_some());
     }
 
     #[test]
@@ -214,27 +222,35 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_judged_by_its_output_and_status() {
-        let mut lines = Vec::new();
-        let mut run = |cargo| {
-            run(&a_step(cargo), Path::new("xtask"), &mut |line: &str| lines.push(line.to_owned())).unwrap()
+    fn programs_are_jobs_of_their_own_and_long_ones_come_first() {
+        let program = |name: &str| Program {
+            name: name.to_owned(),
+            path: format!("/t/deps/{name}-1").into(),
+            folder: "/w/tests".into(),
         };
-        assert_eq!(run(vec!["--version"]).failure, None);
-        assert!(run(vec!["no-such-command"]).failure.is_some());
-        assert!(lines[0].starts_with("$ ") && lines[1].starts_with("cargo "), "{lines:?}");
+        let programs = [program("short"), program("oracle"), program("anydnn_opencl")];
+        let names = |work| -> Vec<String> {
+            let jobs = jobs_of(4, &step(work), &programs, Path::new("/t/xtask"));
+            assert!(jobs.iter().all(|job| job.step == 4));
+            jobs.into_iter().map(|job| job.name).collect()
+        };
+        let all = ["oracle", "anydnn_opencl", "short"].map(|name| format!("a step: {name} of tests"));
+        assert_eq!(names(Work::Programs(None)), all);
+        assert_eq!(names(Work::Programs(Some(&["short"]))), all[2..]);
+        assert_eq!(names(Work::Cargo(vec!["fmt"])), ["a step"]);
     }
 
     #[test]
-    fn steps_side_by_side_are_all_reported_in_order() {
-        let step = |name, cargo, beside| Step { name, beside, ..a_step(cargo) };
-        let steps = [
-            step("one", vec!["--version"], false),
-            step("two", vec!["no-such-command"], true),
-            step("three", vec!["--version"], true),
-        ];
-        let reports = side_by_side(&steps, Path::new("xtask")).unwrap();
-        let failed: Vec<_> =
-            reports.iter().map(|(name, outcome)| (*name, outcome.failure.is_some())).collect();
-        assert_eq!(failed, [("one", false), ("two", true), ("three", false)]);
+    fn programs_start_as_cargo_starts_them() {
+        let program =
+            Program { name: "short".to_owned(), path: "/t/deps/short-1".into(), folder: "/w/tests".into() };
+        let jobs = jobs_of(0, &step(Work::Programs(None)), &[program], Path::new("/t/xtask"));
+        let command = &jobs[0].command;
+        assert_eq!(command.get_args().collect::<Vec<_>>(), ["start", "/t/deps/short-1"]);
+        assert_eq!(command.get_current_dir(), Some(Path::new("/w/tests")));
+        let has = |name: &str, value: Option<&str>| {
+            command.get_envs().any(|(own, own_value)| own == name && own_value == value.map(str::as_ref))
+        };
+        assert!(has("CARGO_MANIFEST_DIR", Some("/w/tests")) && has("ANYDNN_BACKEND", None));
     }
 }

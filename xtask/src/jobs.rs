@@ -1,0 +1,137 @@
+//! Jobs of the test run: commands that run a few at a time, the longest first, each telling its output when it has ended.
+
+use std::collections::VecDeque;
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+
+use crate::command::{read, shown};
+use crate::tally::{Tally, complains, test_result};
+
+/// A command of a step.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// The number of the step.
+    pub(crate) step: usize,
+    /// What it is, in a few words.
+    pub(crate) name: String,
+    pub(crate) command: Command,
+}
+
+/// What came of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Report {
+    pub(crate) step: usize,
+    pub(crate) name: String,
+    pub(crate) succeeded: bool,
+    /// The tests that its output tells of.
+    pub(crate) tally: Tally,
+    /// What its output says about failures, a line each.
+    pub(crate) complaints: Vec<String>,
+    pub(crate) time: Duration,
+}
+
+/// When the output of a job appears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Telling {
+    AsItComes,
+    AtTheEnd,
+}
+
+/// The most lines about failures that are repeated at the end.
+const MOST_COMPLAINTS: usize = 40;
+
+/// Runs jobs in their order, one more at a time than the machine has cores: most wait now and then.
+pub(crate) fn run_all(jobs: Vec<Job>) -> Result<Vec<Report>> {
+    let workers = available_parallelism().map_or(2, |cores| cores.get() + 1).min(jobs.len());
+    let telling = if workers > 1 { Telling::AtTheEnd } else { Telling::AsItComes };
+    let (queue, reports) = (Mutex::new(VecDeque::from(jobs)), Mutex::new(Vec::new()));
+    let next = || queue.lock().ok()?.pop_front();
+    let work = || -> Result<()> {
+        while let Some(job) = next() {
+            let report = run(job, telling)?;
+            reports.lock().map_err(|_| anyhow!("a job panicked"))?.push(report);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| anyhow!("a job panicked"))?)
+    })?;
+    reports.into_inner().map_err(|_| anyhow!("a job panicked"))
+}
+
+/// Runs a job between two lines that tell its name, outcome and time.
+pub(crate) fn run(mut job: Job, telling: Telling) -> Result<Report> {
+    let start = Instant::now();
+    let mut kept = String::new();
+    let mut tell = |line: &str| match telling {
+        Telling::AsItComes => println!("{line}"),
+        Telling::AtTheEnd => kept.extend([line, "\n"]),
+    };
+    tell(&format!("\n== {} ==\n$ {}", job.name, shown(&job.command)));
+    let (mut tally, mut complaints) = (Tally::default(), Vec::new());
+    let status = read(&mut job.command, |line| {
+        tell(line);
+        tally += test_result(line).unwrap_or_default();
+        if complains(line) && complaints.len() < MOST_COMPLAINTS {
+            complaints.push(line.to_owned());
+        }
+    })?;
+    let time = start.elapsed();
+    let verdict = if status.success() { "passed" } else { "FAILED" };
+    tell(&format!("== {}: {verdict} ({:.0} s) ==", job.name, time.as_secs_f64()));
+    print!("{kept}");
+    Ok(Report { step: job.step, name: job.name, succeeded: status.success(), tally, complaints, time })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(step: usize, name: &str, script: &str) -> Job {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Job { step, name: name.to_owned(), command }
+    }
+
+    #[test]
+    fn every_job_runs_and_is_reported() {
+        let mut reports =
+            run_all((0..7).map(|i| job(i, "a job", &format!("exit {}", i % 2))).collect()).unwrap();
+        reports.sort_by_key(|report| report.step);
+        let succeeded: Vec<_> = reports.iter().map(|report| (report.step, report.succeeded)).collect();
+        assert_eq!(succeeded, [0, 1, 2, 3, 4, 5, 6].map(|i| (i, i % 2 == 0)));
+    }
+
+    #[test]
+    fn jobs_run_at_the_same_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        // Each waits for what the other one writes.
+        let script =
+            |own, others| format!("touch {}; while [ ! -e {} ]; do sleep 0.01; done", at(own), at(others));
+        let jobs = vec![job(0, "one", &script("a", "b")), job(1, "two", &script("b", "a"))];
+        assert!(run_all(jobs).unwrap().iter().all(|report| report.succeeded));
+    }
+
+    #[test]
+    fn a_report_has_the_tests_and_what_was_said_about_failures() {
+        let script = "echo 'test a ... FAILED'; echo 'test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 \
+                      filtered out; finished in 0.01s'; exit 101";
+        let report = run(job(2, "a job", script), Telling::AtTheEnd).unwrap();
+        assert_eq!((report.step, report.succeeded), (2, false));
+        assert_eq!(report.tally, Tally { passed: 3, failed: 1, ignored: 0 });
+        assert_eq!(report.complaints, ["test a ... FAILED"]);
+    }
+
+    #[test]
+    fn what_does_not_start_is_an_error() {
+        let command = Command::new("anydnn-no-such-program");
+        let job = Job { step: 0, name: "nothing".to_owned(), command };
+        assert!(run(job, Telling::AtTheEnd).unwrap_err().to_string().contains("anydnn-no-such-program"));
+    }
+}
