@@ -1,7 +1,7 @@
-// For CPUs: convolutions of operands of one or two bytes by the units of matmul/amx.cl or words.cl. A tile's rows are places along the width of
-// the result, of which LINE_TILES tiles make a line (the first TILES_MORE of them of a place more than TILE_LEAST); a work-item computes
-// ITEM_TILES of them for a panel of PARTS parts of 16 output channels. The source lies with its borders and channels innermost, so that
-// taps side by side are one run of terms.
+// For CPUs: convolutions of operands of one or two bytes by the units of anydnn-opencl's `units.rs` that multiply panels. A tile's rows are places
+// along the width of the result, of which LINE_TILES tiles make a line (the first TILES_MORE of them of a place more than TILE_LEAST); a
+// work-item computes ITEM_TILES of them for a panel of PARTS parts of 16 output channels. The source lies with its borders and channels
+// innermost, so that taps side by side are one run of terms.
 #define LOCATE(j) const idx panel = first_panel + j, lane = 0;
 #define TILE_START(t) ((t) * TILE_LEAST + min(t, (idx)TILES_MORE))
 #define PLACE(tile, a, rows)                                                                                             \

@@ -1,6 +1,6 @@
-// For CPUs: products of operands of one or two bytes by the units of amx.cl or words.cl, which multiply blocks of up to ROWS rows by a panel
-// of 16 * PARTS columns. The source's bytes lie in rows, the weights' in parts of 16 columns: `[K / 4][16][4]` bytes, padded with zeros to
-// whole tiles of terms.
+// For CPUs: products of operands of one or two bytes by the units of anydnn-opencl's `units.rs` that multiply blocks of up to ROWS rows by a
+// panel of 16 * PARTS columns. The source's bytes lie in rows, the weights' in parts of 16 columns: `[K / 4][16][4]` bytes, padded with zeros
+// to whole tiles of terms.
 #define LOCATE(j) const idx part = j, lane = 0;
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void matmul_packed(PARAMS) {

@@ -57,6 +57,7 @@ pub(crate) trait Operation {
     }
 
     /// The terms that the reference visits for each result element.
+    #[cfg_attr(not(feature = "conformance"), allow(dead_code, reason = "the suite alone asks"))]
     fn visits(&self, desc: &PrimitiveDesc) -> usize {
         self.error_growth(desc).terms
     }

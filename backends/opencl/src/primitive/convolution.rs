@@ -1,8 +1,9 @@
 //! Convolution and its transpose, which differ in where a tap's source element is and in the order of the weights' channels.
 //!
-//! Variants: `amx` and `words` (CPUs: 8-bit integers, with matrix units also bf16; `-packing` copies weights first), `blocked` (CPUs: register tiles along the width, in f32), `vector` (CPUs: register tiles of vectors along the output
-//! channels, weights in panels), `depthwise-rows` and `depthwise` (CPUs, channels last: lanes along the channels), `wgmma`, `simt` and
-//! `tiled` (other devices: an implicit matrix product) and `ref` (anything).
+//! Variants: by the units of `units.rs` (CPUs: panels of operands of one or two bytes, `-packing` copies weights first; other devices: large
+//! tiles), `blocked` (CPUs: register tiles along the width, in f32), `vector` (CPUs: register tiles of vectors along the output channels,
+//! weights in panels), `depthwise-rows` and `depthwise` (CPUs, channels last: lanes along the channels), `simt` and `tiled` (other devices:
+//! an implicit matrix product) and `ref` (anything).
 
 mod blocked;
 mod depthwise_rows;

@@ -1,8 +1,9 @@
 //! Matrix products, also gated by another one of the same source.
 //!
-//! Variants: `amx` and `words` (CPUs: 8-bit integers, with matrix units also bf16; `-packing` copies weights first), `blocked` (CPUs: blocks that stay in cache, copied where they must be), `vector` (CPUs: register tiles of vectors along N,
-//! weights in place or in panels), `dot` (vectors or groups along K), `skinny` (other devices: few rows), `wgmma` and `simt` (large
-//! tiles in registers), `tiled` (tiles in local memory) and `ref` (anything).
+//! Variants: by the units of `units.rs` (CPUs: panels of operands of one or two bytes, `-packing` copies weights first; other devices: large
+//! tiles), `blocked` (CPUs: blocks that stay in cache, copied where they must be), `vector` (CPUs: register tiles of vectors along N, weights
+//! in place or in panels), `dot` (vectors or groups along K), `skinny` (other devices: few rows), `simt` (large tiles in registers), `tiled`
+//! (tiles in local memory) and `ref` (anything).
 
 mod blocked;
 pub(super) mod packed;

@@ -29,24 +29,7 @@ use crate::{Backend, Blocking, DataType, Dims, Layout, MemoryDesc, Result};
 
 pub(super) fn cases<B: Backend>(level: Level) -> Vec<Case<B>> {
     let mut trials = Trials { level, list: Vec::new() };
-    eltwise::trials(&mut trials);
-    binary::trials(&mut trials);
-    select::trials(&mut trials);
-    matmul::trials(&mut trials);
-    convolution::trials(&mut trials);
-    pooling::trials(&mut trials);
-    gradients::trials(&mut trials);
-    resampling::trials(&mut trials);
-    softmax::trials(&mut trials);
-    normalization::trials(&mut trials);
-    reduction::trials(&mut trials);
-    concat::trials(&mut trials);
-    movement::trials(&mut trials);
-    reorder::trials(&mut trials);
-    post_ops::trials(&mut trials);
-    expression::trials(&mut trials);
-    dequantize::trials(&mut trials);
-    attention::trials(&mut trials);
+    operations(&mut trials);
     sweep::regression_trials(&mut trials);
     if level == Level::Thorough {
         sweep::trials(&mut trials);
@@ -58,6 +41,28 @@ pub(super) fn cases<B: Backend>(level: Level) -> Vec<Case<B>> {
         })
     };
     trials.list.into_iter().map(case).collect()
+}
+
+/// The trials of every operation, apart from random ones.
+fn operations(trials: &mut Trials) {
+    eltwise::trials(trials);
+    binary::trials(trials);
+    select::trials(trials);
+    matmul::trials(trials);
+    convolution::trials(trials);
+    pooling::trials(trials);
+    gradients::trials(trials);
+    resampling::trials(trials);
+    softmax::trials(trials);
+    normalization::trials(trials);
+    reduction::trials(trials);
+    concat::trials(trials);
+    movement::trials(trials);
+    reorder::trials(trials);
+    post_ops::trials(trials);
+    expression::trials(trials);
+    dequantize::trials(trials);
+    attention::trials(trials);
 }
 
 /// Collects trials under names.
@@ -122,28 +127,7 @@ mod tests {
     #[test]
     fn the_thorough_level_has_what_the_standard_one_leaves_out() {
         let mut trials = Trials { level: Level::Thorough, list: Vec::new() };
-        for collect in [
-            eltwise::trials,
-            binary::trials,
-            select::trials,
-            matmul::trials,
-            convolution::trials,
-            pooling::trials,
-            gradients::trials,
-            resampling::trials,
-            softmax::trials,
-            normalization::trials,
-            reduction::trials,
-            concat::trials,
-            movement::trials,
-            reorder::trials,
-            post_ops::trials,
-            expression::trials,
-            dequantize::trials,
-            attention::trials,
-        ] {
-            collect(&mut trials);
-        }
+        operations(&mut trials);
         for name in standard::LEFT_OUT {
             assert!(trials.list.iter().any(|(other, _)| other == name), "{name} does not exist");
         }

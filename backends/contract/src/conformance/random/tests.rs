@@ -4,33 +4,43 @@ use super::*;
 use crate::op::Op;
 use crate::{Arg, DataType};
 
-/// A name for each variant; a new one does not compile until it is listed.
-fn variant(op: &Op) -> usize {
-    match op {
-        Op::MatMul(_) => 0,
-        Op::Convolution(_) => 1,
-        Op::Pooling(_) => 2,
-        Op::Eltwise(_) => 3,
-        Op::Binary(_) => 4,
-        Op::Select(_) => 5,
-        Op::Softmax(_) => 6,
-        Op::LayerNormalization(_) => 7,
-        Op::BatchNormalization(_) => 8,
-        Op::GroupNormalization(_) => 9,
-        Op::Reduction(_) => 10,
-        Op::Concat(_) => 11,
-        Op::Reorder(_) => 12,
-        Op::Expression(_) => 13,
-        Op::Attention(_) => 14,
-        Op::GatedMatMul(_) => 15,
-        Op::Deconvolution(_) => 16,
-        Op::ConvolutionWeights(_) => 17,
-        Op::PoolingBackward(_) => 18,
-        Op::Resampling(_) => 19,
-        Op::ResamplingBackward(_) => 20,
-        Op::Remap(_) => 21,
-        Op::Gather(_) => 22,
-    }
+/// Writes the names of variants, and the function that tells which of them an operation is; a new one does not compile until it is listed.
+macro_rules! variants {
+    ($($variant:ident,)+) => {
+        const VARIANTS: &[&str] = &[$(stringify!($variant)),+];
+
+        fn variant(op: &Op) -> &'static str {
+            match op {
+                $(Op::$variant(_) => stringify!($variant),)+
+            }
+        }
+    };
+}
+
+variants! {
+    MatMul,
+    Convolution,
+    Pooling,
+    Eltwise,
+    Binary,
+    Select,
+    Softmax,
+    LayerNormalization,
+    BatchNormalization,
+    GroupNormalization,
+    Reduction,
+    Concat,
+    Reorder,
+    Expression,
+    Attention,
+    GatedMatMul,
+    Deconvolution,
+    ConvolutionWeights,
+    PoolingBackward,
+    Resampling,
+    ResamplingBackward,
+    Remap,
+    Gather,
 }
 
 #[test]
@@ -50,7 +60,7 @@ fn every_draw_describes_something_and_its_text_gives_it_again() {
             types.extend(sample.desc().args().iter().map(|operand| operand.desc.data_type()));
         }
     }
-    assert_eq!(variants.into_iter().collect::<Vec<_>>(), (0..23).collect::<Vec<_>>());
+    assert_eq!(variants, VARIANTS.iter().copied().collect());
     assert_eq!(types, DataType::ALL.into_iter().collect());
 }
 

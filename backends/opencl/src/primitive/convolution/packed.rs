@@ -1,4 +1,4 @@
-//! Convolutions of 8-bit integers and of bf16 by a processor's matrix units or by words (`convolution/packed.cl`).
+//! Convolutions of operands of one or two bytes by the units of `units.rs` that multiply panels (`convolution/packed.cl`).
 
 use anydnn_backend::{Arg, Layout, MemoryDesc};
 

@@ -1,4 +1,4 @@
-//! Products of 8-bit integers and of bf16 by a processor's matrix units or by words (`matmul/packed.cl`).
+//! Products of operands of one or two bytes by the units of `units.rs` that multiply panels (`matmul/packed.cl`).
 
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc};
 
