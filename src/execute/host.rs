@@ -105,6 +105,6 @@ fn upload<B: Backend>(
 }
 
 fn memory_kind<B: Backend>(compiled: &CompiledGraph<B>) -> Result<anydnn_backend::MemoryKind> {
-    let kinds = &compiled.engine().capabilities().memory_kinds;
+    let kinds = compiled.engine().memory_kinds();
     kinds.first().copied().ok_or_else(|| Error::unsupported("execute", "the engine names no kind of memory"))
 }

@@ -253,6 +253,6 @@ pub(crate) fn check_stream<B: Backend>(compiled: &Compiled<B>, stream: &B::Strea
 
 /// The engine's own kind of memory.
 fn kind<B: Backend>(compiled: &Compiled<B>) -> Result<MemoryKind> {
-    let kinds = &compiled.engine.capabilities().memory_kinds;
+    let kinds = compiled.engine.memory_kinds();
     kinds.first().copied().ok_or_else(|| Error::unsupported("load", "the engine names no kind of memory"))
 }

@@ -30,6 +30,17 @@ pub trait Engine: Clone + Debug + Send + Sync + 'static {
     /// What the device can do, probed on the device where a claim can be wrong.
     fn capabilities(&self) -> &Capabilities;
 
+    /// The kinds of memory that the device has, the default first. They are among the [capabilities](Engine::capabilities); a backend may
+    /// know them without probing the rest.
+    fn memory_kinds(&self) -> &[MemoryKind] {
+        &self.capabilities().memory_kinds
+    }
+
+    /// Whether streams can profile, likewise.
+    fn has_profiling(&self) -> bool {
+        self.capabilities().profiling
+    }
+
     /// A queue of commands.
     ///
     /// # Errors

@@ -67,12 +67,12 @@ impl<B: Backend> Ours<B> {
     pub(crate) fn new(engine: &B::Engine, case: &Case, sets: usize) -> Result<Self> {
         let (graph, tensors) = (&case.graph, &case.tensors);
         let stream = engine.create_stream(&StreamDesc::default().labelled("anydnn bench"))?;
-        let profiled = if engine.capabilities().profiling {
+        let profiled = if engine.has_profiling() {
             Some(engine.create_stream(&StreamDesc::default().with_profiling())?)
         } else {
             None
         };
-        let kind = engine.capabilities().memory_kinds.first().copied().unwrap_or(MemoryKind::Buffer);
+        let kind = engine.memory_kinds().first().copied().unwrap_or(MemoryKind::Buffer);
         let filled = |tensor: &Tensor, set: usize| -> Result<(TensorId, B::Memory)> {
             let desc = MemoryDesc::new(tensor.dims.clone(), tensor.data_type);
             let memory = engine.create_memory(&desc, kind)?;

@@ -72,7 +72,7 @@ impl<B: Backend> Session<B> {
         bar.finish_and_clear();
         check_room(&compiled, graph, engine)?;
         let mut desc = StreamDesc::default().labelled("anydnn run");
-        desc.profiling = engine.capabilities().profiling;
+        desc.profiling = engine.has_profiling();
         let stream = engine.create_stream(&desc)?;
         let kind = default_kind(engine)?;
         let mut loaded = Vec::with_capacity(constants.len());
@@ -167,6 +167,6 @@ fn unknown(id: TensorId, expected: &str) -> Error {
 }
 
 fn default_kind<E: Engine>(engine: &E) -> Result<MemoryKind> {
-    let kinds = &engine.capabilities().memory_kinds;
+    let kinds = engine.memory_kinds();
     kinds.first().copied().ok_or_else(|| Error::unsupported("memory", "the engine names no kind of it"))
 }

@@ -209,7 +209,7 @@ impl<B: Backend> Session<B> {
     /// As [`Session::run`].
     pub fn profile(&self, inputs: &[(&str, HostTensor)]) -> Result<Vec<StepTime>> {
         let mut desc = StreamDesc::default().labelled("session profile");
-        desc.profiling = self.inner.engine.capabilities().profiling;
+        desc.profiling = self.inner.engine.has_profiling();
         let _alone = lock(&self.inner.profiling);
         let stream = self.inner.engine.create_stream(&desc)?;
         self.run_host(&stream, inputs, true).map(|(_, times)| times)
@@ -329,7 +329,7 @@ impl<B: Backend> fmt::Debug for Session<B> {
 
 /// The engine's own kind of memory.
 fn memory_kind<B: Backend>(engine: &B::Engine) -> Result<MemoryKind> {
-    let kinds = &engine.capabilities().memory_kinds;
+    let kinds = engine.memory_kinds();
     kinds.first().copied().ok_or_else(|| Error::unsupported("session", "the engine names no kind of memory"))
 }
 

@@ -14,6 +14,8 @@ macro_rules! methods {
                 fn id(&self) -> EngineId;
                 fn device(&self) -> &DeviceInfo;
                 fn capabilities(&self) -> &Capabilities;
+                fn memory_kinds(&self) -> &[MemoryKind];
+                fn has_profiling(&self) -> bool;
                 fn cache_blob_id(&self) -> Result<Vec<u8>>;
                 fn cache_blob(&self) -> Result<Vec<u8>>;
             }

@@ -306,6 +306,14 @@ impl Engine for OpenClEngine {
         })
     }
 
+    fn memory_kinds(&self) -> &[MemoryKind] {
+        self.inner.device.memory_kinds()
+    }
+
+    fn has_profiling(&self) -> bool {
+        self.inner.device.has_profiling()
+    }
+
     fn create_stream(&self, desc: &StreamDesc) -> Result<OpenClStream> {
         let mut properties = 0;
         if desc.order == Order::OutOfOrder {
@@ -367,5 +375,22 @@ impl fmt::Debug for OpenClEngine {
             .field("device", &self.inner.device)
             .field("context", &self.inner.context)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::test_engines;
+
+    #[test]
+    fn kinds_of_memory_and_profiling_are_told_without_probes() {
+        for engine in test_engines() {
+            let engine = OpenClEngine::on_device(engine.opencl_device()).unwrap();
+            let (kinds, profiles) = (engine.memory_kinds().to_vec(), engine.has_profiling());
+            assert!(engine.inner.capabilities.get().is_none());
+            let Capabilities { memory_kinds, profiling, .. } = engine.capabilities();
+            assert_eq!((&kinds, profiles), (memory_kinds, *profiling), "{}", engine.opencl_device());
+        }
     }
 }

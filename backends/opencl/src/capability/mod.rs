@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anydnn_backend::{Capabilities, DataType, Probe};
-use cl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE};
+use cl3::command_queue::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
 
 use crate::capability::probe::Prober;
 use crate::capability::units::Way;
@@ -107,7 +107,7 @@ pub(crate) fn capabilities(
         .filter(|&t| stored(t) && (t != DataType::F64 || works(Feature::Fp64)))
         .collect();
     capabilities.out_of_order = limits.queue_properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0;
-    capabilities.profiling = limits.queue_properties & CL_QUEUE_PROFILING_ENABLE != 0;
+    capabilities.profiling = device.has_profiling();
     capabilities.compute_units = limits.compute_units;
     capabilities.memory_bytes = limits.memory_bytes;
     capabilities.max_allocation_bytes = limits.max_allocation_bytes;

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anydnn_backend::{DeviceInfo, DeviceKind, MemoryKind, Result};
-use cl3::command_queue::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+use cl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE};
 use cl3::device as cl;
 use cl3::types::{cl_device_id, cl_platform_id};
 
@@ -210,6 +210,11 @@ impl OpenClDevice {
                 .then(|| unsafe { Usm::of_platform(self.raw_platform()) })
                 .flatten()
         })
+    }
+
+    /// Whether the driver says that its queues profile.
+    pub(crate) fn has_profiling(&self) -> bool {
+        self.limits().queue_properties & CL_QUEUE_PROFILING_ENABLE != 0
     }
 
     /// The kinds of memory that the driver names, the default first.

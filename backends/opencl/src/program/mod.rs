@@ -7,6 +7,7 @@ pub(crate) mod text;
 use std::ffi::CString;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use anydnn_backend::{BuildFailure, Error, Result};
 use cl3::program::{
@@ -82,8 +83,10 @@ impl Program {
             Error::invalid("build program", "options", format!("{options:?}"), "text without NUL")
         })?;
         let devices = [device.raw_device()];
+        let start = Instant::now();
         match cl3::program::build_program(raw, &devices, &c_options, None, ptr::null_mut()) {
             Ok(()) => {
+                tracing::debug!(name, milliseconds = start.elapsed().as_millis(), "built");
                 let log = program.log();
                 if !log.is_empty() {
                     tracing::debug!(name, log, "the compiler had something to say");
