@@ -24,9 +24,15 @@ pub(crate) struct Program {
 const LONG: [&str; 4] = ["anydnn", "anydnn_opencl", "applications", "fault_sweep"];
 
 impl Program {
-    /// The name of the folder of its package.
-    pub(crate) fn package(&self) -> std::borrow::Cow<'_, str> {
-        self.folder.file_name().unwrap_or_default().to_string_lossy()
+    /// Its name and that of its package's folder.
+    pub(crate) fn title(&self) -> String {
+        let package = self.folder.file_name().unwrap_or_default();
+        format!("{} of {}", self.name, package.to_string_lossy())
+    }
+
+    /// Whether its name or its title is among these.
+    pub(crate) fn is_one_of(&self, names: &[&str]) -> bool {
+        names.contains(&&*self.name) || names.contains(&&*self.title())
     }
 
     /// Whether it takes so long that it starts before others.

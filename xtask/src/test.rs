@@ -68,7 +68,7 @@ fn jobs_of(number: usize, step: &Step, programs: &[Program], starter: &Path) -> 
             return vec![job(step.name.to_owned(), command)];
         }
         Work::Programs(names) => {
-            let is_listed = |program: &&Program| names.is_none_or(|names| names.contains(&&*program.name));
+            let is_listed = |program: &&Program| names.is_none_or(|names| program.is_one_of(names));
             programs.iter().filter(is_listed)
         }
     };
@@ -81,7 +81,7 @@ fn jobs_of(number: usize, step: &Step, programs: &[Program], starter: &Path) -> 
             command.arg("start").arg(&program.path).current_dir(&program.folder);
             // As cargo starts it.
             command.env("CARGO_MANIFEST_DIR", &program.folder);
-            job(format!("{}: {} of {}", step.name, program.name, program.package()), command)
+            job(format!("{}: {}", step.name, program.title()), command)
         })
         .collect()
 }
@@ -237,6 +237,7 @@ mod tests {
         let all = ["oracle", "anydnn_opencl", "short"].map(|name| format!("a step: {name} of tests"));
         assert_eq!(names(Work::Programs(None)), all);
         assert_eq!(names(Work::Programs(Some(&["short"]))), all[2..]);
+        assert_eq!(names(Work::Programs(Some(&["short of tests", "oracle of others"]))), all[2..]);
         assert_eq!(names(Work::Cargo(vec!["fmt"])), ["a step"]);
     }
 
