@@ -13,6 +13,11 @@ pub(crate) fn root() -> &'static Path {
     package.parent().unwrap_or(package)
 }
 
+/// The cargo that runs this program.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
 /// Shows a command, runs it without input, and fails unless it succeeds.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     println!("$ {}", shown(command));

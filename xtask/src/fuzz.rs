@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::command::{root, stream};
+use crate::command::{cargo, root, stream};
 use crate::{onnx, setup};
 
 /// Names the folder of the node tests' data.
@@ -15,8 +14,7 @@ const TESTS: &str = "ANYDNN_ONNX_TESTS";
 /// Runs `tests/onnx_fuzz` for some seconds of the processor's time; models are those of the tests, where the set-up put them, and those
 /// of a folder. Returns whether no case failed.
 pub(crate) fn fuzz(seconds: u64, seed: u64, models: Option<&Path>) -> Result<bool> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo();
     let tests = onnx::data(setup::cache()?.parent().context("the cache has no folder around it")?);
     if std::env::var_os(TESTS).is_none() && tests.is_dir() {
         command.env(TESTS, tests);

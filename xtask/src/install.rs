@@ -3,11 +3,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::command::{root, run};
+use crate::command::{cargo, root, run};
 use crate::header;
 
 /// A library: cargo's package, its file, the files of the installation from the loaded one to the linked one, its pkg-config name.
@@ -44,8 +43,7 @@ const LIBRARIES: [Library; 2] = [
 pub(crate) fn install(prefix: &Path) -> Result<()> {
     let target = root().join("target/install");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(target, PathBuf::from);
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
+    let mut build = cargo();
     build.args(["build", "--release", "--target-dir"]).arg(&target).current_dir(root());
     for library in &LIBRARIES {
         build.args(["--package", library.package]);

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::{root, run, stream};
+use crate::command::{cargo, root, run, stream};
 use crate::steps::BUILD;
 use crate::{fence, setup};
 
@@ -26,8 +26,7 @@ pub(crate) fn sweep(args: &[OsString]) -> Result<bool> {
     let wanted = Wanted::parse(args)?;
     let ready = setup::setup()?;
     println!("{ready}");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
+    let mut build = cargo();
     build.current_dir(root());
     if wanted.dev {
         build.args(BUILD);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::command::root;
+use crate::command::{cargo, root};
 use crate::fence::{self, Mode};
 use crate::jobs::{self, Job, Report};
 use crate::ledger;
@@ -48,10 +48,6 @@ pub(crate) fn test(extent: Extent) -> Result<bool> {
     let outcomes: Vec<_> =
         steps.iter().enumerate().map(|(i, step)| (step.name, judge(step.expect, i, &reports))).collect();
     Ok(conclude(&ready, &outcomes))
-}
-
-fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// The commands of a step.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::command::{root, succeeds};
+use crate::command::{cargo, root, succeeds};
 use crate::programs::{self, End, Program, run_within};
 use crate::setup::{Variables, cache};
 use crate::{packages, vendors};
@@ -72,8 +72,7 @@ pub(crate) fn check(filter: Option<&str>) -> Result<bool> {
 
 /// Builds the conformance test of the OpenCL backend.
 fn conformance() -> Result<Program> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo();
     let arguments =
         ["test", "--package", "anydnn-opencl", "--all-features", "--test", "conformance", "--no-run"];
     command.args(arguments).current_dir(root());

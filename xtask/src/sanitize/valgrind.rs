@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::{Outcome, folder};
-use crate::command::{root, succeeds};
+use crate::command::{cargo, root, succeeds};
 use crate::packages;
 use crate::programs::{self, End, Program, run_within};
 use crate::setup::Ready;
@@ -55,8 +55,7 @@ pub(super) fn check(ready: &Ready) -> Result<Outcome> {
 }
 
 fn programs() -> Result<Vec<Program>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo();
     command.args(["test", "--no-run", "--lib", "--tests", "--all-features"]).current_dir(root());
     for package in PACKAGES {
         command.args(["--package", package]);

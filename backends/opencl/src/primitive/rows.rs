@@ -137,7 +137,7 @@ impl Rows {
             && elements >= gpu_lanes(&space, last)
         {
             let lanes = gpu_lanes(&space, last);
-            // Whole vectors alone: compilers that spread a sub-group over the lanes of a processor read and write too much else.
+            // Whole vectors alone: on Intel's CPU runtime rows with partial ones were seen to reach behind their operands.
             let mode = if elements.is_multiple_of(lanes) && fits_sub_groups(device, elements / lanes) {
                 Mode::SubGroup
             } else {
