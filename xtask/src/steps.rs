@@ -1,5 +1,8 @@
 //! The steps of the whole test run. Their commands run side by side, those of the first ones first. A new check is one more entry here.
 
+use std::path::PathBuf;
+use std::{fs, io};
+
 use crate::fence::{self, Mode};
 use crate::ledger::{LAYER, UNDER_THE_FENCE};
 use crate::setup::Variables;
@@ -60,6 +63,22 @@ const WITHOUT_OPENCL: [&str; 2] = ["conformance of host", "conformance of opencl
 /// The variable that names the folder of the C libraries for tests, which build them themselves without it.
 const C_LIBRARIES: &str = "ANYDNN_C_LIBRARIES";
 
+/// The variable that names the folder of compiled programs, which the test programs of a run share.
+const PROGRAMS: &str = "ANYDNN_CACHE_DIR";
+
+/// Where they are. A run starts by [emptying](forget_programs) it.
+fn programs_folder() -> PathBuf {
+    fence::target().join("programs")
+}
+
+/// Deletes what an earlier run has compiled.
+pub(crate) fn forget_programs() -> io::Result<()> {
+    match fs::remove_dir_all(programs_folder()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// All steps of a day; `opencl` is what programs need in their environment to see the devices.
 pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
     let with = |pairs: &[(&str, &str)]| {
@@ -76,11 +95,11 @@ pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
         ])
     };
     let fenced = |mode: Mode| {
-        // A snapshot that differs is a failure, never an update. Programs come from source, not from an earlier run.
+        // A snapshot that differs is a failure, never an update. Programs come from source or from this run, not from an earlier one.
         let mut variables = with(&[
             ("ANYDNN_REQUIRE", REQUIRED),
             ("INSTA_UPDATE", "no"),
-            ("ANYDNN_CACHE", "0"),
+            (PROGRAMS, &programs_folder().display().to_string()),
             (LAYER, &layer("anydnn_faults")),
             (C_LIBRARIES, &fence::target().join("debug").display().to_string()),
         ]);

@@ -12,7 +12,7 @@ use crate::jobs::{self, Job, Report};
 use crate::ledger;
 use crate::programs::{self, Program};
 use crate::setup::{Ready, setup};
-use crate::steps::{BUILD, Expect, Extent, Step, Work, steps};
+use crate::steps::{BUILD, Expect, Extent, Step, Work, forget_programs, steps};
 use crate::tally::Tally;
 
 /// The backends that tests must find, in the form of `ANYDNN_REQUIRE`.
@@ -43,6 +43,7 @@ pub(crate) fn test(extent: Extent) -> Result<bool> {
     };
     let steps: Vec<Step> =
         steps(&ready.variables, day).into_iter().filter(|step| step.extent <= extent).collect();
+    forget_programs()?;
     let jobs = steps.iter().enumerate().flat_map(|(i, step)| jobs_of(i, step, &programs, &starter)).collect();
     let reports = jobs::run_all(jobs)?;
     let outcomes: Vec<_> =

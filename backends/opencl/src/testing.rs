@@ -13,7 +13,8 @@ pub fn set_queues_rest(rest: Duration) {
     crate::queue::deferred_release::set_rest(rest);
 }
 
-/// An engine on every OpenCL device there is. Its programs are not cached on disk, so that no run of the tests depends on another.
+/// An engine on every OpenCL device there is. Its programs are cached on disk only where `ANYDNN_CACHE_DIR` names a folder, so that no run
+/// of the tests depends on another that it knows nothing of.
 ///
 /// `ANYDNN_REQUIRE` lists backends whose absence must not go unnoticed: `opencl` (any device), `opencl:pocl` (a device of that
 /// [alias](crate::OpenClDevice::alias)); entries of other backends are none of this function's business.
@@ -31,8 +32,10 @@ pub fn test_engines() -> Vec<OpenClEngine> {
         };
         assert!(is_there, "ANYDNN_REQUIRE names opencl{entry}, which is missing: {}", found.reason());
     }
+    let is_shared = std::env::var_os("ANYDNN_CACHE_DIR").is_some();
+    let disk = if is_shared { DiskCache::from_env() } else { DiskCache::off() };
     let engine = |device| match OpenClEngine::on_device(device) {
-        Ok(engine) => engine.with_disk_cache(DiskCache::off()),
+        Ok(engine) => engine.with_disk_cache(disk.clone()),
         Err(error) => panic!("no engine on {device}: {error}"),
     };
     found.devices.iter().map(engine).collect()

@@ -127,6 +127,13 @@ impl OpenClEngine {
         self
     }
 
+    /// Writes programs to the disk cache that are not there yet: those of drivers that compile everything once more to give a program's
+    /// binary (PoCL). Those of other drivers are written as they are built. Without it, later processes start from what the driver itself
+    /// keeps. What stands in the way is logged.
+    pub fn save_programs(&self) {
+        self.inner.programs.save_all(&self.inner.device);
+    }
+
     /// Programs that are made from now on, by this engine and its clones, are built without optimisation: in a fraction of the time.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn building_hastily(self) -> Self {

@@ -37,6 +37,8 @@ pub(crate) struct ProgramCache {
 #[derive(Default)]
 struct Slot {
     program: Mutex<Option<Arc<Program>>>,
+    /// What names the program on disk, if it was built and is not there yet.
+    unsaved: Mutex<Option<(blake3::Hash, String)>>,
 }
 
 /// A program that is needed.
@@ -95,7 +97,15 @@ impl ProgramCache {
         let wanted = Wanted { context, device, source, options: &options, key, hash };
         let made = match self.load_from_blob(&wanted).or_else(|| self.load_from_disk(&wanted)) {
             Some(made) => made,
-            None => self.build(&wanted)?,
+            None => {
+                let built = self.build(&wanted)?;
+                if device.compiles_for_binaries() {
+                    *slot.unsaved.lock().unwrap_or_else(PoisonError::into_inner) = Some((hash, options));
+                } else {
+                    self.save(device, &built, hash, &options);
+                }
+                built
+            }
         };
         let made = Arc::new(made);
         *program = Some(Arc::clone(&made));
@@ -207,15 +217,34 @@ impl ProgramCache {
     }
 
     fn build(&self, wanted: &Wanted<'_>) -> Result<Program> {
-        let Wanted { context, device, source, options, hash, .. } = wanted;
+        let Wanted { context, device, source, options, .. } = wanted;
         let program = Program::build(context, device, &source.name, &source.source.to_string(), options)?;
         count(&self.counters.built);
-        self.on_disk(device, *hash, options, |store, key| match program.binary() {
-            Ok(Some(binary)) => store.save(key, &binary),
-            Ok(None) => tracing::debug!(name = source.name, "the driver has no binary to cache"),
-            Err(error) => tracing::debug!(name = source.name, %error, "the driver gives no binary to cache"),
-        });
         Ok(program)
+    }
+
+    /// Writes what was built and is not on disk yet, where there is a disk cache.
+    pub(crate) fn save_all(&self, device: &OpenClDevice) {
+        let slots: Vec<_> = {
+            let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.values().map(Arc::clone).collect()
+        };
+        for slot in slots {
+            let program = slot.program.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let unsaved = slot.unsaved.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let (Some(program), Some((hash, options))) = (program, unsaved) {
+                self.save(device, &program, hash, &options);
+            }
+        }
+    }
+
+    fn save(&self, device: &OpenClDevice, program: &Program, hash: blake3::Hash, options: &str) {
+        let name = program.name();
+        self.on_disk(device, hash, options, |store, key| match program.binary() {
+            Ok(Some(binary)) => store.save(key, &binary),
+            Ok(None) => tracing::debug!(name, "the driver has no binary to cache"),
+            Err(error) => tracing::debug!(name, %error, "the driver gives no binary to cache"),
+        });
     }
 
     /// The program in a verified binary, unless the driver refuses it.

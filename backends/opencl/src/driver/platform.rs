@@ -198,6 +198,12 @@ impl OpenClDevice {
         self.inner.is_part && self.alias() == "pocl"
     }
 
+    /// Whether the driver compiles kernels as it is asked for a program's binary, and those again that are launched, for the sizes of the
+    /// launch: PoCL does, and keeps the latter itself for later processes.
+    pub(crate) fn compiles_for_binaries(&self) -> bool {
+        self.alias() == "pocl"
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
         &self.inner.limits
     }

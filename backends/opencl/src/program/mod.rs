@@ -97,6 +97,11 @@ impl Program {
         }
     }
 
+    /// What it is called in messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The binary that the driver has for the device; none where it has none to give.
     pub(crate) fn binary(&self) -> Result<Option<Vec<u8>>> {
         // Some drivers finish compiling only when kernels are made, and have no binary before.

@@ -16,6 +16,7 @@ fn engine(like: &OpenClEngine, disk: &DiskCache) -> OpenClEngine {
 fn worked(like: &OpenClEngine, disk: &DiskCache) -> ProgramStats {
     let engine = engine(like, disk);
     work::everything(&engine);
+    engine.save_programs();
     engine.program_stats()
 }
 
@@ -43,6 +44,26 @@ fn a_second_engine_builds_nothing() {
     }
 }
 
+/// PoCL compiles everything once more for that, and nobody waits for it who did not ask.
+#[test]
+fn programs_are_saved_at_once_where_the_driver_has_them_at_hand() {
+    for own in test_engines() {
+        let scratch = tempfile::tempdir().unwrap();
+        let disk = DiskCache::at(scratch.path().join("programs"));
+        let engine = engine(&own, &disk);
+        work::run(&engine, &relu(64));
+        let folder = disk.folder().unwrap();
+        assert_eq!(files(folder).is_empty(), own.opencl_device().alias() == "pocl", "{own:?}");
+        engine.save_programs();
+        let saved = files(folder);
+        assert!(!saved.is_empty(), "{own:?}");
+        let written = |file: &PathBuf| fs::metadata(file).unwrap().modified().unwrap();
+        let at: Vec<_> = saved.iter().map(written).collect();
+        engine.save_programs();
+        assert_eq!(files(folder).iter().map(written).collect::<Vec<_>>(), at, "once: {own:?}");
+    }
+}
+
 #[test]
 fn damaged_files_are_built_and_written_again() {
     for own in test_engines() {
@@ -51,6 +72,7 @@ fn damaged_files_are_built_and_written_again() {
         let one = |rejected, built, from_disk| {
             let engine = engine(&own, &disk);
             work::run(&engine, &relu(64));
+            engine.save_programs();
             let stats = engine.program_stats();
             assert_eq!(
                 (stats.rejected, stats.built, stats.from_disk),
@@ -77,6 +99,7 @@ fn damaged_files_are_built_and_written_again() {
         let other = tempfile::tempdir().unwrap();
         let foreign = engine(&own, &DiskCache::at(other.path()));
         work::run(&foreign, &relu(65));
+        foreign.save_programs();
         let foreign = files(other.path()).into_iter().max_by_key(|file| fs::metadata(file).unwrap().len());
         fs::copy(foreign.unwrap(), &program).unwrap();
         one(1, 1, 0);

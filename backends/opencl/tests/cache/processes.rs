@@ -32,6 +32,7 @@ fn the_other_process() {
             }
         };
         work::everything(&engine);
+        engine.save_programs();
         let stats = engine.program_stats();
         println!(
             "\nstats {} {} {} {} {} {}",

@@ -29,6 +29,7 @@ fn options_name_a_standard_once() {
 #[test]
 fn programs_are_built_once_and_failures_carry_the_log() {
     for engine in test_engines() {
+        let engine = engine.with_disk_cache(DiskCache::off());
         let (first, second) = (program(&engine, TEXT).unwrap(), program(&engine, TEXT).unwrap());
         assert!(Arc::ptr_eq(&first, &second));
         assert!(first.kernel("noop").is_ok());
@@ -45,6 +46,7 @@ fn programs_are_built_once_and_failures_carry_the_log() {
 #[test]
 fn binaries_are_kept_as_they_were_loaded_or_first_read() {
     for cold in test_engines() {
+        let cold = cold.with_disk_cache(DiskCache::off());
         let device = &cold.inner.device;
         let built = program(&cold, TEXT).unwrap();
         let blob = cold.cache_blob().unwrap();
@@ -89,6 +91,7 @@ fn a_binary_that_the_driver_refuses_is_built_from_source() {
         for (rejected, from_disk, built) in [(1, 0, 1), (0, 1, 0)] {
             let engine = OpenClEngine::on_device(device).unwrap().with_disk_cache(disk.clone());
             program(&engine, TEXT).unwrap().kernel("noop").unwrap();
+            engine.save_programs();
             let stats = engine.program_stats();
             assert_eq!(
                 (stats.rejected, stats.from_disk, stats.built),
