@@ -66,7 +66,7 @@ const C_LIBRARIES: &str = "ANYDNN_C_LIBRARIES";
 /// The variable that names the folder of compiled programs, which the test programs of a run share.
 const PROGRAMS: &str = "ANYDNN_CACHE_DIR";
 
-/// Where they are. A run starts by [emptying](forget_programs) it.
+/// Where they are. A whole run starts by [emptying](forget_programs) it.
 fn programs_folder() -> PathBuf {
     fence::target().join("programs")
 }

@@ -95,18 +95,14 @@ impl ProgramCache {
             return Ok(Arc::clone(program));
         }
         let wanted = Wanted { context, device, source, options: &options, key, hash };
-        let made = match self.load_from_blob(&wanted).or_else(|| self.load_from_disk(&wanted)) {
-            Some(made) => made,
-            None => {
-                let built = self.build(&wanted)?;
-                if device.compiles_for_binaries() {
-                    *slot.unsaved.lock().unwrap_or_else(PoisonError::into_inner) = Some((hash, options));
-                } else {
-                    self.save(device, &built, hash, &options);
-                }
-                built
-            }
-        };
+        let loaded = self.load_from_blob(&wanted).or_else(|| self.load_from_disk(&wanted));
+        let is_new = loaded.is_none();
+        let made = loaded.map_or_else(|| self.build(&wanted), Ok)?;
+        if is_new && device.compiles_for_binaries() {
+            *slot.unsaved.lock().unwrap_or_else(PoisonError::into_inner) = Some((hash, options));
+        } else if is_new {
+            self.save(device, &made, hash, &options);
+        }
         let made = Arc::new(made);
         *program = Some(Arc::clone(&made));
         Ok(made)
