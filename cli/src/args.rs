@@ -51,6 +51,9 @@ pub(crate) enum Command {
         #[arg(long)]
         peer: Option<PeerKind>,
     },
+    /// Compiles programs for another process of this program.
+    #[command(hide = true)]
+    Compile,
     /// Answers the requests of `bench` as a peer.
     #[command(hide = true)]
     BenchPeer {

@@ -24,6 +24,10 @@ use crate::failure::{Code, Failure, Outcome};
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    // Compiling in other processes is no need: without them it takes longer.
+    if let (Ok(program), false) = (std::env::current_exe(), matches!(args.command, Command::Compile)) {
+        anydnn_opencl::compile_in_processes(program, ["compile".into()]);
+    }
     let result = log().and_then(|()| match &args.command {
         Command::Devices(args) => devices::devices(args),
         Command::Run(args) => run::run(args),
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::bench(args),
         Command::Sweep(args) => sweep::sweep(args),
         Command::SweepWorker { backend, peer } => sweep::work(backend, *peer),
+        Command::Compile => compile(),
         Command::BenchPeer { peer, library } => bench::serve(peer, library),
     });
     match result {
@@ -40,6 +45,11 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Compiles what another process of this program asks for.
+fn compile() -> Outcome {
+    Ok(anydnn_opencl::serve_compiler(std::io::stdin().lock(), std::io::stdout().lock())?)
 }
 
 /// Logs to standard error what `ANYDNN_LOG` asks for.

@@ -39,3 +39,4 @@ pub use cache::{CacheMiss, CacheOutcome, DiskCache, ProgramStats};
 pub use driver::availability::{Availability, Problem, availability};
 pub use driver::platform::{OpenClDevice, devices, platform_alias};
 pub use memory::user_allocator::UserAllocator;
+pub use program::helpers::{compile_in_processes, serve_compiler};

@@ -16,7 +16,7 @@ use crate::capability::{Feature, Features};
 use crate::driver::handle;
 use crate::driver::platform::OpenClDevice;
 use crate::plan::ProgramSource;
-use crate::program::Program;
+use crate::program::{Program, helpers};
 
 /// The programs of one engine.
 pub(crate) struct ProgramCache {
@@ -214,7 +214,11 @@ impl ProgramCache {
 
     fn build(&self, wanted: &Wanted<'_>) -> Result<Program> {
         let Wanted { context, device, source, options, .. } = wanted;
-        let program = Program::build(context, device, &source.name, &source.source.to_string(), options)?;
+        let text = source.source.to_string();
+        let program = match helpers::compile(device, &source.name, &text, options) {
+            Some(binary) => Program::from_binary(context, device, &source.name, &binary, options),
+            None => helpers::compiling_here(|| Program::build(context, device, &source.name, &text, options)),
+        }?;
         count(&self.counters.built);
         Ok(program)
     }

@@ -204,6 +204,12 @@ impl OpenClDevice {
         self.alias() == "pocl"
     }
 
+    /// Whether the driver compiles one program at a time, however many threads of a process ask: NVIDIA's takes as long on one core as on
+    /// sixteen.
+    pub(crate) fn compiles_one_at_a_time(&self) -> bool {
+        self.alias() == "nvidia"
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
         &self.inner.limits
     }

@@ -1,0 +1,306 @@
+//! Processes that compile, for drivers that compile one program at a time within a process, however many threads ask.
+
+use std::ffi::OsString;
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anydnn_backend::{Error, Result};
+
+use crate::driver::create::create_context;
+use crate::driver::platform::{OpenClDevice, devices};
+use crate::program::Program;
+
+/// The most processes: each has a context on the device, and memory there.
+const MOST: usize = 8;
+
+/// How long processes without work stay: another model may follow.
+const REST: Duration = Duration::from_secs(1);
+
+/// The most bytes of a message: anything longer is no message.
+const LONGEST: u64 = 1 << 30;
+
+/// How a process is started.
+struct Start {
+    program: PathBuf,
+    args: Vec<OsString>,
+    /// The environment before drivers have changed it: with what NVIDIA's sets, a process finds no device.
+    environment: Vec<(OsString, OsString)>,
+}
+
+static START: OnceLock<Start> = OnceLock::new();
+
+/// The builds that this process is in by itself.
+static OWN: AtomicUsize = AtomicUsize::new(0);
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { idle: Vec::new(), count: 0, since: None });
+
+struct Pool {
+    idle: Vec<Helper>,
+    /// Of all, those with work too.
+    count: usize,
+    /// When the last one was given back.
+    since: Option<Instant>,
+}
+
+/// A process, and the number of the device that it compiles for.
+struct Helper {
+    device: usize,
+    child: Child,
+    input: BufWriter<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+/// Lets engines of this process compile in other processes where a driver compiles one program at a time (NVIDIA's): `program`, started
+/// with these arguments, has to call [`serve_compiler`] with its standard input and output. Only the first call counts; it
+/// belongs at the start of a program, before drivers are loaded.
+///
+/// A process that does not start, ends early or answers nonsense costs its time: the program is compiled here then.
+pub fn compile_in_processes(program: impl Into<PathBuf>, args: impl IntoIterator<Item = OsString>) {
+    let (program, args) = (program.into(), args.into_iter().collect());
+    let _ = START.set(Start { program, args, environment: std::env::vars_os().collect() });
+}
+
+/// Answers the requests of a process that called [`compile_in_processes`], until it closes `input`.
+///
+/// # Errors
+/// A request that is cut short or names no device of this process; a device error.
+pub fn serve_compiler(mut input: impl Read, mut output: impl Write) -> Result<()> {
+    let failed =
+        |error: io::Error| Error::invalid("serve compiler", "input", error.to_string(), "whole requests");
+    let Some(first) = read(&mut input).map_err(failed)? else { return Ok(()) };
+    let wanted = String::from_utf8_lossy(&first);
+    let (index, name) = wanted.split_once(' ').unwrap_or_default();
+    let found = devices()?;
+    let device =
+        index.parse().ok().and_then(|index: usize| found.get(index)).filter(|device| device.name() == name);
+    let device = device.ok_or_else(|| {
+        Error::invalid("serve compiler", "device", wanted.as_ref(), "the number and name of a device")
+    })?;
+    let context = create_context(device, "serve compiler")?;
+    while let Some(name) = read(&mut input).map_err(failed)? {
+        let mut text = || -> io::Result<String> {
+            let bytes = read(&mut input)?.ok_or(ErrorKind::UnexpectedEof)?;
+            String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+        };
+        let (options, source) = (text().map_err(failed)?, text().map_err(failed)?);
+        let name = String::from_utf8_lossy(&name);
+        let built = Program::build(&context, device, &name, &source, &options);
+        let binary = built.and_then(|program| program.binary()).ok().flatten().unwrap_or_default();
+        write(&mut output, &binary).and_then(|()| output.flush()).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The binary of a program that another process has compiled; none where this one had better compile by itself.
+pub(crate) fn compile(device: &OpenClDevice, name: &str, source: &str, options: &str) -> Option<Vec<u8>> {
+    // Starting a process takes longer than compiling here while nobody else does.
+    let start = START.get().filter(|_| device.compiles_one_at_a_time() && OWN.load(Ordering::SeqCst) > 0)?;
+    let index = devices().ok()?.iter().position(|known| known.raw_device() == device.raw_device())?;
+    let mut helper = take(start, index, device.name())?;
+    match helper.compile(name, source, options) {
+        Ok(binary) => {
+            give(helper);
+            // It could not be built: building it here says why.
+            Some(binary).filter(|binary| !binary.is_empty())
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a process that compiles has failed");
+            helper.end();
+            lock().count -= 1;
+            None
+        }
+    }
+}
+
+/// Does something that takes the driver's compiler in this process.
+pub(crate) fn compiling_here<T>(build: impl FnOnce() -> T) -> T {
+    struct Building;
+    impl Drop for Building {
+        fn drop(&mut self) {
+            OWN.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    OWN.fetch_add(1, Ordering::SeqCst);
+    let _building = Building;
+    build()
+}
+
+fn take(start: &Start, device: usize, name: &str) -> Option<Helper> {
+    {
+        let mut pool = lock();
+        if let Some(at) = pool.idle.iter().position(|helper| helper.device == device) {
+            return Some(pool.idle.swap_remove(at));
+        }
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        if pool.count >= MOST.min(cores.saturating_sub(1)) {
+            return None;
+        }
+        pool.count += 1;
+    }
+    Helper::start(start, device, name)
+        .inspect_err(|error| {
+            tracing::debug!(%error, "no process that compiles");
+            lock().count -= 1;
+        })
+        .ok()
+}
+
+fn give(helper: Helper) {
+    let mut pool = lock();
+    pool.idle.push(helper);
+    let has_thread = pool.since.replace(Instant::now()).is_some();
+    drop(pool);
+    if !has_thread && thread::Builder::new().name("anydnn-compilers".into()).spawn(watch).is_err() {
+        lock().since = None;
+    }
+}
+
+/// Ends the processes that had no work for a while.
+fn watch() {
+    loop {
+        thread::sleep(REST / 4);
+        let mut pool = lock();
+        let rests = pool.since.is_none_or(|since| since.elapsed() >= REST);
+        let ended = if rests { std::mem::take(&mut pool.idle) } else { Vec::new() };
+        pool.count -= ended.len();
+        if pool.count == 0 {
+            pool.since = None;
+        }
+        let is_last = pool.count == 0;
+        drop(pool);
+        ended.into_iter().for_each(Helper::end);
+        if is_last {
+            return;
+        }
+    }
+}
+
+impl Helper {
+    fn start(start: &Start, device: usize, name: &str) -> io::Result<Self> {
+        let Start { program, args, environment } = start;
+        let mut command = Command::new(program);
+        command.args(args).env_clear().envs(environment.iter().cloned());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(ErrorKind::BrokenPipe.into());
+        };
+        let (input, output) = (BufWriter::new(input), BufReader::new(output));
+        let mut helper = Self { device, child, input, output };
+        write(&mut helper.input, format!("{device} {name}").as_bytes())?;
+        Ok(helper)
+    }
+
+    fn compile(&mut self, name: &str, source: &str, options: &str) -> io::Result<Vec<u8>> {
+        for part in [name, options, source] {
+            write(&mut self.input, part.as_bytes())?;
+        }
+        self.input.flush()?;
+        read(&mut self.output)?.ok_or_else(|| ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Lets the process end, and waits for it.
+    fn end(self) {
+        let Self { mut child, input, .. } = self;
+        drop(input);
+        let _ = child.wait();
+    }
+}
+
+/// Writes a message: its length, then its bytes.
+fn write(output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    output.write_all(&(bytes.len() as u64).to_le_bytes())?;
+    output.write_all(bytes)
+}
+
+/// The next message; none at the end.
+fn read(input: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut length = [0; 8];
+    match input.read(&mut length[..1])? {
+        0 => return Ok(None),
+        _ => input.read_exact(&mut length[1..])?,
+    }
+    let length = u64::from_le_bytes(length);
+    if length > LONGEST {
+        return Err(ErrorKind::InvalidData.into());
+    }
+    let mut bytes = Vec::new();
+    input.take(length).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == length { Ok(Some(bytes)) } else { Err(ErrorKind::UnexpectedEof.into()) }
+}
+
+fn lock() -> MutexGuard<'static, Pool> {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::test_engines;
+
+    const TEXT: &str = "kernel void noop(global int *p) { p[get_global_id(0)] = N; }";
+
+    fn request(parts: &[&str]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for part in parts {
+            write(&mut bytes, part.as_bytes()).unwrap();
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_process_answers_with_binaries_and_with_nothing_where_it_does_not_build() {
+        for engine in test_engines() {
+            let device = engine.opencl_device();
+            let index =
+                devices().unwrap().iter().position(|d| d.raw_device() == device.raw_device()).unwrap();
+            let whose = format!("{index} {}", device.name());
+            let input = request(&[&whose, "noop", "-DN=3", TEXT, "broken", "", "kernel void broken("]);
+            let mut output = Vec::new();
+            serve_compiler(&*input, &mut output).unwrap();
+            let mut answers = &*output;
+            let binary = read(&mut answers).unwrap().unwrap();
+            assert_eq!(read(&mut answers).unwrap(), Some(Vec::new()));
+            assert_eq!(read(&mut answers).unwrap(), None);
+            let loaded =
+                Program::from_binary(&engine.inner.context, device, "noop", &binary, "-DN=3").unwrap();
+            assert!(loaded.kernel("noop").is_ok(), "{device}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_process_that_ends_early_or_answers_nonsense_is_an_error() {
+        let helper = |script: &str| {
+            let args = vec!["-c".into(), script.into()];
+            let start = Start { program: "/bin/sh".into(), args, environment: Vec::new() };
+            Helper::start(&start, 3, "a device").unwrap()
+        };
+        for script in ["exit 0", "printf 12345", "printf '\\377\\377\\377\\377\\377\\377\\377\\377'"] {
+            let mut helper = helper(script);
+            assert!(helper.compile("noop", TEXT, "").is_err(), "{script}");
+            helper.end();
+        }
+        // It answers with what it is asked: first the device.
+        let mut echo = helper("exec /bin/cat");
+        assert_eq!(echo.compile("noop", TEXT, "").unwrap(), b"3 a device");
+        assert_eq!(echo.compile("noop", TEXT, "-DN=1").unwrap(), b"noop");
+        echo.end();
+        let start = Start { program: "/nonexistent".into(), args: Vec::new(), environment: Vec::new() };
+        assert!(Helper::start(&start, 0, "a device").is_err());
+    }
+
+    #[test]
+    fn what_is_no_request_is_an_error() {
+        let serve = |bytes: &[u8]| serve_compiler(bytes, io::sink());
+        assert!(serve(&[]).is_ok());
+        assert!(serve(&[1, 2, 3]).unwrap_err().to_string().contains("whole requests"));
+        assert!(serve(&u64::MAX.to_le_bytes()).is_err());
+        let error = serve(&request(&["99 no such device"])).unwrap_err().to_string();
+        assert!(error.contains("99 no such device"), "{error}");
+    }
+}
