@@ -32,7 +32,7 @@ pub fn test_engines() -> Vec<OpenClEngine> {
         };
         assert!(is_there, "ANYDNN_REQUIRE names opencl{entry}, which is missing: {}", found.reason());
     }
-    let is_shared = std::env::var_os("ANYDNN_CACHE_DIR").is_some();
+    let is_shared = std::env::var_os("ANYDNN_CACHE_DIR").is_some_and(|folder| !folder.is_empty());
     let disk = if is_shared { DiskCache::from_env() } else { DiskCache::off() };
     let engine = |device| match OpenClEngine::on_device(device) {
         Ok(engine) => engine.with_disk_cache(disk.clone()),

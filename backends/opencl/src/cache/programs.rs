@@ -215,10 +215,11 @@ impl ProgramCache {
     fn build(&self, wanted: &Wanted<'_>) -> Result<Program> {
         let Wanted { context, device, source, options, .. } = wanted;
         let text = source.source.to_string();
-        let program = match helpers::compile(device, &source.name, &text, options) {
-            Some(binary) => Program::from_binary(context, device, &source.name, &binary, options),
-            None => helpers::compiling_here(|| Program::build(context, device, &source.name, &text, options)),
-        }?;
+        let binary = helpers::compile(device, &source.name, &text, options);
+        let loaded = binary.and_then(|binary| self.load(wanted, &binary, "another process"));
+        let here =
+            || helpers::compiling_here(|| Program::build(context, device, &source.name, &text, options));
+        let program = loaded.map_or_else(here, Ok)?;
         count(&self.counters.built);
         Ok(program)
     }

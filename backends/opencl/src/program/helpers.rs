@@ -28,7 +28,7 @@ const LONGEST: u64 = 1 << 30;
 struct Start {
     program: PathBuf,
     args: Vec<OsString>,
-    /// The environment before drivers have changed it: with what NVIDIA's sets, a process finds no device.
+    /// The environment before drivers are loaded: with the later one, processes were seen to find no device of NVIDIA's.
     environment: Vec<(OsString, OsString)>,
 }
 
