@@ -2,14 +2,14 @@
 
 use anydnn_backend::op::Convolution;
 use anydnn_backend::{Arg, PrimitiveDesc, Result};
-use rayon::prelude::*;
 
+use super::Compute;
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::gemm::{Matrix, multiply};
 use super::operands::{Operands, Results};
+use super::parallel::parallel_chunks;
 use super::window::{Window, split};
-use super::{Compute, parallel_chunks};
 
 /// Bytes of unfolded windows that a product works on at a time.
 pub(super) const COLUMN_BYTES: usize = 2 << 20;
@@ -136,7 +136,7 @@ impl Geometry {
         };
         let block = self.outputs * self.window.outputs();
         if out.len() / block >= rayon::current_num_threads() {
-            out.par_chunks_mut(block).enumerate().for_each(|(unit, out)| one(unit, out, false));
+            parallel_chunks(out, block, |unit, out| one(unit, out, false));
         } else {
             out.chunks_mut(block).enumerate().for_each(|(unit, out)| one(unit, out, true));
         }

@@ -2,7 +2,6 @@
 
 use anydnn_backend::op::{ConvolutionWeights, Deconvolution};
 use anydnn_backend::{Arg, PrimitiveDesc, Result};
-use rayon::prelude::*;
 
 use super::Compute;
 use super::convolution::{COLUMN_BYTES, Geometry};
@@ -10,6 +9,7 @@ use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::gemm::{Matrix, multiply, multiply_add};
 use super::operands::{Operands, Results};
+use super::parallel::parallel_chunks;
 use super::window::{Window, split};
 
 pub(crate) fn compute<T: Float>(
@@ -61,7 +61,7 @@ pub(crate) fn weights<T: Float>(
             correlate(&geometry, samples, group, &src, &diff, out, parallel);
         };
         if geometry.groups >= rayon::current_num_threads() {
-            out.par_chunks_mut(block).enumerate().for_each(|unit| one(unit, false));
+            parallel_chunks(out, block, |unit, out| one((unit, out), false));
         } else {
             out.chunks_mut(block).enumerate().for_each(|unit| one(unit, true));
         }
@@ -76,12 +76,12 @@ fn spread<T: Float>(geometry: &Geometry, src: &[T], weights: &[T], out: &mut [T]
     let share = (out.len() / plane).div_ceil(2 * rayon::current_num_threads());
     let most = (COLUMN_BYTES / (taps * pixels * size_of::<T>())).clamp(1, *inputs);
     let block = most.min(share);
-    out.par_chunks_mut(inputs * plane).enumerate().for_each(|(unit, out)| {
+    parallel_chunks(out, inputs * plane, |unit, out| {
         let source = &src[unit * outputs * pixels..][..outputs * pixels];
         let source =
             Matrix { data: source, rows: *outputs, columns: pixels, row_stride: pixels, column_stride: 1 };
         let filters = &weights[unit % groups * outputs * inputs * taps..][..outputs * inputs * taps];
-        out.par_chunks_mut(block * plane).enumerate().for_each(|(i, out)| {
+        parallel_chunks(out, block * plane, |i, out| {
             let rows = out.len() / plane * taps;
             let filters = Matrix {
                 data: &filters[i * block * taps..],

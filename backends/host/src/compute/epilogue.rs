@@ -2,12 +2,13 @@
 
 use anydnn_backend::{Arg, BinaryAlgorithm, Eltwise, Error, MemoryDesc, PostOp, Result};
 
+use super::CHUNK;
 use super::element::Real;
 use super::operands::Operands;
 use super::pack::pack;
+use super::parallel::parallel_chunks;
 use super::storage::{Kind, read_run, write_run};
 use super::view::View;
-use super::{CHUNK, parallel_chunks};
 
 /// Steps applied to each result element before it is stored.
 #[derive(Debug)]

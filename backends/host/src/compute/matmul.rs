@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use anydnn_backend::op::{GatedMatMul, MatMul};
 use anydnn_backend::{Arg, BinaryAlgorithm, Dims, MemoryDesc, PrimitiveDesc, Result, check_host_memory};
-use rayon::prelude::*;
 
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::gemm::{Matrix, multiply};
 use super::operands::{Operands, Results};
+use super::parallel::parallel_chunks;
 use super::view::View;
-use super::{CHUNK, Compute, parallel_chunks};
+use super::{CHUNK, Compute};
 
 /// Products of fewer multiplications than this run on one thread; threads then take whole products.
 const SMALL_PRODUCT: usize = 1 << 18;
@@ -73,10 +73,12 @@ fn multiply_batches<T: Float>(a: &Matrices<'_, T>, b: &Matrices<'_, T>, dims: &D
         multiply(&a, &b, out, columns, parallel);
     };
     if batches > 1 && (work < SMALL_PRODUCT || batches >= rayon::current_num_threads()) {
-        let products = out.par_chunks_mut(rows * columns).enumerate();
-        products
-            .with_min_len((SMALL_PRODUCT / work.max(1)).clamp(1, batches))
-            .for_each(|(batch, out)| product(batch, out, false));
+        let together = (SMALL_PRODUCT / work.max(1)).clamp(1, batches);
+        parallel_chunks(out, together * rows * columns, |i, out| {
+            for (j, out) in out.chunks_mut(rows * columns).enumerate() {
+                product(i * together + j, out, false);
+            }
+        });
     } else {
         for (batch, out) in out.chunks_mut(rows * columns).enumerate() {
             product(batch, out, true);

@@ -19,6 +19,7 @@ mod movement;
 mod normalization;
 mod operands;
 mod pack;
+mod parallel;
 mod pooling;
 mod pooling_backward;
 mod reduction;
@@ -29,7 +30,6 @@ mod view;
 mod window;
 
 use anydnn_backend::{Arg, ArgDesc, DataType, Error, PrimitiveDesc, Result, each_operation};
-use rayon::prelude::*;
 
 use element::Float;
 pub(crate) use operands::supported;
@@ -155,38 +155,6 @@ fn counts(desc: &PrimitiveDesc, operand: &ArgDesc) -> bool {
 
 /// Elements that one task works on: they and a second operand stay in the first cache level.
 const CHUNK: usize = 2048;
-
-/// Runs `work` on pieces of `len` items with their positions, on all threads when there is more than one piece.
-fn parallel_chunks<T: Send, R: Outcome>(
-    items: &mut [T],
-    len: usize,
-    work: impl Fn(usize, &mut [T]) -> R + Sync + Send,
-) -> R {
-    if items.len() <= len {
-        return if items.is_empty() { R::DONE } else { work(0, items) };
-    }
-    items.par_chunks_mut(len).enumerate().map(|(i, chunk)| work(i, chunk)).reduce(|| R::DONE, R::and)
-}
-
-/// What a piece of work returns: nothing, or a result of which the first error counts.
-trait Outcome: Send {
-    const DONE: Self;
-    fn and(self, other: Self) -> Self;
-}
-
-impl Outcome for () {
-    const DONE: Self = ();
-
-    fn and(self, (): Self) {}
-}
-
-impl Outcome for Result<()> {
-    const DONE: Self = Ok(());
-
-    fn and(self, other: Self) -> Self {
-        Result::and(self, other)
-    }
-}
 
 #[cfg(test)]
 mod tests;

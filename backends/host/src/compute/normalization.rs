@@ -9,7 +9,8 @@ use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::operands::{Operands, Results};
 use super::pack::pack;
-use super::{CHUNK, Compute, parallel_chunks};
+use super::parallel::parallel_chunks;
+use super::{CHUNK, Compute};
 
 pub(crate) fn layer<T: Float>(
     op: &LayerNormalization,

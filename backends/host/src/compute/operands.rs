@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use anydnn_backend::{Access, Arg, Dequantize, Dims, Error, MemoryDesc, PrimitiveDesc, Result};
 
+use super::CHUNK;
 use super::element::Element;
+use super::parallel::parallel_chunks;
 use super::storage::Kind;
 use super::view::{View, dense};
-use super::{CHUNK, parallel_chunks};
 
 /// The operands that are read.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,12 @@
 //! Writing a dense row-major result into memory of any layout and type.
 
 use anydnn_backend::{Error, MemoryDesc, Result};
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
+use super::CHUNK;
 use super::element::Element;
+use super::parallel::parallel_chunks;
 use super::storage::{Kind, Storage, with_storage};
-use super::{CHUNK, parallel_chunks};
 
 /// Writes `values`, row-major in the dimensions of `desc`. Block padding becomes zero; bytes between elements stay.
 pub(crate) fn pack<T: Element>(desc: &MemoryDesc, values: &[T], bytes: &mut [u8]) -> Result<()> {
@@ -37,11 +37,14 @@ fn pack_as<S: Storage, T: Element>(desc: &MemoryDesc, values: &[T], bytes: &mut 
     }
     // Every stride clears what the smaller ones span, so each step of the outermost loop owns its bytes.
     let step = top.stride.max(1) * S::WIDTH / 8;
-    let steps = bytes[offset * S::WIDTH / 8..].par_chunks_mut(step).take(top.count);
-    steps.with_min_len((CHUNK / top.stride.max(1)).max(1)).enumerate().for_each(|(i, bytes)| {
-        let mut cursor = cursor;
-        cursor.step(top, i, &nest);
-        write::<S, T>(&nest, inner, &cursor, values, bytes, 0);
+    let bytes = &mut bytes[offset * S::WIDTH / 8..];
+    let (length, together) = (bytes.len().min(top.count * step), (CHUNK / top.stride.max(1)).max(1));
+    parallel_chunks(&mut bytes[..length], together * step, |i, bytes| {
+        for (j, bytes) in bytes.chunks_mut(step).enumerate() {
+            let mut cursor = cursor;
+            cursor.step(top, i * together + j, &nest);
+            write::<S, T>(&nest, inner, &cursor, values, bytes, 0);
+        }
     });
     Ok(())
 }

@@ -3,11 +3,12 @@
 use anydnn_backend::op::{Pooling, PoolingAlgorithm};
 use anydnn_backend::{Arg, Error, Result};
 
+use super::Compute;
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::operands::{Operands, Results};
+use super::parallel::parallel_chunks;
 use super::window::{Window, padded, split};
-use super::{Compute, parallel_chunks};
 
 pub(crate) fn compute<T: Float>(
     op: &Pooling,

@@ -3,12 +3,13 @@
 use anydnn_backend::op::{PoolingAlgorithm, PoolingBackward};
 use anydnn_backend::{Arg, Error, Result};
 
+use super::Compute;
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::operands::{Operands, Results};
+use super::parallel::parallel_chunks;
 use super::pooling::{for_each_inside, taps_padded};
 use super::window::{Window, padded, split};
-use super::{Compute, parallel_chunks};
 
 pub(crate) fn compute<T: Float>(
     op: &PoolingBackward,

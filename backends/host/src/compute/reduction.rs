@@ -2,12 +2,12 @@
 
 use anydnn_backend::op::{Reduction, ReductionAlgorithm};
 use anydnn_backend::{Arg, Error, Result};
-use rayon::prelude::*;
 
+use super::Compute;
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::operands::{Operands, Results};
-use super::{Compute, parallel_chunks};
+use super::parallel::{parallel_chunks, parallel_map};
 
 /// Elements that one task folds. It does not depend on the number of threads, so that neither do the sums.
 const PIECE: usize = 1 << 15;
@@ -127,13 +127,13 @@ impl<T: Float> Fold<'_, T> {
             let parts: Vec<f64> = if total <= PIECE {
                 axes.folded.iter().map(|&offset| fold(run(offset))).collect()
             } else if let [offset] = axes.folded[..] {
-                run(offset).par_chunks(PIECE).map(fold).collect()
+                let pieces: Vec<&[T]> = run(offset).chunks(PIECE).collect();
+                parallel_map(pieces.len(), &|i| fold(pieces[i]))
             } else {
-                let runs = axes.folded.par_chunks((PIECE / axes.inner.max(1)).max(1));
-                runs.map(|offsets| {
-                    offsets.iter().fold(identity, |sum, &offset| combine(sum, fold(run(offset))))
+                let pieces: Vec<&[usize]> = axes.folded.chunks((PIECE / axes.inner.max(1)).max(1)).collect();
+                parallel_map(pieces.len(), &|i| {
+                    pieces[i].iter().fold(identity, |sum, &offset| combine(sum, fold(run(offset))))
                 })
-                .collect()
             };
             finish(parts.into_iter().fold(identity, &combine))
         };
@@ -154,7 +154,7 @@ impl<T: Float> Fold<'_, T> {
         finish: &(impl Fn(f64) -> f64 + Sync),
     ) {
         let axes = &self.axes;
-        out.par_chunks_mut(axes.inner).enumerate().for_each(|(index, out)| {
+        parallel_chunks(out, axes.inner, |index, out| {
             let start = axes.start_of(index);
             parallel_chunks(out, COLUMNS, |i, out| {
                 let mut sums = [identity; COLUMNS];

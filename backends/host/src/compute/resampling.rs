@@ -3,11 +3,12 @@
 use anydnn_backend::op::{Resampling, ResamplingAlgorithm, ResamplingBackward};
 use anydnn_backend::{Arg, Error, Result, check_host_memory};
 
+use super::Compute;
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::operands::{Operands, Results};
+use super::parallel::parallel_chunks;
 use super::window::{padded, split};
-use super::{Compute, parallel_chunks};
 
 pub(crate) fn forward<T: Float>(
     op: Resampling,

@@ -6,7 +6,8 @@ use anydnn_backend::{Arg, Result};
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
 use super::operands::{Operands, Results};
-use super::{CHUNK, Compute, parallel_chunks};
+use super::parallel::parallel_chunks;
+use super::{CHUNK, Compute};
 
 pub(crate) fn compute<T: Float>(
     op: Softmax,

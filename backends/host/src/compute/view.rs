@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use anydnn_backend::{Dims, Error, MemoryDesc, Result, check_host_memory};
 use smallvec::SmallVec;
 
+use super::CHUNK;
 use super::element::Element;
+use super::parallel::parallel_chunks;
 use super::storage::{Kind, Storage, with_storage};
-use super::{CHUNK, parallel_chunks};
 
 /// The bytes of a tensor with the way from row-major indices to them.
 #[derive(Debug)]

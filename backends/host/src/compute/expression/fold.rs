@@ -1,10 +1,10 @@
 //! The groups of a slab: their folds, accumulated in f64, and their values.
 
 use anydnn_backend::op::Fold;
-use rayon::prelude::*;
 
 use super::super::CHUNK;
 use super::super::element::Float;
+use super::super::parallel::parallel_map;
 use super::{Plan, Space};
 
 /// Elements that one task folds.
@@ -102,7 +102,7 @@ impl<'s, T: Float> Groups<'s, T> {
                 part(0)
             } else {
                 let starts: Vec<usize> = (0..elements).step_by(piece).collect();
-                let parts: Vec<Vec<Vec<f64>>> = starts.into_par_iter().map(part).collect();
+                let parts: Vec<Vec<Vec<f64>>> = parallel_map(starts.len(), &|i| part(starts[i]));
                 let join = |mut total: Vec<Vec<f64>>, part: Vec<Vec<f64>>| {
                     for ((total, part), (_, fold)) in total.iter_mut().zip(&part).zip(folds) {
                         join_all(*fold, total, part.iter().copied());
@@ -177,7 +177,7 @@ impl<'s, T: Float> Groups<'s, T> {
             }
             sums
         };
-        let parts: Vec<Vec<Vec<f64>>> = blocks.into_par_iter().map(block).collect();
+        let parts: Vec<Vec<Vec<f64>>> = parallel_map(blocks.len(), &|i| block(blocks[i]));
         (0..folds.len()).map(|i| parts.iter().flat_map(|part| part[i].iter().copied()).collect()).collect()
     }
 }
