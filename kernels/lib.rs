@@ -19,6 +19,7 @@ files! {
     "bench/fma.cl",
     "common/binary.cl",
     "common/eltwise.cl",
+    "common/epilogue.cl",
     "common/gradient.cl",
     "common/keep.cl",
     "common/lanes.cl",

@@ -2,8 +2,10 @@
 
 #if !R_IS_INTEGER
 
+// In two steps, each of which is an instruction. NaN stays.
 static inline V eltwise_clamp(const V x, const R low, const R high) {
-    return x < (V)(low) ? (V)(low) : (x > (V)(high) ? (V)(high) : x);
+    const V at_least = x < (V)(low) ? (V)(low) : x;
+    return at_least > (V)(high) ? (V)(high) : at_least;
 }
 static inline V eltwise_abs(const V x) { return fabs(x); }
 static inline V eltwise_elu(const V x, const R alpha) { return x > (V)(K(0.0)) ? x : alpha * EXPM1_NEGATIVE(x); }

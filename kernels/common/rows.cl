@@ -74,7 +74,7 @@
 #define EACH_ELEMENT                                                                                                     \
     EACH_STEP {                                                                                                          \
         const idx ALONG = ((idx)step * PARTS + member) * LANES;                                                          \
-        const int n = !has_row ? 0 : RUN % LANES == 0 ? (ALONG < RUN ? LANES : 0) : (int)clamp(RUN - ALONG, (idx)0, (idx)LANES);
+        const int n = !has_row ? 0 : WHOLE_VECTORS ? (ALONG < RUN ? LANES : 0) : (int)clamp(RUN - ALONG, (idx)0, (idx)LANES);
 #define END_ELEMENT }
 #if LANES == 8
 #define FOUR_LANES(OPERATION, x) OPERATION((x).lo, (x).hi)
@@ -140,7 +140,7 @@
 #define START_FOLD(name, x) V name = (V)(x);
 #define JOIN_FOLD(name, OPERATION, x) name = OPERATION(name, x);
 #define FOLD(NAME, x) NAME(x, scratch)
-#define MASK(x, n, fill) ((n) == LANES ? (x) : RUN % LANES == 0 ? (V)(fill) : LANE_NUMBERS < (VEC(int))(n) ? (x) : (V)(fill))
+#define MASK(x, n, fill) ((n) == LANES ? (x) : WHOLE_VECTORS ? (V)(fill) : LANE_NUMBERS < (VEC(int))(n) ? (x) : (V)(fill))
 
 #elif ROW_MODE == ROWS_BY_GROUP
 
@@ -228,8 +228,8 @@
         for (idx first = 0; first < RUN; first += LANES * CHAINS) {                                                      \
             _Pragma("unroll") for (int chain = 0; chain < CHAINS; ++chain) {                                             \
                 const idx ALONG = first + chain * LANES;                                                                 \
-                if (RUN % (LANES * CHAINS) != 0 && ALONG >= RUN) break;                                                  \
-                const int n = RUN % LANES == 0 ? LANES : (int)min((idx)LANES, RUN - ALONG);                              \
+                if (!WHOLE_CHAINS && ALONG >= RUN) break;                                                  \
+                const int n = WHOLE_VECTORS ? LANES : (int)min((idx)LANES, RUN - ALONG);                              \
                 const int slot = (int)(u * ((RUN + LANES - 1) / LANES) + first / LANES) + chain;
 #define END_ELEMENT                                                                                                      \
             }                                                                                                            \
@@ -250,7 +250,7 @@
         return (V)(OPERATION(c.x, c.y));                                                                                 \
     }
 // Lanes past the row's end must not count.
-#define MASK(x, n, fill) (RUN % LANES == 0 || (n) == LANES ? (x) : (LANE_NUMBERS < (int16)(n) ? (x) : (V)(fill)))
+#define MASK(x, n, fill) (WHOLE_VECTORS || (n) == LANES ? (x) : (LANE_NUMBERS < (int16)(n) ? (x) : (V)(fill)))
 #endif
 
 #endif

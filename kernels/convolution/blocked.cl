@@ -1,96 +1,133 @@
 // For CPUs: a work-item computes ITEM_LINES rows of the result (fixed n, od, oh) for a panel of PANEL output channels of a group, in the
-// register tiles of `convolution/tile.cl`: the first TILES_MORE tiles of a row are of TILE_LEAST + 1 positions, the others of TILE_LEAST.
-// A tap is added to those positions of a tile that see it: the generator writes EACH_SIZE(X) = X(14) X(13) .. for the numbers of them that
-// have a register tile, others are computed one by one. Taps side by side that the same positions see go together, as TERMS and PLANES say.
-// With FINISH_AT_ONCE all positions see the one tap there is, and what comes after the sums is computed where they are, in registers.
-#define TILE_START(tile) ((tile) * TILE_LEAST + min(tile, (idx)TILES_MORE))
-#define MOST_LANES(j) min(16, PANEL - 16 * (j))
-#define LANES_OF(j) (GROUP_OUTPUTS % PANEL == 0 ? MOST_LANES(j) : clamp(columns - 16 * (j), 0, MOST_LANES(j)))
-// The positions of a tile that see a tap.
-#define SEEING_FROM(kw) max(start, (idx)STEPS_BEFORE(PAD_W - (kw) * DILATION_W, STRIDE_W))
-#define SEEING_TO(kw) min(end, (idx)STEPS_WITHIN(SRC_W - 1 + PAD_W - (kw) * DILATION_W, STRIDE_W))
+// register tiles of `convolution/tile.cl`, TILE_SIZE positions at a time.
+// A tap is added to those positions of a tile that see it: in register tiles of the sizes of EACH_SIZE(X) = X(14, 13) X(13, 7) X(7, 0) X(1, 0),
+// of which each serves more positions than its second number. Taps side by side that the same positions see go together: they are PLANES_OF(taps) runs of TERMS_OF(taps) terms.
+// The program serves convolutions of every shape: nothing of one is known when it is compiled, but the panel's width.
+#define TILE_START(tile) min((tile) * TILE_SIZE, (idx)DST_W)
+#define LANES_OF(j) clamp(columns - 16 * (j), 0, min(16, PANEL - 16 * (j)))
+// The positions of a tile that see a tap, and the rows of taps that lie in the source.
+#define BEFORE(offset, step, by) ((offset) <= 0 ? 0 : by((offset) + (step) - 1))
+#define WITHIN(offset, by) ((offset) < 0 ? 0 : by(offset) + 1)
+#define SEEING_FROM(kw) max(start, (idx)BEFORE(PAD_W - (kw) * DILATION_W, STRIDE_W, BY_STRIDE_W))
+#define SEEING_TO(kw) min(end, (idx)WITHIN(SRC_W - 1 + PAD_W - (kw) * DILATION_W, BY_STRIDE_W))
 
-#define CLEAR                                                                                                            \
-    for (int i = 0; i < TILE_MOST * VECTORS * 16; i += 16) *(__local V *)(sums + i) = (V)(0);
-#if FINISH_AT_ONCE
-#define SUM(j) sums[i * VECTORS + j]
-#define TILE_OF(m)                                                                                                       \
-    if (end - start == m) {                                                                                              \
-        V sums[m * VECTORS];                                                                                             \
-        tile_##m(a, b, 1, 1, CHANNELS, true, sums);                                                                      \
-        EACH(i, m) {                                                                                                     \
-            const idx ow = start + i;                                                                                    \
-            EACH(j, VECTORS) FINISH(j)                                                                                   \
-        }                                                                                                                \
-    }
-#else
-#define SUM(j) *(__local V *)(sums + ((ow - start) * VECTORS + j) * 16)
-#define TILE_OF(m)                                                                                                       \
-    if (positions == m) tile_##m(a, b, PLANES(taps), rows, TERMS(taps), is_first, to);                                   \
-    else
-#endif
-#define FINISH(j)                                                                                                        \
-    if (LANES_OF(j) > 0) {                                                                                               \
-        const idx lane = 16 * j;                                                                                         \
-        const int n_lanes = LANES_OF(j);                                                                                 \
-        V v = SUM(j);                                                                                                    \
-        ADD_BIAS(v, n_lanes)                                                                                             \
-        POST_OPS(v, n_lanes)                                                                                             \
-        ST_DST(OFF_DST, n_lanes, v);                                                                                     \
+// A register tile may read positions that are thrown away, as long as they lie in the source.
+#define TILE_OF(m, least)                                                                                                \
+    while (positions - done > least && (positions - done >= m || last + (done + m - 1) * a_step_m < source_size)) {       \
+        tile_##m(a + done * a_step_m, b, PLANES_OF(taps), rows, TERMS_OF(taps), min(m, positions - done),                \
+                 at_once ? before : to + done * (VECTORS * 16), TILE_MOST - (int)(from - start) - done, at_once ? out : 0, HAS_ADDEND && at_once ? addend : 0, factors AND_SHAPE); \
+        done += m;                                                                                                       \
     }
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void convolution_blocked(PARAMS) {
-#if !FINISH_AT_ONCE
-    __local float sums[TILE_MOST * VECTORS * 16] __attribute__((aligned(64)));
-#endif
+    __local float sums[(TILE_MOST + 1) * VECTORS * 16] __attribute__((aligned(64)));
+    // What sums begin with.
+    __local float before[VECTORS * 16] __attribute__((aligned(64)));
     ENTER
     const idx number = (idx)get_global_id(0);
-    DECLARE_PANEL(PANEL_OF(number))
+    const idx of_inner = BY_INNER(number), inner = number - of_inner * INNER;
+    DECLARE_PANEL(PANELS_INSIDE ? inner : of_inner)
+    const idx first_line = (PANELS_INSIDE ? of_inner : inner) * ITEM_LINES;
+    const idx end_line = min(first_line + ITEM_LINES, (idx)LINES);
+    DECLARE_FACTORS
     const int columns = (int)min((idx)PANEL, GROUP_OUTPUTS - panel * PANEL);
-    const idx first_line = ITEM_OF(number) * ITEM_LINES;
-    for (idx line = first_line; line < min(first_line + ITEM_LINES, (idx)LINES); ++line) {
-        DECLARE_LINE(line)
-#if FINISH_AT_ONCE
-        for (idx tile = 0; tile < TILES; ++tile) {
-            const idx start = TILE_START(tile), end = TILE_START(tile + 1);
-            const idx ow = start, kd = 0, kh = 0, kw = 0, c = 0, lane = 0;
-            const __global float *a = (const __global float *)src0 + OFF_SRC0;
-            const __global float *b = (const __global float *)weights + OFF_WEIGHTS;
-            EACH_SIZE(TILE_OF)
+    const idx c = 0, kd = 0, kh = 0, kw = 0, lane = 0;
+    const idx a_step_m = A_STEP_M, source_size = SRC_SIZE, dst_step = DST_STEP;
+    const bool is_plain = PLAIN && columns == PANEL;
+    // All of a position's results are less than a vector, and those of the next one follow.
+    const bool is_narrow = PLAIN && VECTORS == 1 && columns < PANEL && dst_step == columns;
+    {
+        DECLARE_LINE((idx)0)
+        const idx ow = 0;
+        NOT_UNROLLED for (int j = 0; j < VECTORS; ++j) {
+            const idx lane = 16 * j;
+            V x = (V)(0);
+            if (HAS_BIAS) x = LD_BIAS(OFF_BIAS, LANES_OF(j));
+            *(__local V *)(before + j * 16) = x;
         }
-#else
-        // The rows of taps that lie in the source.
-        const idx kh = STEPS_BEFORE(PAD_H - oh * STRIDE_H, DILATION_H);
-        const idx end_kh = min((idx)KERNEL_H, (idx)STEPS_WITHIN(SRC_H - 1 + PAD_H - oh * STRIDE_H, DILATION_H));
+    }
+    // The positions that see all taps of a row.
+    const idx start = 0, end = DST_W, all_from = SEEING_FROM(0), all_to = SEEING_TO(KERNEL_W - 1);
+    for (idx line = first_line; line < end_line; ++line) {
+        DECLARE_LINE(line)
+        const idx kh = BEFORE(PAD_H - oh * STRIDE_H, DILATION_H, BY_DILATION_H);
+        const idx end_kh = min((idx)KERNEL_H, (idx)WITHIN(SRC_H - 1 + PAD_H - oh * STRIDE_H, BY_DILATION_H));
         const int rows = (int)max(end_kh - kh, (idx)0);
+        const idx ow = 0, src_line = OFF_SRC0, weights_line = OFF_WEIGHTS, dst_line = OFF_DST, addend_line = OFF_EXTRA0;
         for (idx tile = 0; tile < TILES; ++tile) {
             const idx start = TILE_START(tile), end = TILE_START(tile + 1);
-            bool is_first = true;
-            for (idx kd = 0; kd < KERNEL_D; ++kd) {
-                if (!INSIDE_DEPTH) continue;
-                for (idx kw = 0, taps = 1; kw < KERNEL_W; kw += taps, taps = 1) {
-                    const idx from = SEEING_FROM(kw), to_end = SEEING_TO(kw);
-                    while (kw + taps < KERNEL_W && SEEING_FROM(kw + taps) == from && SEEING_TO(kw + taps) == to_end) ++taps;
-                    const int positions = (int)(to_end - from);
-                    if (positions <= 0) continue;
-                    if (is_first && positions < end - start) {
-                        CLEAR
-                        is_first = false;
-                    }
-                    const idx ow = from, c = 0, lane = 0;
-                    const __global float *a = (const __global float *)src0 + OFF_SRC0;
-                    const __global float *b = (const __global float *)weights + OFF_WEIGHTS;
-                    __local float *to = sums + (from - start) * VECTORS * 16;
-                    EACH_SIZE(TILE_OF)
-                    for (int i = 0; i < positions; ++i)
-                        tile_1(a + i * A_STEP_M, b, PLANES(taps), rows, TERMS(taps), is_first, to + i * VECTORS * 16);
-                    is_first = false;
+            // What the register tiles compute is final.
+            const bool at_once = AT_ONCE && is_plain && rows > 0 && IS_SIZE(end - start)
+                                 && all_from <= start && all_to >= end;
+            if (!at_once) {
+                NOT_UNROLLED for (int i = 0; i < (end - start) * VECTORS; i += VECTORS) {
+                    NOT_UNROLLED for (int j = 0; j < VECTORS; ++j)
+                        *(__local V *)(sums + (i + j) * 16) = *(const __local V *)(before + j * 16);
                 }
             }
-            if (is_first) CLEAR
-            for (idx ow = start; ow < end; ++ow) EACH(j, VECTORS) FINISH(j)
-        }
+            NOT_UNROLLED for (idx kd = 0; kd < KERNEL_D; ++kd) {
+                if (!INSIDE_DEPTH) continue;
+                NOT_UNROLLED for (idx kw = 0, taps = 1; kw < KERNEL_W; kw += taps, taps = 1) {
+                    idx from = start, to_end = end;
+                    if (all_from <= start && all_to >= end) {
+                        taps = KERNEL_W;
+                    } else {
+                        from = SEEING_FROM(kw);
+                        to_end = SEEING_TO(kw);
+                        while (kw + taps < KERNEL_W && SEEING_FROM(kw + taps) == from && SEEING_TO(kw + taps) == to_end) ++taps;
+                    }
+                    const int positions = (int)(to_end - from);
+                    if (positions <= 0) continue;
+                    const idx src_at = src_line + from * a_step_m + kw * A_STEP_KW + kd * A_STEP_KD;
+                    const __global float *a = (const __global float *)src0 + src_at;
+                    const __global float *b = (const __global float *)weights + weights_line + kw * B_STEP_KW + kd * B_STEP_KD;
+                    __local float *to = sums + (from - start) * (VECTORS * 16);
+                    __global float *out = (__global float *)dst + dst_line + from * dst_step;
+                    const __global float *addend = (const __global float *)extra0 + addend_line + from * ADDEND_STEP;
+                    const idx last = src_at + (PLANES_OF(taps) - 1) * A_STEP_PLANE + (rows - 1) * A_STEP_ROW
+                                     + (TERMS_OF(taps) - 1) * A_STEP_K;
+                    int done = 0;
+                    EACH_SIZE(TILE_OF)
+                }
+            }
+            if (at_once) continue;
+            const idx ow = start;
+            APPLY_STEPS(end - start)
+            if (is_plain) {
+                __global float *out = (__global float *)dst + dst_line + start * dst_step;
+                const __local float *from = sums;
+                NOT_UNROLLED for (int i = 0; i < end - start; ++i) {
+                    EACH(j, WHOLE_VECTORS) vstore16(FINAL(*(const __local V *)(from + 16 * j)), j, out);
+#if HALF_VECTORS
+                    vstore8((FINAL(*(const __local V *)(from + 16 * WHOLE_VECTORS))).lo, 0, out + 16 * WHOLE_VECTORS);
 #endif
+                    out += dst_step;
+                    from += VECTORS * 16;
+                }
+                continue;
+            }
+            if (is_narrow) {
+                const int count = (int)(end - start) * columns;
+                NOT_UNROLLED for (int i = 1; i < end - start; ++i) {
+                    NOT_UNROLLED for (int l = 0; l < columns; ++l) sums[i * columns + l] = sums[i * 16 + l];
+                }
+                NOT_UNROLLED for (int i = 0; i < count; i += 16) {
+                    const V v = FINAL(*(const __local V *)(sums + i));
+                    store_32_16(dst, dst_line + start * dst_step + i, min(count - i, 16), pack_f32_16(v));
+                }
+                continue;
+            }
+            NOT_UNROLLED for (idx ow = start; ow < end; ++ow) {
+                NOT_UNROLLED for (int j = 0; j < VECTORS; ++j) {
+                    const idx lane = 16 * j;
+                    const int n_lanes = LANES_OF(j);
+                    V v = *(const __local V *)(sums + ((ow - start) * VECTORS + j) * 16);
+                    POST_OPS(v, n_lanes)
+                    v = FINAL(v);
+                    if (n_lanes > 0) ST_DST(OFF_DST, n_lanes, v);
+                }
+            }
+        }
     }
 }

@@ -1,9 +1,8 @@
-// A register tile of a convolution: adds what TILE_M positions side by side see to `sums`, or puts it there first. The terms of a sum are
-// `planes` times `rows` runs of `terms` terms; each of the three steps by its own distances in both operands. Included once for each
-// number of positions, under the name TILE. The first WHOLE_VECTORS vectors of a position have sixteen lanes, one more has eight where
-// HALF_VECTORS is 1. Where NEAR is not zero, the weights of the term so many terms on are fetched into the first-level cache. With
-// FINISH_AT_ONCE `sums` is an array that becomes registers. Sums are arrays over loops that are unrolled, not repeated text: drivers keep
-// what they read of a program as long as it lives.
+// A register tile of a convolution: adds what up to TILE_M positions side by side see to `sums`, or, where `out` is not null, to the first
+// position of `sums`, with what lies at `addend` if that is not null, and stores the final results there, all of them. The terms of a sum are `planes` times `rows` runs of `terms` terms; each of the
+// three steps by its own distances in both operands; the weights NEAR elements on are fetched into the first-level cache. Included once for each number of positions, under the name TILE. The first
+// WHOLE_VECTORS vectors of a position have sixteen lanes, one more has eight where HALF_VECTORS is 1. Positions beyond `positions` are computed and thrown away. Sums are arrays over loops that are
+// unrolled, not repeated text: drivers keep what they read of a program as long as it lives.
 #if ANYDNN_UNALIGNED
 #define ELEMENT(p, i) as_float(vload4(0, (const __global uchar *)((p) + (i))))
 #define QUARTER(p, i) as_float4(vload16(i, (const __global uchar *)(p)))
@@ -14,34 +13,32 @@
 #define VECTOR(p) vload16(0, p)
 #define HALF(p) vload8(0, p)
 #endif
-#if FINISH_AT_ONCE
-#define SUMS V *
-#define SUM(i, j) sums[i * VECTORS + j]
-#else
-#define SUMS __local float *restrict
-#define SUM(i, j) (*(__local V *)(sums + (i * VECTORS + j) * 16))
-#endif
+// Those that are thrown away have a place behind all others.
+#define SUM(i, j) (*(__local V *)(sums + ((i < positions ? i : waste) * VECTORS + j) * 16))
 
 // PoCL 3.1 crashes as it compiles a function of this kind that is not inlined.
 static inline __attribute__((always_inline)) void TILE(const __global float *restrict a, const __global float *restrict b,
-                                                       const int planes, const int rows, const int terms, const bool first,
-                                                       SUMS sums) {
+                                                       const int planes, const int rows, const int terms, const int positions,
+                                                       __local float *restrict sums, const int waste, __global float *out,
+                                                       const __global float *addend, const float4 factors WITH_SHAPE) {
+    const int step = out ? 0 : VECTORS * 16;
+    // Drivers may read a structure again and again.
+    const idx a_step_m = A_STEP_M, a_step_k = A_STEP_K, a_step_row = A_STEP_ROW, a_step_plane = A_STEP_PLANE;
+    const idx b_step_k = B_STEP_K, b_step_row = B_STEP_ROW, b_step_plane = B_STEP_PLANE, near = NEAR;
 #if WHOLE_VECTORS
     V sum[TILE_M][WHOLE_VECTORS];
-    EACH(i, TILE_M) EACH(j, WHOLE_VECTORS) sum[i][j] = first ? (V)(0) : SUM(i, j);
+    EACH(i, TILE_M) EACH(j, WHOLE_VECTORS) sum[i][j] = *(const __local V *)(sums + i * step + j * 16);
 #endif
 #if HALF_VECTORS
     float8 half_sum[TILE_M];
-    EACH(i, TILE_M) half_sum[i] = first ? (float8)(0) : SUM(i, WHOLE_VECTORS).lo;
+    EACH(i, TILE_M) half_sum[i] = (*(const __local V *)(sums + i * step + WHOLE_VECTORS * 16)).lo;
 #endif
     for (int plane = 0; plane < planes; ++plane) {
         const __global float *a_row = a, *b_row = b;
         for (int row = 0; row < rows; ++row) {
             const __global float *a_term = a_row, *b_term = b_row;
             for (int k = 0; k < terms; ++k) {
-#if NEAR
-                EACH(j, VECTORS) FETCH_NEAR(b_term + NEAR * B_STEP_K + 16 * j);
-#endif
+                EACH(j, VECTORS) FETCH_NEAR(b_term + near + 16 * j);
 #if WHOLE_VECTORS
                 V weights[WHOLE_VECTORS];
                 EACH(j, WHOLE_VECTORS) weights[j] = VECTOR(b_term + 16 * j);
@@ -50,7 +47,7 @@ static inline __attribute__((always_inline)) void TILE(const __global float *res
                 const float8 half_weights = HALF(b_term + 16 * WHOLE_VECTORS);
 #endif
                 EACH(i, TILE_M) {
-                    const float x = ELEMENT(a_term, i * A_STEP_M);
+                    const float x = ELEMENT(a_term, i * a_step_m);
 #if WHOLE_VECTORS
                     EACH(j, WHOLE_VECTORS) sum[i][j] += x * weights[j];
 #endif
@@ -58,15 +55,37 @@ static inline __attribute__((always_inline)) void TILE(const __global float *res
                     half_sum[i] += x * half_weights;
 #endif
                 }
-                a_term += A_STEP_K;
-                b_term += B_STEP_K;
+                a_term += a_step_k;
+                b_term += b_step_k;
             }
-            a_row += A_STEP_ROW;
-            b_row += B_STEP_ROW;
+            a_row += a_step_row;
+            b_row += b_step_row;
         }
-        a += A_STEP_PLANE;
-        b += B_STEP_PLANE;
+        a += a_step_plane;
+        b += b_step_plane;
     }
+#if FINAL_IN_TILES
+    if (out) {
+        if (addend) {
+#if WHOLE_VECTORS
+            EACH(i, TILE_M) EACH(j, WHOLE_VECTORS) sum[i][j] += vload16(j, addend + i * ADDEND_STEP);
+#endif
+#if HALF_VECTORS
+            EACH(i, TILE_M) half_sum[i] += vload8(0, addend + i * ADDEND_STEP + WHOLE_VECTORS * 16);
+#endif
+        }
+#if WHOLE_VECTORS
+        EACH(i, TILE_M) EACH(j, WHOLE_VECTORS) vstore16(FINAL(sum[i][j]), j, out + i * DST_STEP);
+#endif
+#if HALF_VECTORS
+        EACH(i, TILE_M) {
+            const V v = FINAL((V)(half_sum[i], half_sum[i]));
+            vstore8(v.lo, 0, out + i * DST_STEP + WHOLE_VECTORS * 16);
+        }
+#endif
+        return;
+    }
+#endif
 #if WHOLE_VECTORS
     EACH(i, TILE_M) EACH(j, WHOLE_VECTORS) SUM(i, j) = sum[i][j];
 #endif
@@ -79,5 +98,4 @@ static inline __attribute__((always_inline)) void TILE(const __global float *res
 #undef QUARTER
 #undef VECTOR
 #undef HALF
-#undef SUMS
 #undef SUM

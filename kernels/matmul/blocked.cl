@@ -25,7 +25,7 @@
 #endif
 #define TILE_START(tile) ((tile) * TILE_LEAST + min(tile, (idx)TILES_MORE))
 // How many of a vector's lanes are columns.
-#define LANES_OF(j) (N_SIZE % PANEL == 0 ? 16 : clamp(columns - 16 * (j), 0, 16))
+#define LANES_OF(j) (WHOLE_PANELS ? 16 : clamp(columns - 16 * (j), 0, 16))
 
 #if PACK_WEIGHTS == IN_PLACE
 #define PACK(X)
@@ -80,8 +80,8 @@
             const idx m = TILE_START(tile);                                                                              \
             const A_SPACE float *a = SOURCE_OF(m);                                                                       \
             __local float *to = sums + (FINISH_BY_TILE ? 0 : (m - item_m) * PANEL);                                      \
-            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to NEXT LAST);                                   \
-            else tile_least(a, b, terms, first_k == 0, to NEXT LAST);                                                    \
+            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to NEXT LAST AND_SHAPE);                                   \
+            else tile_least(a, b, terms, first_k == 0, to NEXT LAST AND_SHAPE);                                                    \
             if (FINISH_BY_TILE) FINISH_ROWS(m, TILE_START(tile + 1))                                                     \
         }                                                                                                                \
     }
@@ -130,7 +130,7 @@ __kernel void matmul_blocked(PARAMS) {
         for (idx first_k = 0; first_k < K_SIZE; first_k += K_BLOCK) {
             const int terms = (int)min((idx)K_BLOCK, K_SIZE - first_k);
 #if PACK_SRC0 != IN_PLACE
-            if (K_BLOCK < K_SIZE || panel == first_panel) {
+            if (!ONE_BLOCK || panel == first_panel) {
 #if PACK_SRC0 == ALONG_K
                 for (idx m = item_m; m < item_end; ++m)
                     for (idx k = first_k; k < first_k + terms; k += 16) {

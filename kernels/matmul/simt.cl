@@ -4,7 +4,8 @@
 //   A_ALONG_K, B_ALONG_K   whether chunks of four elements lie along K, or else along the rows (those of the result for A, columns for B)
 //   A_WHOLE, B_WHOLE       whether such a chunk is a vector of f32 in memory
 //   LANES_N                how many of 32 neighbouring items lie along N
-//   PARTS                  shares of the sum, which another kernel adds up if there are several
+//   PARTS, SPLIT           shares of the sum, and whether there are several, which another kernel adds up then
+// One program serves every shape of a tile: sizes and steps may come with the launch.
 #if ANYDNN_UNALIGNED
 #undef A_WHOLE
 #undef B_WHOLE
@@ -62,11 +63,13 @@
             *(__local float4 *)((tile) + id / ((ROWS) / 4) * (ROWS) + id % ((ROWS) / 4) * 4) = held[i];                  \
         }                                                                                                                \
     }
+// The text of an address names every loop.
+#define DECLARE_COLUMN(t) DECLARE_M((idx)0) DECLARE_N(t)
 #define LOAD_STEP(step)                                                                                                  \
     {                                                                                                                    \
         const idx first_k = (idx)(step) * K_TILE;                                                                        \
         LOAD(held_a, TILE_M, first_m, A_ALONG_K, A_WHOLE, EXISTS_M, DECLARE_M, SRC_INSIDE, src0, OFF_SRC0, READ_SRC0)    \
-        LOAD(held_b, TILE_N, first_n, B_ALONG_K, B_WHOLE, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS, READ_WEIGHTS) \
+        LOAD(held_b, TILE_N, first_n, B_ALONG_K, B_WHOLE, EXISTS_N, DECLARE_COLUMN, true, weights, OFF_WEIGHTS, READ_WEIGHTS) \
     }
 #define STORE_STEP(slot)                                                                                                 \
     STORE(held_a, tiles[slot], TILE_M, A_ALONG_K)                                                                        \
@@ -145,13 +148,15 @@ __kernel void matmul_simt(PARAMS) {
             if (at_m < M_SIZE && at_n < N_SIZE) {
                 DECLARE_M(at_m)
                 DECLARE_N(at_n)
+                DECLARE_K((idx)0)
                 const int n = N_SIZE % 4 == 0 ? 4 : (int)min((idx)4, N_SIZE - at_n);
                 V v = sums[i][j];
-#if PARTS > 1
+#if SPLIT
                 ST_PARTIAL((idx)get_group_id(2) * PARTIAL_SIZE + OFF_PARTIAL, n, v);
 #else
                 ADD_BIAS(v, n)
                 POST_OPS(v, n)
+                v = FINAL(v);
                 ST_DST(OFF_DST, n, v);
 #endif
             }

@@ -56,7 +56,7 @@ __kernel void matmul_sub_groups(PARAMS) {
                 DECLARE_N(at_n)
                 const int n = 1;
                 V v = sums[j][i];
-#if PARTS > 1
+#if SPLIT
                 ST_PARTIAL((idx)get_group_id(2) * PARTIAL_SIZE + OFF_PARTIAL, n, v);
 #else
                 ADD_BIAS(v, n)

@@ -27,7 +27,7 @@
 // PoCL 3.1 crashes as it compiles a function of this kind that is not inlined.
 static inline __attribute__((always_inline)) void TILE(const A_SPACE float *restrict a, const B_SPACE float *restrict b,
                                                        const int terms, const bool first, __local float *restrict sums
-                                                           ALSO_AHEAD ALSO_LAST) {
+                                                           ALSO_AHEAD ALSO_LAST WITH_SHAPE) {
     V sum[TILE_M][PANEL / 16];
     EACH(i, TILE_M) EACH(j, PANEL / 16) sum[i][j] = first ? (V)(0) : SUM(i, j);
     for (int k = 0; k < terms; ++k) {

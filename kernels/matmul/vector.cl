@@ -8,7 +8,7 @@
 #define IF_GATED(text)
 #endif
 // Scales and zero points end with the columns, also where panels go on.
-#define COLUMNS(j) (N_SIZE % PANEL == 0 ? 16 : max(columns - 16 * j, 0))
+#define COLUMNS(j) (WHOLE_COLUMNS ? 16 : max(columns - 16 * j, 0))
 #define START_ROW(i)                                                                                                     \
     idx at##i;                                                                                                           \
     {                                                                                                                    \

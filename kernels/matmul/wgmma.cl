@@ -14,7 +14,7 @@
 //                                                                taps there are, and the part of OFF_SRC0 that depends on the term
 //   BIAS_BY_COLUMN                                               where defined, a column has one bias
 //   RESIDENT                                                     how many groups share a multiprocessor, as text
-//   PARTS                                                        shares of the sum, which another kernel adds up if there are several
+//   PARTS, SPLIT                                                 shares of the sum, and whether there are several, which another kernel adds up then
 
 #define BY_TERMS 0
 #define BY_ROWS 1
@@ -400,7 +400,7 @@ __kernel void matmul_wgmma(PARAMS) {
                     DECLARE_N(at_n)
                     const int n = COUNT(8, at_n, N_SIZE);
                     V v = (V)(p, q, r, s);
-#if PARTS > 1
+#if SPLIT
                     ST_PARTIAL((idx)get_group_id(2) * PARTIAL_SIZE + OFF_PARTIAL, n, v);
 #else
 #ifdef BIAS_BY_COLUMN

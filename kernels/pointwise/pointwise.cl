@@ -11,9 +11,10 @@ __kernel void pointwise(PARAMS) {
     ENTER
     const idx item = (idx)get_global_id(0);
     if (item >= ITEMS) return;
-    const idx first = item % CHUNKS * CHUNK;
+    const idx group = ROW_GROUP_OF(item);
+    const idx first = (item - group * CHUNKS) * CHUNK;
     const idx last = min(first + CHUNK, (idx)RUN);
-    const idx first_row = item / CHUNKS * ROWS_PER_ITEM;
+    const idx first_row = group * ROWS_PER_ITEM;
     const idx last_row = min(first_row + ROWS_PER_ITEM, (idx)ROWS);
     for (idx row = first_row; row < last_row; ++row) {
         DECLARE_ROW(row)

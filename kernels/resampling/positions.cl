@@ -5,31 +5,39 @@ typedef struct {
     R part;
 } neighbours;
 
-static inline neighbours neighbours_of(const idx x, const idx from, const idx to) {
+// What divides positions by the number below their fractions: a multiplication where those have 32 bits.
+#if LARGE
+#define OVER(x, n, factor, shift) ((x) / (n))
+#else
+#define OVER(x, n, factor, shift) QUOTIENT(x, n, factor, shift)
+#endif
+
+// `below`, `factor` and `shift` are the generator's OVER_D, OVER_H or OVER_W.
+static inline neighbours neighbours_of(const idx x, const idx from, const idx to, const idx below, const idx factor,
+                                       const idx shift) {
 #if ALIGNED
     const whole above = to > 1 ? 2 * (whole)x * (from - 1) : 0;
-    const whole below = to > 1 ? 2 * (whole)(to - 1) : 1;
 #else
     const whole above = (2 * (whole)x + 1) * from - to;
-    const whole below = 2 * (whole)to;
 #endif
     neighbours all;
 #if NEAREST
     // Halves round up.
-    all.low = min((idx)((2 * above + below) / (2 * below)), from - 1);
+    all.low = min((idx)OVER(2 * above + (whole)below / 2, below, factor, shift), from - 1);
     all.high = all.low;
     all.part = 0;
 #else
-    all.low = above > 0 ? min((idx)(above / below), from - 1) : 0;
+    const idx low = above > 0 ? (idx)OVER(above, below, factor, shift) : 0;
+    all.low = min(low, from - 1);
     all.high = above > 0 ? min(all.low + 1, from - 1) : 0;
-    all.part = above > 0 ? (R)(above % below) / (R)below : 0;
+    all.part = above > 0 ? (R)(above - (whole)low * below) / (R)below : 0;
 #endif
     return all;
 }
 
 // The part that index `x` takes of the original's index `s`.
-static inline R part_of(const idx x, const idx s, const idx from, const idx to) {
-    const neighbours at = neighbours_of(x, from, to);
+static inline R part_of(const idx x, const idx s, const idx from, const idx to, const idx below, const idx factor, const idx shift) {
+    const neighbours at = neighbours_of(x, from, to, below, factor, shift);
 #if NEAREST
     return at.low == s ? 1 : 0;
 #else

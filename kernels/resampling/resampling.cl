@@ -3,9 +3,9 @@ __kernel void resampling(PARAMS) {
     ENTER_ROWS
     EACH_ROW
         const int n = rows;
-        const neighbours d = neighbours_of(od, FROM_D, TO_D);
-        const neighbours h = neighbours_of(oh, FROM_H, TO_H);
-        const neighbours w = neighbours_of(ow, FROM_W, TO_W);
+        const neighbours d = neighbours_of(od, FROM_D, TO_D, OVER_D);
+        const neighbours h = neighbours_of(oh, FROM_H, TO_H, OVER_H);
+        const neighbours w = neighbours_of(ow, FROM_W, TO_W, OVER_W);
 #if NEAREST
         const idx sd = d.low, sh = h.low, sw = w.low;
         V v = LD_SRC0(OFF_SRC0, n);

@@ -33,6 +33,7 @@ pub use backend::event::OpenClEvent;
 pub use backend::implementation::Implementation;
 pub use backend::memory::OpenClMemory;
 pub use backend::primitive::OpenClPrimitive;
+pub use backend::specialize::Specialize;
 pub use backend::stream::OpenClStream;
 pub use backend::tune::{Outcome, Trial, Tuned};
 pub use cache::{CacheMiss, CacheOutcome, DiskCache, ProgramStats};

@@ -30,8 +30,10 @@ pub(crate) struct Launch {
     pub(crate) kernel: String,
     /// The arguments in order.
     pub(crate) args: Vec<LaunchArg>,
-    /// A structure of numbers behind them, for the few programs that serve every shape; no argument if empty.
-    pub(crate) table: Vec<u64>,
+    /// The bytes of a structure of numbers behind them, for programs that serve every shape; no argument if empty.
+    pub(crate) table: Vec<u8>,
+    /// The program with these numbers in its text, where the kernel is faster by them. Both give the same results.
+    pub(crate) special: Option<SpecialProgram>,
     /// Work-items per dimension; a launch with a zero does nothing.
     pub(crate) global: [usize; 3],
     /// Work-items of a work-group per dimension; the driver's choice if none.
@@ -40,6 +42,16 @@ pub(crate) struct Launch {
     pub(crate) sub_group: Option<usize>,
     /// Bytes to which each memory must be aligned besides its element's size; else the program for unaligned memory runs.
     pub(crate) alignment: usize,
+}
+
+/// A program for one shape, whose kernel has the same name and no table.
+#[derive(Clone, Debug)]
+pub(crate) struct SpecialProgram {
+    pub(crate) program: ProgramSource,
+    /// The operations of an execution, weighted by how slow they are beside those of a product.
+    pub(crate) operations: u64,
+    /// What of its time a kernel gains by it, as the number that its time is divided by.
+    pub(crate) share: u64,
 }
 
 /// The source of a program with its build options.

@@ -41,6 +41,16 @@ pub fn test_engines() -> Vec<OpenClEngine> {
     found.devices.iter().map(engine).collect()
 }
 
+/// The engines of [`test_engines`] that the tests of a process share: what one of them has built, the others need not build again.
+///
+/// # Panics
+/// As [`test_engines`].
+#[cfg(test)]
+pub(crate) fn shared_test_engines() -> Vec<OpenClEngine> {
+    static ENGINES: std::sync::OnceLock<Vec<OpenClEngine>> = std::sync::OnceLock::new();
+    ENGINES.get_or_init(test_engines).clone()
+}
+
 /// As [`test_engines`], for tests of many programs that run once each: they are built without optimisation, in a fraction of the time.
 ///
 /// # Panics

@@ -1,7 +1,7 @@
 //! Engines: one device in one context.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use anydnn_backend::{
     Allocator, Capabilities, DeviceInfo, DeviceKind, Engine, EngineId, Error, List, ListStep, MemoryDesc,
@@ -14,6 +14,7 @@ use crate::backend::list::OpenClList;
 use crate::backend::memory::OpenClMemory;
 use crate::backend::pool::Pool;
 use crate::backend::primitive::OpenClPrimitive;
+use crate::backend::specialize::Specialize;
 use crate::backend::stream::{OpenClStream, Owner};
 use crate::backend::user_source::UserSource;
 use crate::cache::tuning::Record;
@@ -66,6 +67,7 @@ pub(crate) struct Inner {
     pub(crate) wait_method: WaitMethod,
     /// The kind of device that plans are made for, where that is not the device's own.
     planned_kind: OnceLock<DeviceKind>,
+    specialize: RwLock<Specialize>,
     features: Arc<Features>,
     capabilities: OnceLock<Capabilities>,
 }
@@ -125,6 +127,18 @@ impl OpenClEngine {
     pub fn with_disk_cache(self, disk: DiskCache) -> Self {
         self.inner.programs.set_disk(disk);
         self
+    }
+
+    /// Says when kernels of primitives that are made from now on, by this engine and its clones, get programs for one shape, in place of
+    /// what [`Specialize::from_env`] says.
+    pub fn with_specialization(self, specialize: Specialize) -> Self {
+        *self.inner.specialize.write().unwrap_or_else(PoisonError::into_inner) = specialize;
+        self
+    }
+
+    /// When kernels get programs for one shape.
+    pub fn specialization(&self) -> Specialize {
+        *self.inner.specialize.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes programs to the disk cache that are not there yet: those of drivers that compile everything once more to give a program's
@@ -283,6 +297,7 @@ impl Inner {
             service: Mutex::new(None),
             copier: OnceLock::new(),
             planned_kind: OnceLock::new(),
+            specialize: RwLock::new(Specialize::from_env()),
             wait_method: WaitMethod::with(device.kind()),
             features: capability::features_of(&device),
             capabilities: OnceLock::new(),

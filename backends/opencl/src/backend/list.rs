@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::backend::OpenCl;
 use crate::backend::event::OpenClEvent;
 use crate::backend::memory::OpenClMemory;
-use crate::backend::primitive::{Grid, OpenClPrimitive};
+use crate::backend::primitive::{Form, Grid, OpenClPrimitive};
 use crate::backend::stream::{OpenClStream, Submission};
 use crate::driver::handle;
 use crate::plan::LaunchArg;
@@ -45,8 +45,8 @@ struct Ready {
     args: SmallVec<[Bound; 6]>,
     /// There once the memory is known.
     kernel: Option<Kernel>,
-    /// Whether the kernel is the one for aligned memory.
-    is_aligned: bool,
+    /// Which of the launch's kernels it is.
+    form: Form,
 }
 
 /// One memory of a launch.
@@ -117,7 +117,7 @@ impl OpenClList {
             };
             let args = launch.args.iter().map(bound).collect::<Result<_>>()?;
             let grid = Grid::of(launch);
-            self.launches.push(Ready { step: at, index, grid, args, kernel: None, is_aligned: true });
+            self.launches.push(Ready { step: at, index, grid, args, kernel: None, form: Form::Planned });
         }
         let launches = first..self.launches.len();
         self.steps.push(Step {
@@ -304,11 +304,12 @@ impl Ready {
         let is_aligned =
             self.args.iter().all(|bound| memories[bound.slot].is_aligned_at(bound.start, bound.alignment));
         let addresses: Addresses = self.args.iter().map(|bound| memories[bound.slot].binding()).collect();
-        let fits = |kernel: &Kernel| is_aligned == self.is_aligned && kernel.addresses() == addresses;
+        let form = primitive.form(self.index, is_aligned);
+        let fits = |kernel: &Kernel| form == self.form && kernel.addresses() == addresses;
         if !self.kernel.as_ref().is_some_and(fits) {
             self.give_back(primitive);
-            self.kernel = Some(primitive.pool(self.index, is_aligned)?.take(addresses)?);
-            self.is_aligned = is_aligned;
+            self.kernel = Some(primitive.pool(self.index, form)?.take(addresses)?);
+            self.form = form;
         }
         let Some(kernel) = &mut self.kernel else { return Ok(()) };
         for (i, bound) in self.args.iter().enumerate() {
@@ -321,7 +322,7 @@ impl Ready {
     fn give_back(&mut self, primitive: &OpenClPrimitive) {
         let Some(kernel) = self.kernel.take() else { return };
         // The pool is there: the kernel is from it.
-        if let Ok(pool) = primitive.pool(self.index, self.is_aligned) {
+        if let Ok(pool) = primitive.pool(self.index, self.form) {
             pool.give(kernel);
         }
     }

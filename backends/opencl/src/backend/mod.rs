@@ -12,6 +12,7 @@ pub(crate) mod memory;
 mod pointers;
 mod pool;
 pub(crate) mod primitive;
+pub(crate) mod specialize;
 pub(crate) mod stream;
 pub(crate) mod sub_groups;
 mod transfer;

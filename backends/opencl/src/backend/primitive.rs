@@ -14,11 +14,12 @@ use crate::backend::OpenCl;
 use crate::backend::engine::OpenClEngine;
 use crate::backend::event::OpenClEvent;
 use crate::backend::memory::OpenClMemory;
+use crate::backend::specialize::{self, SpecialKernels, Specialize};
 use crate::backend::stream::{OpenClStream, Submission};
 use crate::backend::sub_groups;
 use crate::driver::call::{self, Returned};
 use crate::memory::allocation::Binding;
-use crate::plan::{KernelPlan, Launch, LaunchArg};
+use crate::plan::{self, KernelPlan, Launch, LaunchArg};
 use crate::program::kernels::{Fixed, Kernel, KernelPool, Lent, Place};
 use crate::queue::fate::Operation;
 
@@ -35,13 +36,26 @@ struct Inner {
     /// One for each launch that has work.
     kernels: Vec<LaunchKernels>,
     engine: OpenClEngine,
+    /// Of the engine as the primitive was made.
+    specialize: Specialize,
 }
 
-/// The kernels of one launch: as planned, and for memory whose start is no multiple of its element's size.
+/// The kernels of one launch.
 struct LaunchKernels {
     launch: usize,
-    aligned: KernelPool,
+    planned: KernelPool,
     unaligned: OnceLock<KernelPool>,
+    special: SpecialKernels,
+}
+
+/// Which of a launch's kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Planned,
+    /// For memory whose start is no multiple of its element's size.
+    Unaligned,
+    /// For its shape alone.
+    Special,
 }
 
 /// What programs for odd byte offsets are built with besides.
@@ -78,19 +92,24 @@ impl OpenClPrimitive {
     /// Builds the programs of a plan.
     pub(crate) fn from_plan(engine: &OpenClEngine, plan: KernelPlan) -> Result<Self> {
         let plan = sub_groups::fitting(engine, plan, &engine.traits())?;
+        let specialize = engine.specialization();
         let has_work = |launch: &Launch| !launch.global.contains(&0);
         let kernels = plan.launches.iter().enumerate().filter(|(_, launch)| has_work(launch));
         let kernels = kernels
             .map(|(i, launch)| {
-                let aligned = kernel_pool(engine, launch, "")?;
-                Ok(LaunchKernels { launch: i, aligned, unaligned: OnceLock::new() })
+                let special = SpecialKernels::default();
+                let planned = match &launch.special {
+                    Some(own) if specialize == Specialize::Eager => special_pool(engine, launch, own)?,
+                    _ => kernel_pool(engine, launch, "")?,
+                };
+                Ok(LaunchKernels { launch: i, planned, unaligned: OnceLock::new(), special })
             })
             .collect::<Result<Vec<_>>>()
             .at(|| plan.desc.name())?;
         let operation = Operation::Named(plan.desc.name().into());
         let implementation = plan.implementation.as_str().into();
         let engine = engine.clone();
-        Ok(Self { inner: Arc::new(Inner { operation, implementation, plan, kernels, engine }) })
+        Ok(Self { inner: Arc::new(Inner { operation, implementation, plan, kernels, engine, specialize }) })
     }
 
     /// Enqueues every launch on a stream.
@@ -117,8 +136,8 @@ impl OpenClPrimitive {
         deps: &[OpenClEvent],
     ) -> Result<OpenClEvent> {
         let mut lent = Vec::with_capacity(self.inner.kernels.len());
-        for kernels in &self.inner.kernels {
-            lent.push(self.prepare(kernels, args, scratchpad)?);
+        for i in 0..self.inner.kernels.len() {
+            lent.push(self.prepare(i, args, scratchpad)?);
         }
         let mut submission = stream.submit(self.inner.operation.clone(), deps)?;
         submission.profile(&self.inner.implementation);
@@ -137,13 +156,13 @@ impl OpenClPrimitive {
     /// A kernel with every argument set.
     fn prepare<'a>(
         &'a self,
-        kernels: &'a LaunchKernels,
+        i: usize,
         args: &[(Arg, OpenClMemory)],
         scratchpad: &Scratchpad,
     ) -> Result<Ready<'a>> {
-        let launch = &self.inner.plan.launches[kernels.launch];
+        let launch = self.launch(i);
         let aligned = launch.args.iter().all(|arg| self.is_aligned(launch, *arg, args, scratchpad));
-        let pool = if aligned { &kernels.aligned } else { self.unaligned(kernels, launch)? };
+        let pool = self.pool(i, self.form(i, aligned))?;
         let place = |arg: &LaunchArg| match *arg {
             LaunchArg::Memory(arg) => self.find(args, arg).map(|memory| memory.place(0)),
             LaunchArg::Scratchpad { offset } => {
@@ -215,10 +234,57 @@ impl OpenClPrimitive {
         format!("kernel {}", self.launch(i).kernel)
     }
 
+    /// Which kernels the next execution of the `i`-th launch takes.
+    pub(crate) fn form(&self, i: usize, is_aligned: bool) -> Form {
+        let Inner { kernels, engine, specialize, .. } = &*self.inner;
+        let special = &kernels[i].special;
+        match &self.launch(i).special {
+            _ if !is_aligned => Form::Unaligned,
+            Some(_) if special.kernels().is_some() => Form::Special,
+            Some(own) if *specialize == Specialize::Background => {
+                let (cores, time) =
+                    (engine.inner.device.limits().compute_units, engine.inner.programs.build_time());
+                if special.pays(own, cores, time) {
+                    let inner = Arc::downgrade(&self.inner);
+                    specialize::later(move || {
+                        // Nobody executes it any more if it is gone.
+                        if let Some(inner) = inner.upgrade() {
+                            Self { inner }.specialize(i);
+                        }
+                    });
+                }
+                Form::Planned
+            }
+            _ => Form::Planned,
+        }
+    }
+
+    /// Makes the program of the `i`-th launch for its shape. The other one goes on where that fails.
+    fn specialize(&self, i: usize) {
+        let Inner { kernels, engine, operation, .. } = &*self.inner;
+        let launch = self.launch(i);
+        let Some(own) = &launch.special else { return };
+        match special_pool(engine, launch, own) {
+            Ok(pool) => {
+                kernels[i].special.set(pool);
+                tracing::debug!(
+                    operation = operation.as_str(),
+                    kernel = launch.kernel,
+                    "has a program for its shape"
+                );
+            }
+            Err(error) => tracing::warn!(%error, kernel = launch.kernel, "no program for one shape"),
+        }
+    }
+
     /// The kernels of the `i`-th launch, built if need be.
-    pub(crate) fn pool(&self, i: usize, is_aligned: bool) -> Result<&KernelPool> {
+    pub(crate) fn pool(&self, i: usize, form: Form) -> Result<&KernelPool> {
         let kernels = &self.inner.kernels[i];
-        if is_aligned { Ok(&kernels.aligned) } else { self.unaligned(kernels, self.launch(i)) }
+        match form {
+            Form::Unaligned => self.unaligned(kernels, self.launch(i)),
+            Form::Special => Ok(kernels.special.kernels().unwrap_or(&kernels.planned)),
+            Form::Planned => Ok(&kernels.planned),
+        }
     }
 
     /// What an argument is bound to.
@@ -341,6 +407,16 @@ fn kernel_pool(engine: &OpenClEngine, launch: &Launch, options: &str) -> Result<
     )
 }
 
+fn special_pool(
+    engine: &OpenClEngine,
+    launch: &Launch,
+    special: &plan::SpecialProgram,
+) -> Result<KernelPool> {
+    let inner = &engine.inner;
+    let program = inner.programs.program(&inner.context, &inner.device, &special.program, "")?;
+    KernelPool::new(program, &launch.kernel, Fixed::default())
+}
+
 #[cfg(test)]
 mod tests {
     use anydnn_backend::op::{Eltwise, Op};
@@ -394,6 +470,7 @@ mod tests {
             kernel: kernel.into(),
             args,
             table: Vec::new(),
+            special: None,
             global: [if empty { 0 } else { N }, 1, 1],
             local: Some([64, 1, 1]),
             alignment: 1,

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use anydnn_backend::{Probe, Result};
 
@@ -28,6 +29,8 @@ pub(crate) struct ProgramCache {
     disk: RwLock<Option<Arc<Store>>>,
     key: OnceLock<DeviceKey>,
     counters: Counters,
+    /// The nanoseconds that building took.
+    build_time: AtomicU64,
     /// Whether programs are built without optimisation.
     hasty: AtomicBool,
 }
@@ -61,6 +64,7 @@ impl ProgramCache {
             disk: RwLock::new(Store::new(disk).map(Arc::new)),
             key: OnceLock::new(),
             counters: Counters::default(),
+            build_time: AtomicU64::new(0),
             hasty: AtomicBool::new(false),
         }
     }
@@ -191,6 +195,12 @@ impl ProgramCache {
         self.on_disk(device, hash_of([topic]), "", |store, key| store.save(key, bytes));
     }
 
+    /// The mean time of a build, once there was one.
+    pub(crate) fn build_time(&self) -> Option<Duration> {
+        let total = self.build_time.load(Ordering::Relaxed);
+        total.checked_div(self.stats().built).map(Duration::from_nanos)
+    }
+
     pub(crate) fn stats(&self) -> ProgramStats {
         self.counters.read()
     }
@@ -214,12 +224,14 @@ impl ProgramCache {
 
     fn build(&self, wanted: &Wanted<'_>) -> Result<Program> {
         let Wanted { context, device, source, options, .. } = wanted;
+        let start = Instant::now();
         let text = source.source.to_string();
         let binary = helpers::compile(device, &source.name, &text, options);
         let loaded = binary.and_then(|binary| self.load(wanted, &binary, "another process"));
         let here =
             || helpers::compiling_here(|| Program::build(context, device, &source.name, &text, options));
         let program = loaded.map_or_else(here, Ok)?;
+        self.build_time.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         count(&self.counters.built);
         Ok(program)
     }

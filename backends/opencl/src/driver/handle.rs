@@ -5,7 +5,7 @@ use std::fmt;
 use std::mem;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Once, OnceLock};
+use std::sync::{Mutex, Once, PoisonError};
 
 use anydnn_backend::{Error, Result};
 use cl3::types::{cl_command_queue, cl_context, cl_device_id, cl_event, cl_kernel, cl_mem, cl_program};
@@ -147,11 +147,14 @@ pub(crate) struct AtExit {
     pub(crate) after: fn(),
 }
 
-static AT_EXIT: OnceLock<AtExit> = OnceLock::new();
+static AT_EXIT: Mutex<Vec<AtExit>> = Mutex::new(Vec::new());
 
-/// Makes the process's exit wait; only the first call counts.
+/// Makes the process's exit wait; only the first call with the same functions counts.
 pub(crate) fn at_exit(waits: AtExit) {
-    let _ = AT_EXIT.set(waits);
+    let mut known = AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !known.iter().any(|known| std::ptr::fn_addr_eq(known.after, waits.after)) {
+        known.push(waits);
+    }
 }
 
 /// Whether drivers must be left alone because they may have torn themselves down.
@@ -164,10 +167,14 @@ pub(crate) fn is_exiting() -> bool {
 fn watch_for_exit() {
     static INSTALLED: Once = Once::new();
     extern "C" fn exiting() {
-        let waits = AT_EXIT.get();
-        waits.inspect(|waits| (waits.before)());
+        let waits = std::mem::take(&mut *AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner));
+        for wait in &waits {
+            (wait.before)();
+        }
         EXITING.store(true, Ordering::Release);
-        waits.inspect(|waits| (waits.after)());
+        for wait in &waits {
+            (wait.after)();
+        }
     }
     INSTALLED.call_once(|| {
         // SAFETY: the handler only stores a flag and waits, not for long, for other threads.

@@ -19,6 +19,7 @@ use self::spread::Spread;
 use super::choice::{Choice, Choices, Planned, Wanted};
 use super::gemm::Product;
 use super::matmul::packed::Unit;
+use super::numbers::mark;
 use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, Rows, is_cpu};
@@ -396,12 +397,14 @@ impl Shape<'_> {
         panels::repetitions(&mut source, panels::tile_rows(line, 7), width / CPU_LANES);
         let ow = space.variable("ow")?;
         source
+            .general()
+            .gains(10, 2 * self.desc.dst().elements() * self.terms())
             .declare("DECLARE_PANEL", &space, group..panel + 1)
             .declare("DECLARE_LINE", &space, 0..ow)
             .define("PANEL", width)
-            .define("GROUP_OUTPUTS", outputs)
-            .define("C_STEP_SRC0", space.coefficient("SRC0", channel)?)
-            .define("C_STEP_WEIGHTS", space.coefficient("WEIGHTS", channel)?);
+            .number_of("GROUP_OUTPUTS", outputs)
+            .define("C_STEP_SRC0", mark(space.coefficient("SRC0", channel)?))
+            .define("C_STEP_WEIGHTS", mark(space.coefficient("WEIGHTS", channel)?));
         let terms: Vec<usize> = (outer..space.loops.len()).collect();
         self.define(&mut source, &space, &terms);
         let global = [space.count(group..panel + 1), space.count(0..ow), 1];
@@ -435,12 +438,18 @@ impl Shape<'_> {
 
     /// The macros that the variants have in common; scales may wait for the end of the sums over the loops `terms`.
     fn define(&self, source: &mut Source, space: &Space, terms: &[usize]) {
+        self.define_operands(source, space, terms);
+        source.post_ops(self.desc);
+        define_bias(source, self.desc);
+    }
+
+    /// The same without what comes after the sums.
+    fn define_operands(&self, source: &mut Source, space: &Space, terms: &[usize]) {
         self.window.define(source);
         for name in ["SRC0", "WEIGHTS"] {
             quantized::define(source, space, name, terms);
         }
-        source.define("CHANNELS", self.channels).post_ops(self.desc);
-        define_bias(source, self.desc);
+        source.number_of("CHANNELS", self.channels);
     }
 
     /// The width of the panels that weights already lie in: blocks of the output channels alone, of so many lanes or a multiple of

@@ -10,6 +10,7 @@ use anydnn_backend::op::{
 use anydnn_backend::{Arg, DataType, Error, MemoryDesc, PrimitiveDesc, Result};
 
 use super::axes::push_axes;
+use super::numbers::always;
 use super::pointwise::{is_wide, padding};
 use super::rows::{Mode, Rows, group_size, is_cpu};
 use super::source::{Source, add_post_ops};
@@ -116,7 +117,7 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
         .define("KEPT", if source_kept { rows.kept_vectors(device) } else { 0 })
         .define("SOURCE_KEPT", i32::from(source_kept))
         .define("RMS", i32::from(rms))
-        .define("COUNT", count)
+        .number_of("COUNT", count)
         .define("EPSILON", value.literal(epsilon))
         .define("SCALE_AND_SHIFT(v, n)", scale_and_shift)
         .define("STORE_STATISTICS", store)
@@ -161,7 +162,7 @@ pub(super) fn plan_reduction(
         A::NormL2 => "((x) * (x))",
         _ => "(x)",
     };
-    let mean = format!("((x) / (R){count})");
+    let mean = format!("((x) / (R){})", always(count));
     let finish_with = match algorithm {
         A::Mean => &*mean,
         A::NormL2 => "sqrt(x)",

@@ -8,7 +8,7 @@ use super::plan;
 use super::tests::f32;
 use crate::OpenClPrimitive;
 use crate::plan::DeviceTraits;
-use crate::testing::test_engines;
+use crate::testing::shared_test_engines;
 
 /// Arguments of every magnitude, around the places where formulas change and beyond those where results overflow.
 fn arguments() -> Vec<f32> {
@@ -41,7 +41,7 @@ fn functions_of_vectors_are_right_for_every_argument() {
     let arguments = arguments();
     let bytes: Vec<u8> = arguments.iter().flat_map(|x| x.to_le_bytes()).collect();
     let layout = f32(&[arguments.len()]);
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         let stream = engine.create_stream(&StreamDesc::default()).unwrap();
         let source = engine.create_memory(&layout, MemoryKind::Buffer).unwrap();
         let result = engine.create_memory(&layout, MemoryKind::Buffer).unwrap();

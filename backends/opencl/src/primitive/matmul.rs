@@ -54,6 +54,7 @@ use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized
 use self::packed::{Factors, Unit};
 use super::choice::{Choice, Choices, Planned, Wanted};
 use super::gemm::Product;
+use super::numbers::mark;
 use super::panels::{self, Panels, width};
 use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, Mode, Rows, fits_sub_groups, gpu_lanes, is_cpu};
@@ -376,17 +377,19 @@ impl<'a> Shape<'a> {
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         panels::repetitions(&mut source, tile, width / CPU_LANES);
         source
+            .general()
             .declare("DECLARE_BATCH", &space, 0..m)
             .define("PANEL", width)
             .define("WHOLE_PANELS", i32::from(whole))
+            .define("WHOLE_COLUMNS", i32::from(n.is_multiple_of(width)))
             .define("M_BLOCK", block)
-            .define("M_SIZE", rows)
-            .define("N_SIZE", n)
-            .define("K_SIZE", space.loops[k].extent)
-            .define("K_STEP_SRC0", space.coefficient("SRC0", k)?)
-            .define("K_STEP_WEIGHTS", space.coefficient("WEIGHTS", k)?);
+            .number_of("M_SIZE", rows)
+            .number_of("N_SIZE", n)
+            .number_of("K_SIZE", space.loops[k].extent)
+            .define("K_STEP_SRC0", mark(space.coefficient("SRC0", k)?))
+            .define("K_STEP_WEIGHTS", mark(space.coefficient("WEIGHTS", k)?));
         if self.gate.is_some() {
-            source.define("K_STEP_SRC1", space.coefficient("SRC1", k)?);
+            source.define("K_STEP_SRC1", mark(space.coefficient("SRC1", k)?));
         }
         self.define(&mut source, &space, value, &[k]);
         let global = [space.loops[panel].extent, rows.div_ceil(block), space.count(0..m)];

@@ -8,6 +8,7 @@ mod axes;
 mod choice;
 mod convolution;
 mod convolution_weights;
+mod epilogue;
 mod expression;
 mod folds;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod limits;
 mod matmul;
 mod movement;
 mod nodes;
+mod numbers;
 mod panels;
 mod pointwise;
 mod pooling;

@@ -6,6 +6,7 @@ use anydnn_backend::op::{BatchNormalization, Binary, Concat, Eltwise, Reorder, S
 use anydnn_backend::{Arg, BinaryAlgorithm, DataType, MemoryDesc, PrimitiveDesc, Result};
 
 use super::axes::push_axes;
+use super::numbers;
 use super::rows::{CPU_LANES, gpu_lanes, is_cpu, items, rows_per_item};
 use super::source::{self, Source, add_post_ops, eltwise, is_contiguous};
 use super::space::{Binding, Index, Operand, Space, broadcast};
@@ -19,9 +20,13 @@ const PADDING: &str = anydnn_kernels::text("reorder/padding.cl");
 /// Elements of a contiguous run that a work-item on a CPU takes: at most, and at least where there are many.
 const CPU_CHUNK: usize = 65536;
 const CPU_LEAST_CHUNK: usize = 4096;
+/// Loops that programs for processors have, if not one.
+const LOOPS: usize = 4;
 /// Work-items that fill a compute unit of a GPU, and the most rows that one takes to share what it reads for all of them.
 const GPU_ITEMS: usize = 2048;
 const SHARED_ROWS: usize = 16;
+/// How many operations of a product take the time of an element.
+const ELEMENT_WEIGHT: usize = 16;
 /// The side of a tile of `transposed.cl`, its work-items, and what is too short for it.
 const TILE: usize = 64;
 const TILE_GROUP: usize = 256;
@@ -128,6 +133,13 @@ pub(super) fn launch_all(
     if let Some(launch) = transposed(&space, value, fused, (compute, store), wide, device) {
         return (launch, "transposed");
     }
+    // On a processor, loops of any number share a program. A single one is worth a text of its own.
+    let complete = is_cpu(device) && value == Value::F32 && space.is_linear();
+    let flat = last == 0;
+    if complete {
+        space.normalize(if flat { 1 } else { LOOPS });
+    }
+    let last = space.loops.len() - 1;
     let run = space.loops[last].extent;
     let best = if is_cpu(device) { CPU_LANES } else { gpu_lanes(&space, last) };
     let vectors =
@@ -147,16 +159,32 @@ pub(super) fn launch_all(
         rows_per_item(device, rows, chunk)
     };
     let work_items = chunks * rows.div_ceil(per_item);
+    space.complete = complete.then_some(last);
     let mut source = Source::new(&space, value, (lanes, Some(last)), wide, false);
+    if is_cpu(device) {
+        source.general();
+        // Rows of a few elements gain much, one long row nothing.
+        if !flat {
+            source.gains(3, rows.saturating_mul(run).saturating_mul(ELEMENT_WEIGHT));
+        }
+    }
     source
         .declare("DECLARE_ROW", &space, 0..last)
         .define("ALONG", &space.loops[last].name)
-        .define("RUN", run)
-        .define("ROWS", rows)
-        .define("CHUNK", chunk)
-        .define("CHUNKS", chunks)
-        .define("ROWS_PER_ITEM", per_item)
-        .define("ITEMS", work_items)
+        .number_of("RUN", run)
+        .number_of("ROWS", rows)
+        .number_of("CHUNK", chunk)
+        .define(
+            "ROW_GROUP_OF(item)",
+            if complete {
+                numbers::any_quotient("(item)", chunks)
+            } else {
+                numbers::quotient("(item)", chunks)
+            },
+        )
+        .number_of("CHUNKS", chunks)
+        .number_of("ROWS_PER_ITEM", per_item)
+        .number_of("ITEMS", work_items)
         .define("COMPUTE(n)", compute)
         .define("STORE_OTHERS(n)", store)
         .define_whole();
@@ -165,7 +193,7 @@ pub(super) fn launch_all(
         None => source.define("POST_OPS(v, n)", ""),
     };
     let (global, local) = items(device, if run == 0 { 0 } else { work_items });
-    let shape = if last == 0 && space.is_linear() { "flat" } else { "nd" };
+    let shape = if flat && space.is_linear() { "flat" } else { "nd" };
     (source.launch("pointwise", &[POINTWISE], global, local), shape)
 }
 

@@ -117,7 +117,7 @@ fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Option<Launch> {
         .chain([src.blocking()?.offset as u64, dst.blocking()?.offset as u64])
         .chain(inside.map(|extent| extent as u64))
         .chain([loops.len(), total, chunk].map(|number| number as u64));
-    let table = table.collect();
+    let table = table.flat_map(u64::to_ne_bytes).collect();
     Some(Launch { table, ..source.launch("relayout", &[TABLE], global, local) })
 }
 

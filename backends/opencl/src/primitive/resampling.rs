@@ -1,7 +1,7 @@
 //! Resampling and its gradient: each element of the result collects what it needs.
 
-use super::Planner;
 use super::choice::{Choice, Wanted, only};
+use super::{Planner, numbers};
 use anydnn_backend::op::{Resampling, ResamplingAlgorithm, ResamplingBackward};
 use anydnn_backend::{Arg, PrimitiveDesc, Result};
 
@@ -16,6 +16,8 @@ const POSITIONS: &str = anydnn_kernels::text("resampling/positions.cl");
 const FORWARD: &str = anydnn_kernels::text("resampling/resampling.cl");
 const BACKWARD: &str = anydnn_kernels::text("resampling/backward.cl");
 
+/// Products of both sizes from which on positions need 64 bits.
+const LARGEST: usize = 1 << 27;
 /// Names of the last three spatial dimensions.
 const NAMES: [&str; 3] = ["d", "h", "w"];
 
@@ -58,15 +60,21 @@ fn collect(desc: PrimitiveDesc, op: Resampling, backward: bool, device: &DeviceT
     let mut text = rows.source(value, is_wide(&desc), device, work);
     for (i, name) in NAMES.iter().enumerate() {
         let name = name.to_uppercase();
-        text.define(format!("FROM_{name}"), extent(from.dims(), i))
-            .define(format!("TO_{name}"), extent(to.dims(), i));
+        let (from, to) = (extent(from.dims(), i), extent(to.dims(), i));
+        // A position's fraction of whole numbers has this below.
+        let below = if op.align_corners { to.saturating_sub(1).max(1) } else { to.max(1) };
+        let below = below.saturating_mul(if nearest { 4 } else { 2 });
+        text.number_of(format!("FROM_{name}"), from)
+            .number_of(format!("TO_{name}"), to)
+            .define(format!("OVER_{name}"), numbers::divisor(below));
     }
     // Positions are products of both sizes.
     let largest =
         (0..3).map(|i| extent(from.dims(), i).saturating_mul(extent(to.dims(), i))).max().unwrap_or(1);
     text.define("NEAREST", i32::from(nearest))
+        .define("LARGE", i32::from(largest >= LARGEST))
         .define("ALIGNED", i32::from(op.align_corners))
-        .define("whole", if largest < 1 << 27 { "int" } else { "long" })
+        .define("whole", if largest < LARGEST { "int" } else { "long" })
         .post_ops(&desc);
     let (kernel, file) = if backward { ("resampling_backward", BACKWARD) } else { ("resampling", FORWARD) };
     let launch = rows.launch(text, kernel, &[POSITIONS, file], device, work);

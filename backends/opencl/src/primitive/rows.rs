@@ -21,6 +21,8 @@ const CPU_WORK: usize = 8192;
 const CPU_PLENTY: usize = 65536;
 /// Bytes of a row that stay in a core's second-level cache while the row is worked on.
 const KEPT_BYTES: usize = 128 << 10;
+/// How many operations of a product take the time of one of a row.
+const WORK_WEIGHT: usize = 4;
 /// Work-items of a work-group on other devices.
 const GROUP: usize = 256;
 /// The most work-items that share a row in parts.
@@ -238,7 +240,15 @@ impl Rows {
             _ => self.space.count(self.outer..all),
         };
         let bytes = vectors.saturating_mul(self.lanes * size_of::<f32>());
-        if bytes <= KEPT_BYTES.min(device.local_memory_bytes) { vectors } else { 0 }
+        let most = KEPT_BYTES.min(device.local_memory_bytes);
+        // As much room for rows of many lengths, which then share a program.
+        let room = vectors.next_power_of_two();
+        match vectors {
+            _ if bytes > most => 0,
+            0 => 0,
+            _ if room * self.lanes * size_of::<f32>() > most => vectors,
+            _ => room,
+        }
     }
 
     /// The macros of the space and of the iteration.
@@ -252,21 +262,28 @@ impl Rows {
             Mode::Group => "ROWS_BY_GROUP",
             Mode::Part | Mode::SubGroup => "ROWS_BY_PART",
         };
+        // Elsewhere compilers make more of numbers than their time costs.
+        if is_cpu(device) {
+            source.general().gains(3, self.rows().saturating_mul(work).saturating_mul(WORK_WEIGHT));
+        }
         source
             .define("ROW_MODE", name)
-            .define("ROWS", self.rows())
-            .define("ROWS_PER_ITEM", rows_per_item(device, self.rows(), work))
+            .number_of("ROWS", self.rows())
+            .number_of("ROWS_PER_ITEM", rows_per_item(device, self.rows(), work))
             .define("GROUP", self.group(device))
             .declare("DECLARE_ROW", space, 0..outer)
-            .define("ELEMENTS", space.count(outer..all))
+            .number_of("ELEMENTS", space.count(outer..all))
             .declare("DECLARE_ELEMENT", space, outer..all);
         if *mode == Mode::Item {
             let last = &space.loops[all - 1];
+            let chains = last.extent.div_ceil(*lanes).clamp(1, CHAINS);
             source
-                .define("CHAINS", last.extent.div_ceil(*lanes).clamp(1, CHAINS))
-                .define("ELEMENT_RUNS", space.count(outer..all - 1))
+                .define("CHAINS", chains)
+                .number_of("ELEMENT_RUNS", space.count(outer..all - 1))
                 .declare("DECLARE_RUN", space, outer..all - 1)
-                .define("RUN", last.extent)
+                .number_of("RUN", last.extent)
+                .define("WHOLE_VECTORS", i32::from(last.extent.is_multiple_of(*lanes)))
+                .define("WHOLE_CHAINS", i32::from(last.extent.is_multiple_of(lanes * chains)))
                 .define("ALONG", &last.name);
         }
         if *mode == Mode::SubGroup
@@ -281,7 +298,8 @@ impl Rows {
                 .define("PARTS", parts)
                 .define("SIDE", 1 << (parts.ilog2().div_ceil(2)))
                 .define("STEPS", self.vectors().div_ceil(parts))
-                .define("RUN", last.extent)
+                .number_of("RUN", last.extent)
+                .define("WHOLE_VECTORS", i32::from(last.extent.is_multiple_of(*lanes)))
                 .define("ALONG", &last.name)
                 .define_whole();
         }

@@ -6,11 +6,12 @@ use std::ops::Range;
 
 use anydnn_backend::{Arg, DataType, Eltwise, PostOp, PrimitiveDesc};
 
+use super::numbers::{self, always, mark};
 use super::rows::CPU_LANES;
 use super::space::{Binding, Index, Loop, Operand, Space, broadcast};
 use super::value::{Value, storage};
 use crate::capability::sub_groups::SubGroups;
-use crate::plan::{Launch, LaunchArg, ProgramSource};
+use crate::plan::{Launch, LaunchArg, ProgramSource, SpecialProgram};
 
 const PRELUDE: &str = anydnn_kernels::text("common/prelude.cl");
 const LANES: &str = anydnn_kernels::text("common/lanes.cl");
@@ -30,6 +31,14 @@ pub(super) struct Source {
     lanes: usize,
     lane: Option<usize>,
     wide: bool,
+    /// Whether the numbers of the shape come with each launch.
+    general: bool,
+    /// Whether the text says the same of every shape: nothing is left out for zero and one.
+    complete: bool,
+    /// Where the kernel is faster by numbers that its compiler knows: what [`Source::gains`] was told.
+    gains: Option<(u64, u64)>,
+    params: String,
+    /// With [marks](numbers).
     defines: String,
     args: Vec<LaunchArg>,
     /// The sub-groups that the kernel is written for, and their width.
@@ -56,6 +65,10 @@ impl Source {
             lanes,
             lane,
             wide,
+            general: space.complete.is_some(),
+            complete: space.complete.is_some(),
+            gains: None,
+            params: String::new(),
             defines: String::new(),
             args: Vec::new(),
             sub_groups: None,
@@ -80,7 +93,13 @@ impl Source {
             if let Ok(arg) = arg {
                 let comma = if params.is_empty() { "" } else { ", " };
                 let shared = is_operand(&operand.binding) || matches!(arg, LaunchArg::Memory(Arg::Dst(_)));
-                let alone = is_constant(&operand.binding) || (distinct && !(shares && shared));
+                // A complete text says the same whether an operand is there or not.
+                let alone = match space.complete {
+                    Some(_) => {
+                        matches!(&*operand.name, "SRC0" | "WEIGHTS") && distinct || operand.name == "BIAS"
+                    }
+                    None => is_constant(&operand.binding) || (distinct && !(shares && shared)),
+                };
                 let restrict = if alone { "restrict " } else { "" };
                 let _ =
                     write!(params, "{comma}__global uchar *{restrict}{pointer}, const ulong {pointer}_byte");
@@ -89,7 +108,8 @@ impl Source {
             }
             source.accessors(space, operand, &pointer);
         }
-        source.define("PARAMS", params).define("ENTER", enter);
+        source.params = params;
+        source.define("ENTER", enter);
         source
     }
 
@@ -121,6 +141,29 @@ impl Source {
         self
     }
 
+    /// Lets the numbers of the shape come with each launch: one program serves all shapes of a kind.
+    pub(super) fn general(&mut self) -> &mut Self {
+        self.general = true;
+        self
+    }
+
+    /// Says that the kernel is faster by numbers that its compiler knows: by how much of its time, as the number that this is divided by. An
+    /// execution has so many operations, weighted by how slow they are beside those of a product.
+    pub(super) fn gains(&mut self, share: u64, operations: usize) -> &mut Self {
+        self.gains = Some((share, operations as u64));
+        self
+    }
+
+    /// A number of the shape, with the mark that it takes in this text.
+    pub(super) fn shape_number(&self, number: impl Display) -> String {
+        if self.complete { always(number) } else { mark(number) }
+    }
+
+    /// Defines a macro as a number that a launch may bring.
+    pub(super) fn number_of(&mut self, name: impl Display, number: impl Display) -> &mut Self {
+        self.define(name, always(number))
+    }
+
     /// Defines a macro.
     pub(super) fn define(&mut self, name: impl Display, text: impl Display) -> &mut Self {
         let _ = writeln!(self.defines, "#define {name} {text}");
@@ -142,31 +185,43 @@ impl Source {
             let steps = if lane { extent.div_ceil(self.lanes) } else { *extent };
             let step = match steps {
                 _ if v == loops.start => rest.clone(),
-                0 | 1 => "0".into(),
-                _ => format!("{rest} % {steps}"),
+                0 | 1 if !self.complete => "0".into(),
+                _ => {
+                    let next = format!("rest_{name}");
+                    let _ = write!(text, "const idx {next} = {}; ", numbers::any_quotient(&rest, steps));
+                    let step = format!("{rest} - {next} * {}", always(steps));
+                    rest = next;
+                    step
+                }
             };
             let _ = if lane {
                 write!(
                     text,
                     "const idx {name} = ({step}) * LANES; \
-                     const int rows = (int)min((idx)LANES, {extent} - {name}); "
+                     const int rows = (int)min((idx)LANES, {} - {name}); ",
+                    mark(extent)
                 )
             } else {
                 write!(text, "const idx {name} = {step}; ")
             };
-            if v > loops.start && steps > 1 {
-                let next = format!("rest_{name}");
-                let _ = write!(text, "const idx {next} = {rest} / {steps}; ");
-                rest = next;
-            }
         }
         self.define(format!("{name}(t)"), text)
     }
 
+    /// Defines `POST_OPS(v, n)` as nothing: a list has the post-operations.
+    pub(super) fn no_post_ops(&mut self) -> &mut Self {
+        self.define("POST_OPS(v, n)", "")
+    }
+
     /// Defines `POST_OPS(v, n)`. The operands must have been added by [`add_post_ops`].
     pub(super) fn post_ops(&mut self, desc: &PrimitiveDesc) -> &mut Self {
+        self.post_ops_up_to(desc, desc.attributes().post_ops.len())
+    }
+
+    /// The same of the first ones alone.
+    pub(super) fn post_ops_up_to(&mut self, desc: &PrimitiveDesc, count: usize) -> &mut Self {
         let mut text = String::new();
-        for (i, post_op) in desc.attributes().post_ops.iter().enumerate() {
+        for (i, post_op) in desc.attributes().post_ops.iter().take(count).enumerate() {
             let operand = format!("LD_POST{i}(OFF_POST{i}, n)");
             let _ = match post_op {
                 PostOp::Eltwise(function) => write!(text, "v = {}; ", eltwise(self.value, *function, "v")),
@@ -202,8 +257,40 @@ impl Source {
         global: [usize; 3],
         local: Option<[usize; 3]>,
     ) -> Launch {
-        let Self { value, lanes, wide, defines, args, sub_groups, .. } = self;
         let files: Vec<Cow<'static, str>> = files.iter().cloned().map(Into::into).collect();
+        let (defines, numbers) = if self.general {
+            numbers::launched(&self.defines)
+        } else {
+            (numbers::compiled(&self.defines), Vec::new())
+        };
+        let special = self.gains.filter(|_| !numbers.is_empty()).map(|(share, operations)| SpecialProgram {
+            program: self.program(kernel, &files, numbers::compiled(&self.defines), 0),
+            operations,
+            share,
+        });
+        Launch {
+            program: self.program(kernel, &files, defines, numbers.len()),
+            kernel: kernel.into(),
+            table: table(&numbers, self.wide),
+            special,
+            global,
+            local,
+            sub_group: self.sub_groups.map(|(_, width)| width),
+            alignment: 1,
+            args: self.args,
+        }
+    }
+
+    /// The program of these kernel files, with the definitions before them, of which `numbers` come with the launch.
+    fn program(
+        &self,
+        kernel: &str,
+        files: &[Cow<'static, str>],
+        defines: String,
+        numbers: usize,
+    ) -> ProgramSource {
+        let Self { value, lanes, wide, params, sub_groups, .. } = self;
+        let (value, lanes) = (*value, *lanes);
         let mut text = sub_groups.as_ref().map_or_else(String::new, |(found, _)| found.prelude());
         let _ = writeln!(
             text,
@@ -212,7 +299,10 @@ impl Source {
             i32::from(value == Value::I64)
         );
         let suffix = if value == Value::F32 { "##f" } else { "" };
-        let _ = writeln!(text, "#define K(c) c{suffix}\ntypedef {} idx;", if wide { "long" } else { "int" });
+        let _ = writeln!(text, "#define K(c) c{suffix}\ntypedef {} idx;", if *wide { "long" } else { "int" });
+        text += &shape_macros(numbers, *wide);
+        let shape = if numbers > 0 { ", const Shape shape" } else { "" };
+        let _ = writeln!(text, "#define PARAMS {params}{shape}");
         if lanes >= CPU_LANES {
             // A compiler that spreads work-items over lanes by itself, on top of that, takes many times as long.
             text += "#define __kernel __kernel __attribute__((vec_type_hint(float16)))\n";
@@ -234,14 +324,12 @@ impl Source {
         }
         pieces.push("typedef VEC(R) V;\n".into());
         let gradients = defines.contains("derivative_");
-        if gradients
-            || defines.contains("eltwise_")
-            || files.iter().any(|file| file.contains("EXP_NEGATIVE("))
-        {
+        let functions = defines.contains("eltwise_") || files.iter().any(|file| file.contains("eltwise_"));
+        if gradients || functions || files.iter().any(|file| file.contains("EXP_NEGATIVE(")) {
             let own = i32::from(value == Value::F32 && lanes >= CPU_LANES);
             pieces.extend([format!("#define OWN_MATH {own}\n").into(), MATH.into()]);
         }
-        if gradients || defines.contains("eltwise_") {
+        if gradients || functions {
             pieces.push(ELTWISE.into());
         }
         if gradients {
@@ -254,20 +342,11 @@ impl Source {
             pieces.push(KEEP.into());
         }
         pieces.push(defines.into());
-        pieces.extend(files);
-        Launch {
-            program: ProgramSource {
-                name: kernel.into(),
-                source: pieces.into_iter().collect(),
-                options: sub_groups.as_ref().map_or_else(String::new, |(found, _)| found.standard.clone()),
-            },
-            kernel: kernel.into(),
-            args,
-            table: Vec::new(),
-            global,
-            local,
-            sub_group: sub_groups.map(|(_, width)| width),
-            alignment: 1,
+        pieces.extend_from_slice(files);
+        ProgramSource {
+            name: kernel.into(),
+            source: pieces.into_iter().collect(),
+            options: sub_groups.as_ref().map_or_else(String::new, |(found, _)| found.standard.clone()),
         }
     }
 
@@ -276,7 +355,7 @@ impl Source {
         let Operand { name, address, .. } = operand;
         let (value, lanes) = (self.value.name(), self.lanes);
         let step = self.lane.map_or(0, |lane| address.coefficient(lane).unwrap_or(0));
-        self.define(format!("OFF_{name}"), address.text(&space.loops));
+        self.define(format!("OFF_{name}"), space.text(address));
         if lanes == 1 {
             self.define(format!("LD_{name}(o, n)"), "((R)(o))");
             self.define(format!("AT_{name}(o)"), "((ulong)(o))");
@@ -299,7 +378,7 @@ impl Source {
         let (value, lanes) = (self.value.name(), self.lanes);
         // Without a step along the lanes the operand is one element for all of them.
         let step = self.lane.map_or(0, |lane| address.step(lane, self.lanes).unwrap_or(0));
-        self.define(format!("OFF_{name}"), address.text(&space.loops));
+        self.define(format!("OFF_{name}"), space.text(address));
         self.define(format!("NAT1_{name}(o)"), format!("unpack_{kind}_1(get_{bits}({pointer}, o))"));
         self.define(format!("LD1_{name}(o)"), format!("convert_{value}(NAT1_{name}(o))"));
         let put = format!("put_{bits}({pointer}, o, pack_{kind}_1");
@@ -323,7 +402,7 @@ impl Source {
                 let (load, store, step) = match step {
                     1 if whole => ("load_whole", "store_whole", String::new()),
                     1 => ("load", "store", String::new()),
-                    _ => ("gather", "scatter", format!("{step}, ")),
+                    _ => ("gather", "scatter", format!("{}, ", mark(step))),
                 };
                 let raw = format!("unpack_{kind}_{lanes}({load}_{bits}_{lanes}({pointer}, o, {step}n))");
                 (
@@ -332,10 +411,12 @@ impl Source {
                 )
             }
         };
-        let store = if lanes > 1 && step == 1 && self.streams(space, operand) {
-            format!("stream_{bits}_{lanes}({pointer}, o, n, pack_{kind}_{lanes}(v))")
-        } else {
-            keep.clone()
+        let streams = self.streams(space, operand);
+        let stream = format!("stream_{bits}_{lanes}({pointer}, o, n, pack_{kind}_{lanes}(v))");
+        let store = match lanes > 1 && step == 1 && bits >= 8 {
+            true if self.complete => format!("({} ? {stream} : {keep})", always(i32::from(streams))),
+            true if streams => stream,
+            _ => keep.clone(),
         };
         self.define(format!("LD_{name}(o, n)"), load);
         self.define(format!("KEEP_{name}(o, n, v)"), keep);
@@ -351,6 +432,31 @@ impl Source {
             && operand.data_type.bits() >= 8
             && DataType::bytes_for(operand.data_type, elements) >= STREAMED_BYTES
     }
+}
+
+/// The structure of so many numbers that comes with a launch, and how they are divided by.
+fn shape_macros(numbers: usize, wide: bool) -> String {
+    let quotient = match (numbers, wide) {
+        (0, _) | (_, true) => "((x) / (n))",
+        _ => "((idx)(mul_hi((uint)(x) << 1, (uint)(factor)) >> (shift)))",
+    };
+    let quotient = format!("#define QUOTIENT(x, n, factor, shift) {quotient}\n");
+    match numbers {
+        0 => quotient + "#define AND_SHAPE\n#define WITH_SHAPE\n",
+        _ => format!(
+            "{quotient}typedef struct {{ idx at[{numbers}]; }} Shape;\n#define SHAPE(i) shape.at[i]\n\
+             #define AND_SHAPE , shape\n#define WITH_SHAPE , const Shape shape\n"
+        ),
+    }
+}
+
+/// The bytes of a structure of such numbers.
+fn table(numbers: &[i64], wide: bool) -> Vec<u8> {
+    // Texts whose numbers go beyond 32 bits are wide.
+    let bytes = |&number: &i64| {
+        if wide { number.to_ne_bytes().to_vec() } else { (number as i32).to_ne_bytes().to_vec() }
+    };
+    numbers.iter().flat_map(bytes).collect()
 }
 
 /// Whether an operand is read alone and never where a result lies.

@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use anydnn_backend::{Arg, Blocking, DataType, Dims, MemoryDesc};
 
+use super::numbers::{always, mark};
+
 /// A loop variable and the number of its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Loop {
@@ -68,6 +70,8 @@ pub(super) struct Operand {
 pub(super) struct Space {
     pub(super) loops: Vec<Loop>,
     pub(super) operands: Vec<Operand>,
+    /// Addresses name every loop, so that those of all shapes read the same; steps of zero and one along this one alone stay as they are.
+    pub(super) complete: Option<usize>,
 }
 
 impl Index {
@@ -178,7 +182,7 @@ impl Address {
         }
     }
 
-    /// The address as an OpenCL C expression.
+    /// The address as an OpenCL C expression, with [marks](super::numbers).
     pub(super) fn text(&self, loops: &[Loop]) -> String {
         match self {
             Self::Linear { base, coefficients } => {
@@ -206,6 +210,17 @@ impl Space {
     ) {
         let address = self.address(desc, index);
         self.operands.push(Operand { name: name.into(), binding, data_type: desc.data_type(), address });
+    }
+
+    /// Adds an operand whose address is known.
+    pub(super) fn addressed(
+        &mut self,
+        name: impl Into<String>,
+        binding: Binding,
+        data_type: DataType,
+        address: Address,
+    ) {
+        self.operands.push(Operand { name: name.into(), binding, data_type, address });
     }
 
     /// Adds a number that is a sum of loop variables with factors.
@@ -256,6 +271,21 @@ impl Space {
     /// Whether all addresses are linear.
     pub(super) fn is_linear(&self) -> bool {
         self.operands.iter().all(|o| matches!(o.address, Address::Linear { .. }))
+    }
+
+    /// An address as an OpenCL C expression, with [marks](super::numbers).
+    pub(super) fn text(&self, address: &Address) -> String {
+        let (Address::Linear { base, coefficients }, Some(lane)) = (address, self.complete) else {
+            return address.text(&self.loops);
+        };
+        let steps = coefficients.iter().zip(&self.loops).enumerate().map(
+            |(v, (&step, Loop { name, .. }))| match step {
+                0 if v == lane => "0".into(),
+                1 if v == lane => name.clone(),
+                _ => format!("{name} * {}", always(step as isize)),
+            },
+        );
+        format!("({} + {})", steps.collect::<Vec<_>>().join(" + "), always(base))
     }
 
     /// The number of iterations of a range of loops.
@@ -350,6 +380,19 @@ impl Space {
                 *v = if *v == variable { 0 } else { *v + 1 };
             }
         });
+    }
+
+    /// Names the loops by their number and puts loops of one step before them until there are so many. Only for linear addresses that no
+    /// text names.
+    pub(super) fn normalize(&mut self, loops: usize) {
+        let missing = loops.saturating_sub(self.loops.len());
+        for _ in 0..missing {
+            self.loops.insert(0, Loop { name: String::new(), extent: 1 });
+        }
+        self.each_coefficients(|c| drop(c.splice(0..0, vec![0; missing])));
+        for (i, one) in self.loops.iter_mut().enumerate() {
+            one.name = format!("i{i}");
+        }
     }
 
     /// Removes a loop, whose variable is then zero.
@@ -469,21 +512,21 @@ pub(super) fn linear_text(
         let name = &loops[variable].name;
         let _ = match factor {
             1 => write!(text, "{plus}{name}"),
-            _ => write!(text, "{plus}{name} * {factor}"),
+            _ => write!(text, "{plus}{name} * {}", mark(factor)),
         };
     }
     match base {
         0 if text.is_empty() => "0".into(),
         0 => format!("({text})"),
-        _ if text.is_empty() => format!("({base})"),
-        1.. => format!("({text} + {base})"),
-        _ => format!("({text} - {})", base.unsigned_abs()),
+        _ if text.is_empty() => format!("({})", mark(base)),
+        1.. => format!("({text} + {})", mark(base)),
+        _ => format!("({text} - {})", mark(base.unsigned_abs())),
     }
 }
 
 fn general_text(blocking: &Blocking, index: &[Index], loops: &[Loop]) -> String {
     let mut rest: Vec<String> = index.iter().map(|i| i.text(loops)).collect();
-    let mut text = format!("({}", blocking.offset);
+    let mut text = format!("({}", mark(blocking.offset));
     let mut stride = 1;
     for &(axis, block) in blocking.inner.iter().rev() {
         if rest[axis] != "0" {
@@ -494,7 +537,7 @@ fn general_text(blocking: &Blocking, index: &[Index], loops: &[Loop]) -> String 
     }
     for (index, stride) in rest.iter().zip(blocking.strides.iter()) {
         if index != "0" {
-            let _ = write!(text, " + {index} * {stride}");
+            let _ = write!(text, " + {index} * {}", mark(stride));
         }
     }
     text + ")"
@@ -502,6 +545,7 @@ fn general_text(blocking: &Blocking, index: &[Index], loops: &[Loop]) -> String 
 
 #[cfg(test)]
 mod tests {
+    use super::super::numbers::compiled;
     use super::*;
 
     fn space(extents: &[usize]) -> (Space, Vec<Index>) {
@@ -540,7 +584,7 @@ mod tests {
         let (space, index) = space(&[6, 4]);
         let by_blocks = broadcast_by_blocks(heads.dims(), &[6, 4], &index);
         let address = space.address(&heads, &by_blocks);
-        assert_eq!(address.text(&space.loops), "(0 + ((i0) / 3) * 4 + (i1) * 1)");
+        assert_eq!(compiled(&address.text(&space.loops)), "(0 + ((i0) / 3) * 4 + (i1) * 1)");
         assert_eq!((address.step(0, 1), address.step(1, 1), address.step(0, 3)), (None, Some(1), Some(0)));
         let mut pairs = Space::default();
         let (outer, inner, i1) = (pairs.push("o", 2), pairs.push("i", 3), pairs.push("i1", 4));
@@ -553,7 +597,7 @@ mod tests {
     fn addresses_agree_with_the_layout() {
         let blocked = MemoryDesc::with_tag([2, 10, 3], DataType::F32, "aBc8b").unwrap();
         let (space, index) = space(&[2, 10, 3]);
-        let text = space.address(&blocked, &index).text(&space.loops);
+        let text = compiled(&space.address(&blocked, &index).text(&space.loops));
         assert_eq!(text, "(0 + (i1) % 8 * 1 + (i0) * 48 + ((i1) / 8) * 24 + (i2) * 8)");
         assert_eq!(blocked.offset_of(&[1, 9, 2]), Some(9 % 8 + 48 + 24 + 16));
     }
@@ -563,7 +607,7 @@ mod tests {
         let blocked = MemoryDesc::with_tag([10, 6], DataType::F32, "Ab8a").unwrap();
         let (mut space, index) = space(&[10, 6]);
         space.operand("SRC0", Binding::Arg(Arg::SRC), &blocked, &index);
-        let text = |space: &Space| space.operands[0].address.text(&space.loops);
+        let text = |space: &Space| compiled(&space.operands[0].address.text(&space.loops));
         assert_eq!(text(&space), "(0 + (i0) % 8 * 1 + ((i0) / 8) * 48 + (i1) * 8)");
         space.rotate(1);
         assert_eq!(space.loops.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), ["i1", "i0"]);

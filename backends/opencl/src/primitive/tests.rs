@@ -20,7 +20,7 @@ use crate::OpenClPrimitive;
 use crate::capability::Feature;
 use crate::driver::platform::Vendor;
 use crate::plan::{DeviceTraits, KernelPlan, KnownFeatures, LaunchArg};
-use crate::testing::test_engines;
+use crate::testing::shared_test_engines;
 
 pub(super) fn cpu() -> DeviceTraits {
     DeviceTraits {
@@ -169,23 +169,32 @@ fn dense_equal_layouts_run_flat() {
     let from = source.find("#define OFF_SRC0").unwrap();
     let to = source.find("#define OFF_SRC1").unwrap();
     insta::assert_snapshot!(&source[from..to], @r"
-    #define OFF_SRC0 (i1)
+    #define OFF_SRC0 (i0 + SHAPE(0))
     #define NAT1_SRC0(o) unpack_f32_1(get_32(src0, o))
     #define LD1_SRC0(o) convert_float(NAT1_SRC0(o))
     #define LD_SRC0(o, n) convert_float16(unpack_f32_16(load_32_16(src0, o, n)))
     #define KEEP_SRC0(o, n, v) store_32_16(src0, o, n, pack_f32_16(v))
-    #define ST_SRC0(o, n, v) store_32_16(src0, o, n, pack_f32_16(v))
+    #define ST_SRC0(o, n, v) (SHAPE(1) ? stream_32_16(src0, o, n, pack_f32_16(v)) : store_32_16(src0, o, n, pack_f32_16(v)))
     ");
-    assert!(source.contains("v = eltwise_relu(v);") && source.contains("#define RUN 120"));
+    assert!(
+        source.contains("v = eltwise_relu(v);")
+            && source.contains("#define DECLARE_ROW(t) const int rows = 1; \n")
+    );
 }
 
 #[test]
 fn large_results_pass_the_caches() {
-    let stores = |count: usize, at: &str| {
+    // One program does both; a number of the launch chooses.
+    let streams = |count: usize| {
         let plan = planned(PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(f32(&[count])), &cpu());
-        plan.launches[0].program.source.to_string().contains(&format!("#define ST_DST(o, n, v) {at}_32_16("))
+        let launch = &plan.launches[0];
+        let text = launch.program.source.to_string();
+        let (_, rest) = text.split_once("#define ST_DST(o, n, v) (SHAPE(").unwrap();
+        let (number, _) = rest.split_once(") ? stream_32_16(dst").unwrap();
+        let at = number.parse::<usize>().unwrap() * 4;
+        i32::from_ne_bytes(launch.table[at..at + 4].try_into().unwrap())
     };
-    assert!(stores(1 << 20, "store") && stores(1 << 21, "stream"));
+    assert_eq!((streams(1 << 20), streams(1 << 21)), (0, 1));
     // A size that is no multiple of a vector's, and a chunk's.
     let desc =
         PrimitiveDesc::builder(Op::Eltwise(Eltwise::Square)).src(f32(&[3, (1 << 20) + 5])).build().unwrap();
@@ -209,10 +218,10 @@ fn rows_wait_in_local_memory_while_it_lasts() {
         };
         (value("KEPT"), value("SOURCE_KEPT"), value("CHAINS"))
     };
-    assert_eq!(kept(softmax([4, 100], DataType::F32, false)), (7, 0, 4));
+    assert_eq!(kept(softmax([4, 100], DataType::F32, false)), (8, 0, 4));
     assert_eq!(kept(softmax([4, 20], DataType::F16, false)), (2, 1, 2));
     assert_eq!(kept(softmax([4, 100], DataType::F32, true)), (0, 0, 4));
-    assert_eq!(kept(softmax([4, 100], DataType::BF16, true)), (7, 1, 4));
+    assert_eq!(kept(softmax([4, 100], DataType::BF16, true)), (8, 1, 4));
     assert_eq!(kept(softmax([4, 9000], DataType::F16, false)), (0, 0, 4));
     let norm = |data_type| {
         let layout = || MemoryDesc::new([3, 203], data_type);
@@ -228,7 +237,7 @@ fn rows_wait_in_local_memory_while_it_lasts() {
     ] {
         list.push(softmax(dims, data_type, log).build().unwrap());
     }
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         for desc in &list {
             let device = DeviceTraits { kind: DeviceKind::Cpu, local_memory_bytes: 4096, ..engine.traits() };
             let primitive = OpenClPrimitive::from_plan(&engine, plan(desc, &device).unwrap()).unwrap();
@@ -323,7 +332,7 @@ fn layouts_that_change_once_are_padded_with_zeros() {
     let builder =
         PrimitiveDesc::builder(Op::Reorder(Reorder)).src(f32(&[3, 5])).dst(tagged(&[3, 5], "AB4a8b"));
     let desc = builder.attributes(once).build().unwrap();
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         let plan = plan(&desc, &engine.traits()).unwrap();
         assert_eq!(plan.implementation, "ocl:reorder:table");
         let primitive = OpenClPrimitive::from_plan(&engine, plan).unwrap();
@@ -449,7 +458,7 @@ fn variants_for_every_kind_of_device_compute_what_the_operations_mean() {
         convolution_weights(3, 20, 1, "abcd"),
         convolution_weights(6, 40, 2, "acdb"),
     ]);
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         for (i, builder) in list.iter().enumerate() {
             let desc = builder.clone().build().unwrap();
             for kind in [DeviceKind::Cpu, DeviceKind::Gpu] {
@@ -481,7 +490,7 @@ fn softmax_meets_infinities_in_any_order() {
 /// Runs descriptions by the kernels for both kinds of devices on every device there is. Operands are drawn from `values`, or else as suits
 /// their types.
 pub(super) fn check_everywhere(list: &[PrimitiveDesc], values: impl Fn(Arg) -> Option<Values>) {
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         for (i, desc) in list.iter().enumerate() {
             // Too small a group leaves the references; every other description shows enough of them.
             let kinds = [(DeviceKind::Cpu, 256), (DeviceKind::Gpu, 256), (DeviceKind::Gpu, 32)];
@@ -525,7 +534,7 @@ pub(super) fn check_choices(desc: &PrimitiveDesc) {
 
 /// Runs a description by those implementations of each device whose names are wanted.
 pub(super) fn check_those(desc: &PrimitiveDesc, wanted: impl Fn(&str) -> bool) {
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         let all = choices(desc, &engine.traits(), Wanted::All).unwrap();
         for choice in all.into_iter().filter(|choice| wanted(&choice.plan.implementation)) {
             let primitive = OpenClPrimitive::from_plan(&engine, choice.plan).unwrap();

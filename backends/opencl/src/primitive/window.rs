@@ -72,14 +72,19 @@ impl Window<'_> {
         for (i, name) in NAMES.iter().enumerate() {
             let name = name.to_uppercase();
             let at = |values: &[usize], default| i.checked_sub(missing).map_or(default, |j| values[j]);
-            source
-                .define(format!("STRIDE_{name}"), at(self.strides, 1))
-                .define(format!("DILATION_{name}"), at(self.dilations, 1))
-                .define(format!("PAD_{name}"), at(self.pads_begin, 0))
-                .define(format!("PAD_END_{name}"), at(self.pads_end, 0))
-                .define(format!("KERNEL_{name}"), at(self.kernel, 1))
-                .define(format!("SRC_{name}"), at(self.src, 1))
-                .define(format!("DST_{name}"), at(self.dst, 1));
+            let facts: [(&str, &[usize], usize); 7] = [
+                ("STRIDE", self.strides, 1),
+                ("DILATION", self.dilations, 1),
+                ("PAD", self.pads_begin, 0),
+                ("PAD_END", self.pads_end, 0),
+                ("KERNEL", self.kernel, 1),
+                ("SRC", self.src, 1),
+                ("DST", self.dst, 1),
+            ];
+            for (what, values, default) in facts {
+                let number = source.shape_number(at(values, default));
+                source.define(format!("{what}_{name}"), number);
+            }
         }
     }
 

@@ -28,8 +28,8 @@ pub(crate) struct KernelPool {
 pub(crate) struct Fixed {
     /// How many memories stand before the table among the parameters.
     pub(crate) memories: usize,
-    /// A structure of numbers; no parameter if empty.
-    pub(crate) table: Vec<u64>,
+    /// The bytes of a structure of numbers; no parameter if empty.
+    pub(crate) table: Vec<u8>,
 }
 
 /// A kernel object.

@@ -160,6 +160,7 @@ mod tests {
             kernel: "add".into(),
             args: [Arg::SRC, Arg::DST].map(LaunchArg::Memory).to_vec(),
             table: Vec::new(),
+            special: None,
             global: [64, 1, 1],
             local: None,
             alignment: 1,

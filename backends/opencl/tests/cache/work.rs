@@ -15,14 +15,22 @@ pub(crate) const PROGRAMS: u64 = 4;
 
 /// Runs every primitive and checks its results.
 pub(crate) fn everything(engine: &OpenClEngine) {
-    for desc in [relu(64), relu(65), matmul(), sums()] {
+    for desc in [relu(64), tanh(65), matmul(), sums()] {
         run(engine, &desc);
     }
 }
 
 pub(crate) fn relu(elements: usize) -> PrimitiveDesc {
+    eltwise(Eltwise::Relu, elements)
+}
+
+pub(crate) fn tanh(elements: usize) -> PrimitiveDesc {
+    eltwise(Eltwise::Tanh, elements)
+}
+
+fn eltwise(function: Eltwise, elements: usize) -> PrimitiveDesc {
     let desc = f32(&[elements]);
-    PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(desc.clone()).dst(desc).build().unwrap()
+    PrimitiveDesc::builder(Op::Eltwise(function)).src(desc.clone()).dst(desc).build().unwrap()
 }
 
 pub(crate) fn softmax() -> PrimitiveDesc {

@@ -34,6 +34,7 @@ fn add_one(engine: &OpenClEngine, label: &str, spoil: bool) -> OpenClPrimitive {
         kernel: "add".into(),
         args: [Arg::SRC, Arg::DST].map(LaunchArg::Memory).to_vec(),
         table: Vec::new(),
+        special: None,
         global: [N, 1, 1],
         // A range that no device takes.
         local: spoil.then_some([usize::MAX, 1, 1]),
@@ -240,7 +241,7 @@ fn kernels_return_to_their_primitive() {
             assert_eq!(content(&stream, &dst, &done).unwrap(), [round + 1; N]);
             drop(list);
             assert_eq!(
-                primitive.pool(0, true).unwrap().idle_count(),
+                primitive.pool(0, Form::Planned).unwrap().idle_count(),
                 1,
                 "one kernel serves all lists in turn"
             );

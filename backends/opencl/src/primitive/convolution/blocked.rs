@@ -2,37 +2,34 @@
 
 use std::borrow::Cow;
 
-use anydnn_backend::op::Eltwise;
-use anydnn_backend::{Arg, DataType, MemoryDesc, PostOp};
+use anydnn_backend::{Arg, DataType, MemoryDesc};
 
 use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
+use crate::primitive::epilogue::{EPILOGUE, Epilogue};
+use crate::primitive::numbers::{always, any_quotient};
 use crate::primitive::panels::{self, Panels};
 use crate::primitive::pointwise;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::{Source, is_contiguous};
-use crate::primitive::space::{Binding, Index, Space};
+use crate::primitive::space::{Address, Binding, Index, Space};
 use crate::primitive::value::Value;
 use crate::primitive::window::WINDOW;
 
 const BLOCKED: &str = anydnn_kernels::text("convolution/blocked.cl");
 const TILE: &str = anydnn_kernels::text("convolution/tile.cl");
 
-/// The most positions of a register tile, by the number of vectors that each has its sums in.
-const MOST_POSITIONS: [usize; 4] = [14, 14, 9, 7];
-/// The most positions of a tile of four vectors where more would fit into a line: registers are left for the operands.
-const SPARING_POSITIONS: usize = 6;
+/// The positions of register tiles, by the number of vectors that each position has its sums in: what registers hold, and about half of
+/// it. Most networks' lines are multiples of seven, and the taps beside the middle are not seen by one position of theirs.
+const TILE_SIZES: [[usize; 3]; 4] = [[14, 13, 7], [14, 13, 7], [7, 6, 3], [7, 6, 3]];
+
 /// Terms up to which the first-level cache holds a wide panel beside its source.
 const FEW_TERMS: usize = 64;
 /// Widths of panels that end in half a vector, of which registers hold enough sums.
 const HALVED: [usize; 2] = [40, 24];
 /// Bytes of a way of a first-level cache, 64 lines: what lies a multiple of that apart competes for the same few places.
 const WAY_BYTES: usize = 4 << 10;
-/// The most terms of a sum where finishing it takes long enough to save its way through memory.
-const AT_ONCE_TERMS: usize = 512;
-/// The most register tiles of a program: compilers take their time for each.
-const MOST_SIZES: usize = 4;
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 48;
 
@@ -81,7 +78,20 @@ impl Shape<'_> {
         {
             return None;
         }
-        let [ow, kw, kh] = ["ow", "kw", "kh"].map(|name| space.variable(name).unwrap_or(outer));
+        if self.desc.find(Arg::Bias).is_none() {
+            // In its place: the result, which is not read as such.
+            let mut coefficients = vec![0; space.loops.len()];
+            coefficients[lane] = 1;
+            let address = Address::linear(coefficients);
+            space.addressed("BIAS", Binding::Arg(Arg::DST), DataType::F32, address);
+            let dst = space.operands.iter().position(|operand| operand.name == "DST")?;
+            space.operands[dst..].rotate_right(1);
+        }
+        let listed = Epilogue::of(self.desc, &mut space, lane);
+        let is_listed = listed.is_some();
+        let epilogue = listed.unwrap_or_else(|| Epilogue::none(self.desc, &mut space));
+        space.complete = Some(lane);
+        let [ow, kw, kh, kd] = ["ow", "kw", "kh", "kd"].map(|name| space.variable(name).unwrap_or(outer));
         let step = |name: &str, v: usize| space.coefficient(name, v);
         let (c_step, weights_step) = (step("SRC0", channel)?, step("WEIGHTS", channel)?);
         let (tap_step, weights_tap_step) = (step("SRC0", kw)?, step("WEIGHTS", kw)?);
@@ -90,40 +100,36 @@ impl Shape<'_> {
         // Of taps and channels the more numerous are the inner loop, taps where they are as many: they lie side by side then.
         let taps = self.window.kernel.last().copied().unwrap_or(1);
         let along_taps = !merged && taps > 1 && taps >= self.channels;
+        // Runs of terms and their length, by the number of taps and beside it.
+        let channels = self.channels;
         let (terms_of, planes_of) = match (merged, along_taps) {
-            (true, _) => ("((taps) * CHANNELS)", "1"),
-            (false, true) => ("(taps)", "CHANNELS"),
-            (false, false) => ("CHANNELS", "(taps)"),
+            (true, _) => ((channels, 0), (0, 1)),
+            (false, true) => ((1, 0), (0, channels)),
+            (false, false) => ((0, channels), (1, 0)),
         };
         let (inner, outside) = ((c_step, weights_step), (tap_step, weights_tap_step));
         let ((a_step, b_step), (a_plane, b_plane)) =
             if along_taps { (outside, inner) } else { (inner, outside) };
         let near = if along_taps { 0 } else { panels::terms_ahead(width, self.terms()) };
         let vectors = width.div_ceil(CPU_LANES);
-        let most = MOST_POSITIONS[vectors - 1];
-        let tiles = line.div_ceil(if vectors == 4 && line > most { SPARING_POSITIONS } else { most });
-        let (least, more) = (line / tiles, line % tiles);
-        let most = least + usize::from(more > 0);
-        let sizes = self.tile_sizes(line, tiles);
+        let sizes = TILE_SIZES[vectors - 1];
+        let tile_size = tile_size(line, sizes);
 
-        // Repeated for each sum of a tile, which no long text should be.
-        let brief =
-            self.desc.attributes().post_ops.iter().all(|op| matches!(op, PostOp::Eltwise(Eltwise::Relu)));
-        let one_tap = self.window.kernel.iter().all(|&size| size == 1) && self.window.is_unpadded();
-        let whole = outputs.is_multiple_of(width) && self.desc.dst().data_type() == DataType::F32;
-        let at_once = brief && one_tap && whole && self.channels <= AT_ONCE_TERMS;
+        // Results lie as the register tiles have them, and few instructions come behind.
+        let depth = self.window.kernel.len() == 3
+            && (self.window.kernel[0] > 1 || self.window.pads_begin[0] + self.window.pads_end[0] > 0);
+        let is_plain =
+            is_listed && self.desc.dst().data_type() == DataType::F32 && is_contiguous(&space, "DST", lane);
+        let at_once = is_plain && epilogue.is_short() && !depth;
 
         let (panels, lines) = (space.count(group..panel + 1), space.count(0..ow));
         let item_lines = (panels * lines / (device.compute_units * ITEMS)).clamp(1, lines.max(1));
         let items = lines.div_ceil(item_lines);
         // Work-items one after another share the weights, or the source, whichever is larger.
-        let (panel_of, item_of) = if self.weights.elements() > self.desc.src().elements() {
-            (format!("((t) / {items})"), format!("((t) % {items})"))
-        } else {
-            (format!("((t) % {panels})"), format!("((t) / {panels})"))
-        };
+        let panels_inside = self.weights.elements() <= self.desc.src().elements();
+        let inside = if panels_inside { panels } else { items };
 
-        let each_size: Vec<String> = sizes.iter().map(|size| format!("X({size})")).collect();
+        let source_elements = if widening { widened.size() } else { src.size() } / size_of::<f32>();
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         source
             .declare("DECLARE_PANEL", &space, group..panel + 1)
@@ -131,34 +137,57 @@ impl Shape<'_> {
             .define("WHOLE_VECTORS", width / CPU_LANES)
             .define("HALF_VECTORS", vectors - width / CPU_LANES)
             .define("VECTORS", vectors)
-            .define("EACH_SIZE(X)", each_size.join(" "))
+            .define(
+                "EACH_SIZE(X)",
+                format!("X({0}, {1}) X({1}, {2}) X({2}, 0) X(1, 0)", sizes[0], sizes[1], sizes[2]),
+            )
             .define("PANEL", width)
-            .define("PANEL_OF(t)", panel_of)
-            .define("ITEM_OF(t)", item_of)
-            .define("GROUP_OUTPUTS", outputs)
-            .define("LINES", lines)
-            .define("ITEM_LINES", item_lines)
-            .define("TERMS(taps)", terms_of)
-            .define("PLANES(taps)", planes_of)
-            .define("FINISH_AT_ONCE", i32::from(at_once))
-            .define("NEAR", near)
-            .define("TILES", tiles)
-            .define("TILES_MORE", more)
-            .define("TILE_LEAST", least)
-            .define("TILE_MOST", most)
-            .define("A_STEP_M", format!("(idx){}", step("SRC0", ow)?))
-            .define("A_STEP_K", format!("(idx){a_step}"))
-            .define("A_STEP_PLANE", format!("(idx){a_plane}"))
-            .define("A_STEP_ROW", format!("(idx){}", step("SRC0", kh)?))
-            .define("B_STEP_K", format!("(idx){b_step}"))
-            .define("B_STEP_PLANE", format!("(idx){b_plane}"))
-            .define("B_STEP_ROW", format!("(idx){}", step("WEIGHTS", kh)?));
-        self.define(&mut source, &space, &[]);
-        let mut files: Vec<Cow<'static, str>> = vec![WINDOW.into()];
-        files.extend(sizes.iter().flat_map(|&size| tile(size)));
-        if !at_once && !sizes.contains(&1) {
-            files.extend(tile(1));
+            .number_of("INNER", inside)
+            .define("BY_INNER(t)", any_quotient("(t)", inside))
+            .number_of("PANELS_INSIDE", i32::from(panels_inside))
+            .number_of("GROUP_OUTPUTS", outputs)
+            .number_of("LINES", lines)
+            .number_of("ITEM_LINES", item_lines)
+            .define("TERMS_OF(taps)", by_taps(terms_of))
+            .define("PLANES_OF(taps)", by_taps(planes_of))
+            .number_of("SRC_SIZE", source_elements)
+            .number_of("DST_STEP", step("DST", ow).unwrap_or(0))
+            .number_of("AT_ONCE", i32::from(at_once))
+            .number_of("HAS_ADDEND", i32::from(epilogue.has_addend()))
+            .number_of("ADDEND_STEP", space.coefficient("EXTRA0", ow).unwrap_or(0))
+            .number_of("PLAIN", i32::from(is_plain))
+            .define("NEAR", format!("(idx){}", always(near * b_step)))
+            .number_of("HAS_BIAS", i32::from(self.desc.find(Arg::Bias).is_some()))
+            .define("BY_STRIDE_W(t)", any_quotient("(t)", stride))
+            .define(
+                "BY_DILATION_H(t)",
+                any_quotient("(t)", self.window.dilations.iter().rev().nth(1).copied().unwrap_or(1)),
+            )
+            .number_of("TILES", line.div_ceil(tile_size))
+            .number_of("TILE_SIZE", tile_size)
+            .define("TILE_MOST", sizes[0])
+            .define("IS_SIZE(n)", format!("({})", sizes.map(|size| format!("(n) == {size}")).join(" || ")))
+            .define("A_STEP_M", format!("(idx){}", always(step("SRC0", ow)?)))
+            .define("A_STEP_K", format!("(idx){}", always(a_step)))
+            .define("A_STEP_PLANE", format!("(idx){}", always(a_plane)))
+            .define("A_STEP_ROW", format!("(idx){}", always(step("SRC0", kh)?)))
+            .define("A_STEP_KW", format!("(idx){}", always(tap_step)))
+            .define("A_STEP_KD", format!("(idx){}", always(step("SRC0", kd)?)))
+            .define("B_STEP_KW", format!("(idx){}", always(weights_tap_step)))
+            .define("B_STEP_KD", format!("(idx){}", always(step("WEIGHTS", kd)?)))
+            .define("B_STEP_K", format!("(idx){}", always(b_step)))
+            .define("B_STEP_PLANE", format!("(idx){}", always(b_plane)))
+            .define("B_STEP_ROW", format!("(idx){}", always(step("WEIGHTS", kh)?)));
+        source.gains(10, 2 * self.desc.dst().elements() * self.terms());
+        self.define_operands(&mut source, &space, &[]);
+        if is_listed {
+            source.no_post_ops();
+        } else {
+            source.post_ops(self.desc);
         }
+        epilogue.define(&mut source, &space, ow);
+        let mut files: Vec<Cow<'static, str>> = vec![WINDOW.into(), EPILOGUE.into()];
+        files.extend(sizes.into_iter().chain([1]).flat_map(tile));
         files.push(BLOCKED.into());
         planned.launches.push(source.launch(
             "convolution_blocked",
@@ -190,29 +219,24 @@ impl Shape<'_> {
             .is_linear()
             .then(|| pointwise::launch(space, Value::F32, None, "LD_SRC0(OFF_SRC0, n)", wide, device).0)
     }
+}
 
-    /// The numbers of positions that a register tile is worth, of all that see a tap in one of the tiles of a line.
-    fn tile_sizes(&self, line: usize, tiles: usize) -> Vec<usize> {
-        let last = self.window.src.len() - 1;
-        let (stride, dilation) = (self.window.strides[last], self.window.dilations[last]);
-        let (pad, extent) = (self.window.pads_begin[last], self.window.src[last]);
-        let (least, more) = (line / tiles, line % tiles);
-        let start = |tile: usize| tile * least + tile.min(more);
-        // How often each number occurs.
-        let mut counts = vec![0; least + 2];
-        for tile in 0..tiles {
-            for kw in 0..self.window.kernel[last] {
-                let first = pad.saturating_sub(kw * dilation).div_ceil(stride);
-                let behind = (extent + pad).saturating_sub(kw * dilation).div_ceil(stride);
-                let seeing = behind.min(start(tile + 1)).saturating_sub(first.max(start(tile)));
-                counts[seeing] += 1;
-            }
-        }
-        let mut sizes: Vec<usize> = (1..counts.len()).filter(|&size| counts[size] > 0).collect();
-        sizes.sort_by_key(|&size| std::cmp::Reverse(size * counts[size]));
-        sizes.truncate(MOST_SIZES);
-        sizes
-    }
+/// The positions of the tiles of a line: of these sizes that which computes the fewest positions, in whole register tiles.
+fn tile_size(line: usize, sizes: [usize; 3]) -> usize {
+    let computed = |size: usize| {
+        let last = line - (line.div_ceil(size) - 1) * size;
+        line - last + sizes.into_iter().rev().find(|&size| size >= last).unwrap_or(last)
+    };
+    // Smaller tiles read their weights more often; the largest of wide panels leave no register for anything else.
+    let [large, _, small] = sizes;
+    let crowded = large < 8 && line > large;
+    let cost = |size: usize| computed(size) * if size == small || (size == large && crowded) { 9 } else { 8 };
+    sizes.into_iter().min_by_key(|&size| cost(size)).unwrap_or(large)
+}
+
+/// A number by that of taps, and beside it.
+fn by_taps((each, beside): (usize, usize)) -> String {
+    format!("((taps) * {} + {})", always(each), always(beside))
 }
 
 /// The width of the panels that suit a number of output channels. Where a line is long and so are sums, panels are narrow: tiles of more
@@ -224,7 +248,7 @@ pub(super) fn panel_width(outputs: usize, line: usize, terms: usize, compete: bo
         return halves;
     }
     let widest = panels::width(outputs);
-    if line <= MOST_POSITIONS[3] || terms <= FEW_TERMS || compete || widest <= 2 * CPU_LANES {
+    if line <= TILE_SIZES[3][0] || terms <= FEW_TERMS || compete || widest <= 2 * CPU_LANES {
         return widest;
     }
     let widths = [2 * CPU_LANES, 3 * CPU_LANES].into_iter().chain(HALVED);
@@ -241,4 +265,16 @@ pub(super) fn compete(src: &MemoryDesc, stride: usize) -> bool {
 fn tile(positions: usize) -> [Cow<'static, str>; 3] {
     let names = format!("#define TILE tile_{positions}\n#define TILE_M {positions}\n");
     [names.into(), TILE.into(), "#undef TILE\n#undef TILE_M\n".into()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_waste_little_of_a_line() {
+        let sizes = |sizes| [1, 7, 10, 14, 20, 56].map(|line| tile_size(line, sizes));
+        assert_eq!(sizes(TILE_SIZES[0]), [14, 14, 14, 14, 13, 14]);
+        assert_eq!(sizes(TILE_SIZES[3]), [7, 7, 7, 6, 6, 6]);
+    }
 }

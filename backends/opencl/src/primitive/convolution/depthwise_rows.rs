@@ -2,15 +2,22 @@
 
 use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
+use crate::primitive::epilogue::{EPILOGUE, Finish};
+use crate::primitive::numbers::always;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::{Source, is_contiguous};
+use crate::primitive::sums::define_bias;
 use crate::primitive::value::Value;
 use crate::primitive::window::WINDOW;
 
 const DEPTHWISE_ROWS: &str = anydnn_kernels::text("convolution/depthwise_rows.cl");
 
+/// Lanes of the shortest vectors.
+const LEAST_LANES: usize = 4;
 /// Taps side by side whose weights fit into registers.
 const MOST_TAPS: usize = 7;
+/// Positions that go together: as many as most lines have without waste, and fewer for short ones.
+const TILES: [usize; 2] = [6, 4];
 /// Work-items for each core: few, as small results are computed in the time that a runtime takes for some of them.
 const ITEMS: usize = 6;
 
@@ -26,7 +33,9 @@ impl Shape<'_> {
         let [group, ow, kw] = ["g", "ow", "kw"].map(|name| space.variable(name));
         let (group, ow, kw) = (group?, ow?, kw?);
         let along = ["SRC0", "WEIGHTS", "DST"].iter().all(|name| is_contiguous(&space, name, group));
-        if !along || self.groups < CPU_LANES || !space.has_steps(group, CPU_LANES) {
+        // Few groups fill a shorter vector.
+        let lanes = self.groups.next_power_of_two().min(CPU_LANES);
+        if !along || lanes < LEAST_LANES || !space.has_steps(group, lanes) {
             return None;
         }
         let last = self.window.src.len() - 1;
@@ -36,15 +45,15 @@ impl Shape<'_> {
         let reach = (taps - 1) * dilation + 1;
         let full = (self.window.src[last] + pad).checked_sub(reach).map_or(0, |room| room / stride + 1);
         let full = full.min(width).saturating_sub(pad.div_ceil(stride));
-        // Positions that no tile takes are dear.
-        let tile = (4..=8).rev().filter(|&tile| tile <= full).min_by_key(|tile| full % tile).unwrap_or(1);
         if taps > MOST_TAPS {
             return None;
         }
+        let tile = TILES.into_iter().find(|&tile| tile <= full).unwrap_or(1);
         let step = match space.coefficient("SRC0", kw)? {
             0 => space.coefficient("SRC0", ow)? / stride,
             step => step / dilation,
         };
+        // What the text depends on: taps, stride, dilation and the positions that go together.
         let column = |x: usize| {
             let seen: Vec<String> = (0..tile)
                 .flat_map(|i| (0..taps).map(move |k| (i, k)))
@@ -56,27 +65,33 @@ impl Shape<'_> {
         let columns: Vec<String> = (0..(tile - 1) * stride + reach).map(column).collect();
         let each = |count: usize| (0..count).map(|i| format!("X({i})")).collect::<Vec<_>>().join(" ");
         let lines = space.count(0..ow);
-        let blocks = self.groups.div_ceil(CPU_LANES);
+        let blocks = self.groups.div_ceil(lanes);
         let wanted = device.compute_units * ITEMS;
-        let item_groups = blocks.div_ceil(wanted.div_ceil(lines.max(1)).clamp(1, blocks)) * CPU_LANES;
+        let item_groups = blocks.div_ceil(wanted.div_ceil(lines.max(1)).clamp(1, blocks)) * lanes;
         let parts = self.groups.div_ceil(item_groups);
         let item_lines = lines.div_ceil(wanted).max(1);
-        let mut source = Source::new(&space, value, (CPU_LANES, Some(group)), self.wide, true);
+        let finish = Finish::of(self.desc, &mut space);
+        space.complete = Some(group);
+        let mut source = Source::new(&space, value, (lanes, Some(group)), self.wide, true);
         source
             .declare("DECLARE_LINE", &space, 0..ow)
-            .define("GROUPS", self.groups)
-            .define("PARTS", parts)
-            .define("ITEM_GROUPS", item_groups)
-            .define("LINES", lines)
-            .define("ITEM_LINES", item_lines)
+            .number_of("GROUPS", self.groups)
+            .define("WHOLE_VECTORS", i32::from(self.groups.is_multiple_of(lanes)))
+            .number_of("PARTS", parts)
+            .number_of("ITEM_GROUPS", item_groups)
+            .number_of("LINES", lines)
+            .number_of("ITEM_LINES", item_lines)
             .define("TILE", tile)
-            .define("W_STEP", format!("(idx){step}"))
+            .define("W_STEP", format!("(idx){}", always(step)))
             .define("COLUMNS", columns.join(" "))
             .define("EACH_POSITION(X)", each(tile))
-            .define("EACH_TAP(X)", each(taps));
-        self.define(&mut source, &space, &[]);
+            .define("EACH_TAP(X)", each(taps))
+            .gains(5, 2 * self.desc.dst().elements() * self.terms());
+        self.define_operands(&mut source, &space, &[]);
+        define_bias(&mut source, self.desc);
+        finish.define(&mut source, self.desc);
         let global = [parts * lines.div_ceil(item_lines), 1, 1];
-        let files = [WINDOW, DEPTHWISE_ROWS];
+        let files = [WINDOW, EPILOGUE, DEPTHWISE_ROWS];
         Some(source.launch("convolution_depthwise_rows", &files, global, Some([1, 1, 1])))
     }
 }

@@ -287,7 +287,7 @@ impl Shape<'_> {
         to: &Address,
         scratchpad: usize,
     ) -> Option<Launch> {
-        let mut copy = Space { loops: space.loops.clone(), operands: vec![space.find("WEIGHTS")?.clone()] };
+        let mut copy = Space { operands: vec![space.find("WEIGHTS")?.clone()], ..space.clone() };
         copy.operands.push(copied("DST", Binding::Scratchpad(scratchpad), to.clone()));
         let [group, panel, lane] = ["g", "panel", "lane"].map(|name| copy.variable(name));
         let (group, panel, lane) = (group?, panel?, lane?);

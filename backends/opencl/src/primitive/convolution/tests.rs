@@ -1,5 +1,7 @@
 //! Windows at the edges of their sources, strided, dilated and in groups, by the tiled variants for processors, against the reference.
 
+use std::collections::BTreeMap;
+
 use anydnn_backend::op::{Convolution, Deconvolution, Op};
 use anydnn_backend::{
     Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
@@ -196,4 +198,94 @@ fn panels_fit_the_lines() {
     let plan = planned(case.build(), &cpu());
     let weights = plan.desc.find(anydnn_backend::Arg::Weights).unwrap();
     assert_eq!(weights, &MemoryDesc::with_tag([64, 64, 3, 3], DataType::F32, "Acdb32a").unwrap());
+}
+
+/// What comes behind the sums is a list of the launch where it can be, and the program's text where it cannot.
+#[test]
+fn post_operations_of_many_kinds_mean_the_same() {
+    let case = |kernel: usize, outputs: usize| {
+        let pads = (kernel / 2, kernel / 2);
+        Case { spatial: 2, extent: 17, channels: 6, outputs, groups: 1, kernel, stride: 1, dilation: 1, pads }
+    };
+    let result = |kernel: usize, outputs: usize| {
+        let extent = 17 + kernel / 2 * 2 - kernel + 1;
+        tagged(&[2, outputs, extent, extent], "acdb")
+    };
+    let binary = PostOp::binary;
+    for (kernel, outputs) in [(1, 40), (3, 37)] {
+        let (channel, all) = (|| f32(&[1, outputs, 1, 1]), || result(kernel, outputs));
+        let lists = [
+            vec![PostOp::Eltwise(Eltwise::Clamp { min: -0.5, max: 0.75 })],
+            vec![
+                binary(BinaryAlgorithm::Multiply, f32(&[1, 1, 1, 1])),
+                binary(BinaryAlgorithm::Add, channel()),
+                PostOp::Eltwise(Eltwise::HardSwish { alpha: 0.25, beta: 0.5 }),
+                binary(BinaryAlgorithm::Add, all()),
+            ],
+            vec![
+                PostOp::Eltwise(Eltwise::LeakyRelu { alpha: 0.1 }),
+                binary(BinaryAlgorithm::Subtract, all()),
+                PostOp::Eltwise(Eltwise::HardSigmoid { alpha: 0.2, beta: 0.5 }),
+                PostOp::Eltwise(Eltwise::Linear { alpha: 2.0, beta: -0.5 }),
+            ],
+            vec![
+                PostOp::Eltwise(Eltwise::Relu),
+                binary(BinaryAlgorithm::Multiply, channel()),
+                PostOp::Eltwise(Eltwise::Sigmoid),
+                PostOp::Eltwise(Eltwise::Tanh),
+            ],
+            vec![binary(BinaryAlgorithm::Maximum, all()), PostOp::Eltwise(Eltwise::Relu)],
+        ];
+        for (i, list) in lists.into_iter().enumerate() {
+            let attributes = list.into_iter().fold(Attributes::default(), Attributes::with_post_op);
+            let builder = case(kernel, outputs).build().attributes(attributes);
+            let builder = if i % 2 == 0 { builder.bias(f32(&[outputs])) } else { builder };
+            check_tiled(&builder.build().unwrap());
+        }
+    }
+}
+
+#[test]
+fn convolutions_of_all_shapes_share_a_program() {
+    let relu = || Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu));
+    let text = |builder: PrimitiveDescBuilder| {
+        let plan = planned(builder, &cpu());
+        assert_eq!(plan.implementation, "ocl:convolution:blocked");
+        plan.launches[0].program.source.to_string()
+    };
+    let case = Case {
+        spatial: 2,
+        extent: 56,
+        channels: 64,
+        outputs: 64,
+        groups: 1,
+        kernel: 3,
+        stride: 1,
+        dilation: 1,
+        pads: (1, 1),
+    };
+    let mut known: BTreeMap<String, String> = BTreeMap::new();
+    for text in [
+        text(case.build()),
+        text(Case { extent: 33, channels: 7, ..case }.build().bias(f32(&[64]))),
+        text(
+            Case { extent: 40, kernel: 5, stride: 2, dilation: 3, outputs: 32, ..case }
+                .build()
+                .attributes(relu()),
+        ),
+        text(Case { kernel: 1, channels: 600, outputs: 75, pads: (0, 0), ..case }.build()),
+        text(Case { spatial: 1, extent: 9000, channels: 80, outputs: 96, groups: 2, ..case }.build()),
+        text(Case { spatial: 3, extent: 10, channels: 256, outputs: 32, ..case }.build_from("abcde")),
+    ] {
+        let (_, width) = text.split_once("#define PANEL ").unwrap();
+        let first = known.entry(width.lines().next().unwrap().to_owned()).or_insert_with(|| text.clone());
+        assert!(*first == text, "{}", difference(first, &text));
+    }
+    assert_eq!(known.len(), 4, "one for each width of panels: {:?}", known.keys());
+}
+
+/// The first line in which two texts differ.
+fn difference(one: &str, other: &str) -> String {
+    let lines = one.lines().zip(other.lines()).find(|(one, other)| one != other);
+    format!("{lines:?}")
 }

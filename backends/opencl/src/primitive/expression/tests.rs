@@ -14,7 +14,7 @@ use approx::relative_eq;
 
 use crate::plan::{DeviceTraits, KernelPlan};
 use crate::primitive::plan;
-use crate::testing::test_engines;
+use crate::testing::shared_test_engines;
 use crate::{OpenClEngine, OpenClPrimitive};
 
 fn f32(dims: &[usize]) -> MemoryDesc {
@@ -177,7 +177,7 @@ fn planned(desc: &PrimitiveDesc, device: DeviceTraits, kind: DeviceKind) -> Kern
 const KINDS: [DeviceKind; 2] = [DeviceKind::Cpu, DeviceKind::Gpu];
 
 fn check_all(list: &[(PrimitiveDesc, [&str; 2])]) {
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         for (desc, shapes) in list {
             for (kind, shape) in KINDS.into_iter().zip(shapes) {
                 let plan = planned(desc, engine.traits().without_sub_groups(), kind);
@@ -259,7 +259,7 @@ fn odd_folds_are_folds_too() {
         e.result(y, typed(&[4, 33], DataType::F64));
         e.build()
     };
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         for desc in [&none, &constant, &nothing, &wide] {
             for kind in KINDS {
                 check(&engine, planned(desc, engine.traits(), kind));
@@ -288,14 +288,14 @@ fn derivatives_are_those_of_the_definition() {
         }
     }
     let desc = e.build();
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         check(&engine, planned(&desc, engine.traits(), DeviceKind::Cpu));
     }
 }
 
 #[test]
 fn random_expressions_mean_what_they_say() {
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         for seed in 0..12 {
             let desc = random(seed);
             check(&engine, planned(&desc, engine.traits(), KINDS[seed as usize % 2]));

@@ -38,7 +38,7 @@ pub(super) fn plan(
     };
     let planned = product.plan(
         (tile, parts),
-        LANES,
+        (LANES, true),
         device,
         |source| {
             for (letter, name, rows) in [("A", "SRC0", &product.loops.m), ("B", "WEIGHTS", &product.loops.n)]

@@ -84,7 +84,7 @@ impl Unit {
         let group = self.group(tile);
         product.plan(
             (tile, parts),
-            1,
+            (1, false),
             device,
             |source| {
                 source

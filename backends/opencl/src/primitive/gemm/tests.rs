@@ -12,7 +12,7 @@ use crate::capability::sub_groups::SubGroups;
 use crate::plan::{DeviceTraits, KernelPlan};
 use crate::primitive::tests::{check_plan, f32, gpu, matmul, tagged};
 use crate::primitive::{Wanted, choices, choose};
-use crate::testing::{sub_group_test_engines, test_engines};
+use crate::testing::{shared_test_engines, sub_group_test_engines};
 
 fn hopper() -> DeviceTraits {
     gpu().with(Feature::Wgmma, Ok("made up"))
@@ -121,7 +121,7 @@ fn slices_of_one_tap_share_its_place() {
         defines(&plan, "A_CHANNELS 64") && defines(&plan, "A_TAPS 9") && defines(&plan, "BIAS_BY_COLUMN 1")
     );
     assert!(defines(&plan, "OFF_TAP (kh * 448 + kw * 64 + c)") && defines(&plan, "B_STRIDE 80"));
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         let max_work_group = engine.traits().max_work_group.min(256);
         let device = DeviceTraits { kind: DeviceKind::Gpu, max_work_group, ..engine.traits() };
         let tiles: &[&str] = if device.has(Feature::Wgmma) {
@@ -156,7 +156,7 @@ fn simt_tiles_are_right_on_every_device() {
         (convolution("abcd"), "ocl:convolution:simt-64x64"),
         (convolution("acdb"), "ocl:convolution:simt-64x64"),
     ];
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         let max_work_group = engine.traits().max_work_group.min(256);
         let device =
             DeviceTraits { kind: DeviceKind::Gpu, max_work_group, compute_units: 16, ..engine.traits() };
@@ -242,7 +242,7 @@ fn every_variant_serves_any_size() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
-    for engine in test_engines() {
+    for engine in shared_test_engines() {
         let (count, most) = if engine.traits().has(Feature::Wgmma) { (32, 300) } else { (2, 40) };
         let max_work_group = engine.traits().max_work_group.min(256);
         let device = DeviceTraits { kind: DeviceKind::Gpu, max_work_group, ..engine.traits() };

@@ -59,7 +59,7 @@ fn plan(
         });
     product.plan(
         (tile, parts),
-        LANES,
+        (LANES, false),
         device,
         |source| {
             let stages = RING_BYTES / ((tile.m + tile.n) * tile.k * bytes);

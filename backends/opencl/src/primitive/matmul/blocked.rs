@@ -7,6 +7,7 @@ use anydnn_backend::{Arg, DataType};
 use super::{Shape, is_real};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
+use crate::primitive::numbers::mark;
 use crate::primitive::panels::terms_ahead;
 use crate::primitive::quantized;
 use crate::primitive::rows::CPU_LANES;
@@ -120,8 +121,13 @@ impl Shape<'_> {
 
         // Tiles of as equal numbers of rows as can be.
         let tiles = rows.div_ceil(most_tile);
-        let (least, more) = (rows / tiles, rows % tiles);
-        let greatest = least + usize::from(more > 0);
+        // Many rows make tiles of the same two numbers, whatever their number, and share a program.
+        let (least, more) = match rows.checked_sub(tiles * (most_tile - 1)) {
+            Some(more) if rows > most_tile => (most_tile - 1, more),
+            _ => (rows / tiles, rows % tiles),
+        };
+        let two_sizes = more > 0 || rows > most_tile;
+        let greatest = least + usize::from(two_sizes);
         let most_rows = if source == Reading::InPlace { BLOCK_ROWS } else { COPIED_ROWS };
         let wanted = (device.compute_units * ITEMS).div_ceil(panels * batch);
         let blocks = rows.div_ceil(most_rows).max(wanted.min(rows / WORTH_ROWS)).clamp(1, tiles);
@@ -138,7 +144,9 @@ impl Shape<'_> {
             _ => (panels * batch * blocks / (device.compute_units * ITEMS)).clamp(1, 8.min(panels)),
         };
         let by_tile = block >= terms && self.gate.is_none();
-        let sum_rows = if by_tile { greatest } else { item_rows };
+        // Room for as many rows in many shapes, which then share a program.
+        let sum_rows =
+            if by_tile { greatest } else { item_rows.next_multiple_of(32).min(most_rows.max(item_rows)) };
 
         let mut text = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         let (m_step, k_step) = match source {
@@ -154,18 +162,20 @@ impl Shape<'_> {
             return None;
         }
         let space_of = |reading| if reading == Reading::InPlace { "__global" } else { "__local" };
-        text.declare("DECLARE_BATCH", &space, 0..m)
+        text.general()
+            .declare("DECLARE_BATCH", &space, 0..m)
             .define("PANEL", width)
-            .define("PANELS", panels)
+            .number_of("PANELS", panels)
             .define("PART", part)
-            .define("N_SIZE", n)
-            .define("K_SIZE", terms)
-            .define("K_BLOCK", block)
-            .define("TILES", tiles)
-            .define("TILES_MORE", more)
+            .number_of("N_SIZE", n)
+            .define("WHOLE_PANELS", i32::from(n.is_multiple_of(width)))
+            .number_of("K_SIZE", terms)
+            .define("ONE_BLOCK", i32::from(block >= terms))
+            .number_of("TILES", tiles)
+            .number_of("TILES_MORE", more)
             .define("TILE_LEAST", least)
-            .define("ITEM_TILES", item_tiles)
-            .define("ITEM_PANELS", item_panels)
+            .number_of("ITEM_TILES", item_tiles)
+            .number_of("ITEM_PANELS", item_panels)
             .define("SUM_ROWS", sum_rows)
             .define("FINISH_BY_TILE", i32::from(by_tile))
             .define("AHEAD", ahead)
@@ -174,8 +184,8 @@ impl Shape<'_> {
             .define("PACK_WEIGHTS", weights as u8)
             .define("A_BLOCK", a_block)
             .define("A_SPACE", space_of(source))
-            .define("A_STEP_M", format!("(idx){m_step}"))
-            .define("A_STEP_K", format!("(idx){k_step}"))
+            .define("A_STEP_M", format!("(idx){}", mark(m_step)))
+            .define("A_STEP_K", format!("(idx){}", mark(k_step)))
             .define("B_SPACE", space_of(weights));
         let (b_step, b_part, b_part_step) = match weights {
             Reading::InPlace => {
@@ -183,11 +193,18 @@ impl Shape<'_> {
             }
             _ => (width, width, 0),
         };
+        if source == Reading::InPlace && weights == Reading::InPlace {
+            text.number_of("K_BLOCK", block);
+        } else {
+            text.define("K_BLOCK", block);
+        }
         let at_part = format!("(j) * 16 / {b_part}");
         let at_part = if missing { format!("min({at_part}, last_part)") } else { at_part };
+        // A panel's own width is known.
+        let b_step = if b_step == width { b_step.to_string() } else { mark(b_step) };
         text.define("B_STEP_K", format!("(idx){b_step}"))
             .define("MISSING", i32::from(missing))
-            .define("B_AT(j)", format!("({at_part} * (idx){b_part_step} + (j) * 16 % {b_part})"));
+            .define("B_AT(j)", format!("({at_part} * (idx){} + (j) * 16 % {b_part})", mark(b_part_step)));
         for name in ["SRC0"].iter().chain(self.matrices()) {
             let (bits, kind) = storage(space.find(name)?.data_type);
             let pointer = name.to_lowercase();
@@ -197,12 +214,13 @@ impl Shape<'_> {
             );
         }
         self.define(&mut text, &space, value, &[k]);
+        text.gains(20, 2 * self.desc.dst().elements() * terms);
         let mut files: Vec<Cow<'static, str>> = Vec::new();
         if weights == Reading::AlongK {
             files.push(TRANSPOSE.into());
         }
         files.extend(tile("tile_least", least));
-        if more > 0 {
+        if two_sizes {
             files.extend(tile("tile_more", greatest));
         } else {
             files.push("#define tile_more tile_least\n".into());

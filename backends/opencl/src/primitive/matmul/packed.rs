@@ -328,7 +328,7 @@ impl Shape<'_> {
         wide: bool,
         row_step: usize,
     ) -> Option<Launch> {
-        let mut copy = Space { loops: space.loops.clone(), operands: vec![space.find("SRC0")?.clone()] };
+        let mut copy = Space { operands: vec![space.find("SRC0")?.clone()], ..space.clone() };
         copy.operands.push(copied("DST", Binding::Scratchpad(0), to.clone()));
         let [rows, terms] = [m, k].map(|v| copy.loops[v].extent);
         for v in (0..copy.loops.len()).rev() {
@@ -361,7 +361,7 @@ impl Shape<'_> {
         scratchpad: usize,
         wide: bool,
     ) -> Option<Launch> {
-        let mut copy = Space { loops: space.loops.clone(), operands: vec![space.find("WEIGHTS")?.clone()] };
+        let mut copy = Space { operands: vec![space.find("WEIGHTS")?.clone()], ..space.clone() };
         copy.operands.push(copied("DST", Binding::Scratchpad(scratchpad), to.clone()));
         let terms = copy.loops[k].extent;
         let mut gone = 0;

@@ -70,16 +70,27 @@ pub(super) fn launch(
     let lines = space.count(0..outer);
     let work = columns * inner * window.kernel.iter().product::<usize>();
     let per_item = rows_per_item(device, lines, work);
+    // Room for lines of many sizes, which then share a program.
+    let most = LINE_BYTES.min(device.local_memory_bytes) / size_of::<f32>();
+    let roomy = widest.next_power_of_two() + counted.next_power_of_two() <= most;
+    let room = |size: usize| if roomy { size.next_power_of_two() } else { size };
+    let rows: usize = window.kernel[..width].iter().product();
+    let stride = last(window.strides);
     let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), is_wide(desc), true);
+    source.general().gains(4, lines.saturating_mul(work).saturating_mul(2));
     window.define(&mut source);
     method.define(&mut source);
     source
         .declare("DECLARE_LINE", &space, 0..outer)
-        .define("LINES", lines)
-        .define("LINES_PER_ITEM", per_item)
-        .define("LINE", widest)
-        .define("COLUMNS", counted)
-        .define("INNER", inner)
+        .number_of("LINES", lines)
+        .number_of("LINES_PER_ITEM", per_item)
+        .define("LINE", room(widest))
+        .number_of("LINE_SIZE", widest)
+        .define("COLUMNS", room(counted))
+        .define("MOST_ROWS", rows.next_power_of_two())
+        .define("STEPPING", if stride <= 2 { stride } else { 0 })
+        .define("BY_CHANNELS", i32::from(inner > 1))
+        .number_of("INNER", inner)
         .post_ops(desc);
     let (global, local) = items(device, lines.div_ceil(per_item));
     Some(source.launch("pooling_lines", &[WINDOW, LINES], global, local))

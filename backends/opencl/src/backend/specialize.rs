@@ -1,0 +1,297 @@
+//! Programs for one shape. What serves every shape is compiled first; a kernel that is faster by numbers that its compiler knows, and that
+//! has computed for so long that compiling pays, gets a program of its own in the background, which the next execution takes.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::driver::handle::{self, AtExit};
+use crate::plan::SpecialProgram;
+use crate::program::kernels::KernelPool;
+
+/// When kernels get programs for one shape. Results are the same, to the bit, with and without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Specialize {
+    /// In the background, once a kernel has computed for so long that compiling pays.
+    #[default]
+    Background,
+    /// Never: one program serves every shape.
+    Never,
+    /// As a primitive is made: it takes longer, and the first execution is as fast as all others.
+    Eager,
+}
+
+impl Specialize {
+    /// What `ANYDNN_SPECIALIZE` says: `background`, `never` or `eager`; [`Specialize::Background`] if it says nothing.
+    pub fn from_env() -> Self {
+        match std::env::var("ANYDNN_SPECIALIZE").as_deref() {
+            Ok("never") => Self::Never,
+            Ok("eager") => Self::Eager,
+            Ok("" | "background") | Err(_) => Self::Background,
+            Ok(other) => {
+                tracing::warn!(value = other, "ANYDNN_SPECIALIZE is none of background, never and eager");
+                Self::Background
+            }
+        }
+    }
+}
+
+/// Operations that a core of a processor makes within a nanosecond, about.
+const RATE: u64 = 32;
+
+/// What a compilation takes, as long as an engine has not seen one, in nanoseconds.
+const COMPILATION: u64 = 300_000_000;
+
+/// The kernels of one launch for its shape alone.
+#[derive(Debug, Default)]
+pub(crate) struct SpecialKernels {
+    kernels: OnceLock<KernelPool>,
+    /// For how many nanoseconds the other kernels have computed, about.
+    spent: AtomicU64,
+}
+
+impl SpecialKernels {
+    /// The kernels, once they are made.
+    pub(crate) fn kernels(&self) -> Option<&KernelPool> {
+        self.kernels.get()
+    }
+
+    pub(crate) fn set(&self, kernels: KernelPool) -> &KernelPool {
+        self.kernels.get_or_init(|| kernels)
+    }
+
+    /// Counts an execution on so many cores. Tells once that the program pays, which takes this time to compile.
+    pub(crate) fn pays(&self, own: &SpecialProgram, cores: usize, compilation: Option<Duration>) -> bool {
+        let time = own.operations / (RATE * cores as u64) + 1;
+        let spent = self.spent.fetch_add(time, Ordering::Relaxed);
+        let compilation = compilation.map_or(COMPILATION, |time| time.as_nanos() as u64);
+        let enough = compilation.saturating_mul(own.share);
+        spent < enough && spent + time >= enough
+    }
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// What is to be compiled, one after another.
+struct Queue {
+    jobs: VecDeque<Job>,
+    has_thread: bool,
+}
+
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { jobs: VecDeque::new(), has_thread: false });
+
+/// Whether the thread may be in a call into a driver.
+static BUSY: AtomicBool = AtomicBool::new(false);
+
+/// The longest that the process's exit waits for a compilation: drivers tear their compilers down then.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Does a job on a thread of low priority, after those before it.
+pub(crate) fn later(job: impl FnOnce() + Send + 'static) {
+    handle::at_exit(AtExit { before: || {}, after: settle });
+    let mut queue = lock();
+    queue.jobs.push_back(Box::new(job));
+    if !queue.has_thread {
+        queue.has_thread = thread::Builder::new().name("anydnn-special".into()).spawn(work).is_ok();
+    }
+    if !queue.has_thread {
+        tracing::warn!("no thread to compile programs for one shape");
+        queue.jobs.clear();
+    }
+}
+
+/// Whether nothing is left to do.
+#[cfg(test)]
+pub(crate) fn is_idle() -> bool {
+    let queue = lock();
+    queue.jobs.is_empty() && !BUSY.load(Ordering::SeqCst)
+}
+
+fn work() {
+    yield_to_others();
+    loop {
+        let job = {
+            let mut queue = lock();
+            let Some(job) = queue.jobs.pop_front() else {
+                queue.has_thread = false;
+                return;
+            };
+            BUSY.store(true, Ordering::SeqCst);
+            job
+        };
+        fence(Ordering::SeqCst);
+        if handle::is_exiting() {
+            std::mem::forget(job);
+        } else {
+            job();
+        }
+        BUSY.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Gives this thread the lowest priority.
+fn yield_to_others() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: it changes this thread's priority alone, which Linux tells by the number of the thread, here the caller's own.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, 19);
+    }
+}
+
+/// Waits while the thread is in a call into a driver, at the process's exit.
+fn settle() {
+    fence(Ordering::SeqCst);
+    let start = Instant::now();
+    while BUSY.load(Ordering::SeqCst) && start.elapsed() < LONGEST {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn lock() -> MutexGuard<'static, Queue> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use anydnn_backend::conformance::values::Random;
+    use anydnn_backend::op::{Convolution, MatMul};
+    use anydnn_backend::{
+        Arg, DataType, Engine, Event, MapMode, Memory, MemoryDesc, MemoryKind, Op, PrimitiveDesc, Stream,
+        StreamDesc,
+    };
+
+    use super::*;
+    use crate::backend::primitive::Form;
+    use crate::plan::{KernelPlan, ProgramSource};
+    use crate::testing::{shared_test_engines, test_engines};
+    use crate::{DiskCache, OpenClEngine, OpenClMemory, OpenClPrimitive};
+
+    fn convolution() -> PrimitiveDesc {
+        let image = |channels| MemoryDesc::with_tag([1, channels, 9, 15], DataType::F32, "acdb").unwrap();
+        let op = Convolution::new(2).with_pads([1, 1], [1, 1]);
+        PrimitiveDesc::builder(Op::Convolution(op))
+            .src(image(5))
+            .weights(MemoryDesc::new([40, 5, 3, 3], DataType::F32).to_any())
+            .dst(image(40))
+            .build()
+            .unwrap()
+    }
+
+    fn product() -> PrimitiveDesc {
+        let matrix = |m, n| MemoryDesc::new([m, n], DataType::F32);
+        PrimitiveDesc::builder(Op::MatMul(MatMul))
+            .src(matrix(70, 90))
+            .weights(matrix(90, 50))
+            .build()
+            .unwrap()
+    }
+
+    /// The plan on a processor, whose special programs are to be made at once.
+    fn plan(engine: &OpenClEngine, desc: &PrimitiveDesc) -> KernelPlan {
+        let mut plan = crate::primitive::plan(desc, &engine.traits()).unwrap();
+        let own: Vec<_> = plan.launches.iter_mut().filter_map(|launch| launch.special.as_mut()).collect();
+        assert_eq!(own.len(), 1, "{}", plan.implementation);
+        for own in own {
+            own.operations = u64::MAX / 2;
+        }
+        plan
+    }
+
+    struct Work {
+        primitive: OpenClPrimitive,
+        args: Vec<(Arg, OpenClMemory)>,
+    }
+
+    impl Work {
+        fn new(engine: &OpenClEngine, plan: KernelPlan) -> Self {
+            let primitive = OpenClPrimitive::from_plan(engine, plan).unwrap();
+            let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+            let desc = anydnn_backend::Primitive::desc(&primitive).clone();
+            let args = [Arg::SRC, Arg::Weights, Arg::DST].map(|arg| {
+                let desc = desc.find(arg).unwrap();
+                let memory = engine.create_memory(desc, MemoryKind::Buffer).unwrap();
+                let mut random = Random::new(desc.size() as u64);
+                let bytes: Vec<u8> = (0..desc.size() / 4)
+                    .flat_map(|_| (random.below(2001) as f32 / 1000.0 - 1.0).to_ne_bytes())
+                    .collect();
+                stream.write(&memory, 0, &bytes, &[]).unwrap();
+                stream.wait().unwrap();
+                (arg, memory)
+            });
+            Self { primitive, args: args.into() }
+        }
+
+        fn result(&self, engine: &OpenClEngine) -> Vec<u8> {
+            let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+            stream.execute(&self.primitive, &self.args, &[]).unwrap().wait().unwrap();
+            self.args[2].1.map(MapMode::Read).unwrap().bytes().to_vec()
+        }
+
+        /// Which kernels the next execution takes, after all that was asked for.
+        fn forms(&self) -> Vec<Form> {
+            while !is_idle() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            (0..anydnn_backend::Primitive::launches(&self.primitive))
+                .map(|i| self.primitive.form(i, true))
+                .collect()
+        }
+    }
+
+    #[test]
+    fn both_programs_give_the_same_bits() {
+        for found in test_engines() {
+            let engine = |choice| {
+                let engine = OpenClEngine::on_device(found.opencl_device()).unwrap();
+                engine.with_disk_cache(DiskCache::off()).with_specialization(choice)
+            };
+            for desc in [convolution(), product()] {
+                let background = engine(Specialize::Background);
+                let work = Work::new(&background, plan(&background, &desc));
+                let general = work.result(&background);
+                assert!(work.forms().contains(&Form::Special), "{desc:?}");
+                assert_eq!(work.result(&background), general, "{desc:?}");
+                for (choice, same) in [(Specialize::Never, true), (Specialize::Eager, false)] {
+                    let engine = engine(choice);
+                    let work = Work::new(&engine, plan(&engine, &desc));
+                    assert_eq!(work.result(&engine), general, "{choice:?}: {desc:?}");
+                    assert!(!work.forms().contains(&Form::Special), "{choice:?}");
+                    let mut plan = plan(&engine, &desc);
+                    for own in plan.launches.iter_mut().filter_map(|launch| launch.special.as_mut()) {
+                        own.program.source = "kernel void broken(".into();
+                    }
+                    assert_eq!(OpenClPrimitive::from_plan(&engine, plan).is_ok(), same, "{choice:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_compile_leaves_the_program_for_every_shape() {
+        for engine in shared_test_engines() {
+            let mut plan = plan(&engine, &product());
+            for own in plan.launches.iter_mut().filter_map(|launch| launch.special.as_mut()) {
+                own.program.source = "kernel void broken(".into();
+            }
+            let work = Work::new(&engine, plan);
+            let first = work.result(&engine);
+            assert!(!work.forms().contains(&Form::Special));
+            assert_eq!(work.result(&engine), first);
+        }
+    }
+
+    #[test]
+    fn a_program_pays_once_after_many_times_its_compilation() {
+        let special = SpecialKernels::default();
+        // A microsecond each.
+        let program = ProgramSource { name: "none".into(), source: "".into(), options: String::new() };
+        let own = SpecialProgram { program, operations: 2 * RATE * 1000, share: 20 };
+        let pays = || special.pays(&own, 2, Some(Duration::from_micros(50)));
+        let paid: Vec<usize> = (1..3000).filter(|_| pays()).collect();
+        assert_eq!(paid.len(), 1);
+        assert!((900..1100).contains(&paid[0]), "{paid:?}");
+    }
+}

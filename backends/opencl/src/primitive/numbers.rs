@@ -1,0 +1,102 @@
+//! Numbers in a program's text: compiled into it, or members of a structure that comes with each launch.
+//!
+//! Texts are written with [marks](mark) around the numbers that a shape gives. [`compiled`] leaves the numbers; [`launched`] puts members of a
+//! structure there, so that all shapes of a kind share one text. [`mark`] leaves zero and one as they are: what they leave out of a text
+//! is a kind of its own.
+
+use std::fmt::{Display, Write};
+
+const OPEN: char = '\u{ab}';
+const CLOSE: char = '\u{bb}';
+
+/// A number that a launch may bring, but for zero and one.
+pub(super) fn mark(number: impl Display) -> String {
+    let text = number.to_string();
+    if matches!(&*text, "0" | "1") { text } else { format!("{OPEN}{text}{CLOSE}") }
+}
+
+/// A number that a launch may bring, whatever it is.
+pub(super) fn always(number: impl Display) -> String {
+    format!("{OPEN}{number}{CLOSE}")
+}
+
+/// The quotient of a variable that is not negative by a number that a launch may bring. Where it does, a multiplication gives it.
+pub(super) fn quotient(variable: &str, divisor: usize) -> String {
+    if divisor <= 1 { variable.into() } else { any_quotient(variable, divisor) }
+}
+
+/// The same also for one, which is a number like any other then.
+pub(super) fn any_quotient(variable: &str, divisor: usize) -> String {
+    format!("QUOTIENT({variable}, {})", self::divisor(divisor))
+}
+
+/// The last three arguments of `QUOTIENT` for a divisor that a launch may bring.
+pub(super) fn divisor(divisor: usize) -> String {
+    let (factor, shift) = reciprocal(divisor);
+    format!("{}, {}, {}", always(divisor), always(factor), always(shift))
+}
+
+/// What multiplies a number below 2^31 by the reciprocal of `divisor`: the upper 32 bits of the product of twice the number with the
+/// factor, shifted.
+fn reciprocal(divisor: usize) -> (i32, u32) {
+    let Some(divisor) = u32::try_from(divisor).ok().filter(|divisor| (1..1 << 31).contains(divisor)) else {
+        return (0, 0);
+    };
+    let bits = divisor.next_power_of_two().ilog2();
+    let factor = (1_u64 << (31 + bits)) / u64::from(divisor) + 1;
+    // The bits of a number without a sign.
+    (factor as u32 as i32, bits)
+}
+
+/// The text with its numbers.
+pub(super) fn compiled(text: &str) -> String {
+    text.replace([OPEN, CLOSE], "")
+}
+
+/// The text with members of a structure in place of its numbers, and these.
+pub(super) fn launched(text: &str) -> (String, Vec<i64>) {
+    let (mut result, mut numbers) = (String::with_capacity(text.len()), Vec::new());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once(OPEN) {
+        let (number, behind) = behind.split_once(CLOSE).unwrap_or((behind, ""));
+        result.push_str(before);
+        match number.parse() {
+            Ok(known) => {
+                let _ = write!(result, "SHAPE({})", numbers.len());
+                numbers.push(known);
+            }
+            Err(_) => result.push_str(number),
+        }
+        rest = behind;
+    }
+    (result + rest, numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_serves_both_ways() {
+        let text = format!("i * {} + {} + {}", mark(12), mark(1), mark(-3));
+        assert_eq!(compiled(&text), "i * 12 + 1 + -3");
+        assert_eq!(launched(&text), ("i * SHAPE(0) + 1 + SHAPE(1)".into(), vec![12, -3]));
+    }
+
+    #[test]
+    fn quotients_are_exact() {
+        let by = |x: u32, divisor: usize| {
+            let (factor, shift) = reciprocal(divisor);
+            ((u64::from(2 * x) * u64::from(factor as u32)) >> 32) as u32 >> shift
+        };
+        let most = i32::MAX as u32;
+        let divisors = (1..2000).chain((1..31).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]));
+        for divisor in divisors.filter(|&divisor| (1..=most as usize).contains(&divisor)) {
+            let d = divisor as u32;
+            for x in [0, 1, d - 1, d, d + 1, most / d * d, (most / d * d).wrapping_sub(1), most, most - 1] {
+                let x = x.min(most);
+                assert_eq!(by(x, divisor), x / d, "{x} / {divisor}");
+            }
+        }
+    }
+}
