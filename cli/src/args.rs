@@ -7,6 +7,7 @@ use crate::devices::DevicesArgs;
 use crate::graph::GraphArgs;
 use crate::run::RunArgs;
 use crate::sweep::SweepArgs;
+use crate::warm::WarmArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Devices(DevicesArgs),
     /// Runs a model and shows its results and times.
     Run(RunArgs),
+    /// Compiles what a model needs ahead of its first run, and keeps it on disk.
+    Warm(WarmArgs),
     /// Shows how a model's graph is partitioned, and why each chain ends where it does.
     Graph(GraphArgs),
     /// Measures primitives and graphs, alone or beside other libraries.

@@ -1,4 +1,4 @@
-//! The `anydnn` command line: devices, run, graph, bench, sweep.
+//! The `anydnn` command line: devices, run, warm, graph, bench, sweep.
 
 mod args;
 mod bench;
@@ -12,6 +12,7 @@ mod run;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod warm;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let result = log().and_then(|()| match &args.command {
         Command::Devices(args) => devices::devices(args),
         Command::Run(args) => run::run(args),
+        Command::Warm(args) => warm::warm(args),
         Command::Graph(args) => graph::graph(args),
         Command::Bench(args) => bench::bench(args),
         Command::Sweep(args) => sweep::sweep(args),

@@ -489,7 +489,7 @@ fn wrong_cases_and_peers_are_refused() {
 
 #[test]
 fn help_is_stable() {
-    for command in ["", "devices", "run", "graph", "bench", "sweep"] {
+    for command in ["", "devices", "run", "warm", "graph", "bench", "sweep"] {
         let args: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         insta::assert_snapshot!(
             format!("help_{}", if command.is_empty() { "all" } else { command }),
@@ -710,6 +710,11 @@ fn onnx_files_are_run_checked_traced_and_measured() {
                 "{trace}"
             );
         }
+        let warm = succeeds(&["warm", model, "--dim", "rows=3", "--backend", &backend]);
+        assert!(
+            warm.contains("warm after ") && warm.ends_with("programs compiled\n") == (backend != "host"),
+            "{warm}"
+        );
         // The second is no single graph: how many elements it makes is known when it has run.
         for (model, is_staged) in [(model, false), (staged, true)] {
             let args = ["bench", model, "--dim", "rows=3", "--backend", &backend, "--rounds", "1"];
@@ -719,6 +724,9 @@ fn onnx_files_are_run_checked_traced_and_measured() {
         }
     }
     fails(&["run", model, "--backend", "host"], 2, &["rows", "missing"]);
+    fails(&["warm", model, "--backend", "host"], 2, &["rows", "missing"]);
+    fails(&["warm", model, "--dim", "columns=3", "--backend", "host"], 2, &["columns", "rows"]);
+    fails(&["warm", "examples/digits", "--backend", "host"], 2, &["an ONNX file"]);
     fails(&["run", "examples/digits", "--backend", "host", "--check", "onnxruntime"], 2, &["an ONNX file"]);
 }
 

@@ -10,6 +10,7 @@ mod report;
 mod run;
 mod scope;
 mod slot;
+mod warm_up;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -39,6 +39,40 @@ fn each_shape_is_compiled_once() {
 }
 
 #[test]
+fn what_is_warm_compiles_no_more() {
+    let staged = || {
+        let draft = Draft::new(13).input("x", &["n", "2"]).node("k = NonZero(x)", vec![]);
+        draft.node("y = Relu(x)", vec![]).output("k").output("y")
+    };
+    for engine in anydnn_opencl::testing::test_engines() {
+        for draft in [twice(), staged()] {
+            let session = draft.load().unwrap().compile(&engine, &[]).unwrap();
+            session.warm_up(&[("n", 3)]).unwrap();
+            let (built, plans) = (engine.program_stats().built, session.memory().plans.len());
+            let inputs: Vec<_> =
+                session.inputs().iter().map(|input| (input.name.as_str(), rows(3, 1.0))).collect();
+            session.run(&inputs).unwrap();
+            assert_eq!(engine.program_stats().built, built);
+            assert!(plans > 0);
+        }
+    }
+}
+
+#[test]
+fn warming_up_asks_for_every_dimension() {
+    let session = twice().load().unwrap().compile(&anydnn_host::HostEngine::new(), &[]).unwrap();
+    let refused = |dims: &[(&str, usize)]| session.warm_up(dims).unwrap_err().to_string();
+    for (given, parts) in [
+        (vec![], ["\"x\"", "dimension \"n\"", "missing"]),
+        (vec![("n", 1), ("m", 2)], ["\"m\"", "an open dimension", "n"]),
+    ] {
+        let text = refused(&given);
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+    assert!(session.memory().plans.is_empty());
+}
+
+#[test]
 fn inputs_that_do_not_fit_are_told() {
     let engine = anydnn_host::HostEngine::new();
     let session = twice().load().unwrap().compile(&engine, &[]).unwrap();

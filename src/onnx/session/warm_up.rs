@@ -1,0 +1,48 @@
+//! What an execution needs, made ahead of it.
+
+use anydnn_backend::{Backend, Dims, Error, Result, ResultExt};
+
+use super::Session;
+use crate::model::HostTensor;
+use crate::onnx::Dim;
+
+impl<B: Backend> Session<B> {
+    /// Compiles all that executions with these extents of the [open dimensions](Dim::Open) need, by running the model once on zeros: the
+    /// next one is as fast as those behind it. [`Model::compile`](crate::onnx::Model::compile) alone leaves out what depends on values.
+    ///
+    /// ```
+    /// use anydnn::onnx::Model;
+    ///
+    /// # fn start(model: &Model) -> Result<(), anydnn::backend::Error> {
+    /// let session = model.compile(&anydnn_host::HostEngine::new(), &[])?;
+    /// for length in [32, 64, 128] {
+    ///     session.warm_up(&[("batch", 1), ("length", length)])?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a dimension that is unknown, or open and not given; errors of [`Session::run`], also those that zeros lead to
+    /// where a model computes shapes from its inputs' values.
+    pub fn warm_up(&self, dims: &[(&str, usize)]) -> Result<()> {
+        self.inner.model.check_dims(dims)?;
+        let mut inputs = Vec::with_capacity(self.inputs().len());
+        for input in self.inputs() {
+            let extent = |dim: &Dim| match dim {
+                Dim::Fixed(extent) => Ok(*extent),
+                Dim::Open(name) => {
+                    let given = dims.iter().find(|(given, _)| given == name).map(|(_, extent)| *extent);
+                    let expected = "an extent for each open dimension";
+                    given.ok_or_else(|| {
+                        Error::invalid("dimensions", format!("dimension {name:?}"), "missing", expected)
+                    })
+                }
+            };
+            let of_input = || format!("input {:?}", input.name);
+            let extents = input.dims.iter().map(extent).collect::<Result<Dims>>().at(of_input)?;
+            inputs.push((input.name.as_str(), HostTensor::zeros(extents, input.data_type).at(of_input)?));
+        }
+        self.run(&inputs).map(|_| ())
+    }
+}
