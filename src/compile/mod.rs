@@ -362,6 +362,9 @@ fn add_scratchpad<B: Backend>(program: &mut Program<'_>, primitive: &B::Primitiv
     }
 }
 
+/// Threads for each core that create primitives: those that wait for a program that another one compiles leave the core to others.
+const THREADS: usize = 4;
+
 /// Creates primitives on all cores: most of the time goes to compilers.
 fn create_all<B: Backend>(
     descs: &[PrimitiveDesc],
@@ -387,7 +390,7 @@ fn create_all<B: Backend>(
             }
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(descs.len());
+    let threads = (THREADS * std::thread::available_parallelism().map_or(1, usize::from)).min(descs.len());
     std::thread::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(work);

@@ -17,7 +17,8 @@ use crate::capability::{Feature, Features};
 use crate::driver::handle;
 use crate::driver::platform::OpenClDevice;
 use crate::plan::ProgramSource;
-use crate::program::{Program, helpers};
+use crate::program::Program;
+use crate::program::helpers::Compiler;
 
 /// The programs of one engine.
 pub(crate) struct ProgramCache {
@@ -224,13 +225,14 @@ impl ProgramCache {
 
     fn build(&self, wanted: &Wanted<'_>) -> Result<Program> {
         let Wanted { context, device, source, options, .. } = wanted;
-        let start = Instant::now();
         let text = source.source.to_string();
-        let binary = helpers::compile(device, &source.name, &text, options);
+        let mut compiler = Compiler::of(device);
+        let start = Instant::now();
+        let binary = compiler.compile(&source.name, &text, options);
         let loaded = binary.and_then(|binary| self.load(wanted, &binary, "another process"));
-        let here =
-            || helpers::compiling_here(|| Program::build(context, device, &source.name, &text, options));
+        let here = || Program::build(context, device, &source.name, &text, options);
         let program = loaded.map_or_else(here, Ok)?;
+        drop(compiler);
         self.build_time.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         count(&self.counters.built);
         Ok(program)

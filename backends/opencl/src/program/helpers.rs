@@ -1,11 +1,11 @@
-//! Processes that compile, for drivers that compile one program at a time within a process, however many threads ask.
+//! Where programs are compiled: as many at a time as there are cores, or in other processes for drivers that compile one program at a time
+//! within a process, however many threads ask.
 
 use std::ffi::OsString;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,12 +34,14 @@ struct Start {
 
 static START: OnceLock<Start> = OnceLock::new();
 
-/// The builds that this process is in by itself.
-static OWN: AtomicUsize = AtomicUsize::new(0);
+static POOL: Mutex<Pool> = Mutex::new(Pool { here: 0, idle: Vec::new(), count: 0, since: None });
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { idle: Vec::new(), count: 0, since: None });
+/// Told where a program has been compiled.
+static FREED: Condvar = Condvar::new();
 
 struct Pool {
+    /// The programs that this process compiles at the moment.
+    here: usize,
     idle: Vec<Helper>,
     /// Of all, those with work too.
     count: usize,
@@ -47,7 +49,15 @@ struct Pool {
     since: Option<Instant>,
 }
 
+/// Where a program is compiled, as long as that takes.
+#[derive(Debug)]
+pub(crate) struct Compiler {
+    /// None: in this process.
+    helper: Option<Helper>,
+}
+
 /// A process, and the number of the device that it compiles for.
+#[derive(Debug)]
 struct Helper {
     device: usize,
     child: Child,
@@ -96,58 +106,70 @@ pub fn serve_compiler(mut input: impl Read, mut output: impl Write) -> Result<()
     Ok(())
 }
 
-/// The binary of a program that another process has compiled; none where this one had better compile by itself.
-pub(crate) fn compile(device: &OpenClDevice, name: &str, source: &str, options: &str) -> Option<Vec<u8>> {
-    // Starting a process takes longer than compiling here while nobody else does.
-    let start = START.get().filter(|_| device.compiles_one_at_a_time() && OWN.load(Ordering::SeqCst) > 0)?;
-    let index = devices().ok()?.iter().position(|known| known.raw_device() == device.raw_device())?;
-    let mut helper = take(start, index, device.name())?;
-    match helper.compile(name, source, options) {
-        Ok(binary) => {
-            give(helper);
-            // It could not be built: building it here says why.
-            Some(binary).filter(|binary| !binary.is_empty())
-        }
-        Err(error) => {
-            tracing::debug!(%error, "a process that compiles has failed");
-            helper.end();
-            lock().count -= 1;
-            None
-        }
-    }
-}
-
-/// Does something that takes the driver's compiler in this process.
-pub(crate) fn compiling_here<T>(build: impl FnOnce() -> T) -> T {
-    struct Building;
-    impl Drop for Building {
-        fn drop(&mut self) {
-            OWN.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-    OWN.fetch_add(1, Ordering::SeqCst);
-    let _building = Building;
-    build()
-}
-
-fn take(start: &Start, device: usize, name: &str) -> Option<Helper> {
-    {
-        let mut pool = lock();
-        if let Some(at) = pool.idle.iter().position(|helper| helper.device == device) {
-            return Some(pool.idle.swap_remove(at));
-        }
+impl Compiler {
+    /// Waits for one that is free, for a device. Threads that wait for one another's programs take none, so that more threads than
+    /// compilers find work for all of them.
+    pub(crate) fn of(device: &OpenClDevice) -> Self {
+        let index = || devices().ok()?.iter().position(|known| known.raw_device() == device.raw_device());
+        let helped = START.get().filter(|_| device.compiles_one_at_a_time());
+        let start = helped.and_then(|start| Some((start, index()?)));
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        if pool.count >= MOST.min(cores.saturating_sub(1)) {
-            return None;
+        let (here, most) = if start.is_some() { (1, MOST.min(cores.saturating_sub(1))) } else { (cores, 0) };
+        let mut pool = lock();
+        loop {
+            // Starting a process takes longer than compiling here while nobody else does.
+            if pool.here < here {
+                pool.here += 1;
+                return Self { helper: None };
+            }
+            if let Some((start, index)) = start {
+                if let Some(at) = pool.idle.iter().position(|helper| helper.device == index) {
+                    return Self { helper: Some(pool.idle.swap_remove(at)) };
+                }
+                if pool.count < most {
+                    pool.count += 1;
+                    drop(pool);
+                    match Helper::start(start, index, device.name()) {
+                        Ok(helper) => return Self { helper: Some(helper) },
+                        Err(error) => tracing::debug!(%error, "no process that compiles"),
+                    }
+                    pool = lock();
+                    pool.count -= 1;
+                    // Another one would fail, too.
+                    pool.here += 1;
+                    return Self { helper: None };
+                }
+            }
+            pool = FREED.wait(pool).unwrap_or_else(PoisonError::into_inner);
         }
-        pool.count += 1;
     }
-    Helper::start(start, device, name)
-        .inspect_err(|error| {
-            tracing::debug!(%error, "no process that compiles");
-            lock().count -= 1;
-        })
-        .ok()
+
+    /// The binary of a program that another process has compiled; none where this one has to compile it.
+    pub(crate) fn compile(&mut self, name: &str, source: &str, options: &str) -> Option<Vec<u8>> {
+        match self.helper.as_mut()?.compile(name, source, options) {
+            // It could not be built: building it here says why.
+            Ok(binary) => Some(binary).filter(|binary| !binary.is_empty()),
+            Err(error) => {
+                tracing::debug!(%error, "a process that compiles has failed");
+                let mut pool = lock();
+                pool.count -= 1;
+                pool.here += 1;
+                drop(pool);
+                self.helper.take()?.end();
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Compiler {
+    fn drop(&mut self) {
+        match self.helper.take() {
+            Some(helper) => give(helper),
+            None => lock().here -= 1,
+        }
+        FREED.notify_all();
+    }
 }
 
 fn give(helper: Helper) {
@@ -174,6 +196,7 @@ fn watch() {
         let is_last = pool.count == 0;
         drop(pool);
         ended.into_iter().for_each(Helper::end);
+        FREED.notify_all();
         if is_last {
             return;
         }
