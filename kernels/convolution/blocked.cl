@@ -2,7 +2,8 @@
 // register tiles of `convolution/tile.cl`, TILE_SIZE positions at a time.
 // A tap is added to those positions of a tile that see it: in register tiles of the sizes of EACH_SIZE(X) = X(14, 13) X(13, 7) X(7, 0) X(1, 0),
 // of which each serves more positions than its second number. Taps side by side that the same positions see go together: they are PLANES_OF(taps) runs of TERMS_OF(taps) terms.
-// The program serves convolutions of every shape: nothing of one is known when it is compiled, but the panel's width.
+// The program serves convolutions of every shape: nothing of one is known when it is compiled. OF_ALL, in programs for one shape, a register
+// tile has all vectors of a panel, else one of them; local memory has room for ROOM.
 #define TILE_START(tile) min((tile) * TILE_SIZE, (idx)DST_W)
 #define LANES_OF(j) clamp(columns - 16 * (j), 0, min(16, PANEL - 16 * (j)))
 // The positions of a tile that see a tap, and the rows of taps that lie in the source.
@@ -12,18 +13,44 @@
 #define SEEING_TO(kw) min(end, (idx)WITHIN(SRC_W - 1 + PAD_W - (kw) * DILATION_W, BY_STRIDE_W))
 
 // A register tile may read positions that are thrown away, as long as they lie in the source.
+#define CALL(function, m, at, j)                                                                                         \
+    function(a + (at) * a_step_m, b + 16 * (j), PLANES_OF(taps), rows, TERMS_OF(taps), min(m, positions - (at)),          \
+             (at_once ? before : to + (at) * (VECTORS * 16)) + 16 * (j), TILE_MOST - (int)(from - start) - (at),          \
+             at_once ? out + (at) * dst_step + 16 * (j) : 0,                                                              \
+             HAS_ADDEND && at_once ? addend + (at) * ADDEND_STEP + 16 * (j) : 0, factors AND_SHAPE);
+#define FITS(m, least) (positions - done > (least) && (positions - done >= (m) || last + (done + (m) - 1) * a_step_m < source_size))
+#if OF_ALL
 #define TILE_OF(m, least)                                                                                                \
-    while (positions - done > least && (positions - done >= m || last + (done + m - 1) * a_step_m < source_size)) {       \
-        tile_##m(a + done * a_step_m, b, PLANES_OF(taps), rows, TERMS_OF(taps), min(m, positions - done),                \
-                 at_once ? before : to + done * (VECTORS * 16), TILE_MOST - (int)(from - start) - done, at_once ? out : 0, HAS_ADDEND && at_once ? addend : 0, factors AND_SHAPE); \
+    while (FITS(m, least)) {                                                                                             \
+        CALL(tile_##m, m, done, 0)                                                                                       \
         done += m;                                                                                                       \
     }
+#define EACH_TILE EACH_SIZE(TILE_OF)
+#else
+// Tiles of seven positions and two vectors at a time, where there are as many, each of them once in the text.
+#define EACH_TILE                                                                                                        \
+    NOT_UNROLLED while (done < positions) {                                                                              \
+        const int m = FITS(14, 7) ? 14 : FITS(7, 0) ? 7 : 1;                                                             \
+        if (m == 1) {                                                                                                    \
+            NOT_UNROLLED for (int j = 0; j < WHOLE_VECTORS; ++j) CALL(tile_1, 1, done, j)                                 \
+            if (HALF_VECTORS) CALL(half_1, 1, done, WHOLE_VECTORS)                                                       \
+        } else {                                                                                                         \
+            NOT_UNROLLED for (int at = done; at < min(done + m, positions); at += 7) {                                   \
+                NOT_UNROLLED for (int j = 0; j + 1 < WHOLE_VECTORS; j += 2) CALL(two_7, 7, at, j)                         \
+                if (HALF_VECTORS) CALL(half_7, 7, at, WHOLE_VECTORS)                                                     \
+                if (WHOLE_VECTORS % 2 && m == 7) CALL(tile_7, 7, at, WHOLE_VECTORS - 1)                                  \
+            }                                                                                                            \
+            if (WHOLE_VECTORS % 2 && m == 14) CALL(tile_14, 14, done, WHOLE_VECTORS - 1)                                 \
+        }                                                                                                                \
+        done += m;                                                                                                       \
+    }
+#endif
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void convolution_blocked(PARAMS) {
-    __local float sums[(TILE_MOST + 1) * VECTORS * 16] __attribute__((aligned(64)));
+    __local float sums[(TILE_MOST + 1) * ROOM * 16] __attribute__((aligned(64)));
     // What sums begin with.
-    __local float before[VECTORS * 16] __attribute__((aligned(64)));
+    __local float before[ROOM * 16] __attribute__((aligned(64)));
     ENTER
     const idx number = (idx)get_global_id(0);
     const idx of_inner = BY_INNER(number), inner = number - of_inner * INNER;
@@ -88,7 +115,7 @@ __kernel void convolution_blocked(PARAMS) {
                     const idx last = src_at + (PLANES_OF(taps) - 1) * A_STEP_PLANE + (rows - 1) * A_STEP_ROW
                                      + (TERMS_OF(taps) - 1) * A_STEP_K;
                     int done = 0;
-                    EACH_SIZE(TILE_OF)
+                    EACH_TILE
                 }
             }
             if (at_once) continue;
@@ -98,10 +125,10 @@ __kernel void convolution_blocked(PARAMS) {
                 __global float *out = (__global float *)dst + dst_line + start * dst_step;
                 const __local float *from = sums;
                 NOT_UNROLLED for (int i = 0; i < end - start; ++i) {
-                    EACH(j, WHOLE_VECTORS) vstore16(FINAL(*(const __local V *)(from + 16 * j)), j, out);
-#if HALF_VECTORS
-                    vstore8((FINAL(*(const __local V *)(from + 16 * WHOLE_VECTORS))).lo, 0, out + 16 * WHOLE_VECTORS);
-#endif
+                    for (int j = 0; j < WHOLE_VECTORS; ++j) vstore16(FINAL(*(const __local V *)(from + 16 * j)), j, out);
+                    if (HALF_VECTORS) {
+                        vstore8((FINAL(*(const __local V *)(from + 16 * WHOLE_VECTORS))).lo, 0, out + 16 * WHOLE_VECTORS);
+                    }
                     out += dst_step;
                     from += VECTORS * 16;
                 }

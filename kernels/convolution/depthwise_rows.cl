@@ -1,8 +1,9 @@
 // One input and one output channel per group, for CPUs: a work-item computes ITEM_LINES rows of the result (fixed n, od, oh) for ITEM_GROUPS
 // groups, of which a vector holds LANES, in the order of memory: all groups of some positions before the next positions. Where all taps lie
 // in the source, TILE positions go together: each column of it is loaded once for all positions that see it. The last of such tiles may
-// begin with positions that are done: they are computed once more and not stored. The generator writes COLUMNS: COLUMN(x) for every
-// column, followed by FEED(i, k, x) for every position i that sees it by its tap k.
+// begin with positions that are done: they are computed once more and not stored. With KNOWN_TAPS, in programs for one shape, the generator
+// writes COLUMNS: COLUMN(x) for every column, followed by FEED(i, k, x) for every position i that sees it by its tap k; else each tap loads
+// what the positions see.
 #define CLEAR(i) V sum##i = (V)(0);
 #define TAP(k)                                                                                                           \
     V tap##k;                                                                                                            \
@@ -12,6 +13,7 @@
     }
 #define COLUMN(x) const V column##x = DEQ_SRC0(LD_SRC0(at + x * W_STEP, n), n);
 #define FEED(i, k, x) sum##i += column##x * tap##k;
+#define ADD(i) sum##i += DEQ_SRC0(LD_SRC0(at + i * STRIDE_W * W_STEP, n), n) * tap;
 #define FINISH(i)                                                                                                        \
     if (start + i >= next) {                                                                                             \
         const idx ow = start + i;                                                                                        \
@@ -40,22 +42,32 @@ __kernel void convolution_depthwise_rows(PARAMS) {
             const bool is_full = next >= full_start && next < full_end && full_end - full_start >= TILE;
             const idx start = is_full ? min(next, (idx)(full_end - TILE)) : next;
             for (idx g = first_group; g < end_group; g += LANES) {
-                const int n = WHOLE_VECTORS ? LANES : (int)min((idx)LANES, GROUPS - g);
-                if (is_full) {
+                const int n = (int)min((idx)LANES, GROUPS - g);
+                if (is_full && n == LANES) {
+                    const int n = LANES;
                     EACH_POSITION(CLEAR)
                     for (idx kd = 0; kd < KERNEL_D; ++kd) {
                         if (!INSIDE_DEPTH) continue;
                         for (idx kh = 0; kh < KERNEL_H; ++kh) {
                             if (!INSIDE_HEIGHT) continue;
-                            const idx ow = start, kw = 0;
-                            const idx at = OFF_SRC0;
+                            const idx ow = start;
+#if KNOWN_TAPS
+                            const idx kw = 0, at = OFF_SRC0;
                             EACH_TAP(TAP)
                             COLUMNS
+#else
+                            for (idx kw = 0; kw < KERNEL_W; ++kw) {
+                                const idx at = OFF_SRC0;
+                                const V tap = DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n);
+                                EACH_POSITION(ADD)
+                            }
+#endif
                         }
                     }
                     EACH_POSITION(FINISH)
-                } else {
-                    const idx ow = start;
+                    continue;
+                }
+                for (idx ow = next; ow < (is_full ? start + TILE : next + 1); ++ow) {
                     V sum = (V)(0);
                     for (idx kd = 0; kd < KERNEL_D; ++kd) {
                         if (!INSIDE_DEPTH) continue;

@@ -1,7 +1,7 @@
 // A register tile of a convolution: adds what up to TILE_M positions side by side see to `sums`, or, where `out` is not null, to the first
-// position of `sums`, with what lies at `addend` if that is not null, and stores the final results there, all of them. The terms of a sum are `planes` times `rows` runs of `terms` terms; each of the
+// position of `sums`, with what lies at `addend` if that is not null, and stores the final results there. The terms of a sum are `planes` times `rows` runs of `terms` terms; each of the
 // three steps by its own distances in both operands; the weights NEAR elements on are fetched into the first-level cache. Included once for each number of positions, under the name TILE. The first
-// WHOLE_VECTORS vectors of a position have sixteen lanes, one more has eight where HALF_VECTORS is 1. Positions beyond `positions` are computed and thrown away. Sums are arrays over loops that are
+// TILE_WHOLE vectors of a position have sixteen lanes, one more has eight where TILE_HALF is 1; the next position is VECTORS vectors on. Positions beyond `positions` are computed and thrown away. Sums are arrays over loops that are
 // unrolled, not repeated text: drivers keep what they read of a program as long as it lives.
 #if ANYDNN_UNALIGNED
 #define ELEMENT(p, i) as_float(vload4(0, (const __global uchar *)((p) + (i))))
@@ -13,6 +13,8 @@
 #define VECTOR(p) vload16(0, p)
 #define HALF(p) vload8(0, p)
 #endif
+// Tiles of all vectors are only asked for results where there are as many positions.
+#define STORED(i) (OF_ALL || (i) < positions)
 // Those that are thrown away have a place behind all others.
 #define SUM(i, j) (*(__local V *)(sums + ((i < positions ? i : waste) * VECTORS + j) * 16))
 
@@ -25,33 +27,33 @@ static inline __attribute__((always_inline)) void TILE(const __global float *res
     // Drivers may read a structure again and again.
     const idx a_step_m = A_STEP_M, a_step_k = A_STEP_K, a_step_row = A_STEP_ROW, a_step_plane = A_STEP_PLANE;
     const idx b_step_k = B_STEP_K, b_step_row = B_STEP_ROW, b_step_plane = B_STEP_PLANE, near = NEAR;
-#if WHOLE_VECTORS
-    V sum[TILE_M][WHOLE_VECTORS];
-    EACH(i, TILE_M) EACH(j, WHOLE_VECTORS) sum[i][j] = *(const __local V *)(sums + i * step + j * 16);
+#if TILE_WHOLE
+    V sum[TILE_M][TILE_WHOLE];
+    EACH(i, TILE_M) EACH(j, TILE_WHOLE) sum[i][j] = *(const __local V *)(sums + i * step + j * 16);
 #endif
-#if HALF_VECTORS
+#if TILE_HALF
     float8 half_sum[TILE_M];
-    EACH(i, TILE_M) half_sum[i] = (*(const __local V *)(sums + i * step + WHOLE_VECTORS * 16)).lo;
+    EACH(i, TILE_M) half_sum[i] = (*(const __local V *)(sums + i * step + TILE_WHOLE * 16)).lo;
 #endif
     for (int plane = 0; plane < planes; ++plane) {
         const __global float *a_row = a, *b_row = b;
         for (int row = 0; row < rows; ++row) {
             const __global float *a_term = a_row, *b_term = b_row;
             for (int k = 0; k < terms; ++k) {
-                EACH(j, VECTORS) FETCH_NEAR(b_term + near + 16 * j);
-#if WHOLE_VECTORS
-                V weights[WHOLE_VECTORS];
-                EACH(j, WHOLE_VECTORS) weights[j] = VECTOR(b_term + 16 * j);
+                EACH(j, TILE_WHOLE + TILE_HALF) FETCH_NEAR(b_term + near + 16 * j);
+#if TILE_WHOLE
+                V weights[TILE_WHOLE];
+                EACH(j, TILE_WHOLE) weights[j] = VECTOR(b_term + 16 * j);
 #endif
-#if HALF_VECTORS
-                const float8 half_weights = HALF(b_term + 16 * WHOLE_VECTORS);
+#if TILE_HALF
+                const float8 half_weights = HALF(b_term + 16 * TILE_WHOLE);
 #endif
                 EACH(i, TILE_M) {
                     const float x = ELEMENT(a_term, i * a_step_m);
-#if WHOLE_VECTORS
-                    EACH(j, WHOLE_VECTORS) sum[i][j] += x * weights[j];
+#if TILE_WHOLE
+                    EACH(j, TILE_WHOLE) sum[i][j] += x * weights[j];
 #endif
-#if HALF_VECTORS
+#if TILE_HALF
                     half_sum[i] += x * half_weights;
 #endif
                 }
@@ -67,30 +69,30 @@ static inline __attribute__((always_inline)) void TILE(const __global float *res
 #if FINAL_IN_TILES
     if (out) {
         if (addend) {
-#if WHOLE_VECTORS
-            EACH(i, TILE_M) EACH(j, WHOLE_VECTORS) sum[i][j] += vload16(j, addend + i * ADDEND_STEP);
+#if TILE_WHOLE
+            EACH(i, TILE_M) if (STORED(i)) { EACH(j, TILE_WHOLE) sum[i][j] += vload16(j, addend + i * ADDEND_STEP); }
 #endif
-#if HALF_VECTORS
-            EACH(i, TILE_M) half_sum[i] += vload8(0, addend + i * ADDEND_STEP + WHOLE_VECTORS * 16);
+#if TILE_HALF
+            EACH(i, TILE_M) if (STORED(i)) half_sum[i] += vload8(0, addend + i * ADDEND_STEP + TILE_WHOLE * 16);
 #endif
         }
-#if WHOLE_VECTORS
-        EACH(i, TILE_M) EACH(j, WHOLE_VECTORS) vstore16(FINAL(sum[i][j]), j, out + i * DST_STEP);
+#if TILE_WHOLE
+        EACH(i, TILE_M) if (STORED(i)) { EACH(j, TILE_WHOLE) vstore16(FINAL(sum[i][j]), j, out + i * DST_STEP); }
 #endif
-#if HALF_VECTORS
-        EACH(i, TILE_M) {
+#if TILE_HALF
+        EACH(i, TILE_M) if (STORED(i)) {
             const V v = FINAL((V)(half_sum[i], half_sum[i]));
-            vstore8(v.lo, 0, out + i * DST_STEP + WHOLE_VECTORS * 16);
+            vstore8(v.lo, 0, out + i * DST_STEP + TILE_WHOLE * 16);
         }
 #endif
         return;
     }
 #endif
-#if WHOLE_VECTORS
-    EACH(i, TILE_M) EACH(j, WHOLE_VECTORS) SUM(i, j) = sum[i][j];
+#if TILE_WHOLE
+    EACH(i, TILE_M) EACH(j, TILE_WHOLE) SUM(i, j) = sum[i][j];
 #endif
-#if HALF_VECTORS
-    EACH(i, TILE_M) SUM(i, WHOLE_VECTORS).lo = half_sum[i];
+#if TILE_HALF
+    EACH(i, TILE_M) SUM(i, TILE_WHOLE).lo = half_sum[i];
 #endif
 }
 
@@ -99,3 +101,4 @@ static inline __attribute__((always_inline)) void TILE(const __global float *res
 #undef VECTOR
 #undef HALF
 #undef SUM
+#undef STORED

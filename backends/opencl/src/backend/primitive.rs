@@ -242,9 +242,9 @@ impl OpenClPrimitive {
             _ if !is_aligned => Form::Unaligned,
             Some(_) if special.kernels().is_some() => Form::Special,
             Some(own) if *specialize == Specialize::Background => {
-                let (cores, time) =
-                    (engine.inner.device.limits().compute_units, engine.inner.programs.build_time());
-                if special.pays(own, cores, time) {
+                let device = &engine.inner.device;
+                let units = (device.kind(), device.limits().compute_units);
+                if special.pays(own, units, engine.inner.programs.build_time()) {
                     let inner = Arc::downgrade(&self.inner);
                     specialize::later(move || {
                         // Nobody executes it any more if it is gone.

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anydnn_backend::DeviceKind;
+
 use crate::driver::handle::{self, AtExit};
 use crate::plan::SpecialProgram;
 use crate::program::kernels::KernelPool;
@@ -39,8 +41,9 @@ impl Specialize {
     }
 }
 
-/// Operations that a core of a processor makes within a nanosecond, about.
+/// Operations that a core of a processor makes within a nanosecond, about, and a compute unit of another device.
 const RATE: u64 = 32;
+const UNIT_RATE: u64 = 256;
 
 /// What a compilation takes, as long as an engine has not seen one, in nanoseconds.
 const COMPILATION: u64 = 300_000_000;
@@ -63,9 +66,15 @@ impl SpecialKernels {
         self.kernels.get_or_init(|| kernels)
     }
 
-    /// Counts an execution on so many cores. Tells once that the program pays, which takes this time to compile.
-    pub(crate) fn pays(&self, own: &SpecialProgram, cores: usize, compilation: Option<Duration>) -> bool {
-        let time = own.operations / (RATE * cores as u64) + 1;
+    /// Counts an execution on a device. Tells once that the program pays, which takes this time to compile.
+    pub(crate) fn pays(
+        &self,
+        own: &SpecialProgram,
+        (kind, units): (DeviceKind, usize),
+        compilation: Option<Duration>,
+    ) -> bool {
+        let rate = if kind == DeviceKind::Cpu { RATE } else { UNIT_RATE };
+        let time = own.operations / (rate * units as u64) + 1;
         let spent = self.spent.fetch_add(time, Ordering::Relaxed);
         let compilation = compilation.map_or(COMPILATION, |time| time.as_nanos() as u64);
         let enough = compilation.saturating_mul(own.share);
@@ -289,7 +298,7 @@ mod tests {
         // A microsecond each.
         let program = ProgramSource { name: "none".into(), source: "".into(), options: String::new() };
         let own = SpecialProgram { program, operations: 2 * RATE * 1000, share: 20 };
-        let pays = || special.pays(&own, 2, Some(Duration::from_micros(50)));
+        let pays = || special.pays(&own, (DeviceKind::Cpu, 2), Some(Duration::from_micros(50)));
         let paid: Vec<usize> = (1..3000).filter(|_| pays()).collect();
         assert_eq!(paid.len(), 1);
         assert!((900..1100).contains(&paid[0]), "{paid:?}");

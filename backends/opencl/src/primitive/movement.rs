@@ -7,6 +7,7 @@ use super::choice::{Choice, Wanted, only};
 use anydnn_backend::op::{Border, Gather, Remap};
 use anydnn_backend::{Arg, Dims, MemoryDesc, PrimitiveDesc, Result};
 
+use super::numbers::{always, mark};
 use super::pointwise::{is_wide, padding};
 use super::rows::{is_cpu, items, rows_per_item};
 use super::source::Source;
@@ -37,7 +38,7 @@ pub(super) fn plan_remap(desc: PrimitiveDesc, op: &Remap, device: &DeviceTraits)
     let last = rank - 1;
     let place = |axis: usize, index: &str| {
         let (start, step) = (op.starts[axis], op.steps[axis]);
-        format!("((idx)({start}) + (idx)({step}) * ({index}))")
+        format!("((idx)({}) + (idx)({}) * ({index}))", always(start), mark(step))
     };
     let far = (0..rank).any(|axis| {
         let end = op.starts[axis] + op.steps[axis] * dst.dims()[axis] as i64;
@@ -47,7 +48,7 @@ pub(super) fn plan_remap(desc: PrimitiveDesc, op: &Remap, device: &DeviceTraits)
     let border = format!("border_{}", op.border.name());
     let mut rows = String::new();
     for axis in 0..last {
-        let (at, extent) = (place(axis, &format!("i{axis}")), src.dims()[axis]);
+        let (at, extent) = (place(axis, &format!("i{axis}")), always(src.dims()[axis]));
         let _ = if op.border == Border::Fill {
             write!(rows, "const idx s{axis} = {at}; inside = inside && is_inside(s{axis}, {extent}); ")
         } else {
@@ -65,9 +66,9 @@ pub(super) fn plan_remap(desc: PrimitiveDesc, op: &Remap, device: &DeviceTraits)
             .define("PLACE(a)", place(last, "a"))
             .define("BORDER(at, n)", format!("{border}(at, n)"))
             .define("FROM", format!("s{last}"))
-            .define("EXTENT", src.dims()[last])
-            .define("LOW", low)
-            .define("HIGH", high)
+            .number_of("EXTENT", src.dims()[last])
+            .number_of("LOW", low)
+            .number_of("HIGH", high)
             .define("OUTSIDE", i32::from(outside))
             .define("FILLER", filler);
         ("remap", REMAP)
@@ -172,7 +173,7 @@ pub(super) fn plan_gather(desc: PrimitiveDesc, op: Gather, device: &DeviceTraits
     space.operand("DST", Binding::Arg(Arg::DST), dst, &to);
     let mut find = String::new();
     for k in 0..count {
-        let extent = src.dims()[first + k];
+        let extent = always(src.dims()[first + k]);
         let _ = write!(
             find,
             "const long from{k} = from_front(NAT1_INDEX{k}(OFF_INDEX{k}), {extent}); \
@@ -218,14 +219,15 @@ fn launch(
     let bits = space.find("DST").map_or(32, |operand| operand.data_type.bits());
     let mut source = Source::new(space, Value::F32, (1, None), wide, true);
     source
+        .general()
         .declare("DECLARE_ROW", space, 0..last)
         .define("ALONG", &space.loops[last].name)
-        .define("RUN", run)
-        .define("ROWS", rows)
-        .define("CHUNK", chunk)
-        .define("CHUNKS", chunks)
-        .define("ROWS_PER_ITEM", per_item)
-        .define("ITEMS", work_items)
+        .number_of("RUN", run)
+        .number_of("ROWS", rows)
+        .number_of("CHUNK", chunk)
+        .number_of("CHUNKS", chunks)
+        .number_of("ROWS_PER_ITEM", per_item)
+        .number_of("ITEMS", work_items)
         .define("BITS", ["uchar", "ushort", "uint", "ulong"][(bits / 8).trailing_zeros().min(3) as usize])
         .define("GET(o)", format!("get_{bits}(src0, o)"))
         .define("PUT(o, v)", format!("put_{bits}(dst, o, v)"));

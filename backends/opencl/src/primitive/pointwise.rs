@@ -133,8 +133,8 @@ pub(super) fn launch_all(
     if let Some(launch) = transposed(&space, value, fused, (compute, store), wide, device) {
         return (launch, "transposed");
     }
-    // On a processor, loops of any number share a program. A single one is worth a text of its own.
-    let complete = is_cpu(device) && value == Value::F32 && space.is_linear();
+    // Loops of any number share a program. A single one is worth a text of its own.
+    let complete = value == Value::F32 && space.is_linear();
     let flat = last == 0;
     if complete {
         space.normalize(if flat { 1 } else { LOOPS });
@@ -161,14 +161,12 @@ pub(super) fn launch_all(
     let work_items = chunks * rows.div_ceil(per_item);
     space.complete = complete.then_some(last);
     let mut source = Source::new(&space, value, (lanes, Some(last)), wide, false);
-    if is_cpu(device) {
-        source.general();
-        // Rows of a few elements gain much, one long row nothing.
-        if !flat {
-            source.gains(3, rows.saturating_mul(run).saturating_mul(ELEMENT_WEIGHT));
-        }
+    // On a processor rows of a few elements gain much, one long row nothing.
+    if is_cpu(device) && !flat {
+        source.gains(3, rows.saturating_mul(run).saturating_mul(ELEMENT_WEIGHT));
     }
     source
+        .general()
         .declare("DECLARE_ROW", &space, 0..last)
         .define("ALONG", &space.loops[last].name)
         .number_of("RUN", run)
@@ -235,12 +233,13 @@ fn transposed(
     let tiles = along.extent.div_ceil(TILE);
     let mut source = Source::new(&space, value, (1, None), wide, false);
     source
+        .general()
         .declare("DECLARE_ROW", &space, 1..last)
         .define("ALONG", &along.name)
         .define("ACROSS", &across.name)
-        .define("RUN", along.extent)
-        .define("RUN_ACROSS", across.extent)
-        .define("TILES", tiles)
+        .number_of("RUN", along.extent)
+        .number_of("RUN_ACROSS", across.extent)
+        .number_of("TILES", tiles)
         .define("COMPUTE(n)", compute)
         .define("STORE_OTHERS(n)", store)
         .hold(&["SRC0"]);

@@ -23,6 +23,9 @@ const CPU_PLENTY: usize = 65536;
 const KEPT_BYTES: usize = 128 << 10;
 /// How many operations of a product take the time of one of a row.
 const WORK_WEIGHT: usize = 4;
+/// Elements from which on rows get a program of their own at once on other devices: on an H100 one for every shape takes up to 1.3 of the
+/// time.
+const LARGE: usize = 1 << 24;
 /// Work-items of a work-group on other devices.
 const GROUP: usize = 256;
 /// The most work-items that share a row in parts.
@@ -262,9 +265,9 @@ impl Rows {
             Mode::Group => "ROWS_BY_GROUP",
             Mode::Part | Mode::SubGroup => "ROWS_BY_PART",
         };
-        // Elsewhere compilers make more of numbers than their time costs.
-        if is_cpu(device) {
-            source.general().gains(3, self.rows().saturating_mul(work).saturating_mul(WORK_WEIGHT));
+        source.gains(3, self.rows().saturating_mul(work).saturating_mul(WORK_WEIGHT));
+        if is_cpu(device) || space.count(0..all) < LARGE {
+            source.general();
         }
         source
             .define("ROW_MODE", name)

@@ -281,6 +281,21 @@ impl Source {
         }
     }
 
+    /// The same, where the program for one shape is another text for the same launch, of other kernel files.
+    pub(super) fn launch_beside(
+        self,
+        kernel: &str,
+        files: &[Cow<'static, str>],
+        (global, local): ([usize; 3], Option<[usize; 3]>),
+        (special, its_files): (Self, Vec<Cow<'static, str>>),
+    ) -> Launch {
+        let mut launch = self.launch(kernel, files, global, local);
+        if let Some(own) = &mut launch.special {
+            own.program = special.program(kernel, &its_files, numbers::compiled(&special.defines), 0);
+        }
+        launch
+    }
+
     /// The program of these kernel files, with the definitions before them, of which `numbers` come with the launch.
     fn program(
         &self,

@@ -68,6 +68,7 @@ pub(super) fn launch(
     let fast_m = closest("SRC0", &tiles.m) < closest("SRC0", &tiles.k);
     let fast_n = closest("WEIGHTS", &tiles.n) < closest("WEIGHTS", &tiles.k);
     source
+        .general()
         .declare("DECLARE_BATCH", space, tiles.batch.clone())
         .declare("DECLARE_M", space, tiles.m.clone())
         .declare("DECLARE_N", space, tiles.n.clone())
@@ -79,10 +80,10 @@ pub(super) fn launch(
         .define("TILE_K", size.k)
         .define("ITEM_M", size.item)
         .define("ITEM_N", size.item)
-        .define("TILES_N", n.div_ceil(size.n))
-        .define("M_SIZE", m)
-        .define("N_SIZE", n)
-        .define("K_SIZE", terms)
+        .number_of("TILES_N", n.div_ceil(size.n))
+        .number_of("M_SIZE", m)
+        .number_of("N_SIZE", n)
+        .number_of("K_SIZE", terms)
         .define("FAST_M", i32::from(fast_m))
         .define("FAST_N", i32::from(fast_n))
         .post_ops(desc);

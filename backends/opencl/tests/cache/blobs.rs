@@ -9,6 +9,11 @@ use anydnn_opencl::{CacheMiss, CacheOutcome, DiskCache, OpenClEngine, ProgramSta
 use crate::common::{context, context_count};
 use crate::work::{self, PROGRAMS, relu, softmax};
 
+/// Engines without a cache on disk: other tests leave their programs there.
+fn engines() -> impl Iterator<Item = OpenClEngine> {
+    test_engines().into_iter().map(|engine| engine.with_disk_cache(DiskCache::off()))
+}
+
 /// An engine from a blob, without a cache on disk.
 pub(crate) fn warmed(like: &OpenClEngine, blob: &[u8]) -> (OpenClEngine, CacheOutcome) {
     let (engine, outcome) = OpenClEngine::from_cache_blob(like.opencl_device(), blob).unwrap();
@@ -17,7 +22,7 @@ pub(crate) fn warmed(like: &OpenClEngine, blob: &[u8]) -> (OpenClEngine, CacheOu
 
 #[test]
 fn an_engine_from_a_blob_builds_nothing_and_computes_the_same() {
-    for cold in test_engines() {
+    for cold in engines() {
         work::everything(&cold);
         let stats = cold.program_stats();
         assert_eq!((stats.built, stats.from_blob, stats.from_disk), (PROGRAMS, 0, 0), "{cold:?}: {stats:?}");
@@ -36,7 +41,7 @@ fn an_engine_from_a_blob_builds_nothing_and_computes_the_same() {
 
 #[test]
 fn blobs_and_ids_are_stable_and_come_back() {
-    for cold in test_engines() {
+    for cold in engines() {
         let (empty, id) = (cold.cache_blob().unwrap(), cold.cache_blob_id().unwrap());
         assert!(!empty.is_empty() && !id.is_empty());
         assert_eq!(cold.cache_blob().unwrap(), empty);
@@ -88,7 +93,7 @@ fn another_device_s_blob_is_a_miss_that_says_so() {
 
 #[test]
 fn what_is_no_blob_is_a_miss() {
-    for engine in test_engines() {
+    for engine in engines() {
         // Some programs pass the blob's name instead of the blob.
         let id = engine.cache_blob_id().unwrap();
         for bytes in [id.as_slice(), b"", b"x", &[0; 4096], &[0xff; 4096]] {
@@ -102,7 +107,7 @@ fn what_is_no_blob_is_a_miss() {
 
 #[test]
 fn the_user_s_context_takes_a_blob_and_shows_no_trace_of_it() {
-    for own in test_engines() {
+    for own in engines() {
         work::everything(&own);
         let blob = own.cache_blob().unwrap();
         let (context, device) = (context(&own), own.raw_device());
@@ -127,7 +132,7 @@ fn the_user_s_context_takes_a_blob_and_shows_no_trace_of_it() {
 /// A program of a context with several devices has a binary for each; the engine's must be its own device's.
 #[test]
 fn sub_devices_of_one_context_have_blobs() {
-    for own in test_engines() {
+    for own in engines() {
         let properties = [cl3::device::CL_DEVICE_PARTITION_EQUALLY, 1, 0]
             .map(|p| p as cl3::types::cl_device_partition_property);
         let Ok(parts) = cl3::device::create_sub_devices(own.raw_device(), &properties) else { continue };
@@ -159,7 +164,7 @@ fn sub_devices_of_one_context_have_blobs() {
 
 #[test]
 fn threads_share_what_one_of_them_loads() {
-    for own in test_engines() {
+    for own in engines() {
         work::everything(&own);
         let blob = own.cache_blob().unwrap();
         let (warm, _) = warmed(&own, &blob);

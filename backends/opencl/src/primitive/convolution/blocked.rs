@@ -23,6 +23,10 @@ const TILE: &str = anydnn_kernels::text("convolution/tile.cl");
 /// The positions of register tiles, by the number of vectors that each position has its sums in: what registers hold, and about half of
 /// it. Most networks' lines are multiples of seven, and the taps beside the middle are not seen by one position of theirs.
 const TILE_SIZES: [[usize; 3]; 4] = [[14, 13, 7], [14, 13, 7], [7, 6, 3], [7, 6, 3]];
+/// The same of tiles of one vector, which serve panels of every width, and of half a vector.
+const VECTOR_SIZES: [usize; 2] = [14, 7];
+/// The vectors of the widest panels.
+const MOST_VECTORS: usize = 4;
 
 /// Terms up to which the first-level cache holds a wide panel beside its source.
 const FEW_TERMS: usize = 64;
@@ -112,8 +116,6 @@ impl Shape<'_> {
             if along_taps { (outside, inner) } else { (inner, outside) };
         let near = if along_taps { 0 } else { panels::terms_ahead(width, self.terms()) };
         let vectors = width.div_ceil(CPU_LANES);
-        let sizes = TILE_SIZES[vectors - 1];
-        let tile_size = tile_size(line, sizes);
 
         // Results lie as the register tiles have them, and few instructions come behind.
         let depth = self.window.kernel.len() == 3
@@ -129,71 +131,96 @@ impl Shape<'_> {
         let panels_inside = self.weights.elements() <= self.desc.src().elements();
         let inside = if panels_inside { panels } else { items };
 
+        let dilation = self.window.dilations.iter().rev().nth(1).copied().unwrap_or(1);
+        let steps = [
+            ("A_STEP_M", step("SRC0", ow)?),
+            ("A_STEP_K", a_step),
+            ("A_STEP_PLANE", a_plane),
+            ("A_STEP_ROW", step("SRC0", kh)?),
+            ("A_STEP_KW", tap_step),
+            ("A_STEP_KD", step("SRC0", kd)?),
+            ("B_STEP_KW", weights_tap_step),
+            ("B_STEP_KD", step("WEIGHTS", kd)?),
+            ("B_STEP_K", b_step),
+            ("B_STEP_PLANE", b_plane),
+            ("B_STEP_ROW", step("WEIGHTS", kh)?),
+        ];
+
         let source_elements = if widening { widened.size() } else { src.size() } / size_of::<f32>();
-        let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
-        source
-            .declare("DECLARE_PANEL", &space, group..panel + 1)
-            .declare("DECLARE_LINE", &space, 0..ow)
-            .define("WHOLE_VECTORS", width / CPU_LANES)
-            .define("HALF_VECTORS", vectors - width / CPU_LANES)
-            .define("VECTORS", vectors)
-            .define(
-                "EACH_SIZE(X)",
-                format!("X({0}, {1}) X({1}, {2}) X({2}, 0) X(1, 0)", sizes[0], sizes[1], sizes[2]),
-            )
-            .define("PANEL", width)
-            .number_of("INNER", inside)
-            .define("BY_INNER(t)", any_quotient("(t)", inside))
-            .number_of("PANELS_INSIDE", i32::from(panels_inside))
-            .number_of("GROUP_OUTPUTS", outputs)
-            .number_of("LINES", lines)
-            .number_of("ITEM_LINES", item_lines)
-            .define("TERMS_OF(taps)", by_taps(terms_of))
-            .define("PLANES_OF(taps)", by_taps(planes_of))
-            .number_of("SRC_SIZE", source_elements)
-            .number_of("DST_STEP", step("DST", ow).unwrap_or(0))
-            .number_of("AT_ONCE", i32::from(at_once))
-            .number_of("HAS_ADDEND", i32::from(epilogue.has_addend()))
-            .number_of("ADDEND_STEP", space.coefficient("EXTRA0", ow).unwrap_or(0))
-            .number_of("PLAIN", i32::from(is_plain))
-            .define("NEAR", format!("(idx){}", always(near * b_step)))
-            .number_of("HAS_BIAS", i32::from(self.desc.find(Arg::Bias).is_some()))
-            .define("BY_STRIDE_W(t)", any_quotient("(t)", stride))
-            .define(
-                "BY_DILATION_H(t)",
-                any_quotient("(t)", self.window.dilations.iter().rev().nth(1).copied().unwrap_or(1)),
-            )
-            .number_of("TILES", line.div_ceil(tile_size))
-            .number_of("TILE_SIZE", tile_size)
-            .define("TILE_MOST", sizes[0])
-            .define("IS_SIZE(n)", format!("({})", sizes.map(|size| format!("(n) == {size}")).join(" || ")))
-            .define("A_STEP_M", format!("(idx){}", always(step("SRC0", ow)?)))
-            .define("A_STEP_K", format!("(idx){}", always(a_step)))
-            .define("A_STEP_PLANE", format!("(idx){}", always(a_plane)))
-            .define("A_STEP_ROW", format!("(idx){}", always(step("SRC0", kh)?)))
-            .define("A_STEP_KW", format!("(idx){}", always(tap_step)))
-            .define("A_STEP_KD", format!("(idx){}", always(step("SRC0", kd)?)))
-            .define("B_STEP_KW", format!("(idx){}", always(weights_tap_step)))
-            .define("B_STEP_KD", format!("(idx){}", always(step("WEIGHTS", kd)?)))
-            .define("B_STEP_K", format!("(idx){}", always(b_step)))
-            .define("B_STEP_PLANE", format!("(idx){}", always(b_plane)))
-            .define("B_STEP_ROW", format!("(idx){}", always(step("WEIGHTS", kh)?)));
+        // Of a vector or two a tile, which serves every width, or of all vectors of the panel. Both cut lines the same way, on which the order
+        // of additions depends.
+        let sizes = TILE_SIZES[vectors - 1];
+        let tile_size = tile_size(line, sizes);
+        let is_size = format!("({})", sizes.map(|size| format!("(n) == {size}")).join(" || "));
+        let text = |sizes: &[usize], of_all: bool| {
+            let most = sizes.iter().copied().max().unwrap_or(1);
+            let whole = width / CPU_LANES;
+            let each_size: Vec<String> = sizes
+                .iter()
+                .chain([&1])
+                .zip(sizes.iter().skip(1).chain([&0, &0]))
+                .map(|(size, least)| format!("X({size}, {least})"))
+                .collect();
+            let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
+            source
+                .declare("DECLARE_PANEL", &space, group..panel + 1)
+                .declare("DECLARE_LINE", &space, 0..ow)
+                .number_of("WHOLE_VECTORS", whole)
+                .number_of("HALF_VECTORS", vectors - whole)
+                .number_of("VECTORS", vectors)
+                .define("ROOM", if of_all { vectors } else { MOST_VECTORS })
+                .define("OF_ALL", i32::from(of_all))
+                .define("EACH_SIZE(X)", each_size.join(" "))
+                .number_of("PANEL", width)
+                .number_of("INNER", inside)
+                .define("BY_INNER(t)", any_quotient("(t)", inside))
+                .number_of("PANELS_INSIDE", i32::from(panels_inside))
+                .number_of("GROUP_OUTPUTS", outputs)
+                .number_of("LINES", lines)
+                .number_of("ITEM_LINES", item_lines)
+                .define("TERMS_OF(taps)", by_taps(terms_of))
+                .define("PLANES_OF(taps)", by_taps(planes_of))
+                .number_of("SRC_SIZE", source_elements)
+                .number_of("DST_STEP", step("DST", ow).unwrap_or(0))
+                .number_of("AT_ONCE", i32::from(at_once))
+                .number_of("HAS_ADDEND", i32::from(epilogue.has_addend()))
+                .number_of("ADDEND_STEP", step("EXTRA0", ow).unwrap_or(0))
+                .number_of("PLAIN", i32::from(is_plain))
+                .define("NEAR", format!("(idx){}", always(near * b_step)))
+                .number_of("HAS_BIAS", i32::from(self.desc.find(Arg::Bias).is_some()))
+                .define("BY_STRIDE_W(t)", any_quotient("(t)", stride))
+                .define("BY_DILATION_H(t)", any_quotient("(t)", dilation))
+                .number_of("TILES", line.div_ceil(tile_size))
+                .number_of("TILE_SIZE", tile_size)
+                .define("TILE_MOST", most)
+                .define("IS_SIZE(n)", if of_all { is_size.as_str() } else { "1" });
+            for (name, number) in steps {
+                source.define(name, format!("(idx){}", always(number)));
+            }
+            self.define_operands(&mut source, &space, &[]);
+            if is_listed {
+                source.no_post_ops();
+            } else {
+                source.post_ops(self.desc);
+            }
+            epilogue.define(&mut source, &space, ow);
+            source
+        };
+        let mut source = text(&VECTOR_SIZES, false);
         source.gains(10, 2 * self.desc.dst().elements() * self.terms());
-        self.define_operands(&mut source, &space, &[]);
-        if is_listed {
-            source.no_post_ops();
-        } else {
-            source.post_ops(self.desc);
-        }
-        epilogue.define(&mut source, &space, ow);
-        let mut files: Vec<Cow<'static, str>> = vec![WINDOW.into(), EPILOGUE.into()];
-        files.extend(sizes.into_iter().chain([1]).flat_map(tile));
-        files.push(BLOCKED.into());
-        planned.launches.push(source.launch(
+        let whole = width / CPU_LANES;
+        let one = VECTOR_SIZES.iter().chain([&1]).map(|&size| tile("tile", size, (1, 0)));
+        let two = [tile("two", VECTOR_SIZES[1], (2, 0))];
+        let half = VECTOR_SIZES[1..].iter().chain([&1]).map(|&size| tile("half", size, (0, 1)));
+        let files = files_of(one.chain(two).chain(half));
+        let all = sizes.iter().chain([&1]).map(|&size| tile("tile", size, (whole, vectors - whole)));
+        let special = (text(&sizes, true), files_of(all));
+        let global = [panels * items, 1, 1];
+        planned.launches.push(source.launch_beside(
             "convolution_blocked",
             &files,
-            [panels * items, 1, 1],
-            Some([1, 1, 1]),
+            (global, Some([1, 1, 1])),
+            special,
         ));
         Some(planned)
     }
@@ -261,10 +288,18 @@ pub(super) fn compete(src: &MemoryDesc, stride: usize) -> bool {
     step > 0 && (step * src.data_type().bits() / 8).is_multiple_of(WAY_BYTES)
 }
 
-/// The register tile of this number of positions (`convolution/tile.cl`).
-fn tile(positions: usize) -> [Cow<'static, str>; 3] {
-    let names = format!("#define TILE tile_{positions}\n#define TILE_M {positions}\n");
-    [names.into(), TILE.into(), "#undef TILE\n#undef TILE_M\n".into()]
+/// The register tile of this name and number of positions, each of so many whole vectors and halves (`convolution/tile.cl`).
+fn tile(name: &str, positions: usize, (whole, half): (usize, usize)) -> [Cow<'static, str>; 3] {
+    let names = format!(
+        "#define TILE {name}_{positions}\n#define TILE_M {positions}\n#define TILE_WHOLE {whole}\n#define TILE_HALF {half}\n"
+    );
+    [names.into(), TILE.into(), "#undef TILE\n#undef TILE_M\n#undef TILE_WHOLE\n#undef TILE_HALF\n".into()]
+}
+
+/// The kernel's files around its tiles.
+fn files_of(tiles: impl Iterator<Item = [Cow<'static, str>; 3]>) -> Vec<Cow<'static, str>> {
+    let first = [WINDOW, EPILOGUE].map(Cow::from);
+    first.into_iter().chain(tiles.flatten()).chain([BLOCKED.into()]).collect()
 }
 
 #[cfg(test)]

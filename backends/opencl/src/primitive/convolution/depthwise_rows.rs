@@ -1,5 +1,7 @@
 //! Depthwise convolutions by rows of the result, channels last (`convolution/depthwise_rows.cl`).
 
+use std::borrow::Cow;
+
 use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::epilogue::{EPILOGUE, Finish};
@@ -18,6 +20,8 @@ const LEAST_LANES: usize = 4;
 const MOST_TAPS: usize = 7;
 /// Positions that go together: as many as most lines have without waste, and fewer for short ones.
 const TILES: [usize; 2] = [6, 4];
+/// The same of the program for every shape.
+const GENERAL_TILE: usize = 4;
 /// Work-items for each core: few, as small results are computed in the time that a runtime takes for some of them.
 const ITEMS: usize = 6;
 
@@ -48,22 +52,10 @@ impl Shape<'_> {
         if taps > MOST_TAPS {
             return None;
         }
-        let tile = TILES.into_iter().find(|&tile| tile <= full).unwrap_or(1);
         let step = match space.coefficient("SRC0", kw)? {
             0 => space.coefficient("SRC0", ow)? / stride,
             step => step / dilation,
         };
-        // What the text depends on: taps, stride, dilation and the positions that go together.
-        let column = |x: usize| {
-            let seen: Vec<String> = (0..tile)
-                .flat_map(|i| (0..taps).map(move |k| (i, k)))
-                .filter(|(i, k)| i * stride + k * dilation == x)
-                .map(|(i, k)| format!("FEED({i}, {k}, {x})"))
-                .collect();
-            if seen.is_empty() { String::new() } else { format!("COLUMN({x}) {}", seen.join(" ")) }
-        };
-        let columns: Vec<String> = (0..(tile - 1) * stride + reach).map(column).collect();
-        let each = |count: usize| (0..count).map(|i| format!("X({i})")).collect::<Vec<_>>().join(" ");
         let lines = space.count(0..ow);
         let blocks = self.groups.div_ceil(lanes);
         let wanted = device.compute_units * ITEMS;
@@ -72,26 +64,54 @@ impl Shape<'_> {
         let item_lines = lines.div_ceil(wanted).max(1);
         let finish = Finish::of(self.desc, &mut space);
         space.complete = Some(group);
-        let mut source = Source::new(&space, value, (lanes, Some(group)), self.wide, true);
-        source
-            .declare("DECLARE_LINE", &space, 0..ow)
-            .number_of("GROUPS", self.groups)
-            .define("WHOLE_VECTORS", i32::from(self.groups.is_multiple_of(lanes)))
-            .number_of("PARTS", parts)
-            .number_of("ITEM_GROUPS", item_groups)
-            .number_of("LINES", lines)
-            .number_of("ITEM_LINES", item_lines)
-            .define("TILE", tile)
-            .define("W_STEP", format!("(idx){}", always(step)))
-            .define("COLUMNS", columns.join(" "))
-            .define("EACH_POSITION(X)", each(tile))
-            .define("EACH_TAP(X)", each(taps))
-            .gains(5, 2 * self.desc.dst().elements() * self.terms());
-        self.define_operands(&mut source, &space, &[]);
-        define_bias(&mut source, self.desc);
-        finish.define(&mut source, self.desc);
+        let text = |tile: usize, columns: Option<String>| {
+            let known = columns.is_some();
+            let mut source = Source::new(&space, value, (lanes, Some(group)), self.wide, true);
+            source
+                .declare("DECLARE_LINE", &space, 0..ow)
+                .number_of("GROUPS", self.groups)
+                .number_of("PARTS", parts)
+                .number_of("ITEM_GROUPS", item_groups)
+                .number_of("LINES", lines)
+                .number_of("ITEM_LINES", item_lines)
+                .define("TILE", tile)
+                .define("W_STEP", format!("(idx){}", always(step)))
+                .define("KNOWN_TAPS", i32::from(known))
+                .define("COLUMNS", columns.unwrap_or_default())
+                .define("EACH_POSITION(X)", each(tile))
+                .define("EACH_TAP(X)", if known { each(taps) } else { String::new() });
+            self.define_operands(&mut source, &space, &[]);
+            define_bias(&mut source, self.desc);
+            finish.define(&mut source, self.desc);
+            source
+        };
+        let mut source = text(GENERAL_TILE, None);
+        source.gains(5, 2 * self.desc.dst().elements() * self.terms());
+        let tile = TILES.into_iter().find(|&tile| tile <= full).unwrap_or(1);
+        let special = text(tile, Some(columns(tile, taps, stride, dilation)));
         let global = [parts * lines.div_ceil(item_lines), 1, 1];
-        let files = [WINDOW, EPILOGUE, DEPTHWISE_ROWS];
-        Some(source.launch("convolution_depthwise_rows", &files, global, Some([1, 1, 1])))
+        let files = [WINDOW, EPILOGUE, DEPTHWISE_ROWS].map(Cow::from).to_vec();
+        let items = (global, Some([1, 1, 1]));
+        let special = (special, files.clone());
+        Some(source.launch_beside("convolution_depthwise_rows", &files, items, special))
     }
+}
+
+/// For each column of the source that some positions see those that see it, and by which tap.
+fn columns(tile: usize, taps: usize, stride: usize, dilation: usize) -> String {
+    let column = |x: usize| {
+        let seen: Vec<String> = (0..tile)
+            .flat_map(|i| (0..taps).map(move |k| (i, k)))
+            .filter(|(i, k)| i * stride + k * dilation == x)
+            .map(|(i, k)| format!("FEED({i}, {k}, {x})"))
+            .collect();
+        if seen.is_empty() { String::new() } else { format!("COLUMN({x}) {}", seen.join(" ")) }
+    };
+    let reach = (taps - 1) * dilation + 1;
+    (0..(tile - 1) * stride + reach).map(column).collect::<Vec<_>>().join(" ")
+}
+
+/// `X(0)` to `X(count - 1)`.
+fn each(count: usize) -> String {
+    (0..count).map(|i| format!("X({i})")).collect::<Vec<_>>().join(" ")
 }

@@ -6,6 +6,7 @@ use super::Shape;
 use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
+use crate::primitive::numbers::always;
 use crate::primitive::quantized;
 use crate::primitive::rows::items;
 use crate::primitive::source::Source;
@@ -28,6 +29,8 @@ const SLICE: usize = 256;
 /// The columns of a work-group of `skinny_mma.cl`, and its local memory.
 const MMA_COLUMNS: usize = 64;
 const MMA_LOCAL: usize = 8 * MOST_ROWS * (MMA_COLUMNS + 8);
+/// Weights from which on a product gets a program of its own at once.
+const LARGE: usize = 1 << 23;
 /// Work-groups that fill a compute unit.
 const FILLING: usize = 4;
 
@@ -91,14 +94,17 @@ impl Shape<'_> {
         }
         let lane = if along_k { k } else { col };
         let mut source = Source::new(&space, value, (lanes, Some(lane)), self.wide, true);
+        if terms * columns < LARGE {
+            source.general();
+        }
         source
             .declare("DECLARE_BATCH", &space, 0..m)
             .define("ALONG_K", i32::from(along_k))
             .define("COLUMNS", columns_of_item)
             .define("M_SIZE", rows)
-            .define("N_SIZE", columns)
-            .define("K_SIZE", terms)
-            .define("K_SLICE", slice)
+            .number_of("N_SIZE", columns)
+            .number_of("K_SIZE", terms)
+            .number_of("K_SLICE", slice)
             .define_whole();
         if let Some(instruction) = instruction {
             let whole = |name: &str, along: usize| {
@@ -114,7 +120,7 @@ impl Shape<'_> {
             quantized::define(&mut source, &space, name, &[]);
         }
         let finish = if splits > 1 {
-            format!("put_32(partial, OFF_PARTIAL + (idx)split * {total}, as_uint(x));")
+            format!("put_32(partial, OFF_PARTIAL + (idx)split * {}, as_uint(x));", always(total))
         } else {
             define_bias(&mut source, self.desc);
             source.post_ops(self.desc);
@@ -157,7 +163,11 @@ impl Shape<'_> {
         });
         space.remove(k);
         let mut source = Source::new(&space, value, (1, None), self.wide, true);
-        source.declare("DECLARE_ROW", &space, 0..k).define("TOTAL", total).define("SPLITS", splits);
+        source
+            .general()
+            .declare("DECLARE_ROW", &space, 0..k)
+            .number_of("TOTAL", total)
+            .number_of("SPLITS", splits);
         define_bias(&mut source, self.desc);
         source.post_ops(self.desc);
         let (global, local) = items(device, total);
