@@ -83,7 +83,7 @@ impl Seed {
 fn exercise(graph: &Graph) {
     let _ = (graph.to_json(), graph.with_batch(0), graph.with_batch(usize::MAX / 2));
     for policy in [Policy::Fusion, Policy::Debug] {
-        let options = CompileOptions { policy, progress: None };
+        let options = CompileOptions { policy, ..CompileOptions::default() };
         let _ = CompiledGraph::new(graph, &HostEngine::new(), &options).map(|compiled| compiled.to_string());
     }
 }
@@ -173,7 +173,7 @@ fn temporaries_beyond_the_address_space_are_refused_when_compiled() {
         .into_iter()
         .reduce(|a, b| g.op(&format!("add{}", b.0), OpKind::Add, &[a, b], Attrs::new()).unwrap());
     let graph = g.build().unwrap();
-    let options = CompileOptions { policy: Policy::Debug, progress: None };
+    let options = CompileOptions { policy: Policy::Debug, ..CompileOptions::default() };
     let error = CompiledGraph::new(&graph, &HostEngine::new(), &options).unwrap_err();
     assert!(matches!(error.root(), Error::OutOfMemory { .. }), "{error}");
 }

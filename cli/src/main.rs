@@ -1,6 +1,7 @@
 //! The `anydnn` command line: devices, run, warm, graph, bench, sweep.
 
 mod args;
+mod backend;
 mod bench;
 mod devices;
 mod failure;

@@ -5,7 +5,7 @@ use std::path::Path;
 use anydnn::backend::{Error, Result};
 use anydnn::graph::Graph;
 use anydnn::model::Model;
-use anydnn::onnx::{self, Dim};
+use anydnn::onnx;
 
 /// The graph of a model.
 pub(crate) fn load_graph(path: &Path, dims: &[(String, usize)]) -> Result<Graph> {
@@ -27,17 +27,6 @@ pub(crate) fn load(path: &Path, dims: &[(String, usize)]) -> Result<Model> {
 /// Whether a file is named as an ONNX model.
 pub(crate) fn is_onnx(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
-}
-
-/// The value of a dimension.
-pub(crate) fn extent<S: AsRef<str>>(dim: &Dim, dims: &[(S, usize)]) -> Result<usize> {
-    let name = match dim {
-        Dim::Fixed(extent) => return Ok(*extent),
-        Dim::Open(name) => name,
-    };
-    let given = dims.iter().find(|(own, _)| own.as_ref() == name).map(|(_, extent)| *extent);
-    let expected = "a value for each open dimension";
-    given.ok_or_else(|| Error::invalid("--dim", format!("dimension {name:?}"), "missing", expected))
 }
 
 /// The value of an open dimension: `batch=4`; a name may hold the sign too.

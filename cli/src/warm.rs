@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anydnn::backend::{Engine, Error, Result};
+use anydnn::backend::{Engine, Error};
 use anydnn::onnx::{Model, SessionOptions};
-use anydnn::select::{AnyBackend, AnyEngine, Selection, Selector};
+use anydnn::select::{AnyBackend, AnyEngine};
 
+use crate::backend::select;
 use crate::failure::Outcome;
 use crate::model::{dim, is_onnx};
 use crate::output::{print, progress, time};
@@ -30,7 +31,7 @@ pub(crate) fn warm(args: &WarmArgs) -> Outcome {
         return Err(Error::invalid("warm", "model", args.model.display().to_string(), "an ONNX file").into());
     }
     let model = Model::load(&args.model)?;
-    let selection = select(args)?;
+    let selection = select(args.backend.as_deref())?;
     let bar = progress("compiling", 0);
     let shown = bar.clone();
     let told = move |done: usize, all: usize| {
@@ -53,11 +54,4 @@ pub(crate) fn warm(args: &WarmArgs) -> Outcome {
     bar.finish_and_clear();
     let device = &selection.engine.device().name;
     Ok(print(&format!("{} ({device}): warm after {}{programs}\n", selection.chosen, time(warmed)))?)
-}
-
-fn select(args: &WarmArgs) -> Result<Selection> {
-    match &args.backend {
-        Some(backend) => Selector::parse(backend)?.select(),
-        None => Selector::from_env()?.select(),
-    }
 }

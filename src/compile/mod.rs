@@ -20,7 +20,7 @@ use std::sync::Arc;
 use anydnn_backend::op::Reorder;
 use anydnn_backend::{
     Arg, Attributes, Backend, DataType, Engine, Error, MemoryDesc, Primitive, PrimitiveDesc, Result,
-    ResultExt, ScratchpadMode,
+    ResultExt, ScratchpadMode, Specialize,
 };
 
 use self::dependencies::{dependencies, touches};
@@ -39,6 +39,8 @@ pub struct CompileOptions {
     pub policy: Policy,
     /// Called with the number of primitives created and their total; possibly from several threads.
     pub progress: Option<Arc<dyn Fn(usize, usize) + Send + Sync>>,
+    /// When kernels get programs for one shape; if none, the engine decides.
+    pub specialize: Option<Specialize>,
 }
 
 impl fmt::Debug for CompileOptions {
@@ -46,6 +48,7 @@ impl fmt::Debug for CompileOptions {
         f.debug_struct("CompileOptions")
             .field("policy", &self.policy)
             .field("progress", &self.progress.is_some())
+            .field("specialize", &self.specialize)
             .finish()
     }
 }
@@ -296,13 +299,15 @@ fn instantiate<'g, B: Backend>(
     options: &CompileOptions,
 ) -> Result<(Program<'g>, Vec<B::Primitive>)> {
     let steps = std::mem::take(&mut program.steps);
-    let descs: Vec<PrimitiveDesc> =
-        steps.iter().map(|s| s.desc.clone().with_scratchpad(ScratchpadMode::User)).collect();
+    let attributed =
+        |desc: PrimitiveDesc| desc.with_scratchpad(ScratchpadMode::User).with_specialize(options.specialize);
+    let descs: Vec<PrimitiveDesc> = steps.iter().map(|step| attributed(step.desc.clone())).collect();
     let created = create_all::<B>(&descs, engine, options)?;
     let (mut ready, mut reorders) = (Vec::with_capacity(created.len()), Vec::new());
     for (mut step, primitive) in steps.into_iter().zip(created) {
         step.desc = primitive.desc().clone();
         let packs = packs(&mut program, &mut step)?;
+        let packs: Vec<_> = packs.into_iter().map(|(i, reorder)| (i, attributed(reorder))).collect();
         reorders.extend(packs.iter().map(|(_, reorder)| reorder.clone()));
         ready.push((step, primitive, packs));
     }
@@ -344,8 +349,7 @@ fn packs(program: &mut Program<'_>, step: &mut ProtoStep) -> Result<Vec<(usize, 
             .dst(wanted.clone())
             .attributes(once)
             .label(format!("prepare {arg} of {}", step.desc.name()))
-            .build()?
-            .with_scratchpad(ScratchpadMode::User);
+            .build()?;
         packs.push((i, reorder));
     }
     Ok(packs)

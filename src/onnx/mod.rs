@@ -100,6 +100,22 @@ pub enum Dim {
     Open(String),
 }
 
+impl Dim {
+    /// The extent among the `dims` that are given by their names.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for one that is open and not given.
+    pub fn extent<S: AsRef<str>>(&self, dims: &[(S, usize)]) -> Result<usize> {
+        let name = match self {
+            Self::Fixed(extent) => return Ok(*extent),
+            Self::Open(name) => name,
+        };
+        let given = dims.iter().find(|(given, _)| given.as_ref() == name).map(|(_, extent)| *extent);
+        let expected = "an extent for each open dimension";
+        given.ok_or_else(|| Error::invalid("dimensions", format!("dimension {name:?}"), "missing", expected))
+    }
+}
+
 impl Model {
     /// Reads a model from a file. It stays mapped as long as the model is there, and its external data while it is imported: nobody may
     /// change or shorten these files meanwhile.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anydnn_backend::{Backend, Engine, Error, MemoryDesc, Result, ResultExt};
+use anydnn_backend::{Backend, Engine, Error, MemoryDesc, Result, ResultExt, Specialize};
 
 use super::{ConstantCache, Partition, PartitionOptions};
 use crate::compile::{self, CompileOptions, Compiled, PortLayouts, StepInfo, TempPlace};
@@ -95,7 +95,7 @@ where
     if let Some(why) = partition.why_unsupported() {
         return Err(Error::invalid("compile", partition.id().to_string(), why, "a supported partition"));
     }
-    let (fused, policy) = (&partition.inner.fused, partition.inner.policy);
+    let (fused, policy, specialize) = (&partition.inner.fused, partition.inner.policy, options.specialize);
     let given: Vec<LogicalTensor> = inputs.iter().chain(outputs).cloned().collect();
     let graph = partition
         .inner
@@ -104,14 +104,14 @@ where
         .at(|| partition.id().to_string())?;
     partition.inner.dump.subgraph(partition.id(), &graph, partition.engine_kind())?;
     let make = || {
-        let options = CompileOptions { policy, ..CompileOptions::default() };
+        let options = CompileOptions { policy, progress: None, specialize };
         let whole = fusion::Partition::of_ops(&graph, fused.pattern, 0..graph.ops().len());
         let partitioning = fusion::Partitioning { partitions: vec![whole] };
         let compiled = compile::compile(&graph, partitioning, PortLayouts::Chosen, engine, &options)?;
         Plan::new(compiled, fused)
     };
     let (plan, was_cached) = match &options.cache {
-        Some(cache) => cache.find_or_compile(&key(&graph, engine, policy), make)?,
+        Some(cache) => cache.find_or_compile(&key(&graph, engine, policy, specialize), make)?,
         None => (Arc::new(make()?), false),
     };
     Ok(CompiledPartition {
@@ -123,9 +123,14 @@ where
 }
 
 /// All that the result of a compilation depends on, in words.
-fn key<E: Engine>(graph: &Graph, engine: &E, policy: fusion::Policy) -> String {
-    let mut key =
-        format!("{} {policy:?} {:?} {}\n", engine.id(), graph.fpmath(), graph.fpmath_apply_to_int());
+fn key<E: Engine>(
+    graph: &Graph,
+    engine: &E,
+    policy: fusion::Policy,
+    specialize: Option<Specialize>,
+) -> String {
+    let fpmath = (graph.fpmath(), graph.fpmath_apply_to_int());
+    let mut key = format!("{} {policy:?} {specialize:?} {fpmath:?}\n", engine.id());
     for op in graph.ops() {
         let _ = writeln!(key, "{} {:?} {:?} {:?}", op.kind, op.attrs, op.inputs, op.outputs);
     }

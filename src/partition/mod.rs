@@ -47,7 +47,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anydnn_backend::{Backend, DeviceKind, Engine, Error, Result};
+use anydnn_backend::{Backend, DeviceKind, Engine, Error, Result, Specialize};
 
 pub use cache::{CacheStats, PartitionCache};
 pub use compiled::CompiledPartition;
@@ -92,24 +92,28 @@ pub struct PartitionOptions<B: Backend> {
     pub cache: Option<PartitionCache<B>>,
     /// Where executions keep what follows from constants.
     pub constants: Option<ConstantCache<B>>,
+    /// When kernels get programs for one shape; if none, the engine decides.
+    pub specialize: Option<Specialize>,
 }
 
 impl<B: Backend> PartitionOptions<B> {
     /// With the caches that the process shares.
     pub fn shared() -> Self {
-        Self { cache: Some(PartitionCache::process()), constants: Some(ConstantCache::process()) }
+        let (cache, constants) = (Some(PartitionCache::process()), Some(ConstantCache::process()));
+        Self { cache, constants, specialize: None }
     }
 }
 
 impl<B: Backend> Clone for PartitionOptions<B> {
     fn clone(&self) -> Self {
-        Self { cache: self.cache.clone(), constants: self.constants.clone() }
+        let Self { cache, constants, specialize } = self;
+        Self { cache: cache.clone(), constants: constants.clone(), specialize: *specialize }
     }
 }
 
 impl<B: Backend> Default for PartitionOptions<B> {
     fn default() -> Self {
-        Self { cache: None, constants: None }
+        Self { cache: None, constants: None, specialize: None }
     }
 }
 

@@ -57,6 +57,7 @@ pub use memory_desc::{Blocking, Layout, MemoryDesc};
 pub use minifloat::MiniFloat;
 pub use op::attributes::{Attributes, Dequantize, FpMath, PostOp, ScratchpadMode};
 pub use op::primitive_desc::{ArgDesc, PrimitiveDesc, PrimitiveDescBuilder};
+pub use op::specialize::Specialize;
 pub use op::{BinaryAlgorithm, Eltwise, Op};
 pub use primitive::Primitive;
 pub use profile::{ProfileLog, Profiled};

@@ -1398,6 +1398,10 @@ dnnl_status_t dnnl_get_default_fpmath_mode(dnnl_fpmath_mode_t *mode);
 // Sets the floating-point mode that new attributes begin with. Overrides `ONEDNN_DEFAULT_FPMATH_MODE`.
 dnnl_status_t dnnl_set_default_fpmath_mode(dnnl_fpmath_mode_t mode);
 
+// Says when kernels of primitives and partitions that are made from now on get programs for one shape: "background", "never" or
+// "eager"; null for what `ANYDNN_SPECIALIZE` says. Results are the same.
+dnnl_status_t anydnn_set_specialize(const char *when);
+
 // Describes the forward pass of softmax, or of its logarithm, along an axis.
 dnnl_status_t dnnl_softmax_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
                                                          dnnl_engine_t engine,

@@ -18,6 +18,7 @@ use crate::handle::{self, Embedded, Handle};
 use crate::object_types::{
     const_dnnl_primitive_desc_t, dnnl_primitive, dnnl_primitive_desc, dnnl_primitive_desc_t, dnnl_primitive_t,
 };
+use crate::settings;
 use crate::types::{
     const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_memory_desc, dnnl_query_dst_md,
     dnnl_query_exec_arg_md, dnnl_query_scratchpad_md, dnnl_query_src_md, dnnl_query_t, dnnl_query_weights_md,
@@ -45,7 +46,11 @@ pub unsafe extern "C" fn dnnl_primitive_create(
             // SAFETY: the caller passes null or a description that lives.
             let described = unsafe { handle::borrow(primitive_desc) }?;
             let start = Instant::now();
-            let compiled = described.engine.value().engine.create_primitive(&described.desc)?;
+            let compiled = described
+                .engine
+                .value()
+                .engine
+                .create_primitive(&described.desc.clone().with_specialize(settings::specialize()))?;
             verbose::primitive(verbose::CREATION, "create", &compiled, start);
             Ok(PrimitiveObject { compiled, described: described.clone() })
         };

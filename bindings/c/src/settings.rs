@@ -1,9 +1,10 @@
 //! Settings of the whole library.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{PoisonError, RwLock};
 
-use anydnn_backend::FpMath;
+use anydnn_backend::{FpMath, Specialize};
 
 use crate::boundary::{self, Failure};
 use crate::handle;
@@ -44,6 +45,29 @@ pub extern "C" fn dnnl_set_default_fpmath_mode(mode: dnnl_fpmath_mode_t) -> dnnl
         DEFAULT_MODE.store(mode, Ordering::Relaxed);
         Ok(())
     })
+}
+
+/// Says when kernels of primitives and partitions that are made from now on get programs for one shape: "background", "never" or
+/// "eager"; null for what `ANYDNN_SPECIALIZE` says. Results are the same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn anydnn_set_specialize(when: *const c_char) -> dnnl_status_t {
+    boundary::status("anydnn_set_specialize", || {
+        let when = if when.is_null() {
+            None
+        } else {
+            // SAFETY: not null, so the caller passes a string.
+            Some(unsafe { CStr::from_ptr(when) }.to_string_lossy().parse()?)
+        };
+        *SPECIALIZE.write().unwrap_or_else(PoisonError::into_inner) = when;
+        Ok(())
+    })
+}
+
+static SPECIALIZE: RwLock<Option<Specialize>> = RwLock::new(None);
+
+/// When kernels get programs for one shape; none where nothing was set.
+pub(crate) fn specialize() -> Option<Specialize> {
+    *SPECIALIZE.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The floating-point mode that new attributes begin with.

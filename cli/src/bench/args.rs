@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use anydnn::backend::Specialize;
+
 use super::notation::FORMS;
 use super::peers::PeerKind;
 use super::suite::Suite;
@@ -34,6 +36,10 @@ pub(crate) struct BenchArgs {
     /// Threads of the peers; as many as they choose themselves if not given.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
+    /// When kernels get programs for one shape: background, never or eager. If not given, what `ANYDNN_SPECIALIZE` says, else eager: the
+    /// steady state is measured.
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) specialize: Option<Specialize>,
     /// Measures a list of cases as well.
     #[arg(long)]
     pub(crate) suite: Option<Suite>,
@@ -49,6 +55,14 @@ pub(crate) struct BenchArgs {
     /// Prints no colours.
     #[arg(long)]
     pub(crate) no_color: bool,
+}
+
+impl BenchArgs {
+    /// When kernels get programs for one shape; none as the environment says.
+    pub(super) fn specialize(&self) -> Option<Specialize> {
+        let is_set = std::env::var_os("ANYDNN_SPECIALIZE").is_some_and(|value| !value.is_empty());
+        self.specialize.or((!is_set).then_some(Specialize::Eager))
+    }
 }
 
 fn sets(text: &str) -> Result<usize, String> {

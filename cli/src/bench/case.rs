@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anydnn::backend::{DataType, Dims, Error, Result};
+use anydnn::backend::{DataType, Dims, Error, Result, ResultExt};
 use anydnn::graph::{Attrs, Graph, GraphBuilder, LogicalTensor, OpKind, TensorId};
 use anydnn::model::HostTensor;
 use anydnn::onnx;
@@ -160,9 +160,8 @@ impl Case {
 fn ports(model: &onnx::Model, dims: &[(&str, usize)]) -> Result<Graph> {
     let mut g = GraphBuilder::new();
     for input in model.inputs()? {
-        let extents =
-            input.dims.iter().map(|dim| crate::model::extent(dim, dims)).collect::<Result<Dims>>()?;
-        let id = g.input(&input.name, input.data_type, extents);
+        let extents = input.dims.iter().map(|dim| dim.extent(dims)).collect::<Result<Dims>>();
+        let id = g.input(&input.name, input.data_type, extents.at(|| "--dim")?);
         g.op(&format!("{} as it is", input.name), OpKind::Reorder, &[id], Attrs::new())?;
     }
     g.build()

@@ -19,7 +19,7 @@ mod spec;
 mod suite;
 
 use anydnn::backend::{DeviceKind, Engine, Error};
-use anydnn::select::{Selection, Selector};
+use anydnn::select::Selection;
 
 pub(crate) use self::args::BenchArgs;
 use self::case::Case;
@@ -31,6 +31,7 @@ use self::notation::FORMS;
 use self::opponent::{Opponent, Other};
 pub(crate) use self::peers::{ModelFile, Peer, PeerKind, Prepared, serve};
 use self::report::Report;
+use crate::backend::{select, specialize};
 use crate::failure::Outcome;
 use crate::failure::{Code, Failure};
 use crate::output::{Style, print, progress};
@@ -40,7 +41,11 @@ type Row = (Case, Measured);
 
 /// Measures cases on the backend that is asked for, alone or beside peers, and reports.
 pub(crate) fn bench(args: &BenchArgs) -> Outcome {
-    bench_on(args, &select(args)?)
+    let selection = select(args.backend.as_deref())?;
+    if let Some(when) = args.specialize() {
+        specialize(&selection.engine, when);
+    }
+    bench_on(args, &selection)
 }
 
 /// Measures cases on a backend.
@@ -58,7 +63,7 @@ pub(crate) fn bench_on(args: &BenchArgs, selection: &Selection) -> Outcome {
         peers.push(Box::new(Peer::start(kind, &selection.chosen, gpu, args.threads)?));
     }
     for name in &args.beside {
-        peers.push(Box::new(Other::start(name)?));
+        peers.push(Box::new(Other::start(name, args.specialize())?));
     }
     let ceilings = Ceilings::of(&selection.engine);
     let bar = progress("measuring", cases.len() as u64);
@@ -81,12 +86,4 @@ pub(crate) fn bench_on(args: &BenchArgs, selection: &Selection) -> Outcome {
         let help = "compare with another --backend and with `anydnn run --check`, and report it";
         Err(Failure::new(Code::Check, message, help))
     })
-}
-
-fn select(args: &BenchArgs) -> Result<Selection, Failure> {
-    let selector = match &args.backend {
-        Some(backend) => Selector::parse(backend).map_err(|error| error.at("--backend"))?,
-        None => Selector::from_env()?,
-    };
-    Ok(selector.select()?)
 }

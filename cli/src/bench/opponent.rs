@@ -1,12 +1,13 @@
 //! What is measured by turns with us: a library in a process of its own, or another backend of ours in this one.
 
-use anydnn::backend::Engine;
+use anydnn::backend::{Engine, Specialize};
 use anydnn::model::HostTensor;
 use anydnn::select::{AnyBackend, Selection, Selector};
 
 use super::case::{Case, Told};
 use super::ours::Ours;
 use super::peers::{Peer, PeerSample, Prepared};
+use crate::backend::specialize;
 use crate::failure::{Code, Failure};
 
 /// One that takes turns with us.
@@ -60,9 +61,12 @@ pub(crate) struct Other {
 
 impl Other {
     /// The backend of this name.
-    pub(crate) fn start(name: &str) -> Result<Self, Failure> {
+    pub(crate) fn start(name: &str, when: Option<Specialize>) -> Result<Self, Failure> {
         let selection = Selector::parse(name).and_then(|selector| selector.select());
         let selection = selection.map_err(|error| error.at("--beside"))?;
+        if let Some(when) = when {
+            specialize(&selection.engine, when);
+        }
         let device = selection.engine.device();
         let version = format!("{}  {} ({})", selection.chosen, device.name, device.driver);
         Ok(Self { selection, version, ours: None })

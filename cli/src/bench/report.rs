@@ -16,6 +16,7 @@ use super::ceilings::Ceilings;
 use super::each::Candidate;
 use super::measure::{Measured, PeerTimes, median};
 use super::opponent::Opponent;
+use crate::backend::specialization;
 use crate::devices::device_json;
 use crate::output::{Style, table, time};
 
@@ -48,6 +49,9 @@ impl Report<'_> {
                 text,
                 "ceilings  {flops:.0} GFLOP/s of f32 products, {bytes:.1} GB/s of copies, measured"
             );
+        }
+        if let Some(when) = specialization(&self.selection.engine) {
+            let _ = writeln!(text, "programs  for one shape: {when}");
         }
         for peer in self.peers {
             let _ = writeln!(text, "peer      {}", peer.version());
@@ -95,6 +99,7 @@ impl Report<'_> {
             "backend": self.selection.chosen,
             "device": device_json(self.selection.engine.device()),
             "ceilings": self.ceilings.map(|c| json!({ "flops": c.flops, "bytes_per_second": c.bytes })),
+            "specialize": specialization(&self.selection.engine).map(|when| when.to_string()),
             "rounds": self.args.rounds,
             "sets": self.args.sets,
             "peers": peers,

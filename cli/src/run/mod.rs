@@ -17,7 +17,7 @@ mod work;
 
 use std::time::Duration;
 
-use anydnn::backend::{Backend, Error, Result, ResultExt};
+use anydnn::backend::{Backend, Error, Result};
 use anydnn::fusion::Policy;
 use anydnn::graph::Changes;
 use anydnn::model::{HostTensor, Model};
@@ -32,6 +32,7 @@ use self::classify::Classification;
 use self::report::Report;
 use self::session::{Run, Session};
 use self::work::{Work, label};
+use crate::backend::select;
 use crate::failure::Outcome;
 use crate::failure::{Code, Failure};
 use crate::model::{is_onnx, load};
@@ -39,7 +40,7 @@ use crate::output::{Style, print, print_json, progress};
 
 /// Runs a model on the backend that is asked for and reports on it.
 pub(crate) fn run(args: &RunArgs) -> Outcome {
-    run_on(args, || select(args))
+    run_on(args, || select(args.backend.as_deref()))
 }
 
 /// Runs a model on a backend that is opened when the model is known to be sound.
@@ -162,14 +163,6 @@ fn compare_with_onnxruntime(
 struct Pass {
     runs: Vec<Run>,
     wall: Duration,
-}
-
-fn select(args: &RunArgs) -> Result<Selection> {
-    let selector = match &args.backend {
-        Some(backend) => Selector::parse(backend).at(|| "--backend")?,
-        None => Selector::from_env()?,
-    };
-    selector.select()
 }
 
 /// The first pass, then as many as asked for.

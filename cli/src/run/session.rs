@@ -67,6 +67,7 @@ impl<B: Backend> Session<B> {
                 shown.set_length(total as u64);
                 shown.set_position(done as u64);
             })),
+            ..CompileOptions::default()
         };
         let compiled = CompiledGraph::<B>::new(graph, engine, &options)?;
         bar.finish_and_clear();

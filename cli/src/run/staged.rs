@@ -15,11 +15,11 @@ use super::against::{self, Compared};
 use super::args::{Check, RunArgs};
 use super::tensors::Statistics;
 use super::work::read;
-use super::{select, statistics, trace};
+use super::{statistics, trace};
+use crate::backend::select;
 use crate::devices::device_json;
 use crate::failure::Outcome;
 use crate::failure::{Code, Failure};
-use crate::model::extent;
 use crate::output::{Style, print, print_json, progress, table, time};
 use crate::plausible::plausible;
 
@@ -30,7 +30,7 @@ pub(super) fn run(args: &RunArgs) -> Outcome {
         return Err(Error::unsupported(args.model.display().to_string(), why).into());
     }
     let model = Model::load(&args.model)?;
-    let selection = select(args)?;
+    let selection = select(args.backend.as_deref())?;
     let start = Instant::now();
     let session = compile(&model, &selection.engine, &args.dims, args.precision())?;
     let compile_time = start.elapsed();
@@ -170,7 +170,8 @@ fn inputs(
         return Err(Error::invalid("--input", "name", format!("{name:?}"), expected));
     }
     let one = |(index, input): (usize, &Input)| {
-        let extents = input.dims.iter().map(|dim| extent(dim, dims)).collect::<Result<Dims>>()?;
+        let extents = input.dims.iter().map(|dim| dim.extent(dims)).collect::<Result<Dims>>();
+        let extents = extents.at(|| "--dim")?;
         let desc = MemoryDesc::new(extents.clone(), input.data_type);
         let file = files.iter().find(|(name, _)| *name == input.name).map(|(_, file)| file);
         let tensor = if let Some(file) = file.filter(|file| file.as_os_str() != "random") {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use anydnn_backend::DataType;
+use anydnn_backend::{DataType, Specialize};
 
 use crate::fusion::Policy;
 
@@ -40,13 +40,16 @@ pub struct SessionOptions {
     pub policy: Policy,
     /// Called with the number of primitives created and their total, for each graph that is compiled; possibly from several threads.
     pub progress: Option<Arc<dyn Fn(usize, usize) + Send + Sync>>,
+    /// When kernels get programs for one shape; if none, the engine decides.
+    pub specialize: Option<Specialize>,
     /// How many plans are kept; the one not used for longest goes first. At least one.
     pub plans: usize,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { precision: Precision::default(), policy: Policy::default(), progress: None, plans: 64 }
+        let (precision, policy) = (Precision::default(), Policy::default());
+        Self { precision, policy, progress: None, specialize: None, plans: 64 }
     }
 }
 
@@ -56,6 +59,7 @@ impl fmt::Debug for SessionOptions {
             .field("precision", &self.precision)
             .field("policy", &self.policy)
             .field("progress", &self.progress.is_some())
+            .field("specialize", &self.specialize)
             .field("plans", &self.plans)
             .finish()
     }

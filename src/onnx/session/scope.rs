@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use anydnn_backend::{Backend, DataType, Dims, Engine, Error, Event, Memory, Result, ResultExt, Stream};
 
 use super::slot::Slot;
-use super::{Inner, lock, memory_kind};
+use super::{Inner, SessionOptions, lock, memory_kind};
 use crate::compile::{CompileOptions, CompiledGraph};
 use crate::execute::Executable;
 use crate::model::HostTensor;
@@ -216,8 +216,9 @@ impl<B: Backend> Scope<B> {
     /// Returns the bytes of the kept ones that are no weights of the file, too.
     fn load(&self, inner: &Inner<B>, stage: &mut Stage) -> Result<(Option<Executable<B>>, usize)> {
         let Some(finished) = &mut stage.finished else { return Ok((None, 0)) };
+        let SessionOptions { policy, progress, specialize, .. } = &inner.options;
         let options =
-            CompileOptions { policy: inner.options.policy, progress: inner.options.progress.clone() };
+            CompileOptions { policy: *policy, progress: progress.clone(), specialize: *specialize };
         let compiled = CompiledGraph::<B>::new(&finished.graph, &inner.engine, &options)?;
         let kind = memory_kind::<B>(&inner.engine)?;
         let mut constants = std::mem::take(&mut finished.constants);

@@ -1,10 +1,9 @@
 //! What an execution needs, made ahead of it.
 
-use anydnn_backend::{Backend, Dims, Error, Result, ResultExt};
+use anydnn_backend::{Backend, Dims, Result, ResultExt};
 
 use super::Session;
 use crate::model::HostTensor;
-use crate::onnx::Dim;
 
 impl<B: Backend> Session<B> {
     /// Compiles all that executions with these extents of the [open dimensions](Dim::Open) need, by running the model once on zeros: the
@@ -29,18 +28,9 @@ impl<B: Backend> Session<B> {
         self.inner.model.check_dims(dims)?;
         let mut inputs = Vec::with_capacity(self.inputs().len());
         for input in self.inputs() {
-            let extent = |dim: &Dim| match dim {
-                Dim::Fixed(extent) => Ok(*extent),
-                Dim::Open(name) => {
-                    let given = dims.iter().find(|(given, _)| given == name).map(|(_, extent)| *extent);
-                    let expected = "an extent for each open dimension";
-                    given.ok_or_else(|| {
-                        Error::invalid("dimensions", format!("dimension {name:?}"), "missing", expected)
-                    })
-                }
-            };
             let of_input = || format!("input {:?}", input.name);
-            let extents = input.dims.iter().map(extent).collect::<Result<Dims>>().at(of_input)?;
+            let extents = input.dims.iter().map(|dim| dim.extent(dims));
+            let extents = extents.collect::<Result<Dims>>().at(of_input)?;
             inputs.push((input.name.as_str(), HostTensor::zeros(extents, input.data_type).at(of_input)?));
         }
         self.run(&inputs).map(|_| ())

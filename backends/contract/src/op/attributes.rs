@@ -3,6 +3,7 @@
 use crate::arg::Quantized;
 use crate::data_type::DataType;
 use crate::memory_desc::MemoryDesc;
+use crate::op::specialize::Specialize;
 use crate::op::{BinaryAlgorithm, Eltwise};
 
 /// What changes how a primitive computes without changing which one it is.
@@ -21,6 +22,8 @@ pub struct Attributes {
     pub dequantize: Vec<Dequantize>,
     /// It runs once, as what prepares weights does: being ready soon counts for more than being fast.
     pub once: bool,
+    /// When its kernels get programs for its shape; if none, the engine decides.
+    pub specialize: Option<Specialize>,
 }
 
 impl Attributes {
@@ -51,6 +54,12 @@ impl Attributes {
     /// Attributes of what runs once.
     pub fn with_once(mut self, once: bool) -> Self {
         self.once = once;
+        self
+    }
+
+    /// Attributes that say when kernels get programs for one shape; none leaves it to the engine.
+    pub fn with_specialize(mut self, specialize: impl Into<Option<Specialize>>) -> Self {
+        self.specialize = specialize.into();
         self
     }
 

@@ -27,6 +27,7 @@ mod reorder;
 mod resampling;
 mod select;
 mod softmax;
+pub(crate) mod specialize;
 
 pub use attention::Attention;
 pub use binary::{Binary, BinaryAlgorithm, BinaryFunction};

@@ -8,6 +8,7 @@ use crate::data_type::DataType;
 use crate::error::{Error, InvalidKind, Result};
 use crate::memory_desc::MemoryDesc;
 use crate::op::attributes::{Attributes, Dequantize, PostOp, ScratchpadMode};
+use crate::op::specialize::Specialize;
 use crate::op::{Op, Operation};
 
 /// A validated description of a primitive. Backends take it as correct.
@@ -186,6 +187,12 @@ impl PrimitiveDesc {
     /// The same primitive with other attributes for working memory.
     pub fn with_scratchpad(mut self, mode: ScratchpadMode) -> Self {
         self.attributes.scratchpad = mode;
+        self
+    }
+
+    /// The same primitive with another time for programs for its shape; none leaves it to the engine.
+    pub fn with_specialize(mut self, specialize: Option<Specialize>) -> Self {
+        self.attributes.specialize = specialize;
         self
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use anydnn_backend::{
     Allocator, Capabilities, DeviceInfo, DeviceKind, Engine, EngineId, Error, List, ListStep, MemoryDesc,
-    MemoryKind, Order, PrimitiveDesc, Result, StreamDesc, validate,
+    MemoryKind, Order, PrimitiveDesc, Result, Specialize, StreamDesc, validate,
 };
 use cl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE};
 
@@ -14,7 +14,7 @@ use crate::backend::list::OpenClList;
 use crate::backend::memory::OpenClMemory;
 use crate::backend::pool::Pool;
 use crate::backend::primitive::OpenClPrimitive;
-use crate::backend::specialize::Specialize;
+use crate::backend::specialize;
 use crate::backend::stream::{OpenClStream, Owner};
 use crate::backend::user_source::UserSource;
 use crate::cache::tuning::Record;
@@ -130,7 +130,7 @@ impl OpenClEngine {
     }
 
     /// Says when kernels of primitives that are made from now on, by this engine and its clones, get programs for one shape, in place of
-    /// what [`Specialize::from_env`] says.
+    /// what the variable `ANYDNN_SPECIALIZE` says (`background`, `never` or `eager`). The attributes of a primitive override both.
     pub fn with_specialization(self, specialize: Specialize) -> Self {
         *self.inner.specialize.write().unwrap_or_else(PoisonError::into_inner) = specialize;
         self
@@ -297,7 +297,7 @@ impl Inner {
             service: Mutex::new(None),
             copier: OnceLock::new(),
             planned_kind: OnceLock::new(),
-            specialize: RwLock::new(Specialize::from_env()),
+            specialize: RwLock::new(specialize::from_env()),
             wait_method: WaitMethod::with(device.kind()),
             features: capability::features_of(&device),
             capabilities: OnceLock::new(),

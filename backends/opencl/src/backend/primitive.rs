@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{
-    Allocator, Arg, EngineId, Error, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode,
+    Allocator, Arg, EngineId, Error, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode, Specialize,
 };
 use cl3::types::{cl_command_queue, cl_event, cl_uint};
 use smallvec::SmallVec;
@@ -14,7 +14,7 @@ use crate::backend::OpenCl;
 use crate::backend::engine::OpenClEngine;
 use crate::backend::event::OpenClEvent;
 use crate::backend::memory::OpenClMemory;
-use crate::backend::specialize::{self, SpecialKernels, Specialize};
+use crate::backend::specialize::{self, SpecialKernels};
 use crate::backend::stream::{OpenClStream, Submission};
 use crate::backend::sub_groups;
 use crate::driver::call::{self, Returned};
@@ -36,7 +36,7 @@ struct Inner {
     /// One for each launch that has work.
     kernels: Vec<LaunchKernels>,
     engine: OpenClEngine,
-    /// Of the engine as the primitive was made.
+    /// As its attributes say, else the engine as it was made.
     specialize: Specialize,
 }
 
@@ -92,7 +92,8 @@ impl OpenClPrimitive {
     /// Builds the programs of a plan.
     pub(crate) fn from_plan(engine: &OpenClEngine, plan: KernelPlan) -> Result<Self> {
         let plan = sub_groups::fitting(engine, plan, &engine.traits())?;
-        let specialize = engine.specialization();
+        let own = plan.desc.attributes().specialize;
+        let specialize = own.unwrap_or_else(|| engine.specialization());
         let has_work = |launch: &Launch| !launch.global.contains(&0);
         let kernels = plan.launches.iter().enumerate().filter(|(_, launch)| has_work(launch));
         let kernels = kernels

@@ -7,38 +7,22 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anydnn_backend::DeviceKind;
+use anydnn_backend::{DeviceKind, Specialize};
 
 use crate::driver::handle::{self, AtExit};
 use crate::plan::SpecialProgram;
 use crate::program::kernels::KernelPool;
 
-/// When kernels get programs for one shape. Results are the same, to the bit, with and without.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Specialize {
-    /// In the background, once a kernel has computed for so long that compiling pays.
-    #[default]
-    Background,
-    /// Never: one program serves every shape.
-    Never,
-    /// As a primitive is made: it takes longer, and the first execution is as fast as all others.
-    Eager,
-}
-
-impl Specialize {
-    /// What `ANYDNN_SPECIALIZE` says: `background`, `never` or `eager`; [`Specialize::Background`] if it says nothing.
-    pub fn from_env() -> Self {
-        match std::env::var("ANYDNN_SPECIALIZE").as_deref() {
-            Ok("never") => Self::Never,
-            Ok("eager") => Self::Eager,
-            Ok("" | "background") | Err(_) => Self::Background,
-            Ok(other) => {
-                tracing::warn!(value = other, "ANYDNN_SPECIALIZE is none of background, never and eager");
-                Self::Background
-            }
-        }
+/// What `ANYDNN_SPECIALIZE` says; the default if it says nothing.
+pub(crate) fn from_env() -> Specialize {
+    let text = std::env::var("ANYDNN_SPECIALIZE").unwrap_or_default();
+    if text.is_empty() {
+        return Specialize::default();
     }
+    text.parse().unwrap_or_else(|error| {
+        tracing::warn!(%error, "ANYDNN_SPECIALIZE is ignored");
+        Specialize::default()
+    })
 }
 
 /// Operations that a core of a processor makes within a nanosecond, about, and a compute unit of another device.

@@ -18,7 +18,7 @@ use crate::driver::handle;
 use crate::driver::platform::OpenClDevice;
 use crate::plan::ProgramSource;
 use crate::program::Program;
-use crate::program::helpers::Compiler;
+use crate::program::compilers::Compiler;
 
 /// The programs of one engine.
 pub(crate) struct ProgramCache {

@@ -1,6 +1,6 @@
 //! Programs: built from source or loaded from a binary.
 
-pub(crate) mod helpers;
+pub(crate) mod compilers;
 pub(crate) mod kernels;
 pub(crate) mod ptx;
 pub(crate) mod text;

@@ -18,6 +18,7 @@ use crate::engine::{self, EngineRef};
 use crate::handle::{self, Handle};
 use crate::interop::events;
 use crate::object_types::{cl_event, dnnl_engine_t, dnnl_gpu, dnnl_stream_t};
+use crate::settings;
 use crate::types::{dnnl_invalid_arguments, dnnl_status_t};
 
 /// Makes a compiled partition that is still to be compiled, by [`dnnl_graph_partition_compile`].
@@ -67,7 +68,7 @@ pub unsafe extern "C" fn dnnl_graph_partition_compile(
         if let Some(why) = partition.partition.why_unsupported() {
             return Err(Failure::invalid(format!("the partition is not supported: {why}")));
         }
-        let options = PartitionOptions::shared();
+        let options = PartitionOptions { specialize: settings::specialize(), ..PartitionOptions::shared() };
         let compiled = partition.partition.compile(own, &inputs, &outputs, &options)?;
         let pair = |(input, output): &(TensorId, TensorId)| dnnl_graph_inplace_pair_t {
             input_id: input.0 as usize,

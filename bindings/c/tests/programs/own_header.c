@@ -20,6 +20,8 @@ int main(void) {
     CHECK(dnnl_memory_desc_create_with_strides(&md, 1, bad, dnnl_f32, NULL) == dnnl_invalid_arguments);
     CHECK(strstr(anydnn_last_error(), "dnnl_memory_desc_create_with_strides") != NULL);
     CHECK(strstr(anydnn_last_error(), "-5") != NULL);
+    CHECK(anydnn_set_specialize("always") == dnnl_invalid_arguments && strstr(anydnn_last_error(), "always") != NULL);
+    CHECK(anydnn_set_specialize("never") == dnnl_success && anydnn_set_specialize(NULL) == dnnl_success);
     CHECK(dnnl_version()->gpu_runtime == DNNL_RUNTIME_OCL);
     puts("passed");
     return 0;

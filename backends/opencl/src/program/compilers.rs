@@ -1,5 +1,5 @@
-//! Where programs are compiled: as many at a time as there are cores, or in other processes for drivers that compile one program at a time
-//! within a process, however many threads ask.
+//! Compilers: as many at a time as there are cores, in this process and, where a driver compiles one program at a time within a process
+//! however many threads ask, in helpers: processes of the same program.
 
 use std::ffi::OsString;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -65,9 +65,9 @@ struct Helper {
     output: BufReader<ChildStdout>,
 }
 
-/// Lets engines of this process compile in other processes where a driver compiles one program at a time (NVIDIA's): `program`, started
-/// with these arguments, has to call [`serve_compiler`] with its standard input and output. Only the first call counts; it
-/// belongs at the start of a program, before drivers are loaded.
+/// Lets engines of this process compile in other processes where a driver compiles one program at a time or is slowed down by threads
+/// (NVIDIA's and Intel's): `program`, started with these arguments, has to call [`serve_compiler`] with its standard input and output.
+/// Only the first call counts; it belongs at the start of a program, before drivers are loaded.
 ///
 /// A process that does not start, ends early or answers nonsense costs its time: the program is compiled here then.
 pub fn compile_in_processes(program: impl Into<PathBuf>, args: impl IntoIterator<Item = OsString>) {
@@ -262,6 +262,8 @@ fn lock() -> MutexGuard<'static, Pool> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::testing::test_engines;
 
@@ -315,6 +317,29 @@ mod tests {
         echo.end();
         let start = Start { program: "/nonexistent".into(), args: Vec::new(), environment: Vec::new() };
         assert!(Helper::start(&start, 0, "a device").is_err());
+    }
+
+    /// Other tests of this process may compile meanwhile, which makes fewer at a time, never more.
+    #[test]
+    fn as_many_compile_at_a_time_as_there_are_cores_and_all_are_served() {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let (now, most, served) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        for engine in test_engines() {
+            thread::scope(|scope| {
+                for _ in 0..4 * cores {
+                    scope.spawn(|| {
+                        let compiler = Compiler::of(engine.opencl_device());
+                        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        thread::sleep(Duration::from_millis(5));
+                        now.fetch_sub(1, Ordering::SeqCst);
+                        drop(compiler);
+                        served.fetch_add(1, Ordering::SeqCst);
+                    });
+                }
+            });
+            assert_eq!(served.swap(0, Ordering::SeqCst), 4 * cores);
+            assert!((1..=cores).contains(&most.swap(0, Ordering::SeqCst)));
+        }
     }
 
     #[test]
