@@ -47,6 +47,9 @@ struct Ready {
     kernel: Option<Kernel>,
     /// Which of the launch's kernels it is.
     form: Form,
+    /// Whether the kernel's arguments are of the slots' memory.
+    is_bound: bool,
+    is_aligned: bool,
 }
 
 /// One memory of a launch.
@@ -117,7 +120,16 @@ impl OpenClList {
             };
             let args = launch.args.iter().map(bound).collect::<Result<_>>()?;
             let grid = Grid::of(launch);
-            self.launches.push(Ready { step: at, index, grid, args, kernel: None, form: Form::Planned });
+            self.launches.push(Ready {
+                step: at,
+                index,
+                grid,
+                args,
+                kernel: None,
+                form: Form::Planned,
+                is_bound: false,
+                is_aligned: false,
+            });
         }
         let launches = first..self.launches.len();
         self.steps.push(Step {
@@ -128,20 +140,16 @@ impl OpenClList {
         Ok(())
     }
 
-    /// Tells the kernels of memory that is new to them.
+    /// Readies a kernel for each launch: the one that its next execution takes, told of memory that is new to it.
     fn bind(&mut self, memories: &[&OpenClMemory]) -> Result<()> {
         for (slot, memory) in self.slots.iter_mut().zip(memories) {
             let given = (memory.allocation.serial, memory.offset());
-            if slot.bound == Some(given) {
-                continue;
+            if slot.bound.replace(given) != Some(given) {
+                slot.users.iter().for_each(|&user| self.launches[user].is_bound = false);
             }
-            // After a failure nothing is known.
-            slot.bound = None;
-            for &user in &slot.users {
-                let launch = &mut self.launches[user];
-                launch.bind(&self.steps[launch.step].primitive, memories)?;
-            }
-            slot.bound = Some(given);
+        }
+        for launch in &mut self.launches {
+            launch.bind(&self.steps[launch.step].primitive, memories)?;
         }
         Ok(())
     }
@@ -299,12 +307,19 @@ impl Drop for OpenClList {
 }
 
 impl Ready {
-    /// Binds the memories in their slots to a kernel that suits them.
+    /// Binds the memories in their slots to the kernel that suits them, unless they are.
     fn bind(&mut self, primitive: &OpenClPrimitive, memories: &[&OpenClMemory]) -> Result<()> {
-        let is_aligned =
-            self.args.iter().all(|bound| memories[bound.slot].is_aligned_at(bound.start, bound.alignment));
+        if !self.is_bound {
+            let is_aligned = |bound: &Bound| memories[bound.slot].is_aligned_at(bound.start, bound.alignment);
+            self.is_aligned = self.args.iter().all(is_aligned);
+        }
+        let form = primitive.form(self.index, self.is_aligned);
+        if self.is_bound && form == self.form {
+            return Ok(());
+        }
+        // After a failure nothing is known.
+        self.is_bound = false;
         let addresses: Addresses = self.args.iter().map(|bound| memories[bound.slot].binding()).collect();
-        let form = primitive.form(self.index, is_aligned);
         let fits = |kernel: &Kernel| form == self.form && kernel.addresses() == addresses;
         if !self.kernel.as_ref().is_some_and(fits) {
             self.give_back(primitive);
@@ -316,6 +331,7 @@ impl Ready {
             let place = memories[bound.slot].place(bound.start + bound.offset);
             kernel.bind(i, place, &primitive.launch(self.index).kernel)?;
         }
+        self.is_bound = true;
         Ok(())
     }
 

@@ -3,41 +3,60 @@ use std::sync::Arc;
 use anydnn_backend::op::{Eltwise, Op};
 use anydnn_backend::{
     Allocator, Arg, DataType, Engine, Error, Event, List, ListStep, Memory, MemoryDesc, MemoryKind, Part,
-    PrimitiveDesc, Result, Stream, StreamDesc,
+    PrimitiveDesc, Result, Specialize, Stream, StreamDesc,
 };
 use cl3::types::cl_event;
 
 use super::*;
 use crate::backend::engine::OpenClEngine;
-use crate::plan::{KernelPlan, Launch, ProgramSource};
+use crate::backend::specialize;
+use crate::plan::{KernelPlan, Launch, ProgramSource, SpecialProgram};
 use crate::testing::test_engines;
 
 const N: usize = 64;
 /// Elements, steps and slots: the source, the destination, and an arena with room for two results.
 const SLOTS: usize = 3;
 
-/// A primitive that adds one to bytes in one launch or two, and one more through the kernel for odd addresses.
-fn add_one(engine: &OpenClEngine, label: &str, spoil: bool) -> OpenClPrimitive {
+/// A program that adds one to bytes, and one more where addresses are odd.
+fn program(options: &str) -> ProgramSource {
     const SOURCE: &str = "
         #ifndef ANYDNN_UNALIGNED
         #define ANYDNN_UNALIGNED 0
         #endif
+        #ifndef MORE
+        #define MORE 0
+        #endif
         kernel void add(global const uchar *src, ulong from, global uchar *dst, ulong to) {
             size_t i = get_global_id(0);
-            dst[to + i] = src[from + i] + 1 + ANYDNN_UNALIGNED;
+            dst[to + i] = src[from + i] + 1 + ANYDNN_UNALIGNED + MORE;
         }";
+    ProgramSource { name: "add".into(), source: SOURCE.into(), options: options.into() }
+}
+
+/// A primitive that adds one to bytes, and one more through the kernel for odd addresses.
+fn add_one(engine: &OpenClEngine, label: &str, spoil: bool) -> OpenClPrimitive {
+    // A range that no device takes.
+    let local = spoil.then_some([usize::MAX, 1, 1]);
+    primitive(engine, label, local, None)
+}
+
+fn primitive(
+    engine: &OpenClEngine,
+    label: &str,
+    local: Option<[usize; 3]>,
+    special: Option<SpecialProgram>,
+) -> OpenClPrimitive {
     let desc = MemoryDesc::new([N / 4], DataType::F32);
     let desc = PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(desc.clone()).dst(desc).label(label);
     let launch = Launch {
         sub_group: None,
-        program: ProgramSource { name: "add".into(), source: SOURCE.into(), options: String::new() },
+        program: program(""),
         kernel: "add".into(),
         args: [Arg::SRC, Arg::DST].map(LaunchArg::Memory).to_vec(),
         table: Vec::new(),
-        special: None,
+        special,
         global: [N, 1, 1],
-        // A range that no device takes.
-        local: spoil.then_some([usize::MAX, 1, 1]),
+        local,
         alignment: 1,
     };
     let plan = KernelPlan {
@@ -245,6 +264,42 @@ fn kernels_return_to_their_primitive() {
                 1,
                 "one kernel serves all lists in turn"
             );
+        }
+    }
+}
+
+/// The program for one shape adds ten more here, which shows that it was taken.
+#[test]
+fn lists_take_programs_for_one_shape_whether_or_not_their_memory_is_new() {
+    for found in test_engines() {
+        let engine = OpenClEngine::on_device(found.opencl_device()).unwrap();
+        let engine = engine.with_specialization(Specialize::Background);
+        for is_new in [false, true] {
+            let special =
+                SpecialProgram { program: program("-DMORE=10"), operations: u64::MAX / 2, share: 1 };
+            let part = |slot| Part { slot, offset: 0 };
+            let steps = [ListStep {
+                primitive: primitive(&engine, "step", None, Some(special)),
+                args: vec![(Arg::SRC, part(0)), (Arg::DST, part(1))],
+                waits_for: vec![],
+            }];
+            let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+            let memories = || (memory(&engine, N), memory(&engine, N));
+            let (mut src, mut dst) = memories();
+            let mut list = engine.ready(&steps, 2).unwrap().unwrap();
+            let mut results = Vec::new();
+            for _ in 0..2 {
+                stream.write(&src, 0, &[1; N], &[]).unwrap();
+                let done = list.enqueue(&stream, &[&src, &dst], &[]).unwrap();
+                results.push(content(&stream, &dst, &done).unwrap()[0]);
+                while !specialize::is_idle() {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                if is_new {
+                    (src, dst) = memories();
+                }
+            }
+            assert_eq!(results, [2, 12], "new memory: {is_new}");
         }
     }
 }
