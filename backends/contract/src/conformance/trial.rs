@@ -8,7 +8,7 @@ use super::values::Values;
 use super::{Failure, Lacking, Outcome, Subject, data};
 use crate::{
     Access, Arg, ArgDesc, Backend, DataType, Engine, Error, Event, Layout, Memory, MemoryDesc, PostOp,
-    Primitive, PrimitiveDesc, PrimitiveDescBuilder, Result, ScratchpadMode, Stream, Tolerance,
+    Primitive, PrimitiveDesc, PrimitiveDescBuilder, Result, ScratchpadMode, Specialize, Stream, Tolerance,
 };
 
 /// A description, the values of its operands, and how to judge the result.
@@ -19,6 +19,8 @@ pub(super) struct Trial {
     in_place: Option<Arg>,
     exact: bool,
     may_be_refused: bool,
+    /// Whether it runs by programs for its shape, too.
+    both_forms: bool,
 }
 
 /// Tells what the results of a primitive should be.
@@ -46,6 +48,7 @@ impl Trial {
             in_place: None,
             exact: false,
             may_be_refused: false,
+            both_forms: false,
         })
     }
 
@@ -71,6 +74,16 @@ impl Trial {
     pub(super) fn may_be_refused(mut self) -> Self {
         self.may_be_refused = true;
         self
+    }
+
+    /// Also by programs for its shape, which have to give the same bits.
+    pub(super) fn both_forms(mut self, both: bool) -> Self {
+        self.both_forms = both;
+        self
+    }
+
+    pub(super) fn has_both_forms(&self) -> bool {
+        self.both_forms
     }
 
     pub(super) fn desc(&self) -> &PrimitiveDesc {
@@ -104,9 +117,27 @@ impl Trial {
         };
         self.check_resolution(primitive.desc())?;
         ensure!(!primitive.implementation().is_empty(), "the implementation has no name");
+        let special = if self.both_forms {
+            let desc = self.desc.clone().with_specialize(Some(Specialize::Eager));
+            Some(subject.engine().create_primitive(&desc)?)
+        } else {
+            None
+        };
+        let place = || format!("{} by {}", self.desc, primitive.implementation());
         for round in self.rounds() {
-            self.round(subject, &primitive, round, oracle)
-                .map_err(|f| f.at(format!("{} by {}", self.desc, primitive.implementation())))?;
+            let bytes = self.round(subject, &primitive, round, oracle).map_err(|f| f.at(place()))?;
+            let Some(special) = &special else { continue };
+            let others = self.round(subject, special, round, oracle).map_err(|f| f.at(place()))?;
+            for ((arg, general), (_, special)) in bytes.iter().zip(&others) {
+                let differs = general.iter().zip(special).position(|(general, special)| general != special);
+                let Some(at) = differs else { continue };
+                let (general, special) = (general[at], special[at]);
+                return Err(Failure::new(format!(
+                    "{}: byte {at} of {arg} is {special:#04x} by programs for its shape, \
+                     {general:#04x} by those for every shape",
+                    place(),
+                )));
+            }
         }
         Ok(Outcome::Passed)
     }
@@ -144,13 +175,14 @@ impl Trial {
         Ok(())
     }
 
+    /// Returns the bytes of the memory of each result that is in no layout of the backend's own.
     fn round<B: Backend>(
         &self,
         subject: &Subject<B>,
         primitive: &B::Primitive,
         round: &Round,
         oracle: Oracle<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<(Arg, Vec<u8>)>, Failure> {
         let stream = subject.stream()?;
         let mut operands: Vec<Operand<B>> = Vec::new();
         let mut inputs = Tensors::new();
@@ -188,13 +220,17 @@ impl Trial {
         }
         stream.execute(primitive, &args, &[])?.wait()?;
         let expected = oracle(&self.desc, &inputs)?;
+        let mut bytes = Vec::with_capacity(operands.len());
         for operand in &operands {
-            operand
+            let after = operand
                 .check(subject, &stream, expected.get(&operand.arg), self.tolerance(operand.arg))
                 .map_err(|f| f.at(operand.arg))?;
+            if operand.access.writes() && operand.before.is_some() {
+                bytes.push((operand.arg, after));
+            }
         }
         stream.wait()?;
-        Ok(())
+        Ok(bytes)
     }
 
     fn tolerance(&self, arg: Arg) -> Tolerance {
@@ -271,20 +307,20 @@ impl<B: Backend> Operand<B> {
         Ok(Self { arg, access, desc, memory, parent, before, start: margin, tensor })
     }
 
-    /// Compares a result with the reference, and all other bytes with what they were.
+    /// Compares a result with the reference, and all other bytes with what they were. Returns the bytes.
     fn check(
         &self,
         subject: &Subject<B>,
         stream: &B::Stream,
         expected: Option<&Tensor>,
         tolerance: Tolerance,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<u8>, Failure> {
         let after = read_all::<B>(stream, &self.parent)?;
         if let Some(before) = &self.before {
             self.check_bytes(before, &after)?;
         }
         if !self.access.writes() {
-            return Ok(());
+            return Ok(after);
         }
         let Some(expected) = expected else { return Err(Failure::new("the reference gives no such result")) };
         let actual = if self.before.is_some() {
@@ -299,7 +335,7 @@ impl<B: Backend> Operand<B> {
             let index = self.desc.dims().indices().nth(mismatch.index).unwrap_or_default();
             Failure::from(mismatch).at(format!("at {index:?}"))
         })?;
-        Ok(())
+        Ok(after)
     }
 
     fn check_bytes(&self, before: &[u8], after: &[u8]) -> Result<(), Failure> {

@@ -103,7 +103,7 @@ impl Recipe {
         wanted: Option<DataType>,
     ) -> Result<(Self, Sample)> {
         let mut choices = Choices::random(seed, limits).with_type(wanted);
-        let trial = (family.describe)(&mut choices);
+        let trial = describe(family, &mut choices);
         let recipe = Self { family, choices: choices.into_record() };
         let trial = trial.map_err(|error| error.at(recipe.to_string()))?;
         Ok((recipe, Sample::new(trial)))
@@ -123,7 +123,7 @@ impl Recipe {
     /// As [`Recipe::draw`].
     pub fn normalized(&self, limits: Limits) -> Result<(Self, Sample)> {
         let mut choices = Choices::replay(self.choices.clone(), limits);
-        let trial = (self.family.describe)(&mut choices).map_err(|error| error.at(self.to_string()))?;
+        let trial = describe(self.family, &mut choices).map_err(|error| error.at(self.to_string()))?;
         Ok((Self { family: self.family, choices: choices.into_record() }, Sample::new(trial)))
     }
 
@@ -131,6 +131,12 @@ impl Recipe {
     pub(super) fn is_simpler_than(&self, other: &Self) -> bool {
         (self.choices.len(), &self.choices) < (other.choices.len(), &other.choices)
     }
+}
+
+/// A primitive of a family, now and then to be run by programs for its shape, too.
+fn describe(family: Family, choices: &mut Choices) -> Result<Trial> {
+    let trial = (family.describe)(choices)?;
+    Ok(trial.both_forms(choices.one_in(4)))
 }
 
 impl fmt::Display for Recipe {

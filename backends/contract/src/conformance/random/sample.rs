@@ -80,6 +80,7 @@ impl fmt::Display for Sample {
             ("deterministic", attributes.deterministic),
             ("once", attributes.once),
             ("scratchpad of the user", attributes.scratchpad == ScratchpadMode::User),
+            ("both forms", self.0.has_both_forms()),
         ] {
             if on {
                 write!(f, " {name}")?;
