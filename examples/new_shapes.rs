@@ -81,6 +81,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             programs(&selection.engine) - built,
             resident() - bytes,
         );
+        let held = session.memory();
+        let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
+        println!(
+            "held by {} plans: {:.1} MiB of constants, {:.1} MiB of what was prepared from them, {:.1} MiB on the host",
+            held.plans.len(),
+            mib(held.weights),
+            mib(held.prepared),
+            mib(held.host)
+        );
     }
     Ok(())
 }

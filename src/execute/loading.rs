@@ -1,11 +1,8 @@
 //! Constants on their way to the device: steps that prepare them run as soon as what they read is there.
 
-use anydnn_backend::{
-    Arg, Backend, DataType, Engine, Event, Memory, MemoryDesc, Order, Primitive, Result, ResultExt, Stream,
-    validate,
-};
+use anydnn_backend::{Arg, Backend, Event, Memory, Order, Primitive, Result, ResultExt, Stream, validate};
 
-use super::{Memories, bind, kind};
+use super::{Memories, bind};
 use crate::compile::{Compiled, Storage};
 
 /// Bytes of constants that may wait for their last reader to end.
@@ -19,22 +16,25 @@ pub(super) struct Loading<'a, B: Backend> {
     constants: Vec<Option<B::Memory>>,
     /// The last step that prepares something from each.
     last_reader: Vec<Option<usize>>,
-    events: Vec<B::Event>,
+    /// Which of the steps that prepare something run.
+    runs: &'a [bool],
+    /// Of those, by step.
+    events: Vec<Option<B::Event>>,
 }
 
 impl<'a, B: Backend> Loading<'a, B> {
-    pub(super) fn new(compiled: &'a Compiled<B>) -> Self {
+    pub(super) fn new(compiled: &'a Compiled<B>, runs: &'a [bool]) -> Self {
         let mut last_reader = vec![None; compiled.constants.len()];
-        for (at, step) in compiled.steps.iter().take_while(|step| step.constant).enumerate() {
+        for (at, step) in compiled.steps[..runs.len()].iter().enumerate().filter(|(at, _)| runs[*at]) {
             for constant in read(&step.args) {
                 last_reader[constant] = Some(at);
             }
         }
         let constants = vec![None; compiled.constants.len()];
-        Self { compiled, constants, last_reader, events: Vec::new() }
+        Self { compiled, constants, last_reader, runs, events: vec![None; runs.len()] }
     }
 
-    /// Enqueues every step that prepares something, each with the constants that it reads.
+    /// Enqueues the steps that prepare something, each with the constants that it reads.
     pub(super) fn prepare(
         &mut self,
         stream: &B::Stream,
@@ -44,7 +44,8 @@ impl<'a, B: Backend> Loading<'a, B> {
     ) -> Result<()> {
         let compiled = self.compiled;
         let mut waiting = 0;
-        for (at, step) in compiled.steps.iter().take_while(|step| step.constant).enumerate() {
+        for at in (0..self.runs.len()).filter(|&at| self.runs[at]) {
+            let step = &compiled.steps[at];
             for constant in read(&step.args) {
                 self.take(constant, give)?;
             }
@@ -60,7 +61,7 @@ impl<'a, B: Backend> Loading<'a, B> {
             validate::execution::<B>(stream, &step.primitive, &args).at(name)?;
             let waits: Vec<B::Event> = match stream.desc().order {
                 Order::InOrder => Vec::new(),
-                Order::OutOfOrder => step.waits_for.iter().map(|&i| self.events[i].clone()).collect(),
+                Order::OutOfOrder => step.waits_for.iter().filter_map(|&i| self.events[i].clone()).collect(),
             };
             let event = stream.execute_validated(&step.primitive, &args, &waits).at(name)?;
             for constant in read(&step.args) {
@@ -75,36 +76,30 @@ impl<'a, B: Backend> Loading<'a, B> {
                 event.wait()?;
                 waiting = 0;
             }
-            self.events.push(event);
+            self.events[at] = Some(event);
         }
-        self.events.iter().try_for_each(Event::wait)
+        self.events.iter().flatten().try_for_each(Event::wait)
     }
 
     /// Waits for everything enqueued, whatever becomes of it: after a failure, which is the error to report.
     pub(super) fn settle(&self) {
-        for event in &self.events {
+        for event in self.events.iter().flatten() {
             let _ = event.wait();
         }
     }
 
-    /// The constants that executions read, and nothing in place of the others and of what else only led to what was prepared.
+    /// The constants that executions read, and `nothing` in place of the others.
     pub(super) fn kept(
         mut self,
         give: &mut impl FnMut(usize) -> Result<B::Memory>,
-        prepared: &mut [Option<B::Memory>],
+        nothing: &B::Memory,
     ) -> Result<Vec<B::Memory>> {
         let compiled = self.compiled;
-        let nothing = compiled.engine.create_memory(&MemoryDesc::new([0], DataType::U8), kind(compiled)?)?;
         for constant in 0..self.constants.len() {
             if compiled.reads_constant(constant) {
                 self.take(constant, give)?;
             } else {
                 self.constants[constant] = Some(nothing.clone());
-            }
-        }
-        for (temp, memory) in prepared.iter_mut().enumerate() {
-            if memory.is_some() && !compiled.reads(Storage::Temp(temp)) {
-                *memory = Some(nothing.clone());
             }
         }
         Ok(self.constants.into_iter().flatten().collect())

@@ -8,6 +8,7 @@ mod bind;
 mod commands;
 mod host;
 mod loading;
+mod prepared;
 mod record;
 mod run;
 #[cfg(test)]
@@ -22,6 +23,8 @@ use anydnn_backend::{
 pub(crate) use self::bind::{bind, separate};
 pub(crate) use self::commands::{CommandList, Enqueued, Memories, Phase, Taken, arena_in, arena_views};
 use self::loading::Loading;
+use self::prepared::{Kept, Preparation};
+pub(crate) use self::prepared::{PreparedConstants, Sharing};
 pub use self::record::Recording;
 pub(crate) use self::run::run;
 use crate::compile::{Compiled, CompiledGraph, Literal, TempPlace};
@@ -54,6 +57,8 @@ pub struct Executable<B: Backend> {
     literals: Arc<[B::Memory]>,
     /// Temporaries that depend on constants alone, by index.
     prepared: Arc<[Option<B::Memory>]>,
+    /// Those of them that other plans may take over as long as this one is there.
+    shared: Arc<[Arc<B::Memory>]>,
 }
 
 impl<B: Backend> Clone for Executable<B> {
@@ -63,6 +68,7 @@ impl<B: Backend> Clone for Executable<B> {
             constants: Arc::clone(&self.constants),
             literals: Arc::clone(&self.literals),
             prepared: Arc::clone(&self.prepared),
+            shared: Arc::clone(&self.shared),
         }
     }
 }
@@ -91,23 +97,25 @@ impl<B: Backend> CompiledGraph<B> {
         Executable::load(Arc::clone(&self.inner), stream, constants)
     }
 
-    /// The same with constants that `give` is asked for one by one, each with whether executions read it themselves.
+    /// The same with constants that `give` is asked for one by one, each with whether executions read it themselves. What another plan has
+    /// prepared alike is taken from there; constants that only lead to that are not asked for.
     #[cfg(feature = "onnx")]
     pub(crate) fn load_each(
         &self,
         stream: &B::Stream,
+        sharing: Option<&Sharing<'_, B>>,
         mut give: impl FnMut(TensorId, bool) -> Result<B::Memory>,
     ) -> Result<Executable<B>> {
         let inner = &self.inner;
         let give = |at: usize| give(inner.constants[at], inner.reads_constant(at));
-        Executable::load_each(Arc::clone(inner), stream, give)
+        Executable::load_each(Arc::clone(inner), stream, sharing, give)
     }
 }
 
 impl<B: Backend> Executable<B> {
     fn load(compiled: Arc<Compiled<B>>, stream: &B::Stream, given: &[(TensorId, B::Memory)]) -> Result<Self> {
         let constants = bind("constant", &compiled, &compiled.constants, &compiled.constant_descs, given)?;
-        Self::load_each(compiled, stream, |at| Ok(constants[at].clone()))
+        Self::load_each(compiled, stream, None, |at| Ok(constants[at].clone()))
     }
 
     /// The same with constants that are asked for one by one, when a step first needs them, and given back as soon as nothing does: what is
@@ -115,21 +123,25 @@ impl<B: Backend> Executable<B> {
     fn load_each(
         compiled: Arc<Compiled<B>>,
         stream: &B::Stream,
+        sharing: Option<&Sharing<'_, B>>,
         mut give: impl FnMut(usize) -> Result<B::Memory>,
     ) -> Result<Self> {
         check_stream(&compiled, stream)?;
         let literals = literal_memories(&compiled)?;
-        let mut prepared = prepared_memories(&compiled)?;
-        let mut loading = Loading::new(&compiled);
-        let result = loading.prepare(stream, &literals, &prepared, &mut give);
+        let preparation = Preparation::new(&compiled, sharing)?;
+        let mut loading = Loading::new(&compiled, &preparation.runs);
+        let result = loading.prepare(stream, &literals, &preparation.memories, &mut give);
         loading.settle();
         result?;
-        let constants = loading.kept(&mut give, &mut prepared)?;
+        let nothing = compiled.engine.create_memory(&MemoryDesc::new([0], DataType::U8), kind(&compiled)?)?;
+        let constants = loading.kept(&mut give, &nothing)?;
+        let Kept { memories, shared } = preparation.finish(&compiled, sharing, &nothing);
         Ok(Self {
             constants: constants.into(),
             compiled,
             literals: literals.into(),
-            prepared: prepared.into(),
+            prepared: memories.into(),
+            shared: shared.into(),
         })
     }
 

@@ -183,7 +183,7 @@ fn constants_that_only_prepare_others_go_as_soon_as_these_are_there() {
         let weights = || device.leaks().iter().filter(|object| object.contains("4840000 bytes")).count();
         let mut asked = Vec::new();
         let executable = compiled
-            .load_each(&stream, |id, is_kept| {
+            .load_each(&stream, None, |id, is_kept| {
                 let at = compiled.inner.constants.iter().position(|&own| own == id).unwrap();
                 let desc = &compiled.inner.constant_descs[at];
                 asked.push((graph.tensor(id).unwrap().label().clone(), is_kept, weights()));
@@ -200,6 +200,68 @@ fn constants_that_only_prepare_others_go_as_soon_as_these_are_there() {
         assert_eq!((asked.len(), weights()), (6, 5));
         drop(executable);
     }
+}
+
+/// A plan prepares what no other one has: weights of the same name by the same steps are there once, as long as somebody has them.
+#[cfg(feature = "onnx")]
+#[test]
+fn plans_share_what_they_prepare_alike() {
+    use anydnn_backend::{MapMode, MemoryKind};
+
+    use crate::execute::{PreparedConstants, Sharing};
+
+    let graph = |rows: usize| {
+        let mut g = GraphBuilder::new();
+        let x = g.input("x", DataType::F32, [rows, 40]);
+        let w = g.constant("w", DataType::F32, [40, 24]);
+        let y = g.op("y", OpKind::MatMul, &[x, w], Attrs::new()).unwrap();
+        let row = g.constant("row", DataType::F32, [24]);
+        g.op("z", OpKind::Add, &[y, row], Attrs::new()).unwrap();
+        g.build().unwrap()
+    };
+    // The mock likes weights row-major or column-major, by the seed.
+    let packs = |seed: &u64| {
+        let device = MockDevice::builder().seed(*seed).build();
+        let compiled = compile(&device.engine(), &graph(3), Policy::Fusion);
+        compiled.inner.steps.iter().any(|step| step.constant)
+    };
+    let device = MockDevice::builder().seed((0..99).find(packs).unwrap()).build();
+    let engine = device.engine();
+    let stream = engine.create_stream(&StreamDesc::out_of_order()).unwrap();
+    let prepared = PreparedConstants::default();
+    let load = |rows: usize, model: &str| {
+        let (graph, mut asked) = (graph(rows), Vec::new());
+        let compiled = compile(&engine, &graph, Policy::Fusion);
+        let label = |id: TensorId| graph.tensor(id).unwrap().label().clone();
+        let name = |id: TensorId| Some(format!("{} of {model}", label(id)));
+        let sharing = Sharing { prepared: &prepared, name: &name };
+        let executable = compiled
+            .load_each(&stream, Some(&sharing), |id, _| {
+                let at = compiled.inner.constants.iter().position(|&own| own == id).unwrap();
+                asked.push(label(id));
+                filled(&engine, &stream, &compiled.inner.constant_descs[at], if model == "a" { 1 } else { 2 })
+            })
+            .unwrap();
+        let x = filled(&engine, &stream, compiled.input_desc(TensorId(0)).unwrap(), 3).unwrap();
+        let out = graph.outputs()[0];
+        let z = engine.create_memory(compiled.output_desc(out).unwrap(), MemoryKind::Buffer).unwrap();
+        executable.execute(&stream, &[(TensorId(0), x)], &[(out, z.clone())], &[]).unwrap().wait().unwrap();
+        let first = z.map(MapMode::Read).unwrap().bytes()[..4 * 24].to_vec();
+        (executable, asked, first)
+    };
+    let (first, asked, result) = load(3, "a");
+    let bytes = prepared.bytes();
+    assert!(asked.iter().any(|label| label == "w") && bytes > 0, "{asked:?}, {bytes}");
+    let (second, asked, same) = load(5, "a");
+    assert_eq!((asked, prepared.bytes()), (vec!["row".to_owned()], bytes));
+    assert_eq!(same, result);
+    // It stays with the plan that is left, and other weights are others.
+    drop(first);
+    let (third, asked, other) = load(3, "b");
+    assert_eq!((asked.len(), prepared.bytes()), (2, 2 * bytes));
+    assert_ne!(other, result);
+    drop((second, third));
+    assert_eq!(prepared.bytes(), 0);
 }
 
 #[test]

@@ -7,7 +7,9 @@ use anydnn_backend::{Error, Result};
 
 use super::{Body, DEPTH, Program, STEPS, Step, StepKind, ValueId, key, wrong};
 use crate::onnx::is_standard;
-use crate::onnx::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto};
+use crate::onnx::proto::{
+    AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto, TensorProto,
+};
 
 /// What all graphs of a model share.
 pub(super) struct Shared<'a> {
@@ -105,7 +107,13 @@ impl<'a> Builder<'a> {
                 }
             }
         }
-        nodes.iter().try_for_each(|node| self.node(node, opsets))
+        // Plans share weights. Some exporters write all of them as nodes.
+        for (name, tensor) in nodes.iter().filter_map(constant) {
+            if let Some(value) = self.resolve(name) {
+                self.program.weights[value] = Some(Arc::new(tensor.clone()));
+            }
+        }
+        nodes.iter().filter(|node| constant(node).is_none()).try_for_each(|node| self.node(node, opsets))
     }
 
     fn node(&mut self, node: &NodeProto, opsets: &[OperatorSetIdProto]) -> Result<()> {
@@ -340,6 +348,14 @@ pub(super) fn graph_of<'n>(node: &'n NodeProto, name: &str) -> Result<&'n GraphP
 /// A node in words.
 pub(super) fn described(node: &NodeProto) -> String {
     format!("{} {:?}", node.op_type.as_deref().unwrap_or("?"), node.name.as_deref().unwrap_or(""))
+}
+
+/// The name and the tensor of a node that is nothing but a tensor.
+fn constant(node: &NodeProto) -> Option<(&str, &TensorProto)> {
+    let ([output], [attribute]) = (node.output.as_slice(), node.attribute.as_slice()) else { return None };
+    let is_constant = key(node.domain.as_deref(), node.op_type.as_deref()) == ("", "Constant");
+    let is_plain = !output.is_empty() && attribute.name.as_deref() == Some("value");
+    attribute.t.as_ref().filter(|_| is_constant && is_plain).map(|tensor| (output.as_str(), tensor))
 }
 
 fn twice<T>(what: &str, name: &str) -> Result<T> {

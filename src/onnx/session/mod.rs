@@ -173,7 +173,7 @@ impl<B: Backend> Session<B> {
 
     /// What is held at the moment.
     pub fn memory(&self) -> MemoryReport {
-        let (weights, host) = self.inner.scope.weight_bytes();
+        let (weights, prepared, host) = self.inner.scope.weight_bytes();
         let mut plans = Vec::new();
         self.inner.scope.each(&mut |_, plan| {
             let compiled = plan.executable.as_ref().map(crate::execute::Executable::compiled);
@@ -185,7 +185,7 @@ impl<B: Backend> Session<B> {
                 port_bytes: plan.port_bytes,
             });
         });
-        MemoryReport { weights, host, plans }
+        MemoryReport { weights, prepared, host, plans }
     }
 
     /// The stages that were compiled so far: those of the model's own graph, then those of loops.

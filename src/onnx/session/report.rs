@@ -3,8 +3,10 @@
 /// The memory of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryReport {
-    /// Bytes of weights on the device, without the forms that plans prepared for themselves.
+    /// Bytes of weights on the device as they are in the file, and of other constants of plans.
     pub weights: usize,
+    /// Bytes of weights on the device in the forms that plans have prepared; plans share what they prepare alike.
+    pub prepared: usize,
     /// Bytes of weights on the host.
     pub host: usize,
     /// The plans, the one used last at the end.

@@ -8,7 +8,8 @@ use anydnn_backend::{Backend, DataType, Dims, Engine, Error, Event, Memory, Resu
 use super::slot::Slot;
 use super::{Inner, SessionOptions, lock, memory_kind};
 use crate::compile::{CompileOptions, CompiledGraph};
-use crate::execute::Executable;
+use crate::execute::{Executable, PreparedConstants, Sharing};
+use crate::graph::TensorId;
 use crate::model::HostTensor;
 use crate::onnx::files::ExternalData;
 use crate::onnx::import::{self, Have, Request, Stage};
@@ -36,6 +37,8 @@ pub(super) struct Scope<B: Backend> {
     plans: Mutex<Vec<Arc<Plan<B>>>>,
     compiling: Mutex<()>,
     weights: Mutex<HashMap<(ValueId, DataType), B::Memory>>,
+    /// What plans have prepared from weights.
+    prepared: PreparedConstants<B>,
     host_weights: Mutex<HashMap<ValueId, Arc<HostTensor>>>,
 }
 
@@ -74,6 +77,7 @@ impl<B: Backend> Scope<B> {
             plans: Mutex::default(),
             compiling: Mutex::default(),
             weights: Mutex::default(),
+            prepared: PreparedConstants::default(),
             host_weights: Mutex::default(),
         }
     }
@@ -93,13 +97,14 @@ impl<B: Backend> Scope<B> {
         }
     }
 
-    /// Bytes of weights on the device and on the host, those of bodies with them.
-    pub(super) fn weight_bytes(&self) -> (usize, usize) {
+    /// Bytes of weights on the device, in their own form and as they were prepared, and on the host, those of bodies with them.
+    pub(super) fn weight_bytes(&self) -> (usize, usize, usize) {
         let device: usize = lock(&self.weights).values().map(|memory| memory.region().bytes).sum();
         let constants: usize = lock(&self.plans).iter().map(|plan| plan.constants).sum();
         let host: usize = lock(&self.host_weights).values().map(|tensor| tensor.bytes().len()).sum();
         let inner = self.bodies.values().map(Self::weight_bytes);
-        inner.fold((device + constants, host), |sum, more| (sum.0 + more.0, sum.1 + more.1))
+        let own = (device + constants, self.prepared.bytes(), host);
+        inner.fold(own, |sum, more| (sum.0 + more.0, sum.1 + more.1, sum.2 + more.2))
     }
 
     /// A weight of the file on the host.
@@ -217,15 +222,21 @@ impl<B: Backend> Scope<B> {
     fn load(&self, inner: &Inner<B>, stage: &mut Stage) -> Result<(Option<Executable<B>>, usize)> {
         let Some(finished) = &mut stage.finished else { return Ok((None, 0)) };
         let SessionOptions { policy, progress, specialize, .. } = &inner.options;
-        let options =
-            CompileOptions { policy: *policy, progress: progress.clone(), specialize: *specialize };
+        let options = CompileOptions { policy: *policy, progress: progress.clone(), specialize: *specialize };
         let compiled = CompiledGraph::<B>::new(&finished.graph, &inner.engine, &options)?;
         let kind = memory_kind::<B>(&inner.engine)?;
         let mut constants = std::mem::take(&mut finished.constants);
         let weights = &finished.weights;
+        let types: HashMap<TensorId, DataType> =
+            constants.iter().map(|(id, tensor)| (*id, tensor.data_type())).collect();
+        let name = |id: TensorId| {
+            let (_, value) = weights.iter().find(|(own, _)| *own == id)?;
+            Some(format!("{value} as {}", types.get(&id)?))
+        };
+        let sharing = Sharing { prepared: &self.prepared, name: &name };
         inner.with_stream(|stream| {
             let (mut own, mut read) = (0, READ_BYTES);
-            let executable = compiled.load_each(stream, |id, is_kept| {
+            let executable = compiled.load_each(stream, Some(&sharing), |id, is_kept| {
                 let Some(tensor) = constants.swap_remove(&id) else {
                     let expected = "each constant of the graph once";
                     return Err(Error::invalid("load", "constant", id.to_string(), expected));

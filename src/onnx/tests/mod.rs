@@ -89,13 +89,7 @@ impl Draft {
     }
 
     fn floats(mut self, name: &str, dims: &[i64], values: &[f32]) -> Self {
-        self.graph.initializer.push(TensorProto {
-            name: Some(name.into()),
-            dims: dims.to_vec(),
-            data_type: Some(FLOAT),
-            raw_data: Some(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>().into()),
-            ..TensorProto::default()
-        });
+        self.graph.initializer.push(TensorProto { name: Some(name.into()), ..float_tensor(dims, values) });
         self
     }
 
@@ -158,6 +152,20 @@ fn tensor<const N: usize>(dims: [usize; N], values: &[f32]) -> HostTensor {
 
 fn attribute(name: &str, number: i32) -> AttributeProto {
     AttributeProto { name: Some(name.into()), r#type: Some(number), ..AttributeProto::default() }
+}
+
+fn float_tensor(dims: &[i64], values: &[f32]) -> TensorProto {
+    TensorProto {
+        dims: dims.to_vec(),
+        data_type: Some(FLOAT),
+        raw_data: Some(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>().into()),
+        ..TensorProto::default()
+    }
+}
+
+/// An attribute that is a tensor.
+fn floats(name: &str, dims: &[i64], values: &[f32]) -> AttributeProto {
+    AttributeProto { t: Some(float_tensor(dims, values)), ..attribute(name, 4) }
 }
 
 fn int(name: &str, value: i64) -> AttributeProto {
