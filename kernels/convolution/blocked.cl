@@ -1,9 +1,10 @@
 // For CPUs: a work-item computes ITEM_LINES rows of the result (fixed n, od, oh) for a panel of PANEL output channels of a group, in the
 // register tiles of `convolution/tile.cl`, TILE_SIZE positions at a time.
-// A tap is added to those positions of a tile that see it: in register tiles of the sizes of EACH_SIZE(X) = X(14, 13) X(13, 7) X(7, 0) X(1, 0),
-// of which each serves more positions than its second number. Taps side by side that the same positions see go together: they are PLANES_OF(taps) runs of TERMS_OF(taps) terms.
-// The program serves convolutions of every shape: nothing of one is known when it is compiled. OF_ALL, in programs for one shape, a register
-// tile has all vectors of a panel, else one of them; local memory has room for ROOM.
+// A tap is added to those positions of a tile that see it. Taps side by side that the same positions see go together: they are
+// PLANES_OF(taps) runs of TERMS_OF(taps) terms. The program serves convolutions of every shape: nothing of one is known when it is
+// compiled; local memory has room for ROOM vectors a position. Its register tiles have one vector of a panel, two or a half. OF_ALL, in
+// programs for one shape, they have all vectors of a panel, and the sizes of EACH_SIZE(X) = X(14, 13) X(13, 7) X(7, 0) X(1, 0), of which
+// each serves more positions than its second number.
 #define TILE_START(tile) min((tile) * TILE_SIZE, (idx)DST_W)
 #define LANES_OF(j) clamp(columns - 16 * (j), 0, min(16, PANEL - 16 * (j)))
 // The positions of a tile that see a tap, and the rows of taps that lie in the source.

@@ -1,8 +1,10 @@
-// A register tile of a convolution: adds what up to TILE_M positions side by side see to `sums`, or, where `out` is not null, to the first
-// position of `sums`, with what lies at `addend` if that is not null, and stores the final results there. The terms of a sum are `planes` times `rows` runs of `terms` terms; each of the
-// three steps by its own distances in both operands; the weights NEAR elements on are fetched into the first-level cache. Included once for each number of positions, under the name TILE. The first
-// TILE_WHOLE vectors of a position have sixteen lanes, one more has eight where TILE_HALF is 1; the next position is VECTORS vectors on. Positions beyond `positions` are computed and thrown away. Sums are arrays over loops that are
-// unrolled, not repeated text: drivers keep what they read of a program as long as it lives.
+// A register tile of a convolution: adds what up to TILE_M positions side by side see to `sums`, or, where `out` is not null, to the
+// first position of `sums`, with what lies at `addend` if that is not null, and stores the final results there. The terms of a sum are
+// `planes` times `rows` runs of `terms` terms, each of these three steps by its own distances in both operands; the weights NEAR elements
+// on are fetched into the first-level cache. Included once for each number of positions, under the name TILE. The first TILE_WHOLE
+// vectors of a position have sixteen lanes, one more has eight where TILE_HALF is 1; the next position is VECTORS vectors on. Positions
+// beyond `positions` are computed and thrown away. Sums are arrays over loops that are unrolled, not repeated text: drivers keep what
+// they read of a program as long as it lives.
 #if ANYDNN_UNALIGNED
 #define ELEMENT(p, i) as_float(vload4(0, (const __global uchar *)((p) + (i))))
 #define QUARTER(p, i) as_float4(vload16(i, (const __global uchar *)(p)))

@@ -20,7 +20,7 @@ const PADDING: &str = anydnn_kernels::text("reorder/padding.cl");
 /// Elements of a contiguous run that a work-item on a CPU takes: at most, and at least where there are many.
 const CPU_CHUNK: usize = 65536;
 const CPU_LEAST_CHUNK: usize = 4096;
-/// Loops that programs for processors have, if not one.
+/// Loops that programs for every shape have, if not one.
 const LOOPS: usize = 4;
 /// Work-items that fill a compute unit of a GPU, and the most rows that one takes to share what it reads for all of them.
 const GPU_ITEMS: usize = 2048;

@@ -23,7 +23,7 @@ const TILE: &str = anydnn_kernels::text("convolution/tile.cl");
 /// The positions of register tiles, by the number of vectors that each position has its sums in: what registers hold, and about half of
 /// it. Most networks' lines are multiples of seven, and the taps beside the middle are not seen by one position of theirs.
 const TILE_SIZES: [[usize; 3]; 4] = [[14, 13, 7], [14, 13, 7], [7, 6, 3], [7, 6, 3]];
-/// The same of tiles of one vector, which serve panels of every width, and of half a vector.
+/// The same of the tiles of one or two vectors that serve panels of every width; those of half a vector have the second size.
 const VECTOR_SIZES: [usize; 2] = [14, 7];
 /// The vectors of the widest panels.
 const MOST_VECTORS: usize = 4;
@@ -170,7 +170,6 @@ impl Shape<'_> {
                 .number_of("VECTORS", vectors)
                 .define("ROOM", if of_all { vectors } else { MOST_VECTORS })
                 .define("OF_ALL", i32::from(of_all))
-                .define("EACH_SIZE(X)", each_size.join(" "))
                 .number_of("PANEL", width)
                 .number_of("INNER", inside)
                 .define("BY_INNER(t)", any_quotient("(t)", inside))
@@ -194,6 +193,9 @@ impl Shape<'_> {
                 .number_of("TILE_SIZE", tile_size)
                 .define("TILE_MOST", most)
                 .define("IS_SIZE(n)", if of_all { is_size.as_str() } else { "1" });
+            if of_all {
+                source.define("EACH_SIZE(X)", each_size.join(" "));
+            }
             for (name, number) in steps {
                 source.define(name, format!("(idx){}", always(number)));
             }

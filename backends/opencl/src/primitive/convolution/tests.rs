@@ -52,6 +52,19 @@ fn check_tiled(desc: &PrimitiveDesc) {
     check_those(desc, |name| tiled.iter().any(|variant| name == format!("ocl:convolution:{variant}")));
 }
 
+/// A layer in the middle of a network.
+const MIDDLE: Case = Case {
+    spatial: 2,
+    extent: 56,
+    channels: 64,
+    outputs: 64,
+    groups: 1,
+    kernel: 3,
+    stride: 1,
+    dilation: 1,
+    pads: (1, 1),
+};
+
 #[test]
 fn taps_outside_of_the_source_add_nothing() {
     let case = Case {
@@ -182,17 +195,7 @@ fn panels_fit_the_lines() {
     assert_eq!([1024, 1040, 512].map(|channels| compete(&image(channels), 1)), [true, false, false]);
     assert!(compete(&image(512), 2));
     assert_eq!([false, true].map(|compete| panel_width(256, 14, 1024, compete)), [32, 64]);
-    let case = Case {
-        spatial: 2,
-        extent: 56,
-        channels: 64,
-        outputs: 64,
-        groups: 1,
-        kernel: 3,
-        stride: 1,
-        dilation: 1,
-        pads: (1, 1),
-    };
+    let case = MIDDLE;
     let plan = planned(case.build(), &cpu());
     let weights = plan.desc.find(anydnn_backend::Arg::Weights).unwrap();
     assert_eq!(weights, &MemoryDesc::with_tag([64, 64, 3, 3], DataType::F32, "Acdb32a").unwrap());
@@ -251,17 +254,7 @@ fn convolutions_of_all_shapes_share_a_program() {
         assert_eq!(plan.implementation, "ocl:convolution:blocked");
         plan.launches[0].program.source.to_string()
     };
-    let case = Case {
-        spatial: 2,
-        extent: 56,
-        channels: 64,
-        outputs: 64,
-        groups: 1,
-        kernel: 3,
-        stride: 1,
-        dilation: 1,
-        pads: (1, 1),
-    };
+    let case = MIDDLE;
     let first = text(case.build());
     for text in [
         text(Case { extent: 33, channels: 7, ..case }.build().bias(f32(&[64]))),
