@@ -1,9 +1,10 @@
-// For CPUs: a work-item computes attention for QUERIES vectors of queries against blocks of T_BLOCK keys. Vectors run along the
-// queries, so that the softmax needs no horizontal reductions and keys and values are read as scalars in place; queries and results that
-// lie along their rows change places with `put_transposed`. Products are register tiles of TILE_M keys (or elements of values) x QUERIES
-// vectors, repeated by EACH_M and EACH_V as in matmul/vector.cl. The last tile of a block starts so early that it is a whole one, too: what
-// it computes again is the same, or not stored. SCORE, WEIGHT and SEE are those of reference.cl. Keys and values that must be converted
-// are copied by blocks into local memory, COPY_WIDTH floats each, and read from there; IN_PLACE ones are f32 and mean what they are.
+// For CPUs: a work-item computes attention for QUERIES vectors of queries against blocks of T_BLOCK keys. Vectors run along the queries,
+// so that the softmax needs no horizontal reductions and keys and values are read as scalars in place; queries and results that lie along
+// their rows change places with `put_transposed`. Products are register tiles of TILE_M keys (or elements of values) x QUERIES vectors,
+// repeated by EACH_M and EACH_V as in matmul/vector.cl. Local memory has room for T_ROOM keys. The last tile of a block starts so early
+// that it is a whole one, too: what it computes again is the same, or not stored. SCORE, WEIGHT and SEE are those of reference.cl. Keys
+// and values that must be converted are copied by blocks into local memory, COPY_WIDTH floats each, and read from there; IN_PLACE ones
+// are f32 and mean what they are.
 #define LANE_NUMBERS (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define CLEAR_ROW(i) EACH_V(CLEAR, i)
 #define CLEAR(i, j) V sum##i##_##j = (V)(0);
@@ -111,10 +112,10 @@ __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void attention_vector(PARAMS) {
     ENTER
     __local V queries[D_ROWS * QUERIES];
-    __local V weights[T_BLOCK * QUERIES];
+    __local V weights[T_ROOM * QUERIES];
     __local V sums[E_ROWS * QUERIES];
 #if COPY_WIDTH
-    __local float copied[T_BLOCK * COPY_WIDTH];
+    __local float copied[T_ROOM * COPY_WIDTH];
 #endif
     DECLARE_BATCH((idx)get_global_id(1))
     const idx first_s = (idx)get_global_id(0) * (16 * QUERIES);

@@ -13,7 +13,7 @@
 #else
 #define IF_GATED(text)
 #endif
-#if AHEAD
+#if HAS_AHEAD
 #define NEXT , b + (K_BLOCK * PANEL + (tile - first_tile) * (K_BLOCK * AHEAD * 4))
 #else
 #define NEXT
@@ -73,6 +73,7 @@
 // Adds the products of a block of terms by the weights X to `sums`.
 #define MULTIPLY_BLOCK(X, pointer, sums)                                                                                 \
     {                                                                                                                    \
+        const idx m = 0;                                                                                                 \
         PACK(X)                                                                                                          \
         const idx k = first_k, part = 0, lane = 0;                                                                       \
         const B_SPACE float *b = WEIGHTS_OF(X, pointer);                                                                 \
@@ -80,8 +81,8 @@
             const idx m = TILE_START(tile);                                                                              \
             const A_SPACE float *a = SOURCE_OF(m);                                                                       \
             __local float *to = sums + (FINISH_BY_TILE ? 0 : (m - item_m) * PANEL);                                      \
-            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to NEXT LAST AND_SHAPE);                                   \
-            else tile_least(a, b, terms, first_k == 0, to NEXT LAST AND_SHAPE);                                                    \
+            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to NEXT LAST AND_SHAPE);                         \
+            else tile_least(a, b, terms, first_k == 0, to NEXT LAST AND_SHAPE);                                          \
             if (FINISH_BY_TILE) FINISH_ROWS(m, TILE_START(tile + 1))                                                     \
         }                                                                                                                \
     }
@@ -97,7 +98,7 @@
     }
 #define FINISH(j)                                                                                                        \
     if (LANES_OF(j) > 0) {                                                                                               \
-        const idx part = 16 * j / PART, lane = 16 * j % PART;                                                            \
+        const idx part = 16 * j / PART, lane = 16 * j % PART, k = 0;                                                     \
         const int n_lanes = LANES_OF(j);                                                                                 \
         V v = OUT_SRC0(OUT_WEIGHTS(*(__local V *)(from + 16 * j), n_lanes), n_lanes);                                    \
         IF_GATED(v *= ACTIVATION(OUT_SRC0(OUT_SRC1(*(__local V *)(gates_from + 16 * j), n_lanes), n_lanes));)            \
@@ -108,13 +109,13 @@
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void matmul_blocked(PARAMS) {
-    __local float sums[SUM_ROWS * PANEL] __attribute__((aligned(64)));
-    IF_GATED(__local float gates[SUM_ROWS * PANEL] __attribute__((aligned(64)));)
+    __local float sums[SUMS] __attribute__((aligned(64)));
+    IF_GATED(__local float gates[SUMS] __attribute__((aligned(64)));)
 #if PACK_SRC0 != IN_PLACE
     __local float a_block[A_BLOCK] __attribute__((aligned(64)));
 #endif
 #if PACK_WEIGHTS != IN_PLACE
-    __local float b_block[K_BLOCK * PANEL] __attribute__((aligned(64)));
+    __local float b_block[B_BLOCK] __attribute__((aligned(64)));
 #endif
     ENTER
     const idx first_tile = (idx)get_global_id(1) * ITEM_TILES;
@@ -135,20 +136,20 @@ __kernel void matmul_blocked(PARAMS) {
                 for (idx m = item_m; m < item_end; ++m)
                     for (idx k = first_k; k < first_k + terms; k += 16) {
                         const int n = (int)min((idx)16, first_k + terms - k);
-                        const idx lane = 0;
+                        const idx part = 0, lane = 0;
                         *(__local V *)(SOURCE_OF(m) + (k - first_k)) = DEQ_SRC0(RUN_SRC0(OFF_SRC0, n), n);
                     }
 #elif PACK_SRC0 == ALONG_M
                 for (idx k = first_k; k < first_k + terms; ++k)
                     for (idx m = item_m; m < item_end; m += 16) {
                         const int n = (int)min((idx)16, item_end - m);
-                        const idx lane = 0;
+                        const idx part = 0, lane = 0;
                         *(__local V *)(SOURCE_OF(m) + (k - first_k) * A_STEP_K) = DEQ_SRC0(RUN_SRC0(OFF_SRC0, n), n);
                     }
 #else
                 for (idx m = item_m; m < item_end; ++m)
                     for (idx k = first_k; k < first_k + terms; ++k) {
-                        const idx lane = 0;
+                        const idx part = 0, lane = 0;
                         SOURCE_OF(m)[k - first_k] = DEQ1_SRC0(LD1_SRC0(OFF_SRC0));
                     }
 #endif

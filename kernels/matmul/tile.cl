@@ -1,6 +1,6 @@
 // A register tile of a matrix product: adds the products of TILE_M rows of `a` and the vectors of each of `terms` rows of `b` to `sums`,
 // or puts them there first. Included once for each number of rows, under the name TILE. Rows are a constant distance apart, so that the
-// addresses of all of them share one register. Where AHEAD is not zero, as many lines of 64 bytes from `ahead` on are fetched into the
+// addresses of all of them share one register. With HAS_AHEAD, AHEAD lines of 64 bytes from `ahead` on are fetched into the
 // second-level cache for each four terms. Where NEAR is not zero, the row of `b` so many rows on is fetched into the first. With MISSING
 // only the parts of a row of `b` up to `last_part` exist, and that one is read in place of those behind it. Sums are arrays over loops that
 // are unrolled, not repeated text: drivers keep what they read of a program as long as it lives.
@@ -12,7 +12,7 @@
 #define ELEMENT(p, i) (p)[i]
 #define VECTOR(p) vload16(0, p)
 #endif
-#if AHEAD
+#if HAS_AHEAD
 #define ALSO_AHEAD , const __global float *ahead
 #else
 #define ALSO_AHEAD
@@ -31,11 +31,8 @@ static inline __attribute__((always_inline)) void TILE(const A_SPACE float *rest
     V sum[TILE_M][PANEL / 16];
     EACH(i, TILE_M) EACH(j, PANEL / 16) sum[i][j] = first ? (V)(0) : SUM(i, j);
     for (int k = 0; k < terms; ++k) {
-#if AHEAD
-        const int turn = k % 4;
-        _Pragma("unroll") for (int line = 0; line < AHEAD; line += 4) {
-            if (line + turn < AHEAD) FETCH(ahead + (k / 4 * AHEAD + line + turn) * 16);
-        }
+#if HAS_AHEAD
+        for (int line = k % 4; line < AHEAD; line += 4) FETCH(ahead + (k / 4 * AHEAD + line) * 16);
 #endif
 #if NEAR
         EACH(j, PANEL / 16) FETCH_NEAR(b + (NEAR * B_STEP_K + B_AT(j)));

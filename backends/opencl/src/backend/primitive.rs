@@ -91,7 +91,13 @@ impl Primitive for OpenClPrimitive {
 impl OpenClPrimitive {
     /// Builds the programs of a plan.
     pub(crate) fn from_plan(engine: &OpenClEngine, plan: KernelPlan) -> Result<Self> {
-        let plan = sub_groups::fitting(engine, plan, &engine.traits())?;
+        let mut plan = sub_groups::fitting(engine, plan, &engine.traits())?;
+        for launch in &mut plan.launches {
+            let special = launch.special.as_mut().map(|special| &mut special.program);
+            for program in std::iter::once(&mut launch.program).chain(special) {
+                engine.inner.programs.texts.share(&mut program.source);
+            }
+        }
         let own = plan.desc.attributes().specialize;
         let specialize = own.unwrap_or_else(|| engine.specialization());
         let has_work = |launch: &Launch| !launch.global.contains(&0);

@@ -19,10 +19,13 @@ use crate::driver::platform::OpenClDevice;
 use crate::plan::ProgramSource;
 use crate::program::Program;
 use crate::program::compilers::Compiler;
+use crate::program::text::Texts;
 
 /// The programs of one engine.
 pub(crate) struct ProgramCache {
     slots: Mutex<HashMap<ProgramKey, Arc<Slot>>>,
+    /// What primitives keep of them to build them again.
+    pub(crate) texts: Texts,
     /// What the engine's blob holds.
     warm: OnceLock<Content>,
     /// The probes that this engine asked for, for its blob.
@@ -60,6 +63,7 @@ impl ProgramCache {
     pub(crate) fn new(disk: DiskCache) -> Self {
         Self {
             slots: Mutex::default(),
+            texts: Texts::default(),
             warm: OnceLock::new(),
             probes: Mutex::default(),
             disk: RwLock::new(Store::new(disk).map(Arc::new)),
@@ -88,7 +92,7 @@ impl ProgramCache {
         if self.hasty.load(Ordering::Relaxed) {
             options += " -cl-opt-disable";
         }
-        let hash = hash_of(source.source.pieces());
+        let hash = source.source.hash();
         let key = key(&hash, &options);
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,13 +191,13 @@ impl ProgramCache {
 
     /// What was noted about a topic on disk.
     pub(crate) fn load_note(&self, device: &OpenClDevice, topic: &str) -> Option<Arc<[u8]>> {
-        let stored = self.on_disk(device, hash_of([topic]), "", Store::load)?;
+        let stored = self.on_disk(device, blake3::hash(topic.as_bytes()), "", Store::load)?;
         self.verified(stored, topic)
     }
 
     /// Notes something for later processes, where there is a disk cache.
     pub(crate) fn save_note(&self, device: &OpenClDevice, topic: &str, bytes: &[u8]) {
-        self.on_disk(device, hash_of([topic]), "", |store, key| store.save(key, bytes));
+        self.on_disk(device, blake3::hash(topic.as_bytes()), "", |store, key| store.save(key, bytes));
     }
 
     /// The mean time of a build, once there was one.
@@ -341,14 +345,6 @@ impl fmt::Debug for ProgramCache {
 fn complete_options(options: &str, more: &str) -> String {
     let standard = if options.contains("-cl-std") { "" } else { "-cl-std=CL1.2" };
     [standard, options, more].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
-fn hash_of<'a>(pieces: impl IntoIterator<Item = &'a str>) -> blake3::Hash {
-    let mut hasher = blake3::Hasher::new();
-    for piece in pieces {
-        hasher.update(piece.as_bytes());
-    }
-    hasher.finalize()
 }
 
 fn key(source: &blake3::Hash, options: &str) -> ProgramKey {

@@ -12,6 +12,7 @@ use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Dims, FpMath, PrimitiveDesc
 
 use super::choice::{Choice, Choices, Wanted};
 use super::nodes::{self, Leaves};
+use super::numbers::mark;
 use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, is_cpu, items};
 use super::source::{Source, add_post_ops};
@@ -164,23 +165,30 @@ impl<'a> Shape<'a> {
                 // The last block has keys for a whole tile, too.
                 let is_whole = |block: &usize| keys % block == 0 || keys % block >= tile;
                 let block = (tile..=T_BLOCK.min(keys)).rev().find(is_whole)?;
-                let bytes = ((d_rows + e + block) * vectors * CPU_LANES + block * copy_width) * 4;
-                (bytes <= device.local_memory_bytes).then_some((vectors, tile, block, copy_width))
+                let fits = |keys: &usize| {
+                    let bytes = ((d_rows + e + keys) * vectors * CPU_LANES + keys * copy_width) * 4;
+                    bytes <= device.local_memory_bytes
+                };
+                // Room for as many keys as other shapes have, which then share the program.
+                let room = [T_BLOCK, block].into_iter().find(fits)?;
+                Some((vectors, tile, (block, room), copy_width))
             })
         };
         let copied = if copies { tiles(width) } else { None };
-        let (vectors, tile, block, copy_width) = copied.or_else(|| tiles(0))?;
+        let (vectors, tile, (block, room), copy_width) = copied.or_else(|| tiles(0))?;
         let mut source = self.source(CPU_LANES);
         panels::repetitions(&mut source, tile, vectors);
         source
+            .general()
             .define("QUERIES", vectors)
             .define("D_ROWS", d_rows)
             .define("E_ROWS", e)
-            .define("T_BLOCK", block)
-            .define("D_STEP", d_step)
-            .define("T_STEP", t_step)
-            .define("KEY_APART", key_apart)
-            .define("VALUE_APART", value_apart)
+            .number_of("T_BLOCK", block)
+            .define("T_ROOM", room)
+            .define("D_STEP", mark(d_step))
+            .define("T_STEP", mark(t_step))
+            .define("KEY_APART", mark(key_apart))
+            .define("VALUE_APART", mark(value_apart))
             .define("IN_PLACE", i32::from(!copies && (1..3).all(|i| self.is_plain(i))))
             .define("SCORES_ARE_PLAIN", i32::from(self.op.sources() == 3))
             .define("COPY_WIDTH", copy_width);
@@ -369,8 +377,8 @@ impl<'a> Shape<'a> {
         };
         source
             .declare("DECLARE_BATCH", &self.space, 0..self.s)
-            .define("S_SIZE", self.extent(self.s))
-            .define("T_SIZE", self.extent(self.t))
+            .number_of("S_SIZE", self.extent(self.s))
+            .number_of("T_SIZE", self.extent(self.t))
             .define("D_SIZE", self.extent(self.d))
             .define("E_SIZE", self.extent(self.e))
             .define("TWO_PASSES", i32::from(self.op.weights.is_some()))

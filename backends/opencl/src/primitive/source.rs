@@ -263,13 +263,14 @@ impl Source {
         } else {
             (numbers::compiled(&self.defines), Vec::new())
         };
+        let program = self.program(kernel, &files, defines, numbers.len());
         let special = self.gains.filter(|_| !numbers.is_empty()).map(|(share, operations)| SpecialProgram {
-            program: self.program(kernel, &files, numbers::compiled(&self.defines), 0),
+            program: known(&program, &numbers),
             operations,
             share,
         });
         Launch {
-            program: self.program(kernel, &files, defines, numbers.len()),
+            program,
             kernel: kernel.into(),
             table: table(&numbers, self.wide),
             special,
@@ -291,7 +292,8 @@ impl Source {
     ) -> Launch {
         let mut launch = self.launch(kernel, files, global, local);
         if let Some(own) = &mut launch.special {
-            own.program = special.program(kernel, &its_files, numbers::compiled(&special.defines), 0);
+            let (defines, numbers) = numbers::launched(&special.defines);
+            own.program = known(&special.program(kernel, &its_files, defines, numbers.len()), &numbers);
         }
         launch
     }
@@ -316,8 +318,7 @@ impl Source {
         let suffix = if value == Value::F32 { "##f" } else { "" };
         let _ = writeln!(text, "#define K(c) c{suffix}\ntypedef {} idx;", if *wide { "long" } else { "int" });
         text += &shape_macros(numbers, *wide);
-        let shape = if numbers > 0 { ", const Shape shape" } else { "" };
-        let _ = writeln!(text, "#define PARAMS {params}{shape}");
+        let _ = writeln!(text, "#define PARAMS {params} SHAPE_PARAM");
         if lanes >= CPU_LANES {
             // A compiler that spreads work-items over lanes by itself, on top of that, takes many times as long.
             text += "#define __kernel __kernel __attribute__((vec_type_hint(float16)))\n";
@@ -449,20 +450,32 @@ impl Source {
     }
 }
 
-/// The structure of so many numbers that comes with a launch, and how they are divided by.
+/// How a program takes so many numbers: as a structure that comes with the launch, or, with `KNOWN_SHAPE`, from definitions before it.
 fn shape_macros(numbers: usize, wide: bool) -> String {
-    let quotient = match (numbers, wide) {
-        (0, _) | (_, true) => "((x) / (n))",
-        _ => "((idx)(mul_hi((uint)(x) << 1, (uint)(factor)) >> (shift)))",
-    };
-    let quotient = format!("#define QUOTIENT(x, n, factor, shift) {quotient}\n");
-    match numbers {
-        0 => quotient + "#define AND_SHAPE\n#define WITH_SHAPE\n",
-        _ => format!(
-            "{quotient}typedef struct {{ idx at[{numbers}]; }} Shape;\n#define SHAPE(i) shape.at[i]\n\
-             #define AND_SHAPE , shape\n#define WITH_SHAPE , const Shape shape\n"
-        ),
+    const KNOWN: &str = "#define QUOTIENT(x, n, factor, shift) ((x) / (n))\n\
+                         #define SHAPE(i) KNOWN_##i\n#define AND_SHAPE\n#define WITH_SHAPE\n#define SHAPE_PARAM\n";
+    if numbers == 0 {
+        return KNOWN.into();
     }
+    let quotient =
+        if wide { "((x) / (n))" } else { "((idx)(mul_hi((uint)(x) << 1, (uint)(factor)) >> (shift)))" };
+    format!(
+        "#ifdef KNOWN_SHAPE\n{KNOWN}#else\n#define QUOTIENT(x, n, factor, shift) {quotient}\n\
+         typedef struct {{ idx at[{numbers}]; }} Shape;\n#define SHAPE(i) shape.at[i]\n\
+         #define AND_SHAPE , shape\n#define WITH_SHAPE , const Shape shape\n#define SHAPE_PARAM , const Shape shape\n#endif\n"
+    )
+}
+
+/// The program with the numbers of one shape.
+fn known(program: &ProgramSource, numbers: &[i64]) -> ProgramSource {
+    let mut head = "#define KNOWN_SHAPE\n".to_owned();
+    for (i, number) in numbers.iter().enumerate() {
+        let _ = match number {
+            0.. => writeln!(head, "#define KNOWN_{i} {number}"),
+            _ => writeln!(head, "#define KNOWN_{i} ({number})"),
+        };
+    }
+    ProgramSource { source: program.source.behind(head), ..program.clone() }
 }
 
 /// The bytes of a structure of such numbers.

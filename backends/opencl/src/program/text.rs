@@ -1,26 +1,58 @@
 //! Program text in pieces: the library's kernel files, which every program shares, and what was generated around them. Primitives keep it
-//! for as long as they live, because memory that starts at an odd byte takes a second build.
+//! for as long as they live, because memory that starts at an odd byte, or a shape that is met often, takes a second build; primitives of
+//! the same program [share](Texts) one text.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// The text of a program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Text {
-    pieces: Arc<[Cow<'static, str>]>,
+    /// What stands before the body, for this text alone.
+    head: Arc<str>,
+    body: Arc<Body>,
+}
+
+/// What texts share.
+#[derive(Debug, Default)]
+struct Body {
+    pieces: Box<[Cow<'static, str>]>,
+    hash: OnceLock<blake3::Hash>,
 }
 
 impl Text {
     /// The pieces in order.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &str> {
-        self.pieces.iter().map(|piece| &**piece)
+        std::iter::once(&*self.head).chain(self.body.pieces.iter().map(|piece| &**piece))
+    }
+
+    /// The same with definitions before it.
+    pub(crate) fn behind(&self, head: impl Into<Arc<str>>) -> Self {
+        Self { head: head.into(), body: Arc::clone(&self.body) }
+    }
+
+    /// What no other text has.
+    pub(crate) fn hash(&self) -> blake3::Hash {
+        let body = *self.body.hash.get_or_init(|| {
+            let mut hasher = blake3::Hasher::new();
+            self.body.pieces.iter().for_each(|piece| _ = hasher.update(piece.as_bytes()));
+            hasher.finalize()
+        });
+        if self.head.is_empty() {
+            return body;
+        }
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(self.head.as_bytes()).update(body.as_bytes());
+        hasher.finalize()
     }
 }
 
 impl FromIterator<Cow<'static, str>> for Text {
     fn from_iter<T: IntoIterator<Item = Cow<'static, str>>>(pieces: T) -> Self {
-        Self { pieces: pieces.into_iter().filter(|piece| !piece.is_empty()).collect() }
+        let pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
+        Self { body: Arc::new(Body { pieces, hash: OnceLock::new() }), ..Self::default() }
     }
 }
 
@@ -33,5 +65,50 @@ impl<T: Into<Cow<'static, str>>> From<T> for Text {
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pieces().try_for_each(|piece| f.write_str(piece))
+    }
+}
+
+/// The texts of an engine's primitives, each there once as long as one of these has it.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    bodies: Mutex<HashMap<blake3::Hash, Weak<Body>>>,
+}
+
+impl Texts {
+    /// Lets a text share what others have of it.
+    pub(crate) fn share(&self, text: &mut Text) {
+        let body = text.behind("");
+        let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = bodies.get(&body.hash()).and_then(Weak::upgrade) {
+            text.body = known;
+            return;
+        }
+        bodies.retain(|_, body| body.strong_count() > 0);
+        bodies.insert(body.hash(), Arc::downgrade(&body.body));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_are_there_once_and_other_ones_have_other_hashes() {
+        let texts = Texts::default();
+        let make = || Text::from_iter(["a ".into(), String::from("b").into()]);
+        let (mut first, mut second, mut other) = (make(), make(), Text::from("c"));
+        for text in [&mut first, &mut second, &mut other] {
+            texts.share(text);
+        }
+        assert!(Arc::ptr_eq(&first.body, &second.body) && !Arc::ptr_eq(&first.body, &other.body));
+        let mut behind = make().behind("x ");
+        texts.share(&mut behind);
+        assert!(Arc::ptr_eq(&first.body, &behind.body));
+        assert_eq!((behind.to_string().as_str(), second.to_string().as_str()), ("x a b", "a b"));
+        assert_eq!(first.hash(), second.hash());
+        assert!(first.hash() != other.hash() && first.hash() != behind.hash());
+        drop((first, second, behind));
+        texts.share(&mut Text::from("d"));
+        assert!(!texts.bodies.lock().unwrap().contains_key(&make().hash()));
     }
 }

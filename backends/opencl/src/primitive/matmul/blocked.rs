@@ -7,7 +7,7 @@ use anydnn_backend::{Arg, DataType};
 use super::{Shape, is_real};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
-use crate::primitive::numbers::mark;
+use crate::primitive::numbers::{always, mark};
 use crate::primitive::panels::terms_ahead;
 use crate::primitive::quantized;
 use crate::primitive::rows::CPU_LANES;
@@ -81,7 +81,7 @@ impl Shape<'_> {
         let most = few_rows(likely_rows).1.min(enough).min(n.div_ceil(CPU_LANES)) * CPU_LANES;
         let (part, parts) = own_panels.map_or((most, 1), |own| (own, (most / own).max(1)));
         let width = part * parts;
-        let space = self.space(Some((part, parts)));
+        let mut space = self.space(Some((part, parts)));
         let [panel, lane, k] = ["panel", "lane", "k"].map(|name| space.variable(name));
         let (panel, lane, k) = (panel?, lane?, k?);
         let m = panel.checked_sub(1)?;
@@ -144,23 +144,31 @@ impl Shape<'_> {
             _ => (panels * batch * blocks / (device.compute_units * ITEMS)).clamp(1, 8.min(panels)),
         };
         let by_tile = block >= terms && self.gate.is_none();
-        // Room for as many rows in many shapes, which then share a program.
-        let sum_rows =
-            if by_tile { greatest } else { item_rows.next_multiple_of(32).min(most_rows.max(item_rows)) };
-
+        // Room for as many rows and terms as other shapes have, which then share the program.
+        let rooms = Rooms {
+            width,
+            source,
+            copies_weights: weights != Reading::InPlace,
+            matrices: self.matrices().len(),
+        };
+        let (item_rows_room, block_room) = (item_rows.max(most_rows), block.max(BLOCK_TERMS));
+        let sum_rows_room = if by_tile { greatest } else { item_rows_room };
+        let wide_rooms = rooms.of(sum_rows_room, item_rows_room, block_room);
+        let rooms = if wide_rooms.fit(device) {
+            wide_rooms
+        } else {
+            rooms.of(if by_tile { greatest } else { item_rows }, item_rows, block)
+        };
+        if !rooms.fit(device) {
+            return None;
+        }
+        space.complete = Some(lane);
         let mut text = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         let (m_step, k_step) = match source {
             Reading::InPlace => (space.coefficient("SRC0", m)?, space.coefficient("SRC0", k)?),
-            Reading::AlongM => (1, item_rows.next_multiple_of(CPU_LANES) + CPU_LANES),
-            _ => (block + CPU_LANES, 1),
+            Reading::AlongM => (1, padded(item_rows)),
+            _ => (padded(block), 1),
         };
-        let a_block = if source == Reading::AlongM { block * k_step } else { item_rows * m_step };
-        let copied = |reading: Reading, size: usize| if reading == Reading::InPlace { 0 } else { size };
-        let matrices = self.matrices().len();
-        let floats = sum_rows * width * matrices + copied(source, a_block) + copied(weights, block * width);
-        if floats * 4 > device.local_memory_bytes {
-            return None;
-        }
         let space_of = |reading| if reading == Reading::InPlace { "__global" } else { "__local" };
         text.general()
             .declare("DECLARE_BATCH", &space, 0..m)
@@ -170,21 +178,23 @@ impl Shape<'_> {
             .number_of("N_SIZE", n)
             .define("WHOLE_PANELS", i32::from(n.is_multiple_of(width)))
             .number_of("K_SIZE", terms)
-            .define("ONE_BLOCK", i32::from(block >= terms))
+            .number_of("ONE_BLOCK", i32::from(block >= terms))
             .number_of("TILES", tiles)
             .number_of("TILES_MORE", more)
             .define("TILE_LEAST", least)
             .number_of("ITEM_TILES", item_tiles)
             .number_of("ITEM_PANELS", item_panels)
-            .define("SUM_ROWS", sum_rows)
+            .define("SUMS", rooms.sums)
             .define("FINISH_BY_TILE", i32::from(by_tile))
-            .define("AHEAD", ahead)
+            .define("HAS_AHEAD", i32::from(in_panels && rows > most_tile))
+            .number_of("AHEAD", ahead)
             .define("NEAR", near)
             .define("PACK_SRC0", source as u8)
             .define("PACK_WEIGHTS", weights as u8)
-            .define("A_BLOCK", a_block)
+            .define("A_BLOCK", rooms.source)
+            .define("B_BLOCK", rooms.weights)
             .define("A_SPACE", space_of(source))
-            .define("A_STEP_M", format!("(idx){}", mark(m_step)))
+            .define("A_STEP_M", format!("(idx){}", always(m_step)))
             .define("A_STEP_K", format!("(idx){}", mark(k_step)))
             .define("B_SPACE", space_of(weights));
         let (b_step, b_part, b_part_step) = match weights {
@@ -193,18 +203,14 @@ impl Shape<'_> {
             }
             _ => (width, width, 0),
         };
-        if source == Reading::InPlace && weights == Reading::InPlace {
-            text.number_of("K_BLOCK", block);
-        } else {
-            text.define("K_BLOCK", block);
-        }
+        text.number_of("K_BLOCK", block);
         let at_part = format!("(j) * 16 / {b_part}");
         let at_part = if missing { format!("min({at_part}, last_part)") } else { at_part };
         // A panel's own width is known.
-        let b_step = if b_step == width { b_step.to_string() } else { mark(b_step) };
+        let b_step = if b_step == width { b_step.to_string() } else { always(b_step) };
         text.define("B_STEP_K", format!("(idx){b_step}"))
             .define("MISSING", i32::from(missing))
-            .define("B_AT(j)", format!("({at_part} * (idx){} + (j) * 16 % {b_part})", mark(b_part_step)));
+            .define("B_AT(j)", format!("({at_part} * (idx){} + (j) * 16 % {b_part})", always(b_part_step)));
         for name in ["SRC0"].iter().chain(self.matrices()) {
             let (bits, kind) = storage(space.find(name)?.data_type);
             let pointer = name.to_lowercase();
@@ -214,7 +220,6 @@ impl Shape<'_> {
             );
         }
         self.define(&mut text, &space, value, &[k]);
-        text.gains(20, 2 * self.desc.dst().elements() * terms);
         let mut files: Vec<Cow<'static, str>> = Vec::new();
         if weights == Reading::AlongK {
             files.push(TRANSPOSE.into());
@@ -228,6 +233,48 @@ impl Shape<'_> {
         files.push(BLOCKED.into());
         let global = [panels.div_ceil(item_panels), blocks, batch];
         Some(text.launch("matmul_blocked", &files, global, Some([1, 1, 1])).into())
+    }
+}
+
+/// The distance of lines of a copy, of which neighbours do not compete for places in a cache.
+fn padded(length: usize) -> usize {
+    length.next_multiple_of(CPU_LANES) + CPU_LANES
+}
+
+/// What a work-item keeps in local memory.
+struct Rooms {
+    width: usize,
+    source: Reading,
+    copies_weights: bool,
+    matrices: usize,
+}
+
+/// Numbers of f32.
+struct Room {
+    sums: usize,
+    source: usize,
+    weights: usize,
+    /// Of sums and of a block of weights.
+    matrices: usize,
+}
+
+impl Rooms {
+    /// For so many rows of sums, rows of a block, and terms.
+    fn of(&self, sums: usize, rows: usize, terms: usize) -> Room {
+        let source = match self.source {
+            Reading::InPlace => 0,
+            Reading::AlongM => terms * padded(rows),
+            _ => rows * padded(terms),
+        };
+        let weights = if self.copies_weights { terms * self.width } else { 0 };
+        Room { sums: sums * self.width, source, weights, matrices: self.matrices }
+    }
+}
+
+impl Room {
+    fn fit(&self, device: &DeviceTraits) -> bool {
+        (self.sums * self.matrices + self.source + self.weights) * size_of::<f32>()
+            <= device.local_memory_bytes
     }
 }
 
