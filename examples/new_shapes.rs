@@ -10,6 +10,7 @@
 use std::error::Error;
 use std::time::Instant;
 
+use anydnn::backend::Engine;
 use anydnn::model::HostTensor;
 use anydnn::onnx::{Dim, Model};
 use anydnn::select::{AnyBackend, AnyEngine, Selector};
@@ -82,13 +83,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             resident() - bytes,
         );
         let held = session.memory();
+        let temporaries = selection.engine.allocator().stats().parked_bytes;
         let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
         println!(
-            "held by {} plans: {:.1} MiB of constants, {:.1} MiB of what was prepared from them, {:.1} MiB on the host",
+            "held by {} plans: {:.1} MiB of constants, {:.1} MiB of what was prepared from them, {:.1} MiB on the host, {:.1} MiB that wait \
+             for the next temporaries",
             held.plans.len(),
             mib(held.weights),
             mib(held.prepared),
-            mib(held.host)
+            mib(held.host),
+            mib(temporaries)
         );
     }
     Ok(())

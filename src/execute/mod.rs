@@ -145,6 +145,13 @@ impl<B: Backend> Executable<B> {
         })
     }
 
+    /// Keeps more memory that other plans may take over.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn holding(self, more: Vec<Arc<B::Memory>>) -> Self {
+        let shared = self.shared.iter().cloned().chain(more).collect();
+        Self { shared, ..self }
+    }
+
     /// What was compiled.
     pub fn compiled(&self) -> CompiledGraph<B> {
         CompiledGraph { inner: Arc::clone(&self.compiled) }

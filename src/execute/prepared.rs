@@ -31,11 +31,12 @@ impl<B: Backend> PreparedConstants<B> {
         self.lock().values().filter_map(Weak::upgrade).map(|memory| memory.region().bytes).sum()
     }
 
-    fn find(&self, name: &str) -> Option<Arc<B::Memory>> {
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<B::Memory>> {
         self.lock().get(name)?.upgrade()
     }
 
-    fn keep(&self, name: String, memory: B::Memory) -> Arc<B::Memory> {
+    /// Keeps memory for others, as long as somebody has what this returns.
+    pub(crate) fn keep(&self, name: String, memory: B::Memory) -> Arc<B::Memory> {
         let memory = Arc::new(memory);
         let mut memories = self.lock();
         memories.retain(|_, other| other.strong_count() > 0);

@@ -3,9 +3,9 @@
 /// The memory of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryReport {
-    /// Bytes of weights on the device as they are in the file, and of other constants of plans.
+    /// Bytes of weights on the device as they are in the file.
     pub weights: usize,
-    /// Bytes of weights on the device in the forms that plans have prepared; plans share what they prepare alike.
+    /// Bytes of what plans have prepared from them, and of other constants of theirs; what is alike is there once.
     pub prepared: usize,
     /// Bytes of weights on the host.
     pub host: usize,

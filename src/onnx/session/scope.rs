@@ -51,8 +51,6 @@ pub(super) struct Plan<B: Backend> {
     signature: Signature,
     pub(super) stage: Stage,
     pub(super) executable: Option<Executable<B>>,
-    /// Bytes of constants that are no weights of the file.
-    pub(super) constants: usize,
     pub(super) port_bytes: usize,
     /// Of the model's own open dimensions.
     pub(super) dims: Vec<(String, usize)>,
@@ -100,10 +98,9 @@ impl<B: Backend> Scope<B> {
     /// Bytes of weights on the device, in their own form and as they were prepared, and on the host, those of bodies with them.
     pub(super) fn weight_bytes(&self) -> (usize, usize, usize) {
         let device: usize = lock(&self.weights).values().map(|memory| memory.region().bytes).sum();
-        let constants: usize = lock(&self.plans).iter().map(|plan| plan.constants).sum();
         let host: usize = lock(&self.host_weights).values().map(|tensor| tensor.bytes().len()).sum();
         let inner = self.bodies.values().map(Self::weight_bytes);
-        let own = (device + constants, self.prepared.bytes(), host);
+        let own = (device, self.prepared.bytes(), host);
         inner.fold(own, |sum, more| (sum.0 + more.0, sum.1 + more.1, sum.2 + more.2))
     }
 
@@ -139,7 +136,7 @@ impl<B: Backend> Scope<B> {
             return Ok(plan);
         }
         let alike = lock(&self.plans).iter().filter(|plan| plan.signature == signature).count();
-        let (stage, executable, constants) = self.compile(inner, &have, alike < VARIANTS)?;
+        let (stage, executable) = self.compile(inner, &have, alike < VARIANTS)?;
         let port_bytes = executable.as_ref().map_or(0, |executable: &Executable<B>| {
             let compiled = executable.compiled();
             let graph = compiled.graph();
@@ -147,8 +144,7 @@ impl<B: Backend> Scope<B> {
             let outputs = graph.outputs().iter().filter_map(|&id| compiled.output_desc(id));
             inputs.chain(outputs).map(anydnn_backend::MemoryDesc::size).sum()
         });
-        let plan =
-            Arc::new(Plan { signature, stage, executable, constants, port_bytes, dims: dims.to_vec() });
+        let plan = Arc::new(Plan { signature, stage, executable, port_bytes, dims: dims.to_vec() });
         let mut plans = lock(&self.plans);
         plans.push(Arc::clone(&plan));
         if plans.len() > inner.options.plans.max(1) {
@@ -179,7 +175,7 @@ impl<B: Backend> Scope<B> {
         inner: &Inner<B>,
         have: &[Option<Have>],
         specialises: bool,
-    ) -> Result<(Stage, Option<Executable<B>>, usize)> {
+    ) -> Result<(Stage, Option<Executable<B>>)> {
         let mut kept_back: Vec<usize> = Vec::new();
         loop {
             let request = Request {
@@ -191,7 +187,7 @@ impl<B: Backend> Scope<B> {
             };
             let mut stage = import::stage(request, have)?;
             let error = match self.load(inner, &mut stage) {
-                Ok((executable, constants)) => return Ok((stage, executable, constants)),
+                Ok(executable) => return Ok((stage, executable)),
                 Err(error) if matches!(error.root(), Error::Unsupported { .. }) => error,
                 Err(error) => return Err(error),
             };
@@ -218,33 +214,33 @@ impl<B: Backend> Scope<B> {
     }
 
     /// Compiles a stage's graph and moves its constants to the device. Those that are only read to prepare others of them are not kept.
-    /// Returns the bytes of the kept ones that are no weights of the file, too.
-    fn load(&self, inner: &Inner<B>, stage: &mut Stage) -> Result<(Option<Executable<B>>, usize)> {
-        let Some(finished) = &mut stage.finished else { return Ok((None, 0)) };
+    fn load(&self, inner: &Inner<B>, stage: &mut Stage) -> Result<Option<Executable<B>>> {
+        let Some(finished) = &mut stage.finished else { return Ok(None) };
         let SessionOptions { policy, progress, specialize, .. } = &inner.options;
         let options = CompileOptions { policy: *policy, progress: progress.clone(), specialize: *specialize };
         let compiled = CompiledGraph::<B>::new(&finished.graph, &inner.engine, &options)?;
         let kind = memory_kind::<B>(&inner.engine)?;
         let mut constants = std::mem::take(&mut finished.constants);
-        let weights = &finished.weights;
-        let types: HashMap<TensorId, DataType> =
-            constants.iter().map(|(id, tensor)| (*id, tensor.data_type())).collect();
-        let name = |id: TensorId| {
-            let (_, value) = weights.iter().find(|(own, _)| *own == id)?;
-            Some(format!("{value} as {}", types.get(&id)?))
-        };
-        let sharing = Sharing { prepared: &self.prepared, name: &name };
+        let weights: HashMap<TensorId, ValueId> = finished.weights.iter().copied().collect();
+        let names: HashMap<TensorId, String> =
+            constants.iter().map(|(id, tensor)| (*id, name(weights.get(id).copied(), tensor))).collect();
+        let find = |id: TensorId| names.get(&id).cloned();
+        let sharing = Sharing { prepared: &self.prepared, name: &find };
         inner.with_stream(|stream| {
-            let (mut own, mut read) = (0, READ_BYTES);
+            let (mut own, mut read) = (Vec::new(), READ_BYTES);
             let executable = compiled.load_each(stream, Some(&sharing), |id, is_kept| {
-                let Some(tensor) = constants.swap_remove(&id) else {
+                let (Some(tensor), Some(name)) = (constants.swap_remove(&id), names.get(&id)) else {
                     let expected = "each constant of the graph once";
                     return Err(Error::invalid("load", "constant", id.to_string(), expected));
                 };
-                let weight = weights.iter().find(|(own, _)| *own == id);
-                let key = weight.map(|(_, value)| (*value, tensor.data_type()));
+                let key = weights.get(&id).map(|value| (*value, tensor.data_type()));
                 if let Some(memory) = key.and_then(|key| lock(&self.weights).get(&key).cloned()) {
                     return Ok(memory);
+                }
+                if let Some(memory) = self.prepared.find(name) {
+                    let shared = B::Memory::clone(&memory);
+                    own.push(memory);
+                    return Ok(shared);
                 }
                 let memory = inner.engine.create_memory(tensor.desc(), kind)?;
                 for (at, part) in tensor.bytes().chunks(PART_BYTES).enumerate() {
@@ -258,13 +254,21 @@ impl<B: Backend> Scope<B> {
                 match key {
                     _ if !is_kept => {}
                     Some(key) => drop(lock(&self.weights).insert(key, memory.clone())),
-                    None => own += memory.region().bytes,
+                    None => own.push(self.prepared.keep(name.clone(), memory.clone())),
                 }
                 Ok(memory)
             })?;
             inner.model.origin.give_back();
-            Ok((Some(executable), own))
+            Ok(Some(executable.holding(own)))
         })
+    }
+}
+
+/// A name that no other bytes have: a weight's number and type, else what the bytes are.
+fn name(weight: Option<ValueId>, tensor: &HostTensor) -> String {
+    match weight {
+        Some(value) => format!("{value} as {}", tensor.data_type()),
+        None => format!("{} {}", tensor.desc(), blake3::hash(tensor.bytes()).to_hex()),
     }
 }
 

@@ -6,8 +6,9 @@ use super::Session;
 use crate::model::HostTensor;
 
 impl<B: Backend> Session<B> {
-    /// Compiles all that executions with these extents of the [open dimensions](Dim::Open) need, by running the model once on zeros: the
-    /// next one is as fast as those behind it. [`Model::compile`](crate::onnx::Model::compile) alone leaves out what depends on values.
+    /// Compiles all that executions with these extents of the [open dimensions](crate::onnx::Dim::Open) need, by running the model once on
+    /// zeros: the next one is as fast as those behind it. [`Model::compile`](crate::onnx::Model::compile) alone leaves out what depends on
+    /// values.
     ///
     /// ```
     /// use anydnn::onnx::Model;
@@ -22,8 +23,8 @@ impl<B: Backend> Session<B> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a dimension that is unknown, or open and not given; errors of [`Session::run`], also those that zeros lead to
-    /// where a model computes shapes from its inputs' values.
+    /// [`Error::Invalid`](anydnn_backend::Error::Invalid) for a dimension that is unknown, or open and not given; errors of
+    /// [`Session::run`], also those that zeros lead to where a model computes shapes from its inputs' values.
     pub fn warm_up(&self, dims: &[(&str, usize)]) -> Result<()> {
         self.inner.model.check_dims(dims)?;
         let mut inputs = Vec::with_capacity(self.inputs().len());
