@@ -1,5 +1,6 @@
 //! Waiting without burning a core.
 
+use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,23 +38,40 @@ impl WaitMethod {
 
 /// Commands that end within this time are looked at all the time: going to sleep takes longer.
 const SPIN: Duration = Duration::from_micros(50);
+/// The same where a thread's waits of late were so long: waking late would cost a good part of them. Longer ones are slept through.
+const SHORT: Duration = Duration::from_millis(1);
 /// The shortest and longest sleeps.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(250));
 /// The sleep is this part of the time waited so far, so that waking late costs little in proportion.
 const PART: u32 = 64;
 
+thread_local! {
+    /// The longest of this thread's short waits of late, fading.
+    static USUAL: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
 /// Sleeps until an event has ended, however it ended, or until its status cannot be told. This does not synchronise: the driver's
 /// wait has to follow.
 pub(crate) fn sleep_until_ended(event: cl_event) {
     let start = Instant::now();
+    let usual = USUAL.get();
+    let spin = usual.saturating_mul(2).clamp(SPIN, SHORT);
+    let mut waited = Duration::ZERO;
     while matches!(status(event), Ok(code) if code > 0) {
-        let waited = start.elapsed();
-        if waited < SPIN {
+        waited = start.elapsed();
+        if waited < spin {
             std::hint::spin_loop();
         } else {
             thread::sleep((waited / PART).clamp(SLEEP.0, SLEEP.1));
         }
     }
+    USUAL.set(faded(usual, waited));
+}
+
+/// What is usual after one more wait.
+fn faded(usual: Duration, waited: Duration) -> Duration {
+    let less = usual * 7 / 8;
+    if waited <= SHORT { less.max(waited) } else { less }
 }
 
 fn status(event: cl_event) -> Returned<cl_int> {
@@ -102,6 +120,19 @@ mod tests {
         // SAFETY: the reference of this function.
         unsafe { cl::release_event(raw) }.unwrap();
         spent
+    }
+
+    #[test]
+    fn short_waits_are_usual_until_they_stop() {
+        let after = |waits: &[u64]| {
+            waits
+                .iter()
+                .fold(Duration::ZERO, |usual, &us| faded(usual, Duration::from_micros(us)))
+                .as_micros()
+        };
+        assert_eq!(after(&[600, 20, 600, 20]), 525);
+        assert_eq!(after(&[5000, 30, 5000]), 26);
+        assert_eq!(after(&[[800; 1].as_slice(), &[10; 50]].concat()), 10);
     }
 
     #[test]
