@@ -368,7 +368,7 @@ fn a_primitive_is_measured_and_explained() {
     for backend in backends() {
         let case = "matmul 24x40:40x72 +bias+gelu";
         let args = ["bench", case, "--backend", &backend, "--rounds", "2", "--explain", "--json", file];
-        let words = succeeds(&args);
+        let words = succeeds(&[&args[..], &["--specialize", "never"]].concat());
         for part in ["case", "time", "alone", "GFLOP/s", case, "matmul+post0: "] {
             assert!(words.contains(part), "{part:?} is not in\n{words}");
         }
@@ -388,6 +388,7 @@ fn a_primitive_is_measured_and_explained() {
             let candidates = step["candidates"].as_array().expect("a list");
             assert!(candidates.len() > 1 && candidates[0]["name"] == step["implementation"], "{row}");
             assert!(report["ceilings"]["flops"].as_f64().is_some_and(|rate| rate > 1e9), "{report}");
+            assert!(report["specialize"] == "never" && words.contains("for one shape: never"), "{words}");
         }
     }
 }
@@ -475,6 +476,9 @@ fn wrong_cases_and_peers_are_refused() {
     fails(&["bench", "matmul 3x4:5x6", "--backend", "host"], 2, &["3x4 and 5x6", "[.., K, N]"]);
     fails(&["bench", "no-such-graph.json", "--backend", "host"], 2, &["no-such-graph.json"]);
     fails(&["bench", "--backend", "host"], 2, &["--suite"]);
+    let output = anydnn(&["bench", "softmax 3x4", "--specialize", "always"]);
+    let error = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && error.contains("background, never or eager"), "{error}");
     let output = anydnn(&["bench", "softmax 3x4", "--backend", "host", "--peer", "cudnn"]);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");

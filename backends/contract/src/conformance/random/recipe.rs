@@ -136,7 +136,7 @@ impl Recipe {
 /// A primitive of a family, now and then to be run by programs for its shape, too.
 fn describe(family: Family, choices: &mut Choices) -> Result<Trial> {
     let trial = (family.describe)(choices)?;
-    Ok(trial.both_forms(choices.one_in(4)))
+    Ok(trial.both_forms(choices.one_in(12)))
 }
 
 impl fmt::Display for Recipe {
