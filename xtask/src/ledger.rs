@@ -49,8 +49,9 @@ pub(crate) const UNDER_THE_FENCE: [&str; 7] =
 /// The exit status of a program that leaked or used something after releasing it.
 const NOT_EMPTY: i32 = 70;
 
-/// The longest that a program may run: one that hangs fails, and tells where, long before the whole run's time is over.
-const LONGEST: Duration = Duration::from_secs(600);
+/// The longest that a program may run: one that hangs fails, and tells where, long before the whole run's time is over. Where PoCL has
+/// compiled nothing before, the longest takes more than ten minutes.
+const LONGEST: Duration = Duration::from_secs(1500);
 
 /// The exit status in place of a program's own that did not end.
 const HUNG: i32 = 124;
