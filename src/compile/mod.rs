@@ -139,13 +139,8 @@ pub(crate) struct Step<B: Backend> {
 impl<B: Backend> Compiled<B> {
     /// Whether a step of executions reads a constant itself, not what was prepared from it.
     pub(crate) fn reads_constant(&self, at: usize) -> bool {
-        self.reads(Storage::Constant(at))
-    }
-
-    /// Whether a step of executions works on these bytes.
-    pub(crate) fn reads(&self, wanted: Storage) -> bool {
         let mut running = self.steps.iter().filter(|step| !step.constant);
-        running.any(|step| step.args.iter().any(|(_, storage)| *storage == wanted))
+        running.any(|step| step.args.iter().any(|(_, storage)| *storage == Storage::Constant(at)))
     }
 
     /// Inputs whose memory may be that of an output: one elementwise step makes the output, all of it, and nothing else reads the input.

@@ -256,10 +256,14 @@ pub(crate) fn literal_memories<B: Backend>(compiled: &Compiled<B>) -> Result<Vec
 pub(crate) fn prepared_memories<B: Backend>(compiled: &Compiled<B>) -> Result<Vec<Option<B::Memory>>> {
     let make = |place: &TempPlace| {
         let TempPlace::Prepared { bytes } = place else { return Ok(None) };
-        let desc = MemoryDesc::new([*bytes], DataType::U8).labelled("prepared constant");
-        compiled.engine.create_memory(&desc, kind(compiled)?).map(Some)
+        prepared_memory(compiled, *bytes).map(Some)
     };
     compiled.temp_bytes.iter().map(make).collect()
+}
+
+fn prepared_memory<B: Backend>(compiled: &Compiled<B>, bytes: usize) -> Result<B::Memory> {
+    let desc = MemoryDesc::new([bytes], DataType::U8).labelled("prepared constant");
+    compiled.engine.create_memory(&desc, kind(compiled)?)
 }
 
 pub(crate) fn check_stream<B: Backend>(compiled: &Compiled<B>, stream: &B::Stream) -> Result<()> {

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 #[cfg(feature = "onnx")]
 use anydnn_backend::Memory;
-use anydnn_backend::{Arg, Backend, DataType, Engine, MemoryDesc, Primitive, Result};
+use anydnn_backend::{Arg, Backend, Primitive, Result};
 
-use super::kind;
+use super::prepared_memory;
 use crate::compile::{Compiled, Step, Storage, TempPlace};
 use crate::graph::TensorId;
 
@@ -114,8 +114,7 @@ impl<B: Backend> Preparation<B> {
             if !is_needed[temp] {
                 return Ok(None);
             }
-            let desc = MemoryDesc::new([*bytes], DataType::U8).labelled("prepared constant");
-            compiled.engine.create_memory(&desc, kind(compiled)?).map(Some)
+            prepared_memory(compiled, *bytes).map(Some)
         };
         let memories = compiled.temp_bytes.iter().enumerate().map(memory).collect::<Result<_>>()?;
         Ok(Self { runs, memories, names, shared, is_read })

@@ -60,7 +60,7 @@ pub(crate) struct BenchArgs {
 impl BenchArgs {
     /// When kernels get programs for one shape; none as the environment says.
     pub(super) fn specialize(&self) -> Option<Specialize> {
-        let is_set = std::env::var_os("ANYDNN_SPECIALIZE").is_some_and(|value| !value.is_empty());
+        let is_set = std::env::var_os(Specialize::VARIABLE).is_some_and(|value| !value.is_empty());
         self.specialize.or((!is_set).then_some(Specialize::Eager))
     }
 }

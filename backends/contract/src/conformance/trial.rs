@@ -109,7 +109,10 @@ impl Trial {
         if let Some(lacking) = types.find(|data_type| !subject.has_type(*data_type)) {
             return Ok(Outcome::Unsupported(Lacking::DataType(lacking)));
         }
-        let primitive = match subject.engine().create_primitive(&self.desc) {
+        // Whatever the engine would choose by itself.
+        let form = |when| self.desc.clone().with_specialize(Some(when));
+        let asked = if self.both_forms { form(Specialize::Never) } else { self.desc.clone() };
+        let primitive = match subject.engine().create_primitive(&asked) {
             Err(error) if self.may_be_refused && matches!(error.root(), Error::Unsupported { .. }) => {
                 return Ok(Outcome::Unsupported(Lacking::Combination(error.to_string())));
             }
@@ -118,8 +121,7 @@ impl Trial {
         self.check_resolution(primitive.desc())?;
         ensure!(!primitive.implementation().is_empty(), "the implementation has no name");
         let special = if self.both_forms {
-            let desc = self.desc.clone().with_specialize(Some(Specialize::Eager));
-            Some(subject.engine().create_primitive(&desc)?)
+            Some(subject.engine().create_primitive(&form(Specialize::Eager))?)
         } else {
             None
         };

@@ -29,6 +29,9 @@ pub enum Specialize {
 }
 
 impl Specialize {
+    /// The environment variable that says it where nothing else does.
+    pub const VARIABLE: &'static str = "ANYDNN_SPECIALIZE";
+
     /// Every one with its name.
     const NAMES: [(Self, &str); 3] =
         [(Self::Background, "background"), (Self::Never, "never"), (Self::Eager, "eager")];

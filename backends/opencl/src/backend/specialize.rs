@@ -15,12 +15,12 @@ use crate::program::kernels::KernelPool;
 
 /// What `ANYDNN_SPECIALIZE` says; the default if it says nothing.
 pub(crate) fn from_env() -> Specialize {
-    let text = std::env::var("ANYDNN_SPECIALIZE").unwrap_or_default();
+    let text = std::env::var(Specialize::VARIABLE).unwrap_or_default();
     if text.is_empty() {
         return Specialize::default();
     }
     text.parse().unwrap_or_else(|error| {
-        tracing::warn!(%error, "ANYDNN_SPECIALIZE is ignored");
+        tracing::warn!(%error, variable = Specialize::VARIABLE, "a variable is ignored");
         Specialize::default()
     })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anydnn_backend::op::{MatMul, Op};
-use anydnn_backend::{DataType, Engine, MemoryDesc, Primitive, PrimitiveDesc};
+use anydnn_backend::{DataType, Engine, MemoryDesc, Primitive, PrimitiveDesc, Specialize};
 
 use super::{Outcome, Tuned};
 use crate::backend::engine::OpenClEngine;
@@ -51,6 +51,9 @@ fn the_choice_is_kept_for_later_engines() {
             let again = later.tune(&product(60), BUDGET).unwrap();
             assert_eq!((again.implementation, again.trials.len()), (tuned.implementation.clone(), 0));
         }
+        // When programs are made has no part in it.
+        let eager = product(60).with_specialize(Some(Specialize::Eager));
+        assert!(engine(device, &disk).tune(&eager, BUDGET).unwrap().trials.is_empty());
         // Another description was not tuned.
         assert!(times(&engine(device, &disk).tune(&product(61), BUDGET).unwrap()) >= 2);
     }
