@@ -387,6 +387,13 @@ mod tests {
     }
 
     #[test]
+    fn functions_have_the_parameters_that_their_operations_always_have() {
+        let Work::Eltwise { function, .. } = of("pow 8").work else { panic!("no function") };
+        assert_eq!(function.parameters()[0], 1.0);
+        assert_ne!(function.row().example.parameters()[0], 1.0, "the test tests nothing");
+    }
+
+    #[test]
     fn products_have_types_and_post_operations() {
         let spec = of("matmul 128x768:768x3072 f16 +bias+gelu");
         assert_eq!(spec.work, Work::MatMul { src: vec![128, 768], weights: vec![768, 3072] });

@@ -1,5 +1,8 @@
 //! What a case computes: one primitive with its sizes.
 
+use std::convert::Infallible;
+
+use anydnn::backend::op::{Function, Parameter};
 use anydnn::backend::{DataType, Eltwise};
 
 /// A primitive with its sizes, type and post-operations.
@@ -92,10 +95,22 @@ pub(crate) fn functions() -> Vec<&'static str> {
     rows.flat_map(|row| std::iter::once(&row.name).chain(row.aliases)).copied().collect()
 }
 
-/// The function of one element that a name means.
+/// The function of one element that a name means, with the parameters that its operation has always.
 pub(crate) fn function(name: &str) -> Option<Eltwise> {
-    let function = functions().contains(&name).then(|| anydnn::backend::op::Function::named(name))??.example;
-    Some(if is_swish(function) { Eltwise::Swish { alpha: 1.0 } } else { function })
+    let row = functions().contains(&name).then(|| Function::named(name))??;
+    if is_swish(row.example) {
+        return Some(Eltwise::Swish { alpha: 1.0 });
+    }
+    let mut spelled = row.graph.into_iter().flat_map(|graph| graph.parameters);
+    let mut own = row.example.parameters().into_iter();
+    let next = |_: &str| -> Result<f32, Infallible> {
+        let example = own.next().unwrap_or_default();
+        Ok(match spelled.next() {
+            Some(Parameter::Always(number)) => *number,
+            _ => example,
+        })
+    };
+    row.example.with_parameters(next).ok()
 }
 
 fn is_swish(function: Eltwise) -> bool {
