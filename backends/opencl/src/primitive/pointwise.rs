@@ -7,7 +7,7 @@ use anydnn_backend::{Arg, BinaryAlgorithm, DataType, MemoryDesc, PrimitiveDesc, 
 
 use super::axes::push_axes;
 use super::numbers;
-use super::rows::{CPU_LANES, gpu_lanes, is_cpu, items, rows_per_item};
+use super::rows::{CPU_LANES, FEW_LANES, gpu_lanes, is_cpu, items, rows_per_item};
 use super::source::{self, Source, add_post_ops, eltwise, is_contiguous};
 use super::space::{Binding, Index, Operand, Space, broadcast};
 use super::value::Value;
@@ -141,9 +141,15 @@ pub(super) fn launch_all(
     }
     let last = space.loops.len() - 1;
     let run = space.loops[last].extent;
-    let best = if is_cpu(device) { CPU_LANES } else { gpu_lanes(&space, last) };
+    let best = match run {
+        _ if !is_cpu(device) => gpu_lanes(&space, last),
+        // Runs of few elements are one vector each, a whole one where there are vectors of that length.
+        4 | 8 => run,
+        _ => CPU_LANES,
+    };
+    let fewest = if is_cpu(device) { FEW_LANES } else { best };
     let vectors =
-        space.is_linear() && value == Value::F32 && run >= best && is_contiguous(&space, "DST", last);
+        space.is_linear() && value == Value::F32 && run >= fewest && is_contiguous(&space, "DST", last);
     let lanes = if vectors { best } else { 1 };
     let rows = space.count(0..last);
     let chunk = if is_cpu(device) {

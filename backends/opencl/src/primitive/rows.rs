@@ -13,7 +13,7 @@ const ROWS: &str = anydnn_kernels::text("common/rows.cl");
 /// Lanes of a CPU's vectors: one 512-bit or two 256-bit registers of f32.
 pub(super) const CPU_LANES: usize = 16;
 /// The fewest elements in a row for which a CPU's vectors are worth being filled in part.
-const FEW_LANES: usize = 4;
+pub(super) const FEW_LANES: usize = 4;
 /// Variables that a fold on a CPU joins into: as many additions as wait for their results at a time.
 const CHAINS: usize = 4;
 /// Elements that make a work-item on a CPU worth its launch, and as many as one takes where there are many more.

@@ -182,6 +182,24 @@ fn dense_equal_layouts_run_flat() {
     );
 }
 
+/// As rows of pictures with few channels have them.
+#[test]
+fn runs_of_few_elements_are_vectors_on_cpus() {
+    let scaled = |channels: usize| {
+        let rows = MemoryDesc::new([500, channels], DataType::F32);
+        let factors = MemoryDesc::new([1, channels], DataType::F32);
+        let op = Op::Binary(Binary::new(BinaryAlgorithm::Multiply));
+        PrimitiveDesc::builder(op).src(rows).src(factors).build().unwrap()
+    };
+    let lanes = [(3, 1), (4, 4), (5, 16), (8, 8), (11, 16), (12, 16), (16, 16)];
+    for (channels, lanes) in lanes {
+        let plan = plan(&scaled(channels), &cpu()).unwrap();
+        let source = plan.launches[0].program.source.to_string();
+        assert!(source.contains(&format!("#define LANES {lanes}\n")), "{channels} channels");
+    }
+    check_everywhere(&lanes.map(|(channels, _)| scaled(channels)), |_| None);
+}
+
 #[test]
 fn large_results_pass_the_caches() {
     // One program does both; a number of the launch chooses.
