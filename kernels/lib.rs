@@ -11,6 +11,7 @@ macro_rules! files {
 }
 
 files! {
+    "attention/decode.cl",
     "attention/mma.cl",
     "attention/reference.cl",
     "attention/tiled.cl",

@@ -1,8 +1,9 @@
 //! Attention in one launch, the scores never in memory.
 //!
-//! Variants: `vector` (CPUs: vectors along the queries), `mma` (NVIDIA's matrix units), `tiled` (other devices: tiles of queries and keys
+//! Variants: `decode` (CPUs: few queries, vectors along their elements), `vector` (CPUs: vectors along the queries), `mma` (NVIDIA's matrix units), `tiled` (other devices: tiles of queries and keys
 //! in local memory) and `ref` (anything).
 
+mod decode;
 mod hidden;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = anydnn_kernels::text("attention/reference.cl");
+const DECODE: &str = anydnn_kernels::text("attention/decode.cl");
 const VECTOR: &str = anydnn_kernels::text("attention/vector.cl");
 const TRANSPOSE: &str = anydnn_kernels::text("common/transpose.cl");
 const TILED: &str = anydnn_kernels::text("attention/tiled.cl");
@@ -56,7 +58,11 @@ pub(super) fn choices(
     let shape = Shape::new(desc, op);
     let mut choices = Choices::new(desc, wanted);
     if is_cpu(device) {
+        if shape.extent(shape.s) <= decode::FEW_QUERIES {
+            choices.offer("decode", "few queries", || shape.decode(device));
+        }
         choices.offer("vector", "vectors along the queries", || shape.vector(device));
+        choices.offer("decode", "vectors along the elements", || shape.decode(device));
     }
     choices.offer("mma", "16-bit operands on matrix units", || shape.mma(device));
     let reason = if is_cpu(device) { "meant for GPUs" } else { "tiles in local memory" };
@@ -308,7 +314,7 @@ impl<'a> Shape<'a> {
                 .find("DST")
                 .is_some_and(|dst| dst.data_type == data_type && dst.address.is_aligned(self.e, 2));
         let hidden = hidden::seen_or_score(self.desc, self.op);
-        let mut source = self.source_hiding(1, hidden.map(|(seen, _)| seen));
+        let mut source = self.source_hiding((1, self.s), hidden.map(|(seen, _)| seen));
         if let Some(factor) = self.plain_factor() {
             source.define("FACTOR", factor);
         }
@@ -359,15 +365,20 @@ impl<'a> Shape<'a> {
         self.space.find(name).is_some_and(|o| o.data_type == data_type && o.address.is_aligned(along, 8))
     }
 
-    /// The macros that the variants have in common.
+    /// The macros that the variants have in common, with lanes along the queries.
     fn source(&self, lanes: usize) -> Source {
-        self.source_hiding(lanes, hidden::seen(self.desc, self.op))
+        self.source_along(self.s, lanes)
+    }
+
+    /// The same with lanes along a loop.
+    fn source_along(&self, along: usize, lanes: usize) -> Source {
+        self.source_hiding((lanes, along), hidden::seen(self.desc, self.op))
     }
 
     /// The same, with the node that says whether a query sees a key.
-    fn source_hiding(&self, lanes: usize, seen: Option<usize>) -> Source {
+    fn source_hiding(&self, (lanes, along): (usize, usize), seen: Option<usize>) -> Source {
         let wide = is_wide(self.desc);
-        let mut source = Source::new(&self.space, self.value, (lanes, Some(self.s)), wide, true);
+        let mut source = Source::new(&self.space, self.value, (lanes, Some(along)), wide, true);
         for name in ["SRC0", "SRC1", "SRC2"] {
             quantized::define(&mut source, &self.space, name, &[]);
         }
@@ -386,19 +397,25 @@ impl<'a> Shape<'a> {
             .define("NOTHING_IS_ZERO", i32::from(self.op.inf_as_zero || self.extent(self.t) == 0))
             .define("STORE_STATISTICS(sum, n)", statistics);
         let scores = &self.op.scores;
-        self.expression(&mut source, ("SCORE", "SCORED", "score"), scores, scores.results[0], lanes);
+        self.expression(&mut source, ("SCORE", "SCORED", "score"), scores, scores.results[0], (lanes, along));
         source.define("HIDES", i32::from(seen.is_some()));
         if let Some(seen) = seen {
-            self.expression(&mut source, ("SEE", "SEEN_LANES", "seen"), scores, seen, 1);
+            self.expression(&mut source, ("SEE", "SEEN_LANES", "seen"), scores, seen, (1, along));
             source.define("SEEN", if lanes > 1 { "SEEN_LANES.s0" } else { "SEEN_LANES" });
             if let Node::Select(_, score, _) = scores.nodes[scores.results[0]] {
-                self.expression(&mut source, ("SCORE_SEEN", "SCORED_SEEN", "plain"), scores, score, lanes);
+                self.expression(
+                    &mut source,
+                    ("SCORE_SEEN", "SCORED_SEEN", "plain"),
+                    scores,
+                    score,
+                    (lanes, along),
+                );
             }
         }
         match &self.op.weights {
             Some(weights) => {
                 let names = ("WEIGHT", "WEIGHTED", "weight");
-                self.expression(&mut source, names, weights, weights.results[0], lanes);
+                self.expression(&mut source, names, weights, weights.results[0], (lanes, along));
             }
             None => {
                 source.define("WEIGHT(x)", "").define("WEIGHTED", "0");
@@ -415,20 +432,21 @@ impl<'a> Shape<'a> {
         (compute, result, prefix): (&str, &str, &str),
         expression: &Expression,
         wanted: usize,
-        lanes: usize,
+        (lanes, along): (usize, usize),
     ) {
         let needed = nodes::needed(&expression.nodes, [wanted]);
-        let leaves = Scores { shape: self, lanes };
+        let leaves = Scores { shape: self, lanes, along };
         let text = nodes::statements(&expression.nodes, &needed, prefix, self.value, &leaves);
         source.define(format!("{compute}(x)"), text).define(result, format!("{prefix}{wanted}"));
     }
 }
 
 /// What the nodes of scores and weights start from: the product or weight `x` and the further sources, at `s` and `t`; lanes run
-/// along `s`.
+/// along one of them.
 struct Scores<'a> {
     shape: &'a Shape<'a>,
     lanes: usize,
+    along: usize,
 }
 
 impl Scores<'_> {
@@ -438,7 +456,8 @@ impl Scores<'_> {
 
     /// Whether the lanes run along an axis of the scores.
     fn is_lane(&self, axis: usize) -> bool {
-        self.lanes > 1 && axis + 2 == self.shape.index.len() && self.shape.extent(self.shape.s) > 1
+        let from_end = if self.along == self.shape.s { 2 } else { 1 };
+        self.lanes > 1 && axis + from_end == self.shape.index.len() && self.shape.extent(self.along) > 1
     }
 }
 

@@ -225,6 +225,40 @@ fn grouped_heads_masks_and_empty_rows() {
     check_everywhere(&list, mask);
 }
 
+/// Blocks of keys and vectors that are whole or not, masks along the keys, grouped heads, keys that no query sees.
+#[test]
+fn few_queries_have_vectors_along_their_elements() {
+    let mut hiding = Attention::new(causal(&[1, 4, 3, 150], 1));
+    hiding.inf_as_zero = true;
+    let of = |[h, s, d]: [usize; 3], [heads, t, e]: [usize; 3], data_type| {
+        [[1, h, s, d], [1, heads, t, d], [1, heads, t, e]].map(|dims| typed(&dims, data_type))
+    };
+    let plain = |dims: [usize; 4]| Attention::new(scaled(&dims, 0.3));
+    let list = [
+        attention(hiding.clone(), of([4, 3, 40], [2, 150, 24], DataType::F16)).src(f32(&[4, 3, 1])),
+        attention(hiding, of([4, 3, 64], [4, 150, 64], DataType::F32)).src(f32(&[1, 1, 150])),
+        attention(plain([1, 5, 1, 1]), of([5, 1, 128], [5, 1, 7], DataType::F32)),
+        attention(plain([1, 2, 7, 300]), of([2, 7, 33], [1, 300, 130], DataType::BF16)),
+    ];
+    let list = list.map(|builder| builder.build().unwrap());
+    assert!(list.iter().all(|desc| planned_name(desc) == "ocl:attention:decode"));
+    let mut values = vec![f64::NEG_INFINITY];
+    values.extend((0..20).map(|i| f64::from(i % 7) / 2.0));
+    check_everywhere(&list, |arg| (arg == Arg::Src(3)).then(|| Values::Listed(values.clone())));
+}
+
+/// What it does not compute goes to the variant for many queries.
+#[test]
+fn few_queries_with_statistics_or_post_operations_are_as_many() {
+    let qkv = || [f32(&[1, 2, 16]), f32(&[1, 30, 16]), f32(&[1, 30, 16])];
+    let of = || attention(Attention::new(scaled(&[1, 2, 30], 0.3)), qkv());
+    let tanh = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Tanh));
+    assert_eq!(planned_name(&of().build().unwrap()), "ocl:attention:decode");
+    for builder in [of().arg(Arg::Dst(1), f32(&[1, 2, 1])), of().attributes(tanh)] {
+        assert_eq!(planned_name(&builder.build().unwrap()), "ocl:attention:vector");
+    }
+}
+
 #[test]
 fn weights_change_before_they_meet_the_values() {
     let dims = [3, 20, 37];
