@@ -2,10 +2,10 @@
 // register tiles of `convolution/tile.cl`, TILE_SIZE positions at a time.
 // A tap is added to those positions of a tile that see it. Taps side by side that the same positions see go together: they are
 // PLANES_OF(taps) runs of TERMS_OF(taps) terms. The program serves convolutions of every shape: nothing of one is known when it is
-// compiled; local memory has room for ROOM vectors a position. Its register tiles have one vector of a panel, two or a half. OF_ALL, in
-// programs for one shape, they have all vectors of a panel, and the sizes of EACH_SIZE(X) = X(14, 13) X(13, 7) X(7, 0) X(1, 0), of which
+// compiled; local memory has room for ROOM vectors a position, and the last of all POSITIONS may end inside a line. Its register tiles have one vector of a panel, two or a half. OF_ALL, in
+// programs for one shape, they have all vectors of a panel, and the sizes of EACH_SIZE(X) = X(14, 13) X(13, 7) X(7, 1) X(1, 0), of which
 // each serves more positions than its second number.
-#define TILE_START(tile) min((tile) * TILE_SIZE, (idx)DST_W)
+#define TILE_START(tile) min((tile) * TILE_SIZE, line_end)
 #define LANES_OF(j) clamp(columns - 16 * (j), 0, min(16, PANEL - 16 * (j)))
 // The positions of a tile that see a tap, and the rows of taps that lie in the source.
 #define BEFORE(offset, step, by) ((offset) <= 0 ? 0 : by((offset) + (step) - 1))
@@ -31,7 +31,7 @@
 // Tiles of seven positions and two vectors at a time, where there are as many, each of them once in the text.
 #define EACH_TILE                                                                                                        \
     NOT_UNROLLED while (done < positions) {                                                                              \
-        const int m = FITS(14, 7) ? 14 : FITS(7, 0) ? 7 : 1;                                                             \
+        const int m = FITS(14, 7) ? 14 : FITS(7, 1) ? 7 : 1;                                                             \
         if (m == 1) {                                                                                                    \
             NOT_UNROLLED for (int j = 0; j < WHOLE_VECTORS; ++j) CALL(tile_1, 1, done, j)                                 \
             if (HALF_VECTORS) CALL(half_1, 1, done, WHOLE_VECTORS)                                                       \
@@ -79,12 +79,14 @@ __kernel void convolution_blocked(PARAMS) {
     const idx start = 0, end = DST_W, all_from = SEEING_FROM(0), all_to = SEEING_TO(KERNEL_W - 1);
     for (idx line = first_line; line < end_line; ++line) {
         DECLARE_LINE(line)
+        const idx line_end = min((idx)DST_W, POSITIONS - line * DST_W);
         const idx kh = BEFORE(PAD_H - oh * STRIDE_H, DILATION_H, BY_DILATION_H);
         const idx end_kh = min((idx)KERNEL_H, (idx)WITHIN(SRC_H - 1 + PAD_H - oh * STRIDE_H, BY_DILATION_H));
         const int rows = (int)max(end_kh - kh, (idx)0);
         const idx ow = 0, src_line = OFF_SRC0, weights_line = OFF_WEIGHTS, dst_line = OFF_DST, addend_line = OFF_EXTRA0;
         for (idx tile = 0; tile < TILES; ++tile) {
             const idx start = TILE_START(tile), end = TILE_START(tile + 1);
+            if (start >= end) break;
             // What the register tiles compute is final.
             const bool at_once = AT_ONCE && is_plain && rows > 0 && IS_SIZE(end - start)
                                  && all_from <= start && all_to >= end;
@@ -137,9 +139,9 @@ __kernel void convolution_blocked(PARAMS) {
             }
             if (is_narrow) {
                 const int count = (int)(end - start) * columns;
-                NOT_UNROLLED for (int i = 1; i < end - start; ++i) {
-                    NOT_UNROLLED for (int l = 0; l < columns; ++l) sums[i * columns + l] = sums[i * 16 + l];
-                }
+                // What a vector has behind its columns gives way to the next one.
+                NOT_UNROLLED for (int i = 1; i < end - start; ++i)
+                    vstore16(*(const __local V *)(sums + i * 16), 0, sums + i * columns);
                 NOT_UNROLLED for (int i = 0; i < count; i += 16) {
                     const V v = FINAL(*(const __local V *)(sums + i));
                     store_32_16(dst, dst_line + start * dst_step + i, min(count - i, 16), pack_f32_16(v));

@@ -11,11 +11,13 @@ mod packed;
 mod spread;
 #[cfg(test)]
 mod tests;
+mod turned;
 
 use anydnn_backend::op::{Convolution, Deconvolution};
 use anydnn_backend::{Arg, DataType, Dims, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
 
 use self::spread::Spread;
+use self::turned::Along;
 use super::choice::{Choice, Choices, Planned, Wanted};
 use super::gemm::Product;
 use super::matmul::packed::Unit;
@@ -75,21 +77,17 @@ pub(super) fn weights_layout(
         return Ok(weights.to_row_major());
     }
     let is_f32 = [desc.src(), weights].iter().all(|operand| operand.data_type() == DataType::F32);
-    let line = desc.dst().dims().last().copied().unwrap_or(1);
-    let width = if is_f32 && !transposed {
-        let stride = match desc.op() {
-            Op::Convolution(op) => op.strides.last().copied().unwrap_or(1),
-            _ => 1,
-        };
-        blocked::panel_width(outputs, line, second * terms, blocked::compete(desc.src(), stride))
-    } else {
-        panels::width(outputs)
+    let width = match desc.op() {
+        Op::Convolution(op) if is_f32 => Shape::new(desc, op).best_panel_width(),
+        _ => panels::width(outputs),
     };
-    let tag = if first == 1 && second == 1 {
+    // A single filter of one channel has no others to lie beside.
+    let least = if is_f32 { 1 } else { CPU_LANES / 2 };
+    let tag = if first == 1 && second == 1 && (groups > 1 || transposed || !is_f32) {
         format!("{taps}ba")
     } else if transposed && outputs >= CPU_LANES / 2 {
         format!("B{taps}a{width}b")
-    } else if !transposed && outputs >= CPU_LANES / 2 && (groups == 1 || outputs.is_multiple_of(width)) {
+    } else if !transposed && outputs >= least && (groups == 1 || outputs.is_multiple_of(width)) {
         format!("A{taps}b{width}a")
     } else {
         return Ok(weights.to_row_major());
@@ -143,6 +141,8 @@ struct Shape<'a> {
     wide: bool,
     /// Taps that are loops over the result.
     spread: Option<Spread<'a>>,
+    /// What the loops over the window are, where that is not the spatial dimensions in their order.
+    along: Along<'a>,
 }
 
 /// The order of the loops over the result.
@@ -188,6 +188,7 @@ impl<'a> Shape<'a> {
             window: Window { src, dst, kernel, strides, dilations, pads_begin, pads_end, transposed },
             wide: is_wide(desc),
             spread: None,
+            along: Along::Spatial,
         }
     }
 }
@@ -216,7 +217,15 @@ impl Shape<'_> {
             if is_real(self.desc) && self.window.transposed {
                 choices.offer("spread", "taps neither overlap nor leave gaps", || self.spread(value, device));
             }
-            if is_real(self.desc) && outputs >= CPU_LANES / 2 {
+            if fits_f32(self.desc, self.terms()) && outputs == 1 && channels == 1 {
+                choices.offer("depthwise-rows", "a filter a channel, channels last, by rows", || {
+                    self.depthwise_rows(value, device)
+                });
+                choices.offer("depthwise", "a filter a channel, channels last", || {
+                    self.depthwise(value, device)
+                });
+            }
+            if is_real(self.desc) {
                 choices.offer("blocked", "weights lie in panels", || self.blocked(value, device, false));
                 if self.panel_width(CPU_LANES / 2).is_none() {
                     let reason = "weights do not lie in panels";
@@ -225,17 +234,11 @@ impl Shape<'_> {
                 choices.offer("blocked-widening", "operands are copied as f32 first", || {
                     self.blocked(value, device, true)
                 });
+            }
+            if is_real(self.desc) && outputs >= CPU_LANES / 2 {
                 choices.offer("vector", "weights lie in panels", || self.vector(value, device, false));
                 choices.offer("vector-packing", "weights do not lie in panels", || {
                     self.vector(value, device, true)
-                });
-            }
-            if fits_f32(self.desc, self.terms()) && outputs == 1 && channels == 1 {
-                choices.offer("depthwise-rows", "a filter a channel, channels last, by rows", || {
-                    self.depthwise_rows(value, device)
-                });
-                choices.offer("depthwise", "a filter a channel, channels last", || {
-                    self.depthwise(value, device)
                 });
             }
             choices.offer("ref", "serves every layout and type", || Some(self.reference(value, device)));
@@ -262,7 +265,11 @@ impl Shape<'_> {
     fn space_of(&self, order: Order, source: &MemoryDesc) -> (Space, usize) {
         let (desc, channels, outputs) = (self.desc, self.channels, self.outputs);
         let mut space = Space::default();
-        let images = desc.src().dims()[0];
+        let window = match self.along {
+            Along::Flat(window, _) => window,
+            _ => &self.window,
+        };
+        let images = self.along.images(desc.src().dims()[0]);
         let (image, group, in_group, result);
         let mut spread_taps = None;
         match order {
@@ -270,11 +277,11 @@ impl Shape<'_> {
                 image = space.push("image", images);
                 group = space.push("g", self.groups);
                 in_group = vec![(space.push("og", outputs), 1)];
-                result = self.window.push_result(&mut space);
+                result = window.push_result(&mut space);
             }
             Order::Spatial(width) => {
                 image = space.push("image", images);
-                result = self.window.push_result(&mut space);
+                result = window.push_result(&mut space);
                 group = space.push("g", self.groups);
                 in_group = match (width, self.spread) {
                     (None, _) => vec![(space.push("og", outputs), 1)],
@@ -292,7 +299,7 @@ impl Shape<'_> {
             Order::Product | Order::ByTaps => {
                 group = space.push("g", self.groups);
                 image = space.push("image", images);
-                result = self.window.push_result(&mut space);
+                result = window.push_result(&mut space);
                 in_group = vec![(space.push("og", outputs), 1)];
             }
         }
@@ -300,21 +307,19 @@ impl Shape<'_> {
         // Sums run over the taps first where channels are far apart in the source.
         let (channel, taps);
         if order == Order::ByTaps {
-            taps = self.window.push_taps(&mut space);
+            taps = window.push_taps(&mut space);
             channel = space.push("c", channels);
         } else {
             channel = space.push("c", channels);
-            taps = self.window.push_taps(&mut space);
+            taps = window.push_taps(&mut space);
         }
         let output = Index::sum(&[&[(group, outputs)], in_group.as_slice()].concat());
-        let at = |channel: Index, spatial: &[Index]| -> Vec<Index> {
-            [Index::of(image), channel].into_iter().chain(spatial.iter().cloned()).collect()
-        };
+        let at = |channel: Index, spatial: &[Index]| self.along.place(Index::of(image), channel, spatial);
         let src_channel = Index::sum(&[(group, channels), (channel, 1)]);
-        let src = at(src_channel.clone(), &self.window.source_index(&mut space, &result, &taps));
+        let src = at(src_channel.clone(), &window.source_index(&mut space, &result, &taps));
         space.operand("SRC0", Binding::Arg(Arg::SRC), source, &src);
         quantized::add(&mut space, desc, Quantized::Src(0), "SRC0", desc.src().dims(), &src);
-        let mut filter = if self.window.transposed {
+        let mut filter = if window.transposed {
             let in_group = Index::sum(&in_group);
             vec![src_channel, in_group]
         } else {
@@ -326,7 +331,7 @@ impl Shape<'_> {
             positions = spread.positions(&positions, &spread_taps);
             filter.extend(spread_taps);
         } else {
-            filter.extend(taps);
+            filter.extend(self.along.taps(&taps));
         }
         space.operand("WEIGHTS", Binding::Arg(Arg::Weights), self.weights, &filter);
         quantized::add(&mut space, desc, Quantized::Weights, "WEIGHTS", self.weights.dims(), &filter);

@@ -8,7 +8,7 @@ use super::space::{Index, Space};
 pub(super) const WINDOW: &str = anydnn_kernels::text("common/window.cl");
 
 /// The geometry of a sliding window.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Window<'a> {
     pub(super) src: &'a [usize],
     pub(super) dst: &'a [usize],

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use anydnn_backend::{Arg, DataType, MemoryDesc};
 
+use super::turned::{Along, flatten};
 use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
@@ -39,7 +40,13 @@ const ITEMS: usize = 48;
 
 impl Shape<'_> {
     /// Register tiles that read positions a constant distance apart, of weights in panels or packed into them first.
-    pub(super) fn blocked(&self, value: Value, device: &DeviceTraits, packing: bool) -> Option<Planned> {
+    pub(super) fn blocked_along(
+        &self,
+        value: Value,
+        device: &DeviceTraits,
+        packing: bool,
+        width: usize,
+    ) -> Option<Planned> {
         let src = self.desc.src();
         // Copying the source, too, is worth it for conversions alone.
         let widening = packing && matches!(src.data_type(), DataType::F16 | DataType::BF16);
@@ -54,13 +61,19 @@ impl Shape<'_> {
         let widened = self.widened(src)?;
         let source = if widening { &widened } else { src };
         let stride = self.window.strides.last().copied().unwrap_or(1);
-        let width =
-            own_panels.unwrap_or_else(|| panel_width(outputs, line, self.terms(), compete(source, stride)));
+        let width = own_panels.unwrap_or(width);
         let (mut space, outer) = self.space_of(Order::Spatial(Some(width)), source);
         let [group, panel, lane, channel] =
             ["g", "panel", "lane", "c"].map(|name| space.variable(name).unwrap_or(outer));
-        if !space.has_steps(lane, CPU_LANES) {
+        // Fewer lanes than half a vector are worth it where they need not be spread.
+        let are_enough = outputs >= CPU_LANES / 2 || is_contiguous(&space, "DST", lane);
+        if !space.has_steps(lane, CPU_LANES) || !are_enough {
             return None;
+        }
+        let mut positions = space.count(0..space.variable("ow")? + 1);
+        if let Along::Flat(_, all) = self.along {
+            positions = all;
+            flatten(&mut space, group, self.window.dst[0], line)?;
         }
         let mut planned = Planned { scratchpad: 0, launches: Vec::new() };
         let in_place = own_panels.is_some() || outputs.is_multiple_of(width);
@@ -158,7 +171,7 @@ impl Shape<'_> {
             let each_size: Vec<String> = sizes
                 .iter()
                 .chain([&1])
-                .zip(sizes.iter().skip(1).chain([&0, &0]))
+                .zip(sizes.iter().skip(1).chain([&1, &0]))
                 .map(|(size, least)| format!("X({size}, {least})"))
                 .collect();
             let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
@@ -176,6 +189,7 @@ impl Shape<'_> {
                 .number_of("PANELS_INSIDE", i32::from(panels_inside))
                 .number_of("GROUP_OUTPUTS", outputs)
                 .number_of("LINES", lines)
+                .number_of("POSITIONS", positions)
                 .number_of("ITEM_LINES", item_lines)
                 .define("TERMS_OF(taps)", by_taps(terms_of))
                 .define("PLANES_OF(taps)", by_taps(planes_of))
@@ -273,7 +287,7 @@ fn by_taps((each, beside): (usize, usize)) -> String {
 /// than eight for them. The last vector of a panel may be half a one, where whole ones would leave half of it empty.
 pub(super) fn panel_width(outputs: usize, line: usize, terms: usize, compete: bool) -> usize {
     let halves = outputs.next_multiple_of(CPU_LANES / 2);
-    if HALVED.contains(&halves) {
+    if halves == CPU_LANES / 2 || HALVED.contains(&halves) {
         return halves;
     }
     let widest = panels::width(outputs);
@@ -284,10 +298,9 @@ pub(super) fn panel_width(outputs: usize, line: usize, terms: usize, compete: bo
     widths.min_by_key(|&width| outputs.next_multiple_of(width)).unwrap_or(widest)
 }
 
-/// Whether the positions of a line that a window reads with this stride share places in a first-level cache.
-pub(super) fn compete(src: &MemoryDesc, stride: usize) -> bool {
-    let step = src.strides().and_then(|strides| strides.last()).map_or(1, |step| step * stride);
-    step > 0 && (step * src.data_type().bits() / 8).is_multiple_of(WAY_BYTES)
+/// Whether positions that are so many elements apart share places in a first-level cache.
+pub(super) fn compete_at(step: usize) -> bool {
+    step > 0 && (step * size_of::<f32>()).is_multiple_of(WAY_BYTES)
 }
 
 /// The register tile of this name and number of positions, each of so many whole vectors and halves (`convolution/tile.cl`).

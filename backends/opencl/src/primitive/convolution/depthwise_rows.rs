@@ -38,8 +38,8 @@ impl Shape<'_> {
         let (group, ow, kw) = (group?, ow?, kw?);
         let along = ["SRC0", "WEIGHTS", "DST"].iter().all(|name| is_contiguous(&space, name, group));
         // Few groups fill a shorter vector.
-        let lanes = self.groups.next_power_of_two().min(CPU_LANES);
-        if !along || lanes < LEAST_LANES || !space.has_steps(group, lanes) {
+        let lanes = self.groups.next_power_of_two().clamp(LEAST_LANES, CPU_LANES);
+        if !along || !space.has_steps(group, lanes) {
             return None;
         }
         let last = self.window.src.len() - 1;
@@ -49,9 +49,6 @@ impl Shape<'_> {
         let reach = (taps - 1) * dilation + 1;
         let full = (self.window.src[last] + pad).checked_sub(reach).map_or(0, |room| room / stride + 1);
         let full = full.min(width).saturating_sub(pad.div_ceil(stride));
-        if taps > MOST_TAPS {
-            return None;
-        }
         let step = match space.coefficient("SRC0", kw)? {
             0 => space.coefficient("SRC0", ow)? / stride,
             step => step / dilation,
@@ -92,6 +89,9 @@ impl Shape<'_> {
         let global = [parts * lines.div_ceil(item_lines), 1, 1];
         let files = [WINDOW, EPILOGUE, DEPTHWISE_ROWS].map(Cow::from).to_vec();
         let items = (global, Some([1, 1, 1]));
+        if taps > MOST_TAPS {
+            return Some(source.launch("convolution_depthwise_rows", &files, items.0, items.1));
+        }
         let special = (special, files.clone());
         Some(source.launch_beside("convolution_depthwise_rows", &files, items, special))
     }

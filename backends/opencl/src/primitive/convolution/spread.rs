@@ -68,9 +68,8 @@ impl<'a> Shape<'a> {
             pads_end: &zeros,
             transposed: false,
         };
-        let Self { desc, weights, groups, outputs, channels, wide, .. } = *self;
-        Shape { desc, weights, groups, outputs, channels, wide, window, spread: Some(spread) }
-            .blocked(value, device, false)
+        let spread = Some(spread);
+        Shape { window, spread, ..*self }.blocked(value, device, false)
     }
 
     /// The number of results side by side that lanes run along.

@@ -5,7 +5,7 @@ use anydnn_backend::{
     Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
 };
 
-use super::blocked::{compete, panel_width};
+use super::blocked::{compete_at, panel_width};
 use crate::primitive::tests::{check_those, cpu, f32, planned, sweep, tagged};
 
 /// A convolution whose dimensions but the channels' are all of the same extents, with the channels last.
@@ -185,15 +185,14 @@ fn panels_fit_the_lines() {
         (24, 56, 24),
         (20, 7, 24),
         (360, 20, 40),
+        (3, 20, 8),
     ] {
         assert_eq!(panel_width(outputs, line, 576, false), width, "{outputs} outputs, {line} positions");
     }
     // Few terms leave room in the first-level cache for wide ones.
     assert_eq!(panel_width(256, 56, 64, false), 64);
     // Positions 4 KB apart find no more than eight places in a cache.
-    let image = |channels: usize| MemoryDesc::with_tag([1, channels, 14, 14], DataType::F32, "acdb").unwrap();
-    assert_eq!([1024, 1040, 512].map(|channels| compete(&image(channels), 1)), [true, false, false]);
-    assert!(compete(&image(512), 2));
+    assert_eq!([1024, 1040, 512, 2 * 512].map(compete_at), [true, false, false, true]);
     assert_eq!([false, true].map(|compete| panel_width(256, 14, 1024, compete)), [32, 64]);
     let case = MIDDLE;
     let plan = planned(case.build(), &cpu());
