@@ -1,31 +1,25 @@
-// For CPUs: a work-item computes whole lines of the result. The rows of the source that a line's windows cover are first joined into one
-// line in local memory, INNER values (the channels, where they lie side by side) for each column, with START on both sides; then its
-// columns are joined. Lanes run along the line. SRC0 is addressed by `ow` as a column of the source (and by `c`). LINE, COLUMNS and MOST_ROWS
-// are room for lines of many sizes; STEPPING is the stride along the line where lanes are taken by it, else zero.
-#define LANE_NUMBERS (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-#define MARGIN (PAD_W * INNER)
+// For CPUs: a work-item computes segments of lines of the result, SEGMENT columns and PART channels at a time. The rows of the source that
+// a segment's windows cover are first joined into one line in local memory, `inner` values (the channels, where they lie side by side)
+// for each column, with START for columns outside; then its columns are joined. Lanes run along the line. SRC0 is addressed by `ow` as a
+// column of the source (and by `c`). LINE and MOST_ROWS are room for lines of many sizes; STEPPING is the stride along the line where lanes
+// are taken by it, else zero. Where the result is DENSE, vectors are stored whole and the next ones replace what they have behind their
+// channels; where it is FLAT, too, and windows follow each other, so do vectors, whatever columns they belong to. Windows of one place that
+// all lie in the source are COPIED.
+// Whether all columns of a window are there.
+#define IS_FULL(ow) ((ow) * STRIDE_W >= PAD_W && (ow) * STRIDE_W - PAD_W + (KERNEL_W - 1) * DILATION_W < SRC_W)
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void pooling_lines(PARAMS) {
     ENTER
-    __local float line[LINE];
-#if AVERAGE
-    // How many columns of each window count.
-    __local float columns[COLUMNS];
-    NOT_UNROLLED for (int x = 0; x < DST_W; ++x) {
-        int counted = 0;
-        NOT_UNROLLED for (int k = 0; k < KERNEL_W; ++k) {
-            const int at = x * STRIDE_W - PAD_W + k * DILATION_W;
-            counted += COUNT_PADDING ? at < SRC_W + PAD_END_W : at >= 0 && at < SRC_W;
-        }
-        columns[x] = counted;
-    }
-    NOT_UNROLLED for (int x = DST_W; x < COLUMNS; ++x) columns[x] = 1;
-#endif
-    for (int i = 0; i < LINE_SIZE; ++i) line[i] = START;
-    for (idx l = (idx)get_global_id(0) * LINES_PER_ITEM, end = min(l + LINES_PER_ITEM, (idx)LINES); l < end; ++l) {
+    __local float line[LINE] __attribute__((aligned(64)));
+    const idx first = (idx)get_global_id(0) * SEGMENTS_PER_ITEM;
+    for (idx s = first, end = min(s + SEGMENTS_PER_ITEM, (idx)ALL_SEGMENTS); s < end; ++s) {
+        const idx across = s / PARTS, l = across / SEGMENTS;
+        const idx first_c = (s - across * PARTS) * PART, inner = min((idx)PART, INNER - first_c);
+        const idx from = (across - l * SEGMENTS) * SEGMENT, to = min(from + SEGMENT, (idx)DST_W);
+        const bool is_whole = inner == INNER;
         DECLARE_LINE(l)
-        // The rows under the line's windows: how many count, and where those that are there begin.
+        // The rows under the windows: how many count, and where those that are there begin.
         int counted = 0, rows = 0;
         idx at[MOST_ROWS];
         NOT_UNROLLED for (idx kd = 0; kd < KERNEL_D; ++kd) {
@@ -34,51 +28,125 @@ __kernel void pooling_lines(PARAMS) {
                 counted += inside || (COUNT_PADDING && IN_DEPTH < SRC_D + PAD_END_D && IN_HEIGHT < SRC_H + PAD_END_H);
                 if (!inside) continue;
 #if BY_CHANNELS
-                const idx c = 0;
+                const idx c = first_c;
 #endif
                 const idx ow = 0, kw = 0;
                 at[rows++] = OFF_SRC0;
             }
         }
-        for (int i = 0; i < SRC_W * INNER; i += 16) {
-            const int n = min(16, (int)(SRC_W * INNER) - i);
-            V v = (V)(START);
-            for (int r = 0; r < rows; ++r) v = JOIN(v, LD_SRC0(at[r] + i, n));
-            vstore16(n == 16 ? v : (LANE_NUMBERS < (int16)(n) ? v : (V)(START)), 0, line + MARGIN + i);
-        }
 #if BY_CHANNELS
-        for (idx ow = 0; ow < DST_W; ++ow) {
-            for (idx c = 0; c < INNER; c += 16) {
-                const int n = (int)min((idx)16, INNER - c);
-                V v = (V)(START);
-                for (int k = 0; k < KERNEL_W; ++k)
-                    v = JOIN(v, vload16(0, line + (ow * STRIDE_W + k * DILATION_W) * INNER + c));
-#if AVERAGE
-                v /= (V)(columns[ow] * counted);
-#endif
+        if (COPIED) {
+            const bool is_run = FLAT && STRIDE_W == 1 && is_whole;
+            NOT_UNROLLED for (idx ow = from; ow < (is_run ? from + 1 : to); ++ow) {
+                const idx run = is_run ? (to - from) * INNER : inner, begin = at[0] + ow * STRIDE_W * INNER;
+                idx in_run = 0;
+                idx c = first_c;
+                const idx out = OFF_DST;
+                for (; in_run + 16 <= run; in_run += 16, c += 16) {
+                    V v = LD_SRC0(begin + in_run, 16);
+                    POST_OPS(v, 16)
+                    ST_DST(out + in_run, 16, v);
+                }
+                if (in_run == run) continue;
+                const int n = (int)(run - in_run);
+                const bool reads_on = (SRC_W - ow * STRIDE_W) * INNER - first_c - in_run >= 16;
+                const bool writes_on = DENSE && is_whole && (to - ow) * INNER - in_run >= 16;
+                V v = reads_on ? LD_SRC0(begin + in_run, 16) : LD_SRC0(begin + in_run, n);
                 POST_OPS(v, n)
-                ST_DST(OFF_DST, n, v);
+                if (writes_on) KEEP_DST(out + in_run, 16, v);
+                else KEEP_DST(out + in_run, n, v);
+            }
+            continue;
+        }
+#endif
+        // The columns under the windows, and those of them that are there.
+        const idx left = from * STRIDE_W - PAD_W, right = (to - 1) * STRIDE_W - PAD_W + (KERNEL_W - 1) * DILATION_W + 1;
+        const idx begin = clamp(left, (idx)0, (idx)SRC_W), stop = clamp(right, begin, (idx)SRC_W);
+        NOT_UNROLLED for (idx i = 0; i < (begin - left) * inner; ++i) line[i] = START;
+        NOT_UNROLLED for (idx x = begin; x < (is_whole ? min(begin + 1, stop) : stop); ++x) {
+            const idx run = is_whole ? (stop - begin) * INNER : inner, column = x * INNER;
+            __local float *to_column = line + (x - left) * inner;
+            for (idx i = 0; i < run; i += 16) {
+                V v = (V)(START);
+                if (i + 16 <= run) {
+                    for (int r = 0; r < rows; ++r) v = JOIN(v, LD_SRC0(at[r] + column + i, 16));
+                } else {
+                    const int n = (int)(run - i);
+                    NOT_UNROLLED for (int r = 0; r < rows; ++r) v = JOIN(v, LD_SRC0(at[r] + column + i, n));
+                }
+                vstore16(v, 0, to_column + i);
             }
         }
+        NOT_UNROLLED for (idx i = (stop - left) * inner; i < (right - left) * inner; ++i) line[i] = START;
+#if BY_CHANNELS
+        const bool is_run = FLAT && STRIDE_W == 1 && is_whole;
+        // Those of an average have the same number of columns.
+        const idx run_from = AVERAGE ? max(from, (idx)PAD_W) : from;
+        const idx run_to = AVERAGE ? min(to, (idx)(SRC_W + PAD_W - (KERNEL_W - 1) * DILATION_W)) : to;
+        NOT_UNROLLED for (idx ow = from; ow < to;) {
+            const bool in_run = is_run && ow >= run_from && ow < run_to;
+            const idx run = in_run ? (run_to - ow) * INNER : inner;
+            const __local float *first_column = line + (ow - from) * STRIDE_W * inner;
+            const idx step = DILATION_W * inner, left_of_all = (to - ow) * INNER;
+#if AVERAGE
+            int columns = KERNEL_W;
+            if (!IS_FULL(ow)) {
+                columns = 0;
+                NOT_UNROLLED for (int k = 0; k < KERNEL_W; ++k) {
+                    const int x = ow * STRIDE_W - PAD_W + k * DILATION_W;
+                    columns += COUNT_PADDING ? x < SRC_W + PAD_END_W : x >= 0 && x < SRC_W;
+                }
+            }
+            const V count = (V)((float)(columns * counted));
+#endif
+            idx c = first_c;
+            const idx out = OFF_DST;
+            for (idx i = 0; i < run; i += 16, c += 16) {
+                V v = vload16(0, first_column + i);
+                for (int k = 1; k < KERNEL_W; ++k) v = JOIN(v, vload16(0, first_column + k * step + i));
+#if AVERAGE
+                v /= count;
+#endif
+                const int n = (int)min((idx)16, run - i);
+                POST_OPS(v, n)
+                if (n == 16) ST_DST(out + i, 16, v);
+                else if (DENSE && is_whole && left_of_all - i >= 16) KEEP_DST(out + i, 16, v);
+                else KEEP_DST(out + i, n, v);
+            }
+            ow = in_run ? run_to : ow + 1;
+        }
 #else
-        for (idx ow = 0; ow < DST_W; ow += 16) {
-            const int n = (int)min((idx)16, DST_W - ow);
+        for (idx ow = from; ow < to; ow += 16) {
+            const int n = (int)min((idx)16, to - ow);
             V v = (V)(START);
             for (int k = 0; k < KERNEL_W; ++k) {
-                const __local float *from = line + ow * STRIDE_W + k * DILATION_W;
+                const __local float *in = line + (ow - from) * STRIDE_W + k * DILATION_W;
 #if STEPPING == 1
-                const V x = vload16(0, from);
+                const V x = vload16(0, in);
 #elif STEPPING == 2
-                const V x = (V)(vload16(0, from).even, vload16(0, from + 16).even);
+                const V x = (V)(vload16(0, in).even, vload16(0, in + 16).even);
 #else
                 float t[16];
-                NOT_UNROLLED for (int j = 0; j < 16; ++j) t[j] = from[j * STRIDE_W];
+                NOT_UNROLLED for (int j = 0; j < 16; ++j) t[j] = in[j * STRIDE_W];
                 const V x = vload16(0, t);
 #endif
                 v = JOIN(v, x);
             }
 #if AVERAGE
-            v /= vload16(0, columns + ow) * (V)((float)counted);
+            if (IS_FULL(ow) && IS_FULL(ow + n - 1)) {
+                v /= (V)((float)(KERNEL_W * counted));
+            } else {
+                float columns[16];
+                NOT_UNROLLED for (int j = 0; j < 16; ++j) {
+                    int inside = j >= n;
+                    NOT_UNROLLED for (int k = 0; k < KERNEL_W && j < n; ++k) {
+                        const int x = (ow + j) * STRIDE_W - PAD_W + k * DILATION_W;
+                        inside += COUNT_PADDING ? x < SRC_W + PAD_END_W : x >= 0 && x < SRC_W;
+                    }
+                    columns[j] = inside * counted;
+                }
+                v /= vload16(0, columns);
+            }
 #endif
             POST_OPS(v, n)
             ST_DST(OFF_DST, n, v);

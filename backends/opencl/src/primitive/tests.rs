@@ -281,12 +281,27 @@ fn pooling_joins_rows_and_then_columns() {
             .with_strides([2, 1, 1])
             .with_pads([1, 0, 1], [0, 1, 1])
     };
+    let single = |kernel: usize, stride: usize| {
+        Pooling::new(PoolingAlgorithm::AverageExcludePadding, [kernel, kernel]).with_strides([stride, stride])
+    };
     let list = [
         pool(max(), &[2, 3, 9, 39], &[2, 3, 5, 20], "abcd"),
         pool(max(), &[2, 19, 9, 11], &[2, 19, 5, 6], "acdb"),
         pool(include(3), &[1, 2, 6, 35], &[1, 2, 6, 13], "abcd"),
         pool(include(1), &[1, 17, 6, 8], &[1, 17, 6, 10], "acdb"),
         pool(exclude(), &[1, 2, 5, 4, 18], &[1, 2, 3, 4, 19], "abcde"),
+        // Few channels, whose vectors reach into the next columns; windows side by side, apart, and in a single column.
+        pool(include(1), &[2, 3, 6, 35], &[2, 3, 6, 37], "acdb"),
+        pool(include(2), &[2, 5, 6, 35], &[2, 5, 6, 19], "acdb"),
+        pool(exclude(), &[1, 3, 5, 4, 18], &[1, 3, 3, 4, 19], "acdeb"),
+        pool(single(11, 3), &[2, 11, 30, 11], &[2, 11, 7, 1], "acdb"),
+        pool(single(1, 1), &[2, 7, 5, 9], &[2, 7, 5, 9], "acdb"),
+        pool(single(1, 3), &[2, 3, 7, 19], &[2, 3, 3, 7], "acdb"),
+        // Lines of several segments, and channels in parts.
+        pool(max(), &[1, 300, 5, 201], &[1, 300, 3, 101], "acdb"),
+        pool(include(3), &[1, 200, 4, 402], &[1, 200, 4, 135], "acdb"),
+        pool(single(3, 1), &[1, 203, 3, 9], &[1, 203, 1, 7], "acdb"),
+        pool(max(), &[1, 1, 5, 40_001], &[1, 1, 3, 20_001], "abcd"),
     ];
     let list = list.map(|builder| {
         assert_eq!(planned(builder.clone(), &cpu()).implementation, "ocl:pooling:lines");

@@ -1,6 +1,6 @@
-//! Pooling by whole lines of the result, for processors.
+//! Pooling by lines of the result, for processors.
 
-use anydnn_backend::{Arg, PrimitiveDesc};
+use anydnn_backend::{Arg, PostOp, PrimitiveDesc};
 
 use super::super::pointwise::is_wide;
 use super::super::rows::{CPU_LANES, is_cpu, items, rows_per_item};
@@ -14,7 +14,15 @@ use crate::plan::{DeviceTraits, Launch};
 const LINES: &str = anydnn_kernels::text("pooling/lines.cl");
 
 /// Bytes of a line that stay in a core's second-level cache.
-const LINE_BYTES: usize = 128 << 10;
+const LINE_BYTES: usize = 64 << 10;
+/// Elements of lines that many shapes have, whose programs take no more room.
+const SMALL_LINE: usize = 4 << 10;
+/// Elements behind a line that vectors may reach.
+const SLACK: usize = 3 * CPU_LANES;
+/// Rows of a window that every program has room for.
+const FEW_ROWS: usize = 16;
+/// Work-items for each core.
+const ITEMS: usize = 4;
 
 /// The launch; none where neither columns nor channels lie side by side, or a line has no room.
 pub(super) fn launch(
@@ -27,10 +35,13 @@ pub(super) fn launch(
     let (src, dst) = (desc.src(), desc.dst());
     let width = window.dst.len().checked_sub(1)?;
     let (columns, channels) = (window.src[width], src.dims()[1]);
-    if !is_cpu(device) || value != Value::F32 || window.dst[width] == 1 || columns == 0 {
+    if !is_cpu(device) || value != Value::F32 || window.dst.contains(&0) || columns == 0 {
         return None;
     }
     let by_channels = channels > 1 && src.blocking()?.strides[1] == 1;
+    if !by_channels && window.dst[width] == 1 {
+        return None;
+    }
     let mut space = Space::default();
     let image = space.push("image", src.dims()[0]);
     let mut channel = 0;
@@ -56,42 +67,74 @@ pub(super) fn launch(
     let inner = if by_channels { channels } else { 1 };
     let lane = if by_channels { channel } else { outer };
     let sides = ["SRC0", "DST"].iter().all(|name| is_contiguous(&space, name, lane));
-    if !space.is_linear() || !sides || space.coefficient("SRC0", outer) != Some(inner) {
+    if !space.is_linear() || !sides || (columns > 1 && src.strides()?[2 + width] != inner) {
         return None;
     }
     let last = |values: &[usize]| values[width];
-    let reach = window.dst[width].next_multiple_of(CPU_LANES).saturating_mul(last(window.strides))
-        + window.kernel[width].saturating_mul(last(window.dilations));
-    let widest = reach.max(last(window.pads_begin) + columns).saturating_mul(inner) + 3 * CPU_LANES;
-    let counted = window.dst[width].next_multiple_of(CPU_LANES) + CPU_LANES;
-    if widest.saturating_add(counted).saturating_mul(4) > LINE_BYTES.min(device.local_memory_bytes) {
+    let (stride, reach) =
+        (last(window.strides), (last(window.kernel) - 1).saturating_mul(last(window.dilations)) + 1);
+    let most = LINE_BYTES.min(device.local_memory_bytes) / size_of::<f32>();
+    let room = [SMALL_LINE, most].into_iter();
+    let lines = space.count(0..outer);
+    let units = device.compute_units.max(1);
+    // All channels of as many columns as there is room for; fewer channels where else there were too few segments, or no room.
+    let split = (ITEMS * units).div_ceil(lines.max(1));
+    let fits = (most.saturating_sub(SLACK) / reach.saturating_mul(2)).max(1);
+    let part = if inner <= CPU_LANES {
+        inner
+    } else {
+        let part = inner.div_ceil(split.min(inner / CPU_LANES)).min(fits);
+        if part >= inner { inner } else { part.next_multiple_of(CPU_LANES).min(inner) }
+    };
+    let columns_room = most.saturating_sub(SLACK) / part;
+    if columns_room < reach.saturating_add(stride * CPU_LANES * usize::from(!by_channels)) {
         return None;
     }
-    let lines = space.count(0..outer);
-    let work = columns * inner * window.kernel.iter().product::<usize>();
-    let per_item = rows_per_item(device, lines, work);
-    // Room for lines of many sizes, which then share a program.
-    let most = LINE_BYTES.min(device.local_memory_bytes) / size_of::<f32>();
-    let roomy = widest.next_power_of_two() + counted.next_power_of_two() <= most;
-    let room = |size: usize| if roomy { size.next_power_of_two() } else { size };
+    let copied = by_channels
+        && window.kernel.iter().all(|&extent| extent == 1)
+        && window.pads_begin.iter().chain(window.pads_end.iter()).all(|&pad| pad == 0);
+    let width_of_result = last(window.dst);
+    let segments = match (columns_room - reach) / stride + 1 {
+        _ if copied => 1,
+        columns if by_channels => width_of_result.div_ceil(columns),
+        columns => width_of_result.div_ceil(columns / CPU_LANES * CPU_LANES),
+    };
+    let segment = match width_of_result.div_ceil(segments) {
+        columns if by_channels => columns,
+        columns => columns.next_multiple_of(CPU_LANES),
+    };
+    let needed = (segment - 1).saturating_mul(stride).saturating_add(reach).saturating_mul(part) + SLACK;
+    let line = if copied { SMALL_LINE } else { room.filter(|&room| room >= needed).min()? };
+    let parts = inner.div_ceil(part);
+    let segments = width_of_result.div_ceil(segment);
+    let all = lines.saturating_mul(segments).saturating_mul(parts);
+    let work = (columns * inner * window.kernel.iter().product::<usize>()).div_ceil(segments * parts);
+    let per_item = rows_per_item(device, all, work);
     let rows: usize = window.kernel[..width].iter().product();
-    let stride = last(window.strides);
+    let dense = by_channels && (last(window.dst) == 1 || space.coefficient("DST", outer) == Some(inner));
+    let flat =
+        dense && desc.attributes().post_ops.iter().all(|post_op| matches!(post_op, PostOp::Eltwise(_)));
     let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), is_wide(desc), true);
-    source.general().gains(4, lines.saturating_mul(work).saturating_mul(2));
+    source.general().gains(4, lines.saturating_mul(columns * inner).saturating_mul(2));
     window.define(&mut source);
     method.define(&mut source);
     source
         .declare("DECLARE_LINE", &space, 0..outer)
-        .number_of("LINES", lines)
-        .number_of("LINES_PER_ITEM", per_item)
-        .define("LINE", room(widest))
-        .number_of("LINE_SIZE", widest)
-        .define("COLUMNS", room(counted))
-        .define("MOST_ROWS", rows.next_power_of_two())
+        .number_of("ALL_SEGMENTS", all)
+        .number_of("SEGMENTS_PER_ITEM", per_item)
+        .number_of("SEGMENTS", segments)
+        .number_of("SEGMENT", segment)
+        .number_of("PARTS", parts)
+        .number_of("PART", part)
+        .define("LINE", line)
+        .define("MOST_ROWS", rows.next_power_of_two().max(FEW_ROWS))
         .define("STEPPING", if stride <= 2 { stride } else { 0 })
-        .define("BY_CHANNELS", i32::from(inner > 1))
+        .define("BY_CHANNELS", i32::from(by_channels))
+        .number_of("COPIED", i32::from(copied))
+        .number_of("DENSE", i32::from(dense))
+        .number_of("FLAT", i32::from(flat))
         .number_of("INNER", inner)
         .post_ops(desc);
-    let (global, local) = items(device, lines.div_ceil(per_item));
+    let (global, local) = items(device, all.div_ceil(per_item));
     Some(source.launch("pooling_lines", &[WINDOW, LINES], global, local))
 }
