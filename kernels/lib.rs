@@ -46,7 +46,6 @@ files! {
     "matmul/broadcast.cl",
     "matmul/dot.cl",
     "matmul/finish.cl",
-    "matmul/join.cl",
     "matmul/pack.cl",
     "matmul/packed.cl",
     "matmul/reference.cl",

@@ -1,6 +1,7 @@
 // A work-group of 256 work-items computes attention for TILE queries against blocks of TILE keys. Products go through slices of
 // TILE_K in local memory, each work-item an ITEM x ITEM part in registers; the weights of a block lie in local memory between the two
 // products. Four work-items share a row of the softmax. SCORE, WEIGHT and SEE are those of reference.cl.
+//   E_ITEMS, B_WIDTH    columns of a work-item and of a slice of the values, of which E_SIZE exist
 //   FAST_D0, FAST_D1    whether queries (keys) have their elements closer together along D than along S (T)
 #define TILE 64
 #define TILE_K 16
@@ -8,7 +9,6 @@
 #define SIDE 16
 #define GROUP 256
 #define PARTS 4
-#define E_ITEMS ((E_SIZE + SIDE - 1) / SIDE)
 
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void attention_tiled(PARAMS) {

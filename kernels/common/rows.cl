@@ -3,8 +3,8 @@
 //   ROWS_BY_LANE    the same, lanes run along the rows, which then lie side by side in memory: no horizontal reductions
 //   ROWS_BY_GROUP   a work-group of GROUP work-items takes a row and reduces through local memory (GPUs)
 //   ROWS_BY_PART    PARTS work-items take a row together and a work-group GROUP / PARTS rows; lanes run along the elements, of which each
-//                   work-item has STEPS vectors, in registers where they are needed again (GPUs). With SUB_GROUP the PARTS are whole
-//                   sub-groups of that many work-items, which read each other's registers
+//                   work-item has STEPS vectors, or HELD_STEPS at most, which stay in registers where they are needed again (GPUs). With
+//                   SUB_GROUP the PARTS are whole sub-groups of that many work-items, which read each other's registers
 // A fold by item joins into CHAINS variables, so that no joining waits for the one before. A work-item of a CPU has room for a row in
 // kept[slot] of local memory where KEPT is their number of vectors.
 // The generator defines ROW_MODE, ROWS (in units of LANES rows by lane), DECLARE_ROW(t) (which also
@@ -63,11 +63,11 @@
 #define HELD 0
 #define HOLD_ROW(DO)
 #endif
-#define DECLARE_HELD(X) V held_##X[STEPS];
+#define DECLARE_HELD(X) V held_##X[HELD_STEPS];
 #define HELD_IN(X) held_##X[step]
 #define HOLD(X) HELD_IN(X) = FETCH_##X(OFF_##X, n);
 #if HELD
-#define EACH_STEP _Pragma("unroll") for (int step = 0; step < STEPS; ++step)
+#define EACH_STEP _Pragma("unroll") for (int step = 0; step < HELD_STEPS; ++step)
 #else
 #define EACH_STEP _Pragma("unroll 4") for (int step = 0; step < STEPS; ++step)
 #endif

@@ -7,8 +7,11 @@ __kernel void resampling(PARAMS) {
         const neighbours h = neighbours_of(oh, FROM_H, TO_H, OVER_H);
         const neighbours w = neighbours_of(ow, FROM_W, TO_W, OVER_W);
 #if NEAREST
-        const idx sd = d.low, sh = h.low, sw = w.low;
-        V v = LD_SRC0(OFF_SRC0, n);
+        V v;
+        {
+            const idx sd = d.low, sh = h.low, sw = w.low;
+            v = LD_SRC0(OFF_SRC0, n);
+        }
 #else
         V v = (V)(0);
         // The farther neighbour of a place on an element takes no part.

@@ -12,8 +12,9 @@ use anydnn_backend::op::{Attention, Expression, Node};
 use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Dims, FpMath, PrimitiveDesc, Quantized, Result};
 
 use super::choice::{Choice, Choices, Wanted};
+use super::epilogue;
 use super::nodes::{self, Leaves};
-use super::numbers::mark;
+use super::numbers::{always, mark};
 use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, is_cpu, items};
 use super::source::{Source, add_post_ops};
@@ -40,6 +41,10 @@ const T_BLOCK: usize = 66;
 const GROUP_TILE: usize = 64;
 const GROUP_SLICE: usize = 16;
 const GROUP: usize = 256;
+/// The loops over batches that its programs have in common.
+const BATCHES: usize = 4;
+/// What such a program costs beside one of its own, as parts of its time.
+const GAIN: u64 = 6;
 /// The most elements of a result row for which a work-group has registers.
 const GROUP_WIDTH: usize = 256;
 /// The same for a warp of `mma.cl`, also of a query.
@@ -55,7 +60,7 @@ pub(super) fn choices(
     device: &DeviceTraits,
     wanted: Wanted<'_>,
 ) -> Vec<Choice> {
-    let shape = Shape::new(desc, op);
+    let shape = Shape::new(desc, op, device);
     let mut choices = Choices::new(desc, wanted);
     if is_cpu(device) {
         if shape.extent(shape.s) <= decode::FEW_QUERIES {
@@ -74,6 +79,7 @@ pub(super) fn choices(
 }
 
 /// An attention with its loops: batches, `s`, `t`, `d`, `e`.
+#[derive(Clone)]
 struct Shape<'a> {
     desc: &'a PrimitiveDesc,
     op: &'a Attention,
@@ -89,13 +95,20 @@ struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
-    fn new(desc: &'a PrimitiveDesc, op: &'a Attention) -> Self {
+    fn new(desc: &'a PrimitiveDesc, op: &'a Attention, device: &DeviceTraits) -> Self {
         let [query, key, value] = [0, 1, 2].map(|i| desc.find(Arg::Src(i)).unwrap_or(desc.src()));
         let dst = desc.dst();
         let rank = query.rank();
         let mut space = Space::default();
         let mut index: Vec<Index> =
             (0..rank - 2).map(|axis| push_batch(&mut space, desc, axis, query.dims()[axis])).collect();
+        // As many batches as other shapes have, by the same names.
+        while !is_cpu(device) && space.loops.len() < BATCHES {
+            space.push("", 1);
+        }
+        for (i, batch) in space.loops.iter_mut().enumerate() {
+            batch.name = format!("i{i}");
+        }
         let s = space.push("s", query.dims()[rank - 2]);
         let t = space.push("t", key.dims()[rank - 2]);
         let d = space.push("d", query.dims()[rank - 1]);
@@ -137,6 +150,7 @@ impl<'a> Shape<'a> {
         let blocks = self.extent(self.e).div_ceil(block).max(1);
         let count = self.space.count(0..self.s + 1) * blocks;
         source
+            .post_ops(self.desc)
             .declare("DECLARE_ROW", &self.space, 0..self.s + 1)
             .define("E_BLOCK", block)
             .define("E_BLOCKS", blocks)
@@ -185,6 +199,7 @@ impl<'a> Shape<'a> {
         let mut source = self.source(CPU_LANES);
         panels::repetitions(&mut source, tile, vectors);
         source
+            .post_ops(self.desc)
             .general()
             .define("QUERIES", vectors)
             .define("D_ROWS", d_rows)
@@ -258,7 +273,9 @@ impl<'a> Shape<'a> {
         if self.value != Value::F32 || e == 0 || e > GROUP_WIDTH || device.max_work_group < GROUP {
             return None;
         }
-        let width = e.next_multiple_of(GROUP_SLICE).max(GROUP_TILE);
+        // Columns of a work-item, as many as many widths have in common.
+        let columns = e.div_ceil(GROUP_SLICE).next_power_of_two().max(2);
+        let width = (columns * GROUP_SLICE).max(GROUP_TILE);
         let slices = GROUP_SLICE * (GROUP_TILE + 1 + width + 1);
         let softmax = GROUP_TILE * (GROUP_TILE + 1 + 3 + 4);
         if (slices + softmax) * 4 > device.local_memory_bytes {
@@ -268,11 +285,18 @@ impl<'a> Shape<'a> {
             let step = |v| self.space.find(name).and_then(|o| o.address.step(v, 1)).unwrap_or(usize::MAX);
             i32::from(step(self.d) <= step(row))
         };
-        let mut source = self.source(1);
+        let mut shape = self.clone();
+        shape.space.complete = (shape.space.is_linear() && shape.s == BATCHES).then_some(usize::MAX);
+        let mut source = shape.source(1);
+        let products = [self.s, self.t, self.d].map(|v| self.extent(v)).iter().product::<usize>();
         source
+            .general()
+            .gains(GAIN, products.saturating_mul(4).saturating_mul(self.space.count(0..self.s)))
+            .define("E_ITEMS", columns)
             .define("B_WIDTH", width)
             .define("FAST_D0", fast("SRC0", self.s))
             .define("FAST_D1", fast("SRC1", self.t));
+        epilogue::define_all(&mut source, self.desc, self.value, device);
         let groups = self.extent(self.s).div_ceil(GROUP_TILE);
         let global = [groups * GROUP, self.space.count(0..self.s), 1];
         Some(source.launch("attention_tiled", &[TILED], global, Some([GROUP, 1, 1])))
@@ -321,7 +345,11 @@ impl<'a> Shape<'a> {
         if let Some((_, score)) = hidden.filter(|_| hidden::seen(self.desc, self.op).is_none()) {
             source.define("HIDDEN_SCORE", self.number(score));
         }
-        source.define("TYPE", format!("\"{name}\"")).define("WARPS", warps).define("PAIRS", i32::from(pairs));
+        source
+            .post_ops(self.desc)
+            .define("TYPE", format!("\"{name}\""))
+            .define("WARPS", warps)
+            .define("PAIRS", i32::from(pairs));
         let global = [queries.div_ceil(WARP_QUERIES * warps) * warps * 32, self.space.count(0..self.s), 1];
         Some(source.launch("attention_mma", &[MMA], global, Some([warps * 32, 1, 1])))
     }
@@ -386,12 +414,16 @@ impl<'a> Shape<'a> {
             Some(_) => "{ const V x = sum; ST_STATISTICS(OFF_STATISTICS, n, x); }",
             None => "{}",
         };
+        for (name, v) in [("D_SIZE", self.d), ("E_SIZE", self.e)] {
+            match self.space.complete {
+                Some(_) => source.number_of(name, self.extent(v)),
+                None => source.define(name, self.extent(v)),
+            };
+        }
         source
-            .declare("DECLARE_BATCH", &self.space, 0..self.s)
+            .declare_before("DECLARE_BATCH", &self.space, 0..self.s)
             .number_of("S_SIZE", self.extent(self.s))
             .number_of("T_SIZE", self.extent(self.t))
-            .define("D_SIZE", self.extent(self.d))
-            .define("E_SIZE", self.extent(self.e))
             .define("TWO_PASSES", i32::from(self.op.weights.is_some()))
             .define("INF_AS_ZERO", i32::from(self.op.inf_as_zero))
             .define("NOTHING_IS_ZERO", i32::from(self.op.inf_as_zero || self.extent(self.t) == 0))
@@ -421,7 +453,6 @@ impl<'a> Shape<'a> {
                 source.define("WEIGHT(x)", "").define("WEIGHTED", "0");
             }
         }
-        source.post_ops(self.desc);
         source
     }
 
@@ -451,7 +482,20 @@ struct Scores<'a> {
 
 impl Scores<'_> {
     fn index_text(&self, axis: usize) -> String {
-        self.shape.index[axis].text(&self.shape.space.loops)
+        let (index, loops) = (&self.shape.index[axis], &self.shape.space.loops);
+        if !self.is_in_common() {
+            return index.text(loops);
+        }
+        let terms = index.terms.iter().map(|&(v, factor)| match factor {
+            1 => loops[v].name.clone(),
+            _ => format!("{} * {}", loops[v].name, always(factor)),
+        });
+        format!("({})", terms.collect::<Vec<_>>().join(" + "))
+    }
+
+    /// Whether shapes have the text in common.
+    fn is_in_common(&self) -> bool {
+        self.shape.space.complete.is_some()
     }
 
     /// Whether the lanes run along an axis of the scores.
@@ -483,12 +527,22 @@ impl Leaves for Scores<'_> {
         let (mut terms, mut lanes) = (Vec::new(), String::new());
         for axis in 0..dims.len() {
             let stride: usize = dims[axis + 1..].iter().product();
-            terms.push(format!("(ulong)({}) * {stride}", self.index_text(axis)));
+            let number = if self.is_in_common() { always(stride) } else { stride.to_string() };
+            terms.push(format!("(ulong)({}) * {number}", self.index_text(axis)));
             if self.is_lane(axis) {
                 lanes = format!(" + CONVERT(ulong, LANE_NUMBERS) * (VEC(ulong))({stride})");
             }
         }
         format!("(VEC(ulong))({}){lanes}", terms.join(" + "))
+    }
+
+    fn constant(&self, value: Value, number: f32) -> String {
+        match value {
+            Value::F32 if self.is_in_common() => {
+                format!("as_float((int){})", always(number.to_bits() as i32))
+            }
+            value => value.literal(number),
+        }
     }
 
     fn scalar(&self, i: u16) -> String {

@@ -19,6 +19,7 @@ use anydnn_backend::{Arg, DataType, Dims, Layout, MemoryDesc, Op, PrimitiveDesc,
 use self::spread::Spread;
 use self::turned::Along;
 use super::choice::{Choice, Choices, Planned, Wanted};
+use super::epilogue;
 use super::gemm::Product;
 use super::matmul::packed::Unit;
 use super::numbers::mark;
@@ -245,6 +246,9 @@ impl Shape<'_> {
             choices.offer("tiled", "meant for GPUs", || self.tiled(value, device));
             return;
         }
+        if fits_f32(self.desc, self.terms()) && value == Value::F32 && outputs == 1 && channels == 1 {
+            choices.offer("depthwise", "a filter a channel, channels last", || self.depthwise(value, device));
+        }
         let large = self.large(value);
         if outputs >= 16 && self.terms() >= 8 {
             large.offer(choices, device);
@@ -346,11 +350,13 @@ impl Shape<'_> {
 
     fn reference(&self, value: Value, device: &DeviceTraits) -> Launch {
         let (space, outer) = self.space(Order::Channels);
-        let rows = Rows::outputs(space, outer, value, device, None);
+        let rows = Rows::outputs(space, outer, value, device, None).complete(device);
         let terms = self.terms();
         let mut source = rows.source(value, self.wide, device, terms);
         source.define("ACC", accumulator(self.desc, terms, value));
-        self.define(&mut source, &rows.space, &[]);
+        self.define_operands(&mut source, &rows.space, &[]);
+        epilogue::define_all(&mut source, self.desc, value, device);
+        define_bias(&mut source, self.desc);
         rows.launch(source, "convolution_reference", &[WINDOW, REFERENCE], device, terms)
     }
 
@@ -360,14 +366,20 @@ impl Shape<'_> {
         space.remove(space.variable("og")?);
         outer -= 1;
         space.remove(space.variable("c")?);
-        let rows = Rows::outputs(space, outer, value, device, Some(("g", &["SRC0"])));
-        if !rows.space.has_steps(rows.lane?, CPU_LANES) {
+        let rows = if is_cpu(device) {
+            Rows::outputs(space, outer, value, device, Some(("g", &["SRC0"])))
+        } else {
+            Rows::vectors_of_outputs(space, outer, ("g", &["SRC0"]))?.complete(device)
+        };
+        if !rows.space.has_steps(rows.lane?, rows.lanes) {
             return None;
         }
         let taps: usize = self.weights.dims()[2..].iter().product();
-        let work = taps * CPU_LANES;
+        let work = taps * rows.lanes;
         let mut source = rows.source(value, self.wide, device, work);
-        self.define(&mut source, &rows.space, &[]);
+        self.define_operands(&mut source, &rows.space, &[]);
+        epilogue::define_all(&mut source, self.desc, value, device);
+        define_bias(&mut source, self.desc);
         Some(rows.launch(source, "convolution_depthwise", &[WINDOW, DEPTHWISE], device, work))
     }
 

@@ -10,6 +10,7 @@ use anydnn_backend::op::{
 use anydnn_backend::{Arg, DataType, Error, MemoryDesc, PrimitiveDesc, Result};
 
 use super::axes::push_axes;
+use super::epilogue;
 use super::numbers::always;
 use super::pointwise::{is_wide, padding};
 use super::rows::{Mode, Rows, group_size, is_cpu};
@@ -36,7 +37,7 @@ pub(super) fn plan_softmax(desc: PrimitiveDesc, op: Softmax, device: &DeviceTrai
     space.operand("SRC0", Binding::Arg(Arg::SRC), desc.src(), &index);
     space.operand("DST", Binding::Arg(Arg::DST), dst, &index);
     add_post_ops(&mut space, &desc, &index);
-    let rows = Rows::folded(space, outer, value, device, Some("DST"));
+    let rows = Rows::folded(space, outer, value, device, Some("DST")).in_common(device);
     // The result can hold the exponentials when it has their precision and its old content does not matter.
     let online = rows.mode == Mode::Lane && !is_cpu(device);
     let keep =
@@ -50,8 +51,8 @@ pub(super) fn plan_softmax(desc: PrimitiveDesc, op: Softmax, device: &DeviceTrai
         .define("LOGARITHM", i32::from(op.log))
         .define("INF_AS_ZERO", i32::from(op.inf_as_zero))
         .define("KEEP", i32::from(keep))
-        .define("ONLINE", i32::from(online))
-        .post_ops(&desc);
+        .define("ONLINE", i32::from(online));
+    epilogue::define_all(&mut source, &desc, value, device);
     rows.hold(&mut source, device, &["SRC0"]);
     let file = if is_cpu(device) { SOFTMAX_VECTORS } else { SOFTMAX };
     finish(desc, &rows, source, "softmax", file, device, work)
@@ -110,7 +111,7 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
     }
     add_post_ops(&mut space, &desc, &index);
     let count = space.count(outer..space.loops.len());
-    let rows = Rows::folded(space, outer, value, device, Some("DST"));
+    let rows = Rows::folded(space, outer, value, device, Some("DST")).in_common(device);
     let mut source = rows.source(value, is_wide(&desc), device, count);
     let source_kept = keeps_source(&rows, &desc, device);
     source
@@ -120,8 +121,8 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
         .number_of("COUNT", count)
         .define("EPSILON", value.literal(epsilon))
         .define("SCALE_AND_SHIFT(v, n)", scale_and_shift)
-        .define("STORE_STATISTICS", store)
-        .post_ops(&desc);
+        .define("STORE_STATISTICS", store);
+    epilogue::define_all(&mut source, &desc, value, device);
     // Vectors of factors come early too, where there is room: loads between the folds and the stores would be waited for one by one.
     let factors = ["SCALE", "SHIFT"].into_iter().filter(|name| rows.space.find(name).is_some());
     let held: Vec<&str> = std::iter::once("SRC0").chain(factors).collect();
@@ -162,11 +163,17 @@ pub(super) fn plan_reduction(
         A::NormL2 => "((x) * (x))",
         _ => "(x)",
     };
-    let mean = format!("((x) / (R){})", always(count));
+    let over = |count: usize| format!("((x) / (R){})", always(count));
+    // Sums are means over one, so that both have the same programs on devices with few programs to a kernel.
+    let plain = match algorithm {
+        A::Sum | A::Mean if !is_cpu(device) && value == Value::F32 => over(1),
+        _ => "(x)".into(),
+    };
+    let mean = over(count);
     let finish_with = match algorithm {
         A::Mean => &*mean,
         A::NormL2 => "sqrt(x)",
-        _ => "(x)",
+        _ => &*plain,
     };
     let wide = is_wide(&desc);
     let macros = |source: &mut Source, take: &str, finish: &str| {
@@ -178,19 +185,21 @@ pub(super) fn plan_reduction(
     };
     let rows = Rows::folded(space, outer, value, device, None);
     let Some((first, second, scratchpad)) = two_stages(&rows, value, device) else {
+        let rows = rows.in_common(device);
         let mut source = rows.source(value, wide, device, count);
         macros(&mut source, take, finish_with);
-        source.post_ops(&desc);
+        epilogue::define_all(&mut source, &desc, value, device);
         rows.hold(&mut source, device, &["SRC0"]);
         return finish(desc, &rows, source, "reduction", REDUCTION, device, count);
     };
+    let (first, second) = (first.in_common(device), second.in_common(device));
     let mut source = first.source(value, wide, device, count);
-    macros(&mut source, take, "(x)");
+    macros(&mut source, take, &plain);
     source.define("POST_OPS(v, n)", "");
     let partial = first.launch(source, "reduction", &[REDUCTION], device, LONG_ROW);
     let mut source = second.source(value, wide, device, 1);
     macros(&mut source, "(x)", finish_with);
-    source.post_ops(&desc);
+    epilogue::define_all(&mut source, &desc, value, device);
     let total = second.launch(source, "reduction", &[REDUCTION], device, 1);
     let launches = [partial, total].into_iter().chain(padding(dst, Arg::DST, device)).collect();
     KernelPlan { implementation: "ocl:reduction:two-stage".into(), scratchpad, launches, desc }

@@ -53,6 +53,7 @@ use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized
 
 use self::packed::{Factors, Unit};
 use super::choice::{Choice, Choices, Planned, Wanted};
+use super::epilogue;
 use super::gemm::Product;
 use super::numbers::mark;
 use super::panels::{self, Panels, width};
@@ -75,6 +76,8 @@ const DOT: &str = anydnn_kernels::text("matmul/dot.cl");
 const PACK_ROWS: usize = 48;
 /// Rows of a work-item's block on a CPU.
 const BLOCK_ROWS: usize = 48;
+/// The loops over batches that programs have in common, on devices that want many work-items.
+const BATCHES: usize = 2;
 /// Vectors of sums that a register tile holds.
 const TILE: usize = 24;
 
@@ -157,7 +160,14 @@ impl<'a> Shape<'a> {
 
     /// Offers the variants that apply, best first.
     fn offer(&self, choices: &mut Choices<'_>, value: Value, device: &DeviceTraits) {
-        let space = self.space(None);
+        let mut space = self.space(None);
+        if !is_cpu(device) {
+            space.pad(0, (BATCHES + 3_usize).saturating_sub(space.loops.len()));
+            let batches = space.loops.len() - 3;
+            for (i, batch) in space.loops[..batches].iter_mut().enumerate() {
+                batch.name = format!("batch{i}");
+            }
+        }
         let dims = self.desc.dst().dims();
         let (n, terms) = (dims[dims.len() - 1], self.weights.dims()[dims.len() - 2]);
         let k = space.loops.len() - 1;
@@ -304,10 +314,11 @@ impl<'a> Shape<'a> {
     fn reference(&self, space: Space, value: Value, device: &DeviceTraits) -> Launch {
         let k = space.loops.len() - 1;
         let terms = space.loops[k].extent;
-        let rows = Rows::outputs(space, k, value, device, None);
+        let rows = Rows::outputs(space, k, value, device, None).complete(device);
         let mut source = rows.source(value, self.wide, device, terms);
-        source.define("ACC", accumulator(self.desc, terms, value)).define("K_SIZE", terms);
-        self.define(&mut source, &rows.space, value, &[]);
+        source.define("ACC", accumulator(self.desc, terms, value)).number_of("K_SIZE", terms);
+        self.define_operands(&mut source, &rows.space, value, &[]);
+        epilogue::define_all(&mut source, self.desc, value, device);
         rows.launch(source, "matmul_reference", &[REFERENCE], device, terms)
     }
 
@@ -326,18 +337,24 @@ impl<'a> Shape<'a> {
             (false, true) => (Mode::SubGroup, vectors, Some(k)),
             (false, false) => (Mode::Group, 1, None),
         };
-        let rows = Rows { space, outer: k, mode, lanes, lane };
+        let rows = Rows { space, outer: k, mode, lanes, lane }.in_common(device);
         let mut source = rows.source(value, self.wide, device, terms);
-        self.define(&mut source, &rows.space, value, &[]);
+        self.define_operands(&mut source, &rows.space, value, &[]);
+        epilogue::define_all(&mut source, self.desc, value, device);
         rows.launch(source, "matmul_dot", &[DOT], device, terms)
     }
 
     /// The macros that the variants have in common; scales may wait for the end of the sums over the loops `terms`.
     fn define(&self, source: &mut Source, space: &Space, value: Value, terms: &[usize]) {
+        self.define_operands(source, space, value, terms);
+        source.post_ops(self.desc);
+    }
+
+    /// The same without the post-operations.
+    fn define_operands(&self, source: &mut Source, space: &Space, value: Value, terms: &[usize]) {
         for name in ["SRC0"].iter().chain(self.matrices()) {
             quantized::define(source, space, name, terms);
         }
-        source.post_ops(self.desc);
         define_bias(source, self.desc);
         define_gate(source, self.desc, value);
     }

@@ -6,6 +6,8 @@
 mod attention;
 mod axes;
 mod choice;
+#[cfg(test)]
+mod classes_tests;
 mod convolution;
 mod convolution_weights;
 mod epilogue;

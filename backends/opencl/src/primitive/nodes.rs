@@ -16,6 +16,10 @@ pub(super) trait Leaves {
     fn index(&self, axis: usize) -> String;
     /// The row-major index in the space, of type `VEC(ulong)`.
     fn position(&self) -> String;
+    /// A number, of type `R`.
+    fn constant(&self, value: Value, number: f32) -> String {
+        value.literal(number)
+    }
     /// The only element of the `i`-th operand, in its natural arithmetic type.
     fn scalar(&self, i: u16) -> String;
     /// The value of the fold that is node `node`, of type `V`.
@@ -62,7 +66,7 @@ fn expression(node: Node, prefix: &str, value: Value, leaves: &impl Leaves) -> S
     let at = |i: usize| format!("{prefix}{i}");
     match node {
         Node::Operand(i) => leaves.operand(i),
-        Node::Constant(c) => format!("(V)({})", value.literal(c)),
+        Node::Constant(c) => format!("(V)({})", leaves.constant(value, c)),
         Node::Index(axis) => leaves.index(axis),
         Node::Eltwise(function, x) => eltwise(value, function, &at(x)),
         Node::Gradient { function, of_result, at: x, diff } => {

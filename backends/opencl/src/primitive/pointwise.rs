@@ -6,6 +6,7 @@ use anydnn_backend::op::{BatchNormalization, Binary, Concat, Eltwise, Reorder, S
 use anydnn_backend::{Arg, BinaryAlgorithm, DataType, MemoryDesc, PrimitiveDesc, Result};
 
 use super::axes::push_axes;
+use super::epilogue;
 use super::numbers;
 use super::rows::{CPU_LANES, FEW_LANES, gpu_lanes, is_cpu, items, rows_per_item};
 use super::source::{self, Source, add_post_ops, eltwise, is_contiguous};
@@ -193,9 +194,9 @@ pub(super) fn launch_all(
         .define("STORE_OTHERS(n)", store)
         .define_whole();
     match fused {
-        Some(desc) => source.post_ops(desc),
-        None => source.define("POST_OPS(v, n)", ""),
-    };
+        Some(desc) => epilogue::define_all(&mut source, desc, value, device),
+        None => drop(source.define("POST_OPS(v, n)", "")),
+    }
     let (global, local) = items(device, if run == 0 { 0 } else { work_items });
     let shape = if flat && space.is_linear() { "flat" } else { "nd" };
     (source.launch("pointwise", &[POINTWISE], global, local), shape)
@@ -250,9 +251,9 @@ fn transposed(
         .define("STORE_OTHERS(n)", store)
         .hold(&["SRC0"]);
     match fused {
-        Some(desc) => source.post_ops(desc),
-        None => source.define("POST_OPS(v, n)", ""),
-    };
+        Some(desc) => epilogue::define_all(&mut source, desc, value, device),
+        None => drop(source.define("POST_OPS(v, n)", "")),
+    }
     let groups = tiles * across.extent.div_ceil(TILE);
     let global = [groups * TILE_GROUP, space.count(1..last), 1];
     Some(source.launch("transposed", &[TRANSPOSED], global, Some([TILE_GROUP, 1, 1])))

@@ -7,6 +7,7 @@ use anydnn_backend::op::{Pooling, PoolingAlgorithm, PoolingBackward};
 use anydnn_backend::{Arg, Error, PrimitiveDesc, Result};
 
 use super::choice::{Choice, Choices, Wanted, only};
+use super::epilogue;
 use super::pointwise::{is_wide, padding};
 use super::rows::Rows;
 use super::source::{Source, add_post_ops};
@@ -107,7 +108,7 @@ fn by_element(
     space.operand("DST", Binding::Arg(Arg::DST), dst, &result);
     add_post_ops(&mut space, desc, &result);
     let lane: Option<(&str, &[&str])> = if vectors { Some(("c", &["SRC0"])) } else { None };
-    let rows = Rows::outputs(space, outer, value, device, lane);
+    let rows = Rows::outputs(space, outer, value, device, lane).complete(device);
     if vectors && rows.lanes == 1 {
         return None;
     }
@@ -115,7 +116,7 @@ fn by_element(
     let mut source = rows.source(value, is_wide(desc), device, work);
     window.define(&mut source);
     method.define(&mut source);
-    source.post_ops(desc);
+    epilogue::define_all(&mut source, desc, value, device);
     Some(rows.launch(source, "pooling", &[WINDOW, POOLING], device, work))
 }
 
@@ -159,12 +160,13 @@ pub(super) fn plan_backward(desc: PrimitiveDesc, op: &Pooling, device: &DeviceTr
     add_post_ops(&mut space, &desc, &element);
     let is_max = space.find("TAP").is_some();
     let contiguous: &[&str] = if is_max { &["SRC0", "SRC1"] } else { &["SRC0"] };
-    let rows = Rows::outputs(space, outer, value, device, Some(("c", contiguous)));
+    let rows = Rows::outputs(space, outer, value, device, Some(("c", contiguous))).complete(device);
     let taps = op.kernel.iter().product::<usize>().saturating_mul(4);
     let work = taps.saturating_mul(if is_max { 4 * rows.lanes } else { rows.lanes });
     let mut source = rows.source(value, is_wide(&desc), device, work);
     window.define(&mut source);
-    source.define("IS_MAX", i32::from(is_max)).define("COUNT_PADDING", count_padding).post_ops(&desc);
+    source.define("IS_MAX", i32::from(is_max)).define("COUNT_PADDING", count_padding);
+    epilogue::define_all(&mut source, &desc, value, device);
     let launch = rows.launch(source, "pooling_backward", &[WINDOW, BACKWARD], device, work);
     let launches = std::iter::once(launch).chain(padding(dst, Arg::DST, device)).collect();
     let shape = if rows.lanes > 1 { "vertical" } else { "ref" };

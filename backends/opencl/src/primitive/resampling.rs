@@ -1,6 +1,7 @@
 //! Resampling and its gradient: each element of the result collects what it needs.
 
 use super::choice::{Choice, Wanted, only};
+use super::epilogue;
 use super::{Planner, numbers};
 use anydnn_backend::op::{Resampling, ResamplingAlgorithm, ResamplingBackward};
 use anydnn_backend::{Arg, PrimitiveDesc, Result};
@@ -51,7 +52,7 @@ fn collect(desc: PrimitiveDesc, op: Resampling, backward: bool, device: &DeviceT
     space.operand("SRC0", Binding::Arg(Arg::SRC), src, &source);
     space.operand("DST", Binding::Arg(Arg::DST), dst, &result);
     add_post_ops(&mut space, &desc, &result);
-    let rows = Rows::outputs(space, outer, value, device, Some(("c", &["SRC0"])));
+    let rows = Rows::outputs(space, outer, value, device, Some(("c", &["SRC0"]))).complete(device);
     let missing = 5 - src.rank();
     let extent = |dims: &[usize], i: usize| if i < missing { 1 } else { dims[i - missing + 2] };
     let ratios = (0..3)
@@ -74,8 +75,8 @@ fn collect(desc: PrimitiveDesc, op: Resampling, backward: bool, device: &DeviceT
     text.define("NEAREST", i32::from(nearest))
         .define("LARGE", i32::from(largest >= LARGEST))
         .define("ALIGNED", i32::from(op.align_corners))
-        .define("whole", if largest < LARGEST { "int" } else { "long" })
-        .post_ops(&desc);
+        .define("whole", if largest < LARGEST { "int" } else { "long" });
+    epilogue::define_all(&mut text, &desc, value, device);
     let (kernel, file) = if backward { ("resampling_backward", BACKWARD) } else { ("resampling", FORWARD) };
     let launch = rows.launch(text, kernel, &[POSITIONS, file], device, work);
     let launches = std::iter::once(launch).chain(padding(dst, Arg::DST, device)).collect();

@@ -23,15 +23,16 @@ const CPU_PLENTY: usize = 65536;
 const KEPT_BYTES: usize = 128 << 10;
 /// How many operations of a product take the time of one of a row.
 const WORK_WEIGHT: usize = 4;
-/// Elements from which on rows get a program of their own at once on other devices: on an H100 one for every shape takes up to 1.3 of the
-/// time.
-const LARGE: usize = 1 << 24;
 /// Work-items of a work-group on other devices.
 const GROUP: usize = 256;
 /// The most work-items that share a row in parts.
 const MOST_PARTS: usize = 1024;
 /// Vectors of a row that a work-item takes if work-items are enough.
 const STEPS: usize = 4;
+/// The most loops over rows, or over their elements, of programs that shapes have in common.
+const MOST_LOOPS: usize = 4;
+/// Names of the loops over channels, which are the innermost ones of many images.
+const CHANNELS: [&str; 3] = ["g", "og", "c"];
 /// Elements of a row that a work-item holds in registers, and of the rows of several operands.
 const HELD: usize = 32;
 const HELD_BY_ALL: usize = 48;
@@ -166,7 +167,11 @@ impl Rows {
         device: &DeviceTraits,
         lane: Option<(&str, &[&str])>,
     ) -> Self {
-        space.sort_by(0..outer, "DST");
+        if is_cpu(device) {
+            space.sort_by(0..outer, "DST");
+        } else {
+            space.sort_alike(outer, "DST", &CHANNELS);
+        }
         let lane = lane
             .filter(|_| is_cpu(device) && value == Value::F32 && space.is_linear())
             .and_then(|(name, operands)| Some((space.variable(name)?, operands)))
@@ -178,6 +183,49 @@ impl Rows {
             .map(|(v, _)| v);
         let lanes = if lane.is_some() { CPU_LANES } else { 1 };
         Self { space, outer, mode: Mode::Lane, lanes, lane }
+    }
+
+    /// Rows of one vector of result elements each, along a loop in which the result and some operands are contiguous, on devices that want
+    /// many work-items.
+    pub(super) fn vectors_of_outputs(
+        mut space: Space,
+        outer: usize,
+        (name, operands): (&str, &[&str]),
+    ) -> Option<Self> {
+        space.sort_alike(outer, "DST", &[name]);
+        let lane = space.variable(name)?;
+        let lanes = gpu_lanes(&space, lane);
+        let fits = space.is_linear()
+            && lane + 1 == outer
+            && space.loops[lane].extent >= lanes
+            && operands.iter().chain(&["DST"]).all(|name| is_contiguous(&space, name, lane));
+        fits.then_some(Self { space, outer, mode: Mode::Lane, lanes, lane: Some(lane) })
+    }
+
+    /// The same rows in a text that shapes have in common, on devices where that costs little: loops of one step fill up their number.
+    pub(super) fn in_common(mut self, device: &DeviceTraits) -> Self {
+        let all = self.space.loops.len();
+        let inner = all - self.outer;
+        let wanted = [self.outer.next_power_of_two().max(2), inner.next_power_of_two()];
+        if is_cpu(device) || !self.space.is_linear() || wanted.iter().any(|&loops| loops > MOST_LOOPS) {
+            return self;
+        }
+        let [more_outer, more_inner] = [wanted[0] - self.outer, wanted[1] - inner];
+        self.space.pad(self.outer, more_inner);
+        self.space.pad(0, more_outer);
+        self.space.normalize(0);
+        let moved = |lane: usize| lane + more_outer + if lane < self.outer { 0 } else { more_inner };
+        self.lane = self.lane.map(moved);
+        self.outer += more_outer;
+        self.complete(device)
+    }
+
+    /// The same with texts that name every loop, which shapes have in common, on the same devices.
+    pub(super) fn complete(mut self, device: &DeviceTraits) -> Self {
+        if !is_cpu(device) && self.space.is_linear() {
+            self.space.complete = Some(self.lane.unwrap_or(usize::MAX));
+        }
+        self
     }
 
     /// The number of rows, in units of the lanes.
@@ -192,10 +240,12 @@ impl Rows {
         }
     }
 
-    /// The work-items of a group: no more than a row has elements, or as many as share a row in parts.
+    /// The work-items of a group: no more than a row has elements where it takes all of them, or as many as share a row in parts.
     fn group(&self, device: &DeviceTraits) -> usize {
-        if matches!(self.mode, Mode::Part | Mode::SubGroup) {
-            return group_size(device).max(self.parts(device));
+        match self.mode {
+            Mode::Part | Mode::SubGroup => return group_size(device).max(self.parts(device)),
+            Mode::Item | Mode::Lane => return group_size(device),
+            Mode::Group => {}
         }
         let elements = self.space.count(self.outer..self.space.loops.len());
         group_size(device).min(elements.max(1).next_power_of_two())
@@ -222,11 +272,13 @@ impl Rows {
 
     /// Lets a kernel over parts read operands from memory once, if a row of each fits into registers; says whether.
     pub(super) fn hold(&self, source: &mut Source, device: &DeviceTraits, operands: &[&str]) -> bool {
-        let elements = self.vectors().div_ceil(self.parts(device)) * self.lanes;
+        let steps = self.vectors().div_ceil(self.parts(device));
+        let elements = steps * self.lanes;
         let fits = elements <= HELD && elements * operands.len() <= HELD_BY_ALL;
         let holds = matches!(self.mode, Mode::Part | Mode::SubGroup) && fits && !operands.is_empty();
         if holds {
-            source.hold(operands);
+            // Room that rows of many lengths have in common; no step past the end takes anything.
+            source.hold(operands).define("HELD_STEPS", steps.next_power_of_two());
         }
         holds
     }
@@ -270,15 +322,13 @@ impl Rows {
         if !is_cpu(device) || lane.is_some() {
             source.gains(3, self.rows().saturating_mul(work).saturating_mul(WORK_WEIGHT));
         }
-        if is_cpu(device) || space.count(0..all) < LARGE {
-            source.general();
-        }
         source
+            .general()
             .define("ROW_MODE", name)
             .number_of("ROWS", self.rows())
             .number_of("ROWS_PER_ITEM", rows_per_item(device, self.rows(), work))
             .define("GROUP", self.group(device))
-            .declare("DECLARE_ROW", space, 0..outer)
+            .declare_before("DECLARE_ROW", space, 0..outer)
             .number_of("ELEMENTS", space.count(outer..all))
             .declare("DECLARE_ELEMENT", space, outer..all);
         if *mode == Mode::Item {
@@ -304,7 +354,7 @@ impl Rows {
             source
                 .define("PARTS", parts)
                 .define("SIDE", 1 << (parts.ilog2().div_ceil(2)))
-                .define("STEPS", self.vectors().div_ceil(parts))
+                .number_of("STEPS", self.vectors().div_ceil(parts))
                 .number_of("RUN", last.extent)
                 .define("WHOLE_VECTORS", i32::from(last.extent.is_multiple_of(*lanes)))
                 .define("ALONG", &last.name)

@@ -174,7 +174,7 @@ impl Source {
     /// lane loop steps by whole vectors; `rows` is the number of its elements that a vector holds.
     pub(super) fn declare(&mut self, name: &str, space: &Space, loops: Range<usize>) -> &mut Self {
         let mut text = String::new();
-        let mut rest = "(t)".to_string();
+        let mut rest = "(number)".to_string();
         let has_lane = self.lanes > 1 && self.lane.is_some_and(|lane| loops.contains(&lane));
         if name == "DECLARE_ROW" && !has_lane {
             text += "const int rows = 1; ";
@@ -205,7 +205,23 @@ impl Source {
                 write!(text, "const idx {name} = {step}; ")
             };
         }
-        self.define(format!("{name}(t)"), text)
+        self.define(format!("{name}(number)"), text)
+    }
+
+    /// The same where all loops behind the range are the kernel's own: a complete text names them, so that they are zero until the kernel
+    /// declares them.
+    pub(super) fn declare_before(&mut self, name: &str, space: &Space, loops: Range<usize>) -> &mut Self {
+        let end = loops.end;
+        self.declare(name, space, loops);
+        if self.complete {
+            // What is no variable is a macro of `common/window.cl`.
+            let variables = space.loops[end..].iter().filter(|l| !l.name.starts_with("IN_"));
+            let zeros: Vec<String> = variables.map(|l| format!("const idx {} = 0; ", l.name)).collect();
+            // Behind the definition that was just written.
+            let at = self.defines.trim_end().len();
+            self.defines.insert_str(at, &format!(" {}", zeros.concat()));
+        }
+        self
     }
 
     /// Defines `POST_OPS(v, n)` as nothing: a list has the post-operations.
@@ -220,6 +236,11 @@ impl Source {
 
     /// The same of the first ones alone.
     pub(super) fn post_ops_up_to(&mut self, desc: &PrimitiveDesc, count: usize) -> &mut Self {
+        self.post_ops_and(desc, count, "")
+    }
+
+    /// The same with statements behind them.
+    pub(super) fn post_ops_and(&mut self, desc: &PrimitiveDesc, count: usize, last: &str) -> &mut Self {
         let mut text = String::new();
         for (i, post_op) in desc.attributes().post_ops.iter().take(count).enumerate() {
             let operand = format!("LD_POST{i}(OFF_POST{i}, n)");
@@ -246,7 +267,7 @@ impl Source {
                 _ => Ok(()),
             };
         }
-        self.define("POST_OPS(v, n)", text)
+        self.define("POST_OPS(v, n)", text + last)
     }
 
     /// The launch of a kernel of this program made of the given kernel files.

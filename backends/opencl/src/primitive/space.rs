@@ -385,14 +385,45 @@ impl Space {
     /// Names the loops by their number and puts loops of one step before them until there are so many. Only for linear addresses that no
     /// text names.
     pub(super) fn normalize(&mut self, loops: usize) {
-        let missing = loops.saturating_sub(self.loops.len());
-        for _ in 0..missing {
-            self.loops.insert(0, Loop { name: String::new(), extent: 1 });
-        }
-        self.each_coefficients(|c| drop(c.splice(0..0, vec![0; missing])));
+        self.pad(0, loops.saturating_sub(self.loops.len()));
         for (i, one) in self.loops.iter_mut().enumerate() {
             one.name = format!("i{i}");
         }
+    }
+
+    /// Inserts so many loops of one step before a loop.
+    pub(super) fn pad(&mut self, before: usize, count: usize) {
+        for i in 0..count {
+            self.loops.insert(before + i, Loop { name: format!("one{i}"), extent: 1 });
+        }
+        self.each_coefficients(|c| drop(c.splice(before..before, vec![0; count])));
+        self.each_terms(|terms| {
+            terms.iter_mut().filter(|(v, _)| *v >= before).for_each(|(v, _)| *v += count);
+        });
+    }
+
+    /// Puts the first loops in order as far as every shape has it in common: as they are, or with those of these names behind the others, if
+    /// the steps of an operand do not grow so; loops of one step stay among their like. Else by their strides.
+    pub(super) fn sort_alike(&mut self, count: usize, operand: &str, last: &[&str]) {
+        if !self.is_linear() {
+            return;
+        }
+        let is_last = |v: &usize| last.contains(&&*self.loops[*v].name);
+        let (mut front, mut back) = (Vec::new(), Vec::new());
+        for v in 0..count {
+            if is_last(&v) { back.push(v) } else { front.push(v) }
+        }
+        let fits = |order: &[usize]| {
+            let varied = order.iter().filter(|&&v| self.loops[v].extent > 1);
+            varied.map(|&v| self.coefficient(operand, v).unwrap_or(0)).is_sorted_by(|a, b| a >= b)
+        };
+        let orders = [[front, back].concat(), (0..count).collect()];
+        let Some(mut order) = orders.into_iter().find(|order| fits(order)) else {
+            return self.sort_by(0..count, operand);
+        };
+        order.extend(count..self.loops.len());
+        self.loops = order.iter().map(|&v| self.loops[v].clone()).collect();
+        self.each_coefficients(|c| *c = order.iter().map(|&v| c[v]).collect());
     }
 
     /// Removes a loop, whose variable is then zero.

@@ -178,7 +178,7 @@ fn dense_equal_layouts_run_flat() {
     ");
     assert!(
         source.contains("v = eltwise_relu(v);")
-            && source.contains("#define DECLARE_ROW(t) const int rows = 1; \n")
+            && source.contains("#define DECLARE_ROW(number) const int rows = 1; \n")
     );
 }
 

@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use anydnn_backend::PrimitiveDesc;
 
+use super::epilogue;
 use super::quantized;
+use super::rows::is_cpu;
 use super::source::Source;
 use super::space::Space;
 use super::sums::{accumulator, define_bias, define_gate};
@@ -57,6 +59,9 @@ pub(super) fn launch(
     if group > device.max_work_group || local > device.local_memory_bytes {
         return None;
     }
+    let mut common = space.clone();
+    common.complete = (!is_cpu(device) && space.is_linear()).then_some(usize::MAX);
+    let space = &common;
     let mut source = Source::new(space, value, (1, None), wide, true);
     let closest = |operand: &str, loops: &Range<usize>| {
         loops
@@ -69,7 +74,7 @@ pub(super) fn launch(
     let fast_n = closest("WEIGHTS", &tiles.n) < closest("WEIGHTS", &tiles.k);
     source
         .general()
-        .declare("DECLARE_BATCH", space, tiles.batch.clone())
+        .declare_before("DECLARE_BATCH", space, tiles.batch.clone())
         .declare("DECLARE_M", space, tiles.m.clone())
         .declare("DECLARE_N", space, tiles.n.clone())
         .declare("DECLARE_K", space, tiles.k.clone())
@@ -85,8 +90,8 @@ pub(super) fn launch(
         .number_of("N_SIZE", n)
         .number_of("K_SIZE", terms)
         .define("FAST_M", i32::from(fast_m))
-        .define("FAST_N", i32::from(fast_n))
-        .post_ops(desc);
+        .define("FAST_N", i32::from(fast_n));
+    epilogue::define_all(&mut source, desc, value, device);
     for name in ["SRC0", "WEIGHTS", "SRC1"] {
         quantized::define(&mut source, space, name, &[]);
     }

@@ -9,9 +9,11 @@ use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Eltwise, PostOp, PrimitiveD
 
 use self::last::Last;
 use super::numbers::always;
+use super::rows::is_cpu;
 use super::source::{Source, eltwise};
 use super::space::{Address, Binding, Operand, Space};
 use super::value::Value;
+use crate::plan::DeviceTraits;
 
 pub(super) const EPILOGUE: &str = anydnn_kernels::text("common/epilogue.cl");
 
@@ -180,6 +182,19 @@ impl Epilogue {
 pub(super) fn define_final(source: &mut Source, desc: &PrimitiveDesc) {
     let (count, last) = Last::of(desc, &|_| false);
     source.post_ops_up_to(desc, count);
+    last.define(source);
+}
+
+/// Defines `POST_OPS(v, n)` as all post-operations, of which the last ones take their numbers from the launch where these are many that
+/// share a program: on devices that want many work-items.
+pub(super) fn define_all(source: &mut Source, desc: &PrimitiveDesc, value: Value, device: &DeviceTraits) {
+    let (count, last) = Last::of(desc, &|_| false);
+    let all = desc.attributes().post_ops.len();
+    if is_cpu(device) || value != Value::F32 || count == all {
+        source.post_ops(desc);
+        return;
+    }
+    source.post_ops_and(desc, count, "v = FINAL(v);");
     last.define(source);
 }
 

@@ -61,11 +61,11 @@ const MOST_PARTS: usize = 32;
 const MOST_LANES: usize = 8;
 /// Slices that each part has at least.
 const PART_STEPS: usize = 4;
-/// Operations from which on a product gets a program of its own at once: on an H100 one for every shape takes 1.07 of the time of small
-/// convolutions, and 1.4 of that of large products.
-const LARGE: usize = 1 << 28;
-/// What smaller ones gain by such a program: this part of their time.
+/// What a product gains by a program of its own, as parts of its time: on an H100 one for every shape takes 1.07 of the time of small
+/// convolutions, and from so many operations on up to 1.4.
 const GAIN: u64 = 10;
+const LARGE: usize = 1 << 28;
+const LARGE_GAIN: u64 = 4;
 /// Elements of all parts at most, so that their offsets and the memory for them stay small.
 const PARTIAL_ELEMENTS: usize = 1 << 26;
 
@@ -237,7 +237,7 @@ impl Product<'_> {
     }
 
     /// The launches of a kernel for a tile, which `define` completes and `launch` makes of its source and the range of work-groups. One
-    /// that is `written_for_all` shapes has the numbers of small products with the launch.
+    /// that is `written_for_all` shapes has their numbers with the launch.
     fn plan(
         &self,
         (tile, parts): (&Tile, usize),
@@ -249,9 +249,13 @@ impl Product<'_> {
         let mut space = self.space.clone();
         if parts > 1 {
             space.operands.push(self.partial());
+            if written_for_all {
+                // What comes after the sums is for the launch that adds them up.
+                space.operands.retain(|o| belongs_to_sums(&o.name) || o.name == "PARTIAL");
+            }
         }
         let operations = 2_usize.saturating_mul(self.results()).saturating_mul(self.terms());
-        space.complete = (written_for_all && operations < LARGE).then_some(self.loops.n.start);
+        space.complete = written_for_all.then_some(self.loops.n.start);
         let mut source = Source::new(&space, self.value, (lanes, Some(self.loops.n.start)), self.wide, true);
         source
             .declare("DECLARE_BATCH", &space, self.loops.batch.clone())
@@ -270,15 +274,19 @@ impl Product<'_> {
             .number_of("PARTS", parts)
             .number_of("PARTIAL_SIZE", self.part());
         if written_for_all {
-            source.gains(GAIN, operations);
-            epilogue::define_final(&mut source, self.desc);
+            source.gains(if operations < LARGE { GAIN } else { LARGE_GAIN }, operations);
+            if parts == 1 {
+                epilogue::define_final(&mut source, self.desc);
+            }
         } else {
             source.post_ops(self.desc);
         }
         for name in ["SRC0", "WEIGHTS"] {
             quantized::define(&mut source, &space, name, &[]);
         }
-        define_bias(&mut source, self.desc);
+        if !written_for_all || parts == 1 {
+            define_bias(&mut source, self.desc);
+        }
         if let Some(window) = self.window {
             window.define(&mut source);
         }
@@ -310,16 +318,44 @@ impl Product<'_> {
     fn sum(&self, parts: usize, device: &DeviceTraits) -> Launch {
         let mut space = self.space.clone();
         space.operands.push(self.partial());
-        space.operands.retain(|o| !matches!(&*o.name, "SRC0" | "WEIGHTS"));
         for v in (self.loops.k.start..space.loops.len()).rev() {
             space.remove(v);
         }
-        let size = self.part();
-        let mut terms: Vec<String> =
-            (0..parts).map(|part| format!("LD_PARTIAL(OFF_PARTIAL + {}, n)", always(part * size))).collect();
-        if space.find("BIAS").is_some() {
-            terms.push("LD_BIAS(OFF_BIAS, n)".into());
-        }
-        pointwise::launch(space, self.value, Some(self.desc), &terms.join(" + "), self.wide, device).0
+        let partial = Partial { parts, size: self.part(), wide: self.wide };
+        partial.sum(space, self.desc, self.value, device)
     }
+}
+
+/// Parts of sums in `PARTIAL`, which lie so many elements apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Partial {
+    pub(super) parts: usize,
+    pub(super) size: usize,
+    pub(super) wide: bool,
+}
+
+impl Partial {
+    /// The launch that adds them up and does what comes after the sums. Loops of the space are those over the results.
+    pub(super) fn sum(
+        self,
+        mut space: Space,
+        desc: &PrimitiveDesc,
+        value: Value,
+        device: &DeviceTraits,
+    ) -> Launch {
+        space.operands.retain(|o| !belongs_to_sums(&o.name));
+        let bias = space.find("BIAS").map_or("", |_| "v += LD_BIAS(OFF_BIAS, n); ");
+        let compute = format!(
+            "V v = LD_PARTIAL(OFF_PARTIAL, n); \
+             for (idx part = 1; part < {}; ++part) v += LD_PARTIAL(OFF_PARTIAL + part * {}, n); {bias}",
+            always(self.parts),
+            always(self.size)
+        );
+        pointwise::launch_all(space, value, Some(desc), (&compute, ""), self.wide, device).0
+    }
+}
+
+/// Whether an operand makes up the terms of sums.
+pub(super) fn belongs_to_sums(name: &str) -> bool {
+    name.ends_with("SRC0") || name.ends_with("WEIGHTS")
 }

@@ -6,9 +6,9 @@ use super::Shape;
 use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
+use crate::primitive::gemm::{Partial, belongs_to_sums};
 use crate::primitive::numbers::always;
 use crate::primitive::quantized;
-use crate::primitive::rows::items;
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Operand, Space};
 use crate::primitive::sums::define_bias;
@@ -16,7 +16,6 @@ use crate::primitive::value::Value;
 
 const SKINNY: &str = anydnn_kernels::text("matmul/skinny.cl");
 const SKINNY_MMA: &str = anydnn_kernels::text("matmul/skinny_mma.cl");
-const JOIN: &str = anydnn_kernels::text("matmul/join.cl");
 
 /// The most rows that have their sums in registers.
 const MOST_ROWS: usize = 16;
@@ -29,8 +28,9 @@ const SLICE: usize = 256;
 /// The columns of a work-group of `skinny_mma.cl`, and its local memory.
 const MMA_COLUMNS: usize = 64;
 const MMA_LOCAL: usize = 8 * MOST_ROWS * (MMA_COLUMNS + 8);
-/// Weights from which on a product gets a program of its own at once.
+/// Weights from which on a product gains by a program of its own: this part of its time.
 const LARGE: usize = 1 << 23;
+const GAIN: u64 = 10;
 /// Work-groups that fill a compute unit.
 const FILLING: usize = 4;
 
@@ -90,14 +90,17 @@ impl Shape<'_> {
                 address: Address::linear(strides),
             });
             // What comes after the sum is for the launch that joins its parts.
-            space.operands.retain(|o| belongs_to_sum(&o.name) || o.name == "PARTIAL");
+            space.operands.retain(|o| belongs_to_sums(&o.name) || o.name == "PARTIAL");
         }
         let lane = if along_k { k } else { col };
         let mut source = Source::new(&space, value, (lanes, Some(lane)), self.wide, true);
-        if terms * columns < LARGE {
-            source.general();
+        // On an H100 large ones take a little longer by a program for every shape.
+        let operations = 2_usize.saturating_mul(total).saturating_mul(terms);
+        if terms * columns >= LARGE {
+            source.gains(GAIN, operations);
         }
         source
+            .general()
             .declare("DECLARE_BATCH", &space, 0..m)
             .define("ALONG_K", i32::from(along_k))
             .define("COLUMNS", columns_of_item)
@@ -154,7 +157,6 @@ impl Shape<'_> {
         let mut space = self.space(None);
         let k = space.loops.len() - 1;
         let strides = (0..=k).map(|v| if v == k { 0 } else { space.count(v + 1..k) }).collect();
-        space.operands.retain(|o| !belongs_to_sum(&o.name));
         space.operands.push(Operand {
             name: "PARTIAL".into(),
             binding: Binding::Scratchpad(0),
@@ -162,20 +164,7 @@ impl Shape<'_> {
             address: Address::linear(strides),
         });
         space.remove(k);
-        let mut source = Source::new(&space, value, (1, None), self.wide, true);
-        source
-            .general()
-            .declare("DECLARE_ROW", &space, 0..k)
-            .number_of("TOTAL", total)
-            .number_of("SPLITS", splits);
-        define_bias(&mut source, self.desc);
-        source.post_ops(self.desc);
-        let (global, local) = items(device, total);
-        source.launch("matmul_join", &[JOIN], global, local)
+        let partial = Partial { parts: splits, size: total, wide: self.wide };
+        partial.sum(space, self.desc, value, device)
     }
-}
-
-/// Whether an operand makes up the terms of the sums.
-fn belongs_to_sum(name: &str) -> bool {
-    name.ends_with("SRC0") || name.ends_with("WEIGHTS")
 }

@@ -1,0 +1,173 @@
+//! How many programs shapes that were never met before take on GPUs: as many as there are classes of them, however many shapes there are.
+
+use std::collections::{BTreeMap, HashSet};
+
+use anydnn_backend::conformance::values::Random;
+use anydnn_backend::op::{
+    Attention, Binary, Convolution, Deconvolution, Expression, LayerNormalization, Node, Pooling,
+    PoolingAlgorithm, Reduction, ReductionAlgorithm, Resampling, ResamplingAlgorithm, Softmax,
+};
+use anydnn_backend::{Attributes, BinaryAlgorithm, Eltwise, Op, PostOp, PrimitiveDesc, PrimitiveDescBuilder};
+
+use super::plan;
+use super::tests::{f32, gpu, matmul, tagged};
+
+/// Shapes of each family.
+const SHAPES: usize = 300;
+
+/// What draws a description.
+type Draw = fn(&mut Random) -> PrimitiveDescBuilder;
+
+fn between(random: &mut Random, low: usize, high: usize) -> usize {
+    low + random.below((high - low + 1) as u64) as usize
+}
+
+fn finished(random: &mut Random) -> Attributes {
+    let high = 1.0 + random.below(6) as f32;
+    Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Clamp { min: 0.0, max: high }))
+}
+
+fn attention(random: &mut Random) -> PrimitiveDescBuilder {
+    let [batch, heads, width] = [between(random, 1, 3), between(random, 1, 12), between(random, 8, 128)];
+    let [queries, keys] = [between(random, 1, 300), between(random, 1, 300)];
+    let mut scores = Expression::new([batch, heads, queries, keys]);
+    let product = scores.push(Node::Operand(0));
+    let factor = scores.push(Node::Constant(1.0 / (width as f32).sqrt()));
+    let scaled = scores.push(Node::Binary(BinaryAlgorithm::Multiply, product, factor));
+    scores.results.push(scaled);
+    PrimitiveDesc::builder(Op::Attention(Attention::new(scores)))
+        .src(f32(&[batch, heads, queries, width]))
+        .src(f32(&[batch, heads, keys, width]))
+        .src(f32(&[batch, heads, keys, width]))
+}
+
+fn product(random: &mut Random) -> PrimitiveDescBuilder {
+    let [batch, m, k, n] = [
+        between(random, 1, 3),
+        between(random, 17, 2000),
+        between(random, 16, 3000),
+        between(random, 16, 3000),
+    ];
+    matmul(f32(&[batch, m, k]), f32(&[1, k, n])).bias(f32(&[1, 1, n])).attributes(finished(random))
+}
+
+fn convolution(random: &mut Random) -> PrimitiveDescBuilder {
+    let [channels, outputs] = [between(random, 3, 200), between(random, 1, 200)];
+    let (kernel, stride) = ([1, 3, 5][between(random, 0, 2)], between(random, 1, 2));
+    convolved(random, (channels, outputs, 1), kernel, stride)
+}
+
+fn filters(random: &mut Random) -> PrimitiveDescBuilder {
+    let channels = between(random, 1, 200);
+    let (kernel, stride) = ([3, 5][between(random, 0, 1)], between(random, 1, 2));
+    convolved(random, (channels, channels, channels), kernel, stride)
+}
+
+fn convolved(
+    random: &mut Random,
+    (channels, outputs, groups): (usize, usize, usize),
+    kernel: usize,
+    stride: usize,
+) -> PrimitiveDescBuilder {
+    let pad = kernel / 2;
+    let op = Convolution::new(2).with_pads([pad; 2], [pad; 2]).with_strides([stride; 2]).with_groups(groups);
+    let [images, height, width] = [between(random, 1, 2), between(random, 1, 150), between(random, 1, 150)];
+    let after = |extent: usize| extent.div_ceil(stride);
+    PrimitiveDesc::builder(Op::Convolution(op))
+        .src(tagged(&[images, channels, height, width], "acdb"))
+        .weights(f32(&[outputs, channels / groups, kernel, kernel]))
+        .bias(f32(&[outputs]))
+        .dst(tagged(&[images, outputs, after(height), after(width)], "acdb"))
+        .attributes(finished(random))
+}
+
+fn transposed(random: &mut Random) -> PrimitiveDescBuilder {
+    let [channels, outputs] = [between(random, 1, 60), between(random, 1, 60)];
+    let [height, width] = [between(random, 1, 80), between(random, 1, 80)];
+    PrimitiveDesc::builder(Op::Deconvolution(Deconvolution::new(2).with_strides([2, 2])))
+        .src(tagged(&[1, channels, height, width], "acdb"))
+        .weights(f32(&[channels, outputs, 2, 2]))
+        .dst(tagged(&[1, outputs, 2 * height, 2 * width], "acdb"))
+}
+
+fn pooling(random: &mut Random) -> PrimitiveDescBuilder {
+    let algorithm = [PoolingAlgorithm::Max, PoolingAlgorithm::AverageExcludePadding][between(random, 0, 1)];
+    let [kernel, stride] = [between(random, 1, 4), between(random, 1, 3)];
+    let [images, channels] = [between(random, 1, 3), between(random, 1, 100)];
+    let [height, width] = [between(random, kernel, 90), between(random, kernel, 90)];
+    let after = |extent: usize| (extent - kernel) / stride + 1;
+    let tag = ["abcd", "acdb"][between(random, 0, 1)];
+    PrimitiveDesc::builder(Op::Pooling(Pooling::new(algorithm, [kernel; 2]).with_strides([stride; 2])))
+        .src(tagged(&[images, channels, height, width], tag))
+        .dst(tagged(&[images, channels, after(height), after(width)], tag))
+}
+
+fn mean(random: &mut Random) -> PrimitiveDescBuilder {
+    let [images, channels] = [between(random, 1, 3), between(random, 1, 500)];
+    let [height, width] = [between(random, 1, 160), between(random, 1, 160)];
+    PrimitiveDesc::builder(Op::Reduction(Reduction::new(ReductionAlgorithm::Mean)))
+        .src(tagged(&[images, channels, height, width], "acdb"))
+        .dst(f32(&[images, channels, 1, 1]))
+}
+
+fn softmax(random: &mut Random) -> PrimitiveDescBuilder {
+    let dims = [between(random, 1, 4), between(random, 1, 200), between(random, 1, 4000)];
+    PrimitiveDesc::builder(Op::Softmax(Softmax::new(2))).src(f32(&dims))
+}
+
+fn normalization(random: &mut Random) -> PrimitiveDescBuilder {
+    let dims = [between(random, 1, 4), between(random, 1, 200), between(random, 1, 4000)];
+    PrimitiveDesc::builder(Op::LayerNormalization(LayerNormalization::new(2, 1e-5))).src(f32(&dims))
+}
+
+fn resampling(random: &mut Random) -> PrimitiveDescBuilder {
+    let [channels, height, width] = [between(random, 1, 100), between(random, 1, 60), between(random, 1, 60)];
+    let times = between(random, 1, 4);
+    PrimitiveDesc::builder(Op::Resampling(Resampling::new(ResamplingAlgorithm::Nearest)))
+        .src(tagged(&[1, channels, height, width], "acdb"))
+        .dst(tagged(&[1, channels, times * height, times * width], "acdb"))
+}
+
+fn sum(random: &mut Random) -> PrimitiveDescBuilder {
+    let dims =
+        [between(random, 1, 3), between(random, 1, 100), between(random, 1, 90), between(random, 1, 90)];
+    PrimitiveDesc::builder(Op::Binary(Binary::new(BinaryAlgorithm::Add)))
+        .src(tagged(&dims, "acdb"))
+        .src(f32(&[dims[0], dims[1], 1, 1]))
+        .dst(tagged(&dims, "acdb"))
+}
+
+/// Each family with the most programs that its shapes may take, those of sums in parts and of paddings included.
+#[test]
+fn shapes_of_a_kind_share_few_programs_on_gpus() {
+    let families: [(&str, Draw, usize); 11] = [
+        ("attention", attention, 6),
+        ("product", product, 28),
+        ("convolution", convolution, 44),
+        ("filters", filters, 8),
+        ("transposed", transposed, 14),
+        ("pooling", pooling, 14),
+        ("mean", mean, 14),
+        ("softmax", softmax, 18),
+        ("normalization", normalization, 18),
+        ("resampling", resampling, 9),
+        ("sum", sum, 8),
+    ];
+    for (family, draw, most) in families {
+        let mut random = Random::new(20_261_124);
+        let mut programs: BTreeMap<String, HashSet<blake3::Hash>> = BTreeMap::new();
+        for _ in 0..SHAPES {
+            let made = plan(&draw(&mut random).build().unwrap(), &gpu()).unwrap();
+            for launch in made.launches.iter().filter(|launch| !launch.global.contains(&0)) {
+                assert!(!launch.table.is_empty(), "{family}: {} has its shape in its text", launch.kernel);
+                programs.entry(launch.kernel.clone()).or_default().insert(launch.program.source.hash());
+            }
+        }
+        let all: usize = programs.values().map(HashSet::len).sum();
+        let counts: Vec<_> = programs.iter().map(|(kernel, texts)| (kernel, texts.len())).collect();
+        assert!(
+            all <= most,
+            "{SHAPES} shapes of {family} take {all} programs, of at most {most}: {counts:?}"
+        );
+    }
+}
