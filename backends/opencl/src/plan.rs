@@ -47,11 +47,22 @@ pub(crate) struct Launch {
 /// A program for one shape, whose kernel has the same name and no table.
 #[derive(Clone, Debug)]
 pub(crate) struct SpecialProgram {
-    pub(crate) program: ProgramSource,
+    pub(crate) text: SpecialText,
     /// The operations of an execution, weighted by how slow they are beside those of a product.
     pub(crate) operations: u64,
     /// What of its time a kernel gains by it, as the number that its time is divided by.
     pub(crate) share: u64,
+}
+
+/// The text of a [`SpecialProgram`]. Most are never needed, so that plans have as little of them as can be.
+#[derive(Clone, Debug)]
+pub(crate) enum SpecialText {
+    /// That of the launch, with the numbers of its table, of 64 bits each if they are wide.
+    Launched { wide: bool },
+    /// Another one, which only those plans have that [ask](DeviceTraits::special) for it.
+    Asked,
+    /// This one.
+    Own(ProgramSource),
 }
 
 /// The source of a program with its build options.

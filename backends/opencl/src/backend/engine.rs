@@ -11,9 +11,10 @@ use cl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFIL
 
 use crate::backend::OpenCl;
 use crate::backend::list::OpenClList;
+use crate::backend::made::Made;
 use crate::backend::memory::OpenClMemory;
 use crate::backend::pool::Pool;
-use crate::backend::primitive::OpenClPrimitive;
+use crate::backend::primitive::{Built, OpenClPrimitive};
 use crate::backend::specialize;
 use crate::backend::stream::{OpenClStream, Owner};
 use crate::backend::user_source::UserSource;
@@ -60,6 +61,8 @@ pub(crate) struct Inner {
     /// Shared by engines in the same context.
     pub(crate) programs: Arc<ProgramCache>,
     pub(crate) tuning: Arc<Record>,
+    /// What its primitives are made of.
+    pub(crate) made: Made<Built>,
     service: Mutex<Option<Arc<handle::Queue>>>,
     pub(crate) copier: OnceLock<KernelPool>,
     pub(crate) context: handle::Context,
@@ -281,6 +284,7 @@ impl OpenClEngine {
             compute_units: limits.compute_units,
             features: KnownFeatures::probed(ask),
             name: device.name().into(),
+            special: false,
         }
     }
 }
@@ -294,6 +298,7 @@ impl Inner {
             user: None,
             programs: Arc::new(ProgramCache::new(DiskCache::from_env())),
             tuning: Arc::new(Record::from_env()),
+            made: Made::default(),
             service: Mutex::new(None),
             copier: OnceLock::new(),
             planned_kind: OnceLock::new(),
@@ -370,7 +375,7 @@ impl Engine for OpenClEngine {
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<OpenClPrimitive> {
-        OpenClPrimitive::from_plan(self, self.plan(desc)?)
+        OpenClPrimitive::new(self, desc)
     }
 
     fn ready(&self, steps: &[ListStep<OpenCl>], slots: usize) -> Result<Option<Box<dyn List<OpenCl>>>> {

@@ -7,6 +7,7 @@ pub(crate) mod event;
 pub(crate) mod implementation;
 mod interop;
 mod list;
+mod made;
 mod mapping;
 pub(crate) mod memory;
 mod pointers;

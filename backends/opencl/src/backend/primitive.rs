@@ -13,13 +13,15 @@ use smallvec::SmallVec;
 use crate::backend::OpenCl;
 use crate::backend::engine::OpenClEngine;
 use crate::backend::event::OpenClEvent;
+use crate::backend::made::Terms;
 use crate::backend::memory::OpenClMemory;
 use crate::backend::specialize::{self, SpecialKernels};
 use crate::backend::stream::{OpenClStream, Submission};
 use crate::backend::sub_groups;
 use crate::driver::call::{self, Returned};
 use crate::memory::allocation::Binding;
-use crate::plan::{self, KernelPlan, Launch, LaunchArg};
+use crate::plan::{self, KernelPlan, Launch, LaunchArg, SpecialText};
+use crate::primitive;
 use crate::program::kernels::{Fixed, Kernel, KernelPool, Lent, Place};
 use crate::queue::fate::Operation;
 
@@ -31,6 +33,13 @@ pub struct OpenClPrimitive {
 
 struct Inner {
     operation: Operation,
+    /// With every layout resolved.
+    desc: PrimitiveDesc,
+    built: Arc<Built>,
+}
+
+/// What primitives of equal descriptions share.
+pub(crate) struct Built {
     implementation: Arc<str>,
     plan: KernelPlan,
     /// One for each launch that has work.
@@ -68,35 +77,63 @@ impl Primitive for OpenClPrimitive {
     type B = OpenCl;
 
     fn engine_id(&self) -> EngineId {
-        self.inner.engine.inner.id
+        self.inner.built.engine.inner.id
     }
 
     fn desc(&self) -> &PrimitiveDesc {
-        &self.inner.plan.desc
+        &self.inner.desc
     }
 
     fn implementation(&self) -> &str {
-        &self.inner.plan.implementation
+        &self.inner.built.plan.implementation
     }
 
     fn scratchpad_size(&self) -> usize {
-        self.inner.plan.scratchpad
+        self.inner.built.plan.scratchpad
     }
 
     fn launches(&self) -> usize {
-        self.inner.kernels.len()
+        self.inner.built.kernels.len()
     }
 }
 
 impl OpenClPrimitive {
+    /// The primitive of a description, with what an equal one has where there is one.
+    pub(crate) fn new(engine: &OpenClEngine, desc: &PrimitiveDesc) -> Result<Self> {
+        let made = &engine.inner.made;
+        let terms = Terms {
+            specialize: desc.attributes().specialize.unwrap_or_else(|| engine.specialization()),
+            tuning: engine.inner.tuning.generation(),
+        };
+        if let Some(built) = made.find(desc, terms) {
+            return Self::like(built, desc);
+        }
+        let primitive = Self::from_plan(engine, engine.plan(desc)?)?;
+        made.keep(desc, terms, &primitive.inner.built);
+        Ok(primitive)
+    }
+
+    /// The primitive of a description that equals that of what is built.
+    fn like(built: Arc<Built>, desc: &PrimitiveDesc) -> Result<Self> {
+        let mut own = desc.clone();
+        for operand in desc.args().iter().filter(|operand| operand.desc.is_any()) {
+            let Some(chosen) = built.plan.desc.find(operand.arg).cloned() else { continue };
+            // Its label, where layouts keep one, is this description's.
+            let chosen = match (chosen.label(), operand.desc.label()) {
+                (Some(_), Some(own)) => chosen.labelled(own),
+                _ => chosen,
+            };
+            own = own.resolved(operand.arg, chosen)?;
+        }
+        let operation = Operation::Named(own.name().into());
+        Ok(Self { inner: Arc::new(Inner { operation, desc: own, built }) })
+    }
+
     /// Builds the programs of a plan.
     pub(crate) fn from_plan(engine: &OpenClEngine, plan: KernelPlan) -> Result<Self> {
         let mut plan = sub_groups::fitting(engine, plan, &engine.traits())?;
         for launch in &mut plan.launches {
-            let special = launch.special.as_mut().map(|special| &mut special.program);
-            for program in std::iter::once(&mut launch.program).chain(special) {
-                engine.inner.programs.texts.share(&mut program.source);
-            }
+            engine.inner.programs.texts.share(&mut launch.program.source);
         }
         let own = plan.desc.attributes().specialize;
         let specialize = own.unwrap_or_else(|| engine.specialization());
@@ -106,17 +143,19 @@ impl OpenClPrimitive {
             .map(|(i, launch)| {
                 let special = SpecialKernels::default();
                 let planned = match &launch.special {
-                    Some(own) if specialize == Specialize::Eager => special_pool(engine, launch, own)?,
+                    Some(own) if specialize == Specialize::Eager => special_pool(engine, &plan, i, own)?,
                     _ => kernel_pool(engine, launch, "")?,
                 };
                 Ok(LaunchKernels { launch: i, planned, unaligned: OnceLock::new(), special })
             })
             .collect::<Result<Vec<_>>>()
             .at(|| plan.desc.name())?;
-        let operation = Operation::Named(plan.desc.name().into());
+        let desc = plan.desc.clone();
+        let operation = Operation::Named(desc.name().into());
         let implementation = plan.implementation.as_str().into();
         let engine = engine.clone();
-        Ok(Self { inner: Arc::new(Inner { operation, implementation, plan, kernels, engine, specialize }) })
+        let built = Arc::new(Built { implementation, plan, kernels, engine, specialize });
+        Ok(Self { inner: Arc::new(Inner { operation, desc, built }) })
     }
 
     /// Enqueues every launch on a stream.
@@ -130,7 +169,7 @@ impl OpenClPrimitive {
         let result = self.enqueue_with(stream, args, &scratchpad, deps);
         if let Some(memory) = scratchpad.library {
             // Commands before a failure hold what they use.
-            self.inner.engine.opencl_allocator().free(memory, result.as_ref().ok())?;
+            self.inner.built.engine.opencl_allocator().free(memory, result.as_ref().ok())?;
         }
         result
     }
@@ -142,12 +181,12 @@ impl OpenClPrimitive {
         scratchpad: &Scratchpad,
         deps: &[OpenClEvent],
     ) -> Result<OpenClEvent> {
-        let mut lent = Vec::with_capacity(self.inner.kernels.len());
-        for i in 0..self.inner.kernels.len() {
+        let mut lent = Vec::with_capacity(self.inner.built.kernels.len());
+        for i in 0..self.inner.built.kernels.len() {
             lent.push(self.prepare(i, args, scratchpad)?);
         }
         let mut submission = stream.submit(self.inner.operation.clone(), deps)?;
-        submission.profile(&self.inner.implementation);
+        submission.profile(&self.inner.built.implementation);
         for (_, memory) in args {
             submission.hold(&memory.allocation);
         }
@@ -191,7 +230,7 @@ impl OpenClPrimitive {
         if let Some(pool) = kernels.unaligned.get() {
             return Ok(pool);
         }
-        let pool = kernel_pool(&self.inner.engine, launch, UNALIGNED)?;
+        let pool = kernel_pool(&self.inner.built.engine, launch, UNALIGNED)?;
         Ok(kernels.unaligned.get_or_init(|| pool))
     }
 
@@ -215,7 +254,7 @@ impl OpenClPrimitive {
     /// What the address of an argument is a multiple of unless the kernel for odd byte offsets is needed.
     pub(crate) fn alignment(&self, launch: &Launch, arg: LaunchArg) -> usize {
         let desc = match arg {
-            LaunchArg::Memory(arg) => self.inner.plan.desc.find(arg),
+            LaunchArg::Memory(arg) => self.inner.desc.find(arg),
             LaunchArg::Scratchpad { .. } => None,
         };
         let element = desc.map_or(SCRATCHPAD_ALIGNMENT, |desc| desc.data_type().bits().div_ceil(8));
@@ -228,12 +267,12 @@ impl OpenClPrimitive {
     }
 
     pub(crate) fn shared_implementation(&self) -> &Arc<str> {
-        &self.inner.implementation
+        &self.inner.built.implementation
     }
 
     /// The `i`-th of the launches that have work.
     pub(crate) fn launch(&self, i: usize) -> &Launch {
-        &self.inner.plan.launches[self.inner.kernels[i].launch]
+        &self.inner.built.plan.launches[self.inner.built.kernels[i].launch]
     }
 
     /// What a launch is called in messages.
@@ -243,7 +282,7 @@ impl OpenClPrimitive {
 
     /// Which kernels the next execution of the `i`-th launch takes.
     pub(crate) fn form(&self, i: usize, is_aligned: bool) -> Form {
-        let Inner { kernels, engine, specialize, .. } = &*self.inner;
+        let Built { kernels, engine, specialize, .. } = &*self.inner.built;
         let special = &kernels[i].special;
         match &self.launch(i).special {
             _ if !is_aligned => Form::Unaligned,
@@ -268,10 +307,11 @@ impl OpenClPrimitive {
 
     /// Makes the program of the `i`-th launch for its shape. The other one goes on where that fails.
     fn specialize(&self, i: usize) {
-        let Inner { kernels, engine, operation, .. } = &*self.inner;
+        let Inner { operation, built, .. } = &*self.inner;
+        let Built { kernels, engine, plan, .. } = &**built;
         let launch = self.launch(i);
         let Some(own) = &launch.special else { return };
-        match special_pool(engine, launch, own) {
+        match special_pool(engine, plan, kernels[i].launch, own) {
             Ok(pool) => {
                 kernels[i].special.set(pool);
                 tracing::debug!(
@@ -286,7 +326,7 @@ impl OpenClPrimitive {
 
     /// The kernels of the `i`-th launch, built if need be.
     pub(crate) fn pool(&self, i: usize, form: Form) -> Result<&KernelPool> {
-        let kernels = &self.inner.kernels[i];
+        let kernels = &self.inner.built.kernels[i];
         match form {
             Form::Unaligned => self.unaligned(kernels, self.launch(i)),
             Form::Special => Ok(kernels.special.kernels().unwrap_or(&kernels.planned)),
@@ -304,14 +344,14 @@ impl OpenClPrimitive {
 
     /// The working memory of one execution.
     fn scratchpad(&self, args: &[(Arg, OpenClMemory)]) -> Result<Scratchpad> {
-        let plan = &self.inner.plan;
+        let plan = &self.inner.built.plan;
         if plan.scratchpad == 0 {
             return Ok(Scratchpad::none());
         }
         if plan.desc.attributes().scratchpad == ScratchpadMode::User {
             return Ok(Scratchpad::on(self.find(args, Arg::Scratchpad)?));
         }
-        let allocator = self.inner.engine.opencl_allocator();
+        let allocator = self.inner.built.engine.opencl_allocator();
         let memory = allocator.allocate(plan.scratchpad, SCRATCHPAD_ALIGNMENT)?;
         Ok(Scratchpad { library: Some(memory.clone()), ..Scratchpad::on(&memory) })
     }
@@ -320,8 +360,8 @@ impl OpenClPrimitive {
 impl fmt::Debug for OpenClPrimitive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenClPrimitive")
-            .field("plan", &self.inner.plan)
-            .field("engine", &self.inner.engine.inner.id)
+            .field("plan", &self.inner.built.plan)
+            .field("engine", &self.inner.built.engine.inner.id)
             .finish_non_exhaustive()
     }
 }
@@ -414,14 +454,32 @@ fn kernel_pool(engine: &OpenClEngine, launch: &Launch, options: &str) -> Result<
     )
 }
 
+/// The kernels of one of a plan's launches for its shape alone.
 fn special_pool(
     engine: &OpenClEngine,
-    launch: &Launch,
+    plan: &KernelPlan,
+    launch: usize,
     special: &plan::SpecialProgram,
 ) -> Result<KernelPool> {
+    let source = match &special.text {
+        SpecialText::Own(source) => source.clone(),
+        SpecialText::Launched { wide } => primitive::with_numbers(&plan.launches[launch], *wide),
+        SpecialText::Asked => asked(engine, plan, launch)?,
+    };
     let inner = &engine.inner;
-    let program = inner.programs.program(&inner.context, &inner.device, &special.program, "")?;
-    KernelPool::new(program, &launch.kernel, Fixed::default())
+    let program = inner.programs.program(&inner.context, &inner.device, &source, "")?;
+    KernelPool::new(program, &plan.launches[launch].kernel, Fixed::default())
+}
+
+/// The program for one shape of a launch whose plan has none: that of the same plan, made once more.
+fn asked(engine: &OpenClEngine, plan: &KernelPlan, launch: usize) -> Result<plan::ProgramSource> {
+    let device = engine.traits().with_special();
+    let choice = primitive::choose(&plan.desc, &device, primitive::Wanted::Named(&plan.implementation))?;
+    let special = choice.plan.launches.into_iter().nth(launch).and_then(|launch| launch.special);
+    match special.map(|special| special.text) {
+        Some(SpecialText::Own(source)) => Ok(source),
+        _ => Err(Error::unsupported(plan.desc.name(), "its plan has no program for one shape")),
+    }
 }
 
 #[cfg(test)]
@@ -593,6 +651,35 @@ mod tests {
                 stream.execute(&primitive, &[(Arg::SRC, src), (Arg::DST, dst.clone())], &[before]).unwrap();
             event.wait().unwrap();
             assert_eq!(dst.map(MapMode::Read).unwrap().bytes(), vec![7; N]);
+        }
+    }
+
+    #[test]
+    fn equal_descriptions_share_kernels_and_keep_their_own_names() {
+        let matrix =
+            |rows, columns, label: &str| MemoryDesc::new([rows, columns], DataType::F32).labelled(label);
+        for engine in test_engines() {
+            let make = |n, label: &str| {
+                let product = PrimitiveDesc::builder(Op::MatMul(anydnn_backend::op::MatMul))
+                    .src(matrix(50, 24, label))
+                    .weights(matrix(24, n, label).to_any())
+                    .dst(matrix(50, n, label))
+                    .label(label);
+                engine.create_primitive(&product.build().unwrap()).unwrap()
+            };
+            let (first, second, other) = (make(40, "first"), make(40, "second"), make(41, "other"));
+            assert!(Arc::ptr_eq(&first.inner.built, &second.inner.built));
+            assert!(!Arc::ptr_eq(&first.inner.built, &other.inner.built));
+            for (primitive, label) in [(&first, "first"), (&second, "second"), (&other, "other")] {
+                assert_eq!(primitive.desc().name(), label);
+                assert_eq!(primitive.operation().as_str(), label);
+                let weights = primitive.desc().find(Arg::Weights).unwrap();
+                assert!(!weights.is_any() && weights.label().is_none_or(|own| own == label), "{weights:?}");
+            }
+            assert_eq!(first.desc().args(), second.desc().args());
+            let kept = Arc::downgrade(&first.inner.built);
+            drop((first, second));
+            assert_eq!(kept.strong_count(), 0, "kernels go with the last primitive that has them");
         }
     }
 

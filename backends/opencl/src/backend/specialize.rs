@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
     use crate::backend::primitive::Form;
-    use crate::plan::{KernelPlan, ProgramSource};
+    use crate::plan::{KernelPlan, ProgramSource, SpecialText};
     use crate::testing::{shared_test_engines, test_engines};
     use crate::{DiskCache, OpenClEngine, OpenClMemory, OpenClPrimitive};
 
@@ -182,6 +182,12 @@ mod tests {
             own.operations = u64::MAX / 2;
         }
         plan
+    }
+
+    /// A text that no compiler takes.
+    fn broken() -> SpecialText {
+        let source = "kernel void broken(".into();
+        SpecialText::Own(ProgramSource { name: "broken".into(), source, options: String::new() })
     }
 
     struct Work {
@@ -245,7 +251,7 @@ mod tests {
                     assert!(!work.forms().contains(&Form::Special), "{choice:?}");
                     let mut plan = plan(&engine, &desc);
                     for own in plan.launches.iter_mut().filter_map(|launch| launch.special.as_mut()) {
-                        own.program.source = "kernel void broken(".into();
+                        own.text = broken();
                     }
                     assert_eq!(OpenClPrimitive::from_plan(&engine, plan).is_ok(), same, "{choice:?}");
                 }
@@ -258,7 +264,7 @@ mod tests {
         for engine in shared_test_engines() {
             let mut plan = plan(&engine, &convolution(5, 1));
             for own in plan.launches.iter_mut().filter_map(|launch| launch.special.as_mut()) {
-                own.program.source = "kernel void broken(".into();
+                own.text = broken();
             }
             let work = Work::new(&engine, plan);
             let first = work.result(&engine);
@@ -271,8 +277,11 @@ mod tests {
     fn a_program_pays_once_after_many_times_its_compilation() {
         let special = SpecialKernels::default();
         // A microsecond each.
-        let program = ProgramSource { name: "none".into(), source: "".into(), options: String::new() };
-        let own = SpecialProgram { program, operations: 2 * RATE * 1000, share: 20 };
+        let own = SpecialProgram {
+            text: SpecialText::Launched { wide: false },
+            operations: 2 * RATE * 1000,
+            share: 20,
+        };
         let pays = || special.pays(&own, (DeviceKind::Cpu, 2), Some(Duration::from_micros(50)));
         let paid: Vec<usize> = (1..3000).filter(|_| pays()).collect();
         assert_eq!(paid.len(), 1);

@@ -1,7 +1,8 @@
 //! The choices that tuning made.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anydnn_backend::PrimitiveDesc;
@@ -15,6 +16,10 @@ pub(crate) struct Record {
     budget: Mutex<Option<Duration>>,
     /// By description; none where nothing is known.
     chosen: Mutex<HashMap<String, Option<String>>>,
+    /// Whether earlier processes have made choices. Otherwise nothing is looked for on disk, description by description.
+    is_any: OnceLock<bool>,
+    /// How often choices have changed, or who makes them.
+    changes: AtomicUsize,
 }
 
 impl Record {
@@ -29,7 +34,12 @@ impl Record {
                 None
             }
         });
-        Self { budget: Mutex::new(budget), chosen: Mutex::default() }
+        Self {
+            budget: Mutex::new(budget),
+            chosen: Mutex::default(),
+            is_any: OnceLock::new(),
+            changes: AtomicUsize::new(0),
+        }
     }
 
     pub(crate) fn budget(&self) -> Option<Duration> {
@@ -38,6 +48,12 @@ impl Record {
 
     pub(crate) fn set_budget(&self, budget: Option<Duration>) {
         *self.budget.lock().unwrap_or_else(PoisonError::into_inner) = budget;
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Another number whenever a description may be computed in another way than before.
+    pub(crate) fn generation(&self) -> usize {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// What was chosen for a description by this engine, or by an earlier process that used the same disk cache.
@@ -47,6 +63,10 @@ impl Record {
         device: &OpenClDevice,
         desc: &PrimitiveDesc,
     ) -> Option<String> {
+        let is_any = *self.is_any.get_or_init(|| programs.load_note(device, CHOICES).is_some());
+        if !is_any && self.generation() == 0 {
+            return None;
+        }
         let topic = topic(desc);
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         let load = || String::from_utf8(programs.load_note(device, &topic)?.to_vec()).ok();
@@ -62,10 +82,15 @@ impl Record {
     ) {
         let topic = topic(desc);
         programs.save_note(device, &topic, implementation.as_bytes());
+        programs.save_note(device, CHOICES, b"there are some");
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         chosen.insert(topic, Some(implementation.into()));
+        self.changes.fetch_add(1, Ordering::Relaxed);
     }
 }
+
+/// What tells that there are choices on disk.
+const CHOICES: &str = "choices of implementations";
 
 /// What choices are filed under: everything that kernels depend on, which the label of a description is not.
 fn topic(desc: &PrimitiveDesc) -> String {

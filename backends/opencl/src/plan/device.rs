@@ -27,6 +27,8 @@ pub(crate) struct DeviceTraits {
     pub(crate) features: KnownFeatures,
     /// The device's name.
     pub(crate) name: String,
+    /// Whether plans shall have the texts of programs for one shape.
+    pub(crate) special: bool,
 }
 
 /// The outcomes of probes: those that are set, and those that the device is asked for when a plan first depends on one.
@@ -62,6 +64,11 @@ impl DeviceTraits {
     /// The same device with other sub-groups.
     pub(crate) fn with_sub_groups(self, sub_groups: &SubGroups) -> Self {
         self.with(Feature::SubGroups, Ok(&sub_groups.to_string()))
+    }
+
+    /// The same device for plans with the texts of programs for one shape.
+    pub(crate) fn with_special(self) -> Self {
+        Self { special: true, ..self }
     }
 
     /// The same device without sub-groups.

@@ -44,6 +44,7 @@ use anydnn_backend::{Error, PrimitiveDesc, Result, each_operation};
 
 use crate::plan::{DeviceTraits, KernelPlan};
 pub(crate) use choice::{Choice, Wanted};
+pub(crate) use source::with_numbers;
 pub(crate) use value::stored;
 
 /// Chooses kernels for a primitive on a device.

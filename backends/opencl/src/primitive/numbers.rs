@@ -8,6 +8,8 @@ use std::fmt::{Display, Write};
 
 const OPEN: char = '\u{ab}';
 const CLOSE: char = '\u{bb}';
+/// The first byte of both.
+const MARK: u8 = 0xc2;
 
 /// A number that a launch may bring, but for zero and one.
 pub(super) fn mark(number: impl Display) -> String {
@@ -55,11 +57,15 @@ pub(super) fn compiled(text: &str) -> String {
 
 /// The text with members of a structure in place of its numbers, and these.
 pub(super) fn launched(text: &str) -> (String, Vec<i64>) {
-    let (mut result, mut numbers) = (String::with_capacity(text.len()), Vec::new());
+    let (mut result, mut numbers) = (String::with_capacity(text.len() + text.len() / 4), Vec::new());
     let mut rest = text;
-    while let Some((before, behind)) = rest.split_once(OPEN) {
-        let (number, behind) = behind.split_once(CLOSE).unwrap_or((behind, ""));
-        result.push_str(before);
+    // Both marks begin with the same byte, which no other character of a text has.
+    while let Some(at) = rest.bytes().position(|byte| byte == MARK)
+        && let Some(behind) = rest[at..].strip_prefix(OPEN)
+    {
+        result.push_str(&rest[..at]);
+        let end = behind.bytes().position(|byte| byte == MARK).unwrap_or(behind.len());
+        let number = &behind[..end];
         match number.parse() {
             Ok(known) => {
                 let _ = write!(result, "SHAPE({})", numbers.len());
@@ -67,9 +73,10 @@ pub(super) fn launched(text: &str) -> (String, Vec<i64>) {
             }
             Err(_) => result.push_str(number),
         }
-        rest = behind;
+        rest = behind[end..].strip_prefix(CLOSE).unwrap_or(&behind[end..]);
     }
-    (result + rest, numbers)
+    result.push_str(rest);
+    (result, numbers)
 }
 
 #[cfg(test)]

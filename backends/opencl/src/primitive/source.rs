@@ -11,7 +11,7 @@ use super::rows::CPU_LANES;
 use super::space::{Binding, Index, Loop, Operand, Space, broadcast};
 use super::value::{Value, storage};
 use crate::capability::sub_groups::SubGroups;
-use crate::plan::{Launch, LaunchArg, ProgramSource, SpecialProgram};
+use crate::plan::{DeviceTraits, Launch, LaunchArg, ProgramSource, SpecialProgram, SpecialText};
 
 const PRELUDE: &str = anydnn_kernels::text("common/prelude.cl");
 const LANES: &str = anydnn_kernels::text("common/lanes.cl");
@@ -286,7 +286,7 @@ impl Source {
         };
         let program = self.program(kernel, &files, defines, numbers.len());
         let special = self.gains.filter(|_| !numbers.is_empty()).map(|(share, operations)| SpecialProgram {
-            program: known(&program, &numbers),
+            text: SpecialText::Launched { wide: self.wide },
             operations,
             share,
         });
@@ -303,18 +303,25 @@ impl Source {
         }
     }
 
-    /// The same, where the program for one shape is another text for the same launch, of other kernel files.
+    /// The same, where the program for one shape is another text for the same launch, of other kernel files. It is written where plans
+    /// shall have it.
     pub(super) fn launch_beside(
         self,
         kernel: &str,
         files: &[Cow<'static, str>],
         (global, local): ([usize; 3], Option<[usize; 3]>),
-        (special, its_files): (Self, Vec<Cow<'static, str>>),
+        device: &DeviceTraits,
+        special: impl FnOnce() -> (Self, Vec<Cow<'static, str>>),
     ) -> Launch {
         let mut launch = self.launch(kernel, files, global, local);
         if let Some(own) = &mut launch.special {
-            let (defines, numbers) = numbers::launched(&special.defines);
-            own.program = known(&special.program(kernel, &its_files, defines, numbers.len()), &numbers);
+            own.text = SpecialText::Asked;
+            if device.special {
+                let (special, its_files) = special();
+                let (defines, numbers) = numbers::launched(&special.defines);
+                let program = special.program(kernel, &its_files, defines, numbers.len());
+                own.text = SpecialText::Own(known(&program, &numbers));
+            }
         }
         launch
     }
@@ -485,6 +492,16 @@ fn shape_macros(numbers: usize, wide: bool) -> String {
          typedef struct {{ idx at[{numbers}]; }} Shape;\n#define SHAPE(i) shape.at[i]\n\
          #define AND_SHAPE , shape\n#define WITH_SHAPE , const Shape shape\n#define SHAPE_PARAM , const Shape shape\n#endif\n"
     )
+}
+
+/// The program of a launch with the numbers of its table, of 64 bits each if they are wide.
+pub(crate) fn with_numbers(launch: &Launch, wide: bool) -> ProgramSource {
+    let numbers: Vec<i64> = if wide {
+        launch.table.as_chunks().0.iter().copied().map(i64::from_ne_bytes).collect()
+    } else {
+        launch.table.as_chunks().0.iter().map(|bytes| i64::from(i32::from_ne_bytes(*bytes))).collect()
+    };
+    known(&launch.program, &numbers)
 }
 
 /// The program with the numbers of one shape.

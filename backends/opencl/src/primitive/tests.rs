@@ -31,6 +31,7 @@ pub(super) fn cpu() -> DeviceTraits {
         vendor: Vendor::Other,
         features: KnownFeatures::of(&[Feature::Fp64]),
         name: "test processor".into(),
+        special: false,
     }
 }
 

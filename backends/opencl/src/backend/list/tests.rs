@@ -10,7 +10,7 @@ use cl3::types::cl_event;
 use super::*;
 use crate::backend::engine::OpenClEngine;
 use crate::backend::specialize;
-use crate::plan::{KernelPlan, Launch, ProgramSource, SpecialProgram};
+use crate::plan::{KernelPlan, Launch, ProgramSource, SpecialProgram, SpecialText};
 use crate::testing::test_engines;
 
 const N: usize = 64;
@@ -275,8 +275,11 @@ fn lists_take_programs_for_one_shape_whether_or_not_their_memory_is_new() {
         let engine = OpenClEngine::on_device(found.opencl_device()).unwrap();
         let engine = engine.with_specialization(Specialize::Background);
         for is_new in [false, true] {
-            let special =
-                SpecialProgram { program: program("-DMORE=10"), operations: u64::MAX / 2, share: 1 };
+            let special = SpecialProgram {
+                text: SpecialText::Own(program("-DMORE=10")),
+                operations: u64::MAX / 2,
+                share: 1,
+            };
             let part = |slot| Part { slot, offset: 0 };
             let steps = [ListStep {
                 primitive: primitive(&engine, "step", None, Some(special)),

@@ -117,3 +117,16 @@ fn a_budget_that_is_spent_leaves_the_default() {
         assert_eq!((tuned.implementation.as_str(), times(&tuned)), (first.as_str(), 1), "{tuned:?}");
     }
 }
+
+#[test]
+fn a_choice_counts_for_descriptions_that_were_made_before() {
+    for known in test_engines() {
+        let engine = engine(known.opencl_device(), &DiskCache::off());
+        let made = engine.create_primitive(&product(60)).unwrap();
+        let names = choices(&engine).into_iter().map(|choice| choice.plan.implementation);
+        let other = names.into_iter().find(|name| name != made.implementation()).unwrap();
+        let inner = &engine.inner;
+        inner.tuning.remember(&inner.programs, &inner.device, &product(60), &other);
+        assert_eq!(engine.create_primitive(&product(60)).unwrap().implementation(), other);
+    }
+}

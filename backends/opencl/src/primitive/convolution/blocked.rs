@@ -229,13 +229,16 @@ impl Shape<'_> {
         let two = [tile("two", VECTOR_SIZES[1], (2, 0))];
         let half = VECTOR_SIZES[1..].iter().chain([&1]).map(|&size| tile("half", size, (0, 1)));
         let files = files_of(one.chain(two).chain(half));
-        let all = sizes.iter().chain([&1]).map(|&size| tile("tile", size, (whole, vectors - whole)));
-        let special = (text(&sizes, true), files_of(all));
+        let special = || {
+            let all = sizes.iter().chain([&1]).map(|&size| tile("tile", size, (whole, vectors - whole)));
+            (text(&sizes, true), files_of(all))
+        };
         let global = [panels * items, 1, 1];
         planned.launches.push(source.launch_beside(
             "convolution_blocked",
             &files,
             (global, Some([1, 1, 1])),
+            device,
             special,
         ));
         Some(planned)

@@ -85,15 +85,14 @@ impl Shape<'_> {
         let mut source = text(GENERAL_TILE, None);
         source.gains(5, 2 * self.desc.dst().elements() * self.terms());
         let tile = TILES.into_iter().find(|&tile| tile <= full).unwrap_or(1);
-        let special = text(tile, Some(columns(tile, taps, stride, dilation)));
         let global = [parts * lines.div_ceil(item_lines), 1, 1];
         let files = [WINDOW, EPILOGUE, DEPTHWISE_ROWS].map(Cow::from).to_vec();
         let items = (global, Some([1, 1, 1]));
         if taps > MOST_TAPS {
             return Some(source.launch("convolution_depthwise_rows", &files, items.0, items.1));
         }
-        let special = (special, files.clone());
-        Some(source.launch_beside("convolution_depthwise_rows", &files, items, special))
+        let special = || (text(tile, Some(columns(tile, taps, stride, dilation))), files.clone());
+        Some(source.launch_beside("convolution_depthwise_rows", &files, items, device, special))
     }
 }
 
