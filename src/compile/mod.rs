@@ -96,7 +96,7 @@ pub struct StepInfo {
 #[derive(Debug)]
 pub(crate) struct Compiled<B: Backend> {
     pub(crate) engine: B::Engine,
-    pub(crate) graph: Graph,
+    pub(crate) graph: Arc<Graph>,
     pub(crate) partitioning: Partitioning,
     pub(crate) constants: Vec<TensorId>,
     pub(crate) input_descs: Vec<MemoryDesc>,
@@ -186,7 +186,25 @@ impl<B: Backend> CompiledGraph<B> {
         B: Backend<Engine = E>,
     {
         let partitioning = fusion::partition(graph, options.policy);
-        let compiled = compile(graph, partitioning, PortLayouts::Declared, engine, options)?;
+        let graph = Arc::new(graph.clone());
+        let compiled = compile(&graph, partitioning, PortLayouts::Declared, Programs::New, engine, options)?;
+        Ok(Self { inner: Arc::new(compiled) })
+    }
+
+    /// As [`CompiledGraph::new`], for an engine that others are compiled for, perhaps the same one for other extents.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn beside(
+        graph: &Arc<Graph>,
+        engine: &B::Engine,
+        options: &CompileOptions,
+        others: &[Self],
+    ) -> Result<Self> {
+        let partitioning = match others.iter().find(|other| other.graph().is_alike(graph)) {
+            Some(alike) => fusion::partition_alike(graph, options.policy, alike.partitioning()),
+            None => fusion::partition(graph, options.policy),
+        };
+        let programs = if others.is_empty() { Programs::New } else { Programs::Known };
+        let compiled = compile(graph, partitioning, PortLayouts::Declared, programs, engine, options)?;
         Ok(Self { inner: Arc::new(compiled) })
     }
 
@@ -266,11 +284,22 @@ pub(crate) enum PortLayouts {
     Chosen,
 }
 
+/// Whether the backend has to be expected to make programs for primitives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Programs {
+    /// Most of the time goes to compilers.
+    New,
+    /// It has most of them.
+    #[cfg_attr(not(feature = "onnx"), expect(dead_code, reason = "sessions alone know"))]
+    Known,
+}
+
 /// Compiles a graph whose partitions are known.
 pub(crate) fn compile<B: Backend>(
-    graph: &Graph,
+    graph: &Arc<Graph>,
     partitioning: Partitioning,
     layouts: PortLayouts,
+    programs: Programs,
     engine: &B::Engine,
     options: &CompileOptions,
 ) -> Result<Compiled<B>> {
@@ -283,13 +312,14 @@ pub(crate) fn compile<B: Backend>(
     if layouts == PortLayouts::Chosen {
         ports::open(&mut program);
     }
-    let (program, primitives) = instantiate::<B>(program, engine, options)?;
-    assemble(&program, primitives, engine.clone(), partitioning)
+    let (program, primitives) = instantiate::<B>(program, programs, engine, options)?;
+    assemble(&program, graph, primitives, engine.clone(), partitioning)
 }
 
 /// Creates the primitives. Where a primitive wants its weights in a layout of its own, a reorder comes before it.
 fn instantiate<'g, B: Backend>(
     mut program: Program<'g>,
+    programs: Programs,
     engine: &B::Engine,
     options: &CompileOptions,
 ) -> Result<(Program<'g>, Vec<B::Primitive>)> {
@@ -297,7 +327,7 @@ fn instantiate<'g, B: Backend>(
     let attributed =
         |desc: PrimitiveDesc| desc.with_scratchpad(ScratchpadMode::User).with_specialize(options.specialize);
     let descs: Vec<PrimitiveDesc> = steps.iter().map(|step| attributed(step.desc.clone())).collect();
-    let created = create_all::<B>(&descs, engine, options)?;
+    let created = create_all::<B>(&descs, programs, engine, options)?;
     let (mut ready, mut reorders) = (Vec::with_capacity(created.len()), Vec::new());
     for (mut step, primitive) in steps.into_iter().zip(created) {
         step.desc = primitive.desc().clone();
@@ -308,7 +338,7 @@ fn instantiate<'g, B: Backend>(
     }
     // Their number is not known before, so the progress does not count them.
     let quietly = CompileOptions::default();
-    let mut reorder_primitives = create_all::<B>(&reorders, engine, &quietly)?.into_iter();
+    let mut reorder_primitives = create_all::<B>(&reorders, programs, engine, &quietly)?.into_iter();
     let mut primitives = Vec::with_capacity(ready.len() + reorders.len());
     for (mut step, primitive, packs) in ready {
         for ((i, reorder), reorder_primitive) in packs.into_iter().zip(&mut reorder_primitives) {
@@ -364,9 +394,13 @@ fn add_scratchpad<B: Backend>(program: &mut Program<'_>, primitive: &B::Primitiv
 /// Threads for each core that create primitives: those that wait for a program that another one compiles leave the core to others.
 const THREADS: usize = 4;
 
-/// Creates primitives on all cores: most of the time goes to compilers.
+/// Primitives whose programs are known for which another thread is worthwhile.
+const FEW: usize = 16;
+
+/// Creates primitives on all cores.
 fn create_all<B: Backend>(
     descs: &[PrimitiveDesc],
+    programs: Programs,
     engine: &B::Engine,
     options: &CompileOptions,
 ) -> Result<Vec<B::Primitive>> {
@@ -389,7 +423,12 @@ fn create_all<B: Backend>(
             }
         }
     };
-    let threads = (THREADS * std::thread::available_parallelism().map_or(1, usize::from)).min(descs.len());
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = match programs {
+        Programs::New => (THREADS * cores()).min(descs.len()),
+        Programs::Known if descs.len() < FEW => 1,
+        Programs::Known => cores().min(descs.len() / FEW + 1),
+    };
     std::thread::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(work);
@@ -403,6 +442,7 @@ fn create_all<B: Backend>(
 /// Orders the steps, plans memory and dependencies.
 fn assemble<B: Backend>(
     program: &Program<'_>,
+    graph: &Arc<Graph>,
     primitives: Vec<B::Primitive>,
     engine: B::Engine,
     partitioning: Partitioning,
@@ -459,7 +499,7 @@ fn assemble<B: Backend>(
         }
         None => TempPlace::Unused,
     };
-    let graph = program.graph.clone();
+    let graph = Arc::clone(graph);
     let descs = |ids: &[TensorId], port: fn(usize) -> Storage| {
         ids.iter().enumerate().map(|(i, &id)| program.port_desc(port(i), id)).collect::<Result<Vec<_>>>()
     };

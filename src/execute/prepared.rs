@@ -192,7 +192,9 @@ fn description<B: Backend>(
     let mut text = format!("{:?} {:?}", desc.op(), desc.attributes());
     for (arg, storage) in step.args.iter().filter(|(arg, _)| *arg != Arg::Scratchpad) {
         let operand = desc.args().iter().find(|operand| operand.arg == *arg)?;
-        let _ = write!(text, ", {arg} {:?}", operand.desc);
+        // Not its label, which tells nothing of the bytes.
+        let desc = &operand.desc;
+        let _ = write!(text, ", {arg} {:?} {} {:?}", desc.dims(), desc.data_type(), desc.layout());
         if !operand.access.reads() {
             continue;
         }

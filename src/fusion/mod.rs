@@ -41,7 +41,17 @@ pub struct Partitioning {
 
 /// Covers every operation of a graph with partitions.
 pub fn partition(graph: &Graph, policy: Policy) -> Partitioning {
-    let mut partitioning = Partitioning { partitions: grouping::group(graph, policy) };
+    explained(graph, policy, Partitioning { partitions: grouping::group(graph, policy) })
+}
+
+/// The partitions of a graph that is [alike](Graph::is_alike) another one, which has these.
+#[cfg(feature = "onnx")]
+pub(crate) fn partition_alike(graph: &Graph, policy: Policy, known: &Partitioning) -> Partitioning {
+    explained(graph, policy, known.clone())
+}
+
+/// With the reasons why no more operations joined.
+fn explained(graph: &Graph, policy: Policy, mut partitioning: Partitioning) -> Partitioning {
     let stop = |part| why::stop(graph, &partitioning, policy, part);
     let stops: Vec<_> = partitioning.partitions.iter().map(stop).collect();
     for (part, stopped) in partitioning.partitions.iter_mut().zip(stops) {

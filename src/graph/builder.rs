@@ -190,6 +190,12 @@ impl GraphBuilder {
         finish::finish(self, finish::Shapes::Inferred)
     }
 
+    /// As [`GraphBuilder::build`], where [`GraphBuilder::infer_newest`] has followed every operation.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn build_inferred(self) -> Result<Graph> {
+        finish::finish(self, finish::Shapes::Known)
+    }
+
     /// As [`GraphBuilder::build`], but shapes that cannot be inferred or contradict each other stay as they were said.
     pub(crate) fn build_open(self) -> Result<Graph> {
         finish::finish(self, finish::Shapes::AsSaid)

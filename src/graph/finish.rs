@@ -19,6 +19,9 @@ use super::topology::{self, graph_error};
 pub(super) enum Shapes {
     /// The graph is wrong, or cannot be built.
     Inferred,
+    /// There is none: all of them have been inferred.
+    #[cfg(feature = "onnx")]
+    Known,
     /// They stay as they were said: whoever compiles a part of the graph says more.
     AsSaid,
 }
@@ -32,7 +35,11 @@ pub(super) fn finish(builder: GraphBuilder, shapes: Shapes) -> Result<Graph> {
     let ops = topology::sort(ops, &producers)?;
     let producers = topology::producers(&ops)?;
     let consumers = topology::consumers(&ops);
-    for op in &ops {
+    #[cfg(feature = "onnx")]
+    let is_known = shapes == Shapes::Known;
+    #[cfg(not(feature = "onnx"))]
+    let is_known = false;
+    for op in ops.iter().filter(|_| !is_known) {
         if let Err(error) = infer(op, &mut tensors) {
             if shapes == Shapes::Inferred {
                 return Err(error);

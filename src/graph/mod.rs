@@ -3,6 +3,8 @@
 //! A [`Graph`] comes from a [`GraphBuilder`] or from graph JSON. Once built it is immutable, checked, sorted topologically, and every
 //! shape that can be known is known.
 
+#[cfg(feature = "onnx")]
+mod alike;
 mod builder;
 mod changes;
 mod derive;

@@ -15,9 +15,10 @@ impl Graph {
     /// # Errors
     /// [`Error::Invalid`](anydnn_backend::Error::Invalid) when an operation does not fit its schema or the tensors that it makes.
     pub(crate) fn with_replaced(&self, replaced: Vec<(usize, Op)>) -> Result<Self> {
-        let mut ops = self.ops.clone();
+        let (mut ops, mut new) = (self.ops.clone(), HashSet::new());
         for (index, mut op) in replaced {
             schema::complete(&mut op)?;
+            new.insert(op.id);
             ops[index] = op;
         }
         // From the last to the first, so that every reader is known to stay or not.
@@ -37,10 +38,13 @@ impl Graph {
         let mut tensors = self.tensors.clone();
         let stays = |id: &TensorId| read.contains(id) || made.contains(id) || self.inputs.contains(id);
         tensors.retain(|id, _| stays(id));
-        for op in &kept {
+        // What the others make is known.
+        for op in kept.iter().filter(|op| new.contains(&op.id)) {
             finish::infer(op, &mut tensors)?;
         }
         let (producers, consumers) = (topology::producers(&kept)?, topology::consumers(&kept));
-        Ok(Self { ops: kept, tensors, producers, consumers, ..self.clone() })
+        let (inputs, outputs) = (self.inputs.clone(), self.outputs.clone());
+        let Self { fpmath, fpmath_apply_to_int, .. } = *self;
+        Ok(Self { ops: kept, tensors, inputs, outputs, producers, consumers, fpmath, fpmath_apply_to_int })
     }
 }

@@ -48,6 +48,23 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
+/// Where bytes of a file are.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    bytes: Bytes,
+    map: Option<Arc<Mmap>>,
+}
+
+impl Place {
+    /// The bytes, to be read.
+    pub(super) fn part(&self) -> Part {
+        Part { bytes: self.bytes.clone(), map: self.map.clone() }
+    }
+}
+
+/// The least bytes whose pages are given back: fewer cost less than asking, again and again, where plans are made for many shapes.
+const WORTH_GIVING: usize = 1 << 16;
+
 /// Part of a file. Where this is mapped its pages are given back when nobody needs the part any more: what reads them again finds them in
 /// the file.
 #[derive(Debug)]
@@ -64,7 +81,7 @@ impl AsRef<[u8]> for Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        if let Some(map) = &self.map
+        if let Some(map) = self.map.as_ref().filter(|_| self.bytes.len() >= WORTH_GIVING)
             && let Some(offset) = within(map, &self.bytes)
         {
             give_back(map, offset, self.bytes.len());
@@ -128,12 +145,12 @@ impl<'a> ExternalData<'a> {
     }
 
     /// Bytes of the model's own file.
-    pub(super) fn part(&self, bytes: Bytes) -> Part {
-        Part { bytes, map: self.own.clone() }
+    pub(super) fn own(&self, bytes: Bytes) -> Place {
+        Place { bytes, map: self.own.clone() }
     }
 
     /// The bytes of a tensor, `size` in number.
-    pub(super) fn bytes(&mut self, tensor: &TensorProto, size: usize) -> Result<Part> {
+    pub(super) fn place(&mut self, tensor: &TensorProto, size: usize) -> Result<Place> {
         let wrong = |what: &str, given: &str, expected: String| {
             Error::invalid("external data", what, given.to_owned(), expected)
         };
@@ -158,7 +175,7 @@ impl<'a> ExternalData<'a> {
         let map = self.file(location)?;
         let file = map.as_ref().map_or_else(Bytes::new, |map| Bytes::from_owner(Owner(Arc::clone(map))));
         match offset.checked_add(length) {
-            Some(end) if end <= file.len() => Ok(Part { bytes: file.slice(offset..end), map }),
+            Some(end) if end <= file.len() => Ok(Place { bytes: file.slice(offset..end), map }),
             _ => {
                 let given = format!("{length} bytes from {offset}");
                 Err(wrong("range", &given, format!("within the {} bytes of {location:?}", file.len())))
@@ -206,19 +223,19 @@ mod tests {
     fn pages_that_were_given_back_are_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        let content: Vec<u8> = (0..50_000_usize).map(|i| (i % 251) as u8).collect();
+        let content: Vec<u8> = (0..150_000_usize).map(|i| (i % 251) as u8).collect();
         std::fs::write(&path, &content).unwrap();
         let (origin, bytes) = Origin::open(&path).unwrap();
         assert_eq!(bytes, content);
         let map = origin.map.clone().unwrap();
-        let part = || ExternalData::new(&origin).part(bytes.slice(4_097..40_000));
+        let part = || ExternalData::new(&origin).own(bytes.slice(4_097..140_000)).part();
         assert_eq!(within(&map, part().as_ref()), Some(4_097));
         drop(part());
-        assert_eq!((part().as_ref(), &bytes[..]), (&content[4_097..40_000], &content[..]));
+        assert_eq!((part().as_ref(), &bytes[..]), (&content[4_097..140_000], &content[..]));
         // Bytes from elsewhere are not touched.
         let own = Bytes::from(content.clone());
         assert_eq!(within(&map, &own), None);
-        drop(ExternalData::new(&origin).part(own.clone()));
+        drop(ExternalData::new(&origin).own(own.clone()).part());
         assert_eq!(own, content);
     }
 }

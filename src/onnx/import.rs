@@ -356,7 +356,7 @@ impl<'a> Walk<'a> {
             let Some(found) = &self.values[value] else { return false };
             let few = may_specialise(&found.dims, found.data_type);
             if self.network.is_held(found).is_none() {
-                return few && self.network.known(found).is_some();
+                return few && self.network.is_known(found);
             }
             held = true;
             few && (found.dims.elements() <= TINY || self.network.has_elements(found))
@@ -413,6 +413,7 @@ impl<'a> Walk<'a> {
                 outputs.push((value, id));
             }
         }
+        self.network.check()?;
         let demanded = self.network.demanded();
         let is_last = program.outputs.iter().all(|&output| self.values[output].is_some());
         let finished = if self.network.has_outputs() { Some(self.network.finish()?) } else { None };
@@ -450,5 +451,7 @@ impl<'a> Walk<'a> {
 
 /// What one node makes.
 fn import_node(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    ops::import(network, node).map_err(|error| node.place(error))
+    let made = ops::import(network, node);
+    network.check()?;
+    made.map_err(|error| node.place(error))
 }

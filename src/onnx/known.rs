@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use anydnn_backend::{DataType, Engine, Error, Result, StreamDesc};
 use anydnn_host::{Host, HostEngine};
 
-use super::network::{Finished, Network, Value};
+use super::network::{Network, Value};
 use super::node::Node;
 use super::room::Room;
 use crate::compile::{CompileOptions, CompiledGraph};
@@ -88,7 +88,8 @@ fn evaluated(
     }
     let mut outputs = HashMap::new();
     if network.has_outputs() {
-        let Finished { graph, constants, .. } = network.finish()?;
+        let finished = network.finish()?;
+        let (graph, constants) = (&finished.graph, finished.tensors()?);
         for tensor in graph.tensors().filter(|tensor| !constants.contains_key(&tensor.id)) {
             if let (Some(dims), Some(data_type)) = (tensor.known_dims(), tensor.data_type) {
                 room.take(&dims, data_type)?;
@@ -96,7 +97,7 @@ fn evaluated(
         }
         let engine = engine();
         let stream = engine.create_stream(&StreamDesc::default())?;
-        let compiled = CompiledGraph::<Host>::new(&graph, engine, &CompileOptions::default())?;
+        let compiled = CompiledGraph::<Host>::new(graph, engine, &CompileOptions::default())?;
         let tensors = compiled.load_tensors(&stream, &constants)?.run(&stream, &[])?;
         outputs.extend(graph.outputs().iter().copied().zip(tensors));
     }

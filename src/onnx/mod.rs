@@ -14,6 +14,7 @@
 //! [`Graph`]: crate::graph::Graph
 
 mod axes;
+mod constant;
 mod files;
 mod host;
 mod import;
@@ -215,11 +216,12 @@ impl Model {
             specialises: false,
             kept_back: &[],
         };
-        let network::Finished { graph, constants, .. } = import::whole(request, given)?;
+        let finished = import::whole(request, given)?;
+        let constants = finished.tensors()?;
         Ok(model::Model {
             name: self.name.clone(),
             description: description(&self.proto, self.opset),
-            graph,
+            graph: Arc::unwrap_or_clone(finished.graph),
             constants,
             dataset: None,
             task: None,

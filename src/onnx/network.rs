@@ -1,12 +1,13 @@
 //! The graph under construction, with the values that operators hand on.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use anydnn_backend::{DataType, Dims, Error, MAX_DIMS, Result};
+use anydnn_backend::{DataType, Dims, Error, MAX_DIMS, MemoryDesc, Result, ResultExt};
 use indexmap::IndexMap;
 
+use super::constant::Constant;
 use super::files::ExternalData;
 use super::node::Node;
 use super::program::ValueId;
@@ -45,7 +46,7 @@ impl Value {
 #[derive(Debug)]
 pub(super) struct Network {
     builder: GraphBuilder,
-    constants: Vec<Constant>,
+    constants: Vec<Known>,
     /// Tensors that have their final name.
     named: HashSet<TensorId>,
     outputs: HashSet<TensorId>,
@@ -59,9 +60,10 @@ pub(super) struct Network {
     asked: RefCell<Asked>,
 }
 
+/// A constant with its place in the graph.
 #[derive(Debug)]
-struct Constant {
-    tensor: HostTensor,
+struct Known {
+    constant: Constant,
     name: String,
     id: Option<TensorId>,
     /// The weight of the file that it is.
@@ -97,16 +99,31 @@ struct Asked {
     given: Vec<usize>,
     /// Values whose elements are not known while importing.
     missing: Vec<Source>,
+    /// Why elements that are known could not be had.
+    failure: Option<Error>,
 }
 
 /// A graph for an execution with what it works on.
 #[derive(Debug)]
 pub(super) struct Finished {
-    pub(super) graph: Graph,
-    pub(super) constants: IndexMap<TensorId, HostTensor>,
+    pub(super) graph: Arc<Graph>,
+    /// With the names that they have in the file.
+    pub(super) constants: IndexMap<TensorId, (String, Constant)>,
     /// The constants that are weights of the file.
     pub(super) weights: Vec<(TensorId, ValueId)>,
     pub(super) inputs: Vec<(ValueId, TensorId)>,
+}
+
+impl Finished {
+    /// The constants with their elements.
+    pub(super) fn tensors(&self) -> Result<IndexMap<TensorId, HostTensor>> {
+        let mut room = Room::default();
+        let tensor = |(id, (name, constant)): (&TensorId, &(String, Constant))| {
+            room.take(constant.desc().dims(), constant.desc().data_type())?;
+            Ok((*id, constant.elements()?.clone().labelled(name)))
+        };
+        self.constants.iter().map(tensor).collect()
+    }
 }
 
 impl Network {
@@ -149,24 +166,52 @@ impl Network {
         proto: &TensorProto,
         external: &mut ExternalData,
     ) -> Result<Value> {
-        let data_type = tensor::data_type(proto.data_type.unwrap_or(0))?;
-        self.room.take(&tensor::dims(&proto.dims, data_type)?, data_type)?;
-        let tensor = tensor::host_tensor(proto, external)?;
-        let value = self.constant(name, tensor)?;
-        if let Some(constant) = self.constants.last_mut() {
-            constant.weight = Some(weight);
+        // What lies in a file takes memory when somebody needs it.
+        if proto.data_location != Some(1) && proto.raw_data.as_ref().is_none_or(prost::bytes::Bytes::is_empty)
+        {
+            let data_type = tensor::data_type(proto.data_type.unwrap_or(0))?;
+            self.room.take(&tensor::dims(&proto.dims, data_type)?, data_type)?;
+        }
+        let value = self.add_constant(name, Constant::weight(weight, tensor::stored(proto, external)?))?;
+        if let Some(known) = self.constants.last_mut() {
+            known.weight = Some(weight);
         }
         Ok(value)
     }
 
     pub(super) fn constant(&mut self, name: &str, tensor: HostTensor) -> Result<Value> {
-        if tensor.dims().len() > MAX_DIMS {
-            let (given, expected) = (tensor.dims().len().to_string(), "at most 12");
+        self.add_constant(name, Constant::new(tensor::returned_at_once(tensor)))
+    }
+
+    /// A constant that follows from others, computed if somebody needs its elements; `how` tells it from all others of them.
+    pub(super) fn follows(
+        &mut self,
+        name: &str,
+        (dims, data_type): (Dims, DataType),
+        how: &str,
+        others: &[&Value],
+        make: impl Fn(&[&HostTensor]) -> Result<HostTensor> + Send + Sync + 'static,
+    ) -> Result<Value> {
+        self.room.take(&dims, data_type)?;
+        let known = |value: &&Value| match value.source {
+            Source::Constant(index) => Ok(self.constants[index].constant.clone()),
+            _ => {
+                Err(Error::invalid("constant", name.to_owned(), "of values of an execution", "of constants"))
+            }
+        };
+        let others = others.iter().map(known).collect::<Result<_>>()?;
+        let constant = Constant::computed(MemoryDesc::new(dims, data_type), how, others, make);
+        self.add_constant(name, constant)
+    }
+
+    fn add_constant(&mut self, name: &str, constant: Constant) -> Result<Value> {
+        let desc = constant.desc();
+        if desc.dims().len() > MAX_DIMS {
+            let (given, expected) = (desc.dims().len().to_string(), "at most 12");
             return Err(Error::invalid("constant", "number of dimensions", given, expected));
         }
-        let (dims, data_type) = (tensor.dims().clone(), self.effective(tensor.data_type()));
-        let tensor = tensor::returned_at_once(tensor);
-        self.constants.push(Constant { tensor, name: name.to_owned(), id: None, weight: None });
+        let (dims, data_type) = (desc.dims().clone(), self.effective(desc.data_type()));
+        self.constants.push(Known { constant, name: name.to_owned(), id: None, weight: None });
         Ok(Value { dims, data_type, source: Source::Constant(self.constants.len() - 1) })
     }
 
@@ -203,7 +248,7 @@ impl Network {
         let op = self.builder.producer(id)?;
         let inputs = op.inputs.iter().map(|&id| {
             let tensor = self.builder.tensor(id)?;
-            let constant = self.constants.iter().position(|constant| constant.id == Some(id));
+            let constant = self.constants.iter().position(|known| known.id == Some(id));
             let source = match constant {
                 Some(index) => Source::Constant(index),
                 None if self.builder.producer(id).is_some() => Source::Made(id),
@@ -263,12 +308,33 @@ impl Network {
         self.op(node, OpKind::Subtract, &[&zero, value], Attrs::new())
     }
 
-    /// The elements of a value that is known.
+    /// Whether the elements of a value are known.
+    pub(super) fn is_known(&self, value: &Value) -> bool {
+        matches!(value.source, Source::Constant(_))
+    }
+
+    /// The elements of a value that is known. Where they cannot be had, the import [fails](Network::check).
     pub(super) fn known(&self, value: &Value) -> Option<&HostTensor> {
         match value.source {
-            Source::Constant(index) => self.constants.get(index).map(|constant| &constant.tensor),
+            Source::Constant(index) => self.elements(index),
             Source::Held(_) | Source::Made(_) => None,
         }
+    }
+
+    fn elements(&self, index: usize) -> Option<&HostTensor> {
+        let known = self.constants.get(index)?;
+        match known.constant.elements().at(|| format!("constant {:?}", known.name)) {
+            Ok(elements) => Some(elements),
+            Err(error) => {
+                self.asked.borrow_mut().failure.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    /// Whether the elements of all constants that operators asked for could be had.
+    pub(super) fn check(&self) -> Result<()> {
+        self.asked.borrow().failure.clone().map_or(Ok(()), Err)
     }
 
     /// The elements of a value that the graph cannot be made without: known, or held at the moment, and then the graph is good for these
@@ -346,16 +412,23 @@ impl Network {
 
     /// The known inputs of a node, when all are, and the memory to compute with.
     pub(super) fn known_inputs(&mut self, node: &Node) -> Option<(Vec<Option<&HostTensor>>, &mut Room)> {
+        if !node.inputs().iter().flatten().all(|value| self.is_known(value)) {
+            return None;
+        }
+        let mut failure = None;
         let constants = &self.constants;
         let known = |value: &Option<Value>| match value {
-            None => Some(None),
             Some(Value { source: Source::Constant(index), .. }) => {
-                constants.get(*index).map(|constant| Some(&constant.tensor))
+                let elements = constants[*index].constant.elements();
+                elements.map_err(|error| failure = Some(error)).ok().map(Some)
             }
-            Some(_) => None,
+            _ => Some(None),
         };
-        let known = node.inputs().iter().map(known).collect::<Option<_>>()?;
-        Some((known, &mut self.room))
+        let known = node.inputs().iter().map(known).collect::<Option<_>>();
+        if let Some(error) = failure {
+            self.asked.borrow_mut().failure.get_or_insert(error);
+        }
+        Some((known?, &mut self.room))
     }
 
     /// Adds an operation with one output of the inferred type.
@@ -403,28 +476,38 @@ impl Network {
 
     /// Checks the graph and hands it out with its constants.
     pub(super) fn finish(mut self) -> Result<Finished> {
+        self.check()?;
         self.builder.prune();
-        let numbers: IndexMap<TensorId, f64> = self
-            .constants
-            .iter()
-            .filter_map(|constant| Some((constant.id?, constant.tensor.number()?)))
-            .collect();
-        let graph = rewrite::simplify(&self.builder.build()?, &|id| numbers.get(&id).copied())?;
+        let number = |known: &Known| {
+            let id = known.id.filter(|_| known.constant.desc().elements() == 1)?;
+            Some(known.constant.elements().map(|tensor| tensor.number().map(|number| (id, number))))
+        };
+        let numbers: Vec<_> = self.constants.iter().filter_map(number).collect::<Result<_>>()?;
+        let numbers: HashMap<TensorId, f64> = numbers.into_iter().flatten().collect();
+        let built = self.builder.build_inferred()?;
+        let graph = rewrite::simplify(&built, &|id| numbers.get(&id).copied())?;
         let there = |id: Option<TensorId>| id.filter(|id| graph.tensor(*id).is_some());
         let inputs = self.held.iter().filter_map(|held| Some((held.value, there(held.id)?))).collect();
         let (mut constants, mut weights) = (IndexMap::new(), Vec::new());
-        for constant in self.constants {
-            let Some(id) = there(constant.id) else { continue };
-            weights.extend(constant.weight.map(|weight| (id, weight)));
-            let tensor = match self.narrow {
-                Some(narrow) if constant.tensor.data_type() == DataType::F32 => {
-                    tensor::narrowed(&constant.tensor, narrow)
+        for Known { constant, name, id, weight } in self.constants {
+            let Some(id) = there(id) else { continue };
+            weights.extend(weight.map(|weight| (id, weight)));
+            let constant = match self.narrow {
+                Some(narrow) if constant.desc().data_type() == DataType::F32 => {
+                    let desc = constant.desc().with_data_type(narrow);
+                    let how = format!("as {narrow}");
+                    Constant::computed(desc, &how, vec![constant], move |wide| {
+                        let [wide] = wide else {
+                            return Err(Error::invalid("constant", "sources", "several", "one"));
+                        };
+                        Ok(tensor::narrowed(wide, narrow))
+                    })
                 }
-                _ => constant.tensor,
+                _ => constant,
             };
-            constants.insert(id, tensor.labelled(&constant.name));
+            constants.insert(id, (name, constant));
         }
-        Ok(Finished { graph, constants, weights, inputs })
+        Ok(Finished { graph: Arc::new(graph), constants, weights, inputs })
     }
 
     /// Whether there is anything for the device to compute.
@@ -479,9 +562,9 @@ impl Network {
             Source::Made(id) => id,
             Source::Held(index) => self.held_id(index),
             Source::Constant(index) => {
-                let constant = &mut self.constants[index];
-                *constant.id.get_or_insert_with(|| {
-                    self.builder.constant(&constant.name, value.data_type, value.dims.clone())
+                let known = &mut self.constants[index];
+                *known.id.get_or_insert_with(|| {
+                    self.builder.constant(&known.name, value.data_type, value.dims.clone())
                 })
             }
         }

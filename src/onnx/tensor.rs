@@ -6,7 +6,7 @@ use anydnn_backend::{DataType, Dims, Error, MAX_DIMS, MemoryDesc, Result};
 use half::{bf16, f16};
 use prost::bytes::Bytes;
 
-use super::files::{ExternalData, Part};
+use super::files::{ExternalData, Part, Place};
 use super::proto::TensorProto;
 use crate::model::{HostTensor, native_order};
 
@@ -81,18 +81,55 @@ pub(super) fn check_size(dims: &Dims, data_type: DataType) -> Result<()> {
 
 /// A tensor of the file or beside it. Its size is compared with the bytes that are there before memory is asked for.
 pub(super) fn host_tensor(tensor: &TensorProto, external: &mut ExternalData) -> Result<HostTensor> {
+    match stored(tensor, external)? {
+        Stored::Here(tensor) => Ok(tensor),
+        in_file @ Stored::InFile { .. } => in_file.read(),
+    }
+}
+
+/// A tensor with the place of its elements.
+#[derive(Debug)]
+pub(super) enum Stored {
+    Here(HostTensor),
+    /// As many bytes of a file as it takes.
+    InFile {
+        desc: MemoryDesc,
+        place: Place,
+    },
+}
+
+impl Stored {
+    pub(super) fn desc(&self) -> &MemoryDesc {
+        match self {
+            Self::Here(tensor) => tensor.desc(),
+            Self::InFile { desc, .. } => desc,
+        }
+    }
+
+    /// The tensor.
+    pub(super) fn read(&self) -> Result<HostTensor> {
+        match self {
+            Self::Here(tensor) => Ok(tensor.clone()),
+            Self::InFile { desc, place } => of_file(desc.clone(), place.part()),
+        }
+    }
+}
+
+/// A tensor of the file or beside it, its size compared with the bytes that are there. Bytes of files are not read.
+pub(super) fn stored(tensor: &TensorProto, external: &mut ExternalData) -> Result<Stored> {
     let data_type = data_type(tensor.data_type.unwrap_or(0))?;
     let dims = dims(&tensor.dims, data_type)?;
     let desc = MemoryDesc::new(dims, data_type);
     let size = data_type.bytes_for(desc.elements());
     if tensor.data_location == Some(1) {
-        return of_file(desc, external.bytes(tensor, size)?);
+        return Ok(Stored::InFile { place: external.place(tensor, size)?, desc });
     }
     match &tensor.raw_data {
         Some(raw) if !raw.is_empty() || size == 0 => {
-            of_file(desc.clone(), external.part(checked(raw, size, &desc)?.clone()))
+            let place = external.own(checked(raw, size, &desc)?.clone());
+            Ok(Stored::InFile { desc, place })
         }
-        _ => HostTensor::new(desc.clone(), of_numbers(tensor, &desc)?),
+        _ => HostTensor::new(desc.clone(), of_numbers(tensor, &desc)?).map(Stored::Here),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anydnn_backend::{Backend, Engine, Error, MemoryDesc, Result, ResultExt, Specialize};
 
 use super::{ConstantCache, Partition, PartitionOptions};
-use crate::compile::{self, CompileOptions, Compiled, PortLayouts, StepInfo, TempPlace};
+use crate::compile::{self, CompileOptions, Compiled, PortLayouts, Programs, StepInfo, TempPlace};
 use crate::execute::literal_memories;
 use crate::fusion;
 use crate::graph::{Graph, LogicalTensor, Property, TensorId};
@@ -107,7 +107,9 @@ where
         let options = CompileOptions { policy, progress: None, specialize };
         let whole = fusion::Partition::of_ops(&graph, fused.pattern, 0..graph.ops().len());
         let partitioning = fusion::Partitioning { partitions: vec![whole] };
-        let compiled = compile::compile(&graph, partitioning, PortLayouts::Chosen, engine, &options)?;
+        let graph = Arc::new(graph.clone());
+        let compiled =
+            compile::compile(&graph, partitioning, PortLayouts::Chosen, Programs::New, engine, &options)?;
         Plan::new(compiled, fused)
     };
     let (plan, was_cached) = match &options.cache {

@@ -45,7 +45,7 @@ fn indices_of(network: &Network, hot: &Value) -> Option<Value> {
     let (OpKind::Equal, pair) = network.maker(same.first()?)? else { return None };
     let counts = |value: &Value| {
         let counted = value.dims.last() == hot.dims.last() && value.dims.elements() == *hot.dims.last()?;
-        let known = network.known(value).filter(|_| counted)?;
+        let known = network.known(Some(value).filter(|_| counted)?)?;
         known
             .to_f64s()
             .iter()

@@ -51,7 +51,7 @@ impl Parameters {
         }
         // Of several on execution all have to be there.
         let spread = |value: &Option<Value>| {
-            value.as_ref().is_none_or(|value| value.dims.elements() == most || network.known(value).is_some())
+            value.as_ref().is_none_or(|value| value.dims.elements() == most || network.is_known(value))
         };
         if !spread(&scale) || !spread(&point) {
             return Err(node.unsupported("one number for several is not spread on execution"));
@@ -61,7 +61,7 @@ impl Parameters {
 
     /// Whether all of them are known now.
     pub(super) fn are_known(&self, network: &Network) -> bool {
-        [&self.scale, &self.point].into_iter().flatten().all(|value| network.known(value).is_some())
+        [&self.scale, &self.point].into_iter().flatten().all(|value| network.is_known(value))
     }
 
     /// The floats that known integers stand for, if the parameters are known, too.

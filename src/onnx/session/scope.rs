@@ -11,6 +11,7 @@ use crate::compile::{CompileOptions, CompiledGraph};
 use crate::execute::{Executable, PreparedConstants, Sharing};
 use crate::graph::TensorId;
 use crate::model::HostTensor;
+use crate::onnx::constant::Constant;
 use crate::onnx::files::ExternalData;
 use crate::onnx::import::{self, Have, Request, Stage};
 use crate::onnx::program::{Program, StepKind, ValueId};
@@ -18,6 +19,9 @@ use crate::onnx::tensor::host_tensor;
 
 /// Plans that differ only in the elements that they were made for; beyond these the host computes what asks for elements.
 const VARIANTS: usize = 8;
+
+/// The plans that a new one is compared with, those used last: where one of them has the same operations, its partitions are the new one's.
+const ALIKE: usize = 4;
 
 /// Bytes of weights that are read from a file before its pages are given back.
 const READ_BYTES: usize = 1 << 20;
@@ -218,22 +222,28 @@ impl<B: Backend> Scope<B> {
         let Some(finished) = &mut stage.finished else { return Ok(None) };
         let SessionOptions { policy, progress, specialize, .. } = &inner.options;
         let options = CompileOptions { policy: *policy, progress: progress.clone(), specialize: *specialize };
-        let compiled = CompiledGraph::<B>::new(&finished.graph, &inner.engine, &options)?;
+        let others: Vec<CompiledGraph<B>> = {
+            let plans = lock(&self.plans);
+            let compiled = plans.iter().rev().filter_map(|plan| Some(plan.executable.as_ref()?.compiled()));
+            compiled.take(ALIKE).collect()
+        };
+        let compiled = CompiledGraph::beside(&finished.graph, &inner.engine, &options, &others)?;
         let kind = memory_kind::<B>(&inner.engine)?;
         let mut constants = std::mem::take(&mut finished.constants);
         let weights: HashMap<TensorId, ValueId> = finished.weights.iter().copied().collect();
-        let names: HashMap<TensorId, String> =
-            constants.iter().map(|(id, tensor)| (*id, name(weights.get(id).copied(), tensor))).collect();
+        let named = |(id, (_, constant)): (&TensorId, &(String, Constant))| Ok((*id, constant.identity()?));
+        let names = constants.iter().map(named).collect::<Result<HashMap<TensorId, String>>>()?;
         let find = |id: TensorId| names.get(&id).cloned();
         let sharing = Sharing { prepared: &self.prepared, name: &find };
         inner.with_stream(|stream| {
-            let (mut own, mut read) = (Vec::new(), READ_BYTES);
+            let (mut own, mut read, mut has_read) = (Vec::new(), READ_BYTES, false);
             let executable = compiled.load_each(stream, Some(&sharing), |id, is_kept| {
-                let (Some(tensor), Some(name)) = (constants.swap_remove(&id), names.get(&id)) else {
+                let (Some((label, constant)), Some(name)) = (constants.swap_remove(&id), names.get(&id))
+                else {
                     let expected = "each constant of the graph once";
                     return Err(Error::invalid("load", "constant", id.to_string(), expected));
                 };
-                let key = weights.get(&id).map(|value| (*value, tensor.data_type()));
+                let key = weights.get(&id).map(|value| (*value, constant.desc().data_type()));
                 if let Some(memory) = key.and_then(|key| lock(&self.weights).get(&key).cloned()) {
                     return Ok(memory);
                 }
@@ -242,6 +252,8 @@ impl<B: Backend> Scope<B> {
                     own.push(memory);
                     return Ok(shared);
                 }
+                has_read = true;
+                let tensor = constant.into_elements()?.labelled(&label);
                 let memory = inner.engine.create_memory(tensor.desc(), kind)?;
                 for (at, part) in tensor.bytes().chunks(PART_BYTES).enumerate() {
                     if read >= READ_BYTES {
@@ -258,17 +270,11 @@ impl<B: Backend> Scope<B> {
                 }
                 Ok(memory)
             })?;
-            inner.model.origin.give_back();
+            if has_read {
+                inner.model.origin.give_back();
+            }
             Ok(Some(executable.holding(own)))
         })
-    }
-}
-
-/// A name that no other bytes have: a weight's number and type, else what the bytes are.
-fn name(weight: Option<ValueId>, tensor: &HostTensor) -> String {
-    match weight {
-        Some(value) => format!("{value} as {}", tensor.data_type()),
-        None => format!("{} {}", tensor.desc(), blake3::hash(tensor.bytes()).to_hex()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anydnn_backend::{Backend, Event, Memory, MemoryKind, Stream};
+use anydnn_backend::{Backend, Event, Memory, MemoryDesc, MemoryKind, Stream};
 
 use super::*;
 use crate::onnx::SessionOptions;
@@ -241,4 +241,79 @@ fn weights_that_were_packed_are_held_once() {
         let held = session.memory();
         assert_eq!((held.weights, held.prepared), (0, 4 * ones.len()), "{}", engine.device().name);
     }
+}
+
+/// A convolution with its normalisation, a product, and shape arithmetic around them, for images `[1, 4, 3, w]`.
+fn recogniser() -> Draft {
+    let numbers = |count: usize| (0..count).map(|i| (i * 7 % 11) as f32 / 8.0 - 0.5).collect::<Vec<_>>();
+    let each = |value: f32| [value, value + 0.5, value + 1.0, value + 1.5];
+    let draft = Draft::new(13)
+        .input("x", &["1", "4", "3", "w"])
+        .floats("kernel", &[4, 4, 3, 3], &numbers(144))
+        .floats("bias", &[4], &each(0.1))
+        .floats("scale", &[4], &each(0.5))
+        .floats("shift", &[4], &each(-0.5))
+        .floats("mean", &[4], &each(0.2))
+        .floats("variance", &[4], &each(1.0))
+        .floats("dense", &[12, 6], &numbers(72))
+        .floats("last", &[6], &numbers(6));
+    let draft = draft.ints("rows", &[3], &[0, 0, 12]).ints("from", &[1], &[1]).ints("to", &[1], &[i64::MAX]);
+    draft
+        .ints("axis", &[1], &[1])
+        .node("c = Conv(x, kernel, bias)", vec![ints("pads", &[1, 1, 1, 1])])
+        .node("n = BatchNormalization(c, scale, shift, mean, variance)", vec![])
+        .node("r = Relu(n)", vec![])
+        .node("t = Transpose(r)", vec![ints("perm", &[0, 3, 1, 2])])
+        .node("f = Reshape(t, rows)", vec![])
+        .node("m = MatMul(f, dense)", vec![])
+        .node("a = Add(m, last)", vec![])
+        .node("s = Softmax(a)", vec![int("axis", -1)])
+        .node("y = Slice(s, from, to, axis)", vec![])
+        .output("y")
+}
+
+/// The plan that a session made last.
+fn newest<B: Backend>(session: &crate::onnx::Session<B>) -> CompiledGraph<B> {
+    session.describe().pop().and_then(|stage| stage.device).unwrap()
+}
+
+fn a_session_plans_every_shape_as_a_new_one_does<B: Backend>(engine: &B::Engine) {
+    let model = recogniser().load().unwrap();
+    let session = model.compile(engine, &[]).unwrap();
+    let mut constants = Vec::new();
+    // Some widths are the number of channels, of rows or of results.
+    for width in [5, 9, 4, 12, 3, 6, 2, 16, 7, 11] {
+        let image =
+            HostTensor::random(&MemoryDesc::new([1, 4, 3, width], DataType::F32), width as u64).unwrap();
+        let fresh = model.compile(engine, &[("w", width)]).unwrap();
+        let inputs = [("x", image)];
+        assert_eq!(session.run(&inputs).unwrap(), fresh.run(&inputs).unwrap(), "width {width}");
+        let (own, expected) = (newest(&session), newest(&fresh));
+        assert_eq!(own.to_string(), expected.to_string(), "width {width}");
+        assert_eq!(own.partitioning(), expected.partitioning(), "width {width}");
+        let held = session.memory();
+        constants.push(held.weights + held.prepared);
+    }
+    assert!(constants.windows(2).all(|pair| pair[0] == pair[1]), "shared by all plans: {constants:?}");
+}
+
+#[test]
+fn plans_for_many_shapes_are_those_of_new_sessions() {
+    a_session_plans_every_shape_as_a_new_one_does::<anydnn_host::Host>(&anydnn_host::HostEngine::new());
+    for engine in anydnn_opencl::testing::hasty_test_engines() {
+        a_session_plans_every_shape_as_a_new_one_does::<anydnn_opencl::OpenCl>(&engine);
+    }
+}
+
+#[test]
+fn graphs_are_alike_where_extents_are_equal_to_the_same_others() {
+    let graph = |width| recogniser().load().unwrap().graph(&[("w", width)]).unwrap().graph;
+    // Results are one less than the width.
+    let cases =
+        [(10, 14, true), (14, 10, true), (10, 10, true), (10, 4, false), (4, 10, false), (10, 5, false)];
+    for (own, its, alike) in cases {
+        assert_eq!(graph(own).is_alike(&graph(its)), alike, "{own} and {its}");
+    }
+    let other = twice().load().unwrap().graph(&[("n", 5)]).unwrap().graph;
+    assert!(!graph(5).is_alike(&other));
 }

@@ -13,7 +13,7 @@ use approx::relative_eq;
 use indexmap::IndexMap;
 
 use super::super::program::Program;
-use crate::compile::{CompileOptions, CompiledGraph, PortLayouts, compile};
+use crate::compile::{CompileOptions, CompiledGraph, PortLayouts, Programs, compile};
 use crate::fusion::{self, Partition, Partitioning, Policy};
 use crate::graph::{Graph, OpKind as K, TensorId};
 use crate::model::HostTensor;
@@ -100,7 +100,8 @@ fn run<E: Engine>(
     let name = &engine.device().name;
     let stream = engine.create_stream(&StreamDesc::default()).unwrap();
     let options = CompileOptions::default();
-    let compiled = compile::<E::B>(graph, partitioning, PortLayouts::Declared, engine, &options)
+    let (shared, layouts) = (Arc::new(graph.clone()), PortLayouts::Declared);
+    let compiled = compile::<E::B>(&shared, partitioning, layouts, Programs::New, engine, &options)
         .unwrap_or_else(|error| panic!("{name}: {error}"));
     let compiled = CompiledGraph { inner: Arc::new(compiled) };
     let is_constant = |id: &TensorId| graph.constants().any(|tensor| tensor.id == *id);
