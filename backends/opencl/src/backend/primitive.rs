@@ -5,7 +5,8 @@ use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{
-    Allocator, Arg, EngineId, Error, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode, Specialize,
+    Allocator, Arg, EngineId, Error, MemoryDesc, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode,
+    Specialize,
 };
 use cl3::types::{cl_command_queue, cl_event, cl_uint};
 use smallvec::SmallVec;
@@ -23,6 +24,7 @@ use crate::memory::allocation::Binding;
 use crate::plan::{self, KernelPlan, Launch, LaunchArg, SpecialText};
 use crate::primitive;
 use crate::program::kernels::{Fixed, Kernel, KernelPool, Lent, Place};
+use crate::program::trial::Trial;
 use crate::queue::fate::Operation;
 
 /// A compiled operation.
@@ -144,7 +146,7 @@ impl OpenClPrimitive {
                 let special = SpecialKernels::default();
                 let planned = match &launch.special {
                     Some(own) if specialize == Specialize::Eager => special_pool(engine, &plan, i, own)?,
-                    _ => kernel_pool(engine, launch, "")?,
+                    _ => kernel_pool(engine, launch, "", Some(&trial(&plan, launch)))?,
                 };
                 Ok(LaunchKernels { launch: i, planned, unaligned: OnceLock::new(), special })
             })
@@ -230,7 +232,7 @@ impl OpenClPrimitive {
         if let Some(pool) = kernels.unaligned.get() {
             return Ok(pool);
         }
-        let pool = kernel_pool(&self.inner.built.engine, launch, UNALIGNED)?;
+        let pool = kernel_pool(&self.inner.built.engine, launch, UNALIGNED, None)?;
         Ok(kernels.unaligned.get_or_init(|| pool))
     }
 
@@ -444,9 +446,25 @@ impl Grid {
     }
 }
 
-fn kernel_pool(engine: &OpenClEngine, launch: &Launch, options: &str) -> Result<KernelPool> {
+/// What the first work-item of a launch needs.
+fn trial(plan: &KernelPlan, launch: &Launch) -> Trial {
+    let bytes = |arg: &LaunchArg| match *arg {
+        LaunchArg::Memory(arg) => plan.desc.find(arg).map_or(0, MemoryDesc::size),
+        LaunchArg::Scratchpad { offset } => plan.scratchpad.saturating_sub(offset),
+    };
+    let memories = launch.args.iter().map(bytes).collect();
+    Trial { kernel: launch.kernel.clone(), memories, table: launch.table.clone() }
+}
+
+fn kernel_pool(
+    engine: &OpenClEngine,
+    launch: &Launch,
+    options: &str,
+    trial: Option<&Trial>,
+) -> Result<KernelPool> {
     let inner = &engine.inner;
-    let program = inner.programs.program(&inner.context, &inner.device, &launch.program, options)?;
+    let (context, device) = (&inner.context, &inner.device);
+    let program = inner.programs.program_to_launch(context, device, &launch.program, options, trial)?;
     KernelPool::new(
         program,
         &launch.kernel,

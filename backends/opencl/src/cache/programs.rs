@@ -20,6 +20,7 @@ use crate::plan::ProgramSource;
 use crate::program::Program;
 use crate::program::compilers::Compiler;
 use crate::program::text::Texts;
+use crate::program::trial::Trial;
 
 /// The programs of one engine.
 pub(crate) struct ProgramCache {
@@ -57,6 +58,7 @@ struct Wanted<'a> {
     key: ProgramKey,
     /// The hash of the source alone.
     hash: blake3::Hash,
+    trial: Option<&'a Trial>,
 }
 
 impl ProgramCache {
@@ -88,6 +90,18 @@ impl ProgramCache {
         source: &ProgramSource,
         more_options: &str,
     ) -> Result<Arc<Program>> {
+        self.program_to_launch(context, device, source, more_options, None)
+    }
+
+    /// The same where one of its kernels is going to be launched.
+    pub(crate) fn program_to_launch(
+        &self,
+        context: &handle::Context,
+        device: &OpenClDevice,
+        source: &ProgramSource,
+        more_options: &str,
+        trial: Option<&Trial>,
+    ) -> Result<Arc<Program>> {
         let mut options = complete_options(&source.options, more_options);
         if self.hasty.load(Ordering::Relaxed) {
             options += " -cl-opt-disable";
@@ -103,7 +117,7 @@ impl ProgramCache {
             count(&self.counters.reused);
             return Ok(Arc::clone(program));
         }
-        let wanted = Wanted { context, device, source, options: &options, key, hash };
+        let wanted = Wanted { context, device, source, options: &options, key, hash, trial };
         let loaded = self.load_from_blob(&wanted).or_else(|| self.load_from_disk(&wanted));
         let is_new = loaded.is_none();
         let made = loaded.map_or_else(|| self.build(&wanted), Ok)?;
@@ -230,9 +244,12 @@ impl ProgramCache {
     fn build(&self, wanted: &Wanted<'_>) -> Result<Program> {
         let Wanted { context, device, source, options, .. } = wanted;
         let text = source.source.to_string();
+        self.launch_elsewhere(wanted, &text);
         let mut compiler = Compiler::of(device);
         let start = Instant::now();
         let binary = compiler.compile(&source.name, &text, options);
+        // A driver may load only after what this process compiles meanwhile (Intel's): the other process goes on before.
+        let compiler = binary.is_none().then_some(compiler);
         let loaded = binary.and_then(|binary| self.load(wanted, &binary, "another process"));
         let here = || Program::build(context, device, &source.name, &text, options);
         let program = loaded.map_or_else(here, Ok)?;
@@ -240,6 +257,18 @@ impl ProgramCache {
         self.build_time.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         count(&self.counters.built);
         Ok(program)
+    }
+
+    /// Lets another process fill what the driver keeps, where it keeps kernels that were launched, and notes that it has.
+    fn launch_elsewhere(&self, wanted: &Wanted<'_>, text: &str) {
+        let Wanted { device, source, options, key, .. } = wanted;
+        let Some(trial) = wanted.trial.filter(|_| device.compiles_for_binaries()) else { return };
+        let topic = format!("launched {} {}", blake3::Hash::from(*key), trial.kernel);
+        if self.load_note(device, &topic).is_none()
+            && Compiler::that_launches(device).launch(&source.name, text, options, trial)
+        {
+            self.save_note(device, &topic, &[]);
+        }
     }
 
     /// Writes what was built and is not on disk yet, where there is a disk cache.

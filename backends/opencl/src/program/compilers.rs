@@ -1,11 +1,12 @@
 //! Compilers: as many at a time as there are cores, in this process and, where a driver compiles one program at a time within a process
-//! however many threads ask, in helpers: processes of the same program.
+//! however many threads ask, in helpers: processes of the same program. Where it compiles a kernel at its first launch (PoCL), a helper
+//! launches one work-item, and this process finds the kernel in what the driver keeps.
 
 use std::ffi::OsString;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,12 +15,16 @@ use anydnn_backend::{Error, Result};
 use crate::driver::create::create_context;
 use crate::driver::platform::{OpenClDevice, devices};
 use crate::program::Program;
+use crate::program::trial::Trial;
 
 /// The most processes: each has a context on the device, and memory there.
 const MOST: usize = 8;
 
 /// How long processes without work stay: another model may follow.
 const REST: Duration = Duration::from_secs(1);
+
+/// The answer where a kernel was launched.
+const LAUNCHED: &[u8] = b"launched";
 
 /// The most bytes of a message: anything longer is no message.
 const LONGEST: u64 = 1 << 30;
@@ -98,10 +103,17 @@ pub fn serve_compiler(mut input: impl Read, mut output: impl Write) -> Result<()
             String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
         };
         let (options, source) = (text().map_err(failed)?, text().map_err(failed)?);
+        let trial = read(&mut input).and_then(|bytes| bytes.ok_or(ErrorKind::UnexpectedEof.into()));
+        let trial = trial.map_err(failed)?;
         let name = String::from_utf8_lossy(&name);
         let built = Program::build(&context, device, &name, &source, &options);
-        let binary = built.and_then(|program| program.binary()).ok().flatten().unwrap_or_default();
-        write(&mut output, &binary).and_then(|()| output.flush()).map_err(failed)?;
+        let answer = built.and_then(|program| match Trial::read(&trial) {
+            Some(trial) => trial.launch(&context, device, Arc::new(program)).map(|()| LAUNCHED.to_vec()),
+            None => Ok(program.binary()?.unwrap_or_default()),
+        });
+        let answer = answer.inspect_err(|error| tracing::debug!(%error, "not compiled"));
+        let answer = answer.unwrap_or_default();
+        write(&mut output, &answer).and_then(|()| output.flush()).map_err(failed)?;
     }
     Ok(())
 }
@@ -110,11 +122,24 @@ impl Compiler {
     /// Waits for one that is free, for a device. Threads that wait for one another's programs take none, so that more threads than
     /// compilers find work for all of them.
     pub(crate) fn of(device: &OpenClDevice) -> Self {
+        Self::or_launcher(device, false)
+    }
+
+    /// One that launches kernels for [`Compiler::launch`], where there are other processes.
+    pub(crate) fn that_launches(device: &OpenClDevice) -> Self {
+        Self::or_launcher(device, true)
+    }
+
+    fn or_launcher(device: &OpenClDevice, launches: bool) -> Self {
         let index = || devices().ok()?.iter().position(|known| known.raw_device() == device.raw_device());
-        let helped = START.get().filter(|_| device.compiles_one_at_a_time());
+        let helped = START.get().filter(|_| launches || device.compiles_one_at_a_time());
         let start = helped.and_then(|start| Some((start, index()?)));
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let (here, most) = if start.is_some() { (1, MOST.min(cores.saturating_sub(1))) } else { (cores, 0) };
+        let (here, most) = match start {
+            Some(_) if launches => (0, MOST.min(cores)),
+            Some(_) => (1, MOST.min(cores.saturating_sub(1))),
+            None => (cores, 0),
+        };
         let mut pool = lock();
         loop {
             // Starting a process takes longer than compiling here while nobody else does.
@@ -146,9 +171,18 @@ impl Compiler {
 
     /// The binary of a program that another process has compiled; none where this one has to compile it.
     pub(crate) fn compile(&mut self, name: &str, source: &str, options: &str) -> Option<Vec<u8>> {
-        match self.helper.as_mut()?.compile(name, source, options) {
+        self.ask([name, options, source], &[])
+    }
+
+    /// Lets another process compile a program and one of its kernels, as far as the driver keeps that for this one. Whether it has.
+    pub(crate) fn launch(&mut self, name: &str, source: &str, options: &str, trial: &Trial) -> bool {
+        trial.bytes().and_then(|bytes| self.ask([name, options, source], &bytes)).is_some()
+    }
+
+    fn ask(&mut self, texts: [&str; 3], trial: &[u8]) -> Option<Vec<u8>> {
+        match self.helper.as_mut()?.ask(texts, trial) {
             // It could not be built: building it here says why.
-            Ok(binary) => Some(binary).filter(|binary| !binary.is_empty()),
+            Ok(answer) => Some(answer).filter(|answer| !answer.is_empty()),
             Err(error) => {
                 tracing::debug!(%error, "a process that compiles has failed");
                 let mut pool = lock();
@@ -218,10 +252,11 @@ impl Helper {
         Ok(helper)
     }
 
-    fn compile(&mut self, name: &str, source: &str, options: &str) -> io::Result<Vec<u8>> {
-        for part in [name, options, source] {
+    fn ask(&mut self, texts: [&str; 3], trial: &[u8]) -> io::Result<Vec<u8>> {
+        for part in texts {
             write(&mut self.input, part.as_bytes())?;
         }
+        write(&mut self.input, trial)?;
         self.input.flush()?;
         read(&mut self.output)?.ok_or_else(|| ErrorKind::UnexpectedEof.into())
     }
@@ -284,7 +319,8 @@ mod tests {
             let index =
                 devices().unwrap().iter().position(|d| d.raw_device() == device.raw_device()).unwrap();
             let whose = format!("{index} {}", device.name());
-            let input = request(&[&whose, "noop", "-DN=3", TEXT, "broken", "", "kernel void broken("]);
+            let input =
+                request(&[&whose, "noop", "-DN=3", TEXT, "", "broken", "", "kernel void broken(", ""]);
             let mut output = Vec::new();
             serve_compiler(&*input, &mut output).unwrap();
             let mut answers = &*output;
@@ -294,6 +330,30 @@ mod tests {
             let loaded =
                 Program::from_binary(&engine.inner.context, device, "noop", &binary, "-DN=3").unwrap();
             assert!(loaded.kernel("noop").is_ok(), "{device}");
+        }
+    }
+
+    #[test]
+    fn a_process_tells_whether_it_has_launched_a_kernel() {
+        for engine in test_engines() {
+            let device = engine.opencl_device();
+            let index =
+                devices().unwrap().iter().position(|d| d.raw_device() == device.raw_device()).unwrap();
+            let trial = |kernel: &str| {
+                let trial = Trial { kernel: kernel.into(), memories: vec![4], table: Vec::new() };
+                trial.bytes().unwrap()
+            };
+            let text = TEXT.replace("*p", "*p, ulong at");
+            let mut input = request(&[&format!("{index} {}", device.name())]);
+            for kernel in ["noop", "missing"] {
+                input.extend(request(&["noop", "-DN=3", &text]));
+                write(&mut input, &trial(kernel)).unwrap();
+            }
+            let mut output = Vec::new();
+            serve_compiler(&*input, &mut output).unwrap();
+            let mut answers = &*output;
+            assert_eq!(read(&mut answers).unwrap().as_deref(), Some(LAUNCHED), "{device}");
+            assert_eq!(read(&mut answers).unwrap(), Some(Vec::new()), "{device}");
         }
     }
 
@@ -307,13 +367,13 @@ mod tests {
         };
         for script in ["exit 0", "printf 12345", "printf '\\377\\377\\377\\377\\377\\377\\377\\377'"] {
             let mut helper = helper(script);
-            assert!(helper.compile("noop", TEXT, "").is_err(), "{script}");
+            assert!(helper.ask(["noop", "", TEXT], &[]).is_err(), "{script}");
             helper.end();
         }
         // It answers with what it is asked: first the device.
         let mut echo = helper("exec /bin/cat");
-        assert_eq!(echo.compile("noop", TEXT, "").unwrap(), b"3 a device");
-        assert_eq!(echo.compile("noop", TEXT, "-DN=1").unwrap(), b"noop");
+        assert_eq!(echo.ask(["noop", "", TEXT], &[]).unwrap(), b"3 a device");
+        assert_eq!(echo.ask(["noop", "-DN=1", TEXT], &[]).unwrap(), b"noop");
         echo.end();
         let start = Start { program: "/nonexistent".into(), args: Vec::new(), environment: Vec::new() };
         assert!(Helper::start(&start, 0, "a device").is_err());
