@@ -58,7 +58,7 @@ const MEASURED_MULTIPLY_ADDS: usize = 128;
 const UNIT_BYTES: usize = 16;
 const MOST_PARTS: usize = 32;
 /// The longest vectors that results are stored by.
-const MOST_LANES: usize = 8;
+pub(super) const MOST_LANES: usize = 8;
 /// Slices that each part has at least.
 const PART_STEPS: usize = 4;
 /// What a product gains by a program of its own, as parts of its time: on an H100 one for every shape takes 1.07 of the time of small

@@ -6,7 +6,7 @@ use super::Shape;
 use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
-use crate::primitive::gemm::{Partial, belongs_to_sums};
+use crate::primitive::gemm::{MOST_LANES, Partial, belongs_to_sums};
 use crate::primitive::numbers::always;
 use crate::primitive::quantized;
 use crate::primitive::source::Source;
@@ -81,6 +81,8 @@ impl Shape<'_> {
 
         let mut space = space.clone();
         let total = space.count(0..k);
+        // The vectors of every part are aligned.
+        let part = total.next_multiple_of(MOST_LANES);
         if splits > 1 {
             let strides = (0..all).map(|v| if v == k { 0 } else { space.count(v + 1..k) }).collect();
             space.operands.push(Operand {
@@ -123,7 +125,7 @@ impl Shape<'_> {
             quantized::define(&mut source, &space, name, &[]);
         }
         let finish = if splits > 1 {
-            format!("put_32(partial, OFF_PARTIAL + (idx)split * {}, as_uint(x));", always(total))
+            format!("put_32(partial, OFF_PARTIAL + (idx)split * {}, as_uint(x));", always(part))
         } else {
             define_bias(&mut source, self.desc);
             source.post_ops(self.desc);
@@ -136,8 +138,8 @@ impl Shape<'_> {
         if splits == 1 {
             return Some(Planned { scratchpad: 0, launches });
         }
-        launches.push(self.join(value, total, splits, device));
-        Some(Planned { scratchpad: total * splits * size_of::<f32>(), launches })
+        launches.push(self.join(value, part, splits, device));
+        Some(Planned { scratchpad: part * splits * size_of::<f32>(), launches })
     }
 
     /// The type of operands that matrix units multiply, if source and weights have it and the source lies along K.
@@ -153,7 +155,7 @@ impl Shape<'_> {
     }
 
     /// The launch that joins the parts of sums and finishes the product.
-    fn join(&self, value: Value, total: usize, splits: usize, device: &DeviceTraits) -> Launch {
+    fn join(&self, value: Value, part: usize, splits: usize, device: &DeviceTraits) -> Launch {
         let mut space = self.space(None);
         let k = space.loops.len() - 1;
         let strides = (0..=k).map(|v| if v == k { 0 } else { space.count(v + 1..k) }).collect();
@@ -164,7 +166,7 @@ impl Shape<'_> {
             address: Address::linear(strides),
         });
         space.remove(k);
-        let partial = Partial { parts: splits, size: total, wide: self.wide };
+        let partial = Partial { parts: splits, size: part, wide: self.wide };
         partial.sum(space, self.desc, value, device)
     }
 }

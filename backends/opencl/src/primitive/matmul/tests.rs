@@ -465,3 +465,12 @@ fn convolutions_of_small_integers_are_exact() {
         check_choices(&builder.build().unwrap());
     }
 }
+
+/// Vectors of a part that started anywhere else would be misaligned, which GPUs refuse.
+#[test]
+fn parts_of_products_of_few_rows_start_where_vectors_may() {
+    let plan = planned(matmul(f32(&[1, 2048]), f32(&[2048, 214])), &gpu());
+    assert_eq!((plan.implementation.as_str(), plan.launches.len()), ("ocl:matmul:skinny", 2));
+    let parts = plan.launches[0].global[2];
+    assert_eq!(plan.scratchpad, parts * 216 * 4);
+}
