@@ -333,14 +333,15 @@ impl Rows {
             .declare("DECLARE_ELEMENT", space, outer..all);
         if *mode == Mode::Item {
             let last = &space.loops[all - 1];
-            let chains = last.extent.div_ceil(*lanes).clamp(1, CHAINS);
+            let vectors = last.extent.div_ceil(*lanes);
+            let chains = chains(vectors);
             source
                 .define("CHAINS", chains)
                 .number_of("ELEMENT_RUNS", space.count(outer..all - 1))
                 .declare("DECLARE_RUN", space, outer..all - 1)
                 .number_of("RUN", last.extent)
                 .define("WHOLE_VECTORS", i32::from(last.extent.is_multiple_of(*lanes)))
-                .define("WHOLE_CHAINS", i32::from(last.extent.is_multiple_of(lanes * chains)))
+                .define("WHOLE_CHAINS", i32::from(vectors.is_multiple_of(chains)))
                 .define("ALONG", &last.name);
         }
         if *mode == Mode::SubGroup
@@ -385,6 +386,13 @@ impl Rows {
         let files: Vec<&str> = std::iter::once(ROWS).chain(files.iter().copied()).collect();
         source.launch(kernel, &files, global, local)
     }
+}
+
+/// How many variables a fold over so many vectors joins into: a number that divides them, so that no chain ends before the others, or else
+/// as many as there may be.
+fn chains(vectors: usize) -> usize {
+    let most = vectors.clamp(1, CHAINS);
+    (2..=most).rev().find(|&chains| vectors.is_multiple_of(chains)).unwrap_or(most)
 }
 
 /// Whether sub-groups of a device are of use for rows of so many vectors: at least half of a sub-group's work-items have one.
