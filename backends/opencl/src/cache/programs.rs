@@ -259,14 +259,19 @@ impl ProgramCache {
         Ok(program)
     }
 
-    /// Lets another process fill what the driver keeps, where it keeps kernels that were launched, and notes that it has.
+    /// Lets another process fill what the driver keeps, where it keeps kernels that were launched, and notes that it was asked: what it could
+    /// not launch is compiled here once, and kept by the driver as well.
     fn launch_elsewhere(&self, wanted: &Wanted<'_>, text: &str) {
         let Wanted { device, source, options, key, .. } = wanted;
         let Some(trial) = wanted.trial.filter(|_| device.compiles_for_binaries()) else { return };
         let topic = format!("launched {} {}", blake3::Hash::from(*key), trial.kernel);
-        if self.load_note(device, &topic).is_none()
-            && Compiler::that_launches(device).launch(&source.name, text, options, trial)
-        {
+        if self.load_note(device, &topic).is_some() {
+            return;
+        }
+        let mut compiler = Compiler::that_launches(device);
+        if compiler.is_elsewhere() {
+            let launched = compiler.launch(&source.name, text, options, trial);
+            tracing::debug!(name = %source.name, kernel = %trial.kernel, launched, "asked another process to launch");
             self.save_note(device, &topic, &[]);
         }
     }

@@ -169,6 +169,11 @@ impl Compiler {
         }
     }
 
+    /// Whether it is another process.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.helper.is_some()
+    }
+
     /// The binary of a program that another process has compiled; none where this one has to compile it.
     pub(crate) fn compile(&mut self, name: &str, source: &str, options: &str) -> Option<Vec<u8>> {
         self.ask([name, options, source], &[])
