@@ -23,6 +23,9 @@ pub(crate) struct Program {
 /// Programs that take longest, but for those under the fence.
 const LONG: [&str; 4] = ["anydnn", "anydnn_opencl", "applications", "fault_sweep"];
 
+/// The one that takes longest of all: last, it would run alone.
+const LONGEST: &str = "anydnn_opencl";
+
 impl Program {
     /// Its name and that of its package's folder.
     pub(crate) fn title(&self) -> String {
@@ -33,6 +36,11 @@ impl Program {
     /// Whether its name or its title is among these.
     pub(crate) fn is_one_of(&self, names: &[&str]) -> bool {
         names.contains(&&*self.name) || names.contains(&&*self.title())
+    }
+
+    /// Whether it takes longest.
+    pub(crate) fn is_longest(&self) -> bool {
+        self.name == LONGEST
     }
 
     /// Whether it takes so long that it starts before others.

@@ -73,7 +73,10 @@ fn jobs_of(number: usize, step: &Step, programs: &[Program], starter: &Path) -> 
         }
     };
     let mut listed: Vec<&Program> = listed.collect();
-    listed.sort_by_key(|program| !ledger::UNDER_THE_FENCE.contains(&&*program.name) && !program.is_long());
+    listed.sort_by_key(|program| {
+        let is_long = ledger::UNDER_THE_FENCE.contains(&&*program.name) || program.is_long();
+        (!program.is_longest(), !is_long)
+    });
     listed
         .into_iter()
         .map(|program| {
@@ -234,7 +237,7 @@ mod tests {
             assert!(jobs.iter().all(|job| job.step == 4));
             jobs.into_iter().map(|job| job.name).collect()
         };
-        let all = ["oracle", "anydnn_opencl", "short"].map(|name| format!("a step: {name} of tests"));
+        let all = ["anydnn_opencl", "oracle", "short"].map(|name| format!("a step: {name} of tests"));
         assert_eq!(names(Work::Programs(None)), all);
         assert_eq!(names(Work::Programs(Some(&["short"]))), all[2..]);
         assert_eq!(names(Work::Programs(Some(&["short of tests", "oracle of others"]))), all[2..]);

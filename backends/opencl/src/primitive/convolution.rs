@@ -39,6 +39,8 @@ use crate::plan::{DeviceTraits, Launch};
 const REFERENCE: &str = anydnn_kernels::text("convolution/reference.cl");
 const DEPTHWISE: &str = anydnn_kernels::text("convolution/depthwise.cl");
 const VECTOR: &str = anydnn_kernels::text("convolution/vector.cl");
+/// Multiply-adds from which on two more launches take less time than the reference.
+const WIDENING_WORK: usize = 1 << 20;
 
 /// The layout for weights `[O, C / groups, kernel..]` that the caller leaves open: panels of the result's channels where the vector
 /// variant reads them in place, taps outermost for depthwise ones, row-major else.
@@ -226,7 +228,7 @@ impl Shape<'_> {
                     self.depthwise(value, device)
                 });
             }
-            if is_real(self.desc) {
+            if is_real(self.desc) && self.pays_in_panels(outputs) {
                 choices.offer("blocked", "weights lie in panels", || self.blocked(value, device, false));
                 if self.panel_width(CPU_LANES / 2).is_none() {
                     let reason = "weights do not lie in panels";
@@ -467,6 +469,13 @@ impl Shape<'_> {
             quantized::define(source, space, name, terms);
         }
         source.number_of("CHANNELS", self.channels);
+    }
+
+    /// Whether register tiles pay: fewer outputs than half a vector of 16 bits take launches that widen and pack them.
+    fn pays_in_panels(&self, outputs: usize) -> bool {
+        let is_f32 = self.desc.src().data_type() == DataType::F32;
+        let operations = self.desc.dst().elements().saturating_mul(self.terms());
+        is_f32 || outputs >= CPU_LANES / 2 || operations >= WIDENING_WORK
     }
 
     /// The width of the panels that weights already lie in: blocks of the output channels alone, of so many lanes or a multiple of

@@ -176,7 +176,8 @@ fn threads_share_what_one_of_them_loads() {
             });
             let stats = engine.program_stats();
             assert_eq!(stats.built + stats.from_blob, PROGRAMS, "{stats:?}");
-            assert_eq!(stats.reused, 3 * PROGRAMS, "{stats:?}");
+            // Who finds a primitive that another thread has does not ask for its program.
+            assert!(stats.reused <= 3 * PROGRAMS, "{stats:?}");
         }
     }
 }

@@ -172,6 +172,51 @@ fn windows_of_any_shape_mean_the_same_in_tiles() {
     }
 }
 
+/// Few outputs, short lines along either side, lone places, all places of all images as one line.
+#[test]
+fn shapes_that_leave_tiles_empty_mean_the_same() {
+    // Images, channels, outputs, height, width, kernel, stride, padding.
+    let shapes = [
+        (2, 5, 1, 33, 9, [3, 3], 1, 1),
+        (1, 6, 7, 9, 40, [5, 3], 2, 0),
+        (1, 9, 3, 7, 60, [7, 7], 3, 3),
+        (1, 4, 20, 90, 2, [3, 2], 1, 1),
+        (33, 3, 24, 3, 3, [3, 3], 1, 0),
+        (5, 8, 40, 6, 7, [1, 1], 1, 0),
+        (3, 7, 5, 11, 13, [1, 1], 1, 0),
+        (1, 30, 17, 1, 1, [1, 1], 1, 0),
+    ];
+    for (images, channels, outputs, height, width, kernel, stride, pad) in shapes {
+        let op = Convolution::new(2).with_strides([stride; 2]).with_pads([pad; 2], [pad; 2]);
+        let result = |extent: usize, taps: usize| (extent + 2 * pad - taps) / stride + 1;
+        let result = [images, outputs, result(height, kernel[0]), result(width, kernel[1])];
+        let desc = PrimitiveDesc::builder(Op::Convolution(op))
+            .src(tagged(&[images, channels, height, width], "acdb"))
+            .weights(f32(&[outputs, channels, kernel[0], kernel[1]]).to_any())
+            .dst(tagged(&result, "acdb"))
+            .build()
+            .unwrap();
+        check_tiled(&desc);
+    }
+}
+
+/// Two more launches, which widen and pack, pay for much work alone.
+#[test]
+fn few_outputs_of_16_bits_are_packed_where_that_pays() {
+    let named = |extent: usize| {
+        let image = |channels| MemoryDesc::with_tag([1, channels, extent, extent], DataType::BF16, "acdb");
+        let op = Convolution::new(2).with_pads([1, 1], [1, 1]);
+        let builder = PrimitiveDesc::builder(Op::Convolution(op))
+            .src(image(16).unwrap())
+            .weights(MemoryDesc::new([4, 16, 3, 3], DataType::BF16).to_any())
+            .dst(image(4).unwrap());
+        let plan = planned(builder, &cpu());
+        (plan.implementation, plan.launches.len())
+    };
+    assert_eq!(named(7), ("ocl:convolution:ref".to_owned(), 1));
+    assert_eq!(named(70), ("ocl:convolution:blocked-packing".to_owned(), 3));
+}
+
 #[test]
 fn panels_fit_the_lines() {
     // Long lines want narrow panels, which leave no more lanes empty than wide ones.
