@@ -1,7 +1,7 @@
 //! Attention in one launch, the scores never in memory.
 //!
-//! Variants: `decode` (CPUs: few queries, vectors along their elements), `vector` (CPUs: vectors along the queries), `mma` (NVIDIA's matrix units), `tiled` (other devices: tiles of queries and keys
-//! in local memory) and `ref` (anything).
+//! Variants: `decode` (CPUs: few queries, vectors along their elements), `vector` (CPUs: vectors along the queries), `mma` (NVIDIA's matrix
+//! units), `tiled` (other devices: tiles of queries and keys in local memory) and `ref` (anything).
 
 mod decode;
 mod hidden;
