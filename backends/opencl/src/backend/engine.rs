@@ -11,10 +11,10 @@ use cl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFIL
 
 use crate::backend::OpenCl;
 use crate::backend::list::OpenClList;
-use crate::backend::made::Made;
 use crate::backend::memory::OpenClMemory;
 use crate::backend::pool::Pool;
-use crate::backend::primitive::{Built, OpenClPrimitive};
+use crate::backend::primitive::{Compiled, OpenClPrimitive};
+use crate::backend::reuse::Reuse;
 use crate::backend::specialize;
 use crate::backend::stream::{OpenClStream, Owner};
 use crate::backend::user_source::UserSource;
@@ -61,8 +61,8 @@ pub(crate) struct Inner {
     /// Shared by engines in the same context.
     pub(crate) programs: Arc<ProgramCache>,
     pub(crate) tuning: Arc<Record>,
-    /// What its primitives are made of.
-    pub(crate) made: Made<Built>,
+    /// What its primitives have in common.
+    pub(crate) reuse: Reuse<Compiled>,
     service: Mutex<Option<Arc<handle::Queue>>>,
     pub(crate) copier: OnceLock<KernelPool>,
     pub(crate) context: handle::Context,
@@ -298,7 +298,7 @@ impl Inner {
             user: None,
             programs: Arc::new(ProgramCache::new(DiskCache::from_env())),
             tuning: Arc::new(Record::from_env()),
-            made: Made::default(),
+            reuse: Reuse::default(),
             service: Mutex::new(None),
             copier: OnceLock::new(),
             planned_kind: OnceLock::new(),

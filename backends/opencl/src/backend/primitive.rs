@@ -14,8 +14,8 @@ use smallvec::SmallVec;
 use crate::backend::OpenCl;
 use crate::backend::engine::OpenClEngine;
 use crate::backend::event::OpenClEvent;
-use crate::backend::made::Terms;
 use crate::backend::memory::OpenClMemory;
+use crate::backend::reuse::Conditions;
 use crate::backend::specialize::{self, SpecialKernels};
 use crate::backend::stream::{OpenClStream, Submission};
 use crate::backend::sub_groups;
@@ -37,11 +37,11 @@ struct Inner {
     operation: Operation,
     /// With every layout resolved.
     desc: PrimitiveDesc,
-    built: Arc<Built>,
+    compiled: Arc<Compiled>,
 }
 
 /// What primitives of equal descriptions share.
-pub(crate) struct Built {
+pub(crate) struct Compiled {
     implementation: Arc<str>,
     plan: KernelPlan,
     /// One for each launch that has work.
@@ -79,7 +79,7 @@ impl Primitive for OpenClPrimitive {
     type B = OpenCl;
 
     fn engine_id(&self) -> EngineId {
-        self.inner.built.engine.inner.id
+        self.inner.compiled.engine.inner.id
     }
 
     fn desc(&self) -> &PrimitiveDesc {
@@ -87,39 +87,39 @@ impl Primitive for OpenClPrimitive {
     }
 
     fn implementation(&self) -> &str {
-        &self.inner.built.plan.implementation
+        &self.inner.compiled.plan.implementation
     }
 
     fn scratchpad_size(&self) -> usize {
-        self.inner.built.plan.scratchpad
+        self.inner.compiled.plan.scratchpad
     }
 
     fn launches(&self) -> usize {
-        self.inner.built.kernels.len()
+        self.inner.compiled.kernels.len()
     }
 }
 
 impl OpenClPrimitive {
     /// The primitive of a description, with what an equal one has where there is one.
     pub(crate) fn new(engine: &OpenClEngine, desc: &PrimitiveDesc) -> Result<Self> {
-        let made = &engine.inner.made;
-        let terms = Terms {
+        let reuse = &engine.inner.reuse;
+        let conditions = Conditions {
             specialize: desc.attributes().specialize.unwrap_or_else(|| engine.specialization()),
             tuning: engine.inner.tuning.generation(),
         };
-        if let Some(built) = made.find(desc, terms) {
-            return Self::like(built, desc);
+        if let Some(compiled) = reuse.find(desc, conditions) {
+            return Self::like(compiled, desc);
         }
         let primitive = Self::from_plan(engine, engine.plan(desc)?)?;
-        made.keep(desc, terms, &primitive.inner.built);
+        reuse.keep(desc, conditions, &primitive.inner.compiled);
         Ok(primitive)
     }
 
     /// The primitive of a description that equals that of what is built.
-    fn like(built: Arc<Built>, desc: &PrimitiveDesc) -> Result<Self> {
+    fn like(compiled: Arc<Compiled>, desc: &PrimitiveDesc) -> Result<Self> {
         let mut own = desc.clone();
         for operand in desc.args().iter().filter(|operand| operand.desc.is_any()) {
-            let Some(chosen) = built.plan.desc.find(operand.arg).cloned() else { continue };
+            let Some(chosen) = compiled.plan.desc.find(operand.arg).cloned() else { continue };
             // Its label, where layouts keep one, is this description's.
             let chosen = match (chosen.label(), operand.desc.label()) {
                 (Some(_), Some(own)) => chosen.labelled(own),
@@ -128,7 +128,7 @@ impl OpenClPrimitive {
             own = own.resolved(operand.arg, chosen)?;
         }
         let operation = Operation::Named(own.name().into());
-        Ok(Self { inner: Arc::new(Inner { operation, desc: own, built }) })
+        Ok(Self { inner: Arc::new(Inner { operation, desc: own, compiled }) })
     }
 
     /// Builds the programs of a plan.
@@ -156,8 +156,8 @@ impl OpenClPrimitive {
         let operation = Operation::Named(desc.name().into());
         let implementation = plan.implementation.as_str().into();
         let engine = engine.clone();
-        let built = Arc::new(Built { implementation, plan, kernels, engine, specialize });
-        Ok(Self { inner: Arc::new(Inner { operation, desc, built }) })
+        let compiled = Arc::new(Compiled { implementation, plan, kernels, engine, specialize });
+        Ok(Self { inner: Arc::new(Inner { operation, desc, compiled }) })
     }
 
     /// Enqueues every launch on a stream.
@@ -171,7 +171,7 @@ impl OpenClPrimitive {
         let result = self.enqueue_with(stream, args, &scratchpad, deps);
         if let Some(memory) = scratchpad.library {
             // Commands before a failure hold what they use.
-            self.inner.built.engine.opencl_allocator().free(memory, result.as_ref().ok())?;
+            self.inner.compiled.engine.opencl_allocator().free(memory, result.as_ref().ok())?;
         }
         result
     }
@@ -183,12 +183,12 @@ impl OpenClPrimitive {
         scratchpad: &Scratchpad,
         deps: &[OpenClEvent],
     ) -> Result<OpenClEvent> {
-        let mut lent = Vec::with_capacity(self.inner.built.kernels.len());
-        for i in 0..self.inner.built.kernels.len() {
+        let mut lent = Vec::with_capacity(self.inner.compiled.kernels.len());
+        for i in 0..self.inner.compiled.kernels.len() {
             lent.push(self.prepare(i, args, scratchpad)?);
         }
         let mut submission = stream.submit(self.inner.operation.clone(), deps)?;
-        submission.profile(&self.inner.built.implementation);
+        submission.profile(&self.inner.compiled.implementation);
         for (_, memory) in args {
             submission.hold(&memory.allocation);
         }
@@ -232,7 +232,7 @@ impl OpenClPrimitive {
         if let Some(pool) = kernels.unaligned.get() {
             return Ok(pool);
         }
-        let pool = kernel_pool(&self.inner.built.engine, launch, UNALIGNED, None)?;
+        let pool = kernel_pool(&self.inner.compiled.engine, launch, UNALIGNED, None)?;
         Ok(kernels.unaligned.get_or_init(|| pool))
     }
 
@@ -269,12 +269,12 @@ impl OpenClPrimitive {
     }
 
     pub(crate) fn shared_implementation(&self) -> &Arc<str> {
-        &self.inner.built.implementation
+        &self.inner.compiled.implementation
     }
 
     /// The `i`-th of the launches that have work.
     pub(crate) fn launch(&self, i: usize) -> &Launch {
-        &self.inner.built.plan.launches[self.inner.built.kernels[i].launch]
+        &self.inner.compiled.plan.launches[self.inner.compiled.kernels[i].launch]
     }
 
     /// What a launch is called in messages.
@@ -284,7 +284,7 @@ impl OpenClPrimitive {
 
     /// Which kernels the next execution of the `i`-th launch takes.
     pub(crate) fn form(&self, i: usize, is_aligned: bool) -> Form {
-        let Built { kernels, engine, specialize, .. } = &*self.inner.built;
+        let Compiled { kernels, engine, specialize, .. } = &*self.inner.compiled;
         let special = &kernels[i].special;
         match &self.launch(i).special {
             _ if !is_aligned => Form::Unaligned,
@@ -309,8 +309,8 @@ impl OpenClPrimitive {
 
     /// Makes the program of the `i`-th launch for its shape. The other one goes on where that fails.
     fn specialize(&self, i: usize) {
-        let Inner { operation, built, .. } = &*self.inner;
-        let Built { kernels, engine, plan, .. } = &**built;
+        let Inner { operation, compiled, .. } = &*self.inner;
+        let Compiled { kernels, engine, plan, .. } = &**compiled;
         let launch = self.launch(i);
         let Some(own) = &launch.special else { return };
         match special_pool(engine, plan, kernels[i].launch, own) {
@@ -328,7 +328,7 @@ impl OpenClPrimitive {
 
     /// The kernels of the `i`-th launch, built if need be.
     pub(crate) fn pool(&self, i: usize, form: Form) -> Result<&KernelPool> {
-        let kernels = &self.inner.built.kernels[i];
+        let kernels = &self.inner.compiled.kernels[i];
         match form {
             Form::Unaligned => self.unaligned(kernels, self.launch(i)),
             Form::Special => Ok(kernels.special.kernels().unwrap_or(&kernels.planned)),
@@ -346,14 +346,14 @@ impl OpenClPrimitive {
 
     /// The working memory of one execution.
     fn scratchpad(&self, args: &[(Arg, OpenClMemory)]) -> Result<Scratchpad> {
-        let plan = &self.inner.built.plan;
+        let plan = &self.inner.compiled.plan;
         if plan.scratchpad == 0 {
             return Ok(Scratchpad::none());
         }
         if plan.desc.attributes().scratchpad == ScratchpadMode::User {
             return Ok(Scratchpad::on(self.find(args, Arg::Scratchpad)?));
         }
-        let allocator = self.inner.built.engine.opencl_allocator();
+        let allocator = self.inner.compiled.engine.opencl_allocator();
         let memory = allocator.allocate(plan.scratchpad, SCRATCHPAD_ALIGNMENT)?;
         Ok(Scratchpad { library: Some(memory.clone()), ..Scratchpad::on(&memory) })
     }
@@ -362,8 +362,8 @@ impl OpenClPrimitive {
 impl fmt::Debug for OpenClPrimitive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenClPrimitive")
-            .field("plan", &self.inner.built.plan)
-            .field("engine", &self.inner.built.engine.inner.id)
+            .field("plan", &self.inner.compiled.plan)
+            .field("engine", &self.inner.compiled.engine.inner.id)
             .finish_non_exhaustive()
     }
 }
@@ -686,8 +686,8 @@ mod tests {
                 engine.create_primitive(&product.build().unwrap()).unwrap()
             };
             let (first, second, other) = (make(40, "first"), make(40, "second"), make(41, "other"));
-            assert!(Arc::ptr_eq(&first.inner.built, &second.inner.built));
-            assert!(!Arc::ptr_eq(&first.inner.built, &other.inner.built));
+            assert!(Arc::ptr_eq(&first.inner.compiled, &second.inner.compiled));
+            assert!(!Arc::ptr_eq(&first.inner.compiled, &other.inner.compiled));
             for (primitive, label) in [(&first, "first"), (&second, "second"), (&other, "other")] {
                 assert_eq!(primitive.desc().name(), label);
                 assert_eq!(primitive.operation().as_str(), label);
@@ -695,7 +695,7 @@ mod tests {
                 assert!(!weights.is_any() && weights.label().is_none_or(|own| own == label), "{weights:?}");
             }
             assert_eq!(first.desc().args(), second.desc().args());
-            let kept = Arc::downgrade(&first.inner.built);
+            let kept = Arc::downgrade(&first.inner.compiled);
             drop((first, second));
             assert_eq!(kept.strong_count(), 0, "kernels go with the last primitive that has them");
         }

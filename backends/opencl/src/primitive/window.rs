@@ -24,6 +24,22 @@ pub(super) struct Window<'a> {
 /// Names of the last three spatial dimensions.
 const NAMES: [&str; 3] = ["d", "h", "w"];
 
+impl<'a> Window<'a> {
+    /// A window of one tap at each of the positions: results lie where the sources do. `ones` and `zeros` are as long as `extents`.
+    pub(super) fn single_tap(extents: &'a [usize], ones: &'a Dims, zeros: &'a Dims) -> Self {
+        Self {
+            src: extents,
+            dst: extents,
+            kernel: ones,
+            strides: ones,
+            dilations: ones,
+            pads_begin: zeros,
+            pads_end: zeros,
+            transposed: false,
+        }
+    }
+}
+
 impl Window<'_> {
     /// Adds the loops `od`, `oh`, `ow` over the result; dimensions that the tensor lacks have one step. Returns the indices of those
     /// that it has.

@@ -58,16 +58,7 @@ impl<'a> Shape<'a> {
         let spread = self.spread_of()?;
         let ones: Dims = spread.taps.iter().map(|_| 1).collect();
         let zeros: Dims = spread.taps.iter().map(|_| 0).collect();
-        let window = Window {
-            src: self.window.src,
-            dst: self.window.src,
-            kernel: &ones,
-            strides: &ones,
-            dilations: &ones,
-            pads_begin: &zeros,
-            pads_end: &zeros,
-            transposed: false,
-        };
+        let window = Window::single_tap(self.window.src, &ones, &zeros);
         let spread = Some(spread);
         Shape { window, spread, ..*self }.blocked(value, device, false)
     }

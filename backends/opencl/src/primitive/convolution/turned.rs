@@ -74,16 +74,7 @@ impl Shape<'_> {
             let line = share.next_multiple_of(TILE).clamp(TILE, LONGEST);
             let (extents, ones, zeros) =
                 ([positions.div_ceil(line), line], Dims::from([1, 1]), Dims::from([0, 0]));
-            let window = Window {
-                src: &extents,
-                dst: &extents,
-                kernel: &ones,
-                strides: &ones,
-                dilations: &ones,
-                pads_begin: &zeros,
-                pads_end: &zeros,
-                transposed: false,
-            };
+            let window = Window::single_tap(&extents, &ones, &zeros);
             let shape = Shape { window, along: Along::Flat(&self.window, positions), ..*self };
             let planned = shape.blocked_along(value, device, packing, width);
             if planned.is_some() {

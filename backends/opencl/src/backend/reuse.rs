@@ -9,7 +9,7 @@ use anydnn_backend::{Op, PostOp, PrimitiveDesc, Specialize};
 
 /// What was made, by description, as long as a primitive has it.
 #[derive(Debug)]
-pub(crate) struct Made<T> {
+pub(crate) struct Reuse<T> {
     state: Mutex<State<T>>,
 }
 
@@ -24,7 +24,7 @@ struct State<T> {
 
 /// On what else than the description it depends what is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct Conditions {
     pub(crate) specialize: Specialize,
     /// [`Record::generation`](crate::cache::tuning::Record::generation).
     pub(crate) tuning: usize,
@@ -33,30 +33,30 @@ pub(crate) struct Terms {
 #[derive(Debug)]
 struct Entry<T> {
     desc: PrimitiveDesc,
-    terms: Terms,
+    conditions: Conditions,
     made: Weak<T>,
 }
 
 /// The entries that are kept before the first search for those that are gone.
 const FEW: usize = 64;
 
-impl<T> Default for Made<T> {
+impl<T> Default for Reuse<T> {
     fn default() -> Self {
         Self { state: Mutex::new(State { entries: HashMap::new(), count: 0, limit: FEW }) }
     }
 }
 
-impl<T> Made<T> {
+impl<T> Reuse<T> {
     /// What was made for an equal description, whatever its labels.
-    pub(crate) fn find(&self, desc: &PrimitiveDesc, terms: Terms) -> Option<Arc<T>> {
+    pub(crate) fn find(&self, desc: &PrimitiveDesc, conditions: Conditions) -> Option<Arc<T>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = state.entries.get(&key(desc))?;
-        let is_same = |entry: &&Entry<T>| entry.terms == terms && is_same(&entry.desc, desc);
+        let is_same = |entry: &&Entry<T>| entry.conditions == conditions && is_same(&entry.desc, desc);
         entries.iter().filter(is_same).find_map(|entry| entry.made.upgrade())
     }
 
     /// Notes what was made.
-    pub(crate) fn keep(&self, desc: &PrimitiveDesc, terms: Terms, made: &Arc<T>) {
+    pub(crate) fn keep(&self, desc: &PrimitiveDesc, conditions: Conditions, made: &Arc<T>) {
         if !is_exact(desc) {
             return;
         }
@@ -70,7 +70,7 @@ impl<T> Made<T> {
             state.limit = (2 * state.count).max(FEW);
         }
         state.count += 1;
-        let entry = Entry { desc: desc.clone(), terms, made: Arc::downgrade(made) };
+        let entry = Entry { desc: desc.clone(), conditions, made: Arc::downgrade(made) };
         state.entries.entry(key(desc)).or_default().push(entry);
     }
 }
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    const NEVER: Terms = Terms { specialize: Specialize::Never, tuning: 0 };
+    const NEVER: Conditions = Conditions { specialize: Specialize::Never, tuning: 0 };
 
     fn desc(n: usize, function: Eltwise, label: &str) -> PrimitiveDesc {
         let desc = MemoryDesc::new([n], DataType::F32).labelled(label);
@@ -126,12 +126,13 @@ mod tests {
 
     #[test]
     fn equal_descriptions_find_what_was_made_whatever_they_are_called() {
-        let (made, thing, never) = (Made::default(), Arc::new(1), NEVER);
+        let (made, thing, never) = (Reuse::default(), Arc::new(1), NEVER);
         made.keep(&desc(4, Eltwise::Relu, "a"), never, &thing);
         assert_eq!(made.find(&desc(4, Eltwise::Relu, "b"), never), Some(Arc::clone(&thing)));
         assert_eq!(made.find(&desc(5, Eltwise::Relu, "a"), never), None);
         assert_eq!(made.find(&desc(4, Eltwise::Abs, "a"), never), None);
-        let others = [Terms { specialize: Specialize::Eager, ..never }, Terms { tuning: 1, ..never }];
+        let others =
+            [Conditions { specialize: Specialize::Eager, ..never }, Conditions { tuning: 1, ..never }];
         for other in others {
             assert_eq!(made.find(&desc(4, Eltwise::Relu, "a"), other), None);
         }
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn zeros_of_both_signs_are_two_numbers() {
         let linear = |beta| desc(4, Eltwise::Linear { alpha: 2.0, beta }, "linear");
-        let (made, never) = (Made::default(), NEVER);
+        let (made, never) = (Reuse::default(), NEVER);
         let (plus, minus) = (Arc::new(1), Arc::new(2));
         made.keep(&linear(0.0), never, &plus);
         made.keep(&linear(-0.0), never, &minus);
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_nobody_has_any_more_goes() {
-        let (made, never) = (Made::default(), NEVER);
+        let (made, never) = (Reuse::default(), NEVER);
         for n in 1..1000 {
             let thing = Arc::new(n);
             made.keep(&desc(n, Eltwise::Relu, "a"), never, &thing);
