@@ -1,6 +1,8 @@
-//! What a device can do at most, measured: f32 products a second and bytes copied a second.
+//! What a device can do at most, measured by the driver's own calls: f32 products a second, bytes copied a second, and the least time of a
+//! launch that is waited for.
 
 use std::ptr::null_mut;
+use std::thread::sleep;
 use std::time::Instant;
 
 use anydnn::backend::{DeviceKind, Engine};
@@ -10,6 +12,8 @@ use opencl3::context::Context;
 use opencl3::kernel::{ExecuteKernel, Kernel};
 use opencl3::memory::{Buffer, CL_MEM_READ_WRITE};
 use opencl3::program::Program;
+
+use super::measure::{PAUSE, median};
 
 const PRODUCTS: &str = anydnn_kernels::text("bench/fma.cl");
 const COPY: &str = anydnn_kernels::text("bench/copy.cl");
@@ -28,6 +32,8 @@ pub(crate) struct Ceilings {
     pub(crate) flops: f64,
     /// Bytes read and written a second.
     pub(crate) bytes: f64,
+    /// Seconds of a launch that does almost nothing and the wait for it, after a pause: the median.
+    pub(crate) alone: f64,
 }
 
 /// How the kernels run on a kind of device.
@@ -78,7 +84,8 @@ impl Ceilings {
         let shape = Shape { bytes: shape.bytes.min(room.next_power_of_two() / 2), ..shape };
         let found = own.to_opencl3().map_err(|error| error.to_string()).and_then(|(_, context)| {
             let measure = || -> opencl3::Result<Self> {
-                Ok(Self { flops: products(&context, &shape)?, bytes: copies(&context, &shape)? })
+                let (flops, bytes) = (products(&context, &shape)?, copies(&context, &shape)?);
+                Ok(Self { flops, bytes, alone: alone(&context, &shape)? })
             };
             measure().map_err(|error| error.to_string())
         });
@@ -140,6 +147,35 @@ fn copies(context: &Context, shape: &Shape) -> opencl3::Result<f64> {
         Ok(())
     })?;
     Ok(2.0 * (items * shape.run * shape.lanes * 4) as f64 / seconds)
+}
+
+fn alone(context: &Context, shape: &Shape) -> opencl3::Result<f64> {
+    let options = format!("-cl-std=CL1.2 -DV={} -DSTEPS=1", shape.vector);
+    let kernel = kernel(context, PRODUCTS, &options, "products")?;
+    let queue = queue(context)?;
+    // SAFETY: no host pointer is given.
+    let out = unsafe { Buffer::<f32>::create(context, CL_MEM_READ_WRITE, shape.group, null_mut())? };
+    let mut times = Vec::with_capacity(SAMPLES);
+    for sample in 0..=SAMPLES {
+        sleep(PAUSE);
+        let start = Instant::now();
+        let mut launch = ExecuteKernel::new(&kernel);
+        // SAFETY: the arguments are those of the kernel, and the buffer has an element for each work-item.
+        unsafe {
+            launch
+                .set_arg(&out)
+                .set_arg(&0.5_f32)
+                .set_arg(&0.25_f32)
+                .set_global_work_size(shape.group)
+                .set_local_work_size(shape.group)
+                .enqueue_nd_range(&queue)?
+        };
+        queue.finish()?;
+        if sample > 0 {
+            times.push(start.elapsed().as_secs_f64());
+        }
+    }
+    Ok(median(&times))
 }
 
 fn kernel(context: &Context, source: &str, options: &str, name: &str) -> opencl3::Result<Kernel> {

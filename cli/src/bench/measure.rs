@@ -20,7 +20,7 @@ pub(super) const SAMPLE: f64 = 40e-3;
 /// The most executions in a sample: below 20 us each it lasts less.
 pub(super) const MOST: usize = 400;
 /// Threads that wait by spinning have gone to sleep after as long.
-const PAUSE: Duration = Duration::from_millis(12);
+pub(super) const PAUSE: Duration = Duration::from_millis(12);
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +66,8 @@ pub(crate) struct PeerResult {
 #[derive(Debug)]
 pub(crate) struct PeerTimes {
     pub(crate) times: Vec<f64>,
+    /// Seconds of one execution alone, from its request to its end.
+    pub(crate) alone: Vec<f64>,
     pub(crate) device: Vec<f64>,
     /// How it did it, in its own words.
     pub(crate) note: String,
@@ -89,7 +91,7 @@ pub(crate) fn measure(
             Prepared::Refused(why) => Err(why),
             Prepared::Ready(note) => {
                 let difference = difference(case, &mut **peer, &result)?;
-                Ok(PeerTimes { times: Vec::new(), device: Vec::new(), note, difference })
+                Ok(PeerTimes { times: Vec::new(), alone: Vec::new(), device: Vec::new(), note, difference })
             }
         };
         results.push(PeerResult { name: peer.name().to_owned(), outcome });
@@ -120,7 +122,7 @@ pub(crate) fn measure(
         for (peer, result) in peers.iter_mut().zip(&mut measured.peers) {
             let Ok(times) = &mut result.outcome else { continue };
             sleep(PAUSE);
-            peer.run(1)?;
+            times.alone.push(peer.run(1)?.wall);
             let sample = peer.run(queued)?;
             peer.rest();
             times.times.push(sample.wall / queued as f64);

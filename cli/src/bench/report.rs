@@ -45,9 +45,10 @@ impl Report<'_> {
         );
         if let Some(ceilings) = self.ceilings {
             let (flops, bytes) = (ceilings.flops * 1e-9, ceilings.bytes * 1e-9);
+            let alone = shown(ceilings.alone);
             let _ = writeln!(
                 text,
-                "ceilings  {flops:.0} GFLOP/s of f32 products, {bytes:.1} GB/s of copies, measured"
+                "ceilings  {flops:.0} GFLOP/s of f32 products, {bytes:.1} GB/s of copies, {alone} for a launch alone, measured"
             );
         }
         if let Some(when) = specialization(&self.selection.engine) {
@@ -59,14 +60,17 @@ impl Report<'_> {
         let _ = writeln!(
             text,
             "medians of {} rounds by turns. time: of one of so many queued at once; device: by its own clock; alone: enqueued\n\
-             and waited for; ratio: a peer's time over ours by rounds, above 1 we are faster\n",
+             and waited for after a pause; ratio: a peer's time over ours by rounds, above 1 we are faster\n",
             self.args.rounds
         );
         let mut head = vec!["case", "time", "device", "alone", "queued", "GFLOP/s"];
         let of_ceilings = self.ceilings.is_some();
         head.extend(if of_ceilings { &["%", "GB/s", "%"][..] } else { &["GB/s"] });
-        let names: Vec<[String; 2]> =
-            self.peers.iter().map(|peer| [peer.name().to_owned(), "ratio".to_owned()]).collect();
+        let names: Vec<[String; 3]> = self
+            .peers
+            .iter()
+            .map(|peer| [peer.name().to_owned(), "alone".to_owned(), "ratio".to_owned()])
+            .collect();
         head.extend(names.iter().flatten().map(String::as_str));
         let rows: Vec<Vec<String>> =
             self.rows.iter().map(|(case, measured)| cells(case, measured, self.ceilings)).collect();
@@ -98,7 +102,7 @@ impl Report<'_> {
         json!({
             "backend": self.selection.chosen,
             "device": device_json(self.selection.engine.device()),
-            "ceilings": self.ceilings.map(|c| json!({ "flops": c.flops, "bytes_per_second": c.bytes })),
+            "ceilings": self.ceilings.map(|c| json!({ "flops": c.flops, "bytes_per_second": c.bytes, "alone_seconds": c.alone })),
             "specialize": specialization(&self.selection.engine).map(|when| when.to_string()),
             "rounds": self.args.rounds,
             "sets": self.args.sets,
@@ -214,9 +218,10 @@ fn cells(case: &Case, measured: &Measured, ceilings: Option<Ceilings>) -> Vec<St
             Ok(times) => {
                 let wrong = if agrees(case, times.difference) { "" } else { " WRONG" };
                 cells.push(shown(median(&times.times)));
+                cells.push(shown(median(&times.alone)));
                 cells.push(format!("{:.2}{wrong}", ratio(measured, times)));
             }
-            Err(_) => cells.extend(["-".to_owned(), "-".to_owned()]),
+            Err(_) => cells.extend(["-"; 3].map(str::to_owned)),
         }
     }
     cells
@@ -238,6 +243,7 @@ fn row_json(case: &Case, measured: &Measured) -> Value {
         Ok(times) => json!({
             "name": peer.name,
             "seconds": number(median(&times.times)),
+            "alone_seconds": number(median(&times.alone)),
             "device_seconds": number(median(&times.device)),
             "ratio": number(ratio(measured, times)),
             "difference": number(times.difference),
