@@ -454,17 +454,21 @@ fn other_backends_run_beside_us_and_agree() {
     let file = folder.path().join("report.json");
     let file = file.to_str().expect("a path in UTF-8");
     let cases = ["softmax 24x40", "matmul 24x40:40x72 +bias+gelu"];
-    let options = ["--backend", "host", "--beside", "mock,host", "--rounds", "2", "--json", file];
-    let words = succeeds(&[&["bench"], &cases[..], &options].concat());
+    let options =
+        ["--backend", "host", "--beside", "mock,host", "--unfused", "--rounds", "2", "--json", file];
+    let words = succeeds(&[&["bench", "--explain"], &cases[..], &options].concat());
     assert!(words.contains("geometric mean of the ratios to mock"), "{words}");
+    // By one operation after the other the function behind the product is a launch of its own.
+    assert!(words.contains("unfused: host:gemm, host:streaming"), "{words}");
     let report: Value =
         serde_json::from_str(&std::fs::read_to_string(file).expect("a report")).expect("JSON");
     for row in report["cases"].as_array().expect("a list") {
-        for (i, name) in ["mock", "host"].into_iter().enumerate() {
+        for (i, name) in ["mock", "host", "unfused"].into_iter().enumerate() {
             let peer = &row["peers"][i];
             assert_eq!((&peer["agrees"], &peer["name"]), (&true.into(), &name.into()), "{row}");
             assert_eq!(peer["samples"].as_array().map(Vec::len), Some(2), "{row}");
             assert!(peer["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{row}");
+            assert!(peer["alone_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{row}");
         }
     }
     fails(&["bench", "softmax 3x4", "--backend", "host", "--beside", "nowhere"], 2, &["--beside", "nowhere"]);

@@ -27,6 +27,9 @@ pub(crate) struct BenchArgs {
     /// Another backend to compare with, measured by turns as peers are; may be given several times.
     #[arg(long, value_name = "BACKEND", value_delimiter = ',')]
     pub(crate) beside: Vec<String>,
+    /// Compares with the operations one by one on the same backend, measured by turns as peers are.
+    #[arg(long)]
+    pub(crate) unfused: bool,
     /// How many rounds of a sample of 40 ms of each.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,

@@ -3,6 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use anydnn::fusion::Policy;
 use anydnn::graph::{Graph, OpKind, TensorId};
 use anydnn::model::HostTensor;
 use anydnn::select::{AnyBackend, AnyEngine};
@@ -82,7 +83,7 @@ pub(crate) fn measure(
     peers: &mut [Box<dyn Opponent>],
     effort: &Effort,
 ) -> Result<Measured, Failure> {
-    let mut ours = Ours::<AnyBackend>::new(engine, case, effort.sets)?;
+    let mut ours = Ours::<AnyBackend>::new(engine, case, effort.sets, Policy::default())?;
     let result: Vec<f32> = ours.outputs()?.iter().flat_map(HostTensor::to_f32s).collect();
     let told = case.told(effort.sets)?;
     let mut results = Vec::new();

@@ -65,6 +65,9 @@ pub(crate) fn bench_on(args: &BenchArgs, selection: &Selection) -> Outcome {
     for name in &args.beside {
         peers.push(Box::new(Other::start(name, args.specialize())?));
     }
+    if args.unfused {
+        peers.push(Box::new(Other::unfused(&selection.chosen, args.specialize())?));
+    }
     let ceilings = Ceilings::of(&selection.engine);
     let bar = progress("measuring", cases.len() as u64);
     let (rounds, sets) = (args.rounds, args.sets);

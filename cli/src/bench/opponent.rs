@@ -1,6 +1,7 @@
 //! What is measured by turns with us: a library in a process of its own, or another backend of ours in this one.
 
 use anydnn::backend::{Engine, Specialize};
+use anydnn::fusion::Policy;
 use anydnn::model::HostTensor;
 use anydnn::select::{AnyBackend, Selection, Selector};
 
@@ -51,17 +52,31 @@ impl Opponent for Peer {
     }
 }
 
-/// Another backend of ours, with the case that it took.
+/// Another backend of ours or the same one without fusion, with the case that it took.
 #[derive(Debug)]
 pub(crate) struct Other {
+    name: String,
     selection: Selection,
     version: String,
+    policy: Policy,
     ours: Option<Ours<AnyBackend>>,
 }
 
 impl Other {
     /// The backend of this name.
     pub(crate) fn start(name: &str, when: Option<Specialize>) -> Result<Self, Failure> {
+        let other = Self::with_policy(name, when, Policy::default())?;
+        Ok(Self { name: other.selection.chosen.clone(), ..other })
+    }
+
+    /// The backend of this name with every operation by itself.
+    pub(crate) fn unfused(name: &str, when: Option<Specialize>) -> Result<Self, Failure> {
+        let other = Self::with_policy(name, when, Policy::Debug)?;
+        let version = format!("{}, its operations one by one", other.version);
+        Ok(Self { version, ..other })
+    }
+
+    fn with_policy(name: &str, when: Option<Specialize>, policy: Policy) -> Result<Self, Failure> {
         let selection = Selector::parse(name).and_then(|selector| selector.select());
         let selection = selection.map_err(|error| error.at("--beside"))?;
         if let Some(when) = when {
@@ -69,7 +84,7 @@ impl Other {
         }
         let device = selection.engine.device();
         let version = format!("{}  {} ({})", selection.chosen, device.name, device.driver);
-        Ok(Self { selection, version, ours: None })
+        Ok(Self { name: "unfused".to_owned(), selection, version, policy, ours: None })
     }
 
     fn taken(&mut self) -> Result<&mut Ours<AnyBackend>, Failure> {
@@ -82,7 +97,7 @@ impl Other {
 
 impl Opponent for Other {
     fn name(&self) -> &str {
-        &self.selection.chosen
+        &self.name
     }
 
     fn version(&self) -> &str {
@@ -91,7 +106,7 @@ impl Opponent for Other {
 
     fn prepare(&mut self, case: &Case, _: &Told, sets: usize) -> Result<Prepared, Failure> {
         self.ours = None;
-        Ok(match Ours::new(&self.selection.engine, case, sets) {
+        Ok(match Ours::new(&self.selection.engine, case, sets, self.policy) {
             Ok(ours) => {
                 let note = ours.chosen();
                 self.ours = Some(ours);

@@ -8,6 +8,7 @@ use anydnn::backend::{
 };
 use anydnn::compile::{CompileOptions, CompiledGraph};
 use anydnn::execute::Executable;
+use anydnn::fusion::Policy;
 use anydnn::graph::TensorId;
 use anydnn::model::HostTensor;
 use anydnn::onnx;
@@ -64,7 +65,7 @@ pub(crate) struct Sample {
 
 impl<B: Backend> Ours<B> {
     /// Compiles a case's graph, loads its constants and fills its inputs.
-    pub(crate) fn new(engine: &B::Engine, case: &Case, sets: usize) -> Result<Self> {
+    pub(crate) fn new(engine: &B::Engine, case: &Case, sets: usize, policy: Policy) -> Result<Self> {
         let (graph, tensors) = (&case.graph, &case.tensors);
         let stream = engine.create_stream(&StreamDesc::default().labelled("anydnn bench"))?;
         let profiled = if engine.has_profiling() {
@@ -81,13 +82,15 @@ impl<B: Backend> Ours<B> {
         };
         if let Some((model, dims)) = case.stages() {
             let dims: Vec<_> = dims.iter().map(|(name, extent)| (name.as_str(), *extent)).collect();
-            let session = model.compile(engine, &dims)?;
+            let options = onnx::SessionOptions { policy, ..onnx::SessionOptions::default() };
+            let session = model.compile_with(engine, &dims, &options)?;
             let named = |tensor: &Tensor, set: usize| Ok((tensor.name.clone(), filled(tensor, set)?.1));
             let inputs = |set| tensors.iter().map(|tensor| named(tensor, set)).collect::<Result<Vec<_>>>();
             let work = Work::Stages(session, (0..sets).map(inputs).collect::<Result<_>>()?);
             return Ok(Self { work, stream, profiled, sets, next: 0, steps: Vec::new() });
         }
-        let compiled = CompiledGraph::<B>::new(graph, engine, &CompileOptions::default())?;
+        let options = CompileOptions { policy, ..CompileOptions::default() };
+        let compiled = CompiledGraph::<B>::new(graph, engine, &options)?;
         let constants =
             tensors.iter().filter(|t| t.constant).map(|t| filled(t, 0)).collect::<Result<Vec<_>>>()?;
         let executable = compiled.load(&stream, &constants)?;
