@@ -15,7 +15,7 @@ use crate::backend::memory::OpenClMemory;
 use crate::backend::pool::Pool;
 use crate::backend::primitive::{Compiled, OpenClPrimitive};
 use crate::backend::reuse::Reuse;
-use crate::backend::specialize;
+use crate::backend::specialize::{self, SpecialStore};
 use crate::backend::stream::{OpenClStream, Owner};
 use crate::backend::user_source::UserSource;
 use crate::cache::tuning::Record;
@@ -64,13 +64,15 @@ pub(crate) struct Inner {
     /// What its primitives have in common.
     pub(crate) reuse: Reuse<Compiled>,
     service: Mutex<Option<Arc<handle::Queue>>>,
-    pub(crate) copier: OnceLock<KernelPool>,
+    pub(crate) copier: OnceLock<Arc<KernelPool>>,
     pub(crate) context: handle::Context,
     pub(crate) device: OpenClDevice,
     pub(crate) wait_method: WaitMethod,
     /// The kind of device that plans are made for, where that is not the device's own.
     planned_kind: OnceLock<DeviceKind>,
     specialize: RwLock<Specialize>,
+    /// The programs for one shape that its primitives have got in the background.
+    pub(crate) special: SpecialStore,
     features: Arc<Features>,
     capabilities: OnceLock<Capabilities>,
 }
@@ -303,6 +305,7 @@ impl Inner {
             copier: OnceLock::new(),
             planned_kind: OnceLock::new(),
             specialize: RwLock::new(specialize::from_env()),
+            special: SpecialStore::default(),
             wait_method: WaitMethod::with(device.kind()),
             features: capability::features_of(&device),
             capabilities: OnceLock::new(),

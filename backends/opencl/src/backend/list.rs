@@ -13,7 +13,7 @@ use crate::backend::primitive::{Form, Grid, OpenClPrimitive};
 use crate::backend::stream::{OpenClStream, Submission};
 use crate::driver::handle;
 use crate::plan::LaunchArg;
-use crate::program::kernels::{Addresses, Kernel};
+use crate::program::kernels::{Addresses, Kernel, Lent};
 use crate::queue::fate::Operation;
 
 /// A list of executions.
@@ -44,7 +44,7 @@ struct Ready {
     grid: Grid,
     args: SmallVec<[Bound; 6]>,
     /// There once the memory is known.
-    kernel: Option<Kernel>,
+    kernel: Option<Lent>,
     /// Which of the launch's kernels it is.
     form: Form,
     /// Whether the kernel's arguments are of the slots' memory.
@@ -158,7 +158,7 @@ impl OpenClList {
     fn enqueue_in_order(&self, mut submission: Submission<'_>) -> Result<OpenClEvent> {
         let last = self.launches.len().saturating_sub(1);
         for (i, launch) in self.launches.iter().enumerate() {
-            let Some(kernel) = &launch.kernel else { continue };
+            let Some(kernel) = launch.kernel.as_ref().and_then(Lent::kernel) else { continue };
             let primitive = &self.steps[launch.step].primitive;
             submission
                 .launch(primitive.operation(), kernel, &launch.grid, i == last)
@@ -198,7 +198,7 @@ impl OpenClList {
                 submission.marker_after(operation, &waits).map(|event| self.events.push(event))
             } else {
                 self.launches[step.launches.clone()].iter().try_for_each(|launch| {
-                    let Some(kernel) = &launch.kernel else { return Ok(()) };
+                    let Some(kernel) = launch.kernel.as_ref().and_then(Lent::kernel) else { return Ok(()) };
                     let event = submission
                         .launch_after(operation, kernel, &launch.grid, &waits)
                         .at(|| step.primitive.launch_name(launch.index))?;
@@ -259,7 +259,7 @@ impl OpenClList {
         submission.profile(step.primitive.shared_implementation());
         submission.hold_all(memories);
         for launch in &self.launches[step.launches.clone()] {
-            let Some(kernel) = &launch.kernel else { continue };
+            let Some(kernel) = launch.kernel.as_ref().and_then(Lent::kernel) else { continue };
             submission
                 .launch(step.primitive.operation(), kernel, &launch.grid, true)
                 .at(|| step.primitive.launch_name(launch.index))?;
@@ -298,14 +298,6 @@ impl List<OpenCl> for OpenClList {
     }
 }
 
-impl Drop for OpenClList {
-    fn drop(&mut self) {
-        for launch in &mut self.launches {
-            launch.give_back(&self.steps[launch.step].primitive);
-        }
-    }
-}
-
 impl Ready {
     /// Binds the memories in their slots to the kernel that suits them, unless they are.
     fn bind(&mut self, primitive: &OpenClPrimitive, memories: &[&OpenClMemory]) -> Result<()> {
@@ -321,26 +313,18 @@ impl Ready {
         self.is_bound = false;
         let addresses: Addresses = self.args.iter().map(|bound| memories[bound.slot].binding()).collect();
         let fits = |kernel: &Kernel| form == self.form && kernel.addresses() == addresses;
-        if !self.kernel.as_ref().is_some_and(fits) {
-            self.give_back(primitive);
-            self.kernel = Some(primitive.pool(self.index, form)?.take(addresses)?);
+        if !self.kernel.as_ref().and_then(Lent::kernel).is_some_and(fits) {
+            self.kernel = None;
+            self.kernel = Some(primitive.pool(self.index, form)?.lend(addresses)?);
             self.form = form;
         }
-        let Some(kernel) = &mut self.kernel else { return Ok(()) };
+        let Some(kernel) = self.kernel.as_mut().and_then(Lent::kernel_mut) else { return Ok(()) };
         for (i, bound) in self.args.iter().enumerate() {
             let place = memories[bound.slot].place(bound.start + bound.offset);
             kernel.bind(i, place, &primitive.launch(self.index).kernel)?;
         }
         self.is_bound = true;
         Ok(())
-    }
-
-    fn give_back(&mut self, primitive: &OpenClPrimitive) {
-        let Some(kernel) = self.kernel.take() else { return };
-        // The pool is there: the kernel is from it.
-        if let Ok(pool) = primitive.pool(self.index, self.form) {
-            pool.give(kernel);
-        }
     }
 }
 

@@ -54,9 +54,9 @@ pub(crate) struct Compiled {
 /// The kernels of one launch.
 struct LaunchKernels {
     launch: usize,
-    planned: KernelPool,
-    unaligned: OnceLock<KernelPool>,
-    special: SpecialKernels,
+    planned: Arc<KernelPool>,
+    unaligned: OnceLock<Arc<KernelPool>>,
+    special: Arc<SpecialKernels>,
 }
 
 /// Which of a launch's kernels.
@@ -143,11 +143,12 @@ impl OpenClPrimitive {
         let kernels = plan.launches.iter().enumerate().filter(|(_, launch)| has_work(launch));
         let kernels = kernels
             .map(|(i, launch)| {
-                let special = SpecialKernels::default();
+                let special = Arc::new(SpecialKernels::default());
                 let planned = match &launch.special {
                     Some(own) if specialize == Specialize::Eager => special_pool(engine, &plan, i, own)?,
                     _ => kernel_pool(engine, launch, "", Some(&trial(&plan, launch)))?,
                 };
+                let planned = Arc::new(planned);
                 Ok(LaunchKernels { launch: i, planned, unaligned: OnceLock::new(), special })
             })
             .collect::<Result<Vec<_>>>()
@@ -202,12 +203,7 @@ impl OpenClPrimitive {
     }
 
     /// A kernel with every argument set.
-    fn prepare<'a>(
-        &'a self,
-        i: usize,
-        args: &[(Arg, OpenClMemory)],
-        scratchpad: &Scratchpad,
-    ) -> Result<Ready<'a>> {
+    fn prepare(&self, i: usize, args: &[(Arg, OpenClMemory)], scratchpad: &Scratchpad) -> Result<Ready<'_>> {
         let launch = self.launch(i);
         let aligned = launch.args.iter().all(|arg| self.is_aligned(launch, *arg, args, scratchpad));
         let pool = self.pool(i, self.form(i, aligned))?;
@@ -228,12 +224,12 @@ impl OpenClPrimitive {
         Ok(Ready { lent, launch })
     }
 
-    fn unaligned<'a>(&self, kernels: &'a LaunchKernels, launch: &Launch) -> Result<&'a KernelPool> {
+    fn unaligned(&self, kernels: &LaunchKernels, launch: &Launch) -> Result<Arc<KernelPool>> {
         if let Some(pool) = kernels.unaligned.get() {
-            return Ok(pool);
+            return Ok(Arc::clone(pool));
         }
         let pool = kernel_pool(&self.inner.compiled.engine, launch, UNALIGNED, None)?;
-        Ok(kernels.unaligned.get_or_init(|| pool))
+        Ok(Arc::clone(kernels.unaligned.get_or_init(|| Arc::new(pool))))
     }
 
     fn is_aligned(
@@ -288,7 +284,7 @@ impl OpenClPrimitive {
         let special = &kernels[i].special;
         match &self.launch(i).special {
             _ if !is_aligned => Form::Unaligned,
-            Some(_) if special.kernels().is_some() => Form::Special,
+            Some(_) if special.is_ready() => Form::Special,
             Some(own) if *specialize == Specialize::Background => {
                 let device = &engine.inner.device;
                 let units = (device.kind(), device.limits().compute_units);
@@ -315,7 +311,7 @@ impl OpenClPrimitive {
         let Some(own) = &launch.special else { return };
         match special_pool(engine, plan, kernels[i].launch, own) {
             Ok(pool) => {
-                kernels[i].special.set(pool);
+                engine.inner.special.keep(&kernels[i].special, pool);
                 tracing::debug!(
                     operation = operation.as_str(),
                     kernel = launch.kernel,
@@ -327,12 +323,12 @@ impl OpenClPrimitive {
     }
 
     /// The kernels of the `i`-th launch, built if need be.
-    pub(crate) fn pool(&self, i: usize, form: Form) -> Result<&KernelPool> {
+    pub(crate) fn pool(&self, i: usize, form: Form) -> Result<Arc<KernelPool>> {
         let kernels = &self.inner.compiled.kernels[i];
         match form {
             Form::Unaligned => self.unaligned(kernels, self.launch(i)),
-            Form::Special => Ok(kernels.special.kernels().unwrap_or(&kernels.planned)),
-            Form::Planned => Ok(&kernels.planned),
+            Form::Special => Ok(kernels.special.kernels().unwrap_or_else(|| Arc::clone(&kernels.planned))),
+            Form::Planned => Ok(Arc::clone(&kernels.planned)),
         }
     }
 
@@ -390,7 +386,7 @@ impl Scratchpad {
 
 /// A kernel with every argument set.
 struct Ready<'a> {
-    lent: Lent<'a>,
+    lent: Lent,
     launch: &'a Launch,
 }
 

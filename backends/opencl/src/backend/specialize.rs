@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,22 +32,44 @@ const UNIT_RATE: u64 = 256;
 /// What a compilation takes, as long as an engine has not seen one, in nanoseconds.
 const COMPILATION: u64 = 300_000_000;
 
+/// The most programs for one shape that an engine keeps.
+const MOST: usize = 128;
+
 /// The kernels of one launch for its shape alone.
 #[derive(Debug, Default)]
 pub(crate) struct SpecialKernels {
-    kernels: OnceLock<KernelPool>,
+    kernels: RwLock<Option<Arc<KernelPool>>>,
+    is_ready: AtomicBool,
     /// For how many nanoseconds the other kernels have computed, about.
     spent: AtomicU64,
+    /// When they were last used, by [`CLOCK`].
+    used: AtomicU64,
 }
 
+/// Counts uses of special kernels.
+static CLOCK: AtomicU64 = AtomicU64::new(1);
+
 impl SpecialKernels {
-    /// The kernels, once they are made.
-    pub(crate) fn kernels(&self) -> Option<&KernelPool> {
-        self.kernels.get()
+    /// Whether the kernels are made and were not dropped for others. Each time counts as a use of theirs.
+    pub(crate) fn is_ready(&self) -> bool {
+        let is_ready = self.is_ready.load(Ordering::Relaxed);
+        if is_ready {
+            self.used.store(CLOCK.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        }
+        is_ready
     }
 
-    pub(crate) fn set(&self, kernels: KernelPool) -> &KernelPool {
-        self.kernels.get_or_init(|| kernels)
+    /// The kernels, if they are made.
+    pub(crate) fn kernels(&self) -> Option<Arc<KernelPool>> {
+        self.kernels.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts kernels in place; without any the launch starts to earn them again.
+    fn set(&self, kernels: Option<KernelPool>) {
+        self.is_ready.store(kernels.is_some(), Ordering::Relaxed);
+        self.used.store(CLOCK.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        self.spent.store(0, Ordering::Relaxed);
+        *self.kernels.write().unwrap_or_else(PoisonError::into_inner) = kernels.map(Arc::new);
     }
 
     /// Counts an execution on a device. Tells once that the program pays, which takes this time to compile.
@@ -63,6 +85,32 @@ impl SpecialKernels {
         let compilation = compilation.map_or(COMPILATION, |time| time.as_nanos() as u64);
         let enough = compilation.saturating_mul(own.share);
         spent < enough && spent + time >= enough
+    }
+}
+
+/// The special kernels that an engine keeps. Beyond [`MOST`] those go that were not used for longest: a session that meets ever new shapes
+/// does not grow by them.
+#[derive(Debug, Default)]
+pub(crate) struct SpecialStore {
+    kept: Mutex<Vec<Weak<SpecialKernels>>>,
+}
+
+impl SpecialStore {
+    /// Gives a launch its special kernels.
+    pub(crate) fn keep(&self, launch: &Arc<SpecialKernels>, kernels: KernelPool) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // Launches whose primitives are gone have taken their kernels with them.
+        kept.retain(|other| other.strong_count() > 0);
+        while kept.len() >= MOST {
+            let age =
+                |other: &Weak<SpecialKernels>| other.upgrade().map_or(0, |o| o.used.load(Ordering::Relaxed));
+            let Some(oldest) = (0..kept.len()).min_by_key(|&i| age(&kept[i])) else { break };
+            if let Some(other) = kept.swap_remove(oldest).upgrade() {
+                other.set(None);
+            }
+        }
+        launch.set(Some(kernels));
+        kept.push(Arc::downgrade(launch));
     }
 }
 
@@ -159,6 +207,7 @@ mod tests {
     use super::*;
     use crate::backend::primitive::Form;
     use crate::plan::{KernelPlan, ProgramSource, SpecialText};
+    use crate::program::kernels::{Addresses, Fixed};
     use crate::testing::{shared_test_engines, test_engines};
     use crate::{DiskCache, OpenClEngine, OpenClMemory, OpenClPrimitive};
 
@@ -271,6 +320,38 @@ mod tests {
             assert!(!work.forms().contains(&Form::Special));
             assert_eq!(work.result(&engine), first);
         }
+    }
+
+    #[test]
+    fn the_programs_that_were_not_used_for_longest_go_and_may_be_earned_again() {
+        let engine = shared_test_engines().remove(0);
+        let pool = || {
+            let source = "kernel void one(global uchar *dst, ulong at) { dst[at] = 1; }".into();
+            let source = ProgramSource { name: "one".into(), source, options: String::new() };
+            let inner = &engine.inner;
+            let program = inner.programs.program(&inner.context, &inner.device, &source, "").unwrap();
+            KernelPool::new(program, "one", Fixed::default()).unwrap()
+        };
+        let store = SpecialStore::default();
+        let launches: Vec<_> = (0..=MOST).map(|_| Arc::new(SpecialKernels::default())).collect();
+        let (last, all) = launches.split_last().unwrap();
+        for launch in all {
+            store.keep(launch, pool());
+        }
+        // The first is used once more, so that the second is the oldest.
+        let lent = all[1].kernels().unwrap();
+        assert!(all[0].is_ready());
+        store.keep(last, pool());
+        let gone: Vec<usize> = (0..=MOST).filter(|&i| !launches[i].is_ready()).collect();
+        assert_eq!(gone, [1]);
+        assert!(all[1].kernels().is_none());
+        // What was lent lives on.
+        lent.lend(Addresses::default()).unwrap();
+        // A launch that is gone makes room.
+        drop(launches);
+        let again = Arc::new(SpecialKernels::default());
+        store.keep(&again, pool());
+        assert_eq!(store.kept.lock().unwrap().len(), 1);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::Arc;
 
 use anydnn_backend::{Range, Result};
 use cl3::command_queue as cl;
@@ -155,13 +156,13 @@ fn address(memory: &OpenClMemory, offset: usize) -> *mut c_void {
 }
 
 /// The kernel that copies between memories of different kinds.
-fn copier(engine: &OpenClEngine) -> Result<&KernelPool> {
+fn copier(engine: &OpenClEngine) -> Result<&Arc<KernelPool>> {
     if let Some(pool) = engine.inner.copier.get() {
         return Ok(pool);
     }
     let source = ProgramSource { name: "copy".into(), source: COPY.into(), options: String::new() };
     let inner = &engine.inner;
     let program = inner.programs.program(&inner.context, &inner.device, &source, "")?;
-    let pool = KernelPool::new(program, "copy_bytes", Fixed::default())?;
+    let pool = Arc::new(KernelPool::new(program, "copy_bytes", Fixed::default())?);
     Ok(inner.copier.get_or_init(|| pool))
 }

@@ -79,8 +79,8 @@ impl KernelPool {
     }
 
     /// A kernel object for one launch with such arguments.
-    pub(crate) fn lend(&self, addresses: Addresses) -> Result<Lent<'_>> {
-        Ok(Lent { kernel: Some(self.take(addresses)?), pool: self })
+    pub(crate) fn lend(self: &Arc<Self>, addresses: Addresses) -> Result<Lent> {
+        Ok(Lent { kernel: Some(self.take(addresses)?), pool: Arc::clone(self) })
     }
 
     /// A kernel object for arguments like these, to [give](KernelPool::give) back.
@@ -116,13 +116,13 @@ impl KernelPool {
 
 /// A kernel object lent from a pool, to which it returns when dropped: a launch copies the arguments.
 #[derive(Debug)]
-pub(crate) struct Lent<'a> {
+pub(crate) struct Lent {
     /// There until it is dropped.
     kernel: Option<Kernel>,
-    pool: &'a KernelPool,
+    pool: Arc<KernelPool>,
 }
 
-impl Lent<'_> {
+impl Lent {
     pub(crate) fn kernel(&self) -> Option<&Kernel> {
         self.kernel.as_ref()
     }
@@ -132,7 +132,7 @@ impl Lent<'_> {
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for Lent {
     fn drop(&mut self) {
         if let Some(kernel) = self.kernel.take() {
             self.pool.give(kernel);
