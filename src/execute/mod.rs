@@ -23,8 +23,10 @@ use anydnn_backend::{
 pub(crate) use self::bind::{bind, separate};
 pub(crate) use self::commands::{CommandList, Enqueued, Memories, Phase, Taken, arena_in, arena_views};
 use self::loading::Loading;
+#[cfg(feature = "onnx")]
+pub(crate) use self::prepared::PreparedConstants;
+pub(crate) use self::prepared::Sharing;
 use self::prepared::{Kept, Preparation};
-pub(crate) use self::prepared::{PreparedConstants, Sharing};
 pub use self::record::Recording;
 pub(crate) use self::run::run;
 use crate::compile::{Compiled, CompiledGraph, Literal, TempPlace};

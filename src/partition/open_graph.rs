@@ -1,6 +1,6 @@
 //! A graph that takes operations until it is finalised.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -110,15 +110,30 @@ impl OpenGraph {
     /// Ends the adding of operations. Calling it again does nothing.
     ///
     /// # Errors
-    /// [`Error::Invalid`] of the kind [`InvalidKind::Graph`] when one tensor is said to be two different things or is made twice, or
-    /// operations form a cycle. The graph stays open then.
+    /// [`Error::Invalid`] of the kind [`InvalidKind::Graph`] when one tensor is said to be two different things, its layout included, or
+    /// is made twice, or operations form a cycle. The graph stays open then.
     pub fn finalize(&mut self) -> Result<()> {
         if self.graph.is_some() {
             return Ok(());
         }
         let mut builder =
             GraphBuilder::new().with_fpmath(self.fpmath).with_fpmath_apply_to_int(self.fpmath_apply_to_int);
+        let mut layouts = HashMap::new();
         for (op, tensors) in &self.ops {
+            for tensor in tensors {
+                let first = layouts.entry(tensor.id).or_insert(&tensor.layout);
+                if **first != tensor.layout {
+                    let subject = format!("layout of tensor {}", tensor.label());
+                    let (given, expected) = (format!("{:?}", tensor.layout), format!("{first:?}, as before"));
+                    return Err(Error::invalid_kind(
+                        InvalidKind::Graph,
+                        op.to_string(),
+                        subject,
+                        given,
+                        expected,
+                    ));
+                }
+            }
             builder.add_op(op.clone(), tensors)?;
         }
         self.graph = Some(Arc::new(builder.build_open()?));

@@ -105,29 +105,26 @@ typedef int dnnl_status_t;
 // A handle of attributes.
 typedef dnnl_primitive_attr *dnnl_primitive_attr_t;
 
+// A handle of attributes that are only read.
+typedef const dnnl_primitive_attr *const_dnnl_primitive_attr_t;
+
 // Who gives primitives their working memory.
 typedef int dnnl_scratchpad_mode_t;
 
 // A handle of post-operations that are only read.
 typedef const dnnl_post_ops *const_dnnl_post_ops_t;
 
-// An element type.
-typedef int dnnl_data_type_t;
-
-// A handle of a memory descriptor.
-typedef dnnl_memory_desc *dnnl_memory_desc_t;
+// Which narrower arithmetic f32 work may use.
+typedef int dnnl_fpmath_mode_t;
 
 // A dimension, a stride or an offset in elements.
 typedef int64_t dnnl_dim_t;
 
-// A layout by number; the letters' order is the dimensions' order in memory. `anydnn_format_tag` gives the number for letters.
-typedef int dnnl_format_tag_t;
+// An element type.
+typedef int dnnl_data_type_t;
 
 // A handle of a memory descriptor that is only read.
 typedef const dnnl_memory_desc *const_dnnl_memory_desc_t;
-
-// What to ask an object for.
-typedef int dnnl_query_t;
 
 // A handle of a primitive's description.
 typedef dnnl_primitive_desc *dnnl_primitive_desc_t;
@@ -138,14 +135,56 @@ typedef dnnl_engine *dnnl_engine_t;
 // What a primitive is for.
 typedef int dnnl_prop_kind_t;
 
+// Flags of normalisations, in bits.
+typedef unsigned int dnnl_normalization_flags_t;
+
+// A handle of a primitive's description that is only read.
+typedef const dnnl_primitive_desc *const_dnnl_primitive_desc_t;
+
 // An algorithm.
 typedef int dnnl_alg_kind_t;
 
-// A handle of attributes that are only read.
-typedef const dnnl_primitive_attr *const_dnnl_primitive_attr_t;
+// What sums are kept in.
+typedef int dnnl_accumulation_mode_t;
 
 // A kind of engine.
 typedef int dnnl_engine_kind_t;
+
+// How a sparse tensor is stored.
+typedef int dnnl_sparse_encoding_t;
+
+// A layout by number; the letters' order is the dimensions' order in memory. `anydnn_format_tag` gives the number for letters.
+typedef int dnnl_format_tag_t;
+
+// A kind of primitive.
+typedef int dnnl_primitive_kind_t;
+
+// Flags of recurrent primitives, in bits.
+typedef int dnnl_rnn_flags_t;
+
+// A direction of recurrent primitives.
+typedef int dnnl_rnn_direction_t;
+
+// How results are rounded.
+typedef int dnnl_rounding_mode_t;
+
+// How results are quantised.
+typedef int dnnl_quantization_mode_t;
+
+// An instruction set of processors, in bits.
+typedef int dnnl_cpu_isa_t;
+
+// Hints for instruction sets, in bits.
+typedef int dnnl_cpu_isa_hints_t;
+
+// How a descriptor describes its layout.
+typedef int dnnl_format_kind_t;
+
+// A handle of a memory descriptor.
+typedef dnnl_memory_desc *dnnl_memory_desc_t;
+
+// What to ask an object for.
+typedef int dnnl_query_t;
 
 // A handle of a primitive that is only read.
 typedef const dnnl_primitive *const_dnnl_primitive_t;
@@ -258,9 +297,6 @@ typedef const dnnl_graph_op *const_dnnl_graph_op_t;
 // A handle of a graph.
 typedef dnnl_graph_graph *dnnl_graph_graph_t;
 
-// Which narrower arithmetic f32 work may use.
-typedef int dnnl_fpmath_mode_t;
-
 // How far fusion goes.
 typedef int dnnl_graph_partition_policy_t;
 
@@ -282,17 +318,11 @@ typedef int dnnl_ocl_interop_memory_kind_t;
 // A handle of a memory that is only read.
 typedef const dnnl_memory *const_dnnl_memory_t;
 
-// An instruction set of processors, in bits.
-typedef int dnnl_cpu_isa_t;
-
 // A handle of post-operations.
 typedef dnnl_post_ops *dnnl_post_ops_t;
 
 // A handle of a primitive.
 typedef dnnl_primitive *dnnl_primitive_t;
-
-// A handle of a primitive's description that is only read.
-typedef const dnnl_primitive_desc *const_dnnl_primitive_desc_t;
 
 // What a profile tells of each execution.
 typedef int dnnl_profiling_data_kind_t;
@@ -318,12 +348,6 @@ typedef struct {
   // What runs engines on devices.
   unsigned int gpu_runtime;
 } dnnl_version_t;
-
-// How a descriptor describes its layout.
-typedef int dnnl_format_kind_t;
-
-// How a sparse tensor is stored.
-typedef int dnnl_sparse_encoding_t;
 
 // Not at all.
 #define dnnl_graph_layout_type_undef 0
@@ -363,6 +387,33 @@ typedef int dnnl_sparse_encoding_t;
 
 // Graphs, whole and partitioned.
 #define dnnl_graph_dump_mode_graph 2
+
+// Statistics are given.
+#define dnnl_use_global_stats 1
+
+// There is a factor.
+#define dnnl_use_scale 2
+
+// There is a summand.
+#define dnnl_use_shift 4
+
+// Negative results become zero.
+#define dnnl_fuse_norm_relu 8
+
+// Another tensor is added, then negative results become zero.
+#define dnnl_fuse_norm_add_relu 16
+
+// No mean is subtracted.
+#define dnnl_rms_norm 32
+
+// The gradient for everything.
+#define dnnl_backward 128
+
+// The gradient for the source alone.
+#define dnnl_backward_data 160
+
+// The gradient for the weights.
+#define dnnl_backward_weights 192
 
 // None in particular.
 #define dnnl_any_engine 0
@@ -740,6 +791,10 @@ extern "C" {
 // Makes attributes with default values.
 dnnl_status_t dnnl_primitive_attr_create(dnnl_primitive_attr_t *attr);
 
+// Copies attributes.
+dnnl_status_t dnnl_primitive_attr_clone(dnnl_primitive_attr_t *attr,
+                                        const_dnnl_primitive_attr_t existing_attr);
+
 // Ends attributes; null is none.
 dnnl_status_t dnnl_primitive_attr_destroy(dnnl_primitive_attr_t attr);
 
@@ -747,18 +802,328 @@ dnnl_status_t dnnl_primitive_attr_destroy(dnnl_primitive_attr_t attr);
 dnnl_status_t dnnl_primitive_attr_set_scratchpad_mode(dnnl_primitive_attr_t attr,
                                                       dnnl_scratchpad_mode_t mode);
 
+// Tells who gives primitives their working memory.
+dnnl_status_t dnnl_primitive_attr_get_scratchpad_mode(const_dnnl_primitive_attr_t attr,
+                                                      dnnl_scratchpad_mode_t *mode);
+
 // Gives attributes a copy of post-operations; null for none.
 dnnl_status_t dnnl_primitive_attr_set_post_ops(dnnl_primitive_attr_t attr,
                                                const_dnnl_post_ops_t post_ops);
 
+// Lends the post-operations, until the attributes get others or end.
+dnnl_status_t dnnl_primitive_attr_get_post_ops(const_dnnl_primitive_attr_t attr,
+                                               const_dnnl_post_ops_t *post_ops);
+
+// Which narrower arithmetic may be used.
+dnnl_status_t dnnl_primitive_attr_set_fpmath_mode(dnnl_primitive_attr_t attr,
+                                                  dnnl_fpmath_mode_t mode);
+
+// Which narrower arithmetic may be used, and whether for integers too.
+dnnl_status_t dnnl_primitive_attr_set_fpmath_mode_v2(dnnl_primitive_attr_t attr,
+                                                     dnnl_fpmath_mode_t mode,
+                                                     int apply_to_int);
+
+// Tells which narrower arithmetic may be used.
+dnnl_status_t dnnl_primitive_attr_get_fpmath_mode(const_dnnl_primitive_attr_t attr,
+                                                  dnnl_fpmath_mode_t *mode);
+
+// Tells which narrower arithmetic may be used, and whether for integers too.
+dnnl_status_t dnnl_primitive_attr_get_fpmath_mode_v2(const_dnnl_primitive_attr_t attr,
+                                                     dnnl_fpmath_mode_t *mode,
+                                                     int *apply_to_int);
+
+// Whether each run gives the same bits.
+dnnl_status_t dnnl_primitive_attr_set_deterministic(dnnl_primitive_attr_t attr, int value);
+
+// Tells whether each run gives the same bits.
+dnnl_status_t dnnl_primitive_attr_get_deterministic(const_dnnl_primitive_attr_t attr, int *value);
+
+// What sums may be kept in. Sums are kept in f32 or wider whatever is allowed.
+dnnl_status_t dnnl_primitive_attr_set_accumulation_mode(dnnl_primitive_attr_t attr, int mode);
+
+// Tells what sums may be kept in.
+dnnl_status_t dnnl_primitive_attr_get_accumulation_mode(const_dnnl_primitive_attr_t attr,
+                                                        int *mode);
+
+// How an argument is rounded: 0 to the nearest, 1 at random, which no primitive does yet.
+dnnl_status_t dnnl_primitive_attr_set_rounding(dnnl_primitive_attr_t attr, int arg, int mode);
+
+// Tells how an argument is rounded.
+dnnl_status_t dnnl_primitive_attr_get_rounding(const_dnnl_primitive_attr_t attr,
+                                               int arg,
+                                               int *mode);
+
+// Scales in f32 of an argument, which differ along the dimensions of a mask.
+dnnl_status_t dnnl_primitive_attr_set_scales_mask(dnnl_primitive_attr_t attr, int arg, int mask);
+
+// Scales of an argument, by mask and by groups of its last dimensions.
+dnnl_status_t dnnl_primitive_attr_set_scales(dnnl_primitive_attr_t attr,
+                                             int arg,
+                                             int mask,
+                                             int group_ndims,
+                                             const dnnl_dim_t *group_dims,
+                                             dnnl_data_type_t data_type);
+
+// Scales of an argument; one that is on the host comes as a host scalar.
+dnnl_status_t dnnl_primitive_attr_set_scales_v2(dnnl_primitive_attr_t attr,
+                                                int arg,
+                                                int mask,
+                                                int ndims,
+                                                const dnnl_dim_t *group_dims,
+                                                dnnl_data_type_t data_type,
+                                                int is_on_host);
+
+// Scales of an argument, given (`qmode` 0 or 1) or found by the primitive, which none does yet.
+dnnl_status_t dnnl_primitive_attr_set_scales_v3(dnnl_primitive_attr_t attr,
+                                                int arg,
+                                                int mask,
+                                                int ndims,
+                                                const dnnl_dim_t *group_dims,
+                                                dnnl_data_type_t data_type,
+                                                int is_on_host,
+                                                int qmode);
+
+// Zero points in s32 of an argument, which differ along the dimensions of a mask.
+dnnl_status_t dnnl_primitive_attr_set_zero_points_mask(dnnl_primitive_attr_t attr,
+                                                       int arg,
+                                                       int mask);
+
+// Zero points of an argument, by mask and by groups of its last dimensions.
+dnnl_status_t dnnl_primitive_attr_set_zero_points(dnnl_primitive_attr_t attr,
+                                                  int arg,
+                                                  int mask,
+                                                  int group_ndims,
+                                                  const dnnl_dim_t *group_dims,
+                                                  dnnl_data_type_t data_type);
+
+// Zero points of an argument; one that is on the host comes as a host scalar.
+dnnl_status_t dnnl_primitive_attr_set_zero_points_v2(dnnl_primitive_attr_t attr,
+                                                     int arg,
+                                                     int mask,
+                                                     int ndims,
+                                                     const dnnl_dim_t *group_dims,
+                                                     dnnl_data_type_t data_type,
+                                                     int is_on_host);
+
+// Sums of an argument that the caller computed, which no primitive takes yet.
+dnnl_status_t dnnl_primitive_attr_set_precomputed_reductions(dnnl_primitive_attr_t attr,
+                                                             int _arg,
+                                                             int _mask,
+                                                             int _group_ndims,
+                                                             const dnnl_dim_t *_group_dims,
+                                                             dnnl_data_type_t _data_type);
+
+// Drops results at random, which no primitive does yet; null or an empty descriptor for none.
+dnnl_status_t dnnl_primitive_attr_set_dropout(dnnl_primitive_attr_t attr,
+                                              const_dnnl_memory_desc_t mask_desc);
+
+// Drops results at random, with a seed of a type, an offset or none, and numbers on the host or not; see
+// [`dnnl_primitive_attr_set_dropout`].
+dnnl_status_t dnnl_primitive_attr_set_dropout_v2(dnnl_primitive_attr_t attr,
+                                                 const_dnnl_memory_desc_t mask_desc,
+                                                 dnnl_data_type_t seed_dt,
+                                                 int use_offset,
+                                                 int use_host_scalars);
+
+// Lends the descriptor of the mask of what is dropped; null for none.
+dnnl_status_t dnnl_primitive_attr_get_dropout(const_dnnl_primitive_attr_t attr,
+                                              const_dnnl_memory_desc_t *mask_desc);
+
+// Tells what is dropped, and how; see [`dnnl_primitive_attr_set_dropout_v2`].
+dnnl_status_t dnnl_primitive_attr_get_dropout_v2(const_dnnl_primitive_attr_t attr,
+                                                 const_dnnl_memory_desc_t *mask_desc,
+                                                 dnnl_data_type_t *seed_dt,
+                                                 int *use_offset,
+                                                 int *use_host_scalars);
+
+// Describes the normalisation of each channel, by given statistics or by its own, which training tells.
+dnnl_status_t dnnl_batch_normalization_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                                     dnnl_engine_t engine,
+                                                                     dnnl_prop_kind_t prop_kind,
+                                                                     const_dnnl_memory_desc_t src_desc,
+                                                                     const_dnnl_memory_desc_t dst_desc,
+                                                                     float epsilon,
+                                                                     dnnl_normalization_flags_t flags,
+                                                                     const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a batch normalisation for its source, and for scale and shift unless for data alone.
+dnnl_status_t dnnl_batch_normalization_backward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                                      dnnl_engine_t engine,
+                                                                      dnnl_prop_kind_t prop_kind,
+                                                                      const_dnnl_memory_desc_t diff_src_desc,
+                                                                      const_dnnl_memory_desc_t diff_dst_desc,
+                                                                      const_dnnl_memory_desc_t src_desc,
+                                                                      float epsilon,
+                                                                      dnnl_normalization_flags_t flags,
+                                                                      const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                                      const_dnnl_primitive_attr_t attr);
+
+// Describes a function of two tensors' elements; the second broadcasts to the first.
+dnnl_status_t dnnl_binary_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                dnnl_engine_t engine,
+                                                dnnl_alg_kind_t alg_kind,
+                                                const_dnnl_memory_desc_t src0_desc,
+                                                const_dnnl_memory_desc_t src1_desc,
+                                                const_dnnl_memory_desc_t dst_desc,
+                                                const_dnnl_primitive_attr_t attr);
+
+// Describes a function of two tensors' elements, or a choice between them by a third.
+dnnl_status_t dnnl_binary_primitive_desc_create_v2(dnnl_primitive_desc_t *primitive_desc,
+                                                   dnnl_engine_t engine,
+                                                   dnnl_alg_kind_t alg_kind,
+                                                   const_dnnl_memory_desc_t src0_desc,
+                                                   const_dnnl_memory_desc_t src1_desc,
+                                                   const_dnnl_memory_desc_t src2_desc,
+                                                   const_dnnl_memory_desc_t dst_desc,
+                                                   const_dnnl_primitive_attr_t attr);
+
 // The message of the last failure on this thread, or an empty string. It stays valid until the next failure on this thread.
 const char *anydnn_last_error(void);
 
+// Describes a convolution: `src` `[N, C, spatial..]`, `weights` `[O, C, kernel..]` or `[G, O / G, C / G, kernel..]`, an optional bias `[O]`.
+dnnl_status_t dnnl_convolution_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                             dnnl_engine_t engine,
+                                                             dnnl_prop_kind_t prop_kind,
+                                                             dnnl_alg_kind_t alg_kind,
+                                                             const_dnnl_memory_desc_t src_desc,
+                                                             const_dnnl_memory_desc_t weights_desc,
+                                                             const_dnnl_memory_desc_t bias_desc,
+                                                             const_dnnl_memory_desc_t dst_desc,
+                                                             const dnnl_dim_t *strides,
+                                                             const dnnl_dim_t *dilates,
+                                                             const dnnl_dim_t *padding_l,
+                                                             const dnnl_dim_t *padding_r,
+                                                             const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a convolution for its source.
+dnnl_status_t dnnl_convolution_backward_data_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                                   dnnl_engine_t engine,
+                                                                   dnnl_alg_kind_t alg_kind,
+                                                                   const_dnnl_memory_desc_t diff_src_desc,
+                                                                   const_dnnl_memory_desc_t weights_desc,
+                                                                   const_dnnl_memory_desc_t diff_dst_desc,
+                                                                   const dnnl_dim_t *strides,
+                                                                   const dnnl_dim_t *dilates,
+                                                                   const dnnl_dim_t *padding_l,
+                                                                   const dnnl_dim_t *padding_r,
+                                                                   const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                                   const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a convolution for its weights, and for its bias where there is one.
+dnnl_status_t dnnl_convolution_backward_weights_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                                      dnnl_engine_t engine,
+                                                                      dnnl_alg_kind_t alg_kind,
+                                                                      const_dnnl_memory_desc_t src_desc,
+                                                                      const_dnnl_memory_desc_t diff_weights_desc,
+                                                                      const_dnnl_memory_desc_t diff_bias_desc,
+                                                                      const_dnnl_memory_desc_t diff_dst_desc,
+                                                                      const dnnl_dim_t *strides,
+                                                                      const dnnl_dim_t *dilates,
+                                                                      const dnnl_dim_t *padding_l,
+                                                                      const dnnl_dim_t *padding_r,
+                                                                      const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                                      const_dnnl_primitive_attr_t attr);
+
 // The name of a status.
-const char *dnnl_status2str(dnnl_status_t status);
+const char *dnnl_status2str(dnnl_status_t v);
 
 // The name of a data type.
-const char *dnnl_dt2str(dnnl_data_type_t dt);
+const char *dnnl_dt2str(dnnl_data_type_t v);
+
+// The name of a floating-point mode.
+const char *dnnl_fpmath_mode2str(dnnl_fpmath_mode_t v);
+
+// The name of an accumulation mode.
+const char *dnnl_accumulation_mode2str(dnnl_accumulation_mode_t v);
+
+// The name of a kind of engine.
+const char *dnnl_engine_kind2str(dnnl_engine_kind_t v);
+
+// The name of a sparse encoding.
+const char *dnnl_sparse_encoding2str(dnnl_sparse_encoding_t v);
+
+// The name of a layout: its letters.
+const char *dnnl_fmt_tag2str(dnnl_format_tag_t v);
+
+// The name of what a primitive is for.
+const char *dnnl_prop_kind2str(dnnl_prop_kind_t v);
+
+// The name of a kind of primitive.
+const char *dnnl_prim_kind2str(dnnl_primitive_kind_t v);
+
+// The name of an algorithm.
+const char *dnnl_alg_kind2str(dnnl_alg_kind_t v);
+
+// The name of flags of a recurrent primitive.
+const char *dnnl_rnn_flags2str(dnnl_rnn_flags_t v);
+
+// The name of a direction of a recurrent primitive.
+const char *dnnl_rnn_direction2str(dnnl_rnn_direction_t v);
+
+// The name of a scratchpad mode.
+const char *dnnl_scratchpad_mode2str(dnnl_scratchpad_mode_t v);
+
+// The name of a rounding mode.
+const char *dnnl_rounding_mode2str(dnnl_rounding_mode_t v);
+
+// The name of a quantisation mode.
+const char *dnnl_quantization_mode2str(dnnl_quantization_mode_t v);
+
+// The name of an instruction set of processors.
+const char *dnnl_cpu_isa2str(dnnl_cpu_isa_t v);
+
+// The name of hints for instruction sets.
+const char *dnnl_cpu_isa_hints2str(dnnl_cpu_isa_hints_t v);
+
+// The name of a runtime.
+const char *dnnl_runtime2str(unsigned int v);
+
+// The name of how a descriptor tells its layout.
+const char *dnnl_fmt_kind2str(dnnl_format_kind_t v);
+
+// Describes a transposed convolution: `src` `[N, C, spatial..]`, `weights` `[O, C, kernel..]` or `[G, O / G, C / G, kernel..]`, an optional bias `[O]`.
+dnnl_status_t dnnl_deconvolution_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                               dnnl_engine_t engine,
+                                                               dnnl_prop_kind_t prop_kind,
+                                                               dnnl_alg_kind_t alg_kind,
+                                                               const_dnnl_memory_desc_t src_desc,
+                                                               const_dnnl_memory_desc_t weights_desc,
+                                                               const_dnnl_memory_desc_t bias_desc,
+                                                               const_dnnl_memory_desc_t dst_desc,
+                                                               const dnnl_dim_t *strides,
+                                                               const dnnl_dim_t *dilates,
+                                                               const dnnl_dim_t *padding_l,
+                                                               const dnnl_dim_t *padding_r,
+                                                               const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a transposed convolution for its source.
+dnnl_status_t dnnl_deconvolution_backward_data_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                                     dnnl_engine_t engine,
+                                                                     dnnl_alg_kind_t alg_kind,
+                                                                     const_dnnl_memory_desc_t diff_src_desc,
+                                                                     const_dnnl_memory_desc_t weights_desc,
+                                                                     const_dnnl_memory_desc_t diff_dst_desc,
+                                                                     const dnnl_dim_t *strides,
+                                                                     const dnnl_dim_t *dilates,
+                                                                     const dnnl_dim_t *padding_l,
+                                                                     const dnnl_dim_t *padding_r,
+                                                                     const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                                     const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a transposed convolution for its weights, and for its bias where there is one.
+dnnl_status_t dnnl_deconvolution_backward_weights_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                                        dnnl_engine_t engine,
+                                                                        dnnl_alg_kind_t alg_kind,
+                                                                        const_dnnl_memory_desc_t src_desc,
+                                                                        const_dnnl_memory_desc_t diff_weights_desc,
+                                                                        const_dnnl_memory_desc_t diff_bias_desc,
+                                                                        const_dnnl_memory_desc_t diff_dst_desc,
+                                                                        const dnnl_dim_t *strides,
+                                                                        const dnnl_dim_t *dilates,
+                                                                        const dnnl_dim_t *padding_l,
+                                                                        const dnnl_dim_t *padding_r,
+                                                                        const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                                        const_dnnl_primitive_attr_t attr);
 
 // The size of an element in bytes, or `SIZE_MAX` for what is no data type. Two elements of a 4-bit type share a byte.
 size_t dnnl_data_type_size(dnnl_data_type_t data_type);
@@ -848,11 +1213,25 @@ dnnl_status_t dnnl_eltwise_forward_primitive_desc_create(dnnl_primitive_desc_t *
                                                          float beta,
                                                          const_dnnl_primitive_attr_t attr);
 
+// Describes the gradient of a function of each element. `data_desc` is of the source, or of the result for the algorithms that use it.
+dnnl_status_t dnnl_eltwise_backward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                          dnnl_engine_t engine,
+                                                          dnnl_alg_kind_t alg_kind,
+                                                          const_dnnl_memory_desc_t diff_src_desc,
+                                                          const_dnnl_memory_desc_t diff_dst_desc,
+                                                          const_dnnl_memory_desc_t data_desc,
+                                                          float alpha,
+                                                          float beta,
+                                                          const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                          const_dnnl_primitive_attr_t attr);
+
 // The number of engines of a kind; none but `dnnl_gpu`. GPUs come first, then accelerators, then processors.
 size_t dnnl_engine_get_count(dnnl_engine_kind_t kind);
 
-// Makes an engine on the device of that index, in a context of its own.
-dnnl_status_t dnnl_engine_create(dnnl_engine_t *engine, dnnl_engine_kind_t kind, size_t index);
+// Makes an engine on the device of that index, in the context that all such engines of a device share.
+dnnl_status_t dnnl_engine_create(dnnl_engine_t *engine,
+                                 dnnl_engine_kind_t kind,
+                                 size_t index);
 
 // Tells the kind of an engine.
 dnnl_status_t dnnl_engine_get_kind(dnnl_engine_t engine, dnnl_engine_kind_t *kind);
@@ -1061,7 +1440,7 @@ dnnl_status_t dnnl_graph_op_set_attr_s64(dnnl_graph_op_t op,
                                          const int64_t *value,
                                          size_t value_len);
 
-// Sets an attribute that is a word of `value_len` bytes, or one that ends with a zero before.
+// Sets an attribute that is a word, which ends with a zero. `value_len` is not zero; it may count words, of which there is one, or bytes.
 dnnl_status_t dnnl_graph_op_set_attr_str(dnnl_graph_op_t op,
                                          dnnl_graph_op_attr_t name,
                                          const char *value,
@@ -1197,6 +1576,59 @@ dnnl_status_t dnnl_graph_tensor_get_engine(const_dnnl_graph_tensor_t tensor, dnn
 dnnl_status_t dnnl_graph_tensor_get_logical_tensor(const_dnnl_graph_tensor_t tensor,
                                                    dnnl_graph_logical_tensor_t *logical_tensor);
 
+// Describes the normalisation of each sample's groups of channels.
+dnnl_status_t dnnl_group_normalization_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                                     dnnl_engine_t engine,
+                                                                     dnnl_prop_kind_t prop_kind,
+                                                                     const_dnnl_memory_desc_t src_desc,
+                                                                     const_dnnl_memory_desc_t dst_desc,
+                                                                     dnnl_dim_t groups,
+                                                                     float epsilon,
+                                                                     dnnl_normalization_flags_t flags,
+                                                                     const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a group normalisation for its source, and for scale and shift unless for data alone.
+dnnl_status_t dnnl_group_normalization_backward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                                      dnnl_engine_t engine,
+                                                                      dnnl_prop_kind_t prop_kind,
+                                                                      const_dnnl_memory_desc_t diff_src_desc,
+                                                                      const_dnnl_memory_desc_t diff_dst_desc,
+                                                                      const_dnnl_memory_desc_t src_desc,
+                                                                      dnnl_dim_t groups,
+                                                                      float epsilon,
+                                                                      dnnl_normalization_flags_t flags,
+                                                                      const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                                      const_dnnl_primitive_attr_t attr);
+
+// Describes a fully connected layer: `src` `[N, C, spatial..]`, `weights` `[O, C, spatial..]`, an optional bias `[O]`, `dst` `[N, O]`.
+dnnl_status_t dnnl_inner_product_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                               dnnl_engine_t engine,
+                                                               dnnl_prop_kind_t prop_kind,
+                                                               const_dnnl_memory_desc_t src_desc,
+                                                               const_dnnl_memory_desc_t weights_desc,
+                                                               const_dnnl_memory_desc_t bias_desc,
+                                                               const_dnnl_memory_desc_t dst_desc,
+                                                               const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a fully connected layer for its source.
+dnnl_status_t dnnl_inner_product_backward_data_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                                     dnnl_engine_t engine,
+                                                                     const_dnnl_memory_desc_t diff_src_desc,
+                                                                     const_dnnl_memory_desc_t weights_desc,
+                                                                     const_dnnl_memory_desc_t diff_dst_desc,
+                                                                     const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                                     const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a fully connected layer for its weights, and for its bias where there is one.
+dnnl_status_t dnnl_inner_product_backward_weights_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                                        dnnl_engine_t engine,
+                                                                        const_dnnl_memory_desc_t src_desc,
+                                                                        const_dnnl_memory_desc_t diff_weights_desc,
+                                                                        const_dnnl_memory_desc_t diff_bias_desc,
+                                                                        const_dnnl_memory_desc_t diff_dst_desc,
+                                                                        const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                                        const_dnnl_primitive_attr_t attr);
+
 // Makes an engine on the user's device and context. Any type of device will do, and sub-devices will.
 dnnl_status_t dnnl_ocl_interop_engine_create(dnnl_engine_t *engine,
                                              cl_device_id device,
@@ -1272,6 +1704,84 @@ dnnl_status_t dnnl_ocl_interop_primitive_execute(const_dnnl_primitive_t primitiv
                                                  int ndeps,
                                                  cl_event *return_event);
 
+// Describes the normalisation along the last dimension, with scale and shift in f32.
+dnnl_status_t dnnl_layer_normalization_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                                     dnnl_engine_t engine,
+                                                                     dnnl_prop_kind_t prop_kind,
+                                                                     const_dnnl_memory_desc_t src_desc,
+                                                                     const_dnnl_memory_desc_t dst_desc,
+                                                                     const_dnnl_memory_desc_t stat_desc,
+                                                                     float epsilon,
+                                                                     dnnl_normalization_flags_t flags,
+                                                                     const_dnnl_primitive_attr_t attr);
+
+// Describes the normalisation along the last dimension, with scale and shift of a type.
+dnnl_status_t dnnl_layer_normalization_forward_primitive_desc_create_v2(dnnl_primitive_desc_t *primitive_desc,
+                                                                        dnnl_engine_t engine,
+                                                                        dnnl_prop_kind_t prop_kind,
+                                                                        const_dnnl_memory_desc_t src_desc,
+                                                                        const_dnnl_memory_desc_t dst_desc,
+                                                                        const_dnnl_memory_desc_t stat_desc,
+                                                                        dnnl_data_type_t scale_shift_data_type,
+                                                                        float epsilon,
+                                                                        dnnl_normalization_flags_t flags,
+                                                                        const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a layer normalisation, with scale and shift in f32.
+dnnl_status_t dnnl_layer_normalization_backward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                                      dnnl_engine_t engine,
+                                                                      dnnl_prop_kind_t prop_kind,
+                                                                      const_dnnl_memory_desc_t diff_src_desc,
+                                                                      const_dnnl_memory_desc_t diff_dst_desc,
+                                                                      const_dnnl_memory_desc_t src_desc,
+                                                                      const_dnnl_memory_desc_t stat_desc,
+                                                                      float epsilon,
+                                                                      dnnl_normalization_flags_t flags,
+                                                                      const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                                      const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a layer normalisation, with scale and shift and their gradients of types.
+dnnl_status_t dnnl_layer_normalization_backward_primitive_desc_create_v2(dnnl_primitive_desc_t *primitive_desc,
+                                                                         dnnl_engine_t engine,
+                                                                         dnnl_prop_kind_t prop_kind,
+                                                                         const_dnnl_memory_desc_t diff_src_desc,
+                                                                         const_dnnl_memory_desc_t diff_dst_desc,
+                                                                         const_dnnl_memory_desc_t src_desc,
+                                                                         const_dnnl_memory_desc_t stat_desc,
+                                                                         dnnl_data_type_t diff_scale_shift_data_type,
+                                                                         dnnl_data_type_t scale_shift_data_type,
+                                                                         float epsilon,
+                                                                         dnnl_normalization_flags_t flags,
+                                                                         const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                                         const_dnnl_primitive_attr_t attr);
+
+// Describes local response normalisation: `x * (k + alpha / size * sum of neighbours' squares)^-beta`, across channels or within each.
+dnnl_status_t dnnl_lrn_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                     dnnl_engine_t engine,
+                                                     dnnl_prop_kind_t prop_kind,
+                                                     dnnl_alg_kind_t alg_kind,
+                                                     const_dnnl_memory_desc_t src_desc,
+                                                     const_dnnl_memory_desc_t dst_desc,
+                                                     dnnl_dim_t local_size,
+                                                     float alpha,
+                                                     float beta,
+                                                     float k,
+                                                     const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of local response normalisation from its source.
+dnnl_status_t dnnl_lrn_backward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                      dnnl_engine_t engine,
+                                                      dnnl_alg_kind_t alg_kind,
+                                                      const_dnnl_memory_desc_t diff_src_desc,
+                                                      const_dnnl_memory_desc_t diff_dst_desc,
+                                                      const_dnnl_memory_desc_t src_desc,
+                                                      dnnl_dim_t local_size,
+                                                      float alpha,
+                                                      float beta,
+                                                      float k,
+                                                      const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                      const_dnnl_primitive_attr_t attr);
+
 // Describes a (batched) product of matrices, with an optional bias that broadcasts to the result. Any layout may be open.
 dnnl_status_t dnnl_matmul_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
                                                 dnnl_engine_t engine,
@@ -1344,16 +1854,145 @@ dnnl_status_t dnnl_memory_get_host_scalar_value(const_dnnl_memory_t memory, void
 // Copies `value` to memory on the host.
 dnnl_status_t dnnl_memory_set_host_scalar_value(dnnl_memory_t memory, const void *value);
 
+// Describes the maximum or average over windows. For training, a maximum keeps its source as workspace.
+dnnl_status_t dnnl_pooling_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                         dnnl_engine_t engine,
+                                                         dnnl_prop_kind_t prop_kind,
+                                                         dnnl_alg_kind_t alg_kind,
+                                                         const_dnnl_memory_desc_t src_desc,
+                                                         const_dnnl_memory_desc_t dst_desc,
+                                                         const dnnl_dim_t *strides,
+                                                         const dnnl_dim_t *kernel,
+                                                         const dnnl_dim_t *dilation,
+                                                         const dnnl_dim_t *padding_l,
+                                                         const dnnl_dim_t *padding_r,
+                                                         const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a pooling for its source. That of a maximum reads the workspace of the forward pass.
+dnnl_status_t dnnl_pooling_backward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                          dnnl_engine_t engine,
+                                                          dnnl_alg_kind_t alg_kind,
+                                                          const_dnnl_memory_desc_t diff_src_desc,
+                                                          const_dnnl_memory_desc_t diff_dst_desc,
+                                                          const dnnl_dim_t *strides,
+                                                          const dnnl_dim_t *kernel,
+                                                          const dnnl_dim_t *dilation,
+                                                          const dnnl_dim_t *padding_l,
+                                                          const dnnl_dim_t *padding_r,
+                                                          const_dnnl_primitive_desc_t hint_fwd_pd,
+                                                          const_dnnl_primitive_attr_t attr);
+
 // Makes an empty list of post-operations.
 dnnl_status_t dnnl_post_ops_create(dnnl_post_ops_t *post_ops);
 
+// Copies a list of post-operations.
+dnnl_status_t dnnl_post_ops_clone(dnnl_post_ops_t *post_ops,
+                                  const_dnnl_post_ops_t existing_post_ops);
+
 // Ends a list of post-operations; null is none.
 dnnl_status_t dnnl_post_ops_destroy(dnnl_post_ops_t post_ops);
+
+// The number of post-operations; zero for null.
+int dnnl_post_ops_len(const_dnnl_post_ops_t post_ops);
+
+// The kind of a post-operation, as that of a primitive; zero where there is none.
+int dnnl_post_ops_get_kind(const_dnnl_post_ops_t post_ops, int index);
+
+// Appends the old content of the result, read as `data_type` (its own for none): `scale * (old - zero_point)` is added.
+dnnl_status_t dnnl_post_ops_append_sum(dnnl_post_ops_t post_ops,
+                                       float scale,
+                                       int32_t zero_point,
+                                       dnnl_data_type_t data_type);
+
+// Appends a function of the result element.
+dnnl_status_t dnnl_post_ops_append_eltwise(dnnl_post_ops_t post_ops,
+                                           dnnl_alg_kind_t alg_kind,
+                                           float alpha,
+                                           float beta);
+
+// Appends a depthwise convolution. No primitive takes it yet.
+dnnl_status_t dnnl_post_ops_append_dw(dnnl_post_ops_t post_ops,
+                                      dnnl_data_type_t weights_data_type,
+                                      dnnl_data_type_t bias_data_type,
+                                      dnnl_data_type_t dst_data_type,
+                                      dnnl_dim_t kernel_size,
+                                      dnnl_dim_t stride_size,
+                                      dnnl_dim_t padding_l_size);
 
 // Appends a function of a result element and one of another tensor, which broadcasts to the result.
 dnnl_status_t dnnl_post_ops_append_binary(dnnl_post_ops_t post_ops,
                                           dnnl_alg_kind_t alg_kind,
                                           const_dnnl_memory_desc_t src1_desc);
+
+// Appends a function of a result element and one or two of other tensors; the second is the condition of a choice.
+dnnl_status_t dnnl_post_ops_append_binary_v2(dnnl_post_ops_t post_ops,
+                                             dnnl_alg_kind_t alg_kind,
+                                             const_dnnl_memory_desc_t src1_desc,
+                                             const_dnnl_memory_desc_t src2_desc);
+
+// Appends a rectifier whose slope below zero comes from a tensor that differs along the dimensions of a mask.
+dnnl_status_t dnnl_post_ops_append_prelu(dnnl_post_ops_t post_ops,
+                                         int mask);
+
+// Tells the parameters of a sum.
+dnnl_status_t dnnl_post_ops_get_params_sum(const_dnnl_post_ops_t post_ops,
+                                           int index,
+                                           float *scale,
+                                           int32_t *zero_point,
+                                           dnnl_data_type_t *data_type);
+
+// Tells the parameters of a function.
+dnnl_status_t dnnl_post_ops_get_params_eltwise(const_dnnl_post_ops_t post_ops,
+                                               int index,
+                                               dnnl_alg_kind_t *alg_kind,
+                                               float *alpha,
+                                               float *beta);
+
+// Tells the parameters of a depthwise convolution.
+dnnl_status_t dnnl_post_ops_get_params_dw(const_dnnl_post_ops_t post_ops,
+                                          int index,
+                                          dnnl_data_type_t *weights_data_type,
+                                          dnnl_data_type_t *bias_data_type,
+                                          dnnl_data_type_t *dst_data_type,
+                                          dnnl_dim_t *kernel_size,
+                                          dnnl_dim_t *stride_size,
+                                          dnnl_dim_t *padding_l_size);
+
+// Tells the parameters of a binary function; the descriptor is lent.
+dnnl_status_t dnnl_post_ops_get_params_binary(const_dnnl_post_ops_t post_ops,
+                                              int index,
+                                              dnnl_alg_kind_t *alg_kind,
+                                              const_dnnl_memory_desc_t *src1_desc);
+
+// Tells the parameters of a binary function or a choice; the descriptors are lent, null for none.
+dnnl_status_t dnnl_post_ops_get_params_binary_v2(const_dnnl_post_ops_t post_ops,
+                                                 int index,
+                                                 dnnl_alg_kind_t *alg_kind,
+                                                 const_dnnl_memory_desc_t *src1_desc,
+                                                 const_dnnl_memory_desc_t *src2_desc);
+
+// Tells the mask of a rectifier with slopes.
+dnnl_status_t dnnl_post_ops_get_params_prelu(const_dnnl_post_ops_t post_ops, int index, int *mask);
+
+// Describes a rectifier whose slope below zero comes from weights, which broadcast to the source.
+dnnl_status_t dnnl_prelu_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                       dnnl_engine_t engine,
+                                                       dnnl_prop_kind_t prop_kind,
+                                                       const_dnnl_memory_desc_t src_desc,
+                                                       const_dnnl_memory_desc_t weights_desc,
+                                                       const_dnnl_memory_desc_t dst_desc,
+                                                       const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a rectifier for its source and its weights.
+dnnl_status_t dnnl_prelu_backward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                        dnnl_engine_t engine,
+                                                        const_dnnl_memory_desc_t src_desc,
+                                                        const_dnnl_memory_desc_t weights_desc,
+                                                        const_dnnl_memory_desc_t diff_src_desc,
+                                                        const_dnnl_memory_desc_t diff_weights_desc,
+                                                        const_dnnl_memory_desc_t diff_dst_desc,
+                                                        const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                        const_dnnl_primitive_attr_t attr);
 
 // Ends the description of a primitive; null is none.
 dnnl_status_t dnnl_primitive_desc_destroy(dnnl_primitive_desc_t primitive_desc);
@@ -1362,14 +2001,52 @@ dnnl_status_t dnnl_primitive_desc_destroy(dnnl_primitive_desc_t primitive_desc);
 dnnl_status_t dnnl_primitive_create(dnnl_primitive_t *primitive,
                                     const_dnnl_primitive_desc_t primitive_desc);
 
+// Compiles a primitive with what another one's blob holds. What an engine has compiled is kept with the engine, so that the blob says
+// nothing more.
+dnnl_status_t dnnl_primitive_create_from_cache_blob(dnnl_primitive_t *primitive,
+                                                    const_dnnl_primitive_desc_t primitive_desc,
+                                                    size_t size,
+                                                    const uint8_t *cache_blob);
+
+// What [`dnnl_primitive_create_from_cache_blob`] takes: the size where `cache_blob` is null, else the bytes.
+dnnl_status_t dnnl_primitive_get_cache_blob(const_dnnl_primitive_t primitive,
+                                            size_t *size,
+                                            uint8_t *cache_blob);
+
+// Lends the description of a primitive, until the primitive ends.
+dnnl_status_t dnnl_primitive_get_primitive_desc(const_dnnl_primitive_t primitive,
+                                                const_dnnl_primitive_desc_t *primitive_desc);
+
 // Ends a primitive; null is none. Executions on their way are finished.
 dnnl_status_t dnnl_primitive_destroy(dnnl_primitive_t primitive);
+
+// Goes on to another implementation: there is one only.
+dnnl_status_t dnnl_primitive_desc_next_impl(dnnl_primitive_desc_t primitive_desc);
+
+// Copies a description.
+dnnl_status_t dnnl_primitive_desc_clone(dnnl_primitive_desc_t *primitive_desc,
+                                        const_dnnl_primitive_desc_t existing_primitive_desc);
+
+// Lends the attributes, until the description ends.
+dnnl_status_t dnnl_primitive_desc_get_attr(const_dnnl_primitive_desc_t primitive_desc,
+                                           const_dnnl_primitive_attr_t *attr);
 
 // Lends the descriptor of an operand, until the description ends; an empty one for an operand that the primitive does not have. Null for
 // what is no query of a descriptor.
 const_dnnl_memory_desc_t dnnl_primitive_desc_query_md(const_dnnl_primitive_desc_t primitive_desc,
                                                       dnnl_query_t what,
                                                       int index);
+
+// A number that a description tells; zero for what it does not.
+int dnnl_primitive_desc_query_s32(const_dnnl_primitive_desc_t primitive_desc,
+                                  dnnl_query_t what,
+                                  int index);
+
+// Writes what a query asks for, of the type that goes with the query.
+dnnl_status_t dnnl_primitive_desc_query(const_dnnl_primitive_desc_t primitive_desc,
+                                        dnnl_query_t what,
+                                        int index,
+                                        void *result);
 
 // Forgets the executions so far.
 dnnl_status_t dnnl_reset_profiling(dnnl_stream_t stream);
@@ -1381,6 +2058,16 @@ dnnl_status_t dnnl_query_profiling_data(dnnl_stream_t stream,
                                         int *num_entries,
                                         uint64_t *data);
 
+// Describes a fold along the dimensions in which the result has one element.
+dnnl_status_t dnnl_reduction_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                   dnnl_engine_t engine,
+                                                   dnnl_alg_kind_t alg_kind,
+                                                   const_dnnl_memory_desc_t src_desc,
+                                                   const_dnnl_memory_desc_t dst_desc,
+                                                   float p,
+                                                   float eps,
+                                                   const_dnnl_primitive_attr_t attr);
+
 // Describes a copy from one engine's memory to another's, or to the same one's. It runs on streams of the target's engine.
 dnnl_status_t dnnl_reorder_primitive_desc_create(dnnl_primitive_desc_t *reorder_primitive_desc,
                                                  const_dnnl_memory_desc_t src_desc,
@@ -1388,6 +2075,26 @@ dnnl_status_t dnnl_reorder_primitive_desc_create(dnnl_primitive_desc_t *reorder_
                                                  const_dnnl_memory_desc_t dst_desc,
                                                  dnnl_engine_t dst_engine,
                                                  const_dnnl_primitive_attr_t attr);
+
+// Describes another size of the spatial dimensions: that of the result, or the source's times `factors`, one of which may be null or empty.
+dnnl_status_t dnnl_resampling_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                            dnnl_engine_t engine,
+                                                            dnnl_prop_kind_t prop_kind,
+                                                            dnnl_alg_kind_t alg_kind,
+                                                            const float *factors,
+                                                            const_dnnl_memory_desc_t src_desc,
+                                                            const_dnnl_memory_desc_t dst_desc,
+                                                            const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a resampling for its source.
+dnnl_status_t dnnl_resampling_backward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                             dnnl_engine_t engine,
+                                                             dnnl_alg_kind_t alg_kind,
+                                                             const float *factors,
+                                                             const_dnnl_memory_desc_t diff_src_desc,
+                                                             const_dnnl_memory_desc_t diff_dst_desc,
+                                                             const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                             const_dnnl_primitive_attr_t attr);
 
 // Sets how much the library tells on standard output: 0 nothing, 1 executions, 2 creations too. Overrides `ONEDNN_VERBOSE`.
 dnnl_status_t dnnl_set_verbose(int level);
@@ -1402,6 +2109,26 @@ dnnl_status_t dnnl_set_default_fpmath_mode(dnnl_fpmath_mode_t mode);
 // "eager"; null for what `ANYDNN_SPECIALIZE` says. Results are the same.
 dnnl_status_t anydnn_set_specialize(const char *when);
 
+// Describes channels in another order: groups of an axis are transposed.
+dnnl_status_t dnnl_shuffle_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                         dnnl_engine_t engine,
+                                                         dnnl_prop_kind_t prop_kind,
+                                                         const_dnnl_memory_desc_t src_desc,
+                                                         const_dnnl_memory_desc_t dst_desc,
+                                                         int axis,
+                                                         dnnl_dim_t group_size,
+                                                         const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of a shuffle.
+dnnl_status_t dnnl_shuffle_backward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                          dnnl_engine_t engine,
+                                                          const_dnnl_memory_desc_t diff_src_desc,
+                                                          const_dnnl_memory_desc_t diff_dst_desc,
+                                                          int axis,
+                                                          dnnl_dim_t group_size,
+                                                          const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                          const_dnnl_primitive_attr_t attr);
+
 // Describes the forward pass of softmax, or of its logarithm, along an axis.
 dnnl_status_t dnnl_softmax_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
                                                          dnnl_engine_t engine,
@@ -1411,6 +2138,17 @@ dnnl_status_t dnnl_softmax_forward_primitive_desc_create(dnnl_primitive_desc_t *
                                                          const_dnnl_memory_desc_t dst_desc,
                                                          int32_t softmax_axis,
                                                          const_dnnl_primitive_attr_t attr);
+
+// Describes the gradient of softmax, or of its logarithm, from its result.
+dnnl_status_t dnnl_softmax_backward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                          dnnl_engine_t engine,
+                                                          dnnl_alg_kind_t alg_kind,
+                                                          const_dnnl_memory_desc_t diff_src_desc,
+                                                          const_dnnl_memory_desc_t diff_dst_desc,
+                                                          const_dnnl_memory_desc_t dst_desc,
+                                                          int32_t softmax_axis,
+                                                          const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                          const_dnnl_primitive_attr_t attr);
 
 // Makes a stream with a queue of its own.
 dnnl_status_t dnnl_stream_create(dnnl_stream_t *stream,
@@ -1425,6 +2163,421 @@ dnnl_status_t dnnl_stream_wait(dnnl_stream_t stream);
 
 // Ends a stream; null is none. What was enqueued runs, and is not waited for.
 dnnl_status_t dnnl_stream_destroy(dnnl_stream_t stream);
+
+// Describes tensors side by side along a dimension. An absent or open result is dense.
+dnnl_status_t dnnl_concat_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                dnnl_engine_t engine,
+                                                const_dnnl_memory_desc_t dst_desc,
+                                                int n,
+                                                int concat_dimension,
+                                                const const_dnnl_memory_desc_t *src_descs,
+                                                const_dnnl_primitive_attr_t attr);
+
+// Describes the sum of tensors, each with a factor. An absent or open result is like the first source.
+dnnl_status_t dnnl_sum_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                             dnnl_engine_t engine,
+                                             const_dnnl_memory_desc_t dst_desc,
+                                             int n,
+                                             const float *scales,
+                                             const const_dnnl_memory_desc_t *src_descs,
+                                             const_dnnl_primitive_attr_t attr);
+
+// Describes a recurrent layer, which is not there yet.
+dnnl_status_t dnnl_vanilla_rnn_forward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
+                                                             dnnl_engine_t _engine,
+                                                             dnnl_prop_kind_t _prop_kind,
+                                                             dnnl_alg_kind_t _activation,
+                                                             int _direction,
+                                                             const_dnnl_memory_desc_t _src_layer_desc,
+                                                             const_dnnl_memory_desc_t _src_iter_desc,
+                                                             const_dnnl_memory_desc_t _weights_layer_desc,
+                                                             const_dnnl_memory_desc_t _weights_iter_desc,
+                                                             const_dnnl_memory_desc_t _bias_desc,
+                                                             const_dnnl_memory_desc_t _dst_layer_desc,
+                                                             const_dnnl_memory_desc_t _dst_iter_desc,
+                                                             unsigned int _flags,
+                                                             float _alpha,
+                                                             float _beta,
+                                                             const_dnnl_primitive_attr_t _attr);
+
+// Describes a recurrent layer, which is not there yet.
+dnnl_status_t dnnl_vanilla_rnn_backward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
+                                                              dnnl_engine_t _engine,
+                                                              dnnl_prop_kind_t _prop_kind,
+                                                              dnnl_alg_kind_t _activation,
+                                                              int _direction,
+                                                              const_dnnl_memory_desc_t _src_layer_desc,
+                                                              const_dnnl_memory_desc_t _src_iter_desc,
+                                                              const_dnnl_memory_desc_t _weights_layer_desc,
+                                                              const_dnnl_memory_desc_t _weights_iter_desc,
+                                                              const_dnnl_memory_desc_t _bias_desc,
+                                                              const_dnnl_memory_desc_t _dst_layer_desc,
+                                                              const_dnnl_memory_desc_t _dst_iter_desc,
+                                                              const_dnnl_memory_desc_t _diff_src_layer_desc,
+                                                              const_dnnl_memory_desc_t _diff_src_iter_desc,
+                                                              const_dnnl_memory_desc_t _diff_weights_layer_desc,
+                                                              const_dnnl_memory_desc_t _diff_weights_iter_desc,
+                                                              const_dnnl_memory_desc_t _diff_bias_desc,
+                                                              const_dnnl_memory_desc_t _diff_dst_layer_desc,
+                                                              const_dnnl_memory_desc_t _diff_dst_iter_desc,
+                                                              unsigned int _flags,
+                                                              float _alpha,
+                                                              float _beta,
+                                                              const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                              const_dnnl_primitive_attr_t _attr);
+
+// Describes a recurrent layer, which is not there yet.
+dnnl_status_t dnnl_lstm_forward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
+                                                      dnnl_engine_t _engine,
+                                                      dnnl_prop_kind_t _prop_kind,
+                                                      int _direction,
+                                                      const_dnnl_memory_desc_t _src_layer_desc,
+                                                      const_dnnl_memory_desc_t _src_iter_desc,
+                                                      const_dnnl_memory_desc_t _src_iter_c_desc,
+                                                      const_dnnl_memory_desc_t _weights_layer_desc,
+                                                      const_dnnl_memory_desc_t _weights_iter_desc,
+                                                      const_dnnl_memory_desc_t _weights_peephole_desc,
+                                                      const_dnnl_memory_desc_t _weights_projection_desc,
+                                                      const_dnnl_memory_desc_t _bias_desc,
+                                                      const_dnnl_memory_desc_t _dst_layer_desc,
+                                                      const_dnnl_memory_desc_t _dst_iter_desc,
+                                                      const_dnnl_memory_desc_t _dst_iter_c_desc,
+                                                      unsigned int _flags,
+                                                      const_dnnl_primitive_attr_t _attr);
+
+// Describes a recurrent layer, which is not there yet.
+dnnl_status_t dnnl_lstm_backward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
+                                                       dnnl_engine_t _engine,
+                                                       dnnl_prop_kind_t _prop_kind,
+                                                       int _direction,
+                                                       const_dnnl_memory_desc_t _src_layer_desc,
+                                                       const_dnnl_memory_desc_t _src_iter_desc,
+                                                       const_dnnl_memory_desc_t _src_iter_c_desc,
+                                                       const_dnnl_memory_desc_t _weights_layer_desc,
+                                                       const_dnnl_memory_desc_t _weights_iter_desc,
+                                                       const_dnnl_memory_desc_t _weights_peephole_desc,
+                                                       const_dnnl_memory_desc_t _weights_projection_desc,
+                                                       const_dnnl_memory_desc_t _bias_desc,
+                                                       const_dnnl_memory_desc_t _dst_layer_desc,
+                                                       const_dnnl_memory_desc_t _dst_iter_desc,
+                                                       const_dnnl_memory_desc_t _dst_iter_c_desc,
+                                                       const_dnnl_memory_desc_t _diff_src_layer_desc,
+                                                       const_dnnl_memory_desc_t _diff_src_iter_desc,
+                                                       const_dnnl_memory_desc_t _diff_src_iter_c_desc,
+                                                       const_dnnl_memory_desc_t _diff_weights_layer_desc,
+                                                       const_dnnl_memory_desc_t _diff_weights_iter_desc,
+                                                       const_dnnl_memory_desc_t _diff_weights_peephole_desc,
+                                                       const_dnnl_memory_desc_t _diff_weights_projection_desc,
+                                                       const_dnnl_memory_desc_t _diff_bias_desc,
+                                                       const_dnnl_memory_desc_t _diff_dst_layer_desc,
+                                                       const_dnnl_memory_desc_t _diff_dst_iter_desc,
+                                                       const_dnnl_memory_desc_t _diff_dst_iter_c_desc,
+                                                       unsigned int _flags,
+                                                       const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                       const_dnnl_primitive_attr_t _attr);
+
+// Describes a recurrent layer, which is not there yet.
+dnnl_status_t dnnl_gru_forward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
+                                                     dnnl_engine_t _engine,
+                                                     dnnl_prop_kind_t _prop_kind,
+                                                     int _direction,
+                                                     const_dnnl_memory_desc_t _src_layer_desc,
+                                                     const_dnnl_memory_desc_t _src_iter_desc,
+                                                     const_dnnl_memory_desc_t _weights_layer_desc,
+                                                     const_dnnl_memory_desc_t _weights_iter_desc,
+                                                     const_dnnl_memory_desc_t _bias_desc,
+                                                     const_dnnl_memory_desc_t _dst_layer_desc,
+                                                     const_dnnl_memory_desc_t _dst_iter_desc,
+                                                     unsigned int _flags,
+                                                     const_dnnl_primitive_attr_t _attr);
+
+// Describes a recurrent layer, which is not there yet.
+dnnl_status_t dnnl_gru_backward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
+                                                      dnnl_engine_t _engine,
+                                                      dnnl_prop_kind_t _prop_kind,
+                                                      int _direction,
+                                                      const_dnnl_memory_desc_t _src_layer_desc,
+                                                      const_dnnl_memory_desc_t _src_iter_desc,
+                                                      const_dnnl_memory_desc_t _weights_layer_desc,
+                                                      const_dnnl_memory_desc_t _weights_iter_desc,
+                                                      const_dnnl_memory_desc_t _bias_desc,
+                                                      const_dnnl_memory_desc_t _dst_layer_desc,
+                                                      const_dnnl_memory_desc_t _dst_iter_desc,
+                                                      const_dnnl_memory_desc_t _diff_src_layer_desc,
+                                                      const_dnnl_memory_desc_t _diff_src_iter_desc,
+                                                      const_dnnl_memory_desc_t _diff_weights_layer_desc,
+                                                      const_dnnl_memory_desc_t _diff_weights_iter_desc,
+                                                      const_dnnl_memory_desc_t _diff_bias_desc,
+                                                      const_dnnl_memory_desc_t _diff_dst_layer_desc,
+                                                      const_dnnl_memory_desc_t _diff_dst_iter_desc,
+                                                      unsigned int _flags,
+                                                      const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                      const_dnnl_primitive_attr_t _attr);
+
+// Describes a recurrent layer, which is not there yet.
+dnnl_status_t dnnl_lbr_gru_forward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
+                                                         dnnl_engine_t _engine,
+                                                         dnnl_prop_kind_t _prop_kind,
+                                                         int _direction,
+                                                         const_dnnl_memory_desc_t _src_layer_desc,
+                                                         const_dnnl_memory_desc_t _src_iter_desc,
+                                                         const_dnnl_memory_desc_t _weights_layer_desc,
+                                                         const_dnnl_memory_desc_t _weights_iter_desc,
+                                                         const_dnnl_memory_desc_t _bias_desc,
+                                                         const_dnnl_memory_desc_t _dst_layer_desc,
+                                                         const_dnnl_memory_desc_t _dst_iter_desc,
+                                                         unsigned int _flags,
+                                                         const_dnnl_primitive_attr_t _attr);
+
+// Describes a recurrent layer, which is not there yet.
+dnnl_status_t dnnl_lbr_gru_backward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
+                                                          dnnl_engine_t _engine,
+                                                          dnnl_prop_kind_t _prop_kind,
+                                                          int _direction,
+                                                          const_dnnl_memory_desc_t _src_layer_desc,
+                                                          const_dnnl_memory_desc_t _src_iter_desc,
+                                                          const_dnnl_memory_desc_t _weights_layer_desc,
+                                                          const_dnnl_memory_desc_t _weights_iter_desc,
+                                                          const_dnnl_memory_desc_t _bias_desc,
+                                                          const_dnnl_memory_desc_t _dst_layer_desc,
+                                                          const_dnnl_memory_desc_t _dst_iter_desc,
+                                                          const_dnnl_memory_desc_t _diff_src_layer_desc,
+                                                          const_dnnl_memory_desc_t _diff_src_iter_desc,
+                                                          const_dnnl_memory_desc_t _diff_weights_layer_desc,
+                                                          const_dnnl_memory_desc_t _diff_weights_iter_desc,
+                                                          const_dnnl_memory_desc_t _diff_bias_desc,
+                                                          const_dnnl_memory_desc_t _diff_dst_layer_desc,
+                                                          const_dnnl_memory_desc_t _diff_dst_iter_desc,
+                                                          unsigned int _flags,
+                                                          const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                          const_dnnl_primitive_attr_t _attr);
+
+// Describes a recurrent layer, which is not there yet.
+dnnl_status_t dnnl_augru_forward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
+                                                       dnnl_engine_t _engine,
+                                                       dnnl_prop_kind_t _prop_kind,
+                                                       int _direction,
+                                                       const_dnnl_memory_desc_t _src_layer_desc,
+                                                       const_dnnl_memory_desc_t _src_iter_desc,
+                                                       const_dnnl_memory_desc_t _attention_desc,
+                                                       const_dnnl_memory_desc_t _weights_layer_desc,
+                                                       const_dnnl_memory_desc_t _weights_iter_desc,
+                                                       const_dnnl_memory_desc_t _bias_desc,
+                                                       const_dnnl_memory_desc_t _dst_layer_desc,
+                                                       const_dnnl_memory_desc_t _dst_iter_desc,
+                                                       unsigned int _flags,
+                                                       const_dnnl_primitive_attr_t _attr);
+
+// Describes a recurrent layer, which is not there yet.
+dnnl_status_t dnnl_augru_backward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
+                                                        dnnl_engine_t _engine,
+                                                        dnnl_prop_kind_t _prop_kind,
+                                                        int _direction,
+                                                        const_dnnl_memory_desc_t _src_layer_desc,
+                                                        const_dnnl_memory_desc_t _src_iter_desc,
+                                                        const_dnnl_memory_desc_t _attention_desc,
+                                                        const_dnnl_memory_desc_t _weights_layer_desc,
+                                                        const_dnnl_memory_desc_t _weights_iter_desc,
+                                                        const_dnnl_memory_desc_t _bias_desc,
+                                                        const_dnnl_memory_desc_t _dst_layer_desc,
+                                                        const_dnnl_memory_desc_t _dst_iter_desc,
+                                                        const_dnnl_memory_desc_t _diff_src_layer_desc,
+                                                        const_dnnl_memory_desc_t _diff_src_iter_desc,
+                                                        const_dnnl_memory_desc_t _diff_attention_desc,
+                                                        const_dnnl_memory_desc_t _diff_weights_layer_desc,
+                                                        const_dnnl_memory_desc_t _diff_weights_iter_desc,
+                                                        const_dnnl_memory_desc_t _diff_bias_desc,
+                                                        const_dnnl_memory_desc_t _diff_dst_layer_desc,
+                                                        const_dnnl_memory_desc_t _diff_dst_iter_desc,
+                                                        unsigned int _flags,
+                                                        const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                        const_dnnl_primitive_attr_t _attr);
+
+// Describes a recurrent layer, which is not there yet.
+dnnl_status_t dnnl_lbr_augru_forward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
+                                                           dnnl_engine_t _engine,
+                                                           dnnl_prop_kind_t _prop_kind,
+                                                           int _direction,
+                                                           const_dnnl_memory_desc_t _src_layer_desc,
+                                                           const_dnnl_memory_desc_t _src_iter_desc,
+                                                           const_dnnl_memory_desc_t _attention_desc,
+                                                           const_dnnl_memory_desc_t _weights_layer_desc,
+                                                           const_dnnl_memory_desc_t _weights_iter_desc,
+                                                           const_dnnl_memory_desc_t _bias_desc,
+                                                           const_dnnl_memory_desc_t _dst_layer_desc,
+                                                           const_dnnl_memory_desc_t _dst_iter_desc,
+                                                           unsigned int _flags,
+                                                           const_dnnl_primitive_attr_t _attr);
+
+// Describes a recurrent layer, which is not there yet.
+dnnl_status_t dnnl_lbr_augru_backward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
+                                                            dnnl_engine_t _engine,
+                                                            dnnl_prop_kind_t _prop_kind,
+                                                            int _direction,
+                                                            const_dnnl_memory_desc_t _src_layer_desc,
+                                                            const_dnnl_memory_desc_t _src_iter_desc,
+                                                            const_dnnl_memory_desc_t _attention_desc,
+                                                            const_dnnl_memory_desc_t _weights_layer_desc,
+                                                            const_dnnl_memory_desc_t _weights_iter_desc,
+                                                            const_dnnl_memory_desc_t _bias_desc,
+                                                            const_dnnl_memory_desc_t _dst_layer_desc,
+                                                            const_dnnl_memory_desc_t _dst_iter_desc,
+                                                            const_dnnl_memory_desc_t _diff_src_layer_desc,
+                                                            const_dnnl_memory_desc_t _diff_src_iter_desc,
+                                                            const_dnnl_memory_desc_t _diff_attention_desc,
+                                                            const_dnnl_memory_desc_t _diff_weights_layer_desc,
+                                                            const_dnnl_memory_desc_t _diff_weights_iter_desc,
+                                                            const_dnnl_memory_desc_t _diff_bias_desc,
+                                                            const_dnnl_memory_desc_t _diff_dst_layer_desc,
+                                                            const_dnnl_memory_desc_t _diff_dst_iter_desc,
+                                                            unsigned int _flags,
+                                                            const_dnnl_primitive_desc_t _hint_fwd_pd,
+                                                            const_dnnl_primitive_attr_t _attr);
+
+// Quantisation of recurrent layers, which are not there yet.
+dnnl_status_t dnnl_primitive_attr_set_rnn_data_qparams(dnnl_primitive_attr_t _attr,
+                                                       float _scale,
+                                                       float _shift);
+
+// Quantisation of recurrent layers, which are not there yet.
+dnnl_status_t dnnl_primitive_attr_get_rnn_data_qparams(const_dnnl_primitive_attr_t _attr,
+                                                       float *_scale,
+                                                       float *_shift);
+
+// Quantisation of recurrent layers, which are not there yet.
+dnnl_status_t dnnl_primitive_attr_set_rnn_weights_qparams(dnnl_primitive_attr_t _attr,
+                                                          dnnl_dim_t _count,
+                                                          int _mask,
+                                                          const float *_scales);
+
+// Quantisation of recurrent layers, which are not there yet.
+dnnl_status_t dnnl_primitive_attr_get_rnn_weights_qparams(const_dnnl_primitive_attr_t _attr,
+                                                          dnnl_dim_t *_count,
+                                                          int *_mask,
+                                                          const float **_scales);
+
+// Quantisation of recurrent layers, which are not there yet.
+dnnl_status_t dnnl_primitive_attr_set_rnn_weights_projection_qparams(dnnl_primitive_attr_t _attr,
+                                                                     dnnl_dim_t _count,
+                                                                     int _mask,
+                                                                     const float *_scales);
+
+// Quantisation of recurrent layers, which are not there yet.
+dnnl_status_t dnnl_primitive_attr_get_rnn_weights_projection_qparams(const_dnnl_primitive_attr_t _attr,
+                                                                     dnnl_dim_t *_count,
+                                                                     int *_mask,
+                                                                     const float **_scales);
+
+// A descriptor of a kind that is not there yet.
+dnnl_status_t dnnl_memory_desc_create_with_csr_encoding(dnnl_memory_desc_t *_memory_desc,
+                                                        int _ndims,
+                                                        const dnnl_dim_t *_dims,
+                                                        dnnl_data_type_t _data_type,
+                                                        dnnl_dim_t _nnz,
+                                                        dnnl_data_type_t _indices_dt,
+                                                        dnnl_data_type_t _pointers_dt);
+
+// A descriptor of a kind that is not there yet.
+dnnl_status_t dnnl_memory_desc_create_with_packed_encoding(dnnl_memory_desc_t *_memory_desc,
+                                                           int _ndims,
+                                                           const dnnl_dim_t *_dims,
+                                                           dnnl_data_type_t _data_type,
+                                                           dnnl_dim_t _nnz);
+
+// A descriptor of a kind that is not there yet.
+dnnl_status_t dnnl_memory_desc_create_with_grouped_encoding(dnnl_memory_desc_t *_memory_desc,
+                                                            int _ndims,
+                                                            const dnnl_dim_t *_dims,
+                                                            dnnl_data_type_t _data_type,
+                                                            int _variable_dim_idx,
+                                                            dnnl_dim_t _group_count,
+                                                            dnnl_data_type_t _offsets_dt);
+
+// Descriptors as bytes are not there yet.
+dnnl_status_t dnnl_memory_desc_get_blob(uint8_t *_blob,
+                                        size_t *_size,
+                                        const_dnnl_memory_desc_t _memory_desc);
+
+// Descriptors as bytes are not there yet.
+dnnl_status_t dnnl_memory_desc_create_with_blob(dnnl_memory_desc_t *_memory_desc,
+                                                const uint8_t *_blob);
+
+// A product on a processor's engine, which the library does not have.
+dnnl_status_t dnnl_sgemm(char _transa,
+                         char _transb,
+                         dnnl_dim_t _m,
+                         dnnl_dim_t _n,
+                         dnnl_dim_t _k,
+                         float _alpha,
+                         const float *_a,
+                         dnnl_dim_t _lda,
+                         const float *_b,
+                         dnnl_dim_t _ldb,
+                         float _beta,
+                         float *_c,
+                         dnnl_dim_t _ldc);
+
+// A product on a processor's engine, which the library does not have.
+dnnl_status_t dnnl_gemm_u8s8s32(char _transa,
+                                char _transb,
+                                char _offsetc,
+                                dnnl_dim_t _m,
+                                dnnl_dim_t _n,
+                                dnnl_dim_t _k,
+                                float _alpha,
+                                const uint8_t *_a,
+                                dnnl_dim_t _lda,
+                                uint8_t _ao,
+                                const int8_t *_b,
+                                dnnl_dim_t _ldb,
+                                int8_t _bo,
+                                float _beta,
+                                int32_t *_c,
+                                dnnl_dim_t _ldc,
+                                const int32_t *_co);
+
+// A product on a processor's engine, which the library does not have.
+dnnl_status_t dnnl_gemm_s8s8s32(char _transa,
+                                char _transb,
+                                char _offsetc,
+                                dnnl_dim_t _m,
+                                dnnl_dim_t _n,
+                                dnnl_dim_t _k,
+                                float _alpha,
+                                const int8_t *_a,
+                                dnnl_dim_t _lda,
+                                int8_t _ao,
+                                const int8_t *_b,
+                                dnnl_dim_t _ldb,
+                                int8_t _bo,
+                                float _beta,
+                                int32_t *_c,
+                                dnnl_dim_t _ldc,
+                                const int32_t *_co);
+
+// A setting of processors' engines, which the library does not have.
+dnnl_status_t dnnl_set_jit_dump(int _enable);
+
+// A setting of processors' engines, which the library does not have.
+dnnl_status_t dnnl_set_jit_profiling_flags(unsigned int _flags);
+
+// A setting of processors' engines, which the library does not have.
+dnnl_status_t dnnl_set_jit_profiling_jitdumpdir(const char *_dir);
+
+// A setting of processors' engines, which the library does not have.
+dnnl_status_t dnnl_set_max_cpu_isa(dnnl_cpu_isa_t _isa);
+
+// A setting of processors' engines, which the library does not have.
+dnnl_status_t dnnl_set_cpu_isa_hints(int _isa_hints);
+
+// Hints for instruction sets of processors: none.
+int dnnl_get_cpu_isa_hints(void);
+
+// Tells how many primitives the cache may keep.
+dnnl_status_t dnnl_get_primitive_cache_capacity(int *capacity);
+
+// Says how many primitives the cache may keep. Engines keep what they compiled whatever the number.
+dnnl_status_t dnnl_set_primitive_cache_capacity(int capacity);
 
 // Makes an engine on the user's device and context; see [`dnnl_ocl_interop_engine_create`](crate::dnnl_ocl_interop_engine_create).
 dnnl_status_t dnnl_engine_create_ocl(dnnl_engine_t *engine,

@@ -1,23 +1,41 @@
 //! Attributes of primitives.
 
-use anydnn_backend::{Attributes, ScratchpadMode};
+use std::ffi::c_int;
+use std::sync::Arc;
 
-use crate::boundary::{self, Failure};
-use crate::handle::{self, Handle};
+use anydnn_backend::{DataType, Error, FpMath, ScratchpadMode};
+
+use crate::boundary::{self, Failure, Outcome};
+use crate::handle::{self, Embedded, Handle};
 use crate::object_types::{
-    const_dnnl_post_ops_t, dnnl_scratchpad_mode_library, dnnl_scratchpad_mode_t, dnnl_scratchpad_mode_user,
+    const_dnnl_post_ops_t, dnnl_post_ops, dnnl_scratchpad_mode_library, dnnl_scratchpad_mode_t,
+    dnnl_scratchpad_mode_user,
 };
+use crate::post_ops::CPostOp;
 use crate::settings;
-use crate::types::{dnnl_primitive_attr, dnnl_primitive_attr_t, dnnl_status_t};
+use crate::types::{
+    const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_memory_desc, dnnl_primitive_attr,
+    dnnl_primitive_attr_t, dnnl_status_t,
+};
 
 /// Makes attributes with default values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_primitive_attr_create(attr: *mut dnnl_primitive_attr_t) -> dnnl_status_t {
     boundary::status("dnnl_primitive_attr_create", || {
         // SAFETY: the caller passes null or a handle to write.
-        unsafe {
-            handle::create_at(attr, || Ok(Attributes::default().with_fpmath(settings::default_fpmath())))
-        }
+        unsafe { handle::create_at(attr, || Ok(Attr::default())) }
+    })
+}
+
+/// Copies attributes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_clone(
+    attr: *mut dnnl_primitive_attr_t,
+    existing_attr: const_dnnl_primitive_attr_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_clone", || {
+        // SAFETY: the caller passes null, or attributes that live and a handle to write.
+        unsafe { handle::create_at(attr, || Ok(handle::borrow(existing_attr)?.clone())) }
     })
 }
 
@@ -48,6 +66,24 @@ pub unsafe extern "C" fn dnnl_primitive_attr_set_scratchpad_mode(
     })
 }
 
+/// Tells who gives primitives their working memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_get_scratchpad_mode(
+    attr: const_dnnl_primitive_attr_t,
+    mode: *mut dnnl_scratchpad_mode_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_get_scratchpad_mode", || {
+        // SAFETY: the caller passes null, or attributes that live and a place to write.
+        unsafe {
+            let value = match handle::borrow(attr)?.scratchpad {
+                ScratchpadMode::Library => dnnl_scratchpad_mode_library,
+                ScratchpadMode::User => dnnl_scratchpad_mode_user,
+            };
+            handle::write(mode, "mode", value)
+        }
+    })
+}
+
 /// Gives attributes a copy of post-operations; null for none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_primitive_attr_set_post_ops(
@@ -57,13 +93,130 @@ pub unsafe extern "C" fn dnnl_primitive_attr_set_post_ops(
     boundary::status("dnnl_primitive_attr_set_post_ops", || {
         // SAFETY: the caller passes null, or objects that live, and uses the attributes nowhere else meanwhile.
         let (attr, post_ops) = unsafe { (handle::borrow_mut(attr)?, handle::borrow_optional(post_ops)?) };
-        attr.post_ops = post_ops.cloned().unwrap_or_default();
+        attr.post_ops = Arc::new(Embedded::new(post_ops.cloned().unwrap_or_default()));
         Ok(())
     })
 }
 
+/// Lends the post-operations, until the attributes get others or end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_get_post_ops(
+    attr: const_dnnl_primitive_attr_t,
+    post_ops: *mut const_dnnl_post_ops_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_get_post_ops", || {
+        // SAFETY: the caller passes null, or attributes that live and a place to write.
+        unsafe { handle::write(post_ops, "post_ops", handle::borrow(attr)?.post_ops.as_ptr()) }
+    })
+}
+
+/// What is behind attributes' handle.
+#[derive(Clone)]
+pub(crate) struct Attr {
+    pub(crate) scratchpad: ScratchpadMode,
+    pub(crate) fpmath: FpMath,
+    pub(crate) fpmath_for_integers: bool,
+    pub(crate) deterministic: bool,
+    pub(crate) accumulation: c_int,
+    pub(crate) stochastic: Vec<c_int>,
+    pub(crate) scales: Vec<(c_int, Factor)>,
+    pub(crate) zero_points: Vec<(c_int, Factor)>,
+    pub(crate) post_ops: Arc<Embedded<dnnl_post_ops>>,
+    /// The mask of what is dropped, the seed's type, and whether there are an offset and host scalars.
+    pub(crate) dropout: Option<(Arc<Embedded<dnnl_memory_desc>>, [c_int; 3])>,
+    /// What is kept for later and done by no primitive.
+    pub(crate) unsupported: Option<&'static str>,
+}
+
+/// Scales or zero points of an operand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Factor {
+    /// The dimensions along which they differ, in bits.
+    pub(crate) mask: c_int,
+    /// The sizes of groups along the last dimensions; none for one factor an index.
+    pub(crate) groups: Vec<usize>,
+    pub(crate) data_type: DataType,
+    /// One value that comes as a host scalar.
+    pub(crate) on_host: bool,
+}
+
 impl Handle for dnnl_primitive_attr {
-    type Value = Attributes;
+    type Value = Attr;
     const TAG: u64 = u64::from_le_bytes(*b"any-attr");
     const NAME: &'static str = "attributes object";
+}
+
+impl Default for Attr {
+    fn default() -> Self {
+        Self {
+            scratchpad: ScratchpadMode::Library,
+            fpmath: settings::default_fpmath(),
+            fpmath_for_integers: false,
+            deterministic: false,
+            accumulation: 0,
+            stochastic: Vec::new(),
+            scales: Vec::new(),
+            zero_points: Vec::new(),
+            post_ops: Arc::new(Embedded::new(Vec::new())),
+            dropout: None,
+            unsupported: None,
+        }
+    }
+}
+
+impl Attr {
+    /// The descriptor of the mask of what is dropped; null for none.
+    pub(crate) fn dropout_mask(&self) -> const_dnnl_memory_desc_t {
+        self.dropout.as_ref().map_or(std::ptr::null(), |(mask, _)| mask.as_ptr())
+    }
+
+    pub(crate) fn post_ops(&self) -> &[CPostOp] {
+        self.post_ops.value()
+    }
+
+    pub(crate) fn scale(&self, number: c_int) -> Option<&Factor> {
+        self.scales.iter().find(|(of, _)| *of == number).map(|(_, factor)| factor)
+    }
+
+    pub(crate) fn zero_point(&self, number: c_int) -> Option<&Factor> {
+        self.zero_points.iter().find(|(of, _)| *of == number).map(|(_, factor)| factor)
+    }
+
+    /// Whether primitives can do what the attributes say.
+    pub(crate) fn check_supported(&self) -> Outcome {
+        let wrong = if self.unsupported.is_some() {
+            self.unsupported
+        } else if self.dropout.is_some() {
+            Some("dropout")
+        } else if !self.stochastic.is_empty() {
+            Some("stochastic rounding")
+        } else if self.post_ops().iter().any(|post_op| matches!(post_op, CPostOp::Depthwise { .. })) {
+            Some("a depthwise convolution as a post-operation")
+        } else {
+            None
+        };
+        wrong.map_or(Ok(()), |what| Err(Error::unsupported("attributes", what).into()))
+    }
+
+    /// Whether scales and zero points are of operands that a primitive has them for.
+    pub(crate) fn check_used(&self, is_used: impl Fn(c_int) -> bool) -> Outcome {
+        match self.scales.iter().chain(&self.zero_points).find(|(number, _)| !is_used(*number)) {
+            Some((number, _)) => Err(Error::unsupported(
+                "attributes",
+                format!("scales or zero points of argument {number} here"),
+            )
+            .into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether attributes change nothing but who gives working memory, for primitives that take no others.
+    pub(crate) fn check_plain(&self) -> Outcome {
+        self.check_supported()?;
+        self.check_used(|_| false)?;
+        if self.post_ops().is_empty() {
+            return Ok(());
+        }
+        Err(Error::unsupported("attributes", "post-operations of this primitive").into())
+    }
 }

@@ -7,7 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anydnn_backend::Error;
 
-use crate::types::{dnnl_invalid_arguments, dnnl_runtime_error, dnnl_status_t, dnnl_success};
+use crate::types::{
+    dnnl_invalid_arguments, dnnl_invalid_data_type, dnnl_invalid_graph, dnnl_runtime_error, dnnl_status_t,
+    dnnl_success,
+};
 use crate::verbose;
 
 /// Why a function fails.
@@ -78,10 +81,17 @@ fn guarded<T>(function: &'static str, body: impl FnOnce() -> Outcome<T>) -> Resu
         Err(payload) => panicked(payload),
     };
     let (status, message) = failure.into_parts();
+    let status = documented(function, status);
     // Loggers are foreign code too.
     let reported = catch_unwind(AssertUnwindSafe(|| report(function, status, &message)));
     std::mem::forget(reported);
     Err(status)
+}
+
+/// The statuses that tell what of a graph is wrong are the graph API's own: elsewhere an argument is wrong.
+fn documented(function: &str, status: dnnl_status_t) -> dnnl_status_t {
+    let of_graphs = (dnnl_invalid_graph..=dnnl_invalid_data_type).contains(&status);
+    if of_graphs && !function.contains("_graph_") { dnnl_invalid_arguments } else { status }
 }
 
 fn panicked(payload: Box<dyn Any + Send>) -> Failure {
@@ -110,7 +120,7 @@ mod tests {
     use std::ffi::CStr;
 
     use super::*;
-    use crate::types::dnnl_unimplemented;
+    use crate::types::{dnnl_invalid_shape, dnnl_unimplemented};
 
     fn last() -> String {
         // SAFETY: the function returns a string that ends with a zero.
@@ -123,6 +133,13 @@ mod tests {
         assert_eq!(last(), "dnnl_f: panic: no way");
         assert_eq!(value("dnnl_g", 7, || std::panic::panic_any(3_u8)), 7);
         assert_eq!(last(), "dnnl_g: panic: ");
+    }
+
+    #[test]
+    fn wrong_shapes_are_invalid_arguments_of_all_but_graphs() {
+        let wrong = || Err(Failure::Status(dnnl_invalid_shape, "3 channels".to_owned()));
+        assert_eq!(status("dnnl_matmul_primitive_desc_create", wrong), dnnl_invalid_arguments);
+        assert_eq!(status("dnnl_graph_partition_compile", wrong), dnnl_invalid_shape);
     }
 
     #[test]

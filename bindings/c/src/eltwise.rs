@@ -1,16 +1,17 @@
 //! Functions of each element.
 
 use anydnn_backend::op::Function;
-use anydnn_backend::{Eltwise, Op};
+use anydnn_backend::{Arg, Eltwise};
 
-use crate::boundary::{self, Failure, Outcome};
-use crate::desc::Format;
-use crate::engine;
-use crate::handle;
-#[allow(clippy::wildcard_imports, reason = "every algorithm")]
+use crate::attributes::Attr;
+use crate::boundary::{Failure, Outcome};
+use crate::kinds::{arg, dnnl_backward_data, kind, query};
+#[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::object_types::*;
-use crate::primitive::{Described, attributes, operand};
-use crate::types::{const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_f32, dnnl_status_t};
+use crate::primitive::{Facts, closed, describe, is_training, open, operand, same_dims};
+use crate::recipe::{Formula, Recipe, settled};
+#[allow(clippy::wildcard_imports, reason = "the names of the C API")]
+use crate::types::*;
 
 /// Describes the forward pass of a function of each element.
 #[unsafe(no_mangle)]
@@ -25,43 +26,82 @@ pub unsafe extern "C" fn dnnl_eltwise_forward_primitive_desc_create(
     beta: f32,
     attr: const_dnnl_primitive_attr_t,
 ) -> dnnl_status_t {
-    boundary::status("dnnl_eltwise_forward_primitive_desc_create", || {
-        let make = || {
-            // SAFETY: the caller passes null or an engine that lives.
-            let engine = unsafe { engine::reference(engine) }?;
-            // SAFETY: the caller passes null or descriptors and attributes that live.
-            let (src, dst, attributes) = unsafe {
-                (operand(src_desc, "src_desc")?, operand(dst_desc, "dst_desc")?, attributes(attr)?)
-            };
-            if !matches!(prop_kind, dnnl_forward_training | dnnl_forward_inference) {
-                return Err(Failure::invalid(format!("{prop_kind} is not a forward propagation kind")));
-            }
-            let function = function(alg_kind, alpha, beta)?;
-            if matches!(src.format, Format::Any | Format::Undef) {
-                return Err(Failure::invalid("src_desc has no layout"));
-            }
-            let f32_only = |md: &crate::desc::Md| md.data_type.is_some_and(|code| code.value() == dnnl_f32);
-            if function == Eltwise::Round && !(f32_only(src) && f32_only(dst)) {
-                return Err(Failure::invalid("rounding is of f32 alone"));
-            }
-            let src = src.to_memory_desc()?;
-            // An open result has the layout of its source.
-            let dst = match dst.format {
-                Format::Any => {
-                    let dst = dst.to_memory_desc()?;
-                    if dst.dims() == src.dims() { src.with_data_type(dst.data_type()) } else { dst }
-                }
-                _ => dst.to_memory_desc()?,
-            };
-            Described::unary(Op::Eltwise(function), src, dst, &attributes, engine)
+    let make = |recipe: &mut Recipe, attr: &Attr| {
+        // SAFETY: the caller passes null or descriptors that live.
+        let (src, dst, given) = unsafe {
+            let given = [operand(src_desc, "src_desc")?, operand(dst_desc, "dst_desc")?];
+            (closed(src_desc, "src_desc")?, open(dst_desc, "dst_desc")?, given)
         };
-        // SAFETY: the caller passes null or a handle to write.
-        unsafe { handle::create_at(primitive_desc, make) }
-    })
+        is_training(prop_kind)?;
+        let function = function(alg_kind, alpha, beta)?;
+        let is_f32 = |md: &crate::desc::Md| md.data_type.is_some_and(|code| code.value() == dnnl_f32);
+        if function == Eltwise::Round && !given.into_iter().all(is_f32) {
+            return Err(Failure::invalid("rounding is of f32 alone"));
+        }
+        same_dims(&src, &dst, "dst_desc")?;
+        let dst = settled(dst, &src)?;
+        let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
+        let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
+        recipe.main(function, &[(Arg::SRC, &src)], &dst, attr)?;
+        Ok(facts(prop_kind, alg_kind, alpha, beta))
+    };
+    // SAFETY: the caller passes null, or objects that live and a handle to write.
+    unsafe { describe("dnnl_eltwise_forward_primitive_desc_create", primitive_desc, engine, attr, make) }
+}
+
+/// Describes the gradient of a function of each element. `data_desc` is of the source, or of the result for the algorithms that use it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_eltwise_backward_primitive_desc_create(
+    primitive_desc: *mut dnnl_primitive_desc_t,
+    engine: dnnl_engine_t,
+    alg_kind: dnnl_alg_kind_t,
+    diff_src_desc: const_dnnl_memory_desc_t,
+    diff_dst_desc: const_dnnl_memory_desc_t,
+    data_desc: const_dnnl_memory_desc_t,
+    alpha: f32,
+    beta: f32,
+    _hint_fwd_pd: const_dnnl_primitive_desc_t,
+    attr: const_dnnl_primitive_attr_t,
+) -> dnnl_status_t {
+    let make = |recipe: &mut Recipe, attr: &Attr| {
+        // SAFETY: the caller passes null or descriptors that live.
+        let (diff_src, diff_dst, data) = unsafe {
+            (
+                open(diff_src_desc, "diff_src_desc")?,
+                open(diff_dst_desc, "diff_dst_desc")?,
+                closed(data_desc, "data_desc")?,
+            )
+        };
+        let function = function(alg_kind, alpha, beta)?;
+        attr.check_plain()?;
+        same_dims(&data, &diff_src, "diff_src_desc")?;
+        same_dims(&data, &diff_dst, "diff_dst_desc")?;
+        let of_result = alg_kind >= dnnl_eltwise_relu_use_dst_for_bwd;
+        let (diff_dst, diff_src) = (settled(diff_dst, &data)?, settled(diff_src, &data)?);
+        let data = if of_result {
+            recipe.operand(arg::DST, (query::DST, 0), data)
+        } else {
+            recipe.operand(arg::SRC, (query::SRC, 0), data)
+        };
+        let diff_dst = recipe.operand(arg::DIFF_DST, (query::DIFF_DST, 0), diff_dst);
+        let diff_src = recipe.operand(arg::DIFF_SRC, (query::DIFF_SRC, 0), diff_src);
+        let mut f = Formula::new(data.dims());
+        let (at, diff) = (f.tensor(&data), f.tensor(&diff_dst));
+        let gradient = f.gradient(function, of_result, at, diff);
+        f.result(gradient, &diff_src);
+        recipe.formula(f)?;
+        Ok(facts(dnnl_backward_data, alg_kind, alpha, beta))
+    };
+    // SAFETY: the caller passes null, or objects that live and a handle to write.
+    unsafe { describe("dnnl_eltwise_backward_primitive_desc_create", primitive_desc, engine, attr, make) }
+}
+
+fn facts(prop: dnnl_prop_kind_t, algorithm: dnnl_alg_kind_t, alpha: f32, beta: f32) -> Facts {
+    Facts::new(kind::ELTWISE, prop).algorithm(algorithm).float(query::ALPHA, alpha).float(query::BETA, beta)
 }
 
 /// The function that an algorithm with its parameters is. The forward pass of the variants for training is the same.
-fn function(algorithm: dnnl_alg_kind_t, alpha: f32, beta: f32) -> Outcome<Eltwise> {
+pub(crate) fn function(algorithm: dnnl_alg_kind_t, alpha: f32, beta: f32) -> Outcome<Eltwise> {
     let needs_sign =
         matches!(algorithm, dnnl_eltwise_relu_use_dst_for_bwd | dnnl_eltwise_elu_use_dst_for_bwd);
     if needs_sign && (alpha.is_nan() || alpha < 0.0) {

@@ -2,6 +2,7 @@
 //!
 //! An engine lives until its handle is destroyed and nothing that was made on it is left.
 
+use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use anydnn_backend::DeviceKind;
@@ -18,7 +19,7 @@ pub extern "C" fn dnnl_engine_get_count(kind: dnnl_engine_kind_t) -> usize {
     boundary::value("dnnl_engine_get_count", 0, || Ok(devices(kind)?.len()))
 }
 
-/// Makes an engine on the device of that index, in a context of its own.
+/// Makes an engine on the device of that index, in the context that all such engines of a device share.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_engine_create(
     engine: *mut dnnl_engine_t,
@@ -101,7 +102,40 @@ pub(crate) fn at_index(kind: dnnl_engine_kind_t, index: usize) -> Outcome<OpenCl
         let count = devices.len();
         Failure::invalid(format!("there is no engine {index} of kind {kind}: {count} are there"))
     })?;
-    Ok(OpenClEngine::on_device(device)?)
+    shared_context(device)
+}
+
+/// A new engine in the library's context of a device. The context stays to the end of the process, so that memory of it can be used when
+/// the engines that it was made with have ended.
+fn shared_context(device: &OpenClDevice) -> Outcome<OpenClEngine> {
+    let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let raw = device.raw_device();
+    if let Some(first) = contexts.iter().find(|engine| engine.raw_device() == raw) {
+        // SAFETY: the kept engine holds both.
+        return Ok(unsafe { OpenClEngine::from_raw(first.raw_device(), first.raw_context()) }?);
+    }
+    let first = OpenClEngine::on_device(device)?;
+    // SAFETY: the engine holds both.
+    let engine = unsafe { OpenClEngine::from_raw(first.raw_device(), first.raw_context()) }?;
+    if contexts.is_empty() {
+        // Registered after OpenCL was loaded, it runs before OpenCL ends. Where there is no room for it, contexts end with the process.
+        atexit(release_contexts);
+    }
+    contexts.push(first);
+    Ok(engine)
+}
+
+/// An engine for each device that an engine was asked of by its index; it holds the context.
+static CONTEXTS: Mutex<Vec<OpenClEngine>> = Mutex::new(Vec::new());
+
+unsafe extern "C" {
+    safe fn atexit(function: extern "C" fn()) -> c_int;
+}
+
+extern "C" fn release_contexts() {
+    let contexts = CONTEXTS.try_lock().map(|mut contexts| std::mem::take(&mut *contexts));
+    // Nothing may unwind out of here.
+    std::mem::forget(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(contexts))));
 }
 
 /// A reference to the engine behind a handle.

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anydnn_backend::{
-    Arg, Engine, Event, MapMode, Memory, MemoryKind, PrimitiveDesc, ScratchpadMode, Stream,
+    Access, Arg, Engine, Event, MapMode, Memory, MemoryKind, Range, ScratchpadMode, Stream,
 };
 use anydnn_opencl::{OpenClEngine, OpenClEvent, OpenClMemory};
 
 use crate::boundary::{self, Failure, Outcome};
 use crate::handle;
+use crate::kinds::arg;
 use crate::memory::{MemoryObject, byte_desc};
-use crate::object_types::{
-    DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE, DNNL_ARG_BIAS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD, DNNL_ARG_SRC,
-    DNNL_ARG_SRC_1, DNNL_ARG_WEIGHTS, const_dnnl_primitive_t, dnnl_exec_arg_t, dnnl_stream_t,
-};
-use crate::primitive::PrimitiveObject;
+use crate::object_types::{const_dnnl_primitive_t, dnnl_exec_arg_t, dnnl_stream_t};
+use crate::primitive::{Described, PrimitiveObject, arena};
+use crate::recipe::Place;
 use crate::stream::StreamObject;
 use crate::types::dnnl_status_t;
 use crate::verbose;
@@ -42,7 +41,9 @@ pub unsafe extern "C" fn dnnl_primitive_execute(
 pub(crate) struct Execution<'a> {
     pub(crate) stream: &'a StreamObject,
     primitive: &'a PrimitiveObject,
-    args: Vec<(Arg, &'a MemoryObject)>,
+    /// The memory of each operand.
+    operands: Vec<Option<&'a MemoryObject>>,
+    scratchpad: Option<&'a MemoryObject>,
 }
 
 impl Execution<'_> {
@@ -58,13 +59,15 @@ impl Execution<'_> {
     ) -> Outcome<Self> {
         // SAFETY: by contract.
         let (primitive, stream) = unsafe { (handle::borrow(primitive)?, handle::borrow(stream)?) };
-        if !Arc::ptr_eq(&primitive.described.engine, &stream.engine) {
+        let described = primitive.described();
+        if !Arc::ptr_eq(&described.engine, &stream.engine) {
             return Err(Failure::invalid("the primitive and the stream are of different engines"));
         }
         let count = usize::try_from(count).unwrap_or(0);
         // SAFETY: by contract.
         let given = unsafe { handle::slice(args, count, "args") }?;
-        let mut bound = Vec::with_capacity(2);
+        let mut operands = vec![None; described.operands.len()];
+        let mut scratchpad = None;
         for (i, one) in given.iter().enumerate() {
             if one.memory.is_null() {
                 continue;
@@ -72,12 +75,15 @@ impl Execution<'_> {
             if given[..i].iter().any(|other| other.arg == one.arg && !other.memory.is_null()) {
                 return Err(Failure::invalid(format!("argument {} is there twice", one.arg)));
             }
-            if let Some(arg) = argument(one.arg, &primitive.described.desc) {
+            if let Some(operand) = described.operand(one.arg) {
                 // SAFETY: by contract.
-                bound.push((arg, unsafe { handle::borrow(one.memory) }?));
+                operands[operand] = Some(unsafe { handle::borrow(one.memory) }?);
+            } else if one.arg == arg::SCRATCHPAD && described.scratchpad > 0 {
+                // SAFETY: by contract.
+                scratchpad = Some(unsafe { handle::borrow(one.memory) }?);
             }
         }
-        Ok(Self { stream, primitive, args: bound })
+        Ok(Self { stream, primitive, operands, scratchpad })
     }
 
     /// Enqueues the primitive after `deps`.
@@ -85,45 +91,160 @@ impl Execution<'_> {
     /// # Safety
     /// The bytes of the memories live until the commands have ended.
     pub(crate) unsafe fn run(&self, deps: &[OpenClEvent]) -> Outcome<OpenClEvent> {
+        let described = self.primitive.described();
         let stream = &self.stream.stream;
-        let source = self.primitive.described.source_engine.as_ref();
-        let source = source.map(|engine| &engine.value().engine);
         let start = Instant::now();
-        let mut args = Vec::with_capacity(self.args.len());
-        let mut from_elsewhere = None;
-        for &(arg, memory) in &self.args {
-            let engine = source.filter(|_| arg == Arg::SRC).unwrap_or(stream.engine());
-            // SAFETY: by contract.
-            let bytes = unsafe { memory.bind(engine) }?;
-            match source {
-                Some(engine) if arg == Arg::SRC => from_elsewhere = Some((engine, bytes)),
-                _ => args.push((arg, bytes)),
-            }
+        let mut work = Work { deps: deps.to_vec(), borrowed: Vec::new() };
+        // SAFETY: by contract.
+        let outcome = unsafe { self.enqueue(described, &mut work) };
+        // What was borrowed goes back after all that was enqueued, also where a later step was refused.
+        let after = work.deps.last();
+        for memory in std::mem::take(&mut work.borrowed) {
+            stream.engine().allocator().free(memory, after)?;
         }
-        let event = match from_elsewhere {
-            Some((engine, bytes)) => self.run_across(engine, &bytes, args, deps)?,
-            None => stream.execute(&self.primitive.compiled, &args, deps)?,
-        };
-        verbose::primitive(verbose::EXECUTION, "exec", &self.primitive.compiled, start);
+        let event = outcome?;
+        if let Some(last) = self.primitive.compiled.last() {
+            verbose::primitive(verbose::EXECUTION, "exec", last, start);
+        }
         Ok(event)
     }
 
-    /// Enqueues the primitive on a copy of a source in another context, once everything before has ended.
-    fn run_across(
+    /// # Safety
+    /// As for [`Execution::run`].
+    unsafe fn enqueue(&self, described: &Described, work: &mut Work) -> Outcome<OpenClEvent> {
+        let stream = &self.stream.stream;
+        let mut operands = Vec::with_capacity(self.operands.len());
+        for (operand, memory) in described.operands.iter().zip(&self.operands) {
+            let memory = memory.ok_or_else(|| {
+                Failure::invalid(format!("argument {} is missing: {}", operand.number, operand.desc))
+            })?;
+            let from = described.source_engine.as_ref().filter(|_| operand.number == arg::SRC);
+            operands.push(match from {
+                Some(engine) => {
+                    let engine = &engine.value().engine;
+                    // SAFETY: by contract.
+                    let bytes = unsafe { memory.bind(engine) }?;
+                    self.copy_across(engine, &bytes, operand.desc.size(), work)?
+                }
+                None if memory.engine().is_none() => self.upload(memory, work)?,
+                // SAFETY: by contract.
+                None => unsafe { memory.bind(stream.engine()) }?,
+            });
+        }
+        self.separate(described, &mut operands, work)?;
+        let temporaries = self.temporaries(described, work)?;
+        let mut last = None;
+        for (step, compiled) in described.steps.iter().zip(&self.primitive.compiled) {
+            let mut args: Vec<(Arg, OpenClMemory)> = step
+                .args
+                .iter()
+                .map(|&(arg, place)| {
+                    (
+                        arg,
+                        match place {
+                            Place::Operand(i) => operands[i].clone(),
+                            Place::Temporary(i) => temporaries[i].clone(),
+                        },
+                    )
+                })
+                .collect();
+            if step.desc.attributes().scratchpad == ScratchpadMode::User
+                && let Some(memory) = self.scratchpad
+            {
+                // SAFETY: by contract.
+                args.push((Arg::Scratchpad, unsafe { memory.bind(stream.engine()) }?));
+            }
+            let event = stream.execute(compiled, &args, &work.deps)?;
+            work.then(event.clone());
+            last = Some(event);
+        }
+        match last {
+            Some(event) => Ok(event),
+            None => Ok(stream.marker(&work.deps)?),
+        }
+    }
+
+    /// Takes a copy of every operand that shares bytes with a result, where the primitive does not allow that.
+    fn separate(&self, described: &Described, operands: &mut [OpenClMemory], work: &mut Work) -> Outcome {
+        let stream = &self.stream.stream;
+        let is_written = |i: usize| {
+            described.steps.iter().any(|step| {
+                let writes = |arg| step.desc.access(arg).is_some_and(Access::writes);
+                step.args.iter().any(|&(arg, place)| place == Place::Operand(i) && writes(arg))
+            })
+        };
+        for i in 0..operands.len() {
+            if is_written(i) {
+                continue;
+            }
+            let is_shared = (0..operands.len()).any(|j| {
+                if i == j || !is_written(j) {
+                    return false;
+                }
+                // Only the very same tensor is taken in place of a result; other overlaps are refused.
+                let same = operands[i].region() == operands[j].region();
+                same && !(described.steps.len() == 1 && allows(described, i, j))
+            });
+            if !is_shared || described.operands[i].desc.size() == 0 {
+                continue;
+            }
+            let bytes = described.operands[i].desc.size().min(operands[i].region().bytes);
+            let copy = work.borrow(stream.engine(), bytes)?;
+            let from = Range { memory: operands[i].clone(), offset: 0, bytes };
+            let event = stream.copy(from, Range { memory: copy.clone(), offset: 0, bytes }, &work.deps)?;
+            work.then(event);
+            operands[i] = copy;
+        }
+        Ok(())
+    }
+
+    /// The memory of temporaries: the caller's, or the library's.
+    fn temporaries(&self, described: &Described, work: &mut Work) -> Outcome<Vec<OpenClMemory>> {
+        if described.temporaries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let engine = self.stream.stream.engine();
+        let (offsets, size) = arena(&described.temporaries);
+        let whole = match self.scratchpad {
+            // SAFETY: the caller keeps the bytes until the commands have ended.
+            Some(memory) => unsafe { memory.bind(engine) }?,
+            None if described.scratchpad > 0 => {
+                return Err(Failure::invalid(format!("there is no scratchpad of {size} bytes")));
+            }
+            None => work.borrow(engine, size)?,
+        };
+        let view = |(desc, offset): (&anydnn_backend::MemoryDesc, usize)| {
+            Ok(whole.view(&byte_desc(desc.size().max(1)), offset)?)
+        };
+        described.temporaries.iter().zip(offsets).map(view).collect()
+    }
+
+    /// A value on the host, in memory of the device.
+    fn upload(&self, memory: &MemoryObject, work: &mut Work) -> Outcome<OpenClMemory> {
+        let stream = &self.stream.stream;
+        let bytes = memory.scalar()?;
+        let count = memory.scalar_bytes();
+        let copy = work.borrow(stream.engine(), count)?;
+        let event = stream.write(&copy, 0, &bytes[..count], &work.deps)?;
+        work.then(event);
+        Ok(copy)
+    }
+
+    /// A copy of a source in another context, once everything before has ended.
+    fn copy_across(
         &self,
         source_engine: &OpenClEngine,
         source: &OpenClMemory,
-        mut args: Vec<(Arg, OpenClMemory)>,
-        deps: &[OpenClEvent],
-    ) -> Outcome<OpenClEvent> {
+        needed: usize,
+        work: &mut Work,
+    ) -> Outcome<OpenClMemory> {
         let stream = &self.stream.stream;
-        let needed = self.primitive.described.desc.src().size();
         if source.region().bytes < needed {
             let given = source.region().bytes;
             return Err(Failure::invalid(format!("the source has {given} bytes, expected {needed}")));
         }
         debug_assert_eq!(source.engine_id(), source_engine.id());
-        for dep in deps {
+        for dep in &work.deps {
             dep.wait()?;
         }
         stream.wait()?;
@@ -131,28 +252,36 @@ impl Execution<'_> {
         let mapping = source.view(&byte_desc(needed), 0)?.map(MapMode::Read)?;
         let written = stream.write(&copy, 0, mapping.bytes(), &[])?;
         mapping.unmap()?;
-        args.push((Arg::SRC, copy));
-        Ok(stream.execute(&self.primitive.compiled, &args, &[written])?)
+        work.deps = vec![written];
+        Ok(copy)
     }
 }
 
-/// The argument of that number, if the primitive has it.
-pub(crate) fn argument(number: c_int, desc: &PrimitiveDesc) -> Option<Arg> {
-    let arg = match number {
-        DNNL_ARG_SRC => Arg::SRC,
-        DNNL_ARG_DST => Arg::DST,
-        DNNL_ARG_WEIGHTS => Arg::Weights,
-        DNNL_ARG_BIAS => Arg::Bias,
-        number if number >= DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE => {
-            if number % DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE != DNNL_ARG_SRC_1 {
-                return None;
-            }
-            Arg::PostOp(u16::try_from(number / DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE - 1).ok()?)
-        }
-        DNNL_ARG_SCRATCHPAD => {
-            return (desc.attributes().scratchpad == ScratchpadMode::User).then_some(Arg::Scratchpad);
-        }
-        _ => return None,
+/// What an execution has enqueued and borrowed so far.
+struct Work {
+    /// What the next command waits for.
+    deps: Vec<OpenClEvent>,
+    borrowed: Vec<OpenClMemory>,
+}
+
+impl Work {
+    /// A command was enqueued, which the next one waits for.
+    fn then(&mut self, event: OpenClEvent) {
+        self.deps = vec![event];
+    }
+
+    fn borrow(&mut self, engine: &OpenClEngine, bytes: usize) -> Outcome<OpenClMemory> {
+        let memory = engine.allocator().allocate(bytes.max(1), 0)?;
+        self.borrowed.push(memory.clone());
+        Ok(memory)
+    }
+}
+
+/// Whether the only step of a primitive may write operand `j` in place of operand `i`.
+fn allows(described: &Described, i: usize, j: usize) -> bool {
+    let step = &described.steps[0];
+    let arg_of = |operand: usize| {
+        step.args.iter().find(|(_, place)| *place == Place::Operand(operand)).map(|(arg, _)| *arg)
     };
-    desc.find(arg).map(|_| arg)
+    arg_of(j) == Some(Arg::DST) && arg_of(i).is_some_and(|arg| step.desc.may_overwrite(arg))
 }

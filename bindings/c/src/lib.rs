@@ -30,52 +30,95 @@
 //!   Shared state goes into an `Arc` inside the value, so that objects outlive each other's handles.
 //! - `handle::write` stores a result; `handle::slice` reads an array; `handle::bytes_out` serves size-then-content queries.
 //! - Add the function's name to `tests/exports.txt` and run `cargo xtask header`.
+//!
+//! # Adding a primitive
+//! A file with its creators, each around `primitive::describe`. The body reads descriptors (`open`, `closed`, `optional`), names the
+//! operands by argument and query (`recipe::Recipe::operand`), and adds steps: `Recipe::main` for the one that makes the result, which
+//! applies all attributes; `Recipe::step` and `Recipe::formula` for others; `read`, `write` and their `_as` for views, which become dense
+//! copies where a layout has none. It returns the `Facts` that queries tell.
 
 #![allow(non_camel_case_types, non_upper_case_globals, reason = "names are those of the C API")]
 #![allow(clippy::missing_safety_doc, reason = "the rules above hold for all functions")]
 
+mod apply;
 mod attributes;
+mod attributes_numbers;
+mod batch_normalization;
+mod binary;
 mod boundary;
+mod convolution;
 mod debug;
+mod deconvolution;
 mod desc;
 mod eltwise;
 mod engine;
 mod execute;
 pub mod graph;
+mod group_normalization;
 mod handle;
+mod inner_product;
 mod interop;
+pub mod kinds;
+mod layer_normalization;
+mod lrn;
 mod matmul;
 mod memory;
 pub mod object_types;
+mod pooling;
 mod post_ops;
+mod prelu;
 mod primitive;
+mod primitive_desc;
 mod profiling;
+mod recipe;
+mod reduction;
 mod reorder;
+mod resampling;
 mod settings;
+mod shuffle;
 mod softmax;
 mod stream;
+mod sum;
 pub mod types;
+mod unavailable;
 mod v1;
 mod verbose;
 mod version;
 
 pub use attributes::*;
+pub use attributes_numbers::*;
+pub use batch_normalization::*;
+pub use binary::*;
 pub use boundary::anydnn_last_error;
+pub use convolution::*;
 pub use debug::*;
+pub use deconvolution::*;
 pub use desc::*;
 pub use eltwise::*;
 pub use engine::*;
 pub use execute::*;
 pub use graph::*;
+pub use group_normalization::*;
+pub use inner_product::*;
 pub use interop::*;
+pub use layer_normalization::*;
+pub use lrn::*;
 pub use matmul::*;
 pub use memory::*;
+pub use pooling::*;
 pub use post_ops::*;
+pub use prelu::*;
 pub use primitive::*;
+pub use primitive_desc::*;
 pub use profiling::*;
+pub use reduction::*;
 pub use reorder::*;
+pub use resampling::*;
 pub use settings::*;
+pub use shuffle::*;
 pub use softmax::*;
 pub use stream::*;
+pub use sum::*;
+pub use unavailable::*;
 pub use v1::*;
 pub use version::*;

@@ -1,14 +1,16 @@
 //! Matrix products.
 
-use anydnn_backend::{Op, PrimitiveDesc, op};
+use anydnn_backend::Arg;
+use anydnn_backend::op::MatMul;
 
-use crate::boundary::{self, Failure, Outcome};
-use crate::desc::Format;
-use crate::engine;
-use crate::handle;
-use crate::object_types::{dnnl_cpu_isa_default, dnnl_cpu_isa_t, dnnl_engine_t, dnnl_primitive_desc_t};
-use crate::primitive::{Described, attributes, operand};
-use crate::types::{const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_status_t};
+use crate::attributes::Attr;
+use crate::kinds::{arg, kind, query};
+#[allow(clippy::wildcard_imports, reason = "the names of the C API")]
+use crate::object_types::*;
+use crate::primitive::{Facts, describe, open, optional};
+use crate::recipe::Recipe;
+#[allow(clippy::wildcard_imports, reason = "the names of the C API")]
+use crate::types::*;
 
 /// Describes a (batched) product of matrices, with an optional bias that broadcasts to the result. Any layout may be open.
 #[unsafe(no_mangle)]
@@ -21,43 +23,31 @@ pub unsafe extern "C" fn dnnl_matmul_primitive_desc_create(
     dst_desc: const_dnnl_memory_desc_t,
     attr: const_dnnl_primitive_attr_t,
 ) -> dnnl_status_t {
-    boundary::status("dnnl_matmul_primitive_desc_create", || {
-        let make = || {
-            // SAFETY: the caller passes null, or objects that live.
-            let (engine, attributes) = unsafe { (engine::reference(engine)?, attributes(attr)?) };
-            let mut builder = PrimitiveDesc::builder(Op::MatMul(op::MatMul));
-            // SAFETY: the caller passes null or descriptors that live.
-            unsafe {
-                builder =
-                    builder.src(tensor(src_desc, "src_desc")?).weights(tensor(weights_desc, "weights_desc")?);
-                // An empty descriptor is no bias.
-                let bias =
-                    handle::borrow_optional(bias_desc)?.filter(|md| !matches!(md.format, Format::Undef));
-                if bias.is_some() {
-                    builder = builder.bias(tensor(bias_desc, "bias_desc")?);
-                }
-                builder = builder.dst(tensor(dst_desc, "dst_desc")?);
-            }
-            Described::new(builder, &attributes, engine)
+    let make = |recipe: &mut Recipe, attr: &Attr| {
+        // SAFETY: the caller passes null or descriptors that live.
+        let (src, weights, bias, dst) = unsafe {
+            (
+                open(src_desc, "src_desc")?,
+                open(weights_desc, "weights_desc")?,
+                optional(bias_desc, "bias_desc")?,
+                open(dst_desc, "dst_desc")?,
+            )
         };
-        // SAFETY: the caller passes null or a handle to write.
-        unsafe { handle::create_at(primitive_desc, make) }
-    })
+        let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
+        let weights = recipe.operand(arg::WEIGHTS, (query::WEIGHTS, 0), weights);
+        let bias = bias.map(|bias| recipe.operand(arg::BIAS, (query::WEIGHTS, 1), bias));
+        let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
+        let mut inputs = vec![(Arg::SRC, &src), (Arg::Weights, &weights)];
+        inputs.extend(bias.as_ref().map(|bias| (Arg::Bias, bias)));
+        recipe.main(MatMul, &inputs, &dst, attr)?;
+        Ok(Facts::new(kind::MATMUL, 0))
+    };
+    // SAFETY: the caller passes null, or objects that live and a handle to write.
+    unsafe { describe("dnnl_matmul_primitive_desc_create", primitive_desc, engine, attr, make) }
 }
 
 /// The instruction set that the library uses: none in particular, because it has no engines of processors of its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn dnnl_get_effective_cpu_isa() -> dnnl_cpu_isa_t {
     dnnl_cpu_isa_default
-}
-
-/// # Safety
-/// `desc` is null or a descriptor that lives.
-unsafe fn tensor(desc: const_dnnl_memory_desc_t, what: &str) -> Outcome<anydnn_backend::MemoryDesc> {
-    // SAFETY: by contract.
-    let md = unsafe { operand(desc, what) }?;
-    if matches!(md.format, Format::Undef) {
-        return Err(Failure::invalid(format!("{what} has no layout")));
-    }
-    md.to_memory_desc()
 }

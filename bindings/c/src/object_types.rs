@@ -243,3 +243,24 @@ pub type cl_mem = *mut _cl_mem;
 pub struct _cl_event(());
 /// An event.
 pub type cl_event = *mut _cl_event;
+
+/// A kind of primitive.
+pub type dnnl_primitive_kind_t = c_int;
+
+/// What sums are kept in.
+pub type dnnl_accumulation_mode_t = c_int;
+
+/// How results are rounded.
+pub type dnnl_rounding_mode_t = c_int;
+
+/// How results are quantised.
+pub type dnnl_quantization_mode_t = c_int;
+
+/// Flags of recurrent primitives, in bits.
+pub type dnnl_rnn_flags_t = c_int;
+
+/// A direction of recurrent primitives.
+pub type dnnl_rnn_direction_t = c_int;
+
+/// Hints for instruction sets, in bits.
+pub type dnnl_cpu_isa_hints_t = c_int;

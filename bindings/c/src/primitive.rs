@@ -1,27 +1,27 @@
 //! Primitives and their descriptions.
 
 use std::ffi::c_int;
-use std::ptr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anydnn_backend::{
-    Arg, Attributes, DataType, Engine, MemoryDesc, Op, PrimitiveDesc, PrimitiveDescBuilder, ScratchpadMode,
-};
+use anydnn_backend::{DataType, Dims, Engine, MemoryDesc, ScratchpadMode};
 use anydnn_opencl::OpenClPrimitive;
 
+use crate::attributes::Attr;
 use crate::boundary::{self, Failure, Outcome};
-use crate::desc::Md;
-use crate::engine::EngineRef;
-use crate::execute;
+use crate::desc::{Format, Md};
+use crate::engine::{self, EngineRef};
 use crate::handle::{self, Embedded, Handle};
+use crate::kinds::{arg, query};
 use crate::object_types::{
-    const_dnnl_primitive_desc_t, dnnl_primitive, dnnl_primitive_desc, dnnl_primitive_desc_t, dnnl_primitive_t,
+    const_dnnl_primitive_desc_t, const_dnnl_primitive_t, dnnl_engine_t, dnnl_forward_inference,
+    dnnl_forward_training, dnnl_primitive, dnnl_primitive_desc, dnnl_primitive_desc_t, dnnl_primitive_t,
+    dnnl_prop_kind_t,
 };
+use crate::recipe::{Operand, Recipe, Step};
 use crate::settings;
 use crate::types::{
-    const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_memory_desc, dnnl_query_dst_md,
-    dnnl_query_exec_arg_md, dnnl_query_scratchpad_md, dnnl_query_src_md, dnnl_query_t, dnnl_query_weights_md,
+    const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_dim_t, dnnl_memory_desc, dnnl_primitive_attr,
     dnnl_status_t, dnnl_unimplemented,
 };
 use crate::verbose;
@@ -42,20 +42,59 @@ pub unsafe extern "C" fn dnnl_primitive_create(
     primitive_desc: const_dnnl_primitive_desc_t,
 ) -> dnnl_status_t {
     boundary::status("dnnl_primitive_create", || {
-        let make = || {
-            // SAFETY: the caller passes null or a description that lives.
-            let described = unsafe { handle::borrow(primitive_desc) }?;
-            let start = Instant::now();
-            let compiled = described
-                .engine
-                .value()
-                .engine
-                .create_primitive(&described.desc.clone().with_specialize(settings::specialize()))?;
-            verbose::primitive(verbose::CREATION, "create", &compiled, start);
-            Ok(PrimitiveObject { compiled, described: described.clone() })
-        };
-        // SAFETY: the caller passes null or a handle to write.
-        unsafe { handle::create_at(primitive, make) }
+        // SAFETY: the caller passes null, or a description that lives and a handle to write.
+        unsafe { handle::create_at(primitive, || PrimitiveObject::new(handle::borrow(primitive_desc)?)) }
+    })
+}
+
+/// Compiles a primitive with what another one's blob holds. What an engine has compiled is kept with the engine, so that the blob says
+/// nothing more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_create_from_cache_blob(
+    primitive: *mut dnnl_primitive_t,
+    primitive_desc: const_dnnl_primitive_desc_t,
+    size: usize,
+    cache_blob: *const u8,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_create_from_cache_blob", || {
+        // SAFETY: the caller passes null, or a description that lives, `size` bytes and a handle to write.
+        unsafe {
+            if handle::slice(cache_blob, size, "cache_blob")?.is_empty() {
+                return Err(Failure::invalid("the blob is empty"));
+            }
+            handle::create_at(primitive, || PrimitiveObject::new(handle::borrow(primitive_desc)?))
+        }
+    })
+}
+
+/// What [`dnnl_primitive_create_from_cache_blob`] takes: the size where `cache_blob` is null, else the bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_get_cache_blob(
+    primitive: const_dnnl_primitive_t,
+    size: *mut usize,
+    cache_blob: *mut u8,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_get_cache_blob", || {
+        // SAFETY: the caller passes null, or a primitive that lives and places to read and write.
+        unsafe {
+            let object = handle::borrow(primitive)?;
+            let blob = object.described().engine.value().engine.cache_blob()?;
+            handle::bytes_out(&blob, size, cache_blob)
+        }
+    })
+}
+
+/// Lends the description of a primitive, until the primitive ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_get_primitive_desc(
+    primitive: const_dnnl_primitive_t,
+    primitive_desc: *mut const_dnnl_primitive_desc_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_get_primitive_desc", || {
+        // SAFETY: the caller passes null, or a primitive that lives and a place to write.
+        unsafe {
+            handle::write(primitive_desc, "primitive_desc", handle::borrow(primitive)?.described.as_ptr())
+        }
     })
 }
 
@@ -71,18 +110,41 @@ pub unsafe extern "C" fn dnnl_primitive_destroy(primitive: dnnl_primitive_t) -> 
 /// What is behind the handle of a primitive's description.
 #[derive(Clone)]
 pub(crate) struct Described {
-    pub(crate) desc: PrimitiveDesc,
+    pub(crate) facts: Facts,
+    /// How it runs.
+    pub(crate) steps: Arc<[Step]>,
+    /// The bytes and places of temporaries in working memory.
+    pub(crate) temporaries: Arc<[MemoryDesc]>,
+    pub(crate) operands: Arc<[Operand]>,
+    /// The bytes of working memory that the caller may be asked for.
+    pub(crate) scratchpad: usize,
     /// The engine that the primitive runs on.
     pub(crate) engine: EngineRef,
     /// The engine in another context that the source is on, where that is another one.
     pub(crate) source_engine: Option<EngineRef>,
+    pub(crate) attr: Arc<Embedded<dnnl_primitive_attr>>,
     pub(crate) lent: Arc<Lent>,
+}
+
+/// What queries tell beside descriptors.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) kind: c_int,
+    pub(crate) prop: c_int,
+    pub(crate) algorithm: Option<c_int>,
+    /// Numbers by query.
+    pub(crate) integers: Vec<(c_int, i64)>,
+    pub(crate) floats: Vec<(c_int, f32)>,
+    /// Arrays by query, as long as a descriptor's.
+    pub(crate) arrays: Vec<(c_int, Arc<[dnnl_dim_t; 12]>)>,
+    /// Resampling's factors.
+    pub(crate) factors: Option<Arc<[f32; 12]>>,
 }
 
 /// What is behind a primitive's handle.
 pub(crate) struct PrimitiveObject {
-    pub(crate) compiled: OpenClPrimitive,
-    pub(crate) described: Described,
+    pub(crate) compiled: Vec<OpenClPrimitive>,
+    pub(crate) described: Embedded<dnnl_primitive_desc>,
 }
 
 impl Handle for dnnl_primitive_desc {
@@ -97,66 +159,146 @@ impl Handle for dnnl_primitive {
     const NAME: &'static str = "primitive";
 }
 
-/// Lends the descriptor of an operand, until the description ends; an empty one for an operand that the primitive does not have. Null for
-/// what is no query of a descriptor.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dnnl_primitive_desc_query_md(
-    primitive_desc: const_dnnl_primitive_desc_t,
-    what: dnnl_query_t,
-    index: c_int,
-) -> const_dnnl_memory_desc_t {
-    boundary::value("dnnl_primitive_desc_query_md", ptr::null(), || {
-        // SAFETY: the caller passes null or a description that lives.
-        let described = unsafe { handle::borrow(primitive_desc) }?;
-        let arg = match (what, index) {
-            (dnnl_query_src_md, 0) => Some(Arg::SRC),
-            (dnnl_query_weights_md, 0) => Some(Arg::Weights),
-            (dnnl_query_weights_md, 1) => Some(Arg::Bias),
-            (dnnl_query_dst_md, 0) => Some(Arg::DST),
-            (dnnl_query_scratchpad_md, 0) => Some(Arg::Scratchpad),
-            (dnnl_query_exec_arg_md, number) => execute::argument(number, &described.desc),
-            (129..=136, _) => None,
-            _ => return Err(Failure::invalid(format!("{what} is no query of a memory descriptor"))),
-        };
-        let lent = &described.lent;
-        let found = arg.and_then(|arg| lent.of.iter().find(|(other, _)| *other == arg));
-        Ok(found.map_or(lent.none.as_ptr(), |(_, md)| md.as_ptr()))
-    })
+/// Descriptors that are lent to C: one for each operand, that of working memory, and an empty one.
+pub(crate) struct Lent {
+    pub(crate) of: Vec<Embedded<dnnl_memory_desc>>,
+    pub(crate) scratchpad: Option<Embedded<dnnl_memory_desc>>,
+    pub(crate) none: Embedded<dnnl_memory_desc>,
 }
 
-/// Descriptors that are lent to C.
-pub(crate) struct Lent {
-    of: Vec<(Arg, Embedded<dnnl_memory_desc>)>,
-    none: Embedded<dnnl_memory_desc>,
+impl PrimitiveObject {
+    fn new(described: &Described) -> Outcome<Self> {
+        let engine = &described.engine.value().engine;
+        let mut compiled = Vec::with_capacity(described.steps.len());
+        for step in described.steps.iter() {
+            let start = Instant::now();
+            let desc = step.desc.clone().with_specialize(settings::specialize());
+            compiled.push(engine.create_primitive(&desc)?);
+            verbose::primitive(verbose::CREATION, "create", &compiled[compiled.len() - 1], start);
+        }
+        Ok(Self { compiled, described: Embedded::new(described.clone()) })
+    }
+
+    pub(crate) fn described(&self) -> &Described {
+        self.described.value()
+    }
 }
 
 impl Described {
-    /// A description that an engine has a kernel for, with every layout resolved.
-    pub(crate) fn new(
-        builder: PrimitiveDescBuilder,
-        attributes: &Attributes,
-        engine: EngineRef,
-    ) -> Outcome<Self> {
-        let desc = builder.attributes(attributes.clone()).build()?;
-        let (desc, scratchpad) = engine.value().engine.resolve_with_scratchpad(&desc)?;
-        let lend = |md: &MemoryDesc| Ok::<_, Failure>(Embedded::new(Md::from_memory_desc(md)?));
-        let mut of = desc.args().iter().map(|a| Ok((a.arg, lend(&a.desc)?))).collect::<Outcome<Vec<_>>>()?;
-        if attributes.scratchpad == ScratchpadMode::User && scratchpad > 0 {
-            of.push((Arg::Scratchpad, lend(&MemoryDesc::new([scratchpad], DataType::U8))?));
+    /// The description of a finished recipe.
+    pub(crate) fn new(facts: Facts, recipe: Recipe, attr: &Attr) -> Outcome<Self> {
+        let Recipe { engine, operands, temporaries, mut steps, scratchpad } = recipe;
+        let takes_scratchpad = attr.scratchpad == ScratchpadMode::User;
+        let is_single = steps.len() == 1 && temporaries.is_empty();
+        if is_single && takes_scratchpad {
+            steps[0].desc = steps[0].desc.clone().with_scratchpad(ScratchpadMode::User);
         }
-        let lent = Arc::new(Lent { of, none: Embedded::new(Md::empty()) });
-        Ok(Self { desc, engine, source_engine: None, lent })
+        let wanted = if is_single { scratchpad } else { arena(&temporaries).1 };
+        let scratchpad = if takes_scratchpad { wanted } else { 0 };
+        let lend = |md: &MemoryDesc| Ok::<_, Failure>(Embedded::new(Md::from_memory_desc(md)?));
+        let of = operands.iter().map(|operand| lend(&operand.desc)).collect::<Outcome<Vec<_>>>()?;
+        let bytes =
+            (scratchpad > 0).then(|| lend(&MemoryDesc::new([scratchpad], DataType::U8))).transpose()?;
+        let lent = Arc::new(Lent { of, scratchpad: bytes, none: Embedded::new(Md::empty()) });
+        Ok(Self {
+            facts,
+            steps: steps.into(),
+            temporaries: temporaries.into(),
+            operands: operands.into(),
+            scratchpad,
+            engine,
+            source_engine: None,
+            attr: Arc::new(Embedded::new(attr.clone())),
+            lent,
+        })
     }
 
-    /// The description of an operation with one source and one result, which an engine has a kernel for.
-    pub(crate) fn unary(
-        op: Op,
-        src: MemoryDesc,
-        dst: MemoryDesc,
-        attributes: &Attributes,
-        engine: EngineRef,
-    ) -> Outcome<Self> {
-        Self::new(PrimitiveDesc::builder(op).src(src).dst(dst), attributes, engine)
+    /// The position of the operand of that number.
+    pub(crate) fn operand(&self, number: c_int) -> Option<usize> {
+        self.operands.iter().position(|operand| operand.number == number)
+    }
+
+    /// The descriptor that a query asks for; none where the primitive has no such operand.
+    pub(crate) fn lent(&self, what: c_int, index: c_int) -> Option<const_dnnl_memory_desc_t> {
+        match what {
+            query::SCRATCHPAD => self.lent.scratchpad.as_ref().filter(|_| index == 0).map(Embedded::as_ptr),
+            query::EXEC_ARG if index == arg::SCRATCHPAD => {
+                self.lent.scratchpad.as_ref().map(Embedded::as_ptr)
+            }
+            query::EXEC_ARG => self.operand(index).map(|i| self.lent.of[i].as_ptr()),
+            _ => self
+                .operands
+                .iter()
+                .position(|operand| operand.query == (what, index))
+                .map(|i| self.lent.of[i].as_ptr()),
+        }
+    }
+}
+
+/// The places of temporaries in one piece of memory, and its size.
+pub(crate) fn arena(temporaries: &[MemoryDesc]) -> (Vec<usize>, usize) {
+    let mut end = 0;
+    let offsets = temporaries.iter().map(|desc| {
+        let offset = end;
+        end += desc.size().max(1).next_multiple_of(ALIGNMENT);
+        offset
+    });
+    (offsets.collect(), end)
+}
+
+const ALIGNMENT: usize = 256;
+
+/// What every creator of descriptions does: the engine and the attributes come in, the description goes out.
+///
+/// # Safety
+/// The pointers are null, or objects that live and a place to write.
+pub(crate) unsafe fn describe(
+    function: &'static str,
+    out: *mut dnnl_primitive_desc_t,
+    engine: dnnl_engine_t,
+    attr: const_dnnl_primitive_attr_t,
+    make: impl FnOnce(&mut Recipe, &Attr) -> Outcome<Facts>,
+) -> dnnl_status_t {
+    boundary::status(function, || {
+        let make = || {
+            // SAFETY: by contract.
+            let (engine, attr) = unsafe { (engine::reference(engine)?, attributes(attr)?) };
+            let mut recipe = Recipe::new(engine);
+            let facts = make(&mut recipe, &attr)?;
+            Described::new(facts, recipe, &attr)
+        };
+        // SAFETY: by contract.
+        unsafe { handle::create_at(out, make) }
+    })
+}
+
+impl Facts {
+    pub(crate) fn new(kind: c_int, prop: dnnl_prop_kind_t) -> Self {
+        Self { kind, prop, ..Self::default() }
+    }
+
+    pub(crate) fn algorithm(mut self, algorithm: c_int) -> Self {
+        self.algorithm = Some(algorithm);
+        self
+    }
+
+    pub(crate) fn integer(mut self, query: c_int, value: impl Into<i64>) -> Self {
+        self.integers.push((query, value.into()));
+        self
+    }
+
+    pub(crate) fn float(mut self, query: c_int, value: f32) -> Self {
+        self.floats.push((query, value));
+        self
+    }
+
+    pub(crate) fn array(mut self, query: c_int, values: &[i64]) -> Self {
+        let mut array = [0; 12];
+        for (to, from) in array.iter_mut().zip(values) {
+            *to = *from;
+        }
+        self.arrays.push((query, Arc::new(array)));
+        self
     }
 }
 
@@ -164,7 +306,7 @@ impl Described {
 ///
 /// # Safety
 /// `attr` is null or attributes that live.
-pub(crate) unsafe fn attributes(attr: const_dnnl_primitive_attr_t) -> Outcome<Attributes> {
+pub(crate) unsafe fn attributes(attr: const_dnnl_primitive_attr_t) -> Outcome<Attr> {
     // SAFETY: by contract.
     Ok(unsafe { handle::borrow_optional(attr) }?.cloned().unwrap_or_default())
 }
@@ -184,4 +326,87 @@ pub(crate) unsafe fn operand<'a>(desc: const_dnnl_memory_desc_t, what: &str) -> 
         return Err(Failure::Status(dnnl_unimplemented, message));
     }
     Ok(desc)
+}
+
+/// A tensor that an operation takes, whose layout may be open.
+///
+/// # Safety
+/// As for [`operand`].
+pub(crate) unsafe fn open(desc: const_dnnl_memory_desc_t, what: &str) -> Outcome<MemoryDesc> {
+    // SAFETY: by contract.
+    let md = unsafe { operand(desc, what) }?;
+    if matches!(md.format, Format::Undef) {
+        return Err(Failure::invalid(format!("{what} has no layout")));
+    }
+    md.to_memory_desc()
+}
+
+/// A tensor that an operation takes, whose layout must be told.
+///
+/// # Safety
+/// As for [`operand`].
+pub(crate) unsafe fn closed(desc: const_dnnl_memory_desc_t, what: &str) -> Outcome<MemoryDesc> {
+    // SAFETY: by contract.
+    let desc = unsafe { open(desc, what) }?;
+    if desc.is_any() { Err(Failure::invalid(format!("{what} leaves its layout open"))) } else { Ok(desc) }
+}
+
+/// A tensor that may be absent: null or an empty descriptor.
+///
+/// # Safety
+/// As for [`operand`].
+pub(crate) unsafe fn optional(desc: const_dnnl_memory_desc_t, what: &str) -> Outcome<Option<MemoryDesc>> {
+    // SAFETY: by contract.
+    let given = unsafe { handle::borrow_optional(desc) }?.filter(|md| !matches!(md.format, Format::Undef));
+    // SAFETY: by contract.
+    given.map(|_| unsafe { open(desc, what) }).transpose()
+}
+
+/// Whether a propagation kind is forward; for training or not.
+pub(crate) fn is_training(prop: dnnl_prop_kind_t) -> Outcome<bool> {
+    match prop {
+        dnnl_forward_training => Ok(true),
+        dnnl_forward_inference => Ok(false),
+        _ => Err(Failure::invalid(format!("{prop} is not a forward propagation kind"))),
+    }
+}
+
+/// Numbers of a caller's array, one for each spatial dimension; `fallback` for null.
+///
+/// # Safety
+/// `values` is null or holds `count` numbers.
+pub(crate) unsafe fn numbers(
+    values: *const dnnl_dim_t,
+    count: usize,
+    what: &str,
+    fallback: Option<i64>,
+) -> Outcome<Dims> {
+    if values.is_null()
+        && let Some(value) = fallback
+    {
+        return Ok(std::iter::repeat_n(value as usize, count).collect());
+    }
+    // SAFETY: by contract.
+    let given = unsafe { handle::slice(values, count, what) }?;
+    given
+        .iter()
+        .map(|&n| usize::try_from(n).ok())
+        .collect::<Option<Dims>>()
+        .ok_or_else(|| Failure::invalid(format!("{what} is {given:?}, expected numbers from zero on")))
+}
+
+/// An axis of a tensor.
+pub(crate) fn axis_of(axis: c_int, rank: usize, what: &str) -> Outcome<usize> {
+    usize::try_from(axis)
+        .ok()
+        .filter(|&axis| axis < rank)
+        .ok_or_else(|| Failure::invalid(format!("{what} is {axis}, expected less than {rank}")))
+}
+
+/// Whether two tensors have the same dimensions.
+pub(crate) fn same_dims(a: &MemoryDesc, b: &MemoryDesc, what: &str) -> Outcome {
+    if a.dims() == b.dims() {
+        return Ok(());
+    }
+    Err(Failure::invalid(format!("{what} has the dimensions {}, expected {}", b.dims(), a.dims())))
 }

@@ -1,18 +1,17 @@
-//! Softmax.
+//! Softmax and its gradient.
 
-use anydnn_backend::Op;
 use anydnn_backend::op::Softmax;
+use anydnn_backend::{Arg, Eltwise};
 
-use crate::boundary::{self, Failure};
-use crate::desc::Format;
-use crate::engine;
-use crate::handle;
-use crate::object_types::{
-    dnnl_alg_kind_t, dnnl_engine_t, dnnl_forward_inference, dnnl_forward_training, dnnl_primitive_desc_t,
-    dnnl_prop_kind_t, dnnl_softmax_accurate, dnnl_softmax_log,
-};
-use crate::primitive::{Described, attributes, operand};
-use crate::types::{const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_status_t};
+use crate::attributes::Attr;
+use crate::boundary::{Failure, Outcome};
+use crate::kinds::{arg, dnnl_backward_data, kind, query};
+#[allow(clippy::wildcard_imports, reason = "the names of the C API")]
+use crate::object_types::*;
+use crate::primitive::{Facts, axis_of, closed, describe, is_training, open, same_dims};
+use crate::recipe::{Formula, Recipe, settled};
+#[allow(clippy::wildcard_imports, reason = "the names of the C API")]
+use crate::types::*;
 
 /// Describes the forward pass of softmax, or of its logarithm, along an axis.
 #[unsafe(no_mangle)]
@@ -26,47 +25,81 @@ pub unsafe extern "C" fn dnnl_softmax_forward_primitive_desc_create(
     softmax_axis: i32,
     attr: const_dnnl_primitive_attr_t,
 ) -> dnnl_status_t {
-    boundary::status("dnnl_softmax_forward_primitive_desc_create", || {
-        let make = || {
-            // SAFETY: the caller passes null, or objects that live.
-            let (engine, src, dst, attributes) = unsafe {
-                (
-                    engine::reference(engine)?,
-                    operand(src_desc, "src_desc")?,
-                    operand(dst_desc, "dst_desc")?,
-                    attributes(attr)?,
-                )
-            };
-            if !matches!(prop_kind, dnnl_forward_training | dnnl_forward_inference) {
-                return Err(Failure::invalid(format!("{prop_kind} is not a forward propagation kind")));
-            }
-            if matches!(src.format, Format::Any | Format::Undef) {
-                return Err(Failure::invalid("src_desc has no layout"));
-            }
-            let src = src.to_memory_desc()?;
-            let axis =
-                usize::try_from(softmax_axis).ok().filter(|&axis| axis < src.rank()).ok_or_else(|| {
-                    Failure::invalid(format!(
-                        "softmax_axis is {softmax_axis}, expected less than {}",
-                        src.rank()
-                    ))
-                })?;
-            let softmax = match alg_kind {
-                dnnl_softmax_accurate => Softmax::new(axis),
-                dnnl_softmax_log => Softmax::log(axis),
-                other => return Err(Failure::invalid(format!("{other:#x} is not a softmax algorithm"))),
-            };
-            // An open result has the layout of its source.
-            let dst = match dst.format {
-                Format::Any => {
-                    let dst = dst.to_memory_desc()?;
-                    if dst.dims() == src.dims() { src.with_data_type(dst.data_type()) } else { dst }
-                }
-                _ => dst.to_memory_desc()?,
-            };
-            Described::unary(Op::Softmax(softmax), src, dst, &attributes, engine)
+    let make = |recipe: &mut Recipe, attr: &Attr| {
+        // SAFETY: the caller passes null or descriptors that live.
+        let (src, dst) = unsafe { (closed(src_desc, "src_desc")?, open(dst_desc, "dst_desc")?) };
+        is_training(prop_kind)?;
+        let axis = axis_of(softmax_axis, src.rank(), "softmax_axis")?;
+        let op = if is_logarithm(alg_kind)? { Softmax::log(axis) } else { Softmax::new(axis) };
+        same_dims(&src, &dst, "dst_desc")?;
+        let dst = settled(dst, &src)?;
+        let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
+        let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
+        recipe.main(op, &[(Arg::SRC, &src)], &dst, attr)?;
+        Ok(Facts::new(kind::SOFTMAX, prop_kind).algorithm(alg_kind).integer(query::AXIS, softmax_axis))
+    };
+    // SAFETY: the caller passes null, or objects that live and a handle to write.
+    unsafe { describe("dnnl_softmax_forward_primitive_desc_create", primitive_desc, engine, attr, make) }
+}
+
+/// Describes the gradient of softmax, or of its logarithm, from its result.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_softmax_backward_primitive_desc_create(
+    primitive_desc: *mut dnnl_primitive_desc_t,
+    engine: dnnl_engine_t,
+    alg_kind: dnnl_alg_kind_t,
+    diff_src_desc: const_dnnl_memory_desc_t,
+    diff_dst_desc: const_dnnl_memory_desc_t,
+    dst_desc: const_dnnl_memory_desc_t,
+    softmax_axis: i32,
+    _hint_fwd_pd: const_dnnl_primitive_desc_t,
+    attr: const_dnnl_primitive_attr_t,
+) -> dnnl_status_t {
+    let make = |recipe: &mut Recipe, attr: &Attr| {
+        // SAFETY: the caller passes null or descriptors that live.
+        let (diff_src, diff_dst, dst) = unsafe {
+            (
+                open(diff_src_desc, "diff_src_desc")?,
+                open(diff_dst_desc, "diff_dst_desc")?,
+                closed(dst_desc, "dst_desc")?,
+            )
         };
-        // SAFETY: the caller passes null or a handle to write.
-        unsafe { handle::create_at(primitive_desc, make) }
-    })
+        let axis = axis_of(softmax_axis, dst.rank(), "softmax_axis")?;
+        let is_logarithm = is_logarithm(alg_kind)?;
+        attr.check_plain()?;
+        same_dims(&dst, &diff_src, "diff_src_desc")?;
+        same_dims(&dst, &diff_dst, "diff_dst_desc")?;
+        let (diff_dst, diff_src) = (settled(diff_dst, &dst)?, settled(diff_src, &dst)?);
+        let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
+        let diff_dst = recipe.operand(arg::DIFF_DST, (query::DIFF_DST, 0), diff_dst);
+        let diff_src = recipe.operand(arg::DIFF_SRC, (query::DIFF_SRC, 0), diff_src);
+        let mut f = Formula::new(dst.dims()).folded([axis]);
+        let (y, dy) = (f.tensor(&dst), f.tensor(&diff_dst));
+        let gradient = if is_logarithm {
+            let sum = f.sum(dy);
+            let share = f.apply(Eltwise::Exp, y);
+            let common = f.mul(share, sum);
+            f.sub(dy, common)
+        } else {
+            let product = f.mul(dy, y);
+            let sum = f.sum(product);
+            let rest = f.sub(dy, sum);
+            f.mul(y, rest)
+        };
+        f.result(gradient, &diff_src);
+        recipe.formula(f)?;
+        Ok(Facts::new(kind::SOFTMAX, dnnl_backward_data)
+            .algorithm(alg_kind)
+            .integer(query::AXIS, softmax_axis))
+    };
+    // SAFETY: the caller passes null, or objects that live and a handle to write.
+    unsafe { describe("dnnl_softmax_backward_primitive_desc_create", primitive_desc, engine, attr, make) }
+}
+
+fn is_logarithm(algorithm: dnnl_alg_kind_t) -> Outcome<bool> {
+    match algorithm {
+        dnnl_softmax_accurate => Ok(false),
+        dnnl_softmax_log => Ok(true),
+        other => Err(Failure::invalid(format!("{other:#x} is not a softmax algorithm"))),
+    }
 }

@@ -38,6 +38,11 @@ fn execution() {
 }
 
 #[test]
+fn graphs() {
+    on_every_platform("objects_graph.c");
+}
+
+#[test]
 fn names_of_version_1() {
     on_every_platform("objects_v1.c");
 }
@@ -45,6 +50,12 @@ fn names_of_version_1() {
 #[test]
 fn threads() {
     on_every_platform("objects_threads.cpp");
+}
+
+/// Every group of primitives, forward and backward, against plain loops.
+#[test]
+fn primitives() {
+    on_every_platform("primitives.cpp");
 }
 
 /// The program that a user would write, which prints its result.

@@ -42,9 +42,11 @@ fn compare(path: &Path) {
     // SAFETY: oneDNN's library may be loaded anywhere.
     let library = unsafe { Library::new(path) }.unwrap();
     let (ours, theirs) = (Api::ours(), Api::of(&library));
-    for (name, a, b) in
-        [("sizes", ours.type_sizes(), theirs.type_sizes()), ("settings", ours.settings(), theirs.settings())]
-    {
+    for (name, a, b) in [
+        ("sizes", ours.type_sizes(), theirs.type_sizes()),
+        ("settings", ours.settings(), theirs.settings()),
+        ("names", ours.names(), theirs.names()),
+    ] {
         assert_eq!(a, b, "{name}");
     }
     let (mut good, mut derived) = (0_u64, 0_u64);
@@ -119,6 +121,24 @@ api! {
     set_fpmath: dnnl_set_default_fpmath_mode(c_int) -> dnnl_status_t;
     get_fpmath: dnnl_get_default_fpmath_mode(*mut c_int) -> dnnl_status_t;
     status_name: dnnl_status2str(c_int) -> *const std::ffi::c_char;
+    type_name: dnnl_dt2str(c_int) -> *const std::ffi::c_char;
+    fpmath_name: dnnl_fpmath_mode2str(c_int) -> *const std::ffi::c_char;
+    accumulation_name: dnnl_accumulation_mode2str(c_int) -> *const std::ffi::c_char;
+    engine_name: dnnl_engine_kind2str(c_int) -> *const std::ffi::c_char;
+    encoding_name: dnnl_sparse_encoding2str(c_int) -> *const std::ffi::c_char;
+    tag_name: dnnl_fmt_tag2str(c_int) -> *const std::ffi::c_char;
+    prop_name: dnnl_prop_kind2str(c_int) -> *const std::ffi::c_char;
+    primitive_name: dnnl_prim_kind2str(c_int) -> *const std::ffi::c_char;
+    algorithm_name: dnnl_alg_kind2str(c_int) -> *const std::ffi::c_char;
+    flags_name: dnnl_rnn_flags2str(c_int) -> *const std::ffi::c_char;
+    direction_name: dnnl_rnn_direction2str(c_int) -> *const std::ffi::c_char;
+    scratchpad_name: dnnl_scratchpad_mode2str(c_int) -> *const std::ffi::c_char;
+    rounding_name: dnnl_rounding_mode2str(c_int) -> *const std::ffi::c_char;
+    quantization_name: dnnl_quantization_mode2str(c_int) -> *const std::ffi::c_char;
+    isa_name: dnnl_cpu_isa2str(c_int) -> *const std::ffi::c_char;
+    hints_name: dnnl_cpu_isa_hints2str(c_int) -> *const std::ffi::c_char;
+    runtime_name: dnnl_runtime2str(std::ffi::c_uint) -> *const std::ffi::c_char;
+    kind_name: dnnl_fmt_kind2str(c_int) -> *const std::ffi::c_char;
     with_tag: dnnl_memory_desc_create_with_tag(Out, c_int, Dims, c_int, c_int) -> dnnl_status_t;
     with_strides: dnnl_memory_desc_create_with_strides(Out, c_int, Dims, c_int, Dims) -> dnnl_status_t;
     with_coo: dnnl_memory_desc_create_with_coo_encoding(Out, c_int, Dims, c_int, i64, c_int) -> dnnl_status_t;
@@ -148,10 +168,52 @@ impl Api {
             let verbose = [-1, 3, 99, 2, 1, 0].map(|level| (self.set_verbose)(level));
             let modes = [-1, 5, 4, 3].map(|mode| (self.set_fpmath)(mode));
             let got = [(self.get_fpmath)(std::ptr::null_mut()), (self.get_fpmath)(&raw mut mode)];
-            let names: Vec<_> = (-1..13).map(|s| std::ffi::CStr::from_ptr((self.status_name)(s))).collect();
             (self.set_fpmath)(0);
-            format!("{verbose:?} {modes:?} {got:?} {mode} {names:?}")
+            format!("{verbose:?} {modes:?} {got:?} {mode}")
         }
+    }
+
+    /// The names of all values that an enumeration has, and of some that it has not.
+    fn names(&self) -> String {
+        let named = [
+            self.status_name,
+            self.type_name,
+            self.fpmath_name,
+            self.accumulation_name,
+            self.engine_name,
+            self.encoding_name,
+            self.tag_name,
+            self.prop_name,
+            self.primitive_name,
+            self.algorithm_name,
+            self.flags_name,
+            self.direction_name,
+            self.scratchpad_name,
+            self.rounding_name,
+            self.quantization_name,
+            self.isa_name,
+            self.hints_name,
+            self.kind_name,
+        ];
+        let mut all = String::new();
+        let mut add = |function: usize, number: c_int, name: *const std::ffi::c_char| {
+            // SAFETY: the functions return strings that stay.
+            let name = unsafe { std::ffi::CStr::from_ptr(name) };
+            // A type that oneDNN's library has no name for.
+            let own = function == 1 && number == 15;
+            if !own && !name.to_bytes().starts_with(b"unknown") {
+                write!(all, "{function} {number} {name:?}; ").unwrap();
+            }
+        };
+        for number in (-2..0x4_0000).chain([c_int::MAX, c_int::MIN]) {
+            for (i, function) in named.iter().enumerate() {
+                // SAFETY: the functions take any number.
+                add(i, number, unsafe { function(number) });
+            }
+            // SAFETY: as before.
+            add(named.len(), number, unsafe { (self.runtime_name)(number.cast_unsigned()) });
+        }
+        all
     }
 }
 

@@ -11,6 +11,7 @@ use crate::model::dim;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = FORMS)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct BenchArgs {
     /// What to measure: primitives as below, graph JSON files, or ONNX files.
     #[arg(value_name = "CASE")]

@@ -31,6 +31,8 @@ const GROUPS: &[&str] = &[
     "gather/",
     "group_normalization/",
     "layer_normalization/",
+    "local_response_normalization/",
+    "local_response_normalization_backward/",
     "matmul/",
     "pooling/",
     "pooling_backward/",

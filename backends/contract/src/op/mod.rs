@@ -15,6 +15,7 @@ mod eltwise;
 mod expression;
 mod gated_matmul;
 mod gather;
+mod local_response;
 mod matmul;
 mod normalization;
 mod operation;
@@ -39,6 +40,7 @@ pub use eltwise::{Attributes as EltwiseAttributes, Domain, Eltwise, Function, Pa
 pub use expression::{Expression, Fold, Node, keeps};
 pub use gated_matmul::GatedMatMul;
 pub use gather::Gather;
+pub use local_response::{LocalResponseNormalization, LocalResponseNormalizationBackward};
 pub use matmul::MatMul;
 pub use normalization::{BatchNormalization, GroupNormalization, LayerNormalization};
 pub(crate) use operation::{ErrorGrowth, Operation};
@@ -111,6 +113,10 @@ pub enum Op {
     Remap(Remap),
     /// Elements by indices.
     Gather(Gather),
+    /// Normalisation by the squares around each element.
+    LocalResponseNormalization(LocalResponseNormalization),
+    /// The gradient of a normalisation by the squares around.
+    LocalResponseNormalizationBackward(LocalResponseNormalizationBackward),
 }
 
 /// Does the same with the parameters of whichever operation it is: `each_operation!(op, inner => …)`. Backends dispatch with it to a trait
@@ -156,6 +162,8 @@ macro_rules! each_operation {
             $crate::op::Op::ResamplingBackward($inner) => $answer,
             $crate::op::Op::Remap($inner) => $answer,
             $crate::op::Op::Gather($inner) => $answer,
+            $crate::op::Op::LocalResponseNormalization($inner) => $answer,
+            $crate::op::Op::LocalResponseNormalizationBackward($inner) => $answer,
             $(#[allow(unreachable_patterns, reason = "the enumeration is open to other crates alone")] $other => $otherwise,)?
         }
     };

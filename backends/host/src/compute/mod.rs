@@ -14,6 +14,7 @@ mod elementwise;
 mod epilogue;
 mod expression;
 mod gemm;
+mod local_response;
 mod matmul;
 mod movement;
 mod normalization;

@@ -17,6 +17,7 @@ mod folds;
 mod functions_tests;
 mod gemm;
 mod limits;
+mod local_response;
 mod matmul;
 mod movement;
 mod nodes;

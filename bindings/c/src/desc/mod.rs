@@ -4,7 +4,7 @@ mod build;
 mod convert;
 mod query;
 mod size;
-mod tags;
+pub(crate) mod tags;
 mod types;
 mod view;
 

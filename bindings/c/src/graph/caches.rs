@@ -1,6 +1,7 @@
 //! The caches of the process.
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anydnn::partition::{ConstantCache, PartitionCache};
 use anydnn_backend::DeviceKind;
@@ -66,6 +67,8 @@ pub extern "C" fn dnnl_graph_set_constant_tensor_cache_capacity(
     boundary::status("dnnl_graph_set_constant_tensor_cache_capacity", || {
         if is_ours(eng_kind)? {
             set_bytes(size.saturating_mul(MEGABYTE));
+        } else {
+            OF_NO_ENGINE.store(size, Ordering::Relaxed);
         }
         Ok(())
     })
@@ -78,17 +81,20 @@ pub unsafe extern "C" fn dnnl_graph_get_constant_tensor_cache_capacity(
     size: *mut usize,
 ) -> dnnl_status_t {
     boundary::status("dnnl_graph_get_constant_tensor_cache_capacity", || {
-        let bytes = if is_ours(eng_kind)? {
-            ConstantCache::<OpenCl>::process().kind_capacity(DeviceKind::Gpu)
+        let megabytes = if is_ours(eng_kind)? {
+            ConstantCache::<OpenCl>::process().kind_capacity(DeviceKind::Gpu) / MEGABYTE
         } else {
-            0
+            OF_NO_ENGINE.load(Ordering::Relaxed)
         };
         // SAFETY: the caller passes null or a number to write.
-        unsafe { handle::write(size, "size", bytes / MEGABYTE) }
+        unsafe { handle::write(size, "size", megabytes) }
     })
 }
 
 const MEGABYTE: usize = 1 << 20;
+
+/// What was set for engines of kind `dnnl_cpu`, of which there are none: programs read it back.
+static OF_NO_ENGINE: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether engines of a kind are there at all. Any OpenCL device, processors too, is one of kind `dnnl_gpu`.
 fn is_ours(kind: dnnl_engine_kind_t) -> Outcome<bool> {

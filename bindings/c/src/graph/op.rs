@@ -84,11 +84,11 @@ pub unsafe extern "C" fn dnnl_graph_op_set_attr_f32(
     value_len: usize,
 ) -> dnnl_status_t {
     boundary::status("dnnl_graph_op_set_attr_f32", || {
-        // SAFETY: the caller passes null or so many values.
-        let values = unsafe { handle::slice(value, value_len, "value") }?;
         let value = match name {
-            SCALES => AttrValue::F32s(values.to_vec()),
-            _ => AttrValue::F32(single(values)?),
+            // SAFETY: the caller passes null or so many values.
+            SCALES => AttrValue::F32s(unsafe { handle::slice(value, value_len, "value") }?.to_vec()),
+            // SAFETY: the caller passes null or so many values, and one for the number zero.
+            _ => AttrValue::F32(unsafe { single(value, value_len) }?),
         };
         // SAFETY: the caller passes null or an operation that lives.
         unsafe { set(op, name, 0x1..0x30, value) }
@@ -104,9 +104,11 @@ pub unsafe extern "C" fn dnnl_graph_op_set_attr_bool(
     value_len: usize,
 ) -> dnnl_status_t {
     boundary::status("dnnl_graph_op_set_attr_bool", || {
+        if value_len == 0 {
+            return Err(Failure::invalid("there is no value"));
+        }
         // SAFETY: the caller passes null or so many values.
-        let values = unsafe { handle::slice(value, value_len, "value") }?;
-        let value = AttrValue::Bool(single(values)? != 0);
+        let value = AttrValue::Bool(unsafe { single(value, value_len) }? != 0);
         // SAFETY: the caller passes null or an operation that lives.
         unsafe { set(op, name, 0x60..0x80, value) }
     })
@@ -121,18 +123,18 @@ pub unsafe extern "C" fn dnnl_graph_op_set_attr_s64(
     value_len: usize,
 ) -> dnnl_status_t {
     boundary::status("dnnl_graph_op_set_attr_s64", || {
-        // SAFETY: the caller passes null or so many values.
-        let values = unsafe { handle::slice(value, value_len, "value") }?;
         let value = match name {
-            0x30..0x40 => AttrValue::S64(single(values)?),
-            _ => AttrValue::S64s(values.to_vec()),
+            // SAFETY: the caller passes null or so many values, and one for the number zero.
+            0x30..0x40 => AttrValue::S64(unsafe { single(value, value_len) }?),
+            // SAFETY: the caller passes null or so many values.
+            _ => AttrValue::S64s(unsafe { handle::slice(value, value_len, "value") }?.to_vec()),
         };
         // SAFETY: the caller passes null or an operation that lives.
         unsafe { set(op, name, 0x30..0x60, value) }
     })
 }
 
-/// Sets an attribute that is a word of `value_len` bytes, or one that ends with a zero before.
+/// Sets an attribute that is a word, which ends with a zero. `value_len` is not zero; it may count words, of which there is one, or bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_graph_op_set_attr_str(
     op: dnnl_graph_op_t,
@@ -141,13 +143,13 @@ pub unsafe extern "C" fn dnnl_graph_op_set_attr_str(
     value_len: usize,
 ) -> dnnl_status_t {
     boundary::status("dnnl_graph_op_set_attr_str", || {
-        // SAFETY: the caller passes null or so many bytes.
-        let bytes = unsafe { handle::slice(value.cast::<u8>(), value_len, "value") }?;
-        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-        let word =
-            std::str::from_utf8(&bytes[..end]).map_err(|_| Failure::invalid("the value is no UTF-8"))?;
+        if value_len == 0 {
+            return Err(Failure::invalid("there is no value"));
+        }
+        // SAFETY: the caller passes null or a string.
+        let word = unsafe { text(value, "value") }?;
         // SAFETY: the caller passes null or an operation that lives.
-        unsafe { set(op, name, 0x80..0xFF, AttrValue::String(word.to_owned())) }
+        unsafe { set(op, name, 0x80..0xFF, AttrValue::String(word)) }
     })
 }
 
@@ -283,11 +285,16 @@ unsafe fn set(
     Ok(())
 }
 
-fn single<T: Copy>(values: &[T]) -> Outcome<T> {
-    match values {
-        [value] => Ok(*value),
-        _ => Err(Failure::invalid(format!("there are {} values, expected one", values.len()))),
+/// The one value of an attribute that is no list. Its number is 1, or 0 as in programs that give a number to lists alone.
+///
+/// # Safety
+/// `value` is null or a value, or as many as `count` says.
+unsafe fn single<T: Copy>(value: *const T, count: usize) -> Outcome<T> {
+    if count > 1 {
+        return Err(Failure::invalid(format!("there are {count} values, expected one")));
     }
+    // SAFETY: by contract.
+    Ok(unsafe { handle::slice(value, 1, "value") }?[0])
 }
 
 /// # Safety

@@ -246,6 +246,25 @@ static void null_primitives(dnnl_engine_t engine) {
     OK(dnnl_primitive_desc_destroy(pd_slot));
     for (int k = -1; k < 18; k++)
         EACH(dnnl_dt2str, 0, calls += dnnl_dt2str((dnnl_data_type_t)k) != NULL, (void)0);
+    for (int k = -1; k < 18; k++) {
+        EACH(dnnl_accumulation_mode2str, 0, calls += dnnl_accumulation_mode2str((dnnl_accumulation_mode_t)k) != NULL, (void)0);
+        EACH(dnnl_engine_kind2str, 0, calls += dnnl_engine_kind2str((dnnl_engine_kind_t)k) != NULL, (void)0);
+        EACH(dnnl_sparse_encoding2str, 0, calls += dnnl_sparse_encoding2str((dnnl_sparse_encoding_t)k) != NULL, (void)0);
+        EACH(dnnl_fmt_tag2str, 0, calls += dnnl_fmt_tag2str((dnnl_format_tag_t)k) != NULL, (void)0);
+        EACH(dnnl_prop_kind2str, 0, calls += dnnl_prop_kind2str((dnnl_prop_kind_t)k) != NULL, (void)0);
+        EACH(dnnl_prim_kind2str, 0, calls += dnnl_prim_kind2str((dnnl_primitive_kind_t)k) != NULL, (void)0);
+        EACH(dnnl_alg_kind2str, 0, calls += dnnl_alg_kind2str((dnnl_alg_kind_t)k) != NULL, (void)0);
+        EACH(dnnl_rnn_flags2str, 0, calls += dnnl_rnn_flags2str((dnnl_rnn_flags_t)k) != NULL, (void)0);
+        EACH(dnnl_rnn_direction2str, 0, calls += dnnl_rnn_direction2str((dnnl_rnn_direction_t)k) != NULL, (void)0);
+        EACH(dnnl_scratchpad_mode2str, 0, calls += dnnl_scratchpad_mode2str((dnnl_scratchpad_mode_t)k) != NULL, (void)0);
+        EACH(dnnl_rounding_mode2str, 0, calls += dnnl_rounding_mode2str((dnnl_rounding_mode_t)k) != NULL, (void)0);
+        EACH(dnnl_quantization_mode2str, 0, calls += dnnl_quantization_mode2str((dnnl_quantization_mode_t)k) != NULL, (void)0);
+        EACH(dnnl_cpu_isa2str, 0, calls += dnnl_cpu_isa2str((dnnl_cpu_isa_t)k) != NULL, (void)0);
+        EACH(dnnl_cpu_isa_hints2str, 0, calls += dnnl_cpu_isa_hints2str((dnnl_cpu_isa_hints_t)k) != NULL, (void)0);
+        EACH(dnnl_runtime2str, 0, calls += dnnl_runtime2str((unsigned)k) != NULL, (void)0);
+        EACH(dnnl_fmt_kind2str, 0, calls += dnnl_fmt_kind2str((dnnl_format_kind_t)k) != NULL, (void)0);
+        EACH(dnnl_fpmath_mode2str, 0, calls += dnnl_fpmath_mode2str((dnnl_fpmath_mode_t)k) != NULL, (void)0);
+    }
     EACH(dnnl_get_effective_cpu_isa, 0, calls += dnnl_get_effective_cpu_isa() == 0, (void)0);
     OK(dnnl_post_ops_destroy(ops));
     OK(dnnl_primitive_attr_destroy(attr));

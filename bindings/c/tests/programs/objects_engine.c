@@ -44,10 +44,21 @@ static void by_index(void) {
         OK(dnnl_ocl_interop_get_device(engine, &device));
         CL(clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof listed, &listed, NULL));
         CHECK(listed == device);
-        SOON(context_references(context) == 1);
+        /* The library's own and the engine's. */
+        SOON(context_references(context) == 2);
         CHECK(rank_of(device) >= last);
         last = rank_of(device);
+        cl_mem kept = check_buffer(context, CL_MEM_READ_WRITE, 64, NULL);
         OK(dnnl_engine_destroy(engine));
+        /* The context outlives the engine, and the next engine of the device has it too. */
+        CL(clReleaseMemObject(kept));
+        SOON(context_references(context) == 1);
+        dnnl_engine_t again = NULL;
+        cl_context same = NULL;
+        OK(dnnl_engine_create(&again, dnnl_gpu, i));
+        OK(dnnl_ocl_interop_engine_get_context(again, &same));
+        CHECK(same == context);
+        OK(dnnl_engine_destroy(again));
     }
 }
 

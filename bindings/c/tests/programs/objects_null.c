@@ -39,6 +39,7 @@ static void count(dnnl_status_t status) {
     } while (0)
 
 #include "graph_null.h"
+#include "primitives_null.h"
 
 int main(int argc, char **argv) {
     cl_device_id device = check_device(argc > 1 ? argv[1] : NULL), device_slot = NULL;
@@ -237,6 +238,7 @@ int main(int argc, char **argv) {
 
     const pointers_t pointers = check_pointers(device, context);
     null_primitives(engine);
+    null_more(engine, desc, pd, primitive, attr);
     null_graphs(engine, stream, device, context, &pointers, queue, done);
 
     OK(dnnl_primitive_destroy(primitive));

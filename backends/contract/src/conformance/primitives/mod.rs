@@ -8,6 +8,7 @@ mod dequantize;
 mod eltwise;
 mod expression;
 mod gradients;
+mod local_response;
 mod matmul;
 mod movement;
 mod normalization;
@@ -55,6 +56,7 @@ fn operations(trials: &mut Trials) {
     resampling::trials(trials);
     softmax::trials(trials);
     normalization::trials(trials);
+    local_response::trials(trials);
     reduction::trials(trials);
     concat::trials(trials);
     movement::trials(trials);

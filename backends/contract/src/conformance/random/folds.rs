@@ -6,7 +6,8 @@ use super::operand::{FLOATS, Role, finished, image, operand};
 use crate::conformance::trial::Trial;
 use crate::conformance::values::Values;
 use crate::op::{
-    BatchNormalization, GroupNormalization, LayerNormalization, Reduction, ReductionAlgorithm, Softmax,
+    BatchNormalization, GroupNormalization, LayerNormalization, LocalResponseNormalization,
+    LocalResponseNormalizationBackward, Reduction, ReductionAlgorithm, Softmax,
 };
 use crate::{Arg, DataType, Dims, Op, PrimitiveDesc, PrimitiveDescBuilder, Result};
 
@@ -63,6 +64,38 @@ pub(super) fn group_normalization(choices: &mut Choices) -> Result<Trial> {
     let builder = vectors(choices, builder, &dims[1..2], from)?;
     let builder = statistics(choices, builder, &[dims[0], groups])?;
     finished(choices, builder)
+}
+
+/// A normalisation by the squares around, or its gradient.
+pub(super) fn local_response(choices: &mut Choices) -> Result<Trial> {
+    let dims = ranked(choices, 2, 5);
+    let spatial = dims.len() - 2;
+    let size = 1 + choices.below(5);
+    let op = match choices.below(3) {
+        0 => LocalResponseNormalization::across_channels(size, spatial),
+        1 => LocalResponseNormalization::within_channel(size.min(3), spatial),
+        _ => {
+            let mut reach = || (0..=spatial).map(|_| choices.below(3)).collect::<Dims>();
+            let (before, after) = (reach(), reach());
+            LocalResponseNormalization::across_channels(1, spatial)
+                .with_window(before, after)
+                .with_count(size)
+        }
+    };
+    let op = op.with_factors(
+        choices.pick(&[1e-4, 0.5, 1.0])?,
+        choices.pick(&[0.75, 0.5, 1.0, 0.3])?,
+        choices.pick(&[1.0, 2.0])?,
+    );
+    let (from, to) = float_pair(choices)?;
+    let src = image(choices, Role::Source, &dims, from)?;
+    let dst = image(choices, Role::Result, &dims, to)?;
+    if choices.one_in(3) {
+        let diff = image(choices, Role::Source, &dims, from)?;
+        let op = LocalResponseNormalizationBackward::new(op);
+        return finished(choices, PrimitiveDesc::builder(op).src(diff).src(src).dst(dst));
+    }
+    finished(choices, PrimitiveDesc::builder(op).src(src).dst(dst))
 }
 
 pub(super) fn reduction(choices: &mut Choices) -> Result<Trial> {

@@ -44,6 +44,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "resampling_backward", turns: 1, describe: movement::resampling_backward },
     Family { name: "remap", turns: 1, describe: movement::remap },
     Family { name: "gather", turns: 1, describe: movement::gather },
+    Family { name: "local_response_normalization", turns: 1, describe: folds::local_response },
 ];
 
 impl Family {

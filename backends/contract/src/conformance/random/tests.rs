@@ -41,6 +41,8 @@ variants! {
     ResamplingBackward,
     Remap,
     Gather,
+    LocalResponseNormalization,
+    LocalResponseNormalizationBackward,
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod attention;
 mod expression;
 mod gradients;
+mod local_response;
 mod matmul;
 mod movement;
 mod normalization;
@@ -88,6 +89,10 @@ pub fn compute(desc: &PrimitiveDesc, inputs: &Tensors) -> Result<Tensors> {
         Op::Reduction(op) => operands.result(reduction::reduction(op, &operands)),
         Op::Concat(op) => operands.result(movement::concat(*op, &operands)),
         Op::Remap(op) => operands.result(movement::remap(op, &operands)),
+        Op::LocalResponseNormalization(op) => operands.result(local_response::forward(op, &operands)),
+        Op::LocalResponseNormalizationBackward(op) => {
+            operands.result(local_response::backward(&op.forward, &operands))
+        }
         Op::Gather(op) => operands.result(movement::gather(*op, &operands)),
         Op::Reorder(_) => operands.map(|_, x| x),
         Op::Expression(op) => expression::expression(op, &operands),

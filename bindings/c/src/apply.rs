@@ -1,0 +1,279 @@
+//! Attributes at work: scales and zero points around a step, post-operations behind it.
+
+use std::ffi::c_int;
+
+use anydnn_backend::{Arg, Attributes, DataType, Dequantize, Dims, Error, MemoryDesc, Op, PostOp, Quantized};
+
+use crate::attributes::{Attr, Factor};
+use crate::boundary::{Failure, Outcome};
+use crate::kinds::arg;
+use crate::post_ops::CPostOp;
+use crate::recipe::{Formula, Place, Recipe, Tensor, settled};
+
+impl Recipe {
+    /// The step that makes the result, with all that the attributes say: operands are dequantised, post-operations follow in order, the
+    /// result is quantised. What the operation does not do itself becomes a formula beside it.
+    pub(crate) fn main(
+        &mut self,
+        op: impl Into<Op>,
+        inputs: &[(Arg, &Tensor)],
+        dst: &Tensor,
+        attr: &Attr,
+    ) -> Outcome {
+        let op = op.into();
+        attr.check_supported()?;
+        let mut attributes =
+            Attributes::default().with_fpmath(attr.fpmath).with_deterministic(attr.deterministic);
+        let mut args: Vec<(Arg, Tensor)> = Vec::new();
+        let mut used = Vec::new();
+        for &(to, tensor) in inputs {
+            let number = self.number(tensor);
+            let (scale, zero_point) = (attr.scale(number), attr.zero_point(number));
+            if scale.is_none() && zero_point.is_none() {
+                args.push((to, tensor.clone()));
+                continue;
+            }
+            used.push(number);
+            let scale = scale.map(|factor| self.factor(arg::ATTR_SCALES, tensor, factor)).transpose()?;
+            let zero_point =
+                zero_point.map(|factor| self.factor(arg::ATTR_ZERO_POINTS, tensor, factor)).transpose()?;
+            let quantized = match to {
+                Arg::Src(i) => Some(Quantized::Src(i)),
+                Arg::Weights => Some(Quantized::Weights),
+                _ => None,
+            };
+            match quantized.filter(|_| op.dequantizes(to)) {
+                Some(operand) => {
+                    attributes = attributes.with_dequantize(Dequantize {
+                        operand,
+                        scale: scale.as_ref().map(|tensor| tensor.desc.clone()),
+                        zero_point: zero_point.as_ref().map(|tensor| tensor.desc.clone()),
+                    });
+                    args.push((to, tensor.clone()));
+                    args.extend(scale.map(|tensor| (Arg::ScaleOf(operand), tensor)));
+                    args.extend(zero_point.map(|tensor| (Arg::ZeroPointOf(operand), tensor)));
+                }
+                None => args.push((to, self.dequantized(tensor, scale, zero_point)?)),
+            }
+        }
+        let result = self.number(dst);
+        attr.check_used(|number| used.contains(&number) || number == result)?;
+        let quantizes = attr.scale(result).is_some() || attr.zero_point(result).is_some();
+        let post_operands = self.post_operands(attr, dst)?;
+        let is_native = !quantizes && (attr.post_ops().is_empty() || op.takes_post_ops());
+        if let Some(post_ops) = native(attr, &post_operands).filter(|_| is_native) {
+            let mut all = args.clone();
+            all.extend(post_operands.iter().cloned());
+            all.push((Arg::DST, dst.clone()));
+            let list: Vec<_> = all.iter().map(|(to, tensor)| (*to, tensor)).collect();
+            let with = post_ops.into_iter().fold(attributes.clone(), Attributes::with_post_op);
+            match self.step(op.clone(), &list, &with) {
+                Err(Failure::Error(Error::Unsupported { .. })) if !attr.post_ops().is_empty() => {}
+                outcome => return outcome,
+            }
+        }
+        let plain = self.temporary(dst.desc.with_data_type(DataType::F32));
+        args.push((Arg::DST, plain.clone()));
+        let list: Vec<_> = args.iter().map(|(to, tensor)| (*to, tensor)).collect();
+        self.step(op, &list, &attributes)?;
+        self.epilogue(&plain, dst, attr, &post_operands)
+    }
+
+    /// Post-operations and quantisation of a value in f32, into the result.
+    pub(crate) fn epilogue(
+        &mut self,
+        plain: &Tensor,
+        dst: &Tensor,
+        attr: &Attr,
+        post_operands: &[(Arg, Tensor)],
+    ) -> Outcome {
+        let plain = Tensor { desc: self.current(plain), ..plain.clone() };
+        let mut dst = dst.clone();
+        if let Place::Operand(i) = dst.place
+            && self.current(&dst).is_any()
+        {
+            self.operands[i].desc = settled(self.operands[i].desc.clone(), &plain.desc)?;
+            dst.desc = self.operands[i].desc.clone();
+        }
+        dst.desc = self.current(&dst);
+        let mut f = Formula::new(dst.dims());
+        let mut x = f.tensor(&plain);
+        let operand =
+            |to: Arg| post_operands.iter().find(|(other, _)| *other == to).map(|(_, tensor)| tensor);
+        for (i, post_op) in attr.post_ops().iter().enumerate() {
+            let i = i as u16;
+            match post_op {
+                CPostOp::Sum { scale, zero_point, data_type, .. } => {
+                    let seen = data_type.unwrap_or(dst.desc.data_type());
+                    let old = f.tensor(&Tensor { desc: dst.desc.with_data_type(seen), ..dst.clone() });
+                    let old = f.plus(old, -(*zero_point as f32));
+                    let old = f.times(old, *scale);
+                    x = f.add(x, old);
+                }
+                CPostOp::Eltwise { function, .. } => x = f.apply(*function, x),
+                CPostOp::Binary { algorithm: Some(algorithm), .. } => {
+                    let other = f.tensor(operand(Arg::PostOp(i)).ok_or_else(lost)?);
+                    x = f.binary(*algorithm, x, other);
+                }
+                CPostOp::Binary { algorithm: None, .. } => {
+                    let condition = f.tensor(operand(Arg::PostOp(i)).ok_or_else(lost)?);
+                    let other = f.tensor(operand(Arg::PostOpOther(i)).ok_or_else(lost)?);
+                    x = f.select(condition, x, other);
+                }
+                CPostOp::Prelu { .. } => {
+                    let slope = f.tensor(operand(Arg::PostOp(i)).ok_or_else(lost)?);
+                    let below = f.mul(x, slope);
+                    let positive = f.is_positive(x);
+                    x = f.select(positive, x, below);
+                }
+                CPostOp::Depthwise { .. } => return Err(lost()),
+            }
+        }
+        let number = self.number(&dst);
+        if let Some(factor) = attr.scale(number) {
+            let scale = self.factor(arg::ATTR_SCALES, &dst, factor)?;
+            let scale = f.tensor(&scale);
+            x = f.div(x, scale);
+        }
+        if let Some(factor) = attr.zero_point(number) {
+            let zero_point = self.factor(arg::ATTR_ZERO_POINTS, &dst, factor)?;
+            let zero_point = f.tensor(&zero_point);
+            x = f.add(x, zero_point);
+        }
+        f.result(x, &dst);
+        self.formula(f)
+    }
+
+    /// The tensors that post-operations read, as operands of the primitive.
+    pub(crate) fn post_operands(&mut self, attr: &Attr, dst: &Tensor) -> Outcome<Vec<(Arg, Tensor)>> {
+        let mut all = Vec::new();
+        for (i, post_op) in attr.post_ops().iter().enumerate() {
+            let base = arg::ATTR_POST_OP * (i as c_int + 1);
+            let index = i as u16;
+            let mut push = |to: Arg, number: c_int, desc: MemoryDesc| -> Outcome {
+                if desc.rank() != dst.desc.rank() {
+                    let (given, wanted) = (desc.rank(), dst.desc.rank());
+                    return Err(Failure::invalid(format!(
+                        "the operand of post-operation {i} has {given} dimensions, expected {wanted}"
+                    )));
+                }
+                let desc = settled(desc, &dst.desc)?;
+                all.push((to, self.operand(base | number, (0, 0), desc)));
+                Ok(())
+            };
+            match post_op {
+                CPostOp::Binary { algorithm: Some(_), src1, .. } => {
+                    push(Arg::PostOp(index), arg::SRC_1, src1.value().to_memory_desc()?)?;
+                }
+                CPostOp::Binary { algorithm: None, src1, src2, .. } => {
+                    let condition = src2.as_ref().ok_or_else(lost)?.value().to_memory_desc()?;
+                    push(Arg::PostOp(index), arg::SRC_2, condition)?;
+                    push(Arg::PostOpOther(index), arg::SRC_1, src1.value().to_memory_desc()?)?;
+                }
+                CPostOp::Prelu { mask } => {
+                    let dims = masked(dst.dims(), *mask, &[])?;
+                    // Slopes lie with their channels last, however the result does.
+                    let slopes = match ["a", "ab", "acb", "acdb", "acdeb"].get(dims.len() - 1) {
+                        Some(tag) => MemoryDesc::with_tag(dims, DataType::F32, tag)?,
+                        None => MemoryDesc::new(dims, DataType::F32),
+                    };
+                    push(Arg::PostOp(index), arg::WEIGHTS, slopes)?;
+                }
+                CPostOp::Sum { .. } | CPostOp::Eltwise { .. } | CPostOp::Depthwise { .. } => {}
+            }
+        }
+        Ok(all)
+    }
+
+    /// Scales or zero points of an operand, in the view that a step has of it.
+    fn factor(&mut self, base: c_int, of: &Tensor, factor: &Factor) -> Outcome<Tensor> {
+        let Place::Operand(i) = of.place else { return Err(lost()) };
+        let (number, dims) = (self.operands[i].number, self.operands[i].desc.dims().clone());
+        let mut desc = MemoryDesc::new(masked(&dims, factor.mask, &factor.groups)?, factor.data_type);
+        let tensor = self.operand(base | number, (0, 0), desc.clone());
+        for change in &of.changes {
+            desc = change.of(&desc)?;
+        }
+        Ok(Tensor { desc, ..tensor })
+    }
+
+    /// An operand as f32, dequantised by a formula.
+    fn dequantized(
+        &mut self,
+        tensor: &Tensor,
+        scale: Option<Tensor>,
+        zero_point: Option<Tensor>,
+    ) -> Outcome<Tensor> {
+        let mut f = Formula::new(tensor.dims());
+        let mut x = f.tensor(tensor);
+        if let Some(zero_point) = zero_point {
+            let zero_point = f.tensor(&zero_point);
+            x = f.sub(x, zero_point);
+        }
+        if let Some(scale) = scale {
+            let scale = f.tensor(&scale);
+            x = f.mul(x, scale);
+        }
+        let data_type = DataType::F32;
+        let to = self.temporary(crate::recipe::like(&tensor.desc, tensor.dims(), data_type)?);
+        f.result(x, &to);
+        self.formula(f)?;
+        Ok(to)
+    }
+
+    /// The number of an operand; zero for a temporary.
+    fn number(&self, tensor: &Tensor) -> c_int {
+        match tensor.place {
+            Place::Operand(i) => self.operands[i].number,
+            Place::Temporary(_) => 0,
+        }
+    }
+}
+
+/// The dimensions that a mask keeps, divided by groups of the last ones; the others are one.
+fn masked(dims: &Dims, mask: c_int, groups: &[usize]) -> Outcome<Dims> {
+    if mask < 0 || mask >> dims.len() != 0 {
+        return Err(Failure::invalid(format!("the mask {mask} is not one of {} dimensions", dims.len())));
+    }
+    let first_group = dims.len().saturating_sub(groups.len());
+    let keep = |(axis, &dim): (usize, &usize)| {
+        if mask >> axis & 1 == 0 {
+            return Ok(1);
+        }
+        let group = if axis < first_group { 1 } else { groups[axis - first_group] };
+        if group == 0 || dim % group != 0 {
+            return Err(Failure::invalid(format!("groups of {group} do not divide {dim}")));
+        }
+        Ok(dim / group)
+    };
+    dims.iter().enumerate().map(keep).collect()
+}
+
+/// Post-operations as the contract has them, where it has them all.
+fn native(attr: &Attr, operands: &[(Arg, Tensor)]) -> Option<Vec<PostOp>> {
+    let desc =
+        |to: Arg| operands.iter().find(|(other, _)| *other == to).map(|(_, tensor)| tensor.desc.clone());
+    let convert = |(i, post_op): (usize, &CPostOp)| {
+        let i = i as u16;
+        Some(match post_op {
+            CPostOp::Sum { scale, zero_point, data_type, .. } => {
+                PostOp::Sum { scale: *scale, zero_point: *zero_point, data_type: *data_type }
+            }
+            CPostOp::Eltwise { function, .. } => PostOp::Eltwise(*function),
+            CPostOp::Binary { algorithm: Some(algorithm), .. } => {
+                PostOp::binary(*algorithm, desc(Arg::PostOp(i))?)
+            }
+            CPostOp::Binary { algorithm: None, .. } => PostOp::Select {
+                condition: desc(Arg::PostOp(i))?,
+                other: desc(Arg::PostOpOther(i))?,
+                other_where_true: false,
+            },
+            CPostOp::Prelu { .. } | CPostOp::Depthwise { .. } => return None,
+        })
+    };
+    attr.post_ops().iter().enumerate().map(convert).collect()
+}
+
+fn lost() -> Failure {
+    Error::unsupported("attributes", "this post-operation here").into()
+}

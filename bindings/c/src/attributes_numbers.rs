@@ -1,0 +1,438 @@
+//! Attributes that say how a primitive computes numbers.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::Arc;
+
+use anydnn_backend::DataType;
+
+use crate::attributes::{Attr, Factor};
+use crate::boundary::{self, Failure, Outcome};
+use crate::desc::Format;
+use crate::handle::{self, Embedded};
+use crate::kinds::arg;
+use crate::post_ops::known;
+use crate::settings;
+use crate::types::{
+    const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_data_type_t, dnnl_dim_t, dnnl_f32,
+    dnnl_fpmath_mode_t, dnnl_primitive_attr_t, dnnl_s32, dnnl_status_t,
+};
+
+/// Which narrower arithmetic may be used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_fpmath_mode(
+    attr: dnnl_primitive_attr_t,
+    mode: dnnl_fpmath_mode_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_fpmath_mode", || {
+        // SAFETY: the caller passes null or attributes that live, and uses them nowhere else meanwhile.
+        unsafe { set_fpmath(attr, mode, 0) }
+    })
+}
+
+/// Which narrower arithmetic may be used, and whether for integers too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_fpmath_mode_v2(
+    attr: dnnl_primitive_attr_t,
+    mode: dnnl_fpmath_mode_t,
+    apply_to_int: c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_fpmath_mode_v2", || {
+        // SAFETY: the caller passes null or attributes that live, and uses them nowhere else meanwhile.
+        unsafe { set_fpmath(attr, mode, apply_to_int) }
+    })
+}
+
+/// Tells which narrower arithmetic may be used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_get_fpmath_mode(
+    attr: const_dnnl_primitive_attr_t,
+    mode: *mut dnnl_fpmath_mode_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_get_fpmath_mode", || {
+        // SAFETY: the caller passes null, or attributes that live and a place to write.
+        unsafe { handle::write(mode, "mode", settings::fpmath_number(handle::borrow(attr)?.fpmath)) }
+    })
+}
+
+/// Tells which narrower arithmetic may be used, and whether for integers too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_get_fpmath_mode_v2(
+    attr: const_dnnl_primitive_attr_t,
+    mode: *mut dnnl_fpmath_mode_t,
+    apply_to_int: *mut c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_get_fpmath_mode_v2", || {
+        // SAFETY: the caller passes null, or attributes that live and places to write or null.
+        unsafe {
+            let given = handle::borrow(attr)?;
+            if !mode.is_null() {
+                handle::write(mode, "mode", settings::fpmath_number(given.fpmath))?;
+            }
+            if !apply_to_int.is_null() {
+                handle::write(apply_to_int, "apply_to_int", c_int::from(given.fpmath_for_integers))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Whether each run gives the same bits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_deterministic(
+    attr: dnnl_primitive_attr_t,
+    value: c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_deterministic", || {
+        // SAFETY: the caller passes null or attributes that live, and uses them nowhere else meanwhile.
+        unsafe { handle::borrow_mut(attr) }?.deterministic = value != 0;
+        Ok(())
+    })
+}
+
+/// Tells whether each run gives the same bits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_get_deterministic(
+    attr: const_dnnl_primitive_attr_t,
+    value: *mut c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_get_deterministic", || {
+        // SAFETY: the caller passes null, or attributes that live and a place to write.
+        unsafe { handle::write(value, "value", c_int::from(handle::borrow(attr)?.deterministic)) }
+    })
+}
+
+/// What sums may be kept in. Sums are kept in f32 or wider whatever is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_accumulation_mode(
+    attr: dnnl_primitive_attr_t,
+    mode: c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_accumulation_mode", || {
+        if !(0..=5).contains(&mode) {
+            return Err(Failure::invalid(format!("{mode} is no accumulation mode")));
+        }
+        // SAFETY: the caller passes null or attributes that live, and uses them nowhere else meanwhile.
+        unsafe { handle::borrow_mut(attr) }?.accumulation = mode;
+        Ok(())
+    })
+}
+
+/// Tells what sums may be kept in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_get_accumulation_mode(
+    attr: const_dnnl_primitive_attr_t,
+    mode: *mut c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_get_accumulation_mode", || {
+        // SAFETY: the caller passes null, or attributes that live and a place to write.
+        unsafe { handle::write(mode, "mode", handle::borrow(attr)?.accumulation) }
+    })
+}
+
+/// How an argument is rounded: 0 to the nearest, 1 at random, which no primitive does yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_rounding(
+    attr: dnnl_primitive_attr_t,
+    arg: c_int,
+    mode: c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_rounding", || {
+        if !(0..=1).contains(&mode) {
+            return Err(Failure::invalid(format!("{mode} is no rounding mode")));
+        }
+        // SAFETY: the caller passes null or attributes that live, and uses them nowhere else meanwhile.
+        let list = &mut unsafe { handle::borrow_mut(attr) }?.stochastic;
+        list.retain(|&other| other != arg);
+        if mode == 1 {
+            list.push(arg);
+        }
+        Ok(())
+    })
+}
+
+/// Tells how an argument is rounded.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_get_rounding(
+    attr: const_dnnl_primitive_attr_t,
+    arg: c_int,
+    mode: *mut c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_get_rounding", || {
+        // SAFETY: the caller passes null, or attributes that live and a place to write.
+        unsafe { handle::write(mode, "mode", c_int::from(handle::borrow(attr)?.stochastic.contains(&arg))) }
+    })
+}
+
+/// Scales in f32 of an argument, which differ along the dimensions of a mask.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_scales_mask(
+    attr: dnnl_primitive_attr_t,
+    arg: c_int,
+    mask: c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_scales_mask", || {
+        let given = Given { arg, mask, count: 0, groups: ptr::null(), data_type: dnnl_f32, on_host: 0 };
+        // SAFETY: the caller passes null or attributes that live, and uses them nowhere else meanwhile.
+        unsafe { set_factor(attr, &given, false) }
+    })
+}
+
+/// Scales of an argument, by mask and by groups of its last dimensions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_scales(
+    attr: dnnl_primitive_attr_t,
+    arg: c_int,
+    mask: c_int,
+    group_ndims: c_int,
+    group_dims: *const dnnl_dim_t,
+    data_type: dnnl_data_type_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_scales", || {
+        let given = Given { arg, mask, count: group_ndims, groups: group_dims, data_type, on_host: 0 };
+        // SAFETY: the caller passes null or objects that live, and uses the attributes nowhere else meanwhile.
+        unsafe { set_factor(attr, &given, false) }
+    })
+}
+
+/// Scales of an argument; one that is on the host comes as a host scalar.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_scales_v2(
+    attr: dnnl_primitive_attr_t,
+    arg: c_int,
+    mask: c_int,
+    ndims: c_int,
+    group_dims: *const dnnl_dim_t,
+    data_type: dnnl_data_type_t,
+    is_on_host: c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_scales_v2", || {
+        let given = Given { arg, mask, count: ndims, groups: group_dims, data_type, on_host: is_on_host };
+        // SAFETY: the caller passes null or objects that live, and uses the attributes nowhere else meanwhile.
+        unsafe { set_factor(attr, &given, false) }
+    })
+}
+
+/// Scales of an argument, given (`qmode` 0 or 1) or found by the primitive, which none does yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_scales_v3(
+    attr: dnnl_primitive_attr_t,
+    arg: c_int,
+    mask: c_int,
+    ndims: c_int,
+    group_dims: *const dnnl_dim_t,
+    data_type: dnnl_data_type_t,
+    is_on_host: c_int,
+    qmode: c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_scales_v3", || {
+        if !(0..=3).contains(&qmode) {
+            return Err(Failure::invalid(format!("{qmode} is no quantization mode")));
+        }
+        let given = Given { arg, mask, count: ndims, groups: group_dims, data_type, on_host: is_on_host };
+        // SAFETY: the caller passes null or objects that live, and uses the attributes nowhere else meanwhile.
+        unsafe {
+            set_factor(attr, &given, false)?;
+            if qmode > 1 {
+                handle::borrow_mut(attr)?.unsupported = Some("scales that the primitive finds");
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Zero points in s32 of an argument, which differ along the dimensions of a mask.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_zero_points_mask(
+    attr: dnnl_primitive_attr_t,
+    arg: c_int,
+    mask: c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_zero_points_mask", || {
+        let given = Given { arg, mask, count: 0, groups: ptr::null(), data_type: dnnl_s32, on_host: 0 };
+        // SAFETY: the caller passes null or attributes that live, and uses them nowhere else meanwhile.
+        unsafe { set_factor(attr, &given, true) }
+    })
+}
+
+/// Zero points of an argument, by mask and by groups of its last dimensions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_zero_points(
+    attr: dnnl_primitive_attr_t,
+    arg: c_int,
+    mask: c_int,
+    group_ndims: c_int,
+    group_dims: *const dnnl_dim_t,
+    data_type: dnnl_data_type_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_zero_points", || {
+        let given = Given { arg, mask, count: group_ndims, groups: group_dims, data_type, on_host: 0 };
+        // SAFETY: the caller passes null or objects that live, and uses the attributes nowhere else meanwhile.
+        unsafe { set_factor(attr, &given, true) }
+    })
+}
+
+/// Zero points of an argument; one that is on the host comes as a host scalar.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_zero_points_v2(
+    attr: dnnl_primitive_attr_t,
+    arg: c_int,
+    mask: c_int,
+    ndims: c_int,
+    group_dims: *const dnnl_dim_t,
+    data_type: dnnl_data_type_t,
+    is_on_host: c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_zero_points_v2", || {
+        let given = Given { arg, mask, count: ndims, groups: group_dims, data_type, on_host: is_on_host };
+        // SAFETY: the caller passes null or objects that live, and uses the attributes nowhere else meanwhile.
+        unsafe { set_factor(attr, &given, true) }
+    })
+}
+
+/// Sums of an argument that the caller computed, which no primitive takes yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_precomputed_reductions(
+    attr: dnnl_primitive_attr_t,
+    _arg: c_int,
+    _mask: c_int,
+    _group_ndims: c_int,
+    _group_dims: *const dnnl_dim_t,
+    _data_type: dnnl_data_type_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_precomputed_reductions", || {
+        // SAFETY: the caller passes null or attributes that live, and uses them nowhere else meanwhile.
+        unsafe { handle::borrow_mut(attr) }?.unsupported = Some("precomputed reductions");
+        Ok(())
+    })
+}
+
+/// Drops results at random, which no primitive does yet; null or an empty descriptor for none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_dropout(
+    attr: dnnl_primitive_attr_t,
+    mask_desc: const_dnnl_memory_desc_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_dropout", || {
+        // SAFETY: the caller passes null or objects that live, and uses the attributes nowhere else meanwhile.
+        unsafe { set_dropout(attr, mask_desc, [0; 3]) }
+    })
+}
+
+/// Drops results at random, with a seed of a type, an offset or none, and numbers on the host or not; see
+/// [`dnnl_primitive_attr_set_dropout`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_set_dropout_v2(
+    attr: dnnl_primitive_attr_t,
+    mask_desc: const_dnnl_memory_desc_t,
+    seed_dt: dnnl_data_type_t,
+    use_offset: c_int,
+    use_host_scalars: c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_set_dropout_v2", || {
+        // SAFETY: the caller passes null or objects that live, and uses the attributes nowhere else meanwhile.
+        unsafe { set_dropout(attr, mask_desc, [seed_dt, use_offset, use_host_scalars]) }
+    })
+}
+
+/// Lends the descriptor of the mask of what is dropped; null for none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_get_dropout(
+    attr: const_dnnl_primitive_attr_t,
+    mask_desc: *mut const_dnnl_memory_desc_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_get_dropout", || {
+        // SAFETY: the caller passes null, or attributes that live and a place to write.
+        unsafe { handle::write(mask_desc, "mask_desc", handle::borrow(attr)?.dropout_mask()) }
+    })
+}
+
+/// Tells what is dropped, and how; see [`dnnl_primitive_attr_set_dropout_v2`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_attr_get_dropout_v2(
+    attr: const_dnnl_primitive_attr_t,
+    mask_desc: *mut const_dnnl_memory_desc_t,
+    seed_dt: *mut dnnl_data_type_t,
+    use_offset: *mut c_int,
+    use_host_scalars: *mut c_int,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_attr_get_dropout_v2", || {
+        // SAFETY: the caller passes null, or attributes that live and places to write or null.
+        unsafe {
+            let given = handle::borrow(attr)?;
+            let numbers = given.dropout.as_ref().map_or([0; 3], |(_, numbers)| *numbers);
+            if !mask_desc.is_null() {
+                handle::write(mask_desc, "mask_desc", given.dropout_mask())?;
+            }
+            for (out, number) in [seed_dt, use_offset, use_host_scalars].into_iter().zip(numbers) {
+                if !out.is_null() {
+                    handle::write(out, "a number", number)?;
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+struct Given {
+    arg: c_int,
+    mask: c_int,
+    count: c_int,
+    groups: *const dnnl_dim_t,
+    data_type: dnnl_data_type_t,
+    on_host: c_int,
+}
+
+/// # Safety
+/// `attr` is null or attributes that live, used nowhere else meanwhile; the groups are null or as many as are told.
+unsafe fn set_factor(attr: dnnl_primitive_attr_t, given: &Given, is_zero_point: bool) -> Outcome {
+    let &Given { arg, mask, count, groups, data_type, on_host } = given;
+    let count = usize::try_from(count).map_err(|_| Failure::invalid(format!("there are {count} groups")))?;
+    if mask < 0 || arg <= 0 || arg >= arg::ATTR_SCALES || count > 12 {
+        return Err(Failure::invalid(format!("argument {arg} with mask {mask} and {count} groups")));
+    }
+    // SAFETY: by contract.
+    let groups = unsafe { handle::slice(groups, count, "group_dims") }?;
+    let groups = groups
+        .iter()
+        .map(|&group| usize::try_from(group).ok().filter(|&group| group > 0))
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| Failure::invalid("a group is not positive"))?;
+    let data_type: DataType = known(data_type)?;
+    let on_host = on_host != 0;
+    if on_host && (mask != 0 || !groups.is_empty()) {
+        return Err(Failure::invalid("only one value can be on the host"));
+    }
+    let factor = Factor { mask, groups, data_type, on_host };
+    // SAFETY: by contract.
+    let attr = unsafe { handle::borrow_mut(attr) }?;
+    let list = if is_zero_point { &mut attr.zero_points } else { &mut attr.scales };
+    list.retain(|(other, _)| *other != arg);
+    list.push((arg, factor));
+    Ok(())
+}
+
+/// # Safety
+/// `attr` is null or attributes that live, used nowhere else meanwhile.
+unsafe fn set_fpmath(attr: dnnl_primitive_attr_t, mode: dnnl_fpmath_mode_t, integers: c_int) -> Outcome {
+    let fpmath =
+        settings::fpmath(mode).ok_or_else(|| Failure::invalid(format!("{mode} is no fpmath mode")))?;
+    // SAFETY: by contract.
+    let attr: &mut Attr = unsafe { handle::borrow_mut(attr) }?;
+    (attr.fpmath, attr.fpmath_for_integers) = (fpmath, integers != 0);
+    Ok(())
+}
+
+/// # Safety
+/// The pointers are null or objects that live, the attributes used nowhere else meanwhile.
+unsafe fn set_dropout(
+    attr: dnnl_primitive_attr_t,
+    mask_desc: const_dnnl_memory_desc_t,
+    numbers: [c_int; 3],
+) -> Outcome {
+    // SAFETY: by contract.
+    let (attr, mask) = unsafe { (handle::borrow_mut(attr)?, handle::borrow_optional(mask_desc)?) };
+    let mask = mask.filter(|md| !matches!(md.format, Format::Undef));
+    attr.dropout = mask.map(|md| (Arc::new(Embedded::new(md.clone())), numbers));
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! What descriptions of primitives tell.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use crate::boundary::{self, Failure, Outcome};
+use crate::engine;
+use crate::handle;
+use crate::kinds::query;
+use crate::object_types::{const_dnnl_primitive_desc_t, dnnl_primitive_desc_t};
+use crate::primitive::{Described, arena};
+use crate::recipe::Place;
+use crate::types::{
+    const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_last_impl_reached, dnnl_query_t,
+    dnnl_status_t, dnnl_unimplemented,
+};
+
+/// Goes on to another implementation: there is one only.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_desc_next_impl(
+    primitive_desc: dnnl_primitive_desc_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_desc_next_impl", || {
+        // SAFETY: the caller passes null or a description that lives.
+        unsafe { handle::borrow(primitive_desc) }?;
+        Err(Failure::Status(dnnl_last_impl_reached, "there is one implementation".to_owned()))
+    })
+}
+
+/// Copies a description.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_desc_clone(
+    primitive_desc: *mut dnnl_primitive_desc_t,
+    existing_primitive_desc: const_dnnl_primitive_desc_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_desc_clone", || {
+        // SAFETY: the caller passes null, or a description that lives and a handle to write.
+        unsafe { handle::create_at(primitive_desc, || Ok(handle::borrow(existing_primitive_desc)?.clone())) }
+    })
+}
+
+/// Lends the attributes, until the description ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_desc_get_attr(
+    primitive_desc: const_dnnl_primitive_desc_t,
+    attr: *mut const_dnnl_primitive_attr_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_desc_get_attr", || {
+        // SAFETY: the caller passes null, or a description that lives and a place to write.
+        unsafe { handle::write(attr, "attr", handle::borrow(primitive_desc)?.attr.as_ptr()) }
+    })
+}
+
+/// Lends the descriptor of an operand, until the description ends; an empty one for an operand that the primitive does not have. Null for
+/// what is no query of a descriptor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_desc_query_md(
+    primitive_desc: const_dnnl_primitive_desc_t,
+    what: dnnl_query_t,
+    index: c_int,
+) -> const_dnnl_memory_desc_t {
+    boundary::value("dnnl_primitive_desc_query_md", ptr::null(), || {
+        // SAFETY: the caller passes null or a description that lives.
+        let described = unsafe { handle::borrow(primitive_desc) }?;
+        descriptor(described, what, index)
+    })
+}
+
+/// A number that a description tells; zero for what it does not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_desc_query_s32(
+    primitive_desc: const_dnnl_primitive_desc_t,
+    what: dnnl_query_t,
+    index: c_int,
+) -> c_int {
+    boundary::value("dnnl_primitive_desc_query_s32", 0, || {
+        let mut number: c_int = 0;
+        if !matches!(what, query::NUM_OF_INPUTS | query::NUM_OF_OUTPUTS | query::AXIS) {
+            return Err(Failure::invalid(format!("{what} is no query of a number of 32 bits")));
+        }
+        // SAFETY: the caller passes null or a description that lives; the number is ours.
+        unsafe { tell(handle::borrow(primitive_desc)?, what, index, (&raw mut number).cast()) }?;
+        Ok(number)
+    })
+}
+
+/// Writes what a query asks for, of the type that goes with the query.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_primitive_desc_query(
+    primitive_desc: const_dnnl_primitive_desc_t,
+    what: dnnl_query_t,
+    index: c_int,
+    result: *mut c_void,
+) -> dnnl_status_t {
+    boundary::status("dnnl_primitive_desc_query", || {
+        if result.is_null() {
+            return Err(Failure::null("result"));
+        }
+        // SAFETY: the caller passes null or a description that lives, and room for the answer.
+        unsafe { tell(handle::borrow(primitive_desc)?, what, index, result) }
+    })
+}
+
+/// # Safety
+/// `result` has room for what the query gives.
+unsafe fn tell(described: &Described, what: c_int, index: c_int, result: *mut c_void) -> Outcome {
+    let facts = &described.facts;
+    // SAFETY: the caller vouches for room of that type.
+    unsafe {
+        match what {
+            query::ENGINE | query::SCRATCHPAD_ENGINE | query::REORDER_DST_ENGINE => {
+                write(result, engine::raw(&described.engine));
+            }
+            query::REORDER_SRC_ENGINE => {
+                let source = described.source_engine.as_ref().unwrap_or(&described.engine);
+                write(result, engine::raw(source));
+            }
+            query::PRIMITIVE_KIND => write(result, facts.kind),
+            query::PROP_KIND => write(result, facts.prop),
+            query::NUM_OF_INPUTS => write(result, bound(described).0),
+            query::NUM_OF_OUTPUTS => write(result, bound(described).1),
+            query::TIME_ESTIMATE => write(result, 0.0_f64),
+            query::MEMORY_CONSUMPTION => {
+                let bytes = if described.scratchpad > 0 { 0 } else { arena(&described.temporaries).1 };
+                write(result, bytes as i64);
+            }
+            query::IMPL_INFO => write(result, c"ocl:anydnn".as_ptr()),
+            query::CACHE_BLOB_ID_SIZE => write(result, BLOB_ID.len() as i64),
+            query::CACHE_BLOB_ID => write(result, BLOB_ID.as_ptr()),
+            query::ALG_KIND => write(result, facts.algorithm.ok_or_else(|| untold(what))?),
+            query::FACTORS => {
+                let factors = facts.factors.as_ref().ok_or_else(|| untold(what))?;
+                write(result, factors.as_ptr());
+            }
+            query::AXIS | query::FLAGS => write(result, integer(described, what)? as c_int),
+            query::LOCAL_SIZE | query::GROUP_SIZE => write(result, integer(described, what)?),
+            query::EPSILON | query::ALPHA | query::BETA | query::K | query::P => {
+                let found = facts.floats.iter().find(|(of, _)| *of == what);
+                write(result, found.ok_or_else(|| untold(what))?.1);
+            }
+            query::STRIDES | query::DILATIONS | query::PADDING_L | query::PADDING_R | query::KERNEL => {
+                let found = facts.arrays.iter().find(|(of, _)| *of == what);
+                write(result, found.ok_or_else(|| untold(what))?.1.as_ptr());
+            }
+            query::SRC..=query::SCRATCHPAD | query::EXEC_ARG => {
+                write(result, descriptor(described, what, index)?);
+            }
+            _ => return Err(untold(what)),
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `result` can take the value.
+unsafe fn write<T>(result: *mut c_void, value: T) {
+    // SAFETY: by contract.
+    unsafe { result.cast::<T>().write_unaligned(value) };
+}
+
+fn descriptor(described: &Described, what: c_int, index: c_int) -> Outcome<const_dnnl_memory_desc_t> {
+    if !matches!(what, query::SRC..=query::SCRATCHPAD | query::EXEC_ARG) {
+        return Err(Failure::invalid(format!("{what} is no query of a memory descriptor")));
+    }
+    Ok(described.lent(what, index).unwrap_or(described.lent.none.as_ptr()))
+}
+
+fn integer(described: &Described, what: c_int) -> Outcome<i64> {
+    let found = described.facts.integers.iter().find(|(of, _)| *of == what);
+    found.map(|(_, value)| *value).ok_or_else(|| untold(what))
+}
+
+/// How many operands a primitive reads alone, and how many it writes.
+fn bound(described: &Described) -> (c_int, c_int) {
+    let is_written = |i: usize| {
+        described.steps.iter().any(|step| {
+            let writes = |arg| step.desc.access(arg).is_some_and(anydnn_backend::Access::writes);
+            step.args.iter().any(|&(arg, place)| place == Place::Operand(i) && writes(arg))
+        })
+    };
+    let written = (0..described.operands.len()).filter(|&i| is_written(i)).count();
+    ((described.operands.len() - written) as c_int, written as c_int)
+}
+
+fn untold(what: c_int) -> Failure {
+    Failure::Status(dnnl_unimplemented, format!("the primitive does not tell what query {what} asks for"))
+}
+
+/// Programs are kept with the engine: every primitive's blob is the engine's.
+const BLOB_ID: &[u8] = b"anydnn";

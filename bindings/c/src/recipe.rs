@@ -1,0 +1,373 @@
+//! How a primitive runs: primitives of the Rust API one after the other, on the operands and on temporaries between them.
+
+use std::ffi::c_int;
+
+use anydnn_backend::op::{Expression, Fold, Node, Reorder};
+use anydnn_backend::{
+    Arg, Attributes, BinaryAlgorithm, Blocking, DataType, Dims, Eltwise, Error, Layout, MemoryDesc, Op,
+    PrimitiveDesc,
+};
+
+use crate::boundary::{Failure, Outcome};
+use crate::engine::EngineRef;
+
+/// A recipe that is being written, for one engine.
+pub(crate) struct Recipe {
+    pub(crate) engine: EngineRef,
+    /// What the caller binds.
+    pub(crate) operands: Vec<Operand>,
+    /// What lies between steps.
+    pub(crate) temporaries: Vec<MemoryDesc>,
+    pub(crate) steps: Vec<Step>,
+    /// The bytes of working memory that the last step wants beside temporaries.
+    pub(crate) scratchpad: usize,
+}
+
+/// What the caller binds by a number.
+#[derive(Clone, Debug)]
+pub(crate) struct Operand {
+    /// The number of the argument.
+    pub(crate) number: c_int,
+    /// The query and index that ask for its descriptor; zero for none.
+    pub(crate) query: (c_int, c_int),
+    pub(crate) desc: MemoryDesc,
+}
+
+/// Whose bytes a step touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Operand(usize),
+    Temporary(usize),
+}
+
+/// A primitive with what its arguments are bound to.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) desc: PrimitiveDesc,
+    pub(crate) args: Vec<(Arg, Place)>,
+}
+
+/// Bytes as a step sees them.
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    pub(crate) place: Place,
+    pub(crate) desc: MemoryDesc,
+    /// How the view came about, for scales that have to follow it.
+    pub(crate) changes: Vec<Change>,
+}
+
+/// One change from an operand to a view of it.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// Axes in another order.
+    Permuted(Vec<usize>),
+    /// Neighbouring axes from the first on become one.
+    Merged(usize, usize),
+}
+
+impl Change {
+    /// The view of a descriptor after the change.
+    pub(crate) fn of(&self, desc: &MemoryDesc) -> Result<MemoryDesc, Error> {
+        match self {
+            Self::Permuted(order) => desc.permuted(order),
+            Self::Merged(first, count) => {
+                let (dims, end) = (desc.dims(), first + count);
+                let merged = dims[*first..end].iter().product();
+                let dims: Dims =
+                    dims[..*first].iter().chain([&merged]).chain(&dims[end..]).copied().collect();
+                desc.reshaped(dims)
+            }
+        }
+    }
+}
+
+impl Recipe {
+    pub(crate) fn new(engine: EngineRef) -> Self {
+        Self { engine, operands: Vec::new(), temporaries: Vec::new(), steps: Vec::new(), scratchpad: 0 }
+    }
+
+    /// An operand by its number, whose descriptor is asked for by a query with an index.
+    pub(crate) fn operand(&mut self, number: c_int, query: (c_int, c_int), desc: MemoryDesc) -> Tensor {
+        self.operands.push(Operand { number, query, desc: desc.clone() });
+        Tensor { place: Place::Operand(self.operands.len() - 1), desc, changes: Vec::new() }
+    }
+
+    /// A temporary.
+    pub(crate) fn temporary(&mut self, desc: MemoryDesc) -> Tensor {
+        self.temporaries.push(desc.clone());
+        Tensor { place: Place::Temporary(self.temporaries.len() - 1), desc, changes: Vec::new() }
+    }
+
+    /// One more step. Layouts that are left open become those that the primitive chooses.
+    pub(crate) fn step(
+        &mut self,
+        op: impl Into<Op>,
+        args: &[(Arg, &Tensor)],
+        attributes: &Attributes,
+    ) -> Outcome {
+        let mut builder = PrimitiveDesc::builder(op);
+        // Operands of post-operations and scales are described by the attributes.
+        let described = |arg: Arg| {
+            matches!(arg, Arg::PostOp(_) | Arg::PostOpOther(_) | Arg::ScaleOf(_) | Arg::ZeroPointOf(_))
+        };
+        for &(arg, tensor) in args.iter().filter(|(arg, _)| !described(*arg)) {
+            builder = builder.arg(arg, self.current(tensor));
+        }
+        let desc = builder.attributes(attributes.clone()).build()?;
+        let (desc, scratchpad) = self.engine.value().engine.resolve_with_scratchpad(&desc)?;
+        for &(arg, tensor) in args {
+            let Some(resolved) = desc.find(arg) else { continue };
+            let slot = match tensor.place {
+                Place::Operand(i) => &mut self.operands[i].desc,
+                Place::Temporary(i) => &mut self.temporaries[i],
+            };
+            if slot.is_any() {
+                if slot.dims() != resolved.dims() {
+                    return Err(Error::unsupported(
+                        "layout",
+                        format!("an open one of {slot} seen otherwise"),
+                    )
+                    .into());
+                }
+                *slot = resolved.clone();
+            }
+        }
+        self.scratchpad = scratchpad;
+        self.steps.push(Step { desc, args: args.iter().map(|(arg, tensor)| (*arg, tensor.place)).collect() });
+        Ok(())
+    }
+
+    /// One more step that computes a formula.
+    pub(crate) fn formula(&mut self, formula: Formula) -> Outcome {
+        let Formula { expression, sources, results } = formula;
+        let sources = sources.iter().enumerate().map(|(i, tensor)| (Arg::Src(i as u16), tensor));
+        let results = results.iter().enumerate().map(|(i, tensor)| (Arg::Dst(i as u16), tensor));
+        let args: Vec<_> = sources.chain(results).collect();
+        self.step(Op::Expression(expression), &args, &Attributes::default())
+    }
+
+    /// A copy of bytes into another layout or type.
+    pub(crate) fn reorder(&mut self, from: &Tensor, to: &Tensor) -> Outcome {
+        self.step(Op::Reorder(Reorder), &[(Arg::SRC, from), (Arg::DST, to)], &Attributes::default())
+    }
+
+    /// A view to read: of the bytes themselves, or of a dense copy where their layout has none.
+    pub(crate) fn read(&mut self, tensor: &Tensor, changes: &[Change]) -> Outcome<Tensor> {
+        let mut view = tensor.clone();
+        for change in changes {
+            if change.of(&view.desc).is_err() {
+                let copy = self.temporary(view.desc.to_row_major());
+                self.reorder(&view, &copy)?;
+                view = Tensor { changes: view.changes, ..copy };
+            }
+            view = view.changed(change)?;
+        }
+        Ok(view)
+    }
+
+    /// A view to read under other dimensions; see [`Recipe::read`].
+    pub(crate) fn read_as(&mut self, tensor: &Tensor, dims: impl Into<Dims>) -> Outcome<Tensor> {
+        let dims = dims.into();
+        if let Ok(desc) = tensor.desc.reshaped(dims.clone()) {
+            return Ok(Tensor { desc, ..tensor.clone() });
+        }
+        let copy = self.temporary(tensor.desc.to_row_major());
+        self.reorder(tensor, &copy)?;
+        Ok(Tensor { desc: copy.desc.reshaped(dims)?, ..copy })
+    }
+
+    /// A view to write: of the bytes themselves, or of a dense temporary that [`Pending::store`] copies.
+    pub(crate) fn write(&mut self, tensor: &Tensor, changes: &[Change]) -> Outcome<(Tensor, Pending)> {
+        let (mut view, mut pending) = (tensor.clone(), None);
+        for change in changes {
+            if pending.is_none() && change.of(&view.desc).is_err() {
+                let copy = self.temporary(view.desc.to_row_major());
+                pending = Some((copy.clone(), view.clone()));
+                view = Tensor { changes: view.changes, ..copy };
+            }
+            view = view.changed(change)?;
+        }
+        Ok((view, Pending(pending)))
+    }
+
+    /// A view to write under other dimensions; see [`Recipe::write`].
+    pub(crate) fn write_as(&mut self, tensor: &Tensor, dims: impl Into<Dims>) -> Outcome<(Tensor, Pending)> {
+        let dims = dims.into();
+        if let Ok(desc) = tensor.desc.reshaped(dims.clone()) {
+            return Ok((Tensor { desc, ..tensor.clone() }, Pending(None)));
+        }
+        let copy = self.temporary(tensor.desc.to_row_major());
+        let view = Tensor { desc: copy.desc.reshaped(dims)?, ..copy.clone() };
+        Ok((view, Pending(Some((copy, tensor.clone())))))
+    }
+
+    /// What is known of a tensor's layout by now.
+    pub(crate) fn current(&self, tensor: &Tensor) -> MemoryDesc {
+        let slot = match tensor.place {
+            Place::Operand(i) => &self.operands[i].desc,
+            Place::Temporary(i) => &self.temporaries[i],
+        };
+        if tensor.desc.is_any() && slot.dims() == tensor.desc.dims() {
+            slot.clone()
+        } else {
+            tensor.desc.clone()
+        }
+    }
+}
+
+impl Tensor {
+    fn changed(mut self, change: &Change) -> Result<Self, Error> {
+        self.desc = change.of(&self.desc)?;
+        self.changes.push(change.clone());
+        Ok(self)
+    }
+
+    /// The same bytes under other dimensions, for those that are dense.
+    pub(crate) fn dense_as(&self, dims: impl Into<Dims>) -> Outcome<Self> {
+        Ok(Self { desc: self.desc.reshaped(dims)?, ..self.clone() })
+    }
+
+    pub(crate) fn dims(&self) -> &Dims {
+        self.desc.dims()
+    }
+}
+
+/// A copy that is still to be made of what was written.
+#[must_use]
+pub(crate) struct Pending(Option<(Tensor, Tensor)>);
+
+impl Pending {
+    /// Makes the copy.
+    pub(crate) fn store(self, recipe: &mut Recipe) -> Outcome {
+        match self.0 {
+            Some((from, to)) => recipe.reorder(&from, &to),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An expression with its sources and results.
+pub(crate) struct Formula {
+    expression: Expression,
+    sources: Vec<Tensor>,
+    results: Vec<Tensor>,
+}
+
+impl Formula {
+    /// A formula over a space of these dimensions.
+    pub(crate) fn new(dims: &Dims) -> Self {
+        Self { expression: Expression::new(dims.clone()), sources: Vec::new(), results: Vec::new() }
+    }
+
+    /// With axes along which folds join.
+    pub(crate) fn folded(mut self, axes: impl IntoIterator<Item = usize>) -> Self {
+        self.expression.folded = axes.into_iter().collect();
+        self
+    }
+
+    pub(crate) fn tensor(&mut self, tensor: &Tensor) -> usize {
+        self.sources.push(tensor.clone());
+        self.expression.push(Node::Operand(self.sources.len() as u16 - 1))
+    }
+
+    pub(crate) fn number(&mut self, number: f32) -> usize {
+        self.expression.push(Node::Constant(number))
+    }
+
+    pub(crate) fn apply(&mut self, function: Eltwise, a: usize) -> usize {
+        self.expression.push(Node::Eltwise(function, a))
+    }
+
+    pub(crate) fn gradient(&mut self, function: Eltwise, of_result: bool, at: usize, diff: usize) -> usize {
+        self.expression.push(Node::Gradient { function, of_result, at, diff })
+    }
+
+    pub(crate) fn binary(&mut self, algorithm: BinaryAlgorithm, a: usize, b: usize) -> usize {
+        self.expression.push(Node::Binary(algorithm, a, b))
+    }
+
+    pub(crate) fn add(&mut self, a: usize, b: usize) -> usize {
+        self.binary(BinaryAlgorithm::Add, a, b)
+    }
+
+    pub(crate) fn sub(&mut self, a: usize, b: usize) -> usize {
+        self.binary(BinaryAlgorithm::Subtract, a, b)
+    }
+
+    pub(crate) fn mul(&mut self, a: usize, b: usize) -> usize {
+        self.binary(BinaryAlgorithm::Multiply, a, b)
+    }
+
+    pub(crate) fn div(&mut self, a: usize, b: usize) -> usize {
+        self.binary(BinaryAlgorithm::Divide, a, b)
+    }
+
+    pub(crate) fn times(&mut self, a: usize, factor: f32) -> usize {
+        let factor = self.number(factor);
+        self.mul(a, factor)
+    }
+
+    pub(crate) fn plus(&mut self, a: usize, summand: f32) -> usize {
+        let summand = self.number(summand);
+        self.add(a, summand)
+    }
+
+    pub(crate) fn power(&mut self, a: usize, exponent: f32) -> usize {
+        self.apply(Eltwise::Pow { alpha: 1.0, beta: exponent }, a)
+    }
+
+    pub(crate) fn select(&mut self, condition: usize, a: usize, b: usize) -> usize {
+        self.expression.push(Node::Select(condition, a, b))
+    }
+
+    pub(crate) fn is_positive(&mut self, a: usize) -> usize {
+        let zero = self.number(0.0);
+        self.binary(BinaryAlgorithm::Greater, a, zero)
+    }
+
+    pub(crate) fn fold(&mut self, fold: Fold, a: usize) -> usize {
+        self.expression.push(Node::Fold(fold, a))
+    }
+
+    pub(crate) fn sum(&mut self, a: usize) -> usize {
+        self.fold(Fold::Sum, a)
+    }
+
+    /// One over the square root of `variance + epsilon`.
+    pub(crate) fn inverse_deviation(&mut self, variance: usize, epsilon: f32) -> usize {
+        let shifted = self.plus(variance, epsilon);
+        let deviation = self.apply(Eltwise::Sqrt, shifted);
+        let one = self.number(1.0);
+        self.div(one, deviation)
+    }
+
+    /// A node gives a result.
+    pub(crate) fn result(&mut self, node: usize, tensor: &Tensor) {
+        self.expression.results.push(node);
+        self.results.push(tensor.clone());
+    }
+}
+
+/// Another descriptor with the order of axes and the blocks of this one, dense.
+pub(crate) fn like(template: &MemoryDesc, dims: &Dims, data_type: DataType) -> Outcome<MemoryDesc> {
+    let Some(blocking) = template.blocking().filter(|_| template.rank() == dims.len()) else {
+        return Ok(MemoryDesc::new(dims.clone(), data_type));
+    };
+    let mut order: Vec<usize> = (0..dims.len()).collect();
+    // Axes of one element may have any stride: the order of the others decides, and a stable sort keeps theirs.
+    order.sort_by_key(|&axis| std::cmp::Reverse(blocking.strides[axis]));
+    let mut stride: usize = blocking.inner.iter().map(|&(_, size)| size).product();
+    let mut strides: Dims = dims.clone();
+    for &axis in order.iter().rev() {
+        strides[axis] = stride;
+        let outer = dims[axis].div_ceil(blocking.block(axis)).max(1);
+        stride = stride.checked_mul(outer).ok_or_else(|| Failure::invalid("the tensor is too large"))?;
+    }
+    let layout = Layout::Blocked(Blocking { strides, inner: blocking.inner.clone(), offset: 0 });
+    Ok(MemoryDesc::with_layout(dims.clone(), data_type, layout)?)
+}
+
+/// A descriptor whose open layout becomes that of another one.
+pub(crate) fn settled(desc: MemoryDesc, template: &MemoryDesc) -> Outcome<MemoryDesc> {
+    if desc.is_any() { like(template, desc.dims(), desc.data_type()) } else { Ok(desc) }
+}

@@ -1,0 +1,79 @@
+//! What two answers to one case are worth.
+
+use anydnn_backend::op::MatMul;
+use anydnn_backend::{Attributes, DataType, Eltwise, MemoryDesc, Op, PostOp, PrimitiveDesc, Tolerance};
+
+use super::library::{Answer, Output};
+use super::random::Words;
+
+/// How two libraries compare on a case.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// The same numbers within the tolerance.
+    Equal,
+    /// Both refuse, with the same status.
+    BothRefuse,
+    /// oneDNN's library refuses or ends, and nothing wider is there to compare with.
+    More,
+    /// The library says that it does not have this: why.
+    Missing(String),
+    /// Anything else.
+    Different(String),
+}
+
+pub(crate) fn judge(case: &Words, ours: &Answer, theirs: &Answer, wider: Option<&Answer>) -> Verdict {
+    match (ours, theirs) {
+        (Answer::Ended(how), _) => Verdict::Different(format!("the process ends: {how}")),
+        (Answer::Refused(_, why), _) if why.contains("is absent") => Verdict::Missing(why.clone()),
+        (Answer::Results(ours), Answer::Results(theirs)) => compare(case, ours, theirs),
+        (Answer::Results(ours), _) => match wider {
+            Some(Answer::Results(theirs)) => compare(case, ours, theirs),
+            _ => Verdict::More,
+        },
+        (Answer::Refused(status, why), Answer::Results(_)) if status == "unimplemented" => {
+            Verdict::Missing(why.clone())
+        }
+        (Answer::Refused(status, why), Answer::Results(_)) => {
+            Verdict::Different(format!("{status}, which oneDNN takes: {why}"))
+        }
+        // What that library takes for missing, this one may have and take for wrong, or miss too.
+        (Answer::Refused(own, why), Answer::Refused(other, at)) if own != other => {
+            Verdict::Different(format!("{own} ({why}), oneDNN's is {other} ({at})"))
+        }
+        (Answer::Refused(..), _) => Verdict::BothRefuse,
+    }
+}
+
+fn compare(case: &Words, ours: &[Output], theirs: &[Output]) -> Verdict {
+    let names = |outputs: &[Output]| outputs.iter().map(|o| o.name.clone()).collect::<Vec<_>>();
+    if names(ours) != names(theirs) {
+        return Verdict::Different(format!("results {:?}, oneDNN's are {:?}", names(ours), names(theirs)));
+    }
+    for (own, other) in ours.iter().zip(theirs) {
+        if own.dirty {
+            return Verdict::Different(format!("{} has padding that is not zero", own.name));
+        }
+        if let Err(error) = tolerance(case, &own.data_type).compare(&own.values, &other.values) {
+            return Verdict::Different(format!("{}: {error}", own.name));
+        }
+    }
+    Verdict::Equal
+}
+
+/// What both sides may be off together: the contract's tolerance of a sum as long as the primitive's with as many functions behind it, once
+/// for each.
+fn tolerance(case: &Words, data_type: &str) -> Tolerance {
+    let data_type = data_type.parse::<DataType>().unwrap_or(DataType::F32);
+    let terms = case.number("terms").unwrap_or(1).max(1);
+    let functions = case.number("functions").unwrap_or(0) + case.count("po") + case.count("scale");
+    let mut attributes = Attributes::default();
+    attributes.post_ops = (0..functions).map(|_| PostOp::Eltwise(Eltwise::Abs)).collect();
+    let alike = PrimitiveDesc::builder(Op::MatMul(MatMul))
+        .src(MemoryDesc::new([1, terms], DataType::F32))
+        .weights(MemoryDesc::new([terms, 1], DataType::F32))
+        .dst(MemoryDesc::new([1, 1], data_type))
+        .attributes(attributes)
+        .build()
+        .unwrap();
+    Tolerance::of_chain([&alike, &alike])
+}
