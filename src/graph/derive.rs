@@ -112,6 +112,7 @@ const fn keeps_shape(kind: K, input: usize) -> bool {
         | K::AvgPool
         | K::AvgPoolBackward
         | K::MaxPool
+        | K::Recurrent
         | K::Interpolate
         | K::BiasAddBackward
         | K::ReduceL1

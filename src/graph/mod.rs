@@ -24,8 +24,10 @@ mod wildcards;
 
 pub use builder::GraphBuilder;
 pub use changes::Changes;
+pub(crate) use infer::{
+    RecurrentInput, gather_of, infer_types, is_truth, recurrent_inputs, recurrent_of, remap_of,
+};
 pub use infer::{Window, normalize_axis};
-pub(crate) use infer::{gather_of, infer_types, is_truth, remap_of};
 pub use op::{AttrValue, Attrs, Op, OpId};
 pub use op_kind::OpKind;
 pub(crate) use schema::complete;

@@ -261,6 +261,8 @@ op_kinds! {
     Power;
     /// Division rounded towards zero.
     Quotient;
+    /// A layer of a recurrent network.
+    Recurrent;
     /// What a division rounded towards zero leaves: it has the sign of the dividend.
     Remainder;
     /// Slices, paddings, repetitions: elements in other places.

@@ -449,6 +449,29 @@ impl Network {
         self.add(node.name(), kind, &inputs, attrs, data_type)
     }
 
+    /// Adds an operation with so many outputs of the inferred types.
+    pub(super) fn ops(
+        &mut self,
+        node: &Node,
+        kind: OpKind,
+        inputs: &[&Value],
+        attrs: Attrs,
+        outputs: usize,
+    ) -> Result<Vec<Value>> {
+        let inputs: Vec<_> = inputs.iter().map(|value| self.id(value)).collect();
+        let ids = self.builder.op_multi(node.name(), kind, &inputs, attrs, outputs)?;
+        for (i, &id) in ids.iter().enumerate() {
+            self.builder.name(id, &format!("{}/{kind}.{i}", node.name()));
+        }
+        self.builder.infer_newest()?;
+        ids.into_iter()
+            .map(|id| {
+                let (dims, data_type) = self.known_tensor(node.name(), kind, id)?;
+                Ok(Value { dims, data_type, source: Source::Made(id) })
+            })
+            .collect()
+    }
+
     /// Gives a value its name in the file, if it has none yet.
     pub(super) fn name(&mut self, value: &Value, name: &str) {
         match value.source {
@@ -548,12 +571,18 @@ impl Network {
             self.builder.add_tensor(LogicalTensor { data_type, ..LogicalTensor::unknown(id) })?;
         }
         self.builder.infer_newest()?;
+        let (dims, data_type) = self.known_tensor(name, kind, id)?;
+        Ok((id, dims, data_type))
+    }
+
+    /// What was inferred of an operation's result.
+    fn known_tensor(&self, name: &str, kind: OpKind, id: TensorId) -> Result<(Dims, DataType)> {
         let unknown =
             || Error::unsupported(format!("{kind} {name:?}"), "its result's shape or type is not known");
         let tensor = self.builder.tensor(id).ok_or_else(unknown)?;
         let dims = tensor.known_dims().ok_or_else(unknown)?;
         let data_type = tensor.data_type.ok_or_else(unknown)?;
-        Ok((id, dims, data_type))
+        Ok((dims, data_type))
     }
 
     /// The graph's tensor of a value.

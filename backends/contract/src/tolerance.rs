@@ -27,7 +27,8 @@ impl Tolerance {
     ///
     /// The nodes of an expression count as that many functions, and a cast to a float rounds once more. The error of a score of an
     /// attention becomes a relative one of its weight, in proportion to the score's magnitude, for which a magnitude of eight is assumed. A product
-    /// that gates another one adds its own error.
+    /// that gates another one adds its own error. The states of a recurrent layer come out of functions bounded by one, and keep the errors of
+    /// that magnitude where they are small themselves.
     pub fn of(desc: &PrimitiveDesc) -> Self {
         Self::of_result(desc, Arg::DST)
     }
@@ -51,15 +52,16 @@ impl Tolerance {
         };
         let storage = 2.0 * data_type.unit_roundoff() + growth.casts;
         let rounds_to_integer = !data_type.is_float();
+        let relative = sum + factors + function + storage;
         Self {
             // An integer result may land on the other side of a rounding boundary.
             absolute: if rounds_to_integer && !is_exact(desc, arg) {
                 1.0
             } else {
                 // Below the least normal number a device may flush to zero.
-                1e-30_f64.max(data_type.least_normal())
+                1e-30_f64.max(data_type.least_normal()).max(relative * growth.magnitude)
             },
-            relative: sum + factors + function + storage,
+            relative,
             scaled: length > 1.0 || !attributes.post_ops.is_empty() || growth.cancels,
         }
     }

@@ -21,6 +21,7 @@ mod operand;
 mod pointwise;
 mod post_ops;
 mod quantization;
+mod recurrent;
 mod reduction;
 mod region;
 mod softmax;
@@ -238,6 +239,7 @@ fn anchor(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
         OpKind::SoftMax | OpKind::LogSoftmax => softmax::softmax(program, op),
         OpKind::Concat => concat::concat(program, op),
         OpKind::Gather => gather::gather(program, op),
+        OpKind::Recurrent => recurrent::layer(program, op),
         OpKind::Select => pointwise::select(program, op),
         OpKind::BiasAdd => pointwise::bias_add(program, op),
         kind if reduction::reduction_of(kind).is_some() => reduction::reduction(program, op),

@@ -41,10 +41,10 @@ pub(super) fn emit(
         .post_ops
         .into_iter()
         .fold(Attributes::default().with_fpmath(graph.fpmath()), Attributes::with_post_op);
-    let gated = matches!(anchor.op, anydnn_backend::Op::GatedMatMul(_));
+    let several = matches!(anchor.op, anydnn_backend::Op::GatedMatMul(_) | anydnn_backend::Op::Recurrent(_));
     let mut builder = PrimitiveDesc::builder(anchor.op).label(label(program, &ops));
     for (arg, value) in anchor.args.iter().chain(&anchor.extra) {
-        let weights = *arg == Arg::Weights || (gated && *arg == Arg::Src(1));
+        let weights = *arg == Arg::Weights || (several && *arg == Arg::Src(1));
         let desc = if weights { matmul::open_weights(program, value) } else { value.desc.clone() };
         builder = builder.arg(*arg, desc);
     }

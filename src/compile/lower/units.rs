@@ -155,7 +155,12 @@ fn takes_chain(region: &Region<'_>, op: usize) -> bool {
     !is_view(kind)
         && !matches!(
             kind,
-            OpKind::Concat | OpKind::Gather | OpKind::Remap | OpKind::Reorder | OpKind::TypeCast
+            OpKind::Concat
+                | OpKind::Gather
+                | OpKind::Recurrent
+                | OpKind::Remap
+                | OpKind::Reorder
+                | OpKind::TypeCast
         )
         && region.only_result(op).is_some()
 }

@@ -7,6 +7,7 @@ mod movement;
 mod normalization;
 mod products;
 mod quantization;
+mod recurrent;
 mod types;
 mod window;
 
@@ -14,6 +15,7 @@ pub use axis::normalize_axis;
 pub use window::Window;
 
 pub(crate) use movement::{gather_of, remap_of};
+pub(crate) use recurrent::{RecurrentInput, recurrent_inputs, recurrent_of};
 pub(crate) use types::{infer_types, is_truth};
 
 use anydnn_backend::{Dims, Error, InvalidKind, Result};
@@ -92,6 +94,7 @@ pub(super) fn infer_shapes(op: &Op, inputs: &[Dims]) -> Result<Shapes> {
         K::Concat => one(movement::concat(op, inputs)?),
         K::Remap => one(movement::remap(op, inputs)?),
         K::Gather => one(movement::gather(op, inputs)?),
+        K::Recurrent => recurrent::layer(op, inputs),
         K::StaticReshape => one(movement::reshape(op, &inputs[0])?),
         K::StaticTranspose => one(movement::transpose(op, &inputs[0])?),
 

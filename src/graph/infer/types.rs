@@ -5,6 +5,7 @@ use anydnn_backend::{DataType, Error, InvalidKind, Result};
 use super::super::op::Op;
 use super::super::op_kind::OpKind as K;
 use super::super::schema::Schema;
+use super::recurrent::{RecurrentInput, recurrent_inputs};
 
 /// The type of each output: the given one, else what the operation makes of its inputs; none where nothing is known.
 ///
@@ -78,6 +79,11 @@ fn check_inputs(op: &Op, inputs: &[Option<DataType>]) -> Result<()> {
             check(op, "src", known(0), |t| t.bits() >= 8, "at least eight bits")?;
             let is_index = |t| matches!(t, DataType::S32 | DataType::S64);
             check(op, "indices", known(1), is_index, "s32 or s64")
+        }
+        K::Recurrent => {
+            check(op, "src", known(0), DataType::is_float, "a float type")?;
+            let lengths = recurrent_inputs(op).iter().position(|&input| input == RecurrentInput::Lengths);
+            check(op, "lengths", lengths.and_then(|i| known(i + 3)), |t| t == DataType::S32, "s32")
         }
         K::Concat | K::Remap => {
             if op.kind == K::Remap {

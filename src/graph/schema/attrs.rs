@@ -82,6 +82,17 @@ pub(super) const ROUNDING_TYPE: AttrSpec = word("rounding_type", &["floor", "cei
 pub(super) const WEIGHTS_FORMAT: AttrSpec = word("weights_format", &["XIO", "OIX"], "XIO");
 pub(super) const TRANSPOSED_WEIGHTS_FORMAT: AttrSpec = word("weights_format", &["XOI", "IOX"], "XOI");
 pub(super) const BORDER: AttrSpec = word("border", &["fill", "edge", "reflect", "wrap"], "fill");
+pub(super) const CELL: AttrSpec = attr(
+    "cell",
+    AttrType::Word(&["relu", "tanh", "logistic", "lstm", "gru", "linear_gru"]),
+    Absent::Required,
+);
+pub(super) const DIRECTION: AttrSpec = word("direction", &["forward", "reverse", "bidirectional"], "forward");
+pub(super) const HAS_BIAS: AttrSpec = attr("bias", AttrType::Bool, Absent::Bool(false));
+pub(super) const HAS_LENGTHS: AttrSpec = attr("lengths", AttrType::Bool, Absent::Bool(false));
+pub(super) const HAS_INITIAL_STATE: AttrSpec = attr("initial_state", AttrType::Bool, Absent::Bool(false));
+pub(super) const HAS_INITIAL_CELL: AttrSpec = attr("initial_cell", AttrType::Bool, Absent::Bool(false));
+pub(super) const HAS_PEEPHOLES: AttrSpec = attr("peepholes", AttrType::Bool, Absent::Bool(false));
 pub(super) const GATHER_MODE: AttrSpec = word("mode", &["axis", "elements", "lists"], "axis");
 pub(super) const AXIS_ZERO: AttrSpec = attr("axis", AttrType::S64, Absent::S64(0));
 pub(super) const BATCH_DIMS: AttrSpec = attr("batch_dims", AttrType::S64, Absent::S64(0));

@@ -238,6 +238,11 @@ pub(super) const fn of(kind: K) -> Schema {
         K::GenIndex => op(SRC, DST, &[AXIS]),
         K::Remap => op(some(1, &["src", "fill"]), DST, &[STARTS, STEPS, SHAPE, BORDER]),
         K::Gather => op(all(&["src", "indices"]), DST, &[GATHER_MODE, AXIS_ZERO, BATCH_DIMS]),
+        K::Recurrent => op(
+            Ports { names: &["src", "weights", "state_weights", "optional"], required: 3, variadic: true },
+            some(1, &["dst", "last_state", "last_cell"]),
+            &[CELL, DIRECTION, HAS_BIAS, HAS_LENGTHS, HAS_INITIAL_STATE, HAS_INITIAL_CELL, HAS_PEEPHOLES],
+        ),
         K::StaticReshape => op(SRC, DST, &[SHAPE, SPECIAL_ZERO]),
         K::StaticTranspose => op(SRC, DST, &[ORDER]),
         K::Interpolate => op(

@@ -1,6 +1,10 @@
 //! Recurrent layers against ONNX Runtime's numbers, and operators made of several others against numbers worked out by hand.
 
+use anydnn_backend::Dims;
+use anydnn_backend::conformance::values::Random;
+
 use super::*;
+use crate::graph::OpKind;
 
 #[track_caller]
 fn near(found: &HostTensor, expected: &[f32]) {
@@ -39,6 +43,125 @@ fn layers_keep_their_state() {
     let made = recurrent("GRU", 3, vec![int("linear_before_reset", 1)]);
     near(&made[0], &[-0.155_301_23, -0.062_176_5, 0.458_432_38, -0.226_220_41]);
     near(&recurrent("RNN", 1, vec![])[0], &[-0.244_918_64, 0.0, -0.556_356_5, 0.556_356_43]);
+}
+
+/// A layer of `steps` steps, a batch of three, four inputs and five hidden units with every operand that it can have.
+struct Whole {
+    operator: &'static str,
+    gates: i64,
+    steps: i64,
+    attributes: Vec<AttributeProto>,
+    lengths: Option<Vec<i32>>,
+}
+
+impl Whole {
+    fn new(operator: &'static str, gates: i64, steps: i64) -> Self {
+        Self { operator, gates, steps, attributes: Vec::new(), lengths: None }
+    }
+
+    fn with(mut self, attribute: AttributeProto) -> Self {
+        self.attributes.push(attribute);
+        self
+    }
+
+    /// The operands by name, with dimensions and values.
+    fn operands(&self) -> Vec<(&'static str, Vec<i64>, Vec<f32>)> {
+        let is = |value: &str| self.attributes.iter().any(|a| a.s.as_deref() == Some(value.as_bytes()));
+        let batch_first = self.attributes.iter().any(|a| a.name.as_deref() == Some("layout"));
+        let (d, rows) = (if is("bidirectional") { 2 } else { 1 }, self.gates * 5);
+        let first = |a: i64, b: i64, c: i64| if batch_first { vec![b, a, c] } else { vec![a, b, c] };
+        let mut list = vec![
+            ("x", first(self.steps, 3, 4)),
+            ("w", vec![d, rows, 4]),
+            ("r", vec![d, rows, 5]),
+            ("b", vec![d, 2 * rows]),
+            ("h0", first(d, 3, 5)),
+        ];
+        if self.operator == "LSTM" {
+            list.extend([("c0", first(d, 3, 5)), ("p", vec![d, 15])]);
+        }
+        let mut random = Random::new(7);
+        let mut values =
+            |dims: Vec<i64>| (0..dims.iter().product()).map(|_| random.unit() as f32 - 0.5).collect();
+        list.into_iter().map(|(name, dims)| (name, dims.clone(), values(dims))).collect()
+    }
+
+    /// The layer with its operands as inputs, which the graph's operation computes, or as constants, which a function of the importer does.
+    fn draft(&self, known: bool) -> Draft {
+        let mut draft = Draft::new(14);
+        for (name, dims, values) in self.operands() {
+            let texts: Vec<String> = dims.iter().map(i64::to_string).collect();
+            draft = if known {
+                draft.floats(name, &dims, &values)
+            } else {
+                draft.input(name, &texts.iter().map(String::as_str).collect::<Vec<_>>())
+            };
+        }
+        if let Some(lengths) = &self.lengths {
+            draft.graph.initializer.push(TensorProto {
+                name: Some("n".into()),
+                dims: vec![lengths.len() as i64],
+                data_type: Some(6),
+                raw_data: Some(lengths.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>().into()),
+                ..TensorProto::default()
+            });
+        }
+        let (n, lstm) = (if self.lengths.is_some() { "n" } else { "" }, self.operator == "LSTM");
+        let (made, more) = if lstm { ("y, h, c", ", c0, p") } else { ("y, h", "") };
+        let call = format!("{made} = {}(x, w, r, b, {n}, h0{more})", self.operator);
+        let draft = draft.node(&call, self.attributes.clone()).output("y").output("h");
+        if lstm { draft.output("c") } else { draft }
+    }
+
+    #[track_caller]
+    fn agrees(self) {
+        let operands = self.operands().into_iter().map(|(_, dims, values)| {
+            HostTensor::from_f32(dims.iter().map(|&dim| dim as usize).collect::<Dims>(), &values).unwrap()
+        });
+        let model = self.draft(false).load().unwrap().graph(&[]).unwrap();
+        let kinds: Vec<OpKind> = model.graph.ops().iter().map(|op| op.kind).collect();
+        assert!(kinds.contains(&OpKind::Recurrent), "{kinds:?}");
+        let made = run(&model, &operands.collect::<Vec<_>>()).unwrap();
+        let expected = self.draft(true).run(&[], &[]).unwrap();
+        for (made, expected) in made.iter().zip(&expected) {
+            assert_eq!(made.dims(), expected.dims());
+            near(made, &expected.to_f32s());
+        }
+    }
+}
+
+#[test]
+fn layers_of_every_kind_agree_with_steps_one_after_the_other() {
+    for steps in [1, 200] {
+        for direction in ["forward", "reverse", "bidirectional"] {
+            for (operator, gates) in [("LSTM", 4), ("GRU", 3), ("RNN", 1)] {
+                let layer = || Whole::new(operator, gates, steps).with(word("direction", direction));
+                layer().agrees();
+                layer().with(int("layout", 1)).agrees();
+                Whole { lengths: Some(vec![steps as i32, 0, steps as i32 / 2]), ..layer() }.agrees();
+            }
+            let layer = || Whole::new("GRU", 3, steps).with(word("direction", direction));
+            layer().with(int("linear_before_reset", 1)).agrees();
+        }
+    }
+    for function in ["Relu", "sigmoid", "Tanh"] {
+        let functions = AttributeProto {
+            strings: vec![function.as_bytes().to_vec().into()],
+            ..attribute("activations", 8)
+        };
+        Whole::new("RNN", 1, 3).with(functions).agrees();
+    }
+}
+
+#[test]
+fn layers_refuse_what_does_not_fit() {
+    let long = Whole { lengths: Some(vec![4, 5, 1]), ..Whole::new("LSTM", 4, 4) };
+    let error = long.draft(false).refused();
+    assert!(error.contains("sequence_lens") && error.contains('5') && error.contains("0 to 4"), "{error}");
+    let mut draft = Whole::new("GRU", 3, 4).draft(false);
+    draft.graph.input.truncate(4);
+    let error = draft.input("h0", &["1", "2", "5"]).refused();
+    assert!(error.contains("input 5") && error.contains("1x2x5") && error.contains("1x3x5"), "{error}");
 }
 
 #[test]

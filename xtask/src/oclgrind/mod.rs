@@ -37,6 +37,7 @@ const GROUPS: &[&str] = &[
     "pooling/",
     "pooling_backward/",
     "post_ops/",
+    "recurrent/",
     "reduction/",
     "remap/",
     "reorder/",

@@ -22,6 +22,7 @@ mod operation;
 mod pooling;
 mod pooling_backward;
 pub(crate) mod primitive_desc;
+mod recurrent;
 mod reduction;
 mod remap;
 mod reorder;
@@ -46,6 +47,7 @@ pub use normalization::{BatchNormalization, GroupNormalization, LayerNormalizati
 pub(crate) use operation::{ErrorGrowth, Operation};
 pub use pooling::{Pooling, PoolingAlgorithm};
 pub use pooling_backward::PoolingBackward;
+pub use recurrent::{Activation, Cell, Direction, GateOrder, Recurrent};
 pub use reduction::{Reduction, ReductionAlgorithm};
 pub use remap::{Border, Remap};
 pub use reorder::Reorder;
@@ -113,6 +115,8 @@ pub enum Op {
     Remap(Remap),
     /// Elements by indices.
     Gather(Gather),
+    /// A layer of a recurrent network.
+    Recurrent(Recurrent),
     /// Normalisation by the squares around each element.
     LocalResponseNormalization(LocalResponseNormalization),
     /// The gradient of a normalisation by the squares around.
@@ -162,6 +166,7 @@ macro_rules! each_operation {
             $crate::op::Op::ResamplingBackward($inner) => $answer,
             $crate::op::Op::Remap($inner) => $answer,
             $crate::op::Op::Gather($inner) => $answer,
+            $crate::op::Op::Recurrent($inner) => $answer,
             $crate::op::Op::LocalResponseNormalization($inner) => $answer,
             $crate::op::Op::LocalResponseNormalizationBackward($inner) => $answer,
             $(#[allow(unreachable_patterns, reason = "the enumeration is open to other crates alone")] $other => $otherwise,)?

@@ -78,12 +78,14 @@ pub(crate) struct ErrorGrowth {
     pub(crate) casts: f64,
     /// Whether differences of nearly equal numbers may lose relative accuracy.
     pub(crate) cancels: bool,
+    /// The magnitude of what sums inside of the operation go through, whose errors do not shrink with a result; zero without.
+    pub(crate) magnitude: f64,
 }
 
 impl Default for ErrorGrowth {
     /// One function of each element.
     fn default() -> Self {
-        Self { terms: 1, sums: 1.0, inner_terms: 1, functions: 1, casts: 0.0, cancels: false }
+        Self { terms: 1, sums: 1.0, inner_terms: 1, functions: 1, casts: 0.0, cancels: false, magnitude: 0.0 }
     }
 }
 

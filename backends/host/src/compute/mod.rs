@@ -23,6 +23,7 @@ mod pack;
 mod parallel;
 mod pooling;
 mod pooling_backward;
+mod recurrent;
 mod reduction;
 mod resampling;
 mod softmax;

@@ -26,6 +26,7 @@ mod panels;
 mod pointwise;
 mod pooling;
 mod quantized;
+mod recurrent;
 mod relayout;
 mod resampling;
 mod rows;

@@ -141,6 +141,13 @@ impl Source {
         self
     }
 
+    /// Leaves out the stores that pass the cache by where a result is large: the kernel has none, and its text says the same of every size.
+    pub(super) fn without_streams(&mut self) -> &mut Self {
+        let kept = self.defines.lines().filter(|line| !line.starts_with("#define ST_"));
+        self.defines = kept.flat_map(|line| [line, "\n"]).collect();
+        self
+    }
+
     /// Lets the numbers of the shape come with each launch: one program serves all shapes of a kind.
     pub(super) fn general(&mut self) -> &mut Self {
         self.general = true;

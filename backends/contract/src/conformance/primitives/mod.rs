@@ -14,6 +14,7 @@ mod movement;
 mod normalization;
 mod pooling;
 mod post_ops;
+mod recurrent;
 mod reduction;
 mod reorder;
 mod resampling;
@@ -65,6 +66,7 @@ fn operations(trials: &mut Trials) {
     expression::trials(trials);
     dequantize::trials(trials);
     attention::trials(trials);
+    recurrent::trials(trials);
 }
 
 /// Collects trials under names.

@@ -6,7 +6,7 @@ pub(super) fn is_standard(name: &str) -> bool {
     !LEFT_OUT.contains(&name)
 }
 
-pub(super) const LEFT_OUT: [&str; 156] = [
+pub(super) const LEFT_OUT: [&str; 158] = [
     "eltwise/f16/hard_sigmoid",
     "eltwise/f16/log",
     "eltwise/bf16/log",
@@ -69,6 +69,8 @@ pub(super) const LEFT_OUT: [&str; 156] = [
     "post_ops/sum/bf16_convolution",
     "post_ops/operand/f16",
     "pooling/max/2d_floor",
+    "local_response_normalization/beta_third",
+    "local_response_normalization_backward/beta_third",
     "expression/f64",
     "expression/integer_result",
     "expression/folds/first",

@@ -22,6 +22,7 @@ mod matmul;
 mod movement;
 mod operand;
 mod recipe;
+mod recurrent;
 mod regressions;
 mod sample;
 mod shrink;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::choices::{Choices, Limits};
 use super::sample::Sample;
-use super::{elementwise, expression, folds, matmul, movement, windows};
+use super::{elementwise, expression, folds, matmul, movement, recurrent, windows};
 use crate::conformance::trial::Trial;
 use crate::{DataType, Error, Result};
 
@@ -44,6 +44,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "resampling_backward", turns: 1, describe: movement::resampling_backward },
     Family { name: "remap", turns: 1, describe: movement::remap },
     Family { name: "gather", turns: 1, describe: movement::gather },
+    Family { name: "recurrent", turns: 2, describe: recurrent::recurrent },
     Family { name: "local_response_normalization", turns: 1, describe: folds::local_response },
 ];
 

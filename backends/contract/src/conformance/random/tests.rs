@@ -41,6 +41,7 @@ variants! {
     ResamplingBackward,
     Remap,
     Gather,
+    Recurrent,
     LocalResponseNormalization,
     LocalResponseNormalizationBackward,
 }

@@ -10,6 +10,7 @@ mod local_response;
 mod matmul;
 mod movement;
 mod normalization;
+mod recurrent;
 mod reduction;
 mod resampling;
 mod softmax;
@@ -98,6 +99,7 @@ pub fn compute(desc: &PrimitiveDesc, inputs: &Tensors) -> Result<Tensors> {
         Op::Expression(op) => expression::expression(op, &operands),
         Op::Attention(op) => attention::attention(op, &operands),
         Op::GatedMatMul(op) => operands.result(matmul::gated(*op, &operands)),
+        Op::Recurrent(op) => recurrent::recurrent(*op, &operands),
     };
     if let Some(dst) = results.get_mut(&Arg::DST) {
         apply_post_ops(&operands, dst);

@@ -1,0 +1,316 @@
+use super::{ErrorGrowth, Operation, expect_dims, expect_float, shape_error, type_error};
+use crate::arg::Arg;
+use crate::data_type::DataType;
+use crate::dims::Dims;
+use crate::error::Result;
+use crate::op::primitive_desc::{Operands, PrimitiveDesc};
+
+/// A layer of a recurrent network over a sequence, in one direction or both.
+///
+/// Operands, with `T` steps, a batch of `N`, `I` inputs, `H` hidden units, `D` [directions](Direction::count) and `G`
+/// [gates](Cell::gates):
+///
+/// | operand | dimensions | is |
+/// |---|---|---|
+/// | `src0` | `[T, N, I]` | the layer's input |
+/// | `weights` | `[D, I, G, H]` | what multiplies the input |
+/// | `src1` | `[D, H, G, H]` | what multiplies the state before a step |
+/// | `bias` | `[D, G, H]` | added to the products of the input; optional |
+/// | `src2` | `[D, N, H]` | the states before the first step; zeros without it |
+/// | `src3` | `[D, N, H]` | the cells before the first step, of an LSTM; zeros without it |
+/// | `src4` | `[N]`, s32 | the lengths of the sequences, cut to `0..=T`; `T` without it |
+/// | `src5` | `[D, 3, H]` | an LSTM's peepholes, for its gates in their order without the candidate; optional |
+/// | `src6` | `[D, G, H]` | added to the products of the state; optional |
+/// | `dst0` | `[T, N, D, H]` | the states behind each step, zeros behind a sequence's length; of [`Direction::Sum`] `[T, N, 1, H]` |
+/// | `dst1` | `[D, N, H]` | the states behind the last step; optional |
+/// | `dst2` | `[D, N, H]` | the cells behind the last step, of an LSTM; optional |
+///
+/// Other orders of these dimensions in memory are strides: a batch before the steps, gates before inputs. From right to left the last
+/// step of a sequence comes first, and a state stands where the input does that it was computed from. A sequence of length zero leaves
+/// its states as they were before the first step. States are not rounded to the result's type from step to step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Recurrent {
+    /// What computes a state from an input and the state before.
+    pub cell: Cell,
+    /// Which way the sequence is read.
+    pub direction: Direction,
+}
+
+/// What computes the state `h'` from an input `x` and the state `h`. `a_g` is the sum of the products of gate `g` and its biases:
+/// `W_g x + b_g + R_g h + s_g`; `s` is the bias of the state's products, and `s(v)` the logistic function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cell {
+    /// `h' = f(a)`.
+    Vanilla(Activation),
+    /// Long short-term memory, with a cell `c` besides: `c' = s(a_f) c + s(a_i) tanh(a_c)`, `h' = s(a_o) tanh(c')`. Peepholes `p` add
+    /// `p_i c`, `p_f c` and `p_o c'` to the sums of their gates. (Hochreiter and Schmidhuber, *Long Short-Term Memory*, 1997; Gers and
+    /// Schmidhuber, *Recurrent Nets that Time and Count*, 2000.)
+    Lstm(GateOrder),
+    /// A gated recurrent unit of the gates update `u`, reset `r` and candidate `o`: `o = tanh(W_o x + b_o + R_o (s(a_r) h) + s_o)`,
+    /// `h' = s(a_u) h + (1 - s(a_u)) o`. (Cho et al., *Learning Phrase Representations using RNN Encoder-Decoder*, 2014.)
+    Gru,
+    /// The same with `o = tanh(W_o x + b_o + s(a_r) (R_o h + s_o))`: one product for all gates.
+    GruLinearBeforeReset,
+}
+
+/// The function of a vanilla cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// `max(a, 0)`
+    Relu,
+    /// `tanh(a)`
+    Tanh,
+    /// `1 / (1 + e^-a)`
+    Logistic,
+}
+
+/// In which order the gates of an LSTM lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GateOrder {
+    /// Input, forget, candidate, output: oneDNN's.
+    InputForgetCandidateOutput,
+    /// Input, output, forget, candidate: that of ONNX.
+    InputOutputForgetCandidate,
+}
+
+/// Which way a sequence is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From its first step to its last.
+    LeftToRight,
+    /// From its last step to its first.
+    RightToLeft,
+    /// Both ways, states side by side.
+    Concat,
+    /// Both ways, states added up.
+    Sum,
+}
+
+impl Cell {
+    /// The number of gates.
+    pub const fn gates(self) -> usize {
+        match self {
+            Self::Vanilla(_) => 1,
+            Self::Lstm(_) => 4,
+            Self::Gru | Self::GruLinearBeforeReset => 3,
+        }
+    }
+
+    /// Whether there is a cell besides the state.
+    pub const fn is_lstm(self) -> bool {
+        matches!(self, Self::Lstm(_))
+    }
+}
+
+impl GateOrder {
+    /// The places of input, forget, candidate and output gate.
+    pub const fn places(self) -> [usize; 4] {
+        match self {
+            Self::InputForgetCandidateOutput => [0, 1, 2, 3],
+            Self::InputOutputForgetCandidate => [0, 2, 3, 1],
+        }
+    }
+
+    /// The places of the input's, the forget gate's and the output's peephole.
+    pub const fn peepholes(self) -> [usize; 3] {
+        match self {
+            Self::InputForgetCandidateOutput => [0, 1, 2],
+            Self::InputOutputForgetCandidate => [0, 2, 1],
+        }
+    }
+}
+
+impl Direction {
+    /// The number of ways.
+    pub const fn count(self) -> usize {
+        match self {
+            Self::LeftToRight | Self::RightToLeft => 1,
+            Self::Concat | Self::Sum => 2,
+        }
+    }
+
+    /// Whether the `i`-th way begins with the last step.
+    pub const fn is_backward(self, i: usize) -> bool {
+        match self {
+            Self::LeftToRight => false,
+            Self::RightToLeft => true,
+            Self::Concat | Self::Sum => i == 1,
+        }
+    }
+}
+
+impl Recurrent {
+    /// The states before the first step.
+    pub const INITIAL_STATE: Arg = Arg::Src(2);
+    /// The cells before the first step.
+    pub const INITIAL_CELL: Arg = Arg::Src(3);
+    /// The lengths of the sequences.
+    pub const LENGTHS: Arg = Arg::Src(4);
+    /// The peepholes.
+    pub const PEEPHOLES: Arg = Arg::Src(5);
+    /// What is added to the products of the state.
+    pub const STATE_BIAS: Arg = Arg::Src(6);
+    /// What multiplies the state.
+    pub const STATE_WEIGHTS: Arg = Arg::Src(1);
+    /// The states behind the last step.
+    pub const LAST_STATE: Arg = Arg::Dst(1);
+    /// The cells behind the last step.
+    pub const LAST_CELL: Arg = Arg::Dst(2);
+
+    /// A layer.
+    pub const fn new(cell: Cell, direction: Direction) -> Self {
+        Self { cell, direction }
+    }
+}
+
+impl Operation for Recurrent {
+    fn name(&self) -> &'static str {
+        "recurrent"
+    }
+
+    fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
+        let name = self.name();
+        let mut optional =
+            vec![Arg::Bias, Self::INITIAL_STATE, Self::LENGTHS, Self::STATE_BIAS, Self::LAST_STATE];
+        if self.cell.is_lstm() {
+            optional.extend([Self::INITIAL_CELL, Self::PEEPHOLES, Self::LAST_CELL]);
+        }
+        let operands = operands.only(name, &[Arg::SRC, Arg::Weights, Self::STATE_WEIGHTS], &optional)?;
+        let (src, state_weights) = (operands.required(Arg::SRC)?, operands.required(Self::STATE_WEIGHTS)?);
+        let &[steps, batch, inputs] = &src.dims()[..] else {
+            return Err(shape_error(name, "src0 dimensions", src.dims().to_string(), "[T, N, I]"));
+        };
+        if steps == 0 {
+            return Err(shape_error(name, "steps of src0", "0", "at least 1"));
+        }
+        let &[_, hidden, _, _] = &state_weights.dims()[..] else {
+            let given = state_weights.dims().to_string();
+            return Err(shape_error(name, "src1 dimensions", given, "[D, H, G, H]"));
+        };
+        if hidden == 0 {
+            return Err(shape_error(name, "hidden units of src1", "0", "at least 1"));
+        }
+        let (directions, gates) = (self.direction.count(), self.cell.gates());
+        let states = [directions, batch, hidden];
+        let biases = [directions, gates, hidden];
+        for (arg, dims) in [
+            (Arg::Weights, &[directions, inputs, gates, hidden][..]),
+            (Self::STATE_WEIGHTS, &[directions, hidden, gates, hidden]),
+            (Arg::Bias, &biases),
+            (Self::STATE_BIAS, &biases),
+            (Self::INITIAL_STATE, &states),
+            (Self::INITIAL_CELL, &states),
+            (Self::LAST_STATE, &states),
+            (Self::LAST_CELL, &states),
+            (Self::PEEPHOLES, &[directions, 3, hidden]),
+            (Self::LENGTHS, &[batch]),
+        ] {
+            let Some(desc) = operands.find(arg) else { continue };
+            expect_dims(name, arg, desc, dims)?;
+            if arg != Self::LENGTHS {
+                expect_float(name, arg, desc)?;
+            } else if desc.data_type() != DataType::S32 {
+                return Err(type_error(name, format!("{arg} data type"), desc.data_type(), "s32"));
+            }
+        }
+        expect_float(name, Arg::SRC, src)?;
+        if let Some(dst) = operands.dst() {
+            expect_float(name, Arg::DST, dst)?;
+        }
+        let shown = if self.direction == Direction::Sum { 1 } else { directions };
+        Ok((Dims::from([steps, batch, shown, hidden]), src.data_type()))
+    }
+
+    fn takes_post_ops(&self) -> bool {
+        false
+    }
+
+    /// An error of a state comes to the next one through its gates, whose derivatives are below one: what is older has faded.
+    fn error_growth(&self, desc: &PrimitiveDesc) -> ErrorGrowth {
+        let steps = desc.src().dims()[0].min(FADED);
+        ErrorGrowth {
+            terms: self.visits(desc),
+            sums: steps as f64,
+            functions: FUNCTIONS * steps,
+            cancels: true,
+            magnitude: 1.0,
+            ..ErrorGrowth::default()
+        }
+    }
+
+    fn visits(&self, desc: &PrimitiveDesc) -> usize {
+        let hidden = desc.dst().dims()[3];
+        (desc.src().dims()[2] + hidden) * self.cell.gates()
+    }
+}
+
+/// Steps behind which an error of a state no longer shows.
+const FADED: usize = 32;
+/// Functions of a step, one after the other.
+const FUNCTIONS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryDesc, Op, PrimitiveDescBuilder};
+
+    fn f32(dims: &[usize]) -> MemoryDesc {
+        MemoryDesc::new(dims, DataType::F32)
+    }
+
+    fn layer(cell: Cell, direction: Direction) -> PrimitiveDescBuilder {
+        let (d, g) = (direction.count(), cell.gates());
+        PrimitiveDesc::builder(Op::Recurrent(Recurrent::new(cell, direction)))
+            .src(f32(&[7, 2, 5]))
+            .src(f32(&[d, 3, g, 3]))
+            .weights(f32(&[d, 5, g, 3]))
+    }
+
+    const LSTM: Cell = Cell::Lstm(GateOrder::InputForgetCandidateOutput);
+
+    #[test]
+    fn the_result_follows_from_the_direction() {
+        let dims = |direction| layer(LSTM, direction).build().unwrap().dst().dims().to_vec();
+        assert_eq!(dims(Direction::LeftToRight), [7, 2, 1, 3]);
+        assert_eq!(dims(Direction::RightToLeft), [7, 2, 1, 3]);
+        assert_eq!(dims(Direction::Concat), [7, 2, 2, 3]);
+        assert_eq!(dims(Direction::Sum), [7, 2, 1, 3]);
+        let whole = layer(LSTM, Direction::Concat)
+            .bias(f32(&[2, 4, 3]))
+            .arg(Recurrent::INITIAL_STATE, f32(&[2, 2, 3]))
+            .arg(Recurrent::INITIAL_CELL, f32(&[2, 2, 3]))
+            .arg(Recurrent::LENGTHS, MemoryDesc::new([2], DataType::S32))
+            .arg(Recurrent::PEEPHOLES, f32(&[2, 3, 3]))
+            .arg(Recurrent::STATE_BIAS, f32(&[2, 4, 3]))
+            .arg(Recurrent::LAST_STATE, f32(&[2, 2, 3]))
+            .arg(Recurrent::LAST_CELL, f32(&[2, 2, 3]));
+        assert!(whole.build().is_ok());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named_with_what_was_expected() {
+        let message = |builder: PrimitiveDescBuilder| builder.build().unwrap_err().to_string();
+        let gru = || layer(Cell::Gru, Direction::LeftToRight);
+        let error = message(gru().arg(Recurrent::INITIAL_STATE, f32(&[1, 3, 3])));
+        assert!(error.contains("src2") && error.contains("1x3x3") && error.contains("1x2x3"), "{error}");
+        let error = message(gru().bias(f32(&[1, 4, 3])));
+        assert!(error.contains("bias") && error.contains("1x4x3") && error.contains("1x3x3"), "{error}");
+        let error = message(gru().arg(Recurrent::LENGTHS, f32(&[2])));
+        assert!(error.contains("src4") && error.contains("f32") && error.contains("s32"), "{error}");
+        let error = message(gru().arg(Recurrent::INITIAL_CELL, f32(&[1, 2, 3])));
+        assert!(error.contains("with src3"), "{error}");
+        let op = Recurrent::new(Cell::Gru, Direction::LeftToRight);
+        let of = |src: &[usize], weights: &[usize]| {
+            PrimitiveDesc::builder(op).src(f32(src)).src(f32(&[1, 3, 3, 3])).weights(f32(weights))
+        };
+        let error = message(of(&[0, 2, 5], &[1, 5, 3, 3]));
+        assert!(error.contains("steps") && error.contains("at least 1"), "{error}");
+        let error = message(of(&[7, 2, 5], &[1, 6, 3, 3]));
+        assert!(
+            error.contains("weights") && error.contains("1x6x3x3") && error.contains("1x5x3x3"),
+            "{error}"
+        );
+        let error = message(of(&[7, 5], &[1, 5, 3, 3]));
+        assert!(error.contains("src0") && error.contains("[T, N, I]"), "{error}");
+    }
+}

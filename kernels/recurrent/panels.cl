@@ -1,0 +1,287 @@
+// For processors. A work-item runs a chain: some sequences in one direction (with ADDS_UP in both, one after the other), step after
+// step. Its hidden units lie in panels of VECTORS vectors for each gate, whose products stay in registers for TILE_N sequences at a time.
+// The products of the inputs are there already, or with FUSED their weights lie in such panels, too.
+//
+// With COOPERATE some work-groups share a chain. Whoever claims a panel of a phase computes it; a phase begins when all panels of the one
+// before are done, which is said once for all panels of one's own. A work-group first claims panels of its own, which stay in its core's cache, then waits a little for the others, and
+// helps where nobody claimed: it waits for work alone that another one has begun, so that work-groups that do not run at all, or run one
+// after the other, stop nothing.
+#define VANILLA 0
+#define LSTM 1
+#define GRU 2
+#define LINEAR_GRU 3
+#define PHASES (CELL == GRU ? 2 : 1)
+#define WIDTH (16 * VECTORS)
+#define ALL_V (GATES_COUNT * VECTORS)
+// How often to look before helping.
+#define PATIENCE 2000
+
+#define CLEAR(i, v) V sum##i##_##v = (V)(0);
+#define WEIGHTS_AT(i, v)                                                                                                 \
+    idx at_##v;                                                                                                          \
+    {                                                                                                                    \
+        const idx gate = (v) / VECTORS, part = (v) % VECTORS, k = 0;                                                     \
+        at_##v = PASTE(OFF_, MATRIX);                                                                                    \
+    }
+#define LOAD(i, v)                                                                                                       \
+    const V w_##v = PASTE(LD_, MATRIX)(at_##v, 16);                                                                      \
+    at_##v += PASTE(STEP_, MATRIX);
+#define SAVE(i, v) sums[i * ALL_V + v] = sum##i##_##v;
+#define KEEP(i, v) of_inputs[i * ALL_V + v] = sum##i##_##v;
+#define MULTIPLY(i, v) sum##i##_##v += a * w_##v;
+// Where a sequence's input or state begins; sequences behind the last one read that again, those that ended their first step.
+#define ROW_AT(i)                                                                                                        \
+    idx row_##i;                                                                                                         \
+    {                                                                                                                    \
+        const idx n = min(first + i, end_n - 1), k = 0;                                                                  \
+        LENGTH                                                                                                           \
+        const idx step = max((idx)(backward ? length - 1 - t : min((idx)t, length - 1)), (idx)0);                        \
+        row_##i = PASTE(OFF_, OPERAND);                                                                                  \
+    }
+#define CLEAR_ROW(i) EACH_V(CLEAR, i)
+#define SAVE_ROW(i) EACH_V(SAVE, i)
+#define KEEP_ROW(i) EACH_V(KEEP, i)
+#define MULTIPLY_ROW(i)                                                                                                  \
+    {                                                                                                                    \
+        const R a = PASTE(LD1_, OPERAND)(row_##i + k * PASTE(STEP_, OPERAND));                                           \
+        EACH_V(MULTIPLY, i)                                                                                              \
+    }
+#define STEP_STATES_K 1
+#define STEP_KEPT_K 1
+// The products of a tile's sequences for some gates, to be saved.
+#define PRODUCT(TERMS, SAVE_SUMS)                                                                                        \
+    {                                                                                                                    \
+        EACH_N(ROW_AT)                                                                                                   \
+        EACH_V(WEIGHTS_AT, 0)                                                                                            \
+        EACH_N(CLEAR_ROW)                                                                                                \
+        for (idx k = 0; k < TERMS; ++k) {                                                                                \
+            EACH_V(LOAD, 0)                                                                                              \
+            EACH_N(MULTIPLY_ROW)                                                                                         \
+        }                                                                                                                \
+        EACH_N(SAVE_SUMS)                                                                                                \
+    }
+#define OF_INPUT(sum)                                                                                                    \
+    IF_GATES(sum += LD_GATES(OFF_GATES, lanes);)                                                                         \
+    IF_NO_GATES(sum += of_inputs[i * ALL_V + gate * VECTORS + part];)                                                    \
+    IF_BIAS(sum += LD_BIAS(OFF_BIAS, lanes);)
+#define OF_STATE(sum) IF_STATE_BIAS(sum += LD_STATE_BIAS(OFF_STATE_BIAS, lanes);)
+// The sum of a gate.
+#define SUM(name, number)                                                                                                \
+    V name = sums[i * ALL_V + (number) * VECTORS + part];                                                                \
+    {                                                                                                                    \
+        const idx gate = number;                                                                                         \
+        OF_INPUT(name)                                                                                                   \
+        OF_STATE(name)                                                                                                   \
+    }
+#define PEEP(sum, number, cell)                                                                                          \
+    IF_PEEPHOLES({                                                                                                       \
+        const idx gate = number;                                                                                         \
+        sum += LD_PEEPHOLES(OFF_PEEPHOLES, lanes) * cell;                                                                \
+    })
+#define EACH_PART                                                                                                        \
+    for (idx part = 0; part < VECTORS; ++part)                                                                           \
+        for (int lanes = (int)min((idx)16, HIDDEN - panel * WIDTH - part * 16), once = 1; once && lanes > 0; once = 0)
+#define LENGTH                                                                                                           \
+    idx length = STEPS;                                                                                                  \
+    IF_LENGTHS(length = min(max((idx)NAT1_LENGTHS(OFF_LENGTHS), (idx)0), (idx)STEPS);)
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void recurrent_panels(PARAMS) {
+    ENTER
+    const idx first_n = (idx)get_global_id(1) * CHAIN_N, end_n = min(first_n + CHAIN_N, (idx)BATCH);
+    const idx k = 0, lane = 0;
+    const int phases_of_way = 2 + STEPS * PHASES;
+#if COOPERATE
+    const int helper = (int)get_global_id(0), helpers = (int)get_global_size(0);
+    const int chain = (int)(get_global_id(2) * get_global_size(1) + get_global_id(1));
+    // A line of the cache for each number.
+    volatile __global int *const claims = (volatile __global int *)claimed + (size_t)chain * (PANELS + 1) * 16;
+    volatile __global int *const done = claims + (size_t)PANELS * 16;
+    const int own_panel = helper * PANELS / helpers, own_end = (helper + 1) * PANELS / helpers;
+    int patience = PATIENCE;
+#endif
+    for (int phase = 0; phase < WAYS * phases_of_way; ++phase) {
+        const int way = phase / phases_of_way, of_way = phase - way * phases_of_way;
+        const idx d = WAYS == 1 ? (idx)get_global_id(2) : way;
+        const int backward = BACKWARD;
+        const int t = (of_way - 1) / PHASES;
+        const idx turn = t & 1;
+#if COOPERATE
+        const int target = (phase + 1) * PANELS;
+        if (*done - target >= 0) continue;
+        int next = own_panel, helps = 0, mine = 0;
+        for (;;) {
+            if (mine != 0 && (helps || next == own_end)) {
+                mem_fence(CLK_GLOBAL_MEM_FENCE);
+                atomic_add(done, mine);
+                mine = 0;
+            }
+            if (!helps && next == own_end) {
+                for (int looked = 0; looked < patience && *done - target < 0; ++looked) {}
+                if (*done - target >= 0) {
+                    patience = PATIENCE;
+                    break;
+                }
+                patience = 1;
+                helps = 1;
+                next = 0;
+            }
+            if (next == PANELS) {
+                while (*done - target < 0) {}
+                break;
+            }
+            const idx panel = next++;
+            volatile __global int *const claim = claims + (size_t)panel * 16;
+            if (*claim != phase || atomic_cmpxchg(claim, phase, phase + 1) != phase) continue;
+            mem_fence(CLK_GLOBAL_MEM_FENCE);
+#else
+        for (idx panel = 0; panel < PANELS; ++panel) {
+#endif
+            if (of_way == 0) {
+                for (idx n = first_n; n < end_n; ++n) {
+                    EACH_PART {
+                        V state = (V)(0), cell = (V)(0);
+                        IF_INITIAL_STATE(state = LD_INITIAL_STATE(OFF_INITIAL_STATE, lanes);)
+                        IF_INITIAL_CELL(cell = LD_INITIAL_CELL(OFF_INITIAL_CELL, lanes);)
+                        const idx turn = 0;
+                        KEEP_STATES(OFF_STATES, lanes, state);
+                        IF_CELLS(KEEP_CELLS(OFF_CELLS, lanes, cell);)
+                    }
+                }
+            } else if (of_way == phases_of_way - 1) {
+                for (idx n = first_n; n < end_n; ++n) {
+                    LENGTH
+                    EACH_PART {
+                        const idx turn = STEPS & 1;
+                        IF_LAST_STATE(KEEP_LAST_STATE(OFF_LAST_STATE, lanes, LD_STATES(OFF_STATES, lanes));)
+                        IF_LAST_CELL(KEEP_LAST_CELL(OFF_LAST_CELL, lanes, LD_CELLS(OFF_CELLS, lanes));)
+                        for (idx step = way == WAYS - 1 ? length : STEPS; step < STEPS; ++step) {
+                            KEEP_DST(OFF_DST, lanes, (V)(0));
+                        }
+                    }
+                }
+            } else {
+                for (idx first = first_n; first < end_n; first += TILE_N) {
+                    V sums[TILE_N * ALL_V];
+                    IF_NO_GATES(V of_inputs[TILE_N * ALL_V];)
+                    const int rows = (int)min((idx)TILE_N, end_n - first);
+#if CELL == GRU
+                    if ((of_way & 1) != 0) {
+#define EACH_V FIRST_V
+#define OPERAND SRC0
+#define MATRIX WEIGHTS
+                        IF_NO_GATES(PRODUCT(INPUTS, KEEP_ROW))
+#undef MATRIX
+#undef OPERAND
+#define OPERAND STATES_K
+#define MATRIX STATE_WEIGHTS
+                        PRODUCT(HIDDEN, SAVE_ROW)
+#undef MATRIX
+#undef OPERAND
+#undef EACH_V
+                        for (int i = 0; i < rows; ++i) {
+                            const idx n = first + i;
+                            LENGTH
+                            if (t >= length) continue;
+                            const idx step = backward ? length - 1 - t : t;
+                            EACH_PART {
+                                SUM(update, 0)
+                                SUM(reset, 1)
+                                KEEP_UPDATES(OFF_UPDATES, lanes, eltwise_sigmoid(update));
+                                const V reset_state = eltwise_sigmoid(reset) * LD_STATES(OFF_STATES, lanes);
+                                KEEP_KEPT(OFF_KEPT, lanes, reset_state);
+                            }
+                        }
+                        continue;
+                    }
+#define EACH_V SECOND_V
+#define OPERAND SRC0
+#define MATRIX WEIGHTS
+                    IF_NO_GATES(PRODUCT(INPUTS, KEEP_ROW))
+#undef MATRIX
+#undef OPERAND
+#define OPERAND KEPT_K
+#define MATRIX STATE_WEIGHTS
+                    PRODUCT(HIDDEN, SAVE_ROW)
+#undef MATRIX
+#undef OPERAND
+#undef EACH_V
+#else
+#define EACH_V FIRST_V
+#define OPERAND SRC0
+#define MATRIX WEIGHTS
+                    IF_NO_GATES(PRODUCT(INPUTS, KEEP_ROW))
+#undef MATRIX
+#undef OPERAND
+#define OPERAND STATES_K
+#define MATRIX STATE_WEIGHTS
+                    PRODUCT(HIDDEN, SAVE_ROW)
+#undef MATRIX
+#undef OPERAND
+#undef EACH_V
+#endif
+                    for (int i = 0; i < rows; ++i) {
+                        const idx n = first + i;
+                        LENGTH
+                        const idx step = backward ? length - 1 - t : t;
+                        EACH_PART {
+                            V state = LD_STATES(OFF_STATES, lanes);
+                            if (t < length) {
+#if CELL == VANILLA
+                                SUM(sum, 0)
+                                state = ACTIVATION(sum);
+#elif CELL == LSTM
+                                const V old = LD_CELLS(OFF_CELLS, lanes);
+                                SUM(input, INPUT_GATE)
+                                SUM(forget, FORGET_GATE)
+                                SUM(candidate, CANDIDATE_GATE)
+                                SUM(output, OUTPUT_GATE)
+                                PEEP(input, INPUT_PEEPHOLE, old)
+                                PEEP(forget, FORGET_PEEPHOLE, old)
+                                const V cell = eltwise_sigmoid(forget) * old + eltwise_sigmoid(input) * eltwise_tanh(candidate);
+                                PEEP(output, OUTPUT_PEEPHOLE, cell)
+                                KEEP_CELLS(OFF_CELLS, lanes, cell);
+                                state = eltwise_sigmoid(output) * eltwise_tanh(cell);
+#else
+                                V candidate = (V)(0), of_state = sums[i * ALL_V + 2 * VECTORS + part];
+                                {
+                                    const idx gate = 2;
+                                    OF_INPUT(candidate)
+                                    OF_STATE(of_state)
+                                }
+#if CELL == GRU
+                                const V update = LD_UPDATES(OFF_UPDATES, lanes);
+#else
+                                SUM(sum, 0)
+                                SUM(reset, 1)
+                                const V update = eltwise_sigmoid(sum);
+                                of_state *= eltwise_sigmoid(reset);
+#endif
+                                candidate = eltwise_tanh(candidate + of_state);
+                                state = candidate + update * (state - candidate);
+#endif
+#if ADDS_UP
+                                if (way == 0) {
+                                    KEEP_TOTALS(OFF_TOTALS, lanes, state);
+                                } else {
+                                    KEEP_DST(OFF_DST, lanes, LD_TOTALS(OFF_TOTALS, lanes) + state);
+                                }
+#else
+                                KEEP_DST(OFF_DST, lanes, state);
+#endif
+                            }
+                            const idx before = turn, turn = 1 - before;
+                            KEEP_STATES(OFF_STATES, lanes, state);
+                        }
+                    }
+                }
+            }
+#if COOPERATE
+            ++mine;
+#endif
+        }
+#if COOPERATE
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
+#endif
+    }
+}
