@@ -2058,6 +2058,73 @@ dnnl_status_t dnnl_query_profiling_data(dnnl_stream_t stream,
                                         int *num_entries,
                                         uint64_t *data);
 
+// Describes the forward pass of layers of vanilla cells, whose activation is a relu without a slope, a tanh or a logistic function.
+dnnl_status_t dnnl_vanilla_rnn_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                             dnnl_engine_t engine,
+                                                             dnnl_prop_kind_t prop_kind,
+                                                             dnnl_alg_kind_t activation,
+                                                             int direction,
+                                                             const_dnnl_memory_desc_t src_layer_desc,
+                                                             const_dnnl_memory_desc_t src_iter_desc,
+                                                             const_dnnl_memory_desc_t weights_layer_desc,
+                                                             const_dnnl_memory_desc_t weights_iter_desc,
+                                                             const_dnnl_memory_desc_t bias_desc,
+                                                             const_dnnl_memory_desc_t dst_layer_desc,
+                                                             const_dnnl_memory_desc_t dst_iter_desc,
+                                                             unsigned int flags,
+                                                             float alpha,
+                                                             float beta,
+                                                             const_dnnl_primitive_attr_t attr);
+
+// Describes the forward pass of layers of long short-term memory, with peepholes or without; a projection is not implemented.
+dnnl_status_t dnnl_lstm_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                      dnnl_engine_t engine,
+                                                      dnnl_prop_kind_t prop_kind,
+                                                      int direction,
+                                                      const_dnnl_memory_desc_t src_layer_desc,
+                                                      const_dnnl_memory_desc_t src_iter_desc,
+                                                      const_dnnl_memory_desc_t src_iter_c_desc,
+                                                      const_dnnl_memory_desc_t weights_layer_desc,
+                                                      const_dnnl_memory_desc_t weights_iter_desc,
+                                                      const_dnnl_memory_desc_t weights_peephole_desc,
+                                                      const_dnnl_memory_desc_t weights_projection_desc,
+                                                      const_dnnl_memory_desc_t bias_desc,
+                                                      const_dnnl_memory_desc_t dst_layer_desc,
+                                                      const_dnnl_memory_desc_t dst_iter_desc,
+                                                      const_dnnl_memory_desc_t dst_iter_c_desc,
+                                                      unsigned int flags,
+                                                      const_dnnl_primitive_attr_t attr);
+
+// Describes the forward pass of layers of gated recurrent units.
+dnnl_status_t dnnl_gru_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                     dnnl_engine_t engine,
+                                                     dnnl_prop_kind_t prop_kind,
+                                                     int direction,
+                                                     const_dnnl_memory_desc_t src_layer_desc,
+                                                     const_dnnl_memory_desc_t src_iter_desc,
+                                                     const_dnnl_memory_desc_t weights_layer_desc,
+                                                     const_dnnl_memory_desc_t weights_iter_desc,
+                                                     const_dnnl_memory_desc_t bias_desc,
+                                                     const_dnnl_memory_desc_t dst_layer_desc,
+                                                     const_dnnl_memory_desc_t dst_iter_desc,
+                                                     unsigned int flags,
+                                                     const_dnnl_primitive_attr_t attr);
+
+// The same with a linear product before the reset; the bias has a fourth row, which is added to the candidate's product of the state.
+dnnl_status_t dnnl_lbr_gru_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
+                                                         dnnl_engine_t engine,
+                                                         dnnl_prop_kind_t prop_kind,
+                                                         int direction,
+                                                         const_dnnl_memory_desc_t src_layer_desc,
+                                                         const_dnnl_memory_desc_t src_iter_desc,
+                                                         const_dnnl_memory_desc_t weights_layer_desc,
+                                                         const_dnnl_memory_desc_t weights_iter_desc,
+                                                         const_dnnl_memory_desc_t bias_desc,
+                                                         const_dnnl_memory_desc_t dst_layer_desc,
+                                                         const_dnnl_memory_desc_t dst_iter_desc,
+                                                         unsigned int flags,
+                                                         const_dnnl_primitive_attr_t attr);
+
 // Describes a fold along the dimensions in which the result has one element.
 dnnl_status_t dnnl_reduction_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
                                                    dnnl_engine_t engine,
@@ -2183,24 +2250,6 @@ dnnl_status_t dnnl_sum_primitive_desc_create(dnnl_primitive_desc_t *primitive_de
                                              const_dnnl_primitive_attr_t attr);
 
 // Describes a recurrent layer, which is not there yet.
-dnnl_status_t dnnl_vanilla_rnn_forward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
-                                                             dnnl_engine_t _engine,
-                                                             dnnl_prop_kind_t _prop_kind,
-                                                             dnnl_alg_kind_t _activation,
-                                                             int _direction,
-                                                             const_dnnl_memory_desc_t _src_layer_desc,
-                                                             const_dnnl_memory_desc_t _src_iter_desc,
-                                                             const_dnnl_memory_desc_t _weights_layer_desc,
-                                                             const_dnnl_memory_desc_t _weights_iter_desc,
-                                                             const_dnnl_memory_desc_t _bias_desc,
-                                                             const_dnnl_memory_desc_t _dst_layer_desc,
-                                                             const_dnnl_memory_desc_t _dst_iter_desc,
-                                                             unsigned int _flags,
-                                                             float _alpha,
-                                                             float _beta,
-                                                             const_dnnl_primitive_attr_t _attr);
-
-// Describes a recurrent layer, which is not there yet.
 dnnl_status_t dnnl_vanilla_rnn_backward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
                                                               dnnl_engine_t _engine,
                                                               dnnl_prop_kind_t _prop_kind,
@@ -2225,25 +2274,6 @@ dnnl_status_t dnnl_vanilla_rnn_backward_primitive_desc_create(dnnl_primitive_des
                                                               float _beta,
                                                               const_dnnl_primitive_desc_t _hint_fwd_pd,
                                                               const_dnnl_primitive_attr_t _attr);
-
-// Describes a recurrent layer, which is not there yet.
-dnnl_status_t dnnl_lstm_forward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
-                                                      dnnl_engine_t _engine,
-                                                      dnnl_prop_kind_t _prop_kind,
-                                                      int _direction,
-                                                      const_dnnl_memory_desc_t _src_layer_desc,
-                                                      const_dnnl_memory_desc_t _src_iter_desc,
-                                                      const_dnnl_memory_desc_t _src_iter_c_desc,
-                                                      const_dnnl_memory_desc_t _weights_layer_desc,
-                                                      const_dnnl_memory_desc_t _weights_iter_desc,
-                                                      const_dnnl_memory_desc_t _weights_peephole_desc,
-                                                      const_dnnl_memory_desc_t _weights_projection_desc,
-                                                      const_dnnl_memory_desc_t _bias_desc,
-                                                      const_dnnl_memory_desc_t _dst_layer_desc,
-                                                      const_dnnl_memory_desc_t _dst_iter_desc,
-                                                      const_dnnl_memory_desc_t _dst_iter_c_desc,
-                                                      unsigned int _flags,
-                                                      const_dnnl_primitive_attr_t _attr);
 
 // Describes a recurrent layer, which is not there yet.
 dnnl_status_t dnnl_lstm_backward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
@@ -2277,21 +2307,6 @@ dnnl_status_t dnnl_lstm_backward_primitive_desc_create(dnnl_primitive_desc_t *_p
                                                        const_dnnl_primitive_attr_t _attr);
 
 // Describes a recurrent layer, which is not there yet.
-dnnl_status_t dnnl_gru_forward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
-                                                     dnnl_engine_t _engine,
-                                                     dnnl_prop_kind_t _prop_kind,
-                                                     int _direction,
-                                                     const_dnnl_memory_desc_t _src_layer_desc,
-                                                     const_dnnl_memory_desc_t _src_iter_desc,
-                                                     const_dnnl_memory_desc_t _weights_layer_desc,
-                                                     const_dnnl_memory_desc_t _weights_iter_desc,
-                                                     const_dnnl_memory_desc_t _bias_desc,
-                                                     const_dnnl_memory_desc_t _dst_layer_desc,
-                                                     const_dnnl_memory_desc_t _dst_iter_desc,
-                                                     unsigned int _flags,
-                                                     const_dnnl_primitive_attr_t _attr);
-
-// Describes a recurrent layer, which is not there yet.
 dnnl_status_t dnnl_gru_backward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
                                                       dnnl_engine_t _engine,
                                                       dnnl_prop_kind_t _prop_kind,
@@ -2313,21 +2328,6 @@ dnnl_status_t dnnl_gru_backward_primitive_desc_create(dnnl_primitive_desc_t *_pr
                                                       unsigned int _flags,
                                                       const_dnnl_primitive_desc_t _hint_fwd_pd,
                                                       const_dnnl_primitive_attr_t _attr);
-
-// Describes a recurrent layer, which is not there yet.
-dnnl_status_t dnnl_lbr_gru_forward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,
-                                                         dnnl_engine_t _engine,
-                                                         dnnl_prop_kind_t _prop_kind,
-                                                         int _direction,
-                                                         const_dnnl_memory_desc_t _src_layer_desc,
-                                                         const_dnnl_memory_desc_t _src_iter_desc,
-                                                         const_dnnl_memory_desc_t _weights_layer_desc,
-                                                         const_dnnl_memory_desc_t _weights_iter_desc,
-                                                         const_dnnl_memory_desc_t _bias_desc,
-                                                         const_dnnl_memory_desc_t _dst_layer_desc,
-                                                         const_dnnl_memory_desc_t _dst_iter_desc,
-                                                         unsigned int _flags,
-                                                         const_dnnl_primitive_attr_t _attr);
 
 // Describes a recurrent layer, which is not there yet.
 dnnl_status_t dnnl_lbr_gru_backward_primitive_desc_create(dnnl_primitive_desc_t *_primitive_desc,

@@ -12,29 +12,6 @@ use crate::types::*;
 
 /// Describes a recurrent layer, which is not there yet.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dnnl_vanilla_rnn_forward_primitive_desc_create(
-    _primitive_desc: *mut dnnl_primitive_desc_t,
-    _engine: dnnl_engine_t,
-    _prop_kind: dnnl_prop_kind_t,
-    _activation: dnnl_alg_kind_t,
-    _direction: c_int,
-    _src_layer_desc: const_dnnl_memory_desc_t,
-    _src_iter_desc: const_dnnl_memory_desc_t,
-    _weights_layer_desc: const_dnnl_memory_desc_t,
-    _weights_iter_desc: const_dnnl_memory_desc_t,
-    _bias_desc: const_dnnl_memory_desc_t,
-    _dst_layer_desc: const_dnnl_memory_desc_t,
-    _dst_iter_desc: const_dnnl_memory_desc_t,
-    _flags: c_uint,
-    _alpha: f32,
-    _beta: f32,
-    _attr: const_dnnl_primitive_attr_t,
-) -> dnnl_status_t {
-    unavailable("dnnl_vanilla_rnn_forward_primitive_desc_create", RECURRENT)
-}
-
-/// Describes a recurrent layer, which is not there yet.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_vanilla_rnn_backward_primitive_desc_create(
     _primitive_desc: *mut dnnl_primitive_desc_t,
     _engine: dnnl_engine_t,
@@ -62,30 +39,6 @@ pub unsafe extern "C" fn dnnl_vanilla_rnn_backward_primitive_desc_create(
     _attr: const_dnnl_primitive_attr_t,
 ) -> dnnl_status_t {
     unavailable("dnnl_vanilla_rnn_backward_primitive_desc_create", RECURRENT)
-}
-
-/// Describes a recurrent layer, which is not there yet.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dnnl_lstm_forward_primitive_desc_create(
-    _primitive_desc: *mut dnnl_primitive_desc_t,
-    _engine: dnnl_engine_t,
-    _prop_kind: dnnl_prop_kind_t,
-    _direction: c_int,
-    _src_layer_desc: const_dnnl_memory_desc_t,
-    _src_iter_desc: const_dnnl_memory_desc_t,
-    _src_iter_c_desc: const_dnnl_memory_desc_t,
-    _weights_layer_desc: const_dnnl_memory_desc_t,
-    _weights_iter_desc: const_dnnl_memory_desc_t,
-    _weights_peephole_desc: const_dnnl_memory_desc_t,
-    _weights_projection_desc: const_dnnl_memory_desc_t,
-    _bias_desc: const_dnnl_memory_desc_t,
-    _dst_layer_desc: const_dnnl_memory_desc_t,
-    _dst_iter_desc: const_dnnl_memory_desc_t,
-    _dst_iter_c_desc: const_dnnl_memory_desc_t,
-    _flags: c_uint,
-    _attr: const_dnnl_primitive_attr_t,
-) -> dnnl_status_t {
-    unavailable("dnnl_lstm_forward_primitive_desc_create", RECURRENT)
 }
 
 /// Describes a recurrent layer, which is not there yet.
@@ -126,26 +79,6 @@ pub unsafe extern "C" fn dnnl_lstm_backward_primitive_desc_create(
 
 /// Describes a recurrent layer, which is not there yet.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dnnl_gru_forward_primitive_desc_create(
-    _primitive_desc: *mut dnnl_primitive_desc_t,
-    _engine: dnnl_engine_t,
-    _prop_kind: dnnl_prop_kind_t,
-    _direction: c_int,
-    _src_layer_desc: const_dnnl_memory_desc_t,
-    _src_iter_desc: const_dnnl_memory_desc_t,
-    _weights_layer_desc: const_dnnl_memory_desc_t,
-    _weights_iter_desc: const_dnnl_memory_desc_t,
-    _bias_desc: const_dnnl_memory_desc_t,
-    _dst_layer_desc: const_dnnl_memory_desc_t,
-    _dst_iter_desc: const_dnnl_memory_desc_t,
-    _flags: c_uint,
-    _attr: const_dnnl_primitive_attr_t,
-) -> dnnl_status_t {
-    unavailable("dnnl_gru_forward_primitive_desc_create", RECURRENT)
-}
-
-/// Describes a recurrent layer, which is not there yet.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_gru_backward_primitive_desc_create(
     _primitive_desc: *mut dnnl_primitive_desc_t,
     _engine: dnnl_engine_t,
@@ -170,26 +103,6 @@ pub unsafe extern "C" fn dnnl_gru_backward_primitive_desc_create(
     _attr: const_dnnl_primitive_attr_t,
 ) -> dnnl_status_t {
     unavailable("dnnl_gru_backward_primitive_desc_create", RECURRENT)
-}
-
-/// Describes a recurrent layer, which is not there yet.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dnnl_lbr_gru_forward_primitive_desc_create(
-    _primitive_desc: *mut dnnl_primitive_desc_t,
-    _engine: dnnl_engine_t,
-    _prop_kind: dnnl_prop_kind_t,
-    _direction: c_int,
-    _src_layer_desc: const_dnnl_memory_desc_t,
-    _src_iter_desc: const_dnnl_memory_desc_t,
-    _weights_layer_desc: const_dnnl_memory_desc_t,
-    _weights_iter_desc: const_dnnl_memory_desc_t,
-    _bias_desc: const_dnnl_memory_desc_t,
-    _dst_layer_desc: const_dnnl_memory_desc_t,
-    _dst_iter_desc: const_dnnl_memory_desc_t,
-    _flags: c_uint,
-    _attr: const_dnnl_primitive_attr_t,
-) -> dnnl_status_t {
-    unavailable("dnnl_lbr_gru_forward_primitive_desc_create", RECURRENT)
 }
 
 /// Describes a recurrent layer, which is not there yet.
@@ -572,7 +485,7 @@ pub extern "C" fn dnnl_set_primitive_cache_capacity(capacity: c_int) -> dnnl_sta
 
 static CAPACITY: AtomicI32 = AtomicI32::new(1024);
 
-const RECURRENT: &str = "recurrent layers are not implemented";
+const RECURRENT: &str = "gradients, attention and quantisation of recurrent layers are not implemented";
 const DESCRIPTOR: &str = "memory descriptors of this kind are not implemented";
 const PROCESSOR: &str = "there are no engines of processors";
 

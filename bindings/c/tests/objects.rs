@@ -52,6 +52,12 @@ fn threads() {
     on_every_platform("objects_threads.cpp");
 }
 
+/// Recurrent layers of every cell and direction, against plain loops.
+#[test]
+fn recurrent_layers() {
+    on_every_platform("recurrent.cpp");
+}
+
 /// Every group of primitives, forward and backward, against plain loops.
 #[test]
 fn primitives() {

@@ -1,0 +1,162 @@
+// Recurrent layers of every cell and direction, through oneDNN's C++ interface; values against plain loops in f64.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <unordered_map>
+#include <vector>
+
+#include "oneapi/dnnl/dnnl.hpp"
+#include "oneapi/dnnl/dnnl_ocl.hpp"
+
+#include "check.h"
+
+using namespace dnnl;
+using dims = memory::dims;
+using dt = memory::data_type;
+using tag = memory::format_tag;
+typedef std::vector<float> floats;
+typedef std::vector<double> doubles;
+
+enum class cell { vanilla, lstm, gru, lbr_gru };
+
+static const int T = 4, N = 3, I = 5, H = 6;
+
+static engine *eng;
+static stream *str;
+
+static floats random_floats(size_t n, unsigned seed) {
+    floats v(n);
+    for (auto &x : v) {
+        seed = seed * 1664525u + 1013904223u;
+        x = (float)((seed >> 8) % 2001) / 1000.0f - 1.0f;
+    }
+    return v;
+}
+
+static memory filled(const memory::desc &md, const floats &values) {
+    memory m(md, *eng);
+    float *p = (float *)m.map_data();
+    std::memcpy(p, values.data(), values.size() * sizeof(float));
+    m.unmap_data(p);
+    return m;
+}
+
+static bool close_to(const memory &m, const doubles &want) {
+    const float *got = (const float *)m.map_data();
+    bool close = true;
+    for (size_t i = 0; i < want.size() && close; i++) {
+        close = std::fabs(got[i] - want[i]) <= 1e-4 * (1 + std::fabs(want[i]));
+        if (!close) printf("element %zu is %g, expected %g\n", i, got[i], want[i]);
+    }
+    m.unmap_data((void *)got);
+    return close;
+}
+
+static double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+
+// One direction of one layer: states behind each step into `out` ([T, N, ways, H] from `way` on, added where `adds`), `h` and `c` in place.
+static void run(cell kind, bool backward, const doubles &x, int inputs, const float *w, const float *r, const float *b, double *h,
+        double *c, doubles &out, int ways, int way, bool adds) {
+    const int G = kind == cell::vanilla ? 1 : kind == cell::lstm ? 4 : 3;
+    for (int s = 0; s < T; s++) {
+        const int t = backward ? T - 1 - s : s;
+        for (int n = 0; n < N; n++) {
+            const auto product = [&](const float *m, const double *v, int count, int g, int j) {
+                double sum = 0;
+                for (int k = 0; k < count; k++) sum += v[k] * m[(k * G + g) * H + j];
+                return sum;
+            };
+            const double *in = &x[(size_t)(t * N + n) * inputs];
+            double *state = h + n * H, *old = c + n * H, next[H], reset[H], from[H];
+            const auto sum = [&](int g, int j) { return product(w, in, inputs, g, j) + product(r, state, H, g, j) + b[g * H + j]; };
+            for (int j = 0; j < H && (kind == cell::gru || kind == cell::lbr_gru); j++) {
+                reset[j] = logistic(sum(1, j));
+                from[j] = reset[j] * state[j];
+            }
+            for (int j = 0; j < H; j++) {
+                if (kind == cell::vanilla) next[j] = std::tanh(sum(0, j));
+                if (kind == cell::lstm) {
+                    const double i = logistic(sum(0, j)), f = logistic(sum(1, j)), o = logistic(sum(3, j));
+                    old[j] = f * old[j] + i * std::tanh(sum(2, j));
+                    next[j] = o * std::tanh(old[j]);
+                }
+                const double input = kind == cell::vanilla || kind == cell::lstm ? 0 : product(w, in, inputs, 2, j) + b[2 * H + j];
+                if (kind == cell::gru) next[j] = std::tanh(input + product(r, from, H, 2, j));
+                if (kind == cell::lbr_gru) next[j] = std::tanh(input + reset[j] * (product(r, state, H, 2, j) + b[3 * H + j]));
+                if (kind == cell::gru || kind == cell::lbr_gru) {
+                    const double u = logistic(sum(0, j));
+                    next[j] = u * state[j] + (1 - u) * next[j];
+                }
+            }
+            for (int j = 0; j < H; j++) {
+                double &to = out[(size_t)((t * N + n) * ways + way) * H + j];
+                to = adds ? to + next[j] : next[j];
+                state[j] = next[j];
+            }
+        }
+    }
+}
+
+static void layers(cell kind, rnn_direction direction, int L) {
+    const int G = kind == cell::vanilla ? 1 : kind == cell::lstm ? 4 : 3, rows = kind == cell::lbr_gru ? 4 : G;
+    const bool both = direction == rnn_direction::bidirectional_concat || direction == rnn_direction::bidirectional_sum;
+    const bool adds = direction == rnn_direction::bidirectional_sum;
+    const int D = both ? 2 : 1, side = both && !adds ? 2 : 1, inputs = L > 1 ? side * H : I;
+    const memory::desc src({T, N, inputs}, dt::f32, tag::tnc), states({L, D, N, H}, dt::f32, tag::ldnc);
+    const memory::desc w({L, D, inputs, G, H}, dt::f32, tag::ldigo), r({L, D, H, G, H}, dt::f32, tag::ldigo);
+    const memory::desc b({L, D, rows, H}, dt::f32, tag::ldgo), dst({T, N, side * H}, dt::f32, tag::tnc);
+    const size_t of_states = (size_t)L * D * N * H;
+    const floats x = random_floats((size_t)T * N * inputs, 1), wv = random_floats((size_t)L * D * inputs * G * H, 2);
+    const floats rv = random_floats((size_t)L * D * H * G * H, 3), bv = random_floats((size_t)L * D * rows * H, 4);
+    const floats hv = random_floats(of_states, 5), cv = random_floats(of_states, 6);
+    const prop_kind inference = prop_kind::forward_inference;
+    memory out(dst, *eng), last(states, *eng), last_c(states, *eng);
+    std::unordered_map<int, memory> args = {{DNNL_ARG_SRC_LAYER, filled(src, x)}, {DNNL_ARG_SRC_ITER, filled(states, hv)},
+            {DNNL_ARG_WEIGHTS_LAYER, filled(w, wv)}, {DNNL_ARG_WEIGHTS_ITER, filled(r, rv)}, {DNNL_ARG_BIAS, filled(b, bv)},
+            {DNNL_ARG_DST_LAYER, out}, {DNNL_ARG_DST_ITER, last}};
+    if (kind == cell::lstm) {
+        args[DNNL_ARG_SRC_ITER_C] = filled(states, cv);
+        args[DNNL_ARG_DST_ITER_C] = last_c;
+        lstm_forward(lstm_forward::primitive_desc(*eng, inference, direction, src, states, states, w, r, b, dst, states, states)).execute(*str, args);
+    } else if (kind == cell::vanilla) {
+        vanilla_rnn_forward(vanilla_rnn_forward::primitive_desc(*eng, inference, algorithm::eltwise_tanh, direction, src, states, w, r, b, dst, states)).execute(*str, args);
+    } else if (kind == cell::gru) {
+        gru_forward(gru_forward::primitive_desc(*eng, inference, direction, src, states, w, r, b, dst, states)).execute(*str, args);
+    } else {
+        lbr_gru_forward(lbr_gru_forward::primitive_desc(*eng, inference, direction, src, states, w, r, b, dst, states)).execute(*str, args);
+    }
+    str->wait();
+    doubles in(x.begin(), x.end()), h(hv.begin(), hv.end()), c(cv.begin(), cv.end()), result;
+    for (int l = 0; l < L; l++) {
+        result.assign((size_t)T * N * side * H, 0);
+        for (int d = 0; d < D; d++) {
+            const size_t at = (size_t)l * D + d;
+            const bool backward = direction == rnn_direction::unidirectional_right2left || d == 1;
+            run(kind, backward, in, inputs, &wv[at * inputs * G * H], &rv[at * H * G * H], &bv[at * rows * H], &h[at * N * H],
+                    &c[at * N * H], result, side, side == 2 ? d : 0, adds);
+        }
+        in = result;
+    }
+    CHECK(close_to(out, result));
+    CHECK(close_to(last, h));
+    if (kind == cell::lstm) CHECK(close_to(last_c, c));
+}
+
+int main(int argc, char **argv) {
+    cl_device_id device = check_device(argc > 1 ? argv[1] : NULL);
+    cl_context context = check_context(device);
+    {
+        engine e = ocl_interop::make_engine(device, context);
+        stream s(e);
+        eng = &e, str = &s;
+        for (cell kind : {cell::vanilla, cell::lstm, cell::gru, cell::lbr_gru}) {
+            for (rnn_direction direction : {rnn_direction::unidirectional_left2right, rnn_direction::unidirectional_right2left,
+                         rnn_direction::bidirectional_concat, rnn_direction::bidirectional_sum})
+                layers(kind, direction, 1);
+            layers(kind, rnn_direction::unidirectional_left2right, 2);
+            layers(kind, rnn_direction::bidirectional_concat, 3);
+        }
+    }
+    CL(clReleaseContext(context));
+    return check_end();
+}
