@@ -1,7 +1,7 @@
 //! Normalisation by the squares around each element, and its gradient.
 
 use anydnn_backend::op::{LocalResponseNormalization, LocalResponseNormalizationBackward};
-use anydnn_backend::{Arg, ArgDesc, Dims, MemoryDesc, PrimitiveDesc, Result};
+use anydnn_backend::{Arg, ArgDesc, Dims, MemoryDesc, PostOp, PrimitiveDesc, Result};
 
 use super::Planner;
 use super::choice::{Choice, Wanted, only};
@@ -107,14 +107,15 @@ fn plan(
     KernelPlan { implementation, scratchpad: 0, launches, desc }
 }
 
-/// Whether spatial dimensions can run as one: windows do not reach along them, and they lie in one piece.
+/// Whether spatial dimensions can run as one: windows do not reach along them, they lie in one piece, and no post-operation reads memory by
+/// the dimensions that there are.
 fn is_flat(desc: &PrimitiveDesc, op: &LocalResponseNormalization) -> bool {
     let is_dense = |operand: &ArgDesc| operand.desc.is_row_major();
     let mut spatial = op.before[1..].iter().chain(&op.after[1..]);
     op.before.len() > 2
         && spatial.all(|&reach| reach == 0)
         && desc.args().iter().all(is_dense)
-        && !desc.args().iter().any(|operand| matches!(operand.arg, Arg::PostOp(_)))
+        && desc.attributes().post_ops.iter().all(|post_op| matches!(post_op, PostOp::Eltwise(_)))
 }
 
 /// The same with one spatial dimension.
