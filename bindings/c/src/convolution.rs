@@ -11,7 +11,7 @@ use crate::kinds::{
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::object_types::*;
 use crate::primitive::{Facts, describe, is_training, numbers, open, optional};
-use crate::recipe::{Change, Recipe, Tensor};
+use crate::recipe::{Change, Recipe, Tensor, dense};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn dnnl_convolution_forward_primitive_desc_create(
             (query::WEIGHTS, 0),
             grouped_settled(weights, 2 + windows.strides.len()),
         );
-        let bias = bias.map(|bias| recipe.operand(arg::BIAS, (query::WEIGHTS, 1), bias.to_row_major()));
+        let bias = bias.map(|bias| recipe.operand(arg::BIAS, (query::WEIGHTS, 1), dense(bias)));
         let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
         let weights = recipe.read(&weights, &merge(&weights, 2 + windows.strides.len()))?;
         let mut inputs = vec![(Arg::SRC, &src), (Arg::Weights, &weights)];
@@ -240,10 +240,7 @@ impl Windows {
         }
         let (larger, smaller) = if transposed { (dst, src) } else { (src, dst) };
         for (axis, &taps) in kernel.iter().enumerate() {
-            let size = larger.dims()[axis + 2] + self.before[axis] + self.after[axis];
-            let reach = taps.saturating_sub(1) * self.dilations[axis] + 1;
-            let steps = size.checked_sub(reach).map(|rest| rest / self.strides[axis] + 1);
-            if steps != Some(smaller.dims()[axis + 2]) {
+            if self.count(axis, larger.dims()[axis + 2], taps) != Some(smaller.dims()[axis + 2]) {
                 return wrong(format!(
                     "spatial dimension {axis} of {} does not lead to {}",
                     src.dims(),
@@ -252,6 +249,13 @@ impl Windows {
             }
         }
         Ok(())
+    }
+
+    /// The windows of so many taps along a spatial dimension of that size; none where not one fits.
+    pub(crate) fn count(&self, axis: usize, size: usize, taps: usize) -> Option<usize> {
+        let size = size.checked_add(self.before[axis])?.checked_add(self.after[axis])?;
+        let reach = taps.saturating_sub(1).checked_mul(self.dilations[axis])?.checked_add(1)?;
+        size.checked_sub(reach).map(|rest| rest / self.strides[axis] + 1)
     }
 
     pub(crate) fn convolution(&self, groups: usize) -> Convolution {
@@ -311,7 +315,7 @@ pub(crate) fn bias_gradient(
             diff_bias.dims()
         )));
     }
-    let desc = diff_bias.to_row_major();
+    let desc = dense(diff_bias);
     let diff_bias = recipe.operand(arg::DIFF_BIAS, (query::DIFF_WEIGHTS, 1), desc);
     let mut dims: Dims = diff_dst.dims().iter().map(|_| 1).collect();
     dims[1] = channels;

@@ -12,7 +12,7 @@ use crate::kinds::{
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::object_types::*;
 use crate::primitive::{describe, is_training, open, optional};
-use crate::recipe::{Change, Recipe, Tensor};
+use crate::recipe::{Change, Recipe, Tensor, dense};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
@@ -49,10 +49,10 @@ pub unsafe extern "C" fn dnnl_deconvolution_forward_primitive_desc_create(
         let windows = unsafe { Windows::read(src.rank(), [strides, dilates, padding_l, padding_r]) }?;
         let (groups, rank) = (groups(&weights, src.rank())?, src.rank());
         windows.check(&src, &weights, &dst, true)?;
-        let weights = if weights.is_any() { weights.to_row_major() } else { weights };
+        let weights = dense(weights);
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
         let weights = recipe.operand(arg::WEIGHTS, (query::WEIGHTS, 0), weights);
-        let bias = bias.map(|bias| recipe.operand(arg::BIAS, (query::WEIGHTS, 1), bias.to_row_major()));
+        let bias = bias.map(|bias| recipe.operand(arg::BIAS, (query::WEIGHTS, 1), dense(bias)));
         let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
         let weights = recipe.read(&weights, &transposed(&weights, rank))?;
         let mut inputs = vec![(Arg::SRC, &src), (Arg::Weights, &weights)];
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn dnnl_deconvolution_backward_data_primitive_desc_create(
         let (groups, rank) = (groups(&weights, diff_src.rank())?, diff_src.rank());
         windows.check(&diff_src, &weights, &diff_dst, true)?;
         attr.check_plain()?;
-        let weights = if weights.is_any() { weights.to_row_major() } else { weights };
+        let weights = dense(weights);
         let diff_dst = recipe.operand(arg::DIFF_DST, (query::DIFF_DST, 0), diff_dst);
         let weights = recipe.operand(arg::WEIGHTS, (query::WEIGHTS, 0), weights);
         let diff_src = recipe.operand(arg::DIFF_SRC, (query::DIFF_SRC, 0), diff_src);
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn dnnl_deconvolution_backward_weights_primitive_desc_crea
         let (groups, rank) = (groups(&diff_weights, src.rank())?, src.rank());
         windows.check(&src, &diff_weights, &diff_dst, true)?;
         attr.check_plain()?;
-        let diff_weights = if diff_weights.is_any() { diff_weights.to_row_major() } else { diff_weights };
+        let diff_weights = dense(diff_weights);
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
         let diff_dst = recipe.operand(arg::DIFF_DST, (query::DIFF_DST, 0), diff_dst);
         let diff_weights = recipe.operand(arg::DIFF_WEIGHTS, (query::DIFF_WEIGHTS, 0), diff_weights);

@@ -4,9 +4,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anydnn_backend::{
-    Access, Arg, Engine, Event, MapMode, Memory, MemoryKind, Range, ScratchpadMode, Stream,
-};
+use anydnn_backend::{Arg, Engine, Event, MapMode, Memory, MemoryKind, Range, ScratchpadMode, Stream};
 use anydnn_opencl::{OpenClEngine, OpenClEvent, OpenClMemory};
 
 use crate::boundary::{self, Failure, Outcome};
@@ -167,18 +165,12 @@ impl Execution<'_> {
     /// Takes a copy of every operand that shares bytes with a result, where the primitive does not allow that.
     fn separate(&self, described: &Described, operands: &mut [OpenClMemory], work: &mut Work) -> Outcome {
         let stream = &self.stream.stream;
-        let is_written = |i: usize| {
-            described.steps.iter().any(|step| {
-                let writes = |arg| step.desc.access(arg).is_some_and(Access::writes);
-                step.args.iter().any(|&(arg, place)| place == Place::Operand(i) && writes(arg))
-            })
-        };
         for i in 0..operands.len() {
-            if is_written(i) {
+            if described.writes(i) {
                 continue;
             }
             let is_shared = (0..operands.len()).any(|j| {
-                if i == j || !is_written(j) {
+                if i == j || !described.writes(j) {
                     return false;
                 }
                 // Only the very same tensor is taken in place of a result; other overlaps are refused.

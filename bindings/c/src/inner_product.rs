@@ -9,7 +9,7 @@ use crate::kinds::{arg, dnnl_backward_data, dnnl_backward_weights, kind, query};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::object_types::*;
 use crate::primitive::{Facts, describe, is_training, open, optional};
-use crate::recipe::{Change, Pending, Recipe, Tensor, like};
+use crate::recipe::{Change, Pending, Recipe, Tensor, dense, like};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
@@ -37,10 +37,10 @@ pub unsafe extern "C" fn dnnl_inner_product_forward_primitive_desc_create(
             )
         };
         let (src, weights) = layouts(src, weights, &dst)?;
-        let dst = if dst.is_any() { dst.to_row_major() } else { dst };
+        let dst = dense(dst);
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
         let weights = recipe.operand(arg::WEIGHTS, (query::WEIGHTS, 0), weights);
-        let bias = bias.map(|bias| recipe.operand(arg::BIAS, (query::WEIGHTS, 1), bias.to_row_major()));
+        let bias = bias.map(|bias| recipe.operand(arg::BIAS, (query::WEIGHTS, 1), dense(bias)));
         let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
         let (src, weights) = matrices(recipe, &src, &weights)?;
         let weights = recipe.read(&weights, &[Change::Permuted(vec![1, 0])])?;
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn dnnl_inner_product_backward_data_primitive_desc_create(
         };
         attr.check_plain()?;
         let (diff_src, weights) = layouts(diff_src, weights, &diff_dst)?;
-        let diff_dst = if diff_dst.is_any() { diff_dst.to_row_major() } else { diff_dst };
+        let diff_dst = dense(diff_dst);
         let diff_dst = recipe.operand(arg::DIFF_DST, (query::DIFF_DST, 0), diff_dst);
         let weights = recipe.operand(arg::WEIGHTS, (query::WEIGHTS, 0), weights);
         let diff_src = recipe.operand(arg::DIFF_SRC, (query::DIFF_SRC, 0), diff_src);
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn dnnl_inner_product_backward_weights_primitive_desc_crea
         };
         attr.check_plain()?;
         let (src, diff_weights) = layouts(src, diff_weights, &diff_dst)?;
-        let diff_dst = if diff_dst.is_any() { diff_dst.to_row_major() } else { diff_dst };
+        let diff_dst = dense(diff_dst);
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
         let diff_dst = recipe.operand(arg::DIFF_DST, (query::DIFF_DST, 0), diff_dst);
         let diff_weights = recipe.operand(arg::DIFF_WEIGHTS, (query::DIFF_WEIGHTS, 0), diff_weights);

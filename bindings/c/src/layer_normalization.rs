@@ -14,7 +14,7 @@ use crate::kinds::{
 use crate::object_types::*;
 use crate::post_ops::known;
 use crate::primitive::{Facts, closed, describe, is_training, open, optional, same_dims};
-use crate::recipe::{Formula, Recipe, Tensor, settled};
+use crate::recipe::{Formula, Recipe, Tensor, dense, settled};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
@@ -386,7 +386,7 @@ impl Rows {
                 stat.dims()
             )));
         }
-        Ok(if stat.is_any() { stat.to_row_major() } else { stat })
+        Ok(dense(stat))
     }
 
     /// Scale or shift: a number for each element of a row.

@@ -13,7 +13,7 @@ use crate::kinds::{
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::object_types::*;
 use crate::primitive::{Facts, closed, describe, is_training, numbers, open};
-use crate::recipe::{Recipe, settled};
+use crate::recipe::{Recipe, dense, settled};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn dnnl_pooling_backward_primitive_desc_create(
 /// Two layouts, of which one that is open becomes like the other.
 pub(crate) fn both_settled(a: MemoryDesc, b: MemoryDesc) -> Outcome<(MemoryDesc, MemoryDesc)> {
     let a = settled(a, &b)?;
-    let a = if a.is_any() { a.to_row_major() } else { a };
+    let a = dense(a);
     let b = settled(b, &a)?;
     Ok((a, b))
 }
@@ -137,10 +137,8 @@ fn pooling(
         return Err(Failure::invalid(format!("source {} and result {} do not fit", src.dims(), dst.dims())));
     }
     for axis in 0..kernel.len() {
-        let size = src.dims()[axis + 2] + windows.before[axis] + windows.after[axis];
-        let reach = kernel[axis].saturating_sub(1) * windows.dilations[axis] + 1;
-        let steps = size.checked_sub(reach).map(|rest| rest / windows.strides[axis] + 1);
-        if steps != Some(dst.dims()[axis + 2]) || kernel[axis] == 0 {
+        let count = windows.count(axis, src.dims()[axis + 2], kernel[axis]);
+        if count != Some(dst.dims()[axis + 2]) || kernel[axis] == 0 {
             let given = format!("{} does not lead to {}", src.dims(), dst.dims());
             return Err(Failure::invalid(format!("spatial dimension {axis} of {given}")));
         }

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anydnn_backend::{DataType, Dims, Engine, MemoryDesc, ScratchpadMode};
+use anydnn_backend::{Access, DataType, Dims, Engine, MemoryDesc, ScratchpadMode};
 use anydnn_opencl::OpenClPrimitive;
 
 use crate::attributes::Attr;
@@ -18,7 +18,7 @@ use crate::object_types::{
     dnnl_forward_training, dnnl_primitive, dnnl_primitive_desc, dnnl_primitive_desc_t, dnnl_primitive_t,
     dnnl_prop_kind_t,
 };
-use crate::recipe::{Operand, Recipe, Step};
+use crate::recipe::{Operand, Place, Recipe, Step};
 use crate::settings;
 use crate::types::{
     const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_dim_t, dnnl_memory_desc, dnnl_primitive_attr,
@@ -210,6 +210,14 @@ impl Described {
             source_engine: None,
             attr: Arc::new(Embedded::new(attr.clone())),
             lent,
+        })
+    }
+
+    /// Whether a step writes an operand.
+    pub(crate) fn writes(&self, operand: usize) -> bool {
+        self.steps.iter().any(|step| {
+            let writes = |arg| step.desc.access(arg).is_some_and(Access::writes);
+            step.args.iter().any(|&(arg, place)| place == Place::Operand(operand) && writes(arg))
         })
     }
 

@@ -9,7 +9,6 @@ use crate::handle;
 use crate::kinds::query;
 use crate::object_types::{const_dnnl_primitive_desc_t, dnnl_primitive_desc_t};
 use crate::primitive::{Described, arena};
-use crate::recipe::Place;
 use crate::types::{
     const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_last_impl_reached, dnnl_query_t,
     dnnl_status_t, dnnl_unimplemented,
@@ -132,7 +131,9 @@ unsafe fn tell(described: &Described, what: c_int, index: c_int, result: *mut c_
                 let factors = facts.factors.as_ref().ok_or_else(|| untold(what))?;
                 write(result, factors.as_ptr());
             }
-            query::AXIS | query::FLAGS => write(result, integer(described, what)? as c_int),
+            query::AXIS | query::FLAGS | query::CELL_KIND | query::DIRECTION | query::ACTIVATION_KIND => {
+                write(result, integer(described, what)? as c_int);
+            }
             query::LOCAL_SIZE | query::GROUP_SIZE => write(result, integer(described, what)?),
             query::EPSILON | query::ALPHA | query::BETA | query::K | query::P => {
                 let found = facts.floats.iter().find(|(of, _)| *of == what);
@@ -172,13 +173,7 @@ fn integer(described: &Described, what: c_int) -> Outcome<i64> {
 
 /// How many operands a primitive reads alone, and how many it writes.
 fn bound(described: &Described) -> (c_int, c_int) {
-    let is_written = |i: usize| {
-        described.steps.iter().any(|step| {
-            let writes = |arg| step.desc.access(arg).is_some_and(anydnn_backend::Access::writes);
-            step.args.iter().any(|&(arg, place)| place == Place::Operand(i) && writes(arg))
-        })
-    };
-    let written = (0..described.operands.len()).filter(|&i| is_written(i)).count();
+    let written = (0..described.operands.len()).filter(|&i| described.writes(i)).count();
     ((described.operands.len() - written) as c_int, written as c_int)
 }
 

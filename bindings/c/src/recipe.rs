@@ -367,6 +367,11 @@ pub(crate) fn like(template: &MemoryDesc, dims: &Dims, data_type: DataType) -> O
     Ok(MemoryDesc::with_layout(dims.clone(), data_type, layout)?)
 }
 
+/// A descriptor whose open layout becomes the row-major one.
+pub(crate) fn dense(desc: MemoryDesc) -> MemoryDesc {
+    if desc.is_any() { desc.to_row_major() } else { desc }
+}
+
 /// A descriptor whose open layout becomes that of another one.
 pub(crate) fn settled(desc: MemoryDesc, template: &MemoryDesc) -> Outcome<MemoryDesc> {
     if desc.is_any() { like(template, desc.dims(), desc.data_type()) } else { Ok(desc) }

@@ -7,11 +7,11 @@ use anydnn_backend::{Arg, Attributes, Blocking, DataType, Dims, Layout, MemoryDe
 
 use crate::attributes::Attr;
 use crate::boundary::{Failure, Outcome};
-use crate::kinds::{arg, query};
+use crate::kinds::{LBR_GRU, VANILLA_GRU, VANILLA_LSTM, VANILLA_RNN, arg, kind, query};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::object_types::*;
 use crate::primitive::{Facts, describe, is_training, open, optional};
-use crate::recipe::{Formula, Recipe, Tensor};
+use crate::recipe::{Formula, Recipe, Tensor, dense};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
@@ -55,7 +55,10 @@ pub unsafe extern "C" fn dnnl_vanilla_rnn_forward_primitive_desc_create(
             )?
         };
         let facts = layers.describe(recipe, attr, given)?;
-        Ok(facts.integer(ACTIVATION_KIND, activation).float(query::ALPHA, alpha).float(query::BETA, beta))
+        Ok(facts
+            .integer(query::ACTIVATION_KIND, activation)
+            .float(query::ALPHA, alpha)
+            .float(query::BETA, beta))
     };
     // SAFETY: the caller passes null, or objects that live and a handle to write.
     unsafe { describe("dnnl_vanilla_rnn_forward_primitive_desc_create", primitive_desc, engine, attr, make) }
@@ -174,14 +177,6 @@ pub unsafe extern "C" fn dnnl_lbr_gru_forward_primitive_desc_create(
     unsafe { describe("dnnl_lbr_gru_forward_primitive_desc_create", primitive_desc, engine, attr, make) }
 }
 
-const VANILLA_RNN: dnnl_alg_kind_t = 0x1fff;
-const VANILLA_LSTM: dnnl_alg_kind_t = 0x2fff;
-const VANILLA_GRU: dnnl_alg_kind_t = 0x3fff;
-const LBR_GRU: dnnl_alg_kind_t = 0x4fff;
-const CELL_KIND: c_int = 28;
-const DIRECTION: c_int = 29;
-const ACTIVATION_KIND: c_int = 30;
-
 /// Parameters that all cells have.
 struct Layers {
     cell: Cell,
@@ -214,19 +209,18 @@ impl Given {
         [weights, state_weights, bias]: [const_dnnl_memory_desc_t; 3],
         [dst, last_states]: [const_dnnl_memory_desc_t; 2],
     ) -> Outcome<Self> {
-        let settled = |desc: MemoryDesc| if desc.is_any() { desc.to_row_major() } else { desc };
         // SAFETY: by contract.
         unsafe {
             Ok(Self {
-                src: settled(open(src, "src_layer_desc")?),
-                states: optional(states, "src_iter_desc")?.map(settled),
+                src: dense(open(src, "src_layer_desc")?),
+                states: optional(states, "src_iter_desc")?.map(dense),
                 cells: None,
-                weights: settled(open(weights, "weights_layer_desc")?),
-                state_weights: settled(open(state_weights, "weights_iter_desc")?),
+                weights: dense(open(weights, "weights_layer_desc")?),
+                state_weights: dense(open(state_weights, "weights_iter_desc")?),
                 peepholes: None,
-                bias: optional(bias, "bias_desc")?.map(settled),
-                dst: settled(open(dst, "dst_layer_desc")?),
-                last_states: optional(last_states, "dst_iter_desc")?.map(settled),
+                bias: optional(bias, "bias_desc")?.map(dense),
+                dst: dense(open(dst, "dst_layer_desc")?),
+                last_states: optional(last_states, "dst_iter_desc")?.map(dense),
                 last_cells: None,
             })
         }
@@ -288,12 +282,12 @@ impl Layers {
         let initial = named(arg::SRC_1, (query::SRC, 1), given.states);
         let cells = named(arg::SRC_2, (query::SRC, 2), given.cells);
         let weights = named(arg::WEIGHTS, (query::WEIGHTS, 0), Some(given.weights));
-        let state_weights = named(STATE_WEIGHTS, (query::WEIGHTS, 1), Some(given.state_weights));
+        let state_weights = named(arg::WEIGHTS_1, (query::WEIGHTS, 1), Some(given.state_weights));
         let bias = named(arg::BIAS, (query::WEIGHTS, 2), given.bias);
-        let peepholes = named(PEEPHOLES, (query::WEIGHTS, 3), given.peepholes);
+        let peepholes = named(arg::WEIGHTS_2, (query::WEIGHTS, 3), given.peepholes);
         let dst = named(arg::DST, (query::DST, 0), Some(given.dst));
-        let last = named(LAST_STATES, (query::DST, 1), given.last_states);
-        let last_cells = named(LAST_CELLS, (query::DST, 2), given.last_cells);
+        let last = named(arg::DST_1, (query::DST, 1), given.last_states);
+        let last_cells = named(arg::DST_2, (query::DST, 2), given.last_cells);
         let (Some(weights), Some(state_weights), Some(dst)) = (weights, state_weights, dst) else {
             return Err(Failure::invalid("weights or result are missing"));
         };
@@ -336,18 +330,10 @@ impl Layers {
                 None => input = result.dense_as([steps, batch, side_by_side * hidden])?,
             }
         }
-        let facts = Facts::new(RNN, self.prop_kind).integer(CELL_KIND, self.kind);
-        Ok(facts.integer(DIRECTION, self.direction).integer(query::FLAGS, i64::from(self.flags)))
+        let facts = Facts::new(kind::RNN, self.prop_kind).integer(query::CELL_KIND, self.kind);
+        Ok(facts.integer(query::DIRECTION, self.direction).integer(query::FLAGS, i64::from(self.flags)))
     }
 }
-
-/// `DNNL_ARG_WEIGHTS_ITER`, `DNNL_ARG_WEIGHTS_PEEPHOLE`, `DNNL_ARG_DST_ITER` and `DNNL_ARG_DST_ITER_C`.
-const STATE_WEIGHTS: c_int = 34;
-const PEEPHOLES: c_int = 35;
-const LAST_STATES: c_int = 18;
-const LAST_CELLS: c_int = 19;
-/// `dnnl_rnn`.
-const RNN: c_int = 11;
 
 /// What a layer has of a tensor whose first axis are the layers.
 fn layer_of(tensor: &Tensor, layer: usize) -> Outcome<Tensor> {

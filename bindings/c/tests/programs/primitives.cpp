@@ -476,6 +476,25 @@ static void formulas() {
     CHECK(close_to(to_host(m_c, o), want, 0));
 }
 
+/* A bias whose elements are not neighbours. */
+static void strided_bias() {
+    const floats x = random_floats(6, 1), w = random_floats(12, 2), b = random_floats(4, 3);
+    const memory::desc src = nchw({2, 3}), wei = nchw({4, 3}), dst = nchw({2, 4}), apart({4}, dt::f32, dims {2});
+    const inner_product_forward::primitive_desc pd(*eng, prop_kind::forward_inference, src, wei, apart, dst);
+    CHECK(pd.bias_desc() == apart);
+    memory m_x = to_device(src, x, src), m_w = to_device(wei, w, wei), m_b = to_device(apart, b, nchw({4})), m_y(dst, *eng);
+    inner_product_forward(pd).execute(*str, {{DNNL_ARG_SRC, m_x}, {DNNL_ARG_WEIGHTS, m_w}, {DNNL_ARG_BIAS, m_b}, {DNNL_ARG_DST, m_y}});
+    str->wait();
+    std::vector<double> want;
+    for (int n = 0; n < 2; n++)
+        for (int o = 0; o < 4; o++) {
+            double sum = b[o];
+            for (int i = 0; i < 3; i++) sum += (double)x[n * 3 + i] * w[o * 3 + i];
+            want.push_back(sum);
+        }
+    CHECK(close_to(to_host(m_y, dst), want));
+}
+
 int main(int argc, char **argv) {
     cl_device_id device = check_device(argc > 1 ? argv[1] : NULL);
     cl_context context = check_context(device);
@@ -487,6 +506,7 @@ int main(int argc, char **argv) {
         group("strided convolution", [] { convolutions({1, 1, 4, 6, 9, 9, 3, 2, 1}, tag::nhwc); });
         group("convolution in groups", [] { convolutions({2, 2, 4, 6, 5, 7, 3, 1, 1}, tag::nchw); });
         group("inner product", inner_products);
+        group("strided bias", strided_bias);
         group("maximum pooling", [] { poolings(algorithm::pooling_max); });
         group("average pooling", [] { poolings(algorithm::pooling_avg_include_padding); });
         group("average pooling inside", [] { poolings(algorithm::pooling_avg_exclude_padding); });

@@ -117,7 +117,11 @@ static void layers(cell kind, rnn_direction direction, int L) {
     if (kind == cell::lstm) {
         args[DNNL_ARG_SRC_ITER_C] = filled(states, cv);
         args[DNNL_ARG_DST_ITER_C] = last_c;
-        lstm_forward(lstm_forward::primitive_desc(*eng, inference, direction, src, states, states, w, r, b, dst, states, states)).execute(*str, args);
+        const lstm_forward::primitive_desc pd(*eng, inference, direction, src, states, states, w, r, b, dst, states, states);
+        CHECK(pd.get_cell_kind() == algorithm::vanilla_lstm);
+        CHECK(pd.get_direction() == direction);
+        CHECK(pd.bias_desc() == b);
+        lstm_forward(pd).execute(*str, args);
     } else if (kind == cell::vanilla) {
         vanilla_rnn_forward(vanilla_rnn_forward::primitive_desc(*eng, inference, algorithm::eltwise_tanh, direction, src, states, w, r, b, dst, states)).execute(*str, args);
     } else if (kind == cell::gru) {
