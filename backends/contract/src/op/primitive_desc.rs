@@ -26,10 +26,18 @@ use crate::op::{Op, Operation};
 /// assert_eq!(matmul.dst().dims().to_string(), "128x3072");
 /// # Ok::<(), anydnn_backend::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+///
+/// A clone shares what it describes with the original: sessions over many shapes keep thousands.
+#[derive(Clone)]
 pub struct PrimitiveDesc {
+    parts: Arc<Parts>,
+}
+
+/// What a description says.
+#[derive(Clone, Debug, PartialEq)]
+struct Parts {
     op: Op,
-    args: Vec<ArgDesc>,
+    args: Box<[ArgDesc]>,
     attributes: Attributes,
     label: Option<Arc<str>>,
 }
@@ -58,42 +66,42 @@ impl PrimitiveDesc {
 
     /// The operation.
     pub fn op(&self) -> &Op {
-        &self.op
+        &self.parts.op
     }
 
     /// The operands in ascending order of [`Arg`], post-operations' operands included, the scratchpad not.
     pub fn args(&self) -> &[ArgDesc] {
-        &self.args
+        &self.parts.args
     }
 
     /// The attributes.
     pub fn attributes(&self) -> &Attributes {
-        &self.attributes
+        &self.parts.attributes
     }
 
     /// The label that appears in messages and logs.
     pub fn label(&self) -> Option<&str> {
-        self.label.as_deref()
+        self.parts.label.as_deref()
     }
 
     /// The label, or else the operation's name.
     pub fn name(&self) -> &str {
-        self.label().unwrap_or(self.op.name())
+        self.label().unwrap_or(self.parts.op.name())
     }
 
     /// An operand's descriptor.
     pub fn find(&self, arg: Arg) -> Option<&MemoryDesc> {
-        self.args.iter().find(|a| a.arg == arg).map(|a| &a.desc)
+        self.parts.args.iter().find(|a| a.arg == arg).map(|a| &a.desc)
     }
 
     /// The first source's descriptor. Every operation has one.
     pub fn src(&self) -> &MemoryDesc {
-        self.find(Arg::SRC).unwrap_or(&self.args[0].desc)
+        self.find(Arg::SRC).unwrap_or(&self.parts.args[0].desc)
     }
 
     /// The first result's descriptor. Every operation has one.
     pub fn dst(&self) -> &MemoryDesc {
-        self.find(Arg::DST).unwrap_or(&self.args[self.args.len() - 1].desc)
+        self.find(Arg::DST).unwrap_or(&self.parts.args[self.parts.args.len() - 1].desc)
     }
 
     /// How an operand is touched; the scratchpad is written first and read later.
@@ -101,7 +109,7 @@ impl PrimitiveDesc {
         if arg == Arg::Scratchpad {
             return Some(Access::Write);
         }
-        self.args.iter().find(|a| a.arg == arg).map(|a| a.access)
+        self.parts.args.iter().find(|a| a.arg == arg).map(|a| a.access)
     }
 
     /// Whether the result may be the very memory of `arg`: both descriptors mean the same bytes, and the operation is elementwise, or
@@ -109,8 +117,8 @@ impl PrimitiveDesc {
     /// Every backend allows this.
     pub fn may_overwrite(&self, arg: Arg) -> bool {
         let own_index = match arg {
-            Arg::Src(_) => self.op.is_elementwise(),
-            Arg::PostOp(_) | Arg::PostOpOther(_) => self.op.reads_post_operands_in_place(),
+            Arg::Src(_) => self.parts.op.is_elementwise(),
+            Arg::PostOp(_) | Arg::PostOpOther(_) => self.parts.op.reads_post_operands_in_place(),
             _ => false,
         };
         own_index
@@ -123,12 +131,12 @@ impl PrimitiveDesc {
     /// # Errors
     /// [`Error::Invalid`] when the operand does not exist, its layout is not open, or dimensions or type differ.
     pub fn resolved(mut self, arg: Arg, desc: MemoryDesc) -> Result<Self> {
-        let Some(slot) = self.args.iter_mut().find(|a| a.arg == arg) else {
+        let Some(slot) = self.parts_mut().args.iter_mut().find(|a| a.arg == arg) else {
             return Err(Error::invalid(
                 "resolve layout",
                 "argument",
                 arg.to_string(),
-                format!("an argument of {}", self.op.name()),
+                format!("an argument of {}", self.parts.op.name()),
             ));
         };
         if !slot.desc.is_any()
@@ -151,7 +159,7 @@ impl PrimitiveDesc {
     /// post-operations keep theirs.
     pub fn opened(mut self, arg: Arg) -> Self {
         let takes = matches!(arg, Arg::Src(_) | Arg::Weights | Arg::Dst(_));
-        if let Some(slot) = self.args.iter_mut().find(|a| takes && a.arg == arg) {
+        if let Some(slot) = self.parts_mut().args.iter_mut().find(|a| takes && a.arg == arg) {
             slot.desc = slot.desc.to_any();
         }
         self
@@ -159,8 +167,8 @@ impl PrimitiveDesc {
 
     /// The same primitive with every open layout resolved to the dense row-major one.
     pub fn resolved_row_major(mut self) -> Self {
-        for arg in &mut self.args {
-            if arg.desc.is_any() {
+        if self.args().iter().any(|arg| arg.desc.is_any()) {
+            for arg in self.parts_mut().args.iter_mut().filter(|arg| arg.desc.is_any()) {
                 arg.desc = arg.desc.to_row_major();
             }
         }
@@ -169,10 +177,11 @@ impl PrimitiveDesc {
 
     /// The same primitive with every operand dense and row-major.
     pub fn to_row_major(mut self) -> Self {
-        for arg in &mut self.args {
+        let parts = self.parts_mut();
+        for arg in &mut parts.args {
             arg.desc = arg.desc.to_row_major();
         }
-        for post_op in &mut self.attributes.post_ops {
+        for post_op in &mut parts.attributes.post_ops {
             match post_op {
                 PostOp::Binary { operand, .. } => *operand = operand.to_row_major(),
                 PostOp::Select { condition, other, .. } => {
@@ -186,21 +195,48 @@ impl PrimitiveDesc {
 
     /// The same primitive with other attributes for working memory.
     pub fn with_scratchpad(mut self, mode: ScratchpadMode) -> Self {
-        self.attributes.scratchpad = mode;
+        if self.attributes().scratchpad != mode {
+            self.parts_mut().attributes.scratchpad = mode;
+        }
         self
     }
 
     /// The same primitive with another time for programs for its shape; none leaves it to the engine.
     pub fn with_specialize(mut self, specialize: Option<Specialize>) -> Self {
-        self.attributes.specialize = specialize;
+        if self.attributes().specialize != specialize {
+            self.parts_mut().attributes.specialize = specialize;
+        }
         self
+    }
+
+    /// What it says, apart from what its clones say.
+    fn parts_mut(&mut self) -> &mut Parts {
+        Arc::make_mut(&mut self.parts)
+    }
+}
+
+impl PartialEq for PrimitiveDesc {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.parts, &other.parts) || self.parts == other.parts
+    }
+}
+
+impl fmt::Debug for PrimitiveDesc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parts { op, args, attributes, label } = &*self.parts;
+        f.debug_struct("PrimitiveDesc")
+            .field("op", op)
+            .field("args", args)
+            .field("attributes", attributes)
+            .field("label", label)
+            .finish()
     }
 }
 
 impl fmt::Display for PrimitiveDesc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name())?;
-        for ArgDesc { arg, desc, .. } in &self.args {
+        for ArgDesc { arg, desc, .. } in self.args() {
             write!(f, " {arg}={desc}")?;
         }
         Ok(())
@@ -268,7 +304,7 @@ impl PrimitiveDescBuilder {
             None => error,
         };
         let args = Self::check(&op, &mut operands, &attributes).map_err(place)?;
-        Ok(PrimitiveDesc { op, args, attributes, label })
+        Ok(PrimitiveDesc { parts: Arc::new(Parts { op, args: args.into(), attributes, label }) })
     }
 
     fn check(op: &Op, operands: &mut Operands, attributes: &Attributes) -> Result<Vec<ArgDesc>> {
