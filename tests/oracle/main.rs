@@ -71,7 +71,7 @@ fn every_operation_computes_as_in_onednn() {
     }
     for kind in OpKind::ALL.iter().filter(|kind| !EMPTY.contains(kind)) {
         let has_case = trials.iter().any(|trial| trial.kind() == *kind);
-        assert!(has_case || trials::only_some().is_some(), "no case of {kind}");
+        assert!(has_case || !trials::are_all(), "no case of {kind}");
     }
     let start = std::time::Instant::now();
     let answers = expected::ask(&library, &trials);
@@ -100,7 +100,7 @@ fn every_operation_computes_as_in_onednn() {
         untrue.len(),
         untrue.join("\n")
     );
-    if trials::only_some().is_none() {
+    if trials::are_all() {
         table::check(&trials, &checks, &runs);
     }
 }

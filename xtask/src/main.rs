@@ -59,7 +59,7 @@ enum Chore {
     Book,
     /// Set up, then run every check and test; a missing backend is a failure
     Test {
-        /// Leave out the lints, the documentation and the runs without OpenCL
+        /// Leave out lints, documentation, the runs without OpenCL and the longest programs; take each eighth of long lists of cases
         #[arg(long)]
         fast: bool,
         /// Also run the programs under the fence without it and in both of its modes

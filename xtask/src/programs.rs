@@ -26,6 +26,9 @@ const LONG: [&str; 4] = ["anydnn", "anydnn_opencl", "applications", "fault_sweep
 /// The one that takes longest of all: last, it would run alone.
 const LONGEST: &str = "anydnn_opencl";
 
+/// Programs that a quick run leaves out: they sweep over faults, and run whole applications.
+const SLOW: [&str; 2] = ["applications", "fault_sweep"];
+
 impl Program {
     /// Its name and that of its package's folder.
     pub(crate) fn title(&self) -> String {
@@ -36,6 +39,11 @@ impl Program {
     /// Whether its name or its title is among these.
     pub(crate) fn is_one_of(&self, names: &[&str]) -> bool {
         names.contains(&&*self.name) || names.contains(&&*self.title())
+    }
+
+    /// Whether a quick run leaves it out.
+    pub(crate) fn is_slow(&self) -> bool {
+        SLOW.contains(&&*self.name)
     }
 
     /// Whether it takes longest.

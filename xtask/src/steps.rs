@@ -35,7 +35,7 @@ pub(crate) enum Work {
 /// How much a run of the tests does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Extent {
-    /// Without lints, documentation and the runs without OpenCL.
+    /// Without lints, documentation, the runs without OpenCL and the longest programs; of long lists of cases each [`SAMPLE`]-th.
     Fast,
     /// Everything once, with the fence in the mode of the day.
     Whole,
@@ -56,6 +56,9 @@ pub(crate) enum Expect {
 /// features of crates that both use: apart, most of them would be built twice.
 pub(crate) const BUILD: [&str; 7] =
     ["build", "--workspace", "--all-features", "--lib", "--tests", "--bin", "anydnn"];
+
+/// The stride of a quick run through long lists of cases, for `ANYDNN_SAMPLE`.
+const SAMPLE: &str = "8";
 
 /// What conforms, or has nothing to do, on a machine without OpenCL. The mock never looks for it.
 const WITHOUT_OPENCL: [&str; 2] = ["conformance of host", "conformance of opencl"];
@@ -79,8 +82,19 @@ pub(crate) fn forget_programs() -> io::Result<()> {
     }
 }
 
-/// All steps of a day; `opencl` is what programs need in their environment to see the devices.
-pub(crate) fn steps(opencl: &Variables, day: u64) -> Vec<Step> {
+/// The steps of a run of an extent on a day; `opencl` is what programs need in their environment to see the devices.
+pub(crate) fn steps(opencl: &Variables, day: u64, extent: Extent) -> Vec<Step> {
+    let mut steps = all_steps(opencl, day);
+    steps.retain(|step| step.extent <= extent);
+    if extent == Extent::Fast {
+        for step in &mut steps {
+            step.variables.insert("ANYDNN_SAMPLE".to_owned(), SAMPLE.to_owned());
+        }
+    }
+    steps
+}
+
+fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
     let with = |pairs: &[(&str, &str)]| {
         let mut variables = opencl.clone();
         variables.extend(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
@@ -216,7 +230,7 @@ mod tests {
     #[test]
     fn the_tests_require_every_backend_and_see_the_devices() {
         let opencl = Variables::from([("OCL_ICD_VENDORS".to_owned(), "/a/folder".to_owned())]);
-        let steps = steps(&opencl, 0);
+        let steps = steps(&opencl, 0, Extent::Long);
         let tests = steps.iter().find(|step| step.name == "tests").unwrap();
         assert_eq!(tests.variables["ANYDNN_REQUIRE"], "host,mock,opencl:pocl,opencl:intel");
         assert_eq!(tests.variables["OCL_ICD_VENDORS"], "/a/folder");
@@ -226,8 +240,10 @@ mod tests {
     #[test]
     fn steps_without_opencl_require_none_and_find_none() {
         let opencl = Variables::from([("OCL_ICD_VENDORS".to_owned(), "/a/folder".to_owned())]);
-        let without: Vec<_> =
-            steps(&opencl, 0).into_iter().filter(|step| step.name.ends_with("without OpenCL")).collect();
+        let without: Vec<_> = steps(&opencl, 0, Extent::Long)
+            .into_iter()
+            .filter(|step| step.name.ends_with("without OpenCL"))
+            .collect();
         assert_eq!(without.len(), 1);
         for step in without {
             assert_eq!(step.variables["OCL_ICD_VENDORS"], "/nonexistent");
@@ -237,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_tests_run_under_the_ledger() {
-        let steps = steps(&Variables::new(), 0);
+        let steps = steps(&Variables::new(), 0, Extent::Long);
         let under: Vec<_> = steps
             .iter()
             .filter(|step| matches!(step.work, Work::Programs(_)) && step.variables.contains_key(LAYER))
@@ -252,8 +268,19 @@ mod tests {
     }
 
     #[test]
+    fn quick_runs_take_samples_and_others_everything() {
+        let sample = |extent| -> Vec<_> {
+            let steps = steps(&Variables::new(), 0, extent);
+            assert!(steps.iter().all(|step| step.extent <= extent));
+            steps.iter().map(|step| step.variables.get("ANYDNN_SAMPLE").cloned()).collect()
+        };
+        assert!(sample(Extent::Fast).iter().all(|sample| sample.as_deref() == Some(SAMPLE)));
+        assert!([Extent::Whole, Extent::Long].into_iter().flat_map(sample).all(|sample| sample.is_none()));
+    }
+
+    #[test]
     fn names_are_told_apart() {
-        let steps = steps(&Variables::new(), 0);
+        let steps = steps(&Variables::new(), 0, Extent::Long);
         for (i, step) in steps.iter().enumerate() {
             assert!(steps[..i].iter().all(|other| other.name != step.name), "{}", step.name);
         }

@@ -41,8 +41,8 @@ pub(crate) fn test(extent: Extent) -> Result<bool> {
             return Ok(false);
         }
     };
-    let steps: Vec<Step> =
-        steps(&ready.variables, day).into_iter().filter(|step| step.extent <= extent).collect();
+    let steps = steps(&ready.variables, day, extent);
+    let programs = chosen(programs, extent);
     // A quick run goes on from what the one before has compiled.
     if extent > Extent::Fast {
         forget_programs()?;
@@ -52,6 +52,16 @@ pub(crate) fn test(extent: Extent) -> Result<bool> {
     let outcomes: Vec<_> =
         steps.iter().enumerate().map(|(i, step)| (step.name, judge(step.expect, i, &reports))).collect();
     Ok(conclude(&ready, &outcomes))
+}
+
+/// The programs of a run. What a quick one leaves out is told.
+fn chosen(programs: Vec<Program>, extent: Extent) -> Vec<Program> {
+    let (kept, left): (Vec<_>, Vec<_>) =
+        programs.into_iter().partition(|program| extent > Extent::Fast || !program.is_slow());
+    for program in left {
+        println!("Not started in a quick run: {}", program.title());
+    }
+    kept
 }
 
 /// The commands of a step.
@@ -242,6 +252,15 @@ mod tests {
         assert_eq!(names(Work::Programs(Some(&["short"]))), all[2..]);
         assert_eq!(names(Work::Programs(Some(&["short of tests", "oracle of others"]))), all[2..]);
         assert_eq!(names(Work::Cargo(vec!["fmt"])), ["a step"]);
+    }
+
+    #[test]
+    fn quick_runs_leave_the_slowest_programs_out() {
+        let program =
+            |name: &str| Program { name: name.to_owned(), path: "/t".into(), folder: "/w/tests".into() };
+        let all = ["short", "fault_sweep", "conformance"].map(program).to_vec();
+        assert_eq!(chosen(all.clone(), Extent::Whole), all);
+        assert_eq!(chosen(all, Extent::Fast), [program("short"), program("conformance")]);
     }
 
     #[test]

@@ -11,12 +11,13 @@
 //! Every [`Case`] is independent of the others. The primitives' results are compared with [`mod@reference`] within the
 //! [`Tolerance`](crate::Tolerance) of the contract; bytes that are no element of a result must stay as they were.
 //!
-//! Two environment variables steer [`run`]: `ANYDNN_CONFORMANCE=thorough` adds wide sweeps over shapes and types, and
-//! `ANYDNN_CONFORMANCE_FILTER` keeps the cases whose name contains it.
+//! Three environment variables steer [`run`]: `ANYDNN_CONFORMANCE=thorough` adds wide sweeps over shapes and types,
+//! `ANYDNN_CONFORMANCE_FILTER` keeps the cases whose name contains it, and `ANYDNN_SAMPLE=8` every eighth of those.
 
 pub mod data;
 pub mod random;
 pub mod reference;
+pub mod sample;
 pub mod values;
 
 mod allocator;
@@ -106,21 +107,23 @@ pub struct Suite<B: Backend> {
     subject: Subject<B>,
     level: Level,
     filter: Option<String>,
+    stride: usize,
 }
 
 impl<B: Backend> Suite<B> {
     /// Everything at the standard level.
     pub fn new(engine: &B::Engine) -> Self {
-        Self { subject: Subject::new(engine), level: Level::Standard, filter: None }
+        Self { subject: Subject::new(engine), level: Level::Standard, filter: None, stride: 1 }
     }
 
-    /// Level and filter from the environment.
+    /// Level, filter and sample from the environment.
     pub fn from_env(engine: &B::Engine) -> Self {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let thorough = variable("ANYDNN_CONFORMANCE").is_some_and(|v| v.eq_ignore_ascii_case("thorough"));
         Self {
             level: if thorough { Level::Thorough } else { Level::Standard },
             filter: variable("ANYDNN_CONFORMANCE_FILTER"),
+            stride: sample::stride(),
             ..Self::new(engine)
         }
     }
@@ -143,12 +146,19 @@ impl<B: Backend> Suite<B> {
         self
     }
 
+    /// Only each so-many-th of the cases, from the first one on; one and zero mean all.
+    pub fn with_stride(mut self, stride: usize) -> Self {
+        self.stride = stride.max(1);
+        self
+    }
+
     /// Runs the cases one after another.
     pub fn run(&self) -> Report {
         let chosen = |case: &Case<B>| self.filter.as_ref().is_none_or(|filter| case.name.contains(filter));
         let entries = cases::<B>(self.level)
             .iter()
             .filter(|case| chosen(case))
+            .step_by(self.stride)
             .map(|case| {
                 let begin = Instant::now();
                 let result = case.run(&self.subject);
