@@ -19,6 +19,7 @@ mod resize;
 mod schema;
 mod subgraph;
 mod tensor;
+mod text;
 mod topology;
 mod wildcards;
 
