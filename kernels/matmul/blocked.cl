@@ -101,7 +101,7 @@
         const idx part = 16 * j / PART, lane = 16 * j % PART, k = 0;                                                     \
         const int n_lanes = LANES_OF(j);                                                                                 \
         V v = OUT_SRC0(OUT_WEIGHTS(*(__local V *)(from + 16 * j), n_lanes), n_lanes);                                    \
-        IF_GATED(v *= ACTIVATION(OUT_SRC0(OUT_SRC1(*(__local V *)(gates_from + 16 * j), n_lanes), n_lanes));)            \
+        IF_GATED(v = JOIN(v, ACTIVATION(OUT_SRC0(OUT_SRC1(*(__local V *)(gates_from + 16 * j), n_lanes), n_lanes)));)    \
         ADD_BIAS(v, n_lanes)                                                                                             \
         POST_OPS(v, n_lanes)                                                                                             \
         ST_DST(OFF_DST, n_lanes, v);                                                                                     \

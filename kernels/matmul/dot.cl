@@ -19,7 +19,7 @@ __kernel void matmul_dot(PARAMS) {
         V v = FOLD(fold_sum, sum);
 #if GATED
         const V folded = FOLD(fold_sum, gate);
-        v *= ACTIVATION(folded);
+        v = JOIN(v, ACTIVATION(folded));
 #endif
         if (first_item) {
             ADD_BIAS(v, 1)

@@ -10,7 +10,7 @@ __kernel void matmul_reference(PARAMS) {
 #if GATED
         ACC gate = 0;
         for (idx k = 0; k < K_SIZE; ++k) gate += READ_SRC0 * READ_SRC1;
-        v *= ACTIVATION((V)gate);
+        v = JOIN(v, ACTIVATION((V)gate));
 #endif
         ADD_BIAS(v, n_lanes)
         POST_OPS(v, n_lanes)

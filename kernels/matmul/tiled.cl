@@ -99,7 +99,7 @@ __kernel void matmul_tiled(PARAMS) {
                 DECLARE_M(at_m)
                 DECLARE_N(at_n)
                 V v = (V)sums[i][j];
-                IF_GATED(v *= ACTIVATION((V)gates[i][j]);)
+                IF_GATED(v = JOIN(v, ACTIVATION((V)gates[i][j]));)
                 ADD_BIAS(v, 1)
                 POST_OPS(v, 1)
                 ST_DST(OFF_DST, 1, v);

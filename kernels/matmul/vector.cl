@@ -49,7 +49,7 @@
         const idx lane = 16 * j;                                                                                         \
         const int n_lanes = min(16, columns - 16 * j);                                                                   \
         V v = OUT_SRC0(OUT_WEIGHTS(sum##i##_##j, n_lanes), n_lanes);                                                     \
-        IF_GATED(v *= ACTIVATION(OUT_SRC0(OUT_SRC1(gate##i##_##j, n_lanes), n_lanes));)                                  \
+        IF_GATED(v = JOIN(v, ACTIVATION(OUT_SRC0(OUT_SRC1(gate##i##_##j, n_lanes), n_lanes)));)                          \
         ADD_BIAS(v, n_lanes)                                                                                             \
         POST_OPS(v, n_lanes)                                                                                             \
         ST_DST(OFF_DST, n_lanes, v);                                                                                     \

@@ -1,24 +1,32 @@
-use super::{Eltwise, ErrorGrowth, MatMul, Operation, shape_error};
+use super::{BinaryAlgorithm, Eltwise, ErrorGrowth, MatMul, Operation, shape_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
 use crate::error::Result;
 use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
-/// Two matrix products of one source, one of them the other's gate: `dst = (src0 * weights) . activation(src0 * src1)`, element by
-/// element, in one pass.
+/// Two matrix products of one source, one of them the other's gate: `dst = join(src0 * weights, activation(src0 * src1))`, element by
+/// element, in one pass. They are multiplied unless another function [joins](GatedMatMul::with_join) them.
 ///
 /// Operands: `src0` `[.., M, K]`, `weights` (up) and `src1` (gate) `[.., K, N]`, both of the same dimensions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GatedMatMul {
     /// Applied to the gate.
     pub activation: Eltwise,
+    /// What joins the product and the gate, in this order.
+    pub join: BinaryAlgorithm,
 }
 
 impl GatedMatMul {
     /// A gated product.
     pub const fn new(activation: Eltwise) -> Self {
-        Self { activation }
+        Self { activation, join: BinaryAlgorithm::Multiply }
+    }
+
+    /// With another function that joins product and gate.
+    #[must_use]
+    pub const fn with_join(self, join: BinaryAlgorithm) -> Self {
+        Self { join, ..self }
     }
 }
 
@@ -50,7 +58,7 @@ impl Operation for GatedMatMul {
             terms: src[src.len() - 1],
             sums: 2.0,
             functions: 2,
-            cancels: self.activation.row().cancels,
+            cancels: self.activation.row().cancels || self.join != BinaryAlgorithm::Multiply,
             ..ErrorGrowth::default()
         }
     }

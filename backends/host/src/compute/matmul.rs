@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use anydnn_backend::op::{GatedMatMul, MatMul};
-use anydnn_backend::{Arg, BinaryAlgorithm, Dims, MemoryDesc, PrimitiveDesc, Result, check_host_memory};
+use anydnn_backend::{Arg, Dims, MemoryDesc, PrimitiveDesc, Result, check_host_memory};
 
 use super::element::Float;
 use super::epilogue::{Epilogue, produce_dense};
@@ -46,7 +46,7 @@ pub(crate) fn gated<T: Float>(
             let factor = &mut factor[..out.len()];
             factor.copy_from_slice(&gate[i * CHUNK..][..out.len()]);
             T::eltwise(op.activation, factor);
-            T::binary(BinaryAlgorithm::Multiply, out, factor, false);
+            T::binary(op.join, out, factor, false);
         });
         Ok(())
     })

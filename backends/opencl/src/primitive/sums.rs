@@ -1,6 +1,6 @@
 //! Sums of products: the numbers they are made of and kept in, and what is added or applied to them.
 
-use anydnn_backend::op::Op;
+use anydnn_backend::op::{BinaryAlgorithm, Op};
 use anydnn_backend::{Arg, DataType, PrimitiveDesc};
 
 use super::quantized;
@@ -47,11 +47,17 @@ pub(super) fn define_bias(source: &mut Source, desc: &PrimitiveDesc) {
     source.define("ADD_BIAS(v, n)", bias);
 }
 
-/// Defines `GATED` and for gated products `ACTIVATION(x)`.
+/// Defines `GATED` and for gated products `ACTIVATION(x)` and `JOIN(a, b)`.
 pub(super) fn define_gate(source: &mut Source, desc: &PrimitiveDesc, value: Value) {
     let gated = matches!(desc.op(), Op::GatedMatMul(_));
     source.define("GATED", i32::from(gated));
     if let Op::GatedMatMul(op) = desc.op() {
         source.define("ACTIVATION(x)", eltwise(value, op.activation, "x"));
+        // Products are what they were: the compiler sees one operator.
+        let join = match op.join {
+            BinaryAlgorithm::Multiply => "((a) * (b))".to_owned(),
+            join => format!("binary_{}(a, b)", join.name()),
+        };
+        source.define("JOIN(a, b)", join);
     }
 }

@@ -130,6 +130,12 @@ fn gated(list: &mut Trials) {
             Trial::of(gated(Eltwise::GeluTanh, of(&[18, 32]), of(&[32, 20]), data_type))
         });
     }
+    list.add("gated_matmul/joined_by_subtract", || {
+        let (src, weights) = (f32(&[9, 32]), f32(&[32, 20]));
+        let op = GatedMatMul::new(swish).with_join(BinaryAlgorithm::Subtract);
+        let builder = PrimitiveDesc::builder(Op::GatedMatMul(op)).src(src).src(weights.clone());
+        Trial::of(builder.weights(weights).dst(f32(&[9, 20])))
+    });
     list.add("gated_matmul/post_ops", || {
         let attributes = Attributes::default()
             .with_post_op(PostOp::binary(BinaryAlgorithm::Multiply, f32(&[11])))

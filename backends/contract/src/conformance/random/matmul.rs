@@ -6,7 +6,7 @@ use super::operand::{
 };
 use crate::conformance::trial::Trial;
 use crate::conformance::values::Values;
-use crate::op::{GatedMatMul, MatMul};
+use crate::op::{BinaryAlgorithm, GatedMatMul, MatMul};
 use crate::{Attributes, DataType, Eltwise, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
 
 /// The types of a product's operands and result, and which operands are dequantised.
@@ -115,6 +115,10 @@ pub(super) fn matmul(choices: &mut Choices) -> Result<Trial> {
     )
 }
 
+/// What joins a product and its gate: a quotient would be of any size.
+const JOINS: [BinaryAlgorithm; 4] =
+    [BinaryAlgorithm::Multiply, BinaryAlgorithm::Add, BinaryAlgorithm::Subtract, BinaryAlgorithm::Maximum];
+
 pub(super) fn gated(choices: &mut Choices) -> Result<Trial> {
     let (left, right) = factors(choices);
     let types = Types::draw(choices)?;
@@ -122,18 +126,20 @@ pub(super) fn gated(choices: &mut Choices) -> Result<Trial> {
     let src = operand(choices, Role::Source, &left, types.src)?;
     let up = operand(choices, Role::Weights, &right, types.weights)?;
     let gate = operand(choices, Role::Weights, &right, types.weights)?;
-    let builder = PrimitiveDesc::builder(Op::GatedMatMul(GatedMatMul::new(activation)))
-        .src(src.clone())
-        .src(gate.clone())
-        .weights(up.clone());
-    let result = builder.clone().build()?.dst().dims().clone();
+    let builder = |op| {
+        let builder = PrimitiveDesc::builder(Op::GatedMatMul(op));
+        builder.src(src.clone()).src(gate.clone()).weights(up.clone())
+    };
+    let op = GatedMatMul::new(activation);
+    let result = builder(op).build()?.dst().dims().clone();
     let dst = operand(choices, Role::Result, &result, types.dst)?;
     let both = [(Quantized::Weights, &up), (Quantized::Src(1), &gate)];
     let quantization = types.quantization(choices, &src, &both, left[left.len() - 1])?;
     let attributes = Attributes { dequantize: quantization.list, ..Attributes::default() };
     let attributes = post_ops(choices, attributes, &dst)?;
     let attributes = product_modes(choices, attributes)?;
-    let trial = Trial::of(builder.dst(dst).attributes(attributes))?;
+    let op = op.with_join(choices.pick_often_first(&JOINS)?);
+    let trial = Trial::of(builder(op).dst(dst).attributes(attributes))?;
     placed(
         choices,
         quantization.values.into_iter().fold(trial, |trial, (arg, values)| trial.values(arg, values)),

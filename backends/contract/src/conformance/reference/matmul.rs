@@ -13,7 +13,9 @@ pub(super) fn gated(op: GatedMatMul, operands: &Operands) -> Tensor {
     let src = operands.get(Arg::SRC);
     let up = product(src, operands.get(Arg::Weights), operands.dst_dims());
     let gate = product(src, operands.get(Arg::Src(1)), operands.dst_dims());
-    Tensor::from_fn(&up.dims, |index| up.at(index) * op.activation.reference(gate.at(index)))
+    Tensor::from_fn(&up.dims, |index| {
+        op.join.reference(up.at(index), op.activation.reference(gate.at(index)))
+    })
 }
 
 fn product(src: &Tensor, weights: &Tensor, dims: &Dims) -> Tensor {
