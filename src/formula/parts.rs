@@ -6,8 +6,10 @@ use anydnn_backend::op::Function;
 
 use super::expr::{Expr, op};
 use crate::graph::OpKind::{
-    self, Add, Divide, HardSigmoid, Maximum, Minimum, Multiply, Power, ReduceL1, ReduceL2, ReduceMax,
-    ReduceMean, ReduceMin, ReduceProd, ReduceSum, Sigmoid, SquaredDifference, Subtract,
+    self, AbsBackward, Add, ClampBackward, Divide, EluBackward, GELUBackward, HardSigmoid,
+    HardSigmoidBackward, HardSwishBackward, Maximum, Minimum, MishBackward, Multiply, Power, ReLUBackward,
+    ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, Sigmoid, SigmoidBackward,
+    SoftPlusBackward, SqrtBackward, SquaredDifference, Subtract, TanhBackward,
 };
 
 /// Functions of one element.
@@ -23,6 +25,22 @@ pub(crate) const BINARY: [OpKind; 8] =
 /// Reductions over axes.
 pub(crate) const REDUCTION: [OpKind; 7] =
     [ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum];
+
+/// Gradients of functions of one element, from what these read or made and the gradient of their result.
+pub(crate) const GRADIENT: [OpKind; 12] = [
+    AbsBackward,
+    ClampBackward,
+    EluBackward,
+    GELUBackward,
+    HardSigmoidBackward,
+    HardSwishBackward,
+    MishBackward,
+    ReLUBackward,
+    SigmoidBackward,
+    SoftPlusBackward,
+    SqrtBackward,
+    TanhBackward,
+];
 
 /// A tensor times a sigmoid of itself, which is captured as `sigmoid`: swish and its piecewise linear kin.
 pub(crate) fn gated_by_itself(x: &Expr) -> Expr {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::expr::{Condition, Expr, Number, OpExpr, Step};
-use super::parts::{BINARY, REDUCTION, UNARY};
+use super::parts::{BINARY, GRADIENT, REDUCTION, UNARY};
 use super::results::Formula;
 use crate::graph::OpKind;
 
@@ -83,7 +83,9 @@ fn sequence(steps: &[Step]) -> String {
 
 /// Kinds by the name of their set, or one by one.
 pub(crate) fn kinds_in_words(kinds: &[OpKind]) -> String {
-    for (name, set) in [("Unary", UNARY.as_slice()), ("Binary", &BINARY), ("Reduction", &REDUCTION)] {
+    let sets: [(_, &[OpKind]); 4] =
+        [("Unary", &UNARY), ("Binary", &BINARY), ("Reduction", &REDUCTION), ("Gradient", &GRADIENT)];
+    for (name, set) in sets {
         if kinds == set {
             return name.into();
         }

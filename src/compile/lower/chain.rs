@@ -132,11 +132,13 @@ impl Chain {
     pub(super) fn plan_operands(&mut self, region: &Region<'_>, taken: impl Fn(usize) -> bool) {
         for link in &mut self.links {
             if let Link::Binary { op, other, .. } = link {
-                let dequantize = matches!(region.kind(*op), OpKind::Add | OpKind::Subtract);
+                let kind = region.kind(*op);
+                let dequantize = matches!(kind, OpKind::Add | OpKind::Subtract | OpKind::Multiply);
                 let planned = Operand::plan(region, other.tensor, dequantize, &taken);
-                // Post-operations stretch their operands, but not by groups.
+                // Post-operations stretch their operands, but not by groups; and zero points are added, not multiplied.
                 let in_groups = |op: &Op| op.attrs.string("qtype").is_ok_and(|word| word == "per_group");
-                *other = if planned.dequantize(region.graph).is_some_and(in_groups) {
+                let fails = |op: &Op| in_groups(op) || kind == OpKind::Multiply && has_zero_points(op);
+                *other = if planned.dequantize(region.graph).is_some_and(fails) {
                     Operand::plan(region, other.tensor, false, &taken)
                 } else {
                     planned
@@ -224,6 +226,12 @@ fn gated_by_itself(
         let sigmoid = found.op("sigmoid").filter(|sigmoid| [a, b].contains(sigmoid))?;
         (found.tensor("x") == Some(tensor)).then_some([sigmoid, product])
     })
+}
+
+/// Whether a dequantisation subtracts something.
+fn has_zero_points(op: &Op) -> bool {
+    let given = op.attrs.s64s("zps").is_ok_and(|zps| zps.iter().any(|&zp| zp != 0));
+    given || op.inputs.len() > 2
 }
 
 /// What a tensor becomes that is gated by itself through an operation.

@@ -25,6 +25,7 @@ mod recurrent;
 mod reduction;
 mod region;
 mod softmax;
+mod summed;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -84,6 +85,7 @@ fn emit(program: &mut Program<'_>, region: &Region<'_>, item: &Item) -> Result<(
                 Kind::Attention(attention) => attention.emit(program, region, ops),
                 Kind::Gated(gated) => gated.emit(program, region, ops),
                 Kind::Concat(concat) => concat.emit(program, region, ops),
+                Kind::Summed(summed) => summed.emit(program, region, ops),
                 Kind::Anchor(anchor) => emit_anchor(program, region, anchor, ops),
             }
         }

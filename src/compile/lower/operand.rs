@@ -46,7 +46,8 @@ impl Operand {
             // A view alone costs nothing anyway; what is behind it may be worth looking through.
             let worth = match kind {
                 OpKind::TypeCast if region.casts_floats(op) => true,
-                OpKind::StaticReshape | OpKind::StaticTranspose | OpKind::Reorder => false,
+                OpKind::Reorder => keeps_rows(region, region.op(op).inputs[0], &taken),
+                OpKind::StaticReshape | OpKind::StaticTranspose => false,
                 _ if is_dequantize(kind) && dequantize && !quantized => {
                     if !fits_views(region, op, &above) {
                         break;
@@ -115,6 +116,16 @@ impl Operand {
 /// The order of a transposition.
 pub(super) fn order(op: &Op, rank: usize) -> Result<Vec<usize>> {
     op.attrs.s64s("order")?.iter().map(|&axis| normalize_axis(axis, rank)).collect()
+}
+
+/// Whether a tensor is a transposition that leaves the last axis where it is: its rows can be read as they lie.
+fn keeps_rows(region: &Region<'_>, tensor: TensorId, taken: impl Fn(usize) -> bool) -> bool {
+    let Some(op) = region.producer(tensor).filter(|&op| !taken(op)).map(|op| region.op(op)) else {
+        return false;
+    };
+    let rank = region.dims(tensor).map_or(0, |dims| dims.len());
+    op.kind == OpKind::StaticTranspose
+        && order(op, rank).is_ok_and(|order| order.last().is_some_and(|&last| last + 1 == rank))
 }
 
 /// Whether the scales of a dequantisation can follow the views behind it, which come last to first.

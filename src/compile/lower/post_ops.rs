@@ -149,6 +149,10 @@ impl PostOpList {
                 let reversed = *chain_input == 1 && !algorithm.is_commutative();
                 match read.scales {
                     None => self.binary(program, anchor, op, algorithm, &read.value, reversed)?,
+                    Some(scales) if algorithm == BinaryAlgorithm::Multiply => {
+                        self.binary(program, anchor, op, algorithm, &read.value, reversed)?;
+                        self.multiply(program, anchor, op, &scales)?;
+                    }
                     Some(scales) => {
                         // In the other's units: x + (o - z) * s = (x / s - z + o) * s.
                         let shift = if algorithm == BinaryAlgorithm::Add { -1 } else { 1 };

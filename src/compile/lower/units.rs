@@ -12,6 +12,7 @@ use super::expression::expressible;
 use super::gated::{self, GatedUnit};
 use super::operand::Operand;
 use super::region::{Free, Region};
+use super::summed::{self, SummedUnit};
 use crate::compile::liveness::data_inputs;
 use crate::formula::{Formula, Match, find_map};
 use crate::graph::{OpKind, TensorId};
@@ -35,6 +36,8 @@ pub(super) enum Kind {
     Gated(GatedUnit),
     /// Quantised tensors side by side.
     Concat(ConcatUnit),
+    /// A matrix product summed over batches.
+    Summed(SummedUnit),
     /// An operation, its operands as they are read, and what rides on its result.
     Anchor(AnchorUnit),
 }
@@ -46,6 +49,7 @@ impl Kind {
             Self::Attention(attention) => attention.ops(),
             Self::Gated(gated) => gated.ops(),
             Self::Concat(concat) => concat.ops(),
+            Self::Summed(summed) => summed.ops(),
             Self::Anchor(anchor) => [&[anchor.op][..], &anchor.chain.ops].concat(),
         }
     }
@@ -73,13 +77,14 @@ pub(super) enum Item {
 type Make = fn(&Region<'_>, &Match, taken: &dyn Fn(usize) -> bool) -> Option<Kind>;
 
 /// Units of several operations that belong together, and what becomes of them.
-static COMPOSITES: LazyLock<[(Formula, Make); 3]> = LazyLock::new(|| {
+static COMPOSITES: LazyLock<[(Formula, Make); 4]> = LazyLock::new(|| {
     [
         (attention::formula(), |region, found, taken| {
             attention::make(region, found, taken).map(Kind::Attention)
         }),
         (gated::formula(), |region, found, taken| gated::make(region, found, taken).map(Kind::Gated)),
         (concat::formula(), |_, found, _| concat::make(found).map(Kind::Concat)),
+        (summed::formula(), |region, found, taken| summed::make(region, found, taken).map(Kind::Summed)),
     ]
 });
 
@@ -209,6 +214,7 @@ impl Planner<'_, '_> {
                 Kind::Attention(attention) => attention.plan_operands(region, taken),
                 Kind::Gated(gated) => gated.plan_operands(region, taken),
                 Kind::Concat(concat) => concat.reads(region),
+                Kind::Summed(summed) => summed.plan_operands(region, taken),
                 Kind::Anchor(anchor) => anchor.plan_operands(region, taken),
             };
         }

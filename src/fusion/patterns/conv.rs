@@ -1,13 +1,11 @@
 //! Convolutions and what rides on them.
 
 use super::shared::{
-    bias, converted, post_ops, quantized_post_ops, quantized_source, quantized_weights, views,
+    bias, converted, post_ops, quantized_post_ops, quantized_source, quantized_weights, select, views,
 };
 use crate::formula::{Expr, any, it, op};
 use crate::fusion::pattern::Pattern;
-use crate::graph::OpKind::{
-    BatchNormInference, BiasAddBackward, Convolution, ConvolutionBackwardWeights, Quantize, TypeCast,
-};
+use crate::graph::OpKind::{BatchNormInference, Convolution, Quantize, TypeCast};
 use crate::graph::{Graph, Op};
 
 pub(super) fn patterns() -> Vec<Pattern> {
@@ -26,6 +24,7 @@ pub(super) fn patterns() -> Vec<Pattern> {
                 "residual that is stored quantised (CPU form, GPU form)",
                 "bf16 arithmetic between type casts, with a residual too (CPU form, GPU form)",
                 "reshaped result",
+                "sum or product with one more operand, conversions before or behind",
             ],
             int8(quantized_source(), quantized_weights()),
         ),
@@ -54,18 +53,11 @@ pub(super) fn patterns() -> Vec<Pattern> {
             "conv/post_ops",
             90,
             &[
-                "floats, bias, batch normalisation, post-operations, conversion",
+                "floats, bias, batch normalisation, post-operations, choice, conversion",
                 "swish behind (x * sigmoid(x))",
             ],
-            floats().maybe(TypeCast).maybe(Quantize),
+            floats().then(select()).maybe(TypeCast).maybe(Quantize),
         ),
-        Pattern::new(
-            "conv/backward_weights_bias",
-            91,
-            &["gradients of weights and bias from one gradient"],
-            op(ConvolutionBackwardWeights).of([any(), any().named("diff_dst")]),
-        )
-        .and(op(BiasAddBackward).of([any().named("diff_dst")])),
     ]
 }
 

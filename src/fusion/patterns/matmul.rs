@@ -22,6 +22,7 @@ pub(super) fn patterns() -> Vec<Pattern> {
                 "quantised source and weights (u8/s8 x s8), bias, post-operations",
                 "weights quantised in the graph",
                 "bf16 arithmetic between type casts",
+                "sum or product with one more operand, conversions before or behind",
                 "residual that is stored quantised (CPU form, GPU form)",
                 "quantised result, after a multiplication too (SmoothQuant)",
                 "transposed and reshaped result",

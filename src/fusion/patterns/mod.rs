@@ -3,6 +3,7 @@
 mod bmb;
 mod conv;
 mod conv_block;
+mod conv_training;
 mod conv_transpose;
 mod matmul;
 mod mlp;
@@ -30,6 +31,7 @@ pub(super) fn all() -> &'static [Pattern] {
             bmb::patterns(),
             matmul::patterns(),
             conv::patterns(),
+            conv_training::patterns(),
             conv_transpose::patterns(),
             pool::patterns(),
             norm::patterns(),

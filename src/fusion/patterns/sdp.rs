@@ -9,7 +9,7 @@ use crate::graph::OpKind::{
 };
 
 pub(super) fn patterns() -> Vec<Pattern> {
-    let floats = || transposed(any());
+    let floats = || any().then(views(2));
     let grouped = || any().maybe(StaticTranspose).then(StaticReshape).then(views(2));
     let int8 = || transposed(dequantized().maybe(TypeCast)).then(views(2));
     let stored = || {
@@ -95,6 +95,8 @@ pub(super) fn patterns() -> Vec<Pattern> {
                 "soft cap by Tanh (Gemma)",
                 "GPT-style, two masks",
                 "grouped queries on five axes",
+                "axes exchanged and stored anew, of what is given and of the result",
+                "probabilities stored anew, with their axes exchanged",
             ],
             attention(floats(), floats(), floats(), plain_scores(), &probabilities()),
         ),
@@ -161,7 +163,7 @@ fn probabilities() -> Vec<Vec<Step>> {
         steps![op(Multiply).of([it(), any()])],
         steps![op(Select).of([any(), it(), any()])],
         steps![TypeCast],
-        steps![[StaticReshape, StaticTranspose]],
+        steps![[StaticReshape, StaticTranspose, Reorder]],
     ]
 }
 

@@ -1,13 +1,13 @@
 //! The gradients of attention, from the statistics that the forward half kept.
 //!
 //! The probabilities are made again, `p = exp(scores(q k) - statistics)`; with `dp` the gradient of the result times the value,
-//! `ds = softmax'(dp, p)`. The gradients of query and key are products with `ds`, that of the value is one with `p`, and that of the mask
-//! is `ds` itself or a sum of it.
+//! `ds = softmax'(dp, p)`, which may be written out as `p (dp - sum(o do))` with the result `o` and its gradient. The gradients of query
+//! and key are products with `ds`, that of the value is one with `p`, and that of the mask is `ds` itself or a sum of it.
 
 use super::sdp::scores;
 use super::shared::dropout;
 use crate::formula::parts::REDUCTION;
-use crate::formula::{Expr, Step, any, it, op, steps, times};
+use crate::formula::{Expr, Step, any, it, one_of, op, steps, times};
 use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{
     Divide, End, Exp, MatMul, Multiply, ReduceSum, Reorder, SoftMaxBackward, StaticReshape, StaticTranspose,
@@ -21,7 +21,11 @@ pub(super) fn patterns() -> Vec<Pattern> {
         Pattern::new(
             "sdp/gqa_backward",
             178,
-            &["gradients of grouped queries", "with dropout, with the gradient of a mask"],
+            &[
+                "gradients of grouped queries",
+                "with dropout, with the gradient of a mask",
+                "from result and its gradient",
+            ],
             product(score_gradient()).then_all(grouped()),
         )
         .and(of_q())
@@ -35,6 +39,8 @@ pub(super) fn patterns() -> Vec<Pattern> {
                 "gradients of attention",
                 "with dropout",
                 "with the gradient of a mask, marked by End or reduced",
+                "from result and its gradient",
+                "from probabilities that were kept",
             ],
             of_q(),
         )
@@ -55,9 +61,11 @@ fn shaped(most: usize) -> Step {
     times(0..=most, vec![steps![[StaticReshape, StaticTranspose, Reorder, TypeCast]]])
 }
 
+/// The probabilities, made again or kept.
 fn softmax_again() -> Expr {
     let product = op(MatMul).of([any(), any()]);
-    op(Exp).of([op(Subtract).of([product.then_all(scores(1)), any()]).then(shaped(1))]).named("p")
+    let again = op(Exp).of([op(Subtract).of([product.then_all(scores(1)), any()]).then(shaped(1))]);
+    one_of([again, any()]).named("p")
 }
 
 /// `p` as it was multiplied with the value.
@@ -72,11 +80,17 @@ fn shaped_once() -> Step {
 
 /// The gradient of what went into the softmax.
 fn masked_gradient() -> Expr {
-    let of_weights = op(MatMul).of([any(), any()]).repeat(
-        0..=4,
-        vec![steps![dropout()], steps![op([Multiply, Divide]).of([it(), any()])], steps![shaped_once()]],
-    );
-    op(SoftMaxBackward).of([of_weights, softmax_again()]).open(0).named("ds")
+    let of_weights = || {
+        op(MatMul).of([any(), any()]).repeat(
+            0..=4,
+            vec![steps![dropout()], steps![op([Multiply, Divide]).of([it(), any()])], steps![shaped_once()]],
+        )
+    };
+    let whole = op(SoftMaxBackward).of([of_weights(), softmax_again()]).open(0);
+    let result = op(Multiply).of([any(), any()]).then(shaped(1));
+    let mean = one_of([op(ReduceSum).of([result]).then(shaped(1)), any()]);
+    let apart = op(Multiply).of([softmax_again(), op(Subtract).of([of_weights(), mean])]).open(0);
+    one_of([whole, apart]).named("ds")
 }
 
 /// The gradient of `q k`.

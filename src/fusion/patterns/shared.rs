@@ -2,11 +2,11 @@
 
 use anydnn_backend::DataType;
 
-use crate::formula::parts::{BINARY, UNARY, gated_by_itself};
+use crate::formula::parts::{BINARY, GRADIENT, UNARY, gated_by_itself};
 use crate::formula::{Expr, Step, any, it, one_of, op, perhaps, steps, times};
 use crate::graph::OpKind::{
-    Add, BiasAdd, Dequantize, Dropout, DynamicDequantize, Quantize, Reorder, Select, StaticReshape,
-    StaticTranspose, TypeCast,
+    BatchNormTrainingBackward, BiasAdd, Dequantize, Dropout, DynamicDequantize, Quantize, Reorder, Select,
+    StaticReshape, StaticTranspose, TypeCast,
 };
 
 /// What quantised tensors are stored as.
@@ -21,10 +21,11 @@ pub(super) fn post_ops() -> Step {
     times(0..=MOST, pointwise())
 }
 
-/// The same, with residuals that are stored quantised.
+/// The same, with operands that are stored quantised or converted, and with conversions in between.
 pub(super) fn quantized_post_ops() -> Step {
-    let residual = op(Add).of([it(), dequantized().maybe(TypeCast)]).keeps_shape();
-    let mut choices = vec![steps![residual]];
+    let stored = one_of([dequantized().maybe(TypeCast), op(TypeCast)]);
+    let residual = op(BINARY).of([it(), stored]).either().keeps_shape();
+    let mut choices = vec![steps![residual], steps![TypeCast]];
     choices.extend(pointwise());
     times(0..=MOST, choices)
 }
@@ -35,6 +36,20 @@ pub(super) fn pointwise() -> Vec<Vec<Step>> {
         steps![gated_by_itself(&it())],
         steps![UNARY.as_slice()],
         steps![op(BINARY).of([it(), any()]).either().keeps_shape()],
+    ]
+}
+
+/// What a gradient passes on its way back: a sum with another one or a product, then activations and batch normalisations. Others may
+/// read it on the way.
+pub(super) fn gradients(most: usize) -> Vec<Step> {
+    // What is beyond a sum belongs to other operations: it may wait for what comes from here.
+    let binary = op(BINARY).of([any(), any()]).open(0);
+    let activation = op(GRADIENT).of([any(), it()]).open(0);
+    let norm = op(BatchNormTrainingBackward).of([any(), it()]).open(0).open(1).open(2);
+    let cast = op(TypeCast).of([it()]).open(0);
+    steps![
+        times(0..=1, vec![steps![binary]]),
+        times(0..=most, vec![steps![activation], steps![norm], steps![cast]])
     ]
 }
 

@@ -68,9 +68,13 @@ fn document() -> String {
             launches(&case)
         );
     }
-    text += "\n## Patterns\n\nUnary, Binary and Reduction stand for:\n\n";
-    let sets =
-        [("Unary", parts::UNARY.as_slice()), ("Binary", &parts::BINARY), ("Reduction", &parts::REDUCTION)];
+    text += "\n## Patterns\n\nUnary, Binary, Reduction and Gradient stand for:\n\n";
+    let sets: [(_, &[OpKind]); 4] = [
+        ("Unary", &parts::UNARY),
+        ("Binary", &parts::BINARY),
+        ("Reduction", &parts::REDUCTION),
+        ("Gradient", &parts::GRADIENT),
+    ];
     for (name, kinds) in sets {
         let kinds: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
         let _ = writeln!(text, "- {name}: {}", kinds.join(", "));

@@ -3,19 +3,22 @@
 use anydnn_backend::Dims;
 
 use super::super::chain::Chain;
-use super::super::operand::Operand;
+use super::super::operand::{Operand, order};
 use super::super::pointwise::{binary_of, is_unary};
 use super::super::region::Region;
 use super::{AttentionUnit, Flat};
 use crate::compile::liveness::data_inputs;
 use crate::formula::{Formula, Match, Web, any, it, one_of, op, steps};
-use crate::graph::{Op, OpKind, TensorId, normalize_axis};
+use crate::graph::{Graph, Op, OpKind, TensorId, normalize_axis};
 
 /// The most operations between a softmax and the product with the value.
 const MOST: usize = 16;
 
+/// The most of them that turn and store the weights.
+const MOST_TURNED: usize = 4;
+
 /// `weights(softmax(scores(q k))) v`, perhaps with the batches of the scores taken apart behind the first product and joined before the
-/// second.
+/// second, or with the weights turned and stored anew.
 pub(in super::super) fn formula() -> Formula {
     let kinds = |fits: fn(OpKind) -> bool| {
         let all = OpKind::ALL.iter().chain(OpKind::EXTENSIONS);
@@ -31,6 +34,9 @@ pub(in super::super) fn formula() -> Formula {
     let choices = [[any(), it(), any()], [any(), any(), it()]].map(|inputs| op(OpKind::Select).of(inputs));
     let steps = [one, two].into_iter().chain(choices).map(|step| steps![step.capture("weights")]);
     let weights = product.then(scores).then(softmax).repeat(0..=MOST, steps.collect());
+    let turned = op([OpKind::StaticTranspose, OpKind::Reorder, OpKind::TypeCast]).of([it()]);
+    let turned = turned.when("it exchanges the last two axes or none", exchanges_last).capture("turned");
+    let weights = weights.repeat(0..=MOST_TURNED, vec![steps![turned]]);
     let weights = weights.maybe(view("flattened")).named("weights");
     let output = |inputs| op(OpKind::MatMul).of(inputs).capture("output");
     Formula::new(one_of([output([weights.clone(), any()]), output([any(), weights])]))
@@ -48,11 +54,16 @@ pub(in super::super) fn make(
     let axis = normalize_axis(region.op(softmax).attrs.s64("axis").ok()?, space.len()).ok()?;
     let swapped = second.inputs[0] != found.tensor("weights")?;
     let inner = if swapped { "transpose_b" } else { "transpose_a" };
-    if axis + 1 != space.len() || second.attrs.bool(inner).ok()? != swapped {
+    let mut turned: Vec<usize> = found.all("turned").collect();
+    turned.reverse();
+    let turns = turned.iter().filter(|&&op| region.kind(op) == OpKind::StaticTranspose).count();
+    if axis + 1 != space.len() || second.attrs.bool(inner).ok()? != (swapped != (turns % 2 == 1)) {
         return None;
     }
     let flat = match (found.op("split"), found.op("flattened")) {
-        (Some(split), Some(flattened)) => Some(Flat { views: [split, flattened], swapped }),
+        (Some(split), Some(flattened)) if turned.is_empty() => {
+            Some(Flat { views: [split, flattened], swapped })
+        }
         (None, None) if !swapped => None,
         _ => return None,
     };
@@ -88,7 +99,17 @@ pub(in super::super) fn make(
         chain = Chain::none(*second.outputs.first()?);
     }
     let operands = operands.map(Operand::plain).to_vec();
-    Some(AttentionUnit { product, scores, softmax, weights, output, flat, chain, operands })
+    Some(AttentionUnit { product, scores, softmax, weights, turned, output, flat, chain, operands })
+}
+
+/// Whether an operation leaves the order of the axes, or exchanges the last two of them.
+fn exchanges_last(graph: &Graph, op: &Op) -> bool {
+    if op.kind != OpKind::StaticTranspose {
+        return true;
+    }
+    let rank = op.inputs.first().and_then(|&id| graph.tensor(id)?.known_dims()).map_or(0, |dims| dims.len());
+    let Ok(order) = order(op, rank) else { return false };
+    rank >= 2 && order.iter().copied().eq((0..rank - 2).chain([rank - 1, rank - 2]))
 }
 
 /// Whether all operands of both products are plain matrices.

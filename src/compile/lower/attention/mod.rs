@@ -25,6 +25,8 @@ pub(super) struct AttentionUnit {
     softmax: usize,
     /// From softmax weights to what multiplies the value, in order.
     weights: Vec<usize>,
+    /// Behind them, in order: what turns the weights for a product that takes them the other way round, and what stores them anew.
+    turned: Vec<usize>,
     /// The product of weights and value.
     output: usize,
     /// For many queries of one key and value, whose batches the products have as rows.
@@ -50,7 +52,9 @@ impl AttentionUnit {
         let views = self.flat.map(|flat| flat.views);
         own.into_iter()
             .chain(views.into_iter().flatten())
-            .chain([&self.scores, &self.weights, &self.chain.ops].into_iter().flatten().copied())
+            .chain(
+                [&self.scores, &self.weights, &self.turned, &self.chain.ops].into_iter().flatten().copied(),
+            )
             .collect()
     }
 
@@ -116,7 +120,10 @@ impl AttentionUnit {
             Some(Flat { views: [split, flattened], .. }) => {
                 (region.op(split).outputs[0], region.op(flattened).inputs[0])
             }
-            None => (first.outputs[0], second.inputs[0]),
+            None => {
+                let last = self.turned.first().map_or(second, |&op| region.op(op));
+                (first.outputs[0], last.inputs[0])
+            }
         };
         let scores = expression(program, &space, &self.scores, from, softmax.inputs[0], &mut operands)?;
         // Casts alone would only lose precision.

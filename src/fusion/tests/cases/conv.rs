@@ -5,7 +5,7 @@ use super::{Case, case};
 pub(super) const CASES: &[Case] = &[
     case(
         "conv/post_ops",
-        "floats, bias, batch normalisation, post-operations, conversion",
+        "floats, bias, batch normalisation, post-operations, choice, conversion",
         1,
         "x f32 1x4x5x5; w f32 6x4x3x3 const; g f32 6 const; v f32 6 const; b f32 6 const; r f32 1x6x3x3; c Convolution x w; d BiasAdd c b; \
          n BatchNormInference d g b b v; e Add n r; f Clamp e min=0.0 max=6.0; i:f16 TypeCast f",
@@ -13,11 +13,17 @@ pub(super) const CASES: &[Case] = &[
     .misses(&[("d BiasAdd c b;", "d BiasAdd c b; z Exp d;")]),
     case(
         "conv/post_ops",
-        "floats, bias, batch normalisation, post-operations, conversion",
+        "floats, bias, batch normalisation, post-operations, choice, conversion",
         1,
         "x f16 1x5x5x4; w f16 3x3x4x6 const; b f16 6 const; r f16 1x5x5x6; \
          c Convolution x w b data_format=NXC weights_format=XIO pads_begin=[1,1] pads_end=[1,1]; e Add c r; f LeakyReLU e alpha=0.1; \
          g:f32 TypeCast f; q:s8 Quantize g",
+    ),
+    case(
+        "conv/post_ops",
+        "floats, bias, batch normalisation, post-operations, choice, conversion",
+        1,
+        "x bf16 1x4x5x5; w bf16 6x4x3x3 const; r bf16 1x6x3x3; h boolean 1x6x3x3; c Convolution x w; d Tanh c; e Select h d r",
     ),
     case(
         "conv/post_ops",
@@ -76,19 +82,27 @@ pub(super) const CASES: &[Case] = &[
     )
     .misses(&[("f ReLU e", "f ReLU e; out e; out h")]),
     case(
+        "conv/int8",
+        "sum or product with one more operand, conversions before or behind",
+        1,
+        "x u8 1x4x5x5; w s8 6x4x3x3 const; r bf16 1x6x3x3; xf Dequantize x; wf Dequantize w; xb:bf16 TypeCast xf; \
+         wb:bf16 TypeCast wf; c Convolution xb wb; e Multiply c r; g:f32 TypeCast e; h:u8 Quantize g",
+    ),
+    case(
+        "conv/int8",
+        "sum or product with one more operand, conversions before or behind",
+        1,
+        "x u8 1x4x5x5; w s8 6x4x3x3 const; r s8 1x6x3x3; xf Dequantize x; wf Dequantize w; xb:bf16 TypeCast xf; \
+         wb:bf16 TypeCast wf; rf Dequantize r; rb:bf16 TypeCast rf; c Convolution xb wb; e Multiply c rb; f f32 1x6x3x3; \
+         g:f32 TypeCast e; t Add g f; h:s8 Quantize t",
+    ),
+    case(
         "conv/int8_weights",
         "source in floats, weights quantised",
         1,
         "x f32 1x4x5x5; w f32 6x4x3x3 const; wq:s8 Quantize w; wf Dequantize wq; c Convolution x wf; f ReLU c",
     )
     .misses(&[("wq:s8 Quantize w; wf Dequantize wq", "wf Exp w")]),
-    case(
-        "conv/backward_weights_bias",
-        "gradients of weights and bias from one gradient",
-        2,
-        "x f32 1x4x5x5; d f32 1x6x3x3; w ConvolutionBackwardWeights x d weights_shape=[6,4,3,3]; b BiasAddBackward d",
-    )
-    .misses(&[("b BiasAddBackward d", "e Exp d; b BiasAddBackward e")]),
     case(
         "conv_transpose/post_ops",
         "floats, bias, post-operations",

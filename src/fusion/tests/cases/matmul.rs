@@ -114,6 +114,27 @@ pub(super) const CASES: &[Case] = &[
          t StaticTranspose r order=[0,2,1,3]; q:s8 Quantize t",
     ),
     case(
+        "matmul/int8",
+        "sum or product with one more operand, conversions before or behind",
+        1,
+        "x u8 4x8; w s8 8x6 const; s f32 4x6; xf Dequantize x; wf Dequantize w; xb:bf16 TypeCast xf; wb:bf16 TypeCast wf; \
+         r:bf16 TypeCast s; c MatMul xb wb; e Add c r; g:f32 TypeCast e; h:u8 Quantize g",
+    ),
+    case(
+        "matmul/int8",
+        "sum or product with one more operand, conversions before or behind",
+        1,
+        "x u8 4x8; w s8 8x6 const; r f32 6; xf Dequantize x; wf Dequantize w; xb:bf16 TypeCast xf; wb:bf16 TypeCast wf; \
+         c MatMul xb wb; g:f32 TypeCast c; e Multiply g r; h:u8 Quantize e",
+    ),
+    case(
+        "matmul/int8",
+        "sum or product with one more operand, conversions before or behind",
+        1,
+        "x u8 4x8; w s8 8x6 const; b bf16 6 const; r s8 4x6; xf Dequantize x; wf Dequantize w; xb:bf16 TypeCast xf; \
+         wb:bf16 TypeCast wf; rf Dequantize r; rb:bf16 TypeCast rf; c MatMul xb wb b; e Multiply c rb; y Tanh e",
+    ),
+    case(
         "matmul/int8_weights",
         "source in floats, weights quantised",
         1,

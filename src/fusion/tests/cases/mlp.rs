@@ -10,13 +10,40 @@ pub(super) const CASES: &[Case] = &[
         "x f32 4x8; u f32 8x6 const; g f32 8x6 const; d f32 6x8 const; a MatMul x u; b MatMul x g; s Sigmoid b; w Multiply s b; \
          m Multiply a w; y MatMul m d",
     )
-    .misses(&[("b MatMul x g", "z f32 4x8; b MatMul z g"), ("m Multiply a w", "m Add a w")]),
+    .misses(&[("b MatMul x g", "z f32 4x8; b MatMul z g"), ("m Multiply a w", "m GreaterEqual a w")]),
     case(
         "mlp/gated",
         "floats, activation of one operation",
         2,
         "x bf16 4x8; u bf16 8x6 const; g bf16 8x6 const; d bf16 6x8 const; a:f32 MatMul x u; b:f32 MatMul x g; s GELU b; \
          m Multiply a s; n:bf16 TypeCast m; y:f32 MatMul n d",
+    ),
+    case(
+        "mlp/gated",
+        "floats, no activation",
+        2,
+        "x f16 4x8; u f16 8x6 const; g f16 8x6 const; d f16 6x8 const; a MatMul x u; b MatMul x g; m Multiply a b; y MatMul m d",
+    ),
+    case(
+        "mlp/gated",
+        "floats, joined by another function than a product",
+        2,
+        "x f32 4x8; u f32 8x6 const; g f32 8x6 const; d f32 6x8 const; a MatMul x u; b MatMul x g; s Sigmoid b; w Multiply s b; \
+         m Subtract a w; y MatMul m d",
+    ),
+    case(
+        "mlp/gated",
+        "floats, joined by another function than a product",
+        2,
+        "x bf16 4x8; u bf16 8x6 const; g bf16 8x6 const; d bf16 6x8 const; a MatMul x u; b MatMul x g; s GELU b; m Add s a; \
+         y MatMul m d",
+    ),
+    case(
+        "mlp/gated",
+        "floats, several operations on either side, bias, residual",
+        4,
+        "x f32 4x8; u f32 8x6 const; g f32 8x6 const; d f32 6x8 const; e f32 6 const; h f32 6 const; z f32 1; a MatMul x u e; \
+         c Add a z; b MatMul x g h; s Clamp b min=-0.5 max=0.5; t Multiply s b; m Maximum t c; n MatMul m d; y Add n x",
     ),
     case(
         "mlp/gate",
@@ -32,7 +59,14 @@ pub(super) const CASES: &[Case] = &[
         "x f16 4x8; u s4 8x6 const; g s4 8x6 const; d s4 6x8 const; s f16 1 const; uf DynamicDequantize u s; \
          gf DynamicDequantize g s; df DynamicDequantize d s; a MatMul x uf; b MatMul x gf; c ReLU b; m Multiply c a; y MatMul m df",
     )
-    .misses(&[("m Multiply c a", "m Maximum c a")]),
+    .misses(&[("m Multiply c a", "m GreaterEqual c a")]),
+    case(
+        "mlp/quantized_gated",
+        "weights stored quantised, joined otherwise",
+        2,
+        "x f16 4x8; u s4 8x6 const; g s4 8x6 const; d s4 6x8 const; s f16 1 const; uf DynamicDequantize u s; \
+         gf DynamicDequantize g s; df DynamicDequantize d s; a MatMul x uf; b MatMul x gf; c ReLU b; m Add c a; y MatMul m df",
+    ),
     case(
         "mlp/quantized_gated",
         "weights stored quantised, swish",

@@ -3,6 +3,7 @@
 
 mod conv;
 mod conv_block;
+mod conv_training;
 mod matmul;
 mod mlp;
 mod movement;
@@ -47,6 +48,7 @@ pub(crate) fn all() -> Vec<Case> {
         matmul::CASES,
         conv_block::CASES,
         conv::CASES,
+        conv_training::CASES,
         rows::CASES,
         movement::CASES,
     ];

@@ -49,6 +49,43 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         "sdp/float",
+        "with statistics for training, dropout",
+        1,
+        "q bf16 1x2x4x8; k bf16 1x2x5x8; v bf16 1x2x5x6; f f32 1; m f32 1x1x4x5; s:f32 MatMul q k transpose_b=true; t Divide s f; \
+         u Add t m; p:bf16,l SoftMax u axis=-1 mode=inf_as_zero; o MatMul p v; out l; out o",
+    ),
+    case(
+        "sdp/float",
+        "with statistics for training, dropout",
+        1,
+        "q f16 1x2x4x8; k f16 1x2x4x8; v f16 1x2x4x8; f f32 1; m f32 1x1x4x4; s:f32 MatMul q k transpose_b=true; t Multiply s f; \
+         u Add t m; p:f16,l SoftMax u axis=-1 mode=inf_as_zero; o MatMul p v; x StaticTranspose o order=[0,2,1,3]; y Reorder x; \
+         out l; out y",
+    ),
+    case(
+        "sdp/float",
+        "axes exchanged and stored anew, of what is given and of the result",
+        1,
+        "q f32 1x4x2x8; k f32 1x4x2x8; v f32 1x4x2x8; qt StaticTranspose q order=[0,2,1,3]; kt StaticTranspose k order=[0,2,1,3]; \
+         vt StaticTranspose v order=[0,2,1,3]; qr Reorder qt; kr Reorder kt; vr Reorder vt; s MatMul qr kr transpose_b=true; \
+         p SoftMax s axis=-1; o MatMul p vr; x StaticTranspose o order=[0,2,1,3]; y Reorder x",
+    ),
+    case(
+        "sdp/float",
+        "probabilities stored anew, with their axes exchanged",
+        1,
+        "q bf16 1x2x4x8; k bf16 1x2x5x8; v bf16 1x2x5x8; s:f32 MatMul q k transpose_b=true; p:bf16 SoftMax s axis=-1; r Reorder p; \
+         o MatMul r v",
+    ),
+    case(
+        "sdp/float",
+        "probabilities stored anew, with their axes exchanged",
+        1,
+        "q f32 1x2x4x8; k f32 1x2x5x8; v f32 1x2x5x8; s MatMul q k transpose_b=true; p SoftMax s axis=-1; \
+         t StaticTranspose p order=[0,1,3,2]; r Reorder t; o MatMul r v transpose_a=true",
+    ),
+    case(
+        "sdp/float",
         "soft cap by Tanh (Gemma)",
         1,
         "q bf16 1x2x4x8; k bf16 1x2x4x8; v bf16 1x2x4x8; f f32 1; m f32 1x1x4x4; s:f32 MatMul q k transpose_b=true; \
@@ -64,6 +101,13 @@ pub(super) const CASES: &[Case] = &[
          r,mask Dropout p z z d; o MatMul r v; out o; out mask",
     )
     .misses(&[("p SoftMax w axis=-1", "p SoftMax w axis=-1; out p")]),
+    case(
+        "sdp/float",
+        "grouped queries on five axes",
+        1,
+        "q bf16 1x2x2x3x8; k bf16 1x2x1x5x8; v bf16 1x2x1x5x8; f f32 1; m f32 1x1x1x3x5; s:f32 MatMul q k transpose_b=true; \
+         t Divide s f; u Add t m; p:bf16,l SoftMax u axis=-1 mode=inf_as_zero; o MatMul p v; out l; out o",
+    ),
     case(
         "sdp/float",
         "grouped queries on five axes",
