@@ -13,7 +13,7 @@ use super::data::Tensor;
 use super::networks::network;
 use super::peers::ModelFile;
 use super::spec::Spec;
-use super::{graphs, notation};
+use super::{graphs, notation, patterns};
 use crate::failure::Failure;
 use crate::plausible::plausible;
 
@@ -59,7 +59,8 @@ impl Told {
 }
 
 impl Case {
-    /// Reads a case: the notation of a primitive, the name of a network with a type, or a file with a graph or an ONNX model.
+    /// Reads a case: the notation of a primitive, the name of a network with a type, that of a fusion pattern with a size, or a file with a
+    /// graph or an ONNX model.
     pub(crate) fn new(text: &str, dims: &[(String, usize)]) -> std::result::Result<Self, Failure> {
         if Path::new(text).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx")) {
             return Ok(Self::of_onnx(text, dims)?);
@@ -73,6 +74,9 @@ impl Case {
         if let Some(data_type) = data_type.parse().ok().filter(|data_type| floats.contains(data_type))
             && let Some(graph) = network(name, data_type)
         {
+            return Ok(Self::of_graph(text, graph?, None)?);
+        }
+        if let Some(graph) = patterns::graph(text) {
             return Ok(Self::of_graph(text, graph?, None)?);
         }
         let spec = notation::parse(text)?;

@@ -162,7 +162,11 @@ fn range(graph: &Graph, id: TensorId, dims: &[usize]) -> (f32, f32) {
                 let constant = graph.constants().any(|tensor| tensor.id == id);
                 return (0.0, if constant { (3.0 / summed.max(1) as f32).sqrt() } else { 1.0 });
             }
+            (OpKind::Dropout, 3) => return (0.25, 0.0),
+            (OpKind::DynamicDequantize, 1) => return (0.1, 0.05),
             (OpKind::BatchNormInference, 1 | 4)
+            | (OpKind::BatchNormForwardTraining, 2 | 3)
+            | (OpKind::BatchNormTrainingBackward, 3 | 4)
             | (OpKind::Divide | OpKind::LayerNorm | OpKind::RMSNorm, 1)
             | (OpKind::Sqrt | OpKind::Log | OpKind::Pow | OpKind::Reciprocal, 0) => return (1.0, 0.5),
             _ => {}

@@ -13,6 +13,7 @@ mod networks;
 pub(crate) mod notation;
 mod opponent;
 mod ours;
+mod patterns;
 mod peers;
 mod report;
 mod spec;
@@ -52,7 +53,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome {
 pub(crate) fn bench_on(args: &BenchArgs, selection: &Selection) -> Outcome {
     let kind = selection.engine.device().kind;
     let suite = args.suite.map(|suite| suite.cases(kind)).unwrap_or_default();
-    let texts = args.cases.iter().map(String::as_str).chain(suite.iter().copied());
+    let texts = args.cases.iter().chain(&suite);
     let cases = texts.map(|text| Case::new(text, &args.dims)).collect::<Result<Vec<_>, _>>()?;
     if cases.is_empty() {
         return Err(Failure::new(Code::Input, "bench: expected a case or --suite", FORMS));

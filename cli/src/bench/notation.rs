@@ -19,6 +19,7 @@ Cases:
   eltwise gelu 16777216, add+relu 16777216, copy 16777216
   attention b1 h12 s128 d64 causal           t: keys (as s), kv: heads of keys and values (as h)
   bert4, resnet-stage, gated-mlp, chain100   networks that are built in; with a type: bert4 f16
+  sdp/float small                            a graph of a fusion pattern (docs/reference/patterns.md): small, medium or large
   FILE.json                                  a graph
 Types: f32 (the default), f16, bf16, and for matmul and conv tf32 (f32 multiplied as that) and s8, u8 (dequantised); of conv, s8 is the type
 unless another is given, and s8x8 the stride; post-operations: +bias, +relu, +gelu, .., +add, +mul";

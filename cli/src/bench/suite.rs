@@ -3,6 +3,8 @@
 use anydnn::backend::DeviceKind;
 use clap::ValueEnum;
 
+use super::patterns;
+
 /// A list of cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Suite {
@@ -12,6 +14,8 @@ pub(crate) enum Suite {
     H200,
     /// One small case of each primitive
     Smoke,
+    /// A graph of every fusion pattern in three sizes, to be held against its operations by --unfused
+    Patterns,
 }
 
 /// Rows for processors.
@@ -128,13 +132,15 @@ const SMOKE: [&str; 12] = [
 
 impl Suite {
     /// The cases for a kind of device.
-    pub(crate) const fn cases(self, kind: DeviceKind) -> &'static [&'static str] {
-        match (self, kind) {
+    pub(crate) fn cases(self, kind: DeviceKind) -> Vec<String> {
+        let list: &[&str] = match (self, kind) {
+            (Self::Patterns, _) => return patterns::cases(),
             (Self::Smoke, _) => &SMOKE,
             (Self::H200, _) => &H200,
             (Self::Core, DeviceKind::Gpu | DeviceKind::Accelerator) => &GRAPHICS,
             (Self::Core, _) => &PROCESSOR,
-        }
+        };
+        list.iter().map(|&case| case.to_owned()).collect()
     }
 }
 
