@@ -86,6 +86,16 @@ fn a_graph_on_its_own_objects() {
     }
 }
 
+/// Grouped attention for training: each half is one partition, and computes what plain loops do.
+#[test]
+fn attention_in_training() {
+    for printed in on_every_platform("graph_training.cpp") {
+        for operations in [5, 16, 5, 18] {
+            assert!(printed.contains(&format!("partitions: 1 of {operations} operations")), "{printed}");
+        }
+    }
+}
+
 /// Null for any pointer never crashes; and no exported function is left out.
 #[test]
 fn null_pointers() {
