@@ -17,6 +17,18 @@
     const float2 pair = OPERATION(quarters.lo, quarters.hi);                                                             \
     return OPERATION(pair.x, pair.y);
 
+// The product of the query and a key, not yet joined.
+#define MULTIPLY(i)                                                                                                      \
+    {                                                                                                                    \
+        const idx t = first_t + r + (i);                                                                                 \
+        V product = (V)(0);                                                                                              \
+        _Pragma("unroll") for (int j = 0; j < VECTORS(D_SIZE); ++j) {                                                    \
+            const idx d = 16 * j;                                                                                        \
+            product += query[j] * LOAD_KEY(OFF_SRC1, PART_OF(D_SIZE, j));                                                \
+        }                                                                                                                \
+        products[i] = product;                                                                                           \
+    }
+
 static inline R largest_of(const V x) { JOIN_ALL(PLAIN_LARGER, x) }
 static inline R sum_of(const V x) { JOIN_ALL(PLUS, x) }
 
@@ -57,15 +69,12 @@ __kernel void attention_decode(PARAMS) {
         V highest = (V)(-INFINITY);
         for (int r = 0; r < keys; r += 16) {
             V products[16];
-            _Pragma("unroll 4") for (int i = 0; i < 16; ++i) {
-                // Behind the last key it is that one again.
-                const idx t = first_t + min(r + i, keys - 1);
-                V product = (V)(0);
-                _Pragma("unroll") for (int j = 0; j < VECTORS(D_SIZE); ++j) {
-                    const idx d = 16 * j;
-                    product += query[j] * LOAD_KEY(OFF_SRC1, PART_OF(D_SIZE, j));
-                }
-                products[i] = product;
+            const int some = min(keys - r, 16);
+            if (some == 16) {
+                _Pragma("unroll 4") for (int i = 0; i < 16; ++i) MULTIPLY(i)
+            } else {
+                NOT_UNROLLED for (int i = 0; i < some; ++i) MULTIPLY(i)
+                NOT_UNROLLED for (int i = some; i < 16; ++i) products[i] = (V)(0);
             }
             const V dot_product = sums_of(products);
             const idx t = first_t + r;

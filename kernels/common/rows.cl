@@ -5,7 +5,8 @@
 //   ROWS_BY_PART    PARTS work-items take a row together and a work-group GROUP / PARTS rows; lanes run along the elements, of which each
 //                   work-item has STEPS vectors, or HELD_STEPS at most, which stay in registers where they are needed again (GPUs). With
 //                   SUB_GROUP the PARTS are whole sub-groups of that many work-items, which read each other's registers
-// A fold by item joins into CHAINS variables, so that no joining waits for the one before. A work-item of a CPU has room for a row in
+// A fold by item joins into CHAINS variables, so that no joining waits for the one before. OVERLAPPING, the last vector of a run ends with
+// it, and begins with elements that the one before had. A work-item of a CPU has room for a row in
 // kept[slot] of local memory where KEPT is their number of vectors.
 // The generator defines ROW_MODE, ROWS (in units of LANES rows by lane), DECLARE_ROW(t) (which also
 // says how many `rows` the lanes hold), and for the elements: ELEMENTS and
@@ -20,6 +21,13 @@
 #define ROWS_BY_LANE 2
 #define ROWS_BY_GROUP 3
 #define ROWS_BY_PART 4
+
+// Numbers of a row, of which all lanes have the same one, or of as many rows as there are lanes.
+#if LANES > 1 && ROW_MODE != ROWS_BY_LANE
+#define ONE(v) (v).s0
+#else
+#define ONE(v) (v)
+#endif
 
 #if LANES == 4
 #define LANE_NUMBERS (int4)(0, 1, 2, 3)
@@ -227,9 +235,11 @@
         DECLARE_RUN(u)                                                                                                   \
         for (idx first = 0; first < RUN; first += LANES * CHAINS) {                                                      \
             _Pragma("unroll") for (int chain = 0; chain < CHAINS; ++chain) {                                             \
-                const idx ALONG = first + chain * LANES;                                                                 \
-                if (!WHOLE_CHAINS && ALONG >= RUN) break;                                                  \
-                const int n = WHOLE_VECTORS ? LANES : (int)min((idx)LANES, RUN - ALONG);                              \
+                const idx from = first + chain * LANES;                                                                  \
+                if (!WHOLE_CHAINS && from >= RUN) break;                                                                 \
+                const idx ALONG = OVERLAPPING ? min(from, (idx)(RUN - LANES)) : from;                                    \
+                const int n = WHOLE_VECTORS || OVERLAPPING ? LANES : (int)min((idx)LANES, RUN - ALONG);                  \
+                const int again = OVERLAPPING ? (int)(from - ALONG) : 0;                                                 \
                 const int slot = (int)(u * ((RUN + LANES - 1) / LANES) + first / LANES) + chain;
 #define END_ELEMENT                                                                                                      \
             }                                                                                                            \
@@ -249,8 +259,12 @@
         const float2 c = OPERATION(b.lo, b.hi);                                                                          \
         return (V)(OPERATION(c.x, c.y));                                                                                 \
     }
-// Lanes past the row's end must not count.
+// Lanes past the row's end must not count, nor those that the vector before had.
+#if OVERLAPPING
+#define MASK(x, n, fill) (again == 0 ? (x) : (LANE_NUMBERS >= (int16)(again) ? (x) : (V)(fill)))
+#else
 #define MASK(x, n, fill) (WHOLE_VECTORS || (n) == LANES ? (x) : (LANE_NUMBERS < (int16)(n) ? (x) : (V)(fill)))
+#endif
 #endif
 
 #endif

@@ -18,30 +18,50 @@
     function(a + (at) * a_step_m, b + 16 * (j), PLANES_OF(taps), rows, TERMS_OF(taps), min(m, positions - (at)),          \
              (at_once ? before : to + (at) * (VECTORS * 16)) + 16 * (j), TILE_MOST - (int)(from - start) - (at),          \
              at_once ? out + (at) * dst_step + 16 * (j) : 0,                                                              \
-             HAS_ADDEND && at_once ? addend + (at) * ADDEND_STEP + 16 * (j) : 0, factors AND_SHAPE);
+             HAS_ADDEND && at_once ? addend + (at) * ADDEND_STEP + 16 * (j) : 0, factors AND_SHAPE)
 #define FITS(m, least) (positions - done > (least) && (positions - done >= (m) || last + (done + (m) - 1) * a_step_m < source_size))
 #if OF_ALL
 #define TILE_OF(m, least)                                                                                                \
     while (FITS(m, least)) {                                                                                             \
-        CALL(tile_##m, m, done, 0)                                                                                       \
+        CALL(tile_##m, m, done, 0);                                                                                      \
         done += m;                                                                                                       \
     }
 #define EACH_TILE EACH_SIZE(TILE_OF)
+#elif FEW_SUMS
+// Tiles of six positions or four, in vectors after each other, and of twelve or six positions of half a vector.
+#define EACH_TILE                                                                                                        \
+    NOT_UNROLLED while (WHOLE_VECTORS > 0 && done < positions) {                                                         \
+        const int m = FITS(6, 8) || (positions - done <= 6 && FITS(6, 4)) ? 6 : FITS(4, 1) ? 4 : 1;                      \
+        NOT_UNROLLED for (int j = 0; j < WHOLE_VECTORS; ++j) {                                                           \
+            if (m == 6) CALL(tile_6, 6, done, j);                                                                        \
+            else if (m == 4) CALL(tile_4, 4, done, j);                                                                   \
+            else CALL(tile_1, 1, done, j);                                                                               \
+        }                                                                                                                \
+        done += m;                                                                                                       \
+    }                                                                                                                    \
+    done = 0;                                                                                                            \
+    NOT_UNROLLED while (HALF_VECTORS > 0 && done < positions) {                                                          \
+        const int m = FITS(12, 6) ? 12 : FITS(6, 1) ? 6 : 1;                                                             \
+        if (m == 12) CALL(half_12, 12, done, WHOLE_VECTORS);                                                             \
+        else if (m == 6) CALL(half_6, 6, done, WHOLE_VECTORS);                                                           \
+        else CALL(half_1, 1, done, WHOLE_VECTORS);                                                                       \
+        done += m;                                                                                                       \
+    }
 #else
 // Tiles of seven positions and two vectors at a time, where there are as many, each of them once in the text.
 #define EACH_TILE                                                                                                        \
     NOT_UNROLLED while (done < positions) {                                                                              \
         const int m = FITS(14, 7) ? 14 : FITS(7, 1) ? 7 : 1;                                                             \
         if (m == 1) {                                                                                                    \
-            NOT_UNROLLED for (int j = 0; j < WHOLE_VECTORS; ++j) CALL(tile_1, 1, done, j)                                 \
-            if (HALF_VECTORS) CALL(half_1, 1, done, WHOLE_VECTORS)                                                       \
+            NOT_UNROLLED for (int j = 0; j < WHOLE_VECTORS; ++j) CALL(tile_1, 1, done, j);                               \
+            if (HALF_VECTORS) CALL(half_1, 1, done, WHOLE_VECTORS);                                                      \
         } else {                                                                                                         \
             NOT_UNROLLED for (int at = done; at < min(done + m, positions); at += 7) {                                   \
-                NOT_UNROLLED for (int j = 0; j + 1 < WHOLE_VECTORS; j += 2) CALL(two_7, 7, at, j)                         \
-                if (HALF_VECTORS) CALL(half_7, 7, at, WHOLE_VECTORS)                                                     \
-                if (WHOLE_VECTORS % 2 && m == 7) CALL(tile_7, 7, at, WHOLE_VECTORS - 1)                                  \
+                NOT_UNROLLED for (int j = 0; j + 1 < WHOLE_VECTORS; j += 2) CALL(two_7, 7, at, j);                       \
+                if (HALF_VECTORS) CALL(half_7, 7, at, WHOLE_VECTORS);                                                    \
+                if (WHOLE_VECTORS % 2 && m == 7) CALL(tile_7, 7, at, WHOLE_VECTORS - 1);                                 \
             }                                                                                                            \
-            if (WHOLE_VECTORS % 2 && m == 14) CALL(tile_14, 14, done, WHOLE_VECTORS - 1)                                 \
+            if (WHOLE_VECTORS % 2 && m == 14) CALL(tile_14, 14, done, WHOLE_VECTORS - 1);                                \
         }                                                                                                                \
         done += m;                                                                                                       \
     }

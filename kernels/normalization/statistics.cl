@@ -25,17 +25,17 @@ __kernel void normalization(PARAMS) {
         END_ELEMENT
 #if RMS
         const V row_mean = (V)(0);
-        const V row_variance = FOLD(fold_sum, sums) / (R)COUNT;
+        const V row_variance = (V)(ONE(FOLD(fold_sum, sums)) / (R)COUNT);
 #else
-        const V row_mean = FOLD(fold_sum, sums) / (R)COUNT;
+        const V row_mean = (V)(ONE(FOLD(fold_sum, sums)) / (R)COUNT);
         START_FOLD(squares, 0)
         EACH_ELEMENT
             const V d = ELEMENT(n) - row_mean;
             JOIN_FOLD(squares, PLUS, MASK(d * d, n, 0))
         END_ELEMENT
-        const V row_variance = FOLD(fold_sum, squares) / (R)COUNT;
+        const V row_variance = (V)(ONE(FOLD(fold_sum, squares)) / (R)COUNT);
 #endif
-        const V factor = (V)(1) / sqrt(row_variance + (R)EPSILON);
+        const V factor = (V)((R)1 / sqrt(ONE(row_variance) + (R)EPSILON));
         EACH_ELEMENT
             V v = (ELEMENT(n) - row_mean) * factor;
             SCALE_AND_SHIFT(v, n)

@@ -34,9 +34,9 @@ __kernel void softmax(PARAMS) {
         END_ELEMENT
         const V sum = FOLD(fold_sum, sums);
 #if LOGARITHM
-        const V logarithm = log(sum);
+        const V logarithm = (V)(log(ONE(sum)));
 #else
-        const V factor = (V)(1) / sum;
+        const V factor = (V)((R)1 / ONE(sum));
 #endif
         EACH_ELEMENT
 #if LOGARITHM

@@ -284,6 +284,7 @@ impl OpenClEngine {
             max_work_group: limits.max_work_group,
             local_memory_bytes: limits.local_memory_bytes as usize,
             compute_units: limits.compute_units,
+            float_lanes: limits.float_lanes as usize,
             features: KnownFeatures::probed(ask),
             name: device.name().into(),
             special: false,

@@ -100,6 +100,8 @@ pub(crate) struct Limits {
     pub(crate) local_memory_bytes: u64,
     pub(crate) max_work_group: usize,
     pub(crate) float_vector_width: u32,
+    /// Floats of a register.
+    pub(crate) float_lanes: u32,
     pub(crate) queue_properties: u64,
     pub(crate) double_config: u64,
     pub(crate) svm: u64,
@@ -272,6 +274,7 @@ impl OpenClDevice {
             local_memory_bytes: device_value(raw, cl::CL_DEVICE_LOCAL_MEM_SIZE)?,
             max_work_group: device_value(raw, cl::CL_DEVICE_MAX_WORK_GROUP_SIZE)?,
             float_vector_width: device_value(raw, cl::CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT)?,
+            float_lanes: device_value(raw, cl::CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)?,
             queue_properties: device_value(raw, cl::CL_DEVICE_QUEUE_ON_HOST_PROPERTIES)?,
             // Older devices know neither query; zero then means that they lack the feature.
             double_config: device_value(raw, cl::CL_DEVICE_DOUBLE_FP_CONFIG).unwrap_or(0),

@@ -23,6 +23,8 @@ pub(crate) struct DeviceTraits {
     pub(crate) local_memory_bytes: usize,
     /// Parallel compute units.
     pub(crate) compute_units: usize,
+    /// Floats of a register.
+    pub(crate) float_lanes: usize,
     /// Which features work.
     pub(crate) features: KnownFeatures,
     /// The device's name.

@@ -33,8 +33,6 @@ const MMA: &str = anydnn_kernels::text("attention/mma.cl");
 
 /// Elements of a result row that a work-item of the reference holds.
 const E_BLOCK: usize = 128;
-/// Vectors of sums in a register tile.
-const TILE: usize = 24;
 /// Keys whose weights lie in local memory at a time on a CPU: few enough for a first-level cache, and whole tiles.
 const T_BLOCK: usize = 66;
 /// The tiles of `tiled.cl`: queries and keys, a slice, work-items.
@@ -169,10 +167,12 @@ impl<'a> Shape<'a> {
         let (d_step, key_apart) = (step("SRC1", self.d)?, step("SRC1", self.t)?);
         let (t_step, value_apart) = (step("SRC2", self.t)?, step("SRC2", self.e)?);
         let (queries, batches) = (self.extent(self.s), space.count(0..self.s));
+        let sums = panels::sums(device);
         // Wide tiles of queries load keys and values less often, but every compute unit needs some.
         let enough = |&vectors: &usize| {
             let groups = queries.div_ceil(CPU_LANES * vectors) * batches;
-            vectors == 1 || (queries > CPU_LANES * vectors / 2 && groups >= 2 * device.compute_units)
+            let few = 3 * vectors <= sums;
+            vectors == 1 || (few && queries > CPU_LANES * vectors / 2 && groups >= 2 * device.compute_units)
         };
         let (d, e) = (self.extent(self.d).max(1), self.extent(self.e).max(1));
         let (keys, d_rows) = (self.extent(self.t).max(1), d.next_multiple_of(CPU_LANES));
@@ -181,7 +181,7 @@ impl<'a> Shape<'a> {
         let width = d_rows.max(e.next_multiple_of(CPU_LANES));
         let tiles = |copy_width: usize| {
             [4, 2, 1].into_iter().filter(enough).find_map(|vectors| {
-                let tile = panels::tile_rows(e, (TILE / vectors).min(12).min(keys));
+                let tile = panels::tile_rows(e, (sums / vectors).clamp(1, 12).min(keys));
                 // The last block has keys for a whole tile, too.
                 let is_whole = |block: &usize| keys % block == 0 || keys % block >= tile;
                 let block = (tile..=T_BLOCK.min(keys)).rev().find(is_whole)?;

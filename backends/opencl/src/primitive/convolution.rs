@@ -60,7 +60,7 @@ pub(super) fn weights_layout(
     }
     if let Op::Convolution(op) = desc.op()
         && weights.elements() > 0
-        && Shape::new(desc, op).likes_parts(device)
+        && Shape::new(desc, op, device).likes_parts(device)
     {
         let tag = packed::layout_tag(rank, weights.data_type().bits() / 8);
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
@@ -70,7 +70,7 @@ pub(super) fn weights_layout(
         && is_real(desc)
         && weights.elements() > 0
         && [desc.src(), weights].iter().all(|operand| operand.data_type() == DataType::F32)
-        && let Some(tag) = Shape::transposed(desc, op).spread_tag()
+        && let Some(tag) = Shape::transposed(desc, op, device).spread_tag()
     {
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
     }
@@ -81,8 +81,8 @@ pub(super) fn weights_layout(
     }
     let is_f32 = [desc.src(), weights].iter().all(|operand| operand.data_type() == DataType::F32);
     let width = match desc.op() {
-        Op::Convolution(op) if is_f32 => Shape::new(desc, op).best_panel_width(),
-        _ => panels::width(outputs),
+        Op::Convolution(op) if is_f32 => Shape::new(desc, op, device).best_panel_width(),
+        _ => panels::width(outputs, panels::sums(device)),
     };
     // A single filter of one channel has no others to lie beside.
     let least = if is_f32 { 1 } else { CPU_LANES / 2 };
@@ -117,7 +117,7 @@ pub(super) fn choices(
     device: &DeviceTraits,
     wanted: Wanted<'_>,
 ) -> Vec<Choice> {
-    Shape::new(desc, op).choices(device, wanted)
+    Shape::new(desc, op, device).choices(device, wanted)
 }
 
 /// The implementations of a transposed convolution whose layouts are resolved.
@@ -127,7 +127,7 @@ pub(super) fn choices_transposed(
     device: &DeviceTraits,
     wanted: Wanted<'_>,
 ) -> Vec<Choice> {
-    Shape::transposed(desc, op).choices(device, wanted)
+    Shape::transposed(desc, op, device).choices(device, wanted)
 }
 
 /// A convolution with its loops: `image`, `g`, `og` (or `panel` and `lane`) and `od`, `oh`, `ow` over the result, `c` and `kd`,
@@ -142,6 +142,8 @@ struct Shape<'a> {
     channels: usize,
     window: Window<'a>,
     wide: bool,
+    /// How many vectors of sums registers hold.
+    sums: usize,
     /// Taps that are loops over the result.
     spread: Option<Spread<'a>>,
     /// What the loops over the window are, where that is not the spatial dimensions in their order.
@@ -162,21 +164,21 @@ enum Order {
 }
 
 impl<'a> Shape<'a> {
-    fn new(desc: &'a PrimitiveDesc, op: &'a Convolution) -> Self {
+    fn new(desc: &'a PrimitiveDesc, op: &'a Convolution, device: &DeviceTraits) -> Self {
         let steps = [&op.strides, &op.dilations, &op.pads_begin, &op.pads_end];
-        Self::of(desc, steps, op.groups, false)
+        Self::of(desc, steps, (op.groups, false), device)
     }
 
-    fn transposed(desc: &'a PrimitiveDesc, op: &'a Deconvolution) -> Self {
+    fn transposed(desc: &'a PrimitiveDesc, op: &'a Deconvolution, device: &DeviceTraits) -> Self {
         let steps = [&op.strides, &op.dilations, &op.pads_begin, &op.pads_end];
-        Self::of(desc, steps, op.groups, true)
+        Self::of(desc, steps, (op.groups, true), device)
     }
 
     fn of(
         desc: &'a PrimitiveDesc,
         [strides, dilations, pads_begin, pads_end]: [&'a Dims; 4],
-        groups: usize,
-        transposed: bool,
+        (groups, transposed): (usize, bool),
+        device: &DeviceTraits,
     ) -> Self {
         let weights = desc.find(Arg::Weights).unwrap_or(desc.src());
         let (src, dst) = (&desc.src().dims()[2..], &desc.dst().dims()[2..]);
@@ -190,6 +192,7 @@ impl<'a> Shape<'a> {
             channels: weights.dims()[to] / if transposed { groups } else { 1 },
             window: Window { src, dst, kernel, strides, dilations, pads_begin, pads_end, transposed },
             wide: is_wide(desc),
+            sums: panels::sums(device),
             spread: None,
             along: Along::Spatial,
         }
@@ -390,7 +393,7 @@ impl Shape<'_> {
     fn vector(&self, value: Value, device: &DeviceTraits, packing: bool) -> Option<Planned> {
         let outputs = self.outputs;
         let own_panels = self.panel_width(CPU_LANES);
-        let width = own_panels.unwrap_or_else(|| panels::width(outputs));
+        let width = own_panels.unwrap_or_else(|| panels::width(outputs, self.sums));
         let (mut space, outer) = self.space(Order::Spatial(Some(width)));
         let [group, panel, lane, channel] =
             ["g", "panel", "lane", "c"].map(|name| space.variable(name).unwrap_or(outer));
@@ -413,7 +416,8 @@ impl Shape<'_> {
         }
         let line = self.window.dst.last().copied().unwrap_or(1);
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
-        panels::repetitions(&mut source, panels::tile_rows(line, 7), width / CPU_LANES);
+        let most = (self.sums * CPU_LANES / width).clamp(1, 7);
+        panels::repetitions(&mut source, panels::tile_rows(line, most), width / CPU_LANES);
         let ow = space.variable("ow")?;
         source
             .general()

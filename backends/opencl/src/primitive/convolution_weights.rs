@@ -90,7 +90,7 @@ fn reference(
         false if terms >= 32 && group_size(device) >= 32 => ("group", Mode::Group),
         false => ("ref", Mode::Lane),
     };
-    let rows = Rows { space, outer, mode, lanes: 1, lane: None };
+    let rows = Rows { space, outer, mode, lanes: 1, lane: None, overlaps: false };
     let mut source = rows.source(value, is_wide(desc), device, terms);
     window.define(&mut source);
     source.post_ops(desc);

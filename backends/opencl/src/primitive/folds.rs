@@ -13,7 +13,7 @@ use super::axes::push_axes;
 use super::epilogue;
 use super::numbers::always;
 use super::pointwise::{is_wide, padding};
-use super::rows::{Mode, Rows, group_size, is_cpu};
+use super::rows::{CPU_LANES, Mode, Rows, group_size, is_cpu};
 use super::source::{Source, add_post_ops};
 use super::space::{Address, Binding, Index, Operand, Space};
 use super::value::Value;
@@ -38,6 +38,8 @@ pub(super) fn plan_softmax(desc: PrimitiveDesc, op: Softmax, device: &DeviceTrai
     space.operand("DST", Binding::Arg(Arg::DST), dst, &index);
     add_post_ops(&mut space, &desc, &index);
     let rows = Rows::folded(space, outer, value, device, Some("DST")).in_common(device);
+    let rests_in_result = !op.log && rows.kept_vectors(device) == 0;
+    let rows = rows.overlapping(rests_in_result);
     // The result can hold the exponentials when it has their precision and its old content does not matter.
     let online = rows.mode == Mode::Lane && !is_cpu(device);
     let keep =
@@ -111,7 +113,7 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
     }
     add_post_ops(&mut space, &desc, &index);
     let count = space.count(outer..space.loops.len());
-    let rows = Rows::folded(space, outer, value, device, Some("DST")).in_common(device);
+    let rows = Rows::folded(space, outer, value, device, Some("DST")).in_common(device).overlapping(false);
     let mut source = rows.source(value, is_wide(&desc), device, count);
     let source_kept = keeps_source(&rows, &desc, device);
     source
@@ -185,7 +187,7 @@ pub(super) fn plan_reduction(
     };
     let rows = Rows::folded(space, outer, value, device, None);
     let Some((first, second, scratchpad)) = two_stages(&rows, value, device) else {
-        let rows = rows.in_common(device);
+        let rows = rows.in_common(device).overlapping(false);
         let mut source = rows.source(value, wide, device, count);
         macros(&mut source, take, finish_with);
         epilogue::define_all(&mut source, &desc, value, device);
@@ -205,9 +207,11 @@ pub(super) fn plan_reduction(
     KernelPlan { implementation: "ocl:reduction:two-stage".into(), scratchpad, launches, desc }
 }
 
-/// Whether a row's elements are read once and kept: where reading them again costs a conversion, or steps from line to line.
+/// Whether a row's elements are read once and kept: where reading them again costs a conversion, steps from line to line, or
+/// parts of a vector.
 fn keeps_source(rows: &Rows, desc: &PrimitiveDesc, device: &DeviceTraits) -> bool {
-    let is_dear = rows.mode == Mode::Lane || desc.src().data_type() != DataType::F32;
+    let is_short = rows.is_partial() && rows.space.loops.last().is_some_and(|last| last.extent < CPU_LANES);
+    let is_dear = rows.mode == Mode::Lane || is_short || desc.src().data_type() != DataType::F32;
     is_dear && rows.kept_vectors(device) > 0
 }
 
@@ -259,7 +263,7 @@ fn two_stages(rows: &Rows, value: Value, device: &DeviceTraits) -> Option<(Rows,
     coefficients.resize(outer + 1 + inner, 0);
     first.operands.push(partial("DST", coefficients));
     let lane = rows.lane.map(|v| v + 1);
-    let first = Rows { space: first, outer: outer + 1, lane, mode: rows.mode, lanes: rows.lanes };
+    let first = Rows { space: first, outer: outer + 1, lane, mode: rows.mode, lanes: rows.lanes, overlaps: false };
 
     let mut second = space.clone();
     second.operands.retain(|o| o.name != "SRC0");
@@ -274,7 +278,7 @@ fn two_stages(rows: &Rows, value: Value, device: &DeviceTraits) -> Option<(Rows,
     second.operands.push(partial("SRC0", coefficients));
     let mode =
         if !is_cpu(device) && parts >= 32 && group_size(device) >= 32 { Mode::Group } else { Mode::Lane };
-    let second = Rows { space: second, outer, mode, lanes: 1, lane: None };
+    let second = Rows { space: second, outer, mode, lanes: 1, lane: None, overlaps: false };
     let bytes = DataType::bytes_for(value.storage(), count * parts);
     Some((first, second, bytes))
 }

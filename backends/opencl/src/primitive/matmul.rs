@@ -78,8 +78,6 @@ const PACK_ROWS: usize = 48;
 const BLOCK_ROWS: usize = 48;
 /// The loops over batches that programs have in common, on devices that want many work-items.
 const BATCHES: usize = 2;
-/// Vectors of sums that a register tile holds.
-const TILE: usize = 24;
 
 /// The layout for weights `[.., K, N]` that the caller leaves open: panels for CPUs, row-major elsewhere.
 pub(super) fn weights_layout(
@@ -107,9 +105,9 @@ pub(super) fn weights_layout(
     let (k, n_letter) = (letter(rank - 2), letter(rank - 1));
     let rows = desc.dst().elements() / (n * weights.dims()[..rank - 2].iter().product::<usize>()).max(1);
     let width = if weights.data_type() == DataType::F32 {
-        blocked::panel_width(rows).min(width(n))
+        blocked::panel_width(rows, panels::sums(device)).min(width(n, panels::sums(device)))
     } else {
-        width(n)
+        width(n, panels::sums(device))
     };
     let tag = format!("{batch}{}{k}{}{n_letter}", n_letter.to_ascii_uppercase(), width);
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
@@ -337,7 +335,8 @@ impl<'a> Shape<'a> {
             (false, true) => (Mode::SubGroup, vectors, Some(k)),
             (false, false) => (Mode::Group, 1, None),
         };
-        let rows = Rows { space, outer: k, mode, lanes, lane }.in_common(device);
+        let rows = Rows { space, outer: k, mode, lanes, lane, overlaps: false };
+        let rows = rows.in_common(device).overlapping(false);
         let mut source = rows.source(value, self.wide, device, terms);
         self.define_operands(&mut source, &rows.space, value, &[]);
         epilogue::define_all(&mut source, self.desc, value, device);
@@ -365,7 +364,7 @@ impl<'a> Shape<'a> {
         let rank = self.weights.rank();
         let n = self.weights.dims()[rank - 1];
         let own_panels = self.own_panels();
-        let width = own_panels.unwrap_or_else(|| width(n));
+        let width = own_panels.unwrap_or_else(|| width(n, panels::sums(device)));
         let mut space = self.space(Some((width, 1)));
         let [panel, lane, k] = ["panel", "lane", "k"].map(|name| space.variable(name));
         let (panel, lane, k) = (panel?, lane?, k?);
@@ -389,7 +388,7 @@ impl<'a> Shape<'a> {
             return None;
         }
         let vectors = width / CPU_LANES * self.matrices().len();
-        let tile = panels::tile_rows(rows, (TILE / vectors).clamp(1, 6));
+        let tile = panels::tile_rows(rows, (panels::sums(device) / vectors).clamp(1, 6));
         let block = BLOCK_ROWS.next_multiple_of(tile);
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         panels::repetitions(&mut source, tile, width / CPU_LANES);

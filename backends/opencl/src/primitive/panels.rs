@@ -9,8 +9,11 @@ use super::space::{Address, Binding, Operand, Space};
 use super::value::Value;
 use crate::plan::{DeviceTraits, Launch};
 
-/// The widest panel: four vectors.
-const WIDEST: usize = 4 * CPU_LANES;
+/// Vectors of sums that a register tile holds: of 32 registers of 512 bits, and of 16 of 256 bits or 32 of 128 bits.
+const SUMS: usize = 24;
+const FEW_SUMS: usize = 6;
+/// Vectors of the widest panel, which are half of what a tile reads for a term.
+const WIDEST: usize = 4;
 
 /// The loops that weights depend on, by number.
 #[derive(Debug)]
@@ -32,9 +35,19 @@ pub(super) struct Packed {
     pub(super) launches: Vec<Launch>,
 }
 
+/// How many vectors of sums registers hold beside what the sums are made of.
+pub(super) fn sums(device: &DeviceTraits) -> usize {
+    if device.float_lanes < CPU_LANES { FEW_SUMS } else { SUMS }
+}
+
+/// Vectors of the widest panel where registers hold so many vectors of sums.
+pub(super) fn widest(sums: usize) -> usize {
+    if sums < SUMS { 1 } else { WIDEST }
+}
+
 /// The panels' width for a number of columns.
-pub(super) fn width(columns: usize) -> usize {
-    WIDEST.min(columns.next_multiple_of(CPU_LANES))
+pub(super) fn width(columns: usize, sums: usize) -> usize {
+    (widest(sums) * CPU_LANES).min(columns.next_multiple_of(CPU_LANES))
 }
 
 /// The bytes of a panel that the first-level cache keeps while a tile's rows pass.
@@ -142,6 +155,7 @@ mod tests {
 
     #[test]
     fn narrow_results_have_narrow_panels() {
-        assert_eq!([1, 16, 17, 64, 1000].map(width), [16, 16, 32, 64, 64]);
+        assert_eq!([1, 16, 17, 64, 1000].map(|columns| width(columns, SUMS)), [16, 16, 32, 64, 64]);
+        assert_eq!([1, 17, 1000].map(|columns| width(columns, FEW_SUMS)), [16; 3]);
     }
 }

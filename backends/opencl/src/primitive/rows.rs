@@ -1,7 +1,7 @@
 //! How rows (loops that stay) and their elements (loops that are folded) are spread over work-items and lanes; `common/rows.cl` is
 //! the other half.
 
-use anydnn_backend::DeviceKind;
+use anydnn_backend::{Arg, DeviceKind};
 
 use super::source::{Source, is_contiguous};
 use super::space::{Binding, Space};
@@ -57,6 +57,8 @@ pub(super) struct Rows {
     pub(super) mode: Mode,
     pub(super) lanes: usize,
     pub(super) lane: Option<usize>,
+    /// Whether a vector at the end of a row may have elements once more that another one had.
+    pub(super) overlaps: bool,
 }
 
 /// Whether a device is programmed like a CPU: few work-items with much to do each, instead of many with little.
@@ -155,7 +157,7 @@ impl Rows {
         } else {
             (Mode::Lane, 1, None)
         };
-        Self { space, outer, mode, lanes, lane }
+        Self { space, outer, mode, lanes, lane, overlaps: false }
     }
 
     /// Rows of one result element each, in the order of the result's memory. With `lane`, lanes run along that loop if it is
@@ -182,7 +184,7 @@ impl Rows {
             })
             .map(|(v, _)| v);
         let lanes = if lane.is_some() { CPU_LANES } else { 1 };
-        Self { space, outer, mode: Mode::Lane, lanes, lane }
+        Self { space, outer, mode: Mode::Lane, lanes, lane, overlaps: false }
     }
 
     /// Rows of one vector of result elements each, along a loop in which the result and some operands are contiguous, on devices that want
@@ -199,7 +201,7 @@ impl Rows {
             && lane + 1 == outer
             && space.loops[lane].extent >= lanes
             && operands.iter().chain(&["DST"]).all(|name| is_contiguous(&space, name, lane));
-        fits.then_some(Self { space, outer, mode: Mode::Lane, lanes, lane: Some(lane) })
+        fits.then_some(Self { space, outer, mode: Mode::Lane, lanes, lane: Some(lane), overlaps: false })
     }
 
     /// The same rows in a text that shapes have in common, on devices where that costs little: loops of one step fill up their number.
@@ -226,6 +228,22 @@ impl Rows {
             self.space.complete = Some(self.lane.unwrap_or(usize::MAX));
         }
         self
+    }
+
+    /// The same whose vectors may have elements that others had, which are then read and stored once more: not where an operand of a
+    /// post-operation may be the result itself, or `keeps` tells that the result keeps numbers that are read again.
+    pub(super) fn overlapping(mut self, keeps: bool) -> Self {
+        let of_post_op = |binding: &Binding| {
+            matches!(binding, Binding::Alias(_) | Binding::Arg(Arg::PostOp(_) | Arg::PostOpOther(_)))
+        };
+        self.overlaps = !keeps && !self.space.operands.iter().any(|operand| of_post_op(&operand.binding));
+        self
+    }
+
+    /// Whether the last vector of a run is a partial one.
+    pub(super) fn is_partial(&self) -> bool {
+        let run = self.space.loops.last().map_or(0, |last| last.extent);
+        self.mode == Mode::Item && self.lanes > 1 && !run.is_multiple_of(self.lanes)
     }
 
     /// The number of rows, in units of the lanes.
@@ -308,7 +326,7 @@ impl Rows {
 
     /// The macros of the space and of the iteration.
     pub(super) fn source(&self, value: Value, wide: bool, device: &DeviceTraits, work: usize) -> Source {
-        let Self { space, outer, mode, lanes, lane } = self;
+        let Self { space, outer, mode, lanes, lane, .. } = self;
         let (outer, all) = (*outer, self.space.loops.len());
         let mut source = Source::new(space, value, (*lanes, *lane), wide, true);
         let name = match mode {
@@ -335,7 +353,9 @@ impl Rows {
             let last = &space.loops[all - 1];
             let vectors = last.extent.div_ceil(*lanes);
             let chains = chains(vectors);
+            let overlapping = self.overlaps && self.is_partial() && last.extent > *lanes;
             source
+                .define("OVERLAPPING", i32::from(overlapping))
                 .define("CHAINS", chains)
                 .number_of("ELEMENT_RUNS", space.count(outer..all - 1))
                 .declare("DECLARE_RUN", space, outer..all - 1)

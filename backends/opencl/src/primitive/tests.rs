@@ -28,6 +28,7 @@ pub(super) fn cpu() -> DeviceTraits {
         max_work_group: 4096,
         local_memory_bytes: 256 << 10,
         compute_units: 2,
+        float_lanes: 16,
         vendor: Vendor::Other,
         features: KnownFeatures::of(&[Feature::Fp64]),
         name: "test processor".into(),

@@ -26,9 +26,17 @@ const TILE: &str = anydnn_kernels::text("convolution/tile.cl");
 const TILE_SIZES: [[usize; 3]; 4] = [[14, 13, 7], [14, 13, 7], [7, 6, 3], [7, 6, 3]];
 /// The same of the tiles of one or two vectors that serve panels of every width; those of half a vector have the second size.
 const VECTOR_SIZES: [usize; 2] = [14, 7];
+/// The positions of tiles of one vector and of half a one where registers hold few sums.
+const FEW_SIZES: [usize; 2] = [6, 4];
+const FEW_HALF_SIZES: [usize; 2] = [12, 6];
+/// The positions that such tiles may join into one, the best first, and those whose time even one of them takes.
+const FEW_JOINT: [usize; 4] = [12, 16, 14, 10];
+const LEAST_TIME: usize = 4;
 /// The vectors of the widest panels.
 const MOST_VECTORS: usize = 4;
 
+/// Lanes of half a vector.
+const HALF: usize = CPU_LANES / 2;
 /// Terms up to which the first-level cache holds a wide panel beside its source.
 const FEW_TERMS: usize = 64;
 /// Widths of panels that end in half a vector, of which registers hold enough sums.
@@ -163,10 +171,15 @@ impl Shape<'_> {
         // Of a vector or two a tile, which serves every width, or of all vectors of the panel. Both cut lines the same way, on which the order
         // of additions depends.
         let sizes = TILE_SIZES[vectors - 1];
-        let tile_size = tile_size(line, sizes);
+        let few = panels::widest(self.sums) == 1;
+        let tile_size = match width {
+            _ if !few => tile_size(line, sizes),
+            HALF => FEW_HALF_SIZES[0],
+            _ => few_tile_size(line),
+        };
         let is_size = format!("({})", sizes.map(|size| format!("(n) == {size}")).join(" || "));
         let text = |sizes: &[usize], of_all: bool| {
-            let most = sizes.iter().copied().max().unwrap_or(1);
+            let most = if few { FEW_JOINT.into_iter().max() } else { sizes.iter().copied().max() };
             let whole = width / CPU_LANES;
             let each_size: Vec<String> = sizes
                 .iter()
@@ -183,6 +196,7 @@ impl Shape<'_> {
                 .number_of("VECTORS", vectors)
                 .define("ROOM", if of_all { vectors } else { MOST_VECTORS })
                 .define("OF_ALL", i32::from(of_all))
+                .define("FEW_SUMS", i32::from(few))
                 .number_of("PANEL", width)
                 .number_of("INNER", inside)
                 .define("BY_INNER(t)", any_quotient("(t)", inside))
@@ -205,7 +219,7 @@ impl Shape<'_> {
                 .define("BY_DILATION_H(t)", any_quotient("(t)", dilation))
                 .number_of("TILES", line.div_ceil(tile_size))
                 .number_of("TILE_SIZE", tile_size)
-                .define("TILE_MOST", most)
+                .define("TILE_MOST", most.unwrap_or(1))
                 .define("IS_SIZE(n)", if of_all { is_size.as_str() } else { "1" });
             if of_all {
                 source.define("EACH_SIZE(X)", each_size.join(" "));
@@ -224,6 +238,14 @@ impl Shape<'_> {
         };
         let mut source = text(&VECTOR_SIZES, false);
         source.gains(10, 2 * self.desc.dst().elements() * self.terms());
+        let global = [panels * items, 1, 1];
+        if few {
+            let one = FEW_SIZES.iter().chain([&1]).map(|&size| tile("tile", size, (1, 0)));
+            let half = FEW_HALF_SIZES.iter().chain([&1]).map(|&size| tile("half", size, (0, 1)));
+            let files = files_of(one.chain(half));
+            planned.launches.push(source.launch("convolution_blocked", &files, global, Some([1, 1, 1])));
+            return Some(planned);
+        }
         let whole = width / CPU_LANES;
         let one = VECTOR_SIZES.iter().chain([&1]).map(|&size| tile("tile", size, (1, 0)));
         let two = [tile("two", VECTOR_SIZES[1], (2, 0))];
@@ -233,7 +255,6 @@ impl Shape<'_> {
             let all = sizes.iter().chain([&1]).map(|&size| tile("tile", size, (whole, vectors - whole)));
             (text(&sizes, true), files_of(all))
         };
-        let global = [panels * items, 1, 1];
         planned.launches.push(source.launch_beside(
             "convolution_blocked",
             &files,
@@ -280,6 +301,25 @@ fn tile_size(line: usize, sizes: [usize; 3]) -> usize {
     sizes.into_iter().min_by_key(|&size| cost(size)).unwrap_or(large)
 }
 
+/// The same of tiles of few sums.
+fn few_tile_size(line: usize) -> usize {
+    let [large, small] = FEW_SIZES;
+    let time = |positions: usize| match positions % large {
+        0 => positions,
+        rest if positions > large && rest <= 2 * small - large => positions - rest - large + 2 * small,
+        rest if rest <= small => positions - rest + LEAST_TIME,
+        rest => positions - rest + large,
+    };
+    let all = |size: &usize| line / size * time(*size) + time(line % size);
+    FEW_JOINT.into_iter().min_by_key(all).unwrap_or(large)
+}
+
+/// The positions of the larger and the smaller tiles of one vector where registers hold so many vectors of sums; those that a line is best
+/// a multiple of.
+pub(super) fn vector_sizes(sums: usize) -> [usize; 2] {
+    if panels::widest(sums) == 1 { FEW_HALF_SIZES } else { VECTOR_SIZES }
+}
+
 /// A number by that of taps, and beside it.
 fn by_taps((each, beside): (usize, usize)) -> String {
     format!("((taps) * {} + {})", always(each), always(beside))
@@ -288,12 +328,21 @@ fn by_taps((each, beside): (usize, usize)) -> String {
 /// The width of the panels that suit a number of output channels. Where a line is long and so are sums, panels are narrow: tiles of more
 /// positions read fewer weights from a cache for as many products. Not where positions `compete` for a cache's places: it has no more
 /// than eight for them. The last vector of a panel may be half a one, where whole ones would leave half of it empty.
-pub(super) fn panel_width(outputs: usize, line: usize, terms: usize, compete: bool) -> usize {
-    let halves = outputs.next_multiple_of(CPU_LANES / 2);
-    if halves == CPU_LANES / 2 || HALVED.contains(&halves) {
+///
+/// Where registers hold few vectors of sums tiles have one vector or half a one, whatever the width of a panel.
+pub(super) fn panel_width(outputs: usize, line: usize, terms: usize, compete: bool, sums: usize) -> usize {
+    let halves = outputs.next_multiple_of(HALF);
+    if panels::widest(sums) == 1 {
+        if halves <= MOST_VECTORS * CPU_LANES && !halves.is_multiple_of(CPU_LANES) {
+            return halves;
+        }
+        let widths = [CPU_LANES, HALVED[1], HALVED[0]];
+        return widths.into_iter().min_by_key(|&width| outputs.next_multiple_of(width)).unwrap_or(CPU_LANES);
+    }
+    if halves == HALF || HALVED.contains(&halves) {
         return halves;
     }
-    let widest = panels::width(outputs);
+    let widest = panels::width(outputs, sums);
     if line <= TILE_SIZES[3][0] || terms <= FEW_TERMS || compete || widest <= 2 * CPU_LANES {
         return widest;
     }

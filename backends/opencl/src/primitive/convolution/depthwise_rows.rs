@@ -6,6 +6,7 @@ use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::epilogue::{EPILOGUE, Finish};
 use crate::primitive::numbers::always;
+use crate::primitive::panels;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::{Source, is_contiguous};
 use crate::primitive::sums::define_bias;
@@ -22,6 +23,10 @@ const MOST_TAPS: usize = 7;
 const TILES: [usize; 2] = [6, 4];
 /// The same of the program for every shape.
 const GENERAL_TILE: usize = 4;
+/// The same where registers hold few sums: those of the taps have to fit beside them.
+const FEW_TAPS: usize = 3;
+const FEW_TILES: [usize; 2] = [4, 2];
+const FEW_GENERAL_TILE: usize = 6;
 /// Work-items for each core: few, as small results are computed in the time that a runtime takes for some of them.
 const ITEMS: usize = 6;
 
@@ -82,13 +87,19 @@ impl Shape<'_> {
             finish.define(&mut source, self.desc);
             source
         };
-        let mut source = text(GENERAL_TILE, None);
+        let few = panels::widest(self.sums) == 1;
+        let (general, tiles, most_taps) = if few {
+            (FEW_GENERAL_TILE, FEW_TILES, FEW_TAPS)
+        } else {
+            (GENERAL_TILE, TILES, MOST_TAPS)
+        };
+        let mut source = text(general, None);
         source.gains(5, 2 * self.desc.dst().elements() * self.terms());
-        let tile = TILES.into_iter().find(|&tile| tile <= full).unwrap_or(1);
+        let tile = tiles.into_iter().find(|&tile| tile <= full).unwrap_or(1);
         let global = [parts * lines.div_ceil(item_lines), 1, 1];
         let files = [WINDOW, EPILOGUE, DEPTHWISE_ROWS].map(Cow::from).to_vec();
         let items = (global, Some([1, 1, 1]));
-        if taps > MOST_TAPS {
+        if taps > most_taps {
             return Some(source.launch("convolution_depthwise_rows", &files, items.0, items.1));
         }
         let special = || (text(tile, Some(columns(tile, taps, stride, dilation))), files.clone());

@@ -44,7 +44,7 @@ impl<'a> Shape<'a> {
         let (last, others) = taps.split_last()?;
         let line = self.window.src.last().copied().unwrap_or(1);
         let columns = if spread.along_taps { spread.taps.last().copied()? } else { self.outputs };
-        let width = blocked::panel_width(columns, line, self.channels, false);
+        let width = blocked::panel_width(columns, line, self.channels, false, self.sums);
         let (taps, others) = (taps.iter().collect::<String>(), others.iter().collect::<String>());
         Some(if spread.along_taps {
             format!("b{others}{}a{width}{last}", last.to_ascii_uppercase())

@@ -232,13 +232,13 @@ fn panels_fit_the_lines() {
         (360, 20, 40),
         (3, 20, 8),
     ] {
-        assert_eq!(panel_width(outputs, line, 576, false), width, "{outputs} outputs, {line} positions");
+        assert_eq!(panel_width(outputs, line, 576, false, 24), width, "{outputs} outputs, {line} positions");
     }
     // Few terms leave room in the first-level cache for wide ones.
-    assert_eq!(panel_width(256, 56, 64, false), 64);
+    assert_eq!(panel_width(256, 56, 64, false, 24), 64);
     // Positions 4 KB apart find no more than eight places in a cache.
     assert_eq!([1024, 1040, 512, 2 * 512].map(compete_at), [true, false, false, true]);
-    assert_eq!([false, true].map(|compete| panel_width(256, 14, 1024, compete)), [32, 64]);
+    assert_eq!([false, true].map(|compete| panel_width(256, 14, 1024, compete, 24)), [32, 64]);
     let case = MIDDLE;
     let plan = planned(case.build(), &cpu());
     let weights = plan.desc.find(anydnn_backend::Arg::Weights).unwrap();

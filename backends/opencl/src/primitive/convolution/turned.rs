@@ -4,19 +4,17 @@
 use anydnn_backend::Dims;
 
 use super::Shape;
-use super::blocked::{compete_at, panel_width};
+use super::blocked::{compete_at, panel_width, vector_sizes};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
 use crate::primitive::space::{Address, Index, Space};
 use crate::primitive::value::Value;
 use crate::primitive::window::Window;
 
-/// Positions of the largest register tile, of half of one, and the positions in whose time a tile of one starts and ends.
-const TILE: usize = 14;
-const HALF_TILE: usize = 7;
+/// The positions in whose time a tile of one starts and ends.
 const TILE_ENDS: usize = 5;
-/// A line of positions without a window has no more of them, and a core gets so many lines if there are enough.
-const LONGEST: usize = 8 * TILE;
+/// A line of positions without a window has no more tiles, and a core gets so many lines if there are enough.
+const LONGEST: usize = 8;
 const LINES: usize = 8;
 
 /// What the dimensions of a window are.
@@ -71,7 +69,8 @@ impl Shape<'_> {
         let width = self.best_panel_width();
         if let Some(positions) = self.positions_in_a_row() {
             let share = positions / (device.compute_units * LINES).max(1);
-            let line = share.next_multiple_of(TILE).clamp(TILE, LONGEST);
+            let [tile, _] = vector_sizes(self.sums);
+            let line = share.next_multiple_of(tile).clamp(tile, LONGEST * tile);
             let (extents, ones, zeros) =
                 ([positions.div_ceil(line), line], Dims::from([1, 1]), Dims::from([0, 0]));
             let window = Window::single_tap(&extents, &ones, &zeros);
@@ -106,10 +105,12 @@ impl Shape<'_> {
     /// The width of panels that suits a convolution whose weights have no layout yet.
     pub(super) fn best_panel_width(&self) -> usize {
         let width =
-            |line: usize, step: usize| panel_width(self.columns(), line, self.terms(), compete_at(step));
+            |line: usize, step: usize| {
+                panel_width(self.columns(), line, self.terms(), compete_at(step), self.sums)
+            };
         if let Some(positions) = self.positions_in_a_row() {
             let last = 1 + self.window.dst.len();
-            return width(positions.min(LONGEST), self.step(last));
+            return width(positions.min(LONGEST * vector_sizes(self.sums)[0]), self.step(last));
         }
         let axis =
             self.best_axes().and_then(|axes| axes.last().copied()).unwrap_or(1 + self.window.dst.len());
@@ -131,18 +132,19 @@ impl Shape<'_> {
         if self.window.transposed || self.spread.is_some() || self.window.dst.is_empty() {
             return None;
         }
+        let [tile, half] = vector_sizes(self.sums);
         let cost = |axis: usize| {
             let positions = self.extent(axis).max(1);
-            let rest = positions % TILE;
+            let rest = positions % tile;
             let computed = positions - rest
                 + if rest == 0 {
                     0
-                } else if rest <= HALF_TILE {
-                    HALF_TILE
+                } else if rest <= half {
+                    half
                 } else {
-                    TILE
+                    tile
                 };
-            let time = computed + TILE_ENDS * positions.div_ceil(TILE);
+            let time = computed + TILE_ENDS * positions.div_ceil(tile);
             // Five positions at a time then.
             let crowded = if compete_at(self.step(axis)) { 8 } else { 5 };
             (time * crowded) as f64 / positions as f64

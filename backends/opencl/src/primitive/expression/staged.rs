@@ -80,13 +80,14 @@ pub(super) fn launches(
             mode: rows.mode,
             lanes: rows.lanes,
             lane: rows.lane.map(|lane| lane + 1),
+            overlaps: false,
         };
         launches.push(program.launch(&shared(partial), &body.text(), 1, false, device));
         let has_elements = program.results.iter().any(|result| !result.per_row);
         let body = Body { rows: is_last, partial: false, ..body };
         let mode =
             if !is_cpu(device) && parts >= 32 && group_size(device) >= 32 { Mode::Group } else { Mode::Lane };
-        let joining = Rows { space: totals.clone(), outer: rows.outer, mode, lanes: 1, lane: None };
+        let joining = Rows { space: totals.clone(), outer: rows.outer, mode, lanes: 1, lane: None, overlaps: false };
         launches.push(program.launch(&joining, &body.join(!is_last || has_elements), 1, is_last, device));
         if is_last && has_elements {
             let body =

@@ -8,7 +8,7 @@ use super::{Shape, is_real};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
 use crate::primitive::numbers::{always, mark};
-use crate::primitive::panels::terms_ahead;
+use crate::primitive::panels::{sums, terms_ahead, widest};
 use crate::primitive::quantized;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
@@ -34,26 +34,22 @@ const WORTH_ROWS: usize = 24;
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 8;
 
-/// Sums that a register tile holds, in vectors.
-const SUMS: usize = 24;
-/// Vectors of a panel for many rows.
-const WIDEST: usize = 4;
-
 /// The width of panels that suits a number of rows. Few rows are read along several of them at once, which a processor fetches ahead
 /// better than one.
-pub(super) fn panel_width(rows: usize) -> usize {
-    few_rows(rows).0 * CPU_LANES
+pub(super) fn panel_width(rows: usize, sums: usize) -> usize {
+    few_rows(rows, sums).0 * CPU_LANES
 }
 
 /// Vectors in a panel, and in all panels that a tile runs along, for a number of rows.
-fn few_rows(rows: usize) -> (usize, usize) {
+fn few_rows(rows: usize, sums: usize) -> (usize, usize) {
     match rows {
+        _ if widest(sums) == 1 => (1, (sums / rows.max(1)).max(1)),
         1 => (4, 16),
         2 | 3 => (4, 8),
         4..=6 => (2, 4),
         7 | 8 => (1, 3),
         9..=12 => (1, 2),
-        _ => (WIDEST, WIDEST),
+        _ => (widest(sums), widest(sums)),
     }
 }
 
@@ -73,12 +69,13 @@ impl Shape<'_> {
     pub(super) fn blocked(&self, value: Value, device: &DeviceTraits) -> Option<Planned> {
         let desc = self.desc;
         let n = self.weights.dims()[self.weights.rank() - 1];
+        let sums = sums(device);
         let own_panels = self.own_panels();
         let flat = self.space(None);
         let likely_rows = flat.loops[flat.loops.len() - 3].extent;
         // As many neighbouring vectors as there are registers for, if that leaves enough panels for every core.
-        let enough = (n / CPU_LANES / (device.compute_units * 4)).max(WIDEST);
-        let most = few_rows(likely_rows).1.min(enough).min(n.div_ceil(CPU_LANES)) * CPU_LANES;
+        let enough = (n / CPU_LANES / (device.compute_units * 4)).max(widest(sums));
+        let most = few_rows(likely_rows, sums).1.min(enough).min(n.div_ceil(CPU_LANES)) * CPU_LANES;
         let (part, parts) = own_panels.map_or((most, 1), |own| (own, (most / own).max(1)));
         let width = part * parts;
         let mut space = self.space(Some((part, parts)));
@@ -96,7 +93,7 @@ impl Shape<'_> {
         let weights =
             reading_weights(self, &space, (m, lane, k), own_panels.is_some() || n.is_multiple_of(width))?;
         let missing = parts > 1 && !n.div_ceil(part).is_multiple_of(parts);
-        let most_tile = (SUMS / (width / CPU_LANES)).clamp(1, 12);
+        let most_tile = (sums / (width / CPU_LANES)).clamp(1, 12);
         let in_panels = weights == Reading::InPlace
             && parts == 1
             && part == most
