@@ -10,7 +10,6 @@
 #define PART_OF(size, i) (size % 16 == 0 || i < size / 16 ? 16 : size % 16)
 // NaN makes the sum NaN; the largest score need not be.
 #define PLAIN_LARGER(a, b) ((b) > (a) ? (b) : (a))
-#define PLUS_PAIRS(a, b) (V)(a.even + a.odd, b.even + b.odd)
 #define JOIN_ALL(OPERATION, x)                                                                                           \
     const float8 halves = OPERATION(x.lo, x.hi);                                                                         \
     const float4 quarters = OPERATION(halves.lo, halves.hi);                                                             \
@@ -31,16 +30,6 @@
 
 static inline R largest_of(const V x) { JOIN_ALL(PLAIN_LARGER, x) }
 static inline R sum_of(const V x) { JOIN_ALL(PLUS, x) }
-
-// The sums of 16 vectors, in order.
-static inline V sums_of(const __private V *x) {
-    const V a0 = PLUS_PAIRS(x[0], x[1]), a1 = PLUS_PAIRS(x[2], x[3]), a2 = PLUS_PAIRS(x[4], x[5]);
-    const V a3 = PLUS_PAIRS(x[6], x[7]), a4 = PLUS_PAIRS(x[8], x[9]), a5 = PLUS_PAIRS(x[10], x[11]);
-    const V a6 = PLUS_PAIRS(x[12], x[13]), a7 = PLUS_PAIRS(x[14], x[15]);
-    const V b0 = PLUS_PAIRS(a0, a1), b1 = PLUS_PAIRS(a2, a3), b2 = PLUS_PAIRS(a4, a5), b3 = PLUS_PAIRS(a6, a7);
-    const V c0 = PLUS_PAIRS(b0, b1), c1 = PLUS_PAIRS(b2, b3);
-    return PLUS_PAIRS(c0, c1);
-}
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void attention_decode(PARAMS) {

@@ -49,9 +49,9 @@
 // How two values join.
 #define PLUS(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))
-// NaN wins.
-#define LARGER(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
-#define SMALLER(a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
+// NaN wins. Two choices: processors have an instruction for the inner one, and none for what two comparisons have in common.
+#define LARGER(a, b) ((a) != (a) ? (a) : (a) > (b) ? (a) : (b))
+#define SMALLER(a, b) ((a) != (a) ? (a) : (a) < (b) ? (a) : (b))
 
 // Elements as raw bits, by their size.
 

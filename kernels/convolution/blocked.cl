@@ -15,7 +15,7 @@
 
 // A register tile may read positions that are thrown away, as long as they lie in the source.
 #define CALL(function, m, at, j)                                                                                         \
-    function(a + (at) * a_step_m, b + 16 * (j), PLANES_OF(taps), rows, TERMS_OF(taps), min(m, positions - (at)),          \
+    function(a + (at) * a_step_m, b + 16 * (j), PLANES_OF(taps), runs, terms, min(m, positions - (at)),                   \
              (at_once ? before : to + (at) * (VECTORS * 16)) + 16 * (j), TILE_MOST - (int)(from - start) - (at),          \
              at_once ? out + (at) * dst_step + 16 * (j) : 0,                                                              \
              HAS_ADDEND && at_once ? addend + (at) * ADDEND_STEP + 16 * (j) : 0, factors AND_SHAPE)
@@ -137,6 +137,10 @@ __kernel void convolution_blocked(PARAMS) {
                     const __global float *addend = (const __global float *)extra0 + addend_line + from * ADDEND_STEP;
                     const idx last = src_at + (PLANES_OF(taps) - 1) * A_STEP_PLANE + (rows - 1) * A_STEP_ROW
                                      + (TERMS_OF(taps) - 1) * A_STEP_K;
+                    // Rows that follow one another in both operands are one run.
+                    const int row_terms = TERMS_OF(taps);
+                    const bool is_one = A_STEP_ROW == row_terms * A_STEP_K && B_STEP_ROW == row_terms * B_STEP_K;
+                    const int runs = is_one ? min(rows, 1) : rows, terms = is_one ? rows * row_terms : row_terms;
                     int done = 0;
                     EACH_TILE
                 }

@@ -118,12 +118,16 @@ __kernel void matmul_blocked(PARAMS) {
     __local float b_block[B_BLOCK] __attribute__((aligned(64)));
 #endif
     ENTER
-    const idx first_tile = (idx)get_global_id(1) * ITEM_TILES;
-    const idx end_tile = min(first_tile + ITEM_TILES, (idx)TILES);
-    const idx item_m = TILE_START(first_tile), item_end = TILE_START(end_tile);
+    const idx item_first = (idx)get_global_id(1) * ITEM_TILES;
+    const idx item_last = min(item_first + ITEM_TILES, (idx)TILES);
+    const idx item_m = TILE_START(item_first), item_end = TILE_START(item_last);
     DECLARE_BATCH((idx)get_global_id(2))
     const idx first_panel = (idx)get_global_id(0) * ITEM_PANELS;
-    for (idx panel = first_panel; panel < min(first_panel + ITEM_PANELS, (idx)PANELS); ++panel) {
+    const idx panels = min((idx)ITEM_PANELS, PANELS - first_panel);
+    // Where all panels stay near, they pass for one tile after the other: the result is written line by line.
+    for (idx step = 0, steps = TILES_OUTSIDE ? panels * (item_last - item_first) : panels; step < steps; ++step) {
+        const idx tile_step = TILES_OUTSIDE ? step / panels : 0, panel = first_panel + step - tile_step * panels;
+        const idx first_tile = item_first + tile_step, end_tile = TILES_OUTSIDE ? first_tile + 1 : item_last;
         const int columns = (int)min((idx)PANEL, N_SIZE - panel * PANEL);
 #if MISSING
         const int last_part = (columns - 1) / PART;
@@ -131,7 +135,7 @@ __kernel void matmul_blocked(PARAMS) {
         for (idx first_k = 0; first_k < K_SIZE; first_k += K_BLOCK) {
             const int terms = (int)min((idx)K_BLOCK, K_SIZE - first_k);
 #if PACK_SRC0 != IN_PLACE
-            if (!ONE_BLOCK || panel == first_panel) {
+            if (!ONE_BLOCK || step == 0) {
 #if PACK_SRC0 == ALONG_K
                 for (idx m = item_m; m < item_end; ++m)
                     for (idx k = first_k; k < first_k + terms; k += 16) {

@@ -25,6 +25,7 @@ use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = anydnn_kernels::text("attention/reference.cl");
+const JOIN: &str = anydnn_kernels::text("common/join.cl");
 const DECODE: &str = anydnn_kernels::text("attention/decode.cl");
 const VECTOR: &str = anydnn_kernels::text("attention/vector.cl");
 const TRANSPOSE: &str = anydnn_kernels::text("common/transpose.cl");
@@ -171,7 +172,7 @@ impl<'a> Shape<'a> {
         // Wide tiles of queries load keys and values less often, but every compute unit needs some.
         let enough = |&vectors: &usize| {
             let groups = queries.div_ceil(CPU_LANES * vectors) * batches;
-            let few = 3 * vectors <= sums;
+            let few = 6 * vectors <= sums;
             vectors == 1 || (few && queries > CPU_LANES * vectors / 2 && groups >= 2 * device.compute_units)
         };
         let (d, e) = (self.extent(self.d).max(1), self.extent(self.e).max(1));

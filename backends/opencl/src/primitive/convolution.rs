@@ -215,7 +215,7 @@ impl Shape<'_> {
     fn offer(&self, choices: &mut Choices<'_>, value: Value, device: &DeviceTraits) {
         let (outputs, channels) = (self.outputs, self.channels);
         if is_cpu(device) {
-            for unit in Unit::all() {
+            for unit in Unit::all(device) {
                 let ([in_place, packing], reason) = (unit.panels.variants, unit.panels.reason);
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
                 choices.offer(packing, reason, || self.packed(unit, device, true));

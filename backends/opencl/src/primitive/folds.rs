@@ -263,7 +263,8 @@ fn two_stages(rows: &Rows, value: Value, device: &DeviceTraits) -> Option<(Rows,
     coefficients.resize(outer + 1 + inner, 0);
     first.operands.push(partial("DST", coefficients));
     let lane = rows.lane.map(|v| v + 1);
-    let first = Rows { space: first, outer: outer + 1, lane, mode: rows.mode, lanes: rows.lanes, overlaps: false };
+    let first =
+        Rows { space: first, outer: outer + 1, lane, mode: rows.mode, lanes: rows.lanes, overlaps: false };
 
     let mut second = space.clone();
     second.operands.retain(|o| o.name != "SRC0");

@@ -1,11 +1,12 @@
 //! Matrix products, also gated by another one of the same source.
 //!
 //! Variants: by the units of `units.rs` (CPUs: panels of operands of one or two bytes, `-packing` copies weights first; other devices: large
-//! tiles), `blocked` (CPUs: blocks that stay in cache, copied where they must be), `vector` (CPUs: register tiles of vectors along N, weights
-//! in place or in panels), `dot` (vectors or groups along K), `skinny` (other devices: few rows), `simt` (large tiles in registers), `tiled`
-//! (tiles in local memory) and `ref` (anything).
+//! tiles), `narrow` (CPUs: a few columns), `blocked` (CPUs: blocks that stay in cache, copied where they must be), `vector` (CPUs: register
+//! tiles of vectors along N, weights in place or in panels), `dot` (vectors or groups along K), `skinny` (other devices: few rows), `simt`
+//! (large tiles in registers), `tiled` (tiles in local memory) and `ref` (anything).
 
 mod blocked;
+mod narrow;
 pub(super) mod packed;
 mod skinny;
 impl Planner for MatMul {
@@ -92,7 +93,7 @@ pub(super) fn weights_layout(
         let order: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
         return weights.to_row_major().permuted(&order)?.to_row_major().permuted(&order);
     }
-    let factors = Unit::all().find_map(|unit| Factors::of(desc, unit, device));
+    let factors = Unit::all(device).find_map(|unit| Factors::of(desc, unit, device));
     if factors.is_some() && matches!(desc.op(), Op::MatMul(_)) && fills_units(desc, weights) {
         let tag = packed::layout_tag(rank, weights.data_type());
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
@@ -191,7 +192,7 @@ impl<'a> Shape<'a> {
         let tiled = || tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |_| {});
         if is_cpu(device) {
             let pays = fills_units(self.desc, self.weights);
-            for unit in Unit::all() {
+            for unit in Unit::all(device) {
                 let ([in_place, packing], reason) = (unit.panels.variants, unit.panels.reason);
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
                 if pays {
@@ -199,6 +200,9 @@ impl<'a> Shape<'a> {
                 }
             }
             let panels = self.own_panels().is_some();
+            if m >= CPU_LANES && n <= narrow::FEW_COLUMNS {
+                choices.offer("narrow", "a few columns", || self.narrow(&space, value, device));
+            }
             let (few, many) = (m < PACK_ROWS / 8, m >= PACK_ROWS);
             if real && along_k && terms >= CPU_LANES && few && !panels {
                 choices.offer("dot", "few rows, and both operands lie along K", dot);
@@ -224,7 +228,7 @@ impl<'a> Shape<'a> {
                 choices.offer("dot", "both operands lie along K", dot);
             }
             choices.offer("blocked", "a narrow result", || self.blocked(value, device));
-            for unit in Unit::all().filter(|_| !pays) {
+            for unit in Unit::all(device).filter(|_| !pays) {
                 let reason = "too few products to pay for copies";
                 choices.offer(unit.panels.variants[1], reason, || self.packed(unit, device, true));
             }

@@ -299,6 +299,8 @@ fn pooling_joins_rows_and_then_columns() {
         pool(single(11, 3), &[2, 11, 30, 11], &[2, 11, 7, 1], "acdb"),
         pool(single(1, 1), &[2, 7, 5, 9], &[2, 7, 5, 9], "acdb"),
         pool(single(1, 3), &[2, 3, 7, 19], &[2, 3, 3, 7], "acdb"),
+        // A single column without channels beside it.
+        pool(single(7, 1), &[2, 3, 11, 7], &[2, 3, 5, 1], "abcd"),
         // Lines of several segments, and channels in parts.
         pool(max(), &[1, 300, 5, 201], &[1, 300, 3, 101], "acdb"),
         pool(include(3), &[1, 200, 4, 402], &[1, 200, 4, 135], "acdb"),
@@ -531,7 +533,9 @@ pub(super) fn check_everywhere(list: &[PrimitiveDesc], values: impl Fn(Arg) -> O
             let kinds = [(DeviceKind::Cpu, 256), (DeviceKind::Gpu, 256), (DeviceKind::Gpu, 32)];
             for (kind, group) in kinds.into_iter().take(if i % 2 == 0 { 3 } else { 2 }) {
                 let group = engine.traits().max_work_group.min(group);
-                let device = DeviceTraits { kind, max_work_group: group, ..engine.traits() };
+                // Register tiles for both kinds of registers, whatever the device has.
+                let float_lanes = if i % 2 == 0 { 16 } else { 8 };
+                let device = DeviceTraits { kind, max_work_group: group, float_lanes, ..engine.traits() };
                 let plan = plan(desc, &device).unwrap();
                 let primitive = OpenClPrimitive::from_plan(&engine, plan).unwrap();
                 check(&engine, &primitive, &values);
@@ -570,11 +574,27 @@ pub(super) fn check_choices(desc: &PrimitiveDesc) {
 /// Runs a description by those implementations of each device whose names are wanted.
 pub(super) fn check_those(desc: &PrimitiveDesc, wanted: impl Fn(&str) -> bool) {
     for engine in shared_test_engines() {
-        let all = choices(desc, &engine.traits(), Wanted::All).unwrap();
-        for choice in all.into_iter().filter(|choice| wanted(&choice.plan.implementation)) {
-            let primitive = OpenClPrimitive::from_plan(&engine, choice.plan).unwrap();
-            check(&engine, &primitive, &|_| None);
-        }
+        check_those_of(&engine, &engine.traits(), desc, &wanted);
+    }
+}
+
+/// The same for registers of so many floats.
+pub(super) fn check_those_with(float_lanes: usize, desc: &PrimitiveDesc, wanted: impl Fn(&str) -> bool) {
+    for engine in shared_test_engines() {
+        check_those_of(&engine, &DeviceTraits { float_lanes, ..engine.traits() }, desc, &wanted);
+    }
+}
+
+fn check_those_of(
+    engine: &crate::OpenClEngine,
+    device: &DeviceTraits,
+    desc: &PrimitiveDesc,
+    wanted: &impl Fn(&str) -> bool,
+) {
+    let all = choices(desc, device, Wanted::All).unwrap();
+    for choice in all.into_iter().filter(|choice| wanted(&choice.plan.implementation)) {
+        let primitive = OpenClPrimitive::from_plan(engine, choice.plan).unwrap();
+        check(engine, &primitive, &|_| None);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Attention of few queries on processors: a query a work-item, as decoders have them that make one token after another.
 
-use super::{CPU_LANES, DECODE, Shape};
+use super::{CPU_LANES, DECODE, JOIN, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::value::Value;
 
@@ -39,6 +39,6 @@ impl Shape<'_> {
             .define("LOAD_VALUE(o, n)", value)
             .define("STORE_LINE(o, n, v)", store);
         let global = [self.extent(self.s), self.space.count(0..self.s), 1];
-        Some(source.launch("attention_decode", &[DECODE], global, Some([1, 1, 1])))
+        Some(source.launch("attention_decode", &[JOIN, DECODE], global, Some([1, 1, 1])))
     }
 }

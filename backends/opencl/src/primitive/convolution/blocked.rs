@@ -302,7 +302,7 @@ fn tile_size(line: usize, sizes: [usize; 3]) -> usize {
 }
 
 /// The same of tiles of few sums.
-fn few_tile_size(line: usize) -> usize {
+pub(super) fn few_tile_size(line: usize) -> usize {
     let [large, small] = FEW_SIZES;
     let time = |positions: usize| match positions % large {
         0 => positions,

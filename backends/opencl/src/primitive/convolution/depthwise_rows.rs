@@ -88,11 +88,8 @@ impl Shape<'_> {
             source
         };
         let few = panels::widest(self.sums) == 1;
-        let (general, tiles, most_taps) = if few {
-            (FEW_GENERAL_TILE, FEW_TILES, FEW_TAPS)
-        } else {
-            (GENERAL_TILE, TILES, MOST_TAPS)
-        };
+        let (general, tiles, most_taps) =
+            if few { (FEW_GENERAL_TILE, FEW_TILES, FEW_TAPS) } else { (GENERAL_TILE, TILES, MOST_TAPS) };
         let mut source = text(general, None);
         source.gains(5, 2 * self.desc.dst().elements() * self.terms());
         let tile = tiles.into_iter().find(|&tile| tile <= full).unwrap_or(1);

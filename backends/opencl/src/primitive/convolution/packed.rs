@@ -2,7 +2,7 @@
 
 use anydnn_backend::{Arg, Layout, MemoryDesc};
 
-use super::{Order, Shape};
+use super::{Order, Shape, WIDENING_WORK};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
 use crate::primitive::matmul::packed::{
@@ -63,12 +63,13 @@ impl Shape<'_> {
     }
 
     fn factors(&self, device: &DeviceTraits) -> Option<Factors> {
-        Unit::all().find_map(|unit| self.factors_of(unit, device))
+        Unit::all(device).find_map(|unit| self.factors_of(unit, device))
     }
 
     fn factors_of(&self, unit: Unit, device: &DeviceTraits) -> Option<Factors> {
-        // A few terms, or outputs, leave most of a tile empty.
-        let enough = self.outputs >= CPU_LANES / 2 && self.terms() >= 16;
+        // A few terms, or outputs, leave most of a tile empty, which much work is worth.
+        let operations = self.desc.dst().elements().saturating_mul(self.terms());
+        let enough = self.terms() >= 16 && (self.outputs >= CPU_LANES / 2 || operations >= WIDENING_WORK);
         Factors::of(self.desc, unit, device)
             .filter(|f| enough && !self.window.transposed && (f.element() == 1 || self.channels >= 8))
     }
@@ -123,7 +124,7 @@ impl Shape<'_> {
             let (image, bytes, launch) = self.copy_image(&space, factors, run)?;
             planned.launches.push(launch);
             // Rows that are read past the last line.
-            let spare = if unit.panels.repeats_rows { unit.panels.rows } else { 0 };
+            let spare = if unit.panels.repeats_rows { unit.rows } else { 0 };
             planned.scratchpad = (bytes + spare * image.place_step + GAP).next_multiple_of(GAP);
             place(&mut space, "SRC0", Binding::Scratchpad(0), image.address.clone());
             image
@@ -147,7 +148,7 @@ impl Shape<'_> {
         };
         place(&mut space, "WEIGHTS", binding, Address::linear(to));
 
-        let (most, at_once) = (unit.panels.rows, unit.panels.tiles);
+        let (most, at_once) = (unit.rows, unit.panels.tiles);
         let line_tiles = line.div_ceil(most);
         let (least, more) = (line / line_tiles, line % line_tiles);
         let tile_rows = least + usize::from(more > 0);

@@ -5,8 +5,9 @@ use anydnn_backend::{
     Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
 };
 
-use super::blocked::{compete_at, panel_width};
-use crate::primitive::tests::{check_those, cpu, f32, planned, sweep, tagged};
+use super::blocked::{compete_at, few_tile_size, panel_width};
+use crate::plan::DeviceTraits;
+use crate::primitive::tests::{check_those, check_those_with, cpu, f32, planned, sweep, tagged};
 
 /// A convolution whose dimensions but the channels' are all of the same extents, with the channels last.
 struct Case {
@@ -49,7 +50,12 @@ impl Case {
 
 fn check_tiled(desc: &PrimitiveDesc) {
     let tiled = ["blocked", "blocked-packing", "depthwise-rows"];
-    check_those(desc, |name| tiled.iter().any(|variant| name == format!("ocl:convolution:{variant}")));
+    // Register tiles for both kinds of registers, whatever the device has.
+    for float_lanes in [8, 16] {
+        check_those_with(float_lanes, desc, |name| {
+            tiled.iter().any(|variant| name == format!("ocl:convolution:{variant}"))
+        });
+    }
 }
 
 /// A layer in the middle of a network.
@@ -243,6 +249,19 @@ fn panels_fit_the_lines() {
     let plan = planned(case.build(), &cpu());
     let weights = plan.desc.find(anydnn_backend::Arg::Weights).unwrap();
     assert_eq!(weights, &MemoryDesc::with_tag([64, 64, 3, 3], DataType::F32, "Acdb32a").unwrap());
+}
+
+#[test]
+fn few_registers_have_panels_of_their_own() {
+    for (outputs, width) in [(3, 8), (16, 16), (24, 24), (40, 40), (64, 16), (72, 24), (951, 16)] {
+        assert_eq!(panel_width(outputs, 56, 576, false, 6), width, "{outputs} outputs");
+    }
+    // Tiles of six and four positions make up every even number of them from four on.
+    assert_eq!([7, 12, 14, 28, 40, 56].map(few_tile_size), [12, 12, 16, 12, 12, 12]);
+    let device = DeviceTraits { float_lanes: 8, ..cpu() };
+    let plan = planned(MIDDLE.build(), &device);
+    let weights = plan.desc.find(anydnn_backend::Arg::Weights).unwrap();
+    assert_eq!(weights, &MemoryDesc::with_tag([64, 64, 3, 3], DataType::F32, "Acdb16a").unwrap());
 }
 
 /// What comes behind the sums is a list of the launch where it can be, and the program's text where it cannot.

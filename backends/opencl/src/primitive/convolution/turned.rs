@@ -104,10 +104,9 @@ impl Shape<'_> {
 
     /// The width of panels that suits a convolution whose weights have no layout yet.
     pub(super) fn best_panel_width(&self) -> usize {
-        let width =
-            |line: usize, step: usize| {
-                panel_width(self.columns(), line, self.terms(), compete_at(step), self.sums)
-            };
+        let width = |line: usize, step: usize| {
+            panel_width(self.columns(), line, self.terms(), compete_at(step), self.sums)
+        };
         if let Some(positions) = self.positions_in_a_row() {
             let last = 1 + self.window.dst.len();
             return width(positions.min(LONGEST * vector_sizes(self.sums)[0]), self.step(last));

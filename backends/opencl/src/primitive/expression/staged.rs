@@ -87,7 +87,8 @@ pub(super) fn launches(
         let body = Body { rows: is_last, partial: false, ..body };
         let mode =
             if !is_cpu(device) && parts >= 32 && group_size(device) >= 32 { Mode::Group } else { Mode::Lane };
-        let joining = Rows { space: totals.clone(), outer: rows.outer, mode, lanes: 1, lane: None, overlaps: false };
+        let joining =
+            Rows { space: totals.clone(), outer: rows.outer, mode, lanes: 1, lane: None, overlaps: false };
         launches.push(program.launch(&joining, &body.join(!is_last || has_elements), 1, is_last, device));
         if is_last && has_elements {
             let body =

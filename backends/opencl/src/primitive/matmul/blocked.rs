@@ -31,6 +31,8 @@ const BLOCK_ROWS: usize = 192;
 const COPIED_ROWS: usize = 96;
 /// Rows that make a work-item worth its own copy of the weights.
 const WORTH_ROWS: usize = 24;
+/// Bytes of panels that stay in a first-level cache beside a tile's rows.
+const NEAR_BYTES: usize = 16 << 10;
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 8;
 
@@ -127,7 +129,10 @@ impl Shape<'_> {
         let greatest = least + usize::from(two_sizes);
         let most_rows = if source == Reading::InPlace { BLOCK_ROWS } else { COPIED_ROWS };
         let wanted = (device.compute_units * ITEMS).div_ceil(panels * batch);
-        let blocks = rows.div_ceil(most_rows).max(wanted.min(rows / WORTH_ROWS)).clamp(1, tiles);
+        // Each core gets some rows, whatever they are worth.
+        let least_blocks = device.compute_units.div_ceil(panels * batch).min(rows / most_tile);
+        let blocks = rows.div_ceil(most_rows).max(wanted.min(rows / WORTH_ROWS)).max(least_blocks);
+        let blocks = blocks.clamp(1, tiles);
         let item_tiles = tiles.div_ceil(blocks);
         let blocks = tiles.div_ceil(item_tiles);
         let item_rows = item_tiles * greatest;
@@ -135,12 +140,18 @@ impl Shape<'_> {
         let ahead = if in_panels && item_tiles > 1 { width.div_ceil(4 * item_tiles) } else { 0 };
         // One row or a few wait for memory, which this does not help.
         let near = if in_panels && least * 2 >= most_tile { terms_ahead(width, block) } else { 0 };
-        // A copy of the source serves several panels.
-        let item_panels = match source {
-            Reading::InPlace => 1,
-            _ => (panels * batch * blocks / (device.compute_units * ITEMS)).clamp(1, 8.min(panels)),
-        };
         let by_tile = block >= terms && self.gate.is_none();
+        let in_place = source == Reading::InPlace && weights == Reading::InPlace;
+        // A copy of the source serves several panels, and so does a tile's part of it where the panels stay near.
+        let near_panels = match source {
+            Reading::InPlace if in_place && by_tile => NEAR_BYTES / (block * width * size_of::<f32>()),
+            Reading::InPlace => 1,
+            _ => 8,
+        };
+        let each = panels * batch * blocks / (device.compute_units * ITEMS);
+        let item_panels = each.min(near_panels).clamp(1, panels);
+        let tiles_outside = in_place && item_panels > 1;
+        let ahead = if tiles_outside { 0 } else { ahead };
         // Room for as many rows and terms as other shapes have, which then share the program.
         let rooms = Rooms {
             width,
@@ -181,6 +192,7 @@ impl Shape<'_> {
             .define("TILE_LEAST", least)
             .number_of("ITEM_TILES", item_tiles)
             .number_of("ITEM_PANELS", item_panels)
+            .number_of("TILES_OUTSIDE", i32::from(tiles_outside))
             .define("SUMS", rooms.sums)
             .define("FINISH_BY_TILE", i32::from(by_tile))
             .define("HAS_AHEAD", i32::from(in_panels && rows > most_tile))

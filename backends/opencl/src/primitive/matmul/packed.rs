@@ -7,6 +7,7 @@ use crate::capability::instruction::Factor;
 use crate::capability::units::{Feature, Panels};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
+use crate::primitive::panels::{sums, widest};
 use crate::primitive::rows::{CPU_LANES, is_cpu};
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Operand, Space};
@@ -27,6 +28,8 @@ pub(in crate::primitive) const MOST_TERMS: usize = 33_000;
 const BLOCK_BYTES: usize = 512 << 10;
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 8;
+/// Rows of a tile where registers hold few sums: products of words are vectors before they are added.
+const FEW_ROWS: usize = 5;
 /// Rows that a work-item copies.
 const PACK_ROWS: usize = 16;
 
@@ -35,17 +38,28 @@ const PACK_ROWS: usize = 16;
 pub(in crate::primitive) struct Unit {
     feature: Feature,
     pub(in crate::primitive) panels: &'static Panels,
+    /// Rows of a tile, and columns of a panel.
+    pub(in crate::primitive) rows: usize,
+    pub(in crate::primitive) columns: usize,
 }
 
 impl Unit {
     /// Every unit that multiplies panels, best first.
-    pub(in crate::primitive) fn all() -> impl Iterator<Item = Self> {
-        Feature::of_panels().map(|(feature, panels)| Self { feature, panels })
+    pub(in crate::primitive) fn all(device: &DeviceTraits) -> impl Iterator<Item = Self> {
+        let few = widest(sums(device)) == 1;
+        Feature::of_panels().map(move |(feature, panels)| {
+            // Units without registers of their own have their sums in those of the processor.
+            let (rows, columns) = match few && panels.repeats_rows {
+                true => (panels.rows.min(FEW_ROWS), CPU_LANES),
+                false => (panels.rows, panels.columns),
+            };
+            Self { feature, panels, rows, columns }
+        })
     }
 
     /// The rows of a tile that has so many at most.
     fn tile_rows(self, rows: usize) -> usize {
-        let most = self.panels.rows * self.panels.tiles;
+        let most = self.rows * self.panels.tiles;
         if self.panels.repeats_rows { most.min(rows) } else { most }
     }
 }
@@ -102,7 +116,7 @@ impl Factors {
 
     /// Columns of a panel.
     pub(in crate::primitive) fn panel(self) -> usize {
-        self.unit.panels.columns
+        self.unit.columns
     }
 
     /// A kernel's text behind [`Factors::define`].
@@ -244,7 +258,7 @@ impl Shape<'_> {
             coefficients[m] * element
         } else {
             // Tiles that repeat their code for every row read whole ones.
-            let spare = if unit.panels.repeats_rows { unit.panels.rows } else { 1 };
+            let spare = if unit.panels.repeats_rows { unit.rows } else { 1 };
             let row_step = tiles * TILE_BYTES * if factors.as_words() { 2 } else { 1 };
             let mut to = vec![0; space.loops.len()];
             let mut stride = row_step;

@@ -108,6 +108,42 @@ fn blocks_of_weights_are_fetched_ahead() {
 }
 
 #[test]
+fn few_columns_are_summed_along_rows() {
+    let relu = || Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::LeakyRelu { alpha: 0.1 }));
+    let list = [
+        // Rows shorter than a vector, of whole vectors, and a little longer; the last tile is a partial one.
+        matmul(f32(&[100, 7]), f32(&[7, 1])).bias(f32(&[1])),
+        matmul(f32(&[37, 32]), f32(&[32, 3])).bias(f32(&[3])).attributes(relu()),
+        matmul(f32(&[3, 50, 41]), f32(&[3, 41, 2])),
+        matmul(f32(&[18, 1]), f32(&[1, 3])),
+        matmul(f32(&[20, 33]), tagged(&[33, 3], "ba")),
+    ];
+    for builder in list {
+        let desc = builder.build().unwrap();
+        assert_eq!(crate::primitive::plan(&desc, &cpu()).unwrap().implementation, "ocl:matmul:narrow");
+        check_choices(&desc);
+    }
+    for (rows, columns, name) in [(8, 1, "blocked"), (100, 5, "blocked")] {
+        let plan = planned(matmul(f32(&[rows, 7]), f32(&[7, columns])), &cpu());
+        assert_eq!(plan.implementation, format!("ocl:matmul:{name}"), "{rows} x {columns}");
+    }
+}
+
+#[test]
+fn tiles_pass_near_panels_one_after_the_other() {
+    let plan = planned(matmul(f32(&[700, 9]), f32(&[9, 2000]).to_any()), &cpu());
+    let numbers = ["TILES_OUTSIDE", "ITEM_PANELS"].map(|name| number(&plan.launches[0], name));
+    assert_eq!(numbers[0], Some(1));
+    assert!(numbers[1] > Some(1), "{numbers:?}");
+    let any = |dims: &[usize]| f32(dims).to_any();
+    let list = [
+        matmul(f32(&[200, 9]), any(&[9, 1000])).bias(f32(&[1000])).build().unwrap(),
+        matmul(f32(&[200, 39]), any(&[39, 1001])).build().unwrap(),
+    ];
+    check_everywhere(&list, small_scales);
+}
+
+#[test]
 fn quantised_weights_take_the_fast_path() {
     let weights = |t| typed(&[64, 96], t).to_any();
     let scales = || with([quantized(Quantized::Weights, &[1, 96], Some(&[1, 96]))]);
