@@ -2,7 +2,7 @@
 
 use anydnn_backend::{Arg, Layout, MemoryDesc};
 
-use super::{Order, Shape, WIDENING_WORK};
+use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
 use crate::primitive::matmul::packed::{
@@ -16,6 +16,8 @@ use crate::primitive::value::Value;
 const PACKED: &str = anydnn_kernels::text("convolution/packed.cl");
 const PACK: &str = anydnn_kernels::text("convolution/pack.cl");
 
+/// Multiply-adds from which on copies of both operands take less time than the reference.
+const COPYING_WORK: usize = 1 << 16;
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 8;
 /// Bytes behind a line of the source's copy: a whole vector may be stored, or a tile read, from its last element on.
@@ -67,9 +69,11 @@ impl Shape<'_> {
     }
 
     fn factors_of(&self, unit: Unit, device: &DeviceTraits) -> Option<Factors> {
-        // A few terms, or outputs, leave most of a tile empty, which much work is worth.
+        // A few terms, or outputs, leave most of a tile empty. Few outputs of all channels are worth it where there is work for more
+        // launches; those of a channel each have vectors along them.
         let operations = self.desc.dst().elements().saturating_mul(self.terms());
-        let enough = self.terms() >= 16 && (self.outputs >= CPU_LANES / 2 || operations >= WIDENING_WORK);
+        let pays = self.groups == 1 && operations >= COPYING_WORK;
+        let enough = self.terms() >= 16 && (self.outputs >= CPU_LANES / 2 || pays);
         Factors::of(self.desc, unit, device)
             .filter(|f| enough && !self.window.transposed && (f.element() == 1 || self.channels >= 8))
     }
