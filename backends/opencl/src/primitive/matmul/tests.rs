@@ -130,6 +130,15 @@ fn few_columns_are_summed_along_rows() {
 }
 
 #[test]
+fn terms_of_overlapping_vectors_count_once() {
+    for (rows, terms, columns) in [(3, 41, 20), (17, 4100, 1), (2, 16, 5)] {
+        check_choices(&matmul(f32(&[rows, terms]), tagged(&[terms, columns], "ba")).build().unwrap());
+    }
+    let gate = || tagged(&[41, 20], "ba");
+    check_choices(&gated(f32(&[3, 41]), gate(), gate()).build().unwrap());
+}
+
+#[test]
 fn tiles_pass_near_panels_one_after_the_other() {
     let plan = planned(matmul(f32(&[700, 9]), f32(&[9, 2000]).to_any()), &cpu());
     let numbers = ["TILES_OUTSIDE", "ITEM_PANELS"].map(|name| number(&plan.launches[0], name));
