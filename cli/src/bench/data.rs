@@ -164,6 +164,12 @@ fn range(graph: &Graph, id: TensorId, dims: &[usize]) -> (f32, f32) {
             }
             (OpKind::Dropout, 3) => return (0.25, 0.0),
             (OpKind::DynamicDequantize, 1) => return (0.1, 0.05),
+            // States that reach neither end of their functions.
+            (OpKind::Recurrent, 1 | 2) => {
+                let summed = dims.last().copied().unwrap_or(1);
+                return (0.0, (3.0 / summed.max(1) as f32).sqrt());
+            }
+            (OpKind::Recurrent, 3..) => return (0.0, 0.25),
             (OpKind::BatchNormInference, 1 | 4)
             | (OpKind::BatchNormForwardTraining, 2 | 3)
             | (OpKind::BatchNormTrainingBackward, 3 | 4)

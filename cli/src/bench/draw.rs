@@ -6,7 +6,7 @@ use anydnn_backend::conformance::random::{Choices, Lean};
 use super::spec::{Fold, Pair, functions};
 
 /// What is drawn, by its names.
-pub(crate) const FAMILIES: [&str; 10] = [
+pub(crate) const FAMILIES: [&str; 11] = [
     "matmul",
     "conv",
     "pooling",
@@ -17,6 +17,7 @@ pub(crate) const FAMILIES: [&str; 10] = [
     "eltwise",
     "binary",
     "attention",
+    "recurrent",
 ];
 
 /// The most products that are summed; a sample of many of them lasts a second on a processor.
@@ -45,6 +46,7 @@ pub(crate) fn draw(choices: &mut Choices, family: &str, data_type: DataType) -> 
             format!("eltwise {function} {}", choices.choose(1 << 22, |random| random.below(1 << 22)) + 1)
         }
         "binary" => format!("{} {}", choices.pick(Pair::ALL)?, rows(choices)),
+        "recurrent" => recurrent(choices)?,
         _ => attention(choices),
     };
     Ok(if data_type == DataType::F32 { text } else { format!("{text} {data_type}") })
@@ -123,6 +125,19 @@ fn attention(choices: &mut Choices) -> String {
     } else {
         format!("attention b{}h{}s{}d{size} causal", s[0], s[1], s[2].min(s[3]))
     }
+}
+
+/// Steps, sequences, inputs and hidden units of a layer.
+fn recurrent(choices: &mut Choices) -> Result<String> {
+    let cell = choices.pick(&["lstm", "gru", "gru linear_before_reset", "rnn"])?;
+    let s = choices.sizes_where(&[1000, 64, 1024, 1024], |s| {
+        let rows = s[0] * s[1];
+        rows * 8 * s[3] * (s[2] + s[3]) <= WORK && rows * 8 * s[3].max(s[2]) <= ELEMENTS
+    });
+    let direction = if choices.one_in(3) { " bidirectional" } else { "" };
+    let (name, way) =
+        cell.split_once(' ').map_or((cell, String::new()), |(name, way)| (name, format!(" {way}")));
+    Ok(format!("{name} t{} n{} i{} h{}{way}{direction}", s[0], s[1], s[2], s[3]))
 }
 
 fn rows(choices: &mut Choices) -> String {

@@ -1,6 +1,6 @@
 //! A primitive as a graph, which is what peers are told.
 
-use anydnn::backend::op::Parameter;
+use anydnn::backend::op::{Activation, Cell, Direction, Parameter};
 use anydnn::backend::{DataType, Eltwise, FpMath, Result};
 use anydnn::graph::{Attrs, Graph, GraphBuilder, OpKind, TensorId};
 
@@ -120,10 +120,41 @@ fn work(g: &mut GraphBuilder, spec: &Spec, bias: bool) -> Result<TensorId> {
                 t,
             )
         }
+        Work::Recurrent { cell, direction, steps, batch, inputs, hidden } => {
+            let (d, rows) = (direction.count(), cell.gates() * hidden);
+            let x = g.input("src", t, [*steps, *batch, *inputs]);
+            let weights = g.constant("weights", t, [d, rows, *inputs]);
+            let state_weights = g.constant("state_weights", t, [d, rows, *hidden]);
+            let biases = g.constant("bias", t, [d, 2 * rows]);
+            let attrs = Attrs::new()
+                .with("cell", cell_word(*cell))
+                .with("direction", direction_word(*direction))
+                .with("bias", true);
+            g.op("layer", OpKind::Recurrent, &[x, weights, state_weights, biases], attrs)
+        }
         Work::Copy { dims } => {
             let x = g.input("src", t, dims.clone());
             g.op("copy", OpKind::Reorder, &[x], Attrs::new())
         }
+    }
+}
+
+const fn cell_word(cell: Cell) -> &'static str {
+    match cell {
+        Cell::Vanilla(Activation::Relu) => "relu",
+        Cell::Vanilla(Activation::Tanh) => "tanh",
+        Cell::Vanilla(Activation::Logistic) => "logistic",
+        Cell::Lstm(_) => "lstm",
+        Cell::Gru => "gru",
+        Cell::GruLinearBeforeReset => "linear_gru",
+    }
+}
+
+const fn direction_word(direction: Direction) -> &'static str {
+    match direction {
+        Direction::LeftToRight => "forward",
+        Direction::RightToLeft => "reverse",
+        Direction::Concat | Direction::Sum => "bidirectional",
     }
 }
 

@@ -1,5 +1,6 @@
 //! The notation of cases: `matmul 128x768:768x3072 f16 +bias+gelu`.
 
+use anydnn::backend::op::{Activation, Cell, Direction, GateOrder};
 use anydnn::backend::{DataType, Eltwise};
 
 use super::networks::NETWORKS;
@@ -18,6 +19,7 @@ Cases:
   reduce sum 1024x1024                       sum, mean, max or min along the last dimension
   eltwise gelu 16777216, add+relu 16777216, copy 16777216
   attention b1 h12 s128 d64 causal           t: keys (as s), kv: heads of keys and values (as h)
+  lstm t300 n1 i600 h600 bidirectional       a recurrent layer with biases; gru (linear_before_reset), rnn (tanh, relu or logistic); reverse
   bert4, resnet-stage, gated-mlp, chain100   networks that are built in; with a type: bert4 f16
   sdp/float small                            a graph of a fusion pattern (docs/reference/patterns.md): small, medium or large
   FILE.json                                  a graph
@@ -71,6 +73,7 @@ fn is_key(name: &str, word: &str) -> bool {
     let keys: &[&str] = match name {
         "conv" | "convolution" => &["o", "g", "k", "s", "p", "d"],
         "pool" | "pooling" => &["k", "s", "p", "d"],
+        "lstm" | "gru" | "rnn" => &["t", "n", "i", "h"],
         "attention" | "sdpa" => &["b", "h", "s", "d", "t", "kv", "g"],
         _ => &[],
     };
@@ -174,6 +177,7 @@ impl Words {
                 Work::Eltwise { function, dims: self.tensor()? }
             }
             "attention" | "sdpa" => self.attention()?,
+            "lstm" | "gru" | "rnn" => self.recurrent(name)?,
             "copy" | "reorder" => Work::Copy { dims: self.tensor()? },
             other => match (Pair::parse(other), function(other)) {
                 (Some(function), _) => Work::Binary { function, dims: self.tensor()? },
@@ -181,7 +185,7 @@ impl Words {
                 _ => {
                     let networks = NETWORKS.map(|(name, _)| name).join(", ");
                     return Err(format!(
-                        "expected a primitive (matmul, conv, pool, softmax, layernorm, rmsnorm, batchnorm, reduce, eltwise, {}, attention, copy), \
+                        "expected a primitive (matmul, conv, pool, softmax, layernorm, rmsnorm, batchnorm, reduce, eltwise, {}, attention, lstm, gru, rnn, copy), \
                          a network with a type ({networks}) or a graph file, not {other:?}",
                         Pair::ALL.join(", ")
                     ));
@@ -266,6 +270,35 @@ impl Words {
         Ok(Work::Attention { batch, heads, groups, queries, keys, size, causal })
     }
 
+    fn recurrent(&mut self, name: &str) -> Result<Work, String> {
+        let mut need = |key: &str, example: &str| {
+            self.number(&[key])?.ok_or(format!("expected a number such as {example}"))
+        };
+        let (steps, inputs, hidden) = (need("t", "t300")?, need("i", "i600")?, need("h", "h600")?);
+        let batch = self.number(&["n"])?.unwrap_or(1);
+        let mut says = |word: &str| {
+            self.names.iter().position(|name| name == word).map(|at| self.names.remove(at)).is_some()
+        };
+        let direction = match (says("bidirectional"), says("reverse")) {
+            (false, false) => Direction::LeftToRight,
+            (false, true) => Direction::RightToLeft,
+            (true, false) => Direction::Concat,
+            (true, true) => return Err("expected one of bidirectional and reverse".into()),
+        };
+        let cell = match name {
+            "lstm" => Cell::Lstm(GateOrder::InputOutputForgetCandidate),
+            "gru" if says("linear_before_reset") => Cell::GruLinearBeforeReset,
+            "gru" => Cell::Gru,
+            _ if says("relu") => Cell::Vanilla(Activation::Relu),
+            _ if says("logistic") => Cell::Vanilla(Activation::Logistic),
+            _ => {
+                says("tanh");
+                Cell::Vanilla(Activation::Tanh)
+            }
+        };
+        Ok(Work::Recurrent { cell, direction, steps, batch, inputs, hidden })
+    }
+
     fn window(&mut self) -> Result<Window, String> {
         let mut pair = |key: &str, default: Option<usize>| -> Result<[usize; 2], String> {
             let found =
@@ -341,6 +374,7 @@ fn check(spec: &Spec, types: &[DataType]) -> Result<(), String> {
             Work::Convolution { src, .. } | Work::Pooling { src, .. } => src.contains(&0),
             Work::Reduction { dims, .. } => dims.contains(&0),
             Work::Attention { keys, .. } => *keys == 0,
+            Work::Recurrent { inputs, .. } => *inputs == 0,
             _ => false,
         };
     if empty { Err("expected sizes of at least 1, and a window that fits".into()) } else { Ok(()) }
@@ -442,6 +476,25 @@ mod tests {
     }
 
     #[test]
+    fn recurrent_layers_have_a_cell_a_direction_and_sizes() {
+        let spec = of("lstm t300 n2 i60 h80 bidirectional f16");
+        let Work::Recurrent { cell, direction, steps, batch, inputs, hidden } = spec.work else { panic!() };
+        assert!(cell.is_lstm() && direction == Direction::Concat);
+        assert_eq!((steps, batch, inputs, hidden, spec.data_type), (300, 2, 60, 80, DataType::F16));
+        let spec = of("gru t3i4h5n2 linear_before_reset reverse");
+        assert_eq!(spec.result(), [3, 1, 2, 5]);
+        assert_eq!(spec.flops(), 2.0 * 3.0 * 2.0 * 15.0 * 9.0);
+        let cell = |text| match of(text).work {
+            Work::Recurrent { cell, .. } => cell,
+            work => panic!("{work:?}"),
+        };
+        assert_eq!(cell("gru t3 i4 h5"), Cell::Gru);
+        assert_eq!(cell("gru t3 i4 h5 linear_before_reset"), Cell::GruLinearBeforeReset);
+        assert_eq!(cell("rnn t3 i4 h5 relu"), Cell::Vanilla(Activation::Relu));
+        assert_eq!(cell("rnn t3 i4 h5 tanh"), cell("rnn t3 i4 h5"));
+    }
+
+    #[test]
     fn keys_are_told_from_types_of_the_same_letters() {
         let stride = |text: &str| match of(text).work {
             Work::Convolution { window, .. } | Work::Pooling { window, .. } => window.stride,
@@ -504,6 +557,12 @@ mod tests {
             ("conv 56x56x64 o64 k3", "four dimensions"),
             ("conv 1x8x8x6 o4 k3 g4", "4 groups"),
             ("attention b1 h12 s128", "d64"),
+            ("lstm t3 n2 i4", "h600"),
+            ("lstm t3 n2 i4 h0", "at least 1"),
+            ("lstm t3 n2 i4 h5 linear_before_reset", "\"linear_before_reset\""),
+            ("gru t3 n2 i4 h5 reverse bidirectional", "one of"),
+            ("gru t3 n2 i4 h5 s8", "not s8"),
+            ("rnn t3 n2 i4 h5 +bias", "+bias first"),
             ("attention h12 s128 d64 kv5", "divisor"),
             ("eltwise 16", "relu"),
             ("copy 99999999999x99999999999", "dimensions"),

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use anydnn::backend::op::{Function, Parameter};
+use anydnn::backend::op::{Cell, Direction, Function, Parameter};
 use anydnn::backend::{DataType, Eltwise};
 
 /// A primitive with its sizes, type and post-operations.
@@ -47,6 +47,8 @@ pub(crate) enum Work {
         size: usize,
         causal: bool,
     },
+    /// A layer over a sequence `[T, N, I]`, with biases of inputs and states.
+    Recurrent { cell: Cell, direction: Direction, steps: usize, batch: usize, inputs: usize, hidden: usize },
     /// The same bytes elsewhere.
     Copy { dims: Vec<usize> },
 }
@@ -177,6 +179,9 @@ impl Spec {
                 dims
             }
             Work::Attention { batch, heads, queries, size, .. } => vec![*batch, *heads, *queries, *size],
+            Work::Recurrent { direction, steps, batch, hidden, .. } => {
+                vec![*steps, direction.count(), *batch, *hidden]
+            }
         }
     }
 
@@ -197,6 +202,9 @@ impl Spec {
             Work::Attention { keys, causal, .. } => {
                 // Of a causal one the upper triangle is not counted.
                 2.0 * result * *keys as f64 * if *causal { 0.5 } else { 1.0 }
+            }
+            Work::Recurrent { cell, inputs, hidden, .. } => {
+                result * (cell.gates() * (inputs + hidden)) as f64
             }
             _ => 0.0,
         }

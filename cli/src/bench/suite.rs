@@ -19,7 +19,7 @@ pub(crate) enum Suite {
 }
 
 /// Rows for processors.
-const PROCESSOR: [&str; 25] = [
+const PROCESSOR: [&str; 28] = [
     "matmul 512x512:512x512",
     "matmul 1024x1024:1024x1024",
     "matmul 128x768:768x768",
@@ -41,6 +41,9 @@ const PROCESSOR: [&str; 25] = [
     "add+relu 16777216",
     "attention b1 h12 s128 d64",
     "attention b1 h12 s512 d64",
+    "gru t300 n1 i600 h600",
+    "lstm t589 n1 i128 h128 bidirectional",
+    "lstm t100 n32 i512 h512",
     "bert4",
     "resnet-stage",
     "gated-mlp",
@@ -48,7 +51,7 @@ const PROCESSOR: [&str; 25] = [
 ];
 
 /// Rows for graphics processors.
-const GRAPHICS: [&str; 22] = [
+const GRAPHICS: [&str; 23] = [
     "matmul 1024x1024:1024x1024",
     "matmul 4096x4096:4096x4096",
     "matmul 8192x8192:8192x8192",
@@ -68,13 +71,14 @@ const GRAPHICS: [&str; 22] = [
     "reduce sum 65536x1024",
     "attention b4 h16 s2048 d128 f16",
     "attention b4 h16 s2048 d128 f16 causal",
+    "lstm t512 n64 i1024 h1024 f16",
     "bert4",
     "resnet-stage",
     "chain100",
 ];
 
 /// Rows for the largest GPUs.
-const H200: [&str; 38] = [
+const H200: [&str; 40] = [
     "matmul 4096x4096:4096x4096",
     "matmul 8192x8192:8192x8192",
     "matmul 4096x4096:4096x4096 tf32",
@@ -111,11 +115,13 @@ const H200: [&str; 38] = [
     "matmul 1x8192:8192x8192 f16",
     "matmul 16x8192:8192x8192 f16",
     "matmul 64x1024x64:64x64x1024 f16",
+    "lstm t512 n64 i1024 h1024 f16",
+    "lstm t100 n32 i512 h512",
     "bert4 f16",
     "chain100",
 ];
 
-const SMOKE: [&str; 12] = [
+const SMOKE: [&str; 13] = [
     "matmul 24x40:40x72 +bias+gelu",
     "matmul 3x16x8:3x8x16",
     "conv 1x8x8x16 o16 k3 p1 +relu",
@@ -127,6 +133,7 @@ const SMOKE: [&str; 12] = [
     "reduce sum 16x64",
     "add+relu 4096",
     "attention b1 h2 s16 d8 causal",
+    "gru t4 n2 i8 h16 bidirectional",
     "copy 4096",
 ];
 

@@ -102,6 +102,15 @@ class Model:
         elif kind in REDUCE:
             axes = self.vector(f"{out}_axes", op.list("axes", []))
             self.node(REDUCE[kind], [inputs[0], axes], [out], keepdims=1 if op.get("keep_dims") else 0)
+        elif kind == "Recurrent":
+            cell, attrs = op.get("cell"), {"hidden_size": op.input_dims[2][2], "direction": op.get("direction", "forward")}
+            if cell == "lstm":
+                self.node("LSTM", inputs, [out], **attrs)
+            elif cell in ("gru", "linear_gru"):
+                self.node("GRU", inputs, [out], linear_before_reset=int(cell == "linear_gru"), **attrs)
+            else:
+                activation = {"tanh": "Tanh", "relu": "Relu", "logistic": "Sigmoid"}[cell]
+                self.node("RNN", inputs, [out], activations=[activation] * op.input_dims[1][0], **attrs)
         elif kind == "StaticReshape":
             self.node("Reshape", [inputs[0], self.vector(f"{out}_shape", op.dims[0])], [out])
         elif kind == "StaticTranspose":

@@ -152,6 +152,11 @@ def translate(op, constants):
     if kind in REDUCE:
         axes, keep = op.list("axes", []), bool(op.get("keep_dims"))
         return (lambda x: REDUCE[kind](x, dim=axes, keepdim=keep)), op.inputs
+    if kind == "Recurrent":
+        layer, dims = recurrent(op, *fixed[1:]), op.dims[0]
+        steps, directions, batch, hidden = dims
+        # [T, N, D * H] as [T, D, N, H]
+        return (lambda x: layer(x)[0].view(steps, batch, directions, hidden).transpose(1, 2)), op.inputs[:1]
     if kind == "StaticReshape":
         dims = op.dims[0]
         return (lambda x: x.reshape(dims)), op.inputs
@@ -159,6 +164,26 @@ def translate(op, constants):
         order = op.list("order", [])
         return (lambda x: x.permute(order)), op.inputs
     raise Refused(f"{kind} is not translated")
+
+
+def recurrent(op, weights, state_weights, bias):
+    """The layer as a module, whose gates have an order of their own."""
+    cell, direction = op.get("cell"), op.get("direction", "forward")
+    made = {"lstm": torch.nn.LSTM, "linear_gru": torch.nn.GRU, "tanh": torch.nn.RNN, "relu": torch.nn.RNN}.get(cell)
+    if made is None or direction == "reverse":
+        raise Refused(f"PyTorch has no {direction} layer of the cell {cell}")
+    order = {"lstm": [0, 2, 3, 1], "linear_gru": [1, 0, 2]}.get(cell, [0])
+    options = {"nonlinearity": cell} if made is torch.nn.RNN else {}
+    count, hidden = weights.shape[0], state_weights.shape[2]
+    layer = made(weights.shape[2], hidden, bidirectional=count == 2, device=weights.device, dtype=weights.dtype, **options)
+    turned = lambda x: x.unflatten(0, (len(order), hidden))[order].flatten(0, 1)
+    for way in range(count):
+        of_input, of_state = bias[way].chunk(2)
+        values = {"weight_ih": weights[way], "weight_hh": state_weights[way], "bias_ih": of_input, "bias_hh": of_state}
+        for name, value in values.items():
+            getattr(layer, f"{name}_l0{'_reverse' if way else ''}").data.copy_(turned(value))
+    layer.flatten_parameters()
+    return layer.eval()
 
 
 def bound(call, fixed):

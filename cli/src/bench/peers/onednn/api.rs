@@ -77,6 +77,15 @@ api! {
     eltwise: dnnl_eltwise_forward_primitive_desc_create(
         *mut Handle, Handle, c_int, c_int, Handle, Handle, f32, f32, Handle) -> c_int;
     binary: dnnl_binary_primitive_desc_create(*mut Handle, Handle, c_int, Handle, Handle, Handle, Handle) -> c_int;
+    vanilla_rnn: dnnl_vanilla_rnn_forward_primitive_desc_create(
+        *mut Handle, Handle, c_int, c_int, c_int, Handle, Handle, Handle, Handle, Handle, Handle, Handle, c_uint, f32, f32, Handle) -> c_int;
+    lstm: dnnl_lstm_forward_primitive_desc_create(
+        *mut Handle, Handle, c_int, c_int, Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle, Handle, c_uint,
+        Handle) -> c_int;
+    gru: dnnl_gru_forward_primitive_desc_create(
+        *mut Handle, Handle, c_int, c_int, Handle, Handle, Handle, Handle, Handle, Handle, Handle, c_uint, Handle) -> c_int;
+    lbr_gru: dnnl_lbr_gru_forward_primitive_desc_create(
+        *mut Handle, Handle, c_int, c_int, Handle, Handle, Handle, Handle, Handle, Handle, Handle, c_uint, Handle) -> c_int;
     reorder: dnnl_reorder_primitive_desc_create(*mut Handle, Handle, Handle, Handle, Handle, Handle) -> c_int;
     pd_query: dnnl_primitive_desc_query(Handle, c_int, c_int, *mut c_void) -> c_int;
     pd_query_md: dnnl_primitive_desc_query_md(Handle, c_int, c_int) -> Handle;

@@ -5,6 +5,7 @@ mod graph;
 mod graph_api;
 mod library;
 mod primitive;
+mod recurrent;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -9,10 +9,11 @@ use super::super::server::Refusal;
 use super::api::{ExecArg, Handle};
 use super::data_type;
 use super::library::{Lib, Memory, Owned, dense};
+use super::recurrent::{Descs, Layer};
 use crate::bench::data::Tensor;
 use crate::bench::spec::{Fold, Pair, Post, Spec, Window, Work};
 
-const INFERENCE: c_int = 96;
+pub(super) const INFERENCE: c_int = 96;
 const DIRECT: c_int = 1;
 const ACCURATE: c_int = 0x3_0000;
 const AVERAGE: c_int = 1023;
@@ -22,6 +23,7 @@ const SRC: c_int = 1;
 const SRC1: c_int = 2;
 const DST: c_int = 17;
 const WEIGHTS: c_int = 33;
+const STATE_WEIGHTS: c_int = 34;
 const BIAS: c_int = 41;
 const MEAN: c_int = 49;
 const VARIANCE: c_int = 50;
@@ -46,6 +48,8 @@ pub(in super::super) struct Loaded {
     /// The result's dimensions and strides as everybody else has them.
     plain: (Vec<usize>, Vec<usize>),
     memories: Vec<Memory>,
+    /// A recurrent layer, whose result has another order there.
+    layer: Option<Layer>,
     /// The implementation's name.
     pub(super) note: String,
 }
@@ -69,7 +73,8 @@ impl Loaded {
             )?;
             let memory = self.library.memory(plain.handle, &[])?;
             self.library.reorder((&self.dst, &self.memories[self.results[0]]), (&plain, &memory))?;
-            Ok(memory.f32s(self.plain.0.iter().product()))
+            let values = memory.f32s(self.plain.0.iter().product());
+            Ok(self.layer.map_or_else(|| values.clone(), |layer| layer.turned(&values)))
         };
         read().map_err(|refusal: Refusal| format!("{refusal:?}"))
     }
@@ -95,15 +100,19 @@ pub(super) fn load(
         dst: library.wanted(&pd, DST)?.ok_or_else(|| Refusal::Failed("no result".into()))?,
         plain: (plan.dst.dims.clone(), plan.dst.strides.clone()),
         memories: Vec::new(),
+        layer: layer(spec),
         note: library.implementation(&pd),
     };
     for operand in &plan.operands {
         let tensor = tensors.iter().find(|tensor| tensor.name == operand.name);
         let tensor = tensor.ok_or_else(|| Refusal::Failed(format!("no tensor {}", operand.name)))?;
         let given =
-            library.strided(&operand.shape.dims, &operand.shape.strides, numbered(tensor.data_type)?)?;
+            library.strided(&operand.shape.dims, &operand.shape.strides, numbered(operand.data_type)?)?;
         for set in 0..if tensor.constant { 1 } else { sets } {
-            let values = tensor.values(set).map_err(|error| Refusal::Failed(error.to_string()))?;
+            let mut values = tensor.values(set).map_err(|error| Refusal::Failed(error.to_string()))?;
+            if let Some(layer) = loaded.layer.filter(|_| tensor.constant) {
+                values = layer.ordered(&tensor.name, &values)?;
+            }
             let mut memory = library.memory(given.handle, values.bytes())?;
             if let Some(wanted) = library.wanted(&pd, operand.arg)?
                 && !library.equal(&wanted, &given)
@@ -239,6 +248,16 @@ impl Plan {
                 operands.push(operand(SRC, "src0", Shape::dense(dims), t));
                 operands.push(operand(SRC1, "src1", Shape::dense(dims), t));
             }
+            Work::Recurrent { .. } => {
+                let layer = layer(spec).ok_or_else(|| Refusal::Failed("no layer".into()))?;
+                dst = Shape::dense(&layer.result());
+                let src = Shape::dense(&[layer.steps, layer.batch, layer.inputs]);
+                operands.push(operand(SRC, "src", src, t));
+                operands.push(operand(WEIGHTS, "weights", Shape::dense(&layer.weights(layer.inputs)), t));
+                let of_states = Shape::dense(&layer.weights(layer.hidden));
+                operands.push(operand(STATE_WEIGHTS, "state_weights", of_states, t));
+                operands.push(operand(BIAS, "bias", Shape::dense(&layer.biases()), DataType::F32));
+            }
             Work::Attention { .. } => return Err(Refusal::Unsupported("attention is no primitive".into())),
         }
         let others = spec.post_ops.iter().filter(|post| **post != Post::Bias).enumerate();
@@ -254,6 +273,12 @@ impl Plan {
     fn find(&self, arg: c_int) -> Option<&Operand> {
         self.operands.iter().find(|operand| operand.arg == arg)
     }
+}
+
+/// The recurrent layer of a case, if it is one.
+fn layer(spec: &Spec) -> Option<Layer> {
+    let Work::Recurrent { cell, direction, steps, batch, inputs, hidden } = spec.work else { return None };
+    Some(Layer { cell, direction, steps, batch, inputs, hidden })
 }
 
 /// Post-operations.
@@ -434,6 +459,17 @@ fn describe(library: &Lib, spec: &Spec, plan: &Plan, attributes: Handle) -> Resu
                 (api.reorder)(pd, x.handle, engine, dst.handle, engine, attributes)
             })
         }
+        Work::Recurrent { .. } => {
+            let layer = layer(spec).ok_or_else(|| Refusal::Failed("no layer".into()))?;
+            let descs = Descs {
+                src: plain(SRC)?,
+                weights: open(WEIGHTS)?,
+                state_weights: open(STATE_WEIGHTS)?,
+                bias: plain(BIAS)?,
+                dst,
+            };
+            layer.describe(library, &descs, attributes)
+        }
         Work::Attention { .. } => Err(Refusal::Unsupported("attention is no primitive".into())),
     }
 }
@@ -444,7 +480,7 @@ fn spatial(window: &Window) -> [[i64; 2]; 3] {
 }
 
 /// The algorithm kind with alpha and beta.
-fn function(function: Eltwise) -> Result<(c_int, f32, f32), Refusal> {
+pub(super) fn function(function: Eltwise) -> Result<(c_int, f32, f32), Refusal> {
     let Some(&algorithm) = function.row().onednn.first() else {
         return Err(Refusal::Unsupported(format!("oneDNN has no algorithm for {}", function.name())));
     };
