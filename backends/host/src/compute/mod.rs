@@ -28,6 +28,7 @@ mod reduction;
 mod resampling;
 mod softmax;
 mod storage;
+mod team;
 mod view;
 mod window;
 

@@ -1,6 +1,8 @@
-//! Recurrent layers: one product for the inputs of all steps, then a product for the states of all sequences at each step.
+//! Recurrent layers: one product for the inputs of all steps, then a product for the states of all sequences at each step. Directions have
+//! threads of their own, and those of a large layer share the hidden units.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use anydnn_backend::op::{Activation, Cell, Direction, Recurrent};
 use anydnn_backend::{Arg, Eltwise, PrimitiveDesc, Result, check_host_memory};
@@ -11,9 +13,15 @@ use super::gemm::{Matrix, multiply};
 use super::operands::{Operands, Results};
 use super::pack::pack;
 use super::parallel::parallel_map;
+use super::team::{Member, work_together};
 
-/// Products of a step that pay for waking other threads.
-const PARALLEL: usize = 1 << 19;
+/// Products of a step that pay for other threads, and of all steps.
+const PARALLEL: usize = 1 << 16;
+const PARALLEL_IN_ALL: usize = 1 << 22;
+/// Hidden units that a thread has at least.
+const LEAST_UNITS: usize = 16;
+/// Rows that are multiplied with weights as they lie: a product of many rows packs them first.
+const FEW: usize = 6;
 
 /// A layer's operands, dense and row-major.
 struct Layer<'a, T: Float> {
@@ -80,18 +88,20 @@ impl<'a, T: Float> Layer<'a, T> {
         given.map_or_else(|| vec![T::ZERO; self.batch * self.hidden], |all| self.own(all, index).to_vec())
     }
 
-    fn direction(&self, index: usize) -> States<T> {
+    /// What one direction makes, by so many threads that share the hidden units.
+    fn direction(&self, index: usize, members: usize) -> States<T> {
         let Self { steps, batch, inputs, hidden, columns, .. } = *self;
-        let alone = self.op.direction.count() == 1;
         let mut gates = vec![T::ZERO; steps * batch * columns];
         let src = matrix(&self.src, steps * batch, inputs, inputs);
         let weights = matrix(self.own(&self.weights, index), inputs, columns, columns);
-        multiply(&src, &weights, &mut gates, columns, true);
+        if steps * batch <= FEW {
+            rows_product(&self.src, &weights, 0..columns, &mut gates, columns);
+        } else {
+            multiply(&src, &weights, &mut gates, columns, true);
+        }
         let bias = self.bias.as_deref().map(|bias| self.own(bias, index));
         let state_bias = self.state_bias.as_deref().map(|bias| self.own(bias, index));
-        // The reset gate of this cell multiplies a bias.
-        let early = if self.op.cell == Cell::GruLinearBeforeReset { 2 * hidden } else { columns };
-        let late = state_bias.filter(|_| early < columns).map(|bias| &bias[early..]);
+        let early = self.early();
         for row in gates.chunks_exact_mut(columns) {
             if let Some(bias) = bias {
                 add(row, bias);
@@ -100,110 +110,257 @@ impl<'a, T: Float> Layer<'a, T> {
                 add(&mut row[..early], &bias[..early]);
             }
         }
-        let state_weights = self.own(&self.state_weights, index);
+        let of = |number: usize| hidden * number / members..hidden * (number + 1) / members;
+        let mut parts =
+            work_together(members, &|member: Member<'_, T>| self.units(index, &gates, member, &of));
+        if members == 1
+            && let Some(part) = parts.pop()
+        {
+            return part;
+        }
         let mut states = States {
             all: vec![T::ZERO; steps * batch * hidden],
-            last: self.initial(self.state.as_deref(), index),
-            cells: self.initial(self.cell.as_deref(), index),
+            last: vec![T::ZERO; batch * hidden],
+            cells: vec![T::ZERO; batch * hidden],
         };
-        let peepholes = self.peepholes.as_deref().map(|peepholes| self.own(peepholes, index));
-        let mut sums = vec![T::ZERO; batch * columns];
-        let mut kept = vec![T::ZERO; batch * hidden];
-        let parallel = alone && batch * hidden * columns >= PARALLEL;
-        let first = if self.op.cell == Cell::Gru { 2 * hidden } else { columns };
-        for i in 0..self.lengths.iter().copied().max().unwrap_or(0) {
-            let of_state = matrix(&states.last, batch, hidden, hidden);
-            multiply(&of_state, &matrix(state_weights, hidden, first, columns), &mut sums, columns, parallel);
-            let place = |row: usize| {
+        for (number, part) in parts.iter().enumerate() {
+            for (to, from) in [
+                (&mut states.all, &part.all),
+                (&mut states.last, &part.last),
+                (&mut states.cells, &part.cells),
+            ] {
+                place(from, to, hidden, of(number));
+            }
+        }
+        states
+    }
+
+    /// Columns whose gates take the state's bias with the input's: the reset gate of one cell multiplies a bias.
+    fn early(&self) -> usize {
+        if self.op.cell == Cell::GruLinearBeforeReset { 2 * self.hidden } else { self.columns }
+    }
+
+    /// The units of one thread: rows of them alone, of the products `[T, N, G, H]` of all inputs with biases.
+    fn units(
+        &self,
+        index: usize,
+        gates: &[T],
+        mut member: Member<'_, T>,
+        of: &dyn Fn(usize) -> Range<usize>,
+    ) -> States<T> {
+        let Self { steps, batch, hidden, columns, .. } = *self;
+        let units = of(member.number);
+        let (first, w, count) = (units.start, units.len(), self.op.cell.gates());
+        let own_part = |whole: &[T]| -> Vec<T> {
+            whole.chunks_exact(hidden).flat_map(|row| &row[units.clone()]).copied().collect()
+        };
+        let mut before = self.initial(self.state.as_deref(), index);
+        let mut states = States {
+            all: vec![T::ZERO; steps * batch * w],
+            last: own_part(&before),
+            cells: own_part(&self.initial(self.cell.as_deref(), index)),
+        };
+        let state_weights = matrix(self.own(&self.state_weights, index), hidden, columns, columns);
+        let late = self.state_bias.as_deref().filter(|_| self.early() < columns);
+        let late = late.map(|bias| &self.own(bias, index)[self.early() + first..][..w]);
+        let peepholes = self.peepholes.as_deref().map(|peepholes| &self.own(peepholes, index)[first..]);
+        let mut sums = vec![T::ZERO; batch * count * w];
+        let mut kept = vec![T::ZERO; batch * w];
+        let mut all_kept = vec![T::ZERO; batch * hidden];
+        let at_first = if self.op.cell == Cell::Gru { 2 } else { count };
+        // The products of rows with this thread's columns of some gates.
+        let products = |rows: &[T], which: Range<usize>, sums: &mut [T]| {
+            let pieces = if w == hidden { which.start..which.start + 1 } else { which.clone() };
+            for gate in pieces {
+                let width = if w == hidden { which.len() * w } else { w };
+                let at = gate * hidden + first;
+                let sums = &mut sums[gate * w..];
+                if batch <= FEW {
+                    rows_product(rows, &state_weights, at..at + width, sums, count * w);
+                } else {
+                    let part = Matrix { data: &state_weights.data[at..], columns: width, ..state_weights };
+                    multiply(&matrix(rows, batch, hidden, hidden), &part, sums, count * w, false);
+                }
+            }
+        };
+        let longest = self.lengths.iter().copied().max().unwrap_or(0);
+        for i in 0..longest {
+            products(&before, 0..at_first, &mut sums);
+            let place_of = |row: usize| {
                 let left = self.lengths[row].checked_sub(i + 1)?;
                 let step = if self.op.direction.is_backward(index) { left } else { i };
                 Some(step * batch + row)
             };
+            let given = |at: usize, gate: usize| &gates[at * columns + gate * hidden + first..][..w];
             if self.op.cell == Cell::Gru {
                 // The product of the candidate needs the reset gate.
                 for row in 0..batch {
-                    let Some(at) = place(row) else { continue };
-                    let sums = &mut sums[row * columns..][..2 * hidden];
-                    add(sums, &gates[at * columns..][..2 * hidden]);
+                    let Some(at) = place_of(row) else { continue };
+                    let sums = &mut sums[row * count * w..][..2 * w];
+                    for (gate, sums) in sums.chunks_exact_mut(w).enumerate() {
+                        add(sums, given(at, gate));
+                    }
                     T::eltwise(Eltwise::Sigmoid, sums);
-                    let parts = sums[hidden..].iter().zip(&states.last[row * hidden..]);
-                    kept[row * hidden..][..hidden]
+                    let parts = sums[w..].iter().zip(&states.last[row * w..]);
+                    kept[row * w..][..w]
                         .iter_mut()
                         .zip(parts)
                         .for_each(|(kept, (&reset, &state))| *kept = reset * state);
                 }
-                let candidate = matrix(&state_weights[first..], hidden, hidden, columns);
-                let kept = matrix(&kept, batch, hidden, hidden);
-                multiply(&kept, &candidate, &mut sums[first..], columns, parallel);
+                place(&kept, &mut all_kept, hidden, units.clone());
+                member.exchange(&kept, |number, part| place(part, &mut all_kept, hidden, of(number)));
+                products(&all_kept, 2..3, &mut sums);
             }
             for row in 0..batch {
-                let Some(at) = place(row) else { continue };
-                let sums = &mut sums[row * columns..][..columns];
-                let gates = &gates[at * columns..][..columns];
-                let state = &mut states.last[row * hidden..][..hidden];
+                let Some(at) = place_of(row) else { continue };
+                let sums = &mut sums[row * count * w..][..count * w];
+                let state = &mut states.last[row * w..][..w];
+                let candidate = count - 1;
+                let before_last = if self.op.cell == Cell::GruLinearBeforeReset { candidate } else { count };
+                let from = if self.op.cell == Cell::Gru { candidate } else { 0 };
+                for (gate, sums) in sums.chunks_exact_mut(w).enumerate().take(before_last).skip(from) {
+                    add(sums, given(at, gate));
+                }
                 match self.op.cell {
-                    Cell::Lstm(_) => {
-                        let cell = &mut states.cells[row * hidden..][..hidden];
-                        add(sums, gates);
-                        self.lstm(sums, peepholes, state, cell);
-                    }
-                    Cell::Gru => {
-                        add(&mut sums[first..], &gates[first..]);
-                        gru(sums, state);
-                    }
+                    Cell::Lstm(_) => self.lstm(sums, peepholes, state, &mut states.cells[row * w..][..w]),
+                    Cell::Gru => gru(sums, state),
                     Cell::GruLinearBeforeReset => {
-                        let (both, candidate) = sums.split_at_mut(early);
-                        add(both, &gates[..early]);
+                        let (both, candidate) = sums.split_at_mut(2 * w);
                         T::eltwise(Eltwise::Sigmoid, both);
                         if let Some(bias) = late {
                             add(candidate, bias);
                         }
                         for ((candidate, &reset), &input) in
-                            candidate.iter_mut().zip(&both[hidden..]).zip(&gates[early..])
+                            candidate.iter_mut().zip(&both[w..]).zip(given(at, 2))
                         {
                             *candidate = reset * *candidate + input;
                         }
                         gru(sums, state);
                     }
                     Cell::Vanilla(activation) => {
-                        add(sums, gates);
                         T::eltwise(function(activation), sums);
                         state.copy_from_slice(sums);
                     }
                 }
-                states.all[at * hidden..][..hidden].copy_from_slice(state);
+                states.all[at * w..][..w].copy_from_slice(state);
+            }
+            if i + 1 < longest {
+                place(&states.last, &mut before, hidden, units.clone());
+                member.exchange(&states.last, |number, part| place(part, &mut before, hidden, of(number)));
             }
         }
         states
     }
 
-    /// The state and the cell behind a step, of the sums of the gates.
+    /// The state and the cell behind a step, of the sums of the gates. `peepholes` begin with those of the first unit.
     fn lstm(&self, sums: &mut [T], peepholes: Option<&[T]>, state: &mut [T], cell: &mut [T]) {
         let Cell::Lstm(order) = self.op.cell else { return };
-        let hidden = self.hidden;
-        let [i, f, c, o] = order.places().map(|gate| gate * hidden);
-        let [p_i, p_f, p_o] = order.peepholes().map(|place| place * hidden);
+        let w = state.len();
+        let [i, f, c, o] = order.places().map(|gate| gate * w);
+        let [p_i, p_f, p_o] = order.peepholes().map(|place| place * self.hidden);
         let peep = |sums: &mut [T], gate: usize, place: usize, cell: &[T]| {
             let Some(peepholes) = peepholes else { return };
-            for ((sum, &weight), &cell) in
-                sums[gate..][..hidden].iter_mut().zip(&peepholes[place..]).zip(cell)
-            {
+            for ((sum, &weight), &cell) in sums[gate..][..w].iter_mut().zip(&peepholes[place..]).zip(cell) {
                 *sum += weight * cell;
             }
         };
         peep(sums, i, p_i, cell);
         peep(sums, f, p_f, cell);
-        T::eltwise(Eltwise::Sigmoid, &mut sums[i..][..hidden]);
-        T::eltwise(Eltwise::Sigmoid, &mut sums[f..][..hidden]);
-        T::eltwise(Eltwise::Tanh, &mut sums[c..][..hidden]);
+        T::eltwise(Eltwise::Sigmoid, &mut sums[i..][..w]);
+        T::eltwise(Eltwise::Sigmoid, &mut sums[f..][..w]);
+        T::eltwise(Eltwise::Tanh, &mut sums[c..][..w]);
         for (unit, cell) in cell.iter_mut().enumerate() {
             *cell = sums[f + unit] * *cell + sums[i + unit] * sums[c + unit];
         }
         peep(sums, o, p_o, cell);
-        T::eltwise(Eltwise::Sigmoid, &mut sums[o..][..hidden]);
+        T::eltwise(Eltwise::Sigmoid, &mut sums[o..][..w]);
         state.copy_from_slice(cell);
         T::eltwise(Eltwise::Tanh, state);
         state.iter_mut().zip(&sums[o..]).for_each(|(state, &output)| *state = output * *state);
+    }
+
+    /// Threads that share a direction's units, where a step has enough of them and there are steps enough.
+    fn members(&self) -> usize {
+        let products = self.batch.saturating_mul(self.hidden).saturating_mul(self.columns);
+        if products < PARALLEL || products.saturating_mul(self.steps) < PARALLEL_IN_ALL {
+            return 1;
+        }
+        let threads = rayon::current_num_threads() / self.op.direction.count();
+        threads.min(self.hidden / LEAST_UNITS).max(1)
+    }
+}
+
+/// Rows of some units where rows of all of them are.
+fn place<T: Copy>(part: &[T], whole: &mut [T], hidden: usize, units: Range<usize>) {
+    for (whole, part) in whole.chunks_exact_mut(hidden).zip(part.chunks_exact(units.len())) {
+        whole[units.clone()].copy_from_slice(part);
+    }
+}
+
+/// The products of a few rows with some columns of a row-major matrix. Rows of the result begin `stride` elements apart.
+fn rows_product<T: Float>(
+    rows: &[T],
+    by: &Matrix<'_, T>,
+    columns: Range<usize>,
+    out: &mut [T],
+    stride: usize,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has these instructions.
+        unsafe { rows_product_of_avx2(rows, by, columns, out, stride) };
+        return;
+    }
+    rows_product_of_any(rows, by, columns, out, stride);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn rows_product_of_avx2<T: Float>(
+    rows: &[T],
+    by: &Matrix<'_, T>,
+    columns: Range<usize>,
+    out: &mut [T],
+    stride: usize,
+) {
+    rows_product_of_any(rows, by, columns, out, stride);
+}
+
+/// Terms by which sums in the first-level cache grow at a time.
+const AT_ONCE: usize = 8;
+
+#[inline(always)]
+fn rows_product_of_any<T: Float>(
+    rows: &[T],
+    by: &Matrix<'_, T>,
+    columns: Range<usize>,
+    out: &mut [T],
+    stride: usize,
+) {
+    let terms = by.rows;
+    let width = columns.len();
+    let of = |k: usize| &by.data[k * by.row_stride + columns.start..][..width];
+    for out in out.chunks_mut(stride) {
+        out[..width].fill(T::ZERO);
+    }
+    let whole = terms - terms % AT_ONCE;
+    for k in (0..whole).step_by(AT_ONCE) {
+        let w: [&[T]; AT_ONCE] = std::array::from_fn(|i| of(k + i));
+        for (x, out) in rows.chunks_exact(terms).zip(out.chunks_mut(stride)) {
+            let x: [T; AT_ONCE] = std::array::from_fn(|i| x[k + i]);
+            for (j, out) in out[..width].iter_mut().enumerate() {
+                let low = x[0] * w[0][j] + x[1] * w[1][j] + (x[2] * w[2][j] + x[3] * w[3][j]);
+                let high = x[4] * w[4][j] + x[5] * w[5][j] + (x[6] * w[6][j] + x[7] * w[7][j]);
+                *out += low + high;
+            }
+        }
+    }
+    for k in whole..terms {
+        for (x, out) in rows.chunks_exact(terms).zip(out.chunks_mut(stride)) {
+            for (out, &w) in out[..width].iter_mut().zip(of(k)) {
+                *out += x[k] * w;
+            }
+        }
     }
 }
 
@@ -243,7 +400,8 @@ impl Compute for Recurrent {
         let rows = layer.steps.saturating_mul(layer.batch);
         let gates = rows.saturating_mul(layer.columns).saturating_mul(self.direction.count());
         check_host_memory(gates.saturating_mul(size_of::<T>()), || "the gates of all steps".into())?;
-        let made = parallel_map(self.direction.count(), &|index| layer.direction(index));
+        let members = layer.members();
+        let made = parallel_map(self.direction.count(), &|index| layer.direction(index, members));
         let (desc, hidden) = (operands.desc, layer.hidden);
         let shown = desc.dst().dims()[2];
         let mut all = vec![T::ZERO; rows * shown * hidden];
