@@ -60,6 +60,19 @@
         }                                                                                                                \
         EACH_N(SAVE_SUMS)                                                                                                \
     }
+// A single step needs no states of other work-items: each has some panels.
+#if ONE_STEP
+#define BEFORE INITIAL_STATE_K
+#else
+#define BEFORE STATES_K
+#endif
+#if MULTIPLIES_STATES
+#define PRODUCT_OF_STATES PRODUCT(HIDDEN, SAVE_ROW)
+#else
+// States that nobody gave are zeros.
+#define PRODUCT_OF_STATES                                                                                                \
+    for (int i = 0; i < TILE_N * ALL_V; ++i) sums[i] = (V)(0);
+#endif
 #define OF_INPUT(sum)                                                                                                    \
     IF_GATES(sum += LD_GATES(OFF_GATES, lanes);)                                                                         \
     IF_NO_GATES(sum += of_inputs[i * ALL_V + gate * VECTORS + part];)                                                    \
@@ -91,13 +104,13 @@ __kernel void recurrent_panels(PARAMS) {
     const idx first_n = (idx)get_global_id(1) * CHAIN_N, end_n = min(first_n + CHAIN_N, (idx)BATCH);
     const idx k = 0, lane = 0;
     const int phases_of_way = 2 + STEPS * PHASES;
-#if COOPERATE
     const int helper = (int)get_global_id(0), helpers = (int)get_global_size(0);
+    const int own_panel = helper * PANELS / helpers, own_end = (helper + 1) * PANELS / helpers;
+#if COOPERATE
     const int chain = (int)(get_global_id(2) * get_global_size(1) + get_global_id(1));
     // A line of the cache for each number.
     volatile __global int *const claims = (volatile __global int *)claimed + (size_t)chain * (PANELS + 1) * 16;
     volatile __global int *const done = claims + (size_t)PANELS * 16;
-    const int own_panel = helper * PANELS / helpers, own_end = (helper + 1) * PANELS / helpers;
     int patience = PATIENCE;
 #endif
     for (int phase = 0; phase < WAYS * phases_of_way; ++phase) {
@@ -135,7 +148,7 @@ __kernel void recurrent_panels(PARAMS) {
             if (*claim != phase || atomic_cmpxchg(claim, phase, phase + 1) != phase) continue;
             mem_fence(CLK_GLOBAL_MEM_FENCE);
 #else
-        for (idx panel = 0; panel < PANELS; ++panel) {
+        for (idx panel = own_panel; panel < own_end; ++panel) {
 #endif
             if (of_way == 0) {
                 for (idx n = first_n; n < end_n; ++n) {
@@ -173,9 +186,9 @@ __kernel void recurrent_panels(PARAMS) {
                         IF_NO_GATES(PRODUCT(INPUTS, KEEP_ROW))
 #undef MATRIX
 #undef OPERAND
-#define OPERAND STATES_K
+#define OPERAND BEFORE
 #define MATRIX STATE_WEIGHTS
-                        PRODUCT(HIDDEN, SAVE_ROW)
+                        PRODUCT_OF_STATES
 #undef MATRIX
 #undef OPERAND
 #undef EACH_V
@@ -202,7 +215,7 @@ __kernel void recurrent_panels(PARAMS) {
 #undef OPERAND
 #define OPERAND KEPT_K
 #define MATRIX STATE_WEIGHTS
-                    PRODUCT(HIDDEN, SAVE_ROW)
+                    PRODUCT_OF_STATES
 #undef MATRIX
 #undef OPERAND
 #undef EACH_V
@@ -213,9 +226,9 @@ __kernel void recurrent_panels(PARAMS) {
                     IF_NO_GATES(PRODUCT(INPUTS, KEEP_ROW))
 #undef MATRIX
 #undef OPERAND
-#define OPERAND STATES_K
+#define OPERAND BEFORE
 #define MATRIX STATE_WEIGHTS
-                    PRODUCT(HIDDEN, SAVE_ROW)
+                    PRODUCT_OF_STATES
 #undef MATRIX
 #undef OPERAND
 #undef EACH_V

@@ -1,6 +1,6 @@
 // For every device, layout and type: a work-group takes a sequence, and its work-items the hidden units, one step after the other.
 // With HAS_GATES the products of the inputs are there already. CELL is one of the numbers below; a direction of its own is that of the
-// third group number, or with ADDS_UP both, one after the other.
+// third group number, or with ADDS_UP both, one after the other. With `counts` it computes what another launch gave up.
 #define VANILLA 0
 #define LSTM 1
 #define GRU 2
@@ -35,6 +35,7 @@
 
 __kernel void recurrent_reference(PARAMS) {
     ENTER
+    IF_COUNTS(if (*(const __global int *)counts == 0) return;)
     const idx item = (idx)get_local_id(0), items = (idx)get_local_size(0), n = (idx)get_group_id(1);
     idx length = STEPS;
     IF_LENGTHS(length = min(max((idx)NAT1_LENGTHS(OFF_LENGTHS), (idx)0), (idx)STEPS);)

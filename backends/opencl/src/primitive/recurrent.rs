@@ -1,9 +1,11 @@
 //! Layers of recurrent networks: the products of all steps' inputs by one matrix product, then the steps.
 //!
-//! Variants: `panels` (CPUs: one launch for the whole sequence, whose work-groups share sequences by claiming panels of hidden units),
+//! Variants: `resident` (NVIDIA's matrix units: one launch whose work-groups meet after each step), `resident-simt` (the same by ordinary
+//! arithmetic), `panels` (CPUs: one launch for the whole sequence, whose work-groups share sequences by claiming panels of hidden units),
 //! `looped` (a work-group for each sequence, whose work-items are the hidden units), `ref` (the same without the matrix product: any layout).
 //! The length of the sequence comes with the launches.
 
+mod resident;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +33,8 @@ const FEW_SEQUENCES: usize = 4;
 const SHARED_BYTES: usize = 256 << 10;
 /// The same of all steps together.
 const SHARED_IN_ALL: usize = 4 << 20;
+/// Bytes of weights of a single step for which it pays that work-groups divide its units.
+const APART_BYTES: usize = 128 << 10;
 /// Bytes of weights that all steps read for which a launch of its own does not pay.
 const SHORT: usize = 2 << 20;
 /// Bytes of a line of the cache, in which a number that work-groups share is alone.
@@ -48,6 +52,10 @@ impl Planner for Recurrent {
         if is_cpu(device) {
             choices.offer("panels", "one launch for the sequence, units in vectors", || shape.panels(device));
         }
+        choices.offer("resident", "weights stay in registers for the sequence", || {
+            shape.resident_by_units(device)
+        });
+        choices.offer("resident-simt", "the same without matrix units", || shape.resident_by_items(device));
         choices.offer("looped", "one launch for the sequence", || shape.looped(device, true));
         choices.offer("ref", "serves every layout and type", || shape.looped(device, false));
         Ok(choices.followed_by(|| {
@@ -166,16 +174,30 @@ impl<'a> Shape<'a> {
         } else {
             (None, Vec::new())
         };
+        launches.push(self.loop_over_steps(device, gates, None, &mut scratch));
+        Some(Planned { scratchpad: scratch.bytes, launches })
+    }
+
+    /// The launch of a work-group for each sequence. With `counts` it runs only where the first of these is not zero.
+    fn loop_over_steps(
+        &self,
+        device: &DeviceTraits,
+        gates: Option<usize>,
+        counts: Option<usize>,
+        scratch: &mut Scratch,
+    ) -> Launch {
         let mut space = Space::default();
         let unit = Index::of(space.push("unit", self.hidden));
         let variables = self.variables(&mut space, unit);
-        self.operands(&mut space, &variables, gates, &mut scratch);
+        self.operands(&mut space, &variables, gates, scratch);
+        if let Some(counts) = counts {
+            resident::meet_at(&mut space, counts);
+        }
         let mut source = Source::new(&space, self.value, (1, None), self.wide(), false);
         self.define(&mut source, &space);
         let group = if is_cpu(device) { 1 } else { group_size(device).min(self.hidden.next_power_of_two()) };
         let global = [group, self.batch, self.apart];
-        launches.push(source.launch("recurrent_reference", &[REFERENCE], global, Some([group, 1, 1])));
-        Some(Planned { scratchpad: scratch.bytes, launches })
+        source.launch("recurrent_reference", &[REFERENCE], global, Some([group, 1, 1]))
     }
 
     /// Panels of units in registers, shared by work-groups.
@@ -230,11 +252,23 @@ impl<'a> Shape<'a> {
         let chains = self.batch.div_ceil(chain) * self.apart;
         let step_bytes = packed.size() / self.count();
         let pays = step_bytes >= SHARED_BYTES && step_bytes.saturating_mul(self.steps) >= SHARED_IN_ALL;
+        let initial = self.desc.find(Recurrent::INITIAL_STATE);
+        // No unit of a single step waits for the states of others, but for those that a reset gate left.
+        let one_step = self.steps == 1 && (self.op.cell != Cell::Gru || initial.is_none());
+        let step_bytes = if one_step && initial.is_none() { 0 } else { step_bytes }
+            + if fused { of_inputs.size() / self.count() } else { 0 };
+        let pays = if one_step { step_bytes >= APART_BYTES } else { pays };
         let helpers = if pays { (units / chains.max(1)).clamp(1, count) } else { 1 };
+        let cooperates = helpers > 1 && !one_step;
+        if let Some(initial) = initial.filter(|_| one_step) {
+            let Variables { d, n, k, .. } = &variables;
+            let index = [d.clone(), n.clone(), k.clone()];
+            space.operand("INITIAL_STATE_K", Binding::Alias("INITIAL_STATE"), initial, &index);
+        }
         let gates_count = self.op.cell.gates();
         let in_a_phase = if self.op.cell == Cell::Gru { 2 } else { gates_count };
         let tile = panels::tile_rows(chain, TILE / (in_a_phase * vectors));
-        if helpers > 1 {
+        if cooperates {
             let words = chains * (count + 1) * LINE / size_of::<i32>();
             let claimed = scratch.take(words * size_of::<i32>());
             let numbers = MemoryDesc::new([words], DataType::S32);
@@ -248,7 +282,9 @@ impl<'a> Shape<'a> {
             (from..to).map(|i| format!("X({suffix}{i})")).collect::<Vec<_>>().join(" ")
         };
         source
-            .define("COOPERATE", i32::from(helpers > 1))
+            .define("COOPERATE", i32::from(cooperates))
+            .define("ONE_STEP", i32::from(one_step))
+            .define("MULTIPLIES_STATES", i32::from(!one_step || initial.is_some()))
             .define("GATES_COUNT", gates_count)
             .define("VECTORS", vectors)
             .define("TILE_N", tile)
@@ -258,7 +294,7 @@ impl<'a> Shape<'a> {
             .number_of("PANELS", count)
             .number_of("CHAIN_N", chain)
             .number_of("BATCH", self.batch);
-        for name in ["STATE_WEIGHTS", "WEIGHTS", "SRC0"] {
+        for name in ["STATE_WEIGHTS", "WEIGHTS", "SRC0", "INITIAL_STATE_K"] {
             if space.find(name).is_some() {
                 source.number_of(format!("STEP_{name}"), space.coefficient(name, k)?);
             }
@@ -391,6 +427,7 @@ impl<'a> Shape<'a> {
             "LAST_STATE",
             "LAST_CELL",
             "CELLS",
+            "COUNTS",
         ] {
             let is_there = space.find(name).is_some();
             source.define(format!("IF_{name}(text)"), if is_there { "text" } else { "" });

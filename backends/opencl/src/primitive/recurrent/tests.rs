@@ -1,9 +1,10 @@
 //! Recurrent layers: what they launch, and the kernels for every kind of device.
 
 use anydnn_backend::conformance::values::Values;
-use anydnn_backend::op::{Cell, Direction, GateOrder, Recurrent};
-use anydnn_backend::{Arg, MemoryDesc, PrimitiveDesc, PrimitiveDescBuilder};
+use anydnn_backend::op::{Activation, Cell, Direction, GateOrder, Recurrent};
+use anydnn_backend::{Arg, DataType, MemoryDesc, PrimitiveDesc, PrimitiveDescBuilder};
 
+use crate::capability::Feature;
 use crate::plan::{DeviceTraits, KernelPlan};
 use crate::primitive::plan;
 use crate::primitive::tests::{check_everywhere, check_on, cpu, f32, gpu, planned};
@@ -70,10 +71,48 @@ fn work_groups_share_what_pays_for_it() {
         (last.global, kernels(&plan).contains(&"recurrent_clear"))
     };
     assert_eq!(shared([300, 1, 600, 600]), ([2, 1, 1], true));
-    // Too few weights, too few steps, and sequences enough for each unit to have its own.
+    // Of one step units are independent where no reset gate has changed the states that they read.
+    assert_eq!(shared([1, 1, 400, 400]), ([2, 1, 1], false));
+    // Too few weights, and sequences enough for each unit to have its own.
     assert_eq!(shared([300, 1, 64, 64]), ([1, 1, 1], false));
-    assert_eq!(shared([1, 1, 400, 400]), ([1, 1, 1], false));
+    assert_eq!(shared([2, 1, 400, 400]), ([1, 1, 1], false));
     assert_eq!(shared([300, 32, 600, 600]), ([1, 2, 1], false));
+}
+
+/// What is not to be waited for is the loop behind it, which runs where work-groups gave up.
+#[test]
+fn weights_of_16_bits_stay_in_registers_where_units_multiply_them() {
+    let device = DeviceTraits { compute_units: 132, ..gpu().with(Feature::NvidiaMma, Ok("made up")) };
+    let of = |cell, direction, [steps, batch, inputs, hidden]: [usize; 4], data_type| {
+        let (d, g) = (Direction::count(direction), Cell::gates(cell));
+        let tensor = |dims: &[usize]| MemoryDesc::new(dims, data_type);
+        let shown = if direction == Direction::Sum { 1 } else { d };
+        let builder = PrimitiveDesc::builder(Recurrent::new(cell, direction))
+            .src(tensor(&[steps, batch, inputs]))
+            .src(tensor(&[d, hidden, g, hidden]))
+            .weights(tensor(&[d, inputs, g, hidden]))
+            .dst(tensor(&[steps, batch, shown, hidden]));
+        let plan = planned(builder, &device);
+        let groups = plan.launches.iter().filter(|launch| launch.kernel == "recurrent_resident");
+        let groups = groups.map(|l| [l.global[0] / l.local.unwrap()[0], l.global[1]]).collect::<Vec<_>>();
+        (plan.implementation.clone(), groups, kernels(&plan).last().unwrap().to_string())
+    };
+    let resident = |groups: &[[usize; 2]]| {
+        ("ocl:recurrent:resident".to_owned(), groups.to_vec(), "recurrent_reference".to_owned())
+    };
+    let f16 = DataType::F16;
+    assert_eq!(of(LSTM, Direction::LeftToRight, [512, 64, 1024, 1024], f16), resident(&[[128, 1]]));
+    assert_eq!(of(LSTM, Direction::Concat, [9, 3, 128, 128], DataType::BF16), resident(&[[16, 2]]));
+    // More than are on the device at once, and a direction that adds to what the other one has stored.
+    assert_eq!(of(Cell::Gru, Direction::LeftToRight, [9, 200, 8, 500], f16), resident(&[[63, 2], [63, 2]]));
+    assert_eq!(of(Cell::Gru, Direction::Sum, [9, 3, 8, 500], f16), resident(&[[63, 1], [63, 1]]));
+    let ordinary = |cell, sizes| of(cell, Direction::LeftToRight, sizes, DataType::F32);
+    let (implementation, groups, _) = ordinary(LSTM, [9, 64, 64, 1024]);
+    assert_eq!((&*implementation, groups), ("ocl:recurrent:resident-simt", vec![[128, 1]]));
+    let tanh = Cell::Vanilla(Activation::Tanh);
+    assert_eq!(ordinary(tanh, [9, 65, 64, 100]).1, [[4, 2]]);
+    assert_eq!(ordinary(LSTM, [9, 64, 64, 2048]).0, "ocl:recurrent:looped");
+    assert_eq!(of(LSTM, Direction::LeftToRight, [9, 64, 64, 2048], f16).0, "ocl:recurrent:looped");
 }
 
 /// Weights under which states do not all reach the bounds of their functions.
@@ -91,7 +130,7 @@ fn layers_run_by_the_kernels_of_every_kind_of_device() {
     }
     // Blocks that no matrix product reads.
     let blocked = MemoryDesc::with_tag([1, 8, 1, 8], anydnn_backend::DataType::F32, "aBcd4b").unwrap();
-    let op = Recurrent::new(Cell::Vanilla(anydnn_backend::op::Activation::Tanh), Direction::RightToLeft);
+    let op = Recurrent::new(Cell::Vanilla(Activation::Tanh), Direction::RightToLeft);
     let builder = PrimitiveDesc::builder(op).src(f32(&[4, 2, 8])).src(blocked.clone()).weights(blocked);
     let desc = builder.dst(f32(&[4, 2, 1, 8])).build().unwrap();
     assert_eq!(plan(&desc, &gpu()).unwrap().implementation, "ocl:recurrent:ref");
@@ -102,9 +141,13 @@ fn layers_run_by_the_kernels_of_every_kind_of_device() {
 /// Most of them have no thread until others end: nobody may wait for them.
 #[test]
 fn work_groups_beyond_the_threads_stop_nothing() {
-    for cell in [LSTM, Cell::Gru] {
-        let desc =
-            layer(Recurrent::new(cell, Direction::LeftToRight), [16, 1, 8, 200], true).build().unwrap();
+    // Units of a single step are divided between work-groups of which nobody waits.
+    let of = |cell, steps, inputs| {
+        layer(Recurrent::new(cell, Direction::LeftToRight), [steps, 1, inputs, 200], true)
+    };
+    let begun = of(LSTM, 1, 8).arg(Recurrent::INITIAL_STATE, f32(&[1, 1, 200]));
+    for builder in [of(LSTM, 16, 8), of(Cell::Gru, 16, 8), of(Cell::Gru, 1, 400), begun] {
+        let desc = builder.build().unwrap();
         for engine in shared_test_engines() {
             let device = DeviceTraits { compute_units: 64, ..engine.traits() };
             let plan = plan(&desc, &device).unwrap();
