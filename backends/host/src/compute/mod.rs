@@ -20,6 +20,7 @@ mod movement;
 mod normalization;
 mod operands;
 mod pack;
+mod panels;
 mod parallel;
 mod pooling;
 mod pooling_backward;

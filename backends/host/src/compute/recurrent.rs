@@ -12,6 +12,7 @@ use super::element::Float;
 use super::gemm::{Matrix, multiply};
 use super::operands::{Operands, Results};
 use super::pack::pack;
+use super::panels::{PANEL, Panels, WIDE_PANEL, rows_product};
 use super::parallel::parallel_map;
 use super::team::{Member, work_together};
 
@@ -22,6 +23,8 @@ const PARALLEL_IN_ALL: usize = 1 << 22;
 const LEAST_UNITS: usize = 16;
 /// Rows that are multiplied with weights as they lie: a product of many rows packs them first.
 const FEW: usize = 6;
+/// Steps for which it pays to copy the weights into panels.
+const PACKED_STEPS: usize = 8;
 
 /// A layer's operands, dense and row-major.
 struct Layer<'a, T: Float> {
@@ -160,7 +163,6 @@ impl<'a, T: Float> Layer<'a, T> {
             last: own_part(&before),
             cells: own_part(&self.initial(self.cell.as_deref(), index)),
         };
-        let state_weights = matrix(self.own(&self.state_weights, index), hidden, columns, columns);
         let late = self.state_bias.as_deref().filter(|_| self.early() < columns);
         let late = late.map(|bias| &self.own(bias, index)[self.early() + first..][..w]);
         let peepholes = self.peepholes.as_deref().map(|peepholes| &self.own(peepholes, index)[first..]);
@@ -169,23 +171,41 @@ impl<'a, T: Float> Layer<'a, T> {
         let mut all_kept = vec![T::ZERO; batch * hidden];
         let at_first = if self.op.cell == Cell::Gru { 2 } else { count };
         // The products of rows with this thread's columns of some gates.
-        let products = |rows: &[T], which: Range<usize>, sums: &mut [T]| {
-            let pieces = if w == hidden { which.start..which.start + 1 } else { which.clone() };
+        let whole = matrix(self.own(&self.state_weights, index), hidden, columns, columns);
+        let few = batch <= FEW;
+        let packed = (steps >= PACKED_STEPS).then(|| {
+            let width = if few { PANEL } else { WIDE_PANEL };
+            [0..at_first, at_first..count].map(|gates| {
+                let pieces: Vec<_> =
+                    gates.map(|gate| gate * hidden + first..gate * hidden + first + w).collect();
+                Panels::new(&whole, &pieces, width)
+            })
+        });
+        let products = |rows: &[T], phase: usize, sums: &mut [T]| {
+            let gates = [0..at_first, at_first..count][phase].clone();
+            let stride = count * w;
+            if let Some(packed) = &packed {
+                packed[phase].multiply(rows, batch, &mut sums[gates.start * w..], stride);
+                return;
+            }
+            // All gates at once where they are neighbours.
+            let joined = w == hidden;
+            let pieces = if joined { gates.start..gates.start + 1 } else { gates.clone() };
+            let width = if joined { gates.len() * w } else { w };
             for gate in pieces {
-                let width = if w == hidden { which.len() * w } else { w };
                 let at = gate * hidden + first;
                 let sums = &mut sums[gate * w..];
-                if batch <= FEW {
-                    rows_product(rows, &state_weights, at..at + width, sums, count * w);
+                if few {
+                    rows_product(rows, &whole, at..at + width, sums, stride);
                 } else {
-                    let part = Matrix { data: &state_weights.data[at..], columns: width, ..state_weights };
-                    multiply(&matrix(rows, batch, hidden, hidden), &part, sums, count * w, false);
+                    let part = Matrix { data: &whole.data[at..], columns: width, ..whole };
+                    multiply(&matrix(rows, batch, hidden, hidden), &part, sums, stride, false);
                 }
             }
         };
         let longest = self.lengths.iter().copied().max().unwrap_or(0);
         for i in 0..longest {
-            products(&before, 0..at_first, &mut sums);
+            products(&before, 0, &mut sums);
             let place_of = |row: usize| {
                 let left = self.lengths[row].checked_sub(i + 1)?;
                 let step = if self.op.direction.is_backward(index) { left } else { i };
@@ -209,7 +229,7 @@ impl<'a, T: Float> Layer<'a, T> {
                 }
                 place(&kept, &mut all_kept, hidden, units.clone());
                 member.exchange(&kept, |number, part| place(part, &mut all_kept, hidden, of(number)));
-                products(&all_kept, 2..3, &mut sums);
+                products(&all_kept, 1, &mut sums);
             }
             for row in 0..batch {
                 let Some(at) = place_of(row) else { continue };
@@ -294,73 +314,6 @@ impl<'a, T: Float> Layer<'a, T> {
 fn place<T: Copy>(part: &[T], whole: &mut [T], hidden: usize, units: Range<usize>) {
     for (whole, part) in whole.chunks_exact_mut(hidden).zip(part.chunks_exact(units.len())) {
         whole[units.clone()].copy_from_slice(part);
-    }
-}
-
-/// The products of a few rows with some columns of a row-major matrix. Rows of the result begin `stride` elements apart.
-fn rows_product<T: Float>(
-    rows: &[T],
-    by: &Matrix<'_, T>,
-    columns: Range<usize>,
-    out: &mut [T],
-    stride: usize,
-) {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has these instructions.
-        unsafe { rows_product_of_avx2(rows, by, columns, out, stride) };
-        return;
-    }
-    rows_product_of_any(rows, by, columns, out, stride);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn rows_product_of_avx2<T: Float>(
-    rows: &[T],
-    by: &Matrix<'_, T>,
-    columns: Range<usize>,
-    out: &mut [T],
-    stride: usize,
-) {
-    rows_product_of_any(rows, by, columns, out, stride);
-}
-
-/// Terms by which sums in the first-level cache grow at a time.
-const AT_ONCE: usize = 8;
-
-#[inline(always)]
-fn rows_product_of_any<T: Float>(
-    rows: &[T],
-    by: &Matrix<'_, T>,
-    columns: Range<usize>,
-    out: &mut [T],
-    stride: usize,
-) {
-    let terms = by.rows;
-    let width = columns.len();
-    let of = |k: usize| &by.data[k * by.row_stride + columns.start..][..width];
-    for out in out.chunks_mut(stride) {
-        out[..width].fill(T::ZERO);
-    }
-    let whole = terms - terms % AT_ONCE;
-    for k in (0..whole).step_by(AT_ONCE) {
-        let w: [&[T]; AT_ONCE] = std::array::from_fn(|i| of(k + i));
-        for (x, out) in rows.chunks_exact(terms).zip(out.chunks_mut(stride)) {
-            let x: [T; AT_ONCE] = std::array::from_fn(|i| x[k + i]);
-            for (j, out) in out[..width].iter_mut().enumerate() {
-                let low = x[0] * w[0][j] + x[1] * w[1][j] + (x[2] * w[2][j] + x[3] * w[3][j]);
-                let high = x[4] * w[4][j] + x[5] * w[5][j] + (x[6] * w[6][j] + x[7] * w[7][j]);
-                *out += low + high;
-            }
-        }
-    }
-    for k in whole..terms {
-        for (x, out) in rows.chunks_exact(terms).zip(out.chunks_mut(stride)) {
-            for (out, &w) in out[..width].iter_mut().zip(of(k)) {
-                *out += x[k] * w;
-            }
-        }
     }
 }
 

@@ -108,20 +108,18 @@ mod tests {
     #[test]
     fn every_member_sees_the_parts_of_all_others() {
         for members in [1, 2, 5] {
-            let sums = work_together::<f64, _>(members, &|mut member| {
-                let mut all = vec![0.0; members];
+            let seen = work_together::<f64, _>(members, &|mut member| {
+                let mut all = vec![0; members];
                 for step in 0..200 {
-                    let own = (member.number * 1000 + step) as f64;
-                    all[member.number] = own;
-                    member.exchange(&[own], |number, part| all[number] = part[0]);
-                    for (number, &value) in all.iter().enumerate() {
-                        assert_eq!(value, (number * 1000 + step) as f64);
-                    }
+                    all[member.number] = member.number * 1000 + step;
+                    let own = [all[member.number] as f64];
+                    member.exchange(&own, |number, part| all[number] = part[0] as usize);
+                    assert!(all.iter().enumerate().all(|(i, &value)| value == i * 1000 + step), "{all:?}");
                 }
-                all.iter().sum::<f64>()
+                all
             });
-            assert_eq!(sums.len(), members);
-            assert!(sums.iter().all(|&sum| sum == sums[0]));
+            assert_eq!(seen.len(), members);
+            assert!(seen.iter().all(|all| *all == seen[0]));
         }
     }
 
