@@ -48,6 +48,28 @@
     }
 #define STEP_STATES_K 1
 #define STEP_KEPT_K 1
+// The product of one vector, where registers hold no more of a tile.
+#define MULTIPLY_ONE(i, v)                                                                                               \
+    {                                                                                                                    \
+        const R a = PASTE(LD1_, OPERAND)(row_##i + k * PASTE(STEP_, OPERAND));                                           \
+        MULTIPLY(i, v)                                                                                                   \
+    }
+#define PRODUCT_OF(v, TERMS, SAVE_SUM)                                                                                   \
+    {                                                                                                                    \
+        EACH_N(ROW_AT)                                                                                                   \
+        WEIGHTS_AT(0, v)                                                                                                 \
+        EACH_NV(CLEAR, v)                                                                                                \
+        for (idx k = 0; k < TERMS; ++k) {                                                                                \
+            LOAD(0, v)                                                                                                   \
+            EACH_NV(MULTIPLY_ONE, v)                                                                                     \
+        }                                                                                                                \
+        EACH_NV(SAVE_SUM, v)                                                                                             \
+    }
+#define SAVE_ROW_OF(TERMS, v) PRODUCT_OF(v, TERMS, SAVE)
+#define KEEP_ROW_OF(TERMS, v) PRODUCT_OF(v, TERMS, KEEP)
+#if NARROW
+#define PRODUCT(TERMS, SAVE_SUMS) EACH_V(PASTE(SAVE_SUMS, _OF), TERMS)
+#else
 // The products of a tile's sequences for some gates, to be saved.
 #define PRODUCT(TERMS, SAVE_SUMS)                                                                                        \
     {                                                                                                                    \
@@ -60,6 +82,7 @@
         }                                                                                                                \
         EACH_N(SAVE_SUMS)                                                                                                \
     }
+#endif
 // A single step needs no states of other work-items: each has some panels.
 #if ONE_STEP
 #define BEFORE INITIAL_STATE_K

@@ -27,6 +27,8 @@ const CLEAR: &str = anydnn_kernels::text("recurrent/clear.cl");
 
 /// Vectors of sums that a register tile holds.
 const TILE: usize = 24;
+/// The same where a vector takes two registers, of which there are half as many.
+const NARROW_TILE: usize = 6;
 /// Sequences of a chain at least, so that weights are read for several at a time.
 const FEW_SEQUENCES: usize = 4;
 /// Bytes of weights that a step reads for which it pays that work-groups wait for each other.
@@ -267,7 +269,9 @@ impl<'a> Shape<'a> {
         }
         let gates_count = self.op.cell.gates();
         let in_a_phase = if self.op.cell == Cell::Gru { 2 } else { gates_count };
-        let tile = panels::tile_rows(chain, TILE / (in_a_phase * vectors));
+        // Registers of half a vector hold one vector of several sequences, and so every sequence is read again for the next one.
+        let narrow = chain > 1 && device.vector_floats().is_some_and(|floats| floats < CPU_LANES);
+        let tile = panels::tile_rows(chain, if narrow { NARROW_TILE } else { TILE / (in_a_phase * vectors) });
         if cooperates {
             let words = chains * (count + 1) * LINE / size_of::<i32>();
             let claimed = scratch.take(words * size_of::<i32>());
@@ -287,7 +291,9 @@ impl<'a> Shape<'a> {
             .define("MULTIPLIES_STATES", i32::from(!one_step || initial.is_some()))
             .define("GATES_COUNT", gates_count)
             .define("VECTORS", vectors)
+            .define("NARROW", i32::from(narrow))
             .define("TILE_N", tile)
+            .define("EACH_NV(X, v)", (0..tile).map(|i| format!("X({i}, v)")).collect::<Vec<_>>().join(" "))
             .define("EACH_N(X)", each(0, tile, ""))
             .define("FIRST_V(X, i)", each(0, in_a_phase * vectors, "i, "))
             .define("SECOND_V(X, i)", each(in_a_phase * vectors, gates_count * vectors, "i, "))
