@@ -1,6 +1,7 @@
 //! Every graph operation, forward and backward, computes what oneDNN's own CPU library computes, and what plain loops in f64 do: one
 //! operation at a time, over chosen shapes, types and attributes and ones that follow from seeds, on the host and on OpenCL devices. What
-//! is checked in which way is the table of `docs/reference/operations.md`, which this test keeps true.
+//! is checked in which way is the table of `docs/reference/operations.md`, which this test keeps true. Recurrent layers, which are no
+//! operation there, are computed beside oneDNN's primitives.
 //!
 //! Kernels take long to compile, so OpenCL devices run some cases of each operation. `ANYDNN_ORACLE=all` runs all of them there, and
 //! `ANYDNN_ORACLE=TEXT` those whose names contain a text.
@@ -23,6 +24,7 @@ mod engines;
 mod exceptions;
 mod expected;
 mod onednn;
+mod recurrent;
 #[path = "../graph_ops/reference/mod.rs"]
 mod reference;
 mod table;

@@ -16,7 +16,7 @@ const DEBUG_POLICY: c_int = 2;
 const MAX_DIMS: usize = 12;
 
 type Dims = [i64; MAX_DIMS];
-type Handle = *mut c_void;
+pub(super) type Handle = *mut c_void;
 
 /// `dnnl_graph_logical_tensor_t`.
 #[repr(C)]
@@ -93,13 +93,13 @@ api! {
 }
 
 /// A handle with the function that ends it.
-struct Owned {
-    handle: Handle,
+pub(super) struct Owned {
+    pub(super) handle: Handle,
     destroy: unsafe extern "C" fn(Handle) -> c_int,
 }
 
 impl Owned {
-    fn new(
+    pub(super) fn new(
         what: &str,
         destroy: unsafe extern "C" fn(Handle) -> c_int,
         make: impl FnOnce(*mut Handle) -> c_int,
@@ -120,7 +120,16 @@ impl Drop for Owned {
 /// Memory that starts at a cache line.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
-struct Line([u8; 64]);
+pub(super) struct Line([u8; 64]);
+
+impl Line {
+    pub(super) fn words(&self) -> impl Iterator<Item = u32> + use<> {
+        let bytes = self.0;
+        (0..16).map(move |i| {
+            u32::from_ne_bytes([bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]])
+        })
+    }
+}
 
 /// The library with a CPU engine and a stream.
 pub struct OneDnn {
@@ -305,11 +314,11 @@ impl OneDnn {
     }
 }
 
-fn done(what: &str, status: c_int) -> Result<(), String> {
+pub(super) fn done(what: &str, status: c_int) -> Result<(), String> {
     if status == 0 { Ok(()) } else { Err(format!("{what}: status {status}")) }
 }
 
-fn lines(bytes: &[u8]) -> Vec<Line> {
+pub(super) fn lines(bytes: &[u8]) -> Vec<Line> {
     let mut lines = vec![Line([0; 64]); bytes.len() / 64 + 1];
     for (line, part) in lines.iter_mut().zip(bytes.chunks(64)) {
         line.0[..part.len()].copy_from_slice(part);
