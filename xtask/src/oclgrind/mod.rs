@@ -38,6 +38,7 @@ const GROUPS: &[&str] = &[
     "pooling_backward/",
     "post_ops/",
     "recurrent/",
+    "recurrent_backward/",
     "reduction/",
     "remap/",
     "reorder/",

@@ -23,6 +23,7 @@ mod pooling;
 mod pooling_backward;
 pub(crate) mod primitive_desc;
 mod recurrent;
+mod recurrent_backward;
 mod reduction;
 mod remap;
 mod reorder;
@@ -48,6 +49,7 @@ pub(crate) use operation::{ErrorGrowth, Operation};
 pub use pooling::{Pooling, PoolingAlgorithm};
 pub use pooling_backward::PoolingBackward;
 pub use recurrent::{Activation, Cell, Direction, GateOrder, Recurrent};
+pub use recurrent_backward::RecurrentBackward;
 pub use reduction::{Reduction, ReductionAlgorithm};
 pub use remap::{Border, Remap};
 pub use reorder::Reorder;
@@ -117,6 +119,8 @@ pub enum Op {
     Gather(Gather),
     /// A layer of a recurrent network.
     Recurrent(Recurrent),
+    /// The gradients of a recurrent layer.
+    RecurrentBackward(RecurrentBackward),
     /// Normalisation by the squares around each element.
     LocalResponseNormalization(LocalResponseNormalization),
     /// The gradient of a normalisation by the squares around.
@@ -167,6 +171,7 @@ macro_rules! each_operation {
             $crate::op::Op::Remap($inner) => $answer,
             $crate::op::Op::Gather($inner) => $answer,
             $crate::op::Op::Recurrent($inner) => $answer,
+            $crate::op::Op::RecurrentBackward($inner) => $answer,
             $crate::op::Op::LocalResponseNormalization($inner) => $answer,
             $crate::op::Op::LocalResponseNormalizationBackward($inner) => $answer,
             $(#[allow(unreachable_patterns, reason = "the enumeration is open to other crates alone")] $other => $otherwise,)?

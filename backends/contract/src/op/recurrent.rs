@@ -21,9 +21,14 @@ use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 /// | `src4` | `[N]`, s32 | the lengths of the sequences, cut to `0..=T`; `T` without it |
 /// | `src5` | `[D, 3, H]` | an LSTM's peepholes, for its gates in their order without the candidate; optional |
 /// | `src6` | `[D, G, H]` | added to the products of the state; optional |
+/// | `src7` | `[T, N, 1]` | the attention of each step, of gated recurrent units; optional |
+/// | `src8` | `[D, H, P]` | what an LSTM's states are multiplied by, with `P` at most `H`; optional |
 /// | `dst0` | `[T, N, D, H]` | the states behind each step, zeros behind a sequence's length; of [`Direction::Sum`] `[T, N, 1, H]` |
 /// | `dst1` | `[D, N, H]` | the states behind the last step; optional |
 /// | `dst2` | `[D, N, H]` | the cells behind the last step, of an LSTM; optional |
+/// | `dst3` | `[D, T, N, K, H]` | what the gradient reads, in [rows](Cell::rows) for each step; optional |
+///
+/// With `src8`, a projection, states have `P` units: `src1` is `[D, P, G, H]`, `src2` and `dst1` are `[D, N, P]`, and `dst0` is `[T, N, D, P]`.
 ///
 /// Other orders of these dimensions in memory are strides: a batch before the steps, gates before inputs. From right to left the last
 /// step of a sequence comes first, and a state stands where the input does that it was computed from. A sequence of length zero leaves
@@ -48,6 +53,7 @@ pub enum Cell {
     Lstm(GateOrder),
     /// A gated recurrent unit of the gates update `u`, reset `r` and candidate `o`: `o = tanh(W_o x + b_o + R_o (s(a_r) h) + s_o)`,
     /// `h' = s(a_u) h + (1 - s(a_u)) o`. (Cho et al., *Learning Phrase Representations using RNN Encoder-Decoder*, 2014.)
+    /// With an attention `a` the update gate is `(1 - a) s(a_u)`. (Zhou et al., *Deep Interest Evolution Network*, 2019.)
     Gru,
     /// The same with `o = tanh(W_o x + b_o + s(a_r) (R_o h + s_o))`: one product for all gates.
     GruLinearBeforeReset,
@@ -100,6 +106,26 @@ impl Cell {
     pub const fn is_lstm(self) -> bool {
         matches!(self, Self::Lstm(_))
     }
+
+    /// Whether it is a gated recurrent unit.
+    pub const fn is_gru(self) -> bool {
+        matches!(self, Self::Gru | Self::GruLinearBeforeReset)
+    }
+
+    /// The rows that a step of a sequence has in the workspace: the gates in their order, behind their functions; the [state](Cell::state_row)
+    /// before the step; of an LSTM the cell before the step, of a linear product before the reset that product with its bias.
+    /// Rows of steps behind a sequence's length are zero, as is what a row has behind the units of a state.
+    pub const fn rows(self) -> usize {
+        match self {
+            Self::Vanilla(_) | Self::Gru => self.gates() + 1,
+            Self::Lstm(_) | Self::GruLinearBeforeReset => self.gates() + 2,
+        }
+    }
+
+    /// The row of the state before a step; what follows has the next one.
+    pub const fn state_row(self) -> usize {
+        self.gates()
+    }
 }
 
 impl GateOrder {
@@ -150,12 +176,18 @@ impl Recurrent {
     pub const PEEPHOLES: Arg = Arg::Src(5);
     /// What is added to the products of the state.
     pub const STATE_BIAS: Arg = Arg::Src(6);
+    /// The attention of each step.
+    pub const ATTENTION: Arg = Arg::Src(7);
+    /// What multiplies the states behind a step.
+    pub const PROJECTION: Arg = Arg::Src(8);
     /// What multiplies the state.
     pub const STATE_WEIGHTS: Arg = Arg::Src(1);
     /// The states behind the last step.
     pub const LAST_STATE: Arg = Arg::Dst(1);
     /// The cells behind the last step.
     pub const LAST_CELL: Arg = Arg::Dst(2);
+    /// What the gradient reads.
+    pub const WORKSPACE: Arg = Arg::Dst(3);
 
     /// A layer.
     pub const fn new(cell: Cell, direction: Direction) -> Self {
@@ -170,40 +202,41 @@ impl Operation for Recurrent {
 
     fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
         let name = self.name();
-        let mut optional =
-            vec![Arg::Bias, Self::INITIAL_STATE, Self::LENGTHS, Self::STATE_BIAS, Self::LAST_STATE];
+        let mut optional = vec![
+            Arg::Bias,
+            Self::INITIAL_STATE,
+            Self::LENGTHS,
+            Self::STATE_BIAS,
+            Self::LAST_STATE,
+            Self::WORKSPACE,
+        ];
         if self.cell.is_lstm() {
-            optional.extend([Self::INITIAL_CELL, Self::PEEPHOLES, Self::LAST_CELL]);
+            optional.extend([Self::INITIAL_CELL, Self::PEEPHOLES, Self::LAST_CELL, Self::PROJECTION]);
+        }
+        if self.cell.is_gru() {
+            optional.push(Self::ATTENTION);
         }
         let operands = operands.only(name, &[Arg::SRC, Arg::Weights, Self::STATE_WEIGHTS], &optional)?;
-        let (src, state_weights) = (operands.required(Arg::SRC)?, operands.required(Self::STATE_WEIGHTS)?);
-        let &[steps, batch, inputs] = &src.dims()[..] else {
-            return Err(shape_error(name, "src0 dimensions", src.dims().to_string(), "[T, N, I]"));
-        };
-        if steps == 0 {
-            return Err(shape_error(name, "steps of src0", "0", "at least 1"));
-        }
-        let &[_, hidden, _, _] = &state_weights.dims()[..] else {
-            let given = state_weights.dims().to_string();
-            return Err(shape_error(name, "src1 dimensions", given, "[D, H, G, H]"));
-        };
-        if hidden == 0 {
-            return Err(shape_error(name, "hidden units of src1", "0", "at least 1"));
-        }
+        let src = operands.required(Arg::SRC)?;
+        let sizes = Sizes::of(name, operands)?;
+        let Sizes { steps, batch, inputs, hidden, units } = sizes;
         let (directions, gates) = (self.direction.count(), self.cell.gates());
-        let states = [directions, batch, hidden];
+        let (states, cells) = ([directions, batch, units], [directions, batch, hidden]);
         let biases = [directions, gates, hidden];
         for (arg, dims) in [
             (Arg::Weights, &[directions, inputs, gates, hidden][..]),
-            (Self::STATE_WEIGHTS, &[directions, hidden, gates, hidden]),
+            (Self::STATE_WEIGHTS, &[directions, units, gates, hidden]),
             (Arg::Bias, &biases),
             (Self::STATE_BIAS, &biases),
             (Self::INITIAL_STATE, &states),
-            (Self::INITIAL_CELL, &states),
+            (Self::INITIAL_CELL, &cells),
             (Self::LAST_STATE, &states),
-            (Self::LAST_CELL, &states),
+            (Self::LAST_CELL, &cells),
             (Self::PEEPHOLES, &[directions, 3, hidden]),
             (Self::LENGTHS, &[batch]),
+            (Self::ATTENTION, &[steps, batch, 1]),
+            (Self::PROJECTION, &[directions, hidden, units]),
+            (Self::WORKSPACE, &[directions, steps, batch, self.cell.rows(), hidden]),
         ] {
             let Some(desc) = operands.find(arg) else { continue };
             expect_dims(name, arg, desc, dims)?;
@@ -218,7 +251,7 @@ impl Operation for Recurrent {
             expect_float(name, Arg::DST, dst)?;
         }
         let shown = if self.direction == Direction::Sum { 1 } else { directions };
-        Ok((Dims::from([steps, batch, shown, hidden]), src.data_type()))
+        Ok((Dims::from([steps, batch, shown, units]), src.data_type()))
     }
 
     fn takes_post_ops(&self) -> bool {
@@ -239,13 +272,60 @@ impl Operation for Recurrent {
     }
 
     fn visits(&self, desc: &PrimitiveDesc) -> usize {
-        let hidden = desc.dst().dims()[3];
+        let hidden = desc.find(Arg::Weights).map_or(0, |weights| weights.dims()[3]);
         (desc.src().dims()[2] + hidden) * self.cell.gates()
     }
 }
 
+/// The sizes that the operands of a layer and of its gradient have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) steps: usize,
+    pub(super) batch: usize,
+    pub(super) inputs: usize,
+    pub(super) hidden: usize,
+    /// Units of a state: fewer than hidden units with a projection.
+    pub(super) units: usize,
+}
+
+impl Sizes {
+    pub(super) fn of(name: &str, operands: &Operands) -> Result<Self> {
+        let (src, state_weights) =
+            (operands.required(Arg::SRC)?, operands.required(Recurrent::STATE_WEIGHTS)?);
+        let &[steps, batch, inputs] = &src.dims()[..] else {
+            return Err(shape_error(name, "src0 dimensions", src.dims().to_string(), "[T, N, I]"));
+        };
+        if steps == 0 {
+            return Err(shape_error(name, "steps of src0", "0", "at least 1"));
+        }
+        let &[_, _, _, hidden] = &state_weights.dims()[..] else {
+            let given = state_weights.dims().to_string();
+            return Err(shape_error(name, "src1 dimensions", given, "[D, H, G, H]"));
+        };
+        if hidden == 0 {
+            return Err(shape_error(name, "hidden units of src1", "0", "at least 1"));
+        }
+        let units = match operands.find(Recurrent::PROJECTION) {
+            None => hidden,
+            Some(projection) => match &projection.dims()[..] {
+                &[_, _, units] if (1..=hidden).contains(&units) => units,
+                _ => {
+                    let expected = format!("[D, {hidden}, P] with P from 1 to {hidden}");
+                    return Err(shape_error(
+                        name,
+                        "src8 dimensions",
+                        projection.dims().to_string(),
+                        expected,
+                    ));
+                }
+            },
+        };
+        Ok(Self { steps, batch, inputs, hidden, units })
+    }
+}
+
 /// Steps behind which an error of a state no longer shows.
-const FADED: usize = 32;
+pub(super) const FADED: usize = 32;
 /// Functions of a step, one after the other.
 const FUNCTIONS: usize = 4;
 

@@ -25,6 +25,8 @@ mod parallel;
 mod pooling;
 mod pooling_backward;
 mod recurrent;
+mod recurrent_backward;
+mod recurrent_training;
 mod reduction;
 mod resampling;
 mod softmax;

@@ -15,6 +15,7 @@ use super::pack::pack;
 use super::panels::{PANEL, Panels, WIDE_PANEL, rows_product};
 use super::parallel::parallel_map;
 use super::team::{Member, work_together};
+use super::recurrent_training;
 
 /// Products of a step that pay for other threads, and of all steps.
 const PARALLEL: usize = 1 << 16;
@@ -349,6 +350,10 @@ impl Compute for Recurrent {
     }
 
     fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
+        let others = [Self::WORKSPACE, Self::ATTENTION, Self::PROJECTION];
+        if others.iter().any(|&arg| operands.desc.find(arg).is_some()) {
+            return recurrent_training::forward::<T>(*self, operands, results);
+        }
         let layer = Layer::<T>::new(*self, operands)?;
         let rows = layer.steps.saturating_mul(layer.batch);
         let gates = rows.saturating_mul(layer.columns).saturating_mul(self.direction.count());

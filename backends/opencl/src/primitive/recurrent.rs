@@ -18,7 +18,7 @@ use super::rows::{CPU_LANES, group_size, is_cpu, items};
 use super::source::Source;
 use super::space::{Address, Binding, Index, Space};
 use super::value::Value;
-use super::{Planner, panels};
+use super::{Planner, panels, recurrent_training};
 use crate::plan::{DeviceTraits, Launch, LaunchArg};
 
 const REFERENCE: &str = anydnn_kernels::text("recurrent/reference.cl");
@@ -49,8 +49,17 @@ impl Planner for Recurrent {
         device: &DeviceTraits,
         wanted: Wanted<'_>,
     ) -> Result<Vec<Choice>> {
-        let shape = Shape::new(*self, desc);
         let mut choices = Choices::new(desc, wanted);
+        if recurrent_training::serves(desc) {
+            choices.offer("training", "keeps what gradients read", || {
+                recurrent_training::plan(*self, desc, device)
+            });
+            return Ok(choices.followed_by(|| {
+                let results = desc.args().iter().filter(|operand| operand.access.writes());
+                results.filter_map(|one| padding(&one.desc, one.arg, device)).collect::<Vec<_>>()
+            }));
+        }
+        let shape = Shape::new(*self, desc);
         if is_cpu(device) {
             choices.offer("panels", "one launch for the sequence, units in vectors", || shape.panels(device));
         }
@@ -67,7 +76,7 @@ impl Planner for Recurrent {
     }
 
     fn resolve(&self, desc: PrimitiveDesc, device: &DeviceTraits) -> Result<PrimitiveDesc> {
-        if !is_cpu(device) {
+        if !is_cpu(device) || recurrent_training::serves(&desc) {
             return Ok(desc);
         }
         let open = |arg| desc.find(arg).filter(|weights| weights.is_any());
@@ -132,12 +141,13 @@ struct Variables {
 }
 
 /// Working memory, in the order in which it is handed out.
-struct Scratch {
-    bytes: usize,
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub(super) bytes: usize,
 }
 
 impl Scratch {
-    fn take(&mut self, bytes: usize) -> usize {
+    pub(super) fn take(&mut self, bytes: usize) -> usize {
         let start = self.bytes;
         self.bytes = start.saturating_add(bytes).saturating_add(LINE - 1) / LINE * LINE;
         start
@@ -561,7 +571,7 @@ impl<'a> Shape<'a> {
 }
 
 /// The launches of another primitive, with its arguments where they are in this one.
-fn embedded(
+pub(super) fn embedded(
     desc: &PrimitiveDesc,
     device: &DeviceTraits,
     scratch: &mut Scratch,

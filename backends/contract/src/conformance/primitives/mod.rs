@@ -15,6 +15,7 @@ mod normalization;
 mod pooling;
 mod post_ops;
 mod recurrent;
+mod recurrent_training;
 mod reduction;
 mod reorder;
 mod resampling;
@@ -67,6 +68,7 @@ fn operations(trials: &mut Trials) {
     dequantize::trials(trials);
     attention::trials(trials);
     recurrent::trials(trials);
+    recurrent_training::trials(trials);
 }
 
 /// Collects trials under names.

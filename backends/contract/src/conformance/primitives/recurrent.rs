@@ -4,8 +4,8 @@ use crate::conformance::values::Values;
 use crate::op::{Activation, Cell, Direction, GateOrder, Recurrent};
 use crate::{Arg, DataType, MemoryDesc, PrimitiveDesc, PrimitiveDescBuilder, Result};
 
-const LSTM: Cell = Cell::Lstm(GateOrder::InputForgetCandidateOutput);
-const CELLS: [(&str, Cell); 7] = [
+pub(super) const LSTM: Cell = Cell::Lstm(GateOrder::InputForgetCandidateOutput);
+pub(super) const CELLS: [(&str, Cell); 7] = [
     ("relu", Cell::Vanilla(Activation::Relu)),
     ("tanh", Cell::Vanilla(Activation::Tanh)),
     ("logistic", Cell::Vanilla(Activation::Logistic)),
@@ -14,7 +14,7 @@ const CELLS: [(&str, Cell); 7] = [
     ("gru", Cell::Gru),
     ("lbr_gru", Cell::GruLinearBeforeReset),
 ];
-const DIRECTIONS: [(&str, Direction); 4] = [
+pub(super) const DIRECTIONS: [(&str, Direction); 4] = [
     ("l2r", Direction::LeftToRight),
     ("r2l", Direction::RightToLeft),
     ("concat", Direction::Concat),
@@ -146,7 +146,7 @@ fn whole(op: Recurrent, sizes: [usize; 4]) -> Result<Trial> {
 }
 
 /// With weights under which states neither grow nor all reach the bounds of their functions.
-fn bounded(op: Recurrent, hidden: usize, builder: PrimitiveDescBuilder) -> Result<Trial> {
+pub(super) fn bounded(op: Recurrent, hidden: usize, builder: PrimitiveDescBuilder) -> Result<Trial> {
     let most = if matches!(op.cell, Cell::Vanilla(Activation::Relu)) { 1.0 } else { 2.0 };
     let most = most / (hidden as f64).sqrt();
     let trial = Trial::of(builder)?.values(Recurrent::STATE_WEIGHTS, Values::Uniform(-most, most));
@@ -163,7 +163,7 @@ fn layer(op: Recurrent, [steps, batch, inputs, hidden]: [usize; 4]) -> Primitive
         .dst(f32(&[steps, batch, shown, hidden]))
 }
 
-fn everything(op: Recurrent, sizes: [usize; 4]) -> PrimitiveDescBuilder {
+pub(super) fn everything(op: Recurrent, sizes: [usize; 4]) -> PrimitiveDescBuilder {
     let [_, batch, _, hidden] = sizes;
     let (d, g) = (op.direction.count(), op.cell.gates());
     let states = f32(&[d, batch, hidden]);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::choices::{Choices, Limits};
 use super::sample::Sample;
-use super::{elementwise, expression, folds, matmul, movement, recurrent, windows};
+use super::{elementwise, expression, folds, matmul, movement, recurrent, recurrent_training, windows};
 use crate::conformance::trial::Trial;
 use crate::{DataType, Error, Result};
 
@@ -45,6 +45,8 @@ const FAMILIES: &[Family] = &[
     Family { name: "remap", turns: 1, describe: movement::remap },
     Family { name: "gather", turns: 1, describe: movement::gather },
     Family { name: "recurrent", turns: 2, describe: recurrent::recurrent },
+    Family { name: "recurrent_training", turns: 1, describe: recurrent_training::forward },
+    Family { name: "recurrent_backward", turns: 1, describe: recurrent_training::backward },
     Family { name: "local_response_normalization", turns: 1, describe: folds::local_response },
 ];
 

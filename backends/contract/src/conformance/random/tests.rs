@@ -42,6 +42,7 @@ variants! {
     Remap,
     Gather,
     Recurrent,
+    RecurrentBackward,
     LocalResponseNormalization,
     LocalResponseNormalizationBackward,
 }

@@ -11,6 +11,7 @@ mod matmul;
 mod movement;
 mod normalization;
 mod recurrent;
+mod recurrent_backward;
 mod reduction;
 mod resampling;
 mod softmax;
@@ -100,6 +101,7 @@ pub fn compute(desc: &PrimitiveDesc, inputs: &Tensors) -> Result<Tensors> {
         Op::Attention(op) => attention::attention(op, &operands),
         Op::GatedMatMul(op) => operands.result(matmul::gated(*op, &operands)),
         Op::Recurrent(op) => recurrent::recurrent(*op, &operands),
+        Op::RecurrentBackward(op) => recurrent_backward::gradients(op.forward, &operands),
     };
     if let Some(dst) = results.get_mut(&Arg::DST) {
         apply_post_ops(&operands, dst);
