@@ -8,7 +8,7 @@ use super::random::{Random, Words, md, shape};
 pub(crate) type Draw = fn(&mut Random) -> Words;
 
 /// The primitives, each with what draws a case of it.
-pub(crate) const PRIMITIVES: [(&str, Draw); 19] = [
+pub(crate) const PRIMITIVES: [(&str, Draw); 20] = [
     ("eltwise", eltwise),
     ("matmul", matmul),
     ("softmax", softmax),
@@ -28,6 +28,7 @@ pub(crate) const PRIMITIVES: [(&str, Draw); 19] = [
     ("group_normalization", group_normalization),
     ("layer_normalization", layer_normalization),
     ("resampling", resampling),
+    ("rnn", super::recurrent::rnn),
 ];
 
 const FLOATS: [&str; 5] = ["f32", "f32", "f32", "bf16", "f16"];

@@ -14,6 +14,9 @@ namespace {
 
 using Memories = std::map<int, std::unique_ptr<Memory>>;
 
+// What memories were filled with.
+std::map<int, Values> before;
+
 // Numbers that every type of floats has, eighths up to two; or integers.
 double value(const std::string &fill, dnnl_data_type_t type, uint64_t seed, size_t index) {
     uint64_t x = seed * 0x9E3779B97F4A7C15U + index * 0xD1342543DE82EF95U + 0x2545F4914F6CDD1DU;
@@ -26,6 +29,8 @@ double value(const std::string &fill, dnnl_data_type_t type, uint64_t seed, size
     if (fill == "point") return type == dnnl_u8 || type == dnnl_u4 ? (r + 16) % 4 : r % 4;
     if (fill == "distinct" && is_float) return (static_cast<double>(index * 2654435761U % 65537) - 32768) / 1024;
     if (fill == "positive") return is_float ? (std::abs(r) + 1) / 8.0 : std::abs(r) % 7 + 1;
+    if (fill == "small" && is_float) return r / 64.0;
+    if (fill == "unit" && is_float) return std::abs(r) / 16.0;
     if (is_float) return r / 8.0;
     if (type == dnnl_u8 || type == dnnl_u4) return (r + 16) % 16;
     return r / 2;
@@ -41,15 +46,19 @@ const Argument arguments[] = {{DNNL_ARG_SRC_0, "src"}, {DNNL_ARG_SRC_1, "src1"},
         {DNNL_ARG_SHIFT, "shift"}, {DNNL_ARG_WORKSPACE, "workspace"}, {DNNL_ARG_SCRATCHPAD, "scratchpad"},
         {DNNL_ARG_DIFF_SRC, "dsrc"}, {DNNL_ARG_DIFF_DST, "ddst"}, {DNNL_ARG_DIFF_WEIGHTS, "dwei"}, {DNNL_ARG_DIFF_BIAS, "dbia"},
         {DNNL_ARG_DIFF_SCALE, "dscale"}, {DNNL_ARG_DIFF_SHIFT, "dshift"}, {DNNL_ARG_MULTIPLE_SRC, "multiple0"},
-        {DNNL_ARG_MULTIPLE_SRC + 1, "multiple1"}, {DNNL_ARG_MULTIPLE_SRC + 2, "multiple2"}, {DNNL_ARG_MULTIPLE_SRC + 3, "multiple3"}};
+        {DNNL_ARG_MULTIPLE_SRC + 1, "multiple1"}, {DNNL_ARG_MULTIPLE_SRC + 2, "multiple2"}, {DNNL_ARG_MULTIPLE_SRC + 3, "multiple3"},
+        {DNNL_ARG_SRC_2, "src2"}, {DNNL_ARG_SRC_3, "src3"}, {DNNL_ARG_WEIGHTS_1, "wei1"}, {DNNL_ARG_WEIGHTS_2, "wei2"},
+        {DNNL_ARG_WEIGHTS_3, "wei3"}, {DNNL_ARG_DST_1, "dst1"}, {DNNL_ARG_DST_2, "dst2"}, {DNNL_ARG_DIFF_SRC_1, "dsrc1"},
+        {DNNL_ARG_DIFF_SRC_2, "dsrc2"}, {DNNL_ARG_DIFF_SRC_3, "dsrc3"}, {DNNL_ARG_DIFF_DST_1, "ddst1"}, {DNNL_ARG_DIFF_DST_2, "ddst2"},
+        {DNNL_ARG_DIFF_WEIGHTS_1, "dwei1"}, {DNNL_ARG_DIFF_WEIGHTS_2, "dwei2"}, {DNNL_ARG_DIFF_WEIGHTS_3, "dwei3"}};
 
 // Whether a primitive writes an argument.
 bool is_result(int arg, bool is_backward, unsigned flags) {
     if (is_backward)
-        return arg == DNNL_ARG_DIFF_SRC || arg == DNNL_ARG_DIFF_WEIGHTS || arg == DNNL_ARG_DIFF_BIAS || arg == DNNL_ARG_DIFF_SCALE
+        return (arg >= DNNL_ARG_DIFF_SRC && arg <= DNNL_ARG_DIFF_SRC_3) || (arg >= DNNL_ARG_DIFF_WEIGHTS && arg <= DNNL_ARG_DIFF_WEIGHTS_3) || arg == DNNL_ARG_DIFF_BIAS || arg == DNNL_ARG_DIFF_SCALE
                 || arg == DNNL_ARG_DIFF_SHIFT;
     const bool statistics = (arg == DNNL_ARG_MEAN || arg == DNNL_ARG_VARIANCE) && !(flags & dnnl_use_global_stats);
-    return arg == DNNL_ARG_DST || arg == DNNL_ARG_WORKSPACE || statistics;
+    return (arg >= DNNL_ARG_DST && arg <= DNNL_ARG_DST_2) || arg == DNNL_ARG_WORKSPACE || statistics;
 }
 
 const_dnnl_memory_desc_t operand(const PrimitiveDesc &described, int arg) {
@@ -73,6 +82,7 @@ void execute(const Case &one, const PrimitiveDesc &described, const Attributes &
             const auto type = query<dnnl_data_type_t>(desc, dnnl_query_data_type);
             for (size_t i = 0; i < count; i++) values.push_back(value(how, type, seed + static_cast<uint64_t>(arg) * 977, i));
             fill(*memory, values);
+            before[arg] = values;
         } else if (!FN(dnnl_memory_desc_equal)(memory->desc(), desc)) {
             auto other = std::make_unique<Memory>(desc);
             reorder(*memory, *other);
@@ -111,7 +121,7 @@ void print(const Case &one, const PrimitiveDesc &described, bool is_backward, co
         if (found == memories.end() || each.arg == DNNL_ARG_WORKSPACE || !own) continue;
         bool dirty = false;
         const Values values = read(*found->second, dirty);
-        std::printf("result %s %s %s ", each.name, dirty ? "dirty" : "clean",
+        std::printf("result %s %s %s ", each.name, dirty ? "dirty" : values == before[each.arg] ? "untouched" : "clean",
                 FN(dnnl_dt2str)(query<dnnl_data_type_t>(found->second->desc(), dnnl_query_data_type)));
         for (double x : values) {
             uint64_t bits = 0;

@@ -23,6 +23,8 @@ pub(crate) struct Output {
     pub(crate) data_type: String,
     /// Whether padding holds anything but zeros.
     pub(crate) dirty: bool,
+    /// Whether the values are those from before the execution.
+    pub(crate) untouched: bool,
     pub(crate) values: Vec<f64>,
 }
 
@@ -111,6 +113,7 @@ fn output(rest: &str) -> Output {
     Output {
         name: words[0].to_owned(),
         dirty: words[1] == "dirty",
+        untouched: words[1] == "untouched",
         data_type: words[2].to_owned(),
         values: (0..numbers.len() / 16).map(|i| bits(&numbers[16 * i..16 * (i + 1)])).collect(),
     }

@@ -11,6 +11,7 @@ mod exceptions;
 mod judge;
 mod library;
 mod random;
+mod recurrent;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

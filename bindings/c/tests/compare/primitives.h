@@ -18,20 +18,66 @@ struct PrimitiveDesc {
 // What a case says, as descriptors and parameters.
 struct Described {
     const Case &one;
-    Desc src, src1, wei, bia, dst, stat;
+    Desc src, src1, src2, src3, wei, wei1, wei2, wei3, bia, dst, dst1, dst2, stat;
     Dims strides, dilates, left, right, kernel;
     dnnl_alg_kind_t alg;
     unsigned flags;
     float alpha, beta, epsilon;
 
     explicit Described(const Case &of)
-        : one(of), src(optional(of, "src")), src1(optional(of, "src1")), wei(optional(of, "wei")), bia(optional(of, "bia")),
-          dst(optional(of, "dst")), stat(optional(of, "stat")), strides(numbers(of.word("strides"))),
+        : one(of), src(optional(of, "src")), src1(optional(of, "src1")), src2(optional(of, "src2")), src3(optional(of, "src3")),
+          wei(optional(of, "wei")), wei1(optional(of, "wei1")), wei2(optional(of, "wei2")), wei3(optional(of, "wei3")),
+          bia(optional(of, "bia")), dst(optional(of, "dst")), dst1(optional(of, "dst1")), dst2(optional(of, "dst2")), stat(optional(of, "stat")), strides(numbers(of.word("strides"))),
           dilates(numbers(of.word("dilates"))), left(numbers(of.word("left"))), right(numbers(of.word("right"))),
           kernel(numbers(of.word("kernel"))), alg(of.has("alg") ? algorithm(of.word("alg")) : dnnl_alg_kind_undef),
           flags(static_cast<unsigned>(of.number("flags"))), alpha(static_cast<float>(of.number("alpha"))),
           beta(static_cast<float>(of.number("beta"))), epsilon(static_cast<float>(of.number("eps", 1e-3))) {}
 };
+
+// Recurrent layers: states are `src1`, cells `src2`, an attention `src3`, weights of states, peepholes and projection `wei1` to `wei3`.
+inline void recurrent_forward(const Described &d, dnnl_prop_kind_t kind, const dnnl_primitive_attr *a, PrimitiveDesc &made) {
+    const std::string cell = d.one.word("cell");
+    const auto way = static_cast<dnnl_rnn_direction_t>(d.one.number("direction", 1));
+    if (cell == "vanilla_rnn")
+        CREATE(vanilla_rnn_forward, kind, d.alg, way, d.src, d.src1, d.wei, d.wei1, d.bia, d.dst, d.dst1, d.flags, d.alpha, d.beta, a);
+    else if (cell == "lstm")
+        CREATE(lstm_forward, kind, way, d.src, d.src1, d.src2, d.wei, d.wei1, d.wei2, d.wei3, d.bia, d.dst, d.dst1, d.dst2, d.flags, a);
+    else if (cell == "gru")
+        CREATE(gru_forward, kind, way, d.src, d.src1, d.wei, d.wei1, d.bia, d.dst, d.dst1, d.flags, a);
+    else if (cell == "lbr_gru")
+        CREATE(lbr_gru_forward, kind, way, d.src, d.src1, d.wei, d.wei1, d.bia, d.dst, d.dst1, d.flags, a);
+    else if (cell == "augru")
+        CREATE(augru_forward, kind, way, d.src, d.src1, d.src3, d.wei, d.wei1, d.bia, d.dst, d.dst1, d.flags, a);
+    else if (cell == "lbr_augru")
+        CREATE(lbr_augru_forward, kind, way, d.src, d.src1, d.src3, d.wei, d.wei1, d.bia, d.dst, d.dst1, d.flags, a);
+    else
+        throw Wrong {"no cell: " + cell};
+}
+
+inline void recurrent_backward(const Described &d, dnnl_prop_kind_t kind, const_dnnl_primitive_desc_t hint, const dnnl_primitive_attr *a, PrimitiveDesc &made) {
+    const std::string cell = d.one.word("cell");
+    const auto way = static_cast<dnnl_rnn_direction_t>(d.one.number("direction", 1));
+    if (cell == "vanilla_rnn")
+        CREATE(vanilla_rnn_backward, kind, d.alg, way, d.src, d.src1, d.wei, d.wei1, d.bia, d.dst, d.dst1, d.src, d.src1, d.wei, d.wei1,
+                d.bia, d.dst, d.dst1, d.flags, d.alpha, d.beta, hint, a);
+    else if (cell == "lstm")
+        CREATE(lstm_backward, kind, way, d.src, d.src1, d.src2, d.wei, d.wei1, d.wei2, d.wei3, d.bia, d.dst, d.dst1, d.dst2, d.src, d.src1,
+                d.src2, d.wei, d.wei1, d.wei2, d.wei3, d.bia, d.dst, d.dst1, d.dst2, d.flags, hint, a);
+    else if (cell == "gru")
+        CREATE(gru_backward, kind, way, d.src, d.src1, d.wei, d.wei1, d.bia, d.dst, d.dst1, d.src, d.src1, d.wei, d.wei1, d.bia, d.dst,
+                d.dst1, d.flags, hint, a);
+    else if (cell == "lbr_gru")
+        CREATE(lbr_gru_backward, kind, way, d.src, d.src1, d.wei, d.wei1, d.bia, d.dst, d.dst1, d.src, d.src1, d.wei, d.wei1, d.bia, d.dst,
+                d.dst1, d.flags, hint, a);
+    else if (cell == "augru")
+        CREATE(augru_backward, kind, way, d.src, d.src1, d.src3, d.wei, d.wei1, d.bia, d.dst, d.dst1, d.src, d.src1, d.src3, d.wei, d.wei1,
+                d.bia, d.dst, d.dst1, d.flags, hint, a);
+    else if (cell == "lbr_augru")
+        CREATE(lbr_augru_backward, kind, way, d.src, d.src1, d.src3, d.wei, d.wei1, d.bia, d.dst, d.dst1, d.src, d.src1, d.src3, d.wei,
+                d.wei1, d.bia, d.dst, d.dst1, d.flags, hint, a);
+    else
+        throw Wrong {"no cell: " + cell};
+}
 
 inline void forward(const Described &d, dnnl_prop_kind_t kind, const Attributes &attr, PrimitiveDesc &made) {
     const std::string &name = d.one.primitive;
@@ -82,6 +128,8 @@ inline void forward(const Described &d, dnnl_prop_kind_t kind, const Attributes 
         CREATE(layer_normalization_forward, kind, d.src, d.dst, d.stat, d.epsilon, d.flags, a);
     else if (name == "resampling")
         CREATE(resampling_forward, kind, d.alg, nullptr, d.src, d.dst, a);
+    else if (name == "rnn")
+        recurrent_forward(d, kind, a, made);
     else
         throw Wrong {"no primitive: " + name};
 }
@@ -127,6 +175,8 @@ inline void backward(const Described &d, dnnl_prop_kind_t kind, const_dnnl_primi
         CREATE(layer_normalization_backward, kind, dsrc, ddst, d.src, d.stat, d.epsilon, d.flags, hint, a);
     else if (name == "resampling")
         CREATE(resampling_backward, d.alg, nullptr, dsrc, ddst, hint, a);
+    else if (name == "rnn")
+        recurrent_backward(d, kind, hint, a, made);
     else
         throw Wrong {"no backward primitive: " + name};
 }

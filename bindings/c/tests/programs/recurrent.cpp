@@ -54,9 +54,9 @@ static bool close_to(const memory &m, const doubles &want) {
 
 static double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
-// One direction of one layer: states behind each step into `out` ([T, N, ways, H] from `way` on, added where `adds`), `h` and `c` in place.
+// One direction of one layer: states behind each step into `out`, [T, N, H], and `h` and `c` in place.
 static void run(cell kind, bool backward, const doubles &x, int inputs, const float *w, const float *r, const float *b, double *h,
-        double *c, doubles &out, int ways, int way, bool adds) {
+        double *c, doubles &out) {
     const int G = kind == cell::vanilla ? 1 : kind == cell::lstm ? 4 : 3;
     for (int s = 0; s < T; s++) {
         const int t = backward ? T - 1 - s : s;
@@ -89,9 +89,7 @@ static void run(cell kind, bool backward, const doubles &x, int inputs, const fl
                 }
             }
             for (int j = 0; j < H; j++) {
-                double &to = out[(size_t)((t * N + n) * ways + way) * H + j];
-                to = adds ? to + next[j] : next[j];
-                state[j] = next[j];
+                out[(size_t)(t * N + n) * H + j] = state[j] = next[j];
             }
         }
     }
@@ -101,7 +99,7 @@ static void layers(cell kind, rnn_direction direction, int L) {
     const int G = kind == cell::vanilla ? 1 : kind == cell::lstm ? 4 : 3, rows = kind == cell::lbr_gru ? 4 : G;
     const bool both = direction == rnn_direction::bidirectional_concat || direction == rnn_direction::bidirectional_sum;
     const bool adds = direction == rnn_direction::bidirectional_sum;
-    const int D = both ? 2 : 1, side = both && !adds ? 2 : 1, inputs = L > 1 ? side * H : I;
+    const int D = both ? 2 : 1, side = both && !adds ? 2 : 1, inputs = L > 1 ? H : I;
     const memory::desc src({T, N, inputs}, dt::f32, tag::tnc), states({L, D, N, H}, dt::f32, tag::ldnc);
     const memory::desc w({L, D, inputs, G, H}, dt::f32, tag::ldigo), r({L, D, H, G, H}, dt::f32, tag::ldigo);
     const memory::desc b({L, D, rows, H}, dt::f32, tag::ldgo), dst({T, N, side * H}, dt::f32, tag::tnc);
@@ -130,20 +128,91 @@ static void layers(cell kind, rnn_direction direction, int L) {
         lbr_gru_forward(lbr_gru_forward::primitive_desc(*eng, inference, direction, src, states, w, r, b, dst, states)).execute(*str, args);
     }
     str->wait();
-    doubles in(x.begin(), x.end()), h(hv.begin(), hv.end()), c(cv.begin(), cv.end()), result;
-    for (int l = 0; l < L; l++) {
-        result.assign((size_t)T * N * side * H, 0);
-        for (int d = 0; d < D; d++) {
+    doubles h(hv.begin(), hv.end()), c(cv.begin(), cv.end()), result((size_t)T * N * side * H);
+    // Each direction is a stack of layers by itself.
+    for (int d = 0; d < D; d++) {
+        doubles in(x.begin(), x.end()), own;
+        for (int l = 0; l < L; l++) {
+            own.assign((size_t)T * N * H, 0);
             const size_t at = (size_t)l * D + d;
             const bool backward = direction == rnn_direction::unidirectional_right2left || d == 1;
             run(kind, backward, in, inputs, &wv[at * inputs * G * H], &rv[at * H * G * H], &bv[at * rows * H], &h[at * N * H],
-                    &c[at * N * H], result, side, side == 2 ? d : 0, adds);
+                    &c[at * N * H], own);
+            in = own;
         }
-        in = result;
+        for (size_t i = 0; i < own.size(); i++) result[(i / H * side + (side == 2 ? d : 0)) * H + i % H] += own[i];
     }
     CHECK(close_to(out, result));
     CHECK(close_to(last, h));
     if (kind == cell::lstm) CHECK(close_to(last_c, c));
+}
+
+static float total(const memory &m, size_t count) {
+    const float *got = (const float *)m.map_data();
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += got[i];
+    m.unmap_data((void *)got);
+    return (float)sum;
+}
+
+// Two layers of an LSTM in both directions: the gradient of the sum of all results by some biases beside differences, added to what was
+// there; descriptors that are told, and hints of other layers.
+static void training() {
+    const int L = 2, D = 2, G = 4, inputs = H;
+    const memory::desc src({T, N, inputs}, dt::f32, tag::tnc), states({L, D, N, H}, dt::f32, tag::ldnc), none;
+    const memory::desc w({L, D, inputs, G, H}, dt::f32, tag::any), r({L, D, H, G, H}, dt::f32, tag::any);
+    const memory::desc b({L, D, G, H}, dt::f32, tag::ldgo), dst({T, N, 2 * H}, dt::f32, tag::tnc);
+    const rnn_direction both = rnn_direction::bidirectional_concat;
+    const lstm_forward::primitive_desc forward(*eng, prop_kind::forward_training, both, src, none, none, w, r, b, dst, states, none);
+    CHECK(forward.workspace_desc().get_size() > 0);
+    const size_t of_weights = (size_t)L * D * inputs * G * H, of_bias = (size_t)L * D * G * H, of_dst = (size_t)T * N * 2 * H;
+    floats wv = random_floats(of_weights, 2), rv = random_floats((size_t)L * D * H * G * H, 3), bv = random_floats(of_bias, 4);
+    for (auto &x : wv) x *= 0.3f;
+    for (auto &x : rv) x *= 0.3f;
+    const memory in = filled(src, random_floats((size_t)T * N * inputs, 1));
+    const memory weights = filled(forward.weights_layer_desc(), wv), state_weights = filled(forward.weights_iter_desc(), rv);
+    const memory out(dst, *eng), last(states, *eng), kept(forward.workspace_desc(), *eng);
+    const auto run_with = [&](const floats &bias) {
+        lstm_forward(forward).execute(*str, {{DNNL_ARG_SRC_LAYER, in}, {DNNL_ARG_WEIGHTS_LAYER, weights}, {DNNL_ARG_WEIGHTS_ITER, state_weights},
+                {DNNL_ARG_BIAS, filled(b, bias)}, {DNNL_ARG_DST_LAYER, out}, {DNNL_ARG_DST_ITER, last}, {DNNL_ARG_WORKSPACE, kept}});
+        str->wait();
+        return total(out, of_dst);
+    };
+    {
+        const lstm_backward::primitive_desc backward(*eng, prop_kind::backward, both, src, none, none, w, r, b, dst, states, none, src, none,
+                none, w, r, b, dst, states, none, forward, default_attr(), false);
+        CHECK(backward.diff_weights_layer_desc().get_dims() == w.get_dims());
+        CHECK(backward.diff_bias_desc() == b && backward.diff_src_layer_desc() == src);
+        CHECK(backward.workspace_desc() == forward.workspace_desc());
+        run_with(bv);
+        const memory by_bias = filled(b, floats(of_bias, 1.0f)), by_weights(backward.diff_weights_layer_desc(), *eng);
+        const memory by_state_weights(backward.diff_weights_iter_desc(), *eng), by_in(src, *eng);
+        lstm_backward(backward).execute(*str, {{DNNL_ARG_SRC_LAYER, in}, {DNNL_ARG_WEIGHTS_LAYER, weights}, {DNNL_ARG_WEIGHTS_ITER, state_weights},
+                {DNNL_ARG_BIAS, filled(b, bv)}, {DNNL_ARG_DST_LAYER, out}, {DNNL_ARG_DST_ITER, last}, {DNNL_ARG_WORKSPACE, kept},
+                {DNNL_ARG_DIFF_DST_LAYER, filled(dst, floats(of_dst, 1.0f))}, {DNNL_ARG_DIFF_DST_ITER, filled(states, floats((size_t)L * D * N * H, 0.0f))},
+                {DNNL_ARG_DIFF_SRC_LAYER, by_in}, {DNNL_ARG_DIFF_WEIGHTS_LAYER, by_weights}, {DNNL_ARG_DIFF_WEIGHTS_ITER, by_state_weights},
+                {DNNL_ARG_DIFF_BIAS, by_bias}});
+        str->wait();
+        const float *got = (const float *)by_bias.map_data();
+        for (size_t i = 0; i < of_bias; i += 7) {
+            floats more = bv, less = bv;
+            more[i] += 0.01f, less[i] -= 0.01f;
+            const float want = (run_with(more) - run_with(less)) / 0.02f + 1;
+            const bool close = std::fabs(got[i] - want) <= 0.02f * (1 + std::fabs(want));
+            if (!close) printf("gradient by bias %zu is %g, expected %g\n", i, (double)got[i], (double)want);
+            CHECK(close);
+        }
+        by_bias.unmap_data((void *)got);
+    }
+    // A hint of a layer alone, and one that keeps nothing.
+    const memory::desc w1({1, D, inputs, G, H}, dt::f32, tag::any), r1({1, D, H, G, H}, dt::f32, tag::any), b1({1, D, G, H}, dt::f32, tag::ldgo);
+    const lstm_forward::primitive_desc alone(*eng, prop_kind::forward_training, both, src, none, none, w1, r1, b1, dst, none, none);
+    const lstm_forward::primitive_desc inference(*eng, prop_kind::forward_inference, both, src, none, none, w, r, b, dst, none, none);
+    for (const lstm_forward::primitive_desc &hint : {alone, inference}) {
+        const lstm_backward::primitive_desc refused(*eng, prop_kind::backward, both, src, none, none, w, r, b, dst, none, none, src, none, none, w,
+                r, b, dst, none, none, hint, default_attr(), true);
+        CHECK(!refused);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -159,7 +228,9 @@ int main(int argc, char **argv) {
                 layers(kind, direction, 1);
             layers(kind, rnn_direction::unidirectional_left2right, 2);
             layers(kind, rnn_direction::bidirectional_concat, 3);
+            layers(kind, rnn_direction::bidirectional_sum, 2);
         }
+        training();
     }
     CL(clReleaseContext(context));
     return check_end();
