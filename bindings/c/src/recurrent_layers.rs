@@ -529,8 +529,10 @@ fn add(recipe: &mut Recipe, from: &Tensor, to: &Tensor) -> Outcome {
 
 /// Some elements of a dense tensor under other dimensions.
 fn piece(tensor: &Tensor, from: usize, dims: Dims) -> Outcome<Tensor> {
-    let blocking = Blocking { strides: dims.row_major_strides(), inner: Default::default(), offset: from };
-    let desc = MemoryDesc::with_layout(dims, tensor.desc.data_type(), Layout::Blocked(blocking))?;
+    let row_major = MemoryDesc::new(dims.clone(), tensor.desc.data_type());
+    let own = row_major.blocking().ok_or_else(|| missing("a workspace without strides"))?;
+    let layout = Layout::Blocked(Blocking { offset: from, ..own.clone() });
+    let desc = MemoryDesc::with_layout(dims, tensor.desc.data_type(), layout)?;
     Ok(Tensor { desc, ..tensor.clone() })
 }
 

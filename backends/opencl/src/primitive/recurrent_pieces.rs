@@ -180,8 +180,9 @@ impl Place {
     /// Other dimensions, each with its extent and its distance in elements, from an element on.
     pub(super) fn seen(&self, from: usize, dims: &[(usize, usize)]) -> Option<Self> {
         let (extents, strides): (Vec<usize>, Vec<usize>) = dims.iter().copied().unzip();
-        let offset = self.desc.blocking()?.offset + from;
-        let layout = Layout::Blocked(Blocking { strides: strides.into(), inner: Default::default(), offset });
+        let own = self.desc.blocking()?;
+        let blocking = Blocking { strides: strides.into(), offset: own.offset + from, ..own.clone() };
+        let layout = Layout::Blocked(blocking);
         let desc = MemoryDesc::with_layout(extents, self.desc.data_type(), layout).ok()?;
         Some(Self { at: self.at, desc })
     }

@@ -198,10 +198,10 @@ impl Step<'_> {
                     add(all, Arg::DST, &[step, n, k], input * weights.at(&[d, k, gate, unit]));
                     add(all, Backward::DIFF_WEIGHTS, &[d, k, gate, unit], input * src.at(&[step, n, k]));
                 }
-                for k in 0..self.units {
+                for (k, before) in before.iter_mut().enumerate() {
                     let mut seen = self.row(self.cell.state_row(), k);
                     if follows {
-                        before[k] += state * state_weights.at(&[d, k, gate, unit]);
+                        *before += state * state_weights.at(&[d, k, gate, unit]);
                     } else {
                         seen *= self.row(1, k);
                     }
