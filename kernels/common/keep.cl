@@ -1,6 +1,6 @@
-// Dropout: one where an element is kept, zero where it is dropped, with Philox-4x32-10 (Salmon et al., Parallel random numbers: as easy
-// as 1, 2, 3, 2011) used as the contract's `keeps` says. Kept are numbers of at least probability * 2^32.
-static inline V keeps(const VEC(ulong) index, const long seed, const long offset, const float probability) {
+// Random numbers of elements, of 32 bits: Philox-4x32-10 (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, 2011) used as the
+// contract's `keeps` says.
+static inline VEC(uint) random_word(const VEC(ulong) index, const long seed, const long offset) {
     const ulong low = 0xffffffffUL;
     const VEC(ulong) first = index & (VEC(ulong))(~3UL);
     const VEC(uint) first_low = CONVERT(uint, first & (VEC(ulong))(low));
@@ -21,7 +21,17 @@ static inline V keeps(const VEC(ulong) index, const long seed, const long offset
         k1 += 0xBB67AE85U;
     }
     const VEC(uint) word = offset == 0 ? (VEC(uint))(2) : CONVERT(uint, index & (VEC(ulong))(3));
-    const VEC(uint) number = word == (VEC(uint))(0) ? c0 : word == (VEC(uint))(1) ? c1 : word == (VEC(uint))(2) ? c2 : c3;
+    return word == (VEC(uint))(0) ? c0 : word == (VEC(uint))(1) ? c1 : word == (VEC(uint))(2) ? c2 : c3;
+}
+
+// A number from zero to below one, by the 24 upper bits.
+static inline V random_number(const VEC(ulong) index, const long seed, const long offset) {
+    return CONVERT(R, random_word(index, seed, offset) >> (VEC(uint))(8)) * (V)(K(5.9604644775390625e-8));
+}
+
+// Dropout: one where an element is kept, zero where it is dropped. Kept are numbers of at least probability * 2^32.
+static inline V keeps(const VEC(ulong) index, const long seed, const long offset, const float probability) {
+    const VEC(uint) number = random_word(index, seed, offset);
     // A power of two scales without rounding, and no number lies between a threshold and the integer above it.
     const float threshold = ceil(probability * 4294967296.0f);
     if (!(threshold < 4294967296.0f)) return (V)(0);

@@ -88,6 +88,13 @@ pub enum Node {
         /// Source of the probability to be dropped.
         probability: u16,
     },
+    /// A number in `[0, 1)`, at random; see [`random`]. The fields are sources of one element: seed and offset (s32 or s64).
+    Random {
+        /// Source of the seed.
+        seed: u16,
+        /// Source of the offset.
+        offset: u16,
+    },
 }
 
 /// How values join.
@@ -163,7 +170,7 @@ impl Expression {
                 }),
                 Node::Constant(_) | Node::Fold(..) => false,
                 Node::Index(axis) => self.folded.contains(&axis),
-                Node::Keep { .. } => true,
+                Node::Keep { .. } | Node::Random { .. } => true,
                 _ => node.uses().any(|i| varies[i]),
             };
             varies.push(v);
@@ -176,6 +183,7 @@ impl Expression {
         let most = |node: &Node| match *node {
             Node::Operand(i) => Some(i),
             Node::Keep { seed, offset, probability } => Some(seed.max(offset).max(probability)),
+            Node::Random { seed, offset } => Some(seed.max(offset)),
             _ => None,
         };
         self.nodes.iter().filter_map(most).max().map_or(0, |i| usize::from(i) + 1)
@@ -253,8 +261,8 @@ impl Operation for Expression {
                         return Err(shape_error(name, format!("src{i} dimensions"), given, expected));
                     }
                 }
-                Node::Keep { seed, offset, probability } => {
-                    for i in [seed, offset, probability] {
+                Node::Keep { .. } | Node::Random { .. } => {
+                    for i in node.scalars() {
                         let desc = operands.required(Arg::Src(i))?;
                         if desc.elements() != 1 {
                             let given = desc.dims().to_string();
@@ -330,6 +338,7 @@ impl Operation for Expression {
                 | Node::Select(..)
                 | Node::Cast(..)
                 | Node::Keep { .. }
+                | Node::Random { .. }
                 | Node::Fold(Fold::Max | Fold::Min, _) => true,
                 Node::Eltwise(function, _) => function.row().is_exact,
                 Node::Binary(algorithm, ..) => {
@@ -352,7 +361,11 @@ impl Node {
     /// The nodes that this one uses.
     pub fn uses(&self) -> impl Iterator<Item = usize> + use<> {
         let used = match *self {
-            Self::Operand(_) | Self::Constant(_) | Self::Index(_) | Self::Keep { .. } => [None; 3],
+            Self::Operand(_)
+            | Self::Constant(_)
+            | Self::Index(_)
+            | Self::Keep { .. }
+            | Self::Random { .. } => [None; 3],
             Self::Eltwise(_, a) | Self::Cast(_, a) | Self::Fold(_, a) => [Some(a), None, None],
             Self::Gradient { at, diff, .. } => [Some(at), Some(diff), None],
             Self::Binary(_, a, b) => [Some(a), Some(b), None],
@@ -360,6 +373,21 @@ impl Node {
         };
         used.into_iter().flatten()
     }
+
+    /// The sources of one element that this one reads beside the space: seeds, offsets and probabilities.
+    pub fn scalars(&self) -> impl Iterator<Item = u16> + use<> {
+        let read = match *self {
+            Self::Keep { seed, offset, probability } => [Some(seed), Some(offset), Some(probability)],
+            Self::Random { seed, offset } => [Some(seed), Some(offset), None],
+            _ => [None; 3],
+        };
+        read.into_iter().flatten()
+    }
+}
+
+/// The random number of an element, in `[0, 1)`: the 24 upper bits of the number that [`keeps`] compares.
+pub fn random(seed: i64, offset: i64, index: u64) -> f64 {
+    f64::from(random_word(seed, offset, index) >> 8) / 16_777_216.0
 }
 
 /// Whether an element is kept by a dropout: its random number is at least `probability` times 2^32.

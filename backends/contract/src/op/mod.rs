@@ -39,7 +39,7 @@ pub use convolution::Convolution;
 pub use convolution_weights::ConvolutionWeights;
 pub use deconvolution::Deconvolution;
 pub use eltwise::{Attributes as EltwiseAttributes, Domain, Eltwise, Function, Parameter, Spelling};
-pub use expression::{Expression, Fold, Node, keeps};
+pub use expression::{Expression, Fold, Node, keeps, random};
 pub use gated_matmul::GatedMatMul;
 pub use gather::Gather;
 pub use local_response::{LocalResponseNormalization, LocalResponseNormalizationBackward};

@@ -81,6 +81,10 @@ fn expression(node: Node, prefix: &str, value: Value, leaves: &impl Leaves) -> S
             let [seed, offset, probability] = [seed, offset, probability].map(|i| leaves.scalar(i));
             format!("keeps({}, {seed}, {offset}, {probability})", leaves.position())
         }
+        Node::Random { seed, offset } => {
+            let [seed, offset] = [seed, offset].map(|i| leaves.scalar(i));
+            format!("random_number({}, {seed}, {offset})", leaves.position())
+        }
         // The enumeration is open, and folds have been dealt with.
         _ => "(V)(NAN)".into(),
     }

@@ -389,7 +389,7 @@ impl Source {
         if defines.contains("binary_") {
             pieces.push(BINARY.into());
         }
-        if defines.contains("keeps(") {
+        if defines.contains("keeps(") || defines.contains("random_number(") {
             pieces.push(KEEP.into());
         }
         pieces.push(defines.into());

@@ -132,7 +132,8 @@ fn is_known(node: &Node) -> bool {
         | N::Select(..)
         | N::Gradient { .. }
         | N::Cast(..)
-        | N::Keep { .. } => true,
+        | N::Keep { .. }
+        | N::Random { .. } => true,
         N::Fold(fold, _) => Fold::ALL.contains(fold),
         _ => false,
     }

@@ -332,15 +332,17 @@ fn dropouts(list: &mut Trials) {
             let mut e = Expression::new(dims);
             let x = e.push(Node::Operand(0));
             let keep = e.push(Node::Keep { seed: 1, offset: 2, probability: 3 });
+            let random = e.push(Node::Random { seed: 1, offset: 2 });
             let probability_node = e.push(Node::Operand(3));
             let kept = e.push(Node::Eltwise(Eltwise::Linear { alpha: -1.0, beta: 1.0 }, probability_node));
             let grown = binary(&mut e, BinaryAlgorithm::Divide, x, kept);
             let zero = e.push(Node::Constant(0.0));
             let y = e.push(Node::Select(keep, grown, zero));
-            e.results = vec![y, keep];
+            e.results = vec![y, keep, random];
             let long = || dense(&[1], DataType::S64);
             let sources = [f32(&dims), long(), long(), f32(&[1])];
-            let trial = Trial::of(expression(e, sources, [f32(&dims), dense(&dims, DataType::U8)]))?;
+            let trial =
+                Trial::of(expression(e, sources, [f32(&dims), dense(&dims, DataType::U8), f32(&dims)]))?;
             Ok(trial
                 .values(Arg::Src(0), Values::AwayFromZero(0.5, 2.0))
                 .values(Arg::Src(1), Values::Listed(vec![seed]))

@@ -1,7 +1,7 @@
 //! Expressions, node after node over the whole space.
 
 use super::{Operands, Tensor, Tensors};
-use crate::op::{Expression, Node, keeps};
+use crate::op::{Expression, Node, keeps, random};
 use crate::{Arg, Dims};
 
 pub(super) fn expression(op: &Expression, operands: &Operands) -> Tensors {
@@ -54,15 +54,23 @@ pub(super) fn evaluate<'a>(op: &Expression, source: &dyn Fn(u16) -> &'a Tensor) 
                     let (seed, offset) = (scalar(seed) as i64, scalar(offset) as i64);
                     let probability = scalar(probability) as f32;
                     Tensor::from_fn(dims, |index| {
-                        let place =
-                            index.iter().zip(op.dims.iter()).fold(0, |place, (i, dim)| place * dim + i);
-                        f64::from(u8::from(keeps(seed, offset, place as u64, probability)))
+                        f64::from(u8::from(keeps(seed, offset, place(op, index), probability)))
                     })
+                }
+                Node::Random { seed, offset } => {
+                    let scalar = |i: u16| source(i).values[0] as i64;
+                    let (seed, offset) = (scalar(seed), scalar(offset));
+                    Tensor::from_fn(dims, |index| random(seed, offset, place(op, index)))
                 }
             };
         values.push(tensor);
     }
     values
+}
+
+/// The row-major index of a place in the space.
+fn place(op: &Expression, index: &[usize]) -> u64 {
+    index.iter().zip(op.dims.iter()).fold(0, |place, (i, dim)| place * dim + i) as u64
 }
 
 /// The value of one node over the whole space of an expression without folds.

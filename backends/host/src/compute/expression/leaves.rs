@@ -1,6 +1,6 @@
 //! What an expression reads: sources, indices and random numbers, at positions of a space whose axes may change places.
 
-use anydnn_backend::op::{Expression, Node, keeps};
+use anydnn_backend::op::{Expression, Node, keeps, random};
 use anydnn_backend::{Arg, Dims, Result};
 use smallvec::SmallVec;
 
@@ -26,6 +26,11 @@ enum Leaf<'a> {
         seed: i64,
         offset: i64,
         probability: f32,
+        place: Place,
+    },
+    Random {
+        seed: i64,
+        offset: i64,
         place: Place,
     },
 }
@@ -62,7 +67,7 @@ impl<'a> Leaves<'a> {
                     None => Leaf::None,
                 },
                 Node::Index(axis) => Leaf::Index { stride: stride_of(axis), length: dims[axis] },
-                Node::Keep { seed, offset, probability } => {
+                Node::Keep { .. } | Node::Random { .. } => {
                     let integer = |i: u16| scalar::<i64>(operands, source(i));
                     let row_major = dims.row_major_strides();
                     let mut place: Place = SmallVec::new();
@@ -71,11 +76,17 @@ impl<'a> Leaves<'a> {
                             (0..dims.len()).map(|axis| (dims[axis], stride_of(axis), row_major[axis])),
                         );
                     }
-                    Leaf::Keep {
-                        seed: integer(seed)?,
-                        offset: integer(offset)?,
-                        probability: scalar::<f32>(operands, source(probability))?,
-                        place,
+                    match *node {
+                        Node::Keep { seed, offset, probability } => Leaf::Keep {
+                            seed: integer(seed)?,
+                            offset: integer(offset)?,
+                            probability: scalar::<f32>(operands, source(probability))?,
+                            place,
+                        },
+                        Node::Random { seed, offset } => {
+                            Leaf::Random { seed: integer(seed)?, offset: integer(offset)?, place }
+                        }
+                        _ => Leaf::None,
                     }
                 }
                 _ => Leaf::None,
@@ -96,18 +107,26 @@ impl<'a> Leaves<'a> {
             }
             Leaf::Keep { seed, offset, probability, place } => {
                 for (i, value) in values.iter_mut().enumerate() {
-                    let at = start + i;
-                    let index = if place.is_empty() {
-                        at
-                    } else {
-                        place.iter().map(|(length, own, row_major)| at / own % length * row_major).sum()
-                    };
-                    let kept = keeps(*seed, *offset, index as u64, *probability);
+                    let kept = keeps(*seed, *offset, row_major_index(place, start + i), *probability);
                     *value = if kept { T::ONE } else { T::ZERO };
+                }
+            }
+            Leaf::Random { seed, offset, place } => {
+                for (i, value) in values.iter_mut().enumerate() {
+                    *value = T::from_f64(random(*seed, *offset, row_major_index(place, start + i)));
                 }
             }
         }
     }
+}
+
+/// The row-major index in the space of a position.
+fn row_major_index(place: &Place, at: usize) -> u64 {
+    if place.is_empty() {
+        return at as u64;
+    }
+    let index: usize = place.iter().map(|(length, own, row_major)| at / own % length * row_major).sum();
+    index as u64
 }
 
 /// The only element of a source.

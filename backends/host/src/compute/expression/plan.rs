@@ -37,7 +37,7 @@ enum Action {
 pub(crate) struct Slots<T>(Vec<Vec<T>>);
 
 impl Plan {
-    /// The steps to `targets`. Leaves, sources, indices, kept elements and folds are loaded, all else is computed.
+    /// The steps to `targets`. Leaves, sources, indices, random numbers and folds are loaded, all else is computed.
     pub(crate) fn new(
         expression: &Expression,
         targets: &[usize],
@@ -46,7 +46,7 @@ impl Plan {
         let loaded = |node: usize| {
             is_leaf(node)
                 || match expression.nodes[node] {
-                    Node::Operand(_) | Node::Index(_) | Node::Keep { .. } => true,
+                    Node::Operand(_) | Node::Index(_) | Node::Keep { .. } | Node::Random { .. } => true,
                     // Without folded axes a fold joins one value.
                     Node::Fold(..) => !expression.folded.is_empty(),
                     _ => false,

@@ -255,7 +255,7 @@ fn is_dear(node: &Node) -> bool {
     };
     match *node {
         Node::Eltwise(function, _) | Node::Gradient { function, .. } => !is_cheap(function),
-        Node::Keep { .. } => true,
+        Node::Keep { .. } | Node::Random { .. } => true,
         _ => false,
     }
 }

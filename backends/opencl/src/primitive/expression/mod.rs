@@ -170,7 +170,7 @@ impl<'a> Program<'a> {
                 space.number(format!("INDEX{axis}"), index.terms.iter().copied());
             }
         }
-        if self.reaches(|node| matches!(node, Node::Keep { .. })) {
+        if self.reaches(|node| matches!(node, Node::Keep { .. } | Node::Random { .. })) {
             let terms = index.iter().enumerate().flat_map(|(axis, index)| {
                 let stride: usize = dims[axis + 1..].iter().product();
                 index.terms.iter().map(move |&(variable, factor)| (variable, factor * stride))
@@ -199,8 +199,7 @@ impl<'a> Program<'a> {
     fn uses_source(&self, source: u16) -> bool {
         self.reaches(|node| match *node {
             Node::Operand(i) => i == source,
-            Node::Keep { seed, offset, probability } => [seed, offset, probability].contains(&source),
-            _ => false,
+            _ => node.scalars().any(|i| i == source),
         })
     }
 
