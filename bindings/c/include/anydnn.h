@@ -709,6 +709,9 @@ typedef struct {
 // Coordinates: values, then indices for each dimension.
 #define dnnl_coo 3
 
+// Tensors that differ in one dimension, one behind the other.
+#define dnnl_grouped 4
+
 // Strides: `const dnnl_dims_t *`.
 #define dnnl_query_strides 14
 
@@ -845,7 +848,7 @@ dnnl_status_t dnnl_primitive_attr_set_accumulation_mode(dnnl_primitive_attr_t at
 dnnl_status_t dnnl_primitive_attr_get_accumulation_mode(const_dnnl_primitive_attr_t attr,
                                                         int *mode);
 
-// How an argument is rounded: 0 to the nearest, 1 at random, which no primitive does yet.
+// How an argument is rounded: 0 to the nearest, 1 at random.
 dnnl_status_t dnnl_primitive_attr_set_rounding(dnnl_primitive_attr_t attr, int arg, int mode);
 
 // Tells how an argument is rounded.
@@ -873,7 +876,8 @@ dnnl_status_t dnnl_primitive_attr_set_scales_v2(dnnl_primitive_attr_t attr,
                                                 dnnl_data_type_t data_type,
                                                 int is_on_host);
 
-// Scales of an argument, given (`qmode` 0 or 1) or found by the primitive, which none does yet.
+// Scales of an argument, given (`qmode` 0 or 1) or found by the primitive: powers of two by the MX specification (2), or the largest
+// element of a group over the largest number of the result's type (3).
 dnnl_status_t dnnl_primitive_attr_set_scales_v3(dnnl_primitive_attr_t attr,
                                                 int arg,
                                                 int mask,
@@ -905,19 +909,20 @@ dnnl_status_t dnnl_primitive_attr_set_zero_points_v2(dnnl_primitive_attr_t attr,
                                                      dnnl_data_type_t data_type,
                                                      int is_on_host);
 
-// Sums of an argument that the caller computed, which no primitive takes yet.
+// Sums over groups of the source of a product, which the caller knows, for zero points of the weights. They must be passed at execution; a
+// product computes what it needs of them itself, so that the result is that of the true sums.
 dnnl_status_t dnnl_primitive_attr_set_precomputed_reductions(dnnl_primitive_attr_t attr,
-                                                             int _arg,
-                                                             int _mask,
-                                                             int _group_ndims,
-                                                             const dnnl_dim_t *_group_dims,
-                                                             dnnl_data_type_t _data_type);
+                                                             int arg,
+                                                             int mask,
+                                                             int group_ndims,
+                                                             const dnnl_dim_t *group_dims,
+                                                             dnnl_data_type_t data_type);
 
-// Drops results at random, which no primitive does yet; null or an empty descriptor for none.
+// Drops results at random, with a seed in s32. An empty descriptor says that the mask of what is kept is not wanted.
 dnnl_status_t dnnl_primitive_attr_set_dropout(dnnl_primitive_attr_t attr,
                                               const_dnnl_memory_desc_t mask_desc);
 
-// Drops results at random, with a seed of a type, an offset or none, and numbers on the host or not; see
+// Drops results at random, with a seed in s32 or s64, an offset or none, and numbers that come as host scalars or not; see
 // [`dnnl_primitive_attr_set_dropout`].
 dnnl_status_t dnnl_primitive_attr_set_dropout_v2(dnnl_primitive_attr_t attr,
                                                  const_dnnl_memory_desc_t mask_desc,
@@ -925,7 +930,7 @@ dnnl_status_t dnnl_primitive_attr_set_dropout_v2(dnnl_primitive_attr_t attr,
                                                  int use_offset,
                                                  int use_host_scalars);
 
-// Lends the descriptor of the mask of what is dropped; null for none.
+// Lends the descriptor of the mask of what is kept, an empty one where there is none.
 dnnl_status_t dnnl_primitive_attr_get_dropout(const_dnnl_primitive_attr_t attr,
                                               const_dnnl_memory_desc_t *mask_desc);
 
@@ -1150,6 +1155,41 @@ dnnl_status_t dnnl_memory_desc_create_with_coo_encoding(dnnl_memory_desc_t *memo
                                                         dnnl_dim_t nnz,
                                                         dnnl_data_type_t indices_dt);
 
+// Makes a sparse descriptor of a matrix by compressed rows: a memory of it has values, column indices, and positions where rows begin.
+dnnl_status_t dnnl_memory_desc_create_with_csr_encoding(dnnl_memory_desc_t *memory_desc,
+                                                        int ndims,
+                                                        const dnnl_dim_t *dims,
+                                                        dnnl_data_type_t data_type,
+                                                        dnnl_dim_t nnz,
+                                                        dnnl_data_type_t indices_dt,
+                                                        dnnl_data_type_t pointers_dt);
+
+// Makes a sparse descriptor whose encoding is a primitive's to choose, as a layout left open. There is no memory of it.
+dnnl_status_t dnnl_memory_desc_create_with_packed_encoding(dnnl_memory_desc_t *memory_desc,
+                                                           int ndims,
+                                                           const dnnl_dim_t *dims,
+                                                           dnnl_data_type_t data_type,
+                                                           dnnl_dim_t nnz);
+
+// Makes a descriptor of `group_count` tensors one behind the other, which differ in the size of one dimension; `dims` has their sum there. A
+// memory of it has values, and the positions (s32) where tensors end.
+dnnl_status_t dnnl_memory_desc_create_with_grouped_encoding(dnnl_memory_desc_t *memory_desc,
+                                                            int ndims,
+                                                            const dnnl_dim_t *dims,
+                                                            dnnl_data_type_t data_type,
+                                                            int variable_dim_idx,
+                                                            dnnl_dim_t group_count,
+                                                            dnnl_data_type_t offsets_dt);
+
+// Writes a descriptor as bytes: their number where `blob` is null, else the bytes, which [`dnnl_memory_desc_create_with_blob`] reads.
+dnnl_status_t dnnl_memory_desc_get_blob(uint8_t *blob,
+                                        size_t *size,
+                                        const_dnnl_memory_desc_t memory_desc);
+
+// Makes the descriptor that was written as bytes. Bytes that are none are an invalid argument.
+dnnl_status_t dnnl_memory_desc_create_with_blob(dnnl_memory_desc_t *memory_desc,
+                                                const uint8_t *blob);
+
 // Makes a descriptor of one value on the host.
 dnnl_status_t dnnl_memory_desc_create_host_scalar(dnnl_memory_desc_t *memory_desc,
                                                   dnnl_data_type_t data_type);
@@ -1244,6 +1284,60 @@ dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive,
                                      dnnl_stream_t stream,
                                      int nargs,
                                      const dnnl_exec_arg_t *args);
+
+// A product in f32. `transa` and `transb` are `N` or `T` in either case.
+dnnl_status_t dnnl_sgemm(char transa,
+                         char transb,
+                         dnnl_dim_t m,
+                         dnnl_dim_t n,
+                         dnnl_dim_t k,
+                         float alpha,
+                         const float *a,
+                         dnnl_dim_t lda,
+                         const float *b,
+                         dnnl_dim_t ldb,
+                         float beta,
+                         float *c,
+                         dnnl_dim_t ldc);
+
+// A product of u8 and s8 into s32: `C = alpha * (op(A) - ao) * (op(B) - bo) + beta * C + co`, rounded half to even and saturated. `offsetc` says
+// what `co` holds: `F` one summand, `C` one for each row, `R` one for each column.
+dnnl_status_t dnnl_gemm_u8s8s32(char transa,
+                                char transb,
+                                char offsetc,
+                                dnnl_dim_t m,
+                                dnnl_dim_t n,
+                                dnnl_dim_t k,
+                                float alpha,
+                                const uint8_t *a,
+                                dnnl_dim_t lda,
+                                uint8_t ao,
+                                const int8_t *b,
+                                dnnl_dim_t ldb,
+                                int8_t bo,
+                                float beta,
+                                int32_t *c,
+                                dnnl_dim_t ldc,
+                                const int32_t *co);
+
+// A product of s8 and s8 into s32; see [`dnnl_gemm_u8s8s32`].
+dnnl_status_t dnnl_gemm_s8s8s32(char transa,
+                                char transb,
+                                char offsetc,
+                                dnnl_dim_t m,
+                                dnnl_dim_t n,
+                                dnnl_dim_t k,
+                                float alpha,
+                                const int8_t *a,
+                                dnnl_dim_t lda,
+                                int8_t ao,
+                                const int8_t *b,
+                                dnnl_dim_t ldb,
+                                int8_t bo,
+                                float beta,
+                                int32_t *c,
+                                dnnl_dim_t ldc,
+                                const int32_t *co);
 
 // Makes an allocator of the host's memory. Engines here take their working memory from devices, so it is never called; it is there
 // for programs that make one.
@@ -2048,6 +2142,31 @@ dnnl_status_t dnnl_primitive_desc_query(const_dnnl_primitive_desc_t primitive_de
                                         int index,
                                         void *result);
 
+// Whether generated code is written to files: there is none to write.
+dnnl_status_t dnnl_set_jit_dump(int _enable);
+
+// Which profilers are told of generated code: there is none to tell of.
+dnnl_status_t dnnl_set_jit_profiling_flags(unsigned int flags);
+
+// Where the profiler `perf` finds generated code: there is none to find.
+dnnl_status_t dnnl_set_jit_profiling_jitdumpdir(const char *dir);
+
+// The most instructions of a processor that may be used. `OpenCL` drivers decide that themselves.
+dnnl_status_t dnnl_set_max_cpu_isa(dnnl_cpu_isa_t isa);
+
+// Hints for instruction sets of processors: 0 none, 1 vectors of 256 bits rather than 512. Once in a process.
+dnnl_status_t dnnl_set_cpu_isa_hints(int isa_hints);
+
+// The hints that were given; none at first.
+int dnnl_get_cpu_isa_hints(void);
+
+// Tells how many primitives the cache may keep.
+dnnl_status_t dnnl_get_primitive_cache_capacity(int *capacity);
+
+// Says how many primitives each engine may keep for others that are the same; the default is 1024, or what `ONEDNN_PRIMITIVE_CACHE_CAPACITY`
+// says.
+dnnl_status_t dnnl_set_primitive_cache_capacity(int capacity);
+
 // Forgets the executions so far.
 dnnl_status_t dnnl_reset_profiling(dnnl_stream_t stream);
 
@@ -2467,117 +2586,6 @@ dnnl_status_t dnnl_primitive_attr_get_rnn_weights_projection_qparams(const_dnnl_
                                                                      dnnl_dim_t *_count,
                                                                      int *_mask,
                                                                      const float **_scales);
-
-// A descriptor of a kind that is not there yet.
-dnnl_status_t dnnl_memory_desc_create_with_csr_encoding(dnnl_memory_desc_t *_memory_desc,
-                                                        int _ndims,
-                                                        const dnnl_dim_t *_dims,
-                                                        dnnl_data_type_t _data_type,
-                                                        dnnl_dim_t _nnz,
-                                                        dnnl_data_type_t _indices_dt,
-                                                        dnnl_data_type_t _pointers_dt);
-
-// A descriptor of a kind that is not there yet.
-dnnl_status_t dnnl_memory_desc_create_with_packed_encoding(dnnl_memory_desc_t *_memory_desc,
-                                                           int _ndims,
-                                                           const dnnl_dim_t *_dims,
-                                                           dnnl_data_type_t _data_type,
-                                                           dnnl_dim_t _nnz);
-
-// A descriptor of a kind that is not there yet.
-dnnl_status_t dnnl_memory_desc_create_with_grouped_encoding(dnnl_memory_desc_t *_memory_desc,
-                                                            int _ndims,
-                                                            const dnnl_dim_t *_dims,
-                                                            dnnl_data_type_t _data_type,
-                                                            int _variable_dim_idx,
-                                                            dnnl_dim_t _group_count,
-                                                            dnnl_data_type_t _offsets_dt);
-
-// Descriptors as bytes are not there yet.
-dnnl_status_t dnnl_memory_desc_get_blob(uint8_t *_blob,
-                                        size_t *_size,
-                                        const_dnnl_memory_desc_t _memory_desc);
-
-// Descriptors as bytes are not there yet.
-dnnl_status_t dnnl_memory_desc_create_with_blob(dnnl_memory_desc_t *_memory_desc,
-                                                const uint8_t *_blob);
-
-// A product on a processor's engine, which the library does not have.
-dnnl_status_t dnnl_sgemm(char _transa,
-                         char _transb,
-                         dnnl_dim_t _m,
-                         dnnl_dim_t _n,
-                         dnnl_dim_t _k,
-                         float _alpha,
-                         const float *_a,
-                         dnnl_dim_t _lda,
-                         const float *_b,
-                         dnnl_dim_t _ldb,
-                         float _beta,
-                         float *_c,
-                         dnnl_dim_t _ldc);
-
-// A product on a processor's engine, which the library does not have.
-dnnl_status_t dnnl_gemm_u8s8s32(char _transa,
-                                char _transb,
-                                char _offsetc,
-                                dnnl_dim_t _m,
-                                dnnl_dim_t _n,
-                                dnnl_dim_t _k,
-                                float _alpha,
-                                const uint8_t *_a,
-                                dnnl_dim_t _lda,
-                                uint8_t _ao,
-                                const int8_t *_b,
-                                dnnl_dim_t _ldb,
-                                int8_t _bo,
-                                float _beta,
-                                int32_t *_c,
-                                dnnl_dim_t _ldc,
-                                const int32_t *_co);
-
-// A product on a processor's engine, which the library does not have.
-dnnl_status_t dnnl_gemm_s8s8s32(char _transa,
-                                char _transb,
-                                char _offsetc,
-                                dnnl_dim_t _m,
-                                dnnl_dim_t _n,
-                                dnnl_dim_t _k,
-                                float _alpha,
-                                const int8_t *_a,
-                                dnnl_dim_t _lda,
-                                int8_t _ao,
-                                const int8_t *_b,
-                                dnnl_dim_t _ldb,
-                                int8_t _bo,
-                                float _beta,
-                                int32_t *_c,
-                                dnnl_dim_t _ldc,
-                                const int32_t *_co);
-
-// A setting of processors' engines, which the library does not have.
-dnnl_status_t dnnl_set_jit_dump(int _enable);
-
-// A setting of processors' engines, which the library does not have.
-dnnl_status_t dnnl_set_jit_profiling_flags(unsigned int _flags);
-
-// A setting of processors' engines, which the library does not have.
-dnnl_status_t dnnl_set_jit_profiling_jitdumpdir(const char *_dir);
-
-// A setting of processors' engines, which the library does not have.
-dnnl_status_t dnnl_set_max_cpu_isa(dnnl_cpu_isa_t _isa);
-
-// A setting of processors' engines, which the library does not have.
-dnnl_status_t dnnl_set_cpu_isa_hints(int _isa_hints);
-
-// Hints for instruction sets of processors: none.
-int dnnl_get_cpu_isa_hints(void);
-
-// Tells how many primitives the cache may keep.
-dnnl_status_t dnnl_get_primitive_cache_capacity(int *capacity);
-
-// Says how many primitives the cache may keep. Engines keep what they compiled whatever the number.
-dnnl_status_t dnnl_set_primitive_cache_capacity(int capacity);
 
 // Makes an engine on the user's device and context; see [`dnnl_ocl_interop_engine_create`](crate::dnnl_ocl_interop_engine_create).
 dnnl_status_t dnnl_engine_create_ocl(dnnl_engine_t *engine,

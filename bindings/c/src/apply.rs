@@ -8,7 +8,10 @@ use crate::attributes::{Attr, Factor};
 use crate::boundary::{Failure, Outcome};
 use crate::kinds::arg;
 use crate::post_ops::CPostOp;
+use crate::randomness::check_rounding;
 use crate::recipe::{Formula, Place, Recipe, Tensor, settled};
+use crate::refusals::Lack;
+use crate::types::dnnl_unimplemented;
 
 impl Recipe {
     /// The step that makes the result, with all that the attributes say: operands are dequantised, post-operations follow in order, the
@@ -20,8 +23,22 @@ impl Recipe {
         dst: &Tensor,
         attr: &Attr,
     ) -> Outcome {
+        self.main_as(op, inputs, dst, self.number(dst), attr)
+    }
+
+    /// See [`Recipe::main`]; attributes know the result by a number that may be another one than its operand's.
+    pub(crate) fn main_as(
+        &mut self,
+        op: impl Into<Op>,
+        inputs: &[(Arg, &Tensor)],
+        dst: &Tensor,
+        result: c_int,
+        attr: &Attr,
+    ) -> Outcome {
         let op = op.into();
         attr.check_supported()?;
+        self.check_result(&op, dst, attr)?;
+        self.reductions(&op, attr)?;
         let mut attributes =
             Attributes::default().with_fpmath(attr.fpmath).with_deterministic(attr.deterministic);
         let mut args: Vec<(Arg, Tensor)> = Vec::new();
@@ -34,9 +51,11 @@ impl Recipe {
                 continue;
             }
             used.push(number);
-            let scale = scale.map(|factor| self.factor(arg::ATTR_SCALES, tensor, factor)).transpose()?;
-            let zero_point =
-                zero_point.map(|factor| self.factor(arg::ATTR_ZERO_POINTS, tensor, factor)).transpose()?;
+            let scale =
+                scale.map(|factor| self.factor(arg::ATTR_SCALES, number, tensor, factor)).transpose()?;
+            let zero_point = zero_point
+                .map(|factor| self.factor(arg::ATTR_ZERO_POINTS, number, tensor, factor))
+                .transpose()?;
             let quantized = match to {
                 Arg::Src(i) => Some(Quantized::Src(i)),
                 Arg::Weights => Some(Quantized::Weights),
@@ -56,11 +75,11 @@ impl Recipe {
                 None => args.push((to, self.dequantized(tensor, scale, zero_point)?)),
             }
         }
-        let result = self.number(dst);
         attr.check_used(|number| used.contains(&number) || number == result)?;
         let quantizes = attr.scale(result).is_some() || attr.zero_point(result).is_some();
         let post_operands = self.post_operands(attr, dst)?;
-        let is_native = !quantizes && (attr.post_ops().is_empty() || op.takes_post_ops());
+        let is_random = attr.dropout.is_some() || attr.stochastic.contains(&result);
+        let is_native = !quantizes && !is_random && (attr.post_ops().is_empty() || op.takes_post_ops());
         if let Some(post_ops) = native(attr, &post_operands).filter(|_| is_native) {
             let mut all = args.clone();
             all.extend(post_operands.iter().cloned());
@@ -68,7 +87,8 @@ impl Recipe {
             let list: Vec<_> = all.iter().map(|(to, tensor)| (*to, tensor)).collect();
             let with = post_ops.into_iter().fold(attributes.clone(), Attributes::with_post_op);
             match self.step(op.clone(), &list, &with) {
-                Err(Failure::Error(Error::Unsupported { .. })) if !attr.post_ops().is_empty() => {}
+                Err(Failure::Error(Error::Unsupported { .. }) | Failure::Status(dnnl_unimplemented, _))
+                    if !attr.post_ops().is_empty() => {}
                 outcome => return outcome,
             }
         }
@@ -76,10 +96,40 @@ impl Recipe {
         args.push((Arg::DST, plain.clone()));
         let list: Vec<_> = args.iter().map(|(to, tensor)| (*to, tensor)).collect();
         self.step(op, &list, &attributes)?;
-        self.epilogue(&plain, dst, attr, &post_operands)
+        self.epilogue_as(&plain, dst, result, attr, &post_operands)
     }
 
-    /// Post-operations and quantisation of a value in f32, into the result.
+    /// Whether a result can be what attributes say of it.
+    fn check_result(&self, op: &Op, dst: &Tensor, attr: &Attr) -> Outcome {
+        let has_found = attr.scales.iter().any(|(_, factor)| factor.found.is_some());
+        if has_found && !matches!(op, Op::MatMul(_)) {
+            return Err(Lack::FoundScales.failure("scales that anything but a product finds"));
+        }
+        if attr.stochastic.is_empty() { Ok(()) } else { check_rounding(dst.desc.data_type()) }
+    }
+
+    /// The operand of sums that the caller knows. They are what a product computes anyhow.
+    fn reductions(&mut self, op: &Op, attr: &Attr) -> Outcome {
+        let Some(factor) = &attr.reductions else { return Ok(()) };
+        if !matches!(op, Op::MatMul(_)) {
+            return Err(Lack::Attribute.failure("precomputed reductions of anything but a product"));
+        }
+        let src = self.operands.iter().find(|operand| operand.number == arg::SRC).ok_or_else(lost)?;
+        let dims = src.desc.dims().clone();
+        if attr.zero_point(arg::WEIGHTS).is_none() {
+            return Err(Failure::invalid(
+                "precomputed reductions are for zero points of the weights, which are missing",
+            ));
+        }
+        if (0..dims.len()).any(|axis| factor.mask >> axis & 1 == 0) {
+            return Err(Failure::invalid(format!("the mask {} leaves out axes of the source", factor.mask)));
+        }
+        let desc = MemoryDesc::new(masked(&dims, factor.mask, &factor.groups)?, factor.data_type);
+        self.operand(arg::ATTR_REDUCTIONS | arg::SRC, (0, 0), desc);
+        Ok(())
+    }
+
+    /// Dropout, post-operations and quantisation of a value in f32, into the result.
     pub(crate) fn epilogue(
         &mut self,
         plain: &Tensor,
@@ -87,15 +137,31 @@ impl Recipe {
         attr: &Attr,
         post_operands: &[(Arg, Tensor)],
     ) -> Outcome {
+        self.epilogue_as(plain, dst, self.number(dst), attr, post_operands)
+    }
+
+    fn epilogue_as(
+        &mut self,
+        plain: &Tensor,
+        dst: &Tensor,
+        result: c_int,
+        attr: &Attr,
+        post_operands: &[(Arg, Tensor)],
+    ) -> Outcome {
         let plain = Tensor { desc: self.current(plain), ..plain.clone() };
         let mut dst = dst.clone();
-        if let Place::Operand(i) = dst.place
-            && self.current(&dst).is_any()
-        {
-            self.operands[i].desc = settled(self.operands[i].desc.clone(), &plain.desc)?;
-            dst.desc = self.operands[i].desc.clone();
+        if self.current(&dst).is_any() {
+            let slot = match dst.place {
+                Place::Operand(i) => &mut self.operands[i].desc,
+                Place::Temporary(i) => &mut self.temporaries[i],
+            };
+            *slot = settled(slot.clone(), &plain.desc)?;
         }
         dst.desc = self.current(&dst);
+        let plain = match self.dropout(attr, &dst.desc)? {
+            Some(dropout) => self.dropped(&plain, &dropout)?,
+            None => plain,
+        };
         let mut f = Formula::new(dst.dims());
         let mut x = f.tensor(&plain);
         let operand =
@@ -129,26 +195,38 @@ impl Recipe {
                 CPostOp::Depthwise { .. } => return Err(lost()),
             }
         }
-        let number = self.number(&dst);
-        if let Some(factor) = attr.scale(number) {
-            let scale = self.factor(arg::ATTR_SCALES, &dst, factor)?;
+        let scale = attr.scale(result);
+        if let Some(factor) = scale.filter(|factor| factor.found.is_none()) {
+            let scale = self.factor(arg::ATTR_SCALES, result, &dst, factor)?;
             let scale = f.tensor(&scale);
             x = f.div(x, scale);
         }
-        if let Some(factor) = attr.zero_point(number) {
-            let zero_point = self.factor(arg::ATTR_ZERO_POINTS, &dst, factor)?;
+        if let Some(factor) = attr.zero_point(result) {
+            let zero_point = self.factor(arg::ATTR_ZERO_POINTS, result, &dst, factor)?;
             let zero_point = f.tensor(&zero_point);
             x = f.add(x, zero_point);
         }
-        f.result(x, &dst);
-        self.formula(f)
+        let found = scale.and_then(|factor| Some((factor, factor.found?)));
+        if attr.stochastic.contains(&result) && found.is_none() {
+            x = self.rounded(&mut f, x, dst.desc.data_type(), result)?;
+        }
+        // Groups are looked at in a dense value.
+        let to = match found {
+            Some(_) => self.temporary(MemoryDesc::new(dst.dims().clone(), DataType::F32)),
+            None => dst.clone(),
+        };
+        f.result(x, &to);
+        self.formula(f)?;
+        let Some((factor, found)) = found else { return Ok(()) };
+        let scales = self.stored_factor(arg::ATTR_SCALES, result, &dst, factor)?;
+        self.quantize_by_found(&to, &dst, &scales, factor, found)
     }
 
     /// The tensors that post-operations read, as operands of the primitive.
     pub(crate) fn post_operands(&mut self, attr: &Attr, dst: &Tensor) -> Outcome<Vec<(Arg, Tensor)>> {
         let mut all = Vec::new();
         for (i, post_op) in attr.post_ops().iter().enumerate() {
-            let base = arg::ATTR_POST_OP * (i as c_int + 1);
+            let base = arg::ATTR_POST_OP * ((attr.post_ops_before + i) as c_int + 1);
             let index = i as u16;
             let mut push = |to: Arg, number: c_int, desc: MemoryDesc| -> Outcome {
                 if desc.rank() != dst.desc.rank() {
@@ -185,20 +263,29 @@ impl Recipe {
         Ok(all)
     }
 
-    /// Scales or zero points of an operand, in the view that a step has of it.
-    fn factor(&mut self, base: c_int, of: &Tensor, factor: &Factor) -> Outcome<Tensor> {
-        let Place::Operand(i) = of.place else { return Err(lost()) };
-        let (number, dims) = (self.operands[i].number, self.operands[i].desc.dims().clone());
-        let mut desc = MemoryDesc::new(masked(&dims, factor.mask, &factor.groups)?, factor.data_type);
-        let tensor = self.operand(base | number, (0, 0), desc.clone());
+    /// Scales or zero points of an operand, in the view that a step has of it; exponents as the powers of two that they are.
+    fn factor(&mut self, base: c_int, number: c_int, of: &Tensor, factor: &Factor) -> Outcome<Tensor> {
+        let stored = self.stored_factor(base, number, of, factor)?;
+        let tensor = if factor.exponents { self.powers(&stored)? } else { stored };
+        let mut desc = tensor.desc.clone();
         for change in &of.changes {
             desc = change.of(&desc)?;
         }
         Ok(Tensor { desc, ..tensor })
     }
 
+    /// Scales or zero points as the caller has them.
+    fn stored_factor(&mut self, base: c_int, number: c_int, of: &Tensor, factor: &Factor) -> Outcome<Tensor> {
+        let dims = match of.place {
+            Place::Operand(i) => self.operands[i].desc.dims().clone(),
+            Place::Temporary(i) => self.temporaries[i].dims().clone(),
+        };
+        let desc = MemoryDesc::new(masked(&dims, factor.mask, &factor.groups)?, factor.data_type);
+        Ok(self.operand(base | number, (0, 0), desc))
+    }
+
     /// An operand as f32, dequantised by a formula.
-    fn dequantized(
+    pub(crate) fn dequantized(
         &mut self,
         tensor: &Tensor,
         scale: Option<Tensor>,
@@ -275,5 +362,5 @@ fn native(attr: &Attr, operands: &[(Arg, Tensor)]) -> Option<Vec<PostOp>> {
 }
 
 fn lost() -> Failure {
-    Error::unsupported("attributes", "this post-operation here").into()
+    Lack::Attribute.failure("this post-operation here")
 }

@@ -3,19 +3,20 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use anydnn_backend::{DataType, Error, FpMath, ScratchpadMode};
+use anydnn_backend::{DataType, FpMath, ScratchpadMode};
 
 use crate::boundary::{self, Failure, Outcome};
 use crate::handle::{self, Embedded, Handle};
+use crate::kinds::arg;
 use crate::object_types::{
     const_dnnl_post_ops_t, dnnl_post_ops, dnnl_scratchpad_mode_library, dnnl_scratchpad_mode_t,
     dnnl_scratchpad_mode_user,
 };
 use crate::post_ops::CPostOp;
+use crate::refusals::Lack;
 use crate::settings;
 use crate::types::{
-    const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_memory_desc, dnnl_primitive_attr,
-    dnnl_primitive_attr_t, dnnl_status_t,
+    const_dnnl_primitive_attr_t, dnnl_memory_desc, dnnl_primitive_attr, dnnl_primitive_attr_t, dnnl_status_t,
 };
 
 /// Makes attributes with default values.
@@ -122,10 +123,24 @@ pub(crate) struct Attr {
     pub(crate) scales: Vec<(c_int, Factor)>,
     pub(crate) zero_points: Vec<(c_int, Factor)>,
     pub(crate) post_ops: Arc<Embedded<dnnl_post_ops>>,
-    /// The mask of what is dropped, the seed's type, and whether there are an offset and host scalars.
-    pub(crate) dropout: Option<(Arc<Embedded<dnnl_memory_desc>>, [c_int; 3])>,
-    /// What is kept for later and done by no primitive.
-    pub(crate) unsupported: Option<&'static str>,
+    pub(crate) dropout: Option<GivenDropout>,
+    /// Sums over groups of the source, which the caller knows.
+    pub(crate) reductions: Option<Factor>,
+    /// How many post-operations are before those of this list, which is a part of the caller's.
+    pub(crate) post_ops_before: usize,
+}
+
+/// What is dropped, and how.
+#[derive(Clone)]
+pub(crate) struct GivenDropout {
+    /// The descriptor of the mask of what is kept; an empty one for none.
+    pub(crate) mask: Arc<Embedded<dnnl_memory_desc>>,
+    /// The type of the seed, and its number.
+    pub(crate) seed: DataType,
+    pub(crate) seed_code: c_int,
+    pub(crate) has_offset: bool,
+    /// Whether numbers come as host scalars.
+    pub(crate) on_host: bool,
 }
 
 /// Scales or zero points of an operand.
@@ -135,10 +150,27 @@ pub(crate) struct Factor {
     pub(crate) mask: c_int,
     /// The sizes of groups along the last dimensions; none for one factor an index.
     pub(crate) groups: Vec<usize>,
+    /// The type; u8 for exponents.
     pub(crate) data_type: DataType,
+    /// Powers of two, stored as their exponents (e8m0).
+    pub(crate) exponents: bool,
     /// One value that comes as a host scalar.
     pub(crate) on_host: bool,
+    /// How the primitive finds them, if it does.
+    pub(crate) found: Option<Found>,
 }
+
+/// How a primitive finds the scale of a group of elements from the largest one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A power of two, by the MX specification of the Open Compute Project.
+    Exponent,
+    /// The largest element over the largest number of the result's type.
+    Float,
+}
+
+/// The arguments that may be rounded at random.
+const ROUNDED: [c_int; 3] = [arg::DST, arg::DIFF_SRC, arg::DIFF_WEIGHTS];
 
 impl Handle for dnnl_primitive_attr {
     type Value = Attr;
@@ -159,17 +191,13 @@ impl Default for Attr {
             zero_points: Vec::new(),
             post_ops: Arc::new(Embedded::new(Vec::new())),
             dropout: None,
-            unsupported: None,
+            reductions: None,
+            post_ops_before: 0,
         }
     }
 }
 
 impl Attr {
-    /// The descriptor of the mask of what is dropped; null for none.
-    pub(crate) fn dropout_mask(&self) -> const_dnnl_memory_desc_t {
-        self.dropout.as_ref().map_or(std::ptr::null(), |(mask, _)| mask.as_ptr())
-    }
-
     pub(crate) fn post_ops(&self) -> &[CPostOp] {
         self.post_ops.value()
     }
@@ -182,30 +210,33 @@ impl Attr {
         self.zero_points.iter().find(|(of, _)| *of == number).map(|(_, factor)| factor)
     }
 
-    /// Whether primitives can do what the attributes say.
+    /// The same attributes with other post-operations, `before` of which the caller has in front of them.
+    pub(crate) fn with_post_ops(&self, post_ops: &[CPostOp], before: usize) -> Self {
+        let post_ops = Arc::new(Embedded::new(post_ops.to_vec()));
+        Self { post_ops, post_ops_before: before, ..self.clone() }
+    }
+
+    /// Whether primitives that do nothing special with an attribute can do what the attributes say.
     pub(crate) fn check_supported(&self) -> Outcome {
-        let wrong = if self.unsupported.is_some() {
-            self.unsupported
-        } else if self.dropout.is_some() {
-            Some("dropout")
-        } else if !self.stochastic.is_empty() {
-            Some("stochastic rounding")
+        let is_found = |(number, factor): &&(c_int, Factor)| factor.found.is_some() && *number != arg::DST;
+        let wrong = if self.scales.iter().any(|scale| is_found(&scale)) {
+            Some((Lack::FoundScales, "scales that the primitive finds for anything but its result"))
+        } else if self.stochastic.iter().any(|number| !ROUNDED.contains(number)) {
+            Some((Lack::Rounding, "rounding of this argument at random"))
         } else if self.post_ops().iter().any(|post_op| matches!(post_op, CPostOp::Depthwise { .. })) {
-            Some("a depthwise convolution as a post-operation")
+            Some((Lack::Depthwise, "a depthwise convolution as a post-operation here"))
         } else {
             None
         };
-        wrong.map_or(Ok(()), |what| Err(Error::unsupported("attributes", what).into()))
+        wrong.map_or(Ok(()), |(lack, what)| Err(lack.failure(what)))
     }
 
     /// Whether scales and zero points are of operands that a primitive has them for.
     pub(crate) fn check_used(&self, is_used: impl Fn(c_int) -> bool) -> Outcome {
         match self.scales.iter().chain(&self.zero_points).find(|(number, _)| !is_used(*number)) {
-            Some((number, _)) => Err(Error::unsupported(
-                "attributes",
-                format!("scales or zero points of argument {number} here"),
-            )
-            .into()),
+            Some((number, _)) => {
+                Err(Lack::Attribute.failure(format_args!("scales or zero points of argument {number} here")))
+            }
             None => Ok(()),
         }
     }
@@ -214,9 +245,15 @@ impl Attr {
     pub(crate) fn check_plain(&self) -> Outcome {
         self.check_supported()?;
         self.check_used(|_| false)?;
-        if self.post_ops().is_empty() {
+        let wrong = if !self.post_ops().is_empty() {
+            "post-operations of this primitive"
+        } else if self.dropout.is_some() {
+            "dropout of this primitive"
+        } else if self.reductions.is_some() {
+            "precomputed reductions of this primitive"
+        } else {
             return Ok(());
-        }
-        Err(Error::unsupported("attributes", "post-operations of this primitive").into())
+        };
+        Err(Lack::Attribute.failure(wrong))
     }
 }

@@ -2,20 +2,20 @@
 
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::DataType;
 
-use crate::attributes::{Attr, Factor};
+use crate::attributes::{Attr, Factor, Found, GivenDropout};
 use crate::boundary::{self, Failure, Outcome};
-use crate::desc::Format;
+use crate::desc::Md;
 use crate::handle::{self, Embedded};
 use crate::kinds::arg;
 use crate::post_ops::known;
 use crate::settings;
 use crate::types::{
-    const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_data_type_t, dnnl_dim_t, dnnl_f32,
-    dnnl_fpmath_mode_t, dnnl_primitive_attr_t, dnnl_s32, dnnl_status_t,
+    const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_data_type_t, dnnl_dim_t, dnnl_e8m0, dnnl_f32,
+    dnnl_fpmath_mode_t, dnnl_memory_desc, dnnl_primitive_attr_t, dnnl_s32, dnnl_s64, dnnl_status_t,
 };
 
 /// Which narrower arithmetic may be used.
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn dnnl_primitive_attr_get_accumulation_mode(
     })
 }
 
-/// How an argument is rounded: 0 to the nearest, 1 at random, which no primitive does yet.
+/// How an argument is rounded: 0 to the nearest, 1 at random.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_primitive_attr_set_rounding(
     attr: dnnl_primitive_attr_t,
@@ -213,7 +213,8 @@ pub unsafe extern "C" fn dnnl_primitive_attr_set_scales_v2(
     })
 }
 
-/// Scales of an argument, given (`qmode` 0 or 1) or found by the primitive, which none does yet.
+/// Scales of an argument, given (`qmode` 0 or 1) or found by the primitive: powers of two by the MX specification (2), or the largest
+/// element of a group over the largest number of the result's type (3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_primitive_attr_set_scales_v3(
     attr: dnnl_primitive_attr_t,
@@ -230,11 +231,19 @@ pub unsafe extern "C" fn dnnl_primitive_attr_set_scales_v3(
             return Err(Failure::invalid(format!("{qmode} is no quantization mode")));
         }
         let given = Given { arg, mask, count: ndims, groups: group_dims, data_type, on_host: is_on_host };
+        let found = match qmode {
+            2 => Some(Found::Exponent),
+            3 => Some(Found::Float),
+            _ => None,
+        };
+        if found.is_some() && (is_on_host != 0 || mask == 0) {
+            return Err(Failure::invalid("scales that are found are on the device, one for each group"));
+        }
         // SAFETY: the caller passes null or objects that live, and uses the attributes nowhere else meanwhile.
         unsafe {
             set_factor(attr, &given, false)?;
-            if qmode > 1 {
-                handle::borrow_mut(attr)?.unsupported = Some("scales that the primitive finds");
+            if let Some((_, factor)) = handle::borrow_mut(attr)?.scales.last_mut() {
+                factor.found = found;
             }
         }
         Ok(())
@@ -290,24 +299,31 @@ pub unsafe extern "C" fn dnnl_primitive_attr_set_zero_points_v2(
     })
 }
 
-/// Sums of an argument that the caller computed, which no primitive takes yet.
+/// Sums over groups of the source of a product, which the caller knows, for zero points of the weights. They must be passed at execution; a
+/// product computes what it needs of them itself, so that the result is that of the true sums.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_primitive_attr_set_precomputed_reductions(
     attr: dnnl_primitive_attr_t,
-    _arg: c_int,
-    _mask: c_int,
-    _group_ndims: c_int,
-    _group_dims: *const dnnl_dim_t,
-    _data_type: dnnl_data_type_t,
+    arg: c_int,
+    mask: c_int,
+    group_ndims: c_int,
+    group_dims: *const dnnl_dim_t,
+    data_type: dnnl_data_type_t,
 ) -> dnnl_status_t {
     boundary::status("dnnl_primitive_attr_set_precomputed_reductions", || {
-        // SAFETY: the caller passes null or attributes that live, and uses them nowhere else meanwhile.
-        unsafe { handle::borrow_mut(attr) }?.unsupported = Some("precomputed reductions");
+        if arg != arg::SRC || data_type != dnnl_s32 {
+            return Err(Failure::invalid(format!(
+                "reductions of argument {arg} in the data type {data_type}, expected those of the source in s32"
+            )));
+        }
+        let given = Given { arg, mask, count: group_ndims, groups: group_dims, data_type, on_host: 0 };
+        // SAFETY: the caller passes null or objects that live, and uses the attributes nowhere else meanwhile.
+        unsafe { handle::borrow_mut(attr)?.reductions = Some(factor(&given)?) };
         Ok(())
     })
 }
 
-/// Drops results at random, which no primitive does yet; null or an empty descriptor for none.
+/// Drops results at random, with a seed in s32. An empty descriptor says that the mask of what is kept is not wanted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_primitive_attr_set_dropout(
     attr: dnnl_primitive_attr_t,
@@ -315,11 +331,11 @@ pub unsafe extern "C" fn dnnl_primitive_attr_set_dropout(
 ) -> dnnl_status_t {
     boundary::status("dnnl_primitive_attr_set_dropout", || {
         // SAFETY: the caller passes null or objects that live, and uses the attributes nowhere else meanwhile.
-        unsafe { set_dropout(attr, mask_desc, [0; 3]) }
+        unsafe { set_dropout(attr, mask_desc, [dnnl_s32, 0, 0]) }
     })
 }
 
-/// Drops results at random, with a seed of a type, an offset or none, and numbers on the host or not; see
+/// Drops results at random, with a seed in s32 or s64, an offset or none, and numbers that come as host scalars or not; see
 /// [`dnnl_primitive_attr_set_dropout`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_primitive_attr_set_dropout_v2(
@@ -335,7 +351,7 @@ pub unsafe extern "C" fn dnnl_primitive_attr_set_dropout_v2(
     })
 }
 
-/// Lends the descriptor of the mask of what is dropped; null for none.
+/// Lends the descriptor of the mask of what is kept, an empty one where there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_primitive_attr_get_dropout(
     attr: const_dnnl_primitive_attr_t,
@@ -343,7 +359,14 @@ pub unsafe extern "C" fn dnnl_primitive_attr_get_dropout(
 ) -> dnnl_status_t {
     boundary::status("dnnl_primitive_attr_get_dropout", || {
         // SAFETY: the caller passes null, or attributes that live and a place to write.
-        unsafe { handle::write(mask_desc, "mask_desc", handle::borrow(attr)?.dropout_mask()) }
+        unsafe {
+            let attr = handle::borrow(attr)?;
+            handle::write(
+                mask_desc,
+                "mask_desc",
+                attr.dropout.as_ref().map_or(no_mask(), |given| given.mask.as_ptr()),
+            )
+        }
     })
 }
 
@@ -360,9 +383,12 @@ pub unsafe extern "C" fn dnnl_primitive_attr_get_dropout_v2(
         // SAFETY: the caller passes null, or attributes that live and places to write or null.
         unsafe {
             let given = handle::borrow(attr)?;
-            let numbers = given.dropout.as_ref().map_or([0; 3], |(_, numbers)| *numbers);
+            let numbers = given.dropout.as_ref().map_or([0; 3], |given| {
+                [given.seed_code, c_int::from(given.has_offset), c_int::from(given.on_host)]
+            });
             if !mask_desc.is_null() {
-                handle::write(mask_desc, "mask_desc", given.dropout_mask())?;
+                let mask = given.dropout.as_ref().map_or(no_mask(), |given| given.mask.as_ptr());
+                handle::write(mask_desc, "mask_desc", mask)?;
             }
             for (out, number) in [seed_dt, use_offset, use_host_scalars].into_iter().zip(numbers) {
                 if !out.is_null() {
@@ -386,9 +412,27 @@ struct Given {
 /// # Safety
 /// `attr` is null or attributes that live, used nowhere else meanwhile; the groups are null or as many as are told.
 unsafe fn set_factor(attr: dnnl_primitive_attr_t, given: &Given, is_zero_point: bool) -> Outcome {
+    // SAFETY: by contract.
+    let factor = unsafe { factor(given) }?;
+    if is_zero_point && factor.exponents {
+        return Err(Failure::invalid("zero points are no powers of two"));
+    }
+    // SAFETY: by contract.
+    let attr = unsafe { handle::borrow_mut(attr) }?;
+    let list = if is_zero_point { &mut attr.zero_points } else { &mut attr.scales };
+    list.retain(|(other, _)| *other != given.arg);
+    list.push((given.arg, factor));
+    Ok(())
+}
+
+/// # Safety
+/// The groups are null or as many as are told.
+unsafe fn factor(given: &Given) -> Outcome<Factor> {
     let &Given { arg, mask, count, groups, data_type, on_host } = given;
     let count = usize::try_from(count).map_err(|_| Failure::invalid(format!("there are {count} groups")))?;
-    if mask < 0 || arg <= 0 || arg >= arg::ATTR_SCALES || count > 12 {
+    // Operands of a depthwise convolution behind another one have numbers of their own.
+    let plain = arg & !arg::POST_OP_DW;
+    if mask < 0 || plain <= 0 || plain >= arg::ATTR_SCALES || count > 12 {
         return Err(Failure::invalid(format!("argument {arg} with mask {mask} and {count} groups")));
     }
     // SAFETY: by contract.
@@ -398,18 +442,13 @@ unsafe fn set_factor(attr: dnnl_primitive_attr_t, given: &Given, is_zero_point: 
         .map(|&group| usize::try_from(group).ok().filter(|&group| group > 0))
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| Failure::invalid("a group is not positive"))?;
-    let data_type: DataType = known(data_type)?;
+    let exponents = data_type == dnnl_e8m0;
+    let data_type = if exponents { DataType::U8 } else { known(data_type)? };
     let on_host = on_host != 0;
     if on_host && (mask != 0 || !groups.is_empty()) {
         return Err(Failure::invalid("only one value can be on the host"));
     }
-    let factor = Factor { mask, groups, data_type, on_host };
-    // SAFETY: by contract.
-    let attr = unsafe { handle::borrow_mut(attr) }?;
-    let list = if is_zero_point { &mut attr.zero_points } else { &mut attr.scales };
-    list.retain(|(other, _)| *other != arg);
-    list.push((arg, factor));
-    Ok(())
+    Ok(Factor { mask, groups, data_type, exponents, on_host, found: None })
 }
 
 /// # Safety
@@ -431,8 +470,25 @@ unsafe fn set_dropout(
     numbers: [c_int; 3],
 ) -> Outcome {
     // SAFETY: by contract.
-    let (attr, mask) = unsafe { (handle::borrow_mut(attr)?, handle::borrow_optional(mask_desc)?) };
-    let mask = mask.filter(|md| !matches!(md.format, Format::Undef));
-    attr.dropout = mask.map(|md| (Arc::new(Embedded::new(md.clone())), numbers));
+    let (attr, mask) = unsafe { (handle::borrow_mut(attr)?, handle::borrow(mask_desc)?) };
+    let [seed_code, has_offset, on_host] = numbers;
+    let seed = match seed_code {
+        dnnl_s32 => DataType::S32,
+        dnnl_s64 => DataType::S64,
+        other => {
+            return Err(Failure::invalid(format!(
+                "the seed is of the data type {other}, expected s32 or s64"
+            )));
+        }
+    };
+    let mask = Arc::new(Embedded::new(mask.clone()));
+    let (has_offset, on_host) = (has_offset != 0, on_host != 0);
+    attr.dropout = Some(GivenDropout { mask, seed, seed_code, has_offset, on_host });
     Ok(())
+}
+
+/// The empty descriptor.
+fn no_mask() -> const_dnnl_memory_desc_t {
+    static EMPTY: OnceLock<Embedded<dnnl_memory_desc>> = OnceLock::new();
+    EMPTY.get_or_init(|| Embedded::new(Md::empty())).as_ptr()
 }

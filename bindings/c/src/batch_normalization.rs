@@ -1,7 +1,7 @@
 //! Batch normalisation and its gradient.
 
 use anydnn_backend::op::BatchNormalization;
-use anydnn_backend::{Arg, DataType, Dims, Eltwise, Error, MemoryDesc};
+use anydnn_backend::{Arg, DataType, Dims, Eltwise, MemoryDesc};
 
 use crate::attributes::Attr;
 use crate::boundary::{Failure, Outcome};
@@ -13,6 +13,7 @@ use crate::kinds::{
 use crate::object_types::*;
 use crate::primitive::{Facts, closed, describe, is_training, open, same_dims};
 use crate::recipe::{Formula, Recipe, Tensor, settled};
+use crate::refusals::Lack;
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
@@ -292,7 +293,7 @@ fn check_flags(flags: dnnl_normalization_flags_t) -> Outcome {
         return Err(Failure::invalid(format!("{flags:#x} has unknown flags")));
     }
     if flags & dnnl_fuse_norm_relu != 0 && flags & dnnl_fuse_norm_add_relu != 0 {
-        return Err(Error::unsupported("batch normalization", "two fused rectifiers").into());
+        return Err(Lack::Rectifiers.failure("two fused rectifiers"));
     }
     Ok(())
 }

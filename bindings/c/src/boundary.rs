@@ -9,7 +9,7 @@ use anydnn_backend::Error;
 
 use crate::types::{
     dnnl_invalid_arguments, dnnl_invalid_data_type, dnnl_invalid_graph, dnnl_runtime_error, dnnl_status_t,
-    dnnl_success,
+    dnnl_success, dnnl_unimplemented,
 };
 use crate::verbose;
 
@@ -112,7 +112,7 @@ fn report(function: &'static str, status: dnnl_status_t, message: &str) {
     // While a thread ends there is nowhere to keep it.
     let _ = LAST.try_with(|last| last.try_borrow_mut().map(|mut last| *last = text));
     tracing::debug!(function, status, message, "failed");
-    verbose::error(function, message);
+    verbose::error(function, message, status == dnnl_unimplemented);
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
     use std::ffi::CStr;
 
     use super::*;
-    use crate::types::{dnnl_invalid_shape, dnnl_unimplemented};
+    use crate::types::dnnl_invalid_shape;
 
     fn last() -> String {
         // SAFETY: the function returns a string that ends with a zero.

@@ -5,6 +5,7 @@ use anydnn_backend::{Arg, Attributes, Dims, MemoryDesc};
 
 use crate::attributes::Attr;
 use crate::boundary::{Failure, Outcome};
+use crate::depthwise::Depthwise;
 use crate::kinds::{
     CONVOLUTION_AUTO, CONVOLUTION_DIRECT, arg, dnnl_backward_data, dnnl_backward_weights, kind, query,
 };
@@ -55,11 +56,16 @@ pub unsafe extern "C" fn dnnl_convolution_forward_primitive_desc_create(
             grouped_settled(weights, 2 + windows.strides.len()),
         );
         let bias = bias.map(|bias| recipe.operand(arg::BIAS, (query::WEIGHTS, 1), dense(bias)));
-        let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
         let weights = recipe.read(&weights, &merge(&weights, 2 + windows.strides.len()))?;
         let mut inputs = vec![(Arg::SRC, &src), (Arg::Weights, &weights)];
         inputs.extend(bias.as_ref().map(|bias| (Arg::Bias, bias)));
-        recipe.main(windows.convolution(groups), &inputs, &dst, attr)?;
+        let op = windows.convolution(groups);
+        if let Some(depthwise) = Depthwise::find(attr)? {
+            depthwise.behind(recipe, op, &inputs, &dst, attr)?;
+        } else {
+            let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
+            recipe.main(op, &inputs, &dst, attr)?;
+        }
         Ok(windows.facts(kind::CONVOLUTION, prop_kind, alg_kind))
     };
     // SAFETY: the caller passes null, or objects that live and a handle to write.

@@ -117,7 +117,6 @@ pub(crate) fn function(algorithm: dnnl_alg_kind_t, alpha: f32, beta: f32) -> Out
     })?;
     match function {
         Eltwise::LeakyRelu { alpha: 0.0 } => Ok(Eltwise::Relu),
-        Eltwise::SoftPlus { beta: 0.0 } => Err(Failure::invalid("alpha is 0, by which soft relu divides")),
         Eltwise::Clamp { min, max } if min.is_nan() || max.is_nan() || min > max => {
             Err(Failure::invalid(format!("alpha is {alpha}, expected at most beta, {beta}")))
         }
@@ -134,7 +133,6 @@ mod tests {
         for (algorithm, alpha, beta) in [
             (dnnl_eltwise_relu_use_dst_for_bwd, -1.0, 0.0),
             (dnnl_eltwise_elu_use_dst_for_bwd, f32::NAN, 0.0),
-            (dnnl_eltwise_soft_relu, 0.0, 0.0),
             (dnnl_eltwise_clip, 2.0, 1.0),
             (dnnl_eltwise_clip_v2, f32::NAN, 1.0),
             (0, 0.0, 0.0),

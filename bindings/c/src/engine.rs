@@ -9,6 +9,7 @@ use anydnn_backend::DeviceKind;
 use anydnn_opencl::{OpenClDevice, OpenClEngine};
 
 use crate::boundary::{self, Failure, Outcome};
+use crate::cache::Cache;
 use crate::handle::{self, Embedded, Handle};
 use crate::object_types::{dnnl_engine, dnnl_engine_kind_t, dnnl_engine_t, dnnl_gpu};
 use crate::types::dnnl_status_t;
@@ -64,6 +65,8 @@ pub(crate) type EngineRef = Arc<Embedded<dnnl_engine>>;
 /// What is behind an engine's handle.
 pub(crate) struct EngineObject {
     pub(crate) engine: OpenClEngine,
+    /// Ends with the engine, as nothing in it refers to this object.
+    pub(crate) cache: Cache,
     me: Weak<Embedded<dnnl_engine>>,
     /// The reference of the handle, until it is destroyed.
     user: Mutex<Option<EngineRef>>,
@@ -87,8 +90,14 @@ pub(crate) unsafe fn create_at(
         return Err(Failure::null("the engine's place"));
     }
     let engine = engine()?;
-    let shared: EngineRef =
-        Arc::new_cyclic(|me| Embedded::new(EngineObject { engine, me: me.clone(), user: Mutex::new(None) }));
+    let shared: EngineRef = Arc::new_cyclic(|me| {
+        Embedded::new(EngineObject {
+            engine,
+            cache: Cache::default(),
+            me: me.clone(),
+            user: Mutex::new(None),
+        })
+    });
     let handle = raw(&shared);
     *shared.value().user.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&shared));
     // SAFETY: not null, so the caller vouches for it.

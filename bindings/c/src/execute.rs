@@ -1,6 +1,7 @@
 //! Executions of primitives.
 
 use std::ffi::c_int;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -38,10 +39,27 @@ pub unsafe extern "C" fn dnnl_primitive_execute(
 /// A primitive with its arguments, on a stream of its engine.
 pub(crate) struct Execution<'a> {
     pub(crate) stream: &'a StreamObject,
-    primitive: &'a PrimitiveObject,
+    primitive: Ran<'a>,
     /// The memory of each operand.
     operands: Vec<Option<&'a MemoryObject>>,
     scratchpad: Option<&'a MemoryObject>,
+}
+
+/// The primitive that runs: the caller's, or one that was made for the memories of an execution.
+enum Ran<'a> {
+    Own(&'a PrimitiveObject),
+    Made(Arc<PrimitiveObject>),
+}
+
+impl Deref for Ran<'_> {
+    type Target = PrimitiveObject;
+
+    fn deref(&self) -> &PrimitiveObject {
+        match self {
+            Self::Own(primitive) => primitive,
+            Self::Made(primitive) => primitive,
+        }
+    }
 }
 
 impl Execution<'_> {
@@ -57,13 +75,25 @@ impl Execution<'_> {
     ) -> Outcome<Self> {
         // SAFETY: by contract.
         let (primitive, stream) = unsafe { (handle::borrow(primitive)?, handle::borrow(stream)?) };
-        let described = primitive.described();
-        if !Arc::ptr_eq(&described.engine, &stream.engine) {
+        if !Arc::ptr_eq(&primitive.described().engine, &stream.engine) {
             return Err(Failure::invalid("the primitive and the stream are of different engines"));
         }
         let count = usize::try_from(count).unwrap_or(0);
         // SAFETY: by contract.
         let given = unsafe { handle::slice(args, count, "args") }?;
+        let primitive = match &primitive.described().deferred {
+            None => Ran::Own(primitive),
+            Some(deferred) => {
+                let mut mds = Vec::with_capacity(given.len());
+                for one in given.iter().filter(|one| !one.memory.is_null()) {
+                    // SAFETY: by contract.
+                    mds.push((one.arg, unsafe { handle::borrow(one.memory) }?.desc()));
+                }
+                let md = |number| mds.iter().find(|(arg, _)| *arg == number).map(|(_, md)| *md);
+                Ran::Made(primitive.made.primitive(deferred, md)?)
+            }
+        };
+        let described = primitive.described();
         let mut operands = vec![None; described.operands.len()];
         let mut scratchpad = None;
         for (i, one) in given.iter().enumerate() {
@@ -73,9 +103,14 @@ impl Execution<'_> {
             if given[..i].iter().any(|other| other.arg == one.arg && !other.memory.is_null()) {
                 return Err(Failure::invalid(format!("argument {} is there twice", one.arg)));
             }
-            if let Some(operand) = described.operand(one.arg) {
+            if described.operand(one.arg).is_some() {
                 // SAFETY: by contract.
-                operands[operand] = Some(unsafe { handle::borrow(one.memory) }?);
+                let memory = unsafe { handle::borrow(one.memory) }?;
+                for (slot, operand) in operands.iter_mut().zip(described.operands.iter()) {
+                    if operand.number == one.arg {
+                        *slot = Some(memory);
+                    }
+                }
             } else if one.arg == arg::SCRATCHPAD && described.scratchpad > 0 {
                 // SAFETY: by contract.
                 scratchpad = Some(unsafe { handle::borrow(one.memory) }?);
@@ -121,12 +156,12 @@ impl Execution<'_> {
                 Some(engine) => {
                     let engine = &engine.value().engine;
                     // SAFETY: by contract.
-                    let bytes = unsafe { memory.bind(engine) }?;
+                    let bytes = unsafe { memory.bind(engine, operand.part) }?;
                     self.copy_across(engine, &bytes, operand.desc.size(), work)?
                 }
                 None if memory.engine().is_none() => self.upload(memory, work)?,
                 // SAFETY: by contract.
-                None => unsafe { memory.bind(stream.engine()) }?,
+                None => unsafe { memory.bind(stream.engine(), operand.part) }?,
             });
         }
         self.separate(described, &mut operands, work)?;
@@ -150,7 +185,7 @@ impl Execution<'_> {
                 && let Some(memory) = self.scratchpad
             {
                 // SAFETY: by contract.
-                args.push((Arg::Scratchpad, unsafe { memory.bind(stream.engine()) }?));
+                args.push((Arg::Scratchpad, unsafe { memory.bind(stream.engine(), 0) }?));
             }
             let event = stream.execute(compiled, &args, &work.deps)?;
             work.then(event.clone());
@@ -199,7 +234,7 @@ impl Execution<'_> {
         let (offsets, size) = arena(&described.temporaries);
         let whole = match self.scratchpad {
             // SAFETY: the caller keeps the bytes until the commands have ended.
-            Some(memory) => unsafe { memory.bind(engine) }?,
+            Some(memory) => unsafe { memory.bind(engine, 0) }?,
             None if described.scratchpad > 0 => {
                 return Err(Failure::invalid(format!("there is no scratchpad of {size} bytes")));
             }

@@ -14,6 +14,7 @@ use crate::handle::{self, Embedded, Handle};
 use crate::kinds::{BINARY_SELECT, kind};
 use crate::object_types::{const_dnnl_post_ops_t, dnnl_alg_kind_t, dnnl_post_ops, dnnl_post_ops_t};
 use crate::primitive::operand;
+use crate::refusals::Lack;
 use crate::types::{const_dnnl_memory_desc_t, dnnl_data_type_t, dnnl_dim_t, dnnl_memory_desc, dnnl_status_t};
 
 /// Makes an empty list of post-operations.
@@ -347,9 +348,7 @@ pub(crate) fn algorithm(kind: dnnl_alg_kind_t) -> Outcome<BinaryAlgorithm> {
 
 /// The contract's type of that number.
 pub(crate) fn known(code: dnnl_data_type_t) -> Outcome<DataType> {
-    type_code(code)?.data_type().ok_or_else(|| {
-        anydnn_backend::Error::unsupported("attributes", format!("the data type {code}")).into()
-    })
+    type_code(code)?.data_type().ok_or_else(|| Lack::DataType.failure(format_args!("the data type {code}")))
 }
 
 /// # Safety

@@ -19,10 +19,12 @@ use crate::object_types::{
     dnnl_prop_kind_t,
 };
 use crate::recipe::{Operand, Place, Recipe, Step};
+use crate::refusals::Lack;
+use crate::runtime::{Deferred, Made};
 use crate::settings;
 use crate::types::{
     const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_dim_t, dnnl_memory_desc, dnnl_primitive_attr,
-    dnnl_status_t, dnnl_unimplemented,
+    dnnl_status_t,
 };
 use crate::verbose;
 
@@ -124,6 +126,8 @@ pub(crate) struct Described {
     pub(crate) source_engine: Option<EngineRef>,
     pub(crate) attr: Arc<Embedded<dnnl_primitive_attr>>,
     pub(crate) lent: Arc<Lent>,
+    /// What makes it once everything is known; the rest then speaks of stand-ins.
+    pub(crate) deferred: Option<Arc<Deferred>>,
 }
 
 /// What queries tell beside descriptors.
@@ -145,6 +149,8 @@ pub(crate) struct Facts {
 pub(crate) struct PrimitiveObject {
     pub(crate) compiled: Vec<OpenClPrimitive>,
     pub(crate) described: Embedded<dnnl_primitive_desc>,
+    /// What executions made, where that is done by them.
+    pub(crate) made: Made,
 }
 
 impl Handle for dnnl_primitive_desc {
@@ -167,16 +173,20 @@ pub(crate) struct Lent {
 }
 
 impl PrimitiveObject {
-    fn new(described: &Described) -> Outcome<Self> {
-        let engine = &described.engine.value().engine;
+    pub(crate) fn new(described: &Described) -> Outcome<Self> {
+        let engine = described.engine.value();
         let mut compiled = Vec::with_capacity(described.steps.len());
-        for step in described.steps.iter() {
+        let steps = if described.deferred.is_some() { &[] } else { &*described.steps };
+        for step in steps {
             let start = Instant::now();
             let desc = step.desc.clone().with_specialize(settings::specialize());
-            compiled.push(engine.create_primitive(&desc)?);
-            verbose::primitive(verbose::CREATION, "create", &compiled[compiled.len() - 1], start);
+            let create = || Ok(engine.engine.create_primitive(&desc)?);
+            let (primitive, was_there) = engine.cache.primitive(&desc, create)?;
+            let what = if was_there { "create:cache_hit" } else { "create:cache_miss" };
+            verbose::primitive(verbose::CREATION, what, &primitive, start);
+            compiled.push(primitive);
         }
-        Ok(Self { compiled, described: Embedded::new(described.clone()) })
+        Ok(Self { compiled, described: Embedded::new(described.clone()), made: Made::default() })
     }
 
     pub(crate) fn described(&self) -> &Described {
@@ -187,7 +197,7 @@ impl PrimitiveObject {
 impl Described {
     /// The description of a finished recipe.
     pub(crate) fn new(facts: Facts, recipe: Recipe, attr: &Attr) -> Outcome<Self> {
-        let Recipe { engine, operands, temporaries, mut steps, scratchpad } = recipe;
+        let Recipe { engine, operands, temporaries, mut steps, scratchpad, described, .. } = recipe;
         let takes_scratchpad = attr.scratchpad == ScratchpadMode::User;
         let is_single = steps.len() == 1 && temporaries.is_empty();
         if is_single && takes_scratchpad {
@@ -196,7 +206,11 @@ impl Described {
         let wanted = if is_single { scratchpad } else { arena(&temporaries).1 };
         let scratchpad = if takes_scratchpad { wanted } else { 0 };
         let lend = |md: &MemoryDesc| Ok::<_, Failure>(Embedded::new(Md::from_memory_desc(md)?));
-        let of = operands.iter().map(|operand| lend(&operand.desc)).collect::<Outcome<Vec<_>>>()?;
+        let told = |operand: &Operand| match described.iter().find(|(number, _)| *number == operand.number) {
+            Some((_, md)) => Ok(Embedded::new(md.clone())),
+            None => lend(&operand.desc),
+        };
+        let of = operands.iter().map(told).collect::<Outcome<Vec<_>>>()?;
         let bytes =
             (scratchpad > 0).then(|| lend(&MemoryDesc::new([scratchpad], DataType::U8))).transpose()?;
         let lent = Arc::new(Lent { of, scratchpad: bytes, none: Embedded::new(Md::empty()) });
@@ -210,7 +224,21 @@ impl Described {
             source_engine: None,
             attr: Arc::new(Embedded::new(attr.clone())),
             lent,
+            deferred: None,
         })
+    }
+
+    /// The description of what is made at execution, for which this one holds stand-ins.
+    pub(crate) fn deferred(self, deferred: Deferred) -> Outcome<Self> {
+        let lend = |operand: &Operand| {
+            Ok::<_, Failure>(Embedded::new(match deferred.md(operand.number).filter(|md| md.is_runtime()) {
+                Some(md) => md.clone(),
+                None => Md::from_memory_desc(&operand.desc)?,
+            }))
+        };
+        let of = self.operands.iter().map(lend).collect::<Outcome<Vec<_>>>()?;
+        let lent = Lent { of, scratchpad: None, none: Embedded::new(Md::empty()) };
+        Ok(Self { lent: Arc::new(lent), deferred: Some(Arc::new(deferred)), ..self })
     }
 
     /// Whether a step writes an operand.
@@ -272,7 +300,9 @@ pub(crate) unsafe fn describe(
             // SAFETY: by contract.
             let (engine, attr) = unsafe { (engine::reference(engine)?, attributes(attr)?) };
             let mut recipe = Recipe::new(engine);
+            recipe.stochastic.clone_from(&attr.stochastic);
             let facts = make(&mut recipe, &attr)?;
+            recipe.store_rounded()?;
             Described::new(facts, recipe, &attr)
         };
         // SAFETY: by contract.
@@ -330,8 +360,8 @@ pub(crate) unsafe fn operand<'a>(desc: const_dnnl_memory_desc_t, what: &str) -> 
     // SAFETY: by contract.
     let desc = unsafe { handle::borrow(desc) }?;
     if desc.is_runtime() {
-        let message = format!("{what} has dimensions or strides that are known at execution only");
-        return Err(Failure::Status(dnnl_unimplemented, message));
+        let asked = format_args!("{what} with dimensions or strides that are known at execution only");
+        return Err(Lack::Unknown.failure(asked));
     }
     Ok(desc)
 }
@@ -343,10 +373,27 @@ pub(crate) unsafe fn operand<'a>(desc: const_dnnl_memory_desc_t, what: &str) -> 
 pub(crate) unsafe fn open(desc: const_dnnl_memory_desc_t, what: &str) -> Outcome<MemoryDesc> {
     // SAFETY: by contract.
     let md = unsafe { operand(desc, what) }?;
+    tensor(md, what)
+}
+
+/// The contract's descriptor of a tensor that an operation takes.
+pub(crate) fn tensor(md: &Md, what: &str) -> Outcome<MemoryDesc> {
     if matches!(md.format, Format::Undef) {
         return Err(Failure::invalid(format!("{what} has no layout")));
     }
     md.to_memory_desc()
+}
+
+/// A descriptor whose dimensions or strides may be known at execution only.
+///
+/// # Safety
+/// As for [`operand`].
+pub(crate) unsafe fn unknown<'a>(desc: const_dnnl_memory_desc_t, what: &str) -> Outcome<&'a Md> {
+    if desc.is_null() {
+        return Err(Failure::null(what));
+    }
+    // SAFETY: by contract.
+    unsafe { handle::borrow(desc) }
 }
 
 /// A tensor that an operation takes, whose layout must be told.

@@ -9,9 +9,10 @@ use crate::handle;
 use crate::kinds::query;
 use crate::object_types::{const_dnnl_primitive_desc_t, dnnl_primitive_desc_t};
 use crate::primitive::{Described, arena};
+use crate::refusals::Lack;
 use crate::types::{
     const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_last_impl_reached, dnnl_query_t,
-    dnnl_status_t, dnnl_unimplemented,
+    dnnl_status_t,
 };
 
 /// Goes on to another implementation: there is one only.
@@ -178,7 +179,7 @@ fn bound(described: &Described) -> (c_int, c_int) {
 }
 
 fn untold(what: c_int) -> Failure {
-    Failure::Status(dnnl_unimplemented, format!("the primitive does not tell what query {what} asks for"))
+    Lack::Query.failure(format_args!("query {what} of this primitive"))
 }
 
 /// Programs are kept with the engine: every primitive's blob is the engine's.

@@ -9,7 +9,8 @@ use crate::handle;
 use crate::object_types::{
     dnnl_profiling_data_kind_t, dnnl_profiling_data_kind_time, dnnl_profiling_data_kind_undef, dnnl_stream_t,
 };
-use crate::types::{dnnl_status_t, dnnl_unimplemented};
+use crate::refusals::Lack;
+use crate::types::dnnl_status_t;
 
 /// Forgets the executions so far.
 #[unsafe(no_mangle)]
@@ -45,8 +46,7 @@ pub unsafe extern "C" fn dnnl_query_profiling_data(
                     return Err(Failure::invalid("the kind of data is undefined"));
                 }
                 other => {
-                    let message = format!("there is no profiling data of kind {other}");
-                    return Err(Failure::Status(dnnl_unimplemented, message));
+                    return Err(Lack::Profile.failure(format_args!("profiling data of kind {other}")));
                 }
             }
             // SAFETY: not null, so the caller vouches for it.

@@ -9,7 +9,10 @@ use anydnn_backend::{
 };
 
 use crate::boundary::{Failure, Outcome};
+use crate::desc::Md;
 use crate::engine::EngineRef;
+use crate::kinds::arg;
+use crate::refusals::Lack;
 
 /// A recipe that is being written, for one engine.
 pub(crate) struct Recipe {
@@ -21,6 +24,12 @@ pub(crate) struct Recipe {
     pub(crate) steps: Vec<Step>,
     /// The bytes of working memory that the last step wants beside temporaries.
     pub(crate) scratchpad: usize,
+    /// The numbers of arguments that are rounded at random.
+    pub(crate) stochastic: Vec<c_int>,
+    /// Those of them that steps compute in f32: the number, the value, the operand.
+    pub(crate) unrounded: Vec<(c_int, Tensor, usize)>,
+    /// What queries tell of arguments that are no dense tensors.
+    pub(crate) described: Vec<(c_int, Md)>,
 }
 
 /// What the caller binds by a number.
@@ -31,6 +40,8 @@ pub(crate) struct Operand {
     /// The query and index that ask for its descriptor; zero for none.
     pub(crate) query: (c_int, c_int),
     pub(crate) desc: MemoryDesc,
+    /// Which of the memory's handles: one but for sparse tensors.
+    pub(crate) part: usize,
 }
 
 /// Whose bytes a step touches.
@@ -83,13 +94,50 @@ impl Change {
 
 impl Recipe {
     pub(crate) fn new(engine: EngineRef) -> Self {
-        Self { engine, operands: Vec::new(), temporaries: Vec::new(), steps: Vec::new(), scratchpad: 0 }
+        Self {
+            engine,
+            operands: Vec::new(),
+            temporaries: Vec::new(),
+            steps: Vec::new(),
+            scratchpad: 0,
+            stochastic: Vec::new(),
+            unrounded: Vec::new(),
+            described: Vec::new(),
+        }
     }
 
-    /// An operand by its number, whose descriptor is asked for by a query with an index.
+    /// An operand by its number, whose descriptor is asked for by a query with an index. A gradient that is rounded at random is a temporary
+    /// in f32 for the steps; [`Recipe::store_rounded`] ends them.
     pub(crate) fn operand(&mut self, number: c_int, query: (c_int, c_int), desc: MemoryDesc) -> Tensor {
-        self.operands.push(Operand { number, query, desc: desc.clone() });
-        Tensor { place: Place::Operand(self.operands.len() - 1), desc, changes: Vec::new() }
+        let tensor = self.part(number, query, desc, 0);
+        let desc = &tensor.desc;
+        let position = self.operands.len() - 1;
+        let is_wider = matches!(desc.data_type(), DataType::F32 | DataType::F64);
+        let is_gradient = matches!(number, arg::DIFF_SRC | arg::DIFF_WEIGHTS);
+        if is_gradient && !is_wider && self.stochastic.contains(&number) {
+            let plain = self.temporary(desc.with_data_type(DataType::F32));
+            self.unrounded.push((number, plain.clone(), position));
+            return plain;
+        }
+        tensor
+    }
+
+    /// What one of an argument's handles holds.
+    pub(crate) fn part(
+        &mut self,
+        number: c_int,
+        query: (c_int, c_int),
+        desc: MemoryDesc,
+        part: usize,
+    ) -> Tensor {
+        self.operands.push(Operand { number, query, desc, part });
+        self.tensor_of(self.operands.len() - 1)
+    }
+
+    /// An operand that is there, by its position.
+    pub(crate) fn tensor_of(&self, position: usize) -> Tensor {
+        let desc = self.operands[position].desc.clone();
+        Tensor { place: Place::Operand(position), desc, changes: Vec::new() }
     }
 
     /// A temporary.
@@ -114,20 +162,23 @@ impl Recipe {
             builder = builder.arg(arg, self.current(tensor));
         }
         let desc = builder.attributes(attributes.clone()).build()?;
-        let (desc, scratchpad) = self.engine.value().engine.resolve_with_scratchpad(&desc)?;
+        // What computes no elements is no step.
+        if desc.args().iter().all(|operand| !operand.access.writes() || operand.desc.elements() == 0) {
+            for (_, tensor) in args {
+                let slot = self.slot(tensor);
+                *slot = dense(slot.clone());
+            }
+            return Ok(());
+        }
+        let engine = self.engine.value();
+        let (desc, scratchpad) =
+            engine.cache.resolved(&desc, || Ok(engine.engine.resolve_with_scratchpad(&desc)?))?;
         for &(arg, tensor) in args {
             let Some(resolved) = desc.find(arg) else { continue };
-            let slot = match tensor.place {
-                Place::Operand(i) => &mut self.operands[i].desc,
-                Place::Temporary(i) => &mut self.temporaries[i],
-            };
+            let slot = self.slot(tensor);
             if slot.is_any() {
                 if slot.dims() != resolved.dims() {
-                    return Err(Error::unsupported(
-                        "layout",
-                        format!("an open one of {slot} seen otherwise"),
-                    )
-                    .into());
+                    return Err(Lack::Layout.failure(format_args!("an open layout of {slot} seen otherwise")));
                 }
                 *slot = resolved.clone();
             }
@@ -201,6 +252,13 @@ impl Recipe {
         Ok((view, Pending(Some((copy, tensor.clone())))))
     }
 
+    fn slot(&mut self, tensor: &Tensor) -> &mut MemoryDesc {
+        match tensor.place {
+            Place::Operand(i) => &mut self.operands[i].desc,
+            Place::Temporary(i) => &mut self.temporaries[i],
+        }
+    }
+
     /// What is known of a tensor's layout by now.
     pub(crate) fn current(&self, tensor: &Tensor) -> MemoryDesc {
         let slot = match tensor.place {
@@ -266,8 +324,26 @@ impl Formula {
     }
 
     pub(crate) fn tensor(&mut self, tensor: &Tensor) -> usize {
+        let source = self.source(tensor);
+        self.push(Node::Operand(source))
+    }
+
+    /// A tensor by its number among the sources.
+    pub(crate) fn source(&mut self, tensor: &Tensor) -> u16 {
         self.sources.push(tensor.clone());
-        self.expression.push(Node::Operand(self.sources.len() as u16 - 1))
+        self.sources.len() as u16 - 1
+    }
+
+    pub(crate) fn push(&mut self, node: Node) -> usize {
+        self.expression.push(node)
+    }
+
+    pub(crate) fn index(&mut self, axis: usize) -> usize {
+        self.push(Node::Index(axis))
+    }
+
+    pub(crate) fn cast(&mut self, data_type: DataType, a: usize) -> usize {
+        self.push(Node::Cast(data_type, a))
     }
 
     pub(crate) fn number(&mut self, number: f32) -> usize {

@@ -1,17 +1,18 @@
 //! Copies into another layout, element type or context.
 
-use std::sync::Arc;
-
 use anydnn_backend::Arg;
 use anydnn_backend::op::Reorder;
 
-use crate::boundary;
+use crate::attributes::Attr;
+use crate::boundary::{self, Failure, Outcome};
+use crate::desc::{Format, Md};
 use crate::engine;
 use crate::handle;
 use crate::kinds::{arg, kind, query};
 use crate::object_types::{dnnl_engine_t, dnnl_primitive_desc_t};
-use crate::primitive::{Described, Facts, attributes, closed, same_dims};
+use crate::primitive::{Facts, attributes, same_dims, tensor, unknown};
 use crate::recipe::Recipe;
+use crate::runtime::{self, Given};
 use crate::types::{const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_status_t};
 
 /// Describes a copy from one engine's memory to another's, or to the same one's. It runs on streams of the target's engine.
@@ -31,22 +32,38 @@ pub unsafe extern "C" fn dnnl_reorder_primitive_desc_create(
                 (
                     engine::reference(src_engine)?,
                     engine::reference(dst_engine)?,
-                    closed(src_desc, "src_desc")?,
-                    closed(dst_desc, "dst_desc")?,
+                    unknown(src_desc, "src_desc")?,
+                    unknown(dst_desc, "dst_desc")?,
                     attributes(attr)?,
                 )
             };
-            same_dims(&src, &dst, "dst_desc")?;
-            let mut recipe = Recipe::new(Arc::clone(&engine));
-            let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
-            let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
-            recipe.main(Reorder, &[(Arg::SRC, &src)], &dst, &attr)?;
-            let described = Described::new(Facts::new(kind::REORDER, 0), recipe, &attr)?;
+            for (md, what) in [(src, "src_desc"), (dst, "dst_desc")] {
+                if matches!(md.format, Format::Any) {
+                    return Err(Failure::invalid(format!("{what} leaves its layout open")));
+                }
+            }
+            if src.rank != dst.rank {
+                return Err(Failure::invalid(format!("{} dimensions become {}", src.rank, dst.rank)));
+            }
             let is_elsewhere =
                 source_engine.value().engine.raw_context() != engine.value().engine.raw_context();
-            Ok(Described { source_engine: is_elsewhere.then_some(source_engine), ..described })
+            let source_engine = is_elsewhere.then_some(source_engine);
+            let given = |number, md: &Md, what| Given { number, md: md.clone(), what };
+            let operands = vec![given(arg::SRC, src, "src_desc"), given(arg::DST, dst, "dst_desc")];
+            let letters: Vec<char> = ('a'..='l').take(src.rank).collect();
+            runtime::describe(&engine, source_engine, &attr, operands, &[letters.clone(), letters], copy)
         };
         // SAFETY: the caller passes null or a handle to write.
         unsafe { handle::create_at(reorder_primitive_desc, make) }
     })
+}
+
+/// The recipe for the source and the result.
+fn copy(recipe: &mut Recipe, attr: &Attr, mds: &[Md]) -> Outcome<Facts> {
+    let (src, dst) = (tensor(&mds[0], "src_desc")?, tensor(&mds[1], "dst_desc")?);
+    same_dims(&src, &dst, "dst_desc")?;
+    let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
+    let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
+    recipe.main(Reorder, &[(Arg::SRC, &src)], &dst, attr)?;
+    Ok(Facts::new(kind::REORDER, 0))
 }

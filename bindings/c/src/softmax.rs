@@ -5,7 +5,7 @@ use anydnn_backend::{Arg, Eltwise};
 
 use crate::attributes::Attr;
 use crate::boundary::{Failure, Outcome};
-use crate::kinds::{arg, dnnl_backward_data, kind, query};
+use crate::kinds::{SOFTMAX_INF_AS_ZERO, arg, dnnl_backward_data, kind, query};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::object_types::*;
 use crate::primitive::{Facts, axis_of, closed, describe, is_training, open, same_dims};
@@ -30,7 +30,8 @@ pub unsafe extern "C" fn dnnl_softmax_forward_primitive_desc_create(
         let (src, dst) = unsafe { (closed(src_desc, "src_desc")?, open(dst_desc, "dst_desc")?) };
         is_training(prop_kind)?;
         let axis = axis_of(softmax_axis, src.rank(), "softmax_axis")?;
-        let op = if is_logarithm(alg_kind)? { Softmax::log(axis) } else { Softmax::new(axis) };
+        let inf_as_zero = alg_kind == SOFTMAX_INF_AS_ZERO;
+        let op = Softmax { axis, log: is_logarithm(alg_kind)?, inf_as_zero };
         same_dims(&src, &dst, "dst_desc")?;
         let dst = settled(dst, &src)?;
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn dnnl_softmax_backward_primitive_desc_create(
 
 fn is_logarithm(algorithm: dnnl_alg_kind_t) -> Outcome<bool> {
     match algorithm {
-        dnnl_softmax_accurate => Ok(false),
+        dnnl_softmax_accurate | SOFTMAX_INF_AS_ZERO => Ok(false),
         dnnl_softmax_log => Ok(true),
         other => Err(Failure::invalid(format!("{other:#x} is not a softmax algorithm"))),
     }

@@ -107,6 +107,8 @@ pub const dnnl_csr: dnnl_sparse_encoding_t = 1;
 pub const dnnl_packed: dnnl_sparse_encoding_t = 2;
 /// Coordinates: values, then indices for each dimension.
 pub const dnnl_coo: dnnl_sparse_encoding_t = 3;
+/// Tensors that differ in one dimension, one behind the other.
+pub const dnnl_grouped: dnnl_sparse_encoding_t = 4;
 
 /// What to ask an object for.
 pub type dnnl_query_t = c_int;

@@ -9,7 +9,8 @@ use crate::object_types::{
     cl_command_queue, cl_context, cl_device_id, cl_mem, const_dnnl_memory_t, dnnl_engine_kind_t,
     dnnl_engine_t, dnnl_gpu, dnnl_memory_t, dnnl_stream_t,
 };
-use crate::types::{dnnl_status_t, dnnl_unimplemented};
+use crate::refusals::Lack;
+use crate::types::dnnl_status_t;
 
 /// Makes an engine on the user's device and context; see [`dnnl_ocl_interop_engine_create`](crate::dnnl_ocl_interop_engine_create).
 #[unsafe(no_mangle)]
@@ -68,8 +69,8 @@ pub unsafe extern "C" fn dnnl_stream_create_ocl(
             // SAFETY: the caller passes null or objects that live.
             let mut stream = unsafe { interop::stream_on(engine, queue) }?;
             if stream.stream.desc().order == Order::OutOfOrder {
-                let message = "an out-of-order queue; dnnl_ocl_interop_stream_create takes them";
-                return Err(Failure::Status(dnnl_unimplemented, message.into()));
+                let asked = "an out-of-order queue here; dnnl_ocl_interop_stream_create takes them";
+                return Err(Lack::OutOfOrder.failure(asked));
             }
             stream.waits_at_end = true;
             Ok(stream)

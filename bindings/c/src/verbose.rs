@@ -50,9 +50,14 @@ pub(crate) fn primitive(level: c_int, what: &str, primitive: &impl Primitive, st
     }
 }
 
-/// Tells of a function that failed.
-pub(crate) fn error(function: &str, message: &str) {
+/// Tells of a function that failed; of one that describes a primitive as of a primitive too, whether it is missing or wrong.
+pub(crate) fn error(function: &str, message: &str, is_missing: bool) {
     line(EXECUTION, format_args!("error,api,{function},{message}"));
+    let described = function.strip_prefix("dnnl_").and_then(|name| name.split_once("_primitive_desc_create"));
+    if let Some((kind, _)) = described {
+        let stage = if is_missing { "dispatch" } else { "check" };
+        line(EXECUTION, format_args!("primitive,create:{stage},gpu,{kind},{message}"));
+    }
 }
 
 const UNSET: c_int = -1;

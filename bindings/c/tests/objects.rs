@@ -64,6 +64,12 @@ fn primitives() {
     on_every_platform("primitives.cpp");
 }
 
+/// Attributes, unknown dimensions and sparse operands, against plain loops.
+#[test]
+fn attributes() {
+    on_every_platform("attributes.cpp");
+}
+
 /// The program that a user would write, which prints its result.
 #[test]
 fn a_program_on_its_own_objects() {
@@ -116,12 +122,23 @@ fn verbose() {
         let output = Command::new(&program.0).env("ONEDNN_VERBOSE", level).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         let count = |what: &str| {
-            text.lines()
-                .filter(|l| l.starts_with(&format!("onednn_verbose,v1,primitive,{what},gpu,")))
-                .count()
+            text.lines().filter(|l| l.starts_with(&format!("onednn_verbose,v1,primitive,{what}"))).count()
         };
-        assert_eq!((count("create"), count("exec")), (created, executed), "{level}: {text}");
+        let creations = count("create:cache_miss,gpu,") + count("create:cache_hit,gpu,");
+        assert_eq!((creations, count("exec,gpu,")), (created, executed), "{level}: {text}");
     }
+}
+
+/// What is refused is told too, with the primitive and the reason.
+#[test]
+fn verbose_refusals() {
+    let Some(program) = compile("objects_execution.c") else { return };
+    let platform = platforms().into_iter().next().unwrap();
+    let output = Command::new(&program.0).arg(platform).env("ONEDNN_VERBOSE", "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let starts = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    assert!(starts("onednn_verbose,v1,primitive,create:check,gpu,reorder,") > 0);
+    assert!(starts("onednn_verbose,v1,error,api,dnnl_reorder_primitive_desc_create,") > 0);
 }
 
 /// Objects that end with the process neither crash nor print.

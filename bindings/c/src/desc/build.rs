@@ -3,9 +3,10 @@
 use crate::boundary::{Failure, Outcome};
 use crate::desc::tags;
 use crate::desc::types::{Blocks, Format, Md, TypeCode};
+use crate::refusals::Lack;
 use crate::types::{
     DNNL_MAX_NDIMS, DNNL_RUNTIME_DIM_VAL, dnnl_data_type_t, dnnl_dims_t, dnnl_format_tag_any,
-    dnnl_format_tag_t, dnnl_unimplemented,
+    dnnl_format_tag_t, dnnl_s32,
 };
 
 impl Md {
@@ -75,18 +76,59 @@ impl Md {
         indices: dnnl_data_type_t,
     ) -> Outcome<Self> {
         if dims.len() > 2 {
-            let message = format!("coordinates of {} dimensions; one and two are there", dims.len());
-            return Err(Failure::Status(dnnl_unimplemented, message));
+            return Err(Lack::Coordinates.failure(format_args!("coordinates of {} dimensions", dims.len())));
         }
         let plain = Self::plain(dims, data_type)?;
-        let indices = type_code(indices)?;
-        if !indices.data_type().is_some_and(|t| t.is_integer() && t.bits() >= 8) {
-            return Err(Failure::invalid("indices are of no integer type of whole bytes"));
+        let indices = index_type(indices, "indices")?;
+        Self { format: Format::Coo { nnz: entries(nnz)?, indices }, ..plain }.checked()
+    }
+
+    /// A sparse descriptor by compressed rows.
+    pub(crate) fn with_rows(
+        dims: &[i64],
+        data_type: dnnl_data_type_t,
+        nnz: i64,
+        indices: dnnl_data_type_t,
+        pointers: dnnl_data_type_t,
+    ) -> Outcome<Self> {
+        if dims.len() != 2 {
+            return Err(
+                Lack::Coordinates.failure(format_args!("compressed rows of {} dimensions", dims.len()))
+            );
         }
-        if nnz < 0 && nnz != DNNL_RUNTIME_DIM_VAL {
-            return Err(Failure::invalid(format!("the number of entries is {nnz}")));
+        let plain = Self::plain(dims, data_type)?;
+        let (indices, pointers) = (index_type(indices, "indices")?, index_type(pointers, "pointers")?);
+        Self { format: Format::Csr { nnz: entries(nnz)?, indices, pointers }, ..plain }.checked()
+    }
+
+    /// A sparse descriptor whose encoding is the implementation's.
+    pub(crate) fn packed(dims: &[i64], data_type: dnnl_data_type_t, nnz: i64) -> Outcome<Self> {
+        Self { format: Format::Packed { nnz: entries(nnz)? }, ..Self::plain(dims, data_type)? }.checked()
+    }
+
+    /// A descriptor of tensors that differ along one axis.
+    pub(crate) fn grouped(
+        dims: &[i64],
+        data_type: dnnl_data_type_t,
+        axis: i32,
+        count: i64,
+        offsets: dnnl_data_type_t,
+    ) -> Outcome<Self> {
+        let plain = Self::plain(dims, data_type)?;
+        let given = usize::try_from(axis).ok().filter(|&axis| axis < dims.len());
+        let axis =
+            given.ok_or_else(|| Failure::invalid(format!("{axis} is none of {} dimensions", dims.len())))?;
+        if count <= 0 {
+            return Err(Failure::invalid(format!("there are {count} groups")));
         }
-        Self { format: Format::Coo { nnz, indices }, ..plain }.checked()
+        if dims.contains(&DNNL_RUNTIME_DIM_VAL) {
+            return Err(Failure::invalid("groups are of dimensions that are known"));
+        }
+        if offsets != dnnl_s32 {
+            return Err(Failure::invalid(format!("offsets are of the data type {offsets}, expected s32")));
+        }
+        let offsets = type_code(offsets)?;
+        Self { format: Format::Grouped { axis, count, offsets }, ..plain }.checked()
     }
 
     /// A descriptor of one value on the host.
@@ -239,6 +281,21 @@ pub(crate) fn times(a: i64, b: i64) -> Outcome<i64> {
 /// The data type of that number.
 pub(crate) fn type_code(data_type: dnnl_data_type_t) -> Outcome<TypeCode> {
     TypeCode::new(data_type).ok_or_else(|| Failure::invalid(format!("there is no data type {data_type}")))
+}
+
+fn index_type(data_type: dnnl_data_type_t, what: &str) -> Outcome<TypeCode> {
+    let code = type_code(data_type)?;
+    if code.data_type().is_some_and(|t| t.is_integer() && t.bits() >= 8) {
+        return Ok(code);
+    }
+    Err(Failure::invalid(format!("{what} are of no integer type of whole bytes")))
+}
+
+fn entries(nnz: i64) -> Outcome<i64> {
+    if nnz >= 0 || nnz == DNNL_RUNTIME_DIM_VAL {
+        return Ok(nnz);
+    }
+    Err(Failure::invalid(format!("the number of entries is {nnz}")))
 }
 
 fn too_large() -> Failure {

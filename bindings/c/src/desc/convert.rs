@@ -1,10 +1,11 @@
 //! Between descriptors of C and those of the contract.
 
-use anydnn_backend::{Blocking, DataType, Dims, Error, Layout, MemoryDesc, SparseDesc, SparseEncoding};
+use anydnn_backend::{Blocking, DataType, Dims, Layout, MemoryDesc, SparseDesc, SparseEncoding};
 
 use crate::boundary::{Failure, Outcome};
 use crate::desc::build::type_code;
 use crate::desc::types::{Blocks, Format, Md, TypeCode};
+use crate::refusals::Lack;
 use crate::types::{
     dnnl_bf16, dnnl_boolean, dnnl_data_type_t, dnnl_f8_e4m3, dnnl_f8_e5m2, dnnl_f16, dnnl_f32, dnnl_f64,
     dnnl_s4, dnnl_s8, dnnl_s32, dnnl_s64, dnnl_u4, dnnl_u8,
@@ -26,21 +27,36 @@ impl Md {
                 });
                 Ok(MemoryDesc::with_layout(dims, data_type, layout)?)
             }
-            Format::Undef | Format::Coo { .. } | Format::HostScalar => {
-                Err(Error::unsupported("memory descriptor", "a dense tensor is needed here").into())
+            Format::Undef
+            | Format::Coo { .. }
+            | Format::Csr { .. }
+            | Format::Packed { .. }
+            | Format::Grouped { .. }
+            | Format::HostScalar => {
+                let lack = match self.format {
+                    Format::Grouped { .. } => Lack::Grouped,
+                    _ => Lack::Sparse,
+                };
+                Err(lack.failure("anything but a dense tensor here"))
             }
         }
     }
 
     /// The contract's descriptor of a sparse tensor.
-    #[allow(dead_code, reason = "no primitive of this tier takes sparse tensors")]
     pub(crate) fn to_sparse_desc(&self) -> Outcome<SparseDesc> {
-        let Format::Coo { nnz, indices } = self.format else {
-            return Err(Failure::invalid("the memory descriptor is not sparse"));
-        };
         self.check_known()?;
-        let indices = indices.data_type().ok_or_else(|| unknown(indices))?;
-        let encoding = SparseEncoding::Coo { nnz: nnz as usize, indices };
+        let known = |code: TypeCode| code.data_type().ok_or_else(|| unknown(code));
+        let encoding = match self.format {
+            Format::Coo { nnz, indices } => {
+                SparseEncoding::Coo { nnz: nnz as usize, indices: known(indices)? }
+            }
+            Format::Csr { nnz, indices, pointers } => SparseEncoding::Csr {
+                nnz: nnz as usize,
+                indices: known(indices)?,
+                pointers: known(pointers)?,
+            },
+            _ => return Err(Failure::invalid("the memory descriptor is not sparse")),
+        };
         Ok(SparseDesc::new(self.contract_dims(), self.contract_type()?, encoding)?)
     }
 
@@ -76,16 +92,14 @@ impl Md {
                 }
                 Format::Blocked(blocks)
             }
-            _ => return Err(Error::unsupported("memory descriptor", "an opaque layout").into()),
+            _ => return Err(Lack::Layout.failure("an opaque layout")),
         };
         Ok(md)
     }
 
     fn check_known(&self) -> Outcome {
         if self.is_runtime() {
-            return Err(
-                Error::unsupported("memory descriptor", "numbers that are known at execution only").into()
-            );
+            return Err(Lack::Unknown.failure("numbers that are known at execution only"));
         }
         Ok(())
     }
@@ -99,7 +113,7 @@ impl Md {
         if whole && self.padded_offsets[..self.rank].iter().all(|&offset| offset == 0) {
             return Ok(());
         }
-        Err(Error::unsupported("memory descriptor", "a submemory that is a part of a block").into())
+        Err(Lack::Part.failure("a submemory that is a part of a block"))
     }
 
     fn contract_dims(&self) -> Dims {
@@ -114,7 +128,7 @@ impl Md {
 }
 
 fn unknown(code: TypeCode) -> Failure {
-    Error::unsupported("memory descriptor", format!("computing with the data type {}", code.value())).into()
+    Lack::DataType.failure(format_args!("computing with the data type {}", code.value()))
 }
 
 /// The number of a type of the contract.
@@ -141,7 +155,7 @@ pub(crate) fn number(data_type: DataType) -> Option<dnnl_data_type_t> {
 mod tests {
     use super::*;
     use crate::desc::tags;
-    use crate::types::{DNNL_RUNTIME_DIM_VAL, dnnl_f4_e2m1};
+    use crate::types::{DNNL_RUNTIME_DIM_VAL, dnnl_f4_e2m1, dnnl_unimplemented};
 
     fn tagged(dims: &[i64], data_type: dnnl_data_type_t, letters: &str) -> Md {
         Md::with_tag(dims, data_type, tags::number(letters).unwrap()).unwrap()
@@ -183,7 +197,7 @@ mod tests {
         ];
         for md in unimplemented {
             let failure = md.to_memory_desc().unwrap_err();
-            assert!(matches!(&failure, Failure::Error(Error::Unsupported { .. })), "{failure:?}");
+            assert!(matches!(&failure, Failure::Status(dnnl_unimplemented, _)), "{failure:?}");
         }
         assert!(blocked.to_sparse_desc().is_err());
     }

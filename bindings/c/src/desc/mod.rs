@@ -1,5 +1,6 @@
 //! Memory descriptors.
 
+mod blob;
 mod build;
 mod convert;
 mod query;
@@ -88,6 +89,96 @@ pub unsafe extern "C" fn dnnl_memory_desc_create_with_coo_encoding(
         // SAFETY: the caller passes null or as many dimensions.
         let dims = unsafe { numbers(dims, ndims, "dims") }?;
         Md::with_coordinates(dims, data_type, nnz, indices_dt)
+    })
+}
+
+/// Makes a sparse descriptor of a matrix by compressed rows: a memory of it has values, column indices, and positions where rows begin.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_memory_desc_create_with_csr_encoding(
+    memory_desc: *mut dnnl_memory_desc_t,
+    ndims: c_int,
+    dims: *const dnnl_dim_t,
+    data_type: dnnl_data_type_t,
+    nnz: dnnl_dim_t,
+    indices_dt: dnnl_data_type_t,
+    pointers_dt: dnnl_data_type_t,
+) -> dnnl_status_t {
+    make("dnnl_memory_desc_create_with_csr_encoding", memory_desc, || {
+        if ndims == 0 {
+            return Ok(Md::empty());
+        }
+        // SAFETY: the caller passes null or as many dimensions.
+        let dims = unsafe { numbers(dims, ndims, "dims") }?;
+        Md::with_rows(dims, data_type, nnz, indices_dt, pointers_dt)
+    })
+}
+
+/// Makes a sparse descriptor whose encoding is a primitive's to choose, as a layout left open. There is no memory of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_memory_desc_create_with_packed_encoding(
+    memory_desc: *mut dnnl_memory_desc_t,
+    ndims: c_int,
+    dims: *const dnnl_dim_t,
+    data_type: dnnl_data_type_t,
+    nnz: dnnl_dim_t,
+) -> dnnl_status_t {
+    make("dnnl_memory_desc_create_with_packed_encoding", memory_desc, || {
+        if ndims == 0 {
+            return Ok(Md::empty());
+        }
+        // SAFETY: the caller passes null or as many dimensions.
+        let dims = unsafe { numbers(dims, ndims, "dims") }?;
+        Md::packed(dims, data_type, nnz)
+    })
+}
+
+/// Makes a descriptor of `group_count` tensors one behind the other, which differ in the size of one dimension; `dims` has their sum there. A
+/// memory of it has values, and the positions (s32) where tensors end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_memory_desc_create_with_grouped_encoding(
+    memory_desc: *mut dnnl_memory_desc_t,
+    ndims: c_int,
+    dims: *const dnnl_dim_t,
+    data_type: dnnl_data_type_t,
+    variable_dim_idx: c_int,
+    group_count: dnnl_dim_t,
+    offsets_dt: dnnl_data_type_t,
+) -> dnnl_status_t {
+    make("dnnl_memory_desc_create_with_grouped_encoding", memory_desc, || {
+        if ndims == 0 {
+            return Ok(Md::empty());
+        }
+        // SAFETY: the caller passes null or as many dimensions.
+        let dims = unsafe { numbers(dims, ndims, "dims") }?;
+        Md::grouped(dims, data_type, variable_dim_idx, group_count, offsets_dt)
+    })
+}
+
+/// Writes a descriptor as bytes: their number where `blob` is null, else the bytes, which [`dnnl_memory_desc_create_with_blob`] reads.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_memory_desc_get_blob(
+    blob: *mut u8,
+    size: *mut usize,
+    memory_desc: const_dnnl_memory_desc_t,
+) -> dnnl_status_t {
+    boundary::status("dnnl_memory_desc_get_blob", || {
+        // SAFETY: the caller passes null, or a descriptor that lives and places to write.
+        unsafe { handle::bytes_out(&handle::borrow(memory_desc)?.to_blob(), size, blob) }
+    })
+}
+
+/// Makes the descriptor that was written as bytes. Bytes that are none are an invalid argument.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_memory_desc_create_with_blob(
+    memory_desc: *mut dnnl_memory_desc_t,
+    blob: *const u8,
+) -> dnnl_status_t {
+    make("dnnl_memory_desc_create_with_blob", memory_desc, || {
+        if blob.is_null() {
+            return Err(Failure::null("blob"));
+        }
+        // SAFETY: not null, so the caller passes bytes that begin as a blob does and are as many as that says.
+        unsafe { Md::from_blob(blob) }
     })
 }
 

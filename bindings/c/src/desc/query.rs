@@ -5,14 +5,15 @@ use std::ffi::{c_int, c_void};
 use crate::boundary::{self, Failure, Outcome};
 use crate::desc::types::{Blocks, Format, Md, TypeCode};
 use crate::handle;
+use crate::refusals::Lack;
 use crate::types::{
-    const_dnnl_memory_desc_t, dnnl_blocked, dnnl_coo, dnnl_dims_t, dnnl_format_kind_any,
+    const_dnnl_memory_desc_t, dnnl_blocked, dnnl_coo, dnnl_csr, dnnl_dims_t, dnnl_format_kind_any,
     dnnl_format_kind_host_scalar, dnnl_format_kind_sparse, dnnl_format_kind_t, dnnl_format_kind_undef,
-    dnnl_query_data_type, dnnl_query_dims, dnnl_query_format_kind, dnnl_query_inner_blks,
-    dnnl_query_inner_idxs, dnnl_query_inner_nblks_s32, dnnl_query_ndims_s32, dnnl_query_nnz_s64,
-    dnnl_query_num_handles_s32, dnnl_query_padded_dims, dnnl_query_padded_offsets,
+    dnnl_grouped, dnnl_packed, dnnl_query_data_type, dnnl_query_dims, dnnl_query_format_kind,
+    dnnl_query_inner_blks, dnnl_query_inner_idxs, dnnl_query_inner_nblks_s32, dnnl_query_ndims_s32,
+    dnnl_query_nnz_s64, dnnl_query_num_handles_s32, dnnl_query_padded_dims, dnnl_query_padded_offsets,
     dnnl_query_sparse_encoding, dnnl_query_strides, dnnl_query_submemory_offset_s64, dnnl_query_t,
-    dnnl_status_t, dnnl_unimplemented,
+    dnnl_status_t,
 };
 
 /// Asks a descriptor for `what`. `result` points to what the query's number says; arrays live as long as the descriptor.
@@ -26,8 +27,7 @@ pub unsafe extern "C" fn dnnl_memory_desc_query(
         // SAFETY: the caller passes null or a descriptor that lives.
         let md = unsafe { handle::borrow(memory_desc) }?;
         if matches!(what, dnnl_query_sparse_encoding | dnnl_query_nnz_s64 | dnnl_query_num_handles_s32) {
-            let message = format!("query {what} is one of dnnl_memory_desc_query_v2");
-            return Err(Failure::Status(dnnl_unimplemented, message));
+            return Err(Lack::Query.failure(format_args!("query {what}, one of dnnl_memory_desc_query_v2")));
         }
         // SAFETY: the caller passes null or a result of the query's type.
         unsafe { query(md, what, 0, result) }
@@ -83,14 +83,10 @@ fn answer(md: &Md, what: dnnl_query_t, index: c_int) -> Outcome<Answer> {
         dnnl_query_inner_blks => Answer::Dims(&raw const md.blocks()?.sizes),
         dnnl_query_inner_idxs => Answer::Dims(&raw const md.blocks()?.axes),
         dnnl_query_num_handles_s32 => Answer::Int(md.handles() as c_int),
-        dnnl_query_sparse_encoding => {
-            coordinates(md)?;
-            Answer::Int(dnnl_coo)
-        }
-        dnnl_query_nnz_s64 => Answer::Long(coordinates(md)?.0),
+        dnnl_query_sparse_encoding => Answer::Int(sparse(md)?.0),
+        dnnl_query_nnz_s64 => Answer::Long(sparse(md)?.1),
         _ => {
-            let message = format!("a memory descriptor knows no query {what}");
-            return Err(Failure::Status(dnnl_unimplemented, message));
+            return Err(Lack::Query.failure(format_args!("query {what} of a memory descriptor")));
         }
     })
 }
@@ -102,7 +98,9 @@ impl Md {
             Format::Undef => dnnl_format_kind_undef,
             Format::Any => dnnl_format_kind_any,
             Format::Blocked(_) => dnnl_blocked,
-            Format::Coo { .. } => dnnl_format_kind_sparse,
+            Format::Coo { .. } | Format::Csr { .. } | Format::Packed { .. } | Format::Grouped { .. } => {
+                dnnl_format_kind_sparse
+            }
             Format::HostScalar => dnnl_format_kind_host_scalar,
         }
     }
@@ -119,13 +117,23 @@ fn data_type(md: &Md, index: c_int) -> Outcome<Option<TypeCode>> {
     match (index, &md.format) {
         (0, _) => Ok(md.data_type),
         (1.., Format::Coo { indices, .. }) if index as usize <= md.rank => Ok(Some(*indices)),
+        (1, Format::Csr { indices, .. }) => Ok(Some(*indices)),
+        (2, Format::Csr { pointers, .. }) => Ok(Some(*pointers)),
+        (1, Format::Grouped { offsets, .. }) => Ok(Some(*offsets)),
         _ => Err(Failure::invalid(format!("there is no data type {index} of {} handles", md.handles()))),
     }
 }
 
-fn coordinates(md: &Md) -> Outcome<(i64, TypeCode)> {
+/// The encoding of a sparse tensor, and its number of entries.
+fn sparse(md: &Md) -> Outcome<(c_int, i64)> {
     match md.format {
-        Format::Coo { nnz, indices } => Ok((nnz, indices)),
+        Format::Coo { nnz, .. } => Ok((dnnl_coo, nnz)),
+        Format::Csr { nnz, .. } => Ok((dnnl_csr, nnz)),
+        Format::Packed { nnz } => Ok((dnnl_packed, nnz)),
+        Format::Grouped { .. } => {
+            let elements = md.dims[..md.rank].iter().try_fold(1_i64, |n, &dim| n.checked_mul(dim));
+            Ok((dnnl_grouped, elements.unwrap_or(i64::MAX)))
+        }
         _ => Err(Failure::invalid("the memory descriptor is not sparse")),
     }
 }

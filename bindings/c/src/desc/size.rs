@@ -29,6 +29,8 @@ impl Md {
     pub(crate) fn handles(&self) -> usize {
         match self.format {
             Format::Coo { .. } => self.rank + 1,
+            Format::Csr { .. } => 3,
+            Format::Grouped { .. } => 2,
             _ => 1,
         }
     }
@@ -44,7 +46,11 @@ impl Md {
 
     /// Whether the size is known at execution only.
     pub(crate) fn is_runtime(&self) -> bool {
-        self.has_runtime() || matches!(self.format, Format::Coo { nnz: DNNL_RUNTIME_DIM_VAL, .. })
+        let nnz = match self.format {
+            Format::Coo { nnz, .. } | Format::Csr { nnz, .. } | Format::Packed { nnz } => nnz,
+            _ => 0,
+        };
+        self.has_runtime() || nnz == DNNL_RUNTIME_DIM_VAL
     }
 
     /// Whether there are no elements.
@@ -59,8 +65,19 @@ impl Md {
             isize::try_from((bits + 7) / 8).ok().map(isize::cast_unsigned)
         };
         match &self.format {
+            Format::Grouped { count, offsets, .. } if handle == 1 => bytes(Some(*offsets), *count),
             _ if self.is_empty() => Some(0),
-            Format::Undef | Format::Any => Some(0),
+            Format::Undef | Format::Any | Format::Packed { .. } => Some(0),
+            Format::Grouped { .. } => {
+                let dims: &[i64] = if handle == 0 { &self.dims[..self.rank] } else { &[0] };
+                bytes(self.data_type, dims.iter().try_fold(1_i64, |n, &dim| n.checked_mul(dim))?)
+            }
+            Format::Csr { nnz, indices, pointers } => match handle {
+                0 => bytes(self.data_type, 1)?.checked_mul(usize::try_from(*nnz).ok()?).filter(fits),
+                1 => bytes(Some(*indices), *nnz),
+                2 => bytes(Some(*pointers), self.dims[0].checked_add(1)?),
+                _ => Some(0),
+            },
             // The value has no other part.
             Format::HostScalar => bytes(self.data_type, 1),
             Format::Coo { nnz, indices } => match handle {
@@ -103,6 +120,15 @@ impl PartialEq for Md {
                 | (Format::Any, Format::Any)
                 | (Format::HostScalar, Format::HostScalar) => true,
                 (Format::Coo { nnz: a, indices: i }, Format::Coo { nnz: b, indices: j }) => a == b && i == j,
+                (
+                    Format::Csr { nnz: a, indices: i, pointers: p },
+                    Format::Csr { nnz: b, indices: j, pointers: q },
+                ) => a == b && i == j && p == q,
+                (Format::Packed { nnz: a }, Format::Packed { nnz: b }) => a == b,
+                (
+                    Format::Grouped { axis: a, count: i, offsets: o },
+                    Format::Grouped { axis: b, count: j, offsets: p },
+                ) => a == b && i == j && o == p,
                 (Format::Blocked(a), Format::Blocked(b)) => {
                     let same_stride =
                         |axis: usize| self.dims[axis] == 1 || a.strides[axis] == b.strides[axis];

@@ -44,6 +44,29 @@ pub(crate) enum Format {
         /// The type of the indices.
         indices: TypeCode,
     },
+    /// By compressed rows of a matrix.
+    Csr {
+        /// The number of stored entries.
+        nnz: i64,
+        /// The type of the column indices.
+        indices: TypeCode,
+        /// The type of the positions where rows begin.
+        pointers: TypeCode,
+    },
+    /// The implementation chooses how entries are stored.
+    Packed {
+        /// The number of stored entries.
+        nnz: i64,
+    },
+    /// Tensors that differ in one dimension, one behind the other.
+    Grouped {
+        /// The dimension in which they differ.
+        axis: usize,
+        /// How many there are.
+        count: i64,
+        /// The type of the positions where they end.
+        offsets: TypeCode,
+    },
     /// One value on the host.
     HostScalar,
 }

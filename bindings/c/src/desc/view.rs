@@ -5,12 +5,13 @@ use std::ops::Range;
 use crate::boundary::{Failure, Outcome};
 use crate::desc::build::times;
 use crate::desc::types::{Blocks, Format, Md};
-use crate::types::{DNNL_MAX_NDIMS, DNNL_RUNTIME_DIM_VAL, dnnl_dims_t, dnnl_unimplemented};
+use crate::refusals::Lack;
+use crate::types::{DNNL_MAX_NDIMS, DNNL_RUNTIME_DIM_VAL, dnnl_dims_t};
 
 impl Md {
     /// The part of `dims` elements from `offsets` on. Blocks are cut at their bounds only, except for a part that lies in one.
     pub(crate) fn part(&self, dims: &[i64], offsets: &[i64]) -> Outcome<Self> {
-        let unimplemented = |message: &str| Err(Failure::Status(dnnl_unimplemented, message.to_owned()));
+        let unimplemented = |message: &str| Err(Lack::Part.failure(message));
         if self.has_runtime() || dims.iter().chain(offsets).any(|&n| n == DNNL_RUNTIME_DIM_VAL) {
             return unimplemented("parts are of dimensions that are known");
         }

@@ -258,7 +258,9 @@ pub(crate) unsafe fn handle_list<'a>(count: c_int, handles: *mut *mut c_void) ->
 /// Checks that memory on a device can be made for a descriptor with so many handles.
 pub(crate) fn check(desc: &Md, handles: usize) -> Outcome {
     match desc.format {
-        Format::Any => Err(Failure::invalid("the descriptor leaves its layout open")),
+        Format::Any | Format::Packed { .. } => {
+            Err(Failure::invalid("the descriptor leaves its layout to a primitive"))
+        }
         Format::HostScalar => Err(Failure::invalid("the descriptor is one of a value on the host")),
         _ if desc.is_runtime() => {
             Err(Failure::invalid("the descriptor has dimensions or strides that are not known yet"))

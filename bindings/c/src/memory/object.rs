@@ -84,6 +84,11 @@ impl MemoryObject {
         self.desc.as_ptr()
     }
 
+    /// The descriptor.
+    pub(crate) fn desc(&self) -> &Md {
+        self.desc.value()
+    }
+
     /// The engine; none for a value on the host.
     pub(crate) fn engine(&self) -> Option<EngineRef> {
         match &*self.lock() {
@@ -117,13 +122,23 @@ impl MemoryObject {
         })
     }
 
-    /// The bytes of the first handle for an execution on an engine.
+    /// The bytes of a handle for an execution on an engine.
     ///
     /// # Safety
     /// As for [`Storage::memory`].
-    pub(crate) unsafe fn bind(&self, engine: &OpenClEngine) -> Outcome<OpenClMemory> {
-        // SAFETY: by contract.
-        self.on(|device| Ok(unsafe { device.storages[0].memory(engine, self.desc.value().footprint(0)) }?))
+    pub(crate) unsafe fn bind(&self, engine: &OpenClEngine, part: usize) -> Outcome<OpenClMemory> {
+        let bytes = self.desc.value().footprint(part);
+        self.on(|device| {
+            let storage = device.storages.get(part).ok_or_else(|| {
+                Failure::invalid(format!(
+                    "the memory has {} handles, {} are needed",
+                    device.storages.len(),
+                    part + 1
+                ))
+            })?;
+            // SAFETY: by contract.
+            Ok(unsafe { storage.memory(engine, bytes) }?)
+        })
     }
 
     /// The value on the host.

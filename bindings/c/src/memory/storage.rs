@@ -10,6 +10,7 @@ use crate::boundary::{Failure, Outcome};
 use crate::object_types::{
     DNNL_MEMORY_ALLOCATE, dnnl_ocl_interop_buffer, dnnl_ocl_interop_memory_kind_t, dnnl_ocl_interop_usm,
 };
+use crate::refusals::Lack;
 
 /// What the handles of a memory are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +148,7 @@ impl Storage {
                 memory => return Ok(Self::Library(Box::new(memory?))),
             }
         }
-        Err(lacking.unwrap_or_else(|| Error::unsupported("pointer memory", "the device has none")).into())
+        Err(lacking.map_or_else(|| Lack::Pointer.failure("memory by addresses"), Failure::from))
     }
 }
 

@@ -13,7 +13,7 @@ inline int argument(const std::string &name) {
     throw Wrong {"no argument: " + name};
 }
 
-// An argument that attributes bring: its descriptor, and how it is filled.
+// An argument that attributes bring: its descriptor (none where the primitive tells it), and how it is filled.
 struct Extra {
     int arg;
     Desc desc;
@@ -25,7 +25,7 @@ struct Attributes {
     std::vector<Extra> extras;
 
     explicit Attributes(const Case &one) {
-        static const char *const keys[] = {"po", "scale", "zp", "fpmath", "acc", "deterministic", "scratchpad", "rounding"};
+        static const char *const keys[] = {"po", "scale", "zp", "fpmath", "acc", "deterministic", "scratchpad", "rounding", "dropout"};
         bool any = false;
         for (const char *key : keys) any = any || one.has(key);
         if (!any) return;
@@ -43,6 +43,8 @@ struct Attributes {
         if (one.has("deterministic")) TRY(dnnl_primitive_attr_set_deterministic, raw, static_cast<int>(one.number("deterministic")));
         if (one.has("scratchpad"))
             TRY(dnnl_primitive_attr_set_scratchpad_mode, raw, named<dnnl_scratchpad_mode_t>("dnnl_scratchpad_mode2str", one.word("scratchpad"), 4));
+        if (one.has("rounding")) rounding(split(one.word("rounding"), ':'));
+        if (one.has("dropout")) dropout(one, split(one.word("dropout"), ':'));
         if (one.has("po")) post_operations(one);
     }
     Attributes(const Attributes &) = delete;
@@ -51,13 +53,40 @@ struct Attributes {
     }
 
 private:
-    // `ARG:MASK`, `ARG:MASK:TYPE` or `ARG:MASK:TYPE:GROUPS`.
+    // `ARG:SEED`
+    void rounding(const Words &parts) {
+        TRY(dnnl_primitive_attr_set_rounding, raw, argument(parts.at(0)), dnnl_rounding_mode_stochastic);
+        extras.push_back({DNNL_ARG_ATTR_ROUNDING_SEED, vector(dnnl_s32, 1), "=" + parts.at(1)});
+    }
+
+    // `PROBABILITY:SEED:OFFSET`, with `:LAYOUT` of a mask. The offset is `none`, or `first` for the first form of the attribute.
+    void dropout(const Case &one, const Words &parts) {
+        const bool is_first = parts.at(2) == "first", has_offset = !is_first && parts[2] != "none", has_mask = parts.size() > 3;
+        Desc mask;
+        if (has_mask)
+            mask = descriptor("u8:" + split(one.word("dst"), ':').at(1) + ":" + parts[3]);
+        else
+            TRY(dnnl_memory_desc_create_with_tag, &mask.raw, 0, nullptr, dnnl_data_type_undef, dnnl_format_tag_undef);
+        if (is_first)
+            TRY(dnnl_primitive_attr_set_dropout, raw, mask.raw);
+        else
+            TRY(dnnl_primitive_attr_set_dropout_v2, raw, mask.raw, dnnl_s64, has_offset, 0);
+        extras.push_back({DNNL_ARG_ATTR_DROPOUT_PROBABILITY, vector(dnnl_f32, 1), "=" + parts.at(0)});
+        extras.push_back({DNNL_ARG_ATTR_DROPOUT_SEED, vector(is_first ? dnnl_s32 : dnnl_s64, 1), "=" + parts.at(1)});
+        if (has_offset) extras.push_back({DNNL_ARG_ATTR_DROPOUT_OFFSET, vector(dnnl_s64, 1), "=" + parts[2]});
+        if (has_mask) extras.push_back({DNNL_ARG_ATTR_DROPOUT_MASK, std::move(mask), "any"});
+    }
+
+    // `ARG:MASK`, `ARG:MASK:TYPE`, `ARG:MASK:TYPE:GROUPS`, or `ARG:MASK:TYPE:GROUPS:MODE` for scales that the primitive finds.
     void quantization(const Case &one, const std::string &text, bool is_scale) {
         const Words parts = split(text, ':');
         const int arg = argument(parts.at(0)), mask = std::atoi(parts.at(1).c_str());
         const dnnl_data_type_t type = parts.size() > 2 ? type_of(parts[2]) : is_scale ? dnnl_f32 : dnnl_s32;
         const Dims groups = parts.size() > 3 ? numbers(parts[3]) : Dims();
-        if (parts.size() > 2 && is_scale)
+        if (parts.size() > 4)
+            TRY(dnnl_primitive_attr_set_scales_v3, raw, arg, mask, static_cast<int>(groups.size()), groups.data(), type, 0,
+                    parts[4] == "mx" ? dnnl_quantization_mode_dynamic_mx : dnnl_quantization_mode_dynamic_fp);
+        else if (parts.size() > 2 && is_scale)
             TRY(dnnl_primitive_attr_set_scales, raw, arg, mask, static_cast<int>(groups.size()), groups.data(), type);
         else if (is_scale)
             TRY(dnnl_primitive_attr_set_scales_mask, raw, arg, mask);
@@ -103,6 +132,13 @@ private:
             dnnl_dim_t count = 1;
             for (size_t i = 0; i < dims.size(); i++) count *= mask >> i & 1 ? dims[i] : 1;
             extras.push_back({base | DNNL_ARG_WEIGHTS, vector(dnnl_f32, count), "any"});
+        } else if (parts[0] == "dw") {
+            // `dw:WEIGHTS:BIAS:RESULT:KERNEL:STRIDE:PADDING`, types and sizes; no bias where its type is `undef`.
+            const dnnl_data_type_t bias = parts.at(2) == "undef" ? dnnl_data_type_undef : type_of(parts[2]);
+            TRY(dnnl_post_ops_append_dw, ops, type_of(parts.at(1)), bias, type_of(parts.at(3)), static_cast<dnnl_dim_t>(value(4)),
+                    static_cast<dnnl_dim_t>(value(5)), static_cast<dnnl_dim_t>(value(6)));
+            extras.push_back({DNNL_ARG_ATTR_POST_OP_DW | DNNL_ARG_WEIGHTS, Desc(), "any"});
+            if (bias != dnnl_data_type_undef) extras.push_back({DNNL_ARG_ATTR_POST_OP_DW | DNNL_ARG_BIAS, Desc(), "any"});
         } else if (parts[0].rfind("eltwise", 0) == 0)
             TRY(dnnl_post_ops_append_eltwise, ops, algorithm(parts[0]), value(1), value(2));
         else {

@@ -119,11 +119,12 @@ struct Desc {
     operator const_dnnl_memory_desc_t() const { return raw; }
 };
 
-// `f32:2x3:ab`, `f32:2x3:any` or `f32:2x3:4,1` with strides.
-inline Desc descriptor(const std::string &text) {
+// `f32:2x3:ab`, `f32:2x3:any` or `f32:2x3:4,1` with strides. Dimensions at the places in `unknown` are left to the execution.
+inline Desc descriptor(const std::string &text, const std::vector<size_t> &unknown = {}) {
     const Words parts = split(text, ':');
     if (parts.size() < 3) throw Wrong {"no descriptor: " + text};
-    const Dims dims = numbers(parts[1]);
+    Dims dims = numbers(parts[1]);
+    for (size_t i : unknown) dims.at(i) = DNNL_RUNTIME_DIM_VAL;
     Desc desc;
     if (std::isdigit(static_cast<unsigned char>(parts[2][0])))
         TRY(dnnl_memory_desc_create_with_strides, &desc.raw, static_cast<int>(dims.size()), dims.data(), type_of(parts[0]),
@@ -134,6 +135,18 @@ inline Desc descriptor(const std::string &text) {
     return desc;
 }
 
-inline Desc optional(const Case &one, const char *key) { return one.has(key) ? descriptor(one.word(key)) : Desc(); }
+// The places of an operand's dimensions that the word `unknown` names: digits, or letters of a product (`b` for its batch).
+inline std::vector<size_t> unknown(const Case &one, const std::string &key) {
+    std::vector<size_t> places;
+    const size_t rank = one.has(key.c_str()) ? numbers(split(one.word(key.c_str()), ':').at(1)).size() : 0;
+    const std::string tail = key == "src" ? "mk" : key == "wei" ? "kn" : key == "bia" ? " n" : "mn";
+    for (size_t i = 0; i < rank; i++) {
+        const char letter = one.primitive != "matmul" ? static_cast<char>('0' + i) : i + 2 < rank ? 'b' : tail[i + 2 - rank];
+        if (one.word("unknown").find(letter) != std::string::npos) places.push_back(i);
+    }
+    return places;
+}
+
+inline Desc optional(const Case &one, const char *key) { return one.has(key) ? descriptor(one.word(key), unknown(one, key)) : Desc(); }
 
 #endif

@@ -150,7 +150,7 @@ fn softmax(r: &mut Random) -> Words {
     w
 }
 
-fn matmul(r: &mut Random) -> Words {
+pub(crate) fn matmul(r: &mut Random) -> Words {
     let mut w = Words::new("matmul");
     let (m, k, n) = (r.dim(), r.dim(), r.dim());
     let batch: Vec<usize> = (0..r.below(3)).map(|_| r.below(3) + 1).collect();

@@ -6,6 +6,7 @@
 // the case's words `seed` and `fill`.
 #include "primitives.h"
 
+#include <algorithm>
 #include <memory>
 
 #include <CL/cl.h>
@@ -25,6 +26,7 @@ double value(const std::string &fill, dnnl_data_type_t type, uint64_t seed, size
     x ^= x >> 32;
     const int r = static_cast<int>(x % 33) - 16;
     const bool is_float = type != dnnl_s32 && type != dnnl_s64 && type != dnnl_s8 && type != dnnl_u8 && type != dnnl_s4 && type != dnnl_u4;
+    if (fill[0] == '=') return std::atof(fill.c_str() + 1);
     if (fill == "scale") return std::ldexp(1.0, r % 3 - 1);
     if (fill == "point") return type == dnnl_u8 || type == dnnl_u4 ? (r + 16) % 4 : r % 4;
     if (fill == "distinct" && is_float) return (static_cast<double>(index * 2654435761U % 65537) - 32768) / 1024;
@@ -58,12 +60,13 @@ bool is_result(int arg, bool is_backward, unsigned flags) {
         return (arg >= DNNL_ARG_DIFF_SRC && arg <= DNNL_ARG_DIFF_SRC_3) || (arg >= DNNL_ARG_DIFF_WEIGHTS && arg <= DNNL_ARG_DIFF_WEIGHTS_3) || arg == DNNL_ARG_DIFF_BIAS || arg == DNNL_ARG_DIFF_SCALE
                 || arg == DNNL_ARG_DIFF_SHIFT;
     const bool statistics = (arg == DNNL_ARG_MEAN || arg == DNNL_ARG_VARIANCE) && !(flags & dnnl_use_global_stats);
-    return (arg >= DNNL_ARG_DST && arg <= DNNL_ARG_DST_2) || arg == DNNL_ARG_WORKSPACE || statistics;
+    return (arg >= DNNL_ARG_DST && arg <= DNNL_ARG_DST_2) || arg == DNNL_ARG_WORKSPACE || arg == DNNL_ARG_ATTR_DROPOUT_MASK
+            || arg == (DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST) || statistics;
 }
 
 const_dnnl_memory_desc_t operand(const PrimitiveDesc &described, int arg) {
     const auto *desc = FN(dnnl_primitive_desc_query_md)(described.raw, dnnl_query_exec_arg_md, arg);
-    return desc && FN(dnnl_memory_desc_get_size)(desc) > 0 ? desc : nullptr;
+    return desc && query<int>(desc, dnnl_query_ndims_s32) > 0 ? desc : nullptr;
 }
 
 // Fills what is not there yet and executes.
@@ -99,12 +102,23 @@ void execute(const Case &one, const PrimitiveDesc &described, const Attributes &
             args.push_back({each.arg, memory->raw});
             continue;
         }
+        // What is known at execution only is known now.
+        Desc known;
+        const auto *dims = query<const dnnl_dim_t *>(desc, dnnl_query_dims);
+        if (std::count(dims, dims + query<int>(desc, dnnl_query_ndims_s32), DNNL_RUNTIME_DIM_VAL)) {
+            known = descriptor(one.word(each.name));
+            desc = known;
+        }
         std::string how = one.word(("fill." + std::string(each.name)).c_str(), one.word("fill", "any").c_str());
         if (each.arg == DNNL_ARG_VARIANCE) how = "positive";
         // Blocks of a result must be filled by the primitive, so the memory holds numbers before.
         bind(each.arg, desc, how, is_backward && is_result(each.arg, true, 0));
     }
-    for (const Extra &extra : attr.extras) bind(extra.arg, extra.desc, extra.fill, false);
+    for (const Extra &extra : attr.extras) {
+        const_dnnl_memory_desc_t desc = extra.desc.raw ? extra.desc.raw : operand(described, extra.arg);
+        if (!desc) throw Wrong {"no descriptor of argument " + std::to_string(extra.arg)};
+        bind(extra.arg, desc, extra.fill, false);
+    }
     dnnl_primitive_t primitive = nullptr;
     TRY(dnnl_primitive_create, &primitive, described.raw);
     const dnnl_status_t done = FN(dnnl_primitive_execute)(primitive, stream, static_cast<int>(args.size()), args.data());
@@ -114,10 +128,17 @@ void execute(const Case &one, const PrimitiveDesc &described, const Attributes &
     check(waited, "dnnl_stream_wait");
 }
 
+// What attributes make a primitive write.
+const Argument extra_results[] = {{DNNL_ARG_ATTR_DROPOUT_MASK, "mask"}, {DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST, "dst_scales"}};
+
 void print(const Case &one, const PrimitiveDesc &described, bool is_backward, const Memories &memories) {
-    for (const Argument &each : arguments) {
+    std::vector<Argument> all(std::begin(arguments), std::end(arguments));
+    all.insert(all.end(), std::begin(extra_results), std::end(extra_results));
+    for (const Argument &each : all) {
         const auto found = memories.find(each.arg);
-        const bool own = is_result(each.arg, is_backward, static_cast<unsigned>(one.number("flags"))) && operand(described, each.arg);
+        const bool is_extra = each.arg > DNNL_ARG_MULTIPLE_SRC + 64 || each.arg == DNNL_ARG_ATTR_DROPOUT_MASK;
+        const bool own = is_result(each.arg, is_backward, static_cast<unsigned>(one.number("flags")))
+                && (is_extra || operand(described, each.arg));
         if (found == memories.end() || each.arg == DNNL_ARG_WORKSPACE || !own) continue;
         bool dirty = false;
         const Values values = read(*found->second, dirty);
@@ -132,8 +153,60 @@ void print(const Case &one, const PrimitiveDesc &described, bool is_backward, co
     }
 }
 
+template <typename T>
+std::vector<T> numbers_of(const Case &one, dnnl_data_type_t type, size_t count, uint64_t salt) {
+    std::vector<T> made(count);
+    for (size_t i = 0; i < count; i++) made[i] = static_cast<T>(value("any", type, static_cast<uint64_t>(one.number("seed")) + salt, i));
+    return made;
+}
+
+template <typename T>
+void print_matrix(const char *type, const std::vector<T> &values) {
+    std::printf("result dst clean %s ", type);
+    for (T each : values) {
+        const double x = static_cast<double>(each);
+        uint64_t bits = 0;
+        std::memcpy(&bits, &x, sizeof bits);
+        std::printf("%016llx", static_cast<unsigned long long>(bits));
+    }
+    std::printf("\n");
+}
+
+// `gemm type=f32 trans=NT m=3 n=4 k=5 more=2 alpha=1 beta=0 offset=F`: rows are `more` elements longer than they must be.
+void run_gemm(const Case &one) {
+    const auto size = [&](const char *key) { return static_cast<dnnl_dim_t>(one.number(key)); };
+    const std::string trans = one.word("trans"), type = one.word("type"), offset = one.word("offset", "F");
+    const dnnl_dim_t m = size("m"), n = size("n"), k = size("k"), more = size("more");
+    const bool ta = std::tolower(trans[0]) == 't', tb = std::tolower(trans[1]) == 't';
+    const dnnl_dim_t lda = std::max<dnnl_dim_t>(1, ta ? m : k) + more, ldb = std::max<dnnl_dim_t>(1, tb ? k : n) + more;
+    const dnnl_dim_t ldc = std::max<dnnl_dim_t>(1, n) + more;
+    const auto area = [](dnnl_dim_t rows, dnnl_dim_t row) { return static_cast<size_t>(std::max<dnnl_dim_t>(1, rows) * row); };
+    const size_t as = area(ta ? k : m, lda), bs = area(tb ? n : k, ldb), cs = area(m, ldc);
+    const auto alpha = static_cast<float>(one.number("alpha", 1)), beta = static_cast<float>(one.number("beta"));
+    if (type == "f32") {
+        const auto a = numbers_of<float>(one, dnnl_f32, as, 1), b = numbers_of<float>(one, dnnl_f32, bs, 2);
+        auto c = numbers_of<float>(one, dnnl_f32, cs, 3);
+        TRY(dnnl_sgemm, trans[0], trans[1], m, n, k, alpha, a.data(), lda, b.data(), ldb, beta, c.data(), ldc);
+        return print_matrix("f32", c);
+    }
+    const auto b = numbers_of<int8_t>(one, dnnl_s8, bs, 2);
+    auto c = numbers_of<int32_t>(one, dnnl_s32, cs, 3);
+    const auto co = numbers_of<int32_t>(one, dnnl_s32, static_cast<size_t>(std::max<dnnl_dim_t>(1, std::max(m, n))), 4);
+    if (type == "u8") {
+        const auto a = numbers_of<uint8_t>(one, dnnl_u8, as, 1);
+        TRY(dnnl_gemm_u8s8s32, trans[0], trans[1], offset[0], m, n, k, alpha, a.data(), lda, static_cast<uint8_t>(one.number("ao")),
+                b.data(), ldb, static_cast<int8_t>(one.number("bo")), beta, c.data(), ldc, co.data());
+    } else {
+        const auto a = numbers_of<int8_t>(one, dnnl_s8, as, 1);
+        TRY(dnnl_gemm_s8s8s32, trans[0], trans[1], offset[0], m, n, k, alpha, a.data(), lda, static_cast<int8_t>(one.number("ao")),
+                b.data(), ldb, static_cast<int8_t>(one.number("bo")), beta, c.data(), ldc, co.data());
+    }
+    print_matrix("s32", c);
+}
+
 void run(const std::string &text) {
     const Case one(text);
+    if (one.primitive == "gemm") return run_gemm(one);
     const Described d(one);
     const dnnl_prop_kind_t kind = one.has("prop") ? prop(one.word("prop")) : dnnl_forward_inference;
     const bool is_backward = kind != dnnl_forward_inference && kind != dnnl_forward_training;

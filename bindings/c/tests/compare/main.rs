@@ -10,6 +10,7 @@ mod common;
 mod exceptions;
 mod judge;
 mod library;
+mod more_cases;
 mod random;
 mod recurrent;
 
@@ -21,6 +22,7 @@ use std::process::Command;
 use cases::PRIMITIVES;
 use judge::{Verdict, judge};
 use library::{Answer, Side};
+use more_cases::MORE;
 use random::{Random, Words};
 
 #[test]
@@ -93,7 +95,8 @@ fn drawn() -> Vec<Words> {
     let number = |name: &str, absent: u64| std::env::var(name).map_or(absent, |text| text.parse().unwrap());
     let (count, seed) = (number("ANYDNN_COMPARE", 8), number("ANYDNN_COMPARE_SEED", 1));
     let only = std::env::var("ANYDNN_COMPARE_ONLY").ok();
-    let wanted = PRIMITIVES.iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name));
+    let all = PRIMITIVES.iter().chain(&MORE);
+    let wanted = all.filter(|(name, _)| only.as_ref().is_none_or(|only| only == name));
     let all = wanted.flat_map(|(_, draw)| {
         (seed..seed + count).map(move |seed| {
             let mut case = draw(&mut Random(seed.wrapping_mul(0x1234_5678_9abc_def1)));

@@ -67,6 +67,7 @@ inline double load(dnnl_data_type_t type, const void *data, size_t i) {
         case dnnl_s64: return static_cast<double>(at<int64_t>(data, i));
         case dnnl_s8: return at<int8_t>(data, i);
         case dnnl_u8: return at<uint8_t>(data, i);
+        case dnnl_e8m0: return at<uint8_t>(data, i) == 255 ? NAN : std::ldexp(1.0, at<uint8_t>(data, i) - 127);
         case dnnl_u4: return at<uint8_t>(data, i / 2) >> i % 2 * 4 & 15;
         case dnnl_s4: {
             const int nibble = at<uint8_t>(data, i / 2) >> i % 2 * 4 & 15;
@@ -102,6 +103,7 @@ inline void store(dnnl_data_type_t type, void *data, size_t i, double value) {
         case dnnl_s64: put<int64_t>(data, i, static_cast<int64_t>(value)); break;
         case dnnl_s8: put<int8_t>(data, i, static_cast<int8_t>(value)); break;
         case dnnl_u8: put<uint8_t>(data, i, static_cast<uint8_t>(value)); break;
+        case dnnl_e8m0: put<uint8_t>(data, i, static_cast<uint8_t>(value > 0 ? std::ilogb(value) + 127 : 0)); break;
         case dnnl_u4:
         case dnnl_s4: {
             const int shift = static_cast<int>(i % 2) * 4;

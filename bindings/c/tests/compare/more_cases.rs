@@ -1,0 +1,212 @@
+//! Random cases of what attributes and descriptors ask beside the usual: unknown and empty dimensions, dropout, rounding at random, scales that
+//! the primitive finds, depthwise convolutions behind others, and products in the host's memory.
+
+use super::cases::{Draw, matmul};
+use super::random::{Random, Words, md};
+
+/// What is drawn, by the name that `ANYDNN_COMPARE_ONLY` takes.
+pub(crate) const MORE: [(&str, Draw); 7] = [
+    ("unknown", unknown),
+    ("nothing", nothing),
+    ("dropout", dropout),
+    ("rounding", rounding),
+    ("found_scales", found_scales),
+    ("depthwise", depthwise),
+    ("gemm", gemm),
+];
+
+/// A product or a reorder of dimensions that are known at execution only.
+fn unknown(r: &mut Random) -> Words {
+    if r.one_in(3) {
+        let mut w = Words::new("reorder");
+        let dims = r.dims_of(1, 4);
+        let (src, dst) = (r.of(&["f32", "bf16", "s8"]), r.of(&["f32", "bf16", "s8"]));
+        let (a, b) = (r.plain(dims.len()), r.plain(dims.len()));
+        w.set("src", md(src, &dims, &a)).set("dst", md(dst, &dims, &b));
+        let some: String = (0..dims.len()).filter(|_| r.one_in(2)).map(|i| i.to_string()).collect();
+        w.set("unknown", if some.is_empty() { "0".to_owned() } else { some });
+        return w;
+    }
+    let mut w = matmul(r);
+    let some = r.of(&["m", "m", "n", "k", "mn", "mk", "mkn", "b", "bm", "bmkn"]);
+    // Layouts are left open where all dimensions are known.
+    for (key, letters) in [("wei", "kn"), ("dst", "mn")] {
+        let desc = w.get(key).unwrap_or_default().to_owned();
+        if desc.ends_with(":any") && some.chars().any(|letter| letter == 'b' || letters.contains(letter)) {
+            let rank = desc.split('x').count();
+            w.set(key, desc.replace(":any", &format!(":{}", &"abcd"[..rank])));
+        }
+    }
+    w.set("unknown", some);
+    w
+}
+
+/// Primitives of no elements, or of sums without terms.
+fn nothing(r: &mut Random) -> Words {
+    let dims = match r.below(3) {
+        0 => vec![0, r.dim()],
+        1 => vec![r.dim(), 0],
+        _ => vec![0, r.dim(), r.dim()],
+    };
+    let layout = &"abc"[..dims.len()];
+    let tensor = |data_type: &str| md(data_type, &dims, layout);
+    match r.below(7) {
+        0 => {
+            let mut w = Words::new("eltwise");
+            w.set("prop", "forward_inference").set("alg", "eltwise_relu").set("alpha", 0).set("beta", 0);
+            w.set("src", tensor("f32")).set("dst", tensor("f32"));
+            w
+        }
+        1 => {
+            let mut w = Words::new("softmax");
+            w.set("prop", "forward_inference").set("alg", "softmax_accurate").set("axis", dims.len() - 1);
+            w.set("src", tensor("f32")).set("dst", tensor("f32"));
+            w
+        }
+        2 => {
+            let mut w = Words::new("reorder");
+            w.set("src", tensor("f32")).set("dst", tensor("bf16"));
+            w
+        }
+        3 => {
+            let mut w = Words::new("binary");
+            w.set("alg", "binary_add")
+                .set("src", tensor("f32"))
+                .set("src1", tensor("f32"))
+                .set("dst", tensor("f32"));
+            w
+        }
+        4 => {
+            let mut w = Words::new("sum");
+            w.add("multiple", tensor("f32")).add("multiple", tensor("f32")).set("scales", "4x2");
+            w
+        }
+        5 => {
+            let mut w = Words::new("inner_product");
+            let (n, oc) = (r.below(2) * r.dim(), r.dim());
+            let inner = if n == 0 { r.dim() } else { 3 };
+            w.set("prop", r.of(&["forward_inference", "backward_weights"]));
+            w.set("src", md("f32", &[n, inner], "ab")).set("wei", md("f32", &[oc, inner], "ab"));
+            w.set("dst", md("f32", &[n, oc], "ab"))
+                .set("bia", md("f32", &[oc], "a"))
+                .set("terms", inner.max(n));
+            w
+        }
+        _ => {
+            let mut w = Words::new("matmul");
+            let [mut m, mut k, mut n] = [r.dim(), r.dim(), r.dim()];
+            *[&mut m, &mut k, &mut n][r.below(3)] = 0;
+            w.set("src", md("f32", &[m, k], "ab")).set("wei", md("f32", &[k, n], "ab"));
+            w.set("dst", md("f32", &[m, n], "ab")).set("bia", md("f32", &[1, n], "ab"));
+            if r.one_in(2) {
+                w.add("po", "eltwise_relu:0.5:0");
+            }
+            w
+        }
+    }
+}
+
+fn dropout(r: &mut Random) -> Words {
+    let mut w = match r.below(3) {
+        0 => {
+            let mut w = matmul(r);
+            let dst = w.get("dst").unwrap_or_default().replace(":any", "");
+            let rank = dst.split('x').count();
+            if w.get("dst").is_some_and(|desc| desc.ends_with(":any")) {
+                w.set("dst", format!("{dst}:{}", &"abcd"[..rank]));
+            }
+            w
+        }
+        which => {
+            let mut w = Words::new(if which == 1 { "eltwise" } else { "softmax" });
+            let dims = r.dims_of(2, 4);
+            let layout = r.layout(&dims);
+            w.set("prop", "forward_inference").set("functions", 2);
+            if which == 1 {
+                w.set("alg", "eltwise_tanh").set("alpha", 0).set("beta", 0);
+            } else {
+                w.set("alg", "softmax_accurate").set("axis", 1).set("terms", dims[1]);
+            }
+            w.set("src", md("f32", &dims, &layout)).set("dst", md("f32", &dims, &layout));
+            if r.one_in(3) {
+                w.add("po", "eltwise_linear:2:1");
+            }
+            w
+        }
+    };
+    let layout = w.get("dst").and_then(|desc| desc.split(':').nth(2)).unwrap_or_default().to_owned();
+    let offset = r.of(&["first", "none", "1", "77", "4294967299"]);
+    let mask = if r.one_in(2) { format!(":{layout}") } else { String::new() };
+    w.set("dropout", format!("{}:{}:{offset}{mask}", r.of(&["0", "0.25", "0.5", "1"]), r.below(1000)));
+    w
+}
+
+/// Results that are one of two neighbours; both libraries choose by numbers of their own.
+fn rounding(r: &mut Random) -> Words {
+    let mut w = Words::new("matmul");
+    let (m, k, n) = (r.dim(), r.dim(), r.dim());
+    w.set("src", md("f32", &[m, k], "ab")).set("wei", md("f32", &[k, n], "ab"));
+    w.set("dst", md(r.of(&["bf16", "f16"]), &[m, n], "ab")).set("terms", k);
+    w.set("rounding", format!("dst:{}", r.below(1000)));
+    w
+}
+
+fn found_scales(r: &mut Random) -> Words {
+    let mut w = Words::new("matmul");
+    let (m, k) = (r.dim(), r.dim());
+    let (mode, scales, group) = r.of(&[("mx", "e8m0", 32), ("mx", "e8m0", 32), ("fp", "f8_e4m3", 16)]);
+    let n = group * (r.below(3) + 1);
+    w.set("src", md("f32", &[m, k], "ab")).set("wei", md("f32", &[k, n], "ab"));
+    w.set("dst", md(r.of(&["f8_e4m3", "f8_e5m2"]), &[m, n], "ab")).set("terms", k);
+    w.add("scale", format!("dst:3:{scales}:1x{group}:{mode}"));
+    w
+}
+
+fn depthwise(r: &mut Random) -> Words {
+    let mut w = Words::new("convolution");
+    let (n, ic, oc) = (r.below(2) + 1, r.of(&[3, 8, 16]), r.of(&[4, 8, 16, 24]));
+    let (h, x) = (r.below(8) + 3, r.below(8) + 3);
+    let types = r.of(&[
+        ["f32", "f32", "f32", "f32", "f32", "f32"],
+        ["f32", "f32", "f32", "f32", "f32", "f32"],
+        ["u8", "s8", "u8", "s8", "f32", "s8"],
+        ["u8", "s8", "u8", "s8", "f32", "f32"],
+    ]);
+    w.set("prop", "forward_inference").set("alg", r.of(&["convolution_direct", "convolution_auto"]));
+    w.set("src", md(types[0], &[n, ic, h, x], "any")).set("wei", md(types[1], &[oc, ic, 1, 1], "any"));
+    w.set("dst", md(types[2], &[n, oc, h, x], "any"));
+    if r.one_in(2) {
+        w.set("bia", md("f32", &[oc], "a"));
+    }
+    for key in ["strides", "dilates", "left", "right"] {
+        w.set(key, if key == "strides" { "1x1" } else { "0x0" });
+    }
+    w.set("terms", ic * 9);
+    if types[0] == "u8" && r.one_in(2) {
+        w.add("scale", "src:0").add("scale", "wei:0").add("scale", "dst:0");
+    }
+    if r.one_in(2) {
+        w.add("po", "eltwise_relu:0:0");
+    }
+    let bias = if r.one_in(2) { types[4] } else { "undef" };
+    w.add("po", format!("dw:{}:{bias}:{}:3:{}:1", types[3], types[5], r.below(2) + 1));
+    if r.one_in(2) {
+        w.add("po", "eltwise_relu:0:0");
+    }
+    w
+}
+
+fn gemm(r: &mut Random) -> Words {
+    let mut w = Words::new("gemm");
+    // oneDNN leaves C as it was where there are no terms to add.
+    let zero = if r.one_in(12) { r.below(2) } else { 3 };
+    for (i, key) in ["m", "n", "k"].into_iter().enumerate() {
+        w.set(key, if i == zero { 0 } else { r.dim() });
+    }
+    w.set("type", r.of(&["f32", "f32", "u8", "s8"])).set("trans", r.of(&["NN", "nT", "TN", "tt"]));
+    w.set("more", r.below(3))
+        .set("alpha", r.of(&["1", "1", "0.5", "-2"]))
+        .set("beta", r.of(&["0", "1", "0.5"]));
+    w.set("ao", r.below(5)).set("bo", r.below(5)).set("offset", r.of(&["F", "C", "R"])).set("terms", 19);
+    w
+}
