@@ -141,6 +141,43 @@ fn verbose_refusals() {
     assert!(starts("onednn_verbose,v1,error,api,dnnl_reorder_primitive_desc_create,") > 0);
 }
 
+/// A network that is trained through the C API reads at least 97 % of the digits that it has not seen, and its loss is that of oneDNN's own
+/// library as long as rounding does not lead the two apart.
+#[test]
+fn a_network_is_trained() {
+    let (Some(program), Some(onednn)) =
+        (compile("digits.c"), common::required("ANYDNN_ONEDNN_LIBRARY", "oneDNN's own library"))
+    else {
+        return;
+    };
+    let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/heldout.safetensors");
+    let train = |engine: &str, folder: Option<&Path>| {
+        let mut command = Command::new("timeout");
+        command.args([OsStr::new("300"), program.0.as_os_str(), digits.as_os_str()]).args([engine, "20"]);
+        if let Some(folder) = folder {
+            command.env("LD_LIBRARY_PATH", folder);
+        }
+        let printed = run(&mut command);
+        let last = |line: &str| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+        let losses: Vec<f64> = printed.lines().filter(|line| line.starts_with("epoch")).map(last).collect();
+        let held = printed.lines().find_map(|line| line.strip_prefix("held back: ")).unwrap();
+        let (right, all) = held.split_once(" of ").unwrap();
+        let share = right.parse::<f64>().unwrap() / all.parse::<f64>().unwrap();
+        assert!(share >= 0.97 && losses.len() == 20, "{engine}: {printed}");
+        losses
+    };
+    let expected = train("cpu", onednn.parent());
+    for platform in platforms() {
+        let losses = train(&platform, None);
+        for (epoch, (loss, expected)) in losses.iter().zip(&expected).enumerate().take(2) {
+            assert!(
+                (loss - expected).abs() < 1e-4 * expected,
+                "{platform}: epoch {epoch}: {loss}, {expected}"
+            );
+        }
+    }
+}
+
 /// Objects that end with the process neither crash nor print.
 #[test]
 fn late_destruction() {
