@@ -180,7 +180,7 @@ static void training() {
     };
     {
         const lstm_backward::primitive_desc backward(*eng, prop_kind::backward, both, src, none, none, w, r, b, dst, states, none, src, none,
-                none, w, r, b, dst, states, none, forward, default_attr(), false);
+                none, w, r, b, dst, states, none, forward, primitive_attr(), false);
         CHECK(backward.diff_weights_layer_desc().get_dims() == w.get_dims());
         CHECK(backward.diff_bias_desc() == b && backward.diff_src_layer_desc() == src);
         CHECK(backward.workspace_desc() == forward.workspace_desc());
@@ -210,7 +210,7 @@ static void training() {
     const lstm_forward::primitive_desc inference(*eng, prop_kind::forward_inference, both, src, none, none, w, r, b, dst, none, none);
     for (const lstm_forward::primitive_desc &hint : {alone, inference}) {
         const lstm_backward::primitive_desc refused(*eng, prop_kind::backward, both, src, none, none, w, r, b, dst, none, none, src, none, none, w,
-                r, b, dst, none, none, hint, default_attr(), true);
+                r, b, dst, none, none, hint, primitive_attr(), true);
         CHECK(!refused);
     }
 }
