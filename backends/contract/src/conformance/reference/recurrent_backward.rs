@@ -41,7 +41,7 @@ pub(super) fn gradients(op: Recurrent, operands: &Operands) -> Tensors {
                 for (unit, value) in of_state.iter_mut().enumerate() {
                     *value += operands.get(Backward::DIFF_DST).at(&[step, n, shown, unit]);
                 }
-                let at = Step { cell: op.cell, operands, d, n, step, hidden, units };
+                let at = Place { cell: op.cell, operands, d, n, step, hidden, units };
                 of_state = at.back(&of_state, &mut of_cell, &mut all);
             }
             for (arg, values) in
@@ -63,7 +63,7 @@ fn add(all: &mut Tensors, arg: Arg, index: &[usize], value: f64) {
 }
 
 /// A step of a sequence in one direction.
-struct Step<'a> {
+struct Place<'a> {
     cell: Cell,
     operands: &'a Operands<'a>,
     d: usize,
@@ -73,7 +73,7 @@ struct Step<'a> {
     units: usize,
 }
 
-impl Step<'_> {
+impl Place<'_> {
     /// The gradient by the state before the step, of that by the state behind it.
     fn back(&self, of_state: &[f64], of_cell: &mut [f64], all: &mut Tensors) -> Vec<f64> {
         match self.cell {
@@ -89,7 +89,7 @@ impl Step<'_> {
                             }
                     })
                     .collect();
-                self.collect(&[sums.clone()], &[sums], &[0.0], all)
+                self.collect(std::slice::from_ref(&sums), std::slice::from_ref(&sums), &[0.0], all)
             }
             Cell::Lstm(_) => self.lstm(of_state, of_cell, all),
             Cell::Gru | Cell::GruLinearBeforeReset => self.gru(of_state, all),
