@@ -1,10 +1,8 @@
 //! Functions that are there for programs to link, and say what is missing.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::c_int;
 
 use crate::boundary;
-#[allow(clippy::wildcard_imports, reason = "the names of the C API")]
-use crate::object_types::*;
 use crate::refusals::Lack;
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;

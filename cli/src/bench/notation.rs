@@ -483,7 +483,7 @@ mod tests {
         assert_eq!((steps, batch, inputs, hidden, spec.data_type), (300, 2, 60, 80, DataType::F16));
         let spec = of("gru t3i4h5n2 linear_before_reset reverse");
         assert_eq!(spec.result(), [3, 1, 2, 5]);
-        assert_eq!(spec.flops(), 2.0 * 3.0 * 2.0 * 15.0 * 9.0);
+        assert_eq!(spec.flops() as u64, 2 * 3 * 2 * 15 * 9);
         let cell = |text| match of(text).work {
             Work::Recurrent { cell, .. } => cell,
             work => panic!("{work:?}"),

@@ -68,7 +68,7 @@ pub(super) struct AnchorUnit {
 #[derive(Clone, Debug)]
 pub(super) enum Item {
     /// A unit.
-    Unit(Unit),
+    Unit(Box<Unit>),
     /// Element-wise operations and folds, connected, with the tensors that others read.
     Group { ops: Vec<usize>, results: Vec<TensorId> },
 }
@@ -299,7 +299,9 @@ impl Planner<'_, '_> {
                 let results = self.results(&ops, &order);
                 items.push(Item::Group { ops, results });
             }
-            items.extend(units.get(stage).and_then(|&unit| slots[unit].take()).map(Item::Unit));
+            items.extend(
+                units.get(stage).and_then(|&unit| slots[unit].take()).map(|unit| Item::Unit(Box::new(unit))),
+            );
         }
         items
     }

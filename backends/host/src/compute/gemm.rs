@@ -12,6 +12,19 @@ pub(crate) struct Matrix<'a, T> {
     pub(crate) column_stride: usize,
 }
 
+impl<T> Matrix<'_, T> {
+    /// Columns as rows.
+    pub(super) fn transposed(self) -> Self {
+        Self {
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+            data: self.data,
+        }
+    }
+}
+
 /// `out = a * b` where element `(i, j)` of the result is `out[i * row_stride + j]`; the elements between rows stay.
 ///
 /// The matrices fit their slices and each other; a mismatch is a defect of the caller and panics before memory is touched.

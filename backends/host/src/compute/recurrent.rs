@@ -14,8 +14,8 @@ use super::operands::{Operands, Results};
 use super::pack::pack;
 use super::panels::{PANEL, Panels, WIDE_PANEL, rows_product};
 use super::parallel::parallel_map;
-use super::team::{Member, work_together};
 use super::recurrent_training;
+use super::team::{Member, work_together};
 
 /// Products of a step that pay for other threads, and of all steps.
 const PARALLEL: usize = 1 << 16;

@@ -117,26 +117,26 @@ impl<T: Float> Gradient<'_, T> {
             };
         let weights = matrix(sizes.own(&self.weights, index), inputs, columns, columns);
         let of_inputs = matrix(&sums.inputs, rows, columns, columns);
-        product(Arg::DST, rows * inputs, &[(of_inputs, transposed(weights), 0)], inputs);
+        product(Arg::DST, rows * inputs, &[(of_inputs, weights.transposed(), 0)], inputs);
         if wants(B::DIFF_WEIGHTS) {
-            let src = transposed(matrix(&self.src, rows, inputs, inputs));
+            let src = matrix(&self.src, rows, inputs, inputs).transposed();
             product(B::DIFF_WEIGHTS, inputs * columns, &[(src, of_inputs, 0)], columns);
         }
         if wants(B::DIFF_STATE_WEIGHTS) {
             let workspace = sizes.own(&self.workspace, index);
             let first = if op.cell == Cell::Gru { 2 * hidden } else { columns };
             let before = workspace.get(columns..).unwrap_or_default();
-            let before = transposed(matrix(before, rows, units, sizes.kept()));
+            let before = matrix(before, rows, units, sizes.kept()).transposed();
             let mut parts = vec![(before, matrix(by_states, rows, first, columns), 0)];
             if first < columns {
-                let kept = transposed(matrix(&sums.kept, rows, hidden, hidden));
+                let kept = matrix(&sums.kept, rows, hidden, hidden).transposed();
                 let candidates = by_states.get(first..).unwrap_or_default();
                 parts.push((kept, matrix(candidates, rows, hidden, columns), first));
             }
             product(B::DIFF_STATE_WEIGHTS, units * columns, &parts, columns);
         }
         if wants(B::DIFF_PROJECTION) {
-            let whole = transposed(matrix(&sums.whole, rows, hidden, hidden));
+            let whole = matrix(&sums.whole, rows, hidden, hidden).transposed();
             let of_states = matrix(&sums.of_states, rows, units, units);
             product(B::DIFF_PROJECTION, hidden * units, &[(whole, of_states, 0)], units);
         }
@@ -180,7 +180,7 @@ impl<T: Float> Gradient<'_, T> {
             attention: zeros(rows),
         };
         let state_weights =
-            transposed(matrix(sizes.own(&self.state_weights, index), units, columns, columns));
+            matrix(sizes.own(&self.state_weights, index), units, columns, columns).transposed();
         let parallel = op.direction.count() == 1 && batch * units * columns >= PARALLEL;
         let shown = if op.direction == Direction::Concat { 2 } else { 1 };
         let side = if op.direction == Direction::Concat { index } else { 0 };
@@ -200,7 +200,7 @@ impl<T: Float> Gradient<'_, T> {
             }
             if let Some(projection) = projection {
                 let of_states = matrix(&sums.state, batch, units, units);
-                let projection = transposed(matrix(projection, hidden, units, units));
+                let projection = matrix(projection, hidden, units, units).transposed();
                 multiply(&of_states, &projection, &mut whole, hidden, parallel);
             }
             for row in 0..batch {
@@ -325,15 +325,5 @@ impl<T: Float> Gradient<'_, T> {
             sums.inputs[at * columns + hidden + unit] = value;
             sums.state[row * hidden + unit] += *by * kept[hidden + unit];
         }
-    }
-}
-
-fn transposed<T>(of: Matrix<'_, T>) -> Matrix<'_, T> {
-    Matrix {
-        rows: of.columns,
-        columns: of.rows,
-        row_stride: of.column_stride,
-        column_stride: of.row_stride,
-        data: of.data,
     }
 }

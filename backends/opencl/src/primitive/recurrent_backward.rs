@@ -36,7 +36,7 @@ impl Planner for RecurrentBackward {
 }
 
 /// What the launch of the steps leaves for the products.
-struct Sums {
+struct Made {
     /// The gradients by the sums of the gates, `[D, T, N, G, H]`, with one more row for the state's product before the reset.
     sums: Place,
     rows: usize,
@@ -61,7 +61,7 @@ fn in_lanes(mut pieces: Pieces<'_>, lanes: usize) -> Option<Planned> {
 }
 
 /// From the last step to the first.
-fn steps(pieces: &mut Pieces<'_>, lanes: usize) -> Option<Sums> {
+fn steps(pieces: &mut Pieces<'_>, lanes: usize) -> Option<Made> {
     let Recurrent { cell, direction } = pieces.op;
     let (count, batch, hidden, units) = (pieces.directions(), pieces.batch, pieces.hidden, pieces.units);
     let (steps, gates) = (pieces.steps, pieces.gates());
@@ -102,7 +102,7 @@ fn steps(pieces: &mut Pieces<'_>, lanes: usize) -> Option<Sums> {
     operand(&mut space, "OF_STATE", &pieces.working(&[count, batch, units]), &[d, n, unit]);
     let all = [count, steps, batch, hidden];
     let mut made =
-        Sums { sums, rows, workspace, kept: None, projected: None, peepholes: None, attention: None };
+        Made { sums, rows, workspace, kept: None, projected: None, peepholes: None, attention: None };
     if cell.is_lstm() {
         operand(&mut space, "OF_CELL", &pieces.working(&[count, batch, hidden]), &[d, n, unit]);
     }
@@ -155,7 +155,7 @@ fn turned(pieces: &mut Pieces<'_>) -> Option<Place> {
 }
 
 /// The gradient by the source: a product for each direction, the second one added.
-fn source(pieces: &mut Pieces<'_>, made: &Sums) -> Option<()> {
+fn source(pieces: &mut Pieces<'_>, made: &Made) -> Option<()> {
     let (count, rows, inputs) = (pieces.directions(), pieces.rows(), pieces.inputs);
     let columns = pieces.gates() * pieces.hidden;
     let weights = pieces.input(Arg::Weights, gates_merge)?;
@@ -175,14 +175,14 @@ fn source(pieces: &mut Pieces<'_>, made: &Sums) -> Option<()> {
 }
 
 /// Some gates of the gradients by the sums, as the right factor of a product.
-fn gates_of(pieces: &Pieces<'_>, made: &Sums, first: usize, gates: usize) -> Option<Place> {
+fn gates_of(pieces: &Pieces<'_>, made: &Made, first: usize, gates: usize) -> Option<Place> {
     let (rows, hidden) = (pieces.rows(), pieces.hidden);
     let row = made.rows * hidden;
     made.sums.seen(first * hidden, &[(pieces.directions(), rows * row), (rows, row), (gates * hidden, 1)])
 }
 
 /// The gradients by the weights of the input, of the state, and of the projection.
-fn weights(pieces: &mut Pieces<'_>, made: &Sums) -> Option<()> {
+fn weights(pieces: &mut Pieces<'_>, made: &Made) -> Option<()> {
     let (count, rows, hidden, units) = (pieces.directions(), pieces.rows(), pieces.hidden, pieces.units);
     let (gates, inputs) = (pieces.gates(), pieces.inputs);
     let of_sums = |pieces: &Pieces<'_>, first, gates| gates_of(pieces, made, first, gates);
@@ -233,7 +233,7 @@ fn weights(pieces: &mut Pieces<'_>, made: &Sums) -> Option<()> {
 }
 
 /// The gradients by the biases: sums over all steps and sequences.
-fn biases(pieces: &mut Pieces<'_>, made: &Sums) -> Option<()> {
+fn biases(pieces: &mut Pieces<'_>, made: &Made) -> Option<()> {
     let (count, rows, hidden, gates) = (pieces.directions(), pieces.rows(), pieces.hidden, pieces.gates());
     let row = made.rows * hidden;
     for arg in [RecurrentBackward::DIFF_BIAS, RecurrentBackward::DIFF_STATE_BIAS] {
@@ -257,7 +257,7 @@ fn biases(pieces: &mut Pieces<'_>, made: &Sums) -> Option<()> {
 }
 
 /// The gradients by the peepholes and by the attention.
-fn others(pieces: &mut Pieces<'_>, made: &Sums) -> Option<()> {
+fn others(pieces: &mut Pieces<'_>, made: &Made) -> Option<()> {
     let (count, hidden) = (pieces.directions(), pieces.hidden);
     if let Some(peepholes) = &made.peepholes {
         let dst = pieces.output(RecurrentBackward::DIFF_PEEPHOLES, any)?;

@@ -116,14 +116,11 @@ impl AttentionUnit {
             }
         }
         let mut operands: Vec<Value> = Vec::new();
-        let (from, to) = match self.flat {
-            Some(Flat { views: [split, flattened], .. }) => {
-                (region.op(split).outputs[0], region.op(flattened).inputs[0])
-            }
-            None => {
-                let last = self.turned.first().map_or(second, |&op| region.op(op));
-                (first.outputs[0], last.inputs[0])
-            }
+        let (from, to) = if let Some(Flat { views: [split, flattened], .. }) = self.flat {
+            (region.op(split).outputs[0], region.op(flattened).inputs[0])
+        } else {
+            let last = self.turned.first().map_or(second, |&op| region.op(op));
+            (first.outputs[0], last.inputs[0])
         };
         let scores = expression(program, &space, &self.scores, from, softmax.inputs[0], &mut operands)?;
         // Casts alone would only lose precision.

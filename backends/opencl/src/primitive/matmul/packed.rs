@@ -49,9 +49,10 @@ impl Unit {
         let few = widest(sums(device)) == 1;
         Feature::of_panels().map(move |(feature, panels)| {
             // Units without registers of their own have their sums in those of the processor.
-            let (rows, columns) = match few && panels.repeats_rows {
-                true => (panels.rows.min(FEW_ROWS), CPU_LANES),
-                false => (panels.rows, panels.columns),
+            let (rows, columns) = if few && panels.repeats_rows {
+                (panels.rows.min(FEW_ROWS), CPU_LANES)
+            } else {
+                (panels.rows, panels.columns)
             };
             Self { feature, panels, rows, columns }
         })
