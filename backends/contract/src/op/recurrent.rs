@@ -32,7 +32,8 @@ use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 ///
 /// Other orders of these dimensions in memory are strides: a batch before the steps, gates before inputs. From right to left the last
 /// step of a sequence comes first, and a state stands where the input does that it was computed from. A sequence of length zero leaves
-/// its states as they were before the first step. States are not rounded to the result's type from step to step.
+/// its states as they were before the first step. From step to step states are kept in f32 or wider; where the results and the weights have
+/// the same type of 16 bits, the products of a step may read them rounded to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Recurrent {
     /// What computes a state from an input and the state before.

@@ -96,6 +96,14 @@ fn choices_on(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wanted<'_>) -
     value::check(desc, device)?;
     limits::check(desc)?;
     let desc = resolved(desc.clone(), device)?;
+    let mut results = desc.args().iter().filter(|operand| operand.access.writes());
+    if results.all(|operand| operand.desc.elements() == 0) {
+        let mut choices = choice::Choices::new(&desc, wanted);
+        choices.offer("empty", "the results have no elements", || {
+            Some(choice::Planned { scratchpad: 0, launches: Vec::new() })
+        });
+        return Ok(choices.followed_by(|| None));
+    }
     each_operation!(
         desc.op(),
         op => op.choices(&desc, device, wanted),

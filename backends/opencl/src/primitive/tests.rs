@@ -87,6 +87,20 @@ fn convolution_weights(channels: usize, outputs: usize, groups: usize, tag: &str
 }
 
 #[test]
+fn nothing_is_launched_for_results_without_elements() {
+    let product = |rows: usize, columns: usize| {
+        matmul(f32(&[rows, 3]), f32(&[3, columns])).bias(f32(&[columns])).dst(f32(&[rows, columns]))
+    };
+    for device in [cpu(), gpu()] {
+        for (rows, columns) in [(2, 0), (0, 2), (0, 0)] {
+            let plan = planned(product(rows, columns), &device);
+            assert_eq!((plan.launches.len(), plan.scratchpad), (0, 0), "{rows}x{columns}");
+        }
+        assert_eq!(planned(product(2, 2), &device).launches.len(), 1);
+    }
+}
+
+#[test]
 fn variants_fit_the_device_and_the_layouts() {
     let name = |builder: PrimitiveDescBuilder, device: &DeviceTraits| planned(builder, device).implementation;
     let (m, k, n) = (128, 256, 512);
