@@ -94,7 +94,7 @@ impl Ceilings {
 }
 
 fn products(context: &Context, shape: &Shape) -> opencl3::Result<f64> {
-    let options = format!("-cl-std=CL1.2 -DV={} -DSTEPS={}", shape.vector, shape.steps);
+    let options = format!("-w -cl-std=CL1.2 -DV={} -DSTEPS={}", shape.vector, shape.steps);
     let kernel = kernel(context, PRODUCTS, &options, "products")?;
     let queue = queue(context)?;
     // SAFETY: no host pointer is given.
@@ -118,7 +118,7 @@ fn products(context: &Context, shape: &Shape) -> opencl3::Result<f64> {
 
 fn copies(context: &Context, shape: &Shape) -> opencl3::Result<f64> {
     let options =
-        format!("-cl-std=CL1.2 -DV={} -DRUN={} -DNEXT={}", shape.vector, shape.run, i32::from(shape.next));
+        format!("-w -cl-std=CL1.2 -DV={} -DRUN={} -DNEXT={}", shape.vector, shape.run, i32::from(shape.next));
     let kernel = kernel(context, COPY, &options, "copied")?;
     let queue = queue(context)?;
     let floats = shape.bytes / 4;
@@ -150,7 +150,7 @@ fn copies(context: &Context, shape: &Shape) -> opencl3::Result<f64> {
 }
 
 fn alone(context: &Context, shape: &Shape) -> opencl3::Result<f64> {
-    let options = format!("-cl-std=CL1.2 -DV={} -DSTEPS=1", shape.vector);
+    let options = format!("-w -cl-std=CL1.2 -DV={} -DSTEPS=1", shape.vector);
     let kernel = kernel(context, PRODUCTS, &options, "products")?;
     let queue = queue(context)?;
     // SAFETY: no host pointer is given.

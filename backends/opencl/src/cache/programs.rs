@@ -375,10 +375,14 @@ impl fmt::Debug for ProgramCache {
     }
 }
 
+/// Without warnings: compilers write them to the standard error of whoever uses the library, as of vectors that are wider than the
+/// processor's registers.
+const QUIET: &str = "-w";
+
 /// The options of a build: OpenCL C 1.2, which any device compiles, unless they say otherwise.
 fn complete_options(options: &str, more: &str) -> String {
     let standard = if options.contains("-cl-std") { "" } else { "-cl-std=CL1.2" };
-    [standard, options, more].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    [QUIET, standard, options, more].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn key(source: &blake3::Hash, options: &str) -> ProgramKey {

@@ -10,6 +10,7 @@ mod choice;
 mod classes_tests;
 mod convolution;
 mod convolution_weights;
+mod embedded;
 mod epilogue;
 mod expression;
 mod folds;

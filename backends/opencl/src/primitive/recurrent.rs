@@ -13,6 +13,7 @@ use anydnn_backend::op::{Activation, Cell, Direction, MatMul, Recurrent, Reorder
 use anydnn_backend::{Arg, Attributes, Blocking, DataType, Dims, Layout, MemoryDesc, PrimitiveDesc, Result};
 
 use super::choice::{Choice, Choices, Planned, Wanted};
+use super::embedded::{Scratch, embedded};
 use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, group_size, is_cpu, items};
 use super::source::Source;
@@ -138,20 +139,6 @@ struct Variables {
     k: Index,
     turn: Index,
     unit: Index,
-}
-
-/// Working memory, in the order in which it is handed out.
-#[derive(Default)]
-pub(super) struct Scratch {
-    pub(super) bytes: usize,
-}
-
-impl Scratch {
-    pub(super) fn take(&mut self, bytes: usize) -> usize {
-        let start = self.bytes;
-        self.bytes = start.saturating_add(bytes).saturating_add(LINE - 1) / LINE * LINE;
-        start
-    }
 }
 
 impl<'a> Shape<'a> {
@@ -568,23 +555,4 @@ impl<'a> Shape<'a> {
             .build()
             .ok()
     }
-}
-
-/// The launches of another primitive, with its arguments where they are in this one.
-pub(super) fn embedded(
-    desc: &PrimitiveDesc,
-    device: &DeviceTraits,
-    scratch: &mut Scratch,
-    place: impl Fn(Arg) -> LaunchArg,
-) -> Option<Vec<Launch>> {
-    let plan = super::plan(desc, device).ok()?;
-    let own = scratch.take(plan.scratchpad);
-    let mut launches = plan.launches;
-    for arg in launches.iter_mut().flat_map(|launch| &mut launch.args) {
-        *arg = match *arg {
-            LaunchArg::Memory(arg) => place(arg),
-            LaunchArg::Scratchpad { offset } => LaunchArg::Scratchpad { offset: own + offset },
-        };
-    }
-    Some(launches)
 }

@@ -7,9 +7,9 @@ use anydnn_backend::op::{
 use anydnn_backend::{Arg, Attributes, Blocking, Layout, MemoryDesc, PostOp, PrimitiveDesc};
 
 use super::choice::Planned;
+use super::embedded::{Scratch, embedded};
 use super::panels;
 use super::pointwise::is_wide;
-use super::recurrent::{Scratch, embedded};
 use super::rows::{CPU_LANES, group_size, is_cpu};
 use super::source::Source;
 use super::space::{Binding, Index, Space};

@@ -313,8 +313,6 @@ fn pooling_joins_rows_and_then_columns() {
         pool(single(11, 3), &[2, 11, 30, 11], &[2, 11, 7, 1], "acdb"),
         pool(single(1, 1), &[2, 7, 5, 9], &[2, 7, 5, 9], "acdb"),
         pool(single(1, 3), &[2, 3, 7, 19], &[2, 3, 3, 7], "acdb"),
-        // A single column without channels beside it.
-        pool(single(7, 1), &[2, 3, 11, 7], &[2, 3, 5, 1], "abcd"),
         // Lines of several segments, and channels in parts.
         pool(max(), &[1, 300, 5, 201], &[1, 300, 3, 101], "acdb"),
         pool(include(3), &[1, 200, 4, 402], &[1, 200, 4, 135], "acdb"),

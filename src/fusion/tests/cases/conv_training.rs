@@ -56,7 +56,7 @@ pub(super) const CASES: &[Case] = &[
         "conv/backward",
         "through batch normalisation, activation and sum",
         3,
-        "x bf16 2x3x3x2; c bf16 2x2x2x3; z bf16 2x2x2x3; d bf16 2x2x2x3; w bf16 2x2x2x3; a f32 3; v f32 3; g f32 3; \
+        "x f16 2x3x3x2; c f16 2x2x2x3; z f16 2x2x2x3; d f16 2x2x2x3; w f16 2x2x2x3; a f32 3; v f32 3; g f32 3; \
          e ReLUBackward z d use_dst=true; f,dg,dh BatchNormTrainingBackward c e a v g epsilon=0.1 data_format=NXC; \
          dw ConvolutionBackwardWeights x f weights_shape=[2,2,2,3] data_format=NXC weights_format=XIO; \
          dx ConvolutionBackwardData f w dst_shape=[2,3,3,2] data_format=NXC weights_format=XIO; \

@@ -19,9 +19,9 @@ fn program(engine: &OpenClEngine, text: &'static str) -> Result<Arc<Program>> {
 
 #[test]
 fn options_name_a_standard_once() {
-    assert_eq!(complete_options("", ""), "-cl-std=CL1.2");
-    assert_eq!(complete_options("-DN=1", "-DM"), "-cl-std=CL1.2 -DN=1 -DM");
-    assert_eq!(complete_options("-cl-std=CL3.0", ""), "-cl-std=CL3.0");
+    assert_eq!(complete_options("", ""), "-w -cl-std=CL1.2");
+    assert_eq!(complete_options("-DN=1", "-DM"), "-w -cl-std=CL1.2 -DN=1 -DM");
+    assert_eq!(complete_options("-cl-std=CL3.0", ""), "-w -cl-std=CL3.0");
     let key = |text: &str, options| key(&blake3::hash(text.as_bytes()), options);
     assert_ne!(key("ab", "c"), key("b", "ca"));
 }
@@ -85,7 +85,7 @@ fn a_binary_that_the_driver_refuses_is_built_from_source() {
         let key = EntryKey {
             device: device_key,
             source: *blake3::hash(TEXT.as_bytes()).as_bytes(),
-            options: "-cl-std=CL1.2 -DN=1",
+            options: "-w -cl-std=CL1.2 -DN=1",
         };
         Store::new(disk.clone()).unwrap().save(&key, &nonsense);
         for (rejected, from_disk, built) in [(1, 0, 1), (0, 1, 0)] {

@@ -39,8 +39,7 @@ pub(super) fn launch(
         return None;
     }
     let by_channels = channels > 1 && src.blocking()?.strides[1] == 1;
-    // A single column is worth the vectors of its rows where there are several.
-    if !by_channels && window.dst[width] == 1 && window.kernel.iter().product::<usize>() < CPU_LANES {
+    if !by_channels && window.dst[width] == 1 {
         return None;
     }
     let mut space = Space::default();

@@ -3,10 +3,11 @@
 use anydnn_backend::op::{Cell, Direction, Recurrent};
 use anydnn_backend::{Arg, DataType, FpMath, MemoryDesc};
 
-use super::{Scratch, Shape};
+use super::Shape;
 use crate::capability::Feature;
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
+use crate::primitive::embedded::Scratch;
 use crate::primitive::rows::is_cpu;
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Index, Space};
