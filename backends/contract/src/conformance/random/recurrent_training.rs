@@ -23,10 +23,10 @@ struct Shape {
 impl Shape {
     fn choose(choices: &mut Choices) -> Result<Self> {
         let cell = choices.pick(&[
+            Cell::Vanilla(Activation::Tanh),
             Cell::Lstm(GateOrder::InputForgetCandidateOutput),
             Cell::Gru,
             Cell::GruLinearBeforeReset,
-            Cell::Vanilla(Activation::Tanh),
             Cell::Lstm(GateOrder::InputOutputForgetCandidate),
             Cell::Vanilla(Activation::Logistic),
             Cell::Vanilla(Activation::Relu),
