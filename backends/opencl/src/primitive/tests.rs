@@ -345,7 +345,6 @@ fn layouts_that_change_once_share_a_program() {
             MemoryDesc::with_tag([7, 9], DataType::S64, "ba").unwrap(),
         ),
         of(f32(&[1, 1]), f32(&[1, 1])),
-        of(f32(&[4, 0]), tagged(&[4, 0], "ba")),
     ];
     let once = Attributes::default().with_once(true);
     let mut sources = std::collections::HashSet::new();
