@@ -13,7 +13,7 @@ mod node_tests;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anydnn::backend::conformance::sample;
+use anydnn::backend::conformance::Sample;
 use anydnn::backend::{Backend, Engine, Error, TensorValues, Tolerance};
 use anydnn::model::HostTensor;
 use anydnn::onnx::{Model, read_tensor};
@@ -53,14 +53,15 @@ enum Outcome {
 #[test]
 fn node_tests_give_what_they_say() {
     let Some(folder) = node_tests::folder() else { return };
-    let stride = sample::stride();
-    let cases: Vec<_> = node_tests::cases(&folder).into_iter().step_by(stride).collect();
-    let runs = runs(&cases);
+    let sample = Sample::from_env();
+    let all = node_tests::cases(&folder).into_iter().enumerate();
+    let cases: Vec<_> = all.filter(|(number, _)| sample.takes_somewhere(*number)).collect();
+    let runs = runs(&cases, sample);
     let failed: Vec<String> = runs
         .iter()
         .flat_map(|(backend, outcomes)| {
-            cases.iter().zip(outcomes).filter_map(move |(case, outcome)| match outcome {
-                Outcome::Failed(why) => Some(format!("{backend} {}: {why}", name(case))),
+            cases.iter().zip(outcomes).filter_map(move |((_, case), outcome)| match outcome {
+                Some(Outcome::Failed(why)) => Some(format!("{backend} {}: {why}", name(case))),
                 _ => None,
             })
         })
@@ -68,16 +69,23 @@ fn node_tests_give_what_they_say() {
     println!("{} failed:\n{}", failed.len(), failed.join("\n"));
     assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
     // The table has these columns and counts all cases; a machine without one of them cannot write it.
-    if stride == 1
+    if sample.covers_all()
         && ["host", "opencl:pocl", "opencl:intel"].iter().all(|name| runs.iter().any(|(own, _)| own == name))
     {
-        check_table(&table(&cases, &runs));
+        let cases: Vec<_> = cases.into_iter().map(|(_, case)| case).collect();
+        check_table(&table(&cases, &merged(&runs)));
     }
 }
 
-/// How every case went on every backend.
-fn runs(cases: &[PathBuf]) -> Vec<(String, Vec<Outcome>)> {
-    let on_host = || ("host".to_owned(), run(&HostEngine::new(), "host", cases));
+/// A test with its number among all.
+type Numbered = (usize, PathBuf);
+
+/// How each case went on a backend, where its sample has it.
+type Run = (String, Vec<Option<Outcome>>);
+
+/// How every case went on every backend: all of them on the host, those of the sample on each device.
+fn runs(cases: &[Numbered], sample: Sample) -> Vec<Run> {
+    let on_host = || ("host".to_owned(), run(&HostEngine::new(), "host", cases, |_| true));
     #[cfg(not(feature = "opencl"))]
     return vec![on_host()];
     #[cfg(feature = "opencl")]
@@ -85,10 +93,11 @@ fn runs(cases: &[PathBuf]) -> Vec<(String, Vec<Outcome>)> {
         let engines = anydnn_opencl::testing::hasty_test_engines();
         let devices: Vec<_> = engines
             .into_iter()
-            .map(|engine| {
+            .enumerate()
+            .map(|(device, engine)| {
                 scope.spawn(move || {
                     let name = format!("opencl:{}", engine.opencl_device().alias());
-                    let outcomes = run(&engine, &name, cases);
+                    let outcomes = run(&engine, &name, cases, |case| sample.takes(case, device));
                     (name, outcomes)
                 })
             })
@@ -102,14 +111,27 @@ fn runs(cases: &[PathBuf]) -> Vec<(String, Vec<Outcome>)> {
 fn run<E: Engine<B = B>, B: Backend<Engine = E>>(
     engine: &E,
     backend: &str,
-    cases: &[PathBuf],
-) -> Vec<Outcome> {
+    cases: &[Numbered],
+    runs_here: impl Fn(usize) -> bool,
+) -> Vec<Option<Outcome>> {
     let start = std::time::Instant::now();
-    let outcome = |case: &PathBuf| check(engine, case).err().unwrap_or(Outcome::Passed);
-    let outcomes: Vec<Outcome> = cases.iter().map(outcome).collect();
-    let passed = outcomes.iter().filter(|outcome| **outcome == Outcome::Passed).count();
-    println!("{backend}: {passed} of {} passed in {:.1} s", cases.len(), start.elapsed().as_secs_f64());
+    let outcome = |(number, case): &Numbered| {
+        runs_here(*number).then(|| check(engine, case).err().unwrap_or(Outcome::Passed))
+    };
+    let outcomes: Vec<Option<Outcome>> = cases.iter().map(outcome).collect();
+    let (ran, passed) = (outcomes.iter().flatten(), Some(Outcome::Passed));
+    let passed = outcomes.iter().filter(|outcome| **outcome == passed).count();
+    println!("{backend}: {passed} of {} passed in {:.1} s", ran.count(), start.elapsed().as_secs_f64());
     outcomes
+}
+
+/// How every case went on the host, and on the devices that ran it.
+fn merged(runs: &[Run]) -> [(&'static str, Vec<Outcome>); 2] {
+    let (host, devices) = runs.split_first().unwrap();
+    let of_devices =
+        |i: usize| devices.iter().filter_map(|(_, outcomes)| outcomes[i].clone()).next().unwrap();
+    let on_host = host.1.iter().flatten().cloned().collect();
+    [("host", on_host), ("OpenCL", (0..host.1.len()).map(of_devices).collect())]
 }
 
 fn check<E: Engine<B = B>, B: Backend<Engine = E>>(engine: &E, case: &Path) -> Result<(), Outcome> {
@@ -164,12 +186,12 @@ fn missing_type(error: &str) -> Option<&str> {
 }
 
 /// The tables: how many tests of each operator passed, and what the others are out of scope for.
-fn table(cases: &[PathBuf], runs: &[(String, Vec<Outcome>)]) -> String {
+fn table(cases: &[PathBuf], runs: &[(&str, Vec<Outcome>)]) -> String {
     let mut operators: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (index, case) in cases.iter().enumerate() {
         operators.entry(operator(case)).or_default().push(index);
     }
-    let backends: Vec<&str> = runs.iter().map(|(backend, _)| backend.as_str()).collect();
+    let backends: Vec<&str> = runs.iter().map(|(backend, _)| *backend).collect();
     let mut text = format!("| operator | tests | out of scope | {} |\n", backends.join(" | "));
     text += &format!("|---|---:|---:|{}\n", "---:|".repeat(runs.len()));
     let all: Vec<usize> = (0..cases.len()).collect();

@@ -13,8 +13,8 @@
 #define PHASES (CELL == GRU ? 2 : 1)
 #define WIDTH (16 * VECTORS)
 #define ALL_V (GATES_COUNT * VECTORS)
-// How often to look before helping.
-#define PATIENCE 2000
+// Polls of a counter before helping.
+#define POLLS_AT_MOST 2000
 
 #define CLEAR(i, v) V sum##i##_##v = (V)(0);
 #define WEIGHTS_AT(i, v)                                                                                                 \
@@ -134,7 +134,7 @@ __kernel void recurrent_panels(PARAMS) {
     // A line of the cache for each number.
     volatile __global int *const claims = (volatile __global int *)claimed + (size_t)chain * (PANELS + 1) * 16;
     volatile __global int *const done = claims + (size_t)PANELS * 16;
-    int patience = PATIENCE;
+    int polls = POLLS_AT_MOST;
 #endif
     for (int phase = 0; phase < WAYS * phases_of_way; ++phase) {
         const int way = phase / phases_of_way, of_way = phase - way * phases_of_way;
@@ -153,12 +153,12 @@ __kernel void recurrent_panels(PARAMS) {
                 mine = 0;
             }
             if (!helps && next == own_end) {
-                for (int looked = 0; looked < patience && *done - target < 0; ++looked) {}
+                for (int polled = 0; polled < polls && *done - target < 0; ++polled) {}
                 if (*done - target >= 0) {
-                    patience = PATIENCE;
+                    polls = POLLS_AT_MOST;
                     break;
                 }
-                patience = 1;
+                polls = 1;
                 helps = 1;
                 next = 0;
             }

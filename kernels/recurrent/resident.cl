@@ -14,8 +14,8 @@
 #define LSTM 1
 #define GRU 2
 #define LINEAR_GRU 3
-// How often to look before giving up: about a second.
-#define PATIENCE (1 << 20)
+// Polls of a counter before giving up: about a second.
+#define POLLS_AT_MOST (1 << 20)
 // Words between two numbers that work-groups share, so that each is in a line of the cache of its own.
 #define APART 32
 
@@ -46,12 +46,12 @@ static inline void count_up(__global uint *at) {
 #define WAIT                                                                                                             \
     if (item == 0) {                                                                                                     \
         int tries = 0;                                                                                                   \
-        while (shared_number(counter) < arrivals && tries < PATIENCE) {                                                  \
+        while (shared_number(counter) < arrivals && tries < POLLS_AT_MOST) {                                             \
             ++tries;                                                                                                     \
-            if (tries % 1024 == 0 && shared_number(gave_up) != 0) tries = PATIENCE;                                      \
+            if (tries % 1024 == 0 && shared_number(gave_up) != 0) tries = POLLS_AT_MOST;                                 \
         }                                                                                                                \
-        if (tries == PATIENCE) count_up(gave_up);                                                                        \
-        ends = tries == PATIENCE;                                                                                        \
+        if (tries == POLLS_AT_MOST) count_up(gave_up);                                                                   \
+        ends = tries == POLLS_AT_MOST;                                                                                   \
     }                                                                                                                    \
     barrier(CLK_LOCAL_MEM_FENCE);                                                                                        \
     if (ends) return;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use anydnn::backend::conformance::sample;
+use anydnn::backend::conformance::Sample;
 use anydnn::backend::{DataType, DeviceKind, Engine, StreamDesc};
 use anydnn::fusion::Policy;
 use anydnn::graph::{Graph, OpKind as K, TensorId};
@@ -26,6 +26,8 @@ mod text;
 /// A case with values.
 #[derive(Debug)]
 struct Trial {
+    /// Among all cases.
+    number: usize,
     case: Case,
     graph: Graph,
     given: HashMap<TensorId, Tensor>,
@@ -37,7 +39,7 @@ struct Trial {
 
 #[test]
 fn patterns_on_the_host() {
-    check(&HostEngine::new(), 0, 0, 1);
+    check(&HostEngine::new(), None, 1);
 }
 
 /// Every case fused on every device, against the reference and what the host computes operation by operation. The operations of every
@@ -50,7 +52,7 @@ fn patterns_on_opencl_devices() {
     let stride = if all { 1 } else { 16 };
     std::thread::scope(|scope| {
         for (i, engine) in engines.iter().enumerate() {
-            scope.spawn(move || check(engine, 1, 8 * i % stride, stride));
+            scope.spawn(move || check(engine, Some(i), stride));
         }
     });
 }
@@ -79,11 +81,16 @@ fn bounds_are_narrow() {
     assert!(wide.is_empty(), "{wide}");
 }
 
-/// Runs every case and tells all that is wrong. The operations of every `stride`-th case, from the `first` on, run one by one too.
-fn check<E: Engine>(engine: &E, launches: usize, first: usize, stride: usize) {
+/// Runs every case, on an OpenCL device of a number those of its sample, and tells all that is wrong. The operations of every `stride`-th
+/// case run one by one too.
+fn check<E: Engine>(engine: &E, device: Option<usize>, stride: usize) {
     let mut wrong = String::new();
-    for (i, trial) in trials().iter().enumerate() {
-        if let Err(what) = trial.check(engine, launches, i % stride == first) {
+    let (sample, first) = (Sample::from_env(), 8 * device.unwrap_or(0) % stride);
+    for trial in
+        trials().iter().filter(|trial| device.is_none_or(|device| sample.takes(trial.number, device)))
+    {
+        let launches = usize::from(device.is_some());
+        if let Err(what) = trial.check(engine, launches, trial.number % stride == first) {
             let Case { pattern, covers, text, .. } = trial.case;
             let _ = writeln!(wrong, "{pattern} ({covers}) on {}: {what}\n{text}", engine.device().name);
         }
@@ -93,11 +100,13 @@ fn check<E: Engine>(engine: &E, launches: usize, first: usize, stride: usize) {
 
 fn trials() -> &'static [Trial] {
     static TRIALS: OnceLock<Vec<Trial>> = OnceLock::new();
-    TRIALS.get_or_init(|| cases::all().into_iter().step_by(sample::stride()).map(Trial::new).collect())
+    let sample = Sample::from_env();
+    let all = || cases::all().into_iter().enumerate().filter(|(number, _)| sample.takes_somewhere(*number));
+    TRIALS.get_or_init(|| all().map(|(number, case)| Trial::new(number, case)).collect())
 }
 
 impl Trial {
-    fn new(case: Case) -> Self {
+    fn new(number: usize, case: Case) -> Self {
         let graph = text::graph(case.text);
         let ports = graph.tensors().filter(|tensor| graph.producer(tensor.id).is_none());
         let given: HashMap<TensorId, Tensor> =
@@ -107,7 +116,7 @@ impl Trial {
         let one_by_one = run(&host, &graph, Policy::Debug, &StreamDesc::default(), &given)
             .unwrap_or_else(|error| panic!("{}: {error}", case.pattern));
         let bounds = bounds(&one_by_one.compiled, &expected);
-        Self { case, graph, given, expected, bounds, one_by_one: one_by_one.outputs }
+        Self { number, case, graph, given, expected, bounds, one_by_one: one_by_one.outputs }
     }
 
     fn check<E: Engine>(&self, engine: &E, which: usize, one_by_one: bool) -> Result<(), String> {

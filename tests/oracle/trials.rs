@@ -1,6 +1,6 @@
 //! What is run: every case with its type, values and graph.
 
-use anydnn::backend::conformance::sample;
+use anydnn::backend::conformance::Sample;
 use anydnn::backend::{DataType, MemoryDesc};
 use anydnn::graph::{Graph, OpKind};
 use anydnn::model::HostTensor;
@@ -27,6 +27,8 @@ pub enum Role {
 
 /// A case in a type.
 pub struct Trial {
+    /// Among all.
+    number: usize,
     pub case: Case,
     pub data_type: DataType,
     pub role: Role,
@@ -41,7 +43,7 @@ impl Trial {
     fn new(case: Case, data_type: DataType, role: Role, in_table: bool, seed: u64) -> Self {
         let values = case.values(data_type, seed);
         let graph = case.graph(data_type).map_err(|error| error.to_string());
-        Self { case, data_type, role, in_table, graph, values }
+        Self { number: 0, case, data_type, role, in_table, graph, values }
     }
 
     pub fn kind(&self) -> OpKind {
@@ -56,13 +58,13 @@ impl Trial {
         }
     }
 
-    /// Whether it runs on the OpenCL device of a number: the first chosen case of each kind, and one that follows from a seed on one of
-    /// two devices.
+    /// Whether it runs on the OpenCL device of a number: the first chosen case of each kind where the sample has it, and one that follows
+    /// from a seed on one of two devices.
     pub fn on_device(&self, number: usize) -> bool {
         match self.role {
             Role::Drawn(seed) if everywhere() => seed < DRAWN_ON_DEVICES,
             _ if everywhere() => true,
-            Role::Chosen => self.in_table,
+            Role::Chosen => self.in_table && Sample::from_env().takes(self.number, number),
             Role::Typed => false,
             // Intel's compiler takes several times as long as PoCL's.
             Role::Drawn(seed) => seed == number as u64 && (self.kind() as usize % 4 == 3) == (number == 1),
@@ -72,7 +74,7 @@ impl Trial {
 
 /// Whether every case runs that belongs to the table.
 pub fn are_all() -> bool {
-    only_some().is_none() && sample::stride() == 1
+    only_some().is_none() && Sample::from_env().covers_all()
 }
 
 /// The part of a name that is asked for.
@@ -110,7 +112,12 @@ pub fn all() -> Vec<Trial> {
     if let Some(part) = only_some() {
         trials.retain(|trial| trial.name().contains(&part));
     }
-    trials.into_iter().step_by(sample::stride()).collect()
+    let sample = Sample::from_env();
+    for (i, trial) in trials.iter_mut().enumerate() {
+        trial.number = i;
+    }
+    trials.retain(|trial| sample.takes_somewhere(trial.number));
+    trials
 }
 
 /// What the operation of a graph of one makes.

@@ -62,7 +62,7 @@ enum Chore {
         /// Leave out lints, documentation, the runs without OpenCL and the longest programs; take each eighth of long lists of cases
         #[arg(long)]
         fast: bool,
-        /// Also run the programs under the fence without it and in both of its modes
+        /// Run every case on every device, and the programs under the fence also without it and in both of its modes
         #[arg(long, conflicts_with = "fast")]
         long: bool,
     },

@@ -57,8 +57,22 @@ pub(crate) enum Expect {
 pub(crate) const BUILD: [&str; 7] =
     ["build", "--workspace", "--all-features", "--lib", "--tests", "--bin", "anydnn"];
 
-/// The stride of a quick run through long lists of cases, for `ANYDNN_SAMPLE`.
-const SAMPLE: &str = "8";
+/// The variable that says which cases of long lists run.
+pub(crate) const SAMPLE: &str = "ANYDNN_SAMPLE";
+
+/// Which cases a run of an extent on a day takes: one in eight, or all, with OpenCL devices that take
+/// turns from case to case and from day to day. What takes long is compiling for them. A long run takes all on every device.
+pub(crate) fn sample(extent: Extent, day: u64) -> Option<String> {
+    let stride = match extent {
+        Extent::Fast => 8,
+        Extent::Whole => 2,
+        Extent::Long => return None,
+    };
+    Some(format!("{stride}@{day}"))
+}
+
+/// The step of what conforms on a machine without OpenCL: all cases of the host.
+const WITHOUT_OPENCL_STEP: &str = "conformance without OpenCL";
 
 /// What conforms, or has nothing to do, on a machine without OpenCL. The mock never looks for it.
 const WITHOUT_OPENCL: [&str; 2] = ["conformance of host", "conformance of opencl"];
@@ -86,9 +100,11 @@ pub(crate) fn forget_programs() -> io::Result<()> {
 pub(crate) fn steps(opencl: &Variables, day: u64, extent: Extent) -> Vec<Step> {
     let mut steps = all_steps(opencl, day);
     steps.retain(|step| step.extent <= extent);
-    if extent == Extent::Fast {
-        for step in &mut steps {
-            step.variables.insert("ANYDNN_SAMPLE".to_owned(), SAMPLE.to_owned());
+    if let Some(sample) = sample(extent, day) {
+        // What runs without OpenCL takes little time.
+        for step in steps.iter_mut().filter(|step| step.name != WITHOUT_OPENCL_STEP || extent == Extent::Fast)
+        {
+            step.variables.insert(SAMPLE.to_owned(), sample.clone());
         }
     }
     steps
@@ -161,7 +177,7 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             extent: Extent::Whole,
         },
         Step {
-            name: "conformance without OpenCL",
+            name: WITHOUT_OPENCL_STEP,
             work: Work::Programs(Some(&WITHOUT_OPENCL)),
             variables: without_opencl("host,mock"),
             expect: Expect::Tests,
@@ -268,14 +284,17 @@ mod tests {
     }
 
     #[test]
-    fn quick_runs_take_samples_and_others_everything() {
-        let sample = |extent| -> Vec<_> {
-            let steps = steps(&Variables::new(), 0, extent);
+    fn quick_runs_take_samples_and_devices_take_turns_in_others() {
+        let sample = |extent, name: &str| {
+            let steps = steps(&Variables::new(), 20_783, extent);
             assert!(steps.iter().all(|step| step.extent <= extent));
-            steps.iter().map(|step| step.variables.get("ANYDNN_SAMPLE").cloned()).collect()
+            let step = steps.into_iter().find(|step| step.name == name).unwrap();
+            step.variables.get(SAMPLE).cloned()
         };
-        assert!(sample(Extent::Fast).iter().all(|sample| sample.as_deref() == Some(SAMPLE)));
-        assert!([Extent::Whole, Extent::Long].into_iter().flat_map(sample).all(|sample| sample.is_none()));
+        assert_eq!(sample(Extent::Fast, "tests").as_deref(), Some("8@20783"));
+        assert_eq!(sample(Extent::Whole, "tests").as_deref(), Some("2@20783"));
+        assert_eq!(sample(Extent::Whole, WITHOUT_OPENCL_STEP), None);
+        assert_eq!(sample(Extent::Long, "tests"), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::jobs::{self, Job, Report};
 use crate::ledger;
 use crate::programs::{self, Program};
 use crate::setup::{Ready, setup};
-use crate::steps::{BUILD, Expect, Extent, Step, Work, forget_programs, steps};
+use crate::steps::{BUILD, Expect, Extent, SAMPLE, Step, Work, forget_programs, sample, steps};
 use crate::tally::Tally;
 
 /// The backends that tests must find, in the form of `ANYDNN_REQUIRE`.
@@ -34,6 +34,9 @@ pub(crate) fn test(extent: Extent) -> Result<bool> {
     let starter = std::env::current_exe()?;
     let day = fence::today();
     println!("{ready}\nDay {day}: buffers are fenced in the mode `{}`", Mode::of_day(day));
+    if let Some(sample) = sample(extent, day) {
+        println!("Cases of long lists: {SAMPLE}={sample} (docs/reference/environment.md)");
+    }
     let programs = match programs::build(cargo().args(BUILD).current_dir(root())) {
         Ok(programs) => programs,
         Err(error) => {

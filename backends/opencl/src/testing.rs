@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use anydnn_backend::DeviceKind;
+#[cfg(test)]
+use anydnn_backend::{PrimitiveDesc, conformance::Sample};
 
 use crate::driver::availability::availability;
 use crate::{DiskCache, OpenClEngine};
@@ -41,14 +43,30 @@ pub fn test_engines() -> Vec<OpenClEngine> {
     found.devices.iter().map(engine).collect()
 }
 
-/// The engines of [`test_engines`] that the tests of a process share: what one of them has built, the others need not build again.
+/// The engines of [`hasty_test_engines`] that the tests of kernels share: what one of them has built, the others need not build again. What
+/// compilers make of kernels when they optimise is conformance's and the sweeps' to see.
 ///
 /// # Panics
 /// As [`test_engines`].
 #[cfg(test)]
 pub(crate) fn shared_test_engines() -> Vec<OpenClEngine> {
     static ENGINES: std::sync::OnceLock<Vec<OpenClEngine>> = std::sync::OnceLock::new();
-    ENGINES.get_or_init(test_engines).clone()
+    ENGINES.get_or_init(hasty_test_engines).clone()
+}
+
+/// The [shared engines](shared_test_engines) that check a description: all, or with `ANYDNN_SAMPLE` those that have it in their
+/// [sample](Sample), by what it looks like.
+///
+/// # Panics
+/// As [`test_engines`].
+#[cfg(test)]
+pub(crate) fn engines_for(desc: &PrimitiveDesc) -> impl Iterator<Item = OpenClEngine> {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    desc.to_string().hash(&mut hasher);
+    let (sample, number) = (Sample::from_env(), (hasher.finish() >> 32) as usize);
+    let taken = move |(device, engine)| sample.takes(number, device).then_some(engine);
+    shared_test_engines().into_iter().enumerate().filter_map(taken)
 }
 
 /// As [`test_engines`], for tests of many programs that run once each: they are built without optimisation, in a fraction of the time.
@@ -59,7 +77,7 @@ pub fn hasty_test_engines() -> Vec<OpenClEngine> {
     test_engines().into_iter().map(OpenClEngine::building_hastily).collect()
 }
 
-/// Of [`test_engines`] those on devices with sub-groups, which compute by the kernels that GPUs with sub-groups get.
+/// Of [`hasty_test_engines`] those on devices with sub-groups, which compute by the kernels that GPUs with sub-groups get.
 ///
 /// # Panics
 /// As [`test_engines`], and when a device that is known to have sub-groups has none.
@@ -73,6 +91,6 @@ pub fn sub_group_test_engines() -> Vec<OpenClEngine> {
         );
         has
     };
-    let engines = test_engines().into_iter().filter(has_sub_groups);
+    let engines = hasty_test_engines().into_iter().filter(has_sub_groups);
     engines.map(|engine| engine.planning_for(DeviceKind::Gpu)).collect()
 }

@@ -8,10 +8,11 @@ use anydnn_opencl::{OpenCl, OpenClEngine};
 fn every_device_conforms() {
     let engines = test_engines();
     std::thread::scope(|scope| {
-        for engine in &engines {
-            scope.spawn(|| {
+        for (number, engine) in engines.iter().enumerate() {
+            scope.spawn(move || {
                 let second = OpenClEngine::on_device(engine.opencl_device()).unwrap();
-                let report = Suite::<OpenCl>::from_env(engine).with_second_engine(&second).run();
+                let report =
+                    Suite::<OpenCl>::from_env(engine).as_device(number).with_second_engine(&second).run();
                 report.assert_passed();
                 // Devices differ in their kinds of memory; everything else of the standard suite must work.
                 let mut lacking = report.unsupported();

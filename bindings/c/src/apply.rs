@@ -4,10 +4,10 @@ use std::ffi::c_int;
 
 use anydnn_backend::{Arg, Attributes, DataType, Dequantize, Dims, Error, MemoryDesc, Op, PostOp, Quantized};
 
-use crate::attributes::{Attr, Factor};
+use crate::attributes::{Attr, QuantParam};
 use crate::boundary::{Failure, Outcome};
 use crate::kinds::arg;
-use crate::post_ops::CPostOp;
+use crate::post_ops::PostOpEntry;
 use crate::randomness::check_rounding;
 use crate::recipe::{Formula, Place, Recipe, Tensor, settled};
 use crate::refusals::Lack;
@@ -169,30 +169,30 @@ impl Recipe {
         for (i, post_op) in attr.post_ops().iter().enumerate() {
             let i = i as u16;
             match post_op {
-                CPostOp::Sum { scale, zero_point, data_type, .. } => {
+                PostOpEntry::Sum { scale, zero_point, data_type, .. } => {
                     let seen = data_type.unwrap_or(dst.desc.data_type());
                     let old = f.tensor(&Tensor { desc: dst.desc.with_data_type(seen), ..dst.clone() });
                     let old = f.plus(old, -(*zero_point as f32));
                     let old = f.times(old, *scale);
                     x = f.add(x, old);
                 }
-                CPostOp::Eltwise { function, .. } => x = f.apply(*function, x),
-                CPostOp::Binary { algorithm: Some(algorithm), .. } => {
+                PostOpEntry::Eltwise { function, .. } => x = f.apply(*function, x),
+                PostOpEntry::Binary { algorithm: Some(algorithm), .. } => {
                     let other = f.tensor(operand(Arg::PostOp(i)).ok_or_else(lost)?);
                     x = f.binary(*algorithm, x, other);
                 }
-                CPostOp::Binary { algorithm: None, .. } => {
+                PostOpEntry::Binary { algorithm: None, .. } => {
                     let condition = f.tensor(operand(Arg::PostOp(i)).ok_or_else(lost)?);
                     let other = f.tensor(operand(Arg::PostOpOther(i)).ok_or_else(lost)?);
                     x = f.select(condition, x, other);
                 }
-                CPostOp::Prelu { .. } => {
+                PostOpEntry::Prelu { .. } => {
                     let slope = f.tensor(operand(Arg::PostOp(i)).ok_or_else(lost)?);
                     let below = f.mul(x, slope);
                     let positive = f.is_positive(x);
                     x = f.select(positive, x, below);
                 }
-                CPostOp::Depthwise { .. } => return Err(lost()),
+                PostOpEntry::Depthwise { .. } => return Err(lost()),
             }
         }
         let scale = attr.scale(result);
@@ -240,15 +240,15 @@ impl Recipe {
                 Ok(())
             };
             match post_op {
-                CPostOp::Binary { algorithm: Some(_), src1, .. } => {
+                PostOpEntry::Binary { algorithm: Some(_), src1, .. } => {
                     push(Arg::PostOp(index), arg::SRC_1, src1.value().to_memory_desc()?)?;
                 }
-                CPostOp::Binary { algorithm: None, src1, src2, .. } => {
+                PostOpEntry::Binary { algorithm: None, src1, src2, .. } => {
                     let condition = src2.as_ref().ok_or_else(lost)?.value().to_memory_desc()?;
                     push(Arg::PostOp(index), arg::SRC_2, condition)?;
                     push(Arg::PostOpOther(index), arg::SRC_1, src1.value().to_memory_desc()?)?;
                 }
-                CPostOp::Prelu { mask } => {
+                PostOpEntry::Prelu { mask } => {
                     let dims = masked(dst.dims(), *mask, &[])?;
                     // Slopes lie with their channels last, however the result does.
                     let slopes = match ["a", "ab", "acb", "acdb", "acdeb"].get(dims.len() - 1) {
@@ -257,14 +257,14 @@ impl Recipe {
                     };
                     push(Arg::PostOp(index), arg::WEIGHTS, slopes)?;
                 }
-                CPostOp::Sum { .. } | CPostOp::Eltwise { .. } | CPostOp::Depthwise { .. } => {}
+                PostOpEntry::Sum { .. } | PostOpEntry::Eltwise { .. } | PostOpEntry::Depthwise { .. } => {}
             }
         }
         Ok(all)
     }
 
     /// Scales or zero points of an operand, in the view that a step has of it; exponents as the powers of two that they are.
-    fn factor(&mut self, base: c_int, number: c_int, of: &Tensor, factor: &Factor) -> Outcome<Tensor> {
+    fn factor(&mut self, base: c_int, number: c_int, of: &Tensor, factor: &QuantParam) -> Outcome<Tensor> {
         let stored = self.stored_factor(base, number, of, factor)?;
         let tensor = if factor.exponents { self.powers(&stored)? } else { stored };
         let mut desc = tensor.desc.clone();
@@ -275,7 +275,13 @@ impl Recipe {
     }
 
     /// Scales or zero points as the caller has them.
-    fn stored_factor(&mut self, base: c_int, number: c_int, of: &Tensor, factor: &Factor) -> Outcome<Tensor> {
+    fn stored_factor(
+        &mut self,
+        base: c_int,
+        number: c_int,
+        of: &Tensor,
+        factor: &QuantParam,
+    ) -> Outcome<Tensor> {
         let dims = match of.place {
             Place::Operand(i) => self.operands[i].desc.dims().clone(),
             Place::Temporary(i) => self.temporaries[i].dims().clone(),
@@ -340,22 +346,22 @@ fn masked(dims: &Dims, mask: c_int, groups: &[usize]) -> Outcome<Dims> {
 fn native(attr: &Attr, operands: &[(Arg, Tensor)]) -> Option<Vec<PostOp>> {
     let desc =
         |to: Arg| operands.iter().find(|(other, _)| *other == to).map(|(_, tensor)| tensor.desc.clone());
-    let convert = |(i, post_op): (usize, &CPostOp)| {
+    let convert = |(i, post_op): (usize, &PostOpEntry)| {
         let i = i as u16;
         Some(match post_op {
-            CPostOp::Sum { scale, zero_point, data_type, .. } => {
+            PostOpEntry::Sum { scale, zero_point, data_type, .. } => {
                 PostOp::Sum { scale: *scale, zero_point: *zero_point, data_type: *data_type }
             }
-            CPostOp::Eltwise { function, .. } => PostOp::Eltwise(*function),
-            CPostOp::Binary { algorithm: Some(algorithm), .. } => {
+            PostOpEntry::Eltwise { function, .. } => PostOp::Eltwise(*function),
+            PostOpEntry::Binary { algorithm: Some(algorithm), .. } => {
                 PostOp::binary(*algorithm, desc(Arg::PostOp(i))?)
             }
-            CPostOp::Binary { algorithm: None, .. } => PostOp::Select {
+            PostOpEntry::Binary { algorithm: None, .. } => PostOp::Select {
                 condition: desc(Arg::PostOp(i))?,
                 other: desc(Arg::PostOpOther(i))?,
                 other_where_true: false,
             },
-            CPostOp::Prelu { .. } | CPostOp::Depthwise { .. } => return None,
+            PostOpEntry::Prelu { .. } | PostOpEntry::Depthwise { .. } => return None,
         })
     };
     attr.post_ops().iter().enumerate().map(convert).collect()

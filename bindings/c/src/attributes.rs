@@ -12,7 +12,7 @@ use crate::object_types::{
     const_dnnl_post_ops_t, dnnl_post_ops, dnnl_scratchpad_mode_library, dnnl_scratchpad_mode_t,
     dnnl_scratchpad_mode_user,
 };
-use crate::post_ops::CPostOp;
+use crate::post_ops::PostOpEntry;
 use crate::refusals::Lack;
 use crate::settings;
 use crate::types::{
@@ -120,12 +120,12 @@ pub(crate) struct Attr {
     pub(crate) deterministic: bool,
     pub(crate) accumulation: c_int,
     pub(crate) stochastic: Vec<c_int>,
-    pub(crate) scales: Vec<(c_int, Factor)>,
-    pub(crate) zero_points: Vec<(c_int, Factor)>,
+    pub(crate) scales: Vec<(c_int, QuantParam)>,
+    pub(crate) zero_points: Vec<(c_int, QuantParam)>,
     pub(crate) post_ops: Arc<Embedded<dnnl_post_ops>>,
     pub(crate) dropout: Option<GivenDropout>,
     /// Sums over groups of the source, which the caller knows.
-    pub(crate) reductions: Option<Factor>,
+    pub(crate) reductions: Option<QuantParam>,
     /// How many post-operations are before those of this list, which is a part of the caller's.
     pub(crate) post_ops_before: usize,
 }
@@ -145,7 +145,7 @@ pub(crate) struct GivenDropout {
 
 /// Scales or zero points of an operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Factor {
+pub(crate) struct QuantParam {
     /// The dimensions along which they differ, in bits.
     pub(crate) mask: c_int,
     /// The sizes of groups along the last dimensions; none for one factor an index.
@@ -198,32 +198,33 @@ impl Default for Attr {
 }
 
 impl Attr {
-    pub(crate) fn post_ops(&self) -> &[CPostOp] {
+    pub(crate) fn post_ops(&self) -> &[PostOpEntry] {
         self.post_ops.value()
     }
 
-    pub(crate) fn scale(&self, number: c_int) -> Option<&Factor> {
+    pub(crate) fn scale(&self, number: c_int) -> Option<&QuantParam> {
         self.scales.iter().find(|(of, _)| *of == number).map(|(_, factor)| factor)
     }
 
-    pub(crate) fn zero_point(&self, number: c_int) -> Option<&Factor> {
+    pub(crate) fn zero_point(&self, number: c_int) -> Option<&QuantParam> {
         self.zero_points.iter().find(|(of, _)| *of == number).map(|(_, factor)| factor)
     }
 
     /// The same attributes with other post-operations, `before` of which the caller has in front of them.
-    pub(crate) fn with_post_ops(&self, post_ops: &[CPostOp], before: usize) -> Self {
+    pub(crate) fn with_post_ops(&self, post_ops: &[PostOpEntry], before: usize) -> Self {
         let post_ops = Arc::new(Embedded::new(post_ops.to_vec()));
         Self { post_ops, post_ops_before: before, ..self.clone() }
     }
 
     /// Whether primitives that do nothing special with an attribute can do what the attributes say.
     pub(crate) fn check_supported(&self) -> Outcome {
-        let is_found = |(number, factor): &&(c_int, Factor)| factor.found.is_some() && *number != arg::DST;
+        let is_found =
+            |(number, factor): &&(c_int, QuantParam)| factor.found.is_some() && *number != arg::DST;
         let wrong = if self.scales.iter().any(|scale| is_found(&scale)) {
             Some((Lack::FoundScales, "scales that the primitive finds for anything but its result"))
         } else if self.stochastic.iter().any(|number| !ROUNDED.contains(number)) {
             Some((Lack::Rounding, "rounding of this argument at random"))
-        } else if self.post_ops().iter().any(|post_op| matches!(post_op, CPostOp::Depthwise { .. })) {
+        } else if self.post_ops().iter().any(|post_op| matches!(post_op, PostOpEntry::Depthwise { .. })) {
             Some((Lack::Depthwise, "a depthwise convolution as a post-operation here"))
         } else {
             None

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::DataType;
 
-use crate::attributes::{Attr, Factor, Found, GivenDropout};
+use crate::attributes::{Attr, Found, GivenDropout, QuantParam};
 use crate::boundary::{self, Failure, Outcome};
 use crate::desc::Md;
 use crate::handle::{self, Embedded};
@@ -427,7 +427,7 @@ unsafe fn set_factor(attr: dnnl_primitive_attr_t, given: &Given, is_zero_point: 
 
 /// # Safety
 /// The groups are null or as many as are told.
-unsafe fn factor(given: &Given) -> Outcome<Factor> {
+unsafe fn factor(given: &Given) -> Outcome<QuantParam> {
     let &Given { arg, mask, count, groups, data_type, on_host } = given;
     let count = usize::try_from(count).map_err(|_| Failure::invalid(format!("there are {count} groups")))?;
     // Operands of a depthwise convolution behind another one have numbers of their own.
@@ -448,7 +448,7 @@ unsafe fn factor(given: &Given) -> Outcome<Factor> {
     if on_host && (mask != 0 || !groups.is_empty()) {
         return Err(Failure::invalid("only one value can be on the host"));
     }
-    Ok(Factor { mask, groups, data_type, exponents, on_host, found: None })
+    Ok(QuantParam { mask, groups, data_type, exponents, on_host, found: None })
 }
 
 /// # Safety

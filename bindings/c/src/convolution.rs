@@ -12,7 +12,7 @@ use crate::kinds::{
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::object_types::*;
 use crate::primitive::{Facts, describe, is_training, numbers, open, optional};
-use crate::recipe::{Change, Recipe, Tensor, dense};
+use crate::recipe::{Recipe, Tensor, View, dense};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
@@ -331,8 +331,8 @@ pub(crate) fn bias_gradient(
 }
 
 /// What makes `[O, ..]` of weights `[G, O / G, ..]`.
-fn merge(weights: &Tensor, rank: usize) -> Vec<Change> {
-    if weights.dims().len() > rank { vec![Change::Merged(0, 2)] } else { Vec::new() }
+fn merge(weights: &Tensor, rank: usize) -> Vec<View> {
+    if weights.dims().len() > rank { vec![View::Merged(0, 2)] } else { Vec::new() }
 }
 
 fn check_algorithm(algorithm: dnnl_alg_kind_t) -> Outcome {

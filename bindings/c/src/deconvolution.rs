@@ -12,7 +12,7 @@ use crate::kinds::{
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::object_types::*;
 use crate::primitive::{describe, is_training, open, optional};
-use crate::recipe::{Change, Recipe, Tensor, dense};
+use crate::recipe::{Recipe, Tensor, View, dense};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
@@ -173,14 +173,14 @@ pub unsafe extern "C" fn dnnl_deconvolution_backward_weights_primitive_desc_crea
 }
 
 /// What makes a convolution's `[C, O / G, ..]` of weights `[O, C, ..]` or `[G, O / G, C / G, ..]`.
-fn transposed(weights: &Tensor, rank: usize) -> Vec<Change> {
+fn transposed(weights: &Tensor, rank: usize) -> Vec<View> {
     let mut order: Vec<usize> = (0..weights.dims().len()).collect();
     if order.len() == rank {
         order.swap(0, 1);
-        return vec![Change::Permuted(order)];
+        return vec![View::Permuted(order)];
     }
     order.swap(1, 2);
-    vec![Change::Permuted(order), Change::Merged(0, 2)]
+    vec![View::Permuted(order), View::Merged(0, 2)]
 }
 
 fn check_algorithm(algorithm: dnnl_alg_kind_t) -> Outcome {

@@ -5,11 +5,11 @@ use std::ffi::c_int;
 use anydnn_backend::op::Convolution;
 use anydnn_backend::{Arg, Dims, MemoryDesc};
 
-use crate::attributes::{Attr, Factor};
+use crate::attributes::{Attr, QuantParam};
 use crate::boundary::Outcome;
 use crate::kinds::{arg, query};
-use crate::post_ops::{CPostOp, known};
-use crate::recipe::{Change, Recipe, Tensor};
+use crate::post_ops::{PostOpEntry, known};
+use crate::recipe::{Recipe, Tensor, View};
 use crate::refusals::Lack;
 use crate::types::dnnl_data_type_t;
 
@@ -27,9 +27,9 @@ pub(crate) struct Depthwise {
 impl Depthwise {
     /// The one among the post-operations, if there is one.
     pub(crate) fn find(attr: &Attr) -> Outcome<Option<Self>> {
-        let is_depthwise = |post_op: &CPostOp| matches!(post_op, CPostOp::Depthwise { .. });
+        let is_depthwise = |post_op: &PostOpEntry| matches!(post_op, PostOpEntry::Depthwise { .. });
         let Some(position) = attr.post_ops().iter().position(is_depthwise) else { return Ok(None) };
-        let CPostOp::Depthwise { types, sizes } = &attr.post_ops()[position] else { return Ok(None) };
+        let PostOpEntry::Depthwise { types, sizes } = &attr.post_ops()[position] else { return Ok(None) };
         if attr.post_ops()[position + 1..].iter().any(is_depthwise) {
             return Err(Lack::Depthwise.failure("a second depthwise convolution"));
         }
@@ -65,7 +65,7 @@ impl Depthwise {
         let between = recipe.temporary(MemoryDesc::any(dims.clone(), described.data_type()));
         let own = |number: c_int| number & arg::POST_OP_DW != 0;
         let [front, behind] = [false, true].map(|wanted| {
-            let of = |all: &[(c_int, Factor)]| {
+            let of = |all: &[(c_int, QuantParam)]| {
                 all.iter().filter(|(number, _)| own(*number) == wanted).cloned().collect::<Vec<_>>()
             };
             let post_ops = attr.post_ops();
@@ -79,7 +79,7 @@ impl Depthwise {
         recipe.main_as(first, inputs, &between, arg::DST, &Attr { dropout: None, ..front })?;
         let weights = MemoryDesc::new([channels, 1, 1, self.kernel, self.kernel], known(self.types[0])?);
         let weights = recipe.operand(arg::POST_OP_DW | arg::WEIGHTS, (0, 0), weights);
-        let weights = recipe.read(&weights, &[Change::Merged(0, 2)])?;
+        let weights = recipe.read(&weights, &[View::Merged(0, 2)])?;
         let bias = match self.types[1] {
             0 => None,
             code => {

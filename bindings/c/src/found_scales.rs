@@ -3,7 +3,7 @@
 use anydnn_backend::op::Fold;
 use anydnn_backend::{BinaryAlgorithm, DataType, Dims, Eltwise, MemoryDesc};
 
-use crate::attributes::{Factor, Found};
+use crate::attributes::{Found, QuantParam};
 use crate::boundary::{Failure, Outcome};
 use crate::recipe::{Formula, Recipe, Tensor};
 use crate::refusals::Lack;
@@ -15,7 +15,7 @@ impl Recipe {
         plain: &Tensor,
         dst: &Tensor,
         scales: &Tensor,
-        factor: &Factor,
+        factor: &QuantParam,
         found: Found,
     ) -> Outcome {
         let data_type = dst.desc.data_type();

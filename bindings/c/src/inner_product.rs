@@ -9,7 +9,7 @@ use crate::kinds::{arg, dnnl_backward_data, dnnl_backward_weights, kind, query};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::object_types::*;
 use crate::primitive::{Facts, describe, is_training, open, optional};
-use crate::recipe::{Change, Pending, Recipe, Tensor, dense, like};
+use crate::recipe::{Pending, Recipe, Tensor, View, dense, like};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn dnnl_inner_product_forward_primitive_desc_create(
         let bias = bias.map(|bias| recipe.operand(arg::BIAS, (query::WEIGHTS, 1), dense(bias)));
         let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
         let (src, weights) = matrices(recipe, &src, &weights)?;
-        let weights = recipe.read(&weights, &[Change::Permuted(vec![1, 0])])?;
+        let weights = recipe.read(&weights, &[View::Permuted(vec![1, 0])])?;
         let mut inputs = vec![(Arg::SRC, &src), (Arg::Weights, &weights)];
         inputs.extend(bias.as_ref().map(|bias| (Arg::Bias, bias)));
         recipe.main(MatMul, &inputs, &dst, attr)?;
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn dnnl_inner_product_backward_weights_primitive_desc_crea
         let diff_dst = recipe.operand(arg::DIFF_DST, (query::DIFF_DST, 0), diff_dst);
         let diff_weights = recipe.operand(arg::DIFF_WEIGHTS, (query::DIFF_WEIGHTS, 0), diff_weights);
         let columns = flat(recipe, &src)?;
-        let rows = recipe.read(&diff_dst, &[Change::Permuted(vec![1, 0])])?;
+        let rows = recipe.read(&diff_dst, &[View::Permuted(vec![1, 0])])?;
         let (view, pending) = flat_result(recipe, &diff_weights)?;
         let args = [(Arg::SRC, &rows), (Arg::Weights, &columns), (Arg::DST, &view)];
         recipe.step(MatMul, &args, &Attributes::default().with_fpmath(attr.fpmath))?;
@@ -178,12 +178,12 @@ fn matrices(recipe: &mut Recipe, src: &Tensor, weights: &Tensor) -> Outcome<(Ten
 /// A tensor as a matrix to read. Its columns are in row-major order.
 fn flat(recipe: &mut Recipe, tensor: &Tensor) -> Outcome<Tensor> {
     let rank = tensor.dims().len();
-    if rank == 2 { Ok(tensor.clone()) } else { recipe.read(tensor, &[Change::Merged(1, rank - 1)]) }
+    if rank == 2 { Ok(tensor.clone()) } else { recipe.read(tensor, &[View::Merged(1, rank - 1)]) }
 }
 
 /// A tensor as a matrix to write; see [`flat`].
 fn flat_result(recipe: &mut Recipe, tensor: &Tensor) -> Outcome<(Tensor, Pending)> {
     let rank = tensor.dims().len();
-    let changes = if rank == 2 { Vec::new() } else { vec![Change::Merged(1, rank - 1)] };
+    let changes = if rank == 2 { Vec::new() } else { vec![View::Merged(1, rank - 1)] };
     recipe.write(tensor, &changes)
 }

@@ -62,11 +62,11 @@ pub unsafe extern "C" fn dnnl_post_ops_get_kind(post_ops: const_dnnl_post_ops_t,
     boundary::value("dnnl_post_ops_get_kind", 0, || {
         // SAFETY: the caller passes null or a list that lives.
         Ok(match unsafe { at(post_ops, index) }? {
-            CPostOp::Sum { .. } => kind::SUM,
-            CPostOp::Eltwise { .. } => kind::ELTWISE,
-            CPostOp::Binary { .. } => kind::BINARY,
-            CPostOp::Prelu { .. } => kind::PRELU,
-            CPostOp::Depthwise { .. } => kind::CONVOLUTION,
+            PostOpEntry::Sum { .. } => kind::SUM,
+            PostOpEntry::Eltwise { .. } => kind::ELTWISE,
+            PostOpEntry::Binary { .. } => kind::BINARY,
+            PostOpEntry::Prelu { .. } => kind::PRELU,
+            PostOpEntry::Depthwise { .. } => kind::CONVOLUTION,
         })
     })
 }
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn dnnl_post_ops_append_sum(
             code => Some(known(code)?),
         };
         // SAFETY: the caller passes null or a list that lives, and uses it nowhere else meanwhile.
-        unsafe { append(post_ops, CPostOp::Sum { scale, zero_point, data_type: seen, code: data_type }) }
+        unsafe { append(post_ops, PostOpEntry::Sum { scale, zero_point, data_type: seen, code: data_type }) }
     })
 }
 
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn dnnl_post_ops_append_eltwise(
     boundary::status("dnnl_post_ops_append_eltwise", || {
         let function = function(alg_kind, alpha, beta)?;
         // SAFETY: the caller passes null or a list that lives, and uses it nowhere else meanwhile.
-        unsafe { append(post_ops, CPostOp::Eltwise { kind: alg_kind, alpha, beta, function }) }
+        unsafe { append(post_ops, PostOpEntry::Eltwise { kind: alg_kind, alpha, beta, function }) }
     })
 }
 
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn dnnl_post_ops_append_dw(
             return Err(Failure::invalid(format!("{sizes:?} are no kernel, stride and padding")));
         }
         // SAFETY: the caller passes null or a list that lives, and uses it nowhere else meanwhile.
-        unsafe { append(post_ops, CPostOp::Depthwise { types, sizes }) }
+        unsafe { append(post_ops, PostOpEntry::Depthwise { types, sizes }) }
     })
 }
 
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn dnnl_post_ops_append_binary(
         // SAFETY: the caller passes null or a descriptor that lives.
         let src1 = Arc::new(Embedded::new(unsafe { operand(src1_desc, "src1_desc") }?.clone()));
         // SAFETY: the caller passes null or a list that lives, and uses it nowhere else meanwhile.
-        unsafe { append(post_ops, CPostOp::Binary { kind: alg_kind, algorithm, src1, src2: None }) }
+        unsafe { append(post_ops, PostOpEntry::Binary { kind: alg_kind, algorithm, src1, src2: None }) }
     })
 }
 
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn dnnl_post_ops_append_binary_v2(
         let lend = |md: &Md| Arc::new(Embedded::new(md.clone()));
         let (src1, src2) = (lend(src1), src2.map(lend));
         // SAFETY: the caller passes null or a list that lives, and uses it nowhere else meanwhile.
-        unsafe { append(post_ops, CPostOp::Binary { kind: alg_kind, algorithm, src1, src2 }) }
+        unsafe { append(post_ops, PostOpEntry::Binary { kind: alg_kind, algorithm, src1, src2 }) }
     })
 }
 
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn dnnl_post_ops_append_prelu(post_ops: dnnl_post_ops_t, m
             return Err(Failure::invalid(format!("{mask} is no mask")));
         }
         // SAFETY: the caller passes null or a list that lives, and uses it nowhere else meanwhile.
-        unsafe { append(post_ops, CPostOp::Prelu { mask }) }
+        unsafe { append(post_ops, PostOpEntry::Prelu { mask }) }
     })
 }
 
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn dnnl_post_ops_get_params_sum(
     boundary::status("dnnl_post_ops_get_params_sum", || {
         // SAFETY: the caller passes null, or a list that lives and places to write.
         unsafe {
-            let CPostOp::Sum { scale: s, zero_point: z, code, .. } = at(post_ops, index)? else {
+            let PostOpEntry::Sum { scale: s, zero_point: z, code, .. } = at(post_ops, index)? else {
                 return Err(another(index));
             };
             tell(scale, *s);
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn dnnl_post_ops_get_params_eltwise(
     boundary::status("dnnl_post_ops_get_params_eltwise", || {
         // SAFETY: the caller passes null, or a list that lives and places to write.
         unsafe {
-            let CPostOp::Eltwise { kind, alpha: a, beta: b, .. } = at(post_ops, index)? else {
+            let PostOpEntry::Eltwise { kind, alpha: a, beta: b, .. } = at(post_ops, index)? else {
                 return Err(another(index));
             };
             tell(alg_kind, *kind);
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn dnnl_post_ops_get_params_dw(
     boundary::status("dnnl_post_ops_get_params_dw", || {
         // SAFETY: the caller passes null, or a list that lives and places to write.
         unsafe {
-            let CPostOp::Depthwise { types, sizes } = at(post_ops, index)? else {
+            let PostOpEntry::Depthwise { types, sizes } = at(post_ops, index)? else {
                 return Err(another(index));
             };
             tell(weights_data_type, types[0]);
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn dnnl_post_ops_get_params_prelu(
     boundary::status("dnnl_post_ops_get_params_prelu", || {
         // SAFETY: the caller passes null, or a list that lives and a place to write.
         unsafe {
-            let CPostOp::Prelu { mask: given } = at(post_ops, index)? else { return Err(another(index)) };
+            let PostOpEntry::Prelu { mask: given } = at(post_ops, index)? else { return Err(another(index)) };
             tell(mask, *given);
         }
         Ok(())
@@ -301,7 +301,7 @@ pub unsafe extern "C" fn dnnl_post_ops_get_params_prelu(
 
 /// A post-operation as C tells it.
 #[derive(Clone)]
-pub(crate) enum CPostOp {
+pub(crate) enum PostOpEntry {
     Sum {
         scale: f32,
         zero_point: i32,
@@ -331,7 +331,7 @@ pub(crate) enum CPostOp {
 }
 
 impl Handle for dnnl_post_ops {
-    type Value = Vec<CPostOp>;
+    type Value = Vec<PostOpEntry>;
     const TAG: u64 = u64::from_le_bytes(*b"any-post");
     const NAME: &'static str = "post-operations object";
 }
@@ -353,13 +353,13 @@ pub(crate) fn known(code: dnnl_data_type_t) -> Outcome<DataType> {
 
 /// # Safety
 /// `post_ops` is null or a list that lives, used nowhere else meanwhile.
-unsafe fn append(post_ops: dnnl_post_ops_t, post_op: CPostOp) -> Outcome {
+unsafe fn append(post_ops: dnnl_post_ops_t, post_op: PostOpEntry) -> Outcome {
     // SAFETY: by contract.
     let list = unsafe { handle::borrow_mut(post_ops) }?;
     if list.len() >= MOST {
         return Err(Failure::invalid(format!("there are {MOST} post-operations already")));
     }
-    if let CPostOp::Binary { src1, .. } = &post_op
+    if let PostOpEntry::Binary { src1, .. } = &post_op
         && matches!(src1.value().format, Format::Undef)
     {
         return Err(Failure::invalid("src1_desc has no layout"));
@@ -370,7 +370,7 @@ unsafe fn append(post_ops: dnnl_post_ops_t, post_op: CPostOp) -> Outcome {
 
 /// # Safety
 /// `post_ops` is null or a list that lives for `'a`.
-unsafe fn at<'a>(post_ops: const_dnnl_post_ops_t, index: c_int) -> Outcome<&'a CPostOp> {
+unsafe fn at<'a>(post_ops: const_dnnl_post_ops_t, index: c_int) -> Outcome<&'a PostOpEntry> {
     // SAFETY: by contract.
     let list = unsafe { handle::borrow(post_ops) }?;
     usize::try_from(index)
@@ -390,7 +390,7 @@ unsafe fn binary_params(
 ) -> Outcome {
     // SAFETY: by contract.
     unsafe {
-        let CPostOp::Binary { kind, src1, src2, .. } = at(post_ops, index)? else {
+        let PostOpEntry::Binary { kind, src1, src2, .. } = at(post_ops, index)? else {
             return Err(another(index));
         };
         tell(alg_kind, *kind);

@@ -64,19 +64,19 @@ pub(crate) struct Tensor {
     pub(crate) place: Place,
     pub(crate) desc: MemoryDesc,
     /// How the view came about, for scales that have to follow it.
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<View>,
 }
 
-/// One change from an operand to a view of it.
+/// A step from an operand to a view of it.
 #[derive(Clone, Debug)]
-pub(crate) enum Change {
+pub(crate) enum View {
     /// Axes in another order.
     Permuted(Vec<usize>),
     /// Neighbouring axes from the first on become one.
     Merged(usize, usize),
 }
 
-impl Change {
+impl View {
     /// The view of a descriptor after the change.
     pub(crate) fn of(&self, desc: &MemoryDesc) -> Result<MemoryDesc, Error> {
         match self {
@@ -203,7 +203,7 @@ impl Recipe {
     }
 
     /// A view to read: of the bytes themselves, or of a dense copy where their layout has none.
-    pub(crate) fn read(&mut self, tensor: &Tensor, changes: &[Change]) -> Outcome<Tensor> {
+    pub(crate) fn read(&mut self, tensor: &Tensor, changes: &[View]) -> Outcome<Tensor> {
         let mut view = tensor.clone();
         for change in changes {
             if change.of(&view.desc).is_err() {
@@ -228,7 +228,7 @@ impl Recipe {
     }
 
     /// A view to write: of the bytes themselves, or of a dense temporary that [`Pending::store`] copies.
-    pub(crate) fn write(&mut self, tensor: &Tensor, changes: &[Change]) -> Outcome<(Tensor, Pending)> {
+    pub(crate) fn write(&mut self, tensor: &Tensor, changes: &[View]) -> Outcome<(Tensor, Pending)> {
         let (mut view, mut pending) = (tensor.clone(), None);
         for change in changes {
             if pending.is_none() && change.of(&view.desc).is_err() {
@@ -274,7 +274,7 @@ impl Recipe {
 }
 
 impl Tensor {
-    fn changed(mut self, change: &Change) -> Result<Self, Error> {
+    fn changed(mut self, change: &View) -> Result<Self, Error> {
         self.desc = change.of(&self.desc)?;
         self.changes.push(change.clone());
         Ok(self)

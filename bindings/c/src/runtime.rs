@@ -11,7 +11,7 @@ use crate::boundary::{Failure, Outcome};
 use crate::desc::{Format, Md};
 use crate::engine::EngineRef;
 use crate::kinds::arg;
-use crate::post_ops::CPostOp;
+use crate::post_ops::PostOpEntry;
 use crate::primitive::{Described, Facts, PrimitiveObject};
 use crate::recipe::Recipe;
 use crate::types::DNNL_RUNTIME_DIM_VAL;
@@ -91,7 +91,7 @@ fn stand_ins(deferred: &Deferred, axes: &[Vec<char>]) -> Outcome<Vec<Md>> {
     let hint = |letter: char| {
         let letters = &axes[result?];
         let mds = deferred.attr.post_ops().iter().filter_map(|post_op| match post_op {
-            CPostOp::Binary { src1, .. } => Some(src1.value()),
+            PostOpEntry::Binary { src1, .. } => Some(src1.value()),
             _ => None,
         });
         let mut sizes = mds.flat_map(|md| md.dims.iter().zip(letters));

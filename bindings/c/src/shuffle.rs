@@ -11,7 +11,7 @@ use crate::kinds::{arg, dnnl_backward_data, kind, query};
 use crate::object_types::*;
 use crate::pooling::both_settled;
 use crate::primitive::{Facts, axis_of, closed, describe, is_training, open, same_dims};
-use crate::recipe::{Change, Recipe, Tensor, settled};
+use crate::recipe::{Recipe, Tensor, View, settled};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
@@ -94,7 +94,7 @@ fn transpose(recipe: &mut Recipe, src: &Tensor, dst: &Tensor, axis: usize, outer
     let from = recipe.read_as(src, divided(outer, inner))?;
     let mut order: Vec<usize> = (0..=src.dims().len()).collect();
     order.swap(axis, axis + 1);
-    let from = recipe.read(&from, &[Change::Permuted(order)])?;
+    let from = recipe.read(&from, &[View::Permuted(order)])?;
     let (to, pending) = recipe.write_as(dst, divided(inner, outer))?;
     recipe.reorder(&from, &to)?;
     pending.store(recipe)

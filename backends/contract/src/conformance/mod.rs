@@ -12,7 +12,7 @@
 //! [`Tolerance`](crate::Tolerance) of the contract; bytes that are no element of a result must stay as they were.
 //!
 //! Three environment variables steer [`run`]: `ANYDNN_CONFORMANCE=thorough` adds wide sweeps over shapes and types,
-//! `ANYDNN_CONFORMANCE_FILTER` keeps the cases whose name contains it, and `ANYDNN_SAMPLE=8` every eighth of those.
+//! `ANYDNN_CONFORMANCE_FILTER` keeps the cases whose name contains it, and `ANYDNN_SAMPLE=8` every eighth of those (a [`Sample`]).
 
 pub mod data;
 pub mod random;
@@ -38,6 +38,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
 pub use report::{Entry, Failure, Lacking, Outcome, Report};
+pub use sample::Sample;
 pub use subject::Subject;
 
 use crate::{Backend, DataType};
@@ -107,13 +108,15 @@ pub struct Suite<B: Backend> {
     subject: Subject<B>,
     level: Level,
     filter: Option<String>,
-    stride: usize,
+    sample: Sample,
+    device: usize,
 }
 
 impl<B: Backend> Suite<B> {
     /// Everything at the standard level.
     pub fn new(engine: &B::Engine) -> Self {
-        Self { subject: Subject::new(engine), level: Level::Standard, filter: None, stride: 1 }
+        let subject = Subject::new(engine);
+        Self { subject, level: Level::Standard, filter: None, sample: Sample::ALL, device: 0 }
     }
 
     /// Level, filter and sample from the environment.
@@ -123,7 +126,7 @@ impl<B: Backend> Suite<B> {
         Self {
             level: if thorough { Level::Thorough } else { Level::Standard },
             filter: variable("ANYDNN_CONFORMANCE_FILTER"),
-            stride: sample::stride(),
+            sample: Sample::from_env(),
             ..Self::new(engine)
         }
     }
@@ -146,9 +149,15 @@ impl<B: Backend> Suite<B> {
         self
     }
 
-    /// Only each so-many-th of the cases, from the first one on; one and zero mean all.
-    pub fn with_stride(mut self, stride: usize) -> Self {
-        self.stride = stride.max(1);
+    /// Only the cases of a sample.
+    pub fn with_sample(mut self, sample: Sample) -> Self {
+        self.sample = sample;
+        self
+    }
+
+    /// As the device of a number, among those that share the cases of a [`Sample`].
+    pub fn as_device(mut self, number: usize) -> Self {
+        self.device = number;
         self
     }
 
@@ -158,8 +167,9 @@ impl<B: Backend> Suite<B> {
         let entries = cases::<B>(self.level)
             .iter()
             .filter(|case| chosen(case))
-            .step_by(self.stride)
-            .map(|case| {
+            .enumerate()
+            .filter(|(i, _)| self.sample.takes(*i, self.device))
+            .map(|(_, case)| {
                 let begin = Instant::now();
                 let result = case.run(&self.subject);
                 Entry { name: case.name.clone(), result, elapsed: begin.elapsed() }

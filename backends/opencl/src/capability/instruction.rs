@@ -5,7 +5,7 @@ use anydnn_backend::{DataType, FpMath};
 /// What one instruction adds to the sums `[m, n]`: the product of `A[m, k]` and `B[k, n]`.
 #[derive(Debug)]
 pub(crate) struct Instruction {
-    pub(crate) factor: Factor,
+    pub(crate) factor: Multiplicand,
     pub(crate) sum: DataType,
     pub(crate) m: usize,
     pub(crate) n: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Instruction {
 
 /// The type of an instruction's factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Factor {
+pub(crate) enum Multiplicand {
     /// Bytes, signed or not.
     Bytes,
     /// Bytes that become words of 16 bits first.
@@ -27,7 +27,7 @@ pub(crate) enum Factor {
     F32,
 }
 
-impl Factor {
+impl Multiplicand {
     /// Whether elements of a type are such factors, where as much precision may be given up.
     pub(crate) fn takes(self, data_type: DataType, fpmath: FpMath) -> bool {
         match self {

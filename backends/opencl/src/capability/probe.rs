@@ -9,7 +9,7 @@ use cl3::command_queue::{self as cl, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_
 use cl3::memory::{CL_MEM_COPY_HOST_PTR, CL_MEM_READ_WRITE};
 use cl3::types::{CL_BLOCKING, CL_NON_BLOCKING, cl_event};
 
-use crate::capability::instruction::{Factor, Instruction};
+use crate::capability::instruction::{Instruction, Multiplicand};
 use crate::capability::sub_groups::SubGroups;
 use crate::driver::call::{self, Check, Returned};
 use crate::driver::create::{create_context, create_queue};
@@ -268,24 +268,24 @@ pub(crate) fn product(prober: &Prober<'_>, instruction: &Instruction, text: &str
 }
 
 /// The `i`-th number to multiply, of the whole range of integers.
-fn value(factor: Factor, i: usize, is_weight: bool) -> i32 {
+fn value(factor: Multiplicand, i: usize, is_weight: bool) -> i32 {
     let mixed = i * 37 + i / 64 * 11;
     match factor {
-        Factor::Bytes if is_weight => i32::from((mixed as u8).cast_signed()),
-        Factor::Bytes => i32::from(mixed as u8),
-        Factor::Words => (mixed % 60) as i32 * 300 - 9000,
-        Factor::F16 | Factor::BF16 | Factor::Tf32 | Factor::F32 => (mixed % 5) as i32,
+        Multiplicand::Bytes if is_weight => i32::from((mixed as u8).cast_signed()),
+        Multiplicand::Bytes => i32::from(mixed as u8),
+        Multiplicand::Words => (mixed % 60) as i32 * 300 - 9000,
+        Multiplicand::F16 | Multiplicand::BF16 | Multiplicand::Tf32 | Multiplicand::F32 => (mixed % 5) as i32,
     }
 }
 
 /// The bytes of a number.
-fn encoded(factor: Factor, x: i32) -> Vec<u8> {
+fn encoded(factor: Multiplicand, x: i32) -> Vec<u8> {
     match factor {
-        Factor::Bytes => vec![x as u8],
-        Factor::Words => (x as i16).to_ne_bytes().into(),
-        Factor::F16 => half::f16::from_f32(x as f32).to_ne_bytes().into(),
-        Factor::BF16 => half::bf16::from_f32(x as f32).to_ne_bytes().into(),
-        Factor::Tf32 | Factor::F32 => (x as f32).to_ne_bytes().into(),
+        Multiplicand::Bytes => vec![x as u8],
+        Multiplicand::Words => (x as i16).to_ne_bytes().into(),
+        Multiplicand::F16 => half::f16::from_f32(x as f32).to_ne_bytes().into(),
+        Multiplicand::BF16 => half::bf16::from_f32(x as f32).to_ne_bytes().into(),
+        Multiplicand::Tf32 | Multiplicand::F32 => (x as f32).to_ne_bytes().into(),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use anydnn_backend::{DataType, FpMath};
 
-use crate::capability::instruction::{Factor, Instruction};
+use crate::capability::instruction::{Instruction, Multiplicand};
 use crate::capability::probe::{self, Outcome, Prober};
 use crate::driver::platform::OpenClDevice;
 use crate::driver::processor;
@@ -140,7 +140,7 @@ table! {
         needs: probe::names_sub_groups,
         unit: Some(Unit {
             // Work-items read each other's terms, whatever the width.
-            instructions: &[Instruction { factor: Factor::F32, sum: DataType::F32, m: 8, n: 1, k: 1 }],
+            instructions: &[Instruction { factor: Multiplicand::F32, sum: DataType::F32, m: 8, n: 1, k: 1 }],
             work: Work::SubGroups(SubGroupTiles {
                 text: anydnn_kernels::text("matmul/broadcast.cl"),
                 columns: 2,
@@ -178,8 +178,8 @@ table! {
         way: Way::Product(anydnn_kernels::text("probe/mma.cl"), 32),
         unit: Some(Unit {
             instructions: &[
-                Instruction { factor: Factor::F16, sum: DataType::F32, m: 16, n: 8, k: 16 },
-                Instruction { factor: Factor::BF16, sum: DataType::F32, m: 16, n: 8, k: 16 },
+                Instruction { factor: Multiplicand::F16, sum: DataType::F32, m: 16, n: 8, k: 16 },
+                Instruction { factor: Multiplicand::BF16, sum: DataType::F32, m: 16, n: 8, k: 16 },
             ],
             work: Work::Part,
         }),
@@ -192,9 +192,9 @@ table! {
         unit: Some(Unit {
             // Columns are those of the tile.
             instructions: &[
-                Instruction { factor: Factor::F16, sum: DataType::F32, m: 64, n: 8, k: 16 },
-                Instruction { factor: Factor::BF16, sum: DataType::F32, m: 64, n: 8, k: 16 },
-                Instruction { factor: Factor::Tf32, sum: DataType::F32, m: 64, n: 8, k: 8 },
+                Instruction { factor: Multiplicand::F16, sum: DataType::F32, m: 64, n: 8, k: 16 },
+                Instruction { factor: Multiplicand::BF16, sum: DataType::F32, m: 64, n: 8, k: 16 },
+                Instruction { factor: Multiplicand::Tf32, sum: DataType::F32, m: 64, n: 8, k: 8 },
             ],
             // Elements of two bytes; those of four come in slices of half as many terms. Clocks as measured on an H200.
             work: Work::Tiles(&[
@@ -211,8 +211,8 @@ table! {
         way: Way::Product(anydnn_kernels::text("probe/amx.cl"), 1),
         unit: Some(Unit {
             instructions: &[
-                Instruction { factor: Factor::Bytes, sum: DataType::S32, m: 16, n: 16, k: 64 },
-                Instruction { factor: Factor::BF16, sum: DataType::F32, m: 16, n: 16, k: 32 },
+                Instruction { factor: Multiplicand::Bytes, sum: DataType::S32, m: 16, n: 16, k: 64 },
+                Instruction { factor: Multiplicand::BF16, sum: DataType::F32, m: 16, n: 16, k: 32 },
             ],
             work: Work::Panels(Panels {
                 text: anydnn_kernels::text("matmul/amx.cl"),
@@ -232,7 +232,7 @@ table! {
         needs: processor::has_wide_words,
         way: Way::Product(anydnn_kernels::text("probe/words.cl"), 1),
         unit: Some(Unit {
-            instructions: &[Instruction { factor: Factor::Words, sum: DataType::S32, m: 1, n: 16, k: 2 }],
+            instructions: &[Instruction { factor: Multiplicand::Words, sum: DataType::S32, m: 1, n: 16, k: 2 }],
             work: Work::Panels(Panels {
                 text: anydnn_kernels::text("matmul/words.cl"),
                 variants: ["words", "words-packing"],

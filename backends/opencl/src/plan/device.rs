@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anydnn_backend::{DeviceKind, Probe};
 
-use crate::capability::instruction::Factor;
+use crate::capability::instruction::Multiplicand;
 use crate::capability::sub_groups::SubGroups;
 use crate::capability::units::{Feature, Work};
 use crate::driver::platform::Vendor;
@@ -59,7 +59,7 @@ impl DeviceTraits {
     }
 
     /// Whether tiles of work-groups of such factors are multiplied by a unit.
-    pub(crate) fn has_tiles_of(&self, factor: Factor) -> bool {
+    pub(crate) fn has_tiles_of(&self, factor: Multiplicand) -> bool {
         let takes = |feature: &Feature| {
             let unit = feature.row().unit.as_ref();
             unit.is_some_and(|unit| {

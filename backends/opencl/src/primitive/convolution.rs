@@ -33,7 +33,7 @@ use super::tiles::{self, Tiles};
 use super::value::Value;
 use super::window::{WINDOW, Window};
 use super::{Planner, quantized};
-use crate::capability::instruction::Factor;
+use crate::capability::instruction::Multiplicand;
 use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = anydnn_kernels::text("convolution/reference.cl");
@@ -102,8 +102,8 @@ pub(super) fn weights_layout(
 pub(super) fn channels_last(desc: &PrimitiveDesc, device: &DeviceTraits) -> Option<String> {
     let src = desc.src();
     let factor = match src.data_type() {
-        DataType::F16 => Factor::F16,
-        DataType::BF16 => Factor::BF16,
+        DataType::F16 => Multiplicand::F16,
+        DataType::BF16 => Multiplicand::BF16,
         _ => return None,
     };
     let taps: String = (2..src.rank()).map(|axis| char::from(b'a' + axis as u8)).collect();

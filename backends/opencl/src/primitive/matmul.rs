@@ -66,7 +66,7 @@ use super::sums::{accumulator, define_bias, define_gate, is_real};
 use super::tiles::{self, Tiles};
 use super::value::Value;
 use super::{Planner, quantized};
-use crate::capability::instruction::Factor;
+use crate::capability::instruction::Multiplicand;
 use crate::plan::{DeviceTraits, Launch};
 
 const REFERENCE: &str = anydnn_kernels::text("matmul/reference.cl");
@@ -88,7 +88,7 @@ pub(super) fn weights_layout(
 ) -> Result<MemoryDesc> {
     let rank = weights.rank();
     let n = weights.dims()[rank - 1];
-    if is_tf32(desc, weights) && device.has_tiles_of(Factor::Tf32) {
+    if is_tf32(desc, weights) && device.has_tiles_of(Multiplicand::Tf32) {
         // Tensor cores take tf32 along K alone.
         let order: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
         return weights.to_row_major().permuted(&order)?.to_row_major().permuted(&order);
@@ -116,7 +116,7 @@ pub(super) fn weights_layout(
 
 /// Whether a product's factors may have the precision of tf32.
 fn is_tf32(desc: &PrimitiveDesc, weights: &MemoryDesc) -> bool {
-    Factor::Tf32.takes(weights.data_type(), desc.attributes().fpmath)
+    Multiplicand::Tf32.takes(weights.data_type(), desc.attributes().fpmath)
 }
 
 /// Whether a product is worth the copies that matrix units need: it fills one of their tiles.

@@ -20,7 +20,7 @@ use crate::OpenClPrimitive;
 use crate::capability::Feature;
 use crate::driver::platform::Vendor;
 use crate::plan::{DeviceTraits, KernelPlan, KnownFeatures, LaunchArg};
-use crate::testing::shared_test_engines;
+use crate::testing::{engines_for, shared_test_engines};
 
 pub(super) fn cpu() -> DeviceTraits {
     DeviceTraits {
@@ -271,8 +271,8 @@ fn rows_wait_in_local_memory_while_it_lasts() {
     ] {
         list.push(softmax(dims, data_type, log).build().unwrap());
     }
-    for engine in shared_test_engines() {
-        for desc in &list {
+    for desc in &list {
+        for engine in engines_for(desc) {
             let device = DeviceTraits { kind: DeviceKind::Cpu, local_memory_bytes: 4096, ..engine.traits() };
             let primitive = OpenClPrimitive::from_plan(&engine, plan(desc, &device).unwrap()).unwrap();
             check(&engine, &primitive, &|_| None);
@@ -506,9 +506,9 @@ fn variants_for_every_kind_of_device_compute_what_the_operations_mean() {
         convolution_weights(3, 20, 1, "abcd"),
         convolution_weights(6, 40, 2, "acdb"),
     ]);
-    for engine in shared_test_engines() {
-        for (i, builder) in list.iter().enumerate() {
-            let desc = builder.clone().build().unwrap();
+    for (i, builder) in list.iter().enumerate() {
+        let desc = builder.clone().build().unwrap();
+        for engine in engines_for(&desc) {
             for kind in [DeviceKind::Cpu, DeviceKind::Gpu] {
                 // A small group shows whether a kernel relies on its size.
                 let group = engine.traits().max_work_group.min(if i % 2 == 0 { 256 } else { 64 });
@@ -538,8 +538,8 @@ fn softmax_meets_infinities_in_any_order() {
 /// Runs descriptions by the kernels for both kinds of devices on every device there is. Operands are drawn from `values`, or else as suits
 /// their types.
 pub(super) fn check_everywhere(list: &[PrimitiveDesc], values: impl Fn(Arg) -> Option<Values>) {
-    for engine in shared_test_engines() {
-        for (i, desc) in list.iter().enumerate() {
+    for (i, desc) in list.iter().enumerate() {
+        for engine in engines_for(desc) {
             // Too small a group leaves the references; every other description shows enough of them.
             let kinds = [(DeviceKind::Cpu, 256), (DeviceKind::Gpu, 256), (DeviceKind::Gpu, 32)];
             for (kind, group) in kinds.into_iter().take(if i % 2 == 0 { 3 } else { 2 }) {
@@ -584,14 +584,14 @@ pub(super) fn check_choices(desc: &PrimitiveDesc) {
 
 /// Runs a description by those implementations of each device whose names are wanted.
 pub(super) fn check_those(desc: &PrimitiveDesc, wanted: impl Fn(&str) -> bool) {
-    for engine in shared_test_engines() {
+    for engine in engines_for(desc) {
         check_those_of(&engine, &engine.traits(), desc, &wanted);
     }
 }
 
 /// The same for registers of so many floats.
 pub(super) fn check_those_with(float_lanes: usize, desc: &PrimitiveDesc, wanted: impl Fn(&str) -> bool) {
-    for engine in shared_test_engines() {
+    for engine in engines_for(desc) {
         check_those_of(&engine, &DeviceTraits { float_lanes, ..engine.traits() }, desc, &wanted);
     }
 }

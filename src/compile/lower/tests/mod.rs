@@ -22,7 +22,7 @@ use crate::model::HostTensor;
 fn check(graph: &Graph, expected: &str) {
     let (values, reference) = check_on_host(graph, expected);
     #[cfg(feature = "opencl")]
-    for engine in anydnn_opencl::testing::test_engines() {
+    for engine in anydnn_opencl::testing::hasty_test_engines() {
         let fused = run(&engine, graph, whole(graph), &values);
         compare(&engine.device().name, graph, &fused, &reference);
     }

@@ -20,20 +20,20 @@ pub(super) struct Last {
 /// `x * scale + shift`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Linear {
-    scale: Factor,
-    shift: Factor,
+    scale: Multiplicand,
+    shift: Multiplicand,
 }
 
 /// A number, times the only element of an operand if there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Factor {
+struct Multiplicand {
     number: f32,
     post_op: Option<usize>,
     /// Of the operand: its place among those of the kernel, and its element.
     operand: Option<(usize, isize)>,
 }
 
-impl Factor {
+impl Multiplicand {
     const ONE: Self = Self::of(1.0);
     /// What leaves every number as it is where it is added, -0 as well.
     const NOTHING: Self = Self::of(-0.0);
@@ -48,11 +48,11 @@ impl Factor {
 }
 
 impl Linear {
-    const SAME: Self = Self { scale: Factor::ONE, shift: Factor::NOTHING };
+    const SAME: Self = Self { scale: Multiplicand::ONE, shift: Multiplicand::NOTHING };
 
     /// A multiplication and an addition behind it are one.
     fn then(self, next: Self) -> Option<Self> {
-        let joins = self.shift == Factor::NOTHING && next.scale == Factor::ONE;
+        let joins = self.shift == Multiplicand::NOTHING && next.scale == Multiplicand::ONE;
         joins.then_some(Self { scale: self.scale, shift: next.shift })
     }
 }
@@ -81,7 +81,7 @@ impl Last {
     fn then(self, next: Eltwise) -> Option<Self> {
         match (next, self.bounds) {
             (Eltwise::Linear { alpha, beta }, _) => {
-                self.then_linear(Linear { scale: Factor::of(alpha), shift: Factor::of(beta) })
+                self.then_linear(Linear { scale: Multiplicand::of(alpha), shift: Multiplicand::of(beta) })
             }
             (Eltwise::Relu, None) => Some(Self { bounds: Some([0.0, f32::INFINITY]), ..self }),
             (Eltwise::Clamp { min, max }, None) => Some(Self { bounds: Some([min, max]), ..self }),
@@ -131,7 +131,7 @@ impl Last {
 
     /// Adds the operands of the factors, as positions in the space, to those that a kernel reads as `EXTRA0` and following.
     pub(super) fn take_operands(&mut self, space: &Space, operands: &mut Vec<usize>) {
-        let mut take = |factor: &mut Factor| {
+        let mut take = |factor: &mut Multiplicand| {
             let Some(post_op) = factor.post_op else { return };
             let name = format!("POST{post_op}");
             let Some(found) = space.operands.iter().position(|operand| operand.name == name) else { return };
@@ -156,7 +156,7 @@ impl Last {
 
     /// The same by `factors`, which `DECLARE_FACTORS` declares from numbers and operands.
     pub(super) fn define_with_operands(&self, source: &mut Source) {
-        let factors = self.factors().map(|Factor { number, operand, .. }| {
+        let factors = self.factors().map(|Multiplicand { number, operand, .. }| {
             let (operand, element) = operand.map_or((-1, 0), |(operand, element)| (operand as i64, element));
             format!("FACTOR({}, {}, {})", always(bits(number)), always(operand), always(element))
         });
@@ -164,7 +164,7 @@ impl Last {
         self.define_final(source, &["factors.s0", "factors.s1", "factors.s2", "factors.s3"]);
     }
 
-    fn factors(&self) -> [Factor; 4] {
+    fn factors(&self) -> [Multiplicand; 4] {
         let [before, after] = [self.before, self.after].map(|linear| linear.unwrap_or(Linear::SAME));
         [before.scale, before.shift, after.scale, after.shift]
     }
@@ -196,9 +196,13 @@ impl Last {
 fn with_scalar(algorithm: BinaryAlgorithm, reversed: bool, i: usize) -> Option<Linear> {
     let [own, other] = if reversed { [-1.0, 1.0] } else { [1.0, -1.0] };
     Some(match algorithm {
-        BinaryAlgorithm::Multiply => Linear { scale: Factor::times(1.0, i), shift: Factor::NOTHING },
-        BinaryAlgorithm::Add => Linear { scale: Factor::ONE, shift: Factor::times(1.0, i) },
-        BinaryAlgorithm::Subtract => Linear { scale: Factor::of(own), shift: Factor::times(other, i) },
+        BinaryAlgorithm::Multiply => {
+            Linear { scale: Multiplicand::times(1.0, i), shift: Multiplicand::NOTHING }
+        }
+        BinaryAlgorithm::Add => Linear { scale: Multiplicand::ONE, shift: Multiplicand::times(1.0, i) },
+        BinaryAlgorithm::Subtract => {
+            Linear { scale: Multiplicand::of(own), shift: Multiplicand::times(other, i) }
+        }
         _ => return None,
     })
 }
@@ -222,7 +226,7 @@ mod tests {
 
     #[test]
     fn functions_find_their_places() {
-        let linear = Some(Linear { scale: Factor::of(2.0), shift: Factor::of(1.0) });
+        let linear = Some(Linear { scale: Multiplicand::of(2.0), shift: Multiplicand::of(1.0) });
         let last = form(&[LINEAR, HARD_SWISH, LINEAR, RELU]).unwrap();
         assert_eq!((last.before, last.after), (linear, linear));
         assert_eq!((last.function, last.bounds), (Some(HARD_SWISH), Some([0.0, f32::INFINITY])));
@@ -242,14 +246,14 @@ mod tests {
             })
         };
         let both = scalars(&[(BinaryAlgorithm::Multiply, false), (BinaryAlgorithm::Add, false)]).unwrap();
-        let joint = Linear { scale: Factor::times(1.0, 0), shift: Factor::times(1.0, 1) };
+        let joint = Linear { scale: Multiplicand::times(1.0, 0), shift: Multiplicand::times(1.0, 1) };
         assert_eq!((both.before, both.after, both.operands()), (Some(joint), None, 2));
         let other =
             scalars(&[(BinaryAlgorithm::Subtract, true), (BinaryAlgorithm::Multiply, false)]).unwrap();
-        let reversed = Linear { scale: Factor::of(-1.0), shift: Factor::times(1.0, 0) };
+        let reversed = Linear { scale: Multiplicand::of(-1.0), shift: Multiplicand::times(1.0, 0) };
         assert_eq!(
             (other.before, other.after.map(|after| after.scale)),
-            (Some(reversed), Some(Factor::times(1.0, 1)))
+            (Some(reversed), Some(Multiplicand::times(1.0, 1)))
         );
         assert!(scalars(&[(BinaryAlgorithm::Divide, false)]).is_none());
     }

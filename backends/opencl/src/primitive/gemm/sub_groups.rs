@@ -1,7 +1,7 @@
 //! Large products by the registers of sub-groups, and by units that multiply what those hold (`matmul/sub_groups.cl`).
 
 use super::Product;
-use crate::capability::instruction::{Factor, Instruction};
+use crate::capability::instruction::{Instruction, Multiplicand};
 use crate::capability::sub_groups::SubGroups;
 use crate::capability::units::{Feature, SubGroupTiles, Tile};
 use crate::plan::DeviceTraits;
@@ -37,7 +37,7 @@ impl Unit {
         let fpmath = product.desc.attributes().fpmath;
         let instruction = feature.instruction(src?, fpmath)?;
         let is_plain = product.desc.attributes().dequantize.is_empty();
-        let fits = instruction.factor == Factor::F32 || (is_plain && src == weights);
+        let fits = instruction.factor == Multiplicand::F32 || (is_plain && src == weights);
         let (any, own) = (instruction.k == 1, sub_groups.width);
         let width = if any { own } else { instruction.n };
         let possible = width == own || sub_groups.settable.contains(&width);

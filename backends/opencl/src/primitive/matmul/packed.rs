@@ -3,7 +3,7 @@
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc};
 
 use super::Shape;
-use crate::capability::instruction::Factor;
+use crate::capability::instruction::Multiplicand;
 use crate::capability::units::{Feature, Panels};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
@@ -71,7 +71,7 @@ pub(in crate::primitive) struct Factors {
     pub(in crate::primitive) src: DataType,
     pub(in crate::primitive) weights: DataType,
     pub(in crate::primitive) unit: Unit,
-    factor: Factor,
+    factor: Multiplicand,
 }
 
 impl Factors {
@@ -112,7 +112,7 @@ impl Factors {
 
     /// Whether the source has to be copied as words.
     pub(in crate::primitive) fn as_words(self) -> bool {
-        self.factor == Factor::Words
+        self.factor == Multiplicand::Words
     }
 
     /// Columns of a panel.
