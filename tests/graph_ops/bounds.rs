@@ -2,8 +2,8 @@
 //!
 //! An operation's own error is what its primitive is allowed ([`Tolerance`]), its result being stored in the type that the graph says.
 //! An error of an element of an input becomes what the operation makes of it: the reference is evaluated at both ends of the element's
-//! range, which covers steep functions and rounding to integers, and the effects of all elements add up. That is more than any execution
-//! errs, be it one that stores every tensor, or a fused one that stores fewer.
+//! range, which covers steep functions and rounding to integers, and the effects of all elements add up. Sums of products are evaluated once,
+//! on magnitudes. That is more than any execution errs, be it one that stores every tensor, or a fused one that stores fewer.
 
 use std::collections::HashMap;
 
@@ -68,22 +68,70 @@ fn carried(
     errors: &[Vec<f64>],
     value: &Tensor,
 ) -> Vec<f64> {
+    if is_product(graph.ops()[op].kind) {
+        return carried_by_product(graph, op, result, inputs, errors, value.values.len());
+    }
     let mut bound = vec![0.0; value.values.len()];
     let mut moved: Vec<Tensor> = inputs.iter().map(|&input| input.clone()).collect();
     for (i, errors) in errors.iter().enumerate() {
-        for (at, &error) in errors.iter().enumerate().filter(|(_, error)| **error > 0.0) {
-            let before = moved[i].values[at];
+        // All elements may move at once where none has to do with another.
+        let sets: Vec<_> = if is_pointwise(graph.ops()[op].kind) && inputs[i].dims == value.dims {
+            vec![0..errors.len()]
+        } else {
+            (0..errors.len()).filter(|&at| errors[at] > 0.0).map(|at| at..at + 1).collect()
+        };
+        for set in sets {
             let mut effect = vec![0.0_f64; bound.len()];
-            for end in [before - error, before + error] {
-                moved[i].values[at] = end;
+            for sign in [-1.0, 1.0] {
+                for at in set.clone() {
+                    moved[i].values[at] = inputs[i].values[at] + sign * errors[at];
+                }
                 let there = results(graph, &graph.ops()[op], &moved).swap_remove(result);
                 for ((effect, there), here) in effect.iter_mut().zip(there.values).zip(&value.values) {
                     *effect = effect.max((there - here).abs());
                 }
             }
-            moved[i].values[at] = before;
+            moved[i].values[set.clone()].copy_from_slice(&inputs[i].values[set]);
             bound.iter_mut().zip(effect).for_each(|(bound, effect)| *bound += SECOND_ORDER * effect);
         }
+    }
+    bound
+}
+
+/// Whether an element of a result depends on one element of each input.
+fn is_pointwise(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Add | OpKind::Subtract | OpKind::Multiply | OpKind::Divide | OpKind::TypeCast)
+}
+
+/// Sums of products of the first two inputs, to which a bias is added, or sums of the elements of one.
+fn is_product(kind: OpKind) -> bool {
+    use OpKind::{ConvTranspose, Convolution, MatMul, ReduceMean, ReduceSum, StaticReshape, StaticTranspose};
+    matches!(
+        kind,
+        MatMul | Convolution | ConvTranspose | ReduceSum | ReduceMean | StaticReshape | StaticTranspose
+    )
+}
+
+/// The same of a sum of products, whose effects are those of the magnitudes: an evaluation for each input.
+fn carried_by_product(
+    graph: &Graph,
+    op: usize,
+    result: usize,
+    inputs: &[&Tensor],
+    errors: &[Vec<f64>],
+    elements: usize,
+) -> Vec<f64> {
+    let erring = errors.iter().enumerate().filter(|(_, errors)| errors.iter().any(|error| *error > 0.0));
+    let mut bound = vec![0.0; elements];
+    for (i, errors) in erring {
+        let part = |(k, input): (usize, &&Tensor)| match (k == i, i < 2 && k < 2) {
+            (true, _) => Tensor { values: errors.clone(), ..(**input).clone() },
+            (false, true) => (**input).clone().map(f64::abs),
+            (false, false) => (**input).clone().map(|_| 0.0),
+        };
+        let parts: Vec<Tensor> = inputs.iter().enumerate().map(part).collect();
+        let effect = results(graph, &graph.ops()[op], &parts).swap_remove(result).values;
+        bound.iter_mut().zip(effect).for_each(|(bound, effect)| *bound += SECOND_ORDER * effect);
     }
     bound
 }
