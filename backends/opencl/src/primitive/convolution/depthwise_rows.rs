@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use anydnn_backend::{MemoryDesc, PostOp};
+
 use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::epilogue::{EPILOGUE, Finish};
@@ -64,6 +66,12 @@ impl Shape<'_> {
         let item_groups = blocks.div_ceil(wanted.div_ceil(lines.max(1)).clamp(1, blocks)) * lanes;
         let parts = self.groups.div_ceil(item_groups);
         let item_lines = lines.div_ceil(wanted).max(1);
+        let elements = |desc: &MemoryDesc| desc.size() * 8 / desc.data_type().bits();
+        // What is stored once more, or replaced, is not read.
+        let mut post_ops = self.desc.attributes().post_ops.iter();
+        let alone = post_ops.all(|post_op| matches!(post_op, PostOp::Eltwise(_)));
+        let narrow = self.groups < lanes;
+        let flat = alone && space.coefficient("DST", ow) == Some(self.groups);
         let finish = Finish::of(self.desc, &mut space);
         space.complete = Some(group);
         let text = |tile: usize, columns: Option<String>| {
@@ -72,6 +80,11 @@ impl Shape<'_> {
             source
                 .declare("DECLARE_LINE", &space, 0..ow)
                 .number_of("GROUPS", self.groups)
+                .number_of("SRC_SIZE", elements(self.desc.src()))
+                .number_of("WEIGHTS_SIZE", elements(self.weights))
+                .define("NARROW", i32::from(narrow))
+                .number_of("FLAT", i32::from(flat))
+                .number_of("AGAIN", i32::from(alone && !narrow))
                 .number_of("PARTS", parts)
                 .number_of("ITEM_GROUPS", item_groups)
                 .number_of("LINES", lines)

@@ -104,6 +104,20 @@ fn taps_outside_of_the_source_add_nothing() {
     }
 }
 
+/// Fewer groups than a vector has lanes, and some more than one has: what they store besides their own is never what remains, nor added to.
+#[test]
+fn groups_fill_vectors_that_they_share() {
+    let sum = Attributes::default().with_post_op(PostOp::sum(0.5));
+    let relu = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu));
+    for groups in [6, 21] {
+        let case =
+            Case { extent: 12, channels: groups, outputs: groups, groups, kernel: 3, pads: (1, 1), ..MIDDLE };
+        for attributes in [sum.clone(), relu.clone()] {
+            check_tiled(&case.build().bias(f32(&[groups])).attributes(attributes).build().unwrap());
+        }
+    }
+}
+
 /// Channels apart, as in pictures, and side by side; more taps than channels, as many, and fewer.
 #[test]
 fn taps_go_together_in_either_order() {
