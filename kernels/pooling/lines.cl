@@ -71,8 +71,12 @@ __kernel void pooling_lines(PARAMS) {
                 if (i + 16 <= run) {
                     for (int r = 0; r < rows; ++r) v = JOIN(v, LD_SRC0(at[r] + column + i, 16));
                 } else {
+                    // What lies behind the run is thrown away.
                     const int n = (int)(run - i);
-                    NOT_UNROLLED for (int r = 0; r < rows; ++r) v = JOIN(v, LD_SRC0(at[r] + column + i, n));
+                    NOT_UNROLLED for (int r = 0; r < rows; ++r) {
+                        const idx first = at[r] + column + i;
+                        v = JOIN(v, LD_SRC0(first, first + 16 <= SRC_SIZE ? 16 : n));
+                    }
                 }
                 vstore16(v, 0, to_column + i);
             }

@@ -134,6 +134,7 @@ pub(super) fn launch(
         .number_of("DENSE", i32::from(dense))
         .number_of("FLAT", i32::from(flat))
         .number_of("INNER", inner)
+        .number_of("SRC_SIZE", src.size() * 8 / src.data_type().bits())
         .post_ops(desc);
     let (global, local) = items(device, all.div_ceil(per_item));
     Some(source.launch("pooling_lines", &[WINDOW, LINES], global, local))
