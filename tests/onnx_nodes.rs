@@ -128,8 +128,7 @@ fn run<E: Engine<B = B>, B: Backend<Engine = E>>(
 /// How every case went on the host, and on the devices that ran it.
 fn merged(runs: &[Run]) -> [(&'static str, Vec<Outcome>); 2] {
     let (host, devices) = runs.split_first().unwrap();
-    let of_devices =
-        |i: usize| devices.iter().filter_map(|(_, outcomes)| outcomes[i].clone()).next().unwrap();
+    let of_devices = |i: usize| devices.iter().find_map(|(_, outcomes)| outcomes[i].clone()).unwrap();
     let on_host = host.1.iter().flatten().cloned().collect();
     [("host", on_host), ("OpenCL", (0..host.1.len()).map(of_devices).collect())]
 }

@@ -75,12 +75,10 @@ fn carried(
     let mut moved: Vec<Tensor> = inputs.iter().map(|&input| input.clone()).collect();
     for (i, errors) in errors.iter().enumerate() {
         // All elements may move at once where none has to do with another.
-        let sets: Vec<_> = if is_pointwise(graph.ops()[op].kind) && inputs[i].dims == value.dims {
-            vec![0..errors.len()]
-        } else {
-            (0..errors.len()).filter(|&at| errors[at] > 0.0).map(|at| at..at + 1).collect()
-        };
-        for set in sets {
+        let together = is_pointwise(graph.ops()[op].kind) && inputs[i].dims == value.dims;
+        let step = if together { errors.len().max(1) } else { 1 };
+        let sets = (0..errors.len()).step_by(step).map(|at| at..at + step);
+        for set in sets.filter(|set| errors[set.clone()].iter().any(|error| *error > 0.0)) {
             let mut effect = vec![0.0_f64; bound.len()];
             for sign in [-1.0, 1.0] {
                 for at in set.clone() {
