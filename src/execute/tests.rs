@@ -4,6 +4,7 @@ mod errors;
 
 use std::sync::Arc;
 
+use anydnn_backend::conformance::Sample;
 use anydnn_backend::{
     Backend, DataType, Engine, Error, Event, Memory, MemoryDesc, Result, Stream, StreamDesc, TensorValues,
     Tolerance,
@@ -120,10 +121,10 @@ fn compile<E: Engine>(engine: &E, graph: &Graph, policy: Policy) -> CompiledGrap
 #[test]
 fn a_thousand_adversarial_orders_agree_with_the_host() {
     let graph = branching();
-    let host = HostEngine::new();
+    let (host, sample) = (HostEngine::new(), Sample::from_env());
     for policy in [Policy::Debug, Policy::Fusion] {
         let expected = run_compiled(&host, &StreamDesc::default(), &compile(&host, &graph, policy)).unwrap();
-        for seed in 0..500 {
+        for seed in (0..500).filter(|&seed| sample.takes(seed as usize, 0)) {
             // With weights in the host's layout sums are in the host's order, so results agree to the bit.
             let device = MockDevice::builder().seed(seed).open_layouts(OpenLayouts::RowMajor).build();
             let engine = device.engine();

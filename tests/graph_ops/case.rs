@@ -33,7 +33,7 @@ impl Case {
         Self::default()
     }
 
-    /// A case that runs on every OpenCL device too.
+    /// A case that runs on every OpenCL device too; in a sample they take turns.
     pub fn on_devices() -> Self {
         Self { on_devices: cfg!(feature = "opencl"), ..Self::default() }
     }
@@ -150,7 +150,7 @@ impl Case {
     }
 
     /// Builds the graph and compares every output, under both policies and stream orders, on the host, a mock device and, where asked
-    /// for, OpenCL devices.
+    /// for, OpenCL devices, in a sample those whose turn it is.
     pub fn check(self) {
         let graph = self.g.clone().build().unwrap();
         let expected = reference::evaluate(&graph, &self.values);
@@ -163,8 +163,9 @@ impl Case {
         }
         #[cfg(feature = "opencl")]
         if self.on_devices {
-            for engine in super::opencl_engines() {
-                self.check_on(engine, &graph, Policy::Fusion, &StreamDesc::out_of_order(), &expected);
+            let tensors: Vec<String> = graph.tensors().map(ToString::to_string).collect();
+            for engine in anydnn_opencl::testing::engines_for(&tensors.join(", ")) {
+                self.check_on(&engine, &graph, Policy::Fusion, &StreamDesc::out_of_order(), &expected);
             }
         }
     }

@@ -33,10 +33,3 @@ mod windows;
 
 // The patterns' cases are shared with the library's own tests, where these are modules of the crate.
 use anydnn::graph;
-
-/// One engine for each OpenCL device, shared so that programs are compiled once.
-#[cfg(feature = "opencl")]
-fn opencl_engines() -> &'static [anydnn_opencl::OpenClEngine] {
-    static ENGINES: std::sync::OnceLock<Vec<anydnn_opencl::OpenClEngine>> = std::sync::OnceLock::new();
-    ENGINES.get_or_init(anydnn_opencl::testing::test_engines)
-}

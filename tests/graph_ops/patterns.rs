@@ -82,15 +82,15 @@ fn bounds_are_narrow() {
 }
 
 /// Runs every case, on an OpenCL device of a number those of its sample, and tells all that is wrong. The operations of every `stride`-th
-/// case run one by one too.
+/// of them run one by one too.
 fn check<E: Engine>(engine: &E, device: Option<usize>, stride: usize) {
     let mut wrong = String::new();
     let (sample, first) = (Sample::from_env(), 8 * device.unwrap_or(0) % stride);
-    for trial in
-        trials().iter().filter(|trial| device.is_none_or(|device| sample.takes(trial.number, device)))
-    {
+    let is_mine = |trial: &&Trial| device.is_none_or(|device| sample.takes(trial.number, device));
+    // Counted among those that this device runs, which may be the even ones alone.
+    for (i, trial) in trials().iter().filter(is_mine).enumerate() {
         let launches = usize::from(device.is_some());
-        if let Err(what) = trial.check(engine, launches, trial.number % stride == first) {
+        if let Err(what) = trial.check(engine, launches, i % stride == first) {
             let Case { pattern, covers, text, .. } = trial.case;
             let _ = writeln!(wrong, "{pattern} ({covers}) on {}: {what}\n{text}", engine.device().name);
         }

@@ -7,7 +7,6 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{cargo, root, run, stream};
-use crate::steps::BUILD;
 use crate::{fence, setup};
 
 /// What the command line of `anydnn sweep` does not know, and the rest.
@@ -26,17 +25,15 @@ pub(crate) fn sweep(args: &[OsString]) -> Result<bool> {
     let wanted = Wanted::parse(args)?;
     let ready = setup::setup()?;
     println!("{ready}");
-    let mut build = cargo();
-    build.current_dir(root());
-    if wanted.dev {
-        build.args(BUILD);
-    } else {
-        build.args(["build", "--release", "--package", "anydnn-cli"]);
+    // Asked again, cargo would wait for the lints of a test run.
+    if !wanted.dev {
+        let mut build = cargo();
+        build.args(["build", "--release", "--package", "anydnn-cli"]).current_dir(root());
         if wanted.fence.is_some() {
             build.args(["--package", "anydnn-fence"]);
         }
+        run(&mut build)?;
     }
-    run(&mut build)?;
     let folder = fence::target().join(if wanted.dev { "debug" } else { "release" });
     let mut command = Command::new(folder.join(format!("anydnn{EXE_SUFFIX}")));
     command.arg("sweep").args(&wanted.rest).envs(&ready.variables).current_dir(root());

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use anydnn_backend::DeviceKind;
-#[cfg(test)]
-use anydnn_backend::{PrimitiveDesc, conformance::Sample};
+use anydnn_backend::conformance::Sample;
 
 use crate::driver::availability::availability;
 use crate::{DiskCache, OpenClEngine};
@@ -43,27 +42,25 @@ pub fn test_engines() -> Vec<OpenClEngine> {
     found.devices.iter().map(engine).collect()
 }
 
-/// The engines of [`hasty_test_engines`] that the tests of kernels share: what one of them has built, the others need not build again. What
-/// compilers make of kernels when they optimise is conformance's and the sweeps' to see.
+/// The engines of [`hasty_test_engines`] that the tests of a process share: what one of them has built, the others need not build again.
+/// What compilers make of kernels when they optimise is conformance's and the sweeps' to see.
 ///
 /// # Panics
 /// As [`test_engines`].
-#[cfg(test)]
-pub(crate) fn shared_test_engines() -> Vec<OpenClEngine> {
+pub fn shared_test_engines() -> Vec<OpenClEngine> {
     static ENGINES: std::sync::OnceLock<Vec<OpenClEngine>> = std::sync::OnceLock::new();
     ENGINES.get_or_init(hasty_test_engines).clone()
 }
 
-/// The [shared engines](shared_test_engines) that check a description: all, or with `ANYDNN_SAMPLE` those that have it in their
+/// The [shared engines](shared_test_engines) that check something: all, or with `ANYDNN_SAMPLE` those that have it in their
 /// [sample](Sample), by what it looks like.
 ///
 /// # Panics
 /// As [`test_engines`].
-#[cfg(test)]
-pub(crate) fn engines_for(desc: &PrimitiveDesc) -> impl Iterator<Item = OpenClEngine> {
+pub fn engines_for(what: &(impl ToString + ?Sized)) -> impl Iterator<Item = OpenClEngine> {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
-    desc.to_string().hash(&mut hasher);
+    what.to_string().hash(&mut hasher);
     let (sample, number) = (Sample::from_env(), (hasher.finish() >> 32) as usize);
     let taken = move |(device, engine)| sample.takes(number, device).then_some(engine);
     shared_test_engines().into_iter().enumerate().filter_map(taken)

@@ -1,4 +1,6 @@
 //! Engines, streams, memory and primitives through the C ABI, by programs compiled against oneDNN's published headers, on every device.
+//!
+//! In a sample the devices take turns from program to program.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -10,70 +12,71 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use anydnn_backend::conformance::Sample;
 use common::{build, include, library, run, scratch};
 
 #[test]
 fn engines() {
-    on_every_platform("objects_engine.c");
+    on_platforms("objects_engine.c");
 }
 
 #[test]
 fn cache_blobs() {
-    on_every_platform("objects_blob.c");
+    on_platforms("objects_blob.c");
 }
 
 #[test]
 fn streams() {
-    on_every_platform("objects_stream.c");
+    on_platforms("objects_stream.c");
 }
 
 #[test]
 fn memory() {
-    on_every_platform("objects_memory.c");
+    on_platforms("objects_memory.c");
 }
 
 #[test]
 fn execution() {
-    on_every_platform("objects_execution.c");
+    on_platforms("objects_execution.c");
 }
 
 #[test]
 fn graphs() {
-    on_every_platform("objects_graph.c");
+    on_platforms("objects_graph.c");
 }
 
 #[test]
 fn names_of_version_1() {
-    on_every_platform("objects_v1.c");
+    on_platforms("objects_v1.c");
 }
 
 #[test]
 fn threads() {
-    on_every_platform("objects_threads.cpp");
+    on_platforms("objects_threads.cpp");
 }
 
 /// Recurrent layers of every cell and direction, against plain loops.
 #[test]
 fn recurrent_layers() {
-    on_every_platform("recurrent.cpp");
+    on_platforms("recurrent.cpp");
 }
 
 /// Every group of primitives, forward and backward, against plain loops.
 #[test]
 fn primitives() {
-    on_every_platform("primitives.cpp");
+    on_platforms("primitives.cpp");
 }
 
 /// Attributes, unknown dimensions and sparse operands, against plain loops.
 #[test]
 fn attributes() {
-    on_every_platform("attributes.cpp");
+    on_platforms("attributes.cpp");
 }
 
 /// The program that a user would write, which prints its result.
 #[test]
 fn a_program_on_its_own_objects() {
-    for printed in on_every_platform("interop.cpp") {
+    for printed in on_platforms("interop.cpp") {
         for order in ["in order", "out of order"] {
             let line = printed.lines().find(|line| line.starts_with(&format!("{order}:")));
             assert_eq!(line, Some(&*format!("{order}: 0 0 5 0 3 0 1 0 6 0 4 0 2 0 7")), "{printed}");
@@ -84,7 +87,7 @@ fn a_program_on_its_own_objects() {
 /// A graph program that a user would write, with an allocator that counts.
 #[test]
 fn a_graph_on_its_own_objects() {
-    for printed in on_every_platform("graph.cpp") {
+    for printed in on_platforms("graph.cpp") {
         assert!(printed.contains("partitions: 2 of 4 and 2 operations"), "{printed}");
         let counts = printed.lines().find_map(|line| line.strip_prefix("allocator: ")).unwrap();
         let numbers: Vec<u32> = counts.split(' ').filter_map(|word| word.parse().ok()).collect();
@@ -95,7 +98,7 @@ fn a_graph_on_its_own_objects() {
 /// Grouped attention for training: each half is one partition, and computes what plain loops do.
 #[test]
 fn attention_in_training() {
-    for printed in on_every_platform("graph_training.cpp") {
+    for printed in on_platforms("graph_training.cpp") {
         for operations in [5, 16, 5, 18] {
             assert!(printed.contains(&format!("partitions: 1 of {operations} operations")), "{printed}");
         }
@@ -107,7 +110,7 @@ fn attention_in_training() {
 fn null_pointers() {
     let exported: BTreeSet<&str> =
         include_str!("exports.txt").lines().filter(|line| line.starts_with("dnnl_")).collect();
-    for printed in on_every_platform("objects_null.c") {
+    for printed in on_platforms("objects_null.c") {
         let called: BTreeSet<&str> =
             printed.lines().filter_map(|line| line.strip_prefix("called ")).collect();
         assert_eq!(called, exported);
@@ -188,12 +191,14 @@ fn late_destruction() {
     }
 }
 
-/// Compiles a program and runs it on each platform, under a ledger of references, which must be empty in the end. Returns what it
+/// Compiles a program and runs it on the platforms whose turn it is, under a ledger of references, which must be empty in the end. Returns what it
 /// prints. Checks that fail are named.
-fn on_every_platform(source: &str) -> Vec<String> {
+fn on_platforms(source: &str) -> Vec<String> {
     let Some(program) = compile(source) else { return Vec::new() };
     let ledger = build("anydnn-faults", "libanydnn_faults.so");
-    let printed = platforms().into_iter().map(|platform| {
+    let (sample, number) = (Sample::from_env(), number(source));
+    let chosen = platforms().into_iter().enumerate().filter(|(i, _)| sample.takes(number, *i));
+    let printed = chosen.map(|(_, platform)| {
         let output = Command::new("timeout")
             .args([OsStr::new("300"), program.0.as_os_str(), OsStr::new(&platform)])
             .env("OPENCL_LAYERS", &ledger)
@@ -220,6 +225,13 @@ fn on_every_platform(source: &str) -> Vec<String> {
         text
     });
     printed.collect()
+}
+
+/// The number of a program among all.
+fn number(source: &str) -> usize {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.as_os_str() < OsStr::new(source)).count()
 }
 
 /// The platforms that devices are of, by their short names; those that are required are among them.

@@ -44,7 +44,7 @@ fn what_is_warm_compiles_no_more() {
         let draft = Draft::new(13).input("x", &["n", "2"]).node("k = NonZero(x)", vec![]);
         draft.node("y = Relu(x)", vec![]).output("k").output("y")
     };
-    for engine in anydnn_opencl::testing::test_engines() {
+    for engine in anydnn_opencl::testing::hasty_test_engines() {
         for draft in [twice(), staged()] {
             let session = draft.load().unwrap().compile(&engine, &[]).unwrap();
             session.warm_up(&[("n", 3)]).unwrap();
@@ -169,7 +169,7 @@ fn on_every_stream<B: Backend>(engine: &B::Engine) {
 #[test]
 fn memory_of_the_device_goes_in_and_out() {
     on_every_stream::<anydnn_host::Host>(&anydnn_host::HostEngine::new());
-    for engine in anydnn_opencl::testing::test_engines() {
+    for engine in anydnn_opencl::testing::hasty_test_engines() {
         on_every_stream::<anydnn_opencl::OpenCl>(&engine);
     }
 }
@@ -227,7 +227,7 @@ fn weights_that_were_packed_are_held_once() {
         std::fs::write(&file, draft.bytes()).unwrap();
         file
     });
-    let engines = anydnn_opencl::testing::test_engines();
+    let engines = anydnn_opencl::testing::hasty_test_engines();
     for (engine, file) in engines.iter().flat_map(|engine| files.iter().map(move |file| (engine, file))) {
         let session = Model::load(file).unwrap().compile(engine, &[("n", 48)]).unwrap();
         assert_eq!(session.memory().weights, 0, "{}", engine.device().name);

@@ -4,7 +4,7 @@ mod naive;
 
 use naive::{Defect, Naive, NaiveEngine};
 
-use super::{Lacking, Level, Outcome, Report, Suite, cases};
+use super::{Lacking, Level, Outcome, Report, Sample, Suite, cases};
 use crate::DataType;
 
 fn suite(defect: Option<Defect>) -> Suite<Naive> {
@@ -28,6 +28,7 @@ fn the_sweeps_pass_too() {
     Suite::<Naive>::new(&NaiveEngine::new(None))
         .with_level(Level::Thorough)
         .with_filter("sweep/")
+        .with_sample(Sample::from_env())
         .run()
         .assert_passed();
 }

@@ -1,6 +1,8 @@
 //! Every OpenCL call of every operation fails with every code that its specification documents, once and from then on: the error is
 //! the right one, nothing is leaked, nothing is used after its release, and the next attempt works.
 //!
+//! In a sample the devices take turns from scenario to scenario.
+//!
 //! The calls fail in the layer of `anydnn-faults`. The loader reads which layers to use at the first call, so the sweep of each device
 //! is a process of its own.
 
@@ -16,6 +18,7 @@ mod sweep;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use anydnn_backend::conformance::Sample;
 use anydnn_faults::Control;
 use anydnn_opencl::testing::{set_queues_rest, test_engines};
 use sweep::Sweep;
@@ -31,25 +34,29 @@ const ONLY: &str = "ANYDNN_FAULT_SWEEP_ONLY";
 const EXPECTED: usize = 2000;
 /// An attempt that takes longer than this is stuck.
 const STUCK: Duration = Duration::from_secs(20);
-/// A sweep that takes longer than this is stuck.
-const LIMIT: Duration = Duration::from_secs(300);
+/// A sweep that takes longer than this is stuck, though each attempt ends.
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// Does nothing unless the test below starts it as a child.
 #[test]
 fn in_a_child() {
     let Ok(index) = std::env::var(DEVICE) else { return };
+    let index: usize = index.parse().unwrap();
     // The ledger is looked at after each of thousands of faults.
     set_queues_rest(Duration::from_millis(1));
     let layer = Control::from_env().unwrap();
-    let engine = test_engines().swap_remove(index.parse().unwrap());
+    let engine = test_engines().swap_remove(index);
     let _ = anydnn_backend::Engine::capabilities(&engine);
     watch();
     let mut sweep = Sweep::new(&layer, &engine, std::env::var_os(NOTE).unwrap().into());
-    let only = std::env::var(ONLY).unwrap_or_default();
-    for scenario in scenarios::all(&engine).iter().filter(|scenario| scenario.name.contains(&only)) {
-        sweep.run(scenario);
+    let (only, sample) = (std::env::var(ONLY).unwrap_or_default(), Sample::from_env());
+    let scenarios = scenarios::all(&engine);
+    for (number, scenario) in scenarios.iter().enumerate() {
+        if scenario.name.contains(&only) && sample.takes(number, index) {
+            sweep.run(scenario);
+        }
     }
-    if "probes".contains(&only) {
+    if "probes".contains(&only) && sample.takes(scenarios.len(), index) {
         probes::sweep(&mut sweep, &engine);
     }
     sweep.finish();
