@@ -18,6 +18,7 @@ mod packages;
 mod platforms;
 mod programs;
 mod python;
+mod sample;
 mod sanitize;
 mod setup;
 mod steps;

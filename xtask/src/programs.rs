@@ -38,6 +38,9 @@ const LONGEST: &str = "anydnn_opencl";
 /// Programs that a quick run leaves out: they sweep over faults, and run whole applications.
 const SLOW: [&str; 2] = ["applications", "fault_sweep"];
 
+/// Programs that take each case on one device at least in a whole run: they check a table of all cases, or have few.
+const COMPLETE: [&str; 3] = ["objects", "onnx_nodes", "oracle"];
+
 impl Program {
     /// Its name and that of its package's folder.
     pub(crate) fn title(&self) -> String {
@@ -53,6 +56,11 @@ impl Program {
     /// Whether a quick run leaves it out.
     pub(crate) fn is_slow(&self) -> bool {
         SLOW.contains(&&*self.name)
+    }
+
+    /// Whether a whole run takes each of its cases on one device at least.
+    pub(crate) fn is_complete(&self) -> bool {
+        COMPLETE.contains(&&*self.name)
     }
 
     /// Whether it takes longest.

@@ -5,6 +5,7 @@ use std::{fs, io};
 
 use crate::fence::{self, Mode};
 use crate::ledger::{LAYER, UNDER_THE_FENCE};
+use crate::sample::Sample;
 use crate::setup::Variables;
 use crate::test::REQUIRED;
 
@@ -16,6 +17,8 @@ pub(crate) struct Step {
     pub(crate) work: Work,
     /// Its environment, beside this program's.
     pub(crate) variables: Variables,
+    /// Which cases of long lists it takes; all without one.
+    pub(crate) sample: Option<Sample>,
     /// What must hold, beside success.
     pub(crate) expect: Expect,
     /// The least of the runs that has it.
@@ -27,6 +30,8 @@ pub(crate) struct Step {
 pub(crate) enum Work {
     /// `cargo` with these arguments.
     Cargo(Vec<&'static str>),
+    /// This program with these arguments. Started by `cargo`, it would wait for what that builds meanwhile.
+    Own(Vec<&'static str>),
     /// The test programs that [`BUILD`] makes, all or those of these names, with or without their package's, each started by
     /// [`ledger::run`](crate::ledger::run).
     Programs(Option<&'static [&'static str]>),
@@ -35,9 +40,9 @@ pub(crate) enum Work {
 /// How much a run of the tests does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Extent {
-    /// Without lints, documentation, the runs without OpenCL and the longest programs; of long lists of cases each [`SAMPLE`]-th.
+    /// Without lints, documentation, the runs without OpenCL and the longest programs; of long lists of cases a small [`Sample`].
     Fast,
-    /// Everything once, with the fence in the mode of the day.
+    /// Everything, of long lists of cases a [`Sample`], with the fence in the mode of the day.
     Whole,
     /// Also without the fence and in each of its modes.
     Long,
@@ -56,21 +61,6 @@ pub(crate) enum Expect {
 /// features of crates that both use: apart, most of them would be built twice.
 pub(crate) const BUILD: [&str; 7] =
     ["build", "--workspace", "--all-features", "--lib", "--tests", "--bin", "anydnn"];
-
-/// The variable that says which cases of long lists run.
-pub(crate) const SAMPLE: &str = "ANYDNN_SAMPLE";
-
-/// Which cases a run of an extent on a day takes: one in eight, or all, with OpenCL devices that take
-/// turns from case to case and every second day, as the fence changes its mode every day: four days have each case on two devices in both
-/// modes. What takes long is compiling for the devices. A long run takes all on every device.
-pub(crate) fn sample(extent: Extent, day: u64) -> Option<String> {
-    let stride = match extent {
-        Extent::Fast => 8,
-        Extent::Whole => 2,
-        Extent::Long => return None,
-    };
-    Some(format!("{stride}@{}", day / 2))
-}
 
 /// The step of what conforms on a machine without OpenCL: all cases of the host.
 const WITHOUT_OPENCL_STEP: &str = "conformance without OpenCL";
@@ -101,12 +91,9 @@ pub(crate) fn forget_programs() -> io::Result<()> {
 pub(crate) fn steps(opencl: &Variables, day: u64, extent: Extent) -> Vec<Step> {
     let mut steps = all_steps(opencl, day);
     steps.retain(|step| step.extent <= extent);
-    if let Some(sample) = sample(extent, day) {
-        // What runs without OpenCL takes little time.
-        for step in steps.iter_mut().filter(|step| step.name != WITHOUT_OPENCL_STEP || extent == Extent::Fast)
-        {
-            step.variables.insert(SAMPLE.to_owned(), sample.clone());
-        }
+    // What runs without OpenCL takes little time.
+    for step in steps.iter_mut().filter(|step| step.name != WITHOUT_OPENCL_STEP || extent == Extent::Fast) {
+        step.sample = Sample::of(extent, day);
     }
     steps
 }
@@ -143,13 +130,11 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
     // The seed is that of the day, which is printed.
     let sweep = |name, args: &[&'static str]| Step {
         name,
-        work: Work::Cargo(
-            ["run", "--quiet", "--package", "xtask", "--", "sweep", "--dev", "--seed", "today"]
-                .into_iter()
-                .chain(args.iter().copied())
-                .collect(),
+        work: Work::Own(
+            ["sweep", "--dev", "--seed", "today"].into_iter().chain(args.iter().copied()).collect(),
         ),
         variables: opencl.clone(),
+        sample: None,
         expect: Expect::Success,
         extent: Extent::Whole,
     };
@@ -159,6 +144,7 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             name: "formatting",
             work: Work::Cargo(vec!["fmt", "--all", "--check"]),
             variables: Variables::new(),
+            sample: None,
             expect: Expect::Success,
             extent: Extent::Fast,
         },
@@ -174,6 +160,7 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
                 "warnings",
             ]),
             variables: Variables::new(),
+            sample: None,
             expect: Expect::Success,
             extent: Extent::Whole,
         },
@@ -181,6 +168,7 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             name: WITHOUT_OPENCL_STEP,
             work: Work::Programs(Some(&WITHOUT_OPENCL)),
             variables: without_opencl("host,mock"),
+            sample: None,
             expect: Expect::Tests,
             extent: Extent::Whole,
         },
@@ -188,6 +176,7 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             name: "tests",
             work: Work::Programs(None),
             variables: tests.clone(),
+            sample: None,
             expect: Expect::Tests,
             extent: Extent::Fast,
         },
@@ -195,6 +184,7 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             name: "examples in the documentation",
             work: Work::Cargo(vec!["test", "--doc", "--workspace", "--all-features", "--no-fail-fast"]),
             variables: tests,
+            sample: None,
             expect: Expect::Tests,
             extent: Extent::Fast,
         },
@@ -202,6 +192,7 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             name: "documentation",
             work: Work::Cargo(vec!["doc", "--workspace", "--all-features", "--no-deps"]),
             variables: with(&[("RUSTDOCFLAGS", "--deny warnings")]),
+            sample: None,
             expect: Expect::Success,
             extent: Extent::Whole,
         },
@@ -212,8 +203,9 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
         sweep("random cases on Intel's CPU runtime", &["--backend", "opencl:intel", "--seconds", "40"]),
         Step {
             name: "book",
-            work: Work::Cargo(vec!["run", "--quiet", "--package", "xtask", "--", "book"]),
+            work: Work::Own(vec!["book"]),
             variables: Variables::new(),
+            sample: None,
             expect: Expect::Success,
             extent: Extent::Whole,
         },
@@ -224,6 +216,7 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             name,
             work: Work::Programs(Some(&UNDER_THE_FENCE)),
             variables,
+            sample: None,
             expect: Expect::Tests,
             extent: Extent::Long,
         });
@@ -285,17 +278,17 @@ mod tests {
     }
 
     #[test]
-    fn quick_runs_take_samples_and_devices_take_turns_in_others() {
+    fn steps_take_the_sample_of_their_run() {
         let sample = |extent, name: &str| {
             let steps = steps(&Variables::new(), 20_783, extent);
             assert!(steps.iter().all(|step| step.extent <= extent));
             let step = steps.into_iter().find(|step| step.name == name).unwrap();
-            step.variables.get(SAMPLE).cloned()
+            step.sample
         };
-        assert_eq!(sample(Extent::Fast, "tests").as_deref(), Some("8@10391"));
-        assert_eq!(sample(Extent::Whole, "tests").as_deref(), Some("2@10391"));
+        for extent in [Extent::Fast, Extent::Whole, Extent::Long] {
+            assert_eq!(sample(extent, "tests"), Sample::of(extent, 20_783));
+        }
         assert_eq!(sample(Extent::Whole, WITHOUT_OPENCL_STEP), None);
-        assert_eq!(sample(Extent::Long, "tests"), None);
     }
 
     #[test]

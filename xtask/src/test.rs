@@ -11,8 +11,9 @@ use crate::fence::{self, Mode};
 use crate::jobs::{self, Job, Report};
 use crate::ledger;
 use crate::programs::{self, Program};
+use crate::sample::{SAMPLE, Sample};
 use crate::setup::{Ready, setup};
-use crate::steps::{BUILD, Expect, Extent, SAMPLE, Step, Work, forget_programs, sample, steps};
+use crate::steps::{BUILD, Expect, Extent, Step, Work, forget_programs, steps};
 use crate::tally::Tally;
 
 /// The backends that tests must find, in the form of `ANYDNN_REQUIRE`.
@@ -34,7 +35,7 @@ pub(crate) fn test(extent: Extent) -> Result<bool> {
     let starter = std::env::current_exe()?;
     let day = fence::today();
     println!("{ready}\nDay {day}: buffers are fenced in the mode `{}`", Mode::of_day(day));
-    if let Some(sample) = sample(extent, day) {
+    if let Some(sample) = Sample::of(extent, day) {
         println!("Cases of long lists: {SAMPLE}={sample} (docs/reference/environment.md)");
     }
     let programs = match programs::build(cargo().args(BUILD).current_dir(root())) {
@@ -69,16 +70,22 @@ fn chosen(programs: Vec<Program>, extent: Extent) -> Vec<Program> {
 
 /// The commands of a step.
 fn jobs_of(number: usize, step: &Step, programs: &[Program], starter: &Path) -> Vec<Job> {
-    let job = |name: String, mut command: Command| {
+    let job = |name: String, mut command: Command, sample: Option<Sample>| {
         // The caller's choice of a backend is not the step's.
         command.env_remove("ANYDNN_BACKEND").env_remove("ANYDNN_REQUIRE").envs(&step.variables);
+        command.envs(sample.map(|sample| (SAMPLE, sample.to_string())));
         Job { step: number, name, command }
     };
     let listed = match &step.work {
         Work::Cargo(arguments) => {
             let mut command = cargo();
             command.args(arguments).current_dir(root());
-            return vec![job(step.name.to_owned(), command)];
+            return vec![job(step.name.to_owned(), command, step.sample)];
+        }
+        Work::Own(arguments) => {
+            let mut command = Command::new(starter);
+            command.args(arguments).current_dir(root());
+            return vec![job(step.name.to_owned(), command, step.sample)];
         }
         Work::Programs(names) => {
             let is_listed = |program: &&Program| names.is_none_or(|names| program.is_one_of(names));
@@ -97,7 +104,8 @@ fn jobs_of(number: usize, step: &Step, programs: &[Program], starter: &Path) -> 
             command.arg("start").arg(&program.path).current_dir(&program.folder);
             // As cargo starts it.
             command.env("CARGO_MANIFEST_DIR", &program.folder);
-            job(format!("{}: {}", step.name, program.title()), command)
+            let sample = step.sample.map(|s| if program.is_complete() { s.complete() } else { s });
+            job(format!("{}: {}", step.name, program.title()), command, sample)
         })
         .collect()
 }
@@ -186,6 +194,7 @@ mod tests {
             name: "a step",
             work,
             variables: Variables::new(),
+            sample: Sample::of(Extent::Whole, 3),
             expect: Expect::Tests,
             extent: Extent::Fast,
         }
@@ -255,6 +264,7 @@ mod tests {
         assert_eq!(names(Work::Programs(Some(&["short"]))), all[2..]);
         assert_eq!(names(Work::Programs(Some(&["short of tests", "oracle of others"]))), all[2..]);
         assert_eq!(names(Work::Cargo(vec!["fmt"])), ["a step"]);
+        assert_eq!(names(Work::Own(vec!["book"])), ["a step"]);
     }
 
     #[test]
@@ -264,6 +274,17 @@ mod tests {
         let all = ["short", "fault_sweep", "conformance"].map(program).to_vec();
         assert_eq!(chosen(all.clone(), Extent::Whole), all);
         assert_eq!(chosen(all, Extent::Fast), [program("short"), program("conformance")]);
+    }
+
+    #[test]
+    fn programs_that_are_complete_take_more_cases() {
+        let samples = ["short", "oracle"].map(|name| {
+            let program = Program { name: name.to_owned(), path: "/t".into(), folder: "/w/tests".into() };
+            let jobs = jobs_of(0, &step(Work::Programs(None)), &[program], Path::new("/t/xtask"));
+            let mut variables = jobs[0].command.get_envs();
+            variables.find_map(|(name, value)| (name == SAMPLE).then_some(value?.to_owned()))
+        });
+        assert_eq!(samples, [Some("4@1".into()), Some("2@1".into())]);
     }
 
     #[test]
