@@ -4,7 +4,8 @@
 //   EACH_FUNCTION(X)          X(kind, expression in v) for functions that only some programs have
 //   EXTRAS, EXTRAS_AT         the operands' pointers and their elements at the first position and lane
 //   EXTRAS_STEP, EXTRAS_LANE  how far their elements of the next position and lane are, the latter one or zero
-//   FINAL(v)                  the functions that come behind the list, of registers, with what DECLARE_FACTORS declares
+//   FINAL(v)                  the functions that come behind the list, of registers, with what DECLARE_FACTORS declares: FIRST(v), where
+//                             HAS_FIRST is not zero, and LAST(v)
 //   FACTORS                   four times FACTOR(bits of a float, operand or -1, its element)
 // A step is a loop over the tile, so that choosing it costs nothing beside it.
 #define EVERY(expression)                                                                                                \
@@ -51,6 +52,7 @@
             case 3: EVERY(eltwise_leaky_relu(v, alpha))                                                                  \
             case 4: EVERY_WITH(alpha * v + beta * x)                                                                     \
             case 5: EVERY_WITH(v * x)                                                                                    \
+            case 6: EVERY(eltwise_sigmoid(v))                                                                            \
             EACH_FUNCTION(FUNCTION)                                                                                      \
             }                                                                                                            \
         }                                                                                                                \

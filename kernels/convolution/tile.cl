@@ -79,12 +79,21 @@ static inline __attribute__((always_inline)) void TILE(const __global float *res
 #endif
         }
 #if TILE_WHOLE
-        EACH(i, TILE_M) if (STORED(i)) { EACH(j, TILE_WHOLE) vstore16(FINAL(sum[i][j]), j, out + i * DST_STEP); }
+        if (HAS_FIRST) {
+            EACH(i, TILE_M) if (STORED(i)) { EACH(j, TILE_WHOLE) vstore16(LAST(FIRST(sum[i][j])), j, out + i * DST_STEP); }
+        } else {
+            EACH(i, TILE_M) if (STORED(i)) { EACH(j, TILE_WHOLE) vstore16(LAST(sum[i][j]), j, out + i * DST_STEP); }
+        }
 #endif
 #if TILE_HALF
-        EACH(i, TILE_M) if (STORED(i)) {
-            const V v = FINAL((V)(half_sum[i], half_sum[i]));
-            vstore8(v.lo, 0, out + i * DST_STEP + TILE_WHOLE * 16);
+        if (HAS_FIRST) {
+            EACH(i, TILE_M) if (STORED(i)) {
+                vstore8((LAST(FIRST((V)(half_sum[i], half_sum[i])))).lo, 0, out + i * DST_STEP + TILE_WHOLE * 16);
+            }
+        } else {
+            EACH(i, TILE_M) if (STORED(i)) {
+                vstore8((LAST((V)(half_sum[i], half_sum[i]))).lo, 0, out + i * DST_STEP + TILE_WHOLE * 16);
+            }
         }
 #endif
         return;

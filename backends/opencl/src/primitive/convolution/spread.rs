@@ -91,8 +91,10 @@ impl Spread<'_> {
             .enumerate()
             .map(|(axis, &extent)| Index::of(space.push(format!("tap{axis}"), extent)))
             .collect();
+        // Both kinds have the same loops, so that they share programs.
+        let tap = space.push("tap", if self.along_taps { 1 } else { last });
         if !self.along_taps {
-            taps.push(Index::of(space.push("tap", last)));
+            taps.push(Index::of(tap));
         }
         let columns = if self.along_taps { last } else { outputs };
         let panel = space.push("panel", columns.div_ceil(width));

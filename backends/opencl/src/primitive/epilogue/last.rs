@@ -77,6 +77,12 @@ impl Last {
         found.unwrap_or((post_ops.len(), Self::default()))
     }
 
+    /// What is behind the function, where it is this one.
+    pub(super) fn behind(&self, function: Eltwise) -> Option<Self> {
+        let rest = Self { before: self.after, function: None, after: None, bounds: self.bounds };
+        (self.function == Some(function)).then_some(rest)
+    }
+
     /// These functions and one more behind them, where the form has a place for it.
     fn then(self, next: Eltwise) -> Option<Self> {
         match (next, self.bounds) {
@@ -154,19 +160,56 @@ impl Last {
         self.define_final(source, &numbers.each_ref().map(String::as_str));
     }
 
+    /// `LAST(v)`, whether register tiles have it, and `FIRST(v)` in front of it, where `HAS_FIRST` is not zero; `FINAL(v)` is both. Programs
+    /// are the same with and without [`Eltwise::HardSwish`].
+    pub(super) fn define_in_two(&self, source: &mut Source) {
+        let (parameters, last) = match (self.function, self.after) {
+            (Some(Eltwise::HardSwish { alpha, beta }), _) => (Some([alpha, beta]), *self),
+            (None, None) => (None, Self { before: None, after: self.before, ..*self }),
+            _ => {
+                self.define_with_operands(source);
+                source.define("HAS_FIRST", 0).define("FIRST(v)", "(v)").define("LAST(v)", "FINAL(v)");
+                return;
+            }
+        };
+        last.define_factors(source);
+        let [alpha, beta] = parameters.unwrap_or_default().map(number);
+        let [low, high] = last.limits();
+        source
+            .number_of("HAS_FIRST", i64::from(parameters.is_some()))
+            .define(
+                "FIRST(v)",
+                format!("eltwise_hard_swish(eltwise_linear(v, factors.s0, factors.s1), {alpha}, {beta})"),
+            )
+            .define(
+                "LAST(v)",
+                format!("eltwise_clamp(eltwise_linear(v, factors.s2, factors.s3), {low}, {high})"),
+            )
+            .define("FINAL(v)", "LAST(HAS_FIRST ? FIRST(v) : (v))")
+            .define("FINAL_IN_TILES", 1);
+    }
+
     /// The same by `factors`, which `DECLARE_FACTORS` declares from numbers and operands.
     pub(super) fn define_with_operands(&self, source: &mut Source) {
+        self.define_factors(source);
+        self.define_final(source, &["factors.s0", "factors.s1", "factors.s2", "factors.s3"]);
+    }
+
+    fn define_factors(&self, source: &mut Source) {
         let factors = self.factors().map(|Multiplicand { number, operand, .. }| {
             let (operand, element) = operand.map_or((-1, 0), |(operand, element)| (operand as i64, element));
             format!("FACTOR({}, {}, {})", always(bits(number)), always(operand), always(element))
         });
         source.define("EXTRAS", each_operand(&|i| format!("extra{i}"))).define("FACTORS", factors.join(", "));
-        self.define_final(source, &["factors.s0", "factors.s1", "factors.s2", "factors.s3"]);
     }
 
     fn factors(&self) -> [Multiplicand; 4] {
         let [before, after] = [self.before, self.after].map(|linear| linear.unwrap_or(Linear::SAME));
         [before.scale, before.shift, after.scale, after.shift]
+    }
+
+    fn limits(&self) -> [String; 2] {
+        self.bounds.unwrap_or([f32::NEG_INFINITY, f32::INFINITY]).map(number)
     }
 
     /// Texts differ by the function, and whether there is something behind it.
@@ -185,7 +228,7 @@ impl Last {
         if self.function.is_some() || self.after.is_some() {
             text = format!("eltwise_linear({text}, {scale_after}, {shift_after})");
         }
-        let [low, high] = self.bounds.unwrap_or([f32::NEG_INFINITY, f32::INFINITY]).map(number);
+        let [low, high] = self.limits();
         source
             .define("FINAL(v)", format!("eltwise_clamp({text}, {low}, {high})"))
             .define("FINAL_IN_TILES", i32::from(self.is_short()));
@@ -283,5 +326,28 @@ mod tests {
         assert_eq!(text(&[LINEAR, RELU]), text(&[Eltwise::Clamp { min: -1.0, max: 6.0 }]));
         assert_eq!(text(&[LINEAR, HARD_SWISH]), text(&[Eltwise::HardSwish { alpha: 0.1, beta: 0.3 }, RELU]));
         assert_ne!(text(&[HARD_SWISH]), text(&[Eltwise::Tanh]));
+    }
+
+    #[test]
+    fn register_tiles_share_a_text_with_and_without_hard_swish() {
+        let text = |functions: &[Eltwise]| {
+            let mut source = Source::new(&Space::default(), Value::F32, (1, None), false, true);
+            form(functions).unwrap().define_in_two(source.general());
+            source.launch("kernel", &[""], [1; 3], None).program.source.to_string()
+        };
+        assert_eq!(text(&[]), text(&[LINEAR, HARD_SWISH, LINEAR, RELU]));
+        assert_eq!(text(&[LINEAR, RELU]), text(&[HARD_SWISH]));
+        for function in [Eltwise::Tanh, Eltwise::Abs] {
+            assert_ne!(text(&[]), text(&[function]));
+        }
+    }
+
+    #[test]
+    fn what_is_behind_a_function_stays() {
+        let last = form(&[LINEAR, Eltwise::Sigmoid, LINEAR, RELU]).unwrap();
+        assert_eq!(last.behind(Eltwise::Tanh).map(|_| ()), None);
+        let rest = last.behind(Eltwise::Sigmoid).unwrap();
+        assert_eq!((rest.before, rest.function, rest.after), (last.after, None, None));
+        assert_eq!(rest.bounds, last.bounds);
     }
 }

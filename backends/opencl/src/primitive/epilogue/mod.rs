@@ -28,8 +28,9 @@ const HARD_SWISH: i64 = 2;
 const LEAKY_RELU: i64 = 3;
 const SUM: i64 = 4;
 const PRODUCT: i64 = 5;
+const SIGMOID: i64 = 6;
 /// The first of those that only the programs have which need them.
-const OTHERS: i64 = 6;
+const OTHERS: i64 = 7;
 
 /// What is done to finished sums in f32.
 #[derive(Debug)]
@@ -60,10 +61,17 @@ impl Epilogue {
     /// The post-operations of a description, whose operands, `POST<i>`, become `EXTRA0` to `EXTRA3` of the space; `lane` is the loop along
     /// vectors. None where a list does not serve them: the program's text has them then.
     pub(super) fn of(desc: &PrimitiveDesc, space: &mut Space, lane: usize) -> Option<Self> {
-        let (count, mut last) = Last::of(desc, &|i| is_scalar(space, i));
+        let (mut count, mut last) = Last::of(desc, &|i| is_scalar(space, i));
+        // Networks have few of them, which share the program of the others.
+        let post_ops = &desc.attributes().post_ops;
+        let is_sigmoid = |post_op: &PostOp| *post_op == PostOp::Eltwise(Eltwise::Sigmoid);
+        if let Some(rest) = last.behind(Eltwise::Sigmoid) {
+            count += post_ops.iter().skip(count).position(is_sigmoid).map_or(0, |at| at + 1);
+            last = rest;
+        }
         let mut epilogue = Self::empty();
         let mut operands = Vec::new();
-        for (i, post_op) in desc.attributes().post_ops.iter().take(count).enumerate() {
+        for (i, post_op) in post_ops.iter().take(count).enumerate() {
             match post_op {
                 PostOp::Eltwise(function) => epilogue.function(*function),
                 PostOp::Binary { algorithm, reversed, .. } => {
@@ -137,6 +145,7 @@ impl Epilogue {
             }
             Eltwise::HardSwish { alpha, beta } => Step::of(HARD_SWISH, alpha, beta),
             Eltwise::LeakyRelu { alpha } => Step::of(LEAKY_RELU, alpha, 0.0),
+            Eltwise::Sigmoid => Step::of(SIGMOID, 0.0, 0.0),
             _ => {
                 let known = self.functions.iter().position(|known| *known == function);
                 let number = known.unwrap_or(self.functions.len());
@@ -174,7 +183,7 @@ impl Epilogue {
             .define("EXTRAS_AT", each_operand(&|i| format!("OFF_EXTRA{i}")))
             .define("EXTRAS_STEP", each_operand(&step))
             .define("EXTRAS_LANE", each_operand(&lane_step));
-        self.last.define_with_operands(source);
+        self.last.define_in_two(source);
     }
 }
 
