@@ -10,7 +10,8 @@ use anydnn_backend::op::{
 use anydnn_backend::{Attributes, BinaryAlgorithm, Eltwise, Op, PostOp, PrimitiveDesc, PrimitiveDescBuilder};
 
 use super::plan;
-use super::tests::{f32, gpu, matmul, tagged};
+use super::tests::{cpu, f32, gpu, matmul, planned, tagged};
+use crate::plan::DeviceTraits;
 
 /// Shapes of each family.
 const SHAPES: usize = 300;
@@ -170,4 +171,20 @@ fn shapes_of_a_kind_share_few_programs_on_gpus() {
             "{SHAPES} shapes of {family} take {all} programs, of at most {most}: {counts:?}"
         );
     }
+}
+
+/// What a new length or batch size compiles: tiles of as many rows as registers hold and of one less serve most numbers of rows.
+#[test]
+fn numbers_of_rows_share_few_programs_on_processors() {
+    let device = DeviceTraits { float_lanes: 8, ..cpu() };
+    let program = |m: usize| {
+        let plan = planned(matmul(f32(&[m, 120]), tagged(&[120, 512], "Ba16b")), &device);
+        assert_eq!(plan.implementation, "ocl:matmul:blocked", "{m} rows");
+        plan.launches.last().unwrap().program.source.hash()
+    };
+    let programs = |rows: &[usize]| rows.iter().map(|&m| program(m)).collect::<HashSet<_>>().len();
+    assert_eq!(programs(&[10, 11, 12, 15, 16, 17, 18, 20, 23, 100, 300]), 1);
+    assert_eq!(programs(&[8, 9, 13, 14, 19]), 1);
+    // One each for single tiles, up to six rows.
+    assert_eq!(programs(&(1..300).collect::<Vec<_>>()), 9);
 }
