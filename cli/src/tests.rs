@@ -230,7 +230,8 @@ fn a_run_that_fails_in_the_middle_names_the_step_and_ends() {
 
 #[test]
 fn a_bench_that_fails_in_the_middle_names_the_step_and_reports_nothing() {
-    for executed in [0, 4, 500, 1001] {
+    // Seven rounds, each of one execution that is waited for and at least one that is queued, of three steps: a slow machine makes no more.
+    for executed in [0, 4, 19, 41] {
         let device = Device::failing("execute", executed, lost());
         let message = format!("{}: device lost: unplugged", STEPS[executed % STEPS.len()]);
         assert_fails(bench_on(&device), 1, &message, "ANYDNN_LOG=debug");

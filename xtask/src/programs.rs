@@ -35,8 +35,9 @@ const LONG: [&str; 8] = [
 /// The one that takes longest of all: last, it would run alone.
 const LONGEST: &str = "anydnn_opencl";
 
-/// Programs that a quick run leaves out: they sweep over faults, and run whole applications.
-const SLOW: [&str; 2] = ["applications", "fault_sweep"];
+/// Programs that a quick run leaves out: they sweep over faults, run whole applications, and test the caches on disk and the fence, which
+/// few changes touch.
+const SLOW: [&str; 4] = ["applications", "cache", "fault_sweep", "fence"];
 
 /// Programs that take each case on one device at least in a whole run: they check a table of all cases, or have few.
 const COMPLETE: [&str; 3] = ["objects", "onnx_nodes", "oracle"];
