@@ -96,7 +96,7 @@ fn check_on_host(case: &Path) -> Result<(), Outcome> {
     Ok(())
 }
 
-/// The package's networks, whose weights are generated, give what its reference gives; in a sample each second one does.
+/// The package's networks, whose weights are generated, give what its reference gives; in a sample those that it has.
 #[test]
 fn networks_give_what_the_reference_gives() {
     let Some(folder) = folder() else { return };
