@@ -19,6 +19,8 @@ pub(crate) struct Job {
     /// What it is, in a few words.
     pub(crate) name: String,
     pub(crate) command: Command,
+    /// Whether it is `cargo`, which locks what it builds: a second one beside it would only wait.
+    pub(crate) locks: bool,
 }
 
 /// What came of a job.
@@ -37,14 +39,35 @@ pub(crate) struct Report {
 /// The most lines about failures that are repeated at the end.
 const MOST_COMPLAINTS: usize = 40;
 
-/// Runs jobs in their order, one more at a time than the machine has cores: most wait now and then.
+/// What is left to do.
+#[derive(Debug)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    is_locked: bool,
+}
+
+impl Queue {
+    /// The first job that need not wait. Where only such are left that wait for the lock, its holder takes them afterwards.
+    fn next(&mut self) -> Option<Job> {
+        let at = self.jobs.iter().position(|job| !(job.locks && self.is_locked))?;
+        let job = self.jobs.remove(at)?;
+        self.is_locked |= job.locks;
+        Some(job)
+    }
+}
+
+/// Runs jobs in their order, one more at a time than the machine has cores, as most wait now and then; of those that lock, one at a time.
 pub(crate) fn run_all(jobs: Vec<Job>) -> Result<Vec<Report>> {
     let workers = available_parallelism().map_or(2, |cores| cores.get() + 1);
-    let (queue, reports) = (Mutex::new(VecDeque::from(jobs)), Mutex::new(Vec::new()));
-    let next = || queue.lock().ok()?.pop_front();
+    let queue = Mutex::new(Queue { jobs: jobs.into(), is_locked: false });
+    let reports = Mutex::new(Vec::new());
     let work = || {
-        while let Some(job) = next() {
+        while let Some(job) = queue.lock().ok().and_then(|mut queue| queue.next()) {
+            let locks = job.locks;
             let report = run(job);
+            if let (true, Ok(mut queue)) = (locks, queue.lock()) {
+                queue.is_locked = false;
+            }
             if let Ok(mut reports) = reports.lock() {
                 reports.push(report);
             }
@@ -86,7 +109,7 @@ mod tests {
     fn job(step: usize, name: &str, script: &str) -> Job {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Job { step, name: name.to_owned(), command }
+        Job { step, name: name.to_owned(), command, locks: false }
     }
 
     #[test]
@@ -114,6 +137,27 @@ mod tests {
     }
 
     #[test]
+    fn jobs_that_lock_run_one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().join("lock").display().to_string();
+        // Fails where another one has the folder.
+        let script = format!("mkdir {at} && sleep 0.05 && rmdir {at}");
+        let jobs = (0..8).map(|i| Job { locks: true, ..job(i, "alone", &script) }).collect();
+        let reports = run_all(jobs).unwrap();
+        assert_eq!(reports.iter().filter(|report| report.succeeded).count(), 8);
+    }
+
+    #[test]
+    fn what_need_not_wait_goes_first() {
+        let jobs = [true, true, false].map(|locks| Job { locks, ..job(0, "", "") });
+        let mut queue = Queue { jobs: jobs.into(), is_locked: false };
+        let next = |queue: &mut Queue| queue.next().map(|job| job.locks);
+        assert_eq!([next(&mut queue), next(&mut queue), next(&mut queue)], [Some(true), Some(false), None]);
+        queue.is_locked = false;
+        assert_eq!([next(&mut queue), next(&mut queue)], [Some(true), None]);
+    }
+
+    #[test]
     fn a_report_has_the_tests_and_what_was_said_about_failures() {
         let script = "echo 'test a ... FAILED'; echo 'test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 \
                       filtered out; finished in 0.01s'; exit 101";
@@ -126,7 +170,7 @@ mod tests {
     #[test]
     fn what_does_not_start_has_failed() {
         let command = Command::new("anydnn-no-such-program");
-        let job = Job { step: 0, name: "nothing".to_owned(), command };
+        let job = Job { step: 0, name: "nothing".to_owned(), command, locks: false };
         let report = run(job);
         assert!(!report.succeeded && report.complaints[0].contains("anydnn-no-such-program"), "{report:?}");
     }

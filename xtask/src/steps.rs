@@ -1,4 +1,5 @@
-//! The steps of the whole test run. Their commands run side by side, those of the first ones first. A new check is one more entry here.
+//! The steps of the whole test run. Their commands run side by side, those of the first ones first: what `cargo` builds, one at a time,
+//! then what takes a minute and cannot be split, short test programs last. A new check is one more entry here.
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -17,12 +18,17 @@ pub(crate) struct Step {
     pub(crate) work: Work,
     /// Its environment, beside this program's.
     pub(crate) variables: Variables,
-    /// Which cases of long lists it takes; all without one.
-    pub(crate) sample: Option<Sample>,
     /// What must hold, beside success.
     pub(crate) expect: Expect,
     /// The least of the runs that has it.
     pub(crate) extent: Extent,
+}
+
+impl Step {
+    /// Which cases of long lists it takes; all without one, as does what runs without OpenCL, which takes little time.
+    pub(crate) fn sample(&self, extent: Extent, day: u64) -> Option<Sample> {
+        Sample::of(extent, day).filter(|_| self.name != WITHOUT_OPENCL_STEP)
+    }
 }
 
 /// What a step runs.
@@ -91,10 +97,6 @@ pub(crate) fn forget_programs() -> io::Result<()> {
 pub(crate) fn steps(opencl: &Variables, day: u64, extent: Extent) -> Vec<Step> {
     let mut steps = all_steps(opencl, day);
     steps.retain(|step| step.extent <= extent);
-    // What runs without OpenCL takes little time.
-    for step in steps.iter_mut().filter(|step| step.name != WITHOUT_OPENCL_STEP || extent == Extent::Fast) {
-        step.sample = Sample::of(extent, day);
-    }
     steps
 }
 
@@ -134,7 +136,6 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             ["sweep", "--dev", "--seed", "today"].into_iter().chain(args.iter().copied()).collect(),
         ),
         variables: opencl.clone(),
-        sample: None,
         expect: Expect::Success,
         extent: Extent::Whole,
     };
@@ -144,7 +145,6 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             name: "formatting",
             work: Work::Cargo(vec!["fmt", "--all", "--check"]),
             variables: Variables::new(),
-            sample: None,
             expect: Expect::Success,
             extent: Extent::Fast,
         },
@@ -160,31 +160,13 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
                 "warnings",
             ]),
             variables: Variables::new(),
-            sample: None,
             expect: Expect::Success,
             extent: Extent::Whole,
         },
         Step {
-            name: WITHOUT_OPENCL_STEP,
-            work: Work::Programs(Some(&WITHOUT_OPENCL)),
-            variables: without_opencl("host,mock"),
-            sample: None,
-            expect: Expect::Tests,
-            extent: Extent::Whole,
-        },
-        Step {
-            name: "tests",
-            work: Work::Programs(None),
-            variables: tests.clone(),
-            sample: None,
-            expect: Expect::Tests,
-            extent: Extent::Fast,
-        },
-        Step {
             name: "examples in the documentation",
             work: Work::Cargo(vec!["test", "--doc", "--workspace", "--all-features", "--no-fail-fast"]),
-            variables: tests,
-            sample: None,
+            variables: tests.clone(),
             expect: Expect::Tests,
             extent: Extent::Fast,
         },
@@ -192,7 +174,6 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             name: "documentation",
             work: Work::Cargo(vec!["doc", "--workspace", "--all-features", "--no-deps"]),
             variables: with(&[("RUSTDOCFLAGS", "--deny warnings")]),
-            sample: None,
             expect: Expect::Success,
             extent: Extent::Whole,
         },
@@ -205,9 +186,22 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             name: "book",
             work: Work::Own(vec!["book"]),
             variables: Variables::new(),
-            sample: None,
             expect: Expect::Success,
             extent: Extent::Whole,
+        },
+        Step {
+            name: WITHOUT_OPENCL_STEP,
+            work: Work::Programs(Some(&WITHOUT_OPENCL)),
+            variables: without_opencl("host,mock"),
+            expect: Expect::Tests,
+            extent: Extent::Whole,
+        },
+        Step {
+            name: "tests",
+            work: Work::Programs(None),
+            variables: tests,
+            expect: Expect::Tests,
+            extent: Extent::Fast,
         },
     ];
     // The programs under the fence once more: plainly, and in the other mode.
@@ -216,7 +210,6 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             name,
             work: Work::Programs(Some(&UNDER_THE_FENCE)),
             variables,
-            sample: None,
             expect: Expect::Tests,
             extent: Extent::Long,
         });
@@ -283,7 +276,7 @@ mod tests {
             let steps = steps(&Variables::new(), 20_783, extent);
             assert!(steps.iter().all(|step| step.extent <= extent));
             let step = steps.into_iter().find(|step| step.name == name).unwrap();
-            step.sample
+            step.sample(extent, 20_783)
         };
         for extent in [Extent::Fast, Extent::Whole, Extent::Long] {
             assert_eq!(sample(extent, "tests"), Sample::of(extent, 20_783));

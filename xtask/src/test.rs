@@ -51,8 +51,8 @@ pub(crate) fn test(extent: Extent) -> Result<bool> {
     if extent > Extent::Fast {
         forget_programs()?;
     }
-    let jobs = steps.iter().enumerate().flat_map(|(i, step)| jobs_of(i, step, &programs, &starter)).collect();
-    let reports = jobs::run_all(jobs)?;
+    let jobs_of = |(i, step): (_, &Step)| jobs_of(i, step, step.sample(extent, day), &programs, &starter);
+    let reports = jobs::run_all(steps.iter().enumerate().flat_map(jobs_of).collect())?;
     let outcomes: Vec<_> =
         steps.iter().enumerate().map(|(i, step)| (step.name, judge(step.expect, i, &reports))).collect();
     Ok(conclude(&ready, &outcomes))
@@ -68,24 +68,30 @@ fn chosen(programs: Vec<Program>, extent: Extent) -> Vec<Program> {
     kept
 }
 
-/// The commands of a step.
-fn jobs_of(number: usize, step: &Step, programs: &[Program], starter: &Path) -> Vec<Job> {
+/// The commands of a step, with a sample of long lists of cases.
+fn jobs_of(
+    number: usize,
+    step: &Step,
+    sample: Option<Sample>,
+    programs: &[Program],
+    starter: &Path,
+) -> Vec<Job> {
     let job = |name: String, mut command: Command, sample: Option<Sample>| {
         // The caller's choice of a backend is not the step's.
         command.env_remove("ANYDNN_BACKEND").env_remove("ANYDNN_REQUIRE").envs(&step.variables);
         command.envs(sample.map(|sample| (SAMPLE, sample.to_string())));
-        Job { step: number, name, command }
+        Job { step: number, name, command, locks: matches!(step.work, Work::Cargo(_)) }
     };
     let listed = match &step.work {
         Work::Cargo(arguments) => {
             let mut command = cargo();
             command.args(arguments).current_dir(root());
-            return vec![job(step.name.to_owned(), command, step.sample)];
+            return vec![job(step.name.to_owned(), command, sample)];
         }
         Work::Own(arguments) => {
             let mut command = Command::new(starter);
             command.args(arguments).current_dir(root());
-            return vec![job(step.name.to_owned(), command, step.sample)];
+            return vec![job(step.name.to_owned(), command, sample)];
         }
         Work::Programs(names) => {
             let is_listed = |program: &&Program| names.is_none_or(|names| program.is_one_of(names));
@@ -104,7 +110,7 @@ fn jobs_of(number: usize, step: &Step, programs: &[Program], starter: &Path) -> 
             command.arg("start").arg(&program.path).current_dir(&program.folder);
             // As cargo starts it.
             command.env("CARGO_MANIFEST_DIR", &program.folder);
-            let sample = step.sample.map(|s| if program.is_complete() { s.complete() } else { s });
+            let sample = sample.map(|s| if program.is_complete() { s.complete() } else { s });
             job(format!("{}: {}", step.name, program.title()), command, sample)
         })
         .collect()
@@ -194,7 +200,6 @@ mod tests {
             name: "a step",
             work,
             variables: Variables::new(),
-            sample: Sample::of(Extent::Whole, 3),
             expect: Expect::Tests,
             extent: Extent::Fast,
         }
@@ -255,7 +260,7 @@ mod tests {
         };
         let programs = [program("short"), program("oracle"), program("anydnn_opencl")];
         let names = |work| -> Vec<String> {
-            let jobs = jobs_of(4, &step(work), &programs, Path::new("/t/xtask"));
+            let jobs = jobs_of(4, &step(work), None, &programs, Path::new("/t/xtask"));
             assert!(jobs.iter().all(|job| job.step == 4));
             jobs.into_iter().map(|job| job.name).collect()
         };
@@ -278,9 +283,10 @@ mod tests {
 
     #[test]
     fn programs_that_are_complete_take_more_cases() {
+        let sample = Sample::of(Extent::Whole, 3);
         let samples = ["short", "oracle"].map(|name| {
             let program = Program { name: name.to_owned(), path: "/t".into(), folder: "/w/tests".into() };
-            let jobs = jobs_of(0, &step(Work::Programs(None)), &[program], Path::new("/t/xtask"));
+            let jobs = jobs_of(0, &step(Work::Programs(None)), sample, &[program], Path::new("/t/xtask"));
             let mut variables = jobs[0].command.get_envs();
             variables.find_map(|(name, value)| (name == SAMPLE).then_some(value?.to_owned()))
         });
@@ -291,7 +297,7 @@ mod tests {
     fn programs_start_as_cargo_starts_them() {
         let program =
             Program { name: "short".to_owned(), path: "/t/deps/short-1".into(), folder: "/w/tests".into() };
-        let jobs = jobs_of(0, &step(Work::Programs(None)), &[program], Path::new("/t/xtask"));
+        let jobs = jobs_of(0, &step(Work::Programs(None)), None, &[program], Path::new("/t/xtask"));
         let command = &jobs[0].command;
         assert_eq!(command.get_args().collect::<Vec<_>>(), ["start", "/t/deps/short-1"]);
         assert_eq!(command.get_current_dir(), Some(Path::new("/w/tests")));
