@@ -33,7 +33,7 @@ fn bytes_go_there_and_back_at_any_offset() {
         assert_eq!((seen[0], seen[21]), (0, 0));
         assert_eq!(seen[1..21], pattern[3..23]);
         // Within one buffer.
-        stream.copy(range(&a, 0, 8), range(&a, 32, 8), &[]).unwrap();
+        stream.copy(range(&a, 0, 8), range(&a, 32, 8), &[]).unwrap().wait().unwrap();
         assert_eq!(a.map(MapMode::Read).unwrap().bytes()[32..40], pattern[..8]);
         assert!(stream.copy(range(&a, 0, 8), range(&a, 7, 8), &[]).is_err());
         assert!(stream.write(&a, 60, &[0; 5], &[]).is_err());
