@@ -6,6 +6,7 @@
 
 mod dependencies;
 mod images;
+mod instantiate;
 mod lists;
 mod liveness;
 mod lower;
@@ -17,13 +18,11 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use anydnn_backend::op::Reorder;
-use anydnn_backend::{
-    Arg, Attributes, Backend, DataType, Engine, Error, MemoryDesc, Primitive, PrimitiveDesc, Result,
-    ResultExt, ScratchpadMode, Specialize,
-};
+use anydnn_backend::{Arg, Backend, Engine, Error, MemoryDesc, Primitive, PrimitiveDesc, Result, Specialize};
 
 use self::dependencies::{dependencies, touches};
+pub(crate) use self::instantiate::Programs;
+use self::instantiate::instantiate;
 pub(crate) use self::lists::Lists;
 pub(crate) use self::memory_plan::ALIGNMENT as ARENA_ALIGNMENT;
 pub(crate) use self::program::Literal;
@@ -284,16 +283,6 @@ pub(crate) enum PortLayouts {
     Chosen,
 }
 
-/// Whether the backend has to be expected to make programs for primitives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Programs {
-    /// Most of the time goes to compilers.
-    New,
-    /// It has most of them.
-    #[cfg_attr(not(feature = "onnx"), expect(dead_code, reason = "sessions alone know"))]
-    Known,
-}
-
 /// Compiles a graph whose partitions are known.
 pub(crate) fn compile<B: Backend>(
     graph: &Arc<Graph>,
@@ -314,129 +303,6 @@ pub(crate) fn compile<B: Backend>(
     }
     let (program, primitives) = instantiate::<B>(program, programs, engine, options)?;
     assemble(&program, graph, primitives, engine.clone(), partitioning)
-}
-
-/// Creates the primitives. Where a primitive wants its weights in a layout of its own, a reorder comes before it.
-fn instantiate<'g, B: Backend>(
-    mut program: Program<'g>,
-    programs: Programs,
-    engine: &B::Engine,
-    options: &CompileOptions,
-) -> Result<(Program<'g>, Vec<B::Primitive>)> {
-    let steps = std::mem::take(&mut program.steps);
-    let attributed =
-        |desc: PrimitiveDesc| desc.with_scratchpad(ScratchpadMode::User).with_specialize(options.specialize);
-    let descs: Vec<PrimitiveDesc> = steps.iter().map(|step| attributed(step.desc.clone())).collect();
-    let created = create_all::<B>(&descs, programs, engine, options)?;
-    let (mut ready, mut reorders) = (Vec::with_capacity(created.len()), Vec::new());
-    for (mut step, primitive) in steps.into_iter().zip(created) {
-        step.desc = primitive.desc().clone();
-        let packs = packs(&mut program, &mut step)?;
-        let packs: Vec<_> = packs.into_iter().map(|(i, reorder)| (i, attributed(reorder))).collect();
-        reorders.extend(packs.iter().map(|(_, reorder)| reorder.clone()));
-        ready.push((step, primitive, packs));
-    }
-    // Their number is not known before, so the progress does not count them.
-    let quietly = CompileOptions::default();
-    let mut reorder_primitives = create_all::<B>(&reorders, programs, engine, &quietly)?.into_iter();
-    let mut primitives = Vec::with_capacity(ready.len() + reorders.len());
-    for (mut step, primitive, packs) in ready {
-        for ((i, reorder), reorder_primitive) in packs.into_iter().zip(&mut reorder_primitives) {
-            let packed = program.temp(reorder.dst().clone());
-            let given = std::mem::replace(&mut step.args[i].1, packed.clone());
-            program.emit(reorder, vec![(Arg::SRC, given), (Arg::DST, packed)], Vec::new());
-            add_scratchpad::<B>(&mut program, &reorder_primitive);
-            primitives.push(reorder_primitive);
-        }
-        program.emit(step.desc, step.args, step.ops);
-        add_scratchpad::<B>(&mut program, &primitive);
-        primitives.push(primitive);
-    }
-    ports::drop_unread(&mut program, &mut primitives);
-    Ok((program, primitives))
-}
-
-/// The reorders that a step's arguments need, by argument. Those that can be had in the wanted layout are taken so.
-fn packs(program: &mut Program<'_>, step: &mut ProtoStep) -> Result<Vec<(usize, PrimitiveDesc)>> {
-    let mut packs = Vec::new();
-    for (i, (arg, value)) in step.args.iter_mut().enumerate() {
-        let Some(wanted) = step.desc.find(*arg) else { continue };
-        if wanted.same_bytes(&value.desc) {
-            continue;
-        }
-        if let Some(direct) = ports::direct(program, value, wanted) {
-            *value = direct;
-            continue;
-        }
-        let once = Attributes::default().with_once(program.is_constant(value));
-        let reorder = PrimitiveDesc::builder(anydnn_backend::Op::Reorder(Reorder))
-            .src(value.desc.clone())
-            .dst(wanted.clone())
-            .attributes(once)
-            .label(format!("prepare {arg} of {}", step.desc.name()))
-            .build()?;
-        packs.push((i, reorder));
-    }
-    Ok(packs)
-}
-
-/// Gives the last step working memory.
-fn add_scratchpad<B: Backend>(program: &mut Program<'_>, primitive: &B::Primitive) {
-    let bytes = primitive.scratchpad_size();
-    if bytes > 0 {
-        let scratchpad = program.temp(MemoryDesc::new([bytes], DataType::U8));
-        if let Some(step) = program.steps.last_mut() {
-            step.args.push((Arg::Scratchpad, scratchpad));
-        }
-    }
-}
-
-/// Threads for each core that create primitives: those that wait for a program that another one compiles leave the core to others.
-const THREADS: usize = 4;
-
-/// Primitives whose programs are known for which another thread is worthwhile.
-const FEW: usize = 16;
-
-/// Creates primitives on all cores.
-fn create_all<B: Backend>(
-    descs: &[PrimitiveDesc],
-    programs: Programs,
-    engine: &B::Engine,
-    options: &CompileOptions,
-) -> Result<Vec<B::Primitive>> {
-    use std::sync::Mutex;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Vec<Mutex<Option<Result<B::Primitive>>>> = descs.iter().map(|_| Mutex::new(None)).collect();
-    let work = || {
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            let Some(desc) = descs.get(i) else { return };
-            let result = engine.create_primitive(desc).at(|| desc.name().to_owned());
-            if let Ok(mut slot) = results[i].lock() {
-                *slot = Some(result);
-            }
-            let created = done.fetch_add(1, Ordering::Relaxed) + 1;
-            if let Some(progress) = &options.progress {
-                progress(created, descs.len());
-            }
-        }
-    };
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = match programs {
-        Programs::New => (THREADS * cores()).min(descs.len()),
-        Programs::Known if descs.len() < FEW => 1,
-        Programs::Known => cores().min(descs.len() / FEW + 1),
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let lost = || Error::unsupported("compile", "a thread that created primitives died");
-    results.into_iter().map(|slot| slot.into_inner().ok().flatten().ok_or_else(lost)?).collect()
 }
 
 /// Orders the steps, plans memory and dependencies.

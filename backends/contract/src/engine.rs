@@ -14,6 +14,7 @@ use crate::list::{List, ListStep};
 use crate::memory::MemoryKind;
 use crate::memory_desc::MemoryDesc;
 use crate::op::primitive_desc::PrimitiveDesc;
+use crate::primitive::Primitive;
 use crate::stream::StreamDesc;
 
 /// One device in one context. Clones are handles to the same engine.
@@ -63,6 +64,15 @@ pub trait Engine: Clone + Debug + Send + Sync + 'static {
         desc: &MemoryDesc,
         kind: MemoryKind,
     ) -> Result<<Self::B as Backend>::Memory>;
+
+    /// The description with every open layout resolved, of which [`Engine::create_primitive`] makes the same primitive. A backend may know it
+    /// without compiling.
+    ///
+    /// # Errors
+    /// As [`Engine::create_primitive`].
+    fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
+        self.create_primitive(desc).map(|primitive| primitive.desc().clone())
+    }
 
     /// Compiles an operation. Open layouts are resolved; [`Primitive::desc`](crate::Primitive::desc) tells how.
     ///

@@ -117,6 +117,10 @@ impl Engine for HostEngine {
         HostMemory::unbacked(self.0.id, desc.clone())
     }
 
+    fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
+        Ok(desc.clone().resolved_row_major())
+    }
+
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<HostPrimitive> {
         HostPrimitive::new(self.0.id, desc.clone())
     }

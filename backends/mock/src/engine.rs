@@ -13,7 +13,7 @@ use crate::device::MockDevice;
 use crate::faults::Point;
 use crate::heap::Origin;
 use crate::memory::MockMemory;
-use crate::primitive::MockPrimitive;
+use crate::primitive::{self, MockPrimitive};
 use crate::state::{Shared, labelled};
 use crate::stream::MockStream;
 
@@ -90,6 +90,10 @@ impl Engine for MockEngine {
 
     fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<MockMemory> {
         self.memory(desc, kind, 0)
+    }
+
+    fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
+        primitive::resolve(&self.shared, &mut self.shared.lock(), desc)
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<MockPrimitive> {

@@ -29,12 +29,7 @@ impl MockPrimitive {
     pub(crate) const IMPLEMENTATION: &'static str = "mock:reference";
 
     pub(crate) fn new(shared: &Arc<Shared>, state: &mut State, desc: &PrimitiveDesc) -> Result<Self> {
-        let mut resolved = desc.clone();
-        for ArgDesc { arg, desc, .. } in desc.args() {
-            if desc.is_any() {
-                resolved = resolved.resolved(*arg, layout(desc, shared.open_layouts, &mut state.random)?)?;
-            }
-        }
+        let resolved = resolve(shared, state, desc)?;
         let scratchpad = Compiled::scratchpad_size(&resolved);
         let what = labelled(format!("primitive {}", desc.op().name()), desc.label());
         let token = Token::new(shared, state, what);
@@ -70,6 +65,15 @@ impl Primitive for MockPrimitive {
     fn scratchpad_size(&self) -> usize {
         self.inner.compiled.scratchpad
     }
+}
+
+/// The description with layouts in the place of open ones.
+pub(crate) fn resolve(shared: &Shared, state: &mut State, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
+    let mut resolved = desc.clone();
+    for ArgDesc { arg, desc, .. } in desc.args().iter().filter(|operand| operand.desc.is_any()) {
+        resolved = resolved.resolved(*arg, layout(desc, shared.open_layouts, &mut state.random)?)?;
+    }
+    Ok(resolved)
 }
 
 /// Resolves an open layout.

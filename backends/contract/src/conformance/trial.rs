@@ -119,6 +119,7 @@ impl Trial {
             created => created?,
         };
         self.check_resolution(primitive.desc())?;
+        self.check_resolved(subject, &asked, &primitive)?;
         ensure!(!primitive.implementation().is_empty(), "the implementation has no name");
         let special = if self.both_forms {
             Some(subject.engine().create_primitive(&form(Specialize::Eager))?)
@@ -148,6 +149,25 @@ impl Trial {
     fn rounds(&self) -> &'static [Round] {
         let elements: usize = self.desc.args().iter().map(|operand| operand.desc.elements()).sum();
         if elements <= LARGE { &ROUNDS } else { &ROUNDS[elements % 2..][..1] }
+    }
+
+    /// What the engine chooses ahead makes the same primitive.
+    fn check_resolved<B: Backend>(
+        &self,
+        subject: &Subject<B>,
+        asked: &PrimitiveDesc,
+        primitive: &B::Primitive,
+    ) -> Result<(), Failure> {
+        if !asked.args().iter().any(|operand| operand.desc.is_any()) {
+            return Ok(());
+        }
+        let resolved = subject.engine().resolve(asked)?;
+        self.check_resolution(&resolved)?;
+        let made = subject.engine().create_primitive(&resolved)?;
+        ensure!(*made.desc() == resolved, "{resolved}, chosen ahead, becomes {}", made.desc());
+        let (ahead, open) = (made.implementation(), primitive.implementation());
+        ensure!(ahead == open, "{resolved}: {ahead} by layouts chosen ahead, {open} by open ones");
+        Ok(())
     }
 
     /// The backend may resolve open layouts and nothing else.

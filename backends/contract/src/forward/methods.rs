@@ -16,6 +16,7 @@ macro_rules! methods {
                 fn capabilities(&self) -> &Capabilities;
                 fn memory_kinds(&self) -> &[MemoryKind];
                 fn has_profiling(&self) -> bool;
+                fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc>;
                 fn cache_blob_id(&self) -> Result<Vec<u8>>;
                 fn cache_blob(&self) -> Result<Vec<u8>>;
             }

@@ -209,18 +209,10 @@ impl OpenClEngine {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The description with every layout resolved as [`Engine::create_primitive`] would, without compiling anything.
+    /// As [`Engine::resolve`], with the bytes of working memory that the primitive will want; without compiling anything.
     ///
     /// # Errors
     /// [`Error::Unsupported`] naming what there is no kernel for.
-    pub fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
-        Ok(primitive::plan(desc, &self.traits())?.desc)
-    }
-
-    /// As [`OpenClEngine::resolve`], with the bytes of working memory that the primitive will want.
-    ///
-    /// # Errors
-    /// As [`OpenClEngine::resolve`].
     pub fn resolve_with_scratchpad(&self, desc: &PrimitiveDesc) -> Result<(PrimitiveDesc, usize)> {
         let plan = self.plan(desc)?;
         Ok((plan.desc, plan.scratchpad))
@@ -376,6 +368,10 @@ impl Engine for OpenClEngine {
     fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<OpenClMemory> {
         self.check_memory(desc, kind)?;
         Ok(OpenClMemory::unbacked(self, kind, desc.clone()))
+    }
+
+    fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
+        primitive::resolved(desc.clone(), &self.traits())
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<OpenClPrimitive> {

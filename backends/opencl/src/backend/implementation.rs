@@ -20,7 +20,7 @@ impl OpenClEngine {
     /// The implementations that serve a description, the one that [`Engine::create_primitive`](anydnn_backend::Engine::create_primitive) takes first.
     ///
     /// # Errors
-    /// As [`OpenClEngine::resolve`].
+    /// As [`Engine::resolve`](anydnn_backend::Engine::resolve).
     pub fn implementations(&self, desc: &PrimitiveDesc) -> Result<Vec<Implementation>> {
         let choices = primitive::choices(desc, &self.traits(), Wanted::All)?;
         let name =

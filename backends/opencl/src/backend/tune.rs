@@ -79,9 +79,10 @@ impl OpenClEngine {
     /// ```
     ///
     /// # Errors
-    /// As [`OpenClEngine::resolve`]; a device error of the default implementation, for one that there is too little memory for another
+    /// As [`Engine::resolve`]; a device error of the default implementation, for one that there is too little memory for another
     /// set of operands.
     pub fn tune(&self, desc: &PrimitiveDesc, budget: Duration) -> Result<Tuned> {
+        let desc = &self.resolve(desc)?;
         if let Some(implementation) = self.remembered(desc)? {
             return Ok(Tuned { implementation, trials: Vec::new() });
         }

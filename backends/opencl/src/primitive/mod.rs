@@ -113,7 +113,10 @@ fn choices_on(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wanted<'_>) -
 }
 
 /// Resolves open layouts: weights as the kernels like them best, the rest row-major.
-fn resolved(desc: PrimitiveDesc, device: &DeviceTraits) -> Result<PrimitiveDesc> {
+///
+/// # Errors
+/// [`Error::Unsupported`] where no layout suits the description.
+pub(crate) fn resolved(desc: PrimitiveDesc, device: &DeviceTraits) -> Result<PrimitiveDesc> {
     let desc = each_operation!(desc.op().clone(), op => op.resolve(desc, device)?, _ => desc);
     Ok(desc.resolved_row_major())
 }

@@ -1,0 +1,137 @@
+//! The primitives of a program: layouts are chosen first, then everything is created at the same time.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anydnn_backend::op::Reorder;
+use anydnn_backend::{
+    Arg, Attributes, Backend, DataType, Engine, Error, MemoryDesc, Primitive, PrimitiveDesc, Result,
+    ResultExt, ScratchpadMode,
+};
+
+use super::program::{Program, ProtoStep};
+use super::{CompileOptions, ports};
+
+/// Whether the backend has to be expected to make programs for primitives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Programs {
+    /// Most of the time goes to compilers.
+    New,
+    /// It has most of them.
+    #[cfg_attr(not(feature = "onnx"), expect(dead_code, reason = "sessions alone know"))]
+    Known,
+}
+
+/// The most threads that create primitives. One that waits for a program that another one compiles leaves the core to others, and most
+/// steps of a network wait for few programs.
+const THREADS: usize = 64;
+
+/// Primitives whose programs are known for which another thread is worthwhile.
+const FEW: usize = 16;
+
+/// Creates the primitives. Where a primitive wants its weights in a layout of its own, a reorder comes before it.
+pub(super) fn instantiate<'g, B: Backend>(
+    mut program: Program<'g>,
+    programs: Programs,
+    engine: &B::Engine,
+    options: &CompileOptions,
+) -> Result<(Program<'g>, Vec<B::Primitive>)> {
+    let attributed =
+        |desc: PrimitiveDesc| desc.with_scratchpad(ScratchpadMode::User).with_specialize(options.specialize);
+    let mut ready = Vec::with_capacity(program.steps.len());
+    for mut step in std::mem::take(&mut program.steps) {
+        step.desc = attributed(step.desc);
+        if step.desc.args().iter().any(|operand| operand.desc.is_any()) {
+            step.desc = engine.resolve(&step.desc).at(|| step.desc.name().to_owned())?;
+        }
+        for (i, reorder) in packs(&mut program, &mut step)? {
+            let packed = program.temp(reorder.dst().clone());
+            let given = std::mem::replace(&mut step.args[i].1, packed.clone());
+            let args = vec![(Arg::SRC, given), (Arg::DST, packed)];
+            ready.push(ProtoStep { desc: attributed(reorder), args, ops: Vec::new() });
+        }
+        ready.push(step);
+    }
+    let descs: Vec<PrimitiveDesc> = ready.iter().map(|step| step.desc.clone()).collect();
+    let mut primitives = create_all::<B>(&descs, programs, engine, options)?;
+    for (step, primitive) in ready.into_iter().zip(&primitives) {
+        program.emit(primitive.desc().clone(), step.args, step.ops);
+        add_scratchpad::<B>(&mut program, primitive);
+    }
+    ports::drop_unread(&mut program, &mut primitives);
+    Ok((program, primitives))
+}
+
+/// The reorders that a step's arguments need, by argument. Those that can be had in the wanted layout are taken so.
+fn packs(program: &mut Program<'_>, step: &mut ProtoStep) -> Result<Vec<(usize, PrimitiveDesc)>> {
+    let mut packs = Vec::new();
+    for (i, (arg, value)) in step.args.iter_mut().enumerate() {
+        let Some(wanted) = step.desc.find(*arg) else { continue };
+        if wanted.same_bytes(&value.desc) {
+            continue;
+        }
+        if let Some(direct) = ports::direct(program, value, wanted) {
+            *value = direct;
+            continue;
+        }
+        let once = Attributes::default().with_once(program.is_constant(value));
+        let reorder = PrimitiveDesc::builder(anydnn_backend::Op::Reorder(Reorder))
+            .src(value.desc.clone())
+            .dst(wanted.clone())
+            .attributes(once)
+            .label(format!("prepare {arg} of {}", step.desc.name()))
+            .build()?;
+        packs.push((i, reorder));
+    }
+    Ok(packs)
+}
+
+/// Gives the last step working memory.
+fn add_scratchpad<B: Backend>(program: &mut Program<'_>, primitive: &B::Primitive) {
+    let bytes = primitive.scratchpad_size();
+    if bytes > 0 {
+        let scratchpad = program.temp(MemoryDesc::new([bytes], DataType::U8));
+        if let Some(step) = program.steps.last_mut() {
+            step.args.push((Arg::Scratchpad, scratchpad));
+        }
+    }
+}
+
+/// Creates primitives on all cores.
+fn create_all<B: Backend>(
+    descs: &[PrimitiveDesc],
+    programs: Programs,
+    engine: &B::Engine,
+    options: &CompileOptions,
+) -> Result<Vec<B::Primitive>> {
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let results: Vec<Mutex<Option<Result<B::Primitive>>>> = descs.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(desc) = descs.get(i) else { return };
+            let result = engine.create_primitive(desc).at(|| desc.name().to_owned());
+            if let Ok(mut slot) = results[i].lock() {
+                *slot = Some(result);
+            }
+            let created = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if let Some(progress) = &options.progress {
+                progress(created, descs.len());
+            }
+        }
+    };
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = match programs {
+        Programs::New => THREADS.min(descs.len()),
+        Programs::Known if descs.len() < FEW => 1,
+        Programs::Known => cores().min(descs.len() / FEW + 1),
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let lost = || Error::unsupported("compile", "a thread that created primitives died");
+    results.into_iter().map(|slot| slot.into_inner().ok().flatten().ok_or_else(lost)?).collect()
+}
