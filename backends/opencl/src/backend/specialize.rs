@@ -12,6 +12,7 @@ use anydnn_backend::{DeviceKind, Specialize};
 use crate::driver::handle::{self, AtExit};
 use crate::plan::SpecialProgram;
 use crate::program::kernels::KernelPool;
+use crate::program::threads;
 
 /// What `ANYDNN_SPECIALIZE` says; the default if it says nothing.
 pub(crate) fn from_env() -> Specialize {
@@ -153,6 +154,7 @@ pub(crate) fn is_idle() -> bool {
 
 fn work() {
     yield_to_others();
+    threads::compile_on_this_one();
     loop {
         let job = {
             let mut queue = lock();

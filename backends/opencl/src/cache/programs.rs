@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use anydnn_backend::{Probe, Result};
+use anydnn_backend::{Error, Probe, Result};
 
 use super::blob::{self, Content, ProgramKey};
 use super::disk::{DiskCache, EntryKey, Store};
@@ -20,6 +20,7 @@ use crate::plan::ProgramSource;
 use crate::program::Program;
 use crate::program::compilers::Compiler;
 use crate::program::text::Texts;
+use crate::program::threads;
 use crate::program::trial::Trial;
 
 /// The programs of one engine.
@@ -242,21 +243,28 @@ impl ProgramCache {
     }
 
     fn build(&self, wanted: &Wanted<'_>) -> Result<Program> {
-        let Wanted { context, device, source, options, .. } = wanted;
+        let Wanted { device, source, options, .. } = wanted;
         let text = source.source.to_string();
         self.launch_elsewhere(wanted, &text);
-        let mut compiler = Compiler::of(device);
+        let mut compiler = Compiler::of(device, text.len());
         let start = Instant::now();
         let binary = compiler.compile(&source.name, &text, options);
         // A driver may load only after what this process compiles meanwhile (Intel's): the other process goes on before.
         let compiler = binary.is_none().then_some(compiler);
         let loaded = binary.and_then(|binary| self.load(wanted, &binary, "another process"));
-        let here = || Program::build(context, device, &source.name, &text, options);
+        let here = || Self::build_here(wanted, text);
         let program = loaded.map_or_else(here, Ok)?;
         drop(compiler);
         self.build_time.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         count(&self.counters.built);
         Ok(program)
+    }
+
+    fn build_here(wanted: &Wanted<'_>, text: String) -> Result<Program> {
+        let (context, device) = (wanted.context.try_clone()?, wanted.device.clone());
+        let (name, options) = (wanted.source.name.clone(), wanted.options.to_owned());
+        threads::run(move || Program::build(&context, &device, &name, &text, &options))
+            .ok_or_else(|| Error::unavailable("build program", "the thread that compiled it died"))?
     }
 
     /// Lets another process fill what the driver keeps, where it keeps kernels that were launched, and notes that it was asked: what it could
@@ -268,7 +276,7 @@ impl ProgramCache {
         if self.load_note(device, &topic).is_some() {
             return;
         }
-        let mut compiler = Compiler::that_launches(device);
+        let mut compiler = Compiler::that_launches(device, text.len());
         if compiler.is_elsewhere() {
             let launched = compiler.launch(&source.name, text, options, trial);
             tracing::debug!(name = %source.name, kernel = %trial.kernel, launched, "asked another process to launch");

@@ -39,7 +39,8 @@ struct Start {
 
 static START: OnceLock<Start> = OnceLock::new();
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { here: 0, idle: Vec::new(), count: 0, since: None });
+static POOL: Mutex<Pool> =
+    Mutex::new(Pool { here: 0, idle: Vec::new(), count: 0, since: None, waiting: Vec::new(), entered: 0 });
 
 /// Told where a program has been compiled.
 static FREED: Condvar = Condvar::new();
@@ -52,6 +53,66 @@ struct Pool {
     count: usize,
     /// When the last one was given back.
     since: Option<Instant>,
+    /// Who waits for a compiler.
+    waiting: Vec<Place>,
+    /// How many have waited so far.
+    entered: u64,
+}
+
+/// A program that waits for a compiler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    /// The device, by its number, and whether a kernel is going to be launched: others wait for other compilers.
+    queue: (Option<usize>, bool),
+    /// About how long it takes: the longest goes first, so that none runs alone at the end.
+    length: usize,
+    number: u64,
+}
+
+/// Where a compiler is.
+enum Way {
+    Here,
+    Helper(Helper),
+    /// In a process that is to be started.
+    New,
+}
+
+impl Pool {
+    fn enter(&mut self, queue: (Option<usize>, bool), length: usize) -> Place {
+        self.entered += 1;
+        let place = Place { queue, length, number: self.entered };
+        self.waiting.push(place);
+        place
+    }
+
+    fn leave(&mut self, place: Place) {
+        self.waiting.retain(|other| *other != place);
+    }
+
+    /// Whether nobody who waits for the same compilers goes before.
+    fn is_next(&self, place: Place) -> bool {
+        let goes_before = |other: &Place| {
+            other.queue == place.queue && (other.length, place.number) > (place.length, other.number)
+        };
+        !self.waiting.iter().any(goes_before)
+    }
+
+    /// A compiler that is free, of so many in this process and others.
+    fn find(&mut self, device: Option<usize>, here: usize, most: usize) -> Option<Way> {
+        // Starting a process takes longer than compiling here while nobody else does.
+        if self.here < here {
+            self.here += 1;
+            return Some(Way::Here);
+        }
+        let device = device?;
+        if let Some(at) = self.idle.iter().position(|helper| helper.device == device) {
+            return Some(Way::Helper(self.idle.swap_remove(at)));
+        }
+        (self.count < most).then(|| {
+            self.count += 1;
+            Way::New
+        })
+    }
 }
 
 /// Where a program is compiled, as long as that takes.
@@ -119,18 +180,18 @@ pub fn serve_compiler(mut input: impl Read, mut output: impl Write) -> Result<()
 }
 
 impl Compiler {
-    /// Waits for one that is free, for a device. Threads that wait for one another's programs take none, so that more threads than
-    /// compilers find work for all of them.
-    pub(crate) fn of(device: &OpenClDevice) -> Self {
-        Self::or_launcher(device, false)
+    /// Waits for one that is free, for a device and a text of so many bytes. Threads that wait for one another's programs take none, so that
+    /// more threads than compilers find work for all of them.
+    pub(crate) fn of(device: &OpenClDevice, length: usize) -> Self {
+        Self::or_launcher(device, length, false)
     }
 
     /// One that launches kernels for [`Compiler::launch`], where there are other processes.
-    pub(crate) fn that_launches(device: &OpenClDevice) -> Self {
-        Self::or_launcher(device, true)
+    pub(crate) fn that_launches(device: &OpenClDevice, length: usize) -> Self {
+        Self::or_launcher(device, length, true)
     }
 
-    fn or_launcher(device: &OpenClDevice, launches: bool) -> Self {
+    fn or_launcher(device: &OpenClDevice, length: usize, launches: bool) -> Self {
         let index = || devices().ok()?.iter().position(|known| known.raw_device() == device.raw_device());
         let helped = START.get().filter(|_| launches || device.compiles_one_at_a_time());
         let start = helped.and_then(|start| Some((start, index()?)));
@@ -140,32 +201,37 @@ impl Compiler {
             Some(_) => (1, MOST.min(cores.saturating_sub(1))),
             None => (cores, 0),
         };
+        let number = start.map(|(_, index)| index);
         let mut pool = lock();
+        let mut place = pool.enter((number, launches), length);
         loop {
-            // Starting a process takes longer than compiling here while nobody else does.
-            if pool.here < here {
-                pool.here += 1;
-                return Self { helper: None };
-            }
-            if let Some((start, index)) = start {
-                if let Some(at) = pool.idle.iter().position(|helper| helper.device == index) {
-                    return Self { helper: Some(pool.idle.swap_remove(at)) };
-                }
-                if pool.count < most {
-                    pool.count += 1;
-                    drop(pool);
-                    match Helper::start(start, index, device.name()) {
-                        Ok(helper) => return Self { helper: Some(helper) },
-                        Err(error) => tracing::debug!(%error, "no process that compiles"),
+            let way = if pool.is_next(place) { pool.find(number, here, most) } else { None };
+            let Some(way) = way else {
+                pool = FREED.wait(pool).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            pool.leave(place);
+            drop(pool);
+            // Another one may be free for who is next now.
+            FREED.notify_all();
+            match (way, start) {
+                (Way::Helper(helper), _) => return Self { helper: Some(helper) },
+                (Way::New, Some((start, index))) => match Helper::start(start, index, device.name()) {
+                    // Meanwhile a longer one may have come.
+                    Ok(helper) => give(helper),
+                    Err(error) => {
+                        tracing::debug!(%error, "no process that compiles");
+                        let mut pool = lock();
+                        pool.count -= 1;
+                        // Another one would fail, too.
+                        pool.here += 1;
+                        return Self { helper: None };
                     }
-                    pool = lock();
-                    pool.count -= 1;
-                    // Another one would fail, too.
-                    pool.here += 1;
-                    return Self { helper: None };
-                }
+                },
+                _ => return Self { helper: None },
             }
-            pool = FREED.wait(pool).unwrap_or_else(PoisonError::into_inner);
+            pool = lock();
+            place = pool.enter(place.queue, length);
         }
     }
 
@@ -393,7 +459,7 @@ mod tests {
             thread::scope(|scope| {
                 for _ in 0..4 * cores {
                     scope.spawn(|| {
-                        let compiler = Compiler::of(engine.opencl_device());
+                        let compiler = Compiler::of(engine.opencl_device(), 1);
                         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         thread::sleep(Duration::from_millis(5));
                         now.fetch_sub(1, Ordering::SeqCst);
@@ -405,6 +471,24 @@ mod tests {
             assert_eq!(served.swap(0, Ordering::SeqCst), 4 * cores);
             assert!((1..=cores).contains(&most.swap(0, Ordering::SeqCst)));
         }
+    }
+
+    #[test]
+    fn the_longest_text_is_next_and_of_equal_ones_the_first() {
+        let mut pool =
+            Pool { here: 0, idle: Vec::new(), count: 0, since: None, waiting: Vec::new(), entered: 0 };
+        let lengths = [3, 7, 7, 1];
+        let places = lengths.map(|length| pool.enter((Some(0), false), length));
+        let other = pool.enter((Some(1), false), 2);
+        let mut order = Vec::new();
+        while let Some(at) = places.iter().position(|&p| pool.waiting.contains(&p) && pool.is_next(p)) {
+            order.push(at);
+            pool.leave(places[at]);
+        }
+        assert_eq!(order, [1, 2, 0, 3]);
+        assert!(pool.is_next(other));
+        assert!(matches!(pool.find(None, 1, 0), Some(Way::Here)) && pool.find(None, 1, 0).is_none());
+        assert!(matches!(pool.find(Some(0), 1, 1), Some(Way::New)) && pool.find(Some(0), 1, 1).is_none());
     }
 
     #[test]

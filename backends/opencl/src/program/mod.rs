@@ -4,6 +4,7 @@ pub(crate) mod compilers;
 pub(crate) mod kernels;
 pub(crate) mod ptx;
 pub(crate) mod text;
+pub(crate) mod threads;
 pub(crate) mod trial;
 
 use std::ffi::CString;

@@ -1,0 +1,139 @@
+//! Threads that compile. Drivers prepare for every thread that does (Intel's takes 80 ms for it), so that programs are not compiled by
+//! whichever thread needs them but by the same few, one after another.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// How long a thread without work stays: another model may follow.
+const REST: Duration = Duration::from_secs(1);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The threads without work, the one that worked last at the end.
+static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
+
+/// Tells threads apart.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+struct Idle {
+    number: u64,
+    jobs: Sender<Job>,
+}
+
+thread_local! {
+    static COMPILES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Lets this thread compile what it needs by itself from now on.
+pub(crate) fn compile_on_this_one() {
+    COMPILES.set(true);
+}
+
+/// Does something on a thread that compiles and waits for it; none where it panicked.
+pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    if COMPILES.get() {
+        return Some(work());
+    }
+    let (answer, result) = mpsc::channel();
+    let (span, dispatch) = (tracing::Span::current(), tracing::dispatcher::get_default(Clone::clone));
+    let job = Box::new(move || {
+        let done = tracing::dispatcher::with_default(&dispatch, || span.in_scope(work));
+        // Whoever asked waits for it.
+        let _ = answer.send(done);
+    });
+    if let Err(job) = hand_over(job) {
+        job();
+    }
+    result.recv().ok()
+}
+
+/// Gives a job to a thread without work or to a new one; gives it back where there is none.
+fn hand_over(mut job: Job) -> Result<(), Job> {
+    // One that has panicked takes nothing any more.
+    while let Some(idle) = { lock().pop() } {
+        match idle.jobs.send(job) {
+            Ok(()) => return Ok(()),
+            Err(refused) => job = refused.0,
+        }
+    }
+    let (jobs, receiver) = mpsc::channel();
+    let idle = Idle { number: COUNT.fetch_add(1, Ordering::Relaxed), jobs: jobs.clone() };
+    let name = "anydnn-compile".to_owned();
+    match thread::Builder::new().name(name).spawn(move || work(idle, &receiver)) {
+        Ok(_) => jobs.send(job).map_err(|refused| refused.0),
+        Err(error) => {
+            tracing::debug!(%error, "no thread that compiles");
+            Err(job)
+        }
+    }
+}
+
+fn work(own: Idle, jobs: &Receiver<Job>) {
+    COMPILES.set(true);
+    loop {
+        match jobs.recv_timeout(REST) {
+            Ok(job) => {
+                job();
+                lock().push(Idle { number: own.number, jobs: own.jobs.clone() });
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                let mut idle = lock();
+                // Where it is not there, somebody has taken it and a job is on its way.
+                if let Some(at) = idle.iter().position(|idle| idle.number == own.number) {
+                    idle.swap_remove(at);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn lock() -> MutexGuard<'static, Vec<Idle>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number() -> thread::ThreadId {
+        thread::current().id()
+    }
+
+    #[test]
+    fn work_is_done_elsewhere_and_what_it_needs_in_turn_on_the_same_thread() {
+        let (outer, inner) = run(|| (number(), run(number))).unwrap();
+        assert_ne!(outer, number());
+        assert_eq!(inner, Some(outer));
+    }
+
+    #[test]
+    fn a_panic_is_told_and_loses_no_later_work() {
+        assert_eq!(run(|| if true { panic!("a job that fails") } else { 1 }), None);
+        assert_eq!(run(|| 2), Some(2));
+    }
+
+    #[test]
+    fn many_ask_at_the_same_time() {
+        let sum: u64 = thread::scope(|scope| {
+            let all: Vec<_> = (0..32).map(|i| scope.spawn(move || run(move || i).unwrap())).collect();
+            all.into_iter().map(|one| one.join().unwrap()).sum()
+        });
+        assert_eq!(sum, 31 * 32 / 2);
+    }
+
+    #[test]
+    fn a_thread_that_may_compile_does_so_itself() {
+        thread::spawn(|| {
+            compile_on_this_one();
+            assert_eq!(run(number), Some(number()));
+        })
+        .join()
+        .unwrap();
+    }
+}
