@@ -14,7 +14,7 @@ use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Dims, FpMath, PrimitiveDesc
 use super::choice::{Choice, Choices, Wanted};
 use super::epilogue;
 use super::nodes::{self, Leaves};
-use super::numbers::{always, mark};
+use super::numbers::{always, float, mark};
 use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, is_cpu, items};
 use super::source::{Source, add_post_ops};
@@ -539,9 +539,7 @@ impl Leaves for Scores<'_> {
 
     fn constant(&self, value: Value, number: f32) -> String {
         match value {
-            Value::F32 if self.is_in_common() => {
-                format!("as_float((int){})", always(number.to_bits() as i32))
-            }
+            Value::F32 if self.is_in_common() => float(number),
             value => value.literal(number),
         }
     }

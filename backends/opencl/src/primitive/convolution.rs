@@ -300,6 +300,7 @@ impl Shape<'_> {
                         column
                     }
                     (Some(width), None) => {
+                        spread::push_none(&mut space);
                         let panel = space.push("panel", outputs.div_ceil(width));
                         vec![(panel, width), (space.push("lane", width), 1)]
                     }

@@ -121,7 +121,7 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
         .define("SOURCE_KEPT", i32::from(source_kept))
         .define("RMS", i32::from(rms))
         .number_of("COUNT", count)
-        .define("EPSILON", value.literal(epsilon))
+        .define("EPSILON", value.number(epsilon))
         .define("SCALE_AND_SHIFT(v, n)", scale_and_shift)
         .define("STORE_STATISTICS", store);
     epilogue::define_all(&mut source, &desc, value, device);

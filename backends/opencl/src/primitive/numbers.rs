@@ -22,6 +22,11 @@ pub(super) fn always(number: impl Display) -> String {
     format!("{OPEN}{number}{CLOSE}")
 }
 
+/// A float that a launch may bring.
+pub(super) fn float(x: f32) -> String {
+    format!("as_float((int){})", always(x.to_bits() as i32))
+}
+
 /// The quotient of a variable that is not negative by a number that a launch may bring. Where it does, a multiplication gives it.
 pub(super) fn quotient(variable: &str, divisor: usize) -> String {
     if divisor <= 1 { variable.into() } else { any_quotient(variable, divisor) }

@@ -354,7 +354,7 @@ impl Source {
         let _ = writeln!(text, "#define K(c) c{suffix}\ntypedef {} idx;", if *wide { "long" } else { "int" });
         text += &shape_macros(numbers, *wide);
         let _ = writeln!(text, "#define PARAMS {params} SHAPE_PARAM");
-        if lanes >= CPU_LANES {
+        if lanes >= CPU_LANES / 2 {
             // A compiler that spreads work-items over lanes by itself, on top of that, takes many times as long.
             text += "#define __kernel __kernel __attribute__((vec_type_hint(float16)))\n";
         }
@@ -479,7 +479,9 @@ impl Source {
         let varies = |v: usize| operand.address.coefficient(v) != Some(0);
         let elements: usize =
             (0..space.loops.len()).filter(|&v| varies(v)).map(|v| space.loops[v].extent).product();
+        let is_source = matches!(operand.binding, Binding::Arg(Arg::Src(_)));
         self.lanes >= CPU_LANES
+            && !is_source
             && operand.data_type.bits() >= 8
             && DataType::bytes_for(operand.data_type, elements) >= STREAMED_BYTES
     }

@@ -1,6 +1,7 @@
 //! The scalar types that kernels compute in, and OpenCL C literals of them.
 
 use super::Planner;
+use super::numbers::float;
 use anydnn_backend::op::{Fold, Node, Op};
 use anydnn_backend::{Arg, DataType, Error, Layout, PostOp, PrimitiveDesc, Result, each_operation};
 
@@ -52,6 +53,11 @@ impl Value {
             Self::F64 => DataType::F64,
             Self::I64 => DataType::S64,
         }
+    }
+
+    /// A number of this type that comes with the launch where launches carry such.
+    pub(super) fn number(self, x: f32) -> String {
+        if self == Self::F32 { float(x) } else { self.literal(x) }
     }
 
     /// A literal of this type.

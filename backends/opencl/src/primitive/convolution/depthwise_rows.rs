@@ -97,7 +97,7 @@ impl Shape<'_> {
                 .define("EACH_TAP(X)", if known { each(taps) } else { String::new() });
             self.define_operands(&mut source, &space, &[]);
             define_bias(&mut source, self.desc);
-            finish.define(&mut source, self.desc);
+            finish.define(&mut source, self.desc, known);
             source
         };
         let few = panels::widest(self.sums) == 1;

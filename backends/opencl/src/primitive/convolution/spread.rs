@@ -1,6 +1,8 @@
 //! Transposed convolutions whose taps neither overlap nor leave gaps: each element of the source makes a block of the result of its own, so
 //! that they are products of the elements and the taps, which `blocked` computes.
 
+use std::ops::Range;
+
 use anydnn_backend::{Dims, MemoryDesc};
 
 use super::{Shape, blocked};
@@ -17,6 +19,22 @@ pub(super) struct Spread<'a> {
     taps: &'a [usize],
     /// Whether lanes run along the last tap, as they do where there is one channel.
     along_taps: bool,
+}
+
+/// The loops over taps of two dimensions, which all convolutions by panels have.
+const TAPS: usize = 2;
+
+/// Loops over taps of these axes, of which there are none.
+fn no_taps(space: &mut Space, axes: Range<usize>) {
+    for axis in axes {
+        space.push(format!("tap{}", axis - 1), 1);
+    }
+}
+
+/// The loops over taps where there are no such results.
+pub(super) fn push_none(space: &mut Space) {
+    no_taps(space, 1..TAPS);
+    space.push("tap", 1);
 }
 
 impl<'a> Shape<'a> {
@@ -91,7 +109,8 @@ impl Spread<'_> {
             .enumerate()
             .map(|(axis, &extent)| Index::of(space.push(format!("tap{axis}"), extent)))
             .collect();
-        // Both kinds have the same loops, so that they share programs.
+        // Both kinds have the same loops, so that they share programs, also with other convolutions.
+        no_taps(space, others.len() + 1..TAPS);
         let tap = space.push("tap", if self.along_taps { 1 } else { last });
         if !self.along_taps {
             taps.push(Index::of(tap));

@@ -3,7 +3,7 @@
 use anydnn_backend::{BinaryAlgorithm, Eltwise, PostOp, PrimitiveDesc};
 
 use super::{bits, each_operand};
-use crate::primitive::numbers::always;
+use crate::primitive::numbers::{always, float};
 use crate::primitive::source::{Source, eltwise};
 use crate::primitive::space::{Address, Space};
 use crate::primitive::value::Value;
@@ -156,7 +156,7 @@ impl Last {
 
     /// Defines `FINAL(v)`, and whether register tiles have it, by numbers alone.
     pub(super) fn define(&self, source: &mut Source) {
-        let numbers = self.factors().map(|factor| number(factor.number));
+        let numbers = self.factors().map(|factor| float(factor.number));
         self.define_final(source, &numbers.each_ref().map(String::as_str));
     }
 
@@ -173,7 +173,7 @@ impl Last {
             }
         };
         last.define_factors(source);
-        let [alpha, beta] = parameters.unwrap_or_default().map(number);
+        let [alpha, beta] = parameters.unwrap_or_default().map(float);
         let [low, high] = last.limits();
         source
             .number_of("HAS_FIRST", i64::from(parameters.is_some()))
@@ -209,7 +209,7 @@ impl Last {
     }
 
     fn limits(&self) -> [String; 2] {
-        self.bounds.unwrap_or([f32::NEG_INFINITY, f32::INFINITY]).map(number)
+        self.bounds.unwrap_or([f32::NEG_INFINITY, f32::INFINITY]).map(float)
     }
 
     /// Texts differ by the function, and whether there is something behind it.
@@ -220,7 +220,7 @@ impl Last {
             text = if let Eltwise::Pow { .. } = function {
                 eltwise(Value::F32, function, &text)
             } else {
-                let parameters = function.parameters().into_iter().map(number);
+                let parameters = function.parameters().into_iter().map(float);
                 let arguments: Vec<String> = std::iter::once(text).chain(parameters).collect();
                 format!("eltwise_{}({})", function.name(), arguments.join(", "))
             };
@@ -248,11 +248,6 @@ fn with_scalar(algorithm: BinaryAlgorithm, reversed: bool, i: usize) -> Option<L
         }
         _ => return None,
     })
-}
-
-/// A number that comes with the launch.
-fn number(x: f32) -> String {
-    format!("as_float((int){})", always(bits(x)))
 }
 
 #[cfg(test)]

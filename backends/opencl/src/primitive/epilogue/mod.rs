@@ -230,10 +230,14 @@ impl Finish {
         Self { count, last }
     }
 
-    /// Defines `POST_OPS(v, n)` as what comes in front, `DECLARE_FACTORS` and `FINAL(v)`.
-    pub(super) fn define(&self, source: &mut Source, desc: &PrimitiveDesc) {
+    /// Defines `POST_OPS(v, n)` as what comes in front, `DECLARE_FACTORS` and `FINAL(v)`; `alone` in a program that need not serve others.
+    pub(super) fn define(&self, source: &mut Source, desc: &PrimitiveDesc, alone: bool) {
         source.post_ops_up_to(desc, self.count);
-        self.last.define_with_operands(source);
+        if alone {
+            self.last.define_with_operands(source);
+        } else {
+            self.last.define_in_two(source);
+        }
     }
 }
 
