@@ -1,10 +1,11 @@
 //! Matrix products, also gated by another one of the same source.
 //!
 //! Variants: by the units of `units.rs` (CPUs: panels of operands of one or two bytes, `-packing` copies weights first; other devices: large
-//! tiles), `narrow` (CPUs: a few columns), `blocked` (CPUs: blocks that stay in cache, copied where they must be), `vector` (CPUs: register
-//! tiles of vectors along N, weights in place or in panels), `dot` (vectors or groups along K), `skinny` (other devices: few rows), `simt`
-//! (large tiles in registers), `tiled` (tiles in local memory) and `ref` (anything).
+//! tiles), `apart` (other devices: a gated product as two), `narrow` (CPUs: a few columns), `blocked` (CPUs: blocks that stay in cache,
+//! copied where they must be), `vector` (CPUs: register tiles of vectors along N, weights in place or in panels), `dot` (vectors or groups
+//! along K), `skinny` (other devices: few rows), `simt` (large tiles in registers), `tiled` (tiles in local memory) and `ref` (anything).
 
+mod apart;
 mod blocked;
 mod narrow;
 pub(super) mod packed;
@@ -77,6 +78,8 @@ const DOT: &str = anydnn_kernels::text("matmul/dot.cl");
 const PACK_ROWS: usize = 48;
 /// Rows of a work-item's block on a CPU.
 const BLOCK_ROWS: usize = 48;
+/// Products of a gated one from which on a second launch pays for itself.
+const APART: usize = 1 << 20;
 /// The loops over batches that programs have in common, on devices that want many work-items.
 const BATCHES: usize = 2;
 
@@ -233,6 +236,11 @@ impl<'a> Shape<'a> {
                 choices.offer(unit.panels.variants[1], reason, || self.packed(unit, device, true));
             }
         } else {
+            if real && self.gate.is_some() && m * n * terms >= APART {
+                choices.offer("apart", "two products by tiles that have no second sum", || {
+                    self.apart(value, device)
+                });
+            }
             let skinny = |mma| self.skinny(&space, value, device, mma).filter(|_| real);
             if m > 1 {
                 choices.offer("skinny-mma", "few rows: weights read once, by matrix units", || skinny(true));
@@ -254,6 +262,7 @@ impl<'a> Shape<'a> {
         });
         if !is_cpu(device) {
             large().offer(choices, device);
+            choices.offer("apart", "too few products for two launches", || self.apart(value, device));
         }
         if terms > 0 {
             let reason = if is_cpu(device) { "meant for GPUs" } else { "a small result fills no tile" };

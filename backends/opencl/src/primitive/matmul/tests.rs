@@ -79,6 +79,37 @@ fn gated_products_compute_what_they_mean() {
     check_everywhere(&list.map(|builder| builder.build().unwrap()), small_scales);
 }
 
+/// Two products by the tiles of one, with all that may come with a gated one.
+#[test]
+fn large_gated_products_are_two_where_tiles_of_one_are_faster() {
+    let addend =
+        PostOp::Binary { algorithm: BinaryAlgorithm::Subtract, operand: f32(&[1, 96]), reversed: true };
+    let relu = PostOp::Eltwise(Eltwise::LeakyRelu { alpha: 0.1 });
+    let plain = || gated(f32(&[120, 96]), f32(&[96, 96]), f32(&[96, 96]));
+    let post_ops =
+        [PostOp::sum(0.5), addend, relu].into_iter().fold(Attributes::default(), Attributes::with_post_op);
+    let scales = [
+        quantized(Quantized::Src(0), &[1, 1], None),
+        quantized(Quantized::Weights, &[1, 96], None),
+        quantized(Quantized::Src(1), &[2, 96], Some(&[1, 1])),
+    ];
+    let bytes = |data_type| typed(&[96, 96], data_type);
+    let small = || gated(typed(&[120, 96], DataType::U8), bytes(DataType::S8), bytes(DataType::U8));
+    let joined = GatedMatMul::new(Eltwise::GeluErf).with_join(BinaryAlgorithm::Subtract);
+    let joined = PrimitiveDesc::builder(Op::GatedMatMul(joined))
+        .src(typed(&[2, 60, 96], DataType::F16))
+        .src(typed(&[1, 96, 96], DataType::F16))
+        .weights(typed(&[1, 96, 96], DataType::F16));
+    let list = [plain(), plain().attributes(post_ops), small().attributes(with(scales)), joined];
+    let list = list.map(|builder| builder.build().unwrap());
+    for desc in &list {
+        let made = crate::primitive::plan(desc, &gpu()).unwrap();
+        assert_eq!(made.implementation, "ocl:gated_matmul:apart");
+        assert!(made.launches.len() >= 2 && made.scratchpad >= desc.dst().elements() * size_of::<f32>());
+    }
+    check_everywhere(&list, small_scales);
+}
+
 /// A number of a program that comes with the launch.
 fn number(launch: &Launch, name: &str) -> Option<i32> {
     let text = launch.program.source.to_string();
