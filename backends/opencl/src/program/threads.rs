@@ -63,7 +63,7 @@ fn hand_over(mut job: Job) -> Result<(), Job> {
     let (jobs, receiver) = mpsc::channel();
     let idle = Idle { number: COUNT.fetch_add(1, Ordering::Relaxed), jobs: jobs.clone() };
     let name = "anydnn-compile".to_owned();
-    match thread::Builder::new().name(name).spawn(move || work(idle, &receiver)) {
+    match thread::Builder::new().name(name).spawn(move || work(&idle, &receiver)) {
         Ok(_) => jobs.send(job).map_err(|refused| refused.0),
         Err(error) => {
             tracing::debug!(%error, "no thread that compiles");
@@ -72,7 +72,7 @@ fn hand_over(mut job: Job) -> Result<(), Job> {
     }
 }
 
-fn work(own: Idle, jobs: &Receiver<Job>) {
+fn work(own: &Idle, jobs: &Receiver<Job>) {
     COMPILES.set(true);
     loop {
         match jobs.recv_timeout(REST) {
