@@ -232,10 +232,10 @@ fn a_preparation_that_fails_is_not_kept() {
     let all = [lt(0, [2, 3]), constant(1, [3, 4]), lt(2, [2, 4])];
     let partition = single(op(0, OpKind::MatMul, &[0, 1], &[2]), &all);
     let identity = MockallIdentity::new();
-    // Products want their weights column by column, which a step prepares.
+    // Products want their weights column by column, which a step prepares. This engine tells layouts by creating primitives: one more.
     let mut mock = MockallEngine::new();
     let own = identity.clone();
-    mock.expect_create_primitive().times(2).returning(move |desc| {
+    mock.expect_create_primitive().times(3).returning(move |desc| {
         let columns = MemoryDesc::with_strides([3, 4], DataType::F32, [1, 3])?;
         let is_open = desc.find(Arg::Weights).is_some_and(MemoryDesc::is_any);
         let desc = if is_open { desc.clone().resolved(Arg::Weights, columns)? } else { desc.clone() };
