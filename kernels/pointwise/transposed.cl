@@ -1,5 +1,5 @@
-// As pointwise.cl, where the results lie along ALONG and SRC0 along ACROSS: a work-group reads a tile of SRC0 the one way into local memory
-// and takes it from there the other way.
+// As pointwise.cl, where the results lie along ALONG and what they are made of along ACROSS: a work-group reads a tile, by READ(n), which
+// declares V read, the one way into local memory and takes it from there the other way.
 #define TILE 64
 #define GROUP 256
 #define LINES (GROUP / TILE)
@@ -8,7 +8,10 @@
 #define READ_TILE                                                                                                        \
     _Pragma("unroll") for (int i = 0; i < TILE; i += LINES) {                                                            \
         const idx ACROSS = first_across + in_line, ALONG = first + line + i;                                             \
-        if (full || (ACROSS < RUN_ACROSS && ALONG < RUN)) tile[in_line][line + i] = FETCH_SRC0(OFF_SRC0, n);             \
+        if (full || (ACROSS < RUN_ACROSS && ALONG < RUN)) {                                                              \
+            READ(n)                                                                                                      \
+            tile[in_line][line + i] = read;                                                                              \
+        }                                                                                                                \
     }
 
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))

@@ -109,18 +109,31 @@ pub(super) fn launch(
     wide: bool,
     device: &DeviceTraits,
 ) -> (Launch, &'static str) {
-    launch_all(space, value, fused, (&format!("V v = {expression};"), ""), wide, device)
+    let compute = format!("V v = {expression};");
+    launch_all(space, value, fused, Statements { compute: &compute, ..Statements::default() }, wide, device)
 }
 
-/// The same from statements: the first ones declare `V v`, which goes to `DST` after the post-operations, the others store the rest.
+/// What is computed of an element.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Statements<'a> {
+    /// An operand other than `SRC0` that may lie along another loop than the results, and what declares `V read` from it alone.
+    pub(super) read: Option<(&'a str, &'a str)>,
+    /// What declares `V v`, which goes to `DST` after the post-operations.
+    pub(super) compute: &'a str,
+    /// What stores the rest.
+    pub(super) store: &'a str,
+}
+
+/// The same from statements.
 pub(super) fn launch_all(
     mut space: Space,
     value: Value,
     fused: Option<&PrimitiveDesc>,
-    (compute, store): (&str, &str),
+    statements: Statements<'_>,
     wide: bool,
     device: &DeviceTraits,
 ) -> (Launch, &'static str) {
+    let Statements { read, compute, store } = statements;
     if space.loops.is_empty() {
         space.push("one", 1);
         for operand in &mut space.operands {
@@ -131,7 +144,7 @@ pub(super) fn launch_all(
     space.sort_by(0..count, "DST");
     let count = space.collapse(0..count, &[]);
     let last = count - 1;
-    if let Some(launch) = transposed(&space, value, fused, (compute, store), wide, device) {
+    if let Some(launch) = transposed(&space, value, fused, statements, wide, device) {
         return (launch, "transposed");
     }
     // Loops of any number share a program. A single one is worth a text of its own.
@@ -190,7 +203,7 @@ pub(super) fn launch_all(
         .number_of("CHUNKS", chunks)
         .number_of("ROWS_PER_ITEM", per_item)
         .number_of("ITEMS", work_items)
-        .define("COMPUTE(n)", compute)
+        .define("COMPUTE(n)", [read.map_or("", |(_, read)| read), compute].concat())
         .define("STORE_OTHERS(n)", store)
         .define_whole();
     match fused {
@@ -211,26 +224,27 @@ fn shares_vectors(space: &Space, last: usize) -> bool {
     space.operands.iter().any(is_vector)
 }
 
-/// The launch through tiles in local memory, where the first source lies along another loop than the results. None where it does not, or
-/// tiles would stay almost empty.
+/// The launch through tiles in local memory, where what is read lies along another loop than the results. None where it does not, or tiles
+/// would stay almost empty.
 fn transposed(
     space: &Space,
     value: Value,
     fused: Option<&PrimitiveDesc>,
-    (compute, store): (&str, &str),
+    Statements { read, compute, store }: Statements<'_>,
     wide: bool,
     device: &DeviceTraits,
 ) -> Option<Launch> {
+    let of = read.map_or("SRC0", |(of, _)| of);
     let last = space.loops.len() - 1;
     let long = |v: usize| space.loops[v].extent >= TILE_LEAST;
-    let across = (0..last).find(|&v| long(v) && is_contiguous(space, "SRC0", v))?;
+    let across = (0..last).find(|&v| long(v) && is_contiguous(space, of, v))?;
     let fits = !is_cpu(device)
         && device.max_work_group >= TILE_GROUP
         && device.local_memory_bytes >= TILE * (TILE + 1) * 8
         && space.is_linear()
         && long(last)
         && is_contiguous(space, "DST", last)
-        && space.coefficient("SRC0", last).is_some_and(|step| step > 1);
+        && space.coefficient(of, last).is_some_and(|step| step > 1);
     if !fits {
         return None;
     }
@@ -247,9 +261,12 @@ fn transposed(
         .number_of("RUN", along.extent)
         .number_of("RUN_ACROSS", across.extent)
         .number_of("TILES", tiles)
-        .define("COMPUTE(n)", compute)
-        .define("STORE_OTHERS(n)", store)
-        .hold(&["SRC0"]);
+        .define("COMPUTE(n)", [read.map_or("", |_| "const V read = HELD_IN(PARTIAL); "), compute].concat())
+        .define("STORE_OTHERS(n)", store);
+    match read {
+        Some((_, read)) => drop(source.define("READ(n)", read)),
+        None => drop(source.hold(&["SRC0"]).define("READ(n)", "const V read = FETCH_SRC0(OFF_SRC0, n);")),
+    }
     match fused {
         Some(desc) => epilogue::define_all(&mut source, desc, value, device),
         None => drop(source.define("POST_OPS(v, n)", "")),

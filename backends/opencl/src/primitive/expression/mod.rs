@@ -14,7 +14,7 @@ use anydnn_backend::{Access, Arg, DataType, MemoryDesc, PrimitiveDesc, Result};
 
 use super::axes::push_axes;
 use super::nodes::{needed, statements};
-use super::pointwise::{is_wide, launch_all, padding};
+use super::pointwise::{Statements, is_wide, launch_all, padding};
 use super::rows::{Mode, Rows};
 use super::source::add_post_ops;
 use super::space::{Binding, Index, Space, broadcast_by_blocks};
@@ -136,7 +136,8 @@ impl<'a> Program<'a> {
                 let _ = write!(store, "ST_{name}(OFF_{name}, n, x{node}); ");
             }
         }
-        launch_all(space, self.value, Some(self.desc), (&compute, &store), self.wide, device)
+        let statements = Statements { read: None, compute: &compute, store: &store };
+        launch_all(space, self.value, Some(self.desc), statements, self.wide, device)
     }
 
     /// The loops over the axes that stay, then over the folded ones, with every operand; the number of the former.

@@ -14,7 +14,7 @@ use anydnn_backend::{DataType, PrimitiveDesc};
 use super::choice::{Choices, Planned};
 use super::epilogue;
 use super::numbers::always;
-use super::pointwise;
+use super::pointwise::{self, Statements};
 use super::quantized;
 use super::source::Source;
 use super::space::{Address, Binding, Operand, Space, linear_text};
@@ -345,13 +345,16 @@ impl Partial {
     ) -> Launch {
         space.operands.retain(|o| !belongs_to_sums(&o.name));
         let bias = space.find("BIAS").map_or("", |_| "v += LD_BIAS(OFF_BIAS, n); ");
-        let compute = format!(
-            "V v = LD_PARTIAL(OFF_PARTIAL, n); \
-             for (idx part = 1; part < {}; ++part) v += LD_PARTIAL(OFF_PARTIAL + part * {}, n); {bias}",
+        let read = format!(
+            "V read = LD_PARTIAL(OFF_PARTIAL, n); \
+             for (idx part = 1; part < {}; ++part) read += LD_PARTIAL(OFF_PARTIAL + part * {}, n); ",
             always(self.parts),
             always(self.size)
         );
-        pointwise::launch_all(space, value, Some(desc), (&compute, ""), self.wide, device).0
+        let compute = format!("V v = read; {bias}");
+        let statements =
+            Statements { read: Some(("PARTIAL", &read)), compute: &compute, ..Statements::default() };
+        pointwise::launch_all(space, value, Some(desc), statements, self.wide, device).0
     }
 }
 

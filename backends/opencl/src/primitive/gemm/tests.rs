@@ -72,6 +72,40 @@ fn few_tiles_split_their_sums() {
     assert!(defines(&odd, "PARTIAL_SIZE 240") && odd.scratchpad == odd.launches[0].global[2] * 240 * 4);
 }
 
+/// Parts lie channels last, results by channel: they pass through tiles in local memory on the way.
+#[test]
+fn parts_are_joined_along_the_results() {
+    let desc = |tag: &str| {
+        let relu = PostOp::Eltwise(Eltwise::LeakyRelu { alpha: 0.1 });
+        let addend = PostOp::Binary {
+            algorithm: anydnn_backend::BinaryAlgorithm::Add,
+            operand: f32(&[1, 40, 18, 17]),
+            reversed: false,
+        };
+        PrimitiveDesc::builder(Op::Convolution(Convolution::new(2)))
+            .src(tagged(&[1, 1024, 18, 17], "acdb"))
+            .weights(tagged(&[40, 1024, 1, 1], "cdba"))
+            .dst(tagged(&[1, 40, 18, 17], tag))
+            .arg(Arg::Bias, f32(&[40]))
+            .attributes(Attributes::default().with_post_op(addend).with_post_op(relu))
+            .build()
+            .unwrap()
+    };
+    let joined = |tag: &str, device: &DeviceTraits| {
+        let plan = named(&desc(tag), device, "ocl:convolution:simt-64x64");
+        assert_eq!(plan.launches.len(), 2);
+        plan
+    };
+    assert_eq!(joined("acdb", &gpu()).launches[1].kernel, "pointwise");
+    assert_eq!(joined("abcd", &gpu()).launches[1].kernel, "transposed");
+    for engine in engines_for(&desc("abcd")) {
+        let device = DeviceTraits { kind: DeviceKind::Gpu, compute_units: 64, ..engine.traits() };
+        let plan = joined("abcd", &device);
+        assert_eq!(plan.launches[1].kernel, "transposed");
+        check_plan(&engine, plan, 0);
+    }
+}
+
 #[test]
 fn operands_come_as_they_lie() {
     let name = "ocl:matmul:wgmma-64x64";
