@@ -43,8 +43,9 @@ impl Tolerance {
         let functions = (attributes.post_ops.len() + attributes.dequantize.len() + growth.functions) as f64;
         let one_sum = |length: f64| if length > 1.0 { 8.0 * length.sqrt() * unit } else { 0.0 };
         let sum = one_sum(length) * growth.sums + SCORE * one_sum(growth.inner_terms as f64);
-        // Both factors of each product, whose errors add up no faster than the products do.
-        let factors = if length > 1.0 { 2.0 * attributes.fpmath.unit_step() } else { 0.0 };
+        // Both factors of each product, also of a single one, whose errors add up no faster than the products do.
+        let multiplies = length > 1.0 || desc.op().dequantizes(Arg::SRC);
+        let factors = if multiplies { 2.0 * attributes.fpmath.unit_step() } else { 0.0 };
         let function = functions * 32.0 * unit;
         let data_type = match arg {
             Arg::Dst(_) => desc.find(arg).unwrap_or(desc.dst()).data_type(),
@@ -178,7 +179,7 @@ mod tests {
 
     use super::*;
     use crate::op::{BinaryAlgorithm, Expression, Node, Op};
-    use crate::{DataType, MemoryDesc};
+    use crate::{DataType, FpMath, MemoryDesc};
 
     #[test]
     fn a_bias_may_cancel_a_single_product() -> crate::Result<()> {
@@ -187,6 +188,22 @@ mod tests {
             PrimitiveDesc::builder(Op::MatMul(crate::op::MatMul)).src(f32(&[2, 1])).weights(f32(&[1, 9]));
         assert!(!Tolerance::of(&matmul.clone().build()?).scaled);
         assert!(Tolerance::of(&matmul.bias(f32(&[9])).build()?).scaled);
+        Ok(())
+    }
+
+    #[test]
+    fn factors_of_a_single_product_may_be_rounded_where_that_is_permitted() -> crate::Result<()> {
+        let f32 = |dims: &[usize]| MemoryDesc::new(dims, DataType::F32);
+        let product = |fpmath: FpMath| {
+            let attributes = crate::Attributes::default().with_fpmath(fpmath);
+            PrimitiveDesc::builder(Op::MatMul(crate::op::MatMul))
+                .src(f32(&[2, 1]))
+                .weights(f32(&[1, 9]))
+                .attributes(attributes)
+                .build()
+        };
+        assert!(Tolerance::of(&product(FpMath::TF32)?).relative > 2.0 * FpMath::TF32.unit_step());
+        assert!(Tolerance::of(&product(FpMath::Strict)?).relative < 1e-5);
         Ok(())
     }
 
