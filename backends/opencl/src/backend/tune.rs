@@ -82,14 +82,20 @@ impl OpenClEngine {
     /// As [`Engine::resolve`]; a device error of the default implementation, for one that there is too little memory for another
     /// set of operands.
     pub fn tune(&self, desc: &PrimitiveDesc, budget: Duration) -> Result<Tuned> {
-        let desc = &self.resolve(desc)?;
         if let Some(implementation) = self.remembered(desc)? {
             return Ok(Tuned { implementation, trials: Vec::new() });
         }
         let choices = primitive::choices(desc, &self.traits(), Wanted::All)?;
         let tuned = self.tune_among(&choices, budget)?;
-        self.inner.tuning.remember(&self.inner.programs, &self.inner.device, desc, &tuned.implementation);
+        self.remember(desc, &tuned.implementation)?;
         Ok(tuned)
+    }
+
+    /// Notes what was chosen. Open layouts are those that are chosen for them.
+    fn remember(&self, desc: &PrimitiveDesc, implementation: &str) -> Result<()> {
+        let desc = self.resolve(desc)?;
+        self.inner.tuning.remember(&self.inner.programs, &self.inner.device, &desc, implementation);
+        Ok(())
     }
 
     /// Tunes every description, with this budget, when this engine or a clone of it first makes a primitive of it. As if
@@ -119,6 +125,7 @@ impl OpenClEngine {
 
     /// The implementation that was chosen before, if it still serves the description.
     fn remembered(&self, desc: &PrimitiveDesc) -> Result<Option<String>> {
+        let desc = &self.resolve(desc)?;
         let name = self.inner.tuning.recall(&self.inner.programs, &self.inner.device, desc);
         let Some(name) = name else { return Ok(None) };
         let serves = primitive::choices(desc, &self.traits(), Wanted::Named(&name))?;

@@ -261,7 +261,11 @@ fn transposed(
         .number_of("RUN", along.extent)
         .number_of("RUN_ACROSS", across.extent)
         .number_of("TILES", tiles)
-        .define("COMPUTE(n)", [read.map_or("", |_| "const V read = HELD_IN(PARTIAL); "), compute].concat())
+        .define(
+            "COMPUTE(n)",
+            [read.map_or_else(String::new, |_| format!("const V read = HELD_IN({of}); ")), compute.into()]
+                .concat(),
+        )
         .define("STORE_OTHERS(n)", store);
     match read {
         Some((_, read)) => drop(source.define("READ(n)", read)),

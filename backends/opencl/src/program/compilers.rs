@@ -54,14 +54,14 @@ struct Pool {
     /// When the last one was given back.
     since: Option<Instant>,
     /// Who waits for a compiler.
-    waiting: Vec<Place>,
+    waiting: Vec<Request>,
     /// How many have waited so far.
     entered: u64,
 }
 
 /// A program that waits for a compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Request {
     /// The device, by its number, and whether a kernel is going to be launched: others wait for other compilers.
     queue: (Option<usize>, bool),
     /// About how long it takes: the longest goes first, so that none runs alone at the end.
@@ -69,8 +69,8 @@ struct Place {
     number: u64,
 }
 
-/// Where a compiler is.
-enum Way {
+/// What compiles a program.
+enum Worker {
     Here,
     Helper(Helper),
     /// In a process that is to be started.
@@ -78,39 +78,39 @@ enum Way {
 }
 
 impl Pool {
-    fn enter(&mut self, queue: (Option<usize>, bool), length: usize) -> Place {
+    fn enter(&mut self, queue: (Option<usize>, bool), length: usize) -> Request {
         self.entered += 1;
-        let place = Place { queue, length, number: self.entered };
-        self.waiting.push(place);
-        place
+        let request = Request { queue, length, number: self.entered };
+        self.waiting.push(request);
+        request
     }
 
-    fn leave(&mut self, place: Place) {
-        self.waiting.retain(|other| *other != place);
+    fn leave(&mut self, request: Request) {
+        self.waiting.retain(|other| *other != request);
     }
 
     /// Whether nobody who waits for the same compilers goes before.
-    fn is_next(&self, place: Place) -> bool {
-        let goes_before = |other: &Place| {
-            other.queue == place.queue && (other.length, place.number) > (place.length, other.number)
+    fn is_next(&self, request: Request) -> bool {
+        let goes_before = |other: &Request| {
+            other.queue == request.queue && (other.length, request.number) > (request.length, other.number)
         };
         !self.waiting.iter().any(goes_before)
     }
 
     /// A compiler that is free, of so many in this process and others.
-    fn find(&mut self, device: Option<usize>, here: usize, most: usize) -> Option<Way> {
+    fn find(&mut self, device: Option<usize>, here: usize, most: usize) -> Option<Worker> {
         // Starting a process takes longer than compiling here while nobody else does.
         if self.here < here {
             self.here += 1;
-            return Some(Way::Here);
+            return Some(Worker::Here);
         }
         let device = device?;
         if let Some(at) = self.idle.iter().position(|helper| helper.device == device) {
-            return Some(Way::Helper(self.idle.swap_remove(at)));
+            return Some(Worker::Helper(self.idle.swap_remove(at)));
         }
         (self.count < most).then(|| {
             self.count += 1;
-            Way::New
+            Worker::New
         })
     }
 }
@@ -203,20 +203,20 @@ impl Compiler {
         };
         let number = start.map(|(_, index)| index);
         let mut pool = lock();
-        let mut place = pool.enter((number, launches), length);
+        let mut request = pool.enter((number, launches), length);
         loop {
-            let way = if pool.is_next(place) { pool.find(number, here, most) } else { None };
-            let Some(way) = way else {
+            let worker = if pool.is_next(request) { pool.find(number, here, most) } else { None };
+            let Some(worker) = worker else {
                 pool = FREED.wait(pool).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            pool.leave(place);
+            pool.leave(request);
             drop(pool);
             // Another one may be free for who is next now.
             FREED.notify_all();
-            match (way, start) {
-                (Way::Helper(helper), _) => return Self { helper: Some(helper) },
-                (Way::New, Some((start, index))) => match Helper::start(start, index, device.name()) {
+            match (worker, start) {
+                (Worker::Helper(helper), _) => return Self { helper: Some(helper) },
+                (Worker::New, Some((start, index))) => match Helper::start(start, index, device.name()) {
                     // Meanwhile a longer one may have come.
                     Ok(helper) => give(helper),
                     Err(error) => {
@@ -231,7 +231,7 @@ impl Compiler {
                 _ => return Self { helper: None },
             }
             pool = lock();
-            place = pool.enter(place.queue, length);
+            request = pool.enter(request.queue, length);
         }
     }
 
@@ -487,8 +487,8 @@ mod tests {
         }
         assert_eq!(order, [1, 2, 0, 3]);
         assert!(pool.is_next(other));
-        assert!(matches!(pool.find(None, 1, 0), Some(Way::Here)) && pool.find(None, 1, 0).is_none());
-        assert!(matches!(pool.find(Some(0), 1, 1), Some(Way::New)) && pool.find(Some(0), 1, 1).is_none());
+        assert!(matches!(pool.find(None, 1, 0), Some(Worker::Here)) && pool.find(None, 1, 0).is_none());
+        assert!(matches!(pool.find(Some(0), 1, 1), Some(Worker::New)) && pool.find(Some(0), 1, 1).is_none());
     }
 
     #[test]

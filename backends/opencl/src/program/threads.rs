@@ -2,10 +2,9 @@
 //! whichever thread needs them but by the same few, one after another.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 /// How long a thread without work stays: another model may follow.
@@ -16,11 +15,8 @@ type Job = Box<dyn FnOnce() + Send>;
 /// The threads without work, the one that worked last at the end.
 static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
 
-/// Tells threads apart.
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
 struct Idle {
-    number: u64,
+    thread: ThreadId,
     jobs: Sender<Job>,
 }
 
@@ -61,9 +57,9 @@ fn hand_over(mut job: Job) -> Result<(), Job> {
         }
     }
     let (jobs, receiver) = mpsc::channel();
-    let idle = Idle { number: COUNT.fetch_add(1, Ordering::Relaxed), jobs: jobs.clone() };
+    let own = jobs.clone();
     let name = "anydnn-compile".to_owned();
-    match thread::Builder::new().name(name).spawn(move || work(&idle, &receiver)) {
+    match thread::Builder::new().name(name).spawn(move || work(&own, &receiver)) {
         Ok(_) => jobs.send(job).map_err(|refused| refused.0),
         Err(error) => {
             tracing::debug!(%error, "no thread that compiles");
@@ -72,19 +68,21 @@ fn hand_over(mut job: Job) -> Result<(), Job> {
     }
 }
 
-fn work(own: &Idle, jobs: &Receiver<Job>) {
+/// Does the jobs of this thread; `own` is where they are sent.
+fn work(own: &Sender<Job>, jobs: &Receiver<Job>) {
     COMPILES.set(true);
+    let thread = thread::current().id();
     loop {
         match jobs.recv_timeout(REST) {
             Ok(job) => {
                 job();
-                lock().push(Idle { number: own.number, jobs: own.jobs.clone() });
+                lock().push(Idle { thread, jobs: own.clone() });
             }
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 let mut idle = lock();
                 // Where it is not there, somebody has taken it and a job is on its way.
-                if let Some(at) = idle.iter().position(|idle| idle.number == own.number) {
+                if let Some(at) = idle.iter().position(|idle| idle.thread == thread) {
                     idle.swap_remove(at);
                     return;
                 }
@@ -101,14 +99,14 @@ fn lock() -> MutexGuard<'static, Vec<Idle>> {
 mod tests {
     use super::*;
 
-    fn number() -> thread::ThreadId {
+    fn own() -> ThreadId {
         thread::current().id()
     }
 
     #[test]
     fn work_is_done_elsewhere_and_what_it_needs_in_turn_on_the_same_thread() {
-        let (outer, inner) = run(|| (number(), run(number))).unwrap();
-        assert_ne!(outer, number());
+        let (outer, inner) = run(|| (own(), run(own))).unwrap();
+        assert_ne!(outer, own());
         assert_eq!(inner, Some(outer));
     }
 
@@ -131,7 +129,7 @@ mod tests {
     fn a_thread_that_may_compile_does_so_itself() {
         thread::spawn(|| {
             compile_on_this_one();
-            assert_eq!(run(number), Some(number()));
+            assert_eq!(run(own), Some(own()));
         })
         .join()
         .unwrap();

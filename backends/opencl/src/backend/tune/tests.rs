@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anydnn_backend::op::{MatMul, Op};
-use anydnn_backend::{DataType, Engine, MemoryDesc, Primitive, PrimitiveDesc, Specialize};
+use anydnn_backend::{Arg, DataType, Engine, MemoryDesc, Primitive, PrimitiveDesc, Specialize};
 
 use super::{Outcome, Tuned};
 use crate::backend::engine::OpenClEngine;
@@ -128,5 +128,21 @@ fn a_choice_counts_for_descriptions_that_were_made_before() {
         let inner = &engine.inner;
         inner.tuning.remember(&inner.programs, &inner.device, &product(60), &other);
         assert_eq!(engine.create_primitive(&product(60)).unwrap().implementation(), other);
+    }
+}
+
+/// Compiled graphs choose layouts first, users leave them open.
+#[test]
+fn a_choice_counts_for_open_layouts_and_for_those_that_are_chosen_for_them() {
+    let open = product(60).opened(Arg::Weights);
+    for known in test_engines() {
+        let engine = || engine(known.opencl_device(), &DiskCache::off());
+        let resolved = engine().resolve(&open).unwrap();
+        for (noted, asked) in [(&open, &resolved), (&resolved, &open), (&open, &open)] {
+            let engine = engine();
+            assert_ne!(engine.create_primitive(asked).unwrap().implementation(), "ocl:matmul:ref");
+            engine.remember(noted, "ocl:matmul:ref").unwrap();
+            assert_eq!(engine.create_primitive(asked).unwrap().implementation(), "ocl:matmul:ref");
+        }
     }
 }

@@ -21,19 +21,19 @@ pub(super) struct Spread<'a> {
     along_taps: bool,
 }
 
-/// The loops over taps of two dimensions, which all convolutions by panels have.
-const TAPS: usize = 2;
+/// The loops over taps before the last that all convolutions by panels have, so that they share programs: those of two dimensions.
+const OTHERS: usize = 1;
 
-/// Loops over taps of these axes, of which there are none.
-fn no_taps(space: &mut Space, axes: Range<usize>) {
+/// The loops over the taps of these axes, where there is one of each.
+fn push_single(space: &mut Space, axes: Range<usize>) {
     for axis in axes {
-        space.push(format!("tap{}", axis - 1), 1);
+        space.push(format!("tap{axis}"), 1);
     }
 }
 
-/// The loops over taps where there are no such results.
+/// The loops over taps of convolutions whose taps are no results.
 pub(super) fn push_none(space: &mut Space) {
-    no_taps(space, 1..TAPS);
+    push_single(space, 0..OTHERS);
     space.push("tap", 1);
 }
 
@@ -109,8 +109,8 @@ impl Spread<'_> {
             .enumerate()
             .map(|(axis, &extent)| Index::of(space.push(format!("tap{axis}"), extent)))
             .collect();
-        // Both kinds have the same loops, so that they share programs, also with other convolutions.
-        no_taps(space, others.len() + 1..TAPS);
+        // Both kinds have the same loops.
+        push_single(space, others.len()..OTHERS);
         let tap = space.push("tap", if self.along_taps { 1 } else { last });
         if !self.along_taps {
             taps.push(Index::of(tap));
