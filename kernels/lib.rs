@@ -67,6 +67,7 @@ files! {
     "normalization/local_response.cl",
     "normalization/local_response_backward.cl",
     "normalization/statistics.cl",
+    "pointwise/listed.cl",
     "pointwise/pointwise.cl",
     "pointwise/transposed.cl",
     "pooling/backward.cl",

@@ -123,7 +123,7 @@ impl Panels<'_> {
                     copy.remove(v);
                 }
             }
-            launches.push(pointwise::launch(copy, Value::F32, None, "LD_SRC0(OFF_SRC0, n)", wide, device).0);
+            launches.push(pointwise::copy(copy, Value::F32, wide, device));
         }
         let operand = &mut space.operands[position];
         operand.binding = Binding::Scratchpad(0);

@@ -1,5 +1,8 @@
 //! Operations on each element by itself: eltwise, binary, select, batch normalisation, reorder, concat.
 
+mod listed;
+
+use self::listed::List;
 use super::Planner;
 use super::choice::{Choice, Wanted, only};
 use anydnn_backend::op::{BatchNormalization, Binary, Concat, Eltwise, Reorder, Select};
@@ -23,6 +26,8 @@ const CPU_CHUNK: usize = 65536;
 const CPU_LEAST_CHUNK: usize = 4096;
 /// Loops that programs for every shape have, if not one.
 const LOOPS: usize = 4;
+/// What a program of its own gains over a list: its share of the time.
+const LIST_GAIN: u64 = 4;
 /// Work-items that fill a compute unit of a GPU, and the most rows that one takes to share what it reads for all of them.
 const GPU_ITEMS: usize = 2048;
 const SHARED_ROWS: usize = 16;
@@ -42,6 +47,11 @@ pub(super) trait Pointwise {
 
     /// The value of a result element before post-operations, in OpenCL C.
     fn expression(&self, desc: &PrimitiveDesc, value: Value) -> String;
+
+    /// The same as steps, where a list has them.
+    fn list(&self) -> Option<List> {
+        None
+    }
 }
 
 /// Plans an element-wise operation.
@@ -69,8 +79,10 @@ pub(super) fn plan(desc: PrimitiveDesc, op: &impl Pointwise, device: &DeviceTrai
     }
     space.operand("DST", Binding::Arg(Arg::DST), dst, &index);
     add_post_ops(&mut space, &desc, &index);
-    let (launch, shape) =
-        launch(space, value, Some(&desc), &op.expression(&desc, value), is_wide(&desc), device);
+    let compute = format!("V v = {};", op.expression(&desc, value));
+    let list = op.list().and_then(|list| list.post_ops(&desc));
+    let statements = Statements { compute: &compute, list: list.as_ref(), ..Statements::default() };
+    let (launch, shape) = launch_all(space, value, Some(&desc), statements, is_wide(&desc), device);
     let launches = std::iter::once(launch).chain(padding(dst, Arg::DST, device)).collect();
     let implementation = format!("ocl:{}:{shape}", desc.op().name());
     KernelPlan { implementation, scratchpad: 0, launches, desc }
@@ -91,7 +103,7 @@ pub(super) fn plan_concat(desc: PrimitiveDesc, axis: usize, device: &DeviceTrait
         index[axis] = index[axis].clone().shifted(start as isize);
         space.operand("DST", Binding::Arg(Arg::DST), dst, &index);
         if dims.elements() > 0 {
-            launches.push(launch(space, value, None, "LD_SRC0(OFF_SRC0, n)", is_wide(&desc), device).0);
+            launches.push(copy(space, value, is_wide(&desc), device));
         }
         start += dims[axis];
     }
@@ -99,18 +111,12 @@ pub(super) fn plan_concat(desc: PrimitiveDesc, axis: usize, device: &DeviceTrait
     KernelPlan { implementation: "ocl:concat:copies".into(), scratchpad: 0, launches, desc }
 }
 
-/// The launch that computes `DST` of a space, and its shape: over one contiguous stretch or many, or through tiles. Without a
-/// description nothing is fused.
-pub(super) fn launch(
-    space: Space,
-    value: Value,
-    fused: Option<&PrimitiveDesc>,
-    expression: &str,
-    wide: bool,
-    device: &DeviceTraits,
-) -> (Launch, &'static str) {
-    let compute = format!("V v = {expression};");
-    launch_all(space, value, fused, Statements { compute: &compute, ..Statements::default() }, wide, device)
+/// The launch that copies `SRC0` of a space to `DST`.
+pub(super) fn copy(space: Space, value: Value, wide: bool, device: &DeviceTraits) -> Launch {
+    let list = List::default();
+    let statements =
+        Statements { compute: "V v = LD_SRC0(OFF_SRC0, n);", list: Some(&list), ..Statements::default() };
+    launch_all(space, value, None, statements, wide, device).0
 }
 
 /// What is computed of an element.
@@ -122,9 +128,12 @@ pub(super) struct Statements<'a> {
     pub(super) compute: &'a str,
     /// What stores the rest.
     pub(super) store: &'a str,
+    /// The same as what is computed, with the post-operations, as steps, where a list has them.
+    pub(super) list: Option<&'a List>,
 }
 
-/// The same from statements.
+/// The launch that computes `DST` of a space, and its shape: over one contiguous stretch or many, or through tiles. Without a
+/// description nothing is fused.
 pub(super) fn launch_all(
     mut space: Space,
     value: Value,
@@ -133,7 +142,7 @@ pub(super) fn launch_all(
     wide: bool,
     device: &DeviceTraits,
 ) -> (Launch, &'static str) {
-    let Statements { read, compute, store } = statements;
+    let Statements { read, compute, store, list } = statements;
     if space.loops.is_empty() {
         space.push("one", 1);
         for operand in &mut space.operands {
@@ -179,39 +188,61 @@ pub(super) fn launch_all(
         rows_per_item(device, rows, chunk)
     };
     let work_items = chunks * rows.div_ceil(per_item);
-    space.complete = complete.then_some(last);
-    let mut source = Source::new(&space, value, (lanes, Some(last)), wide, false);
-    // On a processor rows of a few elements gain much, one long row nothing.
-    if is_cpu(device) && !flat {
-        source.gains(3, rows.saturating_mul(run).saturating_mul(ELEMENT_WEIGHT));
-    }
-    source
-        .general()
-        .declare("DECLARE_ROW", &space, 0..last)
-        .define("ALONG", &space.loops[last].name)
-        .number_of("RUN", run)
-        .number_of("ROWS", rows)
-        .number_of("CHUNK", chunk)
-        .define(
-            "ROW_GROUP_OF(item)",
-            if complete {
-                numbers::any_quotient("(item)", chunks)
-            } else {
-                numbers::quotient("(item)", chunks)
-            },
-        )
-        .number_of("CHUNKS", chunks)
-        .number_of("ROWS_PER_ITEM", per_item)
-        .number_of("ITEMS", work_items)
-        .define("COMPUTE(n)", [read.map_or("", |(_, read)| read), compute].concat())
-        .define("STORE_OTHERS(n)", store)
-        .define_whole();
-    match fused {
-        Some(desc) => epilogue::define_all(&mut source, desc, value, device),
-        None => drop(source.define("POST_OPS(v, n)", "")),
-    }
+    let chunks_of = |item: &str| match complete {
+        true => numbers::any_quotient(item, chunks),
+        false => numbers::quotient(item, chunks),
+    };
+    let iterate = |source: &mut Source, space: &Space| {
+        let last = space.loops.len() - 1;
+        source
+            .general()
+            .declare("DECLARE_ROW", space, 0..last)
+            .define("ALONG", &space.loops[last].name)
+            .number_of("RUN", run)
+            .number_of("ROWS", rows)
+            .number_of("CHUNK", chunk)
+            .define("ROW_GROUP_OF(item)", chunks_of("(item)"))
+            .number_of("CHUNKS", chunks)
+            .number_of("ROWS_PER_ITEM", per_item)
+            .number_of("ITEMS", work_items);
+    };
     let (global, local) = items(device, if run == 0 { 0 } else { work_items });
     let shape = if flat && space.is_linear() { "flat" } else { "nd" };
+    let list = list.filter(|list| list.serves(&mut space, value, device));
+    space.complete = complete.then_some(last);
+    let text = || {
+        let mut source = Source::new(&space, value, (lanes, Some(last)), wide, false);
+        iterate(&mut source, &space);
+        source
+            .define("COMPUTE(n)", [read.map_or("", |(_, read)| read), compute].concat())
+            .define("STORE_OTHERS(n)", store)
+            .define_whole();
+        match fused {
+            Some(desc) => epilogue::define_all(&mut source, desc, value, device),
+            None => drop(source.define("POST_OPS(v, n)", "")),
+        }
+        source
+    };
+    let work = rows.saturating_mul(run).saturating_mul(ELEMENT_WEIGHT);
+    if let Some(list) = list {
+        let alike = List::alike(&space);
+        let mut source = Source::of_pointers(&alike, value, (CPU_LANES, Some(LOOPS - 1)), wide);
+        iterate(&mut source, &alike);
+        list.define(&mut source, &space, &alike);
+        // What has shorter vectors computes by other functions.
+        if lanes == CPU_LANES {
+            source.gains(LIST_GAIN, work);
+        }
+        let files = [listed::LISTED.into()];
+        let special = || (text(), vec![POINTWISE.into()]);
+        let launch = source.launch_beside("pointwise", &files, (global, local), device, special);
+        return (launch, shape);
+    }
+    let mut source = text();
+    // On a processor rows of a few elements gain much, one long row nothing.
+    if is_cpu(device) && !flat {
+        source.gains(3, work);
+    }
     (source.launch("pointwise", &[POINTWISE], global, local), shape)
 }
 
@@ -230,7 +261,7 @@ fn transposed(
     space: &Space,
     value: Value,
     fused: Option<&PrimitiveDesc>,
-    Statements { read, compute, store }: Statements<'_>,
+    Statements { read, compute, store, .. }: Statements<'_>,
     wide: bool,
     device: &DeviceTraits,
 ) -> Option<Launch> {
@@ -340,11 +371,19 @@ impl Pointwise for Reorder {
     fn expression(&self, _desc: &PrimitiveDesc, _value: Value) -> String {
         load("SRC0")
     }
+
+    fn list(&self) -> Option<List> {
+        Some(List::default())
+    }
 }
 
 impl Pointwise for Eltwise {
     fn expression(&self, _desc: &PrimitiveDesc, value: Value) -> String {
         eltwise(value, *self, &load("SRC0"))
+    }
+
+    fn list(&self) -> Option<List> {
+        List::default().function(*self)
     }
 }
 
@@ -355,6 +394,10 @@ impl Pointwise for Binary {
 
     fn expression(&self, _desc: &PrimitiveDesc, _value: Value) -> String {
         format!("binary_{}({}, {})", self.algorithm.name(), load("SRC0"), load("SRC1"))
+    }
+
+    fn list(&self) -> Option<List> {
+        List::default().join(self.algorithm, false, "SRC1".into())
     }
 }
 

@@ -56,9 +56,29 @@ impl Source {
     pub(super) fn new(
         space: &Space,
         value: Value,
-        (lanes, lane): (usize, Option<usize>),
+        lanes: (usize, Option<usize>),
         wide: bool,
         distinct: bool,
+    ) -> Self {
+        Self::of_operands(space, value, lanes, wide, (distinct, true))
+    }
+
+    /// The operands' pointers alone: the kernel reaches their elements by numbers of the launch.
+    pub(super) fn of_pointers(
+        space: &Space,
+        value: Value,
+        lanes: (usize, Option<usize>),
+        wide: bool,
+    ) -> Self {
+        Self::of_operands(space, value, lanes, wide, (false, false))
+    }
+
+    fn of_operands(
+        space: &Space,
+        value: Value,
+        (lanes, lane): (usize, Option<usize>),
+        wide: bool,
+        (distinct, accessed): (bool, bool),
     ) -> Self {
         let mut source = Self {
             value,
@@ -106,7 +126,9 @@ impl Source {
                 let _ = write!(enter, "{pointer} += {pointer}_byte; ");
                 source.args.push(arg);
             }
-            source.accessors(space, operand, &pointer);
+            if accessed {
+                source.accessors(space, operand, &pointer);
+            }
         }
         source.params = params;
         source.define("ENTER", enter);
@@ -475,7 +497,7 @@ impl Source {
     }
 
     /// Whether an operand is so large that storing it had better not displace everything else from a CPU's caches.
-    fn streams(&self, space: &Space, operand: &Operand) -> bool {
+    pub(super) fn streams(&self, space: &Space, operand: &Operand) -> bool {
         let varies = |v: usize| operand.address.coefficient(v) != Some(0);
         let elements: usize =
             (0..space.loops.len()).filter(|&v| varies(v)).map(|v| space.loops[v].extent).product();

@@ -282,9 +282,7 @@ impl Shape<'_> {
         space.operand("SRC0", Binding::Arg(Arg::SRC), src, &index);
         space.operand("DST", Binding::Scratchpad(scratchpad), widened, &index);
         let wide = self.wide || i32::try_from(scratchpad + widened.size()).is_err();
-        space
-            .is_linear()
-            .then(|| pointwise::launch(space, Value::F32, None, "LD_SRC0(OFF_SRC0, n)", wide, device).0)
+        space.is_linear().then(|| pointwise::copy(space, Value::F32, wide, device))
     }
 }
 

@@ -136,7 +136,7 @@ impl<'a> Program<'a> {
                 let _ = write!(store, "ST_{name}(OFF_{name}, n, x{node}); ");
             }
         }
-        let statements = Statements { read: None, compute: &compute, store: &store };
+        let statements = Statements { compute: &compute, store: &store, ..Statements::default() };
         launch_all(space, self.value, Some(self.desc), statements, self.wide, device)
     }
 

@@ -1,0 +1,73 @@
+use std::collections::HashSet;
+
+use anydnn_backend::op::{Binary, Op, Reorder};
+use anydnn_backend::{Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc};
+
+use super::{FUNCTIONS, kinds};
+use crate::primitive::tests::{cpu, f32, gpu, planned, tagged};
+
+/// The text of the first program, and the bytes of its table.
+fn program(op: Op, sources: &[MemoryDesc], post_ops: &[PostOp]) -> (String, Vec<u8>) {
+    let attributes = post_ops.iter().cloned().fold(Attributes::default(), Attributes::with_post_op);
+    let sources = sources.iter().cloned();
+    let desc = sources.fold(PrimitiveDesc::builder(op), |builder, source| builder.src(source));
+    let plan = planned(desc.attributes(attributes), &cpu());
+    let launch = &plan.launches[0];
+    (launch.program.source.to_string(), launch.table.clone())
+}
+
+fn binary(algorithm: BinaryAlgorithm) -> Op {
+    Op::Binary(Binary { algorithm })
+}
+
+#[test]
+fn functions_take_as_many_parameters_as_they_have() {
+    for (name, parameters) in FUNCTIONS {
+        let function = Eltwise::TABLE.iter().find(|function| function.name == name).expect(name);
+        assert_eq!(function.parameters.len(), parameters, "{name}");
+    }
+    assert_eq!(kinds().matches("case ").count(), 1 + FUNCTIONS.len() + super::JOINS.len());
+}
+
+#[test]
+fn a_program_serves_every_list_and_shape() {
+    let relu = PostOp::Eltwise(Eltwise::Relu);
+    let scaled = PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1, 64]));
+    let all = [
+        program(Op::Eltwise(Eltwise::Tanh), &[f32(&[1000])], &[]),
+        program(Op::Eltwise(Eltwise::GeluErf), &[f32(&[3, 5, 7, 64])], &[relu.clone(), scaled.clone()]),
+        program(binary(BinaryAlgorithm::Add), &[f32(&[8, 64]), f32(&[8, 64])], &[PostOp::sum(0.5)]),
+        program(binary(BinaryAlgorithm::Divide), &[f32(&[8, 64]), f32(&[8, 1])], &[scaled, relu]),
+        program(Op::Reorder(Reorder), &[tagged(&[2, 100, 6, 64], "abcd")], &[]),
+        program(binary(BinaryAlgorithm::Maximum), &[f32(&[1, 1]), f32(&[1, 7])], &[]),
+    ];
+    let texts: HashSet<&str> = all.iter().map(|(text, _)| &**text).collect();
+    assert_eq!(texts.len(), 1);
+    let tables: HashSet<&[u8]> = all.iter().map(|(_, table)| &**table).collect();
+    assert_eq!(tables.len(), all.len());
+}
+
+#[test]
+fn what_a_list_lacks_has_a_text_of_its_own() {
+    let text = |op, source, post_ops: &[PostOp]| program(op, &[source], post_ops).0;
+    let tanh = || Op::Eltwise(Eltwise::Tanh);
+    let listed = text(tanh(), f32(&[1000]), &[]);
+    let power = PostOp::binary(BinaryAlgorithm::Power, f32(&[1]));
+    let again = vec![PostOp::Eltwise(Eltwise::Relu); super::STEPS + 1];
+    let others = [
+        text(Op::Eltwise(Eltwise::Mish), f32(&[1000]), &[]),
+        text(tanh(), f32(&[1000]), &[power]),
+        text(tanh(), f32(&[1000]), &again),
+        // Rows of three elements cost more as a list, once there are many.
+        text(tanh(), f32(&[1000, 3]), &[PostOp::binary(BinaryAlgorithm::Add, f32(&[1, 3]))]),
+        text(tanh(), MemoryDesc::new([1000], DataType::F16), &[]),
+    ];
+    assert!(others.iter().all(|other| *other != listed));
+}
+
+#[test]
+fn devices_that_want_many_work_items_have_no_lists() {
+    let desc = PrimitiveDesc::builder(Op::Eltwise(Eltwise::Tanh)).src(f32(&[1000]));
+    let text = planned(desc, &gpu()).launches[0].program.source.to_string();
+    assert!(!text.contains("STEP_LIST"));
+}
