@@ -266,7 +266,7 @@ impl Channels {
     }
 }
 
-/// Means and biased variances along axes that hold `count` elements.
+/// Means and biased variances along axes that hold `count` elements; zeros where that is none.
 pub(crate) fn moments(
     recipe: &mut Recipe,
     src: &Tensor,
@@ -278,11 +278,12 @@ pub(crate) fn moments(
     let mut f = Formula::new(src.dims()).folded(axes.iter().copied());
     let x = f.tensor(src);
     let total = f.sum(x);
-    let average = f.times(total, 1.0 / count as f32);
+    let share = 1.0 / count.max(1) as f32;
+    let average = f.times(total, share);
     let centred = f.sub(x, average);
     let square = f.mul(centred, centred);
     let squares = f.sum(square);
-    let spread = f.times(squares, 1.0 / count as f32);
+    let spread = f.times(squares, share);
     f.result(average, mean);
     f.result(spread, variance);
     recipe.formula(f)

@@ -1,7 +1,7 @@
 //! Functions of each element.
 
 use anydnn_backend::op::Function;
-use anydnn_backend::{Arg, Eltwise};
+use anydnn_backend::{Arg, BinaryAlgorithm, Eltwise};
 
 use crate::attributes::Attr;
 use crate::boundary::{Failure, Outcome};
@@ -87,7 +87,17 @@ pub unsafe extern "C" fn dnnl_eltwise_backward_primitive_desc_create(
         let diff_src = recipe.operand(arg::DIFF_SRC, (query::DIFF_SRC, 0), diff_src);
         let mut f = Formula::new(data.dims());
         let (at, diff) = (f.tensor(&data), f.tensor(&diff_dst));
-        let gradient = f.gradient(function, of_result, at, diff);
+        let gradient = match function {
+            // This algorithm alone passes the gradient on at its upper bound.
+            Eltwise::Clamp { min, max } if alg_kind == dnnl_eltwise_clip => {
+                let (min, max, zero) = (f.number(min), f.number(max), f.number(0.0));
+                let is_below = f.binary(BinaryAlgorithm::LessEqual, at, max);
+                let is_above = f.binary(BinaryAlgorithm::Greater, at, min);
+                let below = f.select(is_below, diff, zero);
+                f.select(is_above, below, zero)
+            }
+            _ => f.gradient(function, of_result, at, diff),
+        };
         f.result(gradient, &diff_src);
         recipe.formula(f)?;
         Ok(facts(dnnl_backward_data, alg_kind, alpha, beta))

@@ -127,6 +127,13 @@ static void nothing() {
     reduction(sum).execute(*str, {{DNNL_ARG_SRC, row}, {DNNL_ARG_DST, sums}});
     str->wait();
     CHECK(close_to(to_host(sums, nchw({1, 3})), {0, 0, 0}, 0));
+    // Statistics of no elements are zeros.
+    const batch_normalization_forward::primitive_desc normal(
+            *eng, prop_kind::forward_training, nchw({0, 3, 4, 4}), nchw({0, 3, 4, 4}), 1e-3f, normalization_flags::none);
+    memory mean = device_of<float>(nchw({3}), {1, 2, 3}), variance = device_of<float>(nchw({3}), {4, 5, 6});
+    batch_normalization_forward(normal).execute(*str, {{DNNL_ARG_SRC, none}, {DNNL_ARG_DST, none}, {DNNL_ARG_MEAN, mean}, {DNNL_ARG_VARIANCE, variance}});
+    str->wait();
+    CHECK(close_to(to_host(mean, nchw({3})), {0, 0, 0}, 0) && close_to(to_host(variance, nchw({3})), {0, 0, 0}, 0));
 }
 
 static void edges_of_functions() {
@@ -146,6 +153,15 @@ static void edges_of_functions() {
     str->wait();
     const floats got = to_host(r, nchw({4}));
     CHECK(std::isinf(got[0]) && got[0] > 0 && std::isinf(got[3]));
+    // The gradient passes at the upper bound of one algorithm, and at no bound of the other.
+    memory at = device_of<float>(nchw({4}), {-0.5f, 0, 1, 1.5f}), into = device_of<float>(nchw({4}), {2, 3, 4, 5}), back(nchw({4}), *eng);
+    for (const algorithm clip : {algorithm::eltwise_clip, algorithm::eltwise_clip_v2}) {
+        const eltwise_forward::primitive_desc hint(*eng, prop_kind::forward_training, clip, nchw({4}), nchw({4}), -0.5f, 1.0f);
+        const eltwise_backward::primitive_desc gradient(*eng, clip, nchw({4}), nchw({4}), nchw({4}), -0.5f, 1.0f, hint);
+        eltwise_backward(gradient).execute(*str, {{DNNL_ARG_SRC, at}, {DNNL_ARG_DIFF_DST, into}, {DNNL_ARG_DIFF_SRC, back}});
+        str->wait();
+        CHECK(close_to(to_host(back, nchw({4})), {0, 3, clip == algorithm::eltwise_clip ? 4.0 : 0.0, 0}, 0));
+    }
     // An image of one place is the same everywhere, whatever the layouts.
     memory pixel = device_of<float>(nchw({1, 3, 1, 1}), {4, 7, 12});
     const memory::desc last({1, 3, 5, 5}, dt::f32, tag::nhwc);
