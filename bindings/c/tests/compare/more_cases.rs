@@ -50,7 +50,19 @@ fn nothing(r: &mut Random) -> Words {
     };
     let layout = &"abc"[..dims.len()];
     let tensor = |data_type: &str| md(data_type, &dims, layout);
-    match r.below(7) {
+    match r.below(9) {
+        7 | 8 => {
+            let name = r.of(&["batch_normalization", "layer_normalization", "group_normalization"]);
+            let mut w = Words::new(name);
+            let mut dims = [r.dim(), 2 * (1 + r.below(4)), r.dim(), r.dim()];
+            // Of no channels there are no statistics.
+            dims[r.of(&[0, 2, 3])] = 0;
+            w.set("prop", r.of(&["forward_training", "backward"])).set("functions", 3).set("eps", 0.001);
+            w.set("flags", 6).set("groups", 2);
+            w.set("src", md("f32", &dims, "abcd")).set("dst", md("f32", &dims, "abcd"));
+            w.set("stat", md("f32", &dims[..3], "abc"));
+            w
+        }
         0 => {
             let mut w = Words::new("eltwise");
             w.set("prop", "forward_inference").set("alg", "eltwise_relu").set("alpha", 0).set("beta", 0);

@@ -2,6 +2,10 @@
 
 use std::fmt::{self, Display};
 
+use anydnn_backend::DataType;
+
+use super::recurrent::with_states;
+
 /// A stream of choices.
 pub(crate) struct Random(pub(crate) u64);
 
@@ -156,6 +160,23 @@ impl Words {
         let mut other = self.clone();
         for (_, value) in &mut other.words {
             *value = value.replace("bf16", "f32").replace("f16", "f32");
+        }
+        (other.to_string() != self.to_string()).then_some(other)
+    }
+
+    /// The same tensors in f32 instead of half floats, row by row, and with all that recurrent layers may leave out; none where they are so.
+    pub(crate) fn plain(&self) -> Option<Self> {
+        let other = self.widened().unwrap_or_else(|| self.clone());
+        let mut other = if self.primitive == "rnn" { with_states(&other) } else { other };
+        for (_, value) in &mut other.words {
+            let parts: Vec<&str> = value.split(':').collect();
+            if let [data_type, dims, layout] = parts[..]
+                && layout != "any"
+                && data_type.parse::<DataType>().is_ok()
+            {
+                let letters: String = ('a'..).take(dims.split('x').count()).collect();
+                *value = format!("{data_type}:{dims}:{letters}");
+            }
         }
         (other.to_string() != self.to_string()).then_some(other)
     }

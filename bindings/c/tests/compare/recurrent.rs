@@ -89,3 +89,21 @@ pub(crate) fn rnn(r: &mut Random) -> Words {
     w.set("terms", (inputs + hidden) * gates * steps * batch).set("functions", 4 * steps * layers);
     w
 }
+
+/// The same case with its initial states, zeros where it leaves them out, which mean the same by the documentation.
+pub(crate) fn with_states(case: &Words) -> Words {
+    let mut other = case.clone();
+    let dims = |key: &str| -> Vec<usize> {
+        let desc = case.get(key).and_then(|desc| desc.split(':').nth(1)).unwrap_or_default();
+        desc.split('x').filter_map(|dim| dim.parse().ok()).collect()
+    };
+    let (src, of_states) = (dims("src"), dims("wei1"));
+    if case.get("src1").is_none() && src.len() == 3 && of_states.len() == 5 {
+        let states = |last: usize| md("f32", &[of_states[0], of_states[1], src[1], last], "abcd");
+        other.set("src1", states(of_states[2])).set("fill.src1", "=0");
+        if case.get("cell") == Some("lstm") {
+            other.set("src2", states(of_states[4])).set("fill.src2", "=0");
+        }
+    }
+    other
+}
