@@ -47,6 +47,7 @@ files! {
     "matmul/broadcast.cl",
     "matmul/dot.cl",
     "matmul/finish.cl",
+    "matmul/grouped.cl",
     "matmul/narrow.cl",
     "matmul/pack.cl",
     "matmul/packed.cl",

@@ -30,6 +30,7 @@ const GROUPS: &[&str] = &[
     "expression/",
     "gather/",
     "group_normalization/",
+    "grouped_matmul/",
     "layer_normalization/",
     "local_response_normalization/",
     "local_response_normalization_backward/",

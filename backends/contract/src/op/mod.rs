@@ -15,6 +15,7 @@ mod eltwise;
 mod expression;
 mod gated_matmul;
 mod gather;
+mod grouped_matmul;
 mod local_response;
 mod matmul;
 mod normalization;
@@ -42,6 +43,7 @@ pub use eltwise::{Attributes as EltwiseAttributes, Domain, Eltwise, Function, Pa
 pub use expression::{Expression, Fold, Node, keeps, random};
 pub use gated_matmul::GatedMatMul;
 pub use gather::Gather;
+pub use grouped_matmul::GroupedMatMul;
 pub use local_response::{LocalResponseNormalization, LocalResponseNormalizationBackward};
 pub use matmul::MatMul;
 pub use normalization::{BatchNormalization, GroupNormalization, LayerNormalization};
@@ -125,6 +127,8 @@ pub enum Op {
     LocalResponseNormalization(LocalResponseNormalization),
     /// The gradient of a normalisation by the squares around.
     LocalResponseNormalizationBackward(LocalResponseNormalizationBackward),
+    /// Matrix products of groups.
+    GroupedMatMul(GroupedMatMul),
 }
 
 /// Does the same with the parameters of whichever operation it is: `each_operation!(op, inner => …)`. Backends dispatch with it to a trait
@@ -174,6 +178,7 @@ macro_rules! each_operation {
             $crate::op::Op::RecurrentBackward($inner) => $answer,
             $crate::op::Op::LocalResponseNormalization($inner) => $answer,
             $crate::op::Op::LocalResponseNormalizationBackward($inner) => $answer,
+            $crate::op::Op::GroupedMatMul($inner) => $answer,
             $(#[allow(unreachable_patterns, reason = "the enumeration is open to other crates alone")] $other => $otherwise,)?
         }
     };

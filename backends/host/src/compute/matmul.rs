@@ -87,17 +87,17 @@ fn multiply_batches<T: Float>(a: &Matrices<'_, T>, b: &Matrices<'_, T>, dims: &D
 }
 
 /// A batch of strided matrices.
-struct Matrices<'a, T: Float> {
+pub(super) struct Matrices<'a, T: Float> {
     data: Cow<'a, [T]>,
-    dims: Dims,
-    strides: Dims,
+    pub(super) dims: Dims,
+    pub(super) strides: Dims,
     offset: usize,
 }
 
 impl<'a, T: Float> Matrices<'a, T> {
     /// The operand's bytes themselves where they are of the type, or converted in the order of memory; copied to row-major only when
     /// the layout is blocked or has gaps, or the operand is dequantised.
-    fn new(operands: &Operands<'a>, arg: Arg) -> Result<Self> {
+    pub(super) fn new(operands: &Operands<'a>, arg: Arg) -> Result<Self> {
         let (desc, bytes) = operands.required(arg)?;
         let dims = desc.dims().clone();
         let bits = desc.data_type().bits();
@@ -126,7 +126,7 @@ impl<'a, T: Float> Matrices<'a, T> {
     }
 
     /// The matrix whose first element is `start` elements behind the first one of all.
-    fn matrix(&self, start: usize) -> Matrix<'_, T> {
+    pub(super) fn matrix(&self, start: usize) -> Matrix<'_, T> {
         let rank = self.dims.len();
         Matrix {
             data: &self.data[(self.offset + start).min(self.data.len())..],

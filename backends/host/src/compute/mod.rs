@@ -14,6 +14,7 @@ mod elementwise;
 mod epilogue;
 mod expression;
 mod gemm;
+mod grouped_matmul;
 mod local_response;
 mod matmul;
 mod movement;

@@ -17,6 +17,7 @@ mod folds;
 #[cfg(test)]
 mod functions_tests;
 mod gemm;
+mod grouped_matmul;
 mod limits;
 mod local_response;
 mod matmul;

@@ -8,6 +8,7 @@ mod dequantize;
 mod eltwise;
 mod expression;
 mod gradients;
+mod grouped;
 mod local_response;
 mod matmul;
 mod movement;
@@ -66,6 +67,7 @@ fn operations(trials: &mut Trials) {
     post_ops::trials(trials);
     expression::trials(trials);
     dequantize::trials(trials);
+    grouped::trials(trials);
     attention::trials(trials);
     recurrent::trials(trials);
     recurrent_training::trials(trials);

@@ -6,7 +6,7 @@ pub(super) fn is_standard(name: &str) -> bool {
     !LEFT_OUT.contains(&name)
 }
 
-pub(super) const LEFT_OUT: [&str; 158] = [
+pub(super) const LEFT_OUT: [&str; 162] = [
     "eltwise/f16/hard_sigmoid",
     "eltwise/f16/log",
     "eltwise/bf16/log",
@@ -96,6 +96,10 @@ pub(super) const LEFT_OUT: [&str; 158] = [
     "gated_matmul/row",
     "gated_matmul/bf16",
     "gated_matmul/dequantized_s8",
+    "grouped_matmul/rows/bf16",
+    "grouped_matmul/rows/one_of_many_groups",
+    "grouped_matmul/rows/integers",
+    "grouped_matmul/terms/bf16",
     "eltwise/f8_e5m2/relu",
     "reorder/type/s8_to_s4",
     "resampling/nearest/2d_mixed",

@@ -5,9 +5,9 @@ use super::operand::{
     FLOATS, FUNCTIONS, Quantization, Role, broadcasting, operand, placed, post_ops, product_modes,
 };
 use crate::conformance::trial::Trial;
-use crate::conformance::values::Values;
-use crate::op::{BinaryAlgorithm, GatedMatMul, MatMul};
-use crate::{Attributes, DataType, Eltwise, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
+use crate::conformance::values::{Random, Values};
+use crate::op::{BinaryAlgorithm, GatedMatMul, GroupedMatMul, MatMul};
+use crate::{Arg, Attributes, DataType, Eltwise, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
 
 /// The types of a product's operands and result, and which operands are dequantised.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +140,52 @@ pub(super) fn gated(choices: &mut Choices) -> Result<Trial> {
     let attributes = product_modes(choices, attributes)?;
     let op = op.with_join(choices.pick_often_first(&JOINS)?);
     let trial = Trial::of(builder(op).dst(dst).attributes(attributes))?;
+    placed(
+        choices,
+        quantization.values.into_iter().fold(trial, |trial, (arg, values)| trial.values(arg, values)),
+    )
+}
+
+pub(super) fn grouped(choices: &mut Choices) -> Result<Trial> {
+    let limits = choices.limits();
+    let op = choices.pick(&[GroupedMatMul::Rows, GroupedMatMul::Terms])?;
+    let sizes = choices.sizes_where(&[64, 2048, 2048, 2048], |s| {
+        let (g, m, k, n) = (s[0], s[1], s[2], s[3]);
+        let largest = if op == GroupedMatMul::Rows { g * k * n } else { g * m * n };
+        m * k * n <= limits.work && [m * k, k * n, m * n, largest].iter().all(|&own| own <= limits.elements)
+    });
+    let (groups, m, k, n) = (sizes[0], sizes[1], sizes[2], sizes[3]);
+    let types = Types::draw(choices)?;
+    let src = operand(choices, Role::Source, &[m, k], types.src)?;
+    let right = if op == GroupedMatMul::Rows { vec![groups, k, n] } else { vec![k, n] };
+    let weights = operand(choices, Role::Weights, &right, types.weights)?;
+    let ends = operand(choices, Role::Side, &[groups], DataType::S32)?;
+    let builder = PrimitiveDesc::builder(Op::GroupedMatMul(op));
+    let builder = builder.src(src.clone()).src(ends).weights(weights.clone());
+    let result = builder.clone().build()?.dst().dims().clone();
+    let dst = operand(choices, Role::Result, &result, types.dst)?;
+    let mut builder = builder.dst(dst.clone());
+    if op == GroupedMatMul::Rows && choices.one_in(2) {
+        let own = types.bias(choices)?;
+        builder = builder.src(operand(choices, Role::Side, &[groups, n], own)?);
+    }
+    let quantization = types.quantization(choices, &src, &[(Quantized::Weights, &weights)], k)?;
+    let attributes = Attributes { dequantize: quantization.list, ..Attributes::default() };
+    let attributes = post_ops(choices, attributes, &dst)?;
+    let extent = if op == GroupedMatMul::Rows { m } else { k } as u64;
+    let trial = Trial::of(builder.attributes(attributes))?;
+    // Mostly in order; at times anything, also what is not on the axis.
+    let mut random = Random::new(choices.below(1 << 16) as u64);
+    let mut list: Vec<f64> = (0..groups).map(|_| random.below(extent + 1) as f64).collect();
+    if choices.one_in(4) {
+        for end in &mut list {
+            *end -= 2.0;
+        }
+        list[0] = extent as f64 + 3.0;
+    } else {
+        list.sort_by(f64::total_cmp);
+    }
+    let trial = trial.values(Arg::Src(1), Values::Listed(list));
     placed(
         choices,
         quantization.values.into_iter().fold(trial, |trial, (arg, values)| trial.values(arg, values)),

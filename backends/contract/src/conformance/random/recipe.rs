@@ -48,6 +48,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "recurrent_training", turns: 1, describe: recurrent_training::forward },
     Family { name: "recurrent_backward", turns: 1, describe: recurrent_training::backward },
     Family { name: "local_response_normalization", turns: 1, describe: folds::local_response },
+    Family { name: "grouped_matmul", turns: 1, describe: matmul::grouped },
 ];
 
 impl Family {

@@ -45,6 +45,7 @@ variants! {
     RecurrentBackward,
     LocalResponseNormalization,
     LocalResponseNormalizationBackward,
+    GroupedMatMul,
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::{Operands, Tensor};
-use crate::op::GatedMatMul;
+use crate::op::{GatedMatMul, GroupedMatMul};
 use crate::{Arg, Dims};
 
 pub(super) fn matmul(operands: &Operands) -> Tensor {
@@ -15,6 +15,23 @@ pub(super) fn gated(op: GatedMatMul, operands: &Operands) -> Tensor {
     let gate = product(src, operands.get(Arg::Src(1)), operands.dst_dims());
     Tensor::from_fn(&up.dims, |index| {
         op.join.reference(up.at(index), op.activation.reference(gate.at(index)))
+    })
+}
+
+pub(super) fn grouped(op: GroupedMatMul, operands: &Operands) -> Tensor {
+    let (src, weights) = (operands.get(Arg::SRC), operands.get(Arg::Weights));
+    let ends = operands.get(Arg::Src(1)).values.iter().map(|end| *end as i64);
+    let axis = usize::from(op == GroupedMatMul::Terms);
+    let groups: Vec<_> = GroupedMatMul::groups(ends, src.dims[axis]).collect();
+    Tensor::from_fn(operands.dst_dims(), |index| match (op, index) {
+        (GroupedMatMul::Rows, &[m, n]) => groups.iter().position(|rows| rows.contains(&m)).map_or(0.0, |g| {
+            let bias = operands.find(Arg::Src(2)).map_or(0.0, |bias| bias.at(&[g, n]));
+            (0..src.dims[1]).map(|k| src.at(&[m, k]) * weights.at(&[g, k, n])).sum::<f64>() + bias
+        }),
+        (_, index) => {
+            let (g, m, n) = (index[0], index[1], index[2]);
+            groups[g].clone().map(|k| src.at(&[m, k]) * weights.at(&[k, n])).sum()
+        }
     })
 }
 

@@ -100,6 +100,7 @@ pub fn compute(desc: &PrimitiveDesc, inputs: &Tensors) -> Result<Tensors> {
         Op::Expression(op) => expression::expression(op, &operands),
         Op::Attention(op) => attention::attention(op, &operands),
         Op::GatedMatMul(op) => operands.result(matmul::gated(*op, &operands)),
+        Op::GroupedMatMul(op) => operands.result(matmul::grouped(*op, &operands)),
         Op::Recurrent(op) => recurrent::recurrent(*op, &operands),
         Op::RecurrentBackward(op) => recurrent_backward::gradients(op.forward, &operands),
     };
