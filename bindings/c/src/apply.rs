@@ -228,7 +228,7 @@ impl Recipe {
         for (i, post_op) in attr.post_ops().iter().enumerate() {
             let base = arg::ATTR_POST_OP * ((attr.post_ops_before + i) as c_int + 1);
             let index = i as u16;
-            let mut push = |to: Arg, number: c_int, desc: MemoryDesc| -> Outcome {
+            let mut push = |recipe: &mut Self, to: Arg, number: c_int, desc: MemoryDesc| -> Outcome {
                 if desc.rank() != dst.desc.rank() {
                     let (given, wanted) = (desc.rank(), dst.desc.rank());
                     return Err(Failure::invalid(format!(
@@ -236,17 +236,19 @@ impl Recipe {
                     )));
                 }
                 let desc = settled(desc, &dst.desc)?;
-                all.push((to, self.operand(base | number, (0, 0), desc)));
+                let operand = recipe.operand(base | number, (0, 0), desc);
+                all.push((to, recipe.spread_to_rows(operand, dst.dims())?));
                 Ok(())
             };
             match post_op {
                 PostOpEntry::Binary { algorithm: Some(_), src1, .. } => {
-                    push(Arg::PostOp(index), arg::SRC_1, src1.value().to_memory_desc()?)?;
+                    let desc = self.post_operand_desc(base | arg::SRC_1, src1.value())?;
+                    push(self, Arg::PostOp(index), arg::SRC_1, desc)?;
                 }
                 PostOpEntry::Binary { algorithm: None, src1, src2, .. } => {
                     let condition = src2.as_ref().ok_or_else(lost)?.value().to_memory_desc()?;
-                    push(Arg::PostOp(index), arg::SRC_2, condition)?;
-                    push(Arg::PostOpOther(index), arg::SRC_1, src1.value().to_memory_desc()?)?;
+                    push(self, Arg::PostOp(index), arg::SRC_2, condition)?;
+                    push(self, Arg::PostOpOther(index), arg::SRC_1, src1.value().to_memory_desc()?)?;
                 }
                 PostOpEntry::Prelu { mask } => {
                     let dims = masked(dst.dims(), *mask, &[])?;
@@ -255,7 +257,7 @@ impl Recipe {
                         Some(tag) => MemoryDesc::with_tag(dims, DataType::F32, tag)?,
                         None => MemoryDesc::new(dims, DataType::F32),
                     };
-                    push(Arg::PostOp(index), arg::WEIGHTS, slopes)?;
+                    push(self, Arg::PostOp(index), arg::WEIGHTS, slopes)?;
                 }
                 PostOpEntry::Sum { .. } | PostOpEntry::Eltwise { .. } | PostOpEntry::Depthwise { .. } => {}
             }
@@ -314,11 +316,11 @@ impl Recipe {
         Ok(to)
     }
 
-    /// The number of an operand; zero for a temporary.
+    /// The number of an operand by which attributes know it; zero for a temporary, and for what lies beside an operand's values.
     fn number(&self, tensor: &Tensor) -> c_int {
         match tensor.place {
-            Place::Operand(i) => self.operands[i].number,
-            Place::Temporary(_) => 0,
+            Place::Operand(i) if self.operands[i].part == 0 => self.operands[i].number,
+            Place::Operand(_) | Place::Temporary(_) => 0,
         }
     }
 }

@@ -59,6 +59,7 @@ mod found_scales;
 mod gemm;
 pub mod graph;
 mod group_normalization;
+mod grouped;
 mod handle;
 mod inner_product;
 mod interop;

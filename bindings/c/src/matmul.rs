@@ -11,10 +11,11 @@ use crate::kinds::{arg, kind, query};
 use crate::object_types::*;
 use crate::primitive::{Facts, attributes, tensor, unknown};
 use crate::recipe::Recipe;
+use crate::refusals::Lack;
 use crate::runtime::{self, Given};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
-use crate::{engine, handle, sparse};
+use crate::{engine, grouped, handle, sparse};
 
 /// Describes a (batched) product of matrices, with an optional bias that broadcasts to the result. Any layout may be open.
 #[unsafe(no_mangle)]
@@ -47,6 +48,12 @@ pub unsafe extern "C" fn dnnl_matmul_primitive_desc_create(
                 given(arg::DST, dst, "dst_desc"),
             ];
             operands.extend(bias.map(|md| given(arg::BIAS, md, "bias_desc")));
+            if operands.iter().any(|operand| grouped::is_grouped(&operand.md)) {
+                if operands.iter().any(|operand| operand.md.is_runtime()) {
+                    return Err(Lack::Unknown.failure("unknown dimensions beside grouped ones"));
+                }
+                return runtime::describe(&engine, None, &attr, operands, &[], grouped::product);
+            }
             let rank = src.rank;
             if rank < 2 || operands.iter().any(|operand| operand.md.rank != rank) {
                 return Err(Failure::invalid(

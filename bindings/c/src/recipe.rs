@@ -11,6 +11,7 @@ use anydnn_backend::{
 use crate::boundary::{Failure, Outcome};
 use crate::desc::Md;
 use crate::engine::EngineRef;
+use crate::grouped::Grouping;
 use crate::kinds::arg;
 use crate::refusals::Lack;
 
@@ -30,6 +31,8 @@ pub(crate) struct Recipe {
     pub(crate) unrounded: Vec<(c_int, Tensor, usize)>,
     /// What queries tell of arguments that are no dense tensors.
     pub(crate) described: Vec<(c_int, Md)>,
+    /// The groups of the result's rows.
+    pub(crate) grouping: Option<Grouping>,
 }
 
 /// What the caller binds by a number.
@@ -103,6 +106,7 @@ impl Recipe {
             stochastic: Vec::new(),
             unrounded: Vec::new(),
             described: Vec::new(),
+            grouping: None,
         }
     }
 

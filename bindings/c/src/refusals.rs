@@ -41,8 +41,8 @@ lacks! {
         "kernels know the other thirteen data types";
     Unknown = "dimensions and strides known at execution only, but for matmul and reorder",
         "the documentation has them for these two";
-    Grouped = "products of grouped tensors",
-        "the sizes of the groups are known to the device alone, and the host must know them before it enqueues";
+    Grouped = "grouped tensors but as a product's source and result by rows, or as its source and weights by terms without a bias",
+        "the documentation has products of these";
     Sparse = "sparse operands but one of a product, sparse tensors but matrices, matrices without entries or with more than 2^24 rows, columns or entries",
         "each entry meets a row of a dense matrix, and places are counted in f32";
     Coordinates = "descriptors by coordinates of more than two dimensions, and by rows of anything but two",

@@ -73,6 +73,12 @@ fn attributes() {
     on_platforms("attributes.cpp");
 }
 
+/// Products of groups whose sizes are in memory, against plain loops.
+#[test]
+fn grouped_products() {
+    on_platforms("grouped.cpp");
+}
+
 /// The program that a user would write, which prints its result.
 #[test]
 fn a_program_on_its_own_objects() {

@@ -60,6 +60,20 @@ impl Md {
         Ok(SparseDesc::new(self.contract_dims(), self.contract_type()?, encoding)?)
     }
 
+    /// The contract's descriptors of a grouped matrix: of its values, whose groups lie one after the other, and of the groups' ends.
+    pub(crate) fn to_grouped_desc(&self) -> Outcome<(MemoryDesc, MemoryDesc)> {
+        let Format::Grouped { axis, count, .. } = self.format else {
+            return Err(Failure::invalid("the memory descriptor is not grouped"));
+        };
+        let (dims, data_type) = (self.contract_dims(), self.contract_type()?);
+        let [rows, columns] = dims[..] else {
+            return Err(Lack::Grouped.failure(format_args!("a grouped tensor of {} dimensions", self.rank)));
+        };
+        let strides = if axis == 0 { [columns.max(1), 1] } else { [1, rows.max(1)] };
+        let values = MemoryDesc::with_strides(dims, data_type, strides)?;
+        Ok((values, MemoryDesc::new([count as usize], DataType::S32)))
+    }
+
     /// The descriptor that C gets for one of the contract.
     pub(crate) fn from_memory_desc(desc: &MemoryDesc) -> Outcome<Self> {
         let mut md = Self::empty();

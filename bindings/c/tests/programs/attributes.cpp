@@ -530,7 +530,7 @@ static void packed() {
 /* Headers declare it where an experimental feature is on. */
 extern "C" dnnl_status_t dnnl_memory_desc_create_with_grouped_encoding(dnnl_memory_desc_t *, int, const dnnl_dims_t, dnnl_data_type_t, int, dnnl_dim_t, dnnl_data_type_t);
 
-// Groups are described; no product takes them, and the message says why.
+// Groups are described; products of them are in grouped.cpp.
 static void grouped() {
     const dnnl_dims_t size = {9, 4};
     dnnl_memory_desc_t raw = nullptr;
