@@ -88,7 +88,8 @@ impl Operation for GroupedMatMul {
 
     fn error_growth(&self, desc: &PrimitiveDesc) -> ErrorGrowth {
         let src = desc.src().dims();
-        ErrorGrowth::of_sum(src[src.len() - 1])
+        // A bias is one more term.
+        ErrorGrowth::of_sum(src[src.len() - 1] + usize::from(desc.find(Arg::Src(2)).is_some()))
     }
 }
 
