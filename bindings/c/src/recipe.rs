@@ -93,6 +93,18 @@ impl View {
             }
         }
     }
+
+    /// The descriptor that a view was made of by these changes, where they only turned it.
+    fn undone(changes: &[Self], desc: &MemoryDesc) -> Option<MemoryDesc> {
+        changes.iter().rev().try_fold(desc.clone(), |desc, change| match change {
+            Self::Permuted(order) => {
+                let mut inverse = vec![0; order.len()];
+                order.iter().enumerate().for_each(|(to, &from)| inverse[from] = to);
+                desc.permuted(&inverse).ok()
+            }
+            Self::Merged(..) => None,
+        })
+    }
 }
 
 impl Recipe {
@@ -181,10 +193,12 @@ impl Recipe {
             let Some(resolved) = desc.find(arg) else { continue };
             let slot = self.slot(tensor);
             if slot.is_any() {
-                if slot.dims() != resolved.dims() {
-                    return Err(Lack::Layout.failure(format_args!("an open layout of {slot} seen otherwise")));
+                let seen = || Lack::Layout.failure(format_args!("an open layout of {slot} seen otherwise"));
+                let own = View::undone(&tensor.changes, resolved).ok_or_else(seen)?;
+                if slot.dims() != own.dims() {
+                    return Err(seen());
                 }
-                *slot = resolved.clone();
+                *slot = own;
             }
         }
         self.scratchpad = scratchpad;
@@ -269,11 +283,10 @@ impl Recipe {
             Place::Operand(i) => &self.operands[i].desc,
             Place::Temporary(i) => &self.temporaries[i],
         };
-        if tensor.desc.is_any() && slot.dims() == tensor.desc.dims() {
-            slot.clone()
-        } else {
-            tensor.desc.clone()
-        }
+        let known = || tensor.changes.iter().try_fold(slot.clone(), |desc, change| change.of(&desc)).ok();
+        let is_open = tensor.desc.is_any() && !slot.is_any();
+        let known = is_open.then(known).flatten().filter(|known| known.dims() == tensor.desc.dims());
+        known.unwrap_or_else(|| tensor.desc.clone())
     }
 }
 
