@@ -151,3 +151,56 @@ impl<'a> Shape<'a> {
         source.launch("matmul_grouped", &[GROUPED], global, local)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anydnn_backend::conformance::values::Values;
+    use anydnn_backend::{DataType, DeviceKind, MemoryDesc, Op};
+
+    use super::*;
+    use crate::primitive::choices;
+    use crate::primitive::tests::{check_on, f32};
+    use crate::testing::engines_for;
+
+    fn product(
+        op: GroupedMatMul,
+        src: &[usize],
+        groups: usize,
+        weights: &[usize],
+        bias: bool,
+    ) -> PrimitiveDesc {
+        let ends = MemoryDesc::new([groups], DataType::S32);
+        let builder =
+            PrimitiveDesc::builder(Op::GroupedMatMul(op)).src(f32(src)).src(ends).weights(f32(weights));
+        let builder = if bias { builder.src(f32(&[groups, weights[2]])) } else { builder };
+        builder.build().unwrap()
+    }
+
+    /// With the tiles and lanes that processors and other devices get.
+    #[test]
+    fn every_variant_computes_what_groups_mean() {
+        use GroupedMatMul::{Rows, Terms};
+        for (desc, ends) in [
+            (product(Rows, &[61, 19], 3, &[3, 19, 50], true), vec![40, 41, 58]),
+            (product(Rows, &[5, 24], 9, &[9, 24, 32], false), vec![1, 1, 1, 4, 4, 4, 5, 5, 5]),
+            (product(Rows, &[40, 8], 1, &[1, 8, 21], false), vec![40]),
+            (product(Terms, &[29, 33], 4, &[33, 35], false), vec![3, 20, 20, 33]),
+        ] {
+            let ends = Values::Listed(ends.into_iter().map(f64::from).collect());
+            for engine in engines_for(&desc) {
+                let own = engine.traits();
+                for device in [
+                    own.clone(),
+                    DeviceTraits { float_lanes: 8, ..own.clone() },
+                    DeviceTraits { kind: DeviceKind::Gpu, ..own },
+                ] {
+                    let all = choices(&desc, &device, Wanted::All).unwrap();
+                    assert_eq!(all.len(), 2);
+                    for choice in all {
+                        check_on(&engine, choice.plan, |arg| (arg == Arg::Src(1)).then(|| ends.clone()));
+                    }
+                }
+            }
+        }
+    }
+}
