@@ -171,7 +171,7 @@ impl Words {
         for (_, value) in &mut other.words {
             let parts: Vec<&str> = value.split(':').collect();
             if let [data_type, dims, layout] = parts[..]
-                && layout != "any"
+                && (layout != "any" || self.primitive != "rnn")
                 && data_type.parse::<DataType>().is_ok()
             {
                 let letters: String = ('a'..).take(dims.split('x').count()).collect();
