@@ -284,9 +284,9 @@ impl Recipe {
         of: &Tensor,
         factor: &QuantParam,
     ) -> Outcome<Tensor> {
-        let dims = match of.place {
-            Place::Operand(i) => self.operands[i].desc.dims().clone(),
-            Place::Temporary(i) => self.temporaries[i].dims().clone(),
+        let dims = match (self.operand_of(of), of.place) {
+            (Some(i), _) | (None, Place::Operand(i)) => self.operands[i].desc.dims().clone(),
+            (None, Place::Temporary(i)) => self.temporaries[i].dims().clone(),
         };
         let desc = MemoryDesc::new(masked(&dims, factor.mask, &factor.groups)?, factor.data_type);
         Ok(self.operand(base | number, (0, 0), desc))
@@ -316,12 +316,10 @@ impl Recipe {
         Ok(to)
     }
 
-    /// The number of an operand by which attributes know it; zero for a temporary, and for what lies beside an operand's values.
+    /// The number of an operand, or of its copy, by which attributes know it; zero for other temporaries, and for what lies beside an operand's values.
     fn number(&self, tensor: &Tensor) -> c_int {
-        match tensor.place {
-            Place::Operand(i) if self.operands[i].part == 0 => self.operands[i].number,
-            Place::Operand(_) | Place::Temporary(_) => 0,
-        }
+        let operand = self.operand_of(tensor).map(|i| &self.operands[i]);
+        operand.filter(|operand| operand.part == 0).map_or(0, |operand| operand.number)
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Recipe {
     pub(crate) described: Vec<(c_int, Md)>,
     /// The groups of the result's rows.
     pub(crate) grouping: Option<Grouping>,
+    /// The temporaries that are copies of operands, each with its operand.
+    copies: Vec<(usize, usize)>,
 }
 
 /// What the caller binds by a number.
@@ -119,6 +121,7 @@ impl Recipe {
             unrounded: Vec::new(),
             described: Vec::new(),
             grouping: None,
+            copies: Vec::new(),
         }
     }
 
@@ -227,6 +230,9 @@ impl Recipe {
             if change.of(&view.desc).is_err() {
                 let copy = self.temporary(view.desc.to_row_major());
                 self.reorder(&view, &copy)?;
+                if let (Some(from), Place::Temporary(to)) = (self.operand_of(&view), copy.place) {
+                    self.copies.push((to, from));
+                }
                 view = Tensor { changes: view.changes, ..copy };
             }
             view = view.changed(change)?;
@@ -268,6 +274,14 @@ impl Recipe {
         let copy = self.temporary(tensor.desc.to_row_major());
         let view = Tensor { desc: copy.desc.reshaped(dims)?, ..copy.clone() };
         Ok((view, Pending(Some((copy, tensor.clone())))))
+    }
+
+    /// The position of the operand that a tensor is a view or a copy of.
+    pub(crate) fn operand_of(&self, tensor: &Tensor) -> Option<usize> {
+        match tensor.place {
+            Place::Operand(i) => Some(i),
+            Place::Temporary(i) => self.copies.iter().find(|(to, _)| *to == i).map(|(_, from)| *from),
+        }
     }
 
     fn slot(&mut self, tensor: &Tensor) -> &mut MemoryDesc {
