@@ -42,6 +42,7 @@ struct Layer {
 fn layers() -> Vec<Layer> {
     let cells = [
         Cell::Vanilla(Activation::Relu),
+        Cell::Vanilla(Activation::LeakyRelu { alpha: 0.25 }),
         Cell::Vanilla(Activation::Tanh),
         Cell::Vanilla(Activation::Logistic),
         Cell::Lstm(GateOrder::InputForgetCandidateOutput),
@@ -356,10 +357,11 @@ impl OneDnn {
         let described = Owned::new("layer", api.pd_destroy, |pd| unsafe {
             match layer.op.cell {
                 Cell::Vanilla(activation) => {
-                    let kind = match activation {
-                        Activation::Relu => RELU,
-                        Activation::Tanh => TANH,
-                        Activation::Logistic => LOGISTIC,
+                    let (kind, alpha) = match activation {
+                        Activation::Relu => (RELU, 0.0),
+                        Activation::LeakyRelu { alpha } => (RELU, alpha),
+                        Activation::Tanh => (TANH, 0.0),
+                        Activation::Logistic => (LOGISTIC, 0.0),
                     };
                     (api.vanilla_rnn)(
                         pd,
@@ -375,7 +377,7 @@ impl OneDnn {
                         dst,
                         last,
                         0,
-                        0.0,
+                        alpha,
                         0.0,
                         none,
                     )

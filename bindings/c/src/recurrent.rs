@@ -13,12 +13,12 @@ use crate::primitive::describe;
 use crate::recipe::Recipe;
 use crate::recurrent_layers::{
     ATTENTION, BIAS, CELLS, DST, Given, LAST_CELLS, LAST_STATES, Layers, PEEPHOLES, PROJECTION, SRC,
-    STATE_WEIGHTS, STATES, WEIGHTS, missing,
+    STATE_WEIGHTS, STATES, WEIGHTS,
 };
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
-/// Describes the forward pass of layers of vanilla cells, whose activation is a relu without a slope, a tanh or a logistic function.
+/// Describes the forward pass of layers of vanilla cells, whose activation is a relu with slope `alpha` below zero, a tanh or a logistic function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_vanilla_rnn_forward_primitive_desc_create(
     primitive_desc: *mut dnnl_primitive_desc_t,
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn dnnl_lbr_augru_forward_primitive_desc_create(
 pub(crate) fn function(activation: dnnl_alg_kind_t, alpha: f32) -> Outcome<Activation> {
     match activation {
         dnnl_eltwise_relu if alpha == 0.0 => Ok(Activation::Relu),
-        dnnl_eltwise_relu => Err(missing("a relu with a slope")),
+        dnnl_eltwise_relu => Ok(Activation::LeakyRelu { alpha }),
         dnnl_eltwise_tanh => Ok(Activation::Tanh),
         dnnl_eltwise_logistic => Ok(Activation::Logistic),
         other => Err(Failure::invalid(format!("{other:#x} is no activation of a recurrent cell"))),

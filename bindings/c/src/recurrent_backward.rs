@@ -16,6 +16,7 @@ use crate::recurrent_layers::{
     ATTENTION, BIAS, CELLS, DST, Given, LAST_CELLS, LAST_STATES, Layers, PEEPHOLES, PROJECTION, SRC,
     STATE_WEIGHTS, STATES, WEIGHTS,
 };
+use crate::refusals::Lack;
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
 
@@ -49,6 +50,9 @@ pub unsafe extern "C" fn dnnl_vanilla_rnn_backward_primitive_desc_create(
     attr: const_dnnl_primitive_attr_t,
 ) -> dnnl_status_t {
     let make = |recipe: &mut Recipe, attr: &Attr| {
+        if activation == dnnl_eltwise_relu && !(alpha >= 0.0) {
+            return Err(Lack::Slope.failure(format_args!("alpha {alpha}")));
+        }
         let layers = Layers {
             cell: Cell::Vanilla(function(activation, alpha)?),
             kind: VANILLA_RNN,

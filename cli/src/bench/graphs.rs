@@ -141,7 +141,8 @@ fn work(g: &mut GraphBuilder, spec: &Spec, bias: bool) -> Result<TensorId> {
 
 const fn cell_word(cell: Cell) -> &'static str {
     match cell {
-        Cell::Vanilla(Activation::Relu) => "relu",
+        // The notation has no slopes.
+        Cell::Vanilla(Activation::Relu | Activation::LeakyRelu { .. }) => "relu",
         Cell::Vanilla(Activation::Tanh) => "tanh",
         Cell::Vanilla(Activation::Logistic) => "logistic",
         Cell::Lstm(_) => "lstm",

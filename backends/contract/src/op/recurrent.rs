@@ -1,4 +1,4 @@
-use super::{ErrorGrowth, Operation, expect_dims, expect_float, shape_error, type_error};
+use super::{Eltwise, ErrorGrowth, Operation, expect_dims, expect_float, shape_error, type_error};
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
@@ -34,7 +34,7 @@ use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 /// step of a sequence comes first, and a state stands where the input does that it was computed from. A sequence of length zero leaves
 /// its states as they were before the first step. From step to step states are kept in f32 or wider; where the results and the weights have
 /// the same type of 16 bits, the products of a step may read them rounded to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recurrent {
     /// What computes a state from an input and the state before.
     pub cell: Cell,
@@ -44,7 +44,7 @@ pub struct Recurrent {
 
 /// What computes the state `h'` from an input `x` and the state `h`. `a_g` is the sum of the products of gate `g` and its biases:
 /// `W_g x + b_g + R_g h + s_g`; `s` is the bias of the state's products, and `s(v)` the logistic function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell {
     /// `h' = f(a)`.
     Vanilla(Activation),
@@ -61,10 +61,15 @@ pub enum Cell {
 }
 
 /// The function of a vanilla cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activation {
     /// `max(a, 0)`
     Relu,
+    /// `a` where it is positive, `alpha a` elsewhere.
+    LeakyRelu {
+        /// The slope below zero.
+        alpha: f32,
+    },
     /// `tanh(a)`
     Tanh,
     /// `1 / (1 + e^-a)`
@@ -108,6 +113,12 @@ impl Cell {
         matches!(self, Self::Lstm(_))
     }
 
+    /// Whether its states may grow, as no function bounds them.
+    #[cfg_attr(not(feature = "conformance"), allow(dead_code, reason = "the suite alone asks"))]
+    pub(crate) const fn is_rectifier(self) -> bool {
+        matches!(self, Self::Vanilla(Activation::Relu | Activation::LeakyRelu { .. }))
+    }
+
     /// Whether it is a gated recurrent unit.
     pub const fn is_gru(self) -> bool {
         matches!(self, Self::Gru | Self::GruLinearBeforeReset)
@@ -126,6 +137,18 @@ impl Cell {
     /// The row of the state before a step; what follows has the next one.
     pub const fn state_row(self) -> usize {
         self.gates()
+    }
+}
+
+impl Activation {
+    /// The same as a function of elements.
+    pub const fn function(self) -> Eltwise {
+        match self {
+            Self::Relu => Eltwise::Relu,
+            Self::LeakyRelu { alpha } => Eltwise::LeakyRelu { alpha },
+            Self::Tanh => Eltwise::Tanh,
+            Self::Logistic => Eltwise::Sigmoid,
+        }
     }
 }
 

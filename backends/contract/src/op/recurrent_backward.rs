@@ -3,15 +3,16 @@ use super::{ErrorGrowth, Operation, Recurrent, expect_dims, expect_float, type_e
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
-use crate::error::Result;
-use crate::op::Direction;
+use crate::error::{Error, Result};
 use crate::op::primitive_desc::{Operands, PrimitiveDesc};
+use crate::op::{Activation, Cell, Direction};
 
 /// The gradients of a recurrent layer, by back-propagation through time: of each operand of a [`Recurrent`] from those of its results.
 /// (Werbos, *Backpropagation Through Time: What It Does and How to Do It*, 1990.)
 ///
 /// Operands that the layer has, too, have its numbers: `src0`, `weights`, `src1`, and where the layer had them `src4` (lengths), `src5`
-/// (peepholes), `src7` (attention) and `src8` (projection). Biases and initial states are not asked for. Besides:
+/// (peepholes), `src7` (attention) and `src8` (projection). Biases and initial states are not asked for. A slope of a rectifier is not negative, since
+/// the signs of its results tell those of its sums. Besides:
 ///
 /// | operand | dimensions | is |
 /// |---|---|---|
@@ -26,7 +27,7 @@ use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 /// | `dst7` | as `src5` | that by the peepholes; optional |
 /// | `dst8` | as `src7` | that by the attention; optional |
 /// | `dst9` | as `src8` | that by the projection; optional |
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecurrentBackward {
     /// The layer.
     pub forward: Recurrent,
@@ -73,6 +74,11 @@ impl Operation for RecurrentBackward {
 
     fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
         let (name, Recurrent { cell, direction }) = (self.name(), self.forward);
+        if let Cell::Vanilla(Activation::LeakyRelu { alpha }) = cell
+            && !(alpha >= 0.0)
+        {
+            return Err(Error::invalid(name, "alpha of the cell", alpha.to_string(), "at least 0"));
+        }
         let mut optional = vec![
             Recurrent::LENGTHS,
             Self::DIFF_LAST_STATE,
@@ -173,7 +179,7 @@ const FUNCTIONS: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Cell, GateOrder};
+    use crate::op::GateOrder;
     use crate::{MemoryDesc, PrimitiveDescBuilder};
 
     fn f32(dims: &[usize]) -> MemoryDesc {
@@ -206,6 +212,11 @@ mod tests {
         // A gradient by what the layer does not have.
         let error = message(gradients(Cell::Gru).arg(RecurrentBackward::DIFF_ATTENTION, f32(&[7, 2, 1])));
         assert!(error.contains("with dst8"), "{error}");
+        let leaky = |alpha| Cell::Vanilla(Activation::LeakyRelu { alpha });
+        let error = message(gradients(leaky(-0.5)));
+        assert!(error.contains("alpha") && error.contains("-0.5") && error.contains("at least 0"), "{error}");
+        assert!(gradients(leaky(f32::NAN)).build().is_err());
+        assert!(gradients(leaky(0.5)).build().is_ok());
         let lstm = Cell::Lstm(GateOrder::InputForgetCandidateOutput);
         let error = message(gradients(lstm).arg(Recurrent::PROJECTION, f32(&[2, 3, 4])));
         assert!(error.contains("src8") && error.contains("from 1 to 3"), "{error}");

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use anydnn_backend::op::{Activation, Cell, Direction, Recurrent};
+use anydnn_backend::op::{Cell, Direction, Recurrent};
 use anydnn_backend::{Arg, Eltwise, PrimitiveDesc, Result, check_host_memory};
 
 use super::Compute;
@@ -259,7 +259,7 @@ impl<'a, T: Float> Layer<'a, T> {
                         gru(sums, state);
                     }
                     Cell::Vanilla(activation) => {
-                        T::eltwise(function(activation), sums);
+                        T::eltwise(activation.function(), sums);
                         state.copy_from_slice(sums);
                     }
                 }
@@ -330,14 +330,6 @@ fn gru<T: Float>(sums: &mut [T], state: &mut [T]) {
 
 fn add<T: Float>(to: &mut [T], from: &[T]) {
     to.iter_mut().zip(from).for_each(|(to, &from)| *to += from);
-}
-
-fn function(activation: Activation) -> Eltwise {
-    match activation {
-        Activation::Relu => Eltwise::Relu,
-        Activation::Logistic => Eltwise::Sigmoid,
-        Activation::Tanh => Eltwise::Tanh,
-    }
 }
 
 fn matrix<T>(data: &[T], rows: usize, columns: usize, row_stride: usize) -> Matrix<'_, T> {

@@ -245,6 +245,8 @@ impl<T: Float> Gradient<'_, T> {
                     let y = of(0, unit);
                     let slope = match activation {
                         Activation::Relu => f64::from(y > 0.0),
+                        Activation::LeakyRelu { alpha } if y <= 0.0 => f64::from(alpha),
+                        Activation::LeakyRelu { .. } => 1.0,
                         Activation::Tanh => 1.0 - y * y,
                         Activation::Logistic => y * (1.0 - y),
                     };

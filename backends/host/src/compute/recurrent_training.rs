@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use anydnn_backend::op::{Activation, Cell, Direction, Recurrent};
+use anydnn_backend::op::{Cell, Direction, Recurrent};
 use anydnn_backend::{Arg, Eltwise, Result, check_host_memory};
 
 use super::element::Float;
@@ -209,7 +209,7 @@ impl<T: Float> Layer<'_, T> {
                 match op.cell {
                     Cell::Vanilla(activation) => {
                         add(own, inputs);
-                        T::eltwise(function(activation), own);
+                        T::eltwise(activation.function(), own);
                         state.copy_from_slice(own);
                     }
                     Cell::Lstm(_) => {
@@ -307,14 +307,6 @@ impl<T: Float> Layer<'_, T> {
 
 pub(super) fn add<T: Float>(to: &mut [T], from: &[T]) {
     to.iter_mut().zip(from).for_each(|(to, &from)| *to += from);
-}
-
-fn function(activation: Activation) -> Eltwise {
-    match activation {
-        Activation::Relu => Eltwise::Relu,
-        Activation::Logistic => Eltwise::Sigmoid,
-        Activation::Tanh => Eltwise::Tanh,
-    }
 }
 
 pub(super) fn matrix<T>(data: &[T], rows: usize, columns: usize, row_stride: usize) -> Matrix<'_, T> {

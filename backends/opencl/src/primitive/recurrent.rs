@@ -9,14 +9,14 @@ mod resident;
 #[cfg(test)]
 mod tests;
 
-use anydnn_backend::op::{Activation, Cell, Direction, MatMul, Recurrent, Reorder};
+use anydnn_backend::op::{Cell, Direction, MatMul, Recurrent, Reorder};
 use anydnn_backend::{Arg, Attributes, Blocking, DataType, Dims, Layout, MemoryDesc, PrimitiveDesc, Result};
 
 use super::choice::{Choice, Choices, Planned, Wanted};
 use super::embedded::{Scratch, embedded};
 use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, group_size, is_cpu, items};
-use super::source::Source;
+use super::source::{Source, eltwise};
 use super::space::{Address, Binding, Index, Space};
 use super::value::Value;
 use super::{Planner, panels, recurrent_training};
@@ -440,12 +440,7 @@ impl<'a> Shape<'a> {
         }
         match self.op.cell {
             Cell::Vanilla(activation) => {
-                let function = match activation {
-                    Activation::Relu => "relu",
-                    Activation::Tanh => "tanh",
-                    Activation::Logistic => "sigmoid",
-                };
-                source.define("ACTIVATION(x)", format!("eltwise_{function}(x)"));
+                source.define("ACTIVATION(x)", eltwise(self.value, activation.function(), "x"));
             }
             Cell::Lstm(order) => {
                 let [input, forget, candidate, output] = order.places();

@@ -11,7 +11,7 @@ use super::embedded::{Scratch, embedded};
 use super::panels;
 use super::pointwise::is_wide;
 use super::rows::{CPU_LANES, group_size, is_cpu};
-use super::source::Source;
+use super::source::{Source, eltwise};
 use super::space::{Binding, Index, Space};
 use super::value::Value;
 use crate::plan::{DeviceTraits, Launch, LaunchArg};
@@ -336,12 +336,17 @@ impl Pieces<'_> {
         }
         match self.op.cell {
             Cell::Vanilla(activation) => {
-                let (function, slope) = match activation {
-                    Activation::Relu => ("relu", "(y > (V)(0) ? (V)(1) : (V)(0))"),
-                    Activation::Tanh => ("tanh", "((V)(1) - (y) * (y))"),
-                    Activation::Logistic => ("sigmoid", "((y) * ((V)(1) - (y)))"),
+                let slope = match activation {
+                    Activation::Relu => "(y > (V)(0) ? (V)(1) : (V)(0))".to_owned(),
+                    Activation::LeakyRelu { alpha } => {
+                        format!("(y > (V)(0) ? (V)(1) : (V)({}))", self.value.literal(alpha))
+                    }
+                    Activation::Tanh => "((V)(1) - (y) * (y))".to_owned(),
+                    Activation::Logistic => "((y) * ((V)(1) - (y)))".to_owned(),
                 };
-                source.define("ACTIVATION(x)", format!("eltwise_{function}(x)")).define("SLOPE(y)", slope);
+                source
+                    .define("ACTIVATION(x)", eltwise(self.value, activation.function(), "x"))
+                    .define("SLOPE(y)", slope);
             }
             Cell::Lstm(order) => {
                 let names = ["INPUT_GATE", "FORGET_GATE", "CANDIDATE_GATE", "OUTPUT_GATE"];

@@ -20,6 +20,10 @@ pub(crate) fn rnn(r: &mut Random) -> Words {
     w.set("cell", cell);
     if cell == "vanilla_rnn" {
         w.set("alg", r.of(&["eltwise_relu", "eltwise_tanh", "eltwise_logistic"]));
+        if r.one_in(2) {
+            // That of other functions is not read.
+            w.set("alpha", r.of(&["0.25", "0.5"]));
+        }
     }
     let attends = cell.ends_with("augru");
     let (layers, direction) = if attends { (1, 1) } else { (r.of(&[1, 1, 2, 3]), 1 + r.below(4)) };

@@ -5,8 +5,9 @@ use crate::op::{Activation, Cell, Direction, GateOrder, Recurrent};
 use crate::{Arg, DataType, MemoryDesc, PrimitiveDesc, PrimitiveDescBuilder, Result};
 
 pub(super) const LSTM: Cell = Cell::Lstm(GateOrder::InputForgetCandidateOutput);
-pub(super) const CELLS: [(&str, Cell); 7] = [
+pub(super) const CELLS: [(&str, Cell); 8] = [
     ("relu", Cell::Vanilla(Activation::Relu)),
+    ("leaky_relu", Cell::Vanilla(Activation::LeakyRelu { alpha: 0.375 })),
     ("tanh", Cell::Vanilla(Activation::Tanh)),
     ("logistic", Cell::Vanilla(Activation::Logistic)),
     ("lstm", LSTM),
@@ -147,7 +148,7 @@ fn whole(op: Recurrent, sizes: [usize; 4]) -> Result<Trial> {
 
 /// With weights under which states neither grow nor all reach the bounds of their functions.
 pub(super) fn bounded(op: Recurrent, hidden: usize, builder: PrimitiveDescBuilder) -> Result<Trial> {
-    let most = if matches!(op.cell, Cell::Vanilla(Activation::Relu)) { 1.0 } else { 2.0 };
+    let most = if op.cell.is_rectifier() { 1.0 } else { 2.0 };
     let most = most / (hidden as f64).sqrt();
     let trial = Trial::of(builder)?.values(Recurrent::STATE_WEIGHTS, Values::Uniform(-most, most));
     Ok(trial.values(Arg::Weights, Values::Uniform(-0.5, 0.5)))

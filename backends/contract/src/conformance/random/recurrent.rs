@@ -16,6 +16,7 @@ pub(super) fn recurrent(choices: &mut Choices) -> Result<Trial> {
         Cell::Lstm(GateOrder::InputOutputForgetCandidate),
         Cell::Vanilla(Activation::Logistic),
         Cell::Vanilla(Activation::Relu),
+        Cell::Vanilla(Activation::LeakyRelu { alpha: 0.375 }),
     ])?;
     let ways = [Direction::LeftToRight, Direction::RightToLeft, Direction::Concat, Direction::Sum];
     let direction = choices.pick_often_first(&ways)?;
@@ -63,7 +64,7 @@ pub(super) fn recurrent(choices: &mut Choices) -> Result<Trial> {
     }
     builder = builder.dst(operand(choices, Role::Result, &[steps, batch, shown, hidden], stored)?);
     // States neither grow nor all reach the bounds of their functions.
-    let most = if cell == Cell::Vanilla(Activation::Relu) { 1.0 } else { 2.0 };
+    let most = if cell.is_rectifier() { 1.0 } else { 2.0 };
     let of_state = most / (hidden as f64).sqrt();
     let of_input = 2.0 / (inputs as f64).sqrt();
     let trial = finished(choices, builder)?

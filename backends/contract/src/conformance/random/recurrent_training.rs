@@ -30,6 +30,7 @@ impl Shape {
             Cell::Lstm(GateOrder::InputOutputForgetCandidate),
             Cell::Vanilla(Activation::Logistic),
             Cell::Vanilla(Activation::Relu),
+            Cell::Vanilla(Activation::LeakyRelu { alpha: 0.375 }),
         ])?;
         let ways = [Direction::LeftToRight, Direction::RightToLeft, Direction::Concat, Direction::Sum];
         let op = Recurrent::new(cell, choices.pick_often_first(&ways)?);
@@ -114,8 +115,7 @@ pub(super) fn forward(choices: &mut Choices) -> Result<Trial> {
         builder = builder.arg(Recurrent::LENGTHS, operand(choices, Role::Side, &[batch], DataType::S32)?);
     }
     builder = builder.dst(operand(choices, Role::Result, &[steps, batch, shape.shown(), units], own)?);
-    let of_state =
-        if op.cell == Cell::Vanilla(Activation::Relu) { 1.0 } else { 2.0 } / (hidden as f64).sqrt();
+    let of_state = if op.cell.is_rectifier() { 1.0 } else { 2.0 } / (hidden as f64).sqrt();
     let of_input = 2.0 / (inputs as f64).sqrt();
     let trial = finished(choices, builder)?
         .values(Recurrent::STATE_WEIGHTS, Values::Uniform(-of_state, of_state))

@@ -82,6 +82,8 @@ fn next(cell: Cell, operands: &Operands, [d, n, step]: [usize; 3], states: &Tens
         Cell::Vanilla(activation) => {
             let apply = |x: f64| match activation {
                 Activation::Relu => x.max(0.0),
+                Activation::LeakyRelu { alpha } if x <= 0.0 => f64::from(alpha) * x,
+                Activation::LeakyRelu { .. } => x,
                 Activation::Tanh => x.tanh(),
                 Activation::Logistic => logistic(x),
             };

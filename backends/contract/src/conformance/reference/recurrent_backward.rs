@@ -84,6 +84,8 @@ impl Place<'_> {
                         of_state[unit]
                             * match activation {
                                 Activation::Relu => f64::from(y > 0.0),
+                                Activation::LeakyRelu { alpha } if y <= 0.0 => f64::from(alpha),
+                                Activation::LeakyRelu { .. } => 1.0,
                                 Activation::Tanh => 1.0 - y * y,
                                 Activation::Logistic => y * (1.0 - y),
                             }

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-use anydnn::backend::op::{Activation, Cell, Direction, GateOrder};
-use anydnn::backend::{DataType, Eltwise};
+use anydnn::backend::DataType;
+use anydnn::backend::op::{Cell, Direction, GateOrder};
 use anydnn::model::HostTensor;
 
 use super::super::server::Refusal;
@@ -120,11 +120,7 @@ impl Layer {
         let what = "this layer";
         match self.cell {
             Cell::Vanilla(activation) => {
-                let (algorithm, alpha, beta) = function(match activation {
-                    Activation::Relu => Eltwise::Relu,
-                    Activation::Tanh => Eltwise::Tanh,
-                    Activation::Logistic => Eltwise::Sigmoid,
-                })?;
+                let (algorithm, alpha, beta) = function(activation.function())?;
                 // SAFETY: the descriptors live, and those that may be missing are.
                 library.make(what, api.pd_destroy, |pd| unsafe {
                     (api.vanilla_rnn)(

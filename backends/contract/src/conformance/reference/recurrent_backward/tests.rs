@@ -138,6 +138,7 @@ fn gradients_are_what_differences_say() {
     for direction in directions {
         for cell in [
             Cell::Vanilla(Activation::Relu),
+            Cell::Vanilla(Activation::LeakyRelu { alpha: 0.25 }),
             Cell::Vanilla(Activation::Tanh),
             Cell::Vanilla(Activation::Logistic),
             Cell::Lstm(GateOrder::InputForgetCandidateOutput),
