@@ -1,7 +1,37 @@
-// For every device: a layer that keeps what its gradients read, with attention and projections. A work-group runs CHAIN_N sequences in one
-// direction (with ADDS_UP in both, one after the other), step after step; its work-items share the units, LANES at a time. The products of
-// the inputs are there already; those of the states are made for TILE_N sequences at a time.
+// For every device: a layer that keeps what its gradients read, with attention and projections, and layers of integers. A work-group runs
+// CHAIN_N sequences in one direction (with ADDS_UP in both, one after the other), step after step; its work-items share the units, LANES at a
+// time. The products of the inputs are there already; those of the states are made for TILE_N sequences at a time.
 // ALL_V is the number of gates, of which FIRST_V are made before the reset gate is known and SECOND_V behind it.
+// Of integers STORED is what stands for a number and NUMBER what one stands for; products of states come without the shift, those of inputs
+// with it.
+#if IS_INTEGER
+#define STORED(v) clamp(rint((v) * SCALE + SHIFT), (V)(LEAST), (V)(MOST))
+#define NUMBER(v) (((v) - SHIFT) / SCALE)
+#define FACTOR(x) ((x) - SHIFT)
+#else
+#define STORED(v) (v)
+#define NUMBER(v) (v)
+#define FACTOR(x) (x)
+#endif
+// States as they are given and shown: numbers, or what stands for them.
+#if IS_INTEGER && !GIVES_INTEGERS
+#define GIVEN(v) STORED(v)
+#else
+#define GIVEN(v) (v)
+#endif
+#if IS_INTEGER && !SHOWS_INTEGERS
+#define SHOWN(v) NUMBER(v)
+#define SUMMED(v) (v)
+#else
+#define SHOWN(v) (v)
+#define SUMMED(v) STORED(v)
+#endif
+#if IS_INTEGER && !ENDS_IN_INTEGERS
+#define LAST(v) NUMBER(v)
+#else
+#define LAST(v) (v)
+#endif
+#define NOTHING STORED((V)(0))
 #define VANILLA 0
 #define LSTM 1
 #define GRU 2
@@ -22,7 +52,7 @@
 #define MULTIPLY_ROW(i)                                                                                                  \
     {                                                                                                                    \
         const idx n = min(first + i, end_n - 1);                                                                         \
-        const R x = PASTE(LD1_, OPERAND)(PASTE(OFF_, OPERAND));                                                          \
+        const R x = FACTOR(PASTE(LD1_, OPERAND)(PASTE(OFF_, OPERAND)));                                                  \
         EACH_V(MULTIPLY, i)                                                                                              \
     }
 #define PRODUCT(TERMS)                                                                                                   \
@@ -34,12 +64,16 @@
         }                                                                                                                \
         EACH_N(SAVE_ROW)                                                                                                 \
     }
+// Takes the shift off the products of the inputs, and the scales off all products.
+#define WEIGH(sum)                                                                                                       \
+    sum = (sum - SHIFT * LD_WEIGHTS_SUMS(OFF_WEIGHTS_SUMS, lanes)) / (SCALE * LD_WEIGHTS_SCALES(OFF_WEIGHTS_SCALES, lanes));
 // The sum of a gate.
 #define SUM(name, number)                                                                                                \
     V name = sums[i * ALL_V + number];                                                                                   \
     {                                                                                                                    \
         const idx gate = number;                                                                                         \
         name += LD_GATES(OFF_GATES, lanes);                                                                              \
+        IF_WEIGHTS_SCALES(WEIGH(name))                                                                                   \
         IF_BIAS(name += LD_BIAS(OFF_BIAS, lanes);)                                                                       \
         IF_STATE_BIAS(name += LD_STATE_BIAS(OFF_STATE_BIAS, lanes);)                                                     \
     }
@@ -68,18 +102,20 @@
     const idx step = backward ? length - 1 - t : t;
 #define SHOW(state)                                                                                                      \
     {                                                                                                                    \
-        SHOW_STATE(state)                                                                                                \
-        NEXT_STATE(state)                                                                                                \
+        const V stored_state = STORED(state);                                                                            \
+        SHOW_STATE(stored_state)                                                                                         \
+        NEXT_STATE(stored_state)                                                                                         \
     }
 #if ADDS_UP
 #define SHOW_STATE(state)                                                                                                \
     if (way == 0) {                                                                                                      \
-        KEEP_TOTALS(OFF_TOTALS, lanes, state);                                                                           \
+        KEEP_TOTALS(OFF_TOTALS, lanes, NUMBER(state));                                                                   \
     } else {                                                                                                             \
-        KEEP_DST(OFF_DST, lanes, LD_TOTALS(OFF_TOTALS, lanes) + state);                                                  \
+        const V total = LD_TOTALS(OFF_TOTALS, lanes) + NUMBER(state);                                                    \
+        KEEP_DST(OFF_DST, lanes, SUMMED(total));                                                                         \
     }
 #else
-#define SHOW_STATE(state) KEEP_DST(OFF_DST, lanes, state);
+#define SHOW_STATE(state) KEEP_DST(OFF_DST, lanes, SHOWN(state));
 #endif
 #define NEXT_STATE(state)                                                                                                \
     {                                                                                                                    \
@@ -101,8 +137,8 @@ __kernel void recurrent_training(PARAMS) {
             LENGTH
             longest = max(longest, length);
             EACH_BLOCK(UNITS) {
-                V state = (V)(0);
-                IF_INITIAL_STATE(state = LD_INITIAL_STATE(OFF_INITIAL_STATE, lanes);)
+                V state = NOTHING;
+                IF_INITIAL_STATE(state = LD_INITIAL_STATE(OFF_INITIAL_STATE, lanes); state = GIVEN(state);)
                 KEEP_STATES(OFF_STATES, lanes, state);
             }
 #if CELL == LSTM
@@ -133,8 +169,8 @@ __kernel void recurrent_training(PARAMS) {
                         KEEP_UPDATES(OFF_UPDATES, lanes, update);
                         KEEP_GATE(0, update)
                         KEEP_GATE(1, reset)
-                        const V reset_state = reset * LD_STATES(OFF_STATES, lanes);
-                        KEEP_KEPT(OFF_KEPT, lanes, reset_state);
+                        const V reset_state = reset * NUMBER(LD_STATES(OFF_STATES, lanes));
+                        KEEP_KEPT(OFF_KEPT, lanes, STORED(reset_state));
                     }
                 }
             }
@@ -160,9 +196,9 @@ __kernel void recurrent_training(PARAMS) {
 #if PROJECTS
                         // What is behind the last unit of a state is zero in the workspace.
                         const int left = (int)min((idx)lanes, UNITS - block * LANES);
-                        if (left > 0) old = LD_STATES(OFF_STATES, left);
+                        if (left > 0) old = NUMBER(LD_STATES(OFF_STATES, left));
 #else
-                        old = LD_STATES(OFF_STATES, lanes);
+                        old = NUMBER(LD_STATES(OFF_STATES, lanes));
 #endif
                         KEEP_GATE(ALL_V, old)
 #if CELL == VANILLA
@@ -191,10 +227,11 @@ __kernel void recurrent_training(PARAMS) {
                         KEEP_CELLS(OFF_CELLS, lanes, cell);
                         const V state = output * eltwise_tanh(cell);
 #else
-                        V candidate = (V)(0), product = sums[i * ALL_V + 2];
+                        V candidate, product = sums[i * ALL_V + 2];
                         {
                             const idx gate = 2;
-                            candidate += LD_GATES(OFF_GATES, lanes);
+                            candidate = LD_GATES(OFF_GATES, lanes);
+                            IF_WEIGHTS_SCALES(candidate += product; product = (V)(0); WEIGH(candidate))
                             IF_BIAS(candidate += LD_BIAS(OFF_BIAS, lanes);)
                             IF_STATE_BIAS(product += LD_STATE_BIAS(OFF_STATE_BIAS, lanes);)
                         }
@@ -216,7 +253,7 @@ __kernel void recurrent_training(PARAMS) {
                         const V state = candidate + update * (old - candidate);
 #endif
 #if PROJECTS
-                        KEEP_WHOLE(OFF_WHOLE, lanes, state);
+                        KEEP_WHOLE(OFF_WHOLE, lanes, STORED(state));
 #else
                         SHOW(state)
 #endif
@@ -238,7 +275,8 @@ __kernel void recurrent_training(PARAMS) {
                     EACH_ROW {
                         PLACE
                         if (t < length) {
-                            const V state = sums[i * ALL_V];
+                            V state = sums[i * ALL_V];
+                            IF_PROJECTION_SCALES(state /= SCALE * LD_PROJECTION_SCALES(OFF_PROJECTION_SCALES, lanes);)
                             SHOW(state)
                         } else {
                             NEXT_STATE(LD_STATES(OFF_STATES, lanes))
@@ -256,9 +294,9 @@ __kernel void recurrent_training(PARAMS) {
         for (idx n = first_n; n < end_n; ++n) {
             LENGTH
             EACH_BLOCK(UNITS) {
-                IF_LAST_STATE(KEEP_LAST_STATE(OFF_LAST_STATE, lanes, LD_STATES(OFF_STATES, lanes));)
+                IF_LAST_STATE(KEEP_LAST_STATE(OFF_LAST_STATE, lanes, LAST(LD_STATES(OFF_STATES, lanes)));)
                 for (idx step = way == WAYS - 1 ? length : STEPS; step < STEPS; ++step) {
-                    KEEP_DST(OFF_DST, lanes, (V)(0));
+                    KEEP_DST(OFF_DST, lanes, SHOWN(NOTHING));
                 }
             }
             EACH_BLOCK(HIDDEN) {

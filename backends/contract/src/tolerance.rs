@@ -27,7 +27,8 @@ impl Tolerance {
     ///
     /// The nodes of an expression count as that many functions, and a cast to a float rounds once more. The error of a score of an
     /// attention becomes a relative one of its weight, in proportion to the score's magnitude, for which a magnitude of eight is assumed. A product
-    /// that gates another one adds its own error. The states of a recurrent layer come out of functions bounded by one, and keep the errors of
+    /// that gates another one adds its own error. What is rounded to integers inside of a primitive may be one or a few of them off, as an integer
+    /// result may. The states of a recurrent layer come out of functions bounded by one, and keep the errors of
     /// that magnitude where they are small themselves.
     pub fn of(desc: &PrimitiveDesc) -> Self {
         Self::of_result(desc, Arg::DST)
@@ -57,10 +58,11 @@ impl Tolerance {
         Self {
             // An integer result may land on the other side of a rounding boundary.
             absolute: if rounds_to_integer && !is_exact(desc, arg) {
-                1.0
+                growth.neighbours as f64
             } else {
                 // Below the least normal number a device may flush to zero.
-                1e-30_f64.max(data_type.least_normal()).max(relative * growth.magnitude)
+                let flushed = 1e-30_f64.max(data_type.least_normal());
+                flushed.max(relative * growth.magnitude) + growth.neighbours as f64 * growth.quantum
             },
             relative,
             scaled: length > 1.0 || !attributes.post_ops.is_empty() || growth.cancels,

@@ -50,7 +50,7 @@ pub use normalization::{BatchNormalization, GroupNormalization, LayerNormalizati
 pub(crate) use operation::{ErrorGrowth, Operation};
 pub use pooling::{Pooling, PoolingAlgorithm};
 pub use pooling_backward::PoolingBackward;
-pub use recurrent::{Activation, Cell, Direction, GateOrder, Recurrent};
+pub use recurrent::{Activation, Cell, Direction, GateOrder, Recurrent, StateQuantization};
 pub use recurrent_backward::RecurrentBackward;
 pub use reduction::{Reduction, ReductionAlgorithm};
 pub use remap::{Border, Remap};

@@ -80,12 +80,26 @@ pub(crate) struct ErrorGrowth {
     pub(crate) cancels: bool,
     /// The magnitude of what sums inside of the operation go through, whose errors do not shrink with a result; zero without.
     pub(crate) magnitude: f64,
+    /// How many neighbours apart results may be that are rounded to integers, inside of the operation or as they are stored.
+    pub(crate) neighbours: usize,
+    /// The distance of such neighbours where the rounding is inside of the operation; zero without.
+    pub(crate) quantum: f64,
 }
 
 impl Default for ErrorGrowth {
     /// One function of each element.
     fn default() -> Self {
-        Self { terms: 1, sums: 1.0, inner_terms: 1, functions: 1, casts: 0.0, cancels: false, magnitude: 0.0 }
+        Self {
+            terms: 1,
+            sums: 1.0,
+            inner_terms: 1,
+            functions: 1,
+            casts: 0.0,
+            cancels: false,
+            magnitude: 0.0,
+            neighbours: 1,
+            quantum: 0.0,
+        }
     }
 }
 

@@ -2,7 +2,8 @@ use super::{Eltwise, ErrorGrowth, Operation, expect_dims, expect_float, shape_er
 use crate::arg::Arg;
 use crate::data_type::DataType;
 use crate::dims::Dims;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::memory_desc::MemoryDesc;
 use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 
 /// A layer of a recurrent network over a sequence, in one direction or both.
@@ -23,6 +24,8 @@ use crate::op::primitive_desc::{Operands, PrimitiveDesc};
 /// | `src6` | `[D, G, H]` | added to the products of the state; optional |
 /// | `src7` | `[T, N, 1]` | the attention of each step, of gated recurrent units; optional |
 /// | `src8` | `[D, H, P]` | what an LSTM's states are multiplied by, with `P` at most `H`; optional |
+/// | `src13` | `[D, G, H]` | the factors of [quantised](StateQuantization) weights; a dimension may be one |
+/// | `src14` | `[D, P]` | the factors of a quantised projection; a dimension may be one |
 /// | `dst0` | `[T, N, D, H]` | the states behind each step, zeros behind a sequence's length; of [`Direction::Sum`] `[T, N, 1, H]` |
 /// | `dst1` | `[D, N, H]` | the states behind the last step; optional |
 /// | `dst2` | `[D, N, H]` | the cells behind the last step, of an LSTM; optional |
@@ -40,6 +43,38 @@ pub struct Recurrent {
     pub cell: Cell,
     /// Which way the sequence is read.
     pub direction: Direction,
+    /// How inputs and states are stored as integers; none where they are floats.
+    pub quantization: Option<StateQuantization>,
+}
+
+/// How the inputs and states of a layer are stored as integers: a number `x` is `scale x + shift`, rounded to the nearest integer, to the even one
+/// of two, and cut to the type.
+///
+/// Such a layer is an [LSTM](Cell::Lstm) or a [gated recurrent unit](Cell::Gru) without workspace and attention. `src0` is u8 or s8, `weights`,
+/// `src1` and `src8` are s8: numbers times the factors in `src13` and `src14`. Initial states and results are of the type of `src0`, or floats.
+/// Everything else is a float: biases, cells and peepholes.
+///
+/// Products are sums of integers. Each state is rounded before it is shown or the next step reads it, and so is what a reset gate leaves of a
+/// state and what a projection reads. States that are added up ([`Direction::Sum`]) are rounded once more. (oneDNN's developer guide, *RNN*:
+/// data types u8 and s8; `dnnl_primitive_attr_set_rnn_data_qparams`.)
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StateQuantization {
+    /// The factor of a number, positive.
+    pub scale: f32,
+    /// The integer that stands for zero, or what is between two of them.
+    pub shift: f32,
+}
+
+impl StateQuantization {
+    /// The integer for a number, of a type.
+    pub fn quantize(self, x: f64, data_type: DataType) -> f64 {
+        data_type.stored(f64::from(self.scale) * x + f64::from(self.shift))
+    }
+
+    /// The number that an integer stands for.
+    pub fn dequantize(self, integer: f64) -> f64 {
+        (integer - f64::from(self.shift)) / f64::from(self.scale)
+    }
 }
 
 /// What computes the state `h'` from an input `x` and the state `h`. `a_g` is the sum of the products of gate `g` and its biases:
@@ -212,10 +247,93 @@ impl Recurrent {
     pub const LAST_CELL: Arg = Arg::Dst(2);
     /// What the gradient reads.
     pub const WORKSPACE: Arg = Arg::Dst(3);
+    /// The factors of quantised weights.
+    pub const WEIGHTS_SCALES: Arg = Arg::Src(13);
+    /// The factors of a quantised projection.
+    pub const PROJECTION_SCALES: Arg = Arg::Src(14);
 
-    /// A layer.
+    /// A layer of floats.
     pub const fn new(cell: Cell, direction: Direction) -> Self {
-        Self { cell, direction }
+        Self { cell, direction, quantization: None }
+    }
+
+    /// The layer with inputs and states that are integers.
+    pub const fn with_quantization(mut self, scale: f32, shift: f32) -> Self {
+        self.quantization = Some(StateQuantization { scale, shift });
+        self
+    }
+
+    /// How far a state that is rounded may be off: by one integer where the sums are near the middle of two, by one more where an earlier rounding
+    /// was, whose effect on the sums of later steps fades; twice as much where the states of two directions are added up.
+    fn neighbours(&self, desc: &PrimitiveDesc) -> usize {
+        let is_first =
+            desc.src().dims()[0] == 1 && self.cell.is_lstm() && desc.find(Self::PROJECTION).is_none();
+        let ways = if self.direction == Direction::Sum { 2 } else { 1 };
+        match self.quantization {
+            Some(_) => ways * if is_first { 1 } else { 2 },
+            None => 1,
+        }
+    }
+
+    /// Operands beside the required ones.
+    fn optional(&self, operands: &Operands) -> Vec<Arg> {
+        let mut optional =
+            vec![Arg::Bias, Self::INITIAL_STATE, Self::LENGTHS, Self::STATE_BIAS, Self::LAST_STATE];
+        if self.cell.is_lstm() {
+            optional.extend([Self::INITIAL_CELL, Self::PEEPHOLES, Self::LAST_CELL, Self::PROJECTION]);
+        }
+        if self.quantization.is_some() {
+            optional.extend(operands.find(Self::PROJECTION).map(|_| Self::PROJECTION_SCALES));
+            return optional;
+        }
+        optional.push(Self::WORKSPACE);
+        if self.cell.is_gru() {
+            optional.push(Self::ATTENTION);
+        }
+        optional
+    }
+
+    /// Checks the type of an operand.
+    fn expect_type(&self, arg: Arg, desc: &MemoryDesc, src: DataType) -> Result<()> {
+        let (name, own) = (self.name(), desc.data_type());
+        if arg == Self::LENGTHS {
+            return if own == DataType::S32 {
+                Ok(())
+            } else {
+                Err(type_error(name, format!("{arg} data type"), own, "s32"))
+            };
+        }
+        if self.quantization.is_none() {
+            return expect_float(name, arg, desc);
+        }
+        let (fits, expected) = match arg {
+            Arg::SRC => (matches!(own, DataType::U8 | DataType::S8), "u8 or s8".to_owned()),
+            Arg::Weights | Self::STATE_WEIGHTS | Self::PROJECTION => (own == DataType::S8, "s8".to_owned()),
+            Self::INITIAL_STATE | Arg::DST | Self::LAST_STATE => {
+                (own == src || own.is_float(), format!("{src} or a floating-point type"))
+            }
+            _ => return expect_float(name, arg, desc),
+        };
+        if fits { Ok(()) } else { Err(type_error(name, format!("{arg} data type"), own, expected)) }
+    }
+
+    /// Checks what a quantised layer is.
+    fn check_quantization(&self) -> Result<()> {
+        let Some(StateQuantization { scale, shift }) = self.quantization else { return Ok(()) };
+        let refuse = |subject: &str, given: String, expected: &str| {
+            Err(Error::invalid(self.name(), subject, given, expected))
+        };
+        if !matches!(self.cell, Cell::Lstm(_) | Cell::Gru) {
+            let given = format!("{:?}", self.cell);
+            return refuse("cell of a quantised layer", given, "an LSTM or a gated recurrent unit");
+        }
+        if !(scale > 0.0 && scale.is_finite()) {
+            return refuse("scale of states", scale.to_string(), "a positive number");
+        }
+        if !shift.is_finite() {
+            return refuse("shift of states", shift.to_string(), "a finite number");
+        }
+        Ok(())
     }
 }
 
@@ -226,21 +344,10 @@ impl Operation for Recurrent {
 
     fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
         let name = self.name();
-        let mut optional = vec![
-            Arg::Bias,
-            Self::INITIAL_STATE,
-            Self::LENGTHS,
-            Self::STATE_BIAS,
-            Self::LAST_STATE,
-            Self::WORKSPACE,
-        ];
-        if self.cell.is_lstm() {
-            optional.extend([Self::INITIAL_CELL, Self::PEEPHOLES, Self::LAST_CELL, Self::PROJECTION]);
-        }
-        if self.cell.is_gru() {
-            optional.push(Self::ATTENTION);
-        }
-        let operands = operands.only(name, &[Arg::SRC, Arg::Weights, Self::STATE_WEIGHTS], &optional)?;
+        self.check_quantization()?;
+        let mut required = vec![Arg::SRC, Arg::Weights, Self::STATE_WEIGHTS];
+        required.extend(self.quantization.map(|_| Self::WEIGHTS_SCALES));
+        let operands = operands.only(name, &required, &self.optional(operands))?;
         let src = operands.required(Arg::SRC)?;
         let sizes = Sizes::of(name, operands)?;
         let Sizes { steps, batch, inputs, hidden, units } = sizes;
@@ -264,15 +371,30 @@ impl Operation for Recurrent {
         ] {
             let Some(desc) = operands.find(arg) else { continue };
             expect_dims(name, arg, desc, dims)?;
-            if arg != Self::LENGTHS {
-                expect_float(name, arg, desc)?;
-            } else if desc.data_type() != DataType::S32 {
-                return Err(type_error(name, format!("{arg} data type"), desc.data_type(), "s32"));
-            }
+            self.expect_type(arg, desc, src.data_type())?;
         }
-        expect_float(name, Arg::SRC, src)?;
+        for (arg, dims) in
+            [(Self::WEIGHTS_SCALES, &biases[..]), (Self::PROJECTION_SCALES, &[directions, units])]
+        {
+            let Some(desc) = operands.find(arg) else { continue };
+            let fits = |(own, full): (&usize, &usize)| *own == 1 || own == full;
+            if desc.dims().len() != dims.len() || !desc.dims().iter().zip(dims).all(fits) {
+                let expected = format!("{}, each of them or one", Dims::new(dims));
+                return Err(shape_error(
+                    name,
+                    format!("{arg} dimensions"),
+                    desc.dims().to_string(),
+                    expected,
+                ));
+            }
+            self.expect_type(arg, desc, src.data_type())?;
+        }
+        if self.quantization.is_some() && operands.find(Self::PROJECTION).is_some() {
+            operands.required(Self::PROJECTION_SCALES)?;
+        }
+        self.expect_type(Arg::SRC, src, src.data_type())?;
         if let Some(dst) = operands.dst() {
-            expect_float(name, Arg::DST, dst)?;
+            self.expect_type(Arg::DST, dst, src.data_type())?;
         }
         let shown = if self.direction == Direction::Sum { 1 } else { directions };
         Ok((Dims::from([steps, batch, shown, units]), src.data_type()))
@@ -291,6 +413,8 @@ impl Operation for Recurrent {
             functions: FUNCTIONS * steps,
             cancels: true,
             magnitude: 1.0,
+            neighbours: self.neighbours(desc),
+            quantum: self.quantization.map_or(0.0, |own| 1.0 / f64::from(own.scale)),
             ..ErrorGrowth::default()
         }
     }
@@ -356,7 +480,7 @@ const FUNCTIONS: usize = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemoryDesc, Op, PrimitiveDescBuilder};
+    use crate::{Op, PrimitiveDescBuilder};
 
     fn f32(dims: &[usize]) -> MemoryDesc {
         MemoryDesc::new(dims, DataType::F32)
@@ -389,6 +513,66 @@ mod tests {
             .arg(Recurrent::LAST_STATE, f32(&[2, 2, 3]))
             .arg(Recurrent::LAST_CELL, f32(&[2, 2, 3]));
         assert!(whole.build().is_ok());
+    }
+
+    /// With states of so many units, weights of a type and factors of these dimensions.
+    fn integers_of(cell: Cell, units: usize, weights: DataType, scales: &[usize]) -> PrimitiveDescBuilder {
+        let own = |dims: &[usize], data_type| MemoryDesc::new(dims, data_type);
+        let g = cell.gates();
+        PrimitiveDesc::builder(Recurrent::new(cell, Direction::Concat).with_quantization(63.0, 64.0))
+            .src(own(&[7, 2, 5], DataType::U8))
+            .src(own(&[2, units, g, 3], DataType::S8))
+            .weights(own(&[2, 5, g, 3], weights))
+            .arg(Recurrent::WEIGHTS_SCALES, f32(scales))
+    }
+
+    fn integers(cell: Cell) -> PrimitiveDescBuilder {
+        integers_of(cell, 3, DataType::S8, &[1, cell.gates(), 3])
+    }
+
+    #[test]
+    fn a_quantised_layer_has_integers_and_factors() {
+        let desc = integers(LSTM).build().unwrap();
+        assert_eq!(desc.dst().data_type(), DataType::U8);
+        for (dst, scales) in [(DataType::F32, [1, 1, 1]), (DataType::U8, [2, 4, 3])] {
+            let builder = integers_of(LSTM, 3, DataType::S8, &scales)
+                .dst(MemoryDesc::new([7, 2, 2, 3], dst))
+                .arg(Recurrent::INITIAL_STATE, MemoryDesc::new([2, 2, 3], dst));
+            assert!(builder.build().is_ok());
+        }
+        let message = |builder: PrimitiveDescBuilder| builder.build().unwrap_err().to_string();
+        let error = message(integers_of(LSTM, 3, DataType::F32, &[1, 1, 1]));
+        assert!(error.contains("weights") && error.contains("f32") && error.contains("s8"), "{error}");
+        let error = message(integers(LSTM).dst(MemoryDesc::new([7, 2, 2, 3], DataType::S8)));
+        assert!(error.contains("dst0") && error.contains("s8") && error.contains("u8 or a float"), "{error}");
+        let error = message(integers_of(LSTM, 3, DataType::S8, &[2, 2, 3]));
+        assert!(error.contains("src13") && error.contains("2x2x3") && error.contains("2x4x3"), "{error}");
+        let error = message(integers(Cell::GruLinearBeforeReset));
+        assert!(
+            error.contains("cell of a quantised layer") && error.contains("LinearBeforeReset"),
+            "{error}"
+        );
+        let error = message(integers(Cell::Gru).arg(Recurrent::WORKSPACE, f32(&[2, 7, 2, 4, 3])));
+        assert!(error.contains("with dst3"), "{error}");
+        let projection = MemoryDesc::new([2, 3, 2], DataType::S8);
+        let builder = integers_of(LSTM, 2, DataType::S8, &[1, 1, 1]).arg(Recurrent::PROJECTION, projection);
+        let error = message(builder);
+        assert!(error.contains("without src14"), "{error}");
+        let op = Recurrent::new(LSTM, Direction::LeftToRight).with_quantization(-1.0, 0.0);
+        let u8 = MemoryDesc::new([7, 2, 5], DataType::U8);
+        let error = message(PrimitiveDesc::builder(op).src(u8));
+        assert!(error.contains("scale") && error.contains("-1") && error.contains("positive"), "{error}");
+        // Factors are of quantised layers alone.
+        let error = message(layer(LSTM, Direction::Concat).arg(Recurrent::WEIGHTS_SCALES, f32(&[2, 4, 3])));
+        assert!(error.contains("with src13"), "{error}");
+    }
+
+    #[test]
+    fn integers_stand_for_numbers() {
+        let own = StateQuantization { scale: 10.0, shift: 64.0 };
+        let quantized = [-100.0, -0.25, 0.0, 0.35, 100.0].map(|x| own.quantize(x, DataType::U8));
+        assert_eq!(quantized, [0.0, 62.0, 64.0, 68.0, 255.0]);
+        assert!((own.dequantize(69.0) - 0.5).abs() < 1e-12);
     }
 
     #[test]

@@ -73,7 +73,15 @@ impl Operation for RecurrentBackward {
     }
 
     fn infer(&self, operands: &Operands) -> Result<(Dims, DataType)> {
-        let (name, Recurrent { cell, direction }) = (self.name(), self.forward);
+        let (name, Recurrent { cell, direction, quantization }) = (self.name(), self.forward);
+        if quantization.is_some() {
+            return Err(Error::invalid(
+                name,
+                "layer",
+                "quantised",
+                "one of floats, which alone has gradients",
+            ));
+        }
         if let Cell::Vanilla(Activation::LeakyRelu { alpha }) = cell
             && !(alpha >= 0.0)
         {

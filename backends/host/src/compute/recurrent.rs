@@ -342,7 +342,7 @@ impl Compute for Recurrent {
     }
 
     fn compute<T: Float>(&self, operands: &Operands<'_>, results: &mut Results<'_, '_>) -> Result<()> {
-        let others = [Self::WORKSPACE, Self::ATTENTION, Self::PROJECTION];
+        let others = [Self::WORKSPACE, Self::ATTENTION, Self::PROJECTION, Self::WEIGHTS_SCALES];
         if others.iter().any(|&arg| operands.desc.find(arg).is_some()) {
             return recurrent_training::forward::<T>(*self, operands, results);
         }
@@ -376,6 +376,11 @@ impl Compute for Recurrent {
             }
         }
         Ok(())
+    }
+
+    /// Integers of a quantised layer.
+    fn sums_products(&self) -> bool {
+        self.quantization.is_some()
     }
 
     fn uses_value_of(&self, arg: Arg) -> bool {

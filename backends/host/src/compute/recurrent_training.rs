@@ -1,16 +1,17 @@
-//! Recurrent layers that keep what gradients need, with attention and projections: a product for the inputs of all steps, then one for the
-//! states of all sequences at each step.
+//! Recurrent layers that keep what gradients need, with attention and projections, and those of integers: a product for the inputs of all steps,
+//! then one for the states of all sequences at each step.
 
 use std::borrow::Cow;
 
-use anydnn_backend::op::{Cell, Direction, Recurrent};
-use anydnn_backend::{Arg, Eltwise, Result, check_host_memory};
+use anydnn_backend::op::{Cell, Direction, Recurrent, StateQuantization};
+use anydnn_backend::{Arg, DataType, Eltwise, MemoryDesc, Result, check_host_memory};
 
 use super::element::Float;
 use super::gemm::{Matrix, multiply};
 use super::operands::{Operands, Results};
 use super::pack::pack;
 use super::parallel::parallel_map;
+use super::view::View;
 
 /// Products of a step that pay for waking other threads.
 pub(super) const PARALLEL: usize = 1 << 19;
@@ -96,6 +97,8 @@ struct Layer<'a, T: Float> {
     peepholes: Option<Cow<'a, [T]>>,
     attention: Option<Cow<'a, [T]>>,
     projection: Option<Cow<'a, [T]>>,
+    /// How states are stored, and as what.
+    states: Option<(StateQuantization, DataType)>,
 }
 
 /// What one direction makes: `[T, N, S]`, `[T, N, K, H]`, `[N, S]`, `[N, H]`.
@@ -113,7 +116,7 @@ pub(super) fn forward<T: Float>(
 ) -> Result<()> {
     let sizes = Sizes::new(op, operands)?;
     sizes.check::<T>()?;
-    let layer = Layer::<T> {
+    let mut layer = Layer::<T> {
         src: operands.dense(Arg::SRC)?,
         weights: operands.dense(Arg::Weights)?,
         state_weights: operands.dense(Recurrent::STATE_WEIGHTS)?,
@@ -124,8 +127,12 @@ pub(super) fn forward<T: Float>(
         peepholes: operands.find_dense(Recurrent::PEEPHOLES)?,
         attention: operands.find_dense(Recurrent::ATTENTION)?,
         projection: operands.find_dense(Recurrent::PROJECTION)?,
+        states: op.quantization.map(|own| (own, operands.desc.src().data_type())),
         sizes,
     };
+    if let Some((own, _)) = layer.states {
+        layer.in_numbers(own, operands)?;
+    }
     let Sizes { steps, batch, units, .. } = layer.sizes;
     let made = parallel_map(op.direction.count(), &|index| layer.direction(index));
     let shown = operands.desc.dst().dims()[2];
@@ -136,10 +143,18 @@ pub(super) fn forward<T: Float>(
             add(&mut all[place * units..][..units], states);
         }
     }
+    // Integers stand for numbers in results, too.
+    let stored = |desc: &MemoryDesc, values: &mut [T]| {
+        let Some((own, _)) = layer.states.filter(|_| !desc.data_type().is_float()) else { return };
+        values.iter_mut().for_each(|x| *x = T::from_f64(own.quantize(x.to_f64(), desc.data_type())));
+    };
+    stored(operands.desc.dst(), &mut all);
     pack(operands.desc.dst(), &all, results.dst()?)?;
     let mut store = |arg, of: &dyn Fn(&Made<T>) -> Vec<T>| {
         let (Some(desc), Some(bytes)) = (operands.desc.find(arg), results.find(arg)) else { return Ok(()) };
-        pack(desc, &made.iter().flat_map(of).collect::<Vec<T>>(), bytes)
+        let mut values = made.iter().flat_map(of).collect::<Vec<T>>();
+        stored(desc, &mut values);
+        pack(desc, &values, bytes)
     };
     store(Recurrent::LAST_STATE, &|made| made.states.clone())?;
     store(Recurrent::LAST_CELL, &|made| made.cells.clone())?;
@@ -147,6 +162,52 @@ pub(super) fn forward<T: Float>(
 }
 
 impl<T: Float> Layer<'_, T> {
+    /// Puts the numbers that integers stand for in their place.
+    fn in_numbers(&mut self, own: StateQuantization, operands: &Operands<'_>) -> Result<()> {
+        let numbers = |values: &mut Cow<'_, [T]>| {
+            values.to_mut().iter_mut().for_each(|x| *x = T::from_f64(own.dequantize(x.to_f64())));
+        };
+        numbers(&mut self.src);
+        let initial = operands.desc.find(Recurrent::INITIAL_STATE);
+        if let (Some(state), Some(desc)) = (&mut self.state, initial)
+            && !desc.data_type().is_float()
+        {
+            numbers(state);
+        }
+        // Factors differ by direction and column, not by row.
+        let divide = |values: &mut Cow<'_, [T]>, columns: usize, factors: Arg| -> Result<()> {
+            let (desc, bytes) = operands.required(factors)?;
+            let Sizes { op, hidden, units, .. } = self.sizes;
+            let whole = match factors {
+                Recurrent::WEIGHTS_SCALES => vec![op.direction.count(), op.cell.gates(), hidden],
+                _ => vec![op.direction.count(), units],
+            };
+            let mut all = vec![T::ZERO; whole.iter().product()];
+            View::broadcast(desc, bytes, &whole)?.load(0, &mut all);
+            let size = values.len() / self.sizes.op.direction.count();
+            for (rows, factors) in values.to_mut().chunks_mut(size.max(1)).zip(all.chunks(columns)) {
+                for row in rows.chunks_mut(columns) {
+                    let pairs = row.iter_mut().zip(factors);
+                    pairs.for_each(|(x, factor)| *x = T::from_f64(x.to_f64() / factor.to_f64()));
+                }
+            }
+            Ok(())
+        };
+        divide(&mut self.weights, self.sizes.columns, Recurrent::WEIGHTS_SCALES)?;
+        divide(&mut self.state_weights, self.sizes.columns, Recurrent::WEIGHTS_SCALES)?;
+        if let Some(projection) = &mut self.projection {
+            divide(projection, self.sizes.units, Recurrent::PROJECTION_SCALES)?;
+        }
+        Ok(())
+    }
+
+    /// What is left of states when they have been stored.
+    fn round(&self, states: &mut [T]) {
+        let Some((own, data_type)) = self.states else { return };
+        let rounded = |x: &mut T| *x = T::from_f64(own.dequantize(own.quantize(x.to_f64(), data_type)));
+        states.iter_mut().for_each(rounded);
+    }
+
     fn direction(&self, index: usize) -> Made<T> {
         let sizes = &self.sizes;
         let Sizes { op, steps, batch, hidden, units, columns, .. } = *sizes;
@@ -172,6 +233,7 @@ impl<T: Float> Layer<'_, T> {
             states: initial(self.state.as_ref(), units),
             cells: initial(self.cell.as_ref(), hidden),
         };
+        self.round(&mut made.states);
         let state_weights = sizes.own(&self.state_weights, index);
         let peepholes = sizes.find(self.peepholes.as_ref(), index);
         let projection = sizes.find(self.projection.as_ref(), index);
@@ -194,6 +256,7 @@ impl<T: Float> Layer<'_, T> {
                         .zip(parts)
                         .for_each(|(kept, (&reset, &state))| *kept = reset * state);
                 }
+                self.round(&mut whole);
                 let candidate = matrix(&state_weights[first..], hidden, hidden, columns);
                 let kept = matrix(&whole, batch, hidden, hidden);
                 multiply(&kept, &candidate, &mut sums[first..], columns, parallel);
@@ -240,9 +303,11 @@ impl<T: Float> Layer<'_, T> {
                     }
                 }
             }
+            self.round(&mut whole);
             if let Some(projection) = projection {
                 let of_whole = matrix(&whole, batch, hidden, hidden);
                 multiply(&of_whole, &matrix(projection, hidden, units, units), &mut sums, units, parallel);
+                self.round(&mut sums[..batch * units]);
             }
             for row in 0..batch {
                 let Some(at) = sizes.place(index, i, row) else { continue };

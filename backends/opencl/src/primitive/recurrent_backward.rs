@@ -62,7 +62,7 @@ fn in_lanes(mut pieces: Pieces<'_>, lanes: usize) -> Option<Planned> {
 
 /// From the last step to the first.
 fn steps(pieces: &mut Pieces<'_>, lanes: usize) -> Option<Made> {
-    let Recurrent { cell, direction } = pieces.op;
+    let Recurrent { cell, direction, .. } = pieces.op;
     let (count, batch, hidden, units) = (pieces.directions(), pieces.batch, pieces.hidden, pieces.units);
     let (steps, gates) = (pieces.steps, pieces.gates());
     let turned = turned(pieces)?;

@@ -4,7 +4,7 @@
 use anydnn_backend::op::{
     Activation, Cell, Direction, MatMul, Recurrent, Reduction, ReductionAlgorithm, Reorder,
 };
-use anydnn_backend::{Arg, Attributes, Blocking, Layout, MemoryDesc, PostOp, PrimitiveDesc};
+use anydnn_backend::{Arg, Attributes, Blocking, DataType, Layout, MemoryDesc, PostOp, PrimitiveDesc};
 
 use super::choice::Planned;
 use super::embedded::{Scratch, embedded};
@@ -88,8 +88,12 @@ impl<'a> Pieces<'a> {
 
     /// Working memory.
     pub(super) fn working(&mut self, dims: &[usize]) -> Place {
-        let desc = MemoryDesc::new(dims, self.value.storage());
-        self.taken(desc)
+        self.working_as(dims, self.value.storage())
+    }
+
+    /// Working memory of another type.
+    pub(super) fn working_as(&mut self, dims: &[usize], data_type: DataType) -> Place {
+        self.taken(MemoryDesc::new(dims, data_type))
     }
 
     fn taken(&mut self, desc: MemoryDesc) -> Place {
@@ -364,7 +368,7 @@ impl Pieces<'_> {
 }
 
 /// Operands without which kernels do.
-const OPTIONAL: [&str; 20] = [
+const OPTIONAL: [&str; 22] = [
     "BIAS",
     "STATE_BIAS",
     "INITIAL_STATE",
@@ -372,6 +376,8 @@ const OPTIONAL: [&str; 20] = [
     "LENGTHS",
     "PEEPHOLES",
     "ATTENTION",
+    "WEIGHTS_SCALES",
+    "PROJECTION_SCALES",
     "LAST_STATE",
     "LAST_CELL",
     "WORKSPACE",

@@ -16,6 +16,7 @@ mod normalization;
 mod pooling;
 mod post_ops;
 mod recurrent;
+mod recurrent_quantized;
 mod recurrent_training;
 mod reduction;
 mod reorder;
@@ -70,6 +71,7 @@ fn operations(trials: &mut Trials) {
     grouped::trials(trials);
     attention::trials(trials);
     recurrent::trials(trials);
+    recurrent_quantized::trials(trials);
     recurrent_training::trials(trials);
 }
 

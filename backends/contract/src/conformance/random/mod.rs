@@ -23,6 +23,7 @@ mod movement;
 mod operand;
 mod recipe;
 mod recurrent;
+mod recurrent_quantized;
 mod recurrent_training;
 mod regressions;
 mod sample;

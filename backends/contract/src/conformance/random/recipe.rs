@@ -5,7 +5,10 @@ use std::str::FromStr;
 
 use super::choices::{Choices, Limits};
 use super::sample::Sample;
-use super::{elementwise, expression, folds, matmul, movement, recurrent, recurrent_training, windows};
+use super::{
+    elementwise, expression, folds, matmul, movement, recurrent, recurrent_quantized, recurrent_training,
+    windows,
+};
 use crate::conformance::trial::Trial;
 use crate::{DataType, Error, Result};
 
@@ -49,6 +52,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "recurrent_backward", turns: 1, describe: recurrent_training::backward },
     Family { name: "local_response_normalization", turns: 1, describe: folds::local_response },
     Family { name: "grouped_matmul", turns: 1, describe: matmul::grouped },
+    Family { name: "recurrent_quantized", turns: 1, describe: recurrent_quantized::quantized },
 ];
 
 impl Family {

@@ -2,7 +2,49 @@ use super::{Operands, Tensor, Tensors};
 use crate::op::{Activation, Cell, Direction, Recurrent};
 use crate::{Arg, Dims};
 
+/// A quantised layer computes with the numbers that integers stand for, and rounds states to such.
 pub(super) fn recurrent(op: Recurrent, operands: &Operands) -> Tensors {
+    let Some(quantization) = op.quantization else { return real(op, operands, &|x| x) };
+    let integers = operands.desc.src().data_type();
+    let numbers = |arg: Arg, tensor: &Tensor, of: &dyn Fn(f64) -> f64| {
+        let is_integer = operands.desc.find(arg).is_some_and(|desc| !desc.data_type().is_float());
+        let values = tensor.values.iter().map(|&x| if is_integer { of(x) } else { x });
+        Tensor { dims: tensor.dims.clone(), values: values.collect() }
+    };
+    let rounded = |x: f64| quantization.dequantize(quantization.quantize(x, integers));
+    let mut seen = operands.inputs.clone();
+    for (&arg, tensor) in &mut seen {
+        match arg {
+            Arg::SRC | Recurrent::INITIAL_STATE => {
+                *tensor = numbers(arg, tensor, &|q| quantization.dequantize(q))
+            }
+            Arg::Weights | Recurrent::STATE_WEIGHTS => {
+                let scales = operands.get(Recurrent::WEIGHTS_SCALES);
+                *tensor = Tensor::from_fn(&tensor.dims, |i| {
+                    tensor.at(i) / scales.broadcast_at(&[i[0], i[2], i[3]])
+                });
+            }
+            Recurrent::PROJECTION => {
+                let scales = operands.get(Recurrent::PROJECTION_SCALES);
+                *tensor =
+                    Tensor::from_fn(&tensor.dims, |i| tensor.at(i) / scales.broadcast_at(&[i[0], i[2]]));
+            }
+            _ => {}
+        }
+    }
+    let mut made = real(op, &Operands { inputs: &seen, ..*operands }, &rounded);
+    for (arg, tensor) in &mut made {
+        let integer = operands.desc.find(*arg).filter(|desc| !desc.data_type().is_float());
+        if let Some(desc) = integer {
+            let quantized = |x: &mut f64| *x = quantization.quantize(*x, desc.data_type());
+            tensor.values.iter_mut().for_each(quantized);
+        }
+    }
+    made
+}
+
+/// With numbers, each state behind `rounded`.
+fn real(op: Recurrent, operands: &Operands, rounded: &dyn Fn(f64) -> f64) -> Tensors {
     let dst_dims = operands.dst_dims();
     let (steps, batch, units) = (dst_dims[0], dst_dims[1], dst_dims[3]);
     let hidden = operands.get(Arg::Weights).dims[3];
@@ -15,6 +57,7 @@ pub(super) fn recurrent(op: Recurrent, operands: &Operands) -> Tensors {
     let mut workspace =
         Tensor::from_fn(&Dims::from([directions, steps, batch, op.cell.rows(), hidden]), |_| 0.0);
     let mut states = initial(Recurrent::INITIAL_STATE, units);
+    states.values.iter_mut().for_each(|x| *x = rounded(*x));
     let mut cells = initial(Recurrent::INITIAL_CELL, hidden);
     for direction in 0..directions {
         for row in 0..batch {
@@ -23,7 +66,8 @@ pub(super) fn recurrent(op: Recurrent, operands: &Operands) -> Tensors {
                 .map_or(steps, |lengths| lengths.at(&[row]).clamp(0.0, steps as f64) as usize);
             for i in 0..length {
                 let step = if op.direction.is_backward(direction) { length - 1 - i } else { i };
-                let made = next(op.cell, operands, [direction, row, step], &states, &cells);
+                let mut made = next(op.cell, operands, [direction, row, step], (&states, &cells), rounded);
+                made.state.iter_mut().for_each(|x| *x = rounded(*x));
                 let shown = if op.direction == Direction::Sum { 0 } else { direction };
                 for (unit, value) in made.state.iter().enumerate() {
                     dst.add(&[step, row, shown, unit], *value);
@@ -59,7 +103,13 @@ fn replace(states: &mut Tensor, direction: usize, row: usize, values: &[f64]) {
     states.values[first..][..values.len()].copy_from_slice(values);
 }
 
-fn next(cell: Cell, operands: &Operands, [d, n, step]: [usize; 3], states: &Tensor, cells: &Tensor) -> Made {
+fn next(
+    cell: Cell,
+    operands: &Operands,
+    [d, n, step]: [usize; 3],
+    (states, cells): (&Tensor, &Tensor),
+    rounded: &dyn Fn(f64) -> f64,
+) -> Made {
     let (src, weights) = (operands.get(Arg::SRC), operands.get(Arg::Weights));
     let state_weights = operands.get(Recurrent::STATE_WEIGHTS);
     let (hidden, units) = (weights.dims[3], states.dims[2]);
@@ -105,7 +155,9 @@ fn next(cell: Cell, operands: &Operands, [d, n, step]: [usize; 3], states: &Tens
             let state = match operands.find(Recurrent::PROJECTION) {
                 None => whole,
                 Some(projection) => (0..units)
-                    .map(|to| (0..hidden).map(|unit| whole[unit] * projection.at(&[d, unit, to])).sum())
+                    .map(|to| {
+                        (0..hidden).map(|unit| rounded(whole[unit]) * projection.at(&[d, unit, to])).sum()
+                    })
                     .collect(),
             };
             let mut rows = vec![Vec::new(); 4];
@@ -118,7 +170,7 @@ fn next(cell: Cell, operands: &Operands, [d, n, step]: [usize; 3], states: &Tens
         Cell::Gru | Cell::GruLinearBeforeReset => {
             let reset = all(&|unit| logistic(sum(1, unit)));
             let update = all(&|unit| logistic(sum(0, unit)));
-            let kept = |unit: usize| reset[unit] * state(unit);
+            let kept = |unit: usize| rounded(reset[unit] * state(unit));
             let product = all(&|unit| of_state(&state, 2, unit));
             let candidate = all(&|unit| {
                 let of_state =
