@@ -2177,7 +2177,7 @@ dnnl_status_t dnnl_query_profiling_data(dnnl_stream_t stream,
                                         int *num_entries,
                                         uint64_t *data);
 
-// Describes the forward pass of layers of vanilla cells, whose activation is a relu without a slope, a tanh or a logistic function.
+// Describes the forward pass of layers of vanilla cells, whose activation is a relu with slope `alpha` below zero, a tanh or a logistic function.
 dnnl_status_t dnnl_vanilla_rnn_forward_primitive_desc_create(dnnl_primitive_desc_t *primitive_desc,
                                                              dnnl_engine_t engine,
                                                              dnnl_prop_kind_t prop_kind,
@@ -2275,6 +2275,40 @@ dnnl_status_t dnnl_lbr_augru_forward_primitive_desc_create(dnnl_primitive_desc_t
                                                            const_dnnl_memory_desc_t dst_iter_desc,
                                                            unsigned int flags,
                                                            const_dnnl_primitive_attr_t attr);
+
+// Says how inputs and states are stored as integers: `scale * x + shift`.
+dnnl_status_t dnnl_primitive_attr_set_rnn_data_qparams(dnnl_primitive_attr_t attr,
+                                                       float scale,
+                                                       float shift);
+
+// Tells how inputs and states are stored as integers.
+dnnl_status_t dnnl_primitive_attr_get_rnn_data_qparams(const_dnnl_primitive_attr_t attr,
+                                                       float *scale,
+                                                       float *shift);
+
+// Says by what weights were multiplied before they became integers, along the dimensions in the bits of `mask`.
+dnnl_status_t dnnl_primitive_attr_set_rnn_weights_qparams(dnnl_primitive_attr_t attr,
+                                                          dnnl_dim_t count,
+                                                          int mask,
+                                                          const float *scales);
+
+// Tells by what weights were multiplied. The numbers are lent until the attributes get others or end.
+dnnl_status_t dnnl_primitive_attr_get_rnn_weights_qparams(const_dnnl_primitive_attr_t attr,
+                                                          dnnl_dim_t *count,
+                                                          int *mask,
+                                                          const float **scales);
+
+// Says by what the weights of a projection were multiplied; see [`dnnl_primitive_attr_set_rnn_weights_qparams`].
+dnnl_status_t dnnl_primitive_attr_set_rnn_weights_projection_qparams(dnnl_primitive_attr_t attr,
+                                                                     dnnl_dim_t count,
+                                                                     int mask,
+                                                                     const float *scales);
+
+// Tells by what the weights of a projection were multiplied; see [`dnnl_primitive_attr_get_rnn_weights_qparams`].
+dnnl_status_t dnnl_primitive_attr_get_rnn_weights_projection_qparams(const_dnnl_primitive_attr_t attr,
+                                                                     dnnl_dim_t *count,
+                                                                     int *mask,
+                                                                     const float **scales);
 
 // Describes the gradients of layers of vanilla cells. Those by weights are added to what is there, unless the flags say that they take its
 // place.
@@ -2553,40 +2587,6 @@ dnnl_status_t dnnl_sum_primitive_desc_create(dnnl_primitive_desc_t *primitive_de
                                              const float *scales,
                                              const const_dnnl_memory_desc_t *src_descs,
                                              const_dnnl_primitive_attr_t attr);
-
-// Quantisation of recurrent layers, which are not there yet.
-dnnl_status_t dnnl_primitive_attr_set_rnn_data_qparams(dnnl_primitive_attr_t _attr,
-                                                       float _scale,
-                                                       float _shift);
-
-// Quantisation of recurrent layers, which are not there yet.
-dnnl_status_t dnnl_primitive_attr_get_rnn_data_qparams(const_dnnl_primitive_attr_t _attr,
-                                                       float *_scale,
-                                                       float *_shift);
-
-// Quantisation of recurrent layers, which are not there yet.
-dnnl_status_t dnnl_primitive_attr_set_rnn_weights_qparams(dnnl_primitive_attr_t _attr,
-                                                          dnnl_dim_t _count,
-                                                          int _mask,
-                                                          const float *_scales);
-
-// Quantisation of recurrent layers, which are not there yet.
-dnnl_status_t dnnl_primitive_attr_get_rnn_weights_qparams(const_dnnl_primitive_attr_t _attr,
-                                                          dnnl_dim_t *_count,
-                                                          int *_mask,
-                                                          const float **_scales);
-
-// Quantisation of recurrent layers, which are not there yet.
-dnnl_status_t dnnl_primitive_attr_set_rnn_weights_projection_qparams(dnnl_primitive_attr_t _attr,
-                                                                     dnnl_dim_t _count,
-                                                                     int _mask,
-                                                                     const float *_scales);
-
-// Quantisation of recurrent layers, which are not there yet.
-dnnl_status_t dnnl_primitive_attr_get_rnn_weights_projection_qparams(const_dnnl_primitive_attr_t _attr,
-                                                                     dnnl_dim_t *_count,
-                                                                     int *_mask,
-                                                                     const float **_scales);
 
 // Makes an engine on the user's device and context; see [`dnnl_ocl_interop_engine_create`](crate::dnnl_ocl_interop_engine_create).
 dnnl_status_t dnnl_engine_create_ocl(dnnl_engine_t *engine,

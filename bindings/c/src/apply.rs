@@ -9,7 +9,7 @@ use crate::boundary::{Failure, Outcome};
 use crate::kinds::arg;
 use crate::post_ops::PostOpEntry;
 use crate::randomness::check_rounding;
-use crate::recipe::{Formula, Place, Recipe, Tensor, settled};
+use crate::recipe::{Formula, Recipe, Tensor, settled};
 use crate::refusals::Lack;
 use crate::types::dnnl_unimplemented;
 
@@ -151,10 +151,7 @@ impl Recipe {
         let plain = Tensor { desc: self.current(plain), ..plain.clone() };
         let mut dst = dst.clone();
         if self.current(&dst).is_any() {
-            let slot = match dst.place {
-                Place::Operand(i) => &mut self.operands[i].desc,
-                Place::Temporary(i) => &mut self.temporaries[i],
-            };
+            let slot = self.slot(&dst);
             *slot = settled(slot.clone(), &plain.desc)?;
         }
         dst.desc = self.current(&dst);
@@ -284,9 +281,9 @@ impl Recipe {
         of: &Tensor,
         factor: &QuantParam,
     ) -> Outcome<Tensor> {
-        let dims = match (self.operand_of(of), of.place) {
-            (Some(i), _) | (None, Place::Operand(i)) => self.operands[i].desc.dims().clone(),
-            (None, Place::Temporary(i)) => self.temporaries[i].dims().clone(),
+        let dims = match self.operand_of(of) {
+            Some(i) => self.operands[i].desc.dims().clone(),
+            None => self.slot(of).dims().clone(),
         };
         let desc = MemoryDesc::new(masked(&dims, factor.mask, &factor.groups)?, factor.data_type);
         Ok(self.operand(base | number, (0, 0), desc))

@@ -13,6 +13,7 @@ use crate::object_types::{
     dnnl_scratchpad_mode_user,
 };
 use crate::post_ops::PostOpEntry;
+use crate::recurrent_attributes::RecurrentParams;
 use crate::refusals::Lack;
 use crate::settings;
 use crate::types::{
@@ -126,6 +127,8 @@ pub(crate) struct Attr {
     pub(crate) dropout: Option<GivenDropout>,
     /// Sums over groups of the source, which the caller knows.
     pub(crate) reductions: Option<QuantParam>,
+    /// How recurrent layers and what goes into them are quantised.
+    pub(crate) recurrent: RecurrentParams,
     /// How many post-operations are before those of this list, which is a part of the caller's.
     pub(crate) post_ops_before: usize,
 }
@@ -192,6 +195,7 @@ impl Default for Attr {
             post_ops: Arc::new(Embedded::new(Vec::new())),
             dropout: None,
             reductions: None,
+            recurrent: RecurrentParams::default(),
             post_ops_before: 0,
         }
     }
@@ -226,6 +230,8 @@ impl Attr {
             Some((Lack::Rounding, "rounding of this argument at random"))
         } else if self.post_ops().iter().any(|post_op| matches!(post_op, PostOpEntry::Depthwise { .. })) {
             Some((Lack::Depthwise, "a depthwise convolution as a post-operation here"))
+        } else if !self.recurrent.is_default() {
+            Some((Lack::Attribute, "quantisation of recurrent layers here"))
         } else {
             None
         };

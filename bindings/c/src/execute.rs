@@ -177,6 +177,7 @@ impl Execution<'_> {
                         match place {
                             Place::Operand(i) => operands[i].clone(),
                             Place::Temporary(i) => temporaries[i].clone(),
+                            Place::Constant(i) => self.primitive.constants[i].clone(),
                         },
                     )
                 })

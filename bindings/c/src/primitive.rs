@@ -4,8 +4,10 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anydnn_backend::{Access, DataType, Dims, Engine, MemoryDesc, ScratchpadMode};
-use anydnn_opencl::OpenClPrimitive;
+use anydnn_backend::{
+    Access, DataType, Dims, Engine, MapMode, Memory, MemoryDesc, MemoryKind, ScratchpadMode,
+};
+use anydnn_opencl::{OpenClMemory, OpenClPrimitive};
 
 use crate::attributes::Attr;
 use crate::boundary::{self, Failure, Outcome};
@@ -18,7 +20,7 @@ use crate::object_types::{
     dnnl_forward_training, dnnl_primitive, dnnl_primitive_desc, dnnl_primitive_desc_t, dnnl_primitive_t,
     dnnl_prop_kind_t,
 };
-use crate::recipe::{Operand, Place, Recipe, Step};
+use crate::recipe::{Constant, Operand, Place, Recipe, Step};
 use crate::refusals::Lack;
 use crate::runtime::{Deferred, Made};
 use crate::settings;
@@ -117,6 +119,8 @@ pub(crate) struct Described {
     pub(crate) steps: Arc<[Step]>,
     /// The bytes and places of temporaries in working memory.
     pub(crate) temporaries: Arc<[MemoryDesc]>,
+    /// Numbers that steps read.
+    pub(crate) constants: Arc<[Constant]>,
     pub(crate) operands: Arc<[Operand]>,
     /// The bytes of working memory that the caller may be asked for.
     pub(crate) scratchpad: usize,
@@ -148,6 +152,8 @@ pub(crate) struct Facts {
 /// What is behind a primitive's handle.
 pub(crate) struct PrimitiveObject {
     pub(crate) compiled: Vec<OpenClPrimitive>,
+    /// The constants of its recipe.
+    pub(crate) constants: Vec<OpenClMemory>,
     pub(crate) described: Embedded<dnnl_primitive_desc>,
     /// What executions made, where that is done by them.
     pub(crate) made: Made,
@@ -186,7 +192,16 @@ impl PrimitiveObject {
             verbose::primitive(verbose::CREATION, what, &primitive, start);
             compiled.push(primitive);
         }
-        Ok(Self { compiled, described: Embedded::new(described.clone()), made: Made::default() })
+        let constant = |constant: &Constant| {
+            let memory = engine.engine.create_memory(&constant.desc, MemoryKind::Buffer)?;
+            let mut mapping = memory.map(MapMode::Write)?;
+            let bytes = constant.numbers.iter().flat_map(|number| number.to_ne_bytes());
+            mapping.bytes_mut().iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+            mapping.unmap()?;
+            Ok(memory)
+        };
+        let constants = described.constants.iter().map(constant).collect::<Outcome<_>>()?;
+        Ok(Self { compiled, constants, described: Embedded::new(described.clone()), made: Made::default() })
     }
 
     pub(crate) fn described(&self) -> &Described {
@@ -197,7 +212,8 @@ impl PrimitiveObject {
 impl Described {
     /// The description of a finished recipe.
     pub(crate) fn new(facts: Facts, recipe: Recipe, attr: &Attr) -> Outcome<Self> {
-        let Recipe { engine, operands, temporaries, mut steps, scratchpad, described, .. } = recipe;
+        let Recipe { engine, operands, temporaries, constants, mut steps, scratchpad, described, .. } =
+            recipe;
         let takes_scratchpad = attr.scratchpad == ScratchpadMode::User;
         let is_single = steps.len() == 1 && temporaries.is_empty();
         if is_single && takes_scratchpad {
@@ -218,6 +234,7 @@ impl Described {
             facts,
             steps: steps.into(),
             temporaries: temporaries.into(),
+            constants: constants.into(),
             operands: operands.into(),
             scratchpad,
             engine,

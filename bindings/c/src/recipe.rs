@@ -1,6 +1,7 @@
 //! How a primitive runs: primitives of the Rust API one after the other, on the operands and on temporaries between them.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use anydnn_backend::op::{Expression, Fold, Node, Reorder};
 use anydnn_backend::{
@@ -22,6 +23,8 @@ pub(crate) struct Recipe {
     pub(crate) operands: Vec<Operand>,
     /// What lies between steps.
     pub(crate) temporaries: Vec<MemoryDesc>,
+    /// What is known already.
+    pub(crate) constants: Vec<Constant>,
     pub(crate) steps: Vec<Step>,
     /// The bytes of working memory that the last step wants beside temporaries.
     pub(crate) scratchpad: usize,
@@ -54,6 +57,14 @@ pub(crate) struct Operand {
 pub(crate) enum Place {
     Operand(usize),
     Temporary(usize),
+    Constant(usize),
+}
+
+/// Numbers that steps read.
+#[derive(Clone, Debug)]
+pub(crate) struct Constant {
+    pub(crate) desc: MemoryDesc,
+    pub(crate) numbers: Arc<[f32]>,
 }
 
 /// A primitive with what its arguments are bound to.
@@ -115,6 +126,7 @@ impl Recipe {
             engine,
             operands: Vec::new(),
             temporaries: Vec::new(),
+            constants: Vec::new(),
             steps: Vec::new(),
             scratchpad: 0,
             stochastic: Vec::new(),
@@ -163,6 +175,12 @@ impl Recipe {
     pub(crate) fn temporary(&mut self, desc: MemoryDesc) -> Tensor {
         self.temporaries.push(desc.clone());
         Tensor { place: Place::Temporary(self.temporaries.len() - 1), desc, changes: Vec::new() }
+    }
+
+    /// Numbers that steps read, dense and in f32.
+    pub(crate) fn known(&mut self, desc: MemoryDesc, numbers: &[f32]) -> Tensor {
+        self.constants.push(Constant { desc: desc.clone(), numbers: numbers.into() });
+        Tensor { place: Place::Constant(self.constants.len() - 1), desc, changes: Vec::new() }
     }
 
     /// One more step. Layouts that are left open become those that the primitive chooses.
@@ -281,13 +299,16 @@ impl Recipe {
         match tensor.place {
             Place::Operand(i) => Some(i),
             Place::Temporary(i) => self.copies.iter().find(|(to, _)| *to == i).map(|(_, from)| *from),
+            Place::Constant(_) => None,
         }
     }
 
-    fn slot(&mut self, tensor: &Tensor) -> &mut MemoryDesc {
+    /// The descriptor of whole bytes.
+    pub(crate) fn slot(&mut self, tensor: &Tensor) -> &mut MemoryDesc {
         match tensor.place {
             Place::Operand(i) => &mut self.operands[i].desc,
             Place::Temporary(i) => &mut self.temporaries[i],
+            Place::Constant(i) => &mut self.constants[i].desc,
         }
     }
 
@@ -296,6 +317,7 @@ impl Recipe {
         let slot = match tensor.place {
             Place::Operand(i) => &self.operands[i].desc,
             Place::Temporary(i) => &self.temporaries[i],
+            Place::Constant(i) => &self.constants[i].desc,
         };
         let known = || tensor.changes.iter().try_fold(slot.clone(), |desc, change| change.of(&desc)).ok();
         let is_open = tensor.desc.is_any() && !slot.is_any();

@@ -50,7 +50,7 @@ pub unsafe extern "C" fn dnnl_vanilla_rnn_backward_primitive_desc_create(
     attr: const_dnnl_primitive_attr_t,
 ) -> dnnl_status_t {
     let make = |recipe: &mut Recipe, attr: &Attr| {
-        if activation == dnnl_eltwise_relu && !(alpha >= 0.0) {
+        if activation == dnnl_eltwise_relu && (alpha.is_nan() || alpha < 0.0) {
             return Err(Lack::Slope.failure(format_args!("alpha {alpha}")));
         }
         let layers = Layers {

@@ -7,10 +7,12 @@ use anydnn_backend::{Arg, Attributes, Blocking, DataType, Dims, Layout, MemoryDe
 
 use crate::attributes::Attr;
 use crate::boundary::{Failure, Outcome};
-use crate::kinds::{arg, dnnl_backward, kind, query};
+use crate::kinds::{VANILLA_GRU, VANILLA_LSTM, arg, dnnl_backward, kind, query};
 use crate::object_types::{dnnl_alg_kind_t, dnnl_prop_kind_t};
 use crate::primitive::{Described, Facts, is_training, open, optional};
 use crate::recipe::{Formula, Recipe, Tensor, dense};
+use crate::recurrent_attributes::Factors;
+use crate::refusals::Lack;
 use crate::types::{const_dnnl_memory_desc_t, dnnl_unimplemented};
 
 /// Parameters that all cells have.
@@ -78,9 +80,9 @@ impl Given {
             // SAFETY: by contract.
             given[what] = unsafe {
                 if REQUIRED.contains(&what) {
-                    Some(dense(open(desc, name)?))
+                    Some(settled(what, open(desc, name)?)?)
                 } else {
-                    optional(desc, name)?.map(dense)
+                    optional(desc, name)?.map(|desc| settled(what, desc)).transpose()?
                 }
             };
         }
@@ -227,9 +229,16 @@ impl Pass {
 impl Layers {
     pub(crate) fn forward(&self, recipe: &mut Recipe, attr: &Attr, given: &Given) -> Outcome<Facts> {
         let training = is_training(self.prop_kind)?;
-        attr.check_plain()?;
-        let shape = self.shape(given)?;
+        let mut shape = self.shape(given)?;
+        if self.is_quantized(given, training)? {
+            attr.without_recurrent().check_plain()?;
+            let (scale, shift) = attr.recurrent.data();
+            shape.op = shape.op.with_quantization(scale, shift);
+        } else {
+            attr.check_plain()?;
+        }
         let bound = given.bound(recipe);
+        let factors = Factored::new(recipe, &shape, attr, given)?;
         let workspace = if training {
             Some(recipe.operand(arg::WORKSPACE, (query::WORKSPACE, 0), shape.workspace()?))
         } else {
@@ -242,6 +251,7 @@ impl Layers {
             for layer in 0..shape.layers {
                 let mut own = vec![(Arg::SRC, input.clone())];
                 own.extend(weights(recipe, &shape, &bound, layer, &pass)?);
+                own.extend(factors.of_layer(layer, &pass)?);
                 if let Some(bias) = bound.find(BIAS) {
                     let bias = pass.of_layer(bias, layer)?;
                     own.push((Arg::Bias, part(&bias, 1, 0, shape.gates())?));
@@ -286,12 +296,44 @@ impl Layers {
         if let [first, second] = &sums[..] {
             let mut f = Formula::new(result.dims());
             let (a, b) = (f.tensor(first), f.tensor(second));
-            let sum = f.add(a, b);
+            let mut sum = f.add(a, b);
+            if let Some(own) = shape.op.quantization.filter(|_| !result.desc.data_type().is_float()) {
+                sum = f.times(sum, own.scale);
+                sum = f.plus(sum, own.shift);
+            }
             f.result(sum, &result);
             recipe.formula(f)?;
         }
         pending.store(recipe)?;
         Ok(self.facts())
+    }
+
+    /// Whether the layers are of integers, which few are.
+    fn is_quantized(&self, given: &Given, training: bool) -> Outcome<bool> {
+        let own = given.get(SRC)?.data_type();
+        let is_integer = |desc: &&MemoryDesc| !desc.data_type().is_float();
+        let Some(integers) = given.0.iter().flatten().find(is_integer) else { return Ok(false) };
+        let refuse = |what: String| Err(Lack::Recurrent.failure(what));
+        if own.is_float() {
+            return refuse(format!("{integers} beside a source in {own}"));
+        }
+        if training || !matches!(self.kind, VANILLA_LSTM | VANILLA_GRU) {
+            return refuse("integers of this cell or for training".to_owned());
+        }
+        for (what, (name, ..)) in NAMED.iter().enumerate() {
+            let Some(desc) = &given.0[what] else { continue };
+            let given = desc.data_type();
+            let fits = match what {
+                SRC => matches!(given, DataType::U8 | DataType::S8),
+                WEIGHTS | STATE_WEIGHTS | PROJECTION => given == DataType::S8,
+                STATES | DST | LAST_STATES => given == own || given.is_float(),
+                _ => given.is_float(),
+            };
+            if !fits {
+                return refuse(format!("{name} in {given} of a layer in {own}"));
+            }
+        }
+        Ok(true)
     }
 
     /// The gradients of all layers, from the last to the first.
@@ -471,6 +513,50 @@ impl Layers {
         let op = Recurrent::new(self.cell, direction);
         Ok(Shape { op, layers, steps, batch, hidden, units, side })
     }
+}
+
+/// What the weights of quantised layers were multiplied by, under their dimensions but for what is summed: each is whole or one.
+struct Factored(Vec<(Arg, Tensor)>);
+
+impl Factored {
+    fn new(recipe: &mut Recipe, shape: &Shape, attr: &Attr, given: &Given) -> Outcome<Self> {
+        if shape.op.quantization.is_none() {
+            return Ok(Self(Vec::new()));
+        }
+        let own = &attr.recurrent;
+        let mut all = Vec::new();
+        for (what, to, factors) in [
+            (WEIGHTS, Recurrent::WEIGHTS_SCALES, &own.weights),
+            (PROJECTION, Recurrent::PROJECTION_SCALES, &own.projection),
+        ] {
+            let Some(weights) = &given.0[what] else { continue };
+            let made = Factors::tensor(factors.as_ref(), recipe, weights, TERMS)?;
+            let dims: Dims =
+                made.dims().iter().enumerate().filter(|(i, _)| *i != TERMS).map(|(_, &dim)| dim).collect();
+            all.push((to, made.dense_as(dims)?));
+        }
+        Ok(Self(all))
+    }
+
+    fn of_layer(&self, layer: usize, pass: &Pass) -> Outcome<Vec<(Arg, Tensor)>> {
+        let own = |(to, all): &(Arg, Tensor)| {
+            let of_layer = layer_of(all, layer.min(all.dims()[0] - 1))?;
+            let is_shared = of_layer.dims()[0] == 1;
+            Ok((*to, if is_shared { of_layer } else { pass.own(&of_layer)? }))
+        };
+        self.0.iter().map(own).collect()
+    }
+}
+
+/// The dimension of weights along which products are summed.
+pub(crate) const TERMS: usize = 2;
+
+/// A descriptor with a layout. A quantised projection that is left open lies by its results, by which a reorder knows it from states.
+fn settled(what: usize, desc: MemoryDesc) -> Outcome<MemoryDesc> {
+    if what == PROJECTION && desc.is_any() && desc.data_type() == DataType::S8 && desc.rank() == 4 {
+        return Ok(MemoryDesc::with_tag(desc.dims().clone(), DataType::S8, "abdc")?);
+    }
+    Ok(dense(desc))
 }
 
 /// What forward and backward passes read of a layer beside its inputs.

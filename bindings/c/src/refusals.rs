@@ -36,7 +36,8 @@ macro_rules! lacks {
 }
 
 lacks! {
-    Recurrent = "quantisation of recurrent layers", "there are no kernels of them";
+    Recurrent = "quantised recurrent layers but LSTM and GRU for inference, with s8 weights whose scales do not differ along what is summed",
+        "the documentation has them for these, and no sum could be told from its factors";
     Slope = "gradients of vanilla cells whose relu has a negative slope", "the sign of a result does not tell that of its sum";
     DataType = "computing with `f4_e2m1`, `f4_e3m0` and `e8m0`, the last but for scales",
         "kernels know the other thirteen data types";

@@ -83,7 +83,7 @@ impl Operation for RecurrentBackward {
             ));
         }
         if let Cell::Vanilla(Activation::LeakyRelu { alpha }) = cell
-            && !(alpha >= 0.0)
+            && (alpha.is_nan() || alpha < 0.0)
         {
             return Err(Error::invalid(name, "alpha of the cell", alpha.to_string(), "at least 0"));
         }

@@ -146,7 +146,9 @@ pub(super) fn forward<T: Float>(
     // Integers stand for numbers in results, too.
     let stored = |desc: &MemoryDesc, values: &mut [T]| {
         let Some((own, _)) = layer.states.filter(|_| !desc.data_type().is_float()) else { return };
-        values.iter_mut().for_each(|x| *x = T::from_f64(own.quantize(x.to_f64(), desc.data_type())));
+        for x in values.iter_mut() {
+            *x = T::from_f64(own.quantize(x.to_f64(), desc.data_type()));
+        }
     };
     stored(operands.desc.dst(), &mut all);
     pack(operands.desc.dst(), &all, results.dst()?)?;

@@ -188,9 +188,8 @@ pub(super) fn launch_all(
         rows_per_item(device, rows, chunk)
     };
     let work_items = chunks * rows.div_ceil(per_item);
-    let chunks_of = |item: &str| match complete {
-        true => numbers::any_quotient(item, chunks),
-        false => numbers::quotient(item, chunks),
+    let chunks_of = |item: &str| {
+        if complete { numbers::any_quotient(item, chunks) } else { numbers::quotient(item, chunks) }
     };
     let iterate = |source: &mut Source, space: &Space| {
         let last = space.loops.len() - 1;

@@ -25,7 +25,7 @@ struct Attributes {
     std::vector<Extra> extras;
 
     explicit Attributes(const Case &one) {
-        static const char *const keys[] = {"po", "scale", "zp", "fpmath", "acc", "deterministic", "scratchpad", "rounding", "dropout"};
+        static const char *const keys[] = {"po", "scale", "zp", "fpmath", "acc", "deterministic", "scratchpad", "rounding", "dropout", "rnn_data"};
         bool any = false;
         for (const char *key : keys) any = any || one.has(key);
         if (!any) return;
@@ -45,6 +45,7 @@ struct Attributes {
             TRY(dnnl_primitive_attr_set_scratchpad_mode, raw, named<dnnl_scratchpad_mode_t>("dnnl_scratchpad_mode2str", one.word("scratchpad"), 4));
         if (one.has("rounding")) rounding(split(one.word("rounding"), ':'));
         if (one.has("dropout")) dropout(one, split(one.word("dropout"), ':'));
+        if (one.has("rnn_data")) recurrent(one);
         if (one.has("po")) post_operations(one);
     }
     Attributes(const Attributes &) = delete;
@@ -75,6 +76,33 @@ private:
         extras.push_back({DNNL_ARG_ATTR_DROPOUT_SEED, vector(is_first ? dnnl_s32 : dnnl_s64, 1), "=" + parts.at(1)});
         if (has_offset) extras.push_back({DNNL_ARG_ATTR_DROPOUT_OFFSET, vector(dnnl_s64, 1), "=" + parts[2]});
         if (has_mask) extras.push_back({DNNL_ARG_ATTR_DROPOUT_MASK, std::move(mask), "any"});
+    }
+
+    // `rnn_data=SCALE:SHIFT`, and `rnn_weights` and `rnn_projection`, each `MASK:SCALE` of the smallest factor; the others are one or two quarters
+    // of it larger.
+    void recurrent(const Case &one) {
+        const Words data = split(one.word("rnn_data"), ':');
+        const auto number = [](const std::string &text) { return static_cast<float>(std::atof(text.c_str())); };
+        TRY(dnnl_primitive_attr_set_rnn_data_qparams, raw, number(data.at(0)), number(data.at(1)));
+        const auto scales = [&](const char *key, const char *of, int &mask) {
+            const Words parts = split(one.word(key), ':');
+            mask = std::atoi(parts.at(0).c_str());
+            const Dims dims = numbers(split(one.word(of), ':').at(1));
+            size_t count = 1;
+            for (size_t i = 0; i < dims.size(); i++) count *= mask >> i & 1 ? static_cast<size_t>(dims[i]) : 1;
+            std::vector<float> made(count);
+            for (size_t i = 0; i < count; i++) made[i] = number(parts.at(1)) * (1 + static_cast<float>(i * 5 % 3) / 4);
+            return made;
+        };
+        int mask = 0;
+        if (one.has("rnn_weights")) {
+            const std::vector<float> made = scales("rnn_weights", "wei", mask);
+            TRY(dnnl_primitive_attr_set_rnn_weights_qparams, raw, static_cast<dnnl_dim_t>(made.size()), mask, made.data());
+        }
+        if (one.has("rnn_projection")) {
+            const std::vector<float> made = scales("rnn_projection", "wei3", mask);
+            TRY(dnnl_primitive_attr_set_rnn_weights_projection_qparams, raw, static_cast<dnnl_dim_t>(made.size()), mask, made.data());
+        }
     }
 
     // `ARG:MASK`, `ARG:MASK:TYPE`, `ARG:MASK:TYPE:GROUPS`, or `ARG:MASK:TYPE:GROUPS:MODE` for scales that the primitive finds.

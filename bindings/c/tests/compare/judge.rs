@@ -1,6 +1,6 @@
 //! What two answers to one case are worth.
 
-use anydnn_backend::op::MatMul;
+use anydnn_backend::op::{Cell, Direction, GateOrder, MatMul, Recurrent};
 use anydnn_backend::{Attributes, DataType, Eltwise, MemoryDesc, Op, PostOp, PrimitiveDesc, Tolerance};
 
 use super::library::{Answer, Output};
@@ -105,6 +105,9 @@ fn leaves(case: &Words, own: &Output) -> bool {
 /// for each.
 fn tolerance(case: &Words, data_type: &str) -> Tolerance {
     let data_type = data_type.parse::<DataType>().unwrap_or(DataType::F32);
+    if let Some(alike) = quantized(case, data_type) {
+        return Tolerance::of_chain([&alike, &alike]);
+    }
     let terms = case.number("terms").unwrap_or(1).max(1);
     let functions = case.number("functions").unwrap_or(0) + case.count("po") + case.count("scale");
     let mut attributes = Attributes::default();
@@ -117,4 +120,21 @@ fn tolerance(case: &Words, data_type: &str) -> Tolerance {
         .build()
         .unwrap();
     Tolerance::of_chain([&alike, &alike])
+}
+
+/// A recurrent layer whose states become integers by the case's scale: what that rounds another way is far off.
+fn quantized(case: &Words, data_type: DataType) -> Option<PrimitiveDesc> {
+    let scale =
+        case.get("rnn_data").filter(|_| case.primitive() == "rnn")?.split(':').next()?.parse().ok()?;
+    let cell = Cell::Lstm(GateOrder::InputForgetCandidateOutput);
+    let direction = if case.get("direction") == Some("4") { Direction::Sum } else { Direction::LeftToRight };
+    let own = if data_type.is_float() { DataType::U8 } else { data_type };
+    let ways = direction.count();
+    let layer = PrimitiveDesc::builder(Recurrent::new(cell, direction).with_quantization(scale, 0.0))
+        .src(MemoryDesc::new([2, 1, 64], own))
+        .src(MemoryDesc::new([ways, 64, 4, 64], DataType::S8))
+        .weights(MemoryDesc::new([ways, 64, 4, 64], DataType::S8))
+        .arg(Recurrent::WEIGHTS_SCALES, MemoryDesc::new([1, 1, 1], DataType::F32))
+        .dst(MemoryDesc::new([2, 1, 1, 64], data_type));
+    Some(layer.build().unwrap())
 }

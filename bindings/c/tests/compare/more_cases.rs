@@ -3,9 +3,10 @@
 
 use super::cases::{Draw, matmul};
 use super::random::{Random, Words, md};
+use super::recurrent;
 
 /// What is drawn, by the name that `ANYDNN_COMPARE_ONLY` takes.
-pub(crate) const MORE: [(&str, Draw); 7] = [
+pub(crate) const MORE: [(&str, Draw); 9] = [
     ("unknown", unknown),
     ("nothing", nothing),
     ("dropout", dropout),
@@ -13,6 +14,8 @@ pub(crate) const MORE: [(&str, Draw); 7] = [
     ("found_scales", found_scales),
     ("depthwise", depthwise),
     ("gemm", gemm),
+    ("quantized_rnn", recurrent::quantized),
+    ("quantizing_reorder", recurrent::quantizing),
 ];
 
 /// A product or a reorder of dimensions that are known at execution only.

@@ -111,3 +111,66 @@ pub(crate) fn with_states(case: &Words) -> Words {
     }
     other
 }
+
+/// Layers of integers, for inference.
+pub(crate) fn quantized(r: &mut Random) -> Words {
+    let mut w = Words::new("rnn");
+    let cell = r.of(&["lstm", "lstm", "gru", "lbr_gru"]);
+    w.set("prop", "forward_inference").set("cell", cell);
+    let (layers, direction) = (r.of(&[1, 1, 2, 3]), 1 + r.below(4));
+    w.set("direction", direction);
+    let (ways, side) = (if direction > 2 { 2 } else { 1 }, if direction == 3 { 2 } else { 1 });
+    let (steps, batch, hidden) = (1 + r.below(4), 1 + r.below(4), r.dim());
+    let gates = if cell == "lstm" { 4 } else { 3 };
+    let own = if cell == "lstm" { r.of(&["u8", "u8", "s8"]) } else { "u8" };
+    let projects = own == "u8" && cell == "lstm" && r.one_in(4);
+    let units = if projects { 1 + r.below(hidden) } else { hidden };
+    let inputs = if layers > 1 { units } else { r.dim() };
+    // Sums of both directions are shown without the shift taken off once in oneDNN.
+    let shift = if own == "s8" || direction == 4 { "0" } else { r.of(&["0", "64", "40.5"]) };
+    w.set("rnn_data", format!("{}:{shift}", r.of(&["63", "31.5"])));
+    let (mask, of_projection) = r.of(&[(0, 0), (24, 8)]);
+    w.set("rnn_weights", format!("{mask}:150"));
+    let shown = r.of(&[own, own, "f32"]);
+    w.set("src", md(own, &[steps, batch, inputs], "abc"));
+    w.set("dst", md(shown, &[steps, batch, side * units], "abc"));
+    let (states, cells) = ([layers, ways, batch, units], [layers, ways, batch, hidden]);
+    let of_states = r.of(&[own, "f32"]);
+    let (with_states, with_last) = (r.one_in(2), r.one_in(2));
+    if with_states {
+        w.set("src1", md(of_states, &states, "abcd"));
+    }
+    if with_last {
+        w.set("dst1", md(of_states, &states, "abcd"));
+    }
+    if cell == "lstm" && with_states {
+        w.set("src2", md("f32", &cells, "abcd"));
+    }
+    if cell == "lstm" && with_last {
+        w.set("dst2", md("f32", &cells, "abcd"));
+    }
+    if projects {
+        w.set("wei3", md("s8", &[layers, ways, hidden, units], "any"));
+        w.set("rnn_projection", format!("{of_projection}:60"));
+    }
+    w.set("wei", md("s8", &[layers, ways, inputs, gates, hidden], "any"));
+    w.set("wei1", md("s8", &[layers, ways, units, gates, hidden], "any"));
+    w.set("bia", md("f32", &[layers, ways, gates + usize::from(cell == "lbr_gru"), hidden], "abcd"));
+    if own == "s8" {
+        // Negative states become zero in oneDNN.
+        for key in ["fill.bia", "fill.src1", "fill.src2"] {
+            w.set(key, "positive");
+        }
+    }
+    w
+}
+
+/// What makes integers for such layers of floats.
+pub(crate) fn quantizing(r: &mut Random) -> Words {
+    let mut w = Words::new("reorder");
+    let dims: Vec<usize> = (0..3 + r.below(2)).map(|_| r.dim().min(9)).collect();
+    let layout = if dims.len() == 3 { "abc" } else { "abcd" };
+    w.set("src", md("f32", &dims, layout)).set("dst", md(r.of(&["u8", "s8"]), &dims, layout));
+    w.set("rnn_data", format!("{}:{}", r.of(&["63", "20.5"]), r.of(&["0", "64", "10.25"])));
+    w
+}

@@ -215,6 +215,83 @@ static void training() {
     }
 }
 
+// A layer in integers as a program makes one: what is told of attributes, floats that become integers by them, and the layer beside loops in
+// f64 over the numbers that its integers stand for.
+static void quantized() {
+    const int G = 4;
+    const float scale = 60, shift = 64;
+    const int by_gate_and_unit = (1 << 3) | (1 << 4);
+    floats factors((size_t)G * H);
+    for (size_t i = 0; i < factors.size(); i++) factors[i] = 100.0f + 5.0f * (float)(i % 7);
+    primitive_attr attr;
+    {
+        float own_scale = 0, own_shift = 1;
+        attr.get_rnn_data_qparams(own_scale, own_shift);
+        CHECK(own_scale == 1 && own_shift == 0);
+        int mask = 1;
+        floats none;
+        attr.get_rnn_weights_qparams(mask, none);
+        CHECK(mask == 0 && none == floats {1.0f});
+        attr.set_rnn_data_qparams(scale, shift);
+        attr.set_rnn_weights_qparams(by_gate_and_unit, factors);
+        attr.get_rnn_data_qparams(own_scale, own_shift);
+        CHECK(own_scale == scale && own_shift == shift);
+        attr.get_rnn_weights_qparams(mask, none);
+        CHECK(mask == by_gate_and_unit && none == factors);
+        primitive_attr other;
+        other.set_rnn_weights_projection_qparams(0, {7.0f});
+        other.get_rnn_weights_projection_qparams(mask, none);
+        CHECK(mask == 0 && none == floats {7.0f});
+        const float one = 1;
+        CHECK(dnnl_primitive_attr_set_rnn_weights_qparams(other.get(), 0, 0, &one) == dnnl_invalid_arguments);
+        CHECK(dnnl_primitive_attr_set_rnn_weights_qparams(other.get(), 1, -1, &one) == dnnl_invalid_arguments);
+        CHECK(dnnl_primitive_attr_set_rnn_weights_qparams(other.get(), 1, 0, nullptr) == dnnl_invalid_arguments);
+    }
+    const memory::desc src({T, N, I}, dt::u8, tag::tnc), states({1, 1, N, H}, dt::f32, tag::ldnc), none;
+    const memory::desc w({1, 1, I, G, H}, dt::s8, tag::any), r({1, 1, H, G, H}, dt::s8, tag::any), b({1, 1, G, H}, dt::f32, tag::ldgo);
+    const memory::desc dst({T, N, H}, dt::f32, tag::tnc);
+    const rnn_direction way = rnn_direction::unidirectional_left2right;
+    const lstm_forward::primitive_desc pd(*eng, prop_kind::forward_inference, way, src, none, none, w, r, b, dst, none, states, attr);
+    const floats x = random_floats((size_t)T * N * I, 1), wv = random_floats((size_t)I * G * H, 2), rv = random_floats((size_t)H * G * H, 3);
+    const floats bv = random_floats((size_t)G * H, 4);
+    const auto stored = [&](const memory::desc &plain, const memory::desc &md, const floats &values) {
+        memory from = filled(plain, values), to(md, *eng);
+        reorder(reorder::primitive_desc(*eng, plain, *eng, md, attr)).execute(*str, from, to);
+        str->wait();
+        return to;
+    };
+    const memory in = stored({{T, N, I}, dt::f32, tag::tnc}, src, x);
+    const memory weights = stored({{1, 1, I, G, H}, dt::f32, tag::ldigo}, pd.weights_layer_desc(), wv);
+    const memory state_weights = stored({{1, 1, H, G, H}, dt::f32, tag::ldigo}, pd.weights_iter_desc(), rv);
+    const memory out(dst, *eng), last_cell(states, *eng);
+    lstm_forward(pd).execute(*str, {{DNNL_ARG_SRC_LAYER, in}, {DNNL_ARG_WEIGHTS_LAYER, weights}, {DNNL_ARG_WEIGHTS_ITER, state_weights},
+            {DNNL_ARG_BIAS, filled(b, bv)}, {DNNL_ARG_DST_LAYER, out}, {DNNL_ARG_DST_ITER_C, last_cell}});
+    str->wait();
+    const auto kept = [&](double value) { return (std::nearbyint(value * scale + shift) - shift) / scale; };
+    const auto weight = [&](const floats &of, int k, int g, int j) {
+        const size_t i = (size_t)(g * H + j);
+        return std::nearbyint(of[(size_t)k * G * H + i] * factors[i]) / factors[i];
+    };
+    doubles want;
+    double h[N][H] = {}, c[N][H] = {};
+    for (int t = 0; t < T; t++)
+        for (int n = 0; n < N; n++) {
+            double next[H];
+            for (int j = 0; j < H; j++) {
+                const auto sum = [&](int g) {
+                    double s = bv[(size_t)(g * H + j)];
+                    for (int k = 0; k < I; k++) s += kept(x[(size_t)((t * N + n) * I + k)]) * weight(wv, k, g, j);
+                    for (int k = 0; k < H; k++) s += h[n][k] * weight(rv, k, g, j);
+                    return s;
+                };
+                c[n][j] = logistic(sum(1)) * c[n][j] + logistic(sum(0)) * std::tanh(sum(2));
+                next[j] = kept(logistic(sum(3)) * std::tanh(c[n][j]));
+            }
+            for (int j = 0; j < H; j++) want.push_back(h[n][j] = next[j]);
+        }
+    CHECK(close_to(out, want));
+}
+
 int main(int argc, char **argv) {
     cl_device_id device = check_device(argc > 1 ? argv[1] : NULL);
     cl_context context = check_context(device);
@@ -231,6 +308,7 @@ int main(int argc, char **argv) {
             layers(kind, rnn_direction::bidirectional_sum, 2);
         }
         training();
+        quantized();
     }
     CL(clReleaseContext(context));
     return check_end();

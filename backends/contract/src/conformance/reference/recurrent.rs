@@ -16,7 +16,7 @@ pub(super) fn recurrent(op: Recurrent, operands: &Operands) -> Tensors {
     for (&arg, tensor) in &mut seen {
         match arg {
             Arg::SRC | Recurrent::INITIAL_STATE => {
-                *tensor = numbers(arg, tensor, &|q| quantization.dequantize(q))
+                *tensor = numbers(arg, tensor, &|q| quantization.dequantize(q));
             }
             Arg::Weights | Recurrent::STATE_WEIGHTS => {
                 let scales = operands.get(Recurrent::WEIGHTS_SCALES);
