@@ -1,7 +1,9 @@
 use std::collections::HashSet;
 
 use anydnn_backend::op::{Binary, Op, Reorder};
-use anydnn_backend::{Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc};
+use anydnn_backend::{
+    Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
+};
 
 use super::{FUNCTIONS, kinds};
 use crate::primitive::tests::{cpu, f32, gpu, planned, tagged};
@@ -10,7 +12,7 @@ use crate::primitive::tests::{cpu, f32, gpu, planned, tagged};
 fn program(op: Op, sources: &[MemoryDesc], post_ops: &[PostOp]) -> (String, Vec<u8>) {
     let attributes = post_ops.iter().cloned().fold(Attributes::default(), Attributes::with_post_op);
     let sources = sources.iter().cloned();
-    let desc = sources.fold(PrimitiveDesc::builder(op), |builder, source| builder.src(source));
+    let desc = sources.fold(PrimitiveDesc::builder(op), PrimitiveDescBuilder::src);
     let plan = planned(desc.attributes(attributes), &cpu());
     let launch = &plan.launches[0];
     (launch.program.source.to_string(), launch.table.clone())
