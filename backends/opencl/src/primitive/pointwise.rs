@@ -1,18 +1,16 @@
 //! Operations on each element by itself: eltwise, binary, select, batch normalisation, reorder, concat.
 
 mod listed;
+mod operations;
 
 use self::listed::List;
-use super::Planner;
-use super::choice::{Choice, Wanted, only};
-use anydnn_backend::op::{BatchNormalization, Binary, Concat, Eltwise, Reorder, Select};
-use anydnn_backend::{Arg, BinaryAlgorithm, DataType, MemoryDesc, PrimitiveDesc, Result};
+use anydnn_backend::{Arg, DataType, MemoryDesc, PrimitiveDesc};
 
 use super::axes::push_axes;
 use super::epilogue;
 use super::numbers;
 use super::rows::{CPU_LANES, FEW_LANES, gpu_lanes, is_cpu, items, rows_per_item};
-use super::source::{self, Source, add_post_ops, eltwise, is_contiguous};
+use super::source::{self, Source, add_post_ops, is_contiguous};
 use super::space::{Binding, Index, Operand, Space, broadcast};
 use super::value::Value;
 use crate::plan::{DeviceTraits, KernelPlan, Launch};
@@ -355,152 +353,4 @@ pub(super) fn is_wide(desc: &PrimitiveDesc) -> bool {
             if a.desc.data_type().bits() < 8 { reach(&a.desc) } else { a.desc.size().max(a.desc.elements()) };
         most > limit
     })
-}
-
-/// The elements of an operand.
-fn load(name: &str) -> String {
-    format!("LD_{name}(OFF_{name}, n)")
-}
-
-impl Pointwise for Reorder {
-    fn is_closed(&self) -> bool {
-        true
-    }
-
-    fn expression(&self, _desc: &PrimitiveDesc, _value: Value) -> String {
-        load("SRC0")
-    }
-
-    fn list(&self) -> Option<List> {
-        Some(List::default())
-    }
-}
-
-impl Pointwise for Eltwise {
-    fn expression(&self, _desc: &PrimitiveDesc, value: Value) -> String {
-        eltwise(value, *self, &load("SRC0"))
-    }
-
-    fn list(&self) -> Option<List> {
-        List::default().function(*self)
-    }
-}
-
-impl Pointwise for Binary {
-    fn is_closed(&self) -> bool {
-        !matches!(self.algorithm, BinaryAlgorithm::Divide | BinaryAlgorithm::Power)
-    }
-
-    fn expression(&self, _desc: &PrimitiveDesc, _value: Value) -> String {
-        format!("binary_{}({}, {})", self.algorithm.name(), load("SRC0"), load("SRC1"))
-    }
-
-    fn list(&self) -> Option<List> {
-        List::default().join(self.algorithm, false, "SRC1".into())
-    }
-}
-
-impl Pointwise for Select {
-    fn is_closed(&self) -> bool {
-        true
-    }
-
-    fn expression(&self, _desc: &PrimitiveDesc, value: Value) -> String {
-        let (yes, no) = (load("SRC1"), load("SRC2"));
-        // Integer values have one lane; a fractional condition must not be cut to zero.
-        if value == Value::I64 {
-            return format!("NAT1_SRC0(OFF_SRC0) != 0 ? {yes} : {no}");
-        }
-        format!("({}) != (V)(0) ? {yes} : {no}", load("SRC0"))
-    }
-}
-
-impl Pointwise for BatchNormalization {
-    fn expression(&self, desc: &PrimitiveDesc, value: Value) -> String {
-        let epsilon = value.literal(self.epsilon);
-        let (src, mean, variance) = (load("SRC0"), load("MEAN"), load("VARIANCE"));
-        let mut text = format!("({src} - {mean}) * ((V)(1) / sqrt({variance} + {epsilon}))");
-        if desc.find(Arg::Scale).is_some() {
-            text = format!("{text} * {}", load("SCALE"));
-        }
-        if desc.find(Arg::Shift).is_some() {
-            text = format!("{text} + {}", load("SHIFT"));
-        }
-        text
-    }
-}
-
-impl Planner for Eltwise {
-    fn choices(
-        &self,
-        desc: &PrimitiveDesc,
-        device: &DeviceTraits,
-        wanted: Wanted<'_>,
-    ) -> Result<Vec<Choice>> {
-        Ok(only(plan(desc.clone(), self, device), wanted))
-    }
-
-    fn counts_in_64_bits(&self) -> bool {
-        true
-    }
-}
-
-impl Planner for Binary {
-    fn choices(
-        &self,
-        desc: &PrimitiveDesc,
-        device: &DeviceTraits,
-        wanted: Wanted<'_>,
-    ) -> Result<Vec<Choice>> {
-        Ok(only(plan(desc.clone(), self, device), wanted))
-    }
-
-    fn counts_in_64_bits(&self) -> bool {
-        true
-    }
-}
-
-impl Planner for Select {
-    fn choices(
-        &self,
-        desc: &PrimitiveDesc,
-        device: &DeviceTraits,
-        wanted: Wanted<'_>,
-    ) -> Result<Vec<Choice>> {
-        Ok(only(plan(desc.clone(), self, device), wanted))
-    }
-
-    fn counts_in_64_bits(&self) -> bool {
-        true
-    }
-}
-
-impl Planner for BatchNormalization {
-    fn choices(
-        &self,
-        desc: &PrimitiveDesc,
-        device: &DeviceTraits,
-        wanted: Wanted<'_>,
-    ) -> Result<Vec<Choice>> {
-        Ok(only(plan(desc.clone(), self, device), wanted))
-    }
-
-    fn counts_in_64_bits(&self) -> bool {
-        true
-    }
-}
-
-impl Planner for Concat {
-    fn choices(
-        &self,
-        desc: &PrimitiveDesc,
-        device: &DeviceTraits,
-        wanted: Wanted<'_>,
-    ) -> Result<Vec<Choice>> {
-        Ok(only(plan_concat(desc.clone(), self.axis, device), wanted))
-    }
-
-    fn counts_in_64_bits(&self) -> bool {
-        true
-    }
 }
