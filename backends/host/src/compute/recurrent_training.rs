@@ -146,7 +146,7 @@ pub(super) fn forward<T: Float>(
     // Integers stand for numbers in results, too.
     let stored = |desc: &MemoryDesc, values: &mut [T]| {
         let Some((own, _)) = layer.states.filter(|_| !desc.data_type().is_float()) else { return };
-        for x in values.iter_mut() {
+        for x in values {
             *x = T::from_f64(own.quantize(x.to_f64(), desc.data_type()));
         }
     };
