@@ -6,7 +6,7 @@ use anydnn_opencl::testing::test_engines;
 use anydnn_opencl::{CacheMiss, CacheOutcome, DiskCache, OpenClEngine, ProgramStats};
 
 use crate::common::context;
-use crate::work::{self, relu, tanh};
+use crate::work::{self, mish, relu};
 
 /// Where a blob's total length is, and how long its checksum is.
 const TOTAL: std::ops::Range<usize> = 12..20;
@@ -16,7 +16,7 @@ const CHECKSUM: usize = 32;
 fn on_every_device(test: impl Fn(&[u8], &dyn Fn(&[u8]) -> CacheOutcome)) {
     for own in test_engines() {
         work::run(&own, &relu(64));
-        work::run(&own, &tanh(65));
+        work::run(&own, &mish(65));
         let blob = own.cache_blob().unwrap();
         let context = context(&own);
         let offer = |bytes: &[u8]| {

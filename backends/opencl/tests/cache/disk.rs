@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anydnn_opencl::testing::test_engines;
 use anydnn_opencl::{DiskCache, OpenClEngine, ProgramStats};
 
-use crate::work::{self, PROGRAMS, relu, tanh};
+use crate::work::{self, PROGRAMS, mish, relu};
 
 fn engine(like: &OpenClEngine, disk: &DiskCache) -> OpenClEngine {
     OpenClEngine::on_device(like.opencl_device()).unwrap().with_disk_cache(disk.clone())
@@ -98,7 +98,7 @@ fn damaged_files_are_built_and_written_again() {
         // A program of the same device under this one's name.
         let other = tempfile::tempdir().unwrap();
         let foreign = engine(&own, &DiskCache::at(other.path()));
-        work::run(&foreign, &tanh(65));
+        work::run(&foreign, &mish(65));
         foreign.save_programs();
         let foreign = files(other.path()).into_iter().max_by_key(|file| fs::metadata(file).unwrap().len());
         fs::copy(foreign.unwrap(), &program).unwrap();

@@ -6,7 +6,7 @@ pub(super) fn is_standard(name: &str) -> bool {
     !LEFT_OUT.contains(&name)
 }
 
-pub(super) const LEFT_OUT: [&str; 162] = [
+pub(super) const LEFT_OUT: [&str; 170] = [
     "eltwise/f16/hard_sigmoid",
     "eltwise/f16/log",
     "eltwise/bf16/log",
@@ -97,6 +97,9 @@ pub(super) const LEFT_OUT: [&str; 162] = [
     "gated_matmul/bf16",
     "gated_matmul/dequantized_s8",
     "grouped_matmul/rows/bf16",
+    "grouped_matmul/rows/f16",
+    "grouped_matmul/rows/dequantized",
+    "grouped_matmul/rows/layouts",
     "grouped_matmul/rows/one_of_many_groups",
     "grouped_matmul/rows/integers",
     "grouped_matmul/terms/bf16",
@@ -169,4 +172,9 @@ pub(super) const LEFT_OUT: [&str; 162] = [
     "local_response_normalization_backward/across/channels_last",
     "local_response_normalization_backward/no_samples",
     "local_response_normalization_backward/across_more_than_there_is",
+    "recurrent/workspace/leaky_relu/concat",
+    "recurrent/workspace/logistic/concat",
+    "recurrent/workspace/tanh/concat",
+    "recurrent/tanh/bare",
+    "recurrent/tanh/past_a_tile",
 ];
