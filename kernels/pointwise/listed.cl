@@ -33,6 +33,7 @@ __kernel void pointwise(PARAMS) {
     const idx last_row = min(first_row + ROWS_PER_ITEM, (idx)ROWS);
     for (idx row = first_row; row < last_row; ++row) {
         DECLARE_ROW(row)
+        const idx ALONG = 0;
         const idx sources_at[] = {SOURCES_AT};
         for (idx start = first; start < last;) {
             const int rest = (int)min((idx)(BLOCK * LANES), last - start);
@@ -59,7 +60,7 @@ __kernel void pointwise(PARAMS) {
                     NOT_UNROLLED for (int i = 0; i < (step ? vectors : 1); ++i)
                         others[i] = take(source, at + i * LANES * step, step, LANES_OF(i));
                 }
-                // Loops of their own for the kinds gain little and take three times as long to compile.
+                // Loops of their own for the kinds gain little and take half as long again to compile.
                 NOT_UNROLLED for (int i = 0; i < vectors; ++i) {
                     const V v = from ? unpack_f32_16(load_32_16(from, from_at + i * LANES, LANES)) : block[i];
                     V x = v, result = v;

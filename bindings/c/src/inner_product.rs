@@ -37,9 +37,9 @@ pub unsafe extern "C" fn dnnl_inner_product_forward_primitive_desc_create(
             )
         };
         // A matrix whose layout is open lies as the product likes it best.
-        let open = (weights.is_any() && weights.rank() == 2).then(|| weights.clone());
-        let (src, weights) = layouts(src, weights, &dst)?;
-        let weights = open.unwrap_or(weights);
+        let stays_open = weights.is_any() && weights.rank() == 2;
+        let (src, chosen) = layouts(src, weights.clone(), &dst)?;
+        let weights = if stays_open { weights } else { chosen };
         let dst = dense(dst);
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
         let weights = recipe.operand(arg::WEIGHTS, (query::WEIGHTS, 0), weights);

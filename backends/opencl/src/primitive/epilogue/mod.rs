@@ -160,13 +160,6 @@ impl Epilogue {
 
     /// Defines what `common/epilogue.cl` asks for. `position` is the loop over the positions of a tile.
     pub(super) fn define(&self, source: &mut Source, space: &Space, position: usize) {
-        let mut list = String::new();
-        for i in 0..STEPS {
-            let (kind, [a, b], operand) =
-                self.steps.get(i).map_or((0, [0.0; 2], 0), |step| (step.kind, step.factors, step.operand));
-            let numbers = [kind, bits(a), bits(b), operand as i64].map(always);
-            let _ = write!(list, "{}, ", numbers.join(", "));
-        }
         let functions: Vec<String> = self
             .functions
             .iter()
@@ -175,16 +168,29 @@ impl Epilogue {
             .collect();
         let step = |i: usize| always(space.coefficient(&format!("EXTRA{i}"), position).unwrap_or(0));
         let lane_step = |i: usize| always(self.lane_steps.get(i).copied().unwrap_or(0));
+        define_steps(source, STEPS, self.steps.iter().map(|step| (step.kind, step.factors, step.operand)));
         source
-            .define("STEPS", STEPS)
-            .number_of("STEP_COUNT", self.steps.len())
-            .define("STEP_LIST", format!("{{{list}}}"))
             .define("EACH_FUNCTION(X)", functions.join(" "))
             .define("EXTRAS_AT", each_operand(&|i| format!("OFF_EXTRA{i}")))
             .define("EXTRAS_STEP", each_operand(&step))
             .define("EXTRAS_LANE", each_operand(&lane_step));
         self.last.define_in_two(source);
     }
+}
+
+/// Defines `STEPS`, the room of a list, `STEP_COUNT` and `STEP_LIST`, the kind, the parameters and the operand of each step.
+pub(super) fn define_steps(
+    source: &mut Source,
+    room: usize,
+    steps: impl ExactSizeIterator<Item = (i64, [f32; 2], usize)>,
+) {
+    let count = steps.len();
+    let mut list = String::new();
+    for (kind, [a, b], operand) in steps.chain(std::iter::repeat((0, [0.0; 2], 0))).take(room) {
+        let numbers = [kind, bits(a), bits(b), operand as i64].map(always);
+        let _ = write!(list, "{}, ", numbers.join(", "));
+    }
+    source.define("STEPS", room).number_of("STEP_COUNT", count).define("STEP_LIST", format!("{{{list}}}"));
 }
 
 /// Defines `FINAL(v)` by numbers of the launch, and `POST_OPS(v, n)` as the post-operations in front of it.

@@ -1,13 +1,14 @@
 //! Element-wise work of f32 on processors whose operations come with the launch as a list of steps (`pointwise/listed.cl`), so that all of
 //! it shares one program.
 
-use std::fmt::Write;
+use std::sync::LazyLock;
 
 use anydnn_backend::op::Eltwise;
 use anydnn_backend::{BinaryAlgorithm, DataType, PostOp, PrimitiveDesc};
 
 use super::LOOPS;
 use crate::plan::DeviceTraits;
+use crate::primitive::epilogue::define_steps;
 use crate::primitive::numbers::always;
 use crate::primitive::rows::is_cpu;
 use crate::primitive::source::Source;
@@ -23,23 +24,23 @@ const SOURCES: usize = 5;
 const LONG_ROW: usize = 32;
 const FEW_ELEMENTS: usize = 1024;
 
-/// The functions that steps have, by the numbers of their kinds, and how many parameters each takes. What networks have more rarely gets a
-/// program of its own: each of these makes the program that all share longer to compile.
-const FUNCTIONS: [(&str, usize); 14] = [
-    ("clamp", 2),
-    ("exp", 0),
-    ("gelu_erf", 0),
-    ("gelu_tanh", 0),
-    ("hard_sigmoid", 2),
-    ("hard_swish", 2),
-    ("leaky_relu", 1),
-    ("linear", 2),
-    ("reciprocal", 0),
-    ("relu", 0),
-    ("sigmoid", 0),
-    ("sqrt", 0),
-    ("swish", 1),
-    ("tanh", 0),
+/// The functions that steps have, by the numbers of their kinds. What networks have more rarely gets a program of its own: each of these
+/// makes the program that all share longer to compile.
+const FUNCTIONS: [&str; 14] = [
+    "clamp",
+    "exp",
+    "gelu_erf",
+    "gelu_tanh",
+    "hard_sigmoid",
+    "hard_swish",
+    "leaky_relu",
+    "linear",
+    "reciprocal",
+    "relu",
+    "sigmoid",
+    "sqrt",
+    "swish",
+    "tanh",
 ];
 
 /// The same for functions of the value and an operand's element, and whether the order of the two is the other one.
@@ -76,7 +77,7 @@ struct Step {
 impl List {
     /// The list with a function behind it; none where steps do not have it.
     pub(super) fn function(mut self, function: Eltwise) -> Option<Self> {
-        let kind = FUNCTIONS.iter().position(|(name, _)| *name == function.name())?;
+        let kind = FUNCTIONS.iter().position(|name| *name == function.name())?;
         let mut parameters = [0.0; 2];
         for (to, from) in parameters.iter_mut().zip(function.parameters()) {
             *to = from;
@@ -92,6 +93,7 @@ impl List {
         reversed: bool,
         operand: String,
     ) -> Option<Self> {
+        // Only these two are the same to the bit in either order: zeros have signs.
         let is_either = matches!(algorithm, BinaryAlgorithm::Add | BinaryAlgorithm::Multiply);
         let kind = JOINS.iter().position(|join| *join == (algorithm, reversed && !is_either))?;
         self.steps.push(Step { kind: FIRST_JOIN + kind, parameters: [0.0; 2], operand: Some(operand) });
@@ -132,23 +134,22 @@ impl List {
             && self.steps.len() <= STEPS
             && space.operands.iter().all(|o| o.data_type == DataType::F32 && o.binding != Binding::Number)
             && space.operands.iter().filter(|o| is_source(&o.binding)).count() <= SOURCES + 1;
-        let Some(dst) = space.operands.iter().position(|o| o.name == "DST").filter(|_| fits) else {
+        let names = ["SRC0", "DST"].into_iter().chain(self.steps.iter().filter_map(|s| s.operand.as_deref()));
+        if !fits || names.into_iter().any(|name| space.find(name).is_none()) {
             return false;
-        };
-        let dst = space.operands.remove(dst);
-        let Some(first) = space.operands.iter().position(|o| o.name == "SRC0") else { return false };
-        let first = space.operands.remove(first);
-        space.operands.insert(0, first);
-        let (sources, others): (Vec<_>, Vec<_>) =
-            space.operands.drain(..).partition(|o| is_source(&o.binding));
-        let known = sources.len();
-        space.operands = sources;
-        for i in known..SOURCES {
-            let nowhere = Address::linear(vec![0; space.loops.len()]);
-            space.addressed(format!("NONE{i}"), dst.binding, DataType::F32, nowhere);
         }
-        space.operands.push(dst);
-        space.operands.extend(others);
+        let nowhere = Address::linear(vec![0; space.loops.len()]);
+        let given = space.operands.iter().filter(|o| is_source(&o.binding) && o.name != "DST").count();
+        let binding = space.find("DST").map_or(Binding::Number, |dst| dst.binding);
+        for i in given..SOURCES {
+            space.addressed(format!("NONE{i}"), binding, DataType::F32, nowhere.clone());
+        }
+        space.operands.sort_by_key(|o| match &*o.name {
+            "SRC0" => 0,
+            "DST" => 2,
+            _ if is_source(&o.binding) => 1,
+            _ => 3,
+        });
         true
     }
 
@@ -156,7 +157,8 @@ impl List {
     pub(super) fn alike(space: &Space) -> Space {
         let mut space = space.clone();
         space.normalize(LOOPS);
-        space.complete = Some(LOOPS - 1);
+        // No step along the elements has a text of its own.
+        space.complete = Some(usize::MAX);
         space.operands.truncate(SOURCES + 1);
         for (i, operand) in space.operands.iter_mut().take(SOURCES).enumerate() {
             operand.name = format!("SRC{i}");
@@ -166,63 +168,44 @@ impl List {
 
     /// The definitions of the list. `alike` is the same space as `space` with the names that every program has.
     pub(super) fn define(&self, source: &mut Source, space: &Space, alike: &Space) {
-        let place = |name: &String| {
-            let place = space.operands.iter().position(|o| o.name == *name);
+        let place = |step: &Step| {
+            let name = step.operand.as_deref().unwrap_or("SRC0");
             // The result's old content lies where the result does.
-            place.map_or(0, |place| place.min(SOURCES)) as i64
+            space.operands.iter().position(|o| o.name == name).map_or(0, |place| place.min(SOURCES))
         };
-        let mut list = String::new();
-        let none = Step { kind: 0, parameters: [0.0; 2], operand: None };
-        let steps = self.steps.iter().chain(std::iter::repeat(&none));
-        for Step { kind, parameters, operand } in steps.take(STEPS) {
-            let [a, b] = parameters.map(|x| i64::from(x.to_bits() as i32));
-            let operand = operand.as_ref().map_or(0, place);
-            let numbers = [*kind as i64, a, b, operand].map(always);
-            let _ = write!(list, "{}, ", numbers.join(", "));
-        }
-        let last = LOOPS - 1;
+        let steps = self.steps.iter().map(|step| (step.kind as i64, step.parameters, place(step)));
+        define_steps(source, STEPS, steps);
         let each = |text: &dyn Fn(&Operand) -> String| {
             alike.operands.iter().map(text).collect::<Vec<_>>().join(", ")
         };
         let streams = source.streams(alike, &alike.operands[SOURCES]);
         source
-            .define("STEPS", STEPS)
-            .number_of("STEP_COUNT", self.steps.len())
-            .define("STEP_LIST", format!("{{{list}}}"))
             .define("FIRST_JOIN", FIRST_JOIN)
             .define("DST_PLACE", SOURCES)
             .number_of("DST_STREAMS", i32::from(streams))
             .define("SOURCES", each(&|o| o.name.to_lowercase()))
-            .define("SOURCES_AT", each(&|o| row_start(&o.address, alike, last)))
-            .define("SOURCES_STEP", each(&|o| always(o.address.coefficient(last).unwrap_or(0))))
-            .define("EACH_KIND(DO)", kinds());
+            .define("SOURCES_AT", each(&|o| alike.text(&o.address)))
+            .define("SOURCES_STEP", each(&|o| always(o.address.coefficient(LOOPS - 1).unwrap_or(0))))
+            .define("EACH_KIND(DO)", &*KINDS);
     }
-}
-
-/// Where an operand's row starts.
-fn row_start(address: &Address, space: &Space, last: usize) -> String {
-    let Address::Linear { base, coefficients } = address else { return "0".into() };
-    let mut text = always(base);
-    for (v, coefficient) in coefficients.iter().enumerate().take(last) {
-        let _ = write!(text, " + {} * {}", space.loops[v].name, always(coefficient));
-    }
-    text
 }
 
 /// The cases of all kinds.
-fn kinds() -> String {
-    let mut text = String::new();
-    for (kind, (name, parameters)) in FUNCTIONS.iter().enumerate() {
-        let arguments = ["v", "v, alpha", "v, alpha, beta"][*parameters];
-        let _ = write!(text, "case {kind}: DO(eltwise_{name}({arguments})) ");
-    }
-    for (kind, (algorithm, reversed)) in (FIRST_JOIN..).zip(&JOINS) {
+static KINDS: LazyLock<String> = LazyLock::new(|| {
+    let functions = FUNCTIONS.iter().map(|name| {
+        let known = Eltwise::TABLE.iter().find(|function| function.name == *name);
+        let parameters = known.map_or(0, |function| function.parameters.len());
+        let arguments = ["v", "alpha", "beta"];
+        format!("eltwise_{name}({})", arguments[..=parameters].join(", "))
+    });
+    let joins = JOINS.iter().map(|(algorithm, reversed)| {
         let arguments = if *reversed { "x, v" } else { "v, x" };
-        let _ = write!(text, "case {kind}: DO(binary_{}({arguments})) ", algorithm.name());
-    }
-    let _ = write!(text, "case {OLD}: DO(v + alpha * (x - beta))");
-    text
-}
+        format!("binary_{}({arguments})", algorithm.name())
+    });
+    let all = functions.chain(joins).chain(["v + alpha * (x - beta)".into()]);
+    let cases = all.enumerate().map(|(kind, expression)| format!("case {kind}: DO({expression})"));
+    cases.collect::<Vec<_>>().join(" ")
+});
 
 #[cfg(test)]
 mod tests;

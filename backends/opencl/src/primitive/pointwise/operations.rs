@@ -84,65 +84,27 @@ impl Pointwise for BatchNormalization {
     }
 }
 
-impl Planner for Eltwise {
-    fn choices(
-        &self,
-        desc: &PrimitiveDesc,
-        device: &DeviceTraits,
-        wanted: Wanted<'_>,
-    ) -> Result<Vec<Choice>> {
-        Ok(only(plan(desc.clone(), self, device), wanted))
-    }
+/// Planners of operations that have one launch. Reorders have others, too.
+macro_rules! planners {
+    ($($operation:ty),+) => {$(
+        impl Planner for $operation {
+            fn choices(
+                &self,
+                desc: &PrimitiveDesc,
+                device: &DeviceTraits,
+                wanted: Wanted<'_>,
+            ) -> Result<Vec<Choice>> {
+                Ok(only(plan(desc.clone(), self, device), wanted))
+            }
 
-    fn counts_in_64_bits(&self) -> bool {
-        true
-    }
+            fn counts_in_64_bits(&self) -> bool {
+                true
+            }
+        }
+    )+};
 }
 
-impl Planner for Binary {
-    fn choices(
-        &self,
-        desc: &PrimitiveDesc,
-        device: &DeviceTraits,
-        wanted: Wanted<'_>,
-    ) -> Result<Vec<Choice>> {
-        Ok(only(plan(desc.clone(), self, device), wanted))
-    }
-
-    fn counts_in_64_bits(&self) -> bool {
-        true
-    }
-}
-
-impl Planner for Select {
-    fn choices(
-        &self,
-        desc: &PrimitiveDesc,
-        device: &DeviceTraits,
-        wanted: Wanted<'_>,
-    ) -> Result<Vec<Choice>> {
-        Ok(only(plan(desc.clone(), self, device), wanted))
-    }
-
-    fn counts_in_64_bits(&self) -> bool {
-        true
-    }
-}
-
-impl Planner for BatchNormalization {
-    fn choices(
-        &self,
-        desc: &PrimitiveDesc,
-        device: &DeviceTraits,
-        wanted: Wanted<'_>,
-    ) -> Result<Vec<Choice>> {
-        Ok(only(plan(desc.clone(), self, device), wanted))
-    }
-
-    fn counts_in_64_bits(&self) -> bool {
-        true
-    }
-}
+planners!(Eltwise, Binary, Select, BatchNormalization);
 
 impl Planner for Concat {
     fn choices(

@@ -1,0 +1,183 @@
+//! The same primitives through the C functions and through the Rust API, in turns, and what it takes to create one that the cache has.
+//!
+//! `cargo bench -p anydnn-c --bench rust_and_c [platform]`; without cargo's `--bench` each case runs once.
+
+mod cases;
+mod functions;
+
+use std::ffi::c_int;
+use std::ptr;
+use std::time::Instant;
+
+use anydnn_backend::{Arg, Engine, Event, Result, Stream, StreamDesc};
+use anydnn_opencl::{OpenClEngine, OpenClMemory, OpenClPrimitive, OpenClStream};
+
+use crate::cases::{Case, cases};
+use crate::functions::{
+    ALLOCATE, EXEC_ARG_MD, ExecArg, Handle, IN_ORDER, call, check, dnnl_memory_create, dnnl_memory_destroy,
+    dnnl_memory_get_data_handle, dnnl_ocl_interop_engine_create, dnnl_primitive_create,
+    dnnl_primitive_desc_destroy, dnnl_primitive_desc_query_md, dnnl_primitive_destroy,
+    dnnl_primitive_execute, dnnl_stream_create, dnnl_stream_wait,
+};
+
+fn main() -> Result<()> {
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    let measures = given.iter().any(|word| word == "--bench");
+    let wanted = given.iter().find(|word| !word.starts_with('-'));
+    for engine in anydnn_opencl::testing::test_engines() {
+        let platform = engine.opencl_device().alias();
+        if wanted.is_some_and(|wanted| *wanted != platform) {
+            continue;
+        }
+        println!(
+            "{platform:22} {:>10} {:>10} {:>7}   {:>12} {:>12}",
+            "Rust, us", "C, us", "C/Rust", "create, us", "with desc, us"
+        );
+        let c = CSide::new(&engine);
+        for case in cases()? {
+            measure(&engine, &c, &case, if measures { 41 } else { 1 })?;
+        }
+    }
+    Ok(())
+}
+
+/// An engine of the C functions in the context of another one, with a stream.
+struct CSide {
+    engine: Handle,
+    stream: Handle,
+}
+
+impl CSide {
+    fn new(on: &OpenClEngine) -> Self {
+        let (mut engine, mut stream) = (ptr::null_mut(), ptr::null_mut());
+        let (device, context) = (on.raw_device().cast(), on.raw_context().cast());
+        check(call!(dnnl_ocl_interop_engine_create(&raw mut engine, device, context)));
+        check(call!(dnnl_stream_create(&raw mut stream, engine, IN_ORDER)));
+        Self { engine, stream }
+    }
+
+    fn described(&self, case: &Case) -> Handle {
+        let mut pd = ptr::null_mut();
+        check((case.describe)(self.engine, &raw mut pd));
+        pd
+    }
+
+    fn created(pd: Handle) -> Handle {
+        let mut primitive = ptr::null_mut();
+        check(call!(dnnl_primitive_create(&raw mut primitive, pd)));
+        primitive
+    }
+
+    /// Memory of the library's own for each argument.
+    fn memories(&self, case: &Case, pd: Handle) -> Vec<ExecArg> {
+        let memory = |&(_, number): &(Arg, c_int)| {
+            let mut memory = ptr::null_mut();
+            let md = call!(dnnl_primitive_desc_query_md(pd, EXEC_ARG_MD, number));
+            let allocate = ptr::without_provenance_mut(ALLOCATE);
+            check(call!(dnnl_memory_create(&raw mut memory, md, self.engine, allocate)));
+            ExecArg { number, memory }
+        };
+        case.args.iter().map(memory).collect()
+    }
+
+    /// Seconds of one of so many executions.
+    fn run(&self, primitive: Handle, args: &[ExecArg], count: usize) -> f64 {
+        let start = Instant::now();
+        for _ in 0..count {
+            check(call!(dnnl_primitive_execute(primitive, self.stream, args.len() as c_int, args.as_ptr())));
+        }
+        check(call!(dnnl_stream_wait(self.stream)));
+        start.elapsed().as_secs_f64() / count as f64
+    }
+}
+
+fn measure(engine: &OpenClEngine, c: &CSide, case: &Case, rounds: usize) -> Result<()> {
+    let stream = engine.create_stream(&StreamDesc::default())?;
+    let primitive = engine.create_primitive(&case.desc)?;
+    let resolved = anydnn_backend::Primitive::desc(&primitive);
+    let pd = c.described(case);
+    let (own, memories) = (CSide::created(pd), c.memories(case, pd));
+    // The same bytes: where they lie makes a tenth of the time.
+    let memory = |(&(arg, _), of_c): (&(Arg, c_int), &ExecArg)| {
+        let desc = resolved.find(arg).unwrap_or(resolved.dst());
+        let mut handle = ptr::null_mut();
+        check(call!(dnnl_memory_get_data_handle(of_c.memory, &raw mut handle)));
+        // SAFETY: the memory of C keeps its buffer to the end of this function.
+        let memory = unsafe { OpenClMemory::from_raw(engine, desc, handle.cast()) }?;
+        let values = (0..desc.size() / 4).map(|i| (i % 17) as f32 / 8.0 - 1.0);
+        let bytes: Vec<u8> = values.flat_map(f32::to_ne_bytes).collect();
+        stream.write(&memory, 0, &bytes, &[])?.wait()?;
+        Ok((arg, memory))
+    };
+    let args = case.args.iter().zip(&memories).map(memory).collect::<Result<Vec<_>>>()?;
+    rust(&stream, &primitive, &args, 2)?;
+    let once = rust(&stream, &primitive, &args, 4)?.min(c.run(own, &memories, 4));
+    let count = if rounds > 1 { ((0.02 / once).ceil() as usize).clamp(4, 2000) } else { 1 };
+    let (mut of_rust, mut of_c) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        if round % 2 == 0 {
+            of_rust.push(rust(&stream, &primitive, &args, count)?);
+            of_c.push(c.run(own, &memories, count));
+        } else {
+            of_c.push(c.run(own, &memories, count));
+            of_rust.push(rust(&stream, &primitive, &args, count)?);
+        }
+    }
+    let (of_rust, of_c) = (median(of_rust), median(of_c));
+    let creations = if rounds > 1 { 501 } else { 1 };
+    let alone = median(
+        (0..creations).map(|_| timed(|| CSide::created(pd), |p| destroy(p, ptr::null_mut()))).collect(),
+    );
+    let both = || {
+        let pd = c.described(case);
+        (CSide::created(pd), pd)
+    };
+    let with_desc = median((0..creations).map(|_| timed(both, |(p, pd)| destroy(p, pd))).collect());
+    println!(
+        "{:22} {:10.2} {:10.2} {:7.3}   {:12.2} {:12.2}",
+        case.name,
+        of_rust * 1e6,
+        of_c * 1e6,
+        of_c / of_rust,
+        alone * 1e6,
+        with_desc * 1e6
+    );
+    destroy(own, pd);
+    for arg in memories {
+        check(call!(dnnl_memory_destroy(arg.memory)));
+    }
+    Ok(())
+}
+
+/// Seconds of one of so many executions through the Rust API.
+fn rust(
+    stream: &OpenClStream,
+    primitive: &OpenClPrimitive,
+    args: &[(Arg, OpenClMemory)],
+    count: usize,
+) -> Result<f64> {
+    let start = Instant::now();
+    for _ in 0..count {
+        stream.execute(primitive, args, &[])?;
+    }
+    stream.wait()?;
+    Ok(start.elapsed().as_secs_f64() / count as f64)
+}
+
+fn timed<T>(make: impl Fn() -> T, end: impl Fn(T)) -> f64 {
+    let start = Instant::now();
+    let made = make();
+    let seconds = start.elapsed().as_secs_f64();
+    end(made);
+    seconds
+}
+
+fn destroy(primitive: Handle, pd: Handle) {
+    check(call!(dnnl_primitive_destroy(primitive)));
+    check(call!(dnnl_primitive_desc_destroy(pd)));
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
