@@ -2,7 +2,8 @@
 // again stays in cache, by the register tiles `tile_more` (the first TILES_MORE of them, of a row more) and `tile_least`. Operands that a
 // tile cannot read as they lie are copied, as numbers of f32, a block at a time. With GATED a second matrix SRC1 makes the product's gate.
 // Of weights in whole panels the tiles of a block fetch the next block, AHEAD lines for each four terms of a tile, so that memory is read
-// while there is something to compute. With MISSING the last PANEL is made of fewer parts than the others.
+// while there is something to compute. With MISSING the last PANEL is made of fewer parts than the others. With LISTED the
+// post-operations, of a bias too, come with the launch (`common/epilogue.cl`).
 #define IN_PLACE 0
 #define ALONG_K 1
 #define ALONG_M 2
@@ -19,9 +20,9 @@
 #define NEXT
 #endif
 #if MISSING
-#define LAST , last_part
+#define AND_LAST_PART , last_part
 #else
-#define LAST
+#define AND_LAST_PART
 #endif
 #define TILE_START(tile) ((tile) * TILE_LEAST + min(tile, (idx)TILES_MORE))
 // How many of a vector's lanes are columns.
@@ -70,8 +71,8 @@
 #define SOURCE_OF(m) (a_block + (m - item_m) * A_STEP_M)
 #endif
 
-// Adds the products of a block of terms by the weights X to `sums`.
-#define MULTIPLY_BLOCK(X, pointer, sums)                                                                                 \
+// Adds the products of a block of terms by the weights X to `sums`, and does with the sums of each tile, `to`, what `then` says.
+#define MULTIPLY_BLOCK(X, pointer, sums, then)                                                                           \
     {                                                                                                                    \
         const idx m = 0;                                                                                                 \
         PACK(X)                                                                                                          \
@@ -80,17 +81,21 @@
         for (idx tile = first_tile; tile < end_tile; ++tile) {                                                           \
             const idx m = TILE_START(tile);                                                                              \
             const A_SPACE float *a = SOURCE_OF(m);                                                                       \
-            __local float *to = sums + (FINISH_BY_TILE ? 0 : (m - item_m) * PANEL);                                      \
-            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to NEXT LAST AND_SHAPE);                         \
-            else tile_least(a, b, terms, first_k == 0, to NEXT LAST AND_SHAPE);                                          \
-            if (FINISH_BY_TILE) FINISH_ROWS(m, TILE_START(tile + 1))                                                     \
+            __local float *to = sums + SUMS_OF(m);                                                                       \
+            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to NEXT AND_LAST_PART AND_SHAPE);                         \
+            else tile_least(a, b, terms, first_k == 0, to NEXT AND_LAST_PART AND_SHAPE);                                          \
+            then                                                                                                         \
         }                                                                                                                \
     }
-#define FINISH_ROWS(start, end)                                                                                          \
-    {                                                                                                                    \
+// Sums that are finished at once take the same place, tile by tile.
+#define SUMS_OF(m) (ONE_BLOCK && !GATED ? 0 : (m - item_m) * PANEL)
+// Stores the rows of a tile whose sums are whole.
+#define FINISH_TILE(start, end)                                                                                          \
+    if (first_k + K_BLOCK >= K_SIZE) {                                                                                   \
         const idx start_m = start, end_m = end;                                                                          \
-        __local float *from = sums;                                                                                      \
-        IF_GATED(__local float *gates_from = gates;)                                                                     \
+        APPLY_LIST                                                                                                       \
+        const __local float *from = to;                                                                                  \
+        IF_GATED(const __local float *gates_from = gates + SUMS_OF(start_m);)                                            \
         for (idx m = start_m; m < end_m; ++m, from += PANEL) {                                                           \
             EACH(j, PANEL / 16) FINISH(j)                                                                                \
             IF_GATED(gates_from += PANEL;)                                                                               \
@@ -100,12 +105,26 @@
     if (LANES_OF(j) > 0) {                                                                                               \
         const idx part = 16 * j / PART, lane = 16 * j % PART, k = 0;                                                     \
         const int n_lanes = LANES_OF(j);                                                                                 \
-        V v = OUT_SRC0(OUT_WEIGHTS(*(__local V *)(from + 16 * j), n_lanes), n_lanes);                                    \
-        IF_GATED(v = JOIN(v, ACTIVATION(OUT_SRC0(OUT_SRC1(*(__local V *)(gates_from + 16 * j), n_lanes), n_lanes)));)    \
+        V v = OUT_SRC0(OUT_WEIGHTS(*(const __local V *)(from + 16 * j), n_lanes), n_lanes);                              \
+        IF_GATED(v = JOIN(v, ACTIVATION(OUT_SRC0(OUT_SRC1(*(const __local V *)(gates_from + 16 * j), n_lanes), n_lanes)));) \
         ADD_BIAS(v, n_lanes)                                                                                             \
         POST_OPS(v, n_lanes)                                                                                             \
+        v = FINAL(v);                                                                                                    \
         ST_DST(OFF_DST, n_lanes, v);                                                                                     \
     }
+#if LISTED
+#define VECTORS (PANEL / 16)
+#define APPLY_LIST                                                                                                       \
+    {                                                                                                                    \
+        const idx m = start_m, part = 0, lane = 0, k = 0;                                                                \
+        __local float *const sums = to;                                                                                  \
+        APPLY_STEPS(end_m - start_m)                                                                                     \
+    }
+#else
+#define APPLY_LIST
+#define DECLARE_FACTORS
+#define FINAL(v) (v)
+#endif
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void matmul_blocked(PARAMS) {
@@ -122,6 +141,7 @@ __kernel void matmul_blocked(PARAMS) {
     const idx item_last = min(item_first + ITEM_TILES, (idx)TILES);
     const idx item_m = TILE_START(item_first), item_end = TILE_START(item_last);
     DECLARE_BATCH((idx)get_global_id(2))
+    DECLARE_FACTORS
     const idx first_panel = (idx)get_global_id(0) * ITEM_PANELS;
     const idx panels = min((idx)ITEM_PANELS, PANELS - first_panel);
     // Where all panels stay near, they pass for one tile after the other: the result is written line by line.
@@ -159,9 +179,8 @@ __kernel void matmul_blocked(PARAMS) {
 #endif
             }
 #endif
-            MULTIPLY_BLOCK(WEIGHTS, weights, sums)
-            IF_GATED(MULTIPLY_BLOCK(SRC1, src1, gates))
+            IF_GATED(MULTIPLY_BLOCK(SRC1, src1, gates, ))
+            MULTIPLY_BLOCK(WEIGHTS, weights, sums, FINISH_TILE(m, TILE_START(tile + 1)))
         }
-        if (!FINISH_BY_TILE) FINISH_ROWS(item_m, item_end)
     }
 }

@@ -1,7 +1,7 @@
 // A register tile of a matrix product: adds the products of TILE_M rows of `a` and the vectors of each of `terms` rows of `b` to `sums`,
 // or puts them there first. Included once for each number of rows, under the name TILE. Rows are a constant distance apart, so that the
 // addresses of all of them share one register. With HAS_AHEAD, AHEAD lines of 64 bytes from `ahead` on are fetched into the
-// second-level cache for each four terms. Where NEAR is not zero, the row of `b` so many rows on is fetched into the first. With MISSING
+// second-level cache for each four terms. With HAS_NEAR the row of `b` NEAR rows on is fetched into the first. With MISSING
 // only the parts of a row of `b` up to `last_part` exist, and that one is read in place of those behind it. Sums are arrays over loops that
 // are unrolled, not repeated text: drivers keep what they read of a program as long as it lives.
 #if ANYDNN_UNALIGNED
@@ -34,7 +34,7 @@ static inline __attribute__((always_inline)) void TILE(const A_SPACE float *rest
 #if HAS_AHEAD
         for (int line = k % 4; line < AHEAD; line += 4) FETCH(ahead + (k / 4 * AHEAD + line) * 16);
 #endif
-#if NEAR
+#if HAS_NEAR
         EACH(j, PANEL / 16) FETCH_NEAR(b + (NEAR * B_STEP_K + B_AT(j)));
 #endif
         V weights[PANEL / 16];

@@ -364,10 +364,15 @@ impl<'a> Shape<'a> {
 
     /// The same without the post-operations.
     fn define_operands(&self, source: &mut Source, space: &Space, value: Value, terms: &[usize]) {
+        self.define_factors(source, space, value, terms);
+        define_bias(source, self.desc);
+    }
+
+    /// What is multiplied alone.
+    fn define_factors(&self, source: &mut Source, space: &Space, value: Value, terms: &[usize]) {
         for name in ["SRC0"].iter().chain(self.matrices()) {
             quantized::define(source, space, name, terms);
         }
-        define_bias(source, self.desc);
         define_gate(source, self.desc, value);
     }
 

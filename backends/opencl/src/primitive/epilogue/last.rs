@@ -119,6 +119,11 @@ impl Last {
         }
     }
 
+    /// Whether it leaves every number as it is.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self { before: None, function: None, after: None, bounds: None })
+    }
+
     /// Whether it takes so few instructions that a kernel may have them once for each of its registers.
     pub(super) fn is_short(&self) -> bool {
         let short = |function| {

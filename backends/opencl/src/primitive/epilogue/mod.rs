@@ -42,6 +42,8 @@ pub(super) struct Epilogue {
     last: Last,
     /// The steps of the operands along vectors.
     lane_steps: Vec<usize>,
+    /// The operands as the text of a program names them that has no list.
+    own: Vec<Operand>,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,16 @@ impl Epilogue {
     /// The post-operations of a description, whose operands, `POST<i>`, become `EXTRA0` to `EXTRA3` of the space; `lane` is the loop along
     /// vectors. None where a list does not serve them: the program's text has them then.
     pub(super) fn of(desc: &PrimitiveDesc, space: &mut Space, lane: usize) -> Option<Self> {
+        Self::behind(None, desc, space, lane)
+    }
+
+    /// The same behind the addition of this operand, which becomes one of them.
+    pub(super) fn behind(
+        addend: Option<&str>,
+        desc: &PrimitiveDesc,
+        space: &mut Space,
+        lane: usize,
+    ) -> Option<Self> {
         let (mut count, mut last) = Last::of(desc, &|i| is_scalar(space, i));
         // Networks have few of them, which share the program of the others.
         let post_ops = &desc.attributes().post_ops;
@@ -71,16 +83,15 @@ impl Epilogue {
         }
         let mut epilogue = Self::empty();
         let mut operands = Vec::new();
+        if let Some(name) = addend {
+            epilogue.steps.push(Step::of(SUM, 1.0, 1.0));
+            operands.push(operand_of(space, name, lane)?);
+        }
         for (i, post_op) in post_ops.iter().take(count).enumerate() {
             match post_op {
                 PostOp::Eltwise(function) => epilogue.function(*function),
                 PostOp::Binary { algorithm, reversed, .. } => {
-                    let operand =
-                        space.operands.iter().position(|operand| operand.name == format!("POST{i}"))?;
-                    let Operand { data_type, address, .. } = &space.operands[operand];
-                    if *data_type != DataType::F32 || !matches!(address.coefficient(lane), Some(0 | 1)) {
-                        return None;
-                    }
+                    let operand = operand_of(space, &format!("POST{i}"), lane)?;
                     let [own, other] = if *reversed { [-1.0, 1.0] } else { [1.0, -1.0] };
                     let (kind, a, b) = match algorithm {
                         BinaryAlgorithm::Add => (SUM, 1.0, 1.0),
@@ -101,6 +112,7 @@ impl Epilogue {
         }
         for (i, operand) in operands.iter().enumerate() {
             let operand = &mut space.operands[*operand];
+            epilogue.own.push(operand.clone());
             operand.name = format!("EXTRA{i}");
             // Kernels step along vectors by a number.
             if let Address::Linear { coefficients, .. } = &mut operand.address {
@@ -108,6 +120,8 @@ impl Epilogue {
             }
         }
         fill(desc, space, operands.len());
+        // Behind all others, so that programs have the same parameters.
+        space.operands.sort_by_key(|operand| is_extra(operand).then(|| operand.name.clone()));
         Some(epilogue)
     }
 
@@ -115,6 +129,24 @@ impl Epilogue {
     pub(super) fn none(desc: &PrimitiveDesc, space: &mut Space) -> Self {
         fill(desc, space, 0);
         Self::empty()
+    }
+
+    /// Whether nothing is to be done.
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.last.is_empty()
+    }
+
+    /// A space with the list's operands, with these as they were before: a program whose text has the post-operations has the same
+    /// parameters.
+    pub(super) fn own_space(&self, space: &Space) -> Space {
+        let mut own = space.clone();
+        for (i, before) in self.own.iter().enumerate() {
+            let name = format!("EXTRA{i}");
+            if let Some(operand) = own.operands.iter_mut().find(|operand| operand.name == name) {
+                *operand = before.clone();
+            }
+        }
+        own
     }
 
     /// Whether nothing is to be done but what takes few instructions of registers: an operand may be added first.
@@ -131,7 +163,13 @@ impl Epilogue {
     }
 
     fn empty() -> Self {
-        Self { steps: Vec::new(), functions: Vec::new(), last: Last::default(), lane_steps: Vec::new() }
+        Self {
+            steps: Vec::new(),
+            functions: Vec::new(),
+            last: Last::default(),
+            lane_steps: Vec::new(),
+            own: Vec::new(),
+        }
     }
 
     fn function(&mut self, function: Eltwise) {
@@ -245,6 +283,18 @@ impl Finish {
             self.last.define_in_two(source);
         }
     }
+}
+
+fn is_extra(operand: &Operand) -> bool {
+    operand.name.starts_with("EXTRA")
+}
+
+/// The place of an operand of f32 whose elements of a vector lie side by side, or are one.
+fn operand_of(space: &Space, name: &str, lane: usize) -> Option<usize> {
+    let place = space.operands.iter().position(|operand| operand.name == name)?;
+    let Operand { data_type, address, .. } = &space.operands[place];
+    let serves = *data_type == DataType::F32 && matches!(address.coefficient(lane), Some(0 | 1));
+    serves.then_some(place)
 }
 
 /// Whether the operand of this post-operation is one number in f32.

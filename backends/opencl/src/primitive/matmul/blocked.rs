@@ -1,23 +1,19 @@
 //! Products by blocks of rows, columns and terms that stay in a processor's cache (`matmul/blocked.cl`).
 
-use std::borrow::Cow;
+mod text;
 
 use anydnn_backend::{Arg, DataType};
 
+use self::text::Blocks;
 use super::{Shape, is_real};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
-use crate::primitive::numbers::{always, mark};
+use crate::primitive::epilogue::Epilogue;
 use crate::primitive::panels::{sums, terms_ahead, widest};
 use crate::primitive::quantized;
 use crate::primitive::rows::CPU_LANES;
-use crate::primitive::source::Source;
-use crate::primitive::space::Space;
-use crate::primitive::value::{Value, storage};
-
-const TILE: &str = anydnn_kernels::text("matmul/tile.cl");
-const BLOCKED: &str = anydnn_kernels::text("matmul/blocked.cl");
-const TRANSPOSE: &str = anydnn_kernels::text("common/transpose.cl");
+use crate::primitive::space::{Operand, Space};
+use crate::primitive::value::Value;
 
 /// Terms up to which a panel of weights stays in a second-level cache whole.
 const WHOLE_TERMS: usize = 1024;
@@ -33,6 +29,10 @@ const COPIED_ROWS: usize = 96;
 const WORTH_ROWS: usize = 24;
 /// Bytes of panels that stay in a first-level cache beside a tile's rows.
 const NEAR_BYTES: usize = 16 << 10;
+/// What part of its time a product gains by post-operations that are a part of its program, as the number that it is divided by.
+const LIST_GAIN: u64 = 20;
+/// Terms of a sum beside which a list costs little.
+const LIST_TERMS: usize = 96;
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 8;
 
@@ -80,7 +80,7 @@ impl Shape<'_> {
         let most = few_rows(likely_rows, sums).1.min(enough).min(n.div_ceil(CPU_LANES)) * CPU_LANES;
         let (part, parts) = own_panels.map_or((most, 1), |own| (own, (most / own).max(1)));
         let width = part * parts;
-        let mut space = self.space(Some((part, parts)));
+        let space = self.space(Some((part, parts)));
         let [panel, lane, k] = ["panel", "lane", "k"].map(|name| space.variable(name));
         let (panel, lane, k) = (panel?, lane?, k?);
         let m = panel.checked_sub(1)?;
@@ -139,7 +139,7 @@ impl Shape<'_> {
         // Lines of the next block for each four terms of a tile, all of them by all tiles.
         let ahead = if in_panels && item_tiles > 1 { width.div_ceil(4 * item_tiles) } else { 0 };
         // One row or a few wait for memory, which this does not help.
-        let near = if in_panels && least * 2 >= most_tile { terms_ahead(width, block) } else { 0 };
+        let has_near = in_panels && least * 2 >= most_tile;
         let by_tile = block >= terms && self.gate.is_none();
         let in_place = source == Reading::InPlace && weights == Reading::InPlace;
         // A copy of the source serves several panels, and so does a tile's part of it where the panels stay near.
@@ -152,6 +152,7 @@ impl Shape<'_> {
         let item_panels = each.min(near_panels).clamp(1, panels);
         let tiles_outside = in_place && item_panels > 1;
         let ahead = if tiles_outside { 0 } else { ahead };
+        let has_ahead = in_panels && rows > most_tile;
         // Room for as many rows and terms as other shapes have, which then share the program.
         let rooms = Rooms {
             width,
@@ -160,88 +161,88 @@ impl Shape<'_> {
             matrices: self.matrices().len(),
         };
         let (item_rows_room, block_room) = (item_rows.max(most_rows), block.max(BLOCK_TERMS));
-        let sum_rows_room = if by_tile { greatest } else { item_rows_room };
-        let wide_rooms = rooms.of(sum_rows_room, item_rows_room, block_room);
-        let rooms = if wide_rooms.fit(device) {
+        let wide_rooms = rooms.of(item_rows_room, item_rows_room, block_room);
+        let room = if wide_rooms.fit(device) {
             wide_rooms
         } else {
             rooms.of(if by_tile { greatest } else { item_rows }, item_rows, block)
         };
-        if !rooms.fit(device) {
+        if !room.fit(device) {
             return None;
         }
-        space.complete = Some(lane);
-        let mut text = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
+        let at = |name: &str, v: usize| space.coefficient(name, v);
         let (m_step, k_step) = match source {
-            Reading::InPlace => (space.coefficient("SRC0", m)?, space.coefficient("SRC0", k)?),
+            Reading::InPlace => (at("SRC0", m)?, at("SRC0", k)?),
             Reading::AlongM => (1, padded(item_rows)),
             _ => (padded(block), 1),
         };
-        let space_of = |reading| if reading == Reading::InPlace { "__global" } else { "__local" };
-        text.general()
-            .declare("DECLARE_BATCH", &space, 0..m)
-            .define("PANEL", width)
-            .number_of("PANELS", panels)
-            .define("PART", part)
-            .number_of("N_SIZE", n)
-            .define("WHOLE_PANELS", i32::from(n.is_multiple_of(width)))
-            .number_of("K_SIZE", terms)
-            .number_of("ONE_BLOCK", i32::from(block >= terms))
-            .number_of("TILES", tiles)
-            .number_of("TILES_MORE", more)
-            .define("TILE_LEAST", least)
-            .number_of("ITEM_TILES", item_tiles)
-            .number_of("ITEM_PANELS", item_panels)
-            .number_of("TILES_OUTSIDE", i32::from(tiles_outside))
-            .define("SUMS", rooms.sums)
-            .define("FINISH_BY_TILE", i32::from(by_tile))
-            .define("HAS_AHEAD", i32::from(in_panels && rows > most_tile))
-            .number_of("AHEAD", ahead)
-            .define("NEAR", near)
-            .define("PACK_SRC0", source as u8)
-            .define("PACK_WEIGHTS", weights as u8)
-            .define("A_BLOCK", rooms.source)
-            .define("B_BLOCK", rooms.weights)
-            .define("A_SPACE", space_of(source))
-            .define("A_STEP_M", format!("(idx){}", always(m_step)))
-            .define("A_STEP_K", format!("(idx){}", mark(k_step)))
-            .define("B_SPACE", space_of(weights));
         let (b_step, b_part, b_part_step) = match weights {
-            Reading::InPlace => {
-                (space.coefficient("WEIGHTS", k)?, part, space.coefficient("WEIGHTS", panel + 1)?)
-            }
+            Reading::InPlace => (at("WEIGHTS", k)?, part, at("WEIGHTS", panel + 1)?),
             _ => (width, width, 0),
         };
-        text.number_of("K_BLOCK", block);
-        let at_part = format!("(j) * 16 / {b_part}");
-        let at_part = if missing { format!("min({at_part}, last_part)") } else { at_part };
-        // A panel's own width is known.
-        let b_step = if b_step == width { b_step.to_string() } else { always(b_step) };
-        text.define("B_STEP_K", format!("(idx){b_step}"))
-            .define("MISSING", i32::from(missing))
-            .define("B_AT(j)", format!("({at_part} * (idx){} + (j) * 16 % {b_part})", always(b_part_step)));
-        for name in ["SRC0"].iter().chain(self.matrices()) {
-            let (bits, kind) = storage(space.find(name)?.data_type);
-            let pointer = name.to_lowercase();
-            text.define(
-                format!("RUN_{name}(o, n)"),
-                format!("convert_float16(unpack_{kind}_16(load_{bits}_16({pointer}, o, n)))"),
-            );
-        }
-        self.define(&mut text, &space, value, &[k]);
-        let mut files: Vec<Cow<'static, str>> = Vec::new();
-        if weights == Reading::AlongK {
-            files.push(TRANSPOSE.into());
-        }
-        files.extend(tile("tile_least", least));
-        if two_sizes {
-            files.extend(tile("tile_more", greatest));
-        } else {
-            files.push("#define tile_more tile_least\n".into());
-        }
-        files.push(BLOCKED.into());
+        let blocks_of = Blocks {
+            m,
+            lane,
+            k,
+            width,
+            part,
+            panels,
+            columns: n,
+            terms,
+            block,
+            tiles,
+            least,
+            more,
+            two_sizes,
+            item_tiles,
+            item_panels,
+            tiles_outside,
+            ahead: has_ahead.then_some(ahead),
+            near: has_near.then(|| terms_ahead(width, block)),
+            missing,
+            source,
+            weights,
+            room,
+            source_steps: (m_step, k_step),
+            weights_steps: (b_step, b_part, b_part_step),
+        };
         let global = [panels.div_ceil(item_panels), blocks, batch];
-        Some(text.launch("matmul_blocked", &files, global, Some([1, 1, 1])).into())
+        let Some((alike, list)) = self.listed(&space, terms, (panel + 1, lane)) else {
+            let (text, files) = blocks_of.text(self, space, None);
+            return Some(text.launch("matmul_blocked", &files, global, Some([1, 1, 1])).into());
+        };
+        let own = list.own_space(&alike);
+        let (mut text, files) = blocks_of.text(self, alike, Some(&list));
+        if list.is_empty() {
+            return Some(text.launch("matmul_blocked", &files, global, Some([1, 1, 1])).into());
+        }
+        text.gains(LIST_GAIN, 2 * rows * n * terms * batch);
+        let special = || blocks_of.text(self, own, None);
+        let launch = text.launch_beside("matmul_blocked", &files, (global, Some([1, 1, 1])), device, special);
+        Some(launch.into())
+    }
+
+    /// The post-operations and the bias as a list that comes with the launch, and the space whose operands it names, where its loops over
+    /// parts of panels and over lanes are these. None where a list does not serve them, or would take longer than their own text.
+    fn listed(&self, space: &Space, terms: usize, (part, lane): (usize, usize)) -> Option<(Space, Epilogue)> {
+        let scaled = [Arg::SRC, Arg::Weights].iter().any(|arg| quantized::is_dequantized(self.desc, *arg));
+        if self.gate.is_some() || scaled || terms < LIST_TERMS {
+            return None;
+        }
+        // Panels are as wide as all of their parts, which lie side by side.
+        let side_by_side = |operand: &Operand| {
+            let step = |v: usize| operand.address.coefficient(v);
+            space.loops[part].extent == 1
+                || step(part) == step(lane).map(|step| step * space.loops[lane].extent)
+        };
+        let is_joined = |o: &&Operand| o.name == "BIAS" || o.name.starts_with("POST");
+        if !space.operands.iter().filter(is_joined).all(side_by_side) {
+            return None;
+        }
+        let mut alike = space.clone();
+        let bias = self.desc.find(Arg::Bias).map(|_| "BIAS");
+        let epilogue = Epilogue::behind(bias, self.desc, &mut alike, lane)?;
+        Some((alike, epilogue))
     }
 }
 
@@ -259,6 +260,7 @@ struct Rooms {
 }
 
 /// Numbers of f32.
+#[derive(Debug)]
 struct Room {
     sums: usize,
     source: usize,
@@ -285,12 +287,6 @@ impl Room {
         (self.sums * self.matrices + self.source + self.weights) * size_of::<f32>()
             <= device.local_memory_bytes
     }
-}
-
-/// The register tile of this name and number of rows (`matmul/tile.cl`), for a program that defines what that needs.
-fn tile(name: &str, rows: usize) -> [Cow<'static, str>; 3] {
-    let names = format!("#define TILE {name}\n#define TILE_M {rows}\n");
-    [names.into(), TILE.into(), "#undef TILE\n#undef TILE_M\n".into()]
 }
 
 /// How to read the source, of which `m` and `k` are the loops.
