@@ -116,7 +116,11 @@ impl HostTensor {
     /// # Errors
     /// [`Error::Invalid`] when the number of values differs from the dimensions.
     pub fn from_f32(dims: impl Into<Dims>, values: &[f32]) -> Result<Self> {
-        Self::new(MemoryDesc::new(dims, DataType::F32), values.iter().flat_map(|v| v.to_ne_bytes()).collect())
+        let mut bytes = vec![0; size_of_val(values)];
+        for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+            *to = value.to_ne_bytes();
+        }
+        Self::new(MemoryDesc::new(dims, DataType::F32), bytes)
     }
 
     /// A tensor of any type from values that are rounded to it and limited to its range.

@@ -30,7 +30,15 @@ pub(in crate::onnx) fn constant_of_shape(call: &mut Call) -> Result<Vec<HostTens
         element[0] = (0..8 / bits).fold(0, |byte, i| byte | (element[0] & ((1 << bits) - 1)) << (i * bits));
     }
     if element.iter().any(|&byte| byte != 0) {
-        tensor.bytes_mut().chunks_exact_mut(element.len()).for_each(|to| to.copy_from_slice(&element));
+        // Ever longer runs of what is written already.
+        let bytes = tensor.bytes_mut();
+        let mut written = element.len().min(bytes.len());
+        bytes[..written].copy_from_slice(&element[..written]);
+        while written < bytes.len() {
+            let more = written.min(bytes.len() - written);
+            bytes.copy_within(..more, written);
+            written += more;
+        }
     }
     Ok(vec![tensor])
 }

@@ -72,8 +72,10 @@ impl Folding {
         let [scale, _, _, variance, weights] = sources else { return Err(wrong(sources)) };
         let factors = self.factors(&scale.to_f64s(), &variance.to_f64s());
         let mut weights = weights.to_f32s();
-        for (i, weight) in weights.iter_mut().enumerate() {
-            *weight = (f64::from(*weight) * factors[i / self.inner.max(1) % self.channels.max(1)]) as f32;
+        for (of_channel, factor) in weights.chunks_mut(self.inner.max(1)).zip(factors.iter().cycle()) {
+            for weight in of_channel {
+                *weight = (f64::from(*weight) * factor) as f32;
+            }
         }
         HostTensor::from_f32(dims.clone(), &weights)
     }
