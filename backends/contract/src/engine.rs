@@ -74,6 +74,15 @@ pub trait Engine: Clone + Debug + Send + Sync + 'static {
         self.create_primitive(desc).map(|primitive| primitive.desc().clone())
     }
 
+    /// As [`Engine::resolve`], with the bytes of working memory that the primitive wants. What the engine lacks is refused. A backend may know
+    /// both without compiling.
+    ///
+    /// # Errors
+    /// As [`Engine::create_primitive`].
+    fn resolve_with_scratchpad(&self, desc: &PrimitiveDesc) -> Result<(PrimitiveDesc, usize)> {
+        self.create_primitive(desc).map(|primitive| (primitive.desc().clone(), primitive.scratchpad_size()))
+    }
+
     /// Compiles an operation. Open layouts are resolved; [`Primitive::desc`](crate::Primitive::desc) tells how.
     ///
     /// # Errors

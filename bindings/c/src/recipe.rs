@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anydnn_backend::op::{Expression, Fold, Node, Reorder};
 use anydnn_backend::{
-    Arg, Attributes, BinaryAlgorithm, Blocking, DataType, Dims, Eltwise, Error, Layout, MemoryDesc, Op,
-    PrimitiveDesc,
+    Arg, Attributes, BinaryAlgorithm, Blocking, DataType, Dims, Eltwise, Engine, Error, Layout, MemoryDesc,
+    Op, PrimitiveDesc,
 };
 
 use crate::boundary::{Failure, Outcome};

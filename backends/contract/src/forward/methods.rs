@@ -17,6 +17,7 @@ macro_rules! methods {
                 fn memory_kinds(&self) -> &[MemoryKind];
                 fn has_profiling(&self) -> bool;
                 fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc>;
+                fn resolve_with_scratchpad(&self, desc: &PrimitiveDesc) -> Result<(PrimitiveDesc, usize)>;
                 fn cache_blob_id(&self) -> Result<Vec<u8>>;
                 fn cache_blob(&self) -> Result<Vec<u8>>;
             }

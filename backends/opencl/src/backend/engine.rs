@@ -209,15 +209,6 @@ impl OpenClEngine {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// As [`Engine::resolve`], with the bytes of working memory that the primitive will want; without compiling anything.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] naming what there is no kernel for.
-    pub fn resolve_with_scratchpad(&self, desc: &PrimitiveDesc) -> Result<(PrimitiveDesc, usize)> {
-        let plan = self.plan(desc)?;
-        Ok((plan.desc, plan.scratchpad))
-    }
-
     /// Whether temporary memory comes from a [user's allocator](OpenClEngine::with_allocator).
     pub fn has_user_allocator(&self) -> bool {
         self.inner.user.is_some()
@@ -372,6 +363,11 @@ impl Engine for OpenClEngine {
 
     fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
         primitive::resolved(desc.clone(), &self.traits())
+    }
+
+    fn resolve_with_scratchpad(&self, desc: &PrimitiveDesc) -> Result<(PrimitiveDesc, usize)> {
+        let plan = self.plan(desc)?;
+        Ok((plan.desc, plan.scratchpad))
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<OpenClPrimitive> {
