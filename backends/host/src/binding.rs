@@ -1,148 +1,147 @@
 //! From memories bound to arguments to slices that a computation may use at once.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
-use anydnn_backend::{Arg, Error, PrimitiveDesc, Result};
+use anydnn_backend::{Arg, Error, Memory, PrimitiveDesc, Region, Result};
 
-use crate::memory::{Allocation, Bytes, HostMemory};
+use crate::allocation::{Allocation, Bytes, Guard};
+use crate::memory::HostMemory;
 
-/// Locks every allocation that the arguments touch, once and in ascending order, and runs `work` on the slices of what is read and of
-/// what is written. An input that shares bytes with a result is copied first.
+/// Runs `work` on the slices of what a primitive reads and of what it writes. An input that shares bytes with a result is copied first.
 pub(crate) fn with_slices<R>(
     desc: &PrimitiveDesc,
     args: &[(Arg, HostMemory)],
     work: impl FnOnce(&[(Arg, &[u8])], &mut [(Arg, &mut [u8])]) -> Result<R>,
 ) -> Result<R> {
-    let mut groups: BTreeMap<u64, Group<'_>> = BTreeMap::new();
+    let (mut read, mut written) = (Vec::with_capacity(args.len()), Vec::new());
     for (arg, memory) in args {
         let (Some(operand), Some(access)) = (desc.find(*arg), desc.access(*arg)) else { continue };
-        let allocation = memory.allocation();
-        let group = groups.entry(allocation.id()).or_insert_with(|| Group::new(allocation));
-        let list = if access.writes() { &mut group.written } else { &mut group.read };
-        list.push((*arg, memory.range(0, operand.size())));
+        let list = if access.writes() { &mut written } else { &mut read };
+        list.push((*arg, Part::new(memory, 0, operand.size())));
     }
-    let mut locked: Vec<(Group<'_>, Guard<'_>)> = groups
-        .into_values()
-        .map(|group| {
-            let guard = Guard::new(&group);
-            (group, guard)
-        })
-        .collect();
-    let mut copies = Vec::new();
-    for (group, guard) in &mut locked {
-        copies.extend(group.detach(guard)?);
+    for (i, (arg, part)) in written.iter().enumerate() {
+        if written[..i].iter().any(|(_, other)| part.region.overlaps(&other.region)) {
+            let subject = format!("memory of {arg}");
+            let error =
+                Error::invalid("execute", subject, "sharing bytes with another result", "separate bytes");
+            return Err(error.at(desc.name()));
+        }
     }
+    // SAFETY: results lie apart from each other.
+    unsafe { with_parts(&read, &written, work) }
+}
+
+/// Bytes of an allocation.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    allocation: &'a Allocation,
+    region: Region,
+}
+
+impl<'a> Part<'a> {
+    /// So many bytes from byte `offset` of a memory on, which are there.
+    ///
+    /// # Panics
+    /// Where they are not.
+    pub(crate) fn new(memory: &'a HostMemory, offset: usize, bytes: usize) -> Self {
+        let whole = memory.region();
+        assert!(offset + bytes <= whole.bytes, "{bytes} bytes from {offset} of {}", whole.bytes);
+        let region = Region { offset: whole.offset + offset, bytes, ..whole };
+        Self { allocation: memory.allocation(), region }
+    }
+
+    /// All bytes of a memory.
+    pub(crate) fn whole(memory: &'a HostMemory) -> Self {
+        Self { allocation: memory.allocation(), region: memory.region() }
+    }
+
+    /// Runs `work` on the bytes.
+    pub(crate) fn read<R>(self, work: impl FnOnce(&[u8]) -> R) -> R {
+        let mut guard = self.allocation.lock(false);
+        // SAFETY: locked to be read.
+        work(unsafe { self.slice(guard.origin()) })
+    }
+
+    /// Runs `work` on the bytes, which it may change.
+    pub(crate) fn write<R>(self, work: impl FnOnce(&mut [u8]) -> R) -> R {
+        let mut guard = self.allocation.lock(true);
+        // SAFETY: locked to be written, and there is one slice.
+        work(unsafe { self.slice_mut(guard.origin()) })
+    }
+
+    /// Copies these bytes to others, of which there are as many and which lie apart.
+    pub(crate) fn copy_to(self, to: Self) -> Result<()> {
+        // SAFETY: one result.
+        unsafe {
+            with_parts(&[(Arg::SRC, self)], &[(Arg::DST, to)], |inputs, outputs| {
+                outputs[0].1.copy_from_slice(inputs[0].1);
+                Ok(())
+            })
+        }
+    }
+
+    /// # Safety
+    /// `origin` is that of the allocation, which is locked for `'b`; nothing in the region is written meanwhile.
+    unsafe fn slice<'b>(&self, origin: *mut u8) -> &'b [u8] {
+        if self.region.bytes == 0 {
+            return &[];
+        }
+        // SAFETY: regions lie inside their allocations; the rest by contract.
+        unsafe { std::slice::from_raw_parts(origin.wrapping_add(self.region.offset), self.region.bytes) }
+    }
+
+    /// # Safety
+    /// `origin` is that of the allocation, which is locked to be written for `'b`; nothing else touches the region meanwhile.
+    unsafe fn slice_mut<'b>(&self, origin: *mut u8) -> &'b mut [u8] {
+        if self.region.bytes == 0 {
+            return &mut [];
+        }
+        // SAFETY: regions lie inside their allocations; the rest by contract.
+        unsafe { std::slice::from_raw_parts_mut(origin.wrapping_add(self.region.offset), self.region.bytes) }
+    }
+}
+
+/// Locks every allocation that the parts lie in, once and in ascending order, and runs `work` on their slices. What is read and shares bytes
+/// with what is written is copied first.
+///
+/// # Safety
+/// What is written lies apart.
+unsafe fn with_parts<R>(
+    read: &[(Arg, Part<'_>)],
+    written: &[(Arg, Part<'_>)],
+    work: impl FnOnce(&[(Arg, &[u8])], &mut [(Arg, &mut [u8])]) -> Result<R>,
+) -> Result<R> {
+    let mut allocations: BTreeMap<u64, (&Allocation, bool)> = BTreeMap::new();
+    for ((_, part), writes) in
+        read.iter().map(|part| (part, false)).chain(written.iter().map(|part| (part, true)))
+    {
+        allocations.entry(part.allocation.id()).or_insert((part.allocation, false)).1 |= writes;
+    }
+    let mut locked: Vec<(u64, Guard<'_>)> =
+        allocations.into_iter().map(|(id, (allocation, writes))| (id, allocation.lock(writes))).collect();
+    let origins: Vec<(u64, *mut u8)> = locked.iter_mut().map(|(id, guard)| (*id, guard.origin())).collect();
+    let origin = |part: &Part<'_>| {
+        let at = origins.binary_search_by_key(&part.allocation.id(), |(id, _)| *id);
+        // Every part's allocation was locked.
+        at.map_or(std::ptr::null_mut(), |at| origins[at].1)
+    };
+    let is_shared = |part: &Part<'_>| written.iter().any(|(_, other)| part.region.overlaps(&other.region));
+    let (shared, apart): (Vec<_>, Vec<_>) = read.iter().copied().partition(|(_, part)| is_shared(part));
+    let copies = shared
+        .into_iter()
+        // SAFETY: locked, and nothing is written before the copies are made.
+        .map(|(arg, part)| Ok((arg, Bytes::copied(unsafe { part.slice(origin(&part)) })?, part.region.bytes)))
+        .collect::<Result<Vec<_>>>()?;
     let mut inputs: Vec<(Arg, &[u8])> =
         copies.iter().map(|(arg, bytes, len)| (*arg, &bytes[..*len])).collect();
-    let mut outputs = Vec::new();
-    for (group, guard) in &mut locked {
-        match guard {
-            Guard::Read(bytes) => {
-                inputs.extend(group.read.iter().map(|(arg, range)| (*arg, &bytes[range.clone()])));
-            }
-            Guard::Write(bytes) => {
-                group.split(bytes, &mut inputs, &mut outputs).map_err(|e| e.at(desc.name()))?;
-            }
-        }
-    }
-    work(&inputs, &mut outputs)
-}
-
-/// The parts of one allocation that a computation touches.
-struct Group<'a> {
-    allocation: &'a Allocation,
-    read: Vec<(Arg, Range<usize>)>,
-    written: Vec<(Arg, Range<usize>)>,
-}
-
-enum Guard<'a> {
-    Read(RwLockReadGuard<'a, Bytes>),
-    Write(RwLockWriteGuard<'a, Bytes>),
-}
-
-impl<'a> Guard<'a> {
-    fn new(group: &Group<'a>) -> Self {
-        if group.written.is_empty() {
-            Self::Read(group.allocation.read())
-        } else {
-            Self::Write(group.allocation.write())
-        }
-    }
-}
-
-impl<'a> Group<'a> {
-    fn new(allocation: &'a Allocation) -> Self {
-        Self { allocation, read: Vec::new(), written: Vec::new() }
-    }
-
-    /// Takes out the inputs that share bytes with a result, as aligned copies with their lengths.
-    fn detach(&mut self, guard: &Guard<'_>) -> Result<Vec<(Arg, Bytes, usize)>> {
-        let Guard::Write(bytes) = guard else { return Ok(Vec::new()) };
-        let written = &self.written;
-        let shared = |range: &Range<usize>| {
-            written.iter().any(|(_, other)| range.start < other.end && other.start < range.end)
-        };
-        let (copied, kept): (Vec<_>, Vec<_>) = self.read.drain(..).partition(|(_, range)| shared(range));
-        self.read = kept;
-        copied
-            .into_iter()
-            .map(|(arg, range)| Ok((arg, Bytes::copied(&bytes[range.clone()])?, range.len())))
-            .collect()
-    }
-
-    /// Splits the bytes into one slice for each result and for each run of inputs, which may overlap one another.
-    fn split<'b>(
-        &self,
-        bytes: &'b mut [u8],
-        inputs: &mut Vec<(Arg, &'b [u8])>,
-        outputs: &mut Vec<(Arg, &'b mut [u8])>,
-    ) -> Result<()> {
-        let mut parts: Vec<(&Range<usize>, Arg, bool)> = Vec::new();
-        for (list, written) in [(&self.read, false), (&self.written, true)] {
-            for (arg, range) in list {
-                match (range.is_empty(), written) {
-                    (false, _) => parts.push((range, *arg, written)),
-                    (true, false) => inputs.push((*arg, &[])),
-                    (true, true) => outputs.push((*arg, &mut [])),
-                }
-            }
-        }
-        parts.sort_by_key(|(range, ..)| range.start);
-        let (mut rest, mut at) = (bytes, 0);
-        let mut parts = &parts[..];
-        while let [(first, arg, written), following @ ..] = parts {
-            if first.start < at {
-                return Err(Error::invalid(
-                    "execute",
-                    format!("memory of {arg}"),
-                    "sharing bytes with another result",
-                    "separate bytes",
-                ));
-            }
-            let mut end = first.end;
-            let mut count = 0;
-            while !written
-                && following.get(count).is_some_and(|(range, _, other)| !other && range.start < end)
-            {
-                end = end.max(following[count].0.end);
-                count += 1;
-            }
-            let (_, tail) = rest.split_at_mut(first.start - at);
-            let (run, tail) = tail.split_at_mut(end - first.start);
-            if *written {
-                outputs.push((*arg, run));
-            } else {
-                let run: &'b [u8] = run;
-                for (range, arg, _) in &parts[..=count] {
-                    inputs.push((*arg, &run[range.start - first.start..range.end - first.start]));
-                }
-            }
-            (rest, at, parts) = (tail, end, &parts[count + 1..]);
-        }
-        Ok(())
-    }
+    // SAFETY: locked until the work is done, and apart from what is written.
+    inputs.extend(apart.into_iter().map(|(arg, part)| (arg, unsafe { part.slice(origin(&part)) })));
+    let mut outputs: Vec<(Arg, &mut [u8])> =
+        // SAFETY: locked to be written until the work is done, and apart from all else.
+        written.iter().map(|(arg, part)| (*arg, unsafe { part.slice_mut(origin(part)) })).collect();
+    let result = work(&inputs, &mut outputs);
+    drop(locked);
+    result
 }
 
 #[cfg(test)]
@@ -209,5 +208,49 @@ mod tests {
         let args = [(Arg::SRC, at(0)), (Arg::Mean, at(12)), (Arg::DST, at(16))];
         let error = with_slices(&desc, &args, |_, _| Ok(())).unwrap_err();
         assert!(error.to_string().contains("sharing bytes"), "{error}");
+    }
+
+    /// What is written into a result shows in no input, wherever they lie: in one allocation, or at addresses of the process.
+    #[test]
+    fn inputs_keep_their_values_while_results_are_written() {
+        let engine = HostEngine::new();
+        let part = MemoryDesc::new([4], DataType::U8);
+        let desc = PrimitiveDesc::builder(Op::Binary(Binary::new(BinaryAlgorithm::Subtract)))
+            .src(part.clone())
+            .src(part.clone())
+            .dst(part.clone())
+            .build()
+            .unwrap();
+        let old = [10_u8, 20, 30, 40, 50, 60, 70, 80];
+        let check = |memories: &[HostMemory], offsets: [usize; 3]| {
+            let args: Vec<_> =
+                [Arg::Src(0), Arg::Src(1), Arg::DST].into_iter().zip(memories.to_vec()).collect();
+            with_slices(&desc, &args, |inputs, outputs| {
+                outputs[0].1.fill(0);
+                for (arg, bytes) in inputs {
+                    let offset = offsets[usize::from(*arg == Arg::Src(1))];
+                    assert_eq!(*bytes, &old[offset..offset + 4], "{arg} of {offsets:?}");
+                }
+                Ok(())
+            })
+            .unwrap();
+        };
+        for offsets in [[4, 0, 4], [0, 0, 0], [0, 4, 2], [1, 0, 4]] {
+            let whole = engine.create_memory(&MemoryDesc::new([8], DataType::U8), MemoryKind::Host).unwrap();
+            Part::whole(&whole).write(|bytes| bytes.copy_from_slice(&old));
+            check(&offsets.map(|offset| whole.view(&part, offset).unwrap()), offsets);
+            let mut bytes = old;
+            let start: *mut u8 = bytes.as_mut_ptr();
+            let at = |offset| {
+                // SAFETY: four bytes of the array, which is not touched meanwhile.
+                unsafe { HostMemory::from_pointer(&engine, &part, start.wrapping_add(offset).cast()) }
+                    .unwrap()
+            };
+            check(&offsets.map(at), offsets);
+            let written = offsets[2];
+            assert!(bytes.iter().zip(old).enumerate().all(|(i, (&new, old))| {
+                new == if (written..written + 4).contains(&i) { 0 } else { old }
+            }));
+        }
     }
 }

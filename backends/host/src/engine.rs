@@ -15,6 +15,7 @@ use crate::compute::Kind;
 use crate::memory::HostMemory;
 use crate::primitive::HostPrimitive;
 use crate::stream::HostStream;
+use crate::user_allocator::UserAllocator;
 
 /// The processor, with a number of threads.
 ///
@@ -33,14 +34,14 @@ struct Inner {
     device: DeviceInfo,
     capabilities: Capabilities,
     /// None uses rayon's global threads.
-    threads: Option<ThreadPool>,
+    threads: Option<Arc<ThreadPool>>,
     allocator: Arc<HostAllocator>,
 }
 
 impl HostEngine {
     /// An engine on rayon's global threads, one for each core unless configured otherwise.
     pub fn new() -> Self {
-        Self::on(None)
+        Self::on(None, None)
     }
 
     /// An engine on threads of its own.
@@ -55,21 +56,32 @@ impl HostEngine {
         let pool = pool
             .build()
             .map_err(|error| Error::unavailable(format!("{threads} threads"), error.to_string()))?;
-        Ok(Self::on(Some(pool)))
+        Ok(Self::on(Some(Arc::new(pool)), None))
     }
 
-    fn on(threads: Option<ThreadPool>) -> Self {
+    /// Another engine on the same threads, whose temporaries come from the user's allocator: those of graphs. What a primitive needs while
+    /// it computes is the library's.
+    pub fn with_allocator(&self, allocator: UserAllocator) -> Self {
+        Self::on(self.0.threads.clone(), Some(allocator))
+    }
+
+    /// Whether temporary memory comes from a [user's allocator](HostEngine::with_allocator).
+    pub fn has_user_allocator(&self) -> bool {
+        self.0.allocator.is_user()
+    }
+
+    fn on(threads: Option<Arc<ThreadPool>>, user: Option<UserAllocator>) -> Self {
         let id = EngineId::unique();
         let mut capabilities = Capabilities::default();
-        capabilities.memory_kinds = vec![MemoryKind::Host];
+        capabilities.memory_kinds = KINDS.to_vec();
         capabilities.storage_types = Kind::DATA_TYPES.to_vec();
         capabilities.out_of_order = true;
         capabilities.profiling = true;
         capabilities.compute_units =
-            threads.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads);
+            threads.as_ref().map_or_else(rayon::current_num_threads, |threads| threads.current_num_threads());
         capabilities.memory_bytes = total_memory();
         capabilities.max_allocation_bytes = capabilities.memory_bytes;
-        let allocator = Arc::new(HostAllocator::new(id, capabilities.max_allocation_bytes));
+        let allocator = Arc::new(HostAllocator::new(id, capabilities.max_allocation_bytes, user));
         Self(Arc::new(Inner { id, device: device(), capabilities, threads, allocator }))
     }
 
@@ -109,12 +121,12 @@ impl Engine for HostEngine {
 
     fn create_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<HostMemory> {
         check_memory(desc, kind)?;
-        HostMemory::new(self.0.id, desc.clone(), self.0.capabilities.max_allocation_bytes)
+        HostMemory::new(self.0.id, desc.clone(), kind, self.0.capabilities.max_allocation_bytes)
     }
 
     fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<HostMemory> {
         check_memory(desc, kind)?;
-        HostMemory::unbacked(self.0.id, desc.clone())
+        HostMemory::unbacked(self.0.id, desc.clone(), kind)
     }
 
     fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
@@ -140,14 +152,17 @@ impl Engine for HostEngine {
 
 fn check_memory(desc: &MemoryDesc, kind: MemoryKind) -> Result<()> {
     validate::allocation(desc)?;
-    if kind == MemoryKind::Host {
+    if KINDS.contains(&kind) {
         return Ok(());
     }
     Err(Error::unsupported(
         format!("{kind} memory on the host"),
-        "the host backend has memory of kind host alone",
+        "the host backend has memory of the kinds host and system alone",
     ))
 }
+
+/// The library's own memory, and such that has an address.
+const KINDS: [MemoryKind; 2] = [MemoryKind::Host, MemoryKind::System];
 
 fn nothing_to_cache() -> Error {
     Error::unsupported("cache blob of the host", "the host compiles nothing")

@@ -30,6 +30,7 @@
 
 #![cfg_attr(test, allow(clippy::float_cmp, reason = "results that must be exact are compared exactly"))]
 
+mod allocation;
 mod allocator;
 mod binding;
 mod compute;
@@ -38,6 +39,7 @@ mod event;
 mod memory;
 mod primitive;
 mod stream;
+mod user_allocator;
 
 pub use allocator::HostAllocator;
 pub use compute::compute;
@@ -46,6 +48,7 @@ pub use event::HostEvent;
 pub use memory::HostMemory;
 pub use primitive::HostPrimitive;
 pub use stream::HostStream;
+pub use user_allocator::UserAllocator;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

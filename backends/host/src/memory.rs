@@ -1,18 +1,17 @@
 //! Memory of the host.
 
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::ffi::c_void;
+use std::sync::Arc;
 
 use anydnn_backend::{
-    EngineId, Error, MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Region, Result, check_host_memory,
-    validate,
+    Engine, EngineId, Error, MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Region, Result, validate,
 };
-use bytemuck::{Pod, Zeroable};
 
-use crate::Host;
+use crate::allocation::{Allocation, Bytes};
+use crate::binding::Part;
+use crate::{Host, HostEngine};
 
-/// Bytes of the host with a descriptor, aligned to 64 bytes.
+/// Bytes of the host with a descriptor: of the library's own and aligned to 64 bytes, or at an address that others may know.
 #[derive(Clone, Debug)]
 pub struct HostMemory {
     engine: EngineId,
@@ -22,24 +21,66 @@ pub struct HostMemory {
 }
 
 impl HostMemory {
+    /// Memory at the user's address, of kind [`MemoryKind::System`], which is never freed by it. Null is allowed for a descriptor without
+    /// bytes. Any alignment is right.
+    ///
+    /// ```
+    /// use anydnn_backend::{DataType, MapMode, Memory, MemoryDesc};
+    /// use anydnn_host::{HostEngine, HostMemory};
+    ///
+    /// let mut values = [1.0_f32; 100];
+    /// let desc = MemoryDesc::new([100], DataType::F32);
+    /// // SAFETY: `values` outlives the memory, and no command uses it.
+    /// let memory = unsafe { HostMemory::from_pointer(&HostEngine::new(), &desc, values.as_mut_ptr().cast()) }?;
+    /// assert_eq!(memory.map(MapMode::Read)?.bytes()[..4], 1.0_f32.to_ne_bytes());
+    /// # Ok::<(), anydnn_backend::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an open layout or a null address.
+    ///
+    /// # Safety
+    /// - From the address on there are as many bytes as the descriptor needs, which hold values.
+    /// - They stay allocated until every clone and view of this memory is gone.
+    /// - Nobody else touches them while a command or a transfer does.
+    pub unsafe fn from_pointer(engine: &HostEngine, desc: &MemoryDesc, pointer: *mut c_void) -> Result<Self> {
+        validate::allocation(desc)?;
+        let bytes = desc.size();
+        if bytes > 0 && (pointer.is_null() || pointer.addr().checked_add(bytes).is_none()) {
+            let expected = format!("the address of {bytes} bytes for {desc}");
+            return Err(Error::invalid("create memory", "pointer", format!("{pointer:p}"), expected));
+        }
+        Ok(Self::on(engine.id(), Allocation::of_user(pointer.cast(), bytes, None), desc.clone()))
+    }
+
+    /// The address of the first byte; null for memory of kind [`MemoryKind::Host`], and for memory without bytes.
+    pub fn raw_pointer(&self) -> *mut c_void {
+        if self.region.bytes == 0 {
+            return std::ptr::null_mut();
+        }
+        self.allocation.address(self.region).cast()
+    }
+
     /// Zeroed memory for a descriptor.
-    pub(crate) fn new(engine: EngineId, desc: MemoryDesc, limit: u64) -> Result<Self> {
+    pub(crate) fn new(engine: EngineId, desc: MemoryDesc, kind: MemoryKind, limit: u64) -> Result<Self> {
         let bytes = desc.size();
         let what = || desc.to_string();
-        let allocation = Allocation::new(bytes, limit, what)?;
+        let allocation = match kind {
+            MemoryKind::System => Allocation::with_address(bytes, limit, what),
+            _ => Allocation::new(bytes, limit, what),
+        }?;
         Ok(Self::on(engine, allocation, desc))
     }
 
     /// Memory without bytes.
-    pub(crate) fn unbacked(engine: EngineId, desc: MemoryDesc) -> Result<Self> {
-        let allocation = Allocation::new(0, u64::MAX, String::new)?;
-        let region = Region { allocation: allocation.id, offset: 0, bytes: 0 };
-        Ok(Self { engine, allocation: Arc::new(allocation), region, desc })
+    pub(crate) fn unbacked(engine: EngineId, desc: MemoryDesc, kind: MemoryKind) -> Result<Self> {
+        let none = MemoryDesc::new([0], desc.data_type());
+        Ok(Self { desc, ..Self::new(engine, none, kind, u64::MAX)? })
     }
 
     /// The first bytes of an allocation.
     pub(crate) fn on(engine: EngineId, allocation: Allocation, desc: MemoryDesc) -> Self {
-        let region = Region { allocation: allocation.id, offset: 0, bytes: desc.size() };
+        let region = allocation.region(desc.size());
         Self { engine, allocation: Arc::new(allocation), region, desc }
     }
 
@@ -50,12 +91,6 @@ impl HostMemory {
     /// The allocation, when no other memory shares it.
     pub(crate) fn into_allocation(self) -> Option<Allocation> {
         Arc::into_inner(self.allocation)
-    }
-
-    /// The part of the allocation's bytes from `offset` of this memory on.
-    pub(crate) fn range(&self, offset: usize, bytes: usize) -> std::ops::Range<usize> {
-        let start = self.region.offset + offset;
-        start..start + bytes
     }
 }
 
@@ -71,11 +106,15 @@ impl Memory for HostMemory {
     }
 
     fn kind(&self) -> MemoryKind {
-        MemoryKind::Host
+        self.allocation.kind()
     }
 
     fn region(&self) -> Region {
         self.region
+    }
+
+    fn identity(&self) -> u64 {
+        self.allocation.id()
     }
 
     fn view(&self, desc: &MemoryDesc, offset: usize) -> Result<Self> {
@@ -85,12 +124,8 @@ impl Memory for HostMemory {
 
     /// A mapping is a copy, which is written back when it ends: commands on other parts of the allocation need not wait for it.
     fn map(&self, mode: MapMode) -> Result<Box<dyn Mapping>> {
-        let source = self.allocation.read();
-        Ok(Box::new(HostMapping {
-            copy: Bytes::copied(&source[self.range(0, self.region.bytes)])?,
-            memory: self.clone(),
-            mode,
-        }))
+        let copy = Part::whole(self).read(Bytes::copied)?;
+        Ok(Box::new(HostMapping { copy, memory: self.clone(), mode }))
     }
 }
 
@@ -120,117 +155,8 @@ impl Mapping for HostMapping {
 impl Drop for HostMapping {
     fn drop(&mut self) {
         if self.mode != MapMode::Read {
-            let range = self.memory.range(0, self.memory.region.bytes);
-            self.memory.allocation.write()[range].copy_from_slice(&self.copy[..self.memory.region.bytes]);
+            Part::whole(&self.memory).write(|bytes| bytes.copy_from_slice(&self.copy[..bytes.len()]));
         }
-    }
-}
-
-/// Bytes that several memories may share. Commands lock each allocation they touch once, in ascending order of identity.
-#[derive(Debug)]
-pub(crate) struct Allocation {
-    id: u64,
-    /// The number of bytes, those in front of the aligned start included.
-    size: usize,
-    /// Whether the allocator handed it out and waits for it.
-    lent: AtomicBool,
-    bytes: RwLock<Bytes>,
-}
-
-impl Allocation {
-    /// Zeroed bytes; `what` names their purpose when there are none.
-    pub(crate) fn new(bytes: usize, limit: u64, what: impl FnOnce() -> String) -> Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        if bytes as u64 > limit {
-            return Err(Error::OutOfMemory { what: what(), bytes });
-        }
-        let what = what();
-        check_host_memory(bytes, || what.clone())?;
-        let zeroed = Bytes::zeroed(bytes).ok_or(Error::OutOfMemory { what, bytes })?;
-        let (id, size) = (NEXT.fetch_add(1, Ordering::Relaxed), zeroed.len());
-        Ok(Self { id, size, lent: AtomicBool::new(false), bytes: RwLock::new(zeroed) })
-    }
-
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub(crate) fn size(&self) -> usize {
-        self.size
-    }
-
-    /// Marks it as handed out by the allocator, or not; tells what it was.
-    pub(crate) fn set_lent(&self, lent: bool) -> bool {
-        self.lent.swap(lent, Ordering::Relaxed)
-    }
-
-    /// The bytes, to read. A panic while they were written leaves bytes that are wrong, but bytes.
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Bytes> {
-        self.bytes.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The bytes, to change; as [`Allocation::read`].
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Bytes> {
-        self.bytes.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The same allocation, beginning at the first address that is a multiple of `alignment`; at its very first byte for zero.
-    pub(crate) fn aligned(mut self, alignment: usize) -> Self {
-        let bytes = self.bytes.get_mut().unwrap_or_else(PoisonError::into_inner);
-        bytes.start = 0;
-        if alignment > 0 {
-            bytes.start = (alignment - bytes.as_ptr().addr() % alignment) % alignment;
-        }
-        self
-    }
-}
-
-/// Whole cache lines of bytes, from some byte on.
-pub(crate) struct Bytes {
-    lines: Box<[Line]>,
-    start: usize,
-}
-
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Line([u8; Bytes::LINE]);
-
-impl Bytes {
-    /// Bytes of a line, and the alignment of the first one.
-    pub(crate) const LINE: usize = 64;
-
-    /// Zeroed lines for a number of bytes; none when there is no such memory.
-    fn zeroed(bytes: usize) -> Option<Self> {
-        let lines = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(Self::LINE)).ok()?;
-        Some(Self { lines, start: 0 })
-    }
-
-    /// Aligned lines that begin with these bytes.
-    pub(crate) fn copied(bytes: &[u8]) -> Result<Self> {
-        let mut copy = Self::zeroed(bytes.len())
-            .ok_or_else(|| Error::OutOfMemory { what: "a copy in host memory".into(), bytes: bytes.len() })?;
-        copy[..bytes.len()].copy_from_slice(bytes);
-        Ok(copy)
-    }
-}
-
-impl std::ops::Deref for Bytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.lines)[self.start..]
-    }
-}
-
-impl std::ops::DerefMut for Bytes {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[self.start..]
-    }
-}
-
-impl fmt::Debug for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.len())
     }
 }
 
@@ -240,14 +166,14 @@ mod tests {
     use crate::HostEngine;
     use anydnn_backend::{DataType, Engine};
 
-    fn memory(bytes: usize) -> HostMemory {
+    fn memory_of(bytes: usize) -> HostMemory {
         HostEngine::new().create_memory(&MemoryDesc::new([bytes], DataType::U8), MemoryKind::Host).unwrap()
     }
 
     #[test]
     fn changes_through_a_mapping_are_seen_by_views() {
-        let memory = memory(8);
-        assert_eq!(memory.allocation().read().as_ptr().addr() % Bytes::LINE, 0);
+        let memory = memory_of(8);
+        assert_eq!(memory.allocation().lock(false).origin().addr() % Bytes::LINE, 0);
         let view = memory.view(&MemoryDesc::new([2], DataType::S8), 5).unwrap();
         let mut mapping = view.map(MapMode::Write).unwrap();
         mapping.bytes_mut().copy_from_slice(&[7, 8]);
@@ -260,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_mapping_for_reading_changes_nothing() {
-        let memory = memory(4);
+        let memory = memory_of(4);
         let mut mapping = memory.map(MapMode::Read).unwrap();
         assert!(mapping.bytes_mut().is_empty());
         drop(mapping);
@@ -277,8 +203,45 @@ mod tests {
 
     #[test]
     fn a_view_stays_inside() {
-        let memory = memory(4);
+        let memory = memory_of(4);
         assert!(memory.view(&MemoryDesc::new([4], DataType::U8), 1).is_err());
         assert!(memory.view(&MemoryDesc::any([1], DataType::U8), 0).is_err());
+    }
+
+    #[test]
+    fn memory_at_an_address_is_used_in_place() {
+        let engine = HostEngine::new();
+        let mut values = [1_u8, 2, 3, 4, 5, 6];
+        let desc = MemoryDesc::new([5], DataType::U8);
+        // SAFETY: the values live until the end, and are touched where no command is under way.
+        let at = |address: *mut u8| unsafe { HostMemory::from_pointer(&engine, &desc, address.cast()) };
+        let start = values.as_mut_ptr();
+        let (first, second) = (at(start).unwrap(), at(start.wrapping_add(1)).unwrap());
+        assert_eq!((first.kind(), first.raw_pointer()), (MemoryKind::System, start.cast()));
+        assert!(first.region().overlaps(&second.region()) && first.identity() != second.identity());
+        let mut mapping = second.map(MapMode::ReadWrite).unwrap();
+        assert_eq!(mapping.bytes(), [2, 3, 4, 5, 6]);
+        mapping.bytes_mut()[0] = 9;
+        mapping.unmap().unwrap();
+        assert_eq!(first.map(MapMode::Read).unwrap().bytes(), [1, 9, 3, 4, 5]);
+        let view = first.view(&MemoryDesc::new([2], DataType::U8), 1).unwrap();
+        assert_eq!(view.raw_pointer(), second.raw_pointer());
+        drop((first, second, view));
+        assert_eq!(values, [1, 9, 3, 4, 5, 6]);
+        let error = at(std::ptr::null_mut()).unwrap_err().to_string();
+        assert!(error.contains("5 bytes"), "{error}");
+        assert!(at(std::ptr::without_provenance_mut(usize::MAX)).is_err());
+    }
+
+    #[test]
+    fn memory_of_the_library_may_have_an_address() {
+        let desc = MemoryDesc::new([70], DataType::U8);
+        let memory = HostEngine::new().create_memory(&desc, MemoryKind::System).unwrap();
+        let address = memory.raw_pointer().cast::<u8>();
+        assert_eq!(address.addr() % Bytes::LINE, 0);
+        // SAFETY: there are 70 bytes, which nothing else touches.
+        unsafe { address.add(69).write(7) };
+        assert_eq!(memory.map(MapMode::Read).unwrap().bytes()[68..], [0, 7]);
+        assert!(memory_of(8).raw_pointer().is_null());
     }
 }

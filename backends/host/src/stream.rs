@@ -1,6 +1,5 @@
 //! Streams: commands run when they are submitted.
 
-use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 
 use anydnn_backend::{
@@ -8,7 +7,7 @@ use anydnn_backend::{
     Timestamps, validate,
 };
 
-use crate::binding::with_slices;
+use crate::binding::{Part, with_slices};
 use crate::engine::HostEngine;
 use crate::event::{HostEvent, dependencies, now};
 use crate::memory::HostMemory;
@@ -91,23 +90,9 @@ impl Stream for HostStream {
 
     fn copy(&self, from: Range<Host>, to: Range<Host>, deps: &[HostEvent]) -> Result<HostEvent> {
         validate::copy(self.engine_id(), &from, &to)?;
-        let source = from.memory.range(from.offset, from.bytes);
-        let target = to.memory.range(to.offset, to.bytes);
-        let (first, second) = (from.memory.allocation(), to.memory.allocation());
-        Ok(self.submit("copy", deps, || {
-            match first.id().cmp(&second.id()) {
-                Ordering::Equal => first.write().copy_within(source, target.start),
-                Ordering::Less => {
-                    let source_bytes = first.read();
-                    second.write()[target].copy_from_slice(&source_bytes[source]);
-                }
-                Ordering::Greater => {
-                    let mut target_bytes = second.write();
-                    target_bytes[target].copy_from_slice(&first.read()[source]);
-                }
-            }
-            Ok(())
-        }))
+        let source = Part::new(&from.memory, from.offset, from.bytes);
+        let target = Part::new(&to.memory, to.offset, to.bytes);
+        Ok(self.submit("copy", deps, || source.copy_to(target)))
     }
 
     fn write(
@@ -119,7 +104,7 @@ impl Stream for HostStream {
     ) -> Result<HostEvent> {
         validate::transfer("write", self.engine_id(), memory, offset, bytes.len())?;
         Ok(self.submit("write", deps, || {
-            memory.allocation().write()[memory.range(offset, bytes.len())].copy_from_slice(bytes);
+            Part::new(memory, offset, bytes.len()).write(|to| to.copy_from_slice(bytes));
             Ok(())
         }))
     }
@@ -128,7 +113,7 @@ impl Stream for HostStream {
         validate::transfer("read", self.engine_id(), memory, offset, bytes.len())?;
         // The caller learns of a failure here, so it is not kept for the next wait.
         dependencies("read", deps)?;
-        bytes.copy_from_slice(&memory.allocation().read()[memory.range(offset, bytes.len())]);
+        Part::new(memory, offset, bytes.len()).read(|from| bytes.copy_from_slice(from));
         Ok(())
     }
 
