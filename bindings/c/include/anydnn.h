@@ -54,6 +54,9 @@
 // No run-time: what a library without engines of a kind reports.
 #define DNNL_RUNTIME_NONE 0
 
+// A pool of threads.
+#define DNNL_RUNTIME_THREADPOOL 8
+
 // OpenCL.
 #define DNNL_RUNTIME_OCL 256
 
@@ -418,7 +421,7 @@ typedef struct {
 // None in particular.
 #define dnnl_any_engine 0
 
-// The host's processor. There are no such engines.
+// The host's processor.
 #define dnnl_cpu 1
 
 // An OpenCL device of any type.
@@ -586,7 +589,7 @@ typedef struct {
 // The caller, with every execution.
 #define dnnl_scratchpad_mode_user 1
 
-// None in particular: what a library without engines of processors reports.
+// None in particular.
 #define dnnl_cpu_isa_default 0
 
 // No error.
@@ -1265,10 +1268,11 @@ dnnl_status_t dnnl_eltwise_backward_primitive_desc_create(dnnl_primitive_desc_t 
                                                           const_dnnl_primitive_desc_t _hint_fwd_pd,
                                                           const_dnnl_primitive_attr_t attr);
 
-// The number of engines of a kind; none but `dnnl_gpu`. GPUs come first, then accelerators, then processors.
+// The number of engines of a kind: one of kind `dnnl_cpu`, the host; one of kind `dnnl_gpu` for each OpenCL device, of which GPUs come first,
+// then accelerators, then processors.
 size_t dnnl_engine_get_count(dnnl_engine_kind_t kind);
 
-// Makes an engine on the device of that index, in the context that all such engines of a device share.
+// Makes an engine on the host, or on the device of that index in the context that all such engines of a device share.
 dnnl_status_t dnnl_engine_create(dnnl_engine_t *engine,
                                  dnnl_engine_kind_t kind,
                                  size_t index);
@@ -1339,11 +1343,11 @@ dnnl_status_t dnnl_gemm_s8s8s32(char transa,
                                 dnnl_dim_t ldc,
                                 const int32_t *co);
 
-// Makes an allocator of the host's memory. Engines here take their working memory from devices, so it is never called; it is there
-// for programs that make one.
+// Makes an allocator of the host's memory, for the working memory of graphs on the host. With a null callback it is the library's own. Engines
+// of devices take their working memory from the library.
 dnnl_status_t dnnl_graph_allocator_create(dnnl_graph_allocator_t *allocator,
-                                          dnnl_graph_host_allocate_f _host_malloc,
-                                          dnnl_graph_host_deallocate_f _host_free);
+                                          dnnl_graph_host_allocate_f host_malloc,
+                                          dnnl_graph_host_deallocate_f host_free);
 
 // Makes an allocator of memory that devices reach by address. With a null callback it is the library's own.
 dnnl_status_t dnnl_graph_ocl_interop_allocator_create(dnnl_graph_allocator_t *allocator,
@@ -1636,7 +1640,7 @@ dnnl_status_t dnnl_graph_partition_is_supported(const_dnnl_graph_partition_t par
 dnnl_status_t dnnl_graph_partition_get_engine_kind(const_dnnl_graph_partition_t partition,
                                                    dnnl_engine_kind_t *kind);
 
-// Makes a tensor at an address that the engine's device can read, `DNNL_MEMORY_ALLOCATE` for memory of the engine's allocator, or
+// Makes a tensor at an address that the engine can read, `DNNL_MEMORY_ALLOCATE` for memory of the engine's allocator, or
 // `DNNL_MEMORY_NONE`.
 dnnl_status_t dnnl_graph_tensor_create(dnnl_graph_tensor_t *tensor,
                                        const dnnl_graph_logical_tensor_t *logical_tensor,
@@ -1888,7 +1892,7 @@ dnnl_status_t dnnl_matmul_primitive_desc_create(dnnl_primitive_desc_t *primitive
 // The instruction set that the library uses: none in particular, because it has no engines of processors of its own.
 dnnl_cpu_isa_t dnnl_get_effective_cpu_isa(void);
 
-// Makes memory on an engine. `handle` is a buffer object, `DNNL_MEMORY_ALLOCATE` or `DNNL_MEMORY_NONE`.
+// Makes memory on an engine. `handle` is an address on the host, a buffer object on a device, `DNNL_MEMORY_ALLOCATE` or `DNNL_MEMORY_NONE`.
 dnnl_status_t dnnl_memory_create(dnnl_memory_t *memory,
                                  const_dnnl_memory_desc_t memory_desc,
                                  dnnl_engine_t engine,
@@ -2474,7 +2478,8 @@ dnnl_status_t dnnl_reduction_primitive_desc_create(dnnl_primitive_desc_t *primit
                                                    float eps,
                                                    const_dnnl_primitive_attr_t attr);
 
-// Describes a copy from one engine's memory to another's, or to the same one's. It runs on streams of the target's engine.
+// Describes a copy from one engine's memory to another's, or to the same one's. It runs on streams of the target's engine; from a device to
+// the host, on those of the device.
 dnnl_status_t dnnl_reorder_primitive_desc_create(dnnl_primitive_desc_t *reorder_primitive_desc,
                                                  const_dnnl_memory_desc_t src_desc,
                                                  dnnl_engine_t src_engine,

@@ -75,6 +75,7 @@ thread_local! {
 }
 
 fn guarded<T>(function: &'static str, body: impl FnOnce() -> Outcome<T>) -> Result<T, dnnl_status_t> {
+    verbose::begin();
     let failure = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(failure)) => failure,

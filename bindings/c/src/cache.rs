@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
+use anydnn::select::AnyPrimitive;
 use anydnn_backend::PrimitiveDesc;
-use anydnn_opencl::OpenClPrimitive;
 
 use crate::boundary::Outcome;
 use crate::processor::cache_capacity;
@@ -14,7 +14,7 @@ use crate::processor::cache_capacity;
 #[derive(Default)]
 pub(crate) struct Cache {
     resolved: Mutex<Kept<(PrimitiveDesc, usize)>>,
-    primitives: Mutex<Kept<OpenClPrimitive>>,
+    primitives: Mutex<Kept<AnyPrimitive>>,
 }
 
 impl Cache {
@@ -31,8 +31,8 @@ impl Cache {
     pub(crate) fn primitive(
         &self,
         desc: &PrimitiveDesc,
-        create: impl FnOnce() -> Outcome<OpenClPrimitive>,
-    ) -> Outcome<(OpenClPrimitive, bool)> {
+        create: impl FnOnce() -> Outcome<AnyPrimitive>,
+    ) -> Outcome<(AnyPrimitive, bool)> {
         kept(&self.primitives, desc, create)
     }
 }

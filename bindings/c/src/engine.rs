@@ -1,26 +1,34 @@
-//! Engines: any OpenCL device is one of kind `dnnl_gpu`.
+//! Engines: the host is one of kind `dnnl_cpu`, any OpenCL device one of kind `dnnl_gpu`.
 //!
 //! An engine lives until its handle is destroyed and nothing that was made on it is left.
 
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-use anydnn_backend::DeviceKind;
+use anydnn::select::AnyEngine;
+use anydnn_backend::{DeviceKind, Engine, Error, MemoryKind};
+use anydnn_host::HostEngine;
 use anydnn_opencl::{OpenClDevice, OpenClEngine};
 
 use crate::boundary::{self, Failure, Outcome};
 use crate::cache::Cache;
 use crate::handle::{self, Embedded, Handle};
-use crate::object_types::{dnnl_engine, dnnl_engine_kind_t, dnnl_engine_t, dnnl_gpu};
+use crate::object_types::{dnnl_cpu, dnnl_engine, dnnl_engine_kind_t, dnnl_engine_t, dnnl_gpu};
 use crate::types::dnnl_status_t;
+use crate::verbose;
 
-/// The number of engines of a kind; none but `dnnl_gpu`. GPUs come first, then accelerators, then processors.
+/// The number of engines of a kind: one of kind `dnnl_cpu`, the host; one of kind `dnnl_gpu` for each OpenCL device, of which GPUs come first,
+/// then accelerators, then processors.
 #[unsafe(no_mangle)]
 pub extern "C" fn dnnl_engine_get_count(kind: dnnl_engine_kind_t) -> usize {
-    boundary::value("dnnl_engine_get_count", 0, || Ok(devices(kind)?.len()))
+    boundary::value("dnnl_engine_get_count", 0, || match kind {
+        dnnl_cpu => Ok(1),
+        dnnl_gpu => Ok(devices()?.len()),
+        _ => Ok(0),
+    })
 }
 
-/// Makes an engine on the device of that index, in the context that all such engines of a device share.
+/// Makes an engine on the host, or on the device of that index in the context that all such engines of a device share.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_engine_create(
     engine: *mut dnnl_engine_t,
@@ -41,9 +49,9 @@ pub unsafe extern "C" fn dnnl_engine_get_kind(
 ) -> dnnl_status_t {
     boundary::status("dnnl_engine_get_kind", || {
         // SAFETY: the caller passes null or an engine that lives.
-        unsafe { handle::borrow(engine) }?;
+        let own = unsafe { handle::borrow(engine) }?.kind();
         // SAFETY: the caller passes null or a place to write.
-        unsafe { handle::write(kind, "kind", dnnl_gpu) }
+        unsafe { handle::write(kind, "kind", own) }
     })
 }
 
@@ -64,7 +72,7 @@ pub(crate) type EngineRef = Arc<Embedded<dnnl_engine>>;
 
 /// What is behind an engine's handle.
 pub(crate) struct EngineObject {
-    pub(crate) engine: OpenClEngine,
+    pub(crate) engine: AnyEngine,
     /// Ends with the engine, as nothing in it refers to this object.
     pub(crate) cache: Cache,
     me: Weak<Embedded<dnnl_engine>>,
@@ -78,13 +86,52 @@ impl Handle for dnnl_engine {
     const NAME: &'static str = "engine";
 }
 
+impl EngineObject {
+    /// The kind of engine.
+    pub(crate) fn kind(&self) -> dnnl_engine_kind_t {
+        if self.engine.as_host().is_some() { dnnl_cpu } else { dnnl_gpu }
+    }
+
+    /// The engine as one of a device of OpenCL.
+    pub(crate) fn opencl(&self) -> Outcome<&OpenClEngine> {
+        Ok(opencl(&self.engine)?)
+    }
+
+    /// The kind of memory for what the library keeps.
+    pub(crate) fn memory_kind(&self) -> MemoryKind {
+        self.engine.memory_kinds().first().copied().unwrap_or(MemoryKind::Host)
+    }
+
+    /// Whether temporary memory comes from callbacks of the user.
+    pub(crate) fn has_user_allocator(&self) -> bool {
+        self.engine.as_host().is_some_and(HostEngine::has_user_allocator)
+            || self.engine.as_opencl().is_some_and(OpenClEngine::has_user_allocator)
+    }
+
+    /// Whether commands of one engine take memory of the other.
+    pub(crate) fn shares_memory_with(&self, other: &Self) -> bool {
+        match (self.engine.as_opencl(), other.engine.as_opencl()) {
+            (Some(own), Some(other)) => own.raw_context() == other.raw_context(),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+}
+
+/// An engine as one of a device of OpenCL.
+pub(crate) fn opencl(engine: &AnyEngine) -> Result<&OpenClEngine, Error> {
+    engine.as_opencl().ok_or_else(|| {
+        Error::invalid("OpenCL", "the engine", "of kind dnnl_cpu", "one of a device, of kind dnnl_gpu")
+    })
+}
+
 /// Writes the handle of a new engine to where C wants it.
 ///
 /// # Safety
 /// `out` is null or can be written.
 pub(crate) unsafe fn create_at(
     out: *mut dnnl_engine_t,
-    engine: impl FnOnce() -> Outcome<OpenClEngine>,
+    engine: impl FnOnce() -> Outcome<AnyEngine>,
 ) -> Outcome {
     if out.is_null() {
         return Err(Failure::null("the engine's place"));
@@ -104,15 +151,25 @@ pub(crate) unsafe fn create_at(
     unsafe { handle::write(out, "engine", handle) }
 }
 
-/// An engine on the device of that index.
-pub(crate) fn at_index(kind: dnnl_engine_kind_t, index: usize) -> Outcome<OpenClEngine> {
-    let devices = devices(kind)?;
-    let device = devices.get(index).ok_or_else(|| {
-        let count = devices.len();
+/// The engine of that kind and index.
+pub(crate) fn at_index(kind: dnnl_engine_kind_t, index: usize) -> Outcome<AnyEngine> {
+    let missing = |count: usize| {
         Failure::invalid(format!("there is no engine {index} of kind {kind}: {count} are there"))
-    })?;
-    shared_context(device)
+    };
+    match kind {
+        dnnl_cpu if index == 0 => Ok(HOST.clone().into()),
+        dnnl_cpu => Err(missing(1)),
+        dnnl_gpu => {
+            let devices = devices()?;
+            let device = devices.get(index).ok_or_else(|| missing(devices.len()))?;
+            Ok(shared_context(device)?.into())
+        }
+        _ => Err(missing(0)),
+    }
 }
+
+/// The host: all engines of kind `dnnl_cpu` are this one, but for those with an allocator.
+static HOST: LazyLock<HostEngine> = LazyLock::new(HostEngine::new);
 
 /// A new engine in the library's context of a device. The context stays to the end of the process, so that memory of it can be used when
 /// the engines that it was made with have ended.
@@ -154,6 +211,7 @@ extern "C" fn release_contexts() {
 pub(crate) unsafe fn reference(engine: dnnl_engine_t) -> Outcome<EngineRef> {
     // SAFETY: as the caller vouches.
     let object = unsafe { handle::borrow(engine) }?;
+    verbose::name_engine(object.kind());
     object.me.upgrade().ok_or_else(|| Failure::invalid("the engine is being destroyed"))
 }
 
@@ -167,11 +225,8 @@ pub(crate) fn accepts(device: &OpenClDevice) -> bool {
     device.kind() == DeviceKind::Gpu || std::env::var_os("ANYDNN_STRICT_GPU").is_none_or(|value| value != "1")
 }
 
-/// The devices that engines of a kind can be made on, in the order of their indices.
-fn devices(kind: dnnl_engine_kind_t) -> Outcome<Vec<OpenClDevice>> {
-    if kind != dnnl_gpu {
-        return Ok(Vec::new());
-    }
+/// The devices that engines of kind `dnnl_gpu` can be made on, in the order of their indices.
+fn devices() -> Outcome<Vec<OpenClDevice>> {
     let mut devices = anydnn_opencl::devices()?;
     devices.retain(accepts);
     devices.sort_by_key(|device| match device.kind() {

@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anydnn_backend::{Arg, Engine, Event, MapMode, Memory, MemoryKind, Range, ScratchpadMode, Stream};
-use anydnn_opencl::{OpenClEngine, OpenClEvent, OpenClMemory};
+use anydnn::select::{AnyEngine, AnyEvent, AnyMemory};
+use anydnn_backend::{Arg, Engine, Event, MapMode, Memory, Range, ScratchpadMode, Stream};
 
 use crate::boundary::{self, Failure, Outcome};
 use crate::handle;
@@ -123,9 +123,8 @@ impl Execution<'_> {
     ///
     /// # Safety
     /// The bytes of the memories live until the commands have ended.
-    pub(crate) unsafe fn run(&self, deps: &[OpenClEvent]) -> Outcome<OpenClEvent> {
+    pub(crate) unsafe fn run(&self, deps: &[AnyEvent]) -> Outcome<AnyEvent> {
         let described = self.primitive.described();
-        let stream = &self.stream.stream;
         let start = Instant::now();
         let mut work = Work { deps: deps.to_vec(), borrowed: Vec::new() };
         // SAFETY: by contract.
@@ -133,42 +132,46 @@ impl Execution<'_> {
         // What was borrowed goes back after all that was enqueued, also where a later step was refused.
         let after = work.deps.last();
         for memory in std::mem::take(&mut work.borrowed) {
-            stream.engine().allocator().free(memory, after)?;
+            self.engine().allocator().free(memory, after)?;
         }
         let event = outcome?;
         if let Some(last) = self.primitive.compiled.last() {
-            verbose::primitive(verbose::EXECUTION, "exec", last, start);
+            verbose::primitive(verbose::EXECUTION, "exec", self.stream.engine.value(), last, start);
         }
         Ok(event)
     }
 
     /// # Safety
     /// As for [`Execution::run`].
-    unsafe fn enqueue(&self, described: &Described, work: &mut Work) -> Outcome<OpenClEvent> {
+    unsafe fn enqueue(&self, described: &Described, work: &mut Work) -> Outcome<AnyEvent> {
         let stream = &self.stream.stream;
         let mut operands = Vec::with_capacity(self.operands.len());
-        for (operand, memory) in described.operands.iter().zip(&self.operands) {
+        let mut elsewhere = None;
+        for (i, (operand, memory)) in described.operands.iter().zip(&self.operands).enumerate() {
             let memory = memory.ok_or_else(|| {
                 Failure::invalid(format!("argument {} is missing: {}", operand.number, operand.desc))
             })?;
-            let from = described.source_engine.as_ref().filter(|_| operand.number == arg::SRC);
-            operands.push(match from {
-                Some(engine) => {
-                    let engine = &engine.value().engine;
+            let other = described.elsewhere.as_ref().filter(|(number, _)| operand.number == *number);
+            operands.push(match other {
+                Some((_, engine)) => {
                     // SAFETY: by contract.
-                    let bytes = unsafe { memory.bind(engine, operand.part) }?;
-                    self.copy_across(engine, &bytes, operand.desc.size(), work)?
+                    let bytes = unsafe { memory.bind(&engine.value().engine, operand.part) }?;
+                    let copy = self.copy_in(&bytes, operand.desc.size(), work)?;
+                    if described.writes(i) {
+                        elsewhere = Some((copy.clone(), bytes, operand.desc.size()));
+                    }
+                    copy
                 }
                 None if memory.engine().is_none() => self.upload(memory, work)?,
                 // SAFETY: by contract.
-                None => unsafe { memory.bind(stream.engine(), operand.part) }?,
+                None => unsafe { memory.bind(self.engine(), operand.part) }?,
             });
         }
         self.separate(described, &mut operands, work)?;
         let temporaries = self.temporaries(described, work)?;
         let mut last = None;
         for (step, compiled) in described.steps.iter().zip(&self.primitive.compiled) {
-            let mut args: Vec<(Arg, OpenClMemory)> = step
+            let mut args: Vec<(Arg, AnyMemory)> = step
                 .args
                 .iter()
                 .map(|&(arg, place)| {
@@ -186,11 +189,14 @@ impl Execution<'_> {
                 && let Some(memory) = self.scratchpad
             {
                 // SAFETY: by contract.
-                args.push((Arg::Scratchpad, unsafe { memory.bind(stream.engine(), 0) }?));
+                args.push((Arg::Scratchpad, unsafe { memory.bind(self.engine(), 0) }?));
             }
             let event = stream.execute(compiled, &args, &work.deps)?;
             work.then(event.clone());
             last = Some(event);
+        }
+        if let Some((copy, bytes, size)) = elsewhere {
+            self.copy_out(&copy, &bytes, size, work)?;
         }
         match last {
             Some(event) => Ok(event),
@@ -199,7 +205,7 @@ impl Execution<'_> {
     }
 
     /// Takes a copy of every operand that shares bytes with a result, where the primitive does not allow that.
-    fn separate(&self, described: &Described, operands: &mut [OpenClMemory], work: &mut Work) -> Outcome {
+    fn separate(&self, described: &Described, operands: &mut [AnyMemory], work: &mut Work) -> Outcome {
         let stream = &self.stream.stream;
         for i in 0..operands.len() {
             if described.writes(i) {
@@ -217,7 +223,7 @@ impl Execution<'_> {
                 continue;
             }
             let bytes = described.operands[i].desc.size().min(operands[i].region().bytes);
-            let copy = work.borrow(stream.engine(), bytes)?;
+            let copy = work.borrow(self.engine(), bytes)?;
             let from = Range { memory: operands[i].clone(), offset: 0, bytes };
             let event = stream.copy(from, Range { memory: copy.clone(), offset: 0, bytes }, &work.deps)?;
             work.then(event);
@@ -227,11 +233,11 @@ impl Execution<'_> {
     }
 
     /// The memory of temporaries: the caller's, or the library's.
-    fn temporaries(&self, described: &Described, work: &mut Work) -> Outcome<Vec<OpenClMemory>> {
+    fn temporaries(&self, described: &Described, work: &mut Work) -> Outcome<Vec<AnyMemory>> {
         if described.temporaries.is_empty() {
             return Ok(Vec::new());
         }
-        let engine = self.stream.stream.engine();
+        let engine = self.engine();
         let (offsets, size) = arena(&described.temporaries);
         let whole = match self.scratchpad {
             // SAFETY: the caller keeps the bytes until the commands have ended.
@@ -248,57 +254,65 @@ impl Execution<'_> {
     }
 
     /// A value on the host, in memory of the device.
-    fn upload(&self, memory: &MemoryObject, work: &mut Work) -> Outcome<OpenClMemory> {
+    fn upload(&self, memory: &MemoryObject, work: &mut Work) -> Outcome<AnyMemory> {
         let stream = &self.stream.stream;
         let bytes = memory.scalar()?;
         let count = memory.scalar_bytes();
-        let copy = work.borrow(stream.engine(), count)?;
+        let copy = work.borrow(self.engine(), count)?;
         let event = stream.write(&copy, 0, &bytes[..count], &work.deps)?;
         work.then(event);
         Ok(copy)
     }
 
-    /// A copy of a source in another context, once everything before has ended.
-    fn copy_across(
-        &self,
-        source_engine: &OpenClEngine,
-        source: &OpenClMemory,
-        needed: usize,
-        work: &mut Work,
-    ) -> Outcome<OpenClMemory> {
+    /// A copy of an operand that is elsewhere, once everything before has ended.
+    fn copy_in(&self, from: &AnyMemory, needed: usize, work: &mut Work) -> Outcome<AnyMemory> {
         let stream = &self.stream.stream;
-        if source.region().bytes < needed {
-            let given = source.region().bytes;
-            return Err(Failure::invalid(format!("the source has {given} bytes, expected {needed}")));
+        if from.region().bytes < needed {
+            let given = from.region().bytes;
+            return Err(Failure::invalid(format!(
+                "the memory elsewhere has {given} bytes, expected {needed}"
+            )));
         }
-        debug_assert_eq!(source.engine_id(), source_engine.id());
         for dep in &work.deps {
             dep.wait()?;
         }
         stream.wait()?;
-        let copy = stream.engine().create_memory(&byte_desc(needed), MemoryKind::Buffer)?;
-        let mapping = source.view(&byte_desc(needed), 0)?.map(MapMode::Read)?;
+        let copy =
+            self.engine().create_memory(&byte_desc(needed), self.stream.engine.value().memory_kind())?;
+        let mapping = from.view(&byte_desc(needed), 0)?.map(MapMode::Read)?;
         let written = stream.write(&copy, 0, mapping.bytes(), &[])?;
         mapping.unmap()?;
         work.deps = vec![written];
         Ok(copy)
+    }
+
+    /// Copies a result to where it belongs, once it is there.
+    fn copy_out(&self, copy: &AnyMemory, to: &AnyMemory, needed: usize, work: &Work) -> Outcome {
+        let mut mapping = to.view(&byte_desc(needed), 0)?.map(MapMode::Write)?;
+        self.stream.stream.read(copy, 0, mapping.bytes_mut(), &work.deps)?;
+        Ok(mapping.unmap()?)
+    }
+
+    /// The engine of the stream.
+    fn engine(&self) -> &AnyEngine {
+        &self.stream.engine.value().engine
     }
 }
 
 /// What an execution has enqueued and borrowed so far.
 struct Work {
     /// What the next command waits for.
-    deps: Vec<OpenClEvent>,
-    borrowed: Vec<OpenClMemory>,
+    deps: Vec<AnyEvent>,
+    borrowed: Vec<AnyMemory>,
 }
 
 impl Work {
     /// A command was enqueued, which the next one waits for.
-    fn then(&mut self, event: OpenClEvent) {
+    fn then(&mut self, event: AnyEvent) {
         self.deps = vec![event];
     }
 
-    fn borrow(&mut self, engine: &OpenClEngine, bytes: usize) -> Outcome<OpenClMemory> {
+    fn borrow(&mut self, engine: &AnyEngine, bytes: usize) -> Outcome<AnyMemory> {
         let memory = engine.allocator().allocate(bytes.max(1), 0)?;
         self.borrowed.push(memory.clone());
         Ok(memory)

@@ -5,6 +5,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
+use anydnn::select::AnyEvent;
 use anydnn_backend::{Engine, Order, Stream};
 use anydnn_opencl::{OpenClDevice, OpenClEngine, OpenClEvent, OpenClStream};
 
@@ -63,9 +64,9 @@ pub unsafe extern "C" fn dnnl_ocl_interop_engine_get_context(
 ) -> dnnl_status_t {
     boundary::status("dnnl_ocl_interop_engine_get_context", || {
         // SAFETY: the caller passes null or an engine that lives.
-        let engine = unsafe { handle::borrow(engine) }?;
+        let engine = unsafe { handle::borrow(engine) }?.opencl()?;
         // SAFETY: the caller passes null or a handle to write.
-        unsafe { handle::write(context, "context", engine.engine.raw_context().cast()) }
+        unsafe { handle::write(context, "context", engine.raw_context().cast()) }
     })
 }
 
@@ -77,9 +78,9 @@ pub unsafe extern "C" fn dnnl_ocl_interop_get_device(
 ) -> dnnl_status_t {
     boundary::status("dnnl_ocl_interop_get_device", || {
         // SAFETY: the caller passes null or an engine that lives.
-        let engine = unsafe { handle::borrow(engine) }?;
+        let engine = unsafe { handle::borrow(engine) }?.opencl()?;
         // SAFETY: the caller passes null or a handle to write.
-        unsafe { handle::write(device, "device", engine.engine.raw_device().cast()) }
+        unsafe { handle::write(device, "device", engine.raw_device().cast()) }
     })
 }
 
@@ -114,11 +115,11 @@ pub unsafe extern "C" fn dnnl_ocl_interop_engine_get_cache_blob(
 ) -> dnnl_status_t {
     boundary::status("dnnl_ocl_interop_engine_get_cache_blob", || {
         // SAFETY: the caller passes null or an engine that lives.
-        let engine = unsafe { handle::borrow(engine) }?;
+        let engine = unsafe { handle::borrow(engine) }?.opencl()?;
         if size.is_null() {
             return Err(Failure::null("size"));
         }
-        let blob = engine.engine.cache_blob()?;
+        let blob = engine.cache_blob()?;
         // SAFETY: the caller's pointers are null or as the API says.
         unsafe { handle::bytes_out(&blob, size, cache_blob) }
     })
@@ -145,9 +146,9 @@ pub unsafe extern "C" fn dnnl_ocl_interop_stream_get_command_queue(
 ) -> dnnl_status_t {
     boundary::status("dnnl_ocl_interop_stream_get_command_queue", || {
         // SAFETY: the caller passes null or a stream that lives.
-        let stream = unsafe { handle::borrow(stream) }?;
+        let stream = unsafe { handle::borrow(stream) }?.opencl()?;
         // SAFETY: the caller passes null or a handle to write.
-        unsafe { handle::write(queue, "queue", stream.stream.raw_queue().cast()) }
+        unsafe { handle::write(queue, "queue", stream.raw_queue().cast()) }
     })
 }
 
@@ -194,7 +195,7 @@ pub unsafe extern "C" fn dnnl_ocl_interop_memory_get_memory_kind(
         // SAFETY: the caller passes null or memory that lives.
         let kind = unsafe { handle::borrow(memory) }?.kind()?;
         // SAFETY: the caller passes null or a place to write.
-        unsafe { handle::write(memory_kind, "memory_kind", kind.value()) }
+        unsafe { handle::write(memory_kind, "memory_kind", kind.value()?) }
     })
 }
 
@@ -218,7 +219,7 @@ pub unsafe extern "C" fn dnnl_ocl_interop_memory_set_mem_object(
 ) -> dnnl_status_t {
     boundary::status("dnnl_ocl_interop_memory_set_mem_object", || {
         // SAFETY: the caller passes null or memory that lives, and a handle of its kind.
-        unsafe { handle::borrow(memory)?.set_handle(0, mem_object.cast()) }
+        unsafe { set_mem_object(memory, mem_object) }
     })
 }
 
@@ -237,30 +238,25 @@ pub unsafe extern "C" fn dnnl_ocl_interop_primitive_execute(
     boundary::status("dnnl_ocl_interop_primitive_execute", || {
         // SAFETY: the caller's pointers are null or as the API says.
         let execution = unsafe { Execution::new(primitive, stream, nargs, args) }?;
-        let stream = &execution.stream.stream;
-        let is_in_order = stream.desc().order == Order::InOrder;
         // SAFETY: the caller passes null or so many events.
-        let deps = unsafe { events(stream, deps, ndeps) }?;
+        let deps = unsafe { events(execution.stream, deps, ndeps) }?;
         // SAFETY: the memories live, and the user keeps their bytes until the commands have ended.
         let event = unsafe { execution.run(&deps) }?;
-        if return_event.is_null() {
-            return Ok(());
-        }
-        let raw = if is_in_order { ptr::null_mut() } else { event.into_raw()? };
-        // SAFETY: not null, so the caller vouches for it.
-        unsafe { handle::write(return_event, "return_event", raw.cast()) }
+        // SAFETY: the caller passes null or a place to write.
+        unsafe { give_event(execution.stream, event, return_event) }
     })
 }
 
-/// What an execution on a stream waits for.
+/// What an execution on a stream of a device waits for.
 ///
 /// # Safety
 /// `deps` is null or so many events, each null or one that lives.
 pub(crate) unsafe fn events(
-    stream: &OpenClStream,
+    stream: &StreamObject,
     deps: *const cl_event,
     ndeps: c_int,
-) -> Outcome<Vec<OpenClEvent>> {
+) -> Outcome<Vec<AnyEvent>> {
+    let stream = stream.opencl()?;
     // SAFETY: by contract.
     let deps = unsafe { handle::slice(deps, usize::try_from(ndeps).unwrap_or(0), "deps") }?;
     let is_in_order = stream.desc().order == Order::InOrder;
@@ -268,8 +264,24 @@ pub(crate) unsafe fn events(
         // Null stands for nothing where order needs no events.
         .filter(|dep| !(dep.is_null() && is_in_order))
         // SAFETY: by contract.
-        .map(|&dep| Ok(unsafe { OpenClEvent::from_raw(stream.engine(), dep.cast()) }?))
+        .map(|&dep| Ok(unsafe { OpenClEvent::from_raw(stream.engine(), dep.cast()) }?.into()))
         .collect()
+}
+
+/// Gives the event of an execution on a stream of a device: null where the stream is in order.
+///
+/// # Safety
+/// `out` is null or a place to write.
+pub(crate) unsafe fn give_event(stream: &StreamObject, event: AnyEvent, out: *mut cl_event) -> Outcome {
+    if out.is_null() {
+        return Ok(());
+    }
+    let raw = match event {
+        AnyEvent::OpenCl(event) if stream.stream.desc().order == Order::OutOfOrder => event.into_raw()?,
+        _ => ptr::null_mut(),
+    };
+    // SAFETY: by contract.
+    unsafe { handle::write(out, "return_event", raw.cast()) }
 }
 
 /// # Safety
@@ -312,7 +324,7 @@ pub(crate) unsafe fn create_engine_as(
                     .map(|(engine, _)| engine),
             }
         };
-        finish(engine?)
+        Ok(finish(engine?)?.into())
     };
     // SAFETY: by contract.
     unsafe { engine::create_at(out, make) }
@@ -339,8 +351,8 @@ pub(crate) unsafe fn stream_on(engine: dnnl_engine_t, queue: cl_command_queue) -
     // SAFETY: by contract.
     let engine = unsafe { engine::reference(engine) }?;
     // SAFETY: by contract.
-    let stream = unsafe { OpenClStream::from_raw(&engine.value().engine, queue.cast()) }?;
-    Ok(StreamObject { stream, engine, waits_at_end: false })
+    let stream = unsafe { OpenClStream::from_raw(engine.value().opencl()?, queue.cast()) }?;
+    Ok(StreamObject { stream: stream.into(), engine, waits_at_end: false })
 }
 
 /// # Safety
@@ -356,8 +368,9 @@ unsafe fn create_memory(
         // SAFETY: by contract.
         let (desc, engine) = unsafe { (handle::borrow(memory_desc)?, engine::reference(engine)?) };
         check(desc, handles.len())?;
+        let kind = HandleKind::new(engine.value(), kind)?;
         // SAFETY: by contract.
-        unsafe { MemoryObject::on_device(desc, engine, HandleKind::new(kind), handles) }
+        unsafe { MemoryObject::on_device(desc, engine, kind, handles) }
     };
     // SAFETY: by contract.
     unsafe { handle::create_at(out, make) }
@@ -371,7 +384,18 @@ pub(crate) unsafe fn mem_object_of(memory: const_dnnl_memory_t, out: *mut cl_mem
     }
     // SAFETY: by contract.
     let object = unsafe { handle::borrow_optional(memory) }?;
-    let raw = object.map_or(Ok(ptr::null_mut()), |object| object.handle(0))?;
+    let of_device = |object: &MemoryObject| object.kind()?.value().and_then(|_| object.handle(0));
+    let raw = object.map_or(Ok(ptr::null_mut()), of_device)?;
     // SAFETY: by contract.
     unsafe { handle::write(out, "mem_object", raw.cast()) }
+}
+
+/// # Safety
+/// The pointers are null, or memory that lives and a handle of its kind.
+pub(crate) unsafe fn set_mem_object(memory: dnnl_memory_t, mem_object: cl_mem) -> Outcome {
+    // SAFETY: by contract.
+    let object = unsafe { handle::borrow(memory) }?;
+    object.kind()?.value()?;
+    // SAFETY: by contract.
+    unsafe { object.set_handle(0, mem_object.cast()) }
 }

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint, c_void};
 pub type dnnl_engine_kind_t = c_int;
 /// None in particular.
 pub const dnnl_any_engine: dnnl_engine_kind_t = 0;
-/// The host's processor. There are no such engines.
+/// The host's processor.
 pub const dnnl_cpu: dnnl_engine_kind_t = 1;
 /// An OpenCL device of any type.
 pub const dnnl_gpu: dnnl_engine_kind_t = 2;
@@ -173,7 +173,7 @@ pub const dnnl_scratchpad_mode_user: dnnl_scratchpad_mode_t = 1;
 
 /// An instruction set of processors, in bits.
 pub type dnnl_cpu_isa_t = c_int;
-/// None in particular: what a library without engines of processors reports.
+/// None in particular.
 pub const dnnl_cpu_isa_default: dnnl_cpu_isa_t = 0;
 
 /// A stream: a queue of commands.

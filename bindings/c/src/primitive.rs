@@ -4,10 +4,8 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anydnn_backend::{
-    Access, DataType, Dims, Engine, MapMode, Memory, MemoryDesc, MemoryKind, ScratchpadMode,
-};
-use anydnn_opencl::{OpenClMemory, OpenClPrimitive};
+use anydnn::select::{AnyMemory, AnyPrimitive};
+use anydnn_backend::{Access, DataType, Dims, Engine, MapMode, Memory, MemoryDesc, ScratchpadMode};
 
 use crate::attributes::Attr;
 use crate::boundary::{self, Failure, Outcome};
@@ -66,7 +64,12 @@ pub unsafe extern "C" fn dnnl_primitive_create_from_cache_blob(
             if handle::slice(cache_blob, size, "cache_blob")?.is_empty() {
                 return Err(Failure::invalid("the blob is empty"));
             }
-            handle::create_at(primitive, || PrimitiveObject::new(handle::borrow(primitive_desc)?))
+            handle::create_at(primitive, || {
+                let described = handle::borrow(primitive_desc)?;
+                // Where nothing is compiled there are no blobs.
+                described.engine.value().engine.cache_blob_id()?;
+                PrimitiveObject::new(described)
+            })
         }
     })
 }
@@ -126,8 +129,8 @@ pub(crate) struct Described {
     pub(crate) scratchpad: usize,
     /// The engine that the primitive runs on.
     pub(crate) engine: EngineRef,
-    /// The engine in another context that the source is on, where that is another one.
-    pub(crate) source_engine: Option<EngineRef>,
+    /// The operand that is on an engine whose memory commands of this one do not take, by its number.
+    pub(crate) elsewhere: Option<(c_int, EngineRef)>,
     pub(crate) attr: Arc<Embedded<dnnl_primitive_attr>>,
     pub(crate) lent: Arc<Lent>,
     /// What makes it once everything is known; the rest then speaks of stand-ins.
@@ -151,9 +154,9 @@ pub(crate) struct Facts {
 
 /// What is behind a primitive's handle.
 pub(crate) struct PrimitiveObject {
-    pub(crate) compiled: Vec<OpenClPrimitive>,
+    pub(crate) compiled: Vec<AnyPrimitive>,
     /// The constants of its recipe.
-    pub(crate) constants: Vec<OpenClMemory>,
+    pub(crate) constants: Vec<AnyMemory>,
     pub(crate) described: Embedded<dnnl_primitive_desc>,
     /// What executions made, where that is done by them.
     pub(crate) made: Made,
@@ -189,11 +192,11 @@ impl PrimitiveObject {
             let create = || Ok(engine.engine.create_primitive(&desc)?);
             let (primitive, was_there) = engine.cache.primitive(&desc, create)?;
             let what = if was_there { "create:cache_hit" } else { "create:cache_miss" };
-            verbose::primitive(verbose::CREATION, what, &primitive, start);
+            verbose::primitive(verbose::CREATION, what, engine, &primitive, start);
             compiled.push(primitive);
         }
         let constant = |constant: &Constant| {
-            let memory = engine.engine.create_memory(&constant.desc, MemoryKind::Buffer)?;
+            let memory = engine.engine.create_memory(&constant.desc, engine.memory_kind())?;
             let mut mapping = memory.map(MapMode::Write)?;
             let bytes = constant.numbers.iter().flat_map(|number| number.to_ne_bytes());
             mapping.bytes_mut().iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
@@ -238,7 +241,7 @@ impl Described {
             operands: operands.into(),
             scratchpad,
             engine,
-            source_engine: None,
+            elsewhere: None,
             attr: Arc::new(Embedded::new(attr.clone())),
             lent,
             deferred: None,
@@ -264,6 +267,12 @@ impl Described {
             let writes = |arg| step.desc.access(arg).is_some_and(Access::writes);
             step.args.iter().any(|&(arg, place)| place == Place::Operand(operand) && writes(arg))
         })
+    }
+
+    /// The engine whose memory an operand is.
+    pub(crate) fn engine_of(&self, number: c_int) -> &EngineRef {
+        let other = self.elsewhere.as_ref().filter(|(of, _)| *of == number);
+        other.map_or(&self.engine, |(_, engine)| engine)
     }
 
     /// The position of the operand of that number.

@@ -6,8 +6,8 @@ use std::ptr;
 use crate::boundary::{self, Failure, Outcome};
 use crate::engine;
 use crate::handle;
-use crate::kinds::query;
-use crate::object_types::{const_dnnl_primitive_desc_t, dnnl_primitive_desc_t};
+use crate::kinds::{arg, query};
+use crate::object_types::{const_dnnl_primitive_desc_t, dnnl_cpu, dnnl_primitive_desc_t};
 use crate::primitive::{Described, arena};
 use crate::refusals::Lack;
 use crate::types::{
@@ -108,13 +108,9 @@ unsafe fn tell(described: &Described, what: c_int, index: c_int, result: *mut c_
     // SAFETY: the caller vouches for room of that type.
     unsafe {
         match what {
-            query::ENGINE | query::SCRATCHPAD_ENGINE | query::REORDER_DST_ENGINE => {
-                write(result, engine::raw(&described.engine));
-            }
-            query::REORDER_SRC_ENGINE => {
-                let source = described.source_engine.as_ref().unwrap_or(&described.engine);
-                write(result, engine::raw(source));
-            }
+            query::ENGINE | query::SCRATCHPAD_ENGINE => write(result, engine::raw(&described.engine)),
+            query::REORDER_SRC_ENGINE => write(result, engine::raw(described.engine_of(arg::SRC))),
+            query::REORDER_DST_ENGINE => write(result, engine::raw(described.engine_of(arg::DST))),
             query::PRIMITIVE_KIND => write(result, facts.kind),
             query::PROP_KIND => write(result, facts.prop),
             query::NUM_OF_INPUTS => write(result, bound(described).0),
@@ -124,9 +120,12 @@ unsafe fn tell(described: &Described, what: c_int, index: c_int, result: *mut c_
                 let bytes = if described.scratchpad > 0 { 0 } else { arena(&described.temporaries).1 };
                 write(result, bytes as i64);
             }
-            query::IMPL_INFO => write(result, c"ocl:anydnn".as_ptr()),
-            query::CACHE_BLOB_ID_SIZE => write(result, BLOB_ID.len() as i64),
-            query::CACHE_BLOB_ID => write(result, BLOB_ID.as_ptr()),
+            query::IMPL_INFO => {
+                let is_host = described.engine.value().kind() == dnnl_cpu;
+                write(result, if is_host { c"host:anydnn" } else { c"ocl:anydnn" }.as_ptr());
+            }
+            query::CACHE_BLOB_ID_SIZE => write(result, blob_id(described).len() as i64),
+            query::CACHE_BLOB_ID => write(result, blob_id(described).as_ptr()),
             query::ALG_KIND => write(result, facts.algorithm.ok_or_else(|| untold(what))?),
             query::FACTORS => {
                 let factors = facts.factors.as_ref().ok_or_else(|| untold(what))?;
@@ -182,5 +181,7 @@ fn untold(what: c_int) -> Failure {
     Lack::Query.failure(format_args!("query {what} of this primitive"))
 }
 
-/// Programs are kept with the engine: every primitive's blob is the engine's.
-const BLOB_ID: &[u8] = b"anydnn";
+/// Programs are kept with the engine: every primitive's blob is the engine's. The host compiles nothing.
+fn blob_id(described: &Described) -> &'static [u8] {
+    if described.engine.value().kind() == dnnl_cpu { b"" } else { b"anydnn" }
+}

@@ -9,7 +9,7 @@ use crate::desc::{Format, Md};
 use crate::engine;
 use crate::handle;
 use crate::kinds::{arg, kind, query};
-use crate::object_types::{dnnl_engine_t, dnnl_primitive_desc_t};
+use crate::object_types::{dnnl_cpu, dnnl_engine_t, dnnl_primitive_desc_t};
 use crate::primitive::{Facts, attributes, same_dims, tensor, unknown};
 use crate::recipe::{Formula, Recipe};
 use crate::recurrent_attributes::Factors;
@@ -18,7 +18,8 @@ use crate::refusals::Lack;
 use crate::runtime::{self, Given};
 use crate::types::{const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_status_t};
 
-/// Describes a copy from one engine's memory to another's, or to the same one's. It runs on streams of the target's engine.
+/// Describes a copy from one engine's memory to another's, or to the same one's. It runs on streams of the target's engine; from a device to
+/// the host, on those of the device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_reorder_primitive_desc_create(
     reorder_primitive_desc: *mut dnnl_primitive_desc_t,
@@ -31,7 +32,7 @@ pub unsafe extern "C" fn dnnl_reorder_primitive_desc_create(
     boundary::status("dnnl_reorder_primitive_desc_create", || {
         let make = || {
             // SAFETY: the caller passes null or engines, descriptors and attributes that live.
-            let (source_engine, engine, src, dst, attr) = unsafe {
+            let (source, target, src, dst, attr) = unsafe {
                 (
                     engine::reference(src_engine)?,
                     engine::reference(dst_engine)?,
@@ -48,13 +49,17 @@ pub unsafe extern "C" fn dnnl_reorder_primitive_desc_create(
             if src.rank != dst.rank {
                 return Err(Failure::invalid(format!("{} dimensions become {}", src.rank, dst.rank)));
             }
-            let is_elsewhere =
-                source_engine.value().engine.raw_context() != engine.value().engine.raw_context();
-            let source_engine = is_elsewhere.then_some(source_engine);
+            let (engine, elsewhere) = if source.value().shares_memory_with(target.value()) {
+                (target, None)
+            } else if target.value().kind() == dnnl_cpu {
+                (source, Some((arg::DST, target)))
+            } else {
+                (target, Some((arg::SRC, source)))
+            };
             let given = |number, md: &Md, what| Given { number, md: md.clone(), what };
             let operands = vec![given(arg::SRC, src, "src_desc"), given(arg::DST, dst, "dst_desc")];
             let letters: Vec<char> = ('a'..='l').take(src.rank).collect();
-            runtime::describe(&engine, source_engine, &attr, operands, &[letters.clone(), letters], copy)
+            runtime::describe(&engine, elsewhere, &attr, operands, &[letters.clone(), letters], copy)
         };
         // SAFETY: the caller passes null or a handle to write.
         unsafe { handle::create_at(reorder_primitive_desc, make) }

@@ -32,7 +32,7 @@ type Make = Arc<dyn Fn(&mut Recipe, &Attr, &[Md]) -> Outcome<Facts> + Send + Syn
 /// What makes the primitive once everything is known.
 pub(crate) struct Deferred {
     engine: EngineRef,
-    source_engine: Option<EngineRef>,
+    elsewhere: Option<(c_int, EngineRef)>,
     attr: Attr,
     given: Vec<Given>,
     make: Make,
@@ -49,7 +49,7 @@ impl Deferred {
         let mut recipe = Recipe::new(Arc::clone(&self.engine));
         let facts = (self.make)(&mut recipe, &self.attr, mds)?;
         let described = Described::new(facts, recipe, &self.attr)?;
-        Ok(Described { source_engine: self.source_engine.clone(), ..described })
+        Ok(Described { elsewhere: self.elsewhere.clone(), ..described })
     }
 }
 
@@ -57,20 +57,15 @@ impl Deferred {
 /// with each other: a letter for each axis of each, equal letters for equal sizes; an upper-case letter may also be one.
 pub(crate) fn describe(
     engine: &EngineRef,
-    source_engine: Option<EngineRef>,
+    elsewhere: Option<(c_int, EngineRef)>,
     attr: &Attr,
     given: Vec<Given>,
     axes: &[Vec<char>],
     make: impl Fn(&mut Recipe, &Attr, &[Md]) -> Outcome<Facts> + Send + Sync + 'static,
 ) -> Outcome<Described> {
     let mds: Vec<Md> = given.iter().map(|given| given.md.clone()).collect();
-    let deferred = |attr: Attr| Deferred {
-        engine: Arc::clone(engine),
-        source_engine,
-        attr,
-        given,
-        make: Arc::new(make),
-    };
+    let deferred =
+        |attr: Attr| Deferred { engine: Arc::clone(engine), elsewhere, attr, given, make: Arc::new(make) };
     if !mds.iter().any(Md::is_runtime) {
         return deferred(attr.clone()).describe(&mds);
     }

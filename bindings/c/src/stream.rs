@@ -1,5 +1,6 @@
-//! Streams: command queues, the library's or the user's.
+//! Streams: command queues, the library's or the user's. Those of the host run commands as they are enqueued.
 
+use anydnn::select::AnyStream;
 use anydnn_backend::{Engine, Order, Stream, StreamDesc};
 use anydnn_opencl::OpenClStream;
 
@@ -74,10 +75,18 @@ pub unsafe extern "C" fn dnnl_stream_destroy(stream: dnnl_stream_t) -> dnnl_stat
 
 /// What is behind a stream's handle.
 pub(crate) struct StreamObject {
-    pub(crate) stream: OpenClStream,
+    pub(crate) stream: AnyStream,
     pub(crate) engine: EngineRef,
     /// As streams of the first version of the API do.
     pub(crate) waits_at_end: bool,
+}
+
+impl StreamObject {
+    /// The stream as one of a device of OpenCL.
+    pub(crate) fn opencl(&self) -> Outcome<&OpenClStream> {
+        self.engine.value().opencl()?;
+        self.stream.as_opencl().ok_or_else(|| Failure::invalid("the stream has no command queue"))
+    }
 }
 
 impl Handle for dnnl_stream {

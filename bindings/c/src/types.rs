@@ -168,6 +168,8 @@ pub const dnnl_fpmath_mode_tf32: dnnl_fpmath_mode_t = 4;
 
 /// No run-time: what a library without engines of a kind reports.
 pub const DNNL_RUNTIME_NONE: c_uint = 0;
+/// A pool of threads.
+pub const DNNL_RUNTIME_THREADPOOL: c_uint = 8;
 /// OpenCL.
 pub const DNNL_RUNTIME_OCL: c_uint = 256;
 

@@ -22,7 +22,9 @@ pub unsafe extern "C" fn dnnl_engine_create_ocl(
 ) -> dnnl_status_t {
     boundary::status("dnnl_engine_create_ocl", || {
         if kind != dnnl_gpu {
-            return Err(Failure::invalid(format!("there are no engines of kind {kind}")));
+            return Err(Failure::invalid(format!(
+                "kind is {kind}, expected {dnnl_gpu}, as OpenCL has no engines of others"
+            )));
         }
         // SAFETY: the caller's pointers are null or as the API says.
         unsafe { interop::create_engine(engine, device, context, None) }
@@ -37,9 +39,9 @@ pub unsafe extern "C" fn dnnl_engine_get_ocl_context(
 ) -> dnnl_status_t {
     boundary::status("dnnl_engine_get_ocl_context", || {
         // SAFETY: the caller passes null or an engine that lives.
-        let engine = unsafe { handle::borrow(engine) }?;
+        let engine = unsafe { handle::borrow(engine) }?.opencl()?;
         // SAFETY: the caller passes null or a handle to write.
-        unsafe { handle::write(context, "context", engine.engine.raw_context().cast()) }
+        unsafe { handle::write(context, "context", engine.raw_context().cast()) }
     })
 }
 
@@ -51,9 +53,9 @@ pub unsafe extern "C" fn dnnl_engine_get_ocl_device(
 ) -> dnnl_status_t {
     boundary::status("dnnl_engine_get_ocl_device", || {
         // SAFETY: the caller passes null or an engine that lives.
-        let engine = unsafe { handle::borrow(engine) }?;
+        let engine = unsafe { handle::borrow(engine) }?.opencl()?;
         // SAFETY: the caller passes null or a handle to write.
-        unsafe { handle::write(device, "device", engine.engine.raw_device().cast()) }
+        unsafe { handle::write(device, "device", engine.raw_device().cast()) }
     })
 }
 
@@ -88,9 +90,9 @@ pub unsafe extern "C" fn dnnl_stream_get_ocl_command_queue(
 ) -> dnnl_status_t {
     boundary::status("dnnl_stream_get_ocl_command_queue", || {
         // SAFETY: the caller passes null or a stream that lives.
-        let stream = unsafe { handle::borrow(stream) }?;
+        let stream = unsafe { handle::borrow(stream) }?.opencl()?;
         // SAFETY: the caller passes null or a handle to write.
-        unsafe { handle::write(queue, "queue", stream.stream.raw_queue().cast()) }
+        unsafe { handle::write(queue, "queue", stream.raw_queue().cast()) }
     })
 }
 
@@ -114,6 +116,6 @@ pub unsafe extern "C" fn dnnl_memory_set_ocl_mem_object(
 ) -> dnnl_status_t {
     boundary::status("dnnl_memory_set_ocl_mem_object", || {
         // SAFETY: the caller passes null or memory that lives, and a handle of its kind.
-        unsafe { handle::borrow(memory)?.set_handle(0, mem_object.cast()) }
+        unsafe { interop::set_mem_object(memory, mem_object) }
     })
 }

@@ -1,5 +1,6 @@
 //! What the library tells on standard output when asked to.
 
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::fmt;
 use std::io::Write;
@@ -8,6 +9,8 @@ use std::time::Instant;
 
 use anydnn_backend::Primitive;
 
+use crate::engine::EngineObject;
+use crate::object_types::{dnnl_any_engine, dnnl_cpu, dnnl_engine_kind_t, dnnl_gpu};
 use crate::settings;
 
 /// Executions are told from this level on, errors too.
@@ -40,13 +43,20 @@ pub(crate) fn line(level: c_int, fields: fmt::Arguments<'_>) {
     }
 }
 
-/// Tells of a primitive that was made or enqueued, with the milliseconds that the call took.
-pub(crate) fn primitive(level: c_int, what: &str, primitive: &impl Primitive, start: Instant) {
+/// Tells of a primitive that was made or enqueued on an engine, with the milliseconds that the call took.
+pub(crate) fn primitive(
+    level: c_int,
+    what: &str,
+    engine: &EngineObject,
+    primitive: &impl Primitive,
+    start: Instant,
+) {
     if self::level() >= level {
+        let kind = kind_name(engine.kind());
         let (desc, implementation) = (primitive.desc(), primitive.implementation());
         let args = desc.to_string().replace(',', ";");
         let (op, time) = (desc.op().name(), start.elapsed().as_secs_f64() * 1e3);
-        line(level, format_args!("primitive,{what},gpu,{op},{implementation},{args},{time:.6}"));
+        line(level, format_args!("primitive,{what},{kind},{op},{implementation},{args},{time:.6}"));
     }
 }
 
@@ -56,7 +66,33 @@ pub(crate) fn error(function: &str, message: &str, is_missing: bool) {
     let described = function.strip_prefix("dnnl_").and_then(|name| name.split_once("_primitive_desc_create"));
     if let Some((kind, _)) = described {
         let stage = if is_missing { "dispatch" } else { "check" };
-        line(EXECUTION, format_args!("primitive,create:{stage},gpu,{kind},{message}"));
+        let engine = NAMED.try_with(Cell::get).map_or("any", kind_name);
+        line(EXECUTION, format_args!("primitive,create:{stage},{engine},{kind},{message}"));
+    }
+}
+
+/// A function begins, which has named no engine yet.
+pub(crate) fn begin() {
+    name_engine(dnnl_any_engine);
+}
+
+/// The function names an engine of a kind.
+pub(crate) fn name_engine(kind: dnnl_engine_kind_t) {
+    // While a thread ends there is nowhere to keep it.
+    let _ = NAMED.try_with(|named| named.set(kind));
+}
+
+thread_local! {
+    /// The kind of the engine that the function which runs has named last.
+    static NAMED: Cell<dnnl_engine_kind_t> = const { Cell::new(dnnl_any_engine) };
+}
+
+/// The word for a kind of engine.
+fn kind_name(kind: dnnl_engine_kind_t) -> &'static str {
+    match kind {
+        dnnl_cpu => "cpu",
+        dnnl_gpu => "gpu",
+        _ => "any",
     }
 }
 

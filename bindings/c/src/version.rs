@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use crate::types::{DNNL_RUNTIME_NONE, DNNL_RUNTIME_OCL, dnnl_version_t};
+use crate::types::{DNNL_RUNTIME_OCL, DNNL_RUNTIME_THREADPOOL, dnnl_version_t};
 
 /// The version of oneDNN's API that this library implements.
 #[unsafe(no_mangle)]
@@ -26,6 +26,6 @@ static VERSION: Version = Version(dnnl_version_t {
     minor: 13,
     patch: 2,
     hash: HASH.as_ptr(),
-    cpu_runtime: DNNL_RUNTIME_NONE,
+    cpu_runtime: DNNL_RUNTIME_THREADPOOL,
     gpu_runtime: DNNL_RUNTIME_OCL,
 });

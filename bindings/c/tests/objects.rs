@@ -1,4 +1,5 @@
-//! Engines, streams, memory and primitives through the C ABI, by programs compiled against oneDNN's published headers, on every device.
+//! Engines, streams, memory and primitives through the C ABI, by programs compiled against oneDNN's published headers, on every device and on
+//! the host.
 //!
 //! In a sample the devices take turns from program to program.
 
@@ -18,6 +19,22 @@ use common::{build, include, library, run, scratch};
 #[test]
 fn engines() {
     on_platforms("objects_engine.c");
+}
+
+/// The host's engines, and what goes between them and those of devices.
+#[test]
+fn engines_of_the_host() {
+    on_engines("objects_host.c");
+}
+
+/// A program on the processor that a user would write, with an allocator that counts.
+#[test]
+fn a_program_on_the_host() {
+    let Some(program) = compile("host.cpp") else { return };
+    let printed = run_on(&program, "host.cpp", HOST);
+    let counts = printed.lines().find_map(|line| line.strip_prefix("allocator: ")).unwrap();
+    let numbers: Vec<u32> = counts.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(numbers[0] == numbers[1] && numbers[0] > 1, "{counts}");
 }
 
 #[test]
@@ -58,25 +75,25 @@ fn threads() {
 /// Recurrent layers of every cell and direction, against plain loops.
 #[test]
 fn recurrent_layers() {
-    on_platforms("recurrent.cpp");
+    on_engines("recurrent.cpp");
 }
 
 /// Every group of primitives, forward and backward, against plain loops.
 #[test]
 fn primitives() {
-    on_platforms("primitives.cpp");
+    on_engines("primitives.cpp");
 }
 
 /// Attributes, unknown dimensions and sparse operands, against plain loops.
 #[test]
 fn attributes() {
-    on_platforms("attributes.cpp");
+    on_engines("attributes.cpp");
 }
 
 /// Products of groups whose sizes are in memory, against plain loops.
 #[test]
 fn grouped_products() {
-    on_platforms("grouped.cpp");
+    on_engines("grouped.cpp");
 }
 
 /// The program that a user would write, which prints its result.
@@ -104,7 +121,7 @@ fn a_graph_on_its_own_objects() {
 /// Grouped attention for training: each half is one partition, and computes what plain loops do.
 #[test]
 fn attention_in_training() {
-    for printed in on_platforms("graph_training.cpp") {
+    for printed in on_engines("graph_training.cpp") {
         for operations in [5, 16, 5, 18] {
             assert!(printed.contains(&format!("partitions: 1 of {operations} operations")), "{printed}");
         }
@@ -116,7 +133,7 @@ fn attention_in_training() {
 fn null_pointers() {
     let exported: BTreeSet<&str> =
         include_str!("exports.txt").lines().filter(|line| line.starts_with("dnnl_")).collect();
-    for printed in on_platforms("objects_null.c") {
+    for printed in on_engines("objects_null.c") {
         let called: BTreeSet<&str> =
             printed.lines().filter_map(|line| line.strip_prefix("called ")).collect();
         assert_eq!(called, exported);
@@ -136,6 +153,19 @@ fn verbose() {
         let creations = count("create:cache_miss,gpu,") + count("create:cache_hit,gpu,");
         assert_eq!((creations, count("exec,gpu,")), (created, executed), "{level}: {text}");
     }
+}
+
+/// Lines tell the kind of engine, also of what is refused.
+#[test]
+fn verbose_on_the_host() {
+    let Some(program) = compile("objects_host.c") else { return };
+    let output = Command::new(&program.0).arg(HOST).env("ONEDNN_VERBOSE", "2").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let starts = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    for told in ["create:cache_miss,cpu,eltwise,", "create:cache_hit,cpu,eltwise,", "exec,cpu,reorder,"] {
+        assert!(starts(&format!("onednn_verbose,v1,primitive,{told}")) > 0, "{told}: {text}");
+    }
+    assert_eq!(starts("onednn_verbose,v1,primitive,exec,gpu,"), 0, "{text}");
 }
 
 /// What is refused is told too, with the primitive and the reason.
@@ -176,7 +206,7 @@ fn a_network_is_trained() {
         losses
     };
     let expected = train("cpu", onednn.parent());
-    for platform in platforms() {
+    for platform in platforms().into_iter().chain([HOST.to_owned()]) {
         let losses = train(&platform, None);
         for (epoch, (loss, expected)) in losses.iter().zip(&expected).enumerate().take(2) {
             assert!(
@@ -197,40 +227,51 @@ fn late_destruction() {
     }
 }
 
-/// Compiles a program and runs it on the platforms whose turn it is, under a ledger of references, which must be empty in the end. Returns what it
-/// prints. Checks that fail are named.
+/// Compiles a program and runs it on the platforms whose turn it is. Returns what it prints.
 fn on_platforms(source: &str) -> Vec<String> {
+    on(source, platforms().into_iter().collect())
+}
+
+/// As [`on_platforms`], and on the host.
+fn on_engines(source: &str) -> Vec<String> {
+    on(source, platforms().into_iter().chain([HOST.to_owned()]).collect())
+}
+
+/// What programs take for the host.
+const HOST: &str = "cpu";
+
+fn on(source: &str, engines: Vec<String>) -> Vec<String> {
     let Some(program) = compile(source) else { return Vec::new() };
-    let ledger = build("anydnn-faults", "libanydnn_faults.so");
     let (sample, number) = (Sample::from_env(), number(source));
-    let chosen = platforms().into_iter().enumerate().filter(|(i, _)| sample.takes(number, *i));
-    let printed = chosen.map(|(_, platform)| {
-        let output = Command::new("timeout")
-            .args([OsStr::new("300"), program.0.as_os_str(), OsStr::new(&platform)])
-            .env("OPENCL_LAYERS", &ledger)
-            .env("ANYDNN_FAULTS_REPORT", "stderr")
-            .env("ANYDNN_FAULTS_EXIT", "70")
-            .output()
-            .unwrap();
-        let report = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(
-            report.contains("leaks: 0") && report.contains("violations: 0"),
-            "{source} on {platform}: {report}"
-        );
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let failed: Vec<_> = text.lines().filter(|line| line.starts_with("FAILED")).collect();
-        let passed = text.lines().filter(|line| line.starts_with("ok ")).count();
-        println!("{source} on {platform}: {passed} checks passed, {} failed", failed.len());
-        assert!(
-            output.status.success() && failed.is_empty() && passed > 0,
-            "{source} on {platform}: {}\n{}\n{}",
-            output.status,
-            failed.join("\n"),
-            report
-        );
-        text
-    });
-    printed.collect()
+    let chosen = engines.into_iter().enumerate().filter(|(i, _)| sample.takes(number, *i));
+    chosen.map(|(_, engine)| run_on(&program, source, &engine)).collect()
+}
+
+/// Runs a program on an engine under a ledger of references, which must be empty in the end where OpenCL is used. Returns what it prints.
+/// Checks that fail are named.
+fn run_on(program: &Program, source: &str, engine: &str) -> String {
+    let output = Command::new("timeout")
+        .args([OsStr::new("300"), program.0.as_os_str(), OsStr::new(engine)])
+        .env("OPENCL_LAYERS", build("anydnn-faults", "libanydnn_faults.so"))
+        .env("ANYDNN_FAULTS_REPORT", "stderr")
+        .env("ANYDNN_FAULTS_EXIT", "70")
+        .output()
+        .unwrap();
+    let report = String::from_utf8_lossy(&output.stderr).into_owned();
+    let is_even = report.contains("leaks: 0") && report.contains("violations: 0");
+    assert!(is_even || (engine == HOST && report.is_empty()), "{source} on {engine}: {report}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let failed: Vec<_> = text.lines().filter(|line| line.starts_with("FAILED")).collect();
+    let passed = text.lines().filter(|line| line.starts_with("ok ")).count();
+    println!("{source} on {engine}: {passed} checks passed, {} failed", failed.len());
+    assert!(
+        output.status.success() && failed.is_empty() && passed > 0,
+        "{source} on {engine}: {}\n{}\n{}",
+        output.status,
+        failed.join("\n"),
+        report
+    );
+    text
 }
 
 /// The number of a program among all.

@@ -1,6 +1,7 @@
 //! Allocators of temporary memory, and engines with one.
 
-use anydnn_opencl::{OpenClEngine, UserAllocator};
+use anydnn::select::AnyEngine;
+use anydnn_opencl::OpenClEngine;
 
 use super::types::*;
 use crate::boundary::{self, Outcome};
@@ -10,17 +11,30 @@ use crate::interop;
 use crate::object_types::{cl_context, cl_device_id, dnnl_engine_kind_t, dnnl_engine_t};
 use crate::types::dnnl_status_t;
 
-/// Makes an allocator of the host's memory. Engines here take their working memory from devices, so it is never called; it is there
-/// for programs that make one.
+/// Makes an allocator of the host's memory, for the working memory of graphs on the host. With a null callback it is the library's own. Engines
+/// of devices take their working memory from the library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_graph_allocator_create(
     allocator: *mut dnnl_graph_allocator_t,
-    _host_malloc: dnnl_graph_host_allocate_f,
-    _host_free: dnnl_graph_host_deallocate_f,
+    host_malloc: dnnl_graph_host_allocate_f,
+    host_free: dnnl_graph_host_deallocate_f,
 ) -> dnnl_status_t {
     boundary::status("dnnl_graph_allocator_create", || {
+        let make = || {
+            let user = host_malloc.zip(host_free).map(|(allocate, free)| {
+                // SAFETY: the caller vouches for callbacks that allocate such memory, and keep it until it is freed.
+                let user = unsafe {
+                    anydnn_host::UserAllocator::new(
+                        move |bytes, alignment| allocate(bytes, alignment),
+                        move |pointer| free(pointer),
+                    )
+                };
+                User::Host(user)
+            });
+            Ok(AllocatorObject { user })
+        };
         // SAFETY: the caller passes null or a handle to write.
-        unsafe { handle::create_at(allocator, || Ok(AllocatorObject { user: None })) }
+        unsafe { handle::create_at(allocator, make) }
     })
 }
 
@@ -35,8 +49,8 @@ pub unsafe extern "C" fn dnnl_graph_ocl_interop_allocator_create(
         let make = || {
             let user = ocl_malloc.zip(ocl_free).map(|(allocate, free)| {
                 // SAFETY: the caller vouches for callbacks that allocate such memory, and keep it until it is freed.
-                unsafe {
-                    UserAllocator::new(
+                let user = unsafe {
+                    anydnn_opencl::UserAllocator::new(
                         move |bytes, alignment, device, context| {
                             allocate(bytes, alignment, device.cast(), context.cast())
                         },
@@ -45,7 +59,8 @@ pub unsafe extern "C" fn dnnl_graph_ocl_interop_allocator_create(
                             free(pointer, device.cast(), context.cast(), event.cast());
                         },
                     )
-                }
+                };
+                User::Device(user)
             });
             Ok(AllocatorObject { user })
         };
@@ -75,7 +90,7 @@ pub unsafe extern "C" fn dnnl_graph_make_engine_with_allocator(
         // SAFETY: the caller passes null or an allocator that lives.
         let allocator = unsafe { handle::borrow(alloc) }?;
         // SAFETY: the caller passes null or a handle to write.
-        unsafe { engine::create_at(engine, || allocator.on(engine::at_index(kind, index)?)) }
+        unsafe { engine::create_at(engine, || allocator.on_any(engine::at_index(kind, index)?)) }
     })
 }
 
@@ -120,7 +135,16 @@ pub unsafe extern "C" fn dnnl_graph_ocl_interop_make_engine_from_cache_blob_with
 #[derive(Debug)]
 pub(crate) struct AllocatorObject {
     /// The user's callbacks; none for the library's own memory.
-    user: Option<UserAllocator>,
+    user: Option<User>,
+}
+
+/// The user's callbacks.
+#[derive(Debug)]
+enum User {
+    /// Of the host's memory.
+    Host(anydnn_host::UserAllocator),
+    /// Of memory that devices reach.
+    Device(anydnn_opencl::UserAllocator),
 }
 
 impl Handle for dnnl_graph_allocator {
@@ -130,11 +154,22 @@ impl Handle for dnnl_graph_allocator {
 }
 
 impl AllocatorObject {
-    /// The engine with this allocator.
+    /// The engine with this allocator, where it is one for engines of that kind.
+    fn on_any(&self, engine: AnyEngine) -> Outcome<AnyEngine> {
+        match (engine, &self.user) {
+            (AnyEngine::Host(engine), Some(User::Host(user))) => {
+                Ok(engine.with_allocator(user.clone()).into())
+            }
+            (AnyEngine::OpenCl(engine), _) => Ok(self.on(engine)?.into()),
+            (engine, _) => Ok(engine),
+        }
+    }
+
+    /// The engine of a device with this allocator.
     fn on(&self, engine: OpenClEngine) -> Outcome<OpenClEngine> {
         match &self.user {
-            Some(user) => Ok(engine.with_allocator(user.clone())?),
-            None => Ok(engine),
+            Some(User::Device(user)) => Ok(engine.with_allocator(user.clone())?),
+            Some(User::Host(_)) | None => Ok(engine),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The caches of the process.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
 use anydnn::partition::{ConstantCache, PartitionCache};
+use anydnn::select::AnyBackend;
 use anydnn_backend::DeviceKind;
-use anydnn_opencl::OpenCl;
 
 use crate::boundary::{self, Failure, Outcome};
 use crate::handle;
@@ -18,7 +18,7 @@ pub unsafe extern "C" fn dnnl_graph_get_compiled_partition_cache_capacity(
     capacity: *mut c_int,
 ) -> dnnl_status_t {
     boundary::status("dnnl_graph_get_compiled_partition_cache_capacity", || {
-        let own = c_int::try_from(PartitionCache::<OpenCl>::process().capacity()).unwrap_or(c_int::MAX);
+        let own = c_int::try_from(PartitionCache::<AnyBackend>::process().capacity()).unwrap_or(c_int::MAX);
         // SAFETY: the caller passes null or a number to write.
         unsafe { handle::write(capacity, "capacity", own) }
     })
@@ -31,7 +31,7 @@ pub extern "C" fn dnnl_graph_set_compiled_partition_cache_capacity(capacity: c_i
         let given = usize::try_from(capacity).map_err(|_| {
             Failure::invalid(format!("capacity is {capacity}, expected none that is negative"))
         })?;
-        PartitionCache::<OpenCl>::process().set_capacity(given);
+        PartitionCache::<AnyBackend>::process().set_capacity(given);
         Ok(())
     })
 }
@@ -43,7 +43,9 @@ pub extern "C" fn dnnl_graph_set_constant_tensor_cache(flag: c_int) -> dnnl_stat
         if flag < 0 {
             return Err(Failure::invalid(format!("flag is {flag}, expected zero or more")));
         }
-        set_bytes(if flag == 0 { 0 } else { usize::MAX });
+        for kind in [dnnl_cpu, dnnl_gpu] {
+            set_bytes(kind, if flag == 0 { 0 } else { usize::MAX });
+        }
         Ok(())
     })
 }
@@ -52,7 +54,7 @@ pub extern "C" fn dnnl_graph_set_constant_tensor_cache(flag: c_int) -> dnnl_stat
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_graph_get_constant_tensor_cache(flag: *mut c_int) -> dnnl_status_t {
     boundary::status("dnnl_graph_get_constant_tensor_cache", || {
-        let is_on = ConstantCache::<OpenCl>::process().kind_capacity(DeviceKind::Gpu) > 0;
+        let is_on = [dnnl_cpu, dnnl_gpu].into_iter().any(|kind| bytes(kind) > 0);
         // SAFETY: the caller passes null or a number to write.
         unsafe { handle::write(flag, "flag", c_int::from(is_on)) }
     })
@@ -65,11 +67,7 @@ pub extern "C" fn dnnl_graph_set_constant_tensor_cache_capacity(
     size: usize,
 ) -> dnnl_status_t {
     boundary::status("dnnl_graph_set_constant_tensor_cache_capacity", || {
-        if is_ours(eng_kind)? {
-            set_bytes(size.saturating_mul(MEGABYTE));
-        } else {
-            OF_NO_ENGINE.store(size, Ordering::Relaxed);
-        }
+        set_bytes(checked(eng_kind)?, size.saturating_mul(MEGABYTE));
         Ok(())
     })
 }
@@ -81,11 +79,7 @@ pub unsafe extern "C" fn dnnl_graph_get_constant_tensor_cache_capacity(
     size: *mut usize,
 ) -> dnnl_status_t {
     boundary::status("dnnl_graph_get_constant_tensor_cache_capacity", || {
-        let megabytes = if is_ours(eng_kind)? {
-            ConstantCache::<OpenCl>::process().kind_capacity(DeviceKind::Gpu) / MEGABYTE
-        } else {
-            OF_NO_ENGINE.load(Ordering::Relaxed)
-        };
+        let megabytes = bytes(checked(eng_kind)?) / MEGABYTE;
         // SAFETY: the caller passes null or a number to write.
         unsafe { handle::write(size, "size", megabytes) }
     })
@@ -93,20 +87,31 @@ pub unsafe extern "C" fn dnnl_graph_get_constant_tensor_cache_capacity(
 
 const MEGABYTE: usize = 1 << 20;
 
-/// What was set for engines of kind `dnnl_cpu`, of which there are none: programs read it back.
-static OF_NO_ENGINE: AtomicUsize = AtomicUsize::new(0);
+/// The cache of engines of a kind: processors are of both, as the host and as devices of OpenCL.
+pub(super) fn constants(kind: dnnl_engine_kind_t) -> ConstantCache<AnyBackend> {
+    static HOST: OnceLock<ConstantCache<AnyBackend>> = OnceLock::new();
+    static DEVICES: OnceLock<ConstantCache<AnyBackend>> = OnceLock::new();
+    let (cache, kind) = if kind == dnnl_cpu { (&HOST, DeviceKind::Cpu) } else { (&DEVICES, DeviceKind::Gpu) };
+    // At first there is as much room as the environment says.
+    cache
+        .get_or_init(|| ConstantCache::new(ConstantCache::<AnyBackend>::process().kind_capacity(kind)))
+        .clone()
+}
 
-/// Whether engines of a kind are there at all. Any OpenCL device, processors too, is one of kind `dnnl_gpu`.
-fn is_ours(kind: dnnl_engine_kind_t) -> Outcome<bool> {
+/// A kind of engine, which must be one.
+fn checked(kind: dnnl_engine_kind_t) -> Outcome<dnnl_engine_kind_t> {
     match kind {
-        dnnl_gpu => Ok(true),
-        dnnl_cpu => Ok(false),
+        dnnl_cpu | dnnl_gpu => Ok(kind),
         other => Err(Failure::invalid(format!("{other} is no kind of engine with constant tensors"))),
     }
 }
 
-fn set_bytes(bytes: usize) {
-    let cache = ConstantCache::<OpenCl>::process();
-    cache.set_kind_capacity(DeviceKind::Cpu, bytes);
-    cache.set_kind_capacity(DeviceKind::Gpu, bytes);
+fn bytes(kind: dnnl_engine_kind_t) -> usize {
+    constants(kind).kind_capacity(DeviceKind::Gpu)
+}
+
+fn set_bytes(kind: dnnl_engine_kind_t, bytes: usize) {
+    for device in [DeviceKind::Cpu, DeviceKind::Gpu] {
+        constants(kind).set_kind_capacity(device, bytes);
+    }
 }

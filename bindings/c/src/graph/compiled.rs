@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anydnn::graph::{LogicalTensor, Property, TensorId, TensorLayout};
 use anydnn::partition::{CompiledPartition, PartitionOptions};
-use anydnn_backend::{DataType, Dims, MemoryDesc, Order, Stream};
-use anydnn_opencl::{OpenCl, OpenClEvent};
+use anydnn::select::AnyBackend;
+use anydnn_backend::{DataType, Dims, MemoryDesc};
 
+use super::caches::constants;
 use super::logical_tensor::{from_tensor, read_all, zeroed};
 use super::partition::PartitionObject;
 use super::tensor::TensorObject;
@@ -16,10 +17,10 @@ use super::types::*;
 use crate::boundary::{self, Failure, Outcome};
 use crate::engine::{self, EngineRef};
 use crate::handle::{self, Handle};
-use crate::interop::events;
-use crate::object_types::{cl_event, dnnl_engine_t, dnnl_gpu, dnnl_stream_t};
+use crate::interop::{events, give_event};
+use crate::object_types::{cl_event, dnnl_engine_t, dnnl_stream_t};
 use crate::settings;
-use crate::types::{dnnl_invalid_arguments, dnnl_status_t};
+use crate::types::dnnl_status_t;
 
 /// Makes a compiled partition that is still to be compiled, by [`dnnl_graph_partition_compile`].
 #[unsafe(no_mangle)]
@@ -57,8 +58,10 @@ pub unsafe extern "C" fn dnnl_graph_partition_compile(
         if partition.partition.id() != object.partition.partition.id() {
             return Err(Failure::invalid("the compiled partition was made for another partition"));
         }
-        if partition.kind != dnnl_gpu {
-            let message = format!("the partition is for engines of kind {}, not {dnnl_gpu}", partition.kind);
+        let kind = engine.value().kind();
+        if partition.kind != kind {
+            let message =
+                format!("the partition is for engines of kind {}, given one of {kind}", partition.kind);
             return Err(Failure::invalid(message));
         }
         // SAFETY: the caller passes null or so many logical tensors.
@@ -68,7 +71,11 @@ pub unsafe extern "C" fn dnnl_graph_partition_compile(
         if let Some(why) = partition.partition.why_unsupported() {
             return Err(Failure::invalid(format!("the partition is not supported: {why}")));
         }
-        let options = PartitionOptions { specialize: settings::specialize(), ..PartitionOptions::shared() };
+        let options = PartitionOptions {
+            specialize: settings::specialize(),
+            constants: Some(constants(kind)),
+            ..PartitionOptions::shared()
+        };
         let compiled = partition.partition.compile(own, &inputs, &outputs, &options)?;
         let pair = |(input, output): &(TensorId, TensorId)| dnnl_graph_inplace_pair_t {
             input_id: input.0 as usize,
@@ -161,7 +168,7 @@ pub unsafe extern "C" fn dnnl_graph_compiled_partition_execute(
     boundary::status("dnnl_graph_compiled_partition_execute", || {
         let given = Given { num_inputs, inputs, num_outputs, outputs, scratchpad: ptr::null() };
         // SAFETY: the caller's pointers are null or as the API says.
-        unsafe { execute(compiled_partition, stream, &given, Deps::none()) }
+        unsafe { execute(compiled_partition, stream, &given, None) }
     })
 }
 
@@ -179,7 +186,7 @@ pub unsafe extern "C" fn dnnl_graph_compiled_partition_execute_v2(
     boundary::status("dnnl_graph_compiled_partition_execute_v2", || {
         let given = Given { num_inputs, inputs, num_outputs, outputs, scratchpad };
         // SAFETY: the caller's pointers are null or as the API says.
-        unsafe { execute(compiled_partition, stream, &given, Deps::none()) }
+        unsafe { execute(compiled_partition, stream, &given, None) }
     })
 }
 
@@ -201,7 +208,8 @@ pub unsafe extern "C" fn dnnl_graph_ocl_interop_compiled_partition_execute(
         let given = Given { num_inputs, inputs, num_outputs, outputs, scratchpad: ptr::null() };
         // SAFETY: the caller's pointers are null or as the API says.
         unsafe {
-            execute(compiled_partition, stream, &given, Deps { events: deps, count: ndeps, return_event })
+            let deps = Deps { events: deps, count: ndeps, return_event };
+            execute(compiled_partition, stream, &given, Some(deps))
         }
     })
 }
@@ -225,7 +233,8 @@ pub unsafe extern "C" fn dnnl_graph_ocl_interop_compiled_partition_execute_v2(
         let given = Given { num_inputs, inputs, num_outputs, outputs, scratchpad };
         // SAFETY: the caller's pointers are null or as the API says.
         unsafe {
-            execute(compiled_partition, stream, &given, Deps { events: deps, count: ndeps, return_event })
+            let deps = Deps { events: deps, count: ndeps, return_event };
+            execute(compiled_partition, stream, &given, Some(deps))
         }
     })
 }
@@ -238,7 +247,7 @@ pub(crate) struct CompiledObject {
 
 /// What compiling gave. Dropped before the engine.
 struct State {
-    compiled: CompiledPartition<OpenCl>,
+    compiled: CompiledPartition<AnyBackend>,
     pairs: Vec<dnnl_graph_inplace_pair_t>,
     engine: EngineRef,
 }
@@ -268,18 +277,12 @@ struct Given {
     scratchpad: const_dnnl_graph_tensor_t,
 }
 
-/// What an execution waits for, and where its event goes.
+/// What an execution on a stream of a device waits for, and where its event goes.
 #[derive(Clone, Copy)]
 struct Deps {
     events: *const cl_event,
     count: c_int,
     return_event: *mut cl_event,
-}
-
-impl Deps {
-    const fn none() -> Self {
-        Self { events: ptr::null(), count: 0, return_event: ptr::null_mut() }
-    }
 }
 
 /// # Safety
@@ -289,17 +292,19 @@ unsafe fn execute(
     compiled_partition: const_dnnl_graph_compiled_partition_t,
     stream: dnnl_stream_t,
     given: &Given,
-    deps: Deps,
+    deps: Option<Deps>,
 ) -> Outcome {
-    let Deps { events: deps, count: ndeps, return_event } = deps;
     // SAFETY: by contract.
     let (object, stream) = unsafe { (handle::borrow(compiled_partition)?, handle::borrow(stream)?) };
     if given.inputs.is_null() && given.num_inputs > 0 || given.outputs.is_null() {
         return Err(Failure::null("inputs or outputs"));
     }
-    if !deps.is_null() && ndeps < 0 {
-        return Err(Failure::Status(dnnl_invalid_arguments, format!("ndeps is {ndeps}")));
+    let negative = deps.filter(|deps| !deps.events.is_null() && deps.count < 0);
+    if let Some(Deps { count, .. }) = negative {
+        return Err(Failure::invalid(format!("ndeps is {count}")));
     }
+    // SAFETY: by contract.
+    let waits = deps.map(|deps| unsafe { events(stream, deps.events, deps.count) }).transpose()?;
     let state = object.compiled()?;
     let (compiled, engine) = (&state.compiled, &state.engine.value().engine);
     // SAFETY: by contract.
@@ -327,11 +332,11 @@ unsafe fn execute(
             unsafe { tensor.memory(engine, &desc) }
         })
         .transpose()?;
+    let waits = waits.unwrap_or_default();
+    let event = compiled.execute(&stream.stream, &inputs, &outputs, scratchpad.as_ref(), &waits)?;
+    let out = deps.map_or(ptr::null_mut(), |deps| deps.return_event);
     // SAFETY: by contract.
-    let deps = unsafe { events(&stream.stream, deps, ndeps) }?;
-    let event = compiled.execute(&stream.stream, &inputs, &outputs, scratchpad.as_ref(), &deps)?;
-    // SAFETY: by contract.
-    unsafe { give_event(&stream.stream, event, return_event) }
+    unsafe { give_event(stream, event, out) }
 }
 
 /// The tensors of the partition among those given, with the descriptors that they are bound with. Others are for other partitions.
@@ -339,7 +344,7 @@ unsafe fn execute(
 /// # Safety
 /// `given` is null or so many handles, each null or a tensor that lives for `'a`.
 unsafe fn tensors<'a>(
-    compiled: &'a CompiledPartition<OpenCl>,
+    compiled: &'a CompiledPartition<AnyBackend>,
     given: *mut const_dnnl_graph_tensor_t,
     count: usize,
     what: &str,
@@ -376,19 +381,4 @@ fn check_layout(tensor: &LogicalTensor, desc: &MemoryDesc) -> Outcome {
         return Ok(());
     }
     Err(Failure::invalid(format!("tensor {} is {own}, expected {desc}", tensor.id)))
-}
-
-/// # Safety
-/// `out` is null or an event to write.
-unsafe fn give_event(
-    stream: &anydnn_opencl::OpenClStream,
-    event: OpenClEvent,
-    out: *mut cl_event,
-) -> Outcome {
-    if out.is_null() {
-        return Ok(());
-    }
-    let raw = if stream.desc().order == Order::InOrder { ptr::null_mut() } else { event.into_raw()? };
-    // SAFETY: by contract.
-    unsafe { handle::write(out, "return_event", raw.cast()) }
 }

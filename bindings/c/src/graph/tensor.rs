@@ -6,19 +6,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anydnn::graph::{LogicalTensor, Property};
 use anydnn::partition::Argument;
+use anydnn::select::{AnyBackend, AnyEngine, AnyMemory};
 use anydnn_backend::{Engine, EngineId, HostScalar, Memory, MemoryDesc};
-use anydnn_opencl::{OpenCl, OpenClEngine, OpenClMemory};
 
 use super::logical_tensor::{from_tensor, read, to_tensor};
 use super::types::*;
 use crate::boundary::{self, Failure, Outcome};
-use crate::engine::{self, EngineRef};
+use crate::engine::{self, EngineObject, EngineRef};
 use crate::handle::{self, Handle};
 use crate::memory::{HandleKind, Storage};
-use crate::object_types::{DNNL_MEMORY_ALLOCATE, cl_mem, dnnl_engine_t};
+use crate::object_types::{DNNL_MEMORY_ALLOCATE, cl_mem, dnnl_engine_t, dnnl_ocl_interop_buffer};
 use crate::types::dnnl_status_t;
 
-/// Makes a tensor at an address that the engine's device can read, `DNNL_MEMORY_ALLOCATE` for memory of the engine's allocator, or
+/// Makes a tensor at an address that the engine can read, `DNNL_MEMORY_ALLOCATE` for memory of the engine's allocator, or
 /// `DNNL_MEMORY_NONE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_graph_tensor_create(
@@ -29,7 +29,9 @@ pub unsafe extern "C" fn dnnl_graph_tensor_create(
 ) -> dnnl_status_t {
     boundary::status("dnnl_graph_tensor_create", || {
         // SAFETY: the caller's pointers are null or as the API says.
-        unsafe { create(tensor, logical_tensor, engine, HandleKind::Usm, handle) }
+        unsafe {
+            create(tensor, logical_tensor, engine, handle, |engine| Ok(HandleKind::of_addresses(engine)))
+        }
     })
 }
 
@@ -43,7 +45,11 @@ pub unsafe extern "C" fn anydnn_graph_tensor_create_with_mem_object(
 ) -> dnnl_status_t {
     boundary::status("anydnn_graph_tensor_create_with_mem_object", || {
         // SAFETY: the caller's pointers are null or as the API says.
-        unsafe { create(tensor, logical_tensor, engine, HandleKind::Buffer, mem_object.cast()) }
+        unsafe {
+            create(tensor, logical_tensor, engine, mem_object.cast(), |engine| {
+                HandleKind::new(engine, dnnl_ocl_interop_buffer)
+            })
+        }
     })
 }
 
@@ -171,7 +177,7 @@ struct Bytes {
     kind: HandleKind,
     storage: Storage,
     /// The bytes as memory of an engine, kept so that caches know them again.
-    seen: Option<(EngineId, usize, OpenClMemory)>,
+    seen: Option<(EngineId, usize, AnyMemory)>,
 }
 
 impl Handle for dnnl_graph_tensor {
@@ -187,9 +193,9 @@ impl TensorObject {
     /// The bytes live until the commands that use them have ended.
     pub(super) unsafe fn argument(
         &self,
-        engine: &OpenClEngine,
+        engine: &AnyEngine,
         desc: &MemoryDesc,
-    ) -> Outcome<Argument<OpenCl>> {
+    ) -> Outcome<Argument<AnyBackend>> {
         if let State::Scalar(value) = &*self.lock() {
             return Ok(Argument::Scalar(value.0));
         }
@@ -201,7 +207,7 @@ impl TensorObject {
     ///
     /// # Safety
     /// As for [`TensorObject::argument`].
-    pub(super) unsafe fn memory(&self, engine: &OpenClEngine, desc: &MemoryDesc) -> Outcome<OpenClMemory> {
+    pub(super) unsafe fn memory(&self, engine: &AnyEngine, desc: &MemoryDesc) -> Outcome<AnyMemory> {
         let id = self.described.id;
         let mut state = self.lock();
         let State::Device(bytes) = &mut *state else {
@@ -238,8 +244,8 @@ unsafe fn create(
     out: *mut dnnl_graph_tensor_t,
     logical_tensor: *const dnnl_graph_logical_tensor_t,
     engine: dnnl_engine_t,
-    kind: HandleKind,
     handle: *mut c_void,
+    kind: impl FnOnce(&EngineObject) -> Outcome<HandleKind>,
 ) -> Outcome {
     let make = || {
         // SAFETY: by contract.
@@ -247,10 +253,10 @@ unsafe fn create(
         if described.property == Property::HostScalar {
             return Err(Failure::invalid("a host scalar is made by dnnl_graph_tensor_create_scalar"));
         }
-        let own = &engine.value().engine;
+        let (kind, own) = (kind(engine.value())?, &engine.value().engine);
         let storage = if handle == DNNL_MEMORY_ALLOCATE {
             let desc = described.memory_desc()?;
-            if own.has_user_allocator() && desc.size() > 0 {
+            if engine.value().has_user_allocator() && desc.size() > 0 {
                 Storage::Library(Box::new(own.allocator().allocate(desc.size(), 0)?))
             } else {
                 // SAFETY: an order to allocate.

@@ -16,7 +16,7 @@ use crate::handle;
 use crate::object_types::{const_dnnl_memory_t, dnnl_engine_t, dnnl_memory_t};
 use crate::types::{const_dnnl_memory_desc_t, dnnl_out_of_memory, dnnl_status_t};
 
-/// Makes memory on an engine. `handle` is a buffer object, `DNNL_MEMORY_ALLOCATE` or `DNNL_MEMORY_NONE`.
+/// Makes memory on an engine. `handle` is an address on the host, a buffer object on a device, `DNNL_MEMORY_ALLOCATE` or `DNNL_MEMORY_NONE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_memory_create(
     memory: *mut dnnl_memory_t,
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn dnnl_memory_create(
 ) -> dnnl_status_t {
     boundary::status("dnnl_memory_create", || {
         // SAFETY: the caller's pointers are null or as the API says.
-        unsafe { create_buffers(memory, memory_desc, engine, &[handle]) }
+        unsafe { create(memory, memory_desc, engine, &[handle]) }
     })
 }
 
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn dnnl_memory_create_v2(
         // SAFETY: the caller passes null or so many handles.
         let handles = unsafe { handle_list(nhandles, handles) }?;
         // SAFETY: the caller's pointers are null or as the API says.
-        unsafe { create_buffers(memory, memory_desc, engine, handles) }
+        unsafe { create(memory, memory_desc, engine, handles) }
     })
 }
 
@@ -275,7 +275,7 @@ pub(crate) fn check(desc: &Md, handles: usize) -> Outcome {
 
 /// # Safety
 /// The pointers are null, or handles that live and a place to write.
-unsafe fn create_buffers(
+unsafe fn create(
     memory: *mut dnnl_memory_t,
     memory_desc: const_dnnl_memory_desc_t,
     engine: dnnl_engine_t,
@@ -288,8 +288,9 @@ unsafe fn create_buffers(
         // SAFETY: by contract.
         let desc = unsafe { handle::borrow_optional(memory_desc) }?.unwrap_or(&empty);
         check(desc, handles.len())?;
+        let kind = HandleKind::of(engine.value());
         // SAFETY: by contract.
-        let object = unsafe { MemoryObject::on_device(desc, engine, HandleKind::Buffer, handles) };
+        let object = unsafe { MemoryObject::on_device(desc, engine, kind, handles) };
         object.map_err(swallowed)
     };
     // SAFETY: by contract.

@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use anydnn::select::{AnyEngine, AnyMemory};
 use anydnn_backend::{MapMode, Mapping, Memory, MemoryKind};
-use anydnn_opencl::{OpenClEngine, OpenClMemory};
 
 use super::storage::{HandleKind, Storage};
 use crate::boundary::{Failure, Outcome};
@@ -126,7 +126,7 @@ impl MemoryObject {
     ///
     /// # Safety
     /// As for [`Storage::memory`].
-    pub(crate) unsafe fn bind(&self, engine: &OpenClEngine, part: usize) -> Outcome<OpenClMemory> {
+    pub(crate) unsafe fn bind(&self, engine: &AnyEngine, part: usize) -> Outcome<AnyMemory> {
         let bytes = self.desc.value().footprint(part);
         self.on(|device| {
             let storage = device.storages.get(part).ok_or_else(|| {
@@ -187,6 +187,9 @@ impl MemoryObject {
         if bytes == 0 || matches!(storage, Storage::Nothing) {
             return Ok(ptr::null_mut());
         }
+        if device.kind == HandleKind::Host {
+            return Ok(storage.handle());
+        }
         let mode = match storage {
             Storage::Buffer(buffer) => buffer.map_mode()?,
             _ => MapMode::ReadWrite,
@@ -221,6 +224,7 @@ impl MemoryObject {
         let message = format!("{address:p} is no mapping of the memory");
         match device.kind {
             HandleKind::Buffer => Err(Failure::invalid(message)),
+            HandleKind::Host => Ok(()),
             HandleKind::Usm if is_open_to_the_host(device, index) => Ok(()),
             HandleKind::Usm => Err(Failure::Status(dnnl_runtime_error, message)),
         }

@@ -578,12 +578,7 @@ static void on_the_host() {
 }
 
 int main(int argc, char **argv) {
-    cl_device_id device = check_device(argc > 1 ? argv[1] : NULL);
-    cl_context context = check_context(device);
-    {
-        engine e = ocl_interop::make_engine(device, context);
-        stream s(e);
-        eng = &e, str = &s;
+    return run_checks(argc, argv, [] {
         group("unknown dimensions", unknown_dimensions);
         group("nothing", nothing);
         group("edges of functions", edges_of_functions);
@@ -600,7 +595,5 @@ int main(int argc, char **argv) {
         group("grouped tensors", grouped);
         group("descriptors as bytes", descriptors_as_bytes);
         group("on the host", on_the_host);
-    }
-    CL(clReleaseContext(context));
-    return check_end();
+    });
 }

@@ -175,7 +175,7 @@ static inline bool check_has_extension(cl_device_id device, const char *name) {
     return has;
 }
 
-/* Unified shared memory where the device has it, else shared virtual memory. */
+/* Unified shared memory where the device has it, else shared virtual memory; without a device memory of the host. */
 typedef struct {
     cl_device_id device;
     cl_context context;
@@ -193,6 +193,7 @@ static inline pointers_t check_pointers(cl_device_id device, cl_context context)
     memset(&p, 0, sizeof p);
     p.device = device;
     p.context = context;
+    if (!device) return p;
     p.usm = check_has_extension(device, "cl_intel_unified_shared_memory");
     if (p.usm) {
         cl_platform_id platform = NULL;
@@ -212,11 +213,13 @@ static inline pointers_t check_pointers(cl_device_id device, cl_context context)
     return p;
 }
 
-/* Memory of the device with these bytes in it. */
+/* Memory with these bytes in it. */
 static inline void *pointer_of(const pointers_t *p, cl_command_queue queue, size_t bytes, const void *content) {
     cl_int code = CL_SUCCESS;
     void *pointer = NULL;
-    if (p->usm) {
+    if (!p->device) {
+        pointer = memcpy(malloc(bytes), content, bytes);
+    } else if (p->usm) {
         pointer = p->alloc_device(p->context, p->device, NULL, bytes, 0, &code);
         CL(code);
         CL(p->memcpy(queue, CL_TRUE, pointer, content, bytes, 0, NULL, NULL));
@@ -230,14 +233,18 @@ static inline void *pointer_of(const pointers_t *p, cl_command_queue queue, size
 
 static inline void pointer_read(
         const pointers_t *p, cl_command_queue queue, const void *pointer, size_t bytes, void *content) {
-    if (p->usm)
+    if (!p->device)
+        memcpy(content, pointer, bytes);
+    else if (p->usm)
         CL(p->memcpy(queue, CL_TRUE, content, pointer, bytes, 0, NULL, NULL));
     else
         CL(clEnqueueSVMMemcpy(queue, CL_TRUE, content, pointer, bytes, 0, NULL, NULL));
 }
 
 static inline void pointer_free(const pointers_t *p, void *pointer) {
-    if (p->usm)
+    if (!p->device)
+        free(pointer);
+    else if (p->usm)
         CL(p->free(p->context, pointer));
     else
         clSVMFree(p->context, pointer);

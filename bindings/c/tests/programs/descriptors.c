@@ -121,7 +121,7 @@ static void settings(void) {
     const dnnl_version_t *version = dnnl_version();
     CHECK(version->major == DNNL_VERSION_MAJOR && version->minor == DNNL_VERSION_MINOR);
     CHECK(version->patch == DNNL_VERSION_PATCH && version->hash != NULL);
-    CHECK(version->cpu_runtime == DNNL_RUNTIME_NONE && version->gpu_runtime == DNNL_RUNTIME_OCL);
+    CHECK(version->cpu_runtime == DNNL_RUNTIME_THREADPOOL && version->gpu_runtime == DNNL_RUNTIME_OCL);
     CHECK(strcmp(dnnl_status2str(dnnl_unimplemented), "unimplemented") == 0);
     CHECK(strcmp(dnnl_status2str((dnnl_status_t)77), "unknown status") == 0);
     CHECK(dnnl_get_default_fpmath_mode(&mode) == dnnl_success && mode == dnnl_fpmath_mode_strict);

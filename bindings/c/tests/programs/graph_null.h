@@ -39,7 +39,7 @@ static void null_graphs(dnnl_engine_t engine, dnnl_stream_t stream, cl_device_id
     dnnl_graph_partition_t partition = NULL, partition_slot = NULL;
     dnnl_graph_compiled_partition_t compiled = NULL, compiled_slot = NULL;
     dnnl_graph_op_kind_t op_kind;
-    dnnl_engine_kind_t kind;
+    dnnl_engine_kind_t kind, own_kind = dnnl_any_engine;
     dnnl_fpmath_mode_t mode;
     const dnnl_graph_inplace_pair_t *pairs = NULL;
     cl_event event_slot = NULL;
@@ -51,6 +51,7 @@ static void null_graphs(dnnl_engine_t engine, dnnl_stream_t stream, cl_device_id
     uint8_t blob[16] = {0};
     void *handle = NULL, *bytes = pointer_of(pointers, queue, sizeof values, values);
 
+    OK(dnnl_engine_get_kind(engine, &own_kind));
     for (int k = -2; k < 15; k++)
         for (int t = -1; t < 5; t++) {
             FUZZ(dnnl_graph_logical_tensor_init, 1,
@@ -110,9 +111,9 @@ static void null_graphs(dnnl_engine_t engine, dnnl_stream_t stream, cl_device_id
     for (int k = 0; k < 16; k++)
         FUZZ(dnnl_graph_graph_create, 1, (P(0, &graph_slot), (dnnl_engine_kind_t)(k - 2)), END_GRAPH(graph, graph_slot));
     for (int k = -1; k < 7; k++)
-        FUZZ(dnnl_graph_graph_create_with_fpmath_mode, 1, (P(0, &graph_slot), dnnl_gpu, (dnnl_fpmath_mode_t)k),
+        FUZZ(dnnl_graph_graph_create_with_fpmath_mode, 1, (P(0, &graph_slot), own_kind, (dnnl_fpmath_mode_t)k),
                 END_GRAPH(graph, graph_slot));
-    OK(dnnl_graph_graph_create(&graph, dnnl_gpu));
+    OK(dnnl_graph_graph_create(&graph, own_kind));
     FUZZ(dnnl_graph_graph_destroy, 0, (NULL), (void)0);
     FUZZ(dnnl_graph_graph_filter, 1, (P(0, graph), dnnl_graph_partition_policy_fusion), (void)0);
     FUZZ(dnnl_graph_graph_get_partition_num, 2, (P(0, graph), P(1, &size)), (void)0);
@@ -147,7 +148,7 @@ static void null_graphs(dnnl_engine_t engine, dnnl_stream_t stream, cl_device_id
     OK(dnnl_graph_op_create(&plain, 9, dnnl_graph_op_relu, "relu"));
     OK(dnnl_graph_op_add_input(plain, &src));
     OK(dnnl_graph_op_add_output(plain, &dst));
-    FUZZ(dnnl_graph_partition_create_with_op, 2, (P(0, &partition_slot), P(1, plain), dnnl_gpu),
+    FUZZ(dnnl_graph_partition_create_with_op, 2, (P(0, &partition_slot), P(1, plain), own_kind),
             END_GRAPH(partition, partition_slot));
     OK(dnnl_graph_op_destroy(plain));
     FUZZ(dnnl_graph_partition_get_op_num, 2, (P(0, partition), P(1, &size)), (void)0);

@@ -161,7 +161,7 @@ void step(dnnl::engine eng, dnnl::stream str, cl_command_queue queue, type narro
         };
     };
 
-    graph forward(dnnl::engine::kind::gpu);
+    graph forward(eng.get_kind());
     {
         auto s = made(type::f32), t = made(type::f32), u = made(type::f32), p = made(narrow);
         add(forward, op::kind::MatMul, {at(Q), at(K)}, {s}, by_columns);
@@ -175,7 +175,7 @@ void step(dnnl::engine eng, dnnl::stream str, cl_command_queue queue, type narro
     }
     run.run(forward, {Q, K, V, F, M}, {O, L}, 5);
 
-    graph backward(dnnl::engine::kind::gpu);
+    graph backward(eng.get_kind());
     {
         auto s = made(type::f32), t = made(type::f32), u = made(type::f32), e = made(type::f32), p = made(type::f32), pn = p;
         add(backward, op::kind::MatMul, {at(Q), at(K)}, {s}, by_columns);
@@ -241,18 +241,21 @@ void step(dnnl::engine eng, dnnl::stream str, cl_command_queue queue, type narro
 } // namespace
 
 int main(int argc, char **argv) try {
-    cl_device_id device = check_device(argc > 1 ? argv[1] : nullptr);
-    cl_context context = check_context(device);
+    const bool on_host = argc > 1 && std::strcmp(argv[1], "cpu") == 0;
+    cl_device_id device = on_host ? nullptr : check_device(argc > 1 ? argv[1] : nullptr);
+    cl_context context = on_host ? nullptr : check_context(device);
     pointers = check_pointers(device, context);
-    cl_command_queue queue = check_queue(context, device, 0);
+    cl_command_queue queue = on_host ? nullptr : check_queue(context, device, 0);
     {
-        dnnl::engine eng = dnnl::ocl_interop::make_engine(device, context);
-        dnnl::stream str = dnnl::ocl_interop::make_stream(eng, queue);
+        dnnl::engine eng = on_host ? dnnl::engine(dnnl::engine::kind::cpu, 0) : dnnl::ocl_interop::make_engine(device, context);
+        dnnl::stream str = on_host ? dnnl::stream(eng) : dnnl::ocl_interop::make_stream(eng, queue);
         for (type narrow : {type::f32, type::bf16}) step(eng, str, queue, narrow);
     }
-    check_release_queue(queue);
     set_compiled_partition_cache_capacity(0);
-    CL(clReleaseContext(context));
+    if (!on_host) {
+        check_release_queue(queue);
+        CL(clReleaseContext(context));
+    }
     return check_end();
 } catch (const dnnl::error &failure) {
     std::printf("FAILED: %s (%s)\n", failure.message, dnnl_status2str(failure.status));

@@ -240,18 +240,11 @@ static void wrong_operands() {
 }
 
 int main(int argc, char **argv) {
-    cl_device_id device = check_device(argc > 1 ? argv[1] : NULL);
-    cl_context context = check_context(device);
-    {
-        engine e = ocl_interop::make_engine(device, context);
-        stream s(e);
-        eng = &e, str = &s;
+    return run_checks(argc, argv, [] {
         group("rows of groups", rows);
         group("rows of bytes", quantized);
         group("weights with scales of groups", weights_in_groups);
         group("terms of groups", terms);
         group("wrong operands", wrong_operands);
-    }
-    CL(clReleaseContext(context));
-    return check_end();
+    });
 }

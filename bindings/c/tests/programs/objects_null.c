@@ -1,5 +1,5 @@
 /* Calls every function with every combination of null and valid pointers, and numbers that are none. Nothing may crash; what may
-   succeed does so. */
+   succeed does so. With `cpu` the engine is the host. */
 #define DNNL_EXPERIMENTAL_PROFILING
 #include "check.h"
 
@@ -42,7 +42,8 @@ static void count(dnnl_status_t status) {
 #include "primitives_null.h"
 
 int main(int argc, char **argv) {
-    cl_device_id device = check_device(argc > 1 ? argv[1] : NULL), device_slot = NULL;
+    const bool on_host = argc > 1 && strcmp(argv[1], "cpu") == 0;
+    cl_device_id device = check_device(on_host ? NULL : argc > 1 ? argv[1] : NULL), device_slot = NULL;
     cl_context context = check_context(device), context_slot = NULL;
     cl_command_queue queue = check_queue(context, device, 0), queue_slot = NULL;
     cl_mem buffer = check_buffer(context, CL_MEM_READ_WRITE, 64, NULL), mem_slot = NULL;
@@ -66,11 +67,18 @@ int main(int argc, char **argv) {
     uint64_t times[4];
     size_t size = 0;
     float value = 0;
-    void *pointer = NULL, *handles[] = {buffer};
+    float numbers[16] = {0};
+    void *const bytes_of_16 = on_host ? (void *)numbers : (void *)buffer;
+    void *pointer = NULL, *handles[] = {bytes_of_16};
     uint8_t bytes[4096];
-    OK(dnnl_ocl_interop_engine_create(&engine, device, context));
-    OK(dnnl_ocl_interop_stream_create(&stream, engine, queue));
-    OK(dnnl_memory_create(&memory, desc, engine, buffer));
+    if (on_host) {
+        OK(dnnl_engine_create(&engine, dnnl_cpu, 0));
+        OK(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
+    } else {
+        OK(dnnl_ocl_interop_engine_create(&engine, device, context));
+        OK(dnnl_ocl_interop_stream_create(&stream, engine, queue));
+    }
+    OK(dnnl_memory_create(&memory, desc, engine, bytes_of_16));
     OK(dnnl_memory_desc_create_host_scalar(&scalar_desc, dnnl_f32));
     OK(dnnl_memory_create_host_scalar(&scalar, scalar_desc, &value));
     OK(dnnl_primitive_attr_create(&attr));
@@ -115,7 +123,7 @@ int main(int argc, char **argv) {
         FUZZ(dnnl_query_profiling_data, 3,
                 (P(0, stream), (dnnl_profiling_data_kind_t)k, P(1, &n), P(2, times)), (void)0);
 
-    void *some_handles[] = {buffer, DNNL_MEMORY_ALLOCATE, DNNL_MEMORY_NONE};
+    void *some_handles[] = {bytes_of_16, DNNL_MEMORY_ALLOCATE, DNNL_MEMORY_NONE};
     for (int h = 0; h < 3; h++)
         FUZZ(dnnl_memory_create, 3, (P(0, &memory_slot), P(1, desc), P(2, engine), some_handles[h]),
                 END(memory, memory_slot));
@@ -144,7 +152,7 @@ int main(int argc, char **argv) {
         FUZZ(dnnl_memory_get_memory_desc, 2, (P(0, memories[i]), P(1, &lent)), (void)0);
         FUZZ(dnnl_memory_get_engine, 2, (P(0, memories[i]), P(1, &engine_slot)), engine_slot = NULL);
         FUZZ(dnnl_memory_get_data_handle, 2, (P(0, memories[i]), P(1, &pointer)), (void)0);
-        FUZZ(dnnl_memory_set_data_handle, 2, (P(0, memories[i]), P(1, buffer)), (void)0);
+        FUZZ(dnnl_memory_set_data_handle, 2, (P(0, memories[i]), P(1, bytes_of_16)), (void)0);
         FUZZ(dnnl_memory_map_data, 2, (P(0, memories[i]), P(1, &pointer)),
                 dnnl_memory_unmap_data(memories[i], pointer));
         FUZZ(dnnl_memory_unmap_data, 2, (P(0, memories[i]), P(1, &value)), (void)0);
@@ -157,7 +165,7 @@ int main(int argc, char **argv) {
         FUZZ(dnnl_ocl_interop_memory_set_mem_object, 2, (P(0, memories[i]), P(1, buffer)), (void)0);
         for (int index = -1; index < 3; index++) {
             FUZZ(dnnl_memory_get_data_handle_v2, 2, (P(0, memories[i]), P(1, &pointer), index), (void)0);
-            FUZZ(dnnl_memory_set_data_handle_v2, 2, (P(0, memories[i]), P(1, buffer), index), (void)0);
+            FUZZ(dnnl_memory_set_data_handle_v2, 2, (P(0, memories[i]), P(1, bytes_of_16), index), (void)0);
             pointer = NULL;
             FUZZ(dnnl_memory_map_data_v2, 2, (P(0, memories[i]), P(1, &pointer), index),
                     dnnl_memory_unmap_data_v2(memories[i], pointer, index));
@@ -236,7 +244,7 @@ int main(int argc, char **argv) {
     for (int k = -1; k < 20; k++)
         EACH(dnnl_data_type_size, 0, calls += dnnl_data_type_size((dnnl_data_type_t)k) > 0, (void)0);
 
-    const pointers_t pointers = check_pointers(device, context);
+    const pointers_t pointers = check_pointers(on_host ? NULL : device, context);
     null_primitives(engine);
     null_more(engine, desc, pd, primitive, attr);
     null_graphs(engine, stream, device, context, &pointers, queue, done);

@@ -419,12 +419,7 @@ static void strided_bias() {
 }
 
 int main(int argc, char **argv) {
-    cl_device_id device = check_device(argc > 1 ? argv[1] : NULL);
-    cl_context context = check_context(device);
-    {
-        engine e = ocl_interop::make_engine(device, context);
-        stream s(e);
-        eng = &e, str = &s;
+    return run_checks(argc, argv, [] {
         group("convolution", [] { convolutions({2, 1, 5, 7, 8, 6, 3, 1, 1}, tag::nchw); });
         group("strided convolution", [] { convolutions({1, 1, 4, 6, 9, 9, 3, 2, 1}, tag::nhwc); });
         group("convolution in groups", [] { convolutions({2, 2, 4, 6, 5, 7, 3, 1, 1}, tag::nchw); });
@@ -437,7 +432,5 @@ int main(int argc, char **argv) {
         group("element-wise", elementwise);
         group("quantized product", quantized);
         group("formulas behind a product", formulas);
-    }
-    CL(clReleaseContext(context));
-    return check_end();
+    });
 }

@@ -5,10 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "oneapi/dnnl/dnnl.hpp"
-#include "oneapi/dnnl/dnnl_ocl.hpp"
-
-#include "check.h"
+#include "engine.h"
 
 using namespace dnnl;
 using dims = memory::dims;
@@ -20,9 +17,6 @@ typedef std::vector<double> doubles;
 enum class cell { vanilla, lstm, gru, lbr_gru };
 
 static const int T = 4, N = 3, I = 5, H = 6;
-
-static engine *eng;
-static stream *str;
 
 static floats random_floats(size_t n, unsigned seed) {
     floats v(n);
@@ -293,12 +287,7 @@ static void quantized() {
 }
 
 int main(int argc, char **argv) {
-    cl_device_id device = check_device(argc > 1 ? argv[1] : NULL);
-    cl_context context = check_context(device);
-    {
-        engine e = ocl_interop::make_engine(device, context);
-        stream s(e);
-        eng = &e, str = &s;
+    return run_checks(argc, argv, [] {
         for (cell kind : {cell::vanilla, cell::lstm, cell::gru, cell::lbr_gru}) {
             for (rnn_direction direction : {rnn_direction::unidirectional_left2right, rnn_direction::unidirectional_right2left,
                          rnn_direction::bidirectional_concat, rnn_direction::bidirectional_sum})
@@ -309,7 +298,5 @@ int main(int argc, char **argv) {
         }
         training();
         quantized();
-    }
-    CL(clReleaseContext(context));
-    return check_end();
+    });
 }

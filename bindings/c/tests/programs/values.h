@@ -5,23 +5,16 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "oneapi/dnnl/dnnl.hpp"
-#include "oneapi/dnnl/dnnl_ocl.hpp"
-
-#include "check.h"
+#include "engine.h"
 
 using namespace dnnl;
 using dims = memory::dims;
 using dt = memory::data_type;
 using tag = memory::format_tag;
 typedef std::vector<float> floats;
-
-static engine *eng;
-static stream *str;
 
 [[maybe_unused]] static floats random_floats(size_t n, unsigned seed) {
     floats v(n);
