@@ -1,7 +1,8 @@
 //! The same C calls on this library and on oneDNN's own, over random descriptors, layouts, types and attributes of each primitive.
 //!
 //! `ANYDNN_COMPARE` is the number of cases of each primitive, `ANYDNN_COMPARE_SEED` where they begin, `ANYDNN_COMPARE_ONLY` one primitive,
-//! `ANYDNN_COMPARE_CASE` one case in words, as failures print it. `ANYDNN_SAMPLE` lets the platforms take turns.
+//! `ANYDNN_COMPARE_CASE` one case in words, as failures print it; `ANYDNN_COMPARE_ON` one platform, or `host`. `ANYDNN_SAMPLE` lets the
+//! platforms take turns.
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
 mod cases;
@@ -46,14 +47,14 @@ fn primitives_compute_as_in_onednn() {
     let wider = widened(&theirs, &cases, &expected);
     let mut failures = Vec::new();
     let sample = Sample::from_env();
-    for (number, (platform, word)) in platforms().into_iter().enumerate() {
+    for (number, (platform, engine)) in platforms().into_iter().enumerate() {
         // Platforms take turns where the cases of a sample are asked for.
         let (at, mine): (Vec<usize>, Vec<Words>) =
             cases.iter().cloned().enumerate().filter(|(i, _)| sample.takes(*i, number)).unzip();
         let ours = Side {
             program: program.clone(),
             library: common::library().join("libdnnl.so.3"),
-            engine: vec!["gpu".to_owned(), word.to_owned()],
+            engine,
             folder: None,
         };
         let mut counts: BTreeMap<&str, [usize; 6]> = BTreeMap::new();
@@ -151,17 +152,20 @@ fn resolved(side: &Side, cases: &[Words], answers: &[Answer], mut verdicts: Vec<
     verdicts
 }
 
-/// The platforms to run on, by their short names, and the words that find them.
-fn platforms() -> Vec<(String, &'static str)> {
+/// What to run on: the platforms of OpenCL by their short names and the words that find them, and the host.
+fn platforms() -> Vec<(String, Vec<String>)> {
     let engines = anydnn_opencl::testing::test_engines();
     let known = [("pocl", "Portable"), ("intel", "Intel"), ("nvidia", "NVIDIA")];
     let found = engines.iter().filter_map(|engine| {
         let alias = engine.opencl_device().alias();
         let word = known.iter().find(|(name, _)| *name == alias)?.1;
-        Some((alias, word))
+        Some((alias, vec!["gpu".to_owned(), word.to_owned()]))
     });
     let mut all: Vec<_> = found.collect();
     all.dedup();
+    all.push(("host".to_owned(), vec!["cpu".to_owned()]));
+    let only = std::env::var("ANYDNN_COMPARE_ON").ok();
+    all.retain(|(name, _)| only.as_ref().is_none_or(|only| only == name));
     all
 }
 
