@@ -164,10 +164,12 @@ impl Words {
         (other.to_string() != self.to_string()).then_some(other)
     }
 
-    /// The same tensors in f32 instead of half floats, row by row, and with all that recurrent layers may leave out; none where they are so.
+    /// The same tensors in f32 instead of half floats, row by row, of dimensions that are known, and with all that recurrent layers may leave
+    /// out; none where they are so.
     pub(crate) fn plain(&self) -> Option<Self> {
         let other = self.widened().unwrap_or_else(|| self.clone());
         let mut other = if self.primitive == "rnn" { with_states(&other) } else { other };
+        other.words.retain(|(key, _)| key != "unknown");
         for (_, value) in &mut other.words {
             let parts: Vec<&str> = value.split(':').collect();
             if let [data_type, dims, layout] = parts[..]
