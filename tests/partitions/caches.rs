@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use anydnn::backend::{DataType, Engine, Memory, MemoryDesc, Stream};
+use anydnn::backend::{Backend, DataType, Engine, Memory, MemoryDesc, MemoryKind, Stream};
 use anydnn::graph::{LogicalTensor, OpKind, Property};
 use anydnn::partition::{CompiledPartition, ConstantCache, Partition, PartitionCache, PartitionOptions};
 
@@ -113,31 +113,47 @@ fn constants_leave_when_there_is_no_room<E: Engine>(engine: &E) {
     assert_eq!(cache.stats(engine).entries, 0);
 }
 
-/// Memory at an old address with other content is another constant.
+/// Memory at an old address with other content is another constant. `wrap` makes memory anew over the bytes of another one.
+fn an_address_is_no_constant<E: Engine>(
+    engine: &E,
+    kind: MemoryKind,
+    wrap: impl Fn(&<E::B as Backend>::Memory) -> <E::B as Backend>::Memory,
+) {
+    let stream = crate::common::stream(engine);
+    let cache = ConstantCache::new(1 << 20);
+    let compiled = with_constant(engine, Some(&cache));
+    let owner = crate::common::memory(engine, compiled.memory_desc(t(1)).unwrap(), kind, |_| 1.0);
+    let first = wrap(&owner);
+    assert_eq!(run(engine, &stream, &compiled, &first), (sums(1.0), 2), "{kind}");
+    assert_eq!(run(engine, &stream, &compiled, &first), (sums(1.0), 1), "{kind}");
+    drop(first);
+    write(engine, &owner, |_| 2.0);
+    assert_eq!(run(engine, &stream, &compiled, &wrap(&owner)), (sums(2.0), 2), "{kind}");
+}
+
 #[cfg(feature = "opencl")]
 #[test]
 fn a_users_pointer_is_not_known_by_its_address() {
-    use anydnn::backend::MemoryKind;
     use anydnn_opencl::OpenClMemory;
 
     for engine in anydnn_opencl::testing::test_engines() {
         let kinds = &engine.capabilities().memory_kinds;
         let kind =
             kinds.iter().copied().find(|kind| kind.is_pointer() && *kind != MemoryKind::System).unwrap();
-        let stream = crate::common::stream(&engine);
-        let cache = ConstantCache::new(1 << 20);
-        let compiled = with_constant(&engine, Some(&cache));
-        let desc = compiled.memory_desc(t(1)).unwrap();
-        let owner = crate::common::memory(&engine, desc, kind, |_| 1.0);
-        // SAFETY: the memory outlives the handle, and is of the engine's context.
-        let wrap = || unsafe { OpenClMemory::from_pointer(&engine, desc, owner.raw_pointer()) }.unwrap();
-        let first = wrap();
-        assert_eq!(run(&engine, &stream, &compiled, &first), (sums(1.0), 2), "{kind}");
-        assert_eq!(run(&engine, &stream, &compiled, &first), (sums(1.0), 1), "{kind}");
-        drop(first);
-        write(&engine, &owner, |_| 2.0);
-        assert_eq!(run(&engine, &stream, &compiled, &wrap()), (sums(2.0), 2), "{kind}");
+        an_address_is_no_constant(&engine, kind, |owner| {
+            // SAFETY: the memory outlives the handle, and is of the engine's context.
+            unsafe { OpenClMemory::from_pointer(&engine, owner.desc(), owner.raw_pointer()) }.unwrap()
+        });
     }
+}
+
+#[test]
+fn a_pointer_of_the_host_is_not_known_by_its_address() {
+    let engine = anydnn_host::HostEngine::new();
+    an_address_is_no_constant(&engine, MemoryKind::System, |owner: &anydnn_host::HostMemory| {
+        // SAFETY: the memory outlives the handle.
+        unsafe { anydnn_host::HostMemory::from_pointer(&engine, owner.desc(), owner.raw_pointer()) }.unwrap()
+    });
 }
 
 fn relu() -> Partition {
