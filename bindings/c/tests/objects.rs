@@ -35,6 +35,10 @@ fn a_program_on_the_host() {
     let counts = printed.lines().find_map(|line| line.strip_prefix("allocator: ")).unwrap();
     let numbers: Vec<u32> = counts.split(' ').filter_map(|word| word.parse().ok()).collect();
     assert!(numbers[0] == numbers[1] && numbers[0] > 1, "{counts}");
+    // It needs no OpenCL.
+    let without =
+        Command::new(&program.0).env("OPENCL_DYLIB_PATH", "/nowhere/libOpenCL.so").output().unwrap();
+    assert!(without.status.success(), "{without:?}");
 }
 
 #[test]
