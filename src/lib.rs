@@ -24,6 +24,7 @@
 //! ```
 
 pub mod compile;
+pub mod draw;
 pub mod execute;
 mod formula;
 pub mod fusion;

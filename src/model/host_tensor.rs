@@ -73,12 +73,22 @@ impl HostTensor {
         Self::checked(desc, bytes.into())
     }
 
-    /// A tensor of bytes that it shares with others until it is changed.
+    /// A tensor of bytes that it shares with others until it is changed: part of a mapped file, an array of another language. They are
+    /// copied when [`HostTensor::bytes_mut`] is first called.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use anydnn::backend::{DataType, MemoryDesc};
+    /// use anydnn::model::HostTensor;
+    /// let bytes = Arc::new(vec![1_u8, 2, 3]);
+    /// let tensor = HostTensor::shared(MemoryDesc::new([3], DataType::U8), bytes.clone())?;
+    /// assert_eq!(tensor.bytes().as_ptr(), bytes.as_ptr());
+    /// # Ok::<(), anydnn::backend::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`HostTensor::new`].
-    #[cfg(feature = "onnx")]
-    pub(crate) fn shared(desc: MemoryDesc, bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Self> {
+    pub fn shared(desc: MemoryDesc, bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Self> {
         Self::checked(desc, Bytes { own: Vec::new(), shared: Some(bytes) })
     }
 
@@ -379,7 +389,6 @@ mod tests {
         assert!(matches!(nibbles.rows(0..1), Err(Error::Unsupported { .. })));
     }
 
-    #[cfg(feature = "onnx")]
     #[test]
     fn shared_bytes_are_copied_when_they_are_changed() {
         let file = Arc::new(vec![1_u8, 2, 3]);

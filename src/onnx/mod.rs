@@ -42,7 +42,8 @@ use prost::bytes::Bytes;
 use self::files::Origin;
 use self::program::Program;
 pub use self::session::{
-    MemoryReport, NodeInfo, Output, PlanMemory, Precision, Session, SessionOptions, StageInfo, StepTime,
+    Cancel, MemoryReport, NodeInfo, Output, PlanMemory, Precision, Session, SessionOptions, StageInfo,
+    StepTime,
 };
 use crate::model::{self, HostTensor};
 use proto::{ModelProto, TensorShapeProto, ValueInfoProto};
@@ -99,6 +100,25 @@ pub enum Dim {
     /// Chosen by the name when the model is imported. One without a name in the file has that of its input, a dot and its position,
     /// such as `x.0`.
     Open(String),
+}
+
+/// What a file says of itself; empty where it says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About<'m> {
+    /// The program that wrote it.
+    pub producer: &'m str,
+    /// The maker's domain, as `com.example`.
+    pub domain: &'m str,
+    /// The maker's version of the model.
+    pub version: i64,
+    /// What the model is for.
+    pub description: &'m str,
+    /// The name of the graph.
+    pub graph: &'m str,
+    /// What the graph is for.
+    pub graph_description: &'m str,
+    /// What the maker wrote by keys, such as a list of labels, in the order of the file.
+    pub metadata: Vec<(String, String)>,
 }
 
 impl Dim {
@@ -185,6 +205,23 @@ impl Model {
     pub fn metadata(&self, key: &str) -> Option<&str> {
         let entry = self.proto.metadata_props.iter().find(|entry| entry.key.as_deref() == Some(key));
         entry.and_then(|entry| entry.value.as_deref())
+    }
+
+    /// What the file says of itself.
+    pub fn about(&self) -> About<'_> {
+        let (proto, graph) = (&*self.proto, self.proto.graph.as_ref());
+        let entry = |entry: &'_ proto::StringStringEntryProto| -> Option<(String, String)> {
+            Some((entry.key.clone()?, entry.value.clone().unwrap_or_default()))
+        };
+        About {
+            producer: proto.producer_name.as_deref().unwrap_or(""),
+            domain: proto.domain.as_deref().unwrap_or(""),
+            version: proto.model_version.unwrap_or(0),
+            description: proto.doc_string.as_deref().unwrap_or(""),
+            graph: graph.and_then(|graph| graph.name.as_deref()).unwrap_or(""),
+            graph_description: graph.and_then(|graph| graph.doc_string.as_deref()).unwrap_or(""),
+            metadata: proto.metadata_props.iter().filter_map(entry).collect(),
+        }
     }
 
     /// Imports the model for the given values of its [open dimensions](Dim::Open), in any order. Inputs that no output needs are left

@@ -8,6 +8,12 @@ use prost::bytes::Bytes;
 pub(super) struct ModelProto {
     #[prost(string, optional, tag = "2")]
     pub(super) producer_name: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    pub(super) domain: Option<String>,
+    #[prost(int64, optional, tag = "5")]
+    pub(super) model_version: Option<i64>,
+    #[prost(string, optional, tag = "6")]
+    pub(super) doc_string: Option<String>,
     #[prost(message, optional, tag = "7")]
     pub(super) graph: Option<GraphProto>,
     #[prost(message, repeated, tag = "8")]
@@ -34,6 +40,8 @@ pub(super) struct GraphProto {
     pub(super) name: Option<String>,
     #[prost(message, repeated, tag = "5")]
     pub(super) initializer: Vec<TensorProto>,
+    #[prost(string, optional, tag = "10")]
+    pub(super) doc_string: Option<String>,
     #[prost(message, repeated, tag = "11")]
     pub(super) input: Vec<ValueInfoProto>,
     #[prost(message, repeated, tag = "12")]

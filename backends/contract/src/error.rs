@@ -45,6 +45,12 @@ pub enum Error {
         /// Why the dependency failed.
         cause: String,
     },
+    /// The caller ended the work before its end.
+    #[error("{operation}: cancelled")]
+    Cancelled {
+        /// The work that was under way.
+        operation: String,
+    },
     /// Objects of different engines, contexts or backends were mixed.
     #[error("{operation}: {given} does not belong to {expected}")]
     Mismatch {
@@ -250,9 +256,11 @@ impl Error {
             Self::Unsupported { .. } | Self::Unavailable { .. } => Status::Unimplemented,
             Self::OutOfMemory { .. } => Status::OutOfMemory,
             Self::Device(failure) => failure.status,
-            Self::Build(_) | Self::DeviceLost(_) | Self::Dependency { .. } | Self::At { .. } => {
-                Status::RuntimeError
-            }
+            Self::Build(_)
+            | Self::DeviceLost(_)
+            | Self::Dependency { .. }
+            | Self::Cancelled { .. }
+            | Self::At { .. } => Status::RuntimeError,
         }
     }
 }
@@ -302,6 +310,7 @@ mod tests {
             Error::Device(Box::new(device)),
             Error::DeviceLost("WHY".into()),
             Error::Dependency { operation: "OPERATION".into(), cause: "CAUSE".into() },
+            Error::Cancelled { operation: "OPERATION".into() },
             Error::mismatch("OPERATION", "GIVEN", "EXPECTED"),
             Error::unavailable("WHAT", "WHY"),
             Error::io("PATH", "CAUSE"),
@@ -316,10 +325,11 @@ mod tests {
             Error::Device(_) => 4,
             Error::DeviceLost(_) => 5,
             Error::Dependency { .. } => 6,
-            Error::Mismatch { .. } => 7,
-            Error::Unavailable { .. } => 8,
-            Error::Io { .. } => 9,
-            Error::At { .. } => 10,
+            Error::Cancelled { .. } => 7,
+            Error::Mismatch { .. } => 8,
+            Error::Unavailable { .. } => 9,
+            Error::Io { .. } => 10,
+            Error::At { .. } => 11,
         };
         assert_eq!(all.iter().map(place).collect::<Vec<_>>(), (0..all.len()).collect::<Vec<_>>());
         all

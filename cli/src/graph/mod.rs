@@ -1,20 +1,16 @@
 //! `anydnn graph`.
 
 mod args;
-mod dot;
-mod layout;
-mod picture;
-mod svg;
 
 use std::path::Path;
 
 use anydnn::backend::Error;
+use anydnn::draw::{self, shape};
 use anydnn::fusion::{Partitioning, Policy, partition};
 use anydnn::graph::Graph;
 use serde_json::{Value, json};
 
 pub(crate) use self::args::GraphArgs;
-use self::picture::{Picture, shape};
 use crate::failure::Outcome;
 use crate::model::{is_onnx, load_graph};
 use crate::output::{print, print_json};
@@ -52,9 +48,9 @@ fn stages(args: &GraphArgs) -> Outcome {
 fn show(args: &GraphArgs, graph: &Graph) -> Outcome {
     let partitioning = partition(graph, Policy::Fusion);
     if let Some(file) = &args.dot {
-        save(file, &dot::render(&Picture::new(graph, &partitioning), &partitioning))?;
+        save(file, &draw::dot(graph, &partitioning))?;
     } else if let Some(file) = &args.svg {
-        save(file, &svg::render(&Picture::new(graph, &partitioning)))?;
+        save(file, &draw::svg(graph, &partitioning))?;
     } else if args.json {
         print_json(&json(graph, &partitioning))?;
     } else {

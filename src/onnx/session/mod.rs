@@ -1,6 +1,7 @@
 //! Models compiled for an engine, ready to run on any shapes that fit.
 
 mod batches;
+mod cancel;
 mod control;
 mod describe;
 mod options;
@@ -20,6 +21,7 @@ use anydnn_backend::{
     StreamDesc,
 };
 
+pub use self::cancel::Cancel;
 pub use self::describe::{NodeInfo, StageInfo};
 pub use self::options::{Precision, SessionOptions};
 pub use self::ports::Output;
@@ -201,7 +203,20 @@ impl<B: Backend> Session<B> {
     /// [`Error::Invalid`] for an input that is missing, unknown or given twice, or whose type or shape does not fit; errors of compilation
     /// where the shapes are new, among them [`Error::Unsupported`] for an operator that neither device nor host computes; a device error.
     pub fn run(&self, inputs: &[(&str, HostTensor)]) -> Result<Vec<(String, HostTensor)>> {
-        self.inner.with_stream(|stream| self.run_host(stream, inputs, false).map(|(outputs, _)| outputs))
+        self.run_until(inputs, &Cancel::new())
+    }
+
+    /// Runs the model as [`Session::run`] does, to its end or until it is cancelled.
+    ///
+    /// # Errors
+    /// As [`Session::run`], and [`Error::Cancelled`]; commands of the device that were enqueued have ended then.
+    pub fn run_until(
+        &self,
+        inputs: &[(&str, HostTensor)],
+        cancel: &Cancel,
+    ) -> Result<Vec<(String, HostTensor)>> {
+        self.inner
+            .with_stream(|stream| self.run_host(stream, inputs, cancel, false).map(|(outputs, _)| outputs))
     }
 
     /// Runs the model as [`Session::run`] does, and tells how long each step took.
@@ -213,7 +228,7 @@ impl<B: Backend> Session<B> {
         desc.profiling = self.inner.engine.has_profiling();
         let _alone = lock(&self.inner.profiling);
         let stream = self.inner.engine.create_stream(&desc)?;
-        self.run_host(&stream, inputs, true).map(|(_, times)| times)
+        self.run_host(&stream, inputs, &Cancel::new(), true).map(|(_, times)| times)
     }
 
     #[expect(clippy::type_complexity, reason = "names with tensors, and times")]
@@ -221,6 +236,7 @@ impl<B: Backend> Session<B> {
         &self,
         stream: &B::Stream,
         inputs: &[(&str, HostTensor)],
+        cancel: &Cancel,
         traced: bool,
     ) -> Result<(Vec<(String, HostTensor)>, Vec<StepTime>)> {
         let inner = &*self.inner;
@@ -232,18 +248,21 @@ impl<B: Backend> Session<B> {
         }
         let mut run = Run::new(inner, stream, &[], dims);
         run.trace = traced.then(Trace::new);
+        run.cancel = cancel.clone();
         let made = run.scope(&inner.scope, &mut values);
         // Memory goes back behind commands; what was enqueued before a failure ends first.
         if made.is_err() {
             let _ = stream.wait();
         }
-        let mut outputs = Vec::with_capacity(inner.outputs.len());
-        for (slot, output) in made?.iter().zip(&inner.outputs) {
-            let tensor = run.host(slot)?;
-            outputs.push((output.name.clone(), HostTensor::clone(&tensor).labelled(&output.name)));
-        }
+        let tensors = made?.iter().map(|slot| run.host(slot)).collect::<Result<Vec<_>>>()?;
         let trace = run.trace.take();
         run.end()?.wait()?;
+        // Whatever nothing else holds now is handed out without a copy.
+        drop(values);
+        let named = inner.outputs.iter().zip(tensors).map(|(output, tensor)| {
+            (output.name.clone(), Arc::unwrap_or_clone(tensor).labelled(&output.name))
+        });
+        let outputs = named.collect();
         Ok((outputs, trace.map(Trace::told).transpose()?.unwrap_or_default()))
     }
 
@@ -260,6 +279,22 @@ impl<B: Backend> Session<B> {
         &self,
         stream: &B::Stream,
         inputs: &[(&str, B::Memory)],
+        wait: &[B::Event],
+    ) -> Result<(Vec<(String, B::Memory)>, B::Event)> {
+        self.run_into(stream, inputs, &[], wait)
+    }
+
+    /// Runs the model as [`Session::run_on`] does and writes outputs that are named to memory that is given for them: of any descriptor,
+    /// as the first bytes are used, and of nothing else that takes part. All outputs are returned, each under the descriptor that it has.
+    ///
+    /// # Errors
+    /// As [`Session::run`]; [`Error::Invalid`] for memory of an output that the model has not, that is given twice, or that is too small.
+    #[expect(clippy::type_complexity, reason = "names with memories, and the event")]
+    pub fn run_into(
+        &self,
+        stream: &B::Stream,
+        inputs: &[(&str, B::Memory)],
+        outputs: &[(&str, B::Memory)],
         wait: &[B::Event],
     ) -> Result<(Vec<(String, B::Memory)>, B::Event)> {
         let inner = &*self.inner;
@@ -289,6 +324,7 @@ impl<B: Backend> Session<B> {
             values.set(value, Arc::new(Slot::of_device(device)));
         }
         let mut run = Run::new(inner, stream, wait, dims);
+        run.targets = self.targets(outputs)?;
         let made = run.scope(&inner.scope, &mut values);
         if made.is_err() {
             let _ = stream.wait();
@@ -299,6 +335,38 @@ impl<B: Backend> Session<B> {
             outputs.push((output.name.clone(), memory));
         }
         Ok((outputs, run.end()?))
+    }
+}
+
+impl<B: Backend> Session<B> {
+    /// The memory that is given for each output, in their order.
+    fn targets(&self, given: &[(&str, B::Memory)]) -> Result<Vec<Option<B::Memory>>> {
+        let inner = &*self.inner;
+        let mut targets = vec![None; inner.outputs.len()];
+        for (name, memory) in given {
+            let Some(at) = inner.outputs.iter().position(|output| output.name == *name) else {
+                let names: Vec<_> = inner.outputs.iter().map(|output| output.name.as_str()).collect();
+                let given = format!("{name:?}, which the model has not");
+                return Err(Error::invalid("session", "outputs", given, names.join(", ")));
+            };
+            if memory.engine_id() != inner.engine.id() {
+                let given = format!("memory of {} for output {name:?}", memory.engine_id());
+                return Err(Error::mismatch(
+                    "session",
+                    given,
+                    format!("the session's {}", inner.engine.id()),
+                ));
+            }
+            if targets[at].replace(memory.clone()).is_some() {
+                return Err(Error::invalid(
+                    "session",
+                    "outputs",
+                    format!("{name:?} twice"),
+                    "each output once",
+                ));
+            }
+        }
+        Ok(targets)
     }
 }
 

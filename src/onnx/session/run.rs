@@ -8,6 +8,7 @@ use anydnn_backend::{
     Backend, DataType, Engine, Error, Memory, MemoryDesc, Order, Range, Result, ResultExt, Stream,
 };
 
+use super::cancel::Cancel;
 use super::profile::Trace;
 use super::scope::{Plan, Scope};
 use super::slot::{Lease, OnDevice, Slot};
@@ -49,6 +50,9 @@ pub(super) struct Run<'s, B: Backend> {
     /// The events that cover everything enqueued.
     ends: Vec<B::Event>,
     pub(super) trace: Option<Trace<B>>,
+    pub(super) cancel: Cancel,
+    /// The user's memory for outputs of the model, in their order; empty where none is given.
+    pub(super) targets: Vec<Option<B::Memory>>,
     pub(super) dims: Vec<(String, usize)>,
 }
 
@@ -59,13 +63,24 @@ impl<'s, B: Backend> Run<'s, B> {
         waits: &[B::Event],
         dims: Vec<(String, usize)>,
     ) -> Self {
-        Self { inner, stream, waits: waits.to_vec(), owned: Vec::new(), ends: Vec::new(), trace: None, dims }
+        Self {
+            inner,
+            stream,
+            waits: waits.to_vec(),
+            owned: Vec::new(),
+            ends: Vec::new(),
+            trace: None,
+            cancel: Cancel::new(),
+            targets: Vec::new(),
+            dims,
+        }
     }
 
     /// Runs a graph on what it is given, and returns its outputs in order.
     pub(super) fn scope(&mut self, scope: &Scope<B>, values: &mut Values<B>) -> Result<Vec<Arc<Slot<B>>>> {
         let program = &scope.program;
         for stage in 0.. {
+            self.cancel.check()?;
             let plan = scope.plan(self.inner, &values.slots, &self.dims)?;
             self.on_device(scope, &plan, values, stage)?;
             for (value, tensor) in &plan.stage.known {
@@ -143,8 +158,12 @@ impl<'s, B: Backend> Run<'s, B> {
                 .output_desc(id)
                 .ok_or_else(|| Error::invalid("session", "output", id.to_string(), "one of the plan"))?;
             // What leaves the session stays with the user.
-            let (memory, lease) =
-                self.memory(desc, scope.path.is_empty() && scope.program.outputs.contains(&value))?;
+            let leaving = scope.program.outputs.iter().position(|&output| output == value);
+            let leaving = leaving.filter(|_| scope.path.is_empty());
+            let (memory, lease) = match leaving.map(|at| self.target(at, desc)).transpose()?.flatten() {
+                Some(memory) => (memory, None),
+                None => self.memory(desc, leaving.is_some())?,
+            };
             outputs.push((id, memory.clone()));
             made.push((value, id, Some((memory, lease))));
         }
@@ -197,6 +216,7 @@ impl<'s, B: Backend> Run<'s, B> {
         }
         let mut made = plan.stage.fetched.clone();
         for (index, _) in &plan.stage.host {
+            self.cancel.check()?;
             let step = &scope.program.steps[*index];
             let start = Instant::now();
             if let StepKind::Repeat(body) = &step.kind {
@@ -316,17 +336,24 @@ impl<'s, B: Backend> Run<'s, B> {
         Ok(slot.device.get_or_init(|| OnDevice { memory, ready: Some(ready), lease }))
     }
 
-    /// The memory of an output, which is the user's from now on. What is another value's memory too is copied.
+    /// The memory of an output, which is the user's from now on. What is another value's memory too is copied, and so is what is elsewhere
+    /// than the user wants it.
     pub(super) fn own(&mut self, slot: &Arc<Slot<B>>, at: usize) -> Result<B::Memory> {
+        let target = self.target(at, &slot.desc)?;
         let is_given =
             slot.device.get().is_some_and(|device| device.ready.is_none() || device.lease.is_some());
         let is_twice = self.owned.iter().any(|other| Arc::ptr_eq(other, slot));
-        if !is_given && !is_twice && slot.device.get().is_some() {
+        let is_there = slot.device.get().is_some_and(|device| {
+            target.as_ref().is_none_or(|target| target.region() == device.memory.region())
+        });
+        if !is_given && !is_twice && is_there {
             self.owned.push(Arc::clone(slot));
         } else {
-            let _ = at;
             let source = self.device(slot)?;
-            let (memory, _) = self.memory(&slot.desc, true)?;
+            let memory = match target {
+                Some(memory) => memory,
+                None => self.memory(&slot.desc, true)?.0,
+            };
             let range =
                 |memory: &B::Memory| Range { memory: memory.clone(), offset: 0, bytes: slot.desc.size() };
             let mut deps = self.deps();
@@ -339,6 +366,18 @@ impl<'s, B: Backend> Run<'s, B> {
             return Ok(memory);
         }
         self.device(slot).map(|device| device.memory.clone())
+    }
+
+    /// The user's memory for an output of the model, if there is any, under the output's descriptor.
+    fn target(&self, at: usize, desc: &MemoryDesc) -> Result<Option<B::Memory>> {
+        let Some(Some(memory)) = self.targets.get(at) else { return Ok(None) };
+        let given = memory.desc().size();
+        if given < desc.size() {
+            let subject = format!("memory of output {:?}", self.inner.outputs[at].name);
+            let expected = format!("at least {} for {desc}", desc.size());
+            return Err(Error::invalid("session", subject, format!("{given} bytes"), expected));
+        }
+        memory.view(desc, 0).map(Some)
     }
 
     /// Memory for a value: the allocator's where the stream's order tells when it is free again.

@@ -331,3 +331,23 @@ fn masks_of_the_least_number_stay_finite_in_narrow_types() {
         assert_eq!(made[0].to_f32s(), [0.0, least]);
     }
 }
+
+#[test]
+fn a_loop_without_end_is_cancelled() {
+    let body = Draft::new(13).typed("i", INT64, &[]).typed("c", BOOL, &[]).typed("v", INT64, &[]);
+    let body = body.node("d = Identity(c)", vec![]).node("w = Add(v, i)", vec![]).output("d").output("w");
+    let draft = Draft::new(13).typed("v", INT64, &[]).ints("most", &[], &[i64::MAX]);
+    let draft = draft.node("w = Loop(most, , v)", vec![graph("body", body)]).output("w");
+    let session = compile(&draft);
+    let cancel = crate::onnx::Cancel::new();
+    let other = cancel.clone();
+    let ends = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        other.cancel();
+    });
+    let error = session.run_until(&[("v", longs(&[], &[0]))], &cancel).unwrap_err();
+    ends.join().unwrap();
+    assert!(matches!(error.root(), anydnn_backend::Error::Cancelled { .. }), "{error}");
+    let cancelled = session.run_until(&[("v", longs(&[], &[0]))], &cancel).unwrap_err();
+    assert!(matches!(cancelled.root(), anydnn_backend::Error::Cancelled { .. }), "{cancelled}");
+}

@@ -317,3 +317,56 @@ fn graphs_are_alike_where_extents_are_equal_to_the_same_others() {
     let other = twice().load().unwrap().graph(&[("n", 5)]).unwrap().graph;
     assert!(!graph(5).is_alike(&other));
 }
+
+#[test]
+fn outputs_go_to_the_users_memory() {
+    let draft = || {
+        let draft = Draft::new(13).input("x", &["n", "2"]).node("a = Relu(x)", vec![]);
+        // One output of the device, one that is another's memory too, one of the host.
+        let draft = draft.node("b = Identity(a)", vec![]).node("k = NonZero(x)", vec![]);
+        draft.output("a").output("b").output("k")
+    };
+    for engine in anydnn_opencl::testing::hasty_test_engines() {
+        let session = draft().load().unwrap().compile(&engine, &[]).unwrap();
+        let memory = |bytes: usize| {
+            engine.create_memory(&MemoryDesc::new([bytes], DataType::U8), MemoryKind::Buffer).unwrap()
+        };
+        for desc in [StreamDesc::default(), StreamDesc::out_of_order()] {
+            let stream = engine.create_stream(&desc).unwrap();
+            let x =
+                engine.create_memory(&MemoryDesc::new([3, 2], DataType::F32), MemoryKind::Buffer).unwrap();
+            let values = tensor([3, 2], &[1.0, -2.0, 3.0, -4.0, 5.0, -6.0]);
+            let written = stream.write(&x, 0, values.bytes(), &[]).unwrap();
+            let targets = [("k", memory(100)), ("a", memory(24)), ("b", memory(24))];
+            let (made, end) = session.run_into(&stream, &[("x", x.clone())], &targets, &[written]).unwrap();
+            for ((name, made), (at, expected)) in made.iter().zip([
+                (1, [1.0, 0.0, 3.0, 0.0, 5.0, 0.0].map(f32::to_ne_bytes).concat()),
+                (2, [1.0, 0.0, 3.0, 0.0, 5.0, 0.0].map(f32::to_ne_bytes).concat()),
+                (0, [0_i64, 0, 1, 1, 2, 2, 0, 1, 0, 1, 0, 1].map(i64::to_ne_bytes).concat()),
+            ]) {
+                assert_eq!(made.region().allocation, targets[at].1.region().allocation, "{name}");
+                let mut bytes = vec![0; expected.len()];
+                stream.read(&targets[at].1, 0, &mut bytes, std::slice::from_ref(&end)).unwrap();
+                assert_eq!(bytes, expected, "{name}");
+            }
+            let refused = |targets: &[(&str, _)], part: &str| {
+                let error = session.run_into(&stream, &[("x", x.clone())], targets, &[]).unwrap_err();
+                assert!(error.to_string().contains(part), "{error}");
+            };
+            refused(&[("a", memory(20))], "memory of output \"a\" is 20 bytes, expected at least 24");
+            refused(&[("z", memory(24))], "\"z\", which the model has not, expected a, b, k");
+            refused(&[("a", memory(24)), ("a", memory(24))], "\"a\" twice");
+            refused(&[("a", x.clone())], "x");
+        }
+    }
+}
+
+#[test]
+fn inputs_and_outputs_are_not_copied_on_the_host() {
+    let draft = Draft::new(13).input("x", &["n", "2"]).node("y = Identity(x)", vec![]).output("y");
+    let session = draft.load().unwrap().compile(&anydnn_host::HostEngine::new(), &[]).unwrap();
+    let bytes = Arc::new(rows(2, 1.5).bytes().to_vec());
+    let x = HostTensor::shared(MemoryDesc::new([2, 2], DataType::F32), bytes.clone()).unwrap();
+    let outputs = session.run(&[("x", x)]).unwrap();
+    assert_eq!(outputs[0].1.bytes().as_ptr(), bytes.as_ptr());
+}

@@ -1,7 +1,7 @@
 //! What a picture of a graph shows: a box for each operation, input and output, and the tensors between them.
 
-use anydnn::fusion::Partitioning;
-use anydnn::graph::{Graph, LogicalTensor, Property, TensorId};
+use crate::fusion::Partitioning;
+use crate::graph::{Graph, LogicalTensor, Property, TensorId};
 
 /// A box of the picture.
 #[derive(Clone, Debug)]
@@ -90,8 +90,8 @@ fn constant(tensor: Option<&LogicalTensor>) -> String {
     })
 }
 
-/// A tensor's type and shape.
-pub(super) fn shape(graph: &Graph, id: TensorId) -> String {
+/// A tensor's type and shape, as `f32 2x3`.
+pub fn shape(graph: &Graph, id: TensorId) -> String {
     let Some(tensor) = graph.tensor(id) else { return "?".into() };
     let data_type = tensor.data_type.map_or_else(|| "?".into(), |t| t.to_string());
     let dims = tensor.dims.as_ref().map_or_else(

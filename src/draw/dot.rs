@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use anydnn::fusion::Partitioning;
+use crate::fusion::Partitioning;
 
 use super::picture::{Picture, colour};
 
