@@ -59,8 +59,14 @@ pub(super) fn fit(
             }
         }
         if !fits {
-            let given = format!("{} of {}", desc.dims(), desc.data_type());
-            return wrong(format!("input {:?}", input.name), given, declared(input));
+            let kind = if desc.data_type() == input.data_type {
+                InvalidKind::Shape
+            } else {
+                InvalidKind::DataType
+            };
+            let (subject, given) =
+                (format!("input {:?}", input.name), format!("{} of {}", desc.dims(), desc.data_type()));
+            return Err(Error::invalid_kind(kind, "session", subject, given, declared(input)));
         }
         order.push(at);
     }

@@ -1,0 +1,74 @@
+"""Small models for tests."""
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Dims = Optional[Sequence[Any]]
+
+
+def model(nodes: Sequence[Any], inputs: Any, outputs: Any, weights: Any = (), opset: int = 21) -> bytes:
+    """A model of nodes; inputs and outputs are names with ONNX's type and dimensions."""
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        list(nodes),
+        "test",
+        [info(name, kind, dims) for name, kind, dims in inputs],
+        [info(name, kind, dims) for name, kind, dims in outputs],
+        [numpy_helper.from_array(value, name) for name, value in weights],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], producer_name="tests")
+    made.domain, made.model_version, made.doc_string = "com.example", 7, "for tests"
+    helper.set_model_props(made, {"labels": "cat,dog"})
+    return bytes(made.SerializeToString())
+
+
+WEIGHTS = np.array([[1, -1], [2, -2], [3, 3]], np.float32)
+
+
+def dense() -> bytes:
+    """``y = relu(x w)`` and ``s = softmax(y)`` of ``[n, 3]``."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Relu", ["a"], ["y"]),
+        helper.make_node("Softmax", ["y"], ["s"]),
+    ]
+    return model(
+        nodes,
+        [("x", TensorProto.FLOAT, ["n", 3])],
+        [("y", TensorProto.FLOAT, ["n", 2]), ("s", TensorProto.FLOAT, ["n", 2])],
+        [("w", WEIGHTS)],
+    )
+
+
+def dense_expected(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    y = np.maximum(x @ WEIGHTS, 0)
+    e = np.exp(y - y.max(axis=-1, keepdims=True))
+    return y, e / e.sum(axis=-1, keepdims=True)
+
+
+def identity(kind: int) -> bytes:
+    node = helper.make_node("Identity", ["x"], ["y"])
+    return model([node], [("x", kind, ["a", "b"])], [("y", kind, None)], opset=23)
+
+
+def endless() -> bytes:
+    """A loop that goes on until it is cancelled."""
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Add", ["v", "i"], ["w"])],
+        "body",
+        [info("i", TensorProto.INT64, []), info("c", TensorProto.BOOL, []), info("v", TensorProto.INT64, [])],
+        [info("d", TensorProto.BOOL, []), info("w", TensorProto.INT64, [])],
+    )
+    node = helper.make_node("Loop", ["most", "", "v"], ["w"], body=body)
+    most = np.array(np.iinfo(np.int64).max)
+    integer = TensorProto.INT64
+    return model([node], [("v", integer, [])], [("w", integer, [])], [("most", most)], opset=13)
+
+
+def parsed(made: bytes) -> onnx.ModelProto:
+    return onnx.load_model_from_string(made)
