@@ -1,4 +1,4 @@
-//! Models in the ONNX format, opset 7 to 28.
+//! Models in the ONNX format, opset 6 to 28.
 //!
 //! [`Model::load`] reads a file, [`Model::graph`] imports it for given dimensions: operators become operations of a [`Graph`], weights its
 //! constants, and what follows from shapes and constants alone is computed there and then. An operator that has no counterpart is an
@@ -49,7 +49,7 @@ use crate::model::{self, HostTensor};
 use proto::{ModelProto, TensorShapeProto, ValueInfoProto};
 
 /// The opsets that are read; the newest is that of ONNX 1.23.
-const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
+const OPSETS: std::ops::RangeInclusive<i64> = 6..=28;
 /// Operators that opsets before those have in the same meaning.
 const UNCHANGED: [&str; 18] = [
     "ArgMax",

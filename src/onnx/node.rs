@@ -120,6 +120,14 @@ impl<'a> Node<'a> {
         self.typed(name, 3, "a string", text).map(|word| word.unwrap_or_else(|| absent.to_owned()))
     }
 
+    /// Refuses a node of an opset before 7, in which an attribute says whether it is for inference, that is for training.
+    pub(super) fn check_inference(&self) -> Result<()> {
+        if self.opset < 7 && !self.flag("is_test", false)? {
+            return Err(self.unsupported("only inference is read, which is_test of 1 says"));
+        }
+        Ok(())
+    }
+
     /// An error with the node in front, unless it is an error of the node itself.
     pub(super) fn place(&self, error: Error) -> Error {
         let label = self.label();

@@ -26,6 +26,7 @@ mod sweep;
 mod tally;
 mod test;
 mod vendors;
+mod wheel;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -58,6 +59,12 @@ enum Chore {
     },
     /// Build the book of `docs/` into `target/book` and check the links of all Markdown files
     Book,
+    /// Build the Python package's wheel and check it: pytest, mypy and ruff
+    Python {
+        /// Build the wheel for use, into `target/wheels`, rather than as tests are built
+        #[arg(long)]
+        release: bool,
+    },
     /// Set up, then run every check and test; a missing backend is a failure
     Test {
         /// Leave out lints, documentation, the runs without OpenCL and the longest programs; take each eighth of long lists of cases
@@ -114,6 +121,7 @@ fn main() -> ExitCode {
         Chore::Header => header::write().map(|()| true),
         Chore::Install { prefix } => install::install(&prefix).map(|()| true),
         Chore::Book => book::book(),
+        Chore::Python { release } => wheel::check(release),
         Chore::Test { fast, long } => test::test(match (fast, long) {
             (true, _) => Extent::Fast,
             (_, true) => Extent::Long,

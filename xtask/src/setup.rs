@@ -1,5 +1,5 @@
 //! Makes available what the tests require: OpenCL platforms, a C++ compiler, oneDNN's headers and library, ONNX's node
-//! tests, ONNX Runtime, and mdbook.
+//! tests, ONNX Runtime, mdbook, and what the Python package is built and tested with.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::vendors::Registered;
-use crate::{book, intel, onednn, onnx, packages, platforms, python, vendors};
+use crate::{book, intel, onednn, onnx, packages, platforms, python, vendors, wheel};
 
 /// Environment variables for the programs that use OpenCL.
 pub(crate) type Variables = BTreeMap<String, String>;
@@ -32,10 +32,11 @@ pub(crate) fn setup() -> Result<Ready> {
         println!("A C++ compiler, OpenCL's headers or Python's venv is missing: installing packages");
         packages::install()?;
     }
-    let shared = cache.parent().unwrap_or(&cache);
-    ready.variables.extend(onednn::ensure(shared)?);
-    ready.variables.extend(onnx::ensure(shared)?);
-    book::ensure(shared)?;
+    let shared = shared_cache()?;
+    ready.variables.extend(onednn::ensure(&shared)?);
+    ready.variables.extend(onnx::ensure(&shared)?);
+    book::ensure(&shared)?;
+    wheel::ensure(&shared)?;
     Ok(ready)
 }
 
@@ -120,6 +121,12 @@ pub(crate) fn cache() -> Result<PathBuf> {
     let cache = base.join("anydnn/opencl");
     fs::create_dir_all(&cache).with_context(|| format!("making {}", cache.display()))?;
     Ok(cache)
+}
+
+/// The folder around [`cache`], for what is not about OpenCL.
+pub(crate) fn shared_cache() -> Result<PathBuf> {
+    let cache = cache()?;
+    Ok(cache.parent().map_or_else(|| cache.clone(), Path::to_owned))
 }
 
 /// Keeps a second set-up waiting until this one ends.

@@ -38,6 +38,8 @@ pub(crate) enum Work {
     Cargo(Vec<&'static str>),
     /// This program with these arguments. Started by `cargo`, it would wait for what that builds meanwhile.
     Own(Vec<&'static str>),
+    /// As [`Work::Own`], where the program starts `cargo`.
+    OwnThatBuilds(Vec<&'static str>),
     /// The test programs that [`BUILD`] makes, all or those of these names, with or without their package's, each started by
     /// [`ledger::run`](crate::ledger::run).
     Programs(Option<&'static [&'static str]>),
@@ -175,6 +177,13 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
             work: Work::Cargo(vec!["doc", "--workspace", "--all-features", "--no-deps"]),
             variables: with(&[("RUSTDOCFLAGS", "--deny warnings")]),
             expect: Expect::Success,
+            extent: Extent::Whole,
+        },
+        Step {
+            name: "Python package",
+            work: Work::OwnThatBuilds(vec!["python"]),
+            variables: with(&[(PROGRAMS, &programs_folder().display().to_string())]),
+            expect: Expect::Tests,
             extent: Extent::Whole,
         },
         sweep(

@@ -80,7 +80,8 @@ fn jobs_of(
         // The caller's choice of a backend is not the step's.
         command.env_remove("ANYDNN_BACKEND").env_remove("ANYDNN_REQUIRE").envs(&step.variables);
         command.envs(sample.map(|sample| (SAMPLE, sample.to_string())));
-        Job { step: number, name, command, locks: matches!(step.work, Work::Cargo(_)) }
+        let locks = matches!(step.work, Work::Cargo(_) | Work::OwnThatBuilds(_));
+        Job { step: number, name, command, locks }
     };
     let listed = match &step.work {
         Work::Cargo(arguments) => {
@@ -88,7 +89,7 @@ fn jobs_of(
             command.args(arguments).current_dir(root());
             return vec![job(step.name.to_owned(), command, sample)];
         }
-        Work::Own(arguments) => {
+        Work::Own(arguments) | Work::OwnThatBuilds(arguments) => {
             let mut command = Command::new(starter);
             command.args(arguments).current_dir(root());
             return vec![job(step.name.to_owned(), command, sample)];

@@ -2,12 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use anydnn::backend::{DataType, Engine, StreamDesc};
+use anydnn::backend::{DataType, Engine, Error, StreamDesc};
 use anydnn::compile::{CompileOptions, CompiledGraph};
 use anydnn::draw;
 use anydnn::execute::Executable;
 use anydnn::fusion::{self, Policy};
-use anydnn::graph::{self, AttrValue, Attrs, GraphBuilder, OpKind, TensorId};
+use anydnn::graph::{self, AttrValue, Attrs, GraphBuilder, LogicalTensor, OpKind, TensorId};
+use anydnn::model::{Dataset, Model};
 use anydnn::onnx;
 use anydnn::select::{AnyBackend, AnyEngine};
 use pyo3::prelude::*;
@@ -137,6 +138,10 @@ impl Graph {
         Ok(Self { inner: py.detach(|| graph::Graph::from_json(text)).or_raise()? })
     }
 
+    fn with_batch(&self, batch: usize) -> PyResult<Self> {
+        Ok(Self { inner: self.inner.with_batch(batch).or_raise()? })
+    }
+
     fn to_json(&self) -> String {
         self.inner.to_json()
     }
@@ -197,6 +202,29 @@ impl Graph {
         let executable = Owned::new((executable.or_raise()?, engine));
         Ok(Compiled { executable, chosen })
     }
+}
+
+/// A model's parts: the graph, the numbers and values of its constants, rows of inputs by name with the right answers, and the names of
+/// its classes.
+type Parts = (Graph, Vec<(u64, Tensor)>, Vec<(String, Tensor)>, Option<Vec<i64>>, Vec<String>);
+
+/// Reads a model: a folder with a manifest, such a manifest, or a graph JSON file.
+#[pyfunction]
+pub(crate) fn load_model(py: Python<'_>, path: &str) -> PyResult<Parts> {
+    let model = py.detach(|| Model::load(path)).or_raise()?;
+    let constants = model.constants.into_iter().map(|(id, value)| (id.0, Tensor { inner: value })).collect();
+    let dataset = model.dataset.as_ref();
+    let rows = dataset.into_iter().flat_map(|data| data.inputs().map(move |(name, _)| (data, name)));
+    let rows = rows.map(|(data, name)| {
+        let graph = model.graph.with_batch(data.len())?;
+        let input = graph.tensor_named(name).map(LogicalTensor::memory_desc).transpose()?;
+        let missing = || Error::invalid("data set", "input", format!("{name:?}"), "an input of the graph");
+        let rows = data.rows(name, 0..data.len(), &input.ok_or_else(missing)?)?;
+        Ok((name.to_owned(), Tensor::of_result(rows)))
+    });
+    let rows = rows.collect::<Result<_, Error>>().or_raise()?;
+    let labels = dataset.and_then(Dataset::labels).map(<[i64]>::to_vec);
+    Ok((Graph { inner: model.graph }, constants, rows, labels, model.classes))
 }
 
 impl Graph {

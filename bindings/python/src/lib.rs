@@ -20,7 +20,7 @@ mod _native {
     #[pymodule_export]
     use crate::devices::candidates;
     #[pymodule_export]
-    use crate::graph::{Builder, Compiled, Graph};
+    use crate::graph::{Builder, Compiled, Graph, load_model};
     #[pymodule_export]
     use crate::session::Session;
     #[pymodule_export]

@@ -94,11 +94,13 @@ def test_a_network_between_two_kernels(queue: Any) -> None:
     scores = cl.Buffer(queue.context, flags.READ_WRITE, rows * 10 * 4)
     best = cl.Buffer(queue.context, flags.READ_WRITE, rows * 4)
 
+    # ANCHOR: between
     session = anydnn.InferenceSession(made, queue=queue)
     prepared = prepare(queue, (rows * 64,), None, raw, images)
     outputs, done = session.run_on({"images": (images, (rows, 64))}, {"scores": scores}, wait_for=[prepared])
     assert isinstance(done, cl.Event)
     picked = pick(queue, (rows,), None, scores, np.int32(10), best, wait_for=[done])
+    # ANCHOR_END: between
 
     made_best = np.empty(rows, np.int32)
     cl.enqueue_copy(queue, made_best, best, wait_for=[picked])

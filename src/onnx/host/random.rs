@@ -106,6 +106,7 @@ pub(in crate::onnx) fn multinomial(call: &mut Call) -> Result<Vec<HostTensor>> {
 
 /// Nothing is dropped outside training; the mask says what was kept.
 pub(in crate::onnx) fn dropout(call: &mut Call) -> Result<Vec<HostTensor>> {
+    call.node.check_inference()?;
     let src = call.tensor(0)?;
     let training = call.number(2)?.is_some_and(|training| training != 0.0);
     let ratio = call.number(1)?.unwrap_or(f64::from(call.node.float("ratio", 0.5)?));

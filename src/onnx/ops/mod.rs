@@ -1,6 +1,7 @@
 //! Operators as operations of the graph, or as what they make of known inputs.
 
 mod activation;
+mod aligned;
 mod compound;
 mod convolution;
 mod einsum;
@@ -43,6 +44,8 @@ pub(super) fn import(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     if let Some(value) = node.inputs().iter().flatten().find(|value| value.data_type.is_host_only()) {
         return Err(node.unsupported(format!("no device computes with {}", value.data_type)));
     }
+    let aligned = aligned::in_graph(network, node)?;
+    let node = aligned.as_ref().unwrap_or(node);
     match operator.import {
         Some(import) => import(network, node),
         None => {
@@ -95,6 +98,15 @@ impl Operator {
 
     /// The outputs for known inputs.
     fn compute(&self, node: &Node, inputs: Known, room: &mut Room) -> Result<Vec<HostTensor>> {
+        let aligned = aligned::on_host(node, inputs)?;
+        let with_aligned;
+        let inputs = match &aligned {
+            None => inputs,
+            Some(second) => {
+                with_aligned = [inputs[0], Some(second)];
+                &with_aligned
+            }
+        };
         let has_floats = || inputs.iter().flatten().any(|tensor| tensor.data_type().is_float());
         match (self.host, self.import) {
             (OnHost::All(host), _) => host(&mut Call::new(node, inputs, room)),

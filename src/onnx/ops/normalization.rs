@@ -17,6 +17,7 @@ pub(super) fn batch(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     if node.int("spatial", 1)? == 0 {
         return Err(node.unsupported("only one statistic for each channel is read"));
     }
+    node.check_inference()?;
     let src = floats(node, 0)?;
     if src.rank() < 2 {
         return Err(node.invalid("source", &src.dims, "a batch and channels"));

@@ -16,6 +16,7 @@ pub(super) fn identity(_: &mut Network, node: &Node) -> Result<Vec<Value>> {
 
 /// Nothing is dropped outside training.
 pub(super) fn dropout(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    node.check_inference()?;
     if let Some(training) = node.optional(2)
         && known_number(network, node, training)? != Some(0.0)
     {

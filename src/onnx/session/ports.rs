@@ -59,11 +59,8 @@ pub(super) fn fit(
             }
         }
         if !fits {
-            let kind = if desc.data_type() == input.data_type {
-                InvalidKind::Shape
-            } else {
-                InvalidKind::DataType
-            };
+            let kind =
+                if desc.data_type() == input.data_type { InvalidKind::Shape } else { InvalidKind::DataType };
             let (subject, given) =
                 (format!("input {:?}", input.name), format!("{} of {}", desc.dims(), desc.data_type()));
             return Err(Error::invalid_kind(kind, "session", subject, given, declared(input)));

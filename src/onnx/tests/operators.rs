@@ -148,3 +148,45 @@ fn outputs_may_be_inputs_constants_and_the_same() {
     let names: Vec<_> = graph.outputs().iter().map(|id| graph.label(*id)).collect();
     assert_eq!((names, graph.inputs().len()), (["a", "b", "d", "c"].map(String::from).to_vec(), 1));
 }
+
+#[test]
+fn operands_before_opset_7_begin_at_the_axis_that_is_named() {
+    let draft = |opset, call: &str, attributes: Vec<AttributeProto>, dims: &[&str]| {
+        Draft::new(opset).input("x", &["2", "3", "2"]).input("b", dims).node(call, attributes).output("y")
+    };
+    let x = tensor([2, 3, 2], &[0.0, -1.0, 2.0, -3.0, 4.0, -5.0, 6.0, -7.0, 8.0, -9.0, 10.0, -11.0]);
+    let b = || tensor([3], &[10.0, 20.0, 30.0]);
+    let along = |axis| vec![int("broadcast", 1), int("axis", axis)];
+    let sums = [10.0, 9.0, 22.0, 17.0, 34.0, 25.0, 16.0, 3.0, 28.0, 11.0, 40.0, 19.0];
+    for engine in anydnn_opencl::testing::hasty_test_engines() {
+        let run = |draft: &Draft, b: HostTensor| {
+            let session = draft.load().unwrap().compile(&engine, &[]).unwrap();
+            session.run(&[("x", x.clone()), ("b", b)]).unwrap()[0].1.to_f32s()
+        };
+        for axis in [1, -2] {
+            assert_eq!(run(&draft(6, "y = Add(x, b)", along(axis), &["3"]), b()), sums);
+        }
+        let slopes = [0.0, -10.0, 2.0, -60.0, 4.0, -150.0, 6.0, -70.0, 8.0, -180.0, 10.0, -330.0];
+        assert_eq!(run(&draft(6, "y = PRelu(x, b)", vec![], &["3"]), b()), slopes);
+        let last =
+            run(&draft(6, "y = Mul(x, b)", vec![int("broadcast", 1)], &["2"]), tensor([2], &[1.0, 0.0]));
+        assert_eq!(last, [0.0, 0.0, 2.0, 0.0, 4.0, 0.0, 6.0, 0.0, 8.0, 0.0, 10.0, 0.0]);
+    }
+    // The host does the same with what is known.
+    let known =
+        Draft::new(6).input("x", &["1"]).ints("a", &[2, 3], &[1, 2, 3, 4, 5, 6]).ints("b", &[2], &[10, 20]);
+    let known = known.node("y = Add(a, b)", along(0)).output("y");
+    let session = known.load().unwrap().compile(&anydnn_host::HostEngine::new(), &[]).unwrap();
+    assert_eq!(
+        session.run(&[("x", tensor([1], &[0.0]))]).unwrap()[0].1.to_f32s(),
+        [11.0, 12.0, 13.0, 24.0, 25.0, 26.0]
+    );
+    let refused =
+        |draft: &Draft| draft.load().unwrap().compile(&anydnn_host::HostEngine::new(), &[]).unwrap_err();
+    let text = refused(&draft(6, "y = Add(x, b)", along(2), &["3", "1"])).to_string();
+    assert!(text.contains("second operand is 3x1, expected at most 1 dimensions from axis 2"), "{text}");
+    let session = draft(6, "y = Dropout(x)", vec![], &["3"]).load().unwrap();
+    let session = session.compile(&anydnn_host::HostEngine::new(), &[]).unwrap();
+    let text = session.run(&[("x", x.clone()), ("b", b())]).unwrap_err().to_string();
+    assert!(text.contains("only inference is read, which is_test of 1 says"), "{text}");
+}

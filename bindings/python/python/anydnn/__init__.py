@@ -34,7 +34,7 @@ from .errors import (
     UnavailableError,
     UnsupportedError,
 )
-from .graph import CompiledGraph, Graph, GraphBuilder, Partition, TensorInfo, TensorRef
+from .graph import CompiledGraph, Graph, GraphBuilder, Model, Partition, TensorInfo, TensorRef, load_model
 from .session import InferenceSession, ModelMetadata, NodeArg, RunOptions, StepTime
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "InvalidShapeError",
     "MismatchError",
     "MissingFileError",
+    "Model",
     "ModelMetadata",
     "NodeArg",
     "OutOfMemoryError",
@@ -71,6 +72,7 @@ __all__ = [
     "__version__",
     "backends",
     "devices",
+    "load_model",
 ]
 
 # Runs that Ctrl-C left behind end before the drivers do.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from . import _native
@@ -128,6 +130,10 @@ class Graph:
         """The graph as oneDNN's graph JSON, without elements of constants."""
         return self._native.to_json()
 
+    def with_batch(self, batch: int) -> Graph:
+        """The same graph with ``batch`` as the first extent of every input."""
+        return Graph(self._native.with_batch(batch), self._constants)
+
     @property
     def inputs(self) -> list[TensorInfo]:
         """What each run is given."""
@@ -184,6 +190,29 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<anydnn.Graph of {self._native.op_count()} operations>"
+
+
+class Model(NamedTuple):
+    """A graph with what belongs to it."""
+
+    graph: Graph
+    """The graph, with the elements of its constants."""
+    data: dict[str, npt.NDArray[Any]]
+    """Examples: arrays of rows by the names of inputs; empty where there are none."""
+    labels: npt.NDArray[np.int64] | None
+    """The right answer for each row: the number of its class."""
+    classes: list[str]
+    """The names of the classes."""
+
+
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """Reads a model in the library's own form: a folder with ``model.json``, such a file, or a file of graph JSON.
+
+    ONNX models are for :class:`anydnn.InferenceSession`.
+    """
+    graph, constants, rows, labels, classes = _native.load_model(os.fspath(path))
+    data = {name: to_array(tensor) for name, tensor in rows}
+    return Model(Graph(graph, constants), data, None if labels is None else np.array(labels), classes)
 
 
 class CompiledGraph:
