@@ -58,6 +58,11 @@ impl<'a> Node<'a> {
         self.proto.output.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1)
     }
 
+    /// Whether the file names an output.
+    pub(super) fn names_output(&self, index: usize) -> bool {
+        self.proto.output.get(index).is_some_and(|name| !name.is_empty())
+    }
+
     /// The inputs in order; none where one is left out.
     pub(super) fn inputs(&self) -> &[Option<Value>] {
         &self.inputs

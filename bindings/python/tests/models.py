@@ -72,3 +72,19 @@ def endless() -> bytes:
 
 def parsed(made: bytes) -> onnx.ModelProto:
     return onnx.load_model_from_string(made)
+
+
+def assert_close(made: np.ndarray, expected: np.ndarray, terms: int = 1) -> None:
+    """Compares results with sums of so many terms.
+
+    Either side rounds each term and each of a few functions once, relative to the largest value; integers differ by one unit at most
+    where a half is rounded.
+    """
+    assert (made.dtype, made.shape) == (expected.dtype, expected.shape)
+    if made.dtype.kind in "iu":
+        assert np.abs(made.astype(np.int64) - expected.astype(np.int64)).max(initial=0) <= 1
+        return
+    largest = max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(
+        made, expected, rtol=0, atol=np.finfo(np.float32).eps * (2 * terms + 16) * largest
+    )

@@ -7,6 +7,8 @@ mod convolution;
 mod einsum;
 mod elementwise;
 mod folding;
+mod fused;
+mod heads;
 mod indexing;
 mod logic;
 mod movement;

@@ -6,6 +6,7 @@ use anydnn_backend::{DataType, Dims, Result};
 use super::super::network::{Network, Value};
 use super::super::node::Node;
 use super::convolution::convolved;
+use super::fused::sum;
 use super::scales::{Inputs, Parameters};
 use crate::graph::{Attrs, OpKind};
 use crate::model::HostTensor;
@@ -98,6 +99,65 @@ pub(super) fn convolution(network: &mut Network, node: &Node) -> Result<Vec<Valu
     operands.extend(&bias);
     let sums = convolved(network, node, &operands)?;
     Ok(vec![requantized(network, node, &sums, 6)?])
+}
+
+/// `MatMulIntegerToFloat`: the product of scaled integers as floats, and a bias.
+pub(super) fn matmul_to_floats(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    let a = dequantized(network, node, a, Inputs { scale: Some(2), point: 4 }, a.rank().checked_sub(2))?;
+    let b = dequantized(network, node, b, Inputs { scale: Some(3), point: 5 }, b.rank().checked_sub(1))?;
+    let product = network.op_to(node, OpKind::MatMul, &[&a, &b], Attrs::new(), Some(DataType::F32))?;
+    Ok(vec![sum(network, node, &[Some(&product), node.optional(6)])?])
+}
+
+/// `DynamicQuantizeMatMul`: floats, quantised as `DynamicQuantizeLinear` does, times scaled integers, and a bias.
+pub(super) fn matmul_of_floats(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let made = dynamic(network, node)?;
+    let [a, scale, point] = &made[..] else { return Err(node.invalid("operands", made.len(), "three")) };
+    let inputs = [
+        Some(a),
+        node.optional(1),
+        Some(scale),
+        node.optional(2),
+        Some(point),
+        node.optional(3),
+        node.optional(4),
+    ];
+    matmul_to_floats(network, &node.given(inputs.map(Option::<&Value>::cloned).to_vec()))
+}
+
+/// `QLinearAdd` and `QLinearMul`.
+pub(super) fn pair(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (a, b) = (node.input(0)?, node.input(3)?);
+    let a = dequantized(network, node, a, Inputs { scale: Some(1), point: 2 }, None)?;
+    let b = dequantized(network, node, b, Inputs { scale: Some(4), point: 5 }, None)?;
+    let kind = if node.operator() == "QLinearAdd" { OpKind::Add } else { OpKind::Multiply };
+    let made = network.op(node, kind, &[&a, &b], Attrs::new())?;
+    Ok(vec![requantized(network, node, &made, 6)?])
+}
+
+/// `QLinearSigmoid` and `QLinearLeakyRelu`.
+pub(super) fn function(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = dequantized(network, node, node.input(0)?, Inputs { scale: Some(1), point: 2 }, None)?;
+    let made = if node.operator() == "QLinearSigmoid" {
+        network.op(node, OpKind::Sigmoid, &[&src], Attrs::new())?
+    } else {
+        let attrs = Attrs::new().with("alpha", node.float("alpha", 0.01)?);
+        network.op(node, OpKind::LeakyReLU, &[&src], attrs)?
+    };
+    Ok(vec![requantized(network, node, &made, 3)?])
+}
+
+/// `QLinearGlobalAveragePool`.
+pub(super) fn global_average(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    if node.flag("channels_last", false)? {
+        return Err(node.unsupported("channels at the end are not read"));
+    }
+    let src = dequantized(network, node, node.input(0)?, Inputs { scale: Some(1), point: 2 }, None)?;
+    let axes: Vec<i64> = (2..src.rank() as i64).collect();
+    let along = Attrs::new().with("axes", axes).with("keep_dims", true);
+    let made = network.op(node, OpKind::ReduceMean, &[&src], along)?;
+    Ok(vec![requantized(network, node, &made, 3)?])
 }
 
 /// The bias of a `QLinearConv` as floats: its scale is the product of those of source and weights.

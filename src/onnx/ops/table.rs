@@ -8,8 +8,8 @@ use super::super::known::Import;
 use super::super::node::Node;
 use super::super::program::PARTS;
 use super::{
-    activation, compound, convolution, einsum, elementwise, indexing, logic, movement, normalization,
-    pooling, product, quantization, quantized, recurrent, reduction, resize, scatter, source,
+    activation, compound, convolution, einsum, elementwise, fused, heads, indexing, logic, movement,
+    normalization, pooling, product, quantization, quantized, recurrent, reduction, resize, scatter, source,
 };
 
 /// An operator: what it becomes in the graph, and how it is computed on the host.
@@ -94,6 +94,7 @@ impl Operator {
         let operators = match node.domain() {
             domain if is_standard(domain) => OPERATORS,
             Some("ai.onnx.ml") => LEARNING,
+            Some("com.microsoft") => ONNX_RUNTIMES,
             Some(PARTS) => PARTS_OF_OPERATORS,
             domain => {
                 let domain = domain.unwrap_or("");
@@ -215,7 +216,7 @@ const OPERATORS: &[Operator] = &[
     partly("QLinearConv", host::quantized_convolution, quantized::convolution).on_execution(),
     partly("QLinearMatMul", host::quantized_matmul, quantized::matmul).on_execution(),
     partly("QuantizeLinear", host::quantize, quantization::quantize).on_execution(),
-    known("RMSNormalization", host::rms),
+    partly("RMSNormalization", host::rms, fused::rms).on_execution(),
     partly("RNN", host::rnn, recurrent::layer),
     known("RandomNormal", host::random).on_execution(),
     known("RandomNormalLike", host::random).on_execution(),
@@ -247,6 +248,7 @@ const OPERATORS: &[Operator] = &[
     at_import("Shape", source::shape),
     known("Shrink", host::unary),
     exact("Sign", host::unary, activation::plain),
+    graph("SimplifiedLayerNormalization", fused::rms).on_execution(),
     at_import("Size", source::size),
     moves("Slice", host::slice, indexing::slice),
     graph("Softmax", normalization::softmax).on_execution(),
@@ -280,6 +282,32 @@ const LEARNING: &[Operator] = &[
     known("TreeEnsemble", host::tree_ensemble),
 ];
 
+/// Those of ONNX Runtime's own domain.
+const ONNX_RUNTIMES: &[Operator] = &[
+    graph("Attention", heads::packed).on_execution(),
+    graph("BiasAdd", fused::sum_of_three),
+    graph("BiasGelu", fused::gelu_of_sum),
+    graph("DynamicQuantizeMatMul", quantized::matmul_of_floats).on_execution(),
+    graph("EmbedLayerNormalization", fused::embed).on_execution(),
+    graph("FastGelu", fused::gelu_of_sum),
+    graph("FusedConv", fused::convolution).on_execution(),
+    graph("FusedGemm", fused::gemm).on_execution(),
+    graph("FusedMatMul", fused::matmul).on_execution(),
+    graph("Gelu", activation::gelu),
+    graph("MatMulIntegerToFloat", quantized::matmul_to_floats).on_execution(),
+    graph("MatMulNBits", fused::matmul_in_blocks).on_execution(),
+    graph("MultiHeadAttention", heads::apart).on_execution(),
+    graph("QLinearAdd", quantized::pair),
+    graph("QLinearGlobalAveragePool", quantized::global_average).on_execution(),
+    graph("QLinearLeakyRelu", quantized::function),
+    graph("QLinearMul", quantized::pair),
+    graph("QLinearSigmoid", quantized::function),
+    graph("QuickGelu", fused::quick_gelu),
+    graph("RotaryEmbedding", heads::rotary).on_execution(),
+    graph("SkipLayerNormalization", fused::skip_norm).on_execution(),
+    graph("SkipSimplifiedLayerNormalization", fused::skip_norm).on_execution(),
+];
+
 const PARTS_OF_OPERATORS: &[Operator] =
     &[known("FlexScores", host::flex_scores), known("FlexValues", host::flex_values)];
 
@@ -289,6 +317,8 @@ mod tests {
 
     #[test]
     fn operators_are_sorted_and_different() {
-        assert!(OPERATORS.is_sorted_by(|a, b| a.name < b.name));
+        for operators in [OPERATORS, LEARNING, ONNX_RUNTIMES] {
+            assert!(operators.is_sorted_by(|a, b| a.name < b.name));
+        }
     }
 }

@@ -1,0 +1,297 @@
+//! Operators of ONNX Runtime's own, after the reference of its domain `com.microsoft`: several of the standard ones in one.
+
+use anydnn_backend::{DataType, Dims, MemoryDesc, Result};
+
+use super::super::network::{Network, Value};
+use super::super::node::Node;
+use super::activation::scaled;
+use super::convolution::convolved;
+use super::indexing::part;
+use super::{floats, product};
+use crate::graph::{Attrs, OpKind};
+use crate::model::HostTensor;
+
+/// `BiasGelu` and `FastGelu`: of the sum with a bias, the latter by its approximation.
+pub(super) fn gelu_of_sum(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = sum(network, node, &[Some(floats(node, 0)?), node.optional(1)])?;
+    let mode = if node.operator() == "FastGelu" { "gelu_tanh" } else { "gelu_erf" };
+    Ok(vec![network.op(node, OpKind::GELU, &[&src], Attrs::new().with("mode", mode))?])
+}
+
+/// `QuickGelu`: x times the logistic function of alpha x.
+pub(super) fn quick_gelu(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let steep = scaled(network, node, src, f64::from(node.float("alpha", 1.702)?))?;
+    let gate = network.op(node, OpKind::Sigmoid, &[&steep], Attrs::new())?;
+    Ok(vec![network.op(node, OpKind::Multiply, &[src, &gate], Attrs::new())?])
+}
+
+/// `BiasAdd`: the sum of three.
+pub(super) fn sum_of_three(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let inputs = [0, 1, 2].map(|index| floats(node, index));
+    let [src, bias, skip] = inputs;
+    Ok(vec![sum(network, node, &[Some(src?), Some(bias?), Some(skip?)])?])
+}
+
+/// `FusedMatMul`: alpha times the product of matrices, each transposed or not.
+pub(super) fn matmul(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    if node.flag("transBatchA", false)? || node.flag("transBatchB", false)? {
+        return Err(node.unsupported("batches that are not in front are not read"));
+    }
+    let (a, b) = (floats(node, 0)?, floats(node, 1)?);
+    // A vector has nothing to transpose.
+    let attrs = Attrs::new()
+        .with("transpose_a", node.flag("transA", false)? && a.rank() > 1)
+        .with("transpose_b", node.flag("transB", false)? && b.rank() > 1);
+    let product = network.op(node, OpKind::MatMul, &[a, b], attrs)?;
+    Ok(vec![scaled(network, node, &product, f64::from(node.float("alpha", 1.0)?))?])
+}
+
+/// `FusedGemm`: a `Gemm` and a function of its result.
+pub(super) fn gemm(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let made = product::gemm(network, node)?;
+    let numbers =
+        ["activation_alpha", "activation_beta"].map(|name| node.has(name).then(|| node.float(name, 0.0)));
+    let numbers = numbers.into_iter().flatten().collect::<Result<Vec<_>>>()?;
+    Ok(vec![activated(network, node, &made[0], &numbers)?])
+}
+
+/// `FusedConv`: a convolution, what is added to its result, and a function of the sum.
+pub(super) fn convolution(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let mut operands = vec![floats(node, 0)?, floats(node, 1)?];
+    operands.extend(node.optional(2));
+    let made = convolved(network, node, &operands)?;
+    let made = sum(network, node, &[Some(&made), node.optional(3)])?;
+    let numbers = node.floats("activation_params")?.unwrap_or_default();
+    Ok(vec![activated(network, node, &made, &numbers)?])
+}
+
+/// The function that an attribute names.
+fn activated(network: &mut Network, node: &Node, src: &Value, numbers: &[f32]) -> Result<Value> {
+    let number = |index: usize, absent: f32| numbers.get(index).copied().unwrap_or(absent);
+    let alpha = |absent: f32| Attrs::new().with("alpha", number(0, absent));
+    let (kind, attrs) = match node.word("activation", "")?.as_str() {
+        "" => return Ok(src.clone()),
+        "Relu" => (OpKind::ReLU, Attrs::new()),
+        "Sigmoid" => (OpKind::Sigmoid, Attrs::new()),
+        "Tanh" => (OpKind::Tanh, Attrs::new()),
+        "Elu" => (OpKind::Elu, alpha(1.0)),
+        "LeakyRelu" => (OpKind::LeakyReLU, alpha(0.01)),
+        "HardSigmoid" => (OpKind::HardSigmoid, alpha(0.2).with("beta", number(1, 0.5))),
+        "Clip" => {
+            (OpKind::Clamp, Attrs::new().with("min", number(0, f32::MIN)).with("max", number(1, f32::MAX)))
+        }
+        other => return Err(node.unsupported(format!("the activation {other:?} is not read"))),
+    };
+    network.op(node, kind, &[src], attrs)
+}
+
+/// `RMSNormalization`, and `SimplifiedLayerNormalization` as ONNX Runtime called it before: by the root of the mean of squares.
+pub(super) fn rms(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (src, scale) = (floats(node, 0)?.clone(), floats(node, 1)?);
+    let axis = super::source::axis(node, -1, src.rank())?;
+    refuse_statistics(node, &[1])?;
+    if scale.dims[..] != src.dims[axis..] || scale.data_type != src.data_type {
+        let why = format!("a scale of {} for a source of {} is not read", scale.dims, src.dims);
+        return Err(node.unsupported(why));
+    }
+    Ok(vec![rms_of(network, node, &src, scale, axis, node.float("epsilon", 1e-5)?)?])
+}
+
+fn rms_of(
+    network: &mut Network,
+    node: &Node,
+    src: &Value,
+    scale: &Value,
+    axis: usize,
+    epsilon: f32,
+) -> Result<Value> {
+    let attrs = Attrs::new().with("epsilon", epsilon).with("begin_norm_axis", axis as i64);
+    network.op(node, OpKind::RMSNorm, &[src, scale], attrs)
+}
+
+/// `SkipLayerNormalization` and `SkipSimplifiedLayerNormalization`: of the sum with what went around, and that sum.
+pub(super) fn skip_norm(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let is_simple = node.operator() == "SkipSimplifiedLayerNormalization";
+    let bias = if is_simple { 3 } else { 4 };
+    refuse_statistics(node, &[1, 2])?;
+    let src = sum(network, node, &[Some(floats(node, 0)?), Some(floats(node, 1)?), node.optional(bias)])?;
+    let axis = src.rank().saturating_sub(1);
+    let scale = floats(node, 2)?;
+    let made = if is_simple {
+        rms_of(network, node, &src, scale, axis, node.float("epsilon", 1e-5)?)?
+    } else {
+        layer_norm(network, node, &src, [Some(scale), node.optional(3)])?
+    };
+    Ok(with_sum(node, made, src))
+}
+
+/// `EmbedLayerNormalization`: rows of tables for words, places and segments, summed up and normalised; the number of words that the mask has;
+/// and the sum.
+pub(super) fn embed(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let words = node.input(0)?;
+    let [batch, length] = words.dims[..] else {
+        return Err(node.invalid("words", &words.dims, "[batch, length]"));
+    };
+    let mut all = vec![rows(network, node, floats(node, 2)?, words)?];
+    let places = floats(node, 3)?;
+    all.push(match node.optional(8) {
+        Some(numbers) => rows(network, node, places, numbers)?,
+        None if places.rank() == 2 && places.dims[0] >= length => part(network, node, places, 0, 0, length)?,
+        None => return Err(node.invalid("places", &places.dims, format!("at least {length} rows"))),
+    });
+    if let (Some(segments), Some(table)) = (node.optional(1), node.optional(4)) {
+        all.push(rows(network, node, table, segments)?);
+    }
+    let src = sum(network, node, &all.iter().map(Some).collect::<Vec<_>>())?;
+    let made = layer_norm(network, node, &src, [Some(floats(node, 5)?), node.optional(6)])?;
+    let count = match node.optional(7) {
+        None => {
+            network.constant(&format!("{}/mask", node.name()), HostTensor::zeros([batch], DataType::S32)?)?
+        }
+        Some(mask) => {
+            let mask = network.converted(node, mask, DataType::F32)?;
+            let along = Attrs::new().with("axes", vec![1_i64]).with("keep_dims", false);
+            let count = network.op(node, OpKind::ReduceSum, &[&mask], along)?;
+            network.converted(node, &count, DataType::S32)?
+        }
+    };
+    Ok(vec![made, count, src])
+}
+
+/// Rows of a table by their numbers.
+fn rows(network: &mut Network, node: &Node, table: &Value, numbers: &Value) -> Result<Value> {
+    let attrs = Attrs::new().with("mode", "axis").with("axis", 0_i64);
+    network.op(node, OpKind::Gather, &[table, numbers], attrs)
+}
+
+/// Over the last dimension; an epsilon of the node that is absent is 1e-12.
+fn layer_norm(
+    network: &mut Network,
+    node: &Node,
+    src: &Value,
+    [scale, shift]: [Option<&Value>; 2],
+) -> Result<Value> {
+    let axis = src.rank().saturating_sub(1);
+    let epsilon = node.float("epsilon", 1e-12)?;
+    let attrs =
+        Attrs::new().with("epsilon", epsilon).with("keep_stats", false).with("begin_norm_axis", axis as i64);
+    let (Some(scale), inner) = (scale, Dims::new(&src.dims[axis..])) else {
+        return network.op(node, OpKind::LayerNorm, &[src], attrs.with("use_affine", false));
+    };
+    let shift = match shift {
+        Some(shift) => shift.clone(),
+        None => {
+            network.constant(&format!("{}/zero", node.name()), HostTensor::zeros(inner, scale.data_type)?)?
+        }
+    };
+    network.op(node, OpKind::LayerNorm, &[src, scale, &shift], attrs)
+}
+
+/// `MatMulNBits`: weights of four or eight bits in blocks along the terms, a scale and a zero point for each.
+pub(super) fn matmul_in_blocks(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = floats(node, 0)?;
+    let size = |name: &str, least: i64| match node.int(name, 0)? {
+        size if size >= least => Ok(size as usize),
+        size => Err(node.invalid(&format!("attribute {name}"), size, format!("at least {least}"))),
+    };
+    let (terms, columns, block) = (size("K", 1)?, size("N", 1)?, size("block_size", 16)?);
+    let bits = node.int("bits", 4)?;
+    let data_type = match bits {
+        4 => DataType::U4,
+        8 => DataType::U8,
+        other => return Err(node.unsupported(format!("weights of {other} bits are not read"))),
+    };
+    if !terms.is_multiple_of(block) {
+        return Err(node.unsupported(format!("{terms} terms are no whole number of blocks of {block}")));
+    }
+    if node.optional(4).is_some() {
+        return Err(node.unsupported("an order of groups is not read"));
+    }
+    let blocks = terms / block;
+    let known = |index: usize, what: &str| {
+        let value = node.input(index)?;
+        let why = || node.unsupported(format!("{what} that are given on execution are not read"));
+        network.known(value).ok_or_else(why)
+    };
+    let weights = unpacked(node, known(1, "weights")?, bits, [columns, terms])?;
+    let scales = known(2, "scales")?.to_f64s();
+    let points = match node.optional(3) {
+        None => vec![if bits == 4 { 8 } else { 128 }; columns * blocks],
+        Some(points) if points.data_type == DataType::U8 => {
+            unpacked(node, known(3, "zero points")?, bits, [columns, blocks])?
+        }
+        Some(points) => {
+            return Err(node.unsupported(format!("zero points of {} are not read", points.data_type)));
+        }
+    };
+    if scales.len() != columns * blocks {
+        let expected = format!("{columns} times {blocks}");
+        return Err(node.invalid("number of scales", scales.len(), expected));
+    }
+    // In the file a column lies in a row.
+    let turned = |values: &[f64], rows: usize, data_type| {
+        let turned: Vec<f64> = (0..rows)
+            .flat_map(|row| (0..columns).map(move |column| (row, column)))
+            .map(|(row, column)| values[column * rows + row])
+            .collect();
+        HostTensor::from_f64([rows, columns], data_type, &turned)
+    };
+    let numbers = |values: &[u8]| values.iter().map(|&value| f64::from(value)).collect::<Vec<_>>();
+    let constants = [
+        ("weights", turned(&numbers(&weights), terms, data_type)?),
+        ("scales", turned(&scales, blocks, DataType::F32)?),
+        ("points", turned(&numbers(&points), blocks, data_type)?),
+    ];
+    let mut operands = Vec::with_capacity(3);
+    for (name, tensor) in constants {
+        operands.push(network.constant(&format!("{}/{name}", node.name()), tensor)?);
+    }
+    let operands: Vec<&Value> = operands.iter().collect();
+    let attrs = Attrs::new().with("qtype", "per_group").with("group_shape", vec![block as i64, 1]);
+    let weights = network.op_to(node, OpKind::DynamicDequantize, &operands, attrs, Some(src.data_type))?;
+    let product = network.op(node, OpKind::MatMul, &[src, &weights], Attrs::new())?;
+    Ok(vec![sum(network, node, &[Some(&product), node.optional(5)])?])
+}
+
+/// Numbers of four or eight bits, those of each row in bytes of its own, low bits first.
+fn unpacked(node: &Node, packed: &HostTensor, bits: i64, [rows, count]: [usize; 2]) -> Result<Vec<u8>> {
+    let line = if bits == 4 { count.div_ceil(2) } else { count };
+    let expected = MemoryDesc::new([rows, line], DataType::U8);
+    if packed.bytes().len() != expected.size() {
+        return Err(node.invalid(
+            "bytes",
+            packed.bytes().len(),
+            format!("{} for {rows} rows", expected.size()),
+        ));
+    }
+    let number = |row: &[u8], at: usize| if bits == 4 { row[at / 2] >> (4 * (at % 2)) & 15 } else { row[at] };
+    let rows = packed.bytes().chunks(line.max(1));
+    Ok(rows.flat_map(|row| (0..count).map(move |at| number(row, at))).collect())
+}
+
+/// The sum of what is there.
+pub(super) fn sum(network: &mut Network, node: &Node, values: &[Option<&Value>]) -> Result<Value> {
+    let mut values = values.iter().flatten();
+    let first = values.next().ok_or_else(|| node.invalid("inputs", "none", "at least one"))?;
+    values
+        .try_fold((*first).clone(), |sum, value| network.op(node, OpKind::Add, &[&sum, value], Attrs::new()))
+}
+
+/// Refuses outputs that only training needs.
+fn refuse_statistics(node: &Node, outputs: &[usize]) -> Result<()> {
+    match outputs.iter().find(|&&output| node.names_output(output)) {
+        Some(output) => {
+            Err(node.unsupported(format!("output {output}, a statistic for training, is not made")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The result and, as the fourth output, the sum; those between have no names.
+fn with_sum(node: &Node, made: Value, sum: Value) -> Vec<Value> {
+    match node.outputs() {
+        0..4 => vec![made],
+        _ => vec![made.clone(), made.clone(), made, sum],
+    }
+}
