@@ -19,6 +19,8 @@ cl = (
 )
 import pyopencl.array as cl_array  # noqa: E402
 
+# Of the sums behind a score, one after the other.
+TERMS = 64 + 32
 WORDS = {"opencl:pocl": "Portable Computing Language", "opencl:intel": "Intel(R) OpenCL"}
 NAMES = [name for name in os.environ.get("ANYDNN_REQUIRE", "").split(",") if name.startswith("opencl")]
 
@@ -107,7 +109,7 @@ def test_a_network_between_two_kernels(queue: Any) -> None:
     wanted = expected(pixels.astype(np.float32) / 16 - 0.5)
     np.testing.assert_array_equal(made_best, wanted.argmax(1))
     assert outputs["scores"].base_data.int_ptr == scores.int_ptr
-    np.testing.assert_allclose(outputs["scores"].get(), wanted, rtol=1e-4, atol=1e-4)
+    models.assert_close(outputs["scores"].get(), wanted, TERMS)
 
 
 def test_events_alone_order_the_work(context: Any) -> None:
@@ -126,7 +128,7 @@ def test_events_alone_order_the_work(context: Any) -> None:
         outputs, done = session.run_on({"images": (buffer, images.shape)}, wait_for=[changed])
         scores = np.empty((rows, 10), np.float32)
         cl.enqueue_copy(queue, scores, outputs["scores"].base_data, wait_for=[done])
-        np.testing.assert_allclose(scores, expected(images + 1), rtol=1e-4, atol=1e-3)
+        models.assert_close(scores, expected(images + 1), TERMS)
 
 
 def test_a_user_event_holds_the_work_back(context: Any) -> None:
@@ -140,7 +142,7 @@ def test_a_user_event_holds_the_work_back(context: Any) -> None:
     assert done.command_execution_status != cl.command_execution_status.COMPLETE
     gate.set_status(cl.command_execution_status.COMPLETE)
     done.wait()
-    np.testing.assert_allclose(outputs["scores"].get(), expected(images.get()), rtol=1e-4, atol=1e-4)
+    models.assert_close(outputs["scores"].get(), expected(images.get()), TERMS)
 
 
 def test_arrays_go_in_and_come_out(queue: Any) -> None:
@@ -154,16 +156,16 @@ def test_arrays_go_in_and_come_out(queue: Any) -> None:
         wanted = expected(part.get())
         made_scores = outputs["scores"]
         assert (made_scores.shape, made_scores.dtype) == (wanted.shape, np.float32)
-        np.testing.assert_allclose(made_scores.get(), wanted, rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose((made_scores + 1).get(), wanted + 1, rtol=1e-4, atol=1e-4)
+        models.assert_close(made_scores.get(), wanted, TERMS)
+        models.assert_close((made_scores + 1).get(), wanted + 1, TERMS)
         done.wait()
         given = target.get()
-        np.testing.assert_allclose(given[1 : 1 + len(wanted)], wanted, rtol=1e-4, atol=1e-4)
+        models.assert_close(given[1 : 1 + len(wanted)], wanted, TERMS)
         assert not given[0].any()
         assert not given[1 + len(wanted) :].any()
     # The session's own memory also serves arrays of the host.
     (scores,) = session.run(None, {"images": whole})
-    np.testing.assert_allclose(scores, expected(whole), rtol=1e-4, atol=1e-4)
+    models.assert_close(scores, expected(whole), TERMS)
 
 
 def test_references_are_kept_and_given_back(context: Any) -> None:
@@ -181,7 +183,7 @@ def test_references_are_kept_and_given_back(context: Any) -> None:
         outputs, done = session.run_on({"images": (buffer, (3, 64))})
         done.wait()
     session.close()
-    np.testing.assert_allclose(outputs["scores"].get(), expected(images), rtol=1e-4, atol=1e-4)
+    models.assert_close(outputs["scores"].get(), expected(images), TERMS)
     queue.finish()
     del outputs, done, session
     assert buffer.reference_count == before[2]
@@ -198,7 +200,7 @@ def test_the_users_objects_may_go_first(context: Any) -> None:
     outputs, done = session.run_on({"images": cl_array.to_device(own, images)}, queue=own)
     del own, context
     done.wait()
-    np.testing.assert_allclose(outputs["scores"].get(), expected(images), rtol=1e-4, atol=1e-4)
+    models.assert_close(outputs["scores"].get(), expected(images), TERMS)
 
 
 def test_a_session_lends_its_own_context() -> None:
@@ -210,7 +212,7 @@ def test_a_session_lends_its_own_context() -> None:
         queue = cl.CommandQueue(context, device)
         images = cl_array.to_device(queue, np.ones((2, 64), np.float32))
         outputs, _ = session.run_on({"images": images}, queue=queue)
-        np.testing.assert_allclose(outputs["scores"].get(), expected(images.get()), rtol=1e-4, atol=1e-4)
+        models.assert_close(outputs["scores"].get(), expected(images.get()), TERMS)
 
 
 def test_objects_of_another_context_are_refused(context: Any) -> None:

@@ -20,7 +20,7 @@ def inputs(rows: int, seed: int = 0) -> np.ndarray:
 
 def check(outputs: list[np.ndarray], x: np.ndarray) -> None:
     for made, expected in zip(outputs, models.dense_expected(x)):
-        np.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-6)
+        models.assert_close(made, expected, terms=3)
 
 
 def test_a_session_runs_any_shapes_that_fit(backend: str) -> None:
