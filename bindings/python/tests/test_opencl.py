@@ -48,7 +48,8 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         # What compilers say, which is not ours.
         warnings.simplefilter("ignore", cl.CompilerWarning)
-        warnings.simplefilter("ignore", cl.RepeatedKernelRetrieval)
+        # Older versions do not know it.
+        warnings.simplefilter("ignore", getattr(cl, "RepeatedKernelRetrieval", UserWarning))
         yield
 
 

@@ -146,8 +146,8 @@ fn what_is_not_read_is_named() {
     says(&one(13, "y = Add(x)").refused(), &["Add", "input 1", "missing"]);
     says(&one(13, "y = Add(x, x)").input("z", &["a"]).refused(), &["\"a\"", "missing"]);
     let mut foreign = one(13, "y = FusedMatMul(x, x)");
-    foreign.graph.node[0].domain = Some("com.microsoft".into());
-    says(&foreign.refused(), &["FusedMatMul \"y\"", "com.microsoft"]);
+    foreign.graph.node[0].domain = Some("com.example".into());
+    says(&foreign.refused(), &["FusedMatMul \"y\"", "com.example"]);
     let mut wrong = one(13, "y = LeakyRelu(x)");
     wrong.graph.node[0].attribute = vec![int("alpha", 3)];
     says(&wrong.refused(), &["LeakyRelu", "alpha", "a float"]);
