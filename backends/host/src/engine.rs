@@ -12,8 +12,9 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use crate::Host;
 use crate::allocator::HostAllocator;
 use crate::compute::Kind;
+use crate::fast::{Crew, Mode};
 use crate::memory::HostMemory;
-use crate::primitive::HostPrimitive;
+use crate::primitive::{self, HostPrimitive};
 use crate::stream::HostStream;
 
 /// The processor, with a number of threads.
@@ -34,6 +35,9 @@ struct Inner {
     capabilities: Capabilities,
     /// None uses rayon's global threads.
     threads: Option<ThreadPool>,
+    /// The threads of fast forms.
+    crew: Arc<Crew>,
+    mode: Mode,
     allocator: Arc<HostAllocator>,
 }
 
@@ -70,7 +74,17 @@ impl HostEngine {
         capabilities.memory_bytes = total_memory();
         capabilities.max_allocation_bytes = capabilities.memory_bytes;
         let allocator = Arc::new(HostAllocator::new(id, capabilities.max_allocation_bytes));
-        Self(Arc::new(Inner { id, device: device(), capabilities, threads, allocator }))
+        let crew = match &threads {
+            None => Crew::global(),
+            Some(threads) => Arc::new(Crew::new(threads.current_num_threads())),
+        };
+        let mode = Mode::of_environment();
+        Self(Arc::new(Inner { id, device: device(), capabilities, threads, crew, mode, allocator }))
+    }
+
+    /// The threads that fast forms share.
+    pub(crate) fn crew(&self) -> &Crew {
+        &self.0.crew
     }
 
     /// Runs work on this engine's threads.
@@ -118,11 +132,11 @@ impl Engine for HostEngine {
     }
 
     fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
-        Ok(desc.clone().resolved_row_major())
+        Ok(primitive::resolve(self.0.mode, desc.clone()))
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<HostPrimitive> {
-        HostPrimitive::new(self.0.id, desc.clone())
+        HostPrimitive::new(self.0.id, self.0.mode, desc.clone())
     }
 
     fn allocator(&self) -> Arc<dyn Allocator<B = Host>> {

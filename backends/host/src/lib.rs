@@ -35,6 +35,7 @@ mod binding;
 mod compute;
 mod engine;
 mod event;
+mod fast;
 mod memory;
 mod primitive;
 mod stream;

@@ -1,0 +1,188 @@
+//! What follows sums in a tile: bias, post-operations and the way to the result.
+
+use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Eltwise, PostOp, PrimitiveDesc};
+use smallvec::SmallVec;
+
+use super::Shared;
+use super::call::Call;
+use super::functions;
+use super::level::Level;
+use super::places::{Places, strides_of};
+
+/// The steps behind a result whose axes are parted into rows and columns.
+#[derive(Debug)]
+pub(super) struct FinishPlan {
+    has_bias: bool,
+    bias: Strided,
+    steps: SmallVec<[StepPlan; 3]>,
+    target: Strided,
+}
+
+/// Where rows and columns of an operand lie.
+#[derive(Clone, Debug, Default)]
+struct Strided {
+    first: usize,
+    rows: Places,
+    column: usize,
+}
+
+#[derive(Debug)]
+enum StepPlan {
+    Eltwise(Eltwise),
+    Binary { arg: Arg, algorithm: BinaryAlgorithm, reversed: bool, operand: Strided },
+    Sum { scale: f32, zero_point: f32 },
+}
+
+/// The steps with their operands.
+pub(super) struct Finish<'a> {
+    plan: &'a FinishPlan,
+    level: Level,
+    bias: Option<&'a [f32]>,
+    operands: SmallVec<[&'a [f32]; 3]>,
+    target: Shared<'a>,
+}
+
+/// The offsets of some rows: of the target, then of each operand.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    offsets: Vec<usize>,
+    count: usize,
+}
+
+impl FinishPlan {
+    /// The result's `rows` are axes in this order, its `column` the one along which a tile has neighbours. None where a type, a layout or
+    /// a step is not known here.
+    pub(super) fn new(desc: &PrimitiveDesc, rows: &[usize], column: usize) -> Option<Self> {
+        let dims = desc.dst().dims();
+        let strided = |operand: &anydnn_backend::MemoryDesc| {
+            let (strides, first) = strides_of(operand, dims)?;
+            let rows = Places::new(rows.iter().map(|&axis| (dims[axis], strides[axis])));
+            Some(Strided { first, rows, column: strides[column] })
+        };
+        let mut steps = SmallVec::new();
+        for (i, post_op) in desc.attributes().post_ops.iter().enumerate() {
+            steps.push(match post_op {
+                PostOp::Eltwise(function) => StepPlan::Eltwise(*function),
+                PostOp::Binary { algorithm, operand, reversed } => StepPlan::Binary {
+                    arg: Arg::PostOp(i as u16),
+                    algorithm: *algorithm,
+                    reversed: *reversed,
+                    operand: strided(operand)?,
+                },
+                PostOp::Sum { scale, zero_point, data_type: None | Some(DataType::F32) } => {
+                    StepPlan::Sum { scale: *scale, zero_point: *zero_point as f32 }
+                }
+                _ => return None,
+            });
+        }
+        let target = strided(desc.dst())?;
+        let bias = match desc.find(Arg::Bias) {
+            None => None,
+            Some(bias) if bias.rank() == 1 && dims[column] == bias.dims()[0] => {
+                let (strides, first) = strides_of(bias, &[dims[column]])?;
+                Some(Strided { first, rows: Places::default(), column: strides[0] })
+            }
+            Some(bias) => Some(strided(bias)?),
+        };
+        Some(Self { has_bias: bias.is_some(), bias: bias.unwrap_or_default(), steps, target })
+    }
+
+    /// The steps with what a call binds.
+    pub(super) fn bind<'a>(&'a self, call: &Call<'a>) -> Finish<'a> {
+        let bias = self.has_bias.then(|| call.input(Arg::Bias));
+        let operands = self.steps.iter().map(|step| match step {
+            StepPlan::Binary { arg, .. } => call.input(*arg),
+            _ => &[][..],
+        });
+        let operands = operands.collect();
+        Finish { plan: self, level: call.level, bias, operands, target: call.output(Arg::DST) }
+    }
+}
+
+impl Finish<'_> {
+    /// The offsets of some rows.
+    pub(super) fn rows(&self, first: usize, count: usize, rows: &mut Rows) {
+        rows.offsets.clear();
+        rows.count = count;
+        self.plan.target.rows.fill(first, count, &mut rows.offsets);
+        self.plan.bias.rows.fill(first, count, &mut rows.offsets);
+        for step in &self.plan.steps {
+            if let StepPlan::Binary { operand, .. } = step {
+                operand.rows.fill(first, count, &mut rows.offsets);
+            }
+        }
+    }
+
+    /// Stores the sums of a row, the `row`-th of `rows`, from a column on, after all steps.
+    ///
+    /// # Safety
+    /// - `rows` are of this result, whose rows end behind them and whose columns behind `column + sums.len()`.
+    /// - No other thread touches these elements of the result.
+    pub(super) unsafe fn store(&self, rows: &Rows, row: usize, column: usize, sums: &mut [f32]) {
+        let plan = self.plan;
+        let mut at = row;
+        let mut next = || {
+            let offset = rows.offsets[at];
+            at += rows.count;
+            offset
+        };
+        let to = plan.target.first + next() + column * plan.target.column;
+        let bias_row = next();
+        if let Some(bias) = self.bias {
+            self.add_bias(bias, plan.bias.first + bias_row, column, sums);
+        }
+        let target = self.target.pointer(to, (sums.len() - 1) * plan.target.column + 1);
+        for (step, operand) in plan.steps.iter().zip(&self.operands) {
+            match step {
+                StepPlan::Eltwise(function) => functions::eltwise(self.level, *function, sums),
+                StepPlan::Binary { algorithm, reversed, operand: place, .. } => {
+                    let start = place.first + next() + column * place.column;
+                    self.binary(*algorithm, *reversed, &operand[start..], place.column, sums);
+                }
+                StepPlan::Sum { scale, zero_point } => {
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        // SAFETY: the element is the caller's alone.
+                        let old = unsafe { *target.add(i * plan.target.column) };
+                        *sum += scale * (old - zero_point);
+                    }
+                }
+            }
+        }
+        // SAFETY: the elements lie in the result, and are the caller's alone.
+        unsafe {
+            if plan.target.column == 1 {
+                target.copy_from_nonoverlapping(sums.as_ptr(), sums.len());
+            } else {
+                for (i, sum) in sums.iter().enumerate() {
+                    *target.add(i * plan.target.column) = *sum;
+                }
+            }
+        }
+    }
+
+    fn add_bias(&self, bias: &[f32], row: usize, column: usize, sums: &mut [f32]) {
+        let stride = self.plan.bias.column;
+        let bias = &bias[row + column * stride..];
+        self.binary(BinaryAlgorithm::Add, false, bias, stride, sums);
+    }
+
+    fn binary(
+        &self,
+        algorithm: BinaryAlgorithm,
+        reversed: bool,
+        operand: &[f32],
+        stride: usize,
+        sums: &mut [f32],
+    ) {
+        match stride {
+            0 => functions::binary(self.level, algorithm, sums, &operand[..1], reversed),
+            // A slice of one is taken for what meets every element, which it does.
+            1 => functions::binary(self.level, algorithm, sums, &operand[..sums.len()], reversed),
+            _ => {
+                for (sum, operand) in sums.chunks_mut(1).zip(operand.iter().step_by(stride)) {
+                    functions::binary(self.level, algorithm, sum, std::slice::from_ref(operand), reversed);
+                }
+            }
+        }
+    }
+}
