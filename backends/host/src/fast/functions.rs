@@ -33,6 +33,46 @@ for_levels! {
     fn with_one(algorithm: BinaryAlgorithm, a: &mut [f32], b: f32, reversed: bool) = binary_with_one_body
 }
 
+/// `to = a op b` for each pair.
+pub(super) fn binary_of(level: Level, algorithm: BinaryAlgorithm, a: &[f32], b: &[f32], to: &mut [f32]) {
+    if matches!(
+        algorithm,
+        BinaryAlgorithm::Add
+            | BinaryAlgorithm::Multiply
+            | BinaryAlgorithm::Subtract
+            | BinaryAlgorithm::Divide
+            | BinaryAlgorithm::Maximum
+            | BinaryAlgorithm::Minimum
+    ) {
+        return of_both(level, algorithm, a, b, to);
+    }
+    to.copy_from_slice(a);
+    with_all(level, algorithm, to, b, false);
+}
+
+for_levels! {
+    fn of_both(algorithm: BinaryAlgorithm, a: &[f32], b: &[f32], to: &mut [f32]) = of_both_body
+}
+
+#[inline(always)]
+fn of_both_body(algorithm: BinaryAlgorithm, a: &[f32], b: &[f32], to: &mut [f32]) {
+    match algorithm {
+        BinaryAlgorithm::Add => pairs_of(a, b, to, |a, b| a + b),
+        BinaryAlgorithm::Multiply => pairs_of(a, b, to, |a, b| a * b),
+        BinaryAlgorithm::Subtract => pairs_of(a, b, to, |a, b| a - b),
+        BinaryAlgorithm::Divide => pairs_of(a, b, to, |a, b| a / b),
+        BinaryAlgorithm::Maximum => pairs_of(a, b, to, larger),
+        _ => pairs_of(a, b, to, smaller),
+    }
+}
+
+#[inline(always)]
+fn pairs_of(a: &[f32], b: &[f32], to: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+    for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
+        *to = f(a, b);
+    }
+}
+
 /// Whether there is a formula of vectors.
 fn is_vectorised(function: Eltwise) -> bool {
     match function {
@@ -235,6 +275,10 @@ mod tests {
                 binary(level, algorithm, &mut made, &other, reversed);
                 f32::binary(algorithm, &mut expected, &other, reversed);
                 assert!(same(&made, &expected), "{algorithm:?} at {level:?}");
+                if !reversed {
+                    binary_of(level, algorithm, &given, &other, &mut made);
+                    assert!(same(&made, &expected), "{algorithm:?} of both at {level:?}");
+                }
                 let (mut made, mut expected) = (given.clone(), given.clone());
                 binary(level, algorithm, &mut made, &[0.75], reversed);
                 f32::binary(algorithm, &mut expected, &vec![0.75; given.len()], reversed);

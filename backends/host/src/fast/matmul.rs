@@ -15,7 +15,7 @@ use super::tile::Run;
 pub(super) fn resolve(desc: PrimitiveDesc) -> PrimitiveDesc {
     let Some(open) = desc.find(Arg::Weights).filter(|weights| weights.is_any()) else { return desc };
     match matrix_layout(open).map(|layout| desc.clone().resolved(Arg::Weights, layout)) {
-        Some(Ok(resolved)) if MatMul::new(&resolved).is_some() => resolved,
+        Some(Ok(resolved)) if MatMul::new(&resolved.clone().resolved_row_major()).is_some() => resolved,
         _ => desc,
     }
 }

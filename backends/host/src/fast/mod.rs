@@ -18,6 +18,7 @@ mod mode;
 mod panels;
 mod places;
 mod product;
+mod streaming;
 mod tile;
 
 use std::fmt::Debug;
@@ -58,6 +59,9 @@ pub(crate) fn plan(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
     match desc.op() {
         Op::MatMul(_) => matmul::MatMul::new(desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Convolution(op) => convolution::plan(op, desc),
+        Op::Reorder(_) | Op::Eltwise(_) | Op::Binary(_) | Op::BatchNormalization(_) => {
+            streaming::Streaming::new(desc).map(|made| Box::new(made) as Box<dyn Fast>)
+        }
         _ => None,
     }
 }

@@ -6,10 +6,16 @@ use super::level::{Level, for_levels};
 use super::places::Places;
 use super::tile::WIDTH;
 
-/// The layout of a matrix `[K, N]` in panels; none where it is of no use.
+/// The layout of one matrix `[1.., K, N]` in panels; none where it is of no use.
 pub(super) fn matrix_layout(desc: &MemoryDesc) -> Option<MemoryDesc> {
-    let [_, columns] = desc.dims()[..] else { return None };
-    layout(desc, &format!("BA{}b", width(columns)))
+    let (batch, [_, columns]) = desc.dims().split_last_chunk::<2>()?;
+    if batch.iter().any(|&dim| dim != 1) {
+        return None;
+    }
+    let letter = |axis: usize| char::from(b'a' + axis as u8);
+    let (lead, term, column): (String, _, _) =
+        ((0..batch.len()).map(letter).collect(), letter(batch.len()), letter(batch.len() + 1));
+    layout(desc, &format!("{lead}{}{term}{}{column}", column.to_ascii_uppercase(), width(*columns)))
 }
 
 /// The layout of filters `[O, C / groups, spatial..]` in panels; none where a panel would span groups.
