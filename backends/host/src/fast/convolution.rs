@@ -109,7 +109,7 @@ impl Convolution {
         };
         let axes: SmallVec<[usize; 6]> = (0..dst.rank()).filter(|&axis| axis != 1).collect();
         let merges = op.groups == 1 && window.dilations[2] == 1 && window.kernel[2] > 1 && image.is_dense(2, channels);
-        let finish = FinishPlan::new(desc, &axes, 1)?;
+        let finish = FinishPlan::new(desc, &axes, &[1])?;
         Some(Self { grid, image, window, merges, weights, finish, rooms: Rooms::default() })
     }
 }

@@ -71,7 +71,7 @@ impl Depthwise {
             first,
             taps,
             channel: strides[0],
-            finish: FinishPlan::new(desc, &axes, 1)?,
+            finish: FinishPlan::new(desc, &axes, &[1])?,
             rooms: Rooms::default(),
         })
     }

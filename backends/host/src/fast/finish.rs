@@ -50,14 +50,15 @@ pub(super) struct Rows {
 }
 
 impl FinishPlan {
-    /// The result's `rows` are axes in this order, its `column` the one along which a tile has neighbours. None where a type, a layout or
+    /// The result's `rows` are axes in this order, its `columns` those along which a row has its elements. None where a type, a layout or
     /// a step is not known here.
-    pub(super) fn new(desc: &PrimitiveDesc, rows: &[usize], column: usize) -> Option<Self> {
+    pub(super) fn new(desc: &PrimitiveDesc, rows: &[usize], columns: &[usize]) -> Option<Self> {
         let dims = desc.dst().dims();
         let strided = |operand: &anydnn_backend::MemoryDesc| {
             let (strides, first) = strides_of(operand, dims)?;
             let rows = Places::new(rows.iter().map(|&axis| (dims[axis], strides[axis])));
-            Some(Strided { first, rows, column: strides[column] })
+            let columns = Places::new(columns.iter().map(|&axis| (dims[axis], strides[axis])));
+            Some(Strided { first, rows, column: columns.stride()? })
         };
         let mut steps = SmallVec::new();
         for (i, post_op) in desc.attributes().post_ops.iter().enumerate() {
@@ -78,7 +79,8 @@ impl FinishPlan {
         let target = strided(desc.dst())?;
         let bias = match desc.find(Arg::Bias) {
             None => None,
-            Some(bias) if bias.rank() == 1 && dims[column] == bias.dims()[0] => {
+            Some(bias) if bias.rank() == 1 => {
+                let &[column] = columns else { return None };
                 let (strides, first) = strides_of(bias, &[dims[column]])?;
                 Some(Strided { first, rows: Places::default(), column: strides[0] })
             }

@@ -72,7 +72,7 @@ impl MatMul {
             next_columns: 0,
         };
         let axes: SmallVec<[usize; 6]> = (0..rank - 1).collect();
-        let finish = FinishPlan::new(desc, &axes, rank - 1)?;
+        let finish = FinishPlan::new(desc, &axes, &[rank - 1])?;
         Some(Self { grid, rows: along(&src_strides[..rank - 1]), first, step: src_strides[rank - 1], weights, finish })
     }
 }

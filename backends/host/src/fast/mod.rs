@@ -17,8 +17,13 @@ mod math;
 mod mode;
 mod panels;
 mod places;
+mod pooling;
 mod product;
+mod reduction;
+mod resampling;
+mod rows;
 mod streaming;
+mod sums;
 mod tile;
 
 use std::fmt::Debug;
@@ -59,6 +64,10 @@ pub(crate) fn plan(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
     match desc.op() {
         Op::MatMul(_) => matmul::MatMul::new(desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Convolution(op) => convolution::plan(op, desc),
+        Op::Pooling(op) => pooling::Pooling::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Reduction(op) => reduction::Reduction::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Resampling(op) => resampling::Resampling::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Softmax(_) | Op::LayerNormalization(_) => rows::plan(desc),
         Op::Reorder(_) | Op::Eltwise(_) | Op::Binary(_) | Op::BatchNormalization(_) => {
             streaming::Streaming::new(desc).map(|made| Box::new(made) as Box<dyn Fast>)
         }
