@@ -3,6 +3,7 @@
 //! A form is planned once from the description and takes what it knows; everything else is computed by the reference in
 //! [`compute`](crate::compute), with which conformance compares it. `ANYDNN_HOST` masks it, see [`Mode`].
 
+mod attention;
 mod call;
 mod convolution;
 mod crew;
@@ -22,6 +23,7 @@ mod product;
 mod reduction;
 mod resampling;
 mod rows;
+mod scores;
 mod streaming;
 mod sums;
 mod tile;
@@ -64,6 +66,7 @@ pub(crate) fn plan(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
     match desc.op() {
         Op::MatMul(_) => matmul::MatMul::new(desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Convolution(op) => convolution::plan(op, desc),
+        Op::Attention(op) => attention::Attention::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Pooling(op) => pooling::Pooling::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Reduction(op) => reduction::Reduction::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Resampling(op) => resampling::Resampling::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),

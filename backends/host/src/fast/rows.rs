@@ -279,7 +279,7 @@ impl Fast for SoftmaxBeside {
 
 for_levels! {
     /// `e^(x - max)` of each element, and their sum.
-    pub(super) fn exponentials(from: &[f32], max: f32, to: &mut [f32]) -> f32 = exponentials_body
+    fn exponentials(from: &[f32], max: f32, to: &mut [f32]) -> f32 = exponentials_body
 }
 
 for_levels! {
