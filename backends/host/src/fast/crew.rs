@@ -6,8 +6,8 @@ use std::fmt;
 use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, Once, TryLockError};
-use std::thread::{Builder, yield_now};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, Once, TryLockError};
+use std::thread::{Builder, panicking, yield_now};
 use std::time::{Duration, Instant};
 
 use crate::lock;
@@ -40,6 +40,8 @@ struct Shared {
     asleep: Mutex<()>,
     awake: Condvar,
     ended: AtomicBool,
+    /// Threads that were started.
+    helpers: AtomicUsize,
 }
 
 #[derive(Clone, Copy)]
@@ -67,6 +69,7 @@ impl Crew {
             asleep: Mutex::new(()),
             awake: Condvar::new(),
             ended: AtomicBool::new(false),
+            helpers: AtomicUsize::new(0),
         };
         Self { threads: threads.max(1), shared: Arc::new(shared), start: Once::new(), busy: Mutex::new(()) }
     }
@@ -85,16 +88,40 @@ impl Crew {
 
     /// Calls `work` with every number below `count`, each once, by all threads; by the caller alone while the others help somebody else.
     pub(crate) fn run(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
-        let alone = || (0..count).for_each(work);
-        if count <= 1 || self.threads == 1 {
-            return alone();
+        match (count > 1).then(|| self.gather()).flatten() {
+            Some(_busy) => self.share(count, work),
+            None => (0..count).for_each(work),
         }
-        let _busy = match self.busy.try_lock() {
+    }
+
+    /// Calls `work` on `members` threads at the same time, which may wait for one another, with the number of each and how many there
+    /// are: one alone while the others help somebody else.
+    pub(crate) fn run_together(&self, members: usize, work: &(dyn Fn(usize, usize) + Sync)) {
+        let members = members.min(self.threads);
+        match (members > 1).then(|| self.gather()).flatten() {
+            Some(_busy) if self.shared.helpers.load(Ordering::Acquire) + 1 >= members => {
+                self.share(members, &|number| work(number, members));
+            }
+            _ => work(0, 1),
+        }
+    }
+
+    /// Takes the helpers, unless they help somebody else.
+    fn gather(&self) -> Option<MutexGuard<'_, ()>> {
+        if self.threads == 1 {
+            return None;
+        }
+        let busy = match self.busy.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return alone(),
+            Err(TryLockError::WouldBlock) => return None,
         };
         self.start.call_once(|| self.start());
+        Some(busy)
+    }
+
+    /// Shares the pieces with the helpers that were gathered.
+    fn share(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
         let shared = &*self.shared;
         // SAFETY: the job ends before this function does, so that the pointer never outlives `work`.
         let work: *const (dyn Fn(usize) + Sync) =
@@ -125,9 +152,58 @@ impl Crew {
             // Where the system starts no more threads, those that are there do the work.
             let started =
                 Builder::new().name(format!("anydnn-crew-{number}")).spawn(move || shared.help());
-            if let Err(error) = started {
-                tracing::warn!(%error, "a thread of the host backend does not start");
+            match started {
+                Ok(_) => {
+                    self.shared.helpers.fetch_add(1, Ordering::Release);
+                }
+                Err(error) => tracing::warn!(%error, "a thread of the host backend does not start"),
             }
+        }
+    }
+}
+
+/// Where the members of a team wait for one another.
+#[derive(Debug, Default)]
+pub(super) struct Meeting {
+    arrivals: AtomicUsize,
+    /// Whether a member ended early.
+    gone: AtomicBool,
+}
+
+/// One member's part in meetings.
+#[derive(Debug)]
+pub(super) struct Member<'m> {
+    meeting: &'m Meeting,
+    members: usize,
+    meetings: usize,
+}
+
+impl Meeting {
+    /// A member of so many, each of which comes to every meeting.
+    pub(super) fn join(&self, members: usize) -> Member<'_> {
+        Member { meeting: self, members, meetings: 0 }
+    }
+}
+
+impl Member<'_> {
+    /// Waits until every member has come here as often. What they wrote before is seen behind it.
+    pub(super) fn meet(&mut self) {
+        self.meetings += 1;
+        let meeting = self.meeting;
+        meeting.arrivals.fetch_add(1, Ordering::AcqRel);
+        let mut looked = 0;
+        while meeting.arrivals.load(Ordering::Acquire) < self.meetings * self.members {
+            assert!(!meeting.gone.load(Ordering::Relaxed), "another thread of the same layer ended early");
+            looked += 1;
+            if looked < LOOKS * LOOKS { spin_loop() } else { yield_now() }
+        }
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        if panicking() {
+            self.meeting.gone.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -273,6 +349,39 @@ mod tests {
             });
         }
         assert_eq!((here.into_inner(), there.into_inner()), (3, 3));
+    }
+
+    #[test]
+    fn members_meet_and_see_what_others_wrote() {
+        for threads in [1, 2, 4] {
+            let crew = Crew::new(threads);
+            let (meeting, steps) = (Meeting::default(), 100);
+            let seen: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
+            crew.run_together(threads, &|number, members| {
+                let mut member = meeting.join(members);
+                for step in 1..=steps {
+                    seen[number].store(step, Ordering::Relaxed);
+                    member.meet();
+                    assert!(seen[..members].iter().all(|seen| seen.load(Ordering::Relaxed) == step));
+                    member.meet();
+                }
+            });
+            assert_eq!(seen[0].load(Ordering::Relaxed), steps);
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_member_that_ended_early() {
+        let crew = Crew::new(3);
+        let meeting = Meeting::default();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            crew.run_together(3, &|number, members| {
+                let mut member = meeting.join(members);
+                assert!(number != 1 || members == 1, "ends");
+                member.meet();
+            });
+        }));
+        assert!(outcome.is_err());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod attention;
 mod call;
+mod cells;
 mod convolution;
 mod crew;
 mod depthwise;
@@ -20,6 +21,7 @@ mod panels;
 mod places;
 mod pooling;
 mod product;
+mod recurrent;
 mod reduction;
 mod resampling;
 mod rows;
@@ -68,6 +70,7 @@ pub(crate) fn plan(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
         Op::Convolution(op) => convolution::plan(op, desc),
         Op::Attention(op) => attention::Attention::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Pooling(op) => pooling::Pooling::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Recurrent(op) => recurrent::Recurrent::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Reduction(op) => reduction::Reduction::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Resampling(op) => resampling::Resampling::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Softmax(_) | Op::LayerNormalization(_) => rows::plan(desc),
