@@ -1,6 +1,6 @@
 //! What follows sums in a tile: bias, post-operations and the way to the result.
 
-use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Eltwise, PostOp, PrimitiveDesc};
+use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc};
 use smallvec::SmallVec;
 
 use super::Shared;
@@ -16,6 +16,14 @@ pub(super) struct FinishPlan {
     bias: Strided,
     steps: SmallVec<[StepPlan; 3]>,
     target: Strided,
+}
+
+/// Some indices of an axis: so many, `step` apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Along {
+    pub(super) axis: usize,
+    pub(super) length: usize,
+    pub(super) step: usize,
 }
 
 /// Where rows and columns of an operand lie.
@@ -54,9 +62,17 @@ impl FinishPlan {
     /// a step is not known here.
     pub(super) fn new(desc: &PrimitiveDesc, rows: &[usize], columns: &[usize]) -> Option<Self> {
         let dims = desc.dst().dims();
-        let strided = |operand: &anydnn_backend::MemoryDesc| {
+        let rows: SmallVec<[Along; 8]> =
+            rows.iter().map(|&axis| Along { axis, length: dims[axis], step: 1 }).collect();
+        Self::with_rows(desc, &rows, columns)
+    }
+
+    /// As [`FinishPlan::new`], with rows along parts of axes.
+    pub(super) fn with_rows(desc: &PrimitiveDesc, rows: &[Along], columns: &[usize]) -> Option<Self> {
+        let dims = desc.dst().dims();
+        let strided = |operand: &MemoryDesc| {
             let (strides, first) = strides_of(operand, dims)?;
-            let rows = Places::new(rows.iter().map(|&axis| (dims[axis], strides[axis])));
+            let rows = Places::new(rows.iter().map(|along| (along.length, strides[along.axis] * along.step)));
             let columns = Places::new(columns.iter().map(|&axis| (dims[axis], strides[axis])));
             Some(Strided { first, rows, column: columns.stride()? })
         };

@@ -6,8 +6,10 @@
 mod attention;
 mod call;
 mod cells;
+mod concat;
 mod convolution;
 mod crew;
+mod deconvolution;
 mod depthwise;
 mod finish;
 mod functions;
@@ -56,6 +58,7 @@ pub(crate) fn resolve(desc: PrimitiveDesc) -> PrimitiveDesc {
     match desc.op().clone() {
         Op::MatMul(_) => matmul::resolve(desc),
         Op::Convolution(op) => convolution::resolve(&op, desc),
+        Op::Deconvolution(op) => deconvolution::resolve(&op, desc),
         _ => desc,
     }
 }
@@ -67,7 +70,11 @@ pub(crate) fn plan(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
     }
     match desc.op() {
         Op::MatMul(_) => matmul::MatMul::new(desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Concat(op) => concat::Concat::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Convolution(op) => convolution::plan(op, desc),
+        Op::Deconvolution(op) => {
+            deconvolution::Deconvolution::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>)
+        }
         Op::Attention(op) => attention::Attention::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Pooling(op) => pooling::Pooling::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Recurrent(op) => recurrent::Recurrent::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),

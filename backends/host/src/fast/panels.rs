@@ -29,6 +29,12 @@ pub(super) fn filters_layout(desc: &MemoryDesc, groups: usize) -> Option<MemoryD
     layout(desc, &format!("A{taps}b{width}a"))
 }
 
+/// The layout of filters `[O, C, spatial..]` that are applied to `O` channels and make `C`, in panels.
+pub(super) fn transposed_filters_layout(desc: &MemoryDesc) -> Option<MemoryDesc> {
+    let taps: String = (2..desc.rank()).map(|axis| char::from(b'a' + axis as u8)).collect();
+    layout(desc, &format!("B{taps}a{}b", width(desc.dims()[1])))
+}
+
 fn layout(desc: &MemoryDesc, tag: &str) -> Option<MemoryDesc> {
     if desc.data_type() != DataType::F32 || desc.elements() == 0 {
         return None;

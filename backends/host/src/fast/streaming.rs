@@ -144,6 +144,27 @@ impl Streaming {
         })
     }
 
+    /// The way of a source of a concatenation to its place in the result, `before` indices along the axis in.
+    pub(super) fn of_source(desc: &PrimitiveDesc, arg: Arg, axis: usize, before: usize) -> Option<Self> {
+        let source = desc.find(arg)?;
+        let (strides, first) = strides_of(desc.dst(), desc.dst().dims())?;
+        let first = first + before * strides[axis];
+        let target = Strided { from: From::Arg(Arg::DST), first, strides };
+        let (strides, first) = strides_of(source, source.dims())?;
+        let operands = [target, Strided { from: From::Arg(arg), first, strides }];
+        let shape = Shape::new(source.dims(), &operands)?;
+        let [target, from] = operands.map(|operand| shape.operand(&operand));
+        Some(Self {
+            rows: shape.rows,
+            columns: shape.columns,
+            target,
+            stages: SmallVec::from_iter([Stage::Load(from)]),
+            batch_normalization: None,
+            sums: false,
+            rooms: Rooms::default(),
+        })
+    }
+
     /// The operands that are repeated, and those that are made.
     fn kept(&self) -> impl Iterator<Item = (&Operand, usize)> {
         let mut start = 0;
