@@ -44,7 +44,7 @@ struct Inner {
 impl HostEngine {
     /// An engine on rayon's global threads, one for each core unless configured otherwise.
     pub fn new() -> Self {
-        Self::on(None)
+        Self::on(None, Mode::of_environment())
     }
 
     /// An engine on threads of its own.
@@ -59,10 +59,18 @@ impl HostEngine {
         let pool = pool
             .build()
             .map_err(|error| Error::unavailable(format!("{threads} threads"), error.to_string()))?;
-        Ok(Self::on(Some(pool)))
+        Ok(Self::on(Some(pool), Mode::of_environment()))
     }
 
-    fn on(threads: Option<ThreadPool>) -> Self {
+    /// An engine on threads of its own with forms that a test chooses.
+    #[cfg(test)]
+    pub(crate) fn of_mode(threads: usize, mode: Mode) -> Result<Self> {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|error| Error::unavailable(format!("{threads} threads"), error.to_string()))?;
+        Ok(Self::on(Some(pool), mode))
+    }
+
+    fn on(threads: Option<ThreadPool>, mode: Mode) -> Self {
         let id = EngineId::unique();
         let mut capabilities = Capabilities::default();
         capabilities.memory_kinds = vec![MemoryKind::Host];
@@ -78,7 +86,6 @@ impl HostEngine {
             None => Crew::global(),
             Some(threads) => Arc::new(Crew::new(threads.current_num_threads())),
         };
-        let mode = Mode::of_environment();
         Self(Arc::new(Inner { id, device: device(), capabilities, threads, crew, mode, allocator }))
     }
 

@@ -62,6 +62,8 @@ struct Convolution {
     window: Window,
     /// Whether a row of taps is one run: its pixels are neighbours, and so are their channels.
     merges: bool,
+    /// The first output position along each axis whose window lies inside of the image, and the one behind the last.
+    whole: [[usize; 2]; 3],
     weights: Weights,
     finish: FinishPlan,
     rooms: Rooms,
@@ -110,7 +112,11 @@ impl Convolution {
         let axes: SmallVec<[usize; 6]> = (0..dst.rank()).filter(|&axis| axis != 1).collect();
         let merges = op.groups == 1 && window.dilations[2] == 1 && window.kernel[2] > 1 && image.is_dense(2, channels);
         let finish = FinishPlan::new(desc, &axes, &[1])?;
-        Some(Self { grid, image, window, merges, weights, finish, rooms: Rooms::default() })
+        let whole = std::array::from_fn(|axis| {
+            let (first, last) = (window.inside(axis, 0), window.inside(axis, window.kernel[axis] - 1));
+            [first.start.max(last.start), first.end.min(last.end)]
+        });
+        Some(Self { grid, image, window, merges, whole, weights, finish, rooms: Rooms::default() })
     }
 }
 
@@ -161,15 +167,49 @@ impl Source for Pixels<'_> {
         let taps = window.taps();
         let channels = grid.terms / taps;
         let of_group = group * channels;
-        let place = |row: usize| {
-            let [d, h, w] = split(row % window.outputs(), &window.output);
-            (row / window.outputs(), [d, h, w])
-        };
-        let whole = |at: usize| window.taps_inside(2, at).len() == window.kernel[2];
-        let merges = self.plan.merges && (first..first + count).all(|row| whole(place(row).1[2]));
-        let width = if merges { window.kernel[2] } else { 1 };
         let mut places: SmallVec<[(usize, [usize; 3]); 16]> = SmallVec::new();
-        places.extend((first..first + count).map(place));
+        let (mut sample, mut at) = (first / window.outputs(), split(first % window.outputs(), &window.output));
+        for _ in 0..count {
+            places.push((sample, at));
+            at[2] += 1;
+            for axis in [2, 1] {
+                if at[axis] == window.output[axis] {
+                    at[axis] = 0;
+                    at[axis - 1] += 1;
+                }
+            }
+            if at[0] == window.output[0] {
+                (sample, at[0]) = (sample + 1, 0);
+            }
+        }
+        let inside = |axis: usize| {
+            let [first, last] = self.plan.whole[axis];
+            places.iter().all(|(_, at)| (first..last).contains(&at[axis]))
+        };
+        let merges = self.plan.merges && inside(2);
+        let width = if merges { window.kernel[2] } else { 1 };
+        if inside(0) && inside(1) && inside(2) {
+            // No tap is in the padding: the rows differ by where they begin alone.
+            let strides = image.strides();
+            let step: [usize; 3] = std::array::from_fn(|axis| window.dilations[axis] * strides[axis]);
+            let last: usize = (0..3).map(|axis| (window.kernel[axis] - 1) * step[axis]).sum::<usize>() + channels;
+            let starts: SmallVec<[*const f32; 16]> = places
+                .iter()
+                .map(|&(sample, at)| {
+                    let begin = |axis: usize| at[axis] * window.strides[axis] - window.pads_begin[axis];
+                    let start = image.at(sample, [begin(0), begin(1), begin(2)]) + of_group;
+                    self.data[start..start + last].as_ptr()
+                })
+                .collect();
+            for tap in (0..taps).step_by(width) {
+                let [d, h, w] = split(tap, &window.kernel);
+                let offset = d * step[0] + h * step[1] + w * step[2];
+                // SAFETY: the last tap with its channels lies inside of what each start was sliced to.
+                rows.extend(starts.iter().map(|start| unsafe { start.add(offset) }));
+                runs.push(Run { first: tap * channels, terms: width * channels });
+            }
+            return;
+        }
         let zeros = self.zeros.as_ptr();
         for tap in (0..taps).step_by(width) {
             let [d, h, w] = split(tap, &window.kernel);

@@ -8,12 +8,14 @@ use super::Fast;
 use super::call::{Call, Rooms};
 use super::finish::{Finish, FinishPlan, Rows};
 use super::images::Image;
-use super::level::{Level, for_levels};
+use super::level::Level;
 use super::places::{Places, strides_of};
 use crate::compute::Window;
 
 /// Channels of a task.
 const CHANNELS: usize = 64;
+/// Pixels that meet a tap of the filters together.
+const PIXELS: usize = 4;
 /// Multiplications that one thread does sooner than another one comes to help.
 const ALONE: usize = 1 << 15;
 
@@ -97,19 +99,33 @@ impl Depthwise {
         let mut offsets = Rows::default();
         finish.rows(number * width, width, &mut offsets);
         let pixel = self.image.strides()[2];
-        for at in 0..width {
-            let mut sums = [0.0; CHANNELS];
+        let whole = {
+            let (first, last) = (window.inside(2, 0), window.inside(2, window.kernel[2] - 1));
+            first.start.max(last.start)..first.end.min(last.end)
+        };
+        let mut at = 0;
+        let mut sums = [0.0; PIXELS * CHANNELS];
+        while at < width {
+            let pixels = if whole.contains(&at) && at + PIXELS <= whole.end { PIXELS } else { 1 };
             let taps = window.taps_inside(2, at);
-            let start = window.position(2, at, taps.start).unwrap_or(0);
-            for &(row, tap) in &inside {
-                for (i, tap) in (tap + taps.start..tap + taps.end).enumerate() {
-                    let from = row + (start + i * window.dilations[2]) * pixel;
-                    let filter = &filters[tap * self.channels + first..];
-                    add_products(level, &data[from..from + count], &filter[..count], &mut sums);
-                }
-            }
+            let start = window.position(2, at, taps.start).unwrap_or(0) * pixel;
+            let line = lanes::Line {
+                data,
+                filters,
+                rows: if taps.is_empty() { &[] } else { &inside },
+                start,
+                first_tap: taps.start,
+                taps: taps.len(),
+                step: window.dilations[2] * pixel,
+                pixel: window.strides[2] * pixel,
+                filter: self.channels,
+                first,
+                channels: count,
+            };
+            line.add(level, pixels, &mut sums);
             // SAFETY: every line has rows of the result of its own, and each of its parts has channels of its own.
-            unsafe { finish.store(&offsets, at, first, &mut sums[..count]) };
+            unsafe { finish.store_all(&offsets, at..at + pixels, first, &mut sums, CHANNELS, count) };
+            at += pixels;
         }
     }
 }
@@ -152,14 +168,126 @@ impl Fast for Depthwise {
     }
 }
 
-for_levels! {
-    fn add_products(data: &[f32], filter: &[f32], sums: &mut [f32; CHANNELS]) = add_products_body
-}
+/// The sums of a line in registers.
+mod lanes {
+    use super::super::lanes::{Four, Lanes};
+    use super::super::level::Level;
+    use super::{CHANNELS, PIXELS};
 
-#[inline(always)]
-fn add_products_body(data: &[f32], filter: &[f32], sums: &mut [f32; CHANNELS]) {
-    for ((sum, &x), &w) in sums.iter_mut().zip(data).zip(filter) {
-        *sum += x * w;
+    /// Pixels whose windows begin `pixel` numbers apart.
+    pub(super) struct Line<'a> {
+        pub(super) data: &'a [f32],
+        pub(super) filters: &'a [f32],
+        /// Rows of taps: where each begins in the image and among the taps.
+        pub(super) rows: &'a [(usize, usize)],
+        /// From the beginning of a row to the first pixel's first tap.
+        pub(super) start: usize,
+        pub(super) first_tap: usize,
+        pub(super) taps: usize,
+        pub(super) step: usize,
+        pub(super) pixel: usize,
+        /// Numbers between the taps of the filters.
+        pub(super) filter: usize,
+        pub(super) first: usize,
+        pub(super) channels: usize,
+    }
+
+    impl Line<'_> {
+        /// Writes the sums of one or of [`PIXELS`] pixels, [`CHANNELS`] numbers apart.
+        pub(super) fn add(&self, level: Level, pixels: usize, sums: &mut [f32; PIXELS * CHANNELS]) {
+            for &(row, tap) in self.rows {
+                let last = row + self.start + (pixels - 1) * self.pixel + (self.taps - 1) * self.step;
+                let filter = (tap + self.first_tap + self.taps - 1) * self.filter + self.first;
+                assert!(
+                    last + self.channels <= self.data.len() && filter + self.channels <= self.filters.len(),
+                    "a line lies inside of its image"
+                );
+            }
+            // SAFETY: the last taps of all rows lie inside, with all channels; the level's instructions are there.
+            let done = unsafe {
+                match level {
+                    Level::Portable => self.vectors::<Four>(pixels, sums),
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx2 => self.with_avx2(pixels, sums),
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx512 => self.with_avx512(pixels, sums),
+                }
+            };
+            self.rest(done, pixels, sums);
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma")]
+        unsafe fn with_avx2(&self, pixels: usize, sums: &mut [f32; PIXELS * CHANNELS]) -> usize {
+            // SAFETY: by the caller.
+            unsafe { self.vectors::<std::arch::x86_64::__m256>(pixels, sums) }
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        unsafe fn with_avx512(&self, pixels: usize, sums: &mut [f32; PIXELS * CHANNELS]) -> usize {
+            // SAFETY: by the caller.
+            unsafe { self.vectors::<std::arch::x86_64::__m512>(pixels, sums) }
+        }
+
+        /// Whole vectors of channels; gives how many channels these are.
+        #[inline(always)]
+        unsafe fn vectors<L: Lanes>(&self, pixels: usize, sums: &mut [f32; PIXELS * CHANNELS]) -> usize {
+            let whole = self.channels - self.channels % L::COUNT;
+            for channel in (0..whole).step_by(L::COUNT) {
+                // SAFETY: by the caller; the sums have as many channels.
+                unsafe {
+                    if pixels == PIXELS {
+                        self.vector::<L, PIXELS>(channel, sums);
+                    } else {
+                        self.vector::<L, 1>(channel, sums);
+                    }
+                }
+            }
+            whole
+        }
+
+        #[inline(always)]
+        unsafe fn vector<L: Lanes, const COUNT: usize>(
+            &self,
+            channel: usize,
+            sums: &mut [f32; PIXELS * CHANNELS],
+        ) {
+            // SAFETY: by the caller.
+            unsafe {
+                let mut made = [L::splat(0.0); COUNT];
+                for &(row, tap) in self.rows {
+                    let data = self.data.as_ptr().add(row + self.start + channel);
+                    let filter =
+                        self.filters.as_ptr().add((tap + self.first_tap) * self.filter + self.first + channel);
+                    for tap in 0..self.taps {
+                        let weight = L::load(filter.add(tap * self.filter));
+                        for (pixel, sum) in made.iter_mut().enumerate() {
+                            let value = L::load(data.add(tap * self.step + pixel * self.pixel));
+                            *sum = sum.plus_product(value, weight);
+                        }
+                    }
+                }
+                for (pixel, sum) in made.into_iter().enumerate() {
+                    sum.store(sums.as_mut_ptr().add(pixel * CHANNELS + channel));
+                }
+            }
+        }
+
+        /// The channels from `done` on, one by one.
+        fn rest(&self, done: usize, pixels: usize, sums: &mut [f32; PIXELS * CHANNELS]) {
+            for (pixel, channel) in (0..pixels).flat_map(|pixel| (done..self.channels).map(move |c| (pixel, c))) {
+                let mut sum = 0.0;
+                for &(row, tap) in self.rows {
+                    for i in 0..self.taps {
+                        let value = self.data[row + self.start + pixel * self.pixel + i * self.step + channel];
+                        let weight =
+                            self.filters[(tap + self.first_tap + i) * self.filter + self.first + channel];
+                        sum += value * weight;
+                    }
+                }
+                sums[pixel * CHANNELS + channel] = sum;
+            }
+        }
     }
 }
-

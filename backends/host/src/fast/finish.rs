@@ -134,54 +134,88 @@ impl Finish<'_> {
     /// Stores the sums of a row, the `row`-th of `rows`, from a column on, after all steps.
     ///
     /// # Safety
-    /// - `rows` are of this result, whose rows end behind them and whose columns behind `column + sums.len()`.
-    /// - No other thread touches these elements of the result.
+    /// As for [`Finish::store_all`].
     pub(super) unsafe fn store(&self, rows: &Rows, row: usize, column: usize, sums: &mut [f32]) {
-        let plan = self.plan;
-        let mut at = row;
-        let mut next = || {
-            let offset = rows.offsets[at];
-            at += rows.count;
-            offset
-        };
-        let to = plan.target.first + next() + column * plan.target.column;
-        let bias_row = next();
+        let length = sums.len();
+        // SAFETY: by the caller.
+        unsafe { self.store_all(rows, row..row + 1, column, sums, length, length) };
+    }
+
+    /// Stores `columns` sums of some of `rows` from a column on, after all steps. The sums of a row begin `stride` numbers behind those of the
+    /// one before.
+    ///
+    /// # Safety
+    /// - `rows` are of this result, whose rows end behind them and whose columns behind `column + columns`.
+    /// - No other thread touches these elements of the result.
+    pub(super) unsafe fn store_all(
+        &self,
+        rows: &Rows,
+        some: std::ops::Range<usize>,
+        column: usize,
+        sums: &mut [f32],
+        stride: usize,
+        columns: usize,
+    ) {
+        let (plan, level) = (self.plan, self.level);
+        let mut offsets = rows.offsets.chunks_exact(rows.count.max(1)).map(|offsets| &offsets[some.clone()]);
+        let mut next = || offsets.next().unwrap_or_default();
+        let targets = next();
+        let biases = next();
+        let sums = &mut sums[..(targets.len().max(1) - 1) * stride + columns];
         if let Some(bias) = self.bias {
-            self.add_bias(bias, plan.bias.first + bias_row, column, sums);
+            let start = plan.bias.first + column * plan.bias.column;
+            if plan.bias.column == 1 && biases.iter().all(|&offset| offset == 0) {
+                functions::add_to_rows(level, &bias[start..][..columns], sums, stride);
+            } else {
+                for (sums, &offset) in sums.chunks_mut(stride).zip(biases) {
+                    self.binary(BinaryAlgorithm::Add, false, &bias[start + offset..], plan.bias.column, &mut sums[..columns]);
+                }
+            }
         }
-        let target = self.target.pointer(to, (sums.len() - 1) * plan.target.column + 1);
         for (step, operand) in plan.steps.iter().zip(&self.operands) {
             match step {
-                StepPlan::Eltwise(function) => functions::eltwise(self.level, *function, sums),
+                // What lies between the rows is never stored.
+                StepPlan::Eltwise(function) => functions::eltwise(level, *function, sums),
                 StepPlan::Binary { algorithm, reversed, operand: place, .. } => {
-                    let start = place.first + next() + column * place.column;
-                    self.binary(*algorithm, *reversed, &operand[start..], place.column, sums);
+                    let start = place.first + column * place.column;
+                    for (sums, &offset) in sums.chunks_mut(stride).zip(next()) {
+                        let operand = &operand[start + offset..];
+                        self.binary(*algorithm, *reversed, operand, place.column, &mut sums[..columns]);
+                    }
                 }
                 StepPlan::Sum { scale, zero_point } => {
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        // SAFETY: the element is the caller's alone.
-                        let old = unsafe { *target.add(i * plan.target.column) };
-                        *sum += scale * (old - zero_point);
+                    for (sums, &offset) in sums.chunks_mut(stride).zip(targets) {
+                        let old = self.target(offset, column, columns);
+                        for (i, sum) in sums[..columns].iter_mut().enumerate() {
+                            // SAFETY: the element is the caller's alone.
+                            let old = unsafe { *old.add(i * plan.target.column) };
+                            *sum += scale * (old - zero_point);
+                        }
                     }
                 }
             }
         }
-        // SAFETY: the elements lie in the result, and are the caller's alone.
-        unsafe {
-            if plan.target.column == 1 {
-                target.copy_from_nonoverlapping(sums.as_ptr(), sums.len());
-            } else {
-                for (i, sum) in sums.iter().enumerate() {
-                    *target.add(i * plan.target.column) = *sum;
+        for (sums, &offset) in sums.chunks(stride).zip(targets) {
+            let to = self.target(offset, column, columns);
+            // SAFETY: the elements lie in the result, and are the caller's alone.
+            unsafe {
+                if let (1, Some(whole)) = (plan.target.column, <&[f32; 32]>::try_from(&sums[..columns]).ok()) {
+                    to.cast::<[f32; 32]>().write_unaligned(*whole);
+                } else if plan.target.column == 1 {
+                    to.copy_from_nonoverlapping(sums.as_ptr(), columns);
+                } else {
+                    for (i, sum) in sums[..columns].iter().enumerate() {
+                        *to.add(i * plan.target.column) = *sum;
+                    }
                 }
             }
         }
     }
 
-    fn add_bias(&self, bias: &[f32], row: usize, column: usize, sums: &mut [f32]) {
-        let stride = self.plan.bias.column;
-        let bias = &bias[row + column * stride..];
-        self.binary(BinaryAlgorithm::Add, false, bias, stride, sums);
+    /// Where some columns of a row are stored.
+    fn target(&self, row: usize, column: usize, columns: usize) -> *mut f32 {
+        let place = &self.plan.target;
+        self.target.pointer(place.first + row + column * place.column, (columns - 1) * place.column + 1)
     }
 
     fn binary(

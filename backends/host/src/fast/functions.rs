@@ -33,6 +33,18 @@ for_levels! {
     fn with_one(algorithm: BinaryAlgorithm, a: &mut [f32], b: f32, reversed: bool) = binary_with_one_body
 }
 
+for_levels! {
+    /// Adds a row to rows that are `stride` apart.
+    pub(super) fn add_to_rows(row: &[f32], to: &mut [f32], stride: usize) = add_to_rows_body
+}
+
+#[inline(always)]
+fn add_to_rows_body(row: &[f32], to: &mut [f32], stride: usize) {
+    for to in to.chunks_mut(stride) {
+        to.iter_mut().zip(row).for_each(|(to, &value)| *to += value);
+    }
+}
+
 /// `to = a op b` for each pair.
 pub(super) fn binary_of(level: Level, algorithm: BinaryAlgorithm, a: &[f32], b: &[f32], to: &mut [f32]) {
     if matches!(

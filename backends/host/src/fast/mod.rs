@@ -127,3 +127,6 @@ impl<'a> Shared<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.pointer(first, count), count) }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,8 @@ use super::tile::{self, ROWS, Run, Tile, WIDTH};
 const ALONE: usize = 1 << 16;
 /// Bytes of rows that stay in the second cache level while panels pass by.
 const BLOCK_BYTES: usize = 1 << 18;
+/// Bytes of panels that stay in the second cache level while the rows of a tile stay in the first.
+const PANEL_BYTES: usize = 1 << 19;
 /// Tiles of rows from which on columns that lie row by row are copied into panels.
 const PACKED_TILES: usize = 3;
 
@@ -124,7 +126,6 @@ thread_local! {
 
 /// The places of a tile's rows in [`Own`].
 struct Prepared {
-    first: usize,
     count: usize,
     runs: std::ops::Range<usize>,
     rows: usize,
@@ -154,58 +155,90 @@ impl Task {
             let (first, count) = (self.rows.start + start, end - start);
             let (runs, rows) = (own.runs.len(), own.rows.len());
             source.tile(self.group, first, count, &mut own.runs, &mut own.rows);
-            own.tiles.push(Prepared { first, count, runs: runs..own.runs.len(), rows });
+            own.tiles.push(Prepared { count, runs: runs..own.runs.len(), rows });
             finish.rows(self.group * grid.next_rows + first, count, &mut own.offsets[i]);
         }
         let copied = if matches!(columns, Columns::Plain(_)) { grid.terms * grid.width } else { 0 };
         with_own_room(copied, |copy| {
+            let mut work = Work { call, grid, step: source.step(), finish, group: self.group, sums: [0.0; ROWS * WIDTH] };
+            if let Columns::Panels(data) = columns {
+                let panels = grid.columns.div_ceil(grid.width);
+                let size = grid.terms * grid.width;
+                let of = |number: usize| Panel {
+                    data: data[(self.group * panels + number) * size..][..size].as_ptr(),
+                    stride: grid.width,
+                    number,
+                };
+                if self.panels.len() * size * size_of::<f32>() <= PANEL_BYTES {
+                    // The rows of a tile stay in the first cache level while all panels pass by.
+                    for tile in 0..own.tiles.len() {
+                        self.panels.clone().for_each(|number| work.tile(own, tile, &of(number)));
+                    }
+                    return;
+                }
+                for number in self.panels.clone() {
+                    (0..own.tiles.len()).for_each(|tile| work.tile(own, tile, &of(number)));
+                }
+                return;
+            }
+            let Columns::Plain(of) = columns else { return };
+            let plain = of(self.group);
             for number in self.panels.clone() {
                 let first = number * grid.width;
                 let count = grid.width.min(grid.columns - first);
-                let (panel, stride): (*const f32, usize) = match columns {
-                    Columns::Panels(data) => {
-                        let panels = grid.columns.div_ceil(grid.width);
-                        let size = grid.terms * grid.width;
-                        (data[(self.group * panels + number) * size..][..size].as_ptr(), grid.width)
+                let in_place = plain.column == 1 && count == grid.width && tiles < PACKED_TILES;
+                let panel = match plain.terms.stride() {
+                    Some(stride) if in_place && stride > 0 => {
+                        let last = (grid.terms.max(1) - 1) * stride + count;
+                        Panel { data: plain.data[first..][..last].as_ptr(), stride, number }
                     }
-                    Columns::Plain(of) => {
-                        let plain = of(self.group);
-                        match plain.terms.stride() {
-                            Some(stride)
-                                if plain.column == 1 && count == grid.width && tiles < PACKED_TILES && stride > 0 =>
-                            {
-                                let last = (grid.terms.max(1) - 1) * stride + count;
-                                (plain.data[first..][..last].as_ptr(), stride)
-                            }
-                            _ => {
-                                plain.pack(call.level, first, count, grid.width, copy);
-                                (copy.as_ptr(), grid.width)
-                            }
-                        }
+                    _ => {
+                        plain.pack(call.level, first, count, grid.width, copy);
+                        Panel { data: copy.as_ptr(), stride: grid.width, number }
                     }
                 };
-                let column = self.group * grid.next_columns + first;
-                for (prepared, offsets) in own.tiles.iter().zip(&own.offsets) {
-                    let tile = Tile {
-                        runs: &own.runs[prepared.runs.clone()],
-                        rows: &own.rows[prepared.rows..],
-                        step: source.step(),
-                        panel,
-                        stride,
-                        columns: count,
-                    };
-                    debug_assert!(prepared.first + prepared.count <= self.rows.end);
-                    let mut sums = [0.0; ROWS * WIDTH];
-                    // SAFETY: the source gave pointers that reach the runs' terms, and a panel holds all terms with columns up to its
-                    // width, a multiple of the lanes of each level. Tasks have rows and columns of the result of their own.
-                    unsafe {
-                        tile::multiply(call.level, prepared.count, &tile, &mut sums, false);
-                        for (row, sums) in sums.chunks_exact_mut(WIDTH).take(prepared.count).enumerate() {
-                            finish.store(offsets, row, column, &mut sums[..count]);
-                        }
-                    }
-                }
+                (0..own.tiles.len()).for_each(|tile| work.tile(own, tile, &panel));
             }
         });
+    }
+}
+
+/// The columns of a panel: the first one of the first term, and the numbers between terms.
+struct Panel {
+    data: *const f32,
+    stride: usize,
+    number: usize,
+}
+
+/// What the tiles of a task share.
+struct Work<'w, 'c, 'f> {
+    call: &'w Call<'c>,
+    grid: &'w Grid,
+    step: usize,
+    finish: &'w Finish<'f>,
+    group: usize,
+    sums: [f32; ROWS * WIDTH],
+}
+
+impl Work<'_, '_, '_> {
+    fn tile(&mut self, own: &Own, number: usize, panel: &Panel) {
+        let (prepared, offsets) = (&own.tiles[number], &own.offsets[number]);
+        let first = panel.number * self.grid.width;
+        let columns = self.grid.width.min(self.grid.columns - first);
+        let tile = Tile {
+            runs: &own.runs[prepared.runs.clone()],
+            rows: &own.rows[prepared.rows..],
+            step: self.step,
+            panel: panel.data,
+            stride: panel.stride,
+            columns,
+        };
+        let column = self.group * self.grid.next_columns + first;
+        // SAFETY: the source gave pointers that reach the runs' terms, and a panel holds all terms with columns up to its width, a multiple
+        // of the lanes of each level. Tasks have rows and columns of the result of their own.
+        unsafe {
+            tile::multiply(self.call.level, prepared.count, &tile, &mut self.sums, false);
+            self.finish.store_all(offsets, 0..prepared.count, column, &mut self.sums, WIDTH, columns);
+        }
     }
 }
