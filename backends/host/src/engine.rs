@@ -66,7 +66,8 @@ impl HostEngine {
     #[cfg(test)]
     pub(crate) fn of_mode(threads: usize, mode: Mode) -> Result<Self> {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build();
-        let pool = pool.map_err(|error| Error::unavailable(format!("{threads} threads"), error.to_string()))?;
+        let pool =
+            pool.map_err(|error| Error::unavailable(format!("{threads} threads"), error.to_string()))?;
         Ok(Self::on(Some(pool), mode))
     }
 

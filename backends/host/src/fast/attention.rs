@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 use super::call::{Call, with_own_room};
 use super::finish::{Finish, FinishPlan, Rows};
 use super::level::for_levels;
+use super::math::exp_negative;
 use super::panels::Plain;
 use super::places::{Places, strides_of};
-use super::math::exp_negative;
 use super::rows::scale_row;
 use super::scores::Scores;
 use super::tile::{self, ROWS, Run, Tile, WIDTH};
@@ -115,10 +115,19 @@ impl Attention {
     }
 
     /// Some rows of a head.
-    fn block(&self, call: &Call<'_>, head: usize, first: usize, count: usize, finish: &Finish<'_>, sums_to: Shared<'_>) {
+    fn block(
+        &self,
+        call: &Call<'_>,
+        head: usize,
+        first: usize,
+        count: usize,
+        finish: &Finish<'_>,
+        sums_to: Shared<'_>,
+    ) {
         let padded = self.length.next_multiple_of(WIDTH);
         let panel = self.depth.max(self.length) * WIDTH;
-        let expression = self.scores.room(self.length).max(self.weights.as_ref().map_or(0, |w| w.room(self.length)));
+        let expression =
+            self.scores.room(self.length).max(self.weights.as_ref().map_or(0, |w| w.room(self.length)));
         with_own_room(count * padded + panel + expression, |room| {
             let (scores, room) = room.split_at_mut(count * padded);
             let (panel, room) = room.split_at_mut(panel);
@@ -231,8 +240,14 @@ impl Attention {
                 (panel.as_ptr(), WIDTH)
             };
             for_tiles(call, count, |start, rows| {
-                let tile =
-                    Tile { runs: &runs, rows: &pointers[start..start + rows], step: 1, panel: from, stride, columns };
+                let tile = Tile {
+                    runs: &runs,
+                    rows: &pointers[start..start + rows],
+                    step: 1,
+                    panel: from,
+                    stride,
+                    columns,
+                };
                 let mut sums = [0.0; ROWS * WIDTH];
                 // SAFETY: every row reaches its terms, and the panel holds all of them with all columns. Blocks have rows of the result
                 // of their own.

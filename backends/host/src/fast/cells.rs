@@ -1,7 +1,7 @@
 //! A step of a recurrent cell: from the sums of its gates to its state.
 
-use anydnn_backend::op::{Activation, GateOrder};
 use anydnn_backend::Eltwise;
+use anydnn_backend::op::{Activation, GateOrder};
 
 use super::functions;
 use super::level::{Level, for_levels};
@@ -81,6 +81,7 @@ fn reset_body(to: &mut [f32], by: &[f32], given: &[f32]) {
     }
 }
 
+#[expect(clippy::needless_range_loop, reason = "ten slices go along together")]
 #[inline(always)]
 fn lstm_units_body(sums: [&[f32]; 4], given: [&[f32]; 4], state: &mut [f32], cell: &mut [f32]) {
     let w = state.len();
@@ -94,6 +95,7 @@ fn lstm_units_body(sums: [&[f32]; 4], given: [&[f32]; 4], state: &mut [f32], cel
     }
 }
 
+#[expect(clippy::needless_range_loop, reason = "thirteen slices go along together")]
 #[inline(always)]
 fn lstm_units_with_peepholes_body(
     sums: [&[f32]; 4],

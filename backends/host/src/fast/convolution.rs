@@ -36,8 +36,7 @@ pub(super) fn resolve(op: &Op, desc: PrimitiveDesc) -> PrimitiveDesc {
 
 pub(super) fn channels_last(desc: &MemoryDesc) -> Option<MemoryDesc> {
     let taps: String = (2..desc.rank()).map(|axis| char::from(b'a' + axis as u8)).collect();
-    let tagged =
-        MemoryDesc::with_tag(desc.dims().clone(), desc.data_type(), &format!("a{taps}b")).ok()?;
+    let tagged = MemoryDesc::with_tag(desc.dims().clone(), desc.data_type(), &format!("a{taps}b")).ok()?;
     Some(match desc.label() {
         Some(label) => tagged.labelled(label),
         None => tagged,
@@ -105,12 +104,14 @@ impl Convolution {
             rows: dst.dims()[0] * window.outputs(),
             columns,
             terms,
+            own: terms.min(channels * window.strides.iter().product::<usize>()),
             width: width(columns),
             next_rows: 0,
             next_columns: columns,
         };
         let axes: SmallVec<[usize; 6]> = (0..dst.rank()).filter(|&axis| axis != 1).collect();
-        let merges = op.groups == 1 && window.dilations[2] == 1 && window.kernel[2] > 1 && image.is_dense(2, channels);
+        let merges =
+            op.groups == 1 && window.dilations[2] == 1 && window.kernel[2] > 1 && image.is_dense(2, channels);
         let finish = FinishPlan::new(desc, &axes, &[1])?;
         let whole = std::array::from_fn(|axis| {
             let (first, last) = (window.inside(axis, 0), window.inside(axis, window.kernel[axis] - 1));
@@ -162,13 +163,21 @@ struct Pixels<'a> {
 }
 
 impl Source for Pixels<'_> {
-    fn tile(&self, group: usize, first: usize, count: usize, runs: &mut Vec<Run>, rows: &mut Vec<*const f32>) {
+    fn tile(
+        &self,
+        group: usize,
+        first: usize,
+        count: usize,
+        runs: &mut Vec<Run>,
+        rows: &mut Vec<*const f32>,
+    ) {
         let Convolution { window, image, grid, .. } = self.plan;
         let taps = window.taps();
         let channels = grid.terms / taps;
         let of_group = group * channels;
         let mut places: SmallVec<[(usize, [usize; 3]); 16]> = SmallVec::new();
-        let (mut sample, mut at) = (first / window.outputs(), split(first % window.outputs(), &window.output));
+        let (mut sample, mut at) =
+            (first / window.outputs(), split(first % window.outputs(), &window.output));
         for _ in 0..count {
             places.push((sample, at));
             at[2] += 1;
@@ -192,7 +201,8 @@ impl Source for Pixels<'_> {
             // No tap is in the padding: the rows differ by where they begin alone.
             let strides = image.strides();
             let step: [usize; 3] = std::array::from_fn(|axis| window.dilations[axis] * strides[axis]);
-            let last: usize = (0..3).map(|axis| (window.kernel[axis] - 1) * step[axis]).sum::<usize>() + channels;
+            let last: usize =
+                (0..3).map(|axis| (window.kernel[axis] - 1) * step[axis]).sum::<usize>() + channels;
             let starts: SmallVec<[*const f32; 16]> = places
                 .iter()
                 .map(|&(sample, at)| {

@@ -124,8 +124,9 @@ impl Crew {
     fn share(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
         let shared = &*self.shared;
         // SAFETY: the job ends before this function does, so that the pointer never outlives `work`.
-        let work: *const (dyn Fn(usize) + Sync) =
-            unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync + 'static)>(work) };
+        let work: *const (dyn Fn(usize) + Sync) = unsafe {
+            std::mem::transmute::<&(dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync + 'static)>(work)
+        };
         // SAFETY: `busy` keeps other callers out, and the last job ended with no thread inside.
         unsafe { *shared.job.get() = Some(Job { work, count }) };
         shared.next.store(0, Ordering::Relaxed);
@@ -150,8 +151,7 @@ impl Crew {
         for number in 1..self.threads {
             let shared = Arc::clone(&self.shared);
             // Where the system starts no more threads, those that are there do the work.
-            let started =
-                Builder::new().name(format!("anydnn-crew-{number}")).spawn(move || shared.help());
+            let started = Builder::new().name(format!("anydnn-crew-{number}")).spawn(move || shared.help());
             match started {
                 Ok(_) => {
                     self.shared.helpers.fetch_add(1, Ordering::Release);

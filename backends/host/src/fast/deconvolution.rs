@@ -61,8 +61,14 @@ impl Deconvolution {
             return None;
         }
         let kernel = &weights.dims()[2..];
-        let window =
-            Window::new(&dst.dims()[2..], kernel, &src.dims()[2..], &op.strides, &op.dilations, &op.pads_begin);
+        let window = Window::new(
+            &dst.dims()[2..],
+            kernel,
+            &src.dims()[2..],
+            &op.strides,
+            &op.dilations,
+            &op.pads_begin,
+        );
         let channels = src.dims()[1] / op.groups;
         let columns = weights.dims()[1];
         let in_panels = op.groups == 1
@@ -85,6 +91,7 @@ impl Deconvolution {
             rows: dst.dims()[0] * window.inputs(),
             columns,
             terms: window.taps() * channels,
+            own: channels,
             width: width(columns),
             next_rows: 0,
             next_columns: columns,
@@ -152,8 +159,11 @@ impl Fast for Deconvolution {
                     product::run(call, &self.grid, &source, &Columns::Panels(weights), &finish);
                 }
                 Weights::Plain { first, terms, column, group } => {
-                    let of =
-                        |number: usize| Plain { data: &weights[first + number * group..], terms, column: *column };
+                    let of = |number: usize| Plain {
+                        data: &weights[first + number * group..],
+                        terms,
+                        column: *column,
+                    };
                     product::run(call, &self.grid, &source, &Columns::Plain(&of), &finish);
                 }
             }
@@ -169,7 +179,14 @@ struct Pixels<'a> {
 }
 
 impl Source for Pixels<'_> {
-    fn tile(&self, group: usize, first: usize, count: usize, runs: &mut Vec<Run>, rows: &mut Vec<*const f32>) {
+    fn tile(
+        &self,
+        group: usize,
+        first: usize,
+        count: usize,
+        runs: &mut Vec<Run>,
+        rows: &mut Vec<*const f32>,
+    ) {
         let plan = self.plan;
         let channels = self.zeros.len();
         let places: SmallVec<[(usize, [usize; 3]); 16]> =

@@ -79,7 +79,15 @@ impl Depthwise {
     }
 
     /// One line of output pixels, some channels of each.
-    fn line(&self, level: Level, number: usize, first: usize, data: &[f32], filters: &[f32], finish: &Finish<'_>) {
+    fn line(
+        &self,
+        level: Level,
+        number: usize,
+        first: usize,
+        data: &[f32],
+        filters: &[f32],
+        finish: &Finish<'_>,
+    ) {
         let window = &self.window;
         let count = CHANNELS.min(self.channels - first);
         let width = window.output[2];
@@ -90,7 +98,8 @@ impl Depthwise {
         let mut inside: SmallVec<[(usize, usize); 16]> = SmallVec::new();
         for d in window.taps_inside(0, out_d) {
             for h in window.taps_inside(1, out_h) {
-                if let (Some(at_d), Some(at_h)) = (window.position(0, out_d, d), window.position(1, out_h, h)) {
+                if let (Some(at_d), Some(at_h)) = (window.position(0, out_d, d), window.position(1, out_h, h))
+                {
                     let row = self.image.at(sample, [at_d, at_h, 0]) + first;
                     inside.push((row, (d * window.kernel[1] + h) * window.kernel[2]));
                 }
@@ -139,7 +148,8 @@ impl Fast for Depthwise {
         let finish = self.finish.bind(call);
         let (given, weights) = (call.input(Arg::SRC), call.input(Arg::Weights));
         let taps = self.window.taps();
-        let is_dense = self.channel == 1 && self.taps.stride() == Some(self.channels) || (self.channel == 1 && taps == 1);
+        let is_dense = self.channel == 1 && self.taps.stride() == Some(self.channels)
+            || (self.channel == 1 && taps == 1);
         let copied = if is_dense { 0 } else { taps * self.channels };
         self.rooms.with(copied + self.image.room(), |room| {
             let (filters, room) = room.split_at_mut(copied);
@@ -258,8 +268,10 @@ mod lanes {
                 let mut made = [L::splat(0.0); COUNT];
                 for &(row, tap) in self.rows {
                     let data = self.data.as_ptr().add(row + self.start + channel);
-                    let filter =
-                        self.filters.as_ptr().add((tap + self.first_tap) * self.filter + self.first + channel);
+                    let filter = self
+                        .filters
+                        .as_ptr()
+                        .add((tap + self.first_tap) * self.filter + self.first + channel);
                     for tap in 0..self.taps {
                         let weight = L::load(filter.add(tap * self.filter));
                         for (pixel, sum) in made.iter_mut().enumerate() {
@@ -276,11 +288,14 @@ mod lanes {
 
         /// The channels from `done` on, one by one.
         fn rest(&self, done: usize, pixels: usize, sums: &mut [f32; PIXELS * CHANNELS]) {
-            for (pixel, channel) in (0..pixels).flat_map(|pixel| (done..self.channels).map(move |c| (pixel, c))) {
+            for (pixel, channel) in
+                (0..pixels).flat_map(|pixel| (done..self.channels).map(move |c| (pixel, c)))
+            {
                 let mut sum = 0.0;
                 for &(row, tap) in self.rows {
                     for i in 0..self.taps {
-                        let value = self.data[row + self.start + pixel * self.pixel + i * self.step + channel];
+                        let value =
+                            self.data[row + self.start + pixel * self.pixel + i * self.step + channel];
                         let weight =
                             self.filters[(tap + self.first_tap + i) * self.filter + self.first + channel];
                         sum += value * weight;

@@ -168,7 +168,13 @@ impl Finish<'_> {
                 functions::add_to_rows(level, &bias[start..][..columns], sums, stride);
             } else {
                 for (sums, &offset) in sums.chunks_mut(stride).zip(biases) {
-                    self.binary(BinaryAlgorithm::Add, false, &bias[start + offset..], plan.bias.column, &mut sums[..columns]);
+                    self.binary(
+                        BinaryAlgorithm::Add,
+                        false,
+                        &bias[start + offset..],
+                        plan.bias.column,
+                        &mut sums[..columns],
+                    );
                 }
             }
         }
@@ -195,11 +201,21 @@ impl Finish<'_> {
                 }
             }
         }
+        if let (1, Some(next_row), [first, ..]) = (plan.target.column, plan.target.rows.stride(), targets)
+            && next_row == columns
+            && stride == columns
+        {
+            let to = self.target(*first, column, sums.len());
+            // SAFETY: as below; the rows are one behind the other.
+            unsafe { to.copy_from_nonoverlapping(sums.as_ptr(), sums.len()) };
+            return;
+        }
         for (sums, &offset) in sums.chunks(stride).zip(targets) {
             let to = self.target(offset, column, columns);
             // SAFETY: the elements lie in the result, and are the caller's alone.
             unsafe {
-                if let (1, Some(whole)) = (plan.target.column, <&[f32; 32]>::try_from(&sums[..columns]).ok()) {
+                if let (1, Some(whole)) = (plan.target.column, <&[f32; 32]>::try_from(&sums[..columns]).ok())
+                {
                     to.cast::<[f32; 32]>().write_unaligned(*whole);
                 } else if plan.target.column == 1 {
                     to.copy_from_nonoverlapping(sums.as_ptr(), columns);

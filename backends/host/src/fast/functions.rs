@@ -3,9 +3,7 @@
 use anydnn_backend::{BinaryAlgorithm, Eltwise};
 
 use super::level::{Level, for_levels};
-use super::math::{
-    clamp, erfc, exp, expm1_negative, log, sigmoid, soft_plus, tanh, tanh_of_soft_plus,
-};
+use super::math::{clamp, erfc, exp, expm1_negative, log, sigmoid, soft_plus, tanh, tanh_of_soft_plus};
 use crate::compute::Real;
 
 /// `x = f(x)` for each element.
@@ -151,7 +149,15 @@ fn eltwise_body(function: Eltwise, values: &mut [f32]) {
         Eltwise::Round => each(values, f32::round_ties_even),
         Eltwise::Sigmoid => each(values, sigmoid),
         Eltwise::Sign => {
-            each(values, |x| if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { x });
+            each(values, |x| {
+                if x > 0.0 {
+                    1.0
+                } else if x < 0.0 {
+                    -1.0
+                } else {
+                    x
+                }
+            });
         }
         Eltwise::SoftPlus { beta } => each(values, |x| soft_plus(beta * x) / beta),
         Eltwise::Sqrt => each(values, f32::sqrt),
@@ -170,6 +176,7 @@ fn each(values: &mut [f32], f: impl Fn(f32) -> f32) {
     }
 }
 
+#[expect(clippy::float_cmp, reason = "equality of elements is exact by definition")]
 #[inline(always)]
 fn binary_body(algorithm: BinaryAlgorithm, a: &mut [f32], b: &[f32], reversed: bool) {
     match algorithm {
@@ -280,9 +287,8 @@ mod tests {
         let other: Vec<f32> = given.iter().rev().copied().collect();
         for (algorithm, reversed) in BinaryAlgorithm::ALL.into_iter().flat_map(|a| [(a, false), (a, true)]) {
             for &level in Level::available() {
-                let same = |a: &[f32], b: &[f32]| {
-                    a.iter().zip(b).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()))
-                };
+                let same =
+                    |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()));
                 let (mut made, mut expected) = (given.clone(), given.clone());
                 binary(level, algorithm, &mut made, &other, reversed);
                 f32::binary(algorithm, &mut expected, &other, reversed);

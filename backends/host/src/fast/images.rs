@@ -76,7 +76,12 @@ impl Image {
     }
 
     /// The image from its first pixel on, its channels last: in place, or copied into `room`.
-    pub(super) fn channels_last<'r>(&self, call: &Call<'_>, data: &'r [f32], room: &'r mut [f32]) -> &'r [f32] {
+    pub(super) fn channels_last<'r>(
+        &self,
+        call: &Call<'_>,
+        data: &'r [f32],
+        room: &'r mut [f32],
+    ) -> &'r [f32] {
         let data = &data[self.first..];
         if !self.is_copied {
             return data;
@@ -85,7 +90,8 @@ impl Image {
         let line = self.extents[2] * self.channels;
         let to = super::Shared::new(room);
         let work = |number: usize| {
-            let (n, rest) = (number / (self.extents[0] * self.extents[1]), number % (self.extents[0] * self.extents[1]));
+            let (n, rest) =
+                (number / (self.extents[0] * self.extents[1]), number % (self.extents[0] * self.extents[1]));
             let (d, h) = (rest / self.extents[1], rest % self.extents[1]);
             let from = &data[n * self.sample + d * self.given[0] + h * self.given[1]..];
             // SAFETY: every line is written by one piece of work.

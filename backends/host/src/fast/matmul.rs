@@ -47,9 +47,11 @@ impl MatMul {
         if dims.elements() == 0 || terms == 0 {
             return None;
         }
-        let whole = |last: [usize; 2]| -> SmallVec<[usize; 6]> { batch.iter().copied().chain(last).collect() };
+        let whole =
+            |last: [usize; 2]| -> SmallVec<[usize; 6]> { batch.iter().copied().chain(last).collect() };
         let (src_strides, first) = strides_of(src, &whole([*rows, terms]))?;
-        let along = |strides: &[usize]| Places::new(dims[..rank - 1].iter().copied().zip(strides.iter().copied()));
+        let along =
+            |strides: &[usize]| Places::new(dims[..rank - 1].iter().copied().zip(strides.iter().copied()));
         let one_matrix = weights.dims()[..rank - 2].iter().all(|&dim| dim == 1);
         let batches: usize = batch.iter().product();
         let is_in_panels = matrix_layout(weights).is_some_and(|layout| layout.same_bytes(weights));
@@ -67,13 +69,21 @@ impl MatMul {
             rows: if one_matrix { batches * rows } else { *rows },
             columns: *columns,
             terms,
+            own: terms,
             width: width(*columns),
             next_rows: *rows,
             next_columns: 0,
         };
         let axes: SmallVec<[usize; 6]> = (0..rank - 1).collect();
         let finish = FinishPlan::new(desc, &axes, &[rank - 1])?;
-        Some(Self { grid, rows: along(&src_strides[..rank - 1]), first, step: src_strides[rank - 1], weights, finish })
+        Some(Self {
+            grid,
+            rows: along(&src_strides[..rank - 1]),
+            first,
+            step: src_strides[rank - 1],
+            weights,
+            finish,
+        })
     }
 }
 
@@ -112,7 +122,14 @@ struct Matrix<'a> {
 unsafe impl Sync for Matrix<'_> {}
 
 impl Source for Matrix<'_> {
-    fn tile(&self, group: usize, first: usize, count: usize, runs: &mut Vec<Run>, rows: &mut Vec<*const f32>) {
+    fn tile(
+        &self,
+        group: usize,
+        first: usize,
+        count: usize,
+        runs: &mut Vec<Run>,
+        rows: &mut Vec<*const f32>,
+    ) {
         let plan = self.plan;
         runs.push(Run { first: 0, terms: plan.grid.terms });
         let start = group * plan.grid.next_rows + first;
@@ -127,4 +144,3 @@ impl Source for Matrix<'_> {
         self.plan.step
     }
 }
-

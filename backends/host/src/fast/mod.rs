@@ -3,6 +3,11 @@
 //! A form is planned once from the description and takes what it knows; everything else is computed by the reference in
 //! [`compute`](crate::compute), with which conformance compares it. `ANYDNN_HOST` masks it, see [`Mode`].
 
+#![expect(
+    clippy::inline_always,
+    reason = "bodies take the instructions of the functions that they are compiled into"
+)]
+
 mod attention;
 mod call;
 mod cells;
@@ -16,8 +21,8 @@ mod functions;
 mod images;
 mod lanes;
 mod level;
-mod matmul;
 mod math;
+mod matmul;
 mod mode;
 mod panels;
 mod places;
@@ -79,7 +84,9 @@ pub(crate) fn plan(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
         Op::Pooling(op) => pooling::Pooling::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Recurrent(op) => recurrent::Recurrent::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Reduction(op) => reduction::Reduction::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
-        Op::Resampling(op) => resampling::Resampling::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Resampling(op) => {
+            resampling::Resampling::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>)
+        }
         Op::Softmax(_) | Op::LayerNormalization(_) => rows::plan(desc),
         Op::Reorder(_) | Op::Eltwise(_) | Op::Binary(_) | Op::BatchNormalization(_) => {
             streaming::Streaming::new(desc).map(|made| Box::new(made) as Box<dyn Fast>)
@@ -107,8 +114,16 @@ impl<'a> Shared<'a> {
     }
 
     /// Bytes that hold numbers, or are not used as such.
+    #[expect(
+        clippy::cast_ptr_alignment,
+        reason = "a call is made only of operands that lie as their type asks"
+    )]
     fn of_bytes(bytes: &'a mut [u8]) -> Self {
-        Self { data: bytes.as_mut_ptr().cast(), length: bytes.len() / size_of::<f32>(), lifetime: PhantomData }
+        Self {
+            data: bytes.as_mut_ptr().cast(),
+            length: bytes.len() / size_of::<f32>(),
+            lifetime: PhantomData,
+        }
     }
 
     /// A pointer to some numbers.

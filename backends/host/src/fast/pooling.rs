@@ -46,8 +46,14 @@ impl Pooling {
         ) {
             return None;
         }
-        let window =
-            Window::new(&src.dims()[2..], &op.kernel, &dst.dims()[2..], &op.strides, &op.dilations, &op.pads_begin);
+        let window = Window::new(
+            &src.dims()[2..],
+            &op.kernel,
+            &dst.dims()[2..],
+            &op.strides,
+            &op.dilations,
+            &op.pads_begin,
+        );
         let (strides, first) = strides_of(src, src.dims())?;
         let by_channels = strides[1] == 1 && src.dims()[1] > 1;
         let last = dst.rank() - 1;
@@ -110,8 +116,7 @@ impl Pooling {
     fn line_of_channels(&self, call: &Call<'_>, src: &[f32], line: usize, first: usize, finish: &Finish<'_>) {
         let window = &self.window;
         let lines = window.output[0] * window.output[1];
-        let (sample, out_d, out_h) =
-            (line / lines, line % lines / window.output[1], line % window.output[1]);
+        let (sample, out_d, out_h) = (line / lines, line % lines / window.output[1], line % window.output[1]);
         let count = CHANNELS.min(self.channels - first);
         let rows = self.rows(out_d, out_h);
         let base = self.first + sample * self.sample + first;
@@ -125,13 +130,11 @@ impl Pooling {
             let start = window.position(2, at, taps.start).unwrap_or(0) * self.strides[2];
             let mut values = [0.0; CHANNELS];
             let values = &mut values[..count];
-            values.fill(self.start());
-            for row in &rows {
-                if self.is_max() {
-                    max_rows(call.level, &src[base + row + start..], taps.len(), step, values);
-                } else {
-                    add_rows(call.level, &src[base + row + start..], taps.len(), step, values);
-                }
+            let from = &src[base + start..];
+            if self.is_max() {
+                max_window(call.level, from, &rows, taps.len(), step, values);
+            } else {
+                add_window(call.level, from, &rows, taps.len(), step, values);
             }
             if !self.is_max() {
                 divide(call.level, values, (outer * self.taps(2, at)) as f32);
@@ -163,7 +166,8 @@ impl Pooling {
                     .min(last);
                 for tap in least..last {
                     let inside = window.inside(2, tap);
-                    let Some(start) = window.position(2, inside.start, tap).filter(|_| !inside.is_empty()) else {
+                    let Some(start) = window.position(2, inside.start, tap).filter(|_| !inside.is_empty())
+                    else {
                         continue;
                     };
                     let from = &src[base + row + start..];
@@ -212,11 +216,11 @@ impl Fast for Pooling {
 }
 
 for_levels! {
-    fn max_rows(from: &[f32], rows: usize, step: usize, values: &mut [f32]) = max_rows_body
+    fn max_window(from: &[f32], rows: &[usize], taps: usize, step: usize, values: &mut [f32]) = max_window_body
 }
 
 for_levels! {
-    fn add_rows(from: &[f32], rows: usize, step: usize, values: &mut [f32]) = add_rows_body
+    fn add_window(from: &[f32], rows: &[usize], taps: usize, step: usize, values: &mut [f32]) = add_window_body
 }
 
 for_levels! {
@@ -238,18 +242,48 @@ fn larger(a: f32, b: f32) -> f32 {
 }
 
 #[inline(always)]
-fn max_rows_body(from: &[f32], rows: usize, step: usize, values: &mut [f32]) {
-    for row in 0..rows {
-        let from = &from[row * step..][..values.len()];
-        values.iter_mut().zip(from).for_each(|(value, &x)| *value = larger(*value, x));
-    }
+fn max_window_body(from: &[f32], rows: &[usize], taps: usize, step: usize, values: &mut [f32]) {
+    window(from, rows, taps, step, f32::NEG_INFINITY, larger, values);
 }
 
 #[inline(always)]
-fn add_rows_body(from: &[f32], rows: usize, step: usize, values: &mut [f32]) {
-    for row in 0..rows {
-        let from = &from[row * step..][..values.len()];
-        values.iter_mut().zip(from).for_each(|(value, &x)| *value += x);
+fn add_window_body(from: &[f32], rows: &[usize], taps: usize, step: usize, values: &mut [f32]) {
+    window(from, rows, taps, step, 0.0, |sum, x| sum + x, values);
+}
+
+/// Channels that registers hold while a window passes by.
+const HELD: usize = 32;
+
+#[inline(always)]
+fn window(
+    from: &[f32],
+    rows: &[usize],
+    taps: usize,
+    step: usize,
+    start: f32,
+    join: impl Fn(f32, f32) -> f32,
+    values: &mut [f32],
+) {
+    let (whole, rest) = values.as_chunks_mut::<HELD>();
+    let done = whole.len() * HELD;
+    for (number, values) in whole.iter_mut().enumerate() {
+        let mut held = [start; HELD];
+        for row in rows {
+            for tap in 0..taps {
+                let from = &from[row + tap * step + number * HELD..][..HELD];
+                for (held, &x) in held.iter_mut().zip(from) {
+                    *held = join(*held, x);
+                }
+            }
+        }
+        *values = held;
+    }
+    rest.fill(start);
+    for row in rows {
+        for tap in 0..taps {
+            let from = &from[row + tap * step + done..][..rest.len()];
+            rest.iter_mut().zip(from).for_each(|(value, &x)| *value = join(*value, x));
+        }
     }
 }
 
@@ -258,7 +292,10 @@ fn max_line_body(from: &[f32], step: usize, values: &mut [f32]) {
     match step {
         1 => values.iter_mut().zip(from).for_each(|(value, &x)| *value = larger(*value, x)),
         2 => values.iter_mut().zip(from.chunks(2)).for_each(|(value, x)| *value = larger(*value, x[0])),
-        _ => values.iter_mut().zip(from.iter().step_by(step)).for_each(|(value, &x)| *value = larger(*value, x)),
+        _ => values
+            .iter_mut()
+            .zip(from.iter().step_by(step))
+            .for_each(|(value, &x)| *value = larger(*value, x)),
     }
 }
 

@@ -10,7 +10,7 @@ use super::tile::{self, ROWS, Run, Tile, WIDTH};
 /// Multiplications that one thread does sooner than another one comes to help.
 const ALONE: usize = 1 << 16;
 /// Bytes of rows that stay in the second cache level while panels pass by.
-const BLOCK_BYTES: usize = 1 << 18;
+const BLOCK_BYTES: usize = 1 << 19;
 /// Bytes of panels that stay in the second cache level while the rows of a tile stay in the first.
 const PANEL_BYTES: usize = 1 << 19;
 /// Tiles of rows from which on columns that lie row by row are copied into panels.
@@ -23,6 +23,8 @@ pub(super) struct Grid {
     pub(super) rows: usize,
     pub(super) columns: usize,
     pub(super) terms: usize,
+    /// Numbers that a row adds to what is read: fewer than its terms where rows overlap, as windows do.
+    pub(super) own: usize,
     /// Columns of a panel.
     pub(super) width: usize,
     /// Rows and columns of the result between the groups.
@@ -50,7 +52,13 @@ pub(super) enum Columns<'a> {
 }
 
 /// Computes all sums and finishes them.
-pub(super) fn run(call: &Call<'_>, grid: &Grid, source: &dyn Source, columns: &Columns<'_>, finish: &Finish<'_>) {
+pub(super) fn run(
+    call: &Call<'_>,
+    grid: &Grid,
+    source: &dyn Source,
+    columns: &Columns<'_>,
+    finish: &Finish<'_>,
+) {
     if grid.rows == 0 || grid.columns == 0 || grid.groups == 0 {
         return;
     }
@@ -75,11 +83,15 @@ impl Tasks {
         let tiles = grid.rows.div_ceil(most);
         let products = grid.rows * grid.columns * grid.terms;
         let wanted = if products * grid.groups < ALONE { 1 } else { 4 * call.crew.threads() };
-        let of_bytes = (grid.rows * grid.terms * size_of::<f32>()).div_ceil(BLOCK_BYTES).clamp(1, tiles);
+        let of_bytes = (grid.rows * grid.own * size_of::<f32>()).div_ceil(BLOCK_BYTES).clamp(1, tiles);
         if let Columns::Plain(_) = columns {
             // What is copied into panels is copied once for all rows.
             let panel_blocks = wanted.div_ceil(grid.groups).min(panels);
-            let row_blocks = if tiles < PACKED_TILES { 1 } else { wanted.div_ceil(grid.groups * panel_blocks).min(tiles / 4).max(1) };
+            let row_blocks = if tiles < PACKED_TILES {
+                1
+            } else {
+                wanted.div_ceil(grid.groups * panel_blocks).min(tiles / 4).max(1)
+            };
             return Self { row_blocks, panel_blocks };
         }
         let row_blocks = wanted.div_ceil(grid.groups).min(tiles).max(of_bytes);
@@ -160,7 +172,14 @@ impl Task {
         }
         let copied = if matches!(columns, Columns::Plain(_)) { grid.terms * grid.width } else { 0 };
         with_own_room(copied, |copy| {
-            let mut work = Work { call, grid, step: source.step(), finish, group: self.group, sums: [0.0; ROWS * WIDTH] };
+            let mut work = Work {
+                call,
+                grid,
+                step: source.step(),
+                finish,
+                group: self.group,
+                sums: [0.0; ROWS * WIDTH],
+            };
             if let Columns::Panels(data) = columns {
                 let panels = grid.columns.div_ceil(grid.width);
                 let size = grid.terms * grid.width;

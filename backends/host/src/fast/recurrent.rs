@@ -64,12 +64,7 @@ impl Strided {
 
 impl Recurrent {
     pub(super) fn new(op: &Op, desc: &PrimitiveDesc) -> Option<Self> {
-        let others = [
-            Op::WORKSPACE,
-            Op::ATTENTION,
-            Op::PROJECTION,
-            Op::WEIGHTS_SCALES,
-        ];
+        let others = [Op::WORKSPACE, Op::ATTENTION, Op::PROJECTION, Op::WEIGHTS_SCALES];
         let no_form = op.quantization.is_some()
             || others.iter().any(|&arg| desc.find(arg).is_some())
             || !desc.attributes().post_ops.is_empty()
@@ -163,7 +158,9 @@ impl Recurrent {
                 for i in tiles * block / row_blocks..tiles * (block + 1) / row_blocks {
                     let (start, end) = (rows * i / tiles, rows * (i + 1) / tiles);
                     let pointers: SmallVec<[*const f32; ROWS]> = (start..end)
-                        .map(|row| src[self.src.at(&[row / self.batch, row % self.batch, 0])..][..reach].as_ptr())
+                        .map(|row| {
+                            src[self.src.at(&[row / self.batch, row % self.batch, 0])..][..reach].as_ptr()
+                        })
                         .collect();
                     let tile = Tile {
                         runs: &[Run { first: 0, terms: self.inputs }],
@@ -211,11 +208,11 @@ impl Recurrent {
         let at_first = if self.op.cell == Cell::Gru { 2 } else { gates };
         let own_vector = |operand: &Option<Strided>, arg: Arg, at: &[usize]| -> Vec<f32> {
             let data = call.input(arg);
-            let index = |i: usize| -> SmallVec<[usize; 4]> { at.iter().copied().chain([first + i]).collect() };
-            operand.as_ref().map_or_else(
-                || vec![0.0; w],
-                |operand| (0..w).map(|i| data[operand.at(&index(i))]).collect(),
-            )
+            let index =
+                |i: usize| -> SmallVec<[usize; 4]> { at.iter().copied().chain([first + i]).collect() };
+            operand
+                .as_ref()
+                .map_or_else(|| vec![0.0; w], |operand| (0..w).map(|i| data[operand.at(&index(i))]).collect())
         };
         let mut cell: Vec<f32> =
             (0..batch).flat_map(|row| own_vector(&self.cell, Op::INITIAL_CELL, &[index, row])).collect();
@@ -244,7 +241,9 @@ impl Recurrent {
             &[]
         };
         let length = |row: usize| {
-            lengths.get(row).map_or(self.steps, |&length| usize::try_from(length).unwrap_or(0).min(self.steps))
+            lengths
+                .get(row)
+                .map_or(self.steps, |&length| usize::try_from(length).unwrap_or(0).min(self.steps))
         };
         let longest = (0..batch).map(length).max().unwrap_or(0);
         part.member.meet();
@@ -286,7 +285,8 @@ impl Recurrent {
                     let sums = &mut sums[row * gates * w..][..gates * w];
                     match self.op.cell {
                         Cell::Lstm(order) => {
-                            let lstm = cells::Lstm { order, sums, given, peepholes: peepholes.as_deref(), hidden };
+                            let lstm =
+                                cells::Lstm { order, sums, given, peepholes: peepholes.as_deref(), hidden };
                             cells::lstm(call.level, lstm, own_state, &mut cell[row * w..][..w]);
                         }
                         Cell::Gru => {
@@ -330,7 +330,13 @@ impl Recurrent {
     }
 
     /// The weights of some gates' units, in panels.
-    fn panels(&self, call: &Call<'_>, direction: usize, gates: Range<usize>, units: &Range<usize>) -> Vec<f32> {
+    fn panels(
+        &self,
+        call: &Call<'_>,
+        direction: usize,
+        gates: Range<usize>,
+        units: &Range<usize>,
+    ) -> Vec<f32> {
         let data = call.input(Op::STATE_WEIGHTS);
         let terms = Places::new([(self.hidden, self.state_weights.strides[1])]);
         let size = self.hidden * WIDTH;
@@ -346,7 +352,14 @@ impl Recurrent {
     }
 
     /// The products of all sequences' states with the panels of some gates.
-    fn multiply(&self, part: &Part<'_, '_>, states: usize, panels: &[f32], gates: Range<usize>, sums: &mut [f32]) {
+    fn multiply(
+        &self,
+        part: &Part<'_, '_>,
+        states: usize,
+        panels: &[f32],
+        gates: Range<usize>,
+        sums: &mut [f32],
+    ) {
         let (level, w) = (part.call.level, part.units.len());
         let size = self.hidden * WIDTH;
         let of_gate = w.div_ceil(WIDTH);
@@ -452,7 +465,9 @@ impl Fast for Recurrent {
             let members = if adds { 1 } else { self.members(call) };
             call.crew.run_together(members, &|number, members| {
                 let of_each = (members / directions).max(1);
-                for direction in (0..directions).filter(|direction| direction % members.min(directions) == number % members.min(directions)) {
+                for direction in (0..directions).filter(|direction| {
+                    direction % members.min(directions) == number % members.min(directions)
+                }) {
                     let number = if members > directions { number / directions } else { 0 };
                     let units = self.hidden * number / of_each..self.hidden * (number + 1) / of_each;
                     let member = meetings[direction].join(of_each);

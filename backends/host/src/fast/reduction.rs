@@ -77,7 +77,8 @@ impl Reduction {
         let elements = dims.elements() / kept_dims.elements();
         let results = kept_dims.elements();
         // A fold of few results is parted.
-        let parts = if results * 4 <= elements.div_ceil(PART) * TOGETHER { elements.div_ceil(PART) } else { 1 };
+        let parts =
+            if results * 4 <= elements.div_ceil(PART) * TOGETHER { elements.div_ceil(PART) } else { 1 };
         let over = if is_inner_folded && folded.is_empty() { count(inner) } else { count(&folded) };
         Some(Self {
             algorithm: op.algorithm,

@@ -14,6 +14,10 @@ use super::{Fast, Shared, functions, sums};
 /// Elements that one thread does sooner than another one comes to help, and those of a task.
 const ALONE: usize = 1 << 12;
 const TASK: usize = 1 << 14;
+/// Numbers of short rows that are taken together.
+const SHORT: usize = 512;
+/// The longest of rows that are shorter than it takes to fold a row by vectors.
+const SHORTEST: usize = 32;
 /// Rows side by side.
 const BESIDE: usize = 128;
 
@@ -123,12 +127,26 @@ impl OverRows {
                 let inverse = 1.0 / (variance + op.epsilon).sqrt();
                 normalize_row(level, from, mean, inverse, to);
                 if *scales {
-                    functions::binary(level, BinaryAlgorithm::Multiply, to, &call.input(Arg::Scale)[..self.length], false);
+                    functions::binary(
+                        level,
+                        BinaryAlgorithm::Multiply,
+                        to,
+                        &call.input(Arg::Scale)[..self.length],
+                        false,
+                    );
                 }
                 if *shifts {
-                    functions::binary(level, BinaryAlgorithm::Add, to, &call.input(Arg::Shift)[..self.length], false);
+                    functions::binary(
+                        level,
+                        BinaryAlgorithm::Add,
+                        to,
+                        &call.input(Arg::Shift)[..self.length],
+                        false,
+                    );
                 }
-                for (statistic, (has, value)) in statistics.iter().zip([(has_mean, mean), (has_variance, variance)]) {
+                for (statistic, (has, value)) in
+                    statistics.iter().zip([(has_mean, mean), (has_variance, variance)])
+                {
                     if *has {
                         // SAFETY: every row has an element of its own.
                         let own = unsafe { statistic.part(row, 1) };
@@ -152,12 +170,45 @@ impl Fast for OverRows {
         by_tasks(call, self.count, self.length, &|first, count| {
             let mut rows = Rows::default();
             finish.rows(first, count, &mut rows);
-            with_own_room(self.length, |room| {
-                for row in 0..count {
-                    let from = &src[self.first + self.rows.at(first + row)..][..self.length];
-                    self.row(call, from, first + row, room, &statistics);
+            let together = (SHORT / self.length).clamp(1, count);
+            with_own_room(together * self.length, |room| {
+                for start in (0..count).step_by(together) {
+                    let some = start..(start + together).min(count);
+                    let room = &mut room[..some.len() * self.length];
+                    let of = |row: usize| &src[self.first + self.rows.at(first + row)..][..self.length];
+                    match &self.work {
+                        Work::Softmax(op) if together > 1 && !op.log && !op.inf_as_zero => {
+                            for (row, to) in some.clone().zip(room.chunks_exact_mut(self.length)) {
+                                to.copy_from_slice(of(row));
+                            }
+                            short_rows(call.level, self.length, room);
+                        }
+                        Work::Normalization { op, scales, shifts, has_mean: false, has_variance: false }
+                            if together > 1 && self.length <= SHORTEST =>
+                        {
+                            for (row, to) in some.clone().zip(room.chunks_exact_mut(self.length)) {
+                                to.copy_from_slice(of(row));
+                            }
+                            let scale = scales.then(|| &call.input(Arg::Scale)[..self.length]);
+                            let shift = shifts.then(|| &call.input(Arg::Shift)[..self.length]);
+                            normalize_short_rows(
+                                call.level,
+                                op.rms,
+                                op.epsilon,
+                                scale,
+                                shift,
+                                self.length,
+                                room,
+                            );
+                        }
+                        _ => {
+                            for (row, to) in some.clone().zip(room.chunks_exact_mut(self.length)) {
+                                self.row(call, of(row), first + row, to, &statistics);
+                            }
+                        }
+                    }
                     // SAFETY: every row of the result is written by one task.
-                    unsafe { finish.store(&rows, row, 0, room) };
+                    unsafe { finish.store_all(&rows, some, 0, room, self.length, self.length) };
                 }
             });
         });
@@ -168,7 +219,8 @@ impl Fast for OverRows {
 fn by_tasks(call: &Call<'_>, rows: usize, length: usize, work: &(dyn Fn(usize, usize) + Sync)) {
     let together = (TASK / length.max(1)).max(1);
     let elements = rows * length;
-    let tasks = if elements <= ALONE { 1 } else { rows.div_ceil(together).max(call.crew.threads()).min(rows) };
+    let tasks =
+        if elements <= ALONE { 1 } else { rows.div_ceil(together).max(call.crew.threads()).min(rows) };
     call.crew.run(tasks, &|task| {
         let (start, end) = (rows * task / tasks, rows * (task + 1) / tasks);
         if end > start {
@@ -283,6 +335,16 @@ for_levels! {
 }
 
 for_levels! {
+    /// Softmax of short rows, one behind the other.
+    fn short_rows(length: usize, rows: &mut [f32]) = short_rows_body
+}
+
+for_levels! {
+    /// Layer normalisation of short rows, one behind the other.
+    fn normalize_short_rows(rms: bool, epsilon: f32, scale: Option<&[f32]>, shift: Option<&[f32]>, length: usize, rows: &mut [f32]) = normalize_short_rows_body
+}
+
+for_levels! {
     fn log_row(from: &[f32], max: f32, log_sum: f32, to: &mut [f32]) = log_row_body
 }
 
@@ -323,6 +385,47 @@ fn exponentials_body(from: &[f32], max: f32, to: &mut [f32]) -> f32 {
         *lane += e;
     }
     lanes.iter().sum()
+}
+
+#[inline(always)]
+fn short_rows_body(length: usize, rows: &mut [f32]) {
+    for row in rows.chunks_exact_mut(length) {
+        let mut max = f32::NEG_INFINITY;
+        for &mut x in row.iter_mut() {
+            max = if x > max || x.is_nan() { x } else { max };
+        }
+        row.iter_mut().for_each(|x| *x -= max);
+    }
+    rows.iter_mut().for_each(|x| *x = exp_negative(*x));
+    for row in rows.chunks_exact_mut(length) {
+        let sum: f32 = row.iter().sum();
+        let factor = 1.0 / sum;
+        row.iter_mut().for_each(|x| *x *= factor);
+    }
+}
+
+#[inline(always)]
+fn normalize_short_rows_body(
+    rms: bool,
+    epsilon: f32,
+    scale: Option<&[f32]>,
+    shift: Option<&[f32]>,
+    length: usize,
+    rows: &mut [f32],
+) {
+    let count = length as f32;
+    for row in rows.chunks_exact_mut(length) {
+        let mean = if rms { 0.0 } else { row.iter().sum::<f32>() / count };
+        let squares: f32 = row.iter().map(|x| (x - mean) * (x - mean)).sum();
+        let inverse = 1.0 / (squares / count + epsilon).sqrt();
+        row.iter_mut().for_each(|x| *x = (*x - mean) * inverse);
+        if let Some(scale) = scale {
+            row.iter_mut().zip(scale).for_each(|(x, scale)| *x *= scale);
+        }
+        if let Some(shift) = shift {
+            row.iter_mut().zip(shift).for_each(|(x, shift)| *x += shift);
+        }
+    }
 }
 
 #[inline(always)]

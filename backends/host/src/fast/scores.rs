@@ -20,11 +20,19 @@ pub(super) struct Scores {
 #[derive(Debug)]
 enum Step {
     Products,
-    Operand { arg: Arg, first: usize, rows: Places, column: usize },
+    Operand {
+        arg: Arg,
+        first: usize,
+        rows: Places,
+        column: usize,
+    },
     Constant(f32),
     /// The index along the last axis, or the one that rows have along another.
     Column,
-    Row { next: usize, length: usize },
+    Row {
+        next: usize,
+        length: usize,
+    },
     Node(Node),
 }
 

@@ -208,7 +208,9 @@ impl Streaming {
                     Values::All(values) => out.copy_from_slice(&values[..count]),
                     Values::One(value) => out.fill(value),
                     Values::Apart(values, stride) => {
-                        out.iter_mut().zip(values.iter().step_by(stride)).for_each(|(out, value)| *out = *value);
+                        out.iter_mut()
+                            .zip(values.iter().step_by(stride))
+                            .for_each(|(out, value)| *out = *value);
                     }
                 },
                 Stage::Eltwise(function) => functions::eltwise(call.level, *function, out),
@@ -220,7 +222,9 @@ impl Streaming {
                     Values::Apart(values, stride) => {
                         let mut near = [0.0; PIECE];
                         let near = &mut near[..count];
-                        near.iter_mut().zip(values.iter().step_by(stride)).for_each(|(to, value)| *to = *value);
+                        near.iter_mut()
+                            .zip(values.iter().step_by(stride))
+                            .for_each(|(to, value)| *to = *value);
                         functions::binary(call.level, *algorithm, out, near, *reversed);
                     }
                 },
@@ -255,7 +259,8 @@ impl<'a> Values<'a> {
         first: usize,
     ) -> Self {
         let (data, start) = if operand.is_kept() {
-            let (_, start) = plan.kept().find(|(other, _)| std::ptr::eq(*other, operand)).unwrap_or((operand, 0));
+            let (_, start) =
+                plan.kept().find(|(other, _)| std::ptr::eq(*other, operand)).unwrap_or((operand, 0));
             (&kept[start..], operand.period.map_or(operand.rows.at(row), |period| first % period))
         } else {
             let From::Arg(arg) = operand.from else { return Self::One(0.0) };
@@ -400,7 +405,13 @@ impl Shape {
                     && matches!(places(operand, from).stride(), Some(1))
             };
             if operands.iter().all(|operand| repeats(operand) || merges(operand, 0)) {
-                return Some(Self { rows: 1, columns: length(&axes), axes, column_axes: from, period: Some(columns) });
+                return Some(Self {
+                    rows: 1,
+                    columns: length(&axes),
+                    axes,
+                    column_axes: from,
+                    period: Some(columns),
+                });
             }
         }
         Some(Self { rows: length(&axes[..from]), columns, axes, column_axes: from, period: None })
@@ -416,7 +427,13 @@ impl Shape {
                 Some(stride) => (stride, None),
                 None => (1, Some(period)),
             };
-            return Operand { from: operand.from, first: operand.first, rows: Places::default(), column, period };
+            return Operand {
+                from: operand.from,
+                first: operand.first,
+                rows: Places::default(),
+                column,
+                period,
+            };
         }
         let columns = places(&self.axes[self.column_axes..]);
         Operand {

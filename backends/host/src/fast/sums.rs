@@ -191,7 +191,10 @@ mod tests {
                     for (i, &made) in into.iter().enumerate() {
                         let column = (0..rows).map(|row| one(values[row * 33 + i]));
                         let plain = column.fold(start(algorithm), |a, x| join(algorithm, a, x));
-                        assert!((made - plain).abs() <= 1e-5 || made == plain, "{algorithm:?} of {rows} rows");
+                        assert!(
+                            (made - plain).abs() <= 1e-5 || made == plain,
+                            "{algorithm:?} of {rows} rows"
+                        );
                     }
                 }
             }

@@ -1,8 +1,12 @@
 //! Fast forms beside the reference, at every level of instructions.
 
 use anydnn_backend::conformance::Suite;
-use anydnn_backend::op::{Cell, Convolution, Direction, GateOrder, MatMul, Op, Recurrent, Reduction, ReductionAlgorithm};
-use anydnn_backend::{Access, Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, Tolerance};
+use anydnn_backend::op::{
+    Cell, Convolution, Direction, GateOrder, MatMul, Op, Recurrent, Reduction, ReductionAlgorithm,
+};
+use anydnn_backend::{
+    Access, Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, Tolerance,
+};
 
 use super::level::Level;
 use super::{Call, Crew, Mode, plan, resolve};

@@ -165,7 +165,8 @@ unsafe fn sums_apart<L: Lanes, const ROWS: usize, const VECTORS: usize, const AP
     unsafe {
         let mut sums = [[[L::splat(0.0); VECTORS]; ROWS]; APART];
         for (number, run) in tile.runs.iter().enumerate() {
-            let rows: [*const f32; ROWS] = std::array::from_fn(|i| *tile.rows.get_unchecked(number * ROWS + i));
+            let rows: [*const f32; ROWS] =
+                std::array::from_fn(|i| *tile.rows.get_unchecked(number * ROWS + i));
             let panel = tile.panel.add(run.first * tile.stride);
             let whole = run.terms - run.terms % APART;
             let mut term = 0;
@@ -228,7 +229,9 @@ mod tests {
         let panel: Vec<f32> = (0..stride * 2 * terms + WIDTH).map(|i| ((i * 5) % 17) as f32 - 8.0).collect();
         let runs = [Run { first: 0, terms }, Run { first: terms, terms: 3 }];
         for &level in Level::available() {
-            for (count, columns, step) in (1..=most_rows(level)).flat_map(|c| [(c, 1, 1), (c, 9, 2), (c, 17, 1), (c, 32, 3)]) {
+            for (count, columns, step) in
+                (1..=most_rows(level)).flat_map(|c| [(c, 1, 1), (c, 9, 2), (c, 17, 1), (c, 32, 3)])
+            {
                 let first: Vec<*const f32> = (0..count).map(|i| data[i * terms..].as_ptr()).collect();
                 let second: Vec<*const f32> = (0..count).map(|i| data[i * 5..].as_ptr()).collect();
                 let rows = [first, second].concat();
@@ -238,7 +241,9 @@ mod tests {
                 unsafe { multiply(level, count, &tile, &mut sums, true) };
                 for (i, j) in (0..count).flat_map(|i| (0..columns).map(move |j| (i, j))) {
                     let of = |run: &Run, at: usize| -> f32 {
-                        (0..run.terms).map(|k| data[at + k * step] * panel[(run.first + k) * stride + j]).sum()
+                        (0..run.terms)
+                            .map(|k| data[at + k * step] * panel[(run.first + k) * stride + j])
+                            .sum()
                     };
                     let expected = 1.0 + of(&runs[0], i * terms) + of(&runs[1], i * 5);
                     assert_eq!(sums[i * WIDTH + j], expected, "{level:?} {count} {columns} {step}: {i} {j}");
