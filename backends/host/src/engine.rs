@@ -208,8 +208,22 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fast::Level;
+    use anydnn_backend::conformance::Suite;
     use anydnn_backend::op::{Eltwise, Op, Reorder};
     use anydnn_backend::{DataType, Layout, Memory, Primitive, Status};
+
+    /// The highest level is what other tests run at.
+    #[test]
+    fn the_reference_and_every_lower_level_conform() {
+        let levels = Level::available();
+        let modes =
+            levels[..levels.len() - 1].iter().map(|&level| Mode::Fast(level)).chain([Mode::Reference]);
+        for mode in modes {
+            let engine = HostEngine::of_mode(2, mode).unwrap();
+            Suite::<Host>::from_env(&engine).run().assert_passed();
+        }
+    }
 
     #[test]
     fn fields_are_found_in_the_systems_files() {

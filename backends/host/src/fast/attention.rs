@@ -230,15 +230,8 @@ impl Attention {
         finish.rows(head * self.sequence + first, count, &mut offsets);
         for column in (0..self.columns).step_by(WIDTH) {
             let columns = WIDTH.min(self.columns - column);
-            let in_place = self.values.column == 1 && columns == WIDTH && self.values.row > 0;
-            let (from, stride) = if in_place {
-                let reach = (self.length - 1) * self.values.row + columns;
-                (value[column..][..reach].as_ptr(), self.values.row)
-            } else {
-                let panel = &mut panel[..self.length * WIDTH];
-                plain.pack(call.level, column, columns, WIDTH, panel);
-                (panel.as_ptr(), WIDTH)
-            };
+            let panel = &mut panel[..self.length * WIDTH];
+            let (from, stride) = plain.panel(call.level, column..column + columns, WIDTH, true, panel);
             for_tiles(call, count, |start, rows| {
                 let tile = Tile {
                     runs: &runs,

@@ -7,9 +7,8 @@ use anydnn_backend::{Arg, DataType, PrimitiveDesc};
 use bytemuck::{Pod, Zeroable};
 
 use super::Shared;
-use super::crew::Crew;
+use super::crew::{Crew, lock};
 use super::level::Level;
-use crate::lock;
 
 /// What an execution binds.
 pub(crate) struct Call<'a> {

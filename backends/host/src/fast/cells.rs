@@ -11,7 +11,7 @@ use super::math::{sigmoid, tanh};
 pub(super) struct Lstm<'a> {
     pub(super) order: GateOrder,
     /// Of all gates, one after the other.
-    pub(super) sums: &'a mut [f32],
+    pub(super) sums: &'a [f32],
     /// The products of the input with biases, each gate of all `hidden` units, from the first of these units on.
     pub(super) given: &'a [f32],
     /// Peepholes of these units alone.
@@ -20,7 +20,7 @@ pub(super) struct Lstm<'a> {
 }
 
 /// The state and the cell behind a step.
-pub(super) fn lstm(level: Level, gates: Lstm<'_>, state: &mut [f32], cell: &mut [f32]) {
+pub(super) fn lstm(level: Level, gates: &Lstm<'_>, state: &mut [f32], cell: &mut [f32]) {
     let w = state.len();
     let [i, f, c, o] = gates.order.places().map(|gate| &gates.sums[gate * w..][..w]);
     let [gi, gf, gc, go] = gates.order.places().map(|gate| &gates.given[gate * gates.hidden..][..w]);
@@ -81,7 +81,6 @@ fn reset_body(to: &mut [f32], by: &[f32], given: &[f32]) {
     }
 }
 
-#[expect(clippy::needless_range_loop, reason = "ten slices go along together")]
 #[inline(always)]
 fn lstm_units_body(sums: [&[f32]; 4], given: [&[f32]; 4], state: &mut [f32], cell: &mut [f32]) {
     let w = state.len();
@@ -95,7 +94,6 @@ fn lstm_units_body(sums: [&[f32]; 4], given: [&[f32]; 4], state: &mut [f32], cel
     }
 }
 
-#[expect(clippy::needless_range_loop, reason = "thirteen slices go along together")]
 #[inline(always)]
 fn lstm_units_with_peepholes_body(
     sums: [&[f32]; 4],

@@ -6,11 +6,9 @@ use std::fmt;
 use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, Once, TryLockError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, Once, PoisonError, TryLockError};
 use std::thread::{Builder, panicking, yield_now};
 use std::time::{Duration, Instant};
-
-use crate::lock;
 
 /// How long a thread looks for work before it sleeps.
 const PATIENCE: Duration = Duration::from_micros(100);
@@ -273,7 +271,7 @@ impl Shared {
         let mut asleep = lock(&self.asleep);
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         while !here() {
-            asleep = self.awake.wait(asleep).unwrap_or_else(std::sync::PoisonError::into_inner);
+            asleep = self.awake.wait(asleep).unwrap_or_else(PoisonError::into_inner);
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
@@ -285,6 +283,11 @@ impl Drop for Crew {
         let _asleep = lock(&self.shared.asleep);
         self.shared.awake.notify_all();
     }
+}
+
+/// Locks a mutex whose content is valid at every point, so that a panic elsewhere does not matter.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Crew {

@@ -148,8 +148,7 @@ impl Fast for Depthwise {
         let finish = self.finish.bind(call);
         let (given, weights) = (call.input(Arg::SRC), call.input(Arg::Weights));
         let taps = self.window.taps();
-        let is_dense = self.channel == 1 && self.taps.stride() == Some(self.channels)
-            || (self.channel == 1 && taps == 1);
+        let is_dense = self.channel == 1 && (taps == 1 || self.taps.stride() == Some(self.channels));
         let copied = if is_dense { 0 } else { taps * self.channels };
         self.rooms.with(copied + self.image.room(), |room| {
             let (filters, room) = room.split_at_mut(copied);

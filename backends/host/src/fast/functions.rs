@@ -132,7 +132,7 @@ fn eltwise_body(function: Eltwise, values: &mut [f32]) {
         Eltwise::GeluErf => each(values, |x| 0.5 * x * erfc(x * -std::f32::consts::FRAC_1_SQRT_2)),
         // 1 + tanh(u) is twice the logistic function of 2u.
         Eltwise::GeluTanh => {
-            each(values, |x| x / (1.0 + exp(-1.595_769_1 * (x + 0.044_715 * x * x * x))));
+            each(values, |x| x / (1.0 + exp(-1.595_769_2 * (x + 0.044_715 * x * x * x))));
         }
         Eltwise::HardSigmoid { alpha, beta } => each(values, |x| clamp(alpha * x + beta, 0.0, 1.0)),
         Eltwise::HardSwish { alpha, beta } => each(values, |x| x * clamp(alpha * x + beta, 0.0, 1.0)),

@@ -3,6 +3,8 @@
 //! The formulas are those of `kernels/common/math.cl`: range reductions and minimax polynomials, within a few units in the last place.
 //! Results below the smallest normal number are zero.
 
+#![expect(clippy::excessive_precision, reason = "coefficients as they were fitted")]
+
 /// Adding it rounds to an integer, which is then in the lowest bits.
 const ROUNDER: f32 = 12_582_912.0;
 /// The logarithm of two in two parts, of which the first has few digits.

@@ -36,6 +36,7 @@ mod scores;
 mod streaming;
 mod sums;
 mod tile;
+mod units;
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -44,6 +45,8 @@ use anydnn_backend::{Op, PrimitiveDesc};
 
 pub(crate) use call::Call;
 pub(crate) use crew::Crew;
+#[cfg(test)]
+pub(crate) use level::Level;
 pub(crate) use mode::Mode;
 
 /// A primitive as it is computed fast.

@@ -1,5 +1,7 @@
 //! Weights in panels: some columns of every term side by side.
 
+use std::ops::Range;
+
 use anydnn_backend::{DataType, MemoryDesc};
 
 use super::level::{Level, for_levels};
@@ -61,6 +63,27 @@ pub(super) struct Plain<'a> {
 }
 
 impl Plain<'_> {
+    /// The first column of a panel and the numbers between its terms: as it lies, where that may be and is of use, else in `room`.
+    pub(super) fn panel(
+        &self,
+        level: Level,
+        columns: Range<usize>,
+        width: usize,
+        in_place: bool,
+        room: &mut [f32],
+    ) -> (*const f32, usize) {
+        match self.terms.stride() {
+            Some(stride) if in_place && self.column == 1 && columns.len() == width && stride > 0 => {
+                let reach = (room.len() / width).max(1) - 1;
+                (self.data[columns.start..][..reach * stride + width].as_ptr(), stride)
+            }
+            _ => {
+                self.pack(level, columns.start, columns.len(), width, room);
+                (room.as_ptr(), width)
+            }
+        }
+    }
+
     /// Copies columns from the `first` on, at most `width` of them, into a panel; those beyond the last become zero.
     pub(super) fn pack(&self, level: Level, first: usize, columns: usize, width: usize, panel: &mut [f32]) {
         let data = &self.data[(first * self.column).min(self.data.len())..];

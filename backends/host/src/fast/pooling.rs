@@ -251,11 +251,27 @@ fn add_window_body(from: &[f32], rows: &[usize], taps: usize, step: usize, value
     window(from, rows, taps, step, 0.0, |sum, x| sum + x, values);
 }
 
-/// Channels that registers hold while a window passes by.
-const HELD: usize = 32;
-
 #[inline(always)]
 fn window(
+    from: &[f32],
+    rows: &[usize],
+    taps: usize,
+    step: usize,
+    start: f32,
+    join: impl Fn(f32, f32) -> f32 + Copy,
+    values: &mut [f32],
+) {
+    match values.len() {
+        32.. => held::<32>(from, rows, taps, step, start, join, values),
+        8.. => held::<8>(from, rows, taps, step, start, join, values),
+        2.. => held::<2>(from, rows, taps, step, start, join, values),
+        _ => held::<1>(from, rows, taps, step, start, join, values),
+    }
+}
+
+/// Registers hold so many channels while a window passes by. Where the channels are no multiple of it, the last ones are taken once more.
+#[inline(always)]
+fn held<const HELD: usize>(
     from: &[f32],
     rows: &[usize],
     taps: usize,
@@ -264,26 +280,21 @@ fn window(
     join: impl Fn(f32, f32) -> f32,
     values: &mut [f32],
 ) {
-    let (whole, rest) = values.as_chunks_mut::<HELD>();
-    let done = whole.len() * HELD;
-    for (number, values) in whole.iter_mut().enumerate() {
-        let mut held = [start; HELD];
+    let count = values.len();
+    let mut first = 0;
+    while first < count {
+        let at = first.min(count - HELD);
+        let mut sums = [start; HELD];
         for row in rows {
             for tap in 0..taps {
-                let from = &from[row + tap * step + number * HELD..][..HELD];
-                for (held, &x) in held.iter_mut().zip(from) {
-                    *held = join(*held, x);
+                let from = &from[row + tap * step + at..][..HELD];
+                for (sum, &x) in sums.iter_mut().zip(from) {
+                    *sum = join(*sum, x);
                 }
             }
         }
-        *values = held;
-    }
-    rest.fill(start);
-    for row in rows {
-        for tap in 0..taps {
-            let from = &from[row + tap * step + done..][..rest.len()];
-            rest.iter_mut().zip(from).for_each(|(value, &x)| *value = join(*value, x));
-        }
+        values[at..at + HELD].copy_from_slice(&sums);
+        first += HELD;
     }
 }
 
@@ -309,5 +320,7 @@ fn add_line_body(from: &[f32], step: usize, values: &mut [f32]) {
 
 #[inline(always)]
 fn divide_body(values: &mut [f32], by: f32) {
-    values.iter_mut().for_each(|value| *value /= by);
+    for value in values.iter_mut() {
+        *value /= by;
+    }
 }

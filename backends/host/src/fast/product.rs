@@ -205,17 +205,10 @@ impl Task {
             for number in self.panels.clone() {
                 let first = number * grid.width;
                 let count = grid.width.min(grid.columns - first);
-                let in_place = plain.column == 1 && count == grid.width && tiles < PACKED_TILES;
-                let panel = match plain.terms.stride() {
-                    Some(stride) if in_place && stride > 0 => {
-                        let last = (grid.terms.max(1) - 1) * stride + count;
-                        Panel { data: plain.data[first..][..last].as_ptr(), stride, number }
-                    }
-                    _ => {
-                        plain.pack(call.level, first, count, grid.width, copy);
-                        Panel { data: copy.as_ptr(), stride: grid.width, number }
-                    }
-                };
+                let in_place = tiles < PACKED_TILES;
+                let (data, stride) =
+                    plain.panel(call.level, first..first + count, grid.width, in_place, copy);
+                let panel = Panel { data, stride, number };
                 (0..own.tiles.len()).for_each(|tile| work.tile(own, tile, &panel));
             }
         });

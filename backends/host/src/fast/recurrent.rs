@@ -1,54 +1,55 @@
 //! Recurrent layers: one product for the inputs of all steps, then a product for the states of all sequences at each step. Threads share
 //! the directions and the hidden units, each with its part of the weights in panels, and meet after every step.
 
-use std::ops::Range;
-
 use anydnn_backend::op::{Cell, Direction, Recurrent as Op};
 use anydnn_backend::{Arg, DataType, MemoryDesc, PrimitiveDesc};
 use smallvec::SmallVec;
 
 use super::call::{Call, Rooms};
 use super::cells;
-use super::crew::{Meeting, Member};
+use super::crew::Meeting;
 use super::panels::Plain;
 use super::places::{Places, strides_of};
 use super::tile::{self, ROWS, Run, Tile, WIDTH};
+use super::units::Part;
 use super::{Fast, Shared};
 
 /// Products of a step that pay for other threads.
 const SHARED: usize = 1 << 15;
 /// Products of all inputs that pay for other threads.
 const ALONE: usize = 1 << 16;
+/// Tiles of rows from which on weights are copied into panels.
+const PACKED_TILES: usize = 3;
 /// Hidden units that a thread has at least.
 const LEAST_UNITS: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Recurrent {
-    op: Op,
-    steps: usize,
-    batch: usize,
+    pub(super) op: Op,
+    pub(super) steps: usize,
+    pub(super) batch: usize,
     inputs: usize,
-    hidden: usize,
+    pub(super) hidden: usize,
     src: Strided,
     weights: Strided,
-    state_weights: Strided,
+    pub(super) state_weights: Strided,
     bias: Option<Strided>,
-    state_bias: Option<Strided>,
-    state: Option<Strided>,
-    cell: Option<Strided>,
-    peepholes: Option<Strided>,
-    has_lengths: bool,
-    dst: Strided,
-    last_state: Option<Strided>,
-    last_cell: Option<Strided>,
+    pub(super) state_bias: Option<Strided>,
+    pub(super) state: Option<Strided>,
+    pub(super) cell: Option<Strided>,
+    pub(super) peepholes: Option<Strided>,
+    pub(super) has_lengths: bool,
+    pub(super) dst: Strided,
+    pub(super) last_state: Option<Strided>,
+    pub(super) last_cell: Option<Strided>,
     rooms: Rooms,
 }
 
 /// A tensor of up to four dimensions.
 #[derive(Clone, Debug)]
-struct Strided {
+pub(super) struct Strided {
     first: usize,
-    strides: SmallVec<[usize; 4]>,
+    pub(super) strides: SmallVec<[usize; 4]>,
 }
 
 impl Strided {
@@ -57,7 +58,7 @@ impl Strided {
         Some(Self { first, strides: SmallVec::from_slice(&strides) })
     }
 
-    fn at(&self, index: &[usize]) -> usize {
+    pub(super) fn at(&self, index: &[usize]) -> usize {
         self.first + self.strides.iter().zip(index).map(|(stride, index)| stride * index).sum::<usize>()
     }
 }
@@ -105,7 +106,7 @@ impl Recurrent {
         })
     }
 
-    fn gates(&self) -> usize {
+    pub(super) fn gates(&self) -> usize {
         self.op.cell.gates()
     }
 
@@ -114,7 +115,7 @@ impl Recurrent {
     }
 
     /// Gates that take the state's bias with the input's: the reset gate of one cell multiplies a bias.
-    fn early(&self) -> usize {
+    pub(super) fn early(&self) -> usize {
         if self.op.cell == Cell::GruLinearBeforeReset { 2 } else { self.gates() }
     }
 
@@ -154,7 +155,8 @@ impl Recurrent {
             let mut biases = [0.0; WIDTH];
             self.biases(call, direction, gate, first, &mut biases[..count]);
             super::call::with_own_room(self.inputs * WIDTH, |room| {
-                plain.pack(call.level, first, count, WIDTH, room);
+                let in_place = tiles < PACKED_TILES;
+                let (panel, stride) = plain.panel(call.level, first..first + count, WIDTH, in_place, room);
                 for i in tiles * block / row_blocks..tiles * (block + 1) / row_blocks {
                     let (start, end) = (rows * i / tiles, rows * (i + 1) / tiles);
                     let pointers: SmallVec<[*const f32; ROWS]> = (start..end)
@@ -166,8 +168,8 @@ impl Recurrent {
                         runs: &[Run { first: 0, terms: self.inputs }],
                         rows: &pointers,
                         step,
-                        panel: room.as_ptr(),
-                        stride: WIDTH,
+                        panel,
+                        stride,
                         columns: count,
                     };
                     let mut sums = [0.0; ROWS * WIDTH];
@@ -197,251 +199,6 @@ impl Recurrent {
             }
         }
     }
-
-    /// The units of one thread in one direction, through all steps.
-    fn units(&self, part: &mut Part<'_, '_>) {
-        let Self { batch, hidden, .. } = *self;
-        let call = part.call;
-        let gates = self.gates();
-        let (first, w) = (part.units.start, part.units.len());
-        let index = part.direction;
-        let at_first = if self.op.cell == Cell::Gru { 2 } else { gates };
-        let own_vector = |operand: &Option<Strided>, arg: Arg, at: &[usize]| -> Vec<f32> {
-            let data = call.input(arg);
-            let index =
-                |i: usize| -> SmallVec<[usize; 4]> { at.iter().copied().chain([first + i]).collect() };
-            operand
-                .as_ref()
-                .map_or_else(|| vec![0.0; w], |operand| (0..w).map(|i| data[operand.at(&index(i))]).collect())
-        };
-        let mut cell: Vec<f32> =
-            (0..batch).flat_map(|row| own_vector(&self.cell, Op::INITIAL_CELL, &[index, row])).collect();
-        let state: Vec<f32> =
-            (0..batch).flat_map(|row| own_vector(&self.state, Op::INITIAL_STATE, &[index, row])).collect();
-        for (row, state) in state.chunks_exact(w).enumerate() {
-            part.write_state(0, row, state, batch, hidden);
-        }
-        let late = (self.state_bias.is_some() && self.early() < gates)
-            .then(|| own_vector(&self.state_bias, Op::STATE_BIAS, &[index, self.early()]));
-        let peepholes: Option<Vec<f32>> = self.peepholes.as_ref().map(|peepholes| {
-            let data = call.input(Op::PEEPHOLES);
-            (0..3)
-                .flat_map(|place| (0..w).map(move |i| (place, i)))
-                .map(|(place, i)| data[peepholes.at(&[index, place, first + i])])
-                .collect()
-        });
-        let mut state = state;
-        let mut sums = vec![0.0; batch * gates * w];
-        let mut given_row = vec![0.0; gates * w];
-        let phases = [0..at_first, at_first..gates];
-        let panels: [Vec<f32>; 2] = phases.clone().map(|gates| self.panels(call, index, gates, &part.units));
-        let lengths: &[i32] = if self.has_lengths {
-            bytemuck::try_cast_slice(&call.bytes(Op::LENGTHS)[..4 * batch]).unwrap_or(&[])
-        } else {
-            &[]
-        };
-        let length = |row: usize| {
-            lengths
-                .get(row)
-                .map_or(self.steps, |&length| usize::try_from(length).unwrap_or(0).min(self.steps))
-        };
-        let longest = (0..batch).map(length).max().unwrap_or(0);
-        part.member.meet();
-        for i in 0..longest {
-            let place_of = |row: usize| {
-                let left = length(row).checked_sub(i + 1)?;
-                Some(if self.op.direction.is_backward(index) { left } else { i })
-            };
-            let now = i % 2;
-            self.multiply(part, now, &panels[0], phases[0].clone(), &mut sums);
-            let given_at = |row: usize, step: usize| {
-                let rows = self.steps * batch;
-                &part.given[((index * rows + step * batch + row) * gates) * hidden + first..]
-            };
-            if self.op.cell == Cell::Gru {
-                // The product of the candidate needs the reset gate.
-                for row in 0..batch {
-                    let own = &mut sums[row * gates * w..][..2 * w];
-                    if let Some(step) = place_of(row) {
-                        let given = given_at(row, step);
-                        for (gate, own) in own.chunks_exact_mut(w).enumerate() {
-                            cells::gate(call.level, own, &given[gate * hidden..][..w]);
-                        }
-                    }
-                    let kept: &mut [f32] = &mut given_row[..w];
-                    kept.copy_from_slice(&own[w..]);
-                    let of_row = &state[row * w..][..w];
-                    kept.iter_mut().zip(of_row).for_each(|(kept, state)| *kept *= state);
-                    part.write_state(2, row, kept, batch, hidden);
-                }
-                part.member.meet();
-                self.multiply(part, 2, &panels[1], phases[1].clone(), &mut sums);
-            }
-            for row in 0..batch {
-                let own_state = &mut state[row * w..][..w];
-                if let Some(step) = place_of(row) {
-                    let rows = self.steps * batch;
-                    let given = &part.given[((index * rows + step * batch + row) * gates) * hidden + first..];
-                    let sums = &mut sums[row * gates * w..][..gates * w];
-                    match self.op.cell {
-                        Cell::Lstm(order) => {
-                            let lstm =
-                                cells::Lstm { order, sums, given, peepholes: peepholes.as_deref(), hidden };
-                            cells::lstm(call.level, lstm, own_state, &mut cell[row * w..][..w]);
-                        }
-                        Cell::Gru => {
-                            let (both, candidate) = sums.split_at_mut(2 * w);
-                            cells::add(call.level, candidate, &given[2 * hidden..][..w]);
-                            cells::gru(call.level, &both[..w], candidate, own_state);
-                        }
-                        Cell::GruLinearBeforeReset => {
-                            let (both, candidate) = sums.split_at_mut(2 * w);
-                            for (gate, own) in both.chunks_exact_mut(w).enumerate() {
-                                cells::gate(call.level, own, &given[gate * hidden..][..w]);
-                            }
-                            if let Some(late) = &late {
-                                cells::add(call.level, candidate, late);
-                            }
-                            cells::reset(call.level, candidate, &both[w..], &given[2 * hidden..][..w]);
-                            cells::gru(call.level, &both[..w], candidate, own_state);
-                        }
-                        Cell::Vanilla(activation) => {
-                            cells::add(call.level, sums, &given[..w]);
-                            cells::vanilla(call.level, activation, sums);
-                            own_state.copy_from_slice(sums);
-                        }
-                    }
-                    part.show(self, step, row, own_state);
-                }
-                part.write_state(1 - now, row, own_state, batch, hidden);
-            }
-            part.member.meet();
-        }
-        for row in 0..batch {
-            for (target, arg, of) in
-                [(&self.last_state, Op::LAST_STATE, &state), (&self.last_cell, Op::LAST_CELL, &cell)]
-            {
-                if let Some(target) = target {
-                    let place = target.at(&[index, row, first]);
-                    write(call.output(arg), place, target.strides[2], &of[row * w..][..w]);
-                }
-            }
-        }
-    }
-
-    /// The weights of some gates' units, in panels.
-    fn panels(
-        &self,
-        call: &Call<'_>,
-        direction: usize,
-        gates: Range<usize>,
-        units: &Range<usize>,
-    ) -> Vec<f32> {
-        let data = call.input(Op::STATE_WEIGHTS);
-        let terms = Places::new([(self.hidden, self.state_weights.strides[1])]);
-        let size = self.hidden * WIDTH;
-        let panels = units.len().div_ceil(WIDTH);
-        let mut all = vec![0.0; gates.len() * panels * size];
-        for (number, panel) in all.chunks_exact_mut(size).enumerate() {
-            let (gate, first) = (gates.start + number / panels, number % panels * WIDTH);
-            let data = &data[self.state_weights.at(&[direction, 0, gate, units.start])..];
-            let plain = Plain { data, terms: &terms, column: self.state_weights.strides[3] };
-            plain.pack(call.level, first, WIDTH.min(units.len() - first), WIDTH, panel);
-        }
-        all
-    }
-
-    /// The products of all sequences' states with the panels of some gates.
-    fn multiply(
-        &self,
-        part: &Part<'_, '_>,
-        states: usize,
-        panels: &[f32],
-        gates: Range<usize>,
-        sums: &mut [f32],
-    ) {
-        let (level, w) = (part.call.level, part.units.len());
-        let size = self.hidden * WIDTH;
-        let of_gate = w.div_ceil(WIDTH);
-        let tiles = self.batch.div_ceil(tile::most_rows(level));
-        for (number, panel) in panels.chunks_exact(size).enumerate() {
-            let (gate, first) = (gates.start + number / of_gate, number % of_gate * WIDTH);
-            let columns = WIDTH.min(w - first);
-            for i in 0..tiles {
-                let (start, end) = (self.batch * i / tiles, self.batch * (i + 1) / tiles);
-                let rows: SmallVec<[*const f32; ROWS]> = (start..end)
-                    .map(|row| part.state(states, row, self.batch, self.hidden).cast_const())
-                    .collect();
-                let tile = Tile {
-                    runs: &[Run { first: 0, terms: self.hidden }],
-                    rows: &rows,
-                    step: 1,
-                    panel: panel.as_ptr(),
-                    stride: WIDTH,
-                    columns,
-                };
-                let mut made = [0.0; ROWS * WIDTH];
-                // SAFETY: every state has all hidden units, and the panel all of their terms. Nobody writes these states before the next
-                // meeting.
-                unsafe { tile::multiply(level, end - start, &tile, &mut made, false) };
-                for (row, made) in (start..end).zip(made.chunks_exact(WIDTH)) {
-                    let to = (row * self.gates() + gate) * w + first;
-                    sums[to..][..columns].copy_from_slice(&made[..columns]);
-                }
-            }
-        }
-    }
-}
-
-/// What one thread does in one direction.
-struct Part<'a, 'c> {
-    call: &'a Call<'c>,
-    direction: usize,
-    units: Range<usize>,
-    member: Member<'a>,
-    given: &'a [f32],
-    /// Three times the states of all sequences: before and behind a step, and what a reset gate keeps.
-    states: Shared<'a>,
-    adds: bool,
-}
-
-impl Part<'_, '_> {
-    fn state(&self, which: usize, row: usize, batch: usize, hidden: usize) -> *mut f32 {
-        let place = ((self.direction * 3 + which) * batch + row) * hidden;
-        self.states.pointer(place, hidden)
-    }
-
-    fn write_state(&self, which: usize, row: usize, own: &[f32], batch: usize, hidden: usize) {
-        let place = ((self.direction * 3 + which) * batch + row) * hidden + self.units.start;
-        write(self.states, place, 1, own);
-    }
-
-    /// Writes a state into the result.
-    fn show(&self, plan: &Recurrent, step: usize, row: usize, state: &[f32]) {
-        let place = if plan.op.direction == Direction::Sum { 0 } else { self.direction };
-        let at = plan.dst.at(&[step, row, place, self.units.start]);
-        let target = self.call.output(Arg::DST);
-        if self.adds {
-            let stride = plan.dst.strides[3];
-            for (i, value) in state.iter().enumerate() {
-                // SAFETY: the result was cleared, and one thread computes all directions.
-                let to = unsafe { target.part(at + i * stride, 1) };
-                to[0] += value;
-            }
-            return;
-        }
-        write(target, at, plan.dst.strides[3], state);
-    }
-}
-
-/// Writes neighbours, `stride` apart. No other thread writes them, or reads them before the next meeting.
-fn write(to: Shared<'_>, first: usize, stride: usize, from: &[f32]) {
-    let Some(last) = from.len().checked_sub(1) else { return };
-    let to = to.pointer(first, last * stride + 1);
-    for (i, value) in from.iter().enumerate() {
-        // SAFETY: the place is inside, and units and rows of the caller's own are nobody else's.
-        unsafe { *to.add(i * stride) = *value };
-    }
 }
 
 impl Fast for Recurrent {
@@ -464,12 +221,11 @@ impl Fast for Recurrent {
             // States that add up are computed by one thread after the other.
             let members = if adds { 1 } else { self.members(call) };
             call.crew.run_together(members, &|number, members| {
+                // Several threads share a direction, or one has several.
                 let of_each = (members / directions).max(1);
-                for direction in (0..directions).filter(|direction| {
-                    direction % members.min(directions) == number % members.min(directions)
-                }) {
-                    let number = if members > directions { number / directions } else { 0 };
-                    let units = self.hidden * number / of_each..self.hidden * (number + 1) / of_each;
+                let part = if members > directions { number / directions } else { 0 };
+                for direction in (number % directions..directions).step_by(members.min(directions)) {
+                    let units = self.hidden * part / of_each..self.hidden * (part + 1) / of_each;
                     let member = meetings[direction].join(of_each);
                     self.units(&mut Part { call, direction, units, member, given, states, adds });
                 }
@@ -489,5 +245,15 @@ impl Recurrent {
                 write(call.output(Arg::DST), at, self.dst.strides[3], &zeros);
             }
         }
+    }
+}
+
+/// Writes neighbours, `stride` apart. No other thread writes them, or reads them before the next meeting.
+pub(super) fn write(to: Shared<'_>, first: usize, stride: usize, from: &[f32]) {
+    let Some(last) = from.len().checked_sub(1) else { return };
+    let to = to.pointer(first, last * stride + 1);
+    for (i, value) in from.iter().enumerate() {
+        // SAFETY: the place is inside, and units and rows of the caller's own are nobody else's.
+        unsafe { *to.add(i * stride) = *value };
     }
 }

@@ -130,6 +130,7 @@ for_levels! {
     fn add_part(from: &[f32], weight: f32, is_first: bool, values: &mut [f32]) = add_part_body
 }
 
+#[expect(clippy::float_cmp, reason = "a weight of exactly one multiplies nothing")]
 #[inline(always)]
 fn add_part_body(from: &[f32], weight: f32, is_first: bool, values: &mut [f32]) {
     match (is_first, weight == 1.0) {

@@ -177,7 +177,9 @@ impl Fast for OverRows {
                     let room = &mut room[..some.len() * self.length];
                     let of = |row: usize| &src[self.first + self.rows.at(first + row)..][..self.length];
                     match &self.work {
-                        Work::Softmax(op) if together > 1 && !op.log && !op.inf_as_zero => {
+                        Work::Softmax(op)
+                            if together > 1 && self.length <= SHORTEST && !op.log && !op.inf_as_zero =>
+                        {
                             for (row, to) in some.clone().zip(room.chunks_exact_mut(self.length)) {
                                 to.copy_from_slice(of(row));
                             }
@@ -291,7 +293,9 @@ impl SoftmaxBeside {
             if self.op.log {
                 sum.iter_mut().zip(&*max).for_each(|(sum, max)| *sum = sum.ln() + max);
             } else {
-                sum.iter_mut().for_each(|sum| *sum = 1.0 / *sum);
+                for sum in sum.iter_mut() {
+                    *sum = 1.0 / *sum;
+                }
             }
             for (number, room) in room.chunks_exact_mut(width).enumerate() {
                 if self.op.log {
@@ -394,13 +398,19 @@ fn short_rows_body(length: usize, rows: &mut [f32]) {
         for &mut x in row.iter_mut() {
             max = if x > max || x.is_nan() { x } else { max };
         }
-        row.iter_mut().for_each(|x| *x -= max);
+        for x in row.iter_mut() {
+            *x -= max;
+        }
     }
-    rows.iter_mut().for_each(|x| *x = exp_negative(*x));
+    for x in rows.iter_mut() {
+        *x = exp_negative(*x);
+    }
     for row in rows.chunks_exact_mut(length) {
         let sum: f32 = row.iter().sum();
         let factor = 1.0 / sum;
-        row.iter_mut().for_each(|x| *x *= factor);
+        for x in row.iter_mut() {
+            *x *= factor;
+        }
     }
 }
 
@@ -418,7 +428,9 @@ fn normalize_short_rows_body(
         let mean = if rms { 0.0 } else { row.iter().sum::<f32>() / count };
         let squares: f32 = row.iter().map(|x| (x - mean) * (x - mean)).sum();
         let inverse = 1.0 / (squares / count + epsilon).sqrt();
-        row.iter_mut().for_each(|x| *x = (*x - mean) * inverse);
+        for x in row.iter_mut() {
+            *x = (*x - mean) * inverse;
+        }
         if let Some(scale) = scale {
             row.iter_mut().zip(scale).for_each(|(x, scale)| *x *= scale);
         }
@@ -435,7 +447,9 @@ fn log_row_body(from: &[f32], max: f32, log_sum: f32, to: &mut [f32]) {
 
 #[inline(always)]
 fn scale_row_body(row: &mut [f32], factor: f32) {
-    row.iter_mut().for_each(|x| *x *= factor);
+    for x in row.iter_mut() {
+        *x *= factor;
+    }
 }
 
 #[inline(always)]

@@ -129,7 +129,6 @@ impl Streaming {
                     sums = true;
                     Stage::Sum { scale: *scale, zero_point: *zero_point as f32 }
                 }
-                PostOp::Select { .. } => return None,
                 _ => return None,
             });
         }

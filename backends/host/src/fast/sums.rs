@@ -4,8 +4,11 @@ use anydnn_backend::op::ReductionAlgorithm;
 
 use super::level::for_levels;
 
-/// Accumulators: four vectors of the widest.
+/// Accumulators: four vectors of the widest, or for short runs one.
 const LANES: usize = 64;
+const FEW_LANES: usize = 16;
+/// Elements from which on many accumulators pay for being joined.
+const LONG: usize = 256;
 
 for_levels! {
     /// The largest; NaN if one is.
@@ -74,6 +77,20 @@ fn smaller(a: f32, b: f32) -> f32 {
 
 #[inline(always)]
 fn lanes(values: &[f32], start: f32, add: impl Fn(f32, f32) -> f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+    if values.len() < LONG {
+        so_many_lanes::<FEW_LANES>(values, start, add, join)
+    } else {
+        so_many_lanes::<LANES>(values, start, add, join)
+    }
+}
+
+#[inline(always)]
+fn so_many_lanes<const LANES: usize>(
+    values: &[f32],
+    start: f32,
+    add: impl Fn(f32, f32) -> f32,
+    join: impl Fn(f32, f32) -> f32,
+) -> f32 {
     let mut lanes = [start; LANES];
     let (chunks, rest) = values.as_chunks::<LANES>();
     for chunk in chunks {

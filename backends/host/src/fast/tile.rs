@@ -154,6 +154,7 @@ unsafe fn sums<L: Lanes, const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_
     }
 }
 
+#[expect(clippy::needless_range_loop, reason = "constant bounds, which the compiler unrolls")]
 #[inline(always)]
 unsafe fn sums_apart<L: Lanes, const ROWS: usize, const VECTORS: usize, const APART: usize>(
     tile: &Tile<'_>,
