@@ -117,10 +117,6 @@ impl<'a> Shared<'a> {
     }
 
     /// Bytes that hold numbers, or are not used as such.
-    #[expect(
-        clippy::cast_ptr_alignment,
-        reason = "a call is made only of operands that lie as their type asks"
-    )]
     fn of_bytes(bytes: &'a mut [u8]) -> Self {
         Self {
             data: bytes.as_mut_ptr().cast(),
