@@ -459,7 +459,7 @@ fn other_backends_run_beside_us_and_agree() {
     let words = succeeds(&[&["bench", "--explain"], &cases[..], &options].concat());
     assert!(words.contains("geometric mean of the ratios to mock"), "{words}");
     // By one operation after the other the function behind the product is a launch of its own.
-    assert!(words.contains("unfused: host:gemm, host:streaming"), "{words}");
+    assert!(words.contains("unfused: host:panels, host:streaming"), "{words}");
     let report: Value =
         serde_json::from_str(&std::fs::read_to_string(file).expect("a report")).expect("JSON");
     for row in report["cases"].as_array().expect("a list") {

@@ -12,8 +12,9 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use crate::Host;
 use crate::allocator::HostAllocator;
 use crate::compute::Kind;
+use crate::fast::{Crew, Mode};
 use crate::memory::HostMemory;
-use crate::primitive::HostPrimitive;
+use crate::primitive::{self, HostPrimitive};
 use crate::stream::HostStream;
 use crate::user_allocator::UserAllocator;
 
@@ -35,13 +36,16 @@ struct Inner {
     capabilities: Capabilities,
     /// None uses rayon's global threads.
     threads: Option<Arc<ThreadPool>>,
+    /// The threads of fast forms.
+    crew: Arc<Crew>,
+    mode: Mode,
     allocator: Arc<HostAllocator>,
 }
 
 impl HostEngine {
     /// An engine on rayon's global threads, one for each core unless configured otherwise.
     pub fn new() -> Self {
-        Self::on(None, None)
+        Self::on(None, Crew::global(), Mode::of_environment(), None)
     }
 
     /// An engine on threads of its own.
@@ -56,13 +60,22 @@ impl HostEngine {
         let pool = pool
             .build()
             .map_err(|error| Error::unavailable(format!("{threads} threads"), error.to_string()))?;
-        Ok(Self::on(Some(Arc::new(pool)), None))
+        Ok(Self::on_pool(pool, Mode::of_environment()))
+    }
+
+    /// An engine on threads of its own with forms that a test chooses.
+    #[cfg(test)]
+    pub(crate) fn of_mode(threads: usize, mode: Mode) -> Result<Self> {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool =
+            pool.map_err(|error| Error::unavailable(format!("{threads} threads"), error.to_string()))?;
+        Ok(Self::on_pool(pool, mode))
     }
 
     /// Another engine on the same threads, whose temporaries come from the user's allocator: those of graphs. What a primitive needs while
     /// it computes is the library's.
     pub fn with_allocator(&self, allocator: UserAllocator) -> Self {
-        Self::on(self.0.threads.clone(), Some(allocator))
+        Self::on(self.0.threads.clone(), self.0.crew.clone(), self.0.mode, Some(allocator))
     }
 
     /// Whether temporary memory comes from a [user's allocator](HostEngine::with_allocator).
@@ -70,7 +83,17 @@ impl HostEngine {
         self.0.allocator.is_user()
     }
 
-    fn on(threads: Option<Arc<ThreadPool>>, user: Option<UserAllocator>) -> Self {
+    fn on_pool(pool: ThreadPool, mode: Mode) -> Self {
+        let crew = Arc::new(Crew::new(pool.current_num_threads()));
+        Self::on(Some(Arc::new(pool)), crew, mode, None)
+    }
+
+    fn on(
+        threads: Option<Arc<ThreadPool>>,
+        crew: Arc<Crew>,
+        mode: Mode,
+        user: Option<UserAllocator>,
+    ) -> Self {
         let id = EngineId::unique();
         let mut capabilities = Capabilities::default();
         capabilities.memory_kinds = KINDS.to_vec();
@@ -82,7 +105,12 @@ impl HostEngine {
         capabilities.memory_bytes = total_memory();
         capabilities.max_allocation_bytes = capabilities.memory_bytes;
         let allocator = Arc::new(HostAllocator::new(id, capabilities.max_allocation_bytes, user));
-        Self(Arc::new(Inner { id, device: device(), capabilities, threads, allocator }))
+        Self(Arc::new(Inner { id, device: device(), capabilities, threads, crew, mode, allocator }))
+    }
+
+    /// The threads that fast forms share.
+    pub(crate) fn crew(&self) -> &Crew {
+        &self.0.crew
     }
 
     /// Runs work on this engine's threads.
@@ -130,11 +158,11 @@ impl Engine for HostEngine {
     }
 
     fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
-        Ok(desc.clone().resolved_row_major())
+        Ok(primitive::resolve(self.0.mode, desc.clone()))
     }
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<HostPrimitive> {
-        HostPrimitive::new(self.0.id, desc.clone())
+        HostPrimitive::new(self.0.id, self.0.mode, desc.clone())
     }
 
     fn allocator(&self) -> Arc<dyn Allocator<B = Host>> {
@@ -201,8 +229,22 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fast::Level;
+    use anydnn_backend::conformance::Suite;
     use anydnn_backend::op::{Eltwise, Op, Reorder};
     use anydnn_backend::{DataType, Layout, Memory, Primitive, Status};
+
+    /// The highest level is what other tests run at.
+    #[test]
+    fn the_reference_and_every_lower_level_conform() {
+        let levels = Level::available();
+        let modes =
+            levels[..levels.len() - 1].iter().map(|&level| Mode::Fast(level)).chain([Mode::Reference]);
+        for mode in modes {
+            let engine = HostEngine::of_mode(2, mode).unwrap();
+            Suite::<Host>::from_env(&engine).run().assert_passed();
+        }
+    }
 
     #[test]
     fn fields_are_found_in_the_systems_files() {

@@ -1,8 +1,9 @@
 //! The host backend of anydnn: plain Rust on the CPU.
 //!
-//! It is the default where there is no OpenCL, and its numerics are the reference for the other backends: sums of normalisations,
-//! softmax, pooling and reductions are accumulated in f64, 8-bit integer products are exact, and functions that cancel in f32 are
-//! computed in f64. [`compute`] gives these numerics without an engine.
+//! It is the default where there is no OpenCL. [`compute`] gives the reference numerics without an engine, with which other backends are
+//! compared: sums of normalisations, softmax, pooling and reductions are accumulated in f64, 8-bit integer products are exact, and functions
+//! that cancel in f32 are computed in f64. An engine computes f32 in plain layouts by the processor's vector instructions instead, within the
+//! contract's tolerance; the variable `ANYDNN_HOST` masks these, or chooses the reference (`reference`, `portable`, `avx2`, `avx512`).
 //!
 //! ```
 //! use anydnn_backend::op::{MatMul, Op};
@@ -36,6 +37,7 @@ mod binding;
 mod compute;
 mod engine;
 mod event;
+mod fast;
 mod memory;
 mod primitive;
 mod stream;

@@ -12,7 +12,7 @@ use crate::engine::HostEngine;
 use crate::event::{HostEvent, dependencies, now};
 use crate::memory::HostMemory;
 use crate::primitive::HostPrimitive;
-use crate::{Host, compute, lock};
+use crate::{Host, lock};
 
 /// A queue whose commands run when they are submitted, which keeps every order that a stream promises.
 #[derive(Clone, Debug)]
@@ -81,7 +81,8 @@ impl Stream for HostStream {
         let desc = primitive.desc();
         let event = self.submit(desc.name(), deps, || {
             with_slices(desc, args, |inputs, outputs| {
-                self.0.engine.install(|| compute::compute(desc, inputs, outputs))
+                let engine = &self.0.engine;
+                engine.install(|| primitive.compute(engine.crew(), inputs, outputs))
             })
         });
         self.note(primitive, &event)?;

@@ -39,9 +39,11 @@ mod window;
 use anydnn_backend::{Arg, ArgDesc, DataType, Error, PrimitiveDesc, Result, each_operation};
 
 use element::Float;
+pub(crate) use element::Real;
 pub(crate) use operands::supported;
 use operands::{Operands, Results};
 pub(crate) use storage::Kind;
+pub(crate) use window::{Window, padded, split};
 
 /// What an operation answers, or that the backend does not know it.
 macro_rules! dispatch {

@@ -1,0 +1,104 @@
+//! One execution: the operands' numbers, the threads, and room for what lies between.
+
+use std::cell::RefCell;
+use std::sync::Mutex;
+
+use anydnn_backend::{Arg, DataType, PrimitiveDesc};
+use bytemuck::{Pod, Zeroable};
+
+use super::Shared;
+use super::crew::{Crew, lock};
+use super::level::Level;
+
+/// What an execution binds.
+pub(crate) struct Call<'a> {
+    pub(super) level: Level,
+    pub(super) crew: &'a Crew,
+    inputs: &'a [(Arg, &'a [u8])],
+    outputs: Vec<(Arg, Shared<'a>)>,
+}
+
+impl<'a> Call<'a> {
+    /// None where an operand's bytes are too few, or lie such that they are no f32.
+    pub(crate) fn new(
+        level: Level,
+        crew: &'a Crew,
+        desc: &PrimitiveDesc,
+        inputs: &'a [(Arg, &'a [u8])],
+        outputs: &'a mut [(Arg, &mut [u8])],
+    ) -> Option<Self> {
+        let fits = |arg: Arg, bytes: &[u8]| {
+            desc.find(arg).is_none_or(|wanted| {
+                let is_aligned = wanted.data_type() != DataType::F32
+                    || bytes.is_empty()
+                    || bytes.as_ptr().addr().is_multiple_of(align_of::<f32>());
+                bytes.len() >= wanted.size() && is_aligned
+            })
+        };
+        let bound = |arg: Arg| {
+            inputs.iter().any(|(other, bytes)| *other == arg && fits(arg, bytes))
+                || outputs.iter().any(|(other, bytes)| *other == arg && fits(arg, bytes))
+        };
+        if !desc.args().iter().all(|wanted| bound(wanted.arg)) {
+            return None;
+        }
+        let outputs = outputs.iter_mut().map(|(arg, bytes)| (*arg, Shared::of_bytes(bytes)));
+        Some(Self { level, crew, inputs, outputs: outputs.collect() })
+    }
+
+    /// The numbers of an operand that is read.
+    pub(super) fn input(&self, arg: Arg) -> &'a [f32] {
+        let bytes = self.bytes(arg);
+        bytemuck::try_cast_slice(&bytes[..bytes.len() / 4 * 4]).unwrap_or_default()
+    }
+
+    /// The bytes of an operand that is read.
+    pub(super) fn bytes(&self, arg: Arg) -> &'a [u8] {
+        self.inputs.iter().find(|(other, _)| *other == arg).map_or(&[], |(_, bytes)| bytes)
+    }
+
+    /// The numbers of a result.
+    pub(super) fn output(&self, arg: Arg) -> Shared<'a> {
+        let found = self.outputs.iter().find(|(other, ..)| *other == arg);
+        found.map_or_else(|| Shared::new(&mut []), |(_, numbers)| *numbers)
+    }
+}
+
+/// A cache line of numbers.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([f32; 16]);
+
+/// Room that executions of a primitive use one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Rooms(Mutex<Vec<Vec<Line>>>);
+
+impl Rooms {
+    /// Runs `work` with so many numbers, whatever they are.
+    pub(super) fn with<R>(&self, numbers: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
+        let mut room = lock(&self.0).pop().unwrap_or_default();
+        let lines = numbers.div_ceil(16);
+        if room.len() < lines {
+            room.resize(lines, Line::zeroed());
+        }
+        let result = work(&mut bytemuck::cast_slice_mut(&mut room[..lines])[..numbers]);
+        lock(&self.0).push(room);
+        result
+    }
+}
+
+thread_local! {
+    static OWN: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `work` with room of the thread's own: so many numbers, whatever they are.
+pub(super) fn with_own_room<R>(numbers: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
+    let mut room = OWN.take();
+    let lines = numbers.div_ceil(16);
+    if room.len() < lines {
+        room.resize(lines, Line::zeroed());
+    }
+    let result = work(&mut bytemuck::cast_slice_mut(&mut room[..lines])[..numbers]);
+    OWN.set(room);
+    result
+}

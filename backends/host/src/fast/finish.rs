@@ -1,0 +1,256 @@
+//! What follows sums in a tile: bias, post-operations and the way to the result.
+
+use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc};
+use smallvec::SmallVec;
+
+use super::Shared;
+use super::call::Call;
+use super::functions;
+use super::level::Level;
+use super::places::{Places, strides_of};
+
+/// The steps behind a result whose axes are parted into rows and columns.
+#[derive(Debug)]
+pub(super) struct FinishPlan {
+    has_bias: bool,
+    bias: Strided,
+    steps: SmallVec<[StepPlan; 3]>,
+    target: Strided,
+}
+
+/// Some indices of an axis: so many, `step` apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Along {
+    pub(super) axis: usize,
+    pub(super) length: usize,
+    pub(super) step: usize,
+}
+
+/// Where rows and columns of an operand lie.
+#[derive(Clone, Debug, Default)]
+struct Strided {
+    first: usize,
+    rows: Places,
+    column: usize,
+}
+
+#[derive(Debug)]
+enum StepPlan {
+    Eltwise(Eltwise),
+    Binary { arg: Arg, algorithm: BinaryAlgorithm, reversed: bool, operand: Strided },
+    Sum { scale: f32, zero_point: f32 },
+}
+
+/// The steps with their operands.
+pub(super) struct Finish<'a> {
+    plan: &'a FinishPlan,
+    level: Level,
+    bias: Option<&'a [f32]>,
+    operands: SmallVec<[&'a [f32]; 3]>,
+    target: Shared<'a>,
+}
+
+/// The offsets of some rows: of the target, then of each operand.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    offsets: Vec<usize>,
+    count: usize,
+}
+
+impl FinishPlan {
+    /// The result's `rows` are axes in this order, its `columns` those along which a row has its elements. None where a type, a layout or
+    /// a step is not known here.
+    pub(super) fn new(desc: &PrimitiveDesc, rows: &[usize], columns: &[usize]) -> Option<Self> {
+        let dims = desc.dst().dims();
+        let rows: SmallVec<[Along; 8]> =
+            rows.iter().map(|&axis| Along { axis, length: dims[axis], step: 1 }).collect();
+        Self::with_rows(desc, &rows, columns)
+    }
+
+    /// As [`FinishPlan::new`], with rows along parts of axes.
+    pub(super) fn with_rows(desc: &PrimitiveDesc, rows: &[Along], columns: &[usize]) -> Option<Self> {
+        let dims = desc.dst().dims();
+        let strided = |operand: &MemoryDesc| {
+            let (strides, first) = strides_of(operand, dims)?;
+            let rows = Places::new(rows.iter().map(|along| (along.length, strides[along.axis] * along.step)));
+            let columns = Places::new(columns.iter().map(|&axis| (dims[axis], strides[axis])));
+            Some(Strided { first, rows, column: columns.stride()? })
+        };
+        let mut steps = SmallVec::new();
+        for (i, post_op) in desc.attributes().post_ops.iter().enumerate() {
+            steps.push(match post_op {
+                PostOp::Eltwise(function) => StepPlan::Eltwise(*function),
+                PostOp::Binary { algorithm, operand, reversed } => StepPlan::Binary {
+                    arg: Arg::PostOp(i as u16),
+                    algorithm: *algorithm,
+                    reversed: *reversed,
+                    operand: strided(operand)?,
+                },
+                PostOp::Sum { scale, zero_point, data_type: None | Some(DataType::F32) } => {
+                    StepPlan::Sum { scale: *scale, zero_point: *zero_point as f32 }
+                }
+                _ => return None,
+            });
+        }
+        let target = strided(desc.dst())?;
+        let bias = match desc.find(Arg::Bias) {
+            None => None,
+            Some(bias) if bias.rank() == 1 => {
+                let &[column] = columns else { return None };
+                let (strides, first) = strides_of(bias, &[dims[column]])?;
+                Some(Strided { first, rows: Places::default(), column: strides[0] })
+            }
+            Some(bias) => Some(strided(bias)?),
+        };
+        Some(Self { has_bias: bias.is_some(), bias: bias.unwrap_or_default(), steps, target })
+    }
+
+    /// The steps with what a call binds.
+    pub(super) fn bind<'a>(&'a self, call: &Call<'a>) -> Finish<'a> {
+        let bias = self.has_bias.then(|| call.input(Arg::Bias));
+        let operands = self.steps.iter().map(|step| match step {
+            StepPlan::Binary { arg, .. } => call.input(*arg),
+            _ => &[][..],
+        });
+        let operands = operands.collect();
+        Finish { plan: self, level: call.level, bias, operands, target: call.output(Arg::DST) }
+    }
+}
+
+impl Finish<'_> {
+    /// The offsets of some rows.
+    pub(super) fn rows(&self, first: usize, count: usize, rows: &mut Rows) {
+        rows.offsets.clear();
+        rows.count = count;
+        self.plan.target.rows.fill(first, count, &mut rows.offsets);
+        self.plan.bias.rows.fill(first, count, &mut rows.offsets);
+        for step in &self.plan.steps {
+            if let StepPlan::Binary { operand, .. } = step {
+                operand.rows.fill(first, count, &mut rows.offsets);
+            }
+        }
+    }
+
+    /// Stores the sums of a row, the `row`-th of `rows`, from a column on, after all steps.
+    ///
+    /// # Safety
+    /// As for [`Finish::store_all`].
+    pub(super) unsafe fn store(&self, rows: &Rows, row: usize, column: usize, sums: &mut [f32]) {
+        let length = sums.len();
+        // SAFETY: by the caller.
+        unsafe { self.store_all(rows, row..row + 1, column, sums, length, length) };
+    }
+
+    /// Stores `columns` sums of some of `rows` from a column on, after all steps. The sums of a row begin `stride` numbers behind those of the
+    /// one before.
+    ///
+    /// # Safety
+    /// - `rows` are of this result, whose rows end behind them and whose columns behind `column + columns`.
+    /// - No other thread touches these elements of the result.
+    pub(super) unsafe fn store_all(
+        &self,
+        rows: &Rows,
+        some: std::ops::Range<usize>,
+        column: usize,
+        sums: &mut [f32],
+        stride: usize,
+        columns: usize,
+    ) {
+        let (plan, level) = (self.plan, self.level);
+        let mut offsets = rows.offsets.chunks_exact(rows.count.max(1)).map(|offsets| &offsets[some.clone()]);
+        let mut next = || offsets.next().unwrap_or_default();
+        let targets = next();
+        let biases = next();
+        let sums = &mut sums[..(targets.len().max(1) - 1) * stride + columns];
+        if let Some(bias) = self.bias {
+            let start = plan.bias.first + column * plan.bias.column;
+            if plan.bias.column == 1 && biases.iter().all(|&offset| offset == 0) {
+                functions::add_to_rows(level, &bias[start..][..columns], sums, stride);
+            } else {
+                for (sums, &offset) in sums.chunks_mut(stride).zip(biases) {
+                    self.binary(
+                        BinaryAlgorithm::Add,
+                        false,
+                        &bias[start + offset..],
+                        plan.bias.column,
+                        &mut sums[..columns],
+                    );
+                }
+            }
+        }
+        for (step, operand) in plan.steps.iter().zip(&self.operands) {
+            match step {
+                // What lies between the rows is never stored.
+                StepPlan::Eltwise(function) => functions::eltwise(level, *function, sums),
+                StepPlan::Binary { algorithm, reversed, operand: place, .. } => {
+                    let start = place.first + column * place.column;
+                    for (sums, &offset) in sums.chunks_mut(stride).zip(next()) {
+                        let operand = &operand[start + offset..];
+                        self.binary(*algorithm, *reversed, operand, place.column, &mut sums[..columns]);
+                    }
+                }
+                StepPlan::Sum { scale, zero_point } => {
+                    for (sums, &offset) in sums.chunks_mut(stride).zip(targets) {
+                        let old = self.target(offset, column, columns);
+                        for (i, sum) in sums[..columns].iter_mut().enumerate() {
+                            // SAFETY: the element is the caller's alone.
+                            let old = unsafe { *old.add(i * plan.target.column) };
+                            *sum += scale * (old - zero_point);
+                        }
+                    }
+                }
+            }
+        }
+        if let (1, Some(next_row), [first, ..]) = (plan.target.column, plan.target.rows.stride(), targets)
+            && next_row == columns
+            && stride == columns
+        {
+            let to = self.target(*first, column, sums.len());
+            // SAFETY: as below; the rows are one behind the other.
+            unsafe { to.copy_from_nonoverlapping(sums.as_ptr(), sums.len()) };
+            return;
+        }
+        for (sums, &offset) in sums.chunks(stride).zip(targets) {
+            let to = self.target(offset, column, columns);
+            // SAFETY: the elements lie in the result, and are the caller's alone.
+            unsafe {
+                if let (1, Some(whole)) = (plan.target.column, <&[f32; 32]>::try_from(&sums[..columns]).ok())
+                {
+                    to.cast::<[f32; 32]>().write_unaligned(*whole);
+                } else if plan.target.column == 1 {
+                    to.copy_from_nonoverlapping(sums.as_ptr(), columns);
+                } else {
+                    for (i, sum) in sums[..columns].iter().enumerate() {
+                        *to.add(i * plan.target.column) = *sum;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where some columns of a row are stored.
+    fn target(&self, row: usize, column: usize, columns: usize) -> *mut f32 {
+        let place = &self.plan.target;
+        self.target.pointer(place.first + row + column * place.column, (columns - 1) * place.column + 1)
+    }
+
+    fn binary(
+        &self,
+        algorithm: BinaryAlgorithm,
+        reversed: bool,
+        operand: &[f32],
+        stride: usize,
+        sums: &mut [f32],
+    ) {
+        match stride {
+            0 => functions::binary(self.level, algorithm, sums, &operand[..1], reversed),
+            // A slice of one is taken for what meets every element, which it does.
+            1 => functions::binary(self.level, algorithm, sums, &operand[..sums.len()], reversed),
+            _ => {
+                for (sum, operand) in sums.chunks_mut(1).zip(operand.iter().step_by(stride)) {
+                    functions::binary(self.level, algorithm, sum, std::slice::from_ref(operand), reversed);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Functions of one and of two elements, vectors at a time.
+
+use anydnn_backend::{BinaryAlgorithm, Eltwise};
+
+use super::level::{Level, for_levels};
+use super::math::{clamp, erfc, exp, expm1_negative, log, sigmoid, soft_plus, tanh, tanh_of_soft_plus};
+use crate::compute::Real;
+
+/// `x = f(x)` for each element.
+pub(super) fn eltwise(level: Level, function: Eltwise, values: &mut [f32]) {
+    if is_vectorised(function) { vectorised(level, function, values) } else { function.apply(values) }
+}
+
+/// `a = a op b` for each pair, `b op a` when reversed; a single `b` meets every `a`.
+pub(super) fn binary(level: Level, algorithm: BinaryAlgorithm, a: &mut [f32], b: &[f32], reversed: bool) {
+    if let [b] = *b {
+        return with_one(level, algorithm, a, b, reversed);
+    }
+    with_all(level, algorithm, a, b, reversed);
+}
+
+for_levels! {
+    fn vectorised(function: Eltwise, values: &mut [f32]) = eltwise_body
+}
+
+for_levels! {
+    fn with_all(algorithm: BinaryAlgorithm, a: &mut [f32], b: &[f32], reversed: bool) = binary_body
+}
+
+for_levels! {
+    fn with_one(algorithm: BinaryAlgorithm, a: &mut [f32], b: f32, reversed: bool) = binary_with_one_body
+}
+
+for_levels! {
+    /// Adds a row to rows that are `stride` apart.
+    pub(super) fn add_to_rows(row: &[f32], to: &mut [f32], stride: usize) = add_to_rows_body
+}
+
+#[inline(always)]
+fn add_to_rows_body(row: &[f32], to: &mut [f32], stride: usize) {
+    for to in to.chunks_mut(stride) {
+        to.iter_mut().zip(row).for_each(|(to, &value)| *to += value);
+    }
+}
+
+/// `to = a op b` for each pair.
+pub(super) fn binary_of(level: Level, algorithm: BinaryAlgorithm, a: &[f32], b: &[f32], to: &mut [f32]) {
+    if matches!(
+        algorithm,
+        BinaryAlgorithm::Add
+            | BinaryAlgorithm::Multiply
+            | BinaryAlgorithm::Subtract
+            | BinaryAlgorithm::Divide
+            | BinaryAlgorithm::Maximum
+            | BinaryAlgorithm::Minimum
+    ) {
+        return of_both(level, algorithm, a, b, to);
+    }
+    to.copy_from_slice(a);
+    with_all(level, algorithm, to, b, false);
+}
+
+for_levels! {
+    fn of_both(algorithm: BinaryAlgorithm, a: &[f32], b: &[f32], to: &mut [f32]) = of_both_body
+}
+
+#[inline(always)]
+fn of_both_body(algorithm: BinaryAlgorithm, a: &[f32], b: &[f32], to: &mut [f32]) {
+    match algorithm {
+        BinaryAlgorithm::Add => pairs_of(a, b, to, |a, b| a + b),
+        BinaryAlgorithm::Multiply => pairs_of(a, b, to, |a, b| a * b),
+        BinaryAlgorithm::Subtract => pairs_of(a, b, to, |a, b| a - b),
+        BinaryAlgorithm::Divide => pairs_of(a, b, to, |a, b| a / b),
+        BinaryAlgorithm::Maximum => pairs_of(a, b, to, larger),
+        _ => pairs_of(a, b, to, smaller),
+    }
+}
+
+#[inline(always)]
+fn pairs_of(a: &[f32], b: &[f32], to: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+    for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
+        *to = f(a, b);
+    }
+}
+
+/// Whether there is a formula of vectors.
+fn is_vectorised(function: Eltwise) -> bool {
+    match function {
+        Eltwise::Abs
+        | Eltwise::Ceil
+        | Eltwise::Clamp { .. }
+        | Eltwise::Elu { .. }
+        | Eltwise::Exp
+        | Eltwise::Floor
+        | Eltwise::GeluErf
+        | Eltwise::GeluTanh
+        | Eltwise::HardSigmoid { .. }
+        | Eltwise::HardSwish { .. }
+        | Eltwise::LeakyRelu { .. }
+        | Eltwise::Linear { .. }
+        | Eltwise::Log
+        | Eltwise::Mish
+        | Eltwise::Reciprocal
+        | Eltwise::Relu
+        | Eltwise::Round
+        | Eltwise::Sigmoid
+        | Eltwise::Sign
+        | Eltwise::SoftPlus { .. }
+        | Eltwise::Sqrt
+        | Eltwise::Square
+        | Eltwise::Swish { .. }
+        | Eltwise::Tanh
+        | Eltwise::Truncate => true,
+        Eltwise::Pow { beta, .. } => [2.0, 3.0, 1.0, -1.0].contains(&beta),
+        _ => false,
+    }
+}
+
+#[inline(always)]
+fn eltwise_body(function: Eltwise, values: &mut [f32]) {
+    match function {
+        Eltwise::Abs => each(values, f32::abs),
+        Eltwise::Ceil => each(values, f32::ceil),
+        Eltwise::Clamp { min, max } => each(values, |x| clamp(x, min, max)),
+        Eltwise::Elu { alpha } => {
+            // The polynomial is for arguments of one sign.
+            each(values, |x| if x > 0.0 { x } else { alpha * expm1_negative(if x > 0.0 { 0.0 } else { x }) });
+        }
+        Eltwise::Exp => each(values, exp),
+        Eltwise::Floor => each(values, f32::floor),
+        // The complementary function keeps the digits that 1 + erf loses for negative x.
+        Eltwise::GeluErf => each(values, |x| 0.5 * x * erfc(x * -std::f32::consts::FRAC_1_SQRT_2)),
+        // 1 + tanh(u) is twice the logistic function of 2u.
+        Eltwise::GeluTanh => {
+            each(values, |x| x / (1.0 + exp(-1.595_769_2 * (x + 0.044_715 * x * x * x))));
+        }
+        Eltwise::HardSigmoid { alpha, beta } => each(values, |x| clamp(alpha * x + beta, 0.0, 1.0)),
+        Eltwise::HardSwish { alpha, beta } => each(values, |x| x * clamp(alpha * x + beta, 0.0, 1.0)),
+        Eltwise::LeakyRelu { alpha } => each(values, |x| if x > 0.0 { x } else { alpha * x }),
+        Eltwise::Linear { alpha, beta } => each(values, |x| alpha * x + beta),
+        Eltwise::Log => each(values, log),
+        Eltwise::Mish => each(values, |x| x * tanh_of_soft_plus(x)),
+        Eltwise::Pow { alpha, beta: 2.0 } => each(values, |x| alpha * (x * x)),
+        Eltwise::Pow { alpha, beta: 3.0 } => each(values, |x| alpha * (x * x * x)),
+        Eltwise::Pow { alpha, beta: 1.0 } => each(values, |x| alpha * x),
+        Eltwise::Pow { alpha, beta: -1.0 } => each(values, |x| alpha / x),
+        Eltwise::Reciprocal => each(values, |x| 1.0 / x),
+        Eltwise::Relu => each(values, |x| if x < 0.0 { 0.0 } else { x }),
+        Eltwise::Round => each(values, f32::round_ties_even),
+        Eltwise::Sigmoid => each(values, sigmoid),
+        Eltwise::Sign => {
+            each(values, |x| {
+                if x > 0.0 {
+                    1.0
+                } else if x < 0.0 {
+                    -1.0
+                } else {
+                    x
+                }
+            });
+        }
+        Eltwise::SoftPlus { beta } => each(values, |x| soft_plus(beta * x) / beta),
+        Eltwise::Sqrt => each(values, f32::sqrt),
+        Eltwise::Square => each(values, |x| x * x),
+        Eltwise::Swish { alpha } => each(values, |x| x / (1.0 + exp(-alpha * x))),
+        Eltwise::Tanh => each(values, tanh),
+        Eltwise::Truncate => each(values, f32::trunc),
+        _ => {}
+    }
+}
+
+#[inline(always)]
+fn each(values: &mut [f32], f: impl Fn(f32) -> f32) {
+    for value in values {
+        *value = f(*value);
+    }
+}
+
+#[expect(clippy::float_cmp, reason = "equality of elements is exact by definition")]
+#[inline(always)]
+fn binary_body(algorithm: BinaryAlgorithm, a: &mut [f32], b: &[f32], reversed: bool) {
+    match algorithm {
+        BinaryAlgorithm::Add => pairs(a, b, |a, b| a + b),
+        BinaryAlgorithm::Multiply => pairs(a, b, |a, b| a * b),
+        BinaryAlgorithm::Subtract if reversed => pairs(a, b, |a, b| b - a),
+        BinaryAlgorithm::Subtract => pairs(a, b, |a, b| a - b),
+        BinaryAlgorithm::Divide if reversed => pairs(a, b, |a, b| b / a),
+        BinaryAlgorithm::Divide => pairs(a, b, |a, b| a / b),
+        BinaryAlgorithm::SquaredDifference => pairs(a, b, |a, b| (a - b) * (a - b)),
+        BinaryAlgorithm::Maximum => pairs(a, b, larger),
+        BinaryAlgorithm::Minimum => pairs(a, b, smaller),
+        BinaryAlgorithm::GreaterEqual if !reversed => pairs(a, b, |a, b| truth(a >= b)),
+        BinaryAlgorithm::Greater if !reversed => pairs(a, b, |a, b| truth(a > b)),
+        BinaryAlgorithm::LessEqual if !reversed => pairs(a, b, |a, b| truth(a <= b)),
+        BinaryAlgorithm::Less if !reversed => pairs(a, b, |a, b| truth(a < b)),
+        BinaryAlgorithm::Equal => pairs(a, b, |a, b| truth(a == b)),
+        BinaryAlgorithm::NotEqual => pairs(a, b, |a, b| truth(a != b)),
+        other => f32::binary(other, a, b, reversed),
+    }
+}
+
+#[inline(always)]
+fn binary_with_one_body(algorithm: BinaryAlgorithm, a: &mut [f32], b: f32, reversed: bool) {
+    match algorithm {
+        BinaryAlgorithm::Add => each(a, |a| a + b),
+        BinaryAlgorithm::Multiply => each(a, |a| a * b),
+        BinaryAlgorithm::Subtract if reversed => each(a, |a| b - a),
+        BinaryAlgorithm::Subtract => each(a, |a| a - b),
+        BinaryAlgorithm::Divide if reversed => each(a, |a| b / a),
+        BinaryAlgorithm::Divide => each(a, |a| a / b),
+        BinaryAlgorithm::SquaredDifference => each(a, |a| (a - b) * (a - b)),
+        BinaryAlgorithm::Maximum => each(a, |a| larger(a, b)),
+        BinaryAlgorithm::Minimum => each(a, |a| smaller(a, b)),
+        other => {
+            let b = [b; 64];
+            for a in a.chunks_mut(b.len()) {
+                binary_body(other, a, &b[..a.len()], reversed);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn pairs(a: &mut [f32], b: &[f32], f: impl Fn(f32, f32) -> f32) {
+    for (a, &b) in a.iter_mut().zip(b) {
+        *a = f(*a, b);
+    }
+}
+
+// A comparison with NaN is false, which keeps the NaN of either side.
+#[inline(always)]
+fn larger(a: f32, b: f32) -> f32 {
+    if a > b || a.is_nan() { a } else { b }
+}
+
+#[inline(always)]
+fn smaller(a: f32, b: f32) -> f32 {
+    if a < b || a.is_nan() { a } else { b }
+}
+
+#[inline(always)]
+fn truth(value: bool) -> f32 {
+    if value { 1.0 } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use anydnn_backend::op::Domain;
+
+    use super::*;
+
+    /// Numbers around zero with the ends, more than two vectors and not a multiple of one.
+    fn arguments() -> Vec<f32> {
+        let mut all: Vec<f32> = (-40..=41).map(|i| i as f32 / 4.0).collect();
+        all.extend([f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 90.0, -90.0]);
+        all
+    }
+
+    #[test]
+    fn functions_meet_their_definitions_at_every_level() {
+        for row in Eltwise::TABLE {
+            let function = row.example;
+            let within = |x: &f32| match row.domain {
+                Domain::Between(low, high) if (low, high) != (-6.0, 6.0) => {
+                    f64::from(*x) >= low && f64::from(*x) <= high
+                }
+                Domain::AwayFromZero(low, _) => f64::from(x.abs()) >= low,
+                _ => true,
+            };
+            let given: Vec<f32> = arguments().into_iter().filter(within).collect();
+            for &level in Level::available() {
+                let mut made = given.clone();
+                eltwise(level, function, &mut made);
+                for (x, made) in given.iter().zip(made) {
+                    let expected = function.reference(f64::from(*x)) as f32;
+                    let is_near = (made - expected).abs() <= 2e-6 * expected.abs().max(1.0);
+                    let is_same = made == expected || (made.is_nan() && expected.is_nan());
+                    assert!(is_near || is_same, "{function:?} of {x} at {level:?}: {made}, not {expected}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn functions_of_two_meet_the_plain_ones_at_every_level() {
+        let given = arguments();
+        let other: Vec<f32> = given.iter().rev().copied().collect();
+        for (algorithm, reversed) in BinaryAlgorithm::ALL.into_iter().flat_map(|a| [(a, false), (a, true)]) {
+            for &level in Level::available() {
+                let same =
+                    |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()));
+                let (mut made, mut expected) = (given.clone(), given.clone());
+                binary(level, algorithm, &mut made, &other, reversed);
+                f32::binary(algorithm, &mut expected, &other, reversed);
+                assert!(same(&made, &expected), "{algorithm:?} at {level:?}");
+                if !reversed {
+                    binary_of(level, algorithm, &given, &other, &mut made);
+                    assert!(same(&made, &expected), "{algorithm:?} of both at {level:?}");
+                }
+                let (mut made, mut expected) = (given.clone(), given.clone());
+                binary(level, algorithm, &mut made, &[0.75], reversed);
+                f32::binary(algorithm, &mut expected, &vec![0.75; given.len()], reversed);
+                assert!(same(&made, &expected), "{algorithm:?} with one at {level:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The fast forms of primitives: f32 in plain layouts, by the processor's vector instructions and without memory between executions.
+//!
+//! A form is planned once from the description and takes what it knows; everything else is computed by the reference in
+//! [`compute`](crate::compute), with which conformance compares it. `ANYDNN_HOST` masks it, see [`Mode`].
+
+#![expect(
+    clippy::inline_always,
+    reason = "bodies take the instructions of the functions that they are compiled into"
+)]
+
+mod attention;
+mod call;
+mod cells;
+mod concat;
+mod convolution;
+mod crew;
+mod deconvolution;
+mod depthwise;
+mod finish;
+mod functions;
+mod images;
+mod lanes;
+mod level;
+mod math;
+mod matmul;
+mod mode;
+mod panels;
+mod places;
+mod pooling;
+mod product;
+mod recurrent;
+mod reduction;
+mod resampling;
+mod rows;
+mod scores;
+mod streaming;
+mod sums;
+mod tile;
+mod units;
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+use anydnn_backend::{Op, PrimitiveDesc};
+
+pub(crate) use call::Call;
+pub(crate) use crew::Crew;
+#[cfg(test)]
+pub(crate) use level::Level;
+pub(crate) use mode::Mode;
+
+/// A primitive as it is computed fast.
+pub(crate) trait Fast: Debug + Send + Sync {
+    /// The name of the implementation.
+    fn name(&self) -> &'static str;
+
+    /// Computes it. The call binds every operand of the description.
+    fn run(&self, call: &Call<'_>);
+}
+
+/// The description with the layouts that fast forms prefer, where they are open.
+pub(crate) fn resolve(desc: PrimitiveDesc) -> PrimitiveDesc {
+    if !desc.args().iter().any(|operand| operand.desc.is_any()) {
+        return desc;
+    }
+    match desc.op().clone() {
+        Op::MatMul(_) => matmul::resolve(desc),
+        Op::Convolution(op) => convolution::resolve(&op, desc),
+        Op::Deconvolution(op) => deconvolution::resolve(&op, desc),
+        _ => desc,
+    }
+}
+
+/// The fast form of a description whose layouts are resolved; none where there is none.
+pub(crate) fn plan(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
+    if !desc.attributes().dequantize.is_empty() {
+        return None;
+    }
+    match desc.op() {
+        Op::MatMul(_) => matmul::MatMul::new(desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Concat(op) => concat::Concat::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Convolution(op) => convolution::plan(op, desc),
+        Op::Deconvolution(op) => {
+            deconvolution::Deconvolution::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>)
+        }
+        Op::Attention(op) => attention::Attention::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Pooling(op) => pooling::Pooling::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Recurrent(op) => recurrent::Recurrent::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Reduction(op) => reduction::Reduction::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Resampling(op) => {
+            resampling::Resampling::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>)
+        }
+        Op::Softmax(_) | Op::LayerNormalization(_) => rows::plan(desc),
+        Op::Reorder(_) | Op::Eltwise(_) | Op::Binary(_) | Op::BatchNormalization(_) => {
+            streaming::Streaming::new(desc).map(|made| Box::new(made) as Box<dyn Fast>)
+        }
+        _ => None,
+    }
+}
+
+/// Numbers of which threads write parts of their own.
+#[derive(Clone, Copy)]
+struct Shared<'a> {
+    data: *mut f32,
+    length: usize,
+    lifetime: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: `part` promises that threads write parts of their own.
+unsafe impl Sync for Shared<'_> {}
+// SAFETY: as above.
+unsafe impl Send for Shared<'_> {}
+
+impl<'a> Shared<'a> {
+    fn new(data: &'a mut [f32]) -> Self {
+        Self { data: data.as_mut_ptr(), length: data.len(), lifetime: PhantomData }
+    }
+
+    /// Bytes that hold numbers, or are not used as such.
+    fn of_bytes(bytes: &'a mut [u8]) -> Self {
+        Self {
+            data: bytes.as_mut_ptr().cast(),
+            length: bytes.len() / size_of::<f32>(),
+            lifetime: PhantomData,
+        }
+    }
+
+    /// A pointer to some numbers.
+    fn pointer(&self, first: usize, count: usize) -> *mut f32 {
+        assert!(first <= self.length && count <= self.length - first, "a part of the numbers");
+        // SAFETY: the place is inside of the numbers or at their end.
+        unsafe { self.data.add(first) }
+    }
+
+    /// So many numbers from a place on.
+    ///
+    /// # Safety
+    /// No other part that is alive has any of them.
+    unsafe fn part(&self, first: usize, count: usize) -> &'a mut [f32] {
+        // SAFETY: the part lies inside, and is the caller's alone.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer(first, count), count) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Products of rows with panels, shared between threads.
+
+use std::cell::RefCell;
+
+use super::call::{Call, with_own_room};
+use super::finish::{Finish, Rows};
+use super::panels::Plain;
+use super::tile::{self, ROWS, Run, Tile, WIDTH};
+
+/// Multiplications that one thread does sooner than another one comes to help.
+const ALONE: usize = 1 << 16;
+/// Bytes of rows that stay in the second cache level while panels pass by.
+const BLOCK_BYTES: usize = 1 << 19;
+/// Bytes of panels that stay in the second cache level while the rows of a tile stay in the first.
+const PANEL_BYTES: usize = 1 << 19;
+/// Tiles of rows from which on columns that lie row by row are copied into panels.
+const PACKED_TILES: usize = 3;
+
+/// The extents of a product, for each group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grid {
+    pub(super) groups: usize,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) terms: usize,
+    /// Numbers that a row adds to what is read: fewer than its terms where rows overlap, as windows do.
+    pub(super) own: usize,
+    /// Columns of a panel.
+    pub(super) width: usize,
+    /// Rows and columns of the result between the groups.
+    pub(super) next_rows: usize,
+    pub(super) next_columns: usize,
+}
+
+/// The rows that are multiplied.
+pub(super) trait Source: Sync {
+    /// Appends the runs of so many rows, and for each of them a pointer for every row, which reaches the run's terms.
+    fn tile(&self, group: usize, first: usize, count: usize, runs: &mut Vec<Run>, rows: &mut Vec<*const f32>);
+
+    /// Numbers between the terms of a row.
+    fn step(&self) -> usize {
+        1
+    }
+}
+
+/// The columns.
+pub(super) enum Columns<'a> {
+    /// In panels, those of the groups one after the other.
+    Panels(&'a [f32]),
+    /// As they lie, by group.
+    Plain(&'a (dyn Fn(usize) -> Plain<'a> + Sync)),
+}
+
+/// Computes all sums and finishes them.
+pub(super) fn run(
+    call: &Call<'_>,
+    grid: &Grid,
+    source: &dyn Source,
+    columns: &Columns<'_>,
+    finish: &Finish<'_>,
+) {
+    if grid.rows == 0 || grid.columns == 0 || grid.groups == 0 {
+        return;
+    }
+    let tasks = Tasks::new(call, grid, columns);
+    let work = |task: usize| {
+        let task = tasks.at(task, grid);
+        OWN.with_borrow_mut(|own| task.run(call, grid, source, columns, finish, own));
+    };
+    call.crew.run(tasks.count(grid), &work);
+}
+
+/// How the product is parted.
+struct Tasks {
+    row_blocks: usize,
+    panel_blocks: usize,
+}
+
+impl Tasks {
+    fn new(call: &Call<'_>, grid: &Grid, columns: &Columns<'_>) -> Self {
+        let panels = grid.columns.div_ceil(grid.width);
+        let most = tile::most_rows(call.level);
+        let tiles = grid.rows.div_ceil(most);
+        let products = grid.rows * grid.columns * grid.terms;
+        let wanted = if products * grid.groups < ALONE { 1 } else { 4 * call.crew.threads() };
+        let of_bytes = (grid.rows * grid.own * size_of::<f32>()).div_ceil(BLOCK_BYTES).clamp(1, tiles);
+        if let Columns::Plain(_) = columns {
+            // What is copied into panels is copied once for all rows.
+            let panel_blocks = wanted.div_ceil(grid.groups).min(panels);
+            let row_blocks = if tiles < PACKED_TILES {
+                1
+            } else {
+                wanted.div_ceil(grid.groups * panel_blocks).min(tiles / 4).max(1)
+            };
+            return Self { row_blocks, panel_blocks };
+        }
+        let row_blocks = wanted.div_ceil(grid.groups).min(tiles).max(of_bytes);
+        let row_blocks = if grid.rows < 4 * most && panels > 1 { of_bytes } else { row_blocks };
+        let panel_blocks = wanted.div_ceil(grid.groups * row_blocks).min(panels);
+        Self { row_blocks, panel_blocks }
+    }
+
+    fn count(&self, grid: &Grid) -> usize {
+        grid.groups * self.row_blocks * self.panel_blocks
+    }
+
+    fn at(&self, task: usize, grid: &Grid) -> Task {
+        let part = |all: usize, parts: usize, i: usize| all * i / parts..all * (i + 1) / parts;
+        let (rest, rows) = (task / self.row_blocks, task % self.row_blocks);
+        let (group, panels) = (rest / self.panel_blocks, rest % self.panel_blocks);
+        Task {
+            group,
+            rows: part(grid.rows, self.row_blocks, rows),
+            panels: part(grid.columns.div_ceil(grid.width), self.panel_blocks, panels),
+        }
+    }
+}
+
+/// Some rows by some panels of one group.
+struct Task {
+    group: usize,
+    rows: std::ops::Range<usize>,
+    panels: std::ops::Range<usize>,
+}
+
+/// What a thread keeps from task to task.
+#[derive(Default)]
+struct Own {
+    runs: Vec<Run>,
+    rows: Vec<*const f32>,
+    tiles: Vec<Prepared>,
+    offsets: Vec<Rows>,
+}
+
+thread_local! {
+    static OWN: RefCell<Own> = RefCell::default();
+}
+
+/// The places of a tile's rows in [`Own`].
+struct Prepared {
+    count: usize,
+    runs: std::ops::Range<usize>,
+    rows: usize,
+}
+
+impl Task {
+    fn run(
+        &self,
+        call: &Call<'_>,
+        grid: &Grid,
+        source: &dyn Source,
+        columns: &Columns<'_>,
+        finish: &Finish<'_>,
+        own: &mut Own,
+    ) {
+        let length = self.rows.len();
+        if length == 0 || self.panels.is_empty() {
+            return;
+        }
+        let tiles = length.div_ceil(tile::most_rows(call.level));
+        own.runs.clear();
+        own.rows.clear();
+        own.tiles.clear();
+        own.offsets.resize_with(tiles.max(own.offsets.len()), Rows::default);
+        for i in 0..tiles {
+            let (start, end) = (length * i / tiles, length * (i + 1) / tiles);
+            let (first, count) = (self.rows.start + start, end - start);
+            let (runs, rows) = (own.runs.len(), own.rows.len());
+            source.tile(self.group, first, count, &mut own.runs, &mut own.rows);
+            own.tiles.push(Prepared { count, runs: runs..own.runs.len(), rows });
+            finish.rows(self.group * grid.next_rows + first, count, &mut own.offsets[i]);
+        }
+        let copied = if matches!(columns, Columns::Plain(_)) { grid.terms * grid.width } else { 0 };
+        with_own_room(copied, |copy| {
+            let mut work = Work {
+                call,
+                grid,
+                step: source.step(),
+                finish,
+                group: self.group,
+                sums: [0.0; ROWS * WIDTH],
+            };
+            if let Columns::Panels(data) = columns {
+                let panels = grid.columns.div_ceil(grid.width);
+                let size = grid.terms * grid.width;
+                let of = |number: usize| Panel {
+                    data: data[(self.group * panels + number) * size..][..size].as_ptr(),
+                    stride: grid.width,
+                    number,
+                };
+                if self.panels.len() * size * size_of::<f32>() <= PANEL_BYTES {
+                    // The rows of a tile stay in the first cache level while all panels pass by.
+                    for tile in 0..own.tiles.len() {
+                        self.panels.clone().for_each(|number| work.tile(own, tile, &of(number)));
+                    }
+                    return;
+                }
+                for number in self.panels.clone() {
+                    (0..own.tiles.len()).for_each(|tile| work.tile(own, tile, &of(number)));
+                }
+                return;
+            }
+            let Columns::Plain(of) = columns else { return };
+            let plain = of(self.group);
+            for number in self.panels.clone() {
+                let first = number * grid.width;
+                let count = grid.width.min(grid.columns - first);
+                let in_place = tiles < PACKED_TILES;
+                let (data, stride) =
+                    plain.panel(call.level, first..first + count, grid.width, in_place, copy);
+                let panel = Panel { data, stride, number };
+                (0..own.tiles.len()).for_each(|tile| work.tile(own, tile, &panel));
+            }
+        });
+    }
+}
+
+/// The columns of a panel: the first one of the first term, and the numbers between terms.
+struct Panel {
+    data: *const f32,
+    stride: usize,
+    number: usize,
+}
+
+/// What the tiles of a task share.
+struct Work<'w, 'c, 'f> {
+    call: &'w Call<'c>,
+    grid: &'w Grid,
+    step: usize,
+    finish: &'w Finish<'f>,
+    group: usize,
+    sums: [f32; ROWS * WIDTH],
+}
+
+impl Work<'_, '_, '_> {
+    fn tile(&mut self, own: &Own, number: usize, panel: &Panel) {
+        let (prepared, offsets) = (&own.tiles[number], &own.offsets[number]);
+        let first = panel.number * self.grid.width;
+        let columns = self.grid.width.min(self.grid.columns - first);
+        let tile = Tile {
+            runs: &own.runs[prepared.runs.clone()],
+            rows: &own.rows[prepared.rows..],
+            step: self.step,
+            panel: panel.data,
+            stride: panel.stride,
+            columns,
+        };
+        let column = self.group * self.grid.next_columns + first;
+        // SAFETY: the source gave pointers that reach the runs' terms, and a panel holds all terms with columns up to its width, a multiple
+        // of the lanes of each level. Tasks have rows and columns of the result of their own.
+        unsafe {
+            tile::multiply(self.call.level, prepared.count, &tile, &mut self.sums, false);
+            self.finish.store_all(offsets, 0..prepared.count, column, &mut self.sums, WIDTH, columns);
+        }
+    }
+}

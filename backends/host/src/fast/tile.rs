@@ -1,0 +1,255 @@
+//! The sums of products of some rows with a panel of columns, in registers.
+//!
+//! Rows are wherever pointers say, so that the pixels of an image meet the taps of a filter in place: each run of terms has a pointer for
+//! every row. This is the register blocking of Goto and van de Geijn (*Anatomy of High-Performance Matrix Multiplication*, 2008), with the
+//! indirection of Dukhan (*The Indirect Convolution Algorithm*, 2019).
+
+use super::lanes::{Four, Lanes};
+use super::level::Level;
+
+/// The most columns of a panel.
+pub(super) const WIDTH: usize = 32;
+/// The most rows of a tile at any level.
+pub(super) const ROWS: usize = 14;
+
+/// Terms that follow one another in every row, and in the panel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// The first one's place in the panel.
+    pub(super) first: usize,
+    pub(super) terms: usize,
+}
+
+/// What a tile multiplies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile<'a> {
+    pub(super) runs: &'a [Run],
+    /// For each run a pointer for each row.
+    pub(super) rows: &'a [*const f32],
+    /// Numbers between the terms of a row.
+    pub(super) step: usize,
+    /// The first column of the first term.
+    pub(super) panel: *const f32,
+    /// Numbers between the terms of the panel.
+    pub(super) stride: usize,
+    /// At most [`WIDTH`]; the panel is readable up to the next multiple of a vector.
+    pub(super) columns: usize,
+}
+
+/// The most rows of a tile.
+pub(super) const fn most_rows(level: Level) -> usize {
+    match level {
+        Level::Portable => 4,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => 6,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => ROWS,
+    }
+}
+
+/// Computes `count` rows of sums, [`WIDTH`] numbers apart; with `add` they grow by what they were.
+///
+/// # Safety
+/// - `tile.rows` holds `count` pointers for each run, each of which reaches the run's terms.
+/// - `tile.panel` reaches the terms of all runs, each with its columns up to a multiple of the level's lanes.
+/// - `1 <= count <= most_rows(level)` and `1 <= tile.columns <= WIDTH`.
+pub(super) unsafe fn multiply(
+    level: Level,
+    count: usize,
+    tile: &Tile<'_>,
+    sums: &mut [f32; ROWS * WIDTH],
+    add: bool,
+) {
+    let lanes = 2 * level.lanes();
+    let mut tile = *tile;
+    let all = tile.columns;
+    for first in (0..all).step_by(lanes) {
+        tile.columns = all - first;
+        let to = sums[first..].as_mut_ptr();
+        // SAFETY: by the caller; two vectors end within the width, and the level's instructions are there.
+        unsafe {
+            match level {
+                Level::Portable => portable(count, &tile, to, add),
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx2 => x86::with_avx2(count, &tile, to, add),
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx512 => x86::with_avx512(count, &tile, to, add),
+            }
+            tile.panel = tile.panel.add(lanes);
+        }
+    }
+}
+
+/// Calls [`sums`] with the number of rows as a constant.
+macro_rules! by_rows {
+    ($count:expr, $lanes:ty, $vectors:literal, $tile:expr, $to:expr, $add:expr, $($rows:literal)+) => {
+        match $count {
+            $($rows => sums::<$lanes, $rows, $vectors>($tile, $to, $add),)+
+            _ => {}
+        }
+    };
+}
+
+unsafe fn portable(count: usize, tile: &Tile<'_>, to: *mut f32, add: bool) {
+    // SAFETY: by the caller of `multiply`.
+    unsafe {
+        if tile.columns > Four::COUNT {
+            by_rows!(count, Four, 2, tile, to, add, 1 2 3 4);
+        } else {
+            by_rows!(count, Four, 1, tile, to, add, 1 2 3 4);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::{__m256, __m512};
+
+    use super::{Lanes, Tile, sums};
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn with_avx2(count: usize, tile: &Tile<'_>, to: *mut f32, add: bool) {
+        // SAFETY: by the caller of `multiply`.
+        unsafe {
+            if tile.columns > <__m256 as Lanes>::COUNT {
+                by_rows!(count, __m256, 2, tile, to, add, 1 2 3 4 5 6);
+            } else {
+                by_rows!(count, __m256, 1, tile, to, add, 1 2 3 4 5 6);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+    pub(super) unsafe fn with_avx512(count: usize, tile: &Tile<'_>, to: *mut f32, add: bool) {
+        // SAFETY: by the caller of `multiply`.
+        unsafe {
+            if tile.columns > <__m512 as Lanes>::COUNT {
+                by_rows!(count, __m512, 2, tile, to, add, 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+            } else {
+                by_rows!(count, __m512, 1, tile, to, add, 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+            }
+        }
+    }
+}
+
+/// Sums of one row that do not wait for one another, where few rows leave registers free.
+const fn apart(rows: usize) -> usize {
+    match rows {
+        1 => 4,
+        2 => 2,
+        _ => 1,
+    }
+}
+
+#[inline(always)]
+unsafe fn sums<L: Lanes, const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>, to: *mut f32, add: bool) {
+    // SAFETY: by the caller of `multiply`.
+    unsafe {
+        match (apart(ROWS), tile.step) {
+            (4, _) => sums_apart::<L, ROWS, VECTORS, 4>(tile, to, add, tile.step),
+            (2, _) => sums_apart::<L, ROWS, VECTORS, 2>(tile, to, add, tile.step),
+            (_, 1) => sums_apart::<L, ROWS, VECTORS, 1>(tile, to, add, 1),
+            _ => sums_apart::<L, ROWS, VECTORS, 1>(tile, to, add, tile.step),
+        }
+    }
+}
+
+#[expect(clippy::needless_range_loop, reason = "constant bounds, which the compiler unrolls")]
+#[inline(always)]
+unsafe fn sums_apart<L: Lanes, const ROWS: usize, const VECTORS: usize, const APART: usize>(
+    tile: &Tile<'_>,
+    to: *mut f32,
+    add: bool,
+    step: usize,
+) {
+    // SAFETY: pointers reach what the loops read, by the caller of `multiply`; `to` reaches all rows of sums.
+    unsafe {
+        let mut sums = [[[L::splat(0.0); VECTORS]; ROWS]; APART];
+        for (number, run) in tile.runs.iter().enumerate() {
+            let rows: [*const f32; ROWS] =
+                std::array::from_fn(|i| *tile.rows.get_unchecked(number * ROWS + i));
+            let panel = tile.panel.add(run.first * tile.stride);
+            let whole = run.terms - run.terms % APART;
+            let mut term = 0;
+            while term < whole {
+                for apart in 0..APART {
+                    add_term(&rows, panel, tile.stride, step, term + apart, &mut sums[apart]);
+                }
+                term += APART;
+            }
+            while term < run.terms {
+                add_term(&rows, panel, tile.stride, step, term, &mut sums[0]);
+                term += 1;
+            }
+        }
+        for row in 0..ROWS {
+            for vector in 0..VECTORS {
+                let mut sum = sums[0][row][vector];
+                for apart in 1..APART {
+                    sum = sum.add(sums[apart][row][vector]);
+                }
+                let to = to.add(row * WIDTH + vector * L::COUNT);
+                if add {
+                    sum = sum.add(L::load(to));
+                }
+                sum.store(to);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn add_term<L: Lanes, const ROWS: usize, const VECTORS: usize>(
+    rows: &[*const f32; ROWS],
+    panel: *const f32,
+    stride: usize,
+    step: usize,
+    term: usize,
+    sums: &mut [[L; VECTORS]; ROWS],
+) {
+    // SAFETY: by the caller of `multiply`.
+    unsafe {
+        let columns: [L; VECTORS] = std::array::from_fn(|v| L::load(panel.add(term * stride + v * L::COUNT)));
+        for row in 0..ROWS {
+            let value = L::splat(*rows[row].add(term * step));
+            for vector in 0..VECTORS {
+                sums[row][vector] = sums[row][vector].plus_product(value, columns[vector]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_of_every_level_and_height_give_the_sums() {
+        let (terms, stride) = (11, 37);
+        let data: Vec<f32> = (0..64 * terms).map(|i| ((i * 7) % 31) as f32 - 15.0).collect();
+        let panel: Vec<f32> = (0..stride * 2 * terms + WIDTH).map(|i| ((i * 5) % 17) as f32 - 8.0).collect();
+        let runs = [Run { first: 0, terms }, Run { first: terms, terms: 3 }];
+        for &level in Level::available() {
+            for (count, columns, step) in
+                (1..=most_rows(level)).flat_map(|c| [(c, 1, 1), (c, 9, 2), (c, 17, 1), (c, 32, 3)])
+            {
+                let first: Vec<*const f32> = (0..count).map(|i| data[i * terms..].as_ptr()).collect();
+                let second: Vec<*const f32> = (0..count).map(|i| data[i * 5..].as_ptr()).collect();
+                let rows = [first, second].concat();
+                let tile = Tile { runs: &runs, rows: &rows, step, panel: panel.as_ptr(), stride, columns };
+                let mut sums = [1.0; ROWS * WIDTH];
+                // SAFETY: the data is longer than all rows and the panel than all terms.
+                unsafe { multiply(level, count, &tile, &mut sums, true) };
+                for (i, j) in (0..count).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+                    let of = |run: &Run, at: usize| -> f32 {
+                        (0..run.terms)
+                            .map(|k| data[at + k * step] * panel[(run.first + k) * stride + j])
+                            .sum()
+                    };
+                    let expected = 1.0 + of(&runs[0], i * terms) + of(&runs[1], i * 5);
+                    assert_eq!(sums[i * WIDTH + j], expected, "{level:?} {count} {columns} {step}: {i} {j}");
+                }
+            }
+        }
+    }
+}
