@@ -133,6 +133,14 @@ any_backend! { $
     Erased, "erased", as_erased, Erased { ErasedEngine, ErasedStream, ErasedMemory, ErasedEvent, ErasedPrimitive }
 }
 
+#[cfg(feature = "host")]
+impl AnyEngine {
+    /// The host with the plain reference alone ([`anydnn_host::HostEngine::reference`]): what results of any backend are compared with.
+    pub fn reference() -> Self {
+        anydnn_host::HostEngine::reference().into()
+    }
+}
+
 /// Generates an enum's methods, which pass to the object of whichever backend it holds.
 macro_rules! any {
     (

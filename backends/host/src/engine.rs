@@ -63,6 +63,12 @@ impl HostEngine {
         Ok(Self::on_pool(pool, Mode::of_environment()))
     }
 
+    /// An engine on rayon's global threads that computes by the reference alone, whatever `ANYDNN_HOST` says: what vector forms and other
+    /// backends are compared with.
+    pub fn reference() -> Self {
+        Self::on(None, Crew::global(), Mode::Reference, None)
+    }
+
     /// An engine on threads of its own with forms that a test chooses.
     #[cfg(test)]
     pub(crate) fn of_mode(threads: usize, mode: Mode) -> Result<Self> {

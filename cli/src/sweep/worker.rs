@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 use std::time::Duration;
 
 use anydnn::backend::{Engine, Error};
-use anydnn::select::{AnyBackend, Selection, Selector};
+use anydnn::select::{AnyBackend, AnyEngine, Selection, Selector};
 use anydnn_backend::conformance::random::{Limits, Oracle, Recipe};
 use anydnn_backend::conformance::{Outcome, Subject};
 
@@ -22,8 +22,7 @@ pub(crate) fn work(backend: &str, peer: Option<PeerKind>) -> Done {
     }
     let selection = Selector::parse(backend).and_then(|selector| selector.select())?;
     let subject = Subject::<AnyBackend>::new(&selection.engine);
-    let host = Selector::parse("host").and_then(|selector| selector.select())?;
-    let host = Subject::<AnyBackend>::new(&host.engine);
+    let host = Subject::<AnyBackend>::new(&AnyEngine::reference());
     say(&Answer::new(Ending::Passed, format!("{} ({})", selection.chosen, name(&selection))))?;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| Error::io("standard input", error))?;
