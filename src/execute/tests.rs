@@ -121,7 +121,7 @@ fn compile<E: Engine>(engine: &E, graph: &Graph, policy: Policy) -> CompiledGrap
 #[test]
 fn a_thousand_adversarial_orders_agree_with_the_host() {
     let graph = branching();
-    let (host, sample) = (HostEngine::new(), Sample::from_env());
+    let (host, sample) = (HostEngine::reference(), Sample::from_env());
     for policy in [Policy::Debug, Policy::Fusion] {
         let expected = run_compiled(&host, &StreamDesc::default(), &compile(&host, &graph, policy)).unwrap();
         for seed in (0..500).filter(|&seed| sample.takes(seed as usize, 0)) {
@@ -139,7 +139,7 @@ fn a_thousand_adversarial_orders_agree_with_the_host() {
 #[test]
 fn temporaries_lie_by_themselves_where_the_allocator_keeps_them_apart() {
     let graph = branching();
-    let host = HostEngine::new();
+    let host = HostEngine::reference();
     let expected =
         run_compiled(&host, &StreamDesc::default(), &compile(&host, &graph, Policy::Debug)).unwrap();
     let run = |apart| {
@@ -268,7 +268,7 @@ fn plans_share_what_they_prepare_alike() {
 #[test]
 fn in_order_streams_need_no_dependencies() {
     let graph = branching();
-    let host = HostEngine::new();
+    let host = HostEngine::reference();
     let expected =
         run_compiled(&host, &StreamDesc::default(), &compile(&host, &graph, Policy::Fusion)).unwrap();
     for seed in 0..20 {
@@ -283,7 +283,7 @@ fn in_order_streams_need_no_dependencies() {
 #[test]
 fn weights_are_prepared_in_whatever_layout_the_backend_likes() {
     let graph = branching();
-    let host = HostEngine::new();
+    let host = HostEngine::reference();
     let floats = |outputs: Vec<Vec<u8>>| {
         let all = outputs.concat();
         TensorValues::decode(&MemoryDesc::new([all.len() / 4], DataType::F32), &all).unwrap()
@@ -425,7 +425,7 @@ fn concurrent_executions_share_nothing() {
 #[test]
 fn every_fault_is_reported_and_the_next_execution_works() {
     let graph = branching();
-    let host = HostEngine::new();
+    let host = HostEngine::reference();
     let expected =
         run_compiled(&host, &StreamDesc::default(), &compile(&host, &graph, Policy::Fusion)).unwrap();
     let mut faults = 0;
@@ -514,7 +514,7 @@ fn independent_branches_overlap_on_out_of_order_streams() {
 #[test]
 fn a_failed_replay_leaves_the_recording_as_it_was() {
     let graph = branching();
-    let host = HostEngine::new();
+    let host = HostEngine::reference();
     let expected =
         run_compiled(&host, &StreamDesc::default(), &compile(&host, &graph, Policy::Fusion)).unwrap();
     let mut faults = 0;
