@@ -10,9 +10,9 @@ use super::call::{Call, Rooms};
 use super::depthwise::{self, Depthwise};
 use super::finish::FinishPlan;
 use super::images::Image;
-use super::panels::{Plain, filters_layout, width};
+use super::panels::{filters_layout, width};
 use super::places::{Places, strides_of};
-use super::product::{self, Columns, Grid, Source};
+use super::product::{Grid, Source, Weights};
 use super::tile::Run;
 use crate::compute::{Window, split};
 
@@ -68,12 +68,6 @@ struct Convolution {
     rooms: Rooms,
 }
 
-#[derive(Debug)]
-enum Weights {
-    Panels,
-    Plain { first: usize, terms: Places, column: usize },
-}
-
 impl Convolution {
     fn new(op: &Op, desc: &PrimitiveDesc) -> Option<Self> {
         let (src, dst, weights) = (desc.src(), desc.dst(), desc.find(Arg::Weights)?);
@@ -96,7 +90,8 @@ impl Convolution {
             let (strides, first) = strides_of(weights, weights.dims())?;
             let taps = kernel.iter().copied().zip(strides[2..].iter().copied());
             let terms = Places::new(taps.chain([(channels, strides[1])]));
-            Weights::Plain { first, terms, column: strides[0] }
+            let groups = Places::new([(op.groups, columns * strides[0])]);
+            Weights::Plain { first, groups, terms, column: strides[0] }
         };
         let image = Image::new(src, channels)?;
         let grid = Grid {
@@ -123,34 +118,19 @@ impl Convolution {
 
 impl Fast for Convolution {
     fn name(&self) -> &'static str {
-        match self.weights {
-            Weights::Panels => "host:panels",
-            Weights::Plain { .. } => "host:tiles",
-        }
+        self.weights.form()
     }
 
     fn run(&self, call: &Call<'_>) {
         let finish = self.finish.bind(call);
         let zeros = self.grid.terms;
-        let (given, weights) = (call.input(Arg::SRC), call.input(Arg::Weights));
+        let given = call.input(Arg::SRC);
         self.rooms.with(zeros + self.image.room(), |room| {
             let (zeros, room) = room.split_at_mut(zeros);
             zeros.fill(0.0);
             let data = self.image.channels_last(call, given, room);
             let source = Pixels { plan: self, data, zeros };
-            match &self.weights {
-                Weights::Panels => {
-                    product::run(call, &self.grid, &source, &Columns::Panels(weights), &finish);
-                }
-                Weights::Plain { first, terms, column } => {
-                    let of = |group: usize| Plain {
-                        data: &weights[first + group * self.grid.columns * column..],
-                        terms,
-                        column: *column,
-                    };
-                    product::run(call, &self.grid, &source, &Columns::Plain(&of), &finish);
-                }
-            }
+            self.weights.multiply(call, &self.grid, &source, &finish);
         });
     }
 }

@@ -10,9 +10,9 @@ use super::call::{Call, Rooms};
 use super::convolution::channels_last;
 use super::finish::{Along, FinishPlan};
 use super::images::Image;
-use super::panels::{Plain, transposed_filters_layout, width};
+use super::panels::{transposed_filters_layout, width};
 use super::places::{Places, strides_of};
-use super::product::{self, Columns, Grid, Source};
+use super::product::{Grid, Source, Weights};
 use super::tile::Run;
 use crate::compute::{Window, split};
 
@@ -48,12 +48,6 @@ pub(super) struct Deconvolution {
     rooms: Rooms,
 }
 
-#[derive(Debug)]
-enum Weights {
-    Panels,
-    Plain { first: usize, terms: Places, column: usize, group: usize },
-}
-
 impl Deconvolution {
     pub(super) fn new(op: &Op, desc: &PrimitiveDesc) -> Option<Self> {
         let (src, dst, weights) = (desc.src(), desc.dst(), desc.find(Arg::Weights)?);
@@ -79,7 +73,8 @@ impl Deconvolution {
             let (strides, first) = strides_of(weights, weights.dims())?;
             let taps = kernel.iter().copied().zip(strides[2..].iter().copied());
             let terms = Places::new(taps.chain([(channels, strides[0])]));
-            Weights::Plain { first, terms, column: strides[1], group: channels * strides[0] }
+            let groups = Places::new([(op.groups, channels * strides[0])]);
+            Weights::Plain { first, groups, terms, column: strides[1] }
         };
         // Where remainders are not equally many, pixels stay in their order.
         let phases: [usize; 3] = std::array::from_fn(|axis| {
@@ -139,34 +134,19 @@ impl Deconvolution {
 
 impl Fast for Deconvolution {
     fn name(&self) -> &'static str {
-        match self.weights {
-            Weights::Panels => "host:panels",
-            Weights::Plain { .. } => "host:tiles",
-        }
+        self.weights.form()
     }
 
     fn run(&self, call: &Call<'_>) {
         let finish = self.finish.bind(call);
-        let (given, weights) = (call.input(Arg::SRC), call.input(Arg::Weights));
+        let given = call.input(Arg::SRC);
         let zeros = self.grid.terms / self.window.taps();
         self.rooms.with(zeros + self.image.room(), |room| {
             let (zeros, room) = room.split_at_mut(zeros);
             zeros.fill(0.0);
             let data = self.image.channels_last(call, given, room);
             let source = Pixels { plan: self, data, zeros };
-            match &self.weights {
-                Weights::Panels => {
-                    product::run(call, &self.grid, &source, &Columns::Panels(weights), &finish);
-                }
-                Weights::Plain { first, terms, column, group } => {
-                    let of = |number: usize| Plain {
-                        data: &weights[first + number * group..],
-                        terms,
-                        column: *column,
-                    };
-                    product::run(call, &self.grid, &source, &Columns::Plain(&of), &finish);
-                }
-            }
+            self.weights.multiply(call, &self.grid, &source, &finish);
         });
     }
 }

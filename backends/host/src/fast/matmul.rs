@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 use super::Fast;
 use super::call::Call;
 use super::finish::FinishPlan;
-use super::panels::{Plain, matrix_layout, width};
+use super::panels::{matrix_layout, width};
 use super::places::{Places, strides_of};
-use super::product::{self, Columns, Grid, Source};
+use super::product::{Grid, Source, Weights};
 use super::tile::Run;
 
 /// The description with its weights in panels, where their layout is open.
@@ -29,12 +29,6 @@ pub(super) struct MatMul {
     step: usize,
     weights: Weights,
     finish: FinishPlan,
-}
-
-#[derive(Debug)]
-enum Weights {
-    Panels,
-    Plain { groups: Places, first: usize, terms: Places, column: usize },
 }
 
 impl MatMul {
@@ -61,7 +55,7 @@ impl MatMul {
             let (strides, first) = strides_of(weights, &whole([terms, *columns]))?;
             let groups = Places::new(batch.iter().copied().zip(strides.iter().copied()));
             let terms = Places::new([(terms, strides[rank - 2])]);
-            Weights::Plain { groups, first, terms, column: strides[rank - 1] }
+            Weights::Plain { first, groups, terms, column: strides[rank - 1] }
         };
         let groups = if one_matrix { 1 } else { batches };
         let grid = Grid {
@@ -89,27 +83,13 @@ impl MatMul {
 
 impl Fast for MatMul {
     fn name(&self) -> &'static str {
-        match self.weights {
-            Weights::Panels => "host:panels",
-            Weights::Plain { .. } => "host:tiles",
-        }
+        self.weights.form()
     }
 
     fn run(&self, call: &Call<'_>) {
         let finish = self.finish.bind(call);
         let source = Matrix { plan: self, data: call.input(Arg::SRC) };
-        let weights = call.input(Arg::Weights);
-        match &self.weights {
-            Weights::Panels => product::run(call, &self.grid, &source, &Columns::Panels(weights), &finish),
-            Weights::Plain { groups, first, terms, column } => {
-                let of = |group: usize| Plain {
-                    data: &weights[first + groups.at(group)..],
-                    terms,
-                    column: *column,
-                };
-                product::run(call, &self.grid, &source, &Columns::Plain(&of), &finish);
-            }
-        }
+        self.weights.multiply(call, &self.grid, &source, &finish);
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::cell::RefCell;
 
+use anydnn_backend::Arg;
+
 use super::call::{Call, with_own_room};
 use super::finish::{Finish, Rows};
 use super::panels::Plain;
+use super::places::Places;
 use super::tile::{self, ROWS, Run, Tile, WIDTH};
 
 /// Multiplications that one thread does sooner than another one comes to help.
@@ -51,14 +54,44 @@ pub(super) enum Columns<'a> {
     Plain(&'a (dyn Fn(usize) -> Plain<'a> + Sync)),
 }
 
+/// Where a plan finds the weights' columns.
+#[derive(Debug)]
+pub(super) enum Weights {
+    Panels,
+    /// The first element, where those of each group and of each term lie, and the distance of columns.
+    Plain {
+        first: usize,
+        groups: Places,
+        terms: Places,
+        column: usize,
+    },
+}
+
+impl Weights {
+    /// The name of the form that reads them.
+    pub(super) fn form(&self) -> &'static str {
+        match self {
+            Self::Panels => "host:panels",
+            Self::Plain { .. } => "host:tiles",
+        }
+    }
+
+    /// Computes all sums of the rows by the weights of the call and finishes them.
+    pub(super) fn multiply(&self, call: &Call<'_>, grid: &Grid, source: &dyn Source, finish: &Finish<'_>) {
+        let data = call.input(Arg::Weights);
+        match self {
+            Self::Panels => run(call, grid, source, &Columns::Panels(data), finish),
+            Self::Plain { first, groups, terms, column } => {
+                let of =
+                    |group: usize| Plain { data: &data[first + groups.at(group)..], terms, column: *column };
+                run(call, grid, source, &Columns::Plain(&of), finish);
+            }
+        }
+    }
+}
+
 /// Computes all sums and finishes them.
-pub(super) fn run(
-    call: &Call<'_>,
-    grid: &Grid,
-    source: &dyn Source,
-    columns: &Columns<'_>,
-    finish: &Finish<'_>,
-) {
+fn run(call: &Call<'_>, grid: &Grid, source: &dyn Source, columns: &Columns<'_>, finish: &Finish<'_>) {
     if grid.rows == 0 || grid.columns == 0 || grid.groups == 0 {
         return;
     }

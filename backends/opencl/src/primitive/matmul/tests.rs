@@ -550,3 +550,35 @@ fn parts_of_products_of_few_rows_start_where_vectors_may() {
     let parts = plan.launches[0].global[2];
     assert_eq!(plan.scratchpad, parts * 216 * 4);
 }
+
+/// Whatever is done behind a product of many terms on a processor, its program is the same; beside few terms a list would take too long.
+#[test]
+fn products_share_a_program_whatever_comes_behind_them() {
+    let program = |terms: usize, bias: bool, post_ops: &[PostOp]| {
+        let (rows, columns) = (40, 120);
+        let mut builder = matmul(f32(&[rows, terms]), f32(&[terms, columns]).to_any());
+        if bias {
+            builder = builder.bias(f32(&[columns]));
+        }
+        let attributes = post_ops.iter().cloned().fold(Attributes::default(), Attributes::with_post_op);
+        let plan = planned(builder.attributes(attributes), &cpu());
+        assert_eq!(plan.implementation, "ocl:matmul:blocked");
+        plan.launches[0].program.source.hash()
+    };
+    let relu = || PostOp::Eltwise(Eltwise::Relu);
+    let add =
+        || PostOp::Binary { algorithm: BinaryAlgorithm::Add, operand: f32(&[40, 120]), reversed: false };
+    let alone = program(128, false, &[]);
+    for (bias, post_ops) in [
+        (true, vec![]),
+        (true, vec![relu()]),
+        (false, vec![add()]),
+        (true, vec![add(), add()]),
+        (false, vec![add(), PostOp::Eltwise(Eltwise::Sigmoid)]),
+    ] {
+        assert_eq!(program(128, bias, &post_ops), alone, "bias {bias}, {post_ops:?}");
+    }
+    // One block of terms and several of them.
+    assert_eq!(program(500, true, &[relu()]), alone);
+    assert_ne!(program(64, true, &[relu()]), program(64, false, &[]));
+}
