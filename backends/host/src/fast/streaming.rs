@@ -50,8 +50,8 @@ struct Operand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     Arg(Arg),
-    /// The factors of a batch normalisation, or its summands.
-    Made(usize),
+    /// The factors of a batch normalisation.
+    Factors,
 }
 
 /// What a batch normalisation makes its factors of.
@@ -60,7 +60,6 @@ struct Statistics {
     channels: usize,
     epsilon: f32,
     has_scale: bool,
-    has_shift: bool,
 }
 
 /// Operands while they are planned: strides by the axes of the result.
@@ -87,10 +86,11 @@ impl Streaming {
             Op::Binary(_) => operands.push(strided(Arg::Src(1))?),
             Op::BatchNormalization(op) => {
                 batch_normalization = Some(Statistics::new(op, desc)?);
-                for made in 0..2 {
-                    let mut strides: SmallVec<[usize; 6]> = SmallVec::from_elem(0, dims.len());
-                    strides[1] = 1;
-                    operands.push(Strided { from: From::Made(made), first: 0, strides });
+                let mut strides: SmallVec<[usize; 6]> = SmallVec::from_elem(0, dims.len());
+                strides[1] = 1;
+                let shift = desc.find(Arg::Shift).map(|_| From::Arg(Arg::Shift));
+                for from in [From::Arg(Arg::Mean), From::Factors].into_iter().chain(shift) {
+                    operands.push(Strided { from, first: 0, strides: strides.clone() });
                 }
             }
             _ => return None,
@@ -113,8 +113,14 @@ impl Streaming {
             Op::Eltwise(function) => stages.push(Stage::Eltwise(*function)),
             Op::Binary(op) => stages.push(Stage::Binary(op.algorithm, given.next()?, false)),
             Op::BatchNormalization(_) => {
-                stages.push(Stage::Binary(BinaryAlgorithm::Multiply, given.next()?, false));
-                stages.push(Stage::Binary(BinaryAlgorithm::Add, given.next()?, false));
+                // The difference first: it is exact where a value is close to the mean, and zero where it is the mean.
+                let algorithms = [BinaryAlgorithm::Subtract, BinaryAlgorithm::Multiply, BinaryAlgorithm::Add];
+                stages.extend(
+                    algorithms
+                        .into_iter()
+                        .zip(given)
+                        .map(|(algorithm, operand)| Stage::Binary(algorithm, operand, false)),
+                );
             }
             _ => {}
         }
@@ -276,7 +282,7 @@ impl<'a> Values<'a> {
 
 impl Operand {
     fn is_kept(&self) -> bool {
-        self.period.is_some() || matches!(self.from, From::Made(_))
+        self.period.is_some() || self.from == From::Factors
     }
 
     fn kept_length(&self, plan: &Streaming) -> usize {
@@ -293,16 +299,17 @@ impl Fast for Streaming {
     fn run(&self, call: &Call<'_>) {
         let length = self.kept().map(|(operand, start)| start + operand.kept_length(self)).max().unwrap_or(0);
         let channels = self.batch_normalization.as_ref().map_or(0, |statistics| statistics.channels);
-        self.rooms.with(length + 2 * channels, |room| {
-            let (kept, made) = room.split_at_mut(length);
+        self.rooms.with(length + channels, |room| {
+            let (kept, factors) = room.split_at_mut(length);
+            let factors = &mut factors[..channels];
             if let Some(statistics) = &self.batch_normalization {
-                statistics.factors(call, made);
+                statistics.factors(call, factors);
             }
             for (operand, start) in self.kept() {
                 let to = &mut kept[start..][..operand.kept_length(self)];
                 let from = match operand.from {
                     From::Arg(arg) => &call.input(arg)[operand.first..],
-                    From::Made(number) => &made[number * channels..][..channels],
+                    From::Factors => &factors[..],
                 };
                 match operand.period {
                     None => to.copy_from_slice(from),
@@ -342,25 +349,15 @@ impl Statistics {
                 return None;
             }
         }
-        Some(Self {
-            channels,
-            epsilon: op.epsilon,
-            has_scale: desc.find(Arg::Scale).is_some(),
-            has_shift: desc.find(Arg::Shift).is_some(),
-        })
+        Some(Self { channels, epsilon: op.epsilon, has_scale: desc.find(Arg::Scale).is_some() })
     }
 
-    /// `y = factor * x + summand` for each channel: all factors, then all summands.
-    fn factors(&self, call: &Call<'_>, made: &mut [f32]) {
-        let (mean, variance) = (call.input(Arg::Mean), call.input(Arg::Variance));
-        let (scale, shift) = (call.input(Arg::Scale), call.input(Arg::Shift));
-        let (factors, summands) = made.split_at_mut(self.channels);
-        for (c, (factor, summand)) in factors.iter_mut().zip(summands).enumerate() {
+    /// What the distance from the mean is multiplied by, for each channel.
+    fn factors(&self, call: &Call<'_>, factors: &mut [f32]) {
+        let (variance, scale) = (call.input(Arg::Variance), call.input(Arg::Scale));
+        for (c, factor) in factors.iter_mut().enumerate() {
             let scale = if self.has_scale { f64::from(scale[c]) } else { 1.0 };
-            let shift = if self.has_shift { f64::from(shift[c]) } else { 0.0 };
-            let exact = scale / (f64::from(variance[c]) + f64::from(self.epsilon)).sqrt();
-            *factor = exact as f32;
-            *summand = (shift - exact * f64::from(mean[c])) as f32;
+            *factor = (scale / (f64::from(variance[c]) + f64::from(self.epsilon)).sqrt()) as f32;
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Fast forms beside the reference, at every level of instructions.
 
 use anydnn_backend::op::{
-    Cell, Convolution, Direction, GateOrder, MatMul, Op, Recurrent, Reduction, ReductionAlgorithm,
+    BatchNormalization, Cell, Convolution, Direction, GateOrder, MatMul, Op, Recurrent, Reduction,
+    ReductionAlgorithm,
 };
 use anydnn_backend::{
     Access, Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, Tolerance,
@@ -171,5 +172,45 @@ fn folds_in_parts() {
             let op = Op::Reduction(Reduction::new(algorithm));
             check(&PrimitiveDesc::builder(op).src(f32(src)).dst(f32(dst)).build().unwrap());
         }
+    }
+}
+
+/// A value that is its channel's mean becomes the shift, to the bit: the difference comes before the factor.
+#[test]
+fn a_mean_normalizes_to_the_shift() {
+    for dims in [vec![1, 17], vec![2, 5, 7, 3], vec![3, 300, 2]] {
+        let channels = dims[1];
+        let op = BatchNormalization { epsilon: 0.1 };
+        let of_channel = || f32(&[channels]);
+        let desc = PrimitiveDesc::builder(Op::BatchNormalization(op))
+            .src(f32(&dims))
+            .arg(Arg::Mean, of_channel())
+            .arg(Arg::Variance, of_channel())
+            .arg(Arg::Scale, of_channel())
+            .arg(Arg::Shift, of_channel());
+        let desc = desc.build().unwrap().resolved_row_major();
+        let fast = plan(&desc).unwrap();
+        let count: usize = dims.iter().product();
+        let inner: usize = dims[2..].iter().product();
+        let of = |c: usize, factor: f32| 1000.0 + factor * c as f32;
+        let mean: Vec<f32> = (0..channels).map(|c| of(c, 0.37)).collect();
+        let shift: Vec<f32> = (0..channels).map(|c| of(c, -0.11)).collect();
+        let src: Vec<f32> = (0..count).map(|i| mean[i / inner % channels]).collect();
+        let (variance, scale) = (vec![0.013_f32; channels], vec![1.7_f32; channels]);
+        let mut dst = vec![f32::NAN; count];
+        let given: [(Arg, &[f32]); 5] = [
+            (Arg::SRC, &src),
+            (Arg::Mean, &mean),
+            (Arg::Variance, &variance),
+            (Arg::Scale, &scale),
+            (Arg::Shift, &shift),
+        ];
+        let inputs = given.map(|(arg, values)| (arg, bytemuck::cast_slice(values)));
+        let mut outputs = [(Arg::DST, bytemuck::cast_slice_mut(&mut dst))];
+        for &level in Level::available() {
+            let crew = Crew::new(2);
+            fast.run(&Call::new(level, &crew, &desc, &inputs, &mut outputs).expect("operands of f32"));
+        }
+        assert!((0..count).all(|i| dst[i] == shift[i / inner % channels]), "{desc}");
     }
 }
