@@ -140,10 +140,14 @@ mod tests {
         for engine in test_engines() {
             for engine in [&engine, &engine.with_wait_method(WaitMethod::Poll)] {
                 for order in [Order::InOrder, Order::OutOfOrder] {
-                    let event = cost(engine, order, |_, held| held.wait().unwrap());
-                    let stream = cost(engine, order, |stream, _| stream.wait().unwrap());
                     let limit = Duration::from_millis(40);
-                    assert!(event < limit && stream < limit, "{engine:?}, {order:?}: {event:?}, {stream:?}");
+                    // Runtimes for processors let a thread that waits compute what other tests have enqueued: one of three waits is
+                    // without that. A wait that spins never is below the limit.
+                    let rests = |wait: &dyn Fn(&OpenClStream, &OpenClEvent)| {
+                        (0..3).any(|_| cost(engine, order, wait) < limit)
+                    };
+                    assert!(rests(&|_, held| held.wait().unwrap()), "{engine:?}, {order:?}: event");
+                    assert!(rests(&|stream, _| stream.wait().unwrap()), "{engine:?}, {order:?}: stream");
                 }
             }
         }
