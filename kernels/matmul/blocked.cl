@@ -24,7 +24,9 @@
 #else
 #define AND_LAST_PART
 #endif
-#define TILE_START(tile) ((tile) * TILE_LEAST + min(tile, (idx)TILES_MORE))
+// Rows that a tile stores, and those that it computes: the last one starts earlier than it stores where fewer are left than it has.
+#define TILE_OWN(tile) ((tile) * TILE_LEAST + min(tile, (idx)TILES_MORE))
+#define TILE_START(tile) min(TILE_OWN(tile), (idx)(M_SIZE - TILE_LEAST))
 // How many of a vector's lanes are columns.
 #define LANES_OF(j) (WHOLE_PANELS ? 16 : clamp(columns - 16 * (j), 0, 16))
 
@@ -79,23 +81,24 @@
         const idx k = first_k, part = 0, lane = 0;                                                                       \
         const B_SPACE float *b = WEIGHTS_OF(X, pointer);                                                                 \
         for (idx tile = first_tile; tile < end_tile; ++tile) {                                                           \
-            const idx m = TILE_START(tile);                                                                              \
+            const idx own_m = TILE_OWN(tile), m = TILE_START(tile);                                                      \
             const A_SPACE float *a = SOURCE_OF(m);                                                                       \
-            __local float *to = sums + SUMS_OF(m);                                                                       \
-            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to NEXT AND_LAST_PART AND_SHAPE);                         \
-            else tile_least(a, b, terms, first_k == 0, to NEXT AND_LAST_PART AND_SHAPE);                                          \
+            __local float *to = sums + SUMS_OF(own_m);                                                                   \
+            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to NEXT AND_LAST_PART AND_SHAPE);                \
+            else tile_least(a, b, terms, first_k == 0, to NEXT AND_LAST_PART AND_SHAPE);                                 \
             then                                                                                                         \
         }                                                                                                                \
     }
 // Sums that are finished at once take the same place, tile by tile.
-#define SUMS_OF(m) (ONE_BLOCK && !GATED ? 0 : (m - item_m) * PANEL)
-// Stores the rows of a tile whose sums are whole.
-#define FINISH_TILE(start, end)                                                                                          \
+#define SUMS_OF(own_m) (ONE_BLOCK && !GATED ? 0 : (own_m - TILE_OWN(item_first)) * PANEL)
+// Stores a tile's own rows where their sums are whole.
+#define FINISH_TILE                                                                                                      \
     if (first_k + K_BLOCK >= K_SIZE) {                                                                                   \
-        const idx start_m = start, end_m = end;                                                                          \
+        const idx start_m = own_m, end_m = min(TILE_OWN(tile + 1), (idx)M_SIZE);                                         \
+        const idx skipped = (own_m - m) * PANEL;                                                                         \
         APPLY_LIST                                                                                                       \
-        const __local float *from = to;                                                                                  \
-        IF_GATED(const __local float *gates_from = gates + SUMS_OF(start_m);)                                            \
+        const __local float *from = to + skipped;                                                                        \
+        IF_GATED(const __local float *gates_from = gates + SUMS_OF(own_m) + skipped;)                                    \
         for (idx m = start_m; m < end_m; ++m, from += PANEL) {                                                           \
             EACH(j, PANEL / 16) FINISH(j)                                                                                \
             IF_GATED(gates_from += PANEL;)                                                                               \
@@ -106,7 +109,7 @@
         const idx part = 16 * j / PART, lane = 16 * j % PART, k = 0;                                                     \
         const int n_lanes = LANES_OF(j);                                                                                 \
         V v = OUT_SRC0(OUT_WEIGHTS(*(const __local V *)(from + 16 * j), n_lanes), n_lanes);                              \
-        IF_GATED(v = JOIN(v, ACTIVATION(OUT_SRC0(OUT_SRC1(*(const __local V *)(gates_from + 16 * j), n_lanes), n_lanes)));) \
+        IF_GATED(v = JOIN(v, ACTIVATION(OUT_SRC0(OUT_SRC1(*(const __local V *)(gates_from + 16 * j), n_lanes), n_lanes)));)\
         ADD_BIAS(v, n_lanes)                                                                                             \
         POST_OPS(v, n_lanes)                                                                                             \
         v = FINAL(v);                                                                                                    \
@@ -117,7 +120,7 @@
 #define APPLY_LIST                                                                                                       \
     {                                                                                                                    \
         const idx m = start_m, part = 0, lane = 0, k = 0;                                                                \
-        __local float *const sums = to;                                                                                  \
+        __local float *const sums = to + skipped;                                                                        \
         APPLY_STEPS(end_m - start_m)                                                                                     \
     }
 #else
@@ -139,7 +142,7 @@ __kernel void matmul_blocked(PARAMS) {
     ENTER
     const idx item_first = (idx)get_global_id(1) * ITEM_TILES;
     const idx item_last = min(item_first + ITEM_TILES, (idx)TILES);
-    const idx item_m = TILE_START(item_first), item_end = TILE_START(item_last);
+    const idx item_m = TILE_START(item_first), item_end = min(TILE_OWN(item_last), (idx)M_SIZE);
     DECLARE_BATCH((idx)get_global_id(2))
     DECLARE_FACTORS
     const idx first_panel = (idx)get_global_id(0) * ITEM_PANELS;
@@ -180,7 +183,7 @@ __kernel void matmul_blocked(PARAMS) {
             }
 #endif
             IF_GATED(MULTIPLY_BLOCK(SRC1, src1, gates, ))
-            MULTIPLY_BLOCK(WEIGHTS, weights, sums, FINISH_TILE(m, TILE_START(tile + 1)))
+            MULTIPLY_BLOCK(WEIGHTS, weights, sums, FINISH_TILE)
         }
     }
 }

@@ -7,7 +7,9 @@ use anydnn_backend::op::{
     Attention, Binary, Convolution, Deconvolution, Expression, LayerNormalization, Node, Pooling,
     PoolingAlgorithm, Reduction, ReductionAlgorithm, Resampling, ResamplingAlgorithm, Softmax,
 };
-use anydnn_backend::{Attributes, BinaryAlgorithm, Eltwise, Op, PostOp, PrimitiveDesc, PrimitiveDescBuilder};
+use anydnn_backend::{
+    Arg, Attributes, BinaryAlgorithm, Eltwise, Op, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
+};
 
 use super::plan;
 use super::tests::{cpu, f32, gpu, matmul, planned, tagged};
@@ -176,15 +178,18 @@ fn shapes_of_a_kind_share_few_programs_on_gpus() {
 /// What a new length or batch size compiles: tiles of as many rows as registers hold and of one less serve most numbers of rows.
 #[test]
 fn numbers_of_rows_share_few_programs_on_processors() {
-    let device = DeviceTraits { float_lanes: 8, ..cpu() };
-    let program = |m: usize| {
-        let plan = planned(matmul(f32(&[m, 120]), tagged(&[120, 512], "Ba16b")), &device);
-        assert_eq!(plan.implementation, "ocl:matmul:blocked", "{m} rows");
-        plan.launches.last().unwrap().program.source.hash()
-    };
-    let programs = |rows: &[usize]| rows.iter().map(|&m| program(m)).collect::<HashSet<_>>().len();
-    assert_eq!(programs(&[10, 11, 12, 15, 16, 17, 18, 20, 23, 100, 300]), 1);
-    assert_eq!(programs(&[8, 9, 13, 14, 19]), 1);
-    // One each for single tiles, up to six rows.
-    assert_eq!(programs(&(1..300).collect::<Vec<_>>()), 9);
+    for (float_lanes, panels) in [(8, "Ba16b"), (16, "Ba64b")] {
+        let device = DeviceTraits { float_lanes, ..cpu() };
+        let program = |m: usize| {
+            let weights = tagged(&[120, 512], panels);
+            let open = planned(matmul(f32(&[m, 120]), weights.to_any()), &device);
+            assert!(open.desc.find(Arg::Weights).unwrap().same_bytes(&weights), "{m} rows");
+            let plan = planned(matmul(f32(&[m, 120]), weights), &device);
+            assert_eq!(plan.implementation, "ocl:matmul:blocked", "{m} rows");
+            plan.launches.last().unwrap().program.source.hash()
+        };
+        let programs = |rows: std::ops::Range<usize>| rows.map(program).collect::<HashSet<_>>().len();
+        assert_eq!(programs(5..300), 1);
+        assert_eq!(programs(1..300), 5);
+    }
 }

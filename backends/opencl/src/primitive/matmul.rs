@@ -107,12 +107,7 @@ pub(super) fn weights_layout(
     let letter = |axis: usize| char::from(b'a' + axis as u8);
     let batch: String = (0..rank - 2).map(letter).collect();
     let (k, n_letter) = (letter(rank - 2), letter(rank - 1));
-    let rows = desc.dst().elements() / (n * weights.dims()[..rank - 2].iter().product::<usize>()).max(1);
-    let width = if weights.data_type() == DataType::F32 {
-        blocked::panel_width(rows, panels::sums(device)).min(width(n, panels::sums(device)))
-    } else {
-        width(n, panels::sums(device))
-    };
+    let width = width(n, panels::sums(device));
     let tag = format!("{batch}{}{k}{}{n_letter}", n_letter.to_ascii_uppercase(), width);
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
 }

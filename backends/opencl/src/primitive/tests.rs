@@ -155,7 +155,7 @@ fn small_groups_fall_back() {
 fn open_weights_become_panels_on_cpus() {
     let plan = planned(matmul(f32(&[2, 3, 8, 30]), f32(&[2, 3, 30, 100]).to_any()), &cpu());
     let weights = plan.desc.find(Arg::Weights).unwrap();
-    assert!(weights.same_bytes(&tagged(&[2, 3, 30, 100], "abDc16d")), "{weights}");
+    assert!(weights.same_bytes(&tagged(&[2, 3, 30, 100], "abDc64d")), "{weights}");
     assert_eq!((plan.scratchpad, plan.launches.len()), (0, 1));
     let plan = planned(matmul(f32(&[8, 30]), f32(&[30, 100]).to_any()), &gpu());
     assert!(plan.desc.find(Arg::Weights).unwrap().is_row_major());

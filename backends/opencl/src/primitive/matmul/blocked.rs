@@ -36,22 +36,14 @@ const LIST_TERMS: usize = 96;
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 8;
 
-/// The width of panels that suits a number of rows. Few rows are read along several of them at once, which a processor fetches ahead
-/// better than one.
-pub(super) fn panel_width(rows: usize, sums: usize) -> usize {
-    few_rows(rows, sums).0 * CPU_LANES
-}
-
-/// Vectors in a panel, and in all panels that a tile runs along, for a number of rows.
-fn few_rows(rows: usize, sums: usize) -> (usize, usize) {
+/// The vectors along which a tile of so many rows runs. Few rows are read along several panels at once, which a processor fetches ahead
+/// better than one. The panels are the same for any number of rows, so that packed weights serve all of them.
+fn vectors_along(rows: usize, sums: usize) -> usize {
     match rows {
-        _ if widest(sums) == 1 => (1, (sums / rows.max(1)).max(1)),
-        1 => (4, 16),
-        2 | 3 => (4, 8),
-        4..=6 => (2, 4),
-        7 | 8 => (1, 3),
-        9..=12 => (1, 2),
-        _ => (widest(sums), widest(sums)),
+        _ if widest(sums) == 1 => (sums / rows.max(1)).max(1),
+        1 => 16,
+        2 | 3 => 8,
+        _ => widest(sums),
     }
 }
 
@@ -77,7 +69,7 @@ impl Shape<'_> {
         let likely_rows = flat.loops[flat.loops.len() - 3].extent;
         // As many neighbouring vectors as there are registers for, if that leaves enough panels for every core.
         let enough = (n / CPU_LANES / (device.compute_units * 4)).max(widest(sums));
-        let most = few_rows(likely_rows, sums).1.min(enough).min(n.div_ceil(CPU_LANES)) * CPU_LANES;
+        let most = vectors_along(likely_rows, sums).min(enough).min(n.div_ceil(CPU_LANES)) * CPU_LANES;
         let (part, parts) = own_panels.map_or((most, 1), |own| (own, (most / own).max(1)));
         let width = part * parts;
         let space = self.space(Some((part, parts)));
@@ -118,14 +110,7 @@ impl Shape<'_> {
         let parts_of_k = if terms <= whole { 1 } else { terms.div_ceil(most_terms) };
         let block = terms.div_ceil(parts_of_k).next_multiple_of(CPU_LANES);
 
-        // Tiles of as equal numbers of rows as can be.
-        let tiles = rows.div_ceil(most_tile);
-        // Many rows make tiles of the same two numbers, whatever their number, and share a program.
-        let (least, more) = match rows.checked_sub(tiles * (most_tile - 1)) {
-            Some(more) if rows > most_tile => (most_tile - 1, more),
-            _ => (rows / tiles, rows % tiles),
-        };
-        let two_sizes = more > 0 || rows > most_tile;
+        let (tiles, least, more, two_sizes) = tiles_of(rows, most_tile);
         let greatest = least + usize::from(two_sizes);
         let most_rows = if source == Reading::InPlace { BLOCK_ROWS } else { COPIED_ROWS };
         let wanted = (device.compute_units * ITEMS).div_ceil(panels * batch);
@@ -152,7 +137,7 @@ impl Shape<'_> {
         let item_panels = each.min(near_panels).clamp(1, panels);
         let tiles_outside = in_place && item_panels > 1;
         let ahead = if tiles_outside { 0 } else { ahead };
-        let has_ahead = in_panels && rows > most_tile;
+        let has_ahead = in_panels && two_sizes;
         // Room for as many rows and terms as other shapes have, which then share the program.
         let rooms = Rooms {
             width,
@@ -188,6 +173,7 @@ impl Shape<'_> {
             part,
             panels,
             columns: n,
+            rows,
             terms,
             block,
             tiles,
@@ -207,17 +193,19 @@ impl Shape<'_> {
             weights_steps: (b_step, b_part, b_part_step),
         };
         let global = [panels.div_ceil(item_panels), blocks, batch];
-        let Some((alike, list)) = self.listed(&space, terms, (panel + 1, lane)) else {
-            let (text, files) = blocks_of.text(self, space, None);
-            return Some(text.launch("matmul_blocked", &files, global, Some([1, 1, 1])).into());
+        let (own, (mut text, files), is_empty) = match self.listed(&space, terms, (panel + 1, lane)) {
+            Some((alike, list)) => {
+                (list.own_space(&alike), blocks_of.text(self, alike, Some(&list)), list.is_empty())
+            }
+            None => (space.clone(), blocks_of.text(self, space, None), true),
         };
-        let own = list.own_space(&alike);
-        let (mut text, files) = blocks_of.text(self, alike, Some(&list));
-        if list.is_empty() {
+        let twice = (tiles * least).saturating_sub(rows);
+        if is_empty && twice == 0 {
             return Some(text.launch("matmul_blocked", &files, global, Some([1, 1, 1])).into());
         }
-        text.gains(LIST_GAIN, 2 * rows * n * terms * batch);
-        let special = || blocks_of.text(self, own, None);
+        let gain = (tiles * least).checked_div(twice).map_or(LIST_GAIN, |gain| LIST_GAIN.min(gain as u64));
+        text.gains(gain, 2 * rows * n * terms * batch);
+        let special = || blocks_of.exact().text(self, own, None);
         let launch = text.launch_beside("matmul_blocked", &files, (global, Some([1, 1, 1])), device, special);
         Some(launch.into())
     }
@@ -243,6 +231,19 @@ impl Shape<'_> {
         let bias = self.desc.find(Arg::Bias).map(|_| "BIAS");
         let epilogue = Epilogue::behind(bias, self.desc, &mut alike, lane)?;
         Some((alike, epilogue))
+    }
+}
+
+/// How many register tiles of at most `most` rows there are for a number of rows, the rows of the smaller ones, how many have one more,
+/// and whether a program has tiles of both sizes. Nearly all numbers of rows make tiles of the same two sizes and share a program: where
+/// fewer rows are left for the last tile than it has, it computes some of those before it once more.
+fn tiles_of(rows: usize, most: usize) -> (usize, usize, usize, bool) {
+    let tiles = rows.div_ceil(most);
+    let least = most - 1;
+    match rows {
+        _ if most == 1 => (tiles, 1, 0, false),
+        _ if rows < least => (1, rows, 0, false),
+        _ => (tiles, least, rows.saturating_sub(tiles * least), true),
     }
 }
 

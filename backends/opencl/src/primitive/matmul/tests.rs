@@ -552,6 +552,26 @@ fn parts_of_products_of_few_rows_start_where_vectors_may() {
 }
 
 /// Whatever is done behind a product of many terms on a processor, its program is the same; beside few terms a list would take too long.
+/// The last tile of rows starts where the one before it has not ended.
+#[test]
+fn tiles_with_rows_in_common_compute_what_they_mean() {
+    let add =
+        |dims: &[usize]| Attributes::default().with_post_op(PostOp::binary(BinaryAlgorithm::Add, f32(dims)));
+    let sum = || Attributes::default().with_post_op(PostOp::sum(1.0));
+    let list = [
+        matmul(f32(&[7, 120]), f32(&[120, 70]).to_any()).attributes(add(&[7, 70])),
+        matmul(f32(&[9, 40]), f32(&[40, 64]).to_any()).attributes(sum()),
+        // Several blocks of terms, of which each adds to the same sums.
+        matmul(f32(&[13, 1100]), f32(&[1100, 33]).to_any()).attributes(add(&[13, 33])),
+        matmul(f32(&[8, 1100]), f32(&[1100, 64]).to_any()).attributes(sum()),
+        // A source that is copied, of a type of its own or by columns.
+        matmul(typed(&[37, 60], DataType::F16), typed(&[60, 80], DataType::F16)),
+        matmul(tagged(&[49, 300], "ba"), tagged(&[300, 50], "ba")).attributes(add(&[1, 50])),
+        matmul(f32(&[3, 19, 24]), f32(&[3, 24, 100])),
+    ];
+    check_everywhere(&list.map(|builder| builder.build().unwrap()), small_scales);
+}
+
 #[test]
 fn products_share_a_program_whatever_comes_behind_them() {
     let program = |terms: usize, bias: bool, post_ops: &[PostOp]| {

@@ -27,10 +27,12 @@ pub(super) struct Blocks {
     pub(super) part: usize,
     pub(super) panels: usize,
     pub(super) columns: usize,
+    pub(super) rows: usize,
     pub(super) terms: usize,
     /// Terms of a block.
     pub(super) block: usize,
-    /// Tiles of rows; the first `more` of them have a row more than `least`, and a program has both where there are `two_sizes`.
+    /// Tiles of rows; the first `more` of them have a row more than `least`, and a program has both where there are `two_sizes`. The last
+    /// one may have rows in common with that before it.
     pub(super) tiles: usize,
     pub(super) least: usize,
     pub(super) more: usize,
@@ -54,6 +56,15 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
+    /// With tiles that have no rows in common.
+    pub(super) fn exact(mut self) -> Self {
+        if self.tiles * self.least > self.rows {
+            (self.least, self.more) = (self.rows / self.tiles, self.rows % self.tiles);
+            self.two_sizes = self.more > 0;
+        }
+        self
+    }
+
     /// The definitions and the files of the program for a product over a space, with its post-operations in it or as a list.
     pub(super) fn text(
         &self,
@@ -113,6 +124,7 @@ impl Blocks {
             .define("PART", self.part)
             .number_of("N_SIZE", self.columns)
             .define("WHOLE_PANELS", i32::from(self.columns.is_multiple_of(width)))
+            .number_of("M_SIZE", self.rows)
             .number_of("K_SIZE", self.terms)
             .number_of("K_BLOCK", self.block)
             .number_of("ONE_BLOCK", i32::from(self.block >= self.terms))
