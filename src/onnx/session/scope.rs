@@ -21,7 +21,7 @@ use crate::onnx::tensor::host_tensor;
 const VARIANTS: usize = 8;
 
 /// The plans that a new one is compared with, those used last: where one of them has the same operations, its partitions are the new one's.
-const ALIKE: usize = 4;
+const ALIKE: usize = 16;
 
 /// Bytes of weights that are read from a file before its pages are given back.
 const READ_BYTES: usize = 1 << 20;
