@@ -13,58 +13,80 @@
 #define SEEING_FROM(kw) max(start, (idx)BEFORE(PAD_W - (kw) * DILATION_W, STRIDE_W, BY_STRIDE_W))
 #define SEEING_TO(kw) min(end, (idx)WITHIN(SRC_W - 1 + PAD_W - (kw) * DILATION_W, BY_STRIDE_W))
 
-// A register tile may read positions that are thrown away, as long as they lie in the source.
+// A register tile may compute positions that are thrown away, behind those that are wanted or before them, as long as they lie in the source.
 #define CALL(function, m, at, j)                                                                                         \
-    function(a + (at) * a_step_m, b + 16 * (j), PLANES_OF(taps), runs, terms, min(m, positions - (at)),                   \
-             (at_once ? before : to + (at) * (VECTORS * 16)) + 16 * (j), TILE_MOST - (int)(from - start) - (at),          \
-             at_once ? out + (at) * dst_step + 16 * (j) : 0,                                                              \
+    function(a + (at) * a_step_m, b + 16 * (j), PLANES_OF(taps), runs, terms, max(done - (at), 0), min(m, positions - (at)),\
+             (at_once ? before : to + (at) * (VECTORS * 16)) + 16 * (j), TILE_MOST - (int)(from - start) - (at),         \
+             at_once ? out + (at) * dst_step + 16 * (j) : 0,                                                             \
              HAS_ADDEND && at_once ? addend + (at) * ADDEND_STEP + 16 * (j) : 0, factors AND_SHAPE)
-#define FITS(m, least) (positions - done > (least) && (positions - done >= (m) || last + (done + (m) - 1) * a_step_m < source_size))
 #if OF_ALL
+#define FITS(m, least) (positions - done > (least) && (positions - done >= (m) || last + (done + (m) - 1) * a_step_m < source_size))
 #define TILE_OF(m, least)                                                                                                \
     while (FITS(m, least)) {                                                                                             \
         CALL(tile_##m, m, done, 0);                                                                                      \
         done += m;                                                                                                       \
     }
 #define EACH_TILE EACH_SIZE(TILE_OF)
-#elif FEW_SUMS
+#else
+// The number m of a tile's positions, `size` unless so many are not in the source, and the first of them.
+#define PLACE_TILE(size)                                                                                                 \
+    int m = size, at = done;                                                                                             \
+    if (positions - done < m && last + (done + m - 1) * a_step_m >= source_size) {                                       \
+        at = positions - m;                                                                                              \
+        if (src_at + at * a_step_m < 0) {                                                                                \
+            m = 1;                                                                                                       \
+            at = done;                                                                                                   \
+        }                                                                                                                \
+    }
+#if FEW_SUMS
 // Tiles of six positions or four, in vectors after each other, and of twelve or six positions of half a vector.
 #define EACH_TILE                                                                                                        \
     NOT_UNROLLED while (WHOLE_VECTORS > 0 && done < positions) {                                                         \
-        const int m = FITS(6, 8) || (positions - done <= 6 && FITS(6, 4)) ? 6 : FITS(4, 1) ? 4 : 1;                      \
+        const int left = positions - done;                                                                               \
+        PLACE_TILE(left > 8 || (left > 4 && left <= 6) ? 6 : left > 1 ? 4 : 1)                                           \
         NOT_UNROLLED for (int j = 0; j < WHOLE_VECTORS; ++j) {                                                           \
-            if (m == 6) CALL(tile_6, 6, done, j);                                                                        \
-            else if (m == 4) CALL(tile_4, 4, done, j);                                                                   \
-            else CALL(tile_1, 1, done, j);                                                                               \
+            if (m == 6) CALL(tile_6, 6, at, j);                                                                          \
+            else if (m == 4) CALL(tile_4, 4, at, j);                                                                     \
+            else CALL(tile_1, 1, at, j);                                                                                 \
         }                                                                                                                \
-        done += m;                                                                                                       \
+        done = at + m;                                                                                                   \
     }                                                                                                                    \
     done = 0;                                                                                                            \
     NOT_UNROLLED while (HALF_VECTORS > 0 && done < positions) {                                                          \
-        const int m = FITS(12, 6) ? 12 : FITS(6, 1) ? 6 : 1;                                                             \
-        if (m == 12) CALL(half_12, 12, done, WHOLE_VECTORS);                                                             \
-        else if (m == 6) CALL(half_6, 6, done, WHOLE_VECTORS);                                                           \
-        else CALL(half_1, 1, done, WHOLE_VECTORS);                                                                       \
-        done += m;                                                                                                       \
+        PLACE_TILE(positions - done > 6 ? 12 : positions - done > 1 ? 6 : 1)                                             \
+        if (m == 12) CALL(half_12, 12, at, WHOLE_VECTORS);                                                               \
+        else if (m == 6) CALL(half_6, 6, at, WHOLE_VECTORS);                                                             \
+        else CALL(half_1, 1, at, WHOLE_VECTORS);                                                                         \
+        done = at + m;                                                                                                   \
     }
 #else
-// Tiles of seven positions and two vectors at a time, where there are as many, each of them once in the text.
+// Tiles of two vectors at a time, where there are as many, each of them once in the text: weights that do not stay near are read once for
+// fourteen positions. A single position is all vectors at once, so that its weights are read in their order.
 #define EACH_TILE                                                                                                        \
     NOT_UNROLLED while (done < positions) {                                                                              \
-        const int m = FITS(14, 7) ? 14 : FITS(7, 1) ? 7 : 1;                                                             \
+        PLACE_TILE(positions - done > 7 ? 14 : positions - done > 1 ? 7 : 1)                                             \
+        const int j1 = m == 1 ? WHOLE_VECTORS / 4 * 4 : WHOLE_VECTORS / 2 * 2;                                           \
         if (m == 1) {                                                                                                    \
-            NOT_UNROLLED for (int j = 0; j < WHOLE_VECTORS; ++j) CALL(tile_1, 1, done, j);                               \
-            if (HALF_VECTORS) CALL(half_1, 1, done, WHOLE_VECTORS);                                                      \
+            if (j1) CALL(four_1, 1, at, 0);                                                                              \
+            NOT_UNROLLED for (int j = j1; j < WHOLE_VECTORS; ++j) CALL(tile_1, 1, at, j);                                \
+            if (HALF_VECTORS) CALL(half_1, 1, at, WHOLE_VECTORS);                                                        \
         } else {                                                                                                         \
-            NOT_UNROLLED for (int at = done; at < min(done + m, positions); at += 7) {                                   \
-                NOT_UNROLLED for (int j = 0; j + 1 < WHOLE_VECTORS; j += 2) CALL(two_7, 7, at, j);                       \
-                if (HALF_VECTORS) CALL(half_7, 7, at, WHOLE_VECTORS);                                                    \
-                if (WHOLE_VECTORS % 2 && m == 7) CALL(tile_7, 7, at, WHOLE_VECTORS - 1);                                 \
+            NOT_UNROLLED for (int j = 0; j < j1; j += 2) {                                                               \
+                if (m == 14) CALL(two_14, 14, at, j);                                                                    \
+                else CALL(two_7, 7, at, j);                                                                              \
             }                                                                                                            \
-            if (WHOLE_VECTORS % 2 && m == 14) CALL(tile_14, 14, done, WHOLE_VECTORS - 1);                                \
+            if (j1 < WHOLE_VECTORS) {                                                                                    \
+                if (m == 14) CALL(tile_14, 14, at, j1);                                                                  \
+                else CALL(tile_7, 7, at, j1);                                                                            \
+            }                                                                                                            \
+            if (HALF_VECTORS) {                                                                                          \
+                NOT_UNROLLED for (int part = at; part < min(at + m, positions); part += 7)                               \
+                    CALL(half_7, 7, part, WHOLE_VECTORS);                                                                \
+            }                                                                                                            \
         }                                                                                                                \
-        done += m;                                                                                                       \
+        done = at + m;                                                                                                   \
     }
+#endif
 #endif
 
 __attribute__((reqd_work_group_size(1, 1, 1)))

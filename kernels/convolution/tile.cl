@@ -2,9 +2,9 @@
 // first position of `sums`, with what lies at `addend` if that is not null, and stores the final results there. The terms of a sum are
 // `planes` times `rows` runs of `terms` terms, each of these three steps by its own distances in both operands; the weights NEAR elements
 // on are fetched into the first-level cache. Included once for each number of positions, under the name TILE. The first TILE_WHOLE
-// vectors of a position have sixteen lanes, one more has eight where TILE_HALF is 1; the next position is VECTORS vectors on. Positions
-// beyond `positions` are computed and thrown away. Sums are arrays over loops that are unrolled, not repeated text: drivers keep what
-// they read of a program as long as it lives.
+// vectors of a position have sixteen lanes, one more has eight where TILE_HALF is 1; the next position is VECTORS vectors on. The first
+// `skipped` positions and those from `positions` on are computed and thrown away. Sums are arrays over loops that are unrolled, not
+// repeated text: drivers keep what they read of a program as long as it lives.
 #if ANYDNN_UNALIGNED
 #define ELEMENT(p, i) as_float(vload4(0, (const __global uchar *)((p) + (i))))
 #define QUARTER(p, i) as_float4(vload16(i, (const __global uchar *)(p)))
@@ -16,26 +16,28 @@
 #define HALF(p) vload8(0, p)
 #endif
 // Tiles of all vectors are only asked for results where there are as many positions.
-#define STORED(i) (OF_ALL || (i) < positions)
-// Those that are thrown away have a place behind all others.
-#define SUM(i, j) (*(__local V *)(sums + ((i < positions ? i : waste) * VECTORS + j) * 16))
+#define STORED(i) (OF_ALL || ((i) >= skipped && (i) < positions))
+// Those that are thrown away begin as one that is not, and have a place behind all others.
+#define BEGIN(i, j) (*(const __local V *)(sums + clamp(i, skipped, positions - 1) * step + j * 16))
+#define SUM(i, j) (*(__local V *)(sums + ((i >= skipped && i < positions ? i : waste) * VECTORS + j) * 16))
 
 // PoCL 3.1 crashes as it compiles a function of this kind that is not inlined.
 static inline __attribute__((always_inline)) void TILE(const __global float *restrict a, const __global float *restrict b,
-                                                       const int planes, const int rows, const int terms, const int positions,
-                                                       __local float *restrict sums, const int waste, __global float *out,
-                                                       const __global float *addend, const float4 factors WITH_SHAPE) {
+                                                       const int planes, const int rows, const int terms, const int skipped,
+                                                       const int positions, __local float *restrict sums, const int waste,
+                                                       __global float *out, const __global float *addend,
+                                                       const float4 factors WITH_SHAPE) {
     const int step = out ? 0 : VECTORS * 16;
     // Drivers may read a structure again and again.
     const idx a_step_m = A_STEP_M, a_step_k = A_STEP_K, a_step_row = A_STEP_ROW, a_step_plane = A_STEP_PLANE;
     const idx b_step_k = B_STEP_K, b_step_row = B_STEP_ROW, b_step_plane = B_STEP_PLANE, near = NEAR;
 #if TILE_WHOLE
     V sum[TILE_M][TILE_WHOLE];
-    EACH(i, TILE_M) EACH(j, TILE_WHOLE) sum[i][j] = *(const __local V *)(sums + i * step + j * 16);
+    EACH(i, TILE_M) EACH(j, TILE_WHOLE) sum[i][j] = BEGIN(i, j);
 #endif
 #if TILE_HALF
     float8 half_sum[TILE_M];
-    EACH(i, TILE_M) half_sum[i] = (*(const __local V *)(sums + i * step + TILE_WHOLE * 16)).lo;
+    EACH(i, TILE_M) half_sum[i] = BEGIN(i, TILE_WHOLE).lo;
 #endif
     for (int plane = 0; plane < planes; ++plane) {
         const __global float *a_row = a, *b_row = b;
@@ -111,5 +113,6 @@ static inline __attribute__((always_inline)) void TILE(const __global float *res
 #undef QUARTER
 #undef VECTOR
 #undef HALF
+#undef BEGIN
 #undef SUM
 #undef STORED

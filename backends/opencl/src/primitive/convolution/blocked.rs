@@ -248,7 +248,7 @@ impl Shape<'_> {
         }
         let whole = width / CPU_LANES;
         let one = VECTOR_SIZES.iter().chain([&1]).map(|&size| tile("tile", size, (1, 0)));
-        let two = [tile("two", VECTOR_SIZES[1], (2, 0))];
+        let two = VECTOR_SIZES.iter().map(|&size| tile("two", size, (2, 0))).chain([tile("four", 1, (4, 0))]);
         let half = VECTOR_SIZES[1..].iter().chain([&1]).map(|&size| tile("half", size, (0, 1)));
         let files = files_of(one.chain(two).chain(half));
         let special = || {

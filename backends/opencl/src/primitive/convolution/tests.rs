@@ -104,6 +104,22 @@ fn taps_outside_of_the_source_add_nothing() {
     }
 }
 
+/// The last tile of a line reads no further than the source, whose end it sees.
+#[test]
+fn tiles_at_the_end_of_the_source_start_earlier() {
+    let case = Case { extent: 40, channels: 1, outputs: 77, pads: (0, 0), ..MIDDLE };
+    for case in [
+        Case { spatial: 1, ..case },
+        Case { spatial: 1, channels: 5, pads: (1, 1), ..case },
+        Case { extent: 13, outputs: 40, channels: 6, kernel: 5, stride: 2, pads: (2, 2), ..case },
+        Case { extent: 20, channels: 64, outputs: 96, ..case },
+        // A source of fewer positions than a tile has.
+        Case { extent: 3, outputs: 24, channels: 6, ..case },
+    ] {
+        check_tiled(&case.build().bias(f32(&[case.outputs])).build().unwrap());
+    }
+}
+
 /// Fewer groups than a vector has lanes, and some more than one has: what they store besides their own is never what remains, nor added to.
 #[test]
 fn groups_fill_vectors_that_they_share() {
