@@ -127,8 +127,17 @@ __kernel void convolution_blocked(PARAMS) {
         const int rows = (int)max(end_kh - kh, (idx)0);
         const idx ow = 0, src_line = OFF_SRC0, weights_line = OFF_WEIGHTS, dst_line = OFF_DST, addend_line = OFF_EXTRA0;
         for (idx tile = 0; tile < TILES; ++tile) {
-            const idx start = TILE_START(tile), end = TILE_START(tile + 1);
+            const idx start = TILE_START(tile);
+            idx end = TILE_START(tile + 1);
             if (start >= end) break;
+#if JOINS_TILES
+            // Neighbours whose positions see every tap go together: their additions have the same order.
+            const idx next_end = TILE_START(tile + 2);
+            if (next_end - start <= TILE_MOST && all_from <= start && all_to >= next_end) {
+                end = next_end;
+                ++tile;
+            }
+#endif
             // What the register tiles compute is final.
             const bool at_once = AT_ONCE && is_plain && rows > 0 && IS_SIZE(end - start)
                                  && all_from <= start && all_to >= end;

@@ -197,6 +197,7 @@ impl Shape<'_> {
                 .define("ROOM", if of_all { vectors } else { MOST_VECTORS })
                 .define("OF_ALL", i32::from(of_all))
                 .define("FEW_SUMS", i32::from(few))
+                .define("JOINS_TILES", i32::from(!few && !of_all))
                 .number_of("PANEL", width)
                 .number_of("INNER", inside)
                 .define("BY_INNER(t)", any_quotient("(t)", inside))
