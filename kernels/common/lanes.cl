@@ -66,6 +66,14 @@ static inline VEC(float) FN(unpack_f8_e4m3)(const VEC(uchar) x) {
         magnitude < (VEC(uint))(8) ? small : (magnitude < (VEC(uint))(0x7f) ? normal : (VEC(uint))(0x7fc00000u));
     return AS(float, value | (bits & (VEC(uint))(0x80)) << (VEC(uint))(24));
 }
+// Nothing of it is special, and half of one is its only subnormal.
+static inline VEC(float) FN(unpack_f4_e2m1)(const VEC(uchar) x) {
+    const VEC(uint) bits = CONVERT(uint, x), magnitude = bits & (VEC(uint))(7);
+    const VEC(uint) normal = (magnitude << (VEC(uint))(22)) + (VEC(uint))(126u << 23);
+    const VEC(uint) small = magnitude * (VEC(uint))(as_uint(0.5f));
+    const VEC(uint) value = magnitude < (VEC(uint))(2) ? small : normal;
+    return AS(float, value | (bits & (VEC(uint))(8)) << (VEC(uint))(28));
+}
 static inline VEC(float) FN(unpack_f16)(const VEC(ushort) x) {
     const VEC(ushort) bits = x;
     return HALF_LOAD((const __private half *)&bits);
@@ -91,24 +99,29 @@ static inline VEC(uchar) FN(pack_boolean)(const VEC(R) v) {
     return CONVERT(uchar, v != (VEC(R))(0) ? (VEC(R))(1) : (VEC(R))(0));
 }
 
-// A float of eight bits from one of 32: `cut` bits of the mantissa go, `bias` is the difference of the exponents' biases. Halves round
-// to even; adding `magic` does that below `normal`, the bits of the smallest normal number. What is too large becomes `overflow`.
+// A float of at most eight bits from one of 32: `cut` bits of the mantissa go, `bias` is the difference of the exponents' biases. Halves
+// round to even; adding `magic` does that below `normal`, the bits of the smallest normal number. What is too large becomes `overflow`.
 static inline VEC(uchar) FN(narrow)(const VEC(float) f, const uint cut, const uint bias, const float magic,
-                                    const uint normal, const uint greatest, const uint overflow) {
+                                    const uint normal, const uint greatest, const uint overflow, const uint nan,
+                                    const uint sign) {
     const VEC(uint) bits = AS(uint, f), magnitude = bits & (VEC(uint))(0x7fffffffu);
     const VEC(uint) nearest = (VEC(uint))((1u << (cut - 1)) - 1) + ((magnitude >> (VEC(uint))(cut)) & (VEC(uint))(1));
     const VEC(uint) rounded = ((magnitude + nearest) >> (VEC(uint))(cut)) - (VEC(uint))(bias << (23 - cut));
     const VEC(uint) small = AS(uint, AS(float, magnitude) + (VEC(float))(magic)) - (VEC(uint))(as_uint(magic));
     VEC(uint) value = magnitude < (VEC(uint))(normal) ? small : rounded;
     value = value > (VEC(uint))(greatest) ? (VEC(uint))(overflow) : value;
-    value = f != f ? (VEC(uint))(0x7f) : value;
-    return CONVERT(uchar, value | ((bits >> (VEC(uint))(24)) & (VEC(uint))(0x80)));
+    value = f != f ? (VEC(uint))(nan) : value;
+    return CONVERT(uchar, value | (bits >> (VEC(uint))(31)) * (VEC(uint))(sign));
 }
 static inline VEC(uchar) FN(pack_f8_e5m2)(const VEC(R) v) {
-    return FN(narrow)(CONVERT(float, v), 21, 112, 0x1p7f, 113u << 23, 0x7b, 0x7c);
+    return FN(narrow)(CONVERT(float, v), 21, 112, 0x1p7f, 113u << 23, 0x7b, 0x7c, 0x7f, 0x80);
 }
 static inline VEC(uchar) FN(pack_f8_e4m3)(const VEC(R) v) {
-    return FN(narrow)(CONVERT(float, v), 20, 120, 0x1p14f, 121u << 23, 0x7e, 0x7f);
+    return FN(narrow)(CONVERT(float, v), 20, 120, 0x1p14f, 121u << 23, 0x7e, 0x7f, 0x7f, 0x80);
+}
+// Negative zero stands for what is no number.
+static inline VEC(uchar) FN(pack_f4_e2m1)(const VEC(R) v) {
+    return FN(narrow)(CONVERT(float, v), 22, 126, 0x1p22f, 127u << 23, 7, 7, 8, 8);
 }
 
 #if R_IS_INTEGER

@@ -104,7 +104,7 @@ fn check_output(op: &Op, output: usize, given: DataType, inputs: &[Option<DataTy
     match op.kind {
         kind if is_truth(kind) => check(op, name, given, |t| t == DataType::Boolean, "boolean"),
         K::Quantize | K::DynamicQuantize => {
-            let quantized = |t: DataType| t.is_integer() || t.bits() == 8 && t.is_float();
+            let quantized = |t: DataType| t.is_integer() || t.bits() <= 8 && t.is_float();
             check(op, name, given, quantized, "an integer or 8-bit float type")
         }
         K::Dequantize | K::DynamicDequantize => check(op, name, given, DataType::is_float, "a float type"),

@@ -90,6 +90,8 @@ data_types! {
         S4 "s4" 4 Format::Signed;
         /// Unsigned 4-bit integer, two to a byte, low nibble first.
         U4 "u4" 4 Format::Unsigned;
+        /// 4-bit float, 2 exponent and 1 mantissa bits, two to a byte, low nibble first (OCP); without infinity and NaN.
+        F4E2M1 "f4_e2m1" 4 Format::Mini(MiniFloat::E2M1);
     }
     host_only {
         /// Signed 16-bit integer; [only in host memory](DataType::HOST_ONLY), as all that follow.
@@ -110,7 +112,5 @@ data_types! {
         F8E4M3Fnuz "f8_e4m3fnuz" 8 Format::Mini(MiniFloat::E4M3_FNUZ);
         /// A power of two from 2^-127 to 2^127: an exponent without sign and mantissa (OCP).
         E8M0 "e8m0" 8 Format::Exponent;
-        /// 4-bit float, 2 exponent and 1 mantissa bits, two to a byte, low nibble first (OCP).
-        F4E2M1 "f4_e2m1" 4 Format::Mini(MiniFloat::E2M1);
     }
 }

@@ -9,151 +9,75 @@ use half::{bf16, f16};
 
 use super::element::Element;
 
-/// The data types that this backend stores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    F32,
-    F16,
-    BF16,
-    F64,
-    S64,
-    S32,
-    S8,
-    U8,
-    Boolean,
-    E5M2,
-    E4M3,
-    S4,
-    U4,
-}
-
-impl Kind {
-    /// Every data type that this backend stores.
-    pub(crate) const DATA_TYPES: [DataType; 13] = [
-        DataType::F32,
-        DataType::F16,
-        DataType::BF16,
-        DataType::F64,
-        DataType::S64,
-        DataType::S32,
-        DataType::S8,
-        DataType::U8,
-        DataType::Boolean,
-        DataType::F8E5M2,
-        DataType::F8E4M3,
-        DataType::S4,
-        DataType::U4,
-    ];
-
-    pub(crate) fn of(data_type: DataType) -> Result<Self> {
-        Ok(match data_type {
-            DataType::F32 => Self::F32,
-            DataType::F16 => Self::F16,
-            DataType::BF16 => Self::BF16,
-            DataType::F64 => Self::F64,
-            DataType::S64 => Self::S64,
-            DataType::S32 => Self::S32,
-            DataType::S8 => Self::S8,
-            DataType::U8 => Self::U8,
-            DataType::Boolean => Self::Boolean,
-            DataType::F8E5M2 => Self::E5M2,
-            DataType::F8E4M3 => Self::E4M3,
-            DataType::S4 => Self::S4,
-            DataType::U4 => Self::U4,
-            other => {
-                return Err(Error::unsupported(
-                    format!("data type {other} on the host"),
-                    "the host backend has no conversion for it; reorder to s8, u8 or bf16",
-                ));
-            }
-        })
-    }
-
-    /// The data type stored.
-    pub(crate) const fn data_type(self) -> DataType {
-        match self {
-            Self::F32 => DataType::F32,
-            Self::F16 => DataType::F16,
-            Self::BF16 => DataType::BF16,
-            Self::F64 => DataType::F64,
-            Self::S64 => DataType::S64,
-            Self::S32 => DataType::S32,
-            Self::S8 => DataType::S8,
-            Self::U8 => DataType::U8,
-            Self::Boolean => DataType::Boolean,
-            Self::E5M2 => DataType::F8E5M2,
-            Self::E4M3 => DataType::F8E4M3,
-            Self::S4 => DataType::S4,
-            Self::U4 => DataType::U4,
+/// Makes the enumeration of the rows' types, and `with_storage`, which evaluates an expression with `$storage` standing for the storage
+/// type of a [`Kind`].
+macro_rules! kinds {
+    (($d:tt) $($kind:ident = $data_type:ident as $type:ty;)*) => {
+        /// The data types that this backend stores.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Kind {
+            $($kind,)*
         }
-    }
 
-    /// Bits of one element.
-    pub(crate) const fn bits(self) -> usize {
-        self.data_type().bits()
-    }
-}
+        impl Kind {
+            /// Every data type that this backend stores.
+            pub(crate) const DATA_TYPES: [DataType; [$(stringify!($kind)),*].len()] = [$(DataType::$data_type),*];
 
-/// Evaluates an expression with `$storage` standing for the storage type of a [`Kind`].
-macro_rules! with_storage {
-    ($kind:expr, $storage:ident => $body:expr) => {{
-        use $crate::compute::storage::{Bool, E4M3, E5M2, Kind, S4, U4};
-        match $kind {
-            Kind::F32 => {
-                type $storage = f32;
-                $body
+            pub(crate) fn of(data_type: DataType) -> Result<Self> {
+                match data_type {
+                    $(DataType::$data_type => Ok(Self::$kind),)*
+                    other => Err(Error::unsupported(
+                        format!("data type {other} on the host"),
+                        "the host backend has no conversion for it; reorder to s8, u8 or bf16",
+                    )),
+                }
             }
-            Kind::F16 => {
-                type $storage = half::f16;
-                $body
+
+            /// The data type stored.
+            pub(crate) const fn data_type(self) -> DataType {
+                match self {
+                    $(Self::$kind => DataType::$data_type,)*
+                }
             }
-            Kind::BF16 => {
-                type $storage = half::bf16;
-                $body
-            }
-            Kind::F64 => {
-                type $storage = f64;
-                $body
-            }
-            Kind::S64 => {
-                type $storage = i64;
-                $body
-            }
-            Kind::S32 => {
-                type $storage = i32;
-                $body
-            }
-            Kind::S8 => {
-                type $storage = i8;
-                $body
-            }
-            Kind::U8 => {
-                type $storage = u8;
-                $body
-            }
-            Kind::Boolean => {
-                type $storage = Bool;
-                $body
-            }
-            Kind::E5M2 => {
-                type $storage = E5M2;
-                $body
-            }
-            Kind::E4M3 => {
-                type $storage = E4M3;
-                $body
-            }
-            Kind::S4 => {
-                type $storage = S4;
-                $body
-            }
-            Kind::U4 => {
-                type $storage = U4;
-                $body
+
+            /// Bits of one element.
+            pub(crate) const fn bits(self) -> usize {
+                self.data_type().bits()
             }
         }
-    }};
+
+        macro_rules! with_storage {
+            ($d kind:expr, $d storage:ident => $d body:expr) => {{
+                use $crate::compute::storage::{Bool, E2M1, E4M3, E5M2, Kind, S4, U4};
+                match $d kind {
+                    $(Kind::$kind => {
+                        type $d storage = $type;
+                        $d body
+                    })*
+                }
+            }};
+        }
+    };
 }
+
+kinds! {
+    ($)
+    F32 = F32 as f32;
+    F16 = F16 as half::f16;
+    BF16 = BF16 as half::bf16;
+    F64 = F64 as f64;
+    S64 = S64 as i64;
+    S32 = S32 as i32;
+    S8 = S8 as i8;
+    U8 = U8 as u8;
+    Boolean = Boolean as Bool;
+    E5M2 = F8E5M2 as E5M2;
+    E4M3 = F8E4M3 as E4M3;
+    S4 = S4 as S4;
+    U4 = U4 as U4;
+    E2M1 = F4E2M1 as E2M1;
+}
+#[allow(clippy::single_component_path_imports, reason = "other modules find the macro by this path")]
 pub(crate) use with_storage;
 
 /// An element as memory holds it. Bytes may lie at any address; positions count elements.
@@ -399,7 +323,18 @@ macro_rules! impl_minifloat {
 impl_minifloat!(E5M2, "5 exponent and 2 mantissa bits.");
 impl_minifloat!(E4M3, "4 exponent and 3 mantissa bits.");
 
-/// Half a byte: even positions in the low one.
+/// The place of half a byte: even positions are in the low one.
+fn nibble(bytes: &[u8], at: usize) -> u8 {
+    bytes[at / 2] >> (at % 2 * 4) & 0xF
+}
+
+/// Replaces half a byte; the other half stays.
+fn set_nibble(bits: u8, bytes: &mut [u8], at: usize) {
+    let (byte, shift) = (&mut bytes[at / 2], at % 2 * 4);
+    *byte = *byte & !(0xF << shift) | (bits & 0xF) << shift;
+}
+
+/// An integer in half a byte.
 macro_rules! impl_nibble {
     ($name:ident, $range:expr, $documentation:literal) => {
         #[doc = $documentation]
@@ -418,14 +353,13 @@ macro_rules! impl_nibble {
             }
 
             fn load(bytes: &[u8], at: usize) -> Self {
-                let nibble = (bytes[at / 2] >> (at % 2 * 4) & 0xF) as i8;
+                let nibble = nibble(bytes, at) as i8;
                 // The upper half of the range stands for negative numbers where there are any.
                 Self(if i32::from(nibble) > *$range.end() { nibble - 16 } else { nibble })
             }
 
             fn store(self, bytes: &mut [u8], at: usize) {
-                let (byte, shift) = (&mut bytes[at / 2], at % 2 * 4);
-                *byte = *byte & !(0xF << shift) | (self.0 as u8 & 0xF) << shift;
+                set_nibble(self.0 as u8, bytes, at);
             }
         }
     };
@@ -433,6 +367,32 @@ macro_rules! impl_nibble {
 
 impl_nibble!(S4, -8..=7, "A signed integer in half a byte.");
 impl_nibble!(U4, 0..=15, "An unsigned integer in half a byte.");
+
+/// A float in half a byte: 2 exponent bits and 1 mantissa bit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct E2M1(u8);
+
+impl Storage for E2M1 {
+    const WIDTH: usize = 4;
+
+    fn get<T: Element>(self) -> T {
+        static VALUES: LazyLock<[f32; 16]> =
+            LazyLock::new(|| std::array::from_fn(|bits| MiniFloat::E2M1.decode(bits as u8) as f32));
+        T::from_f32(VALUES[usize::from(self.0)])
+    }
+
+    fn put<T: Element>(value: T) -> Self {
+        Self(MiniFloat::E2M1.encode(value.to_f64()))
+    }
+
+    fn load(bytes: &[u8], at: usize) -> Self {
+        Self(nibble(bytes, at))
+    }
+
+    fn store(self, bytes: &mut [u8], at: usize) {
+        set_nibble(self.0, bytes, at);
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -486,6 +446,7 @@ mod tests {
         let values = [0.5, 1.5, -9.0, 7.6, f32::NAN, 1e9, -0.6];
         assert_eq!(round_trip(DataType::S4, &values), [0.0, 2.0, -8.0, 7.0, 0.0, 7.0, -1.0]);
         assert_eq!(round_trip(DataType::U4, &values), [0.0, 2.0, 0.0, 8.0, 0.0, 15.0, 0.0]);
+        assert_eq!(round_trip(DataType::F4E2M1, &values), [0.5, 1.5, -6.0, 6.0, 0.0, 6.0, -0.5]);
         let mut bytes = [0xAB, 0xCD];
         S4::put(-2.0_f32).store(&mut bytes, 1);
         U4::put(3.0_f32).store(&mut bytes, 2);

@@ -122,7 +122,7 @@ fn random(desc: &MemoryDesc, seed: u64) -> Vec<u8> {
         let real = (number & 0xffff) as f64 / 32768.0 - 1.0;
         let whole = (number % 7) as i8 - 3;
         match data_type {
-            DataType::S4 | DataType::U4 => tile.push((number & 0x77) as u8),
+            _ if data_type.bits() < 8 => tile.push((number & 0x77) as u8),
             DataType::U8 => tile.push(whole.unsigned_abs()),
             DataType::Boolean => tile.push((number & 1) as u8),
             _ => {

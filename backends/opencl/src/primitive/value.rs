@@ -77,24 +77,10 @@ pub(super) fn storage(data_type: DataType) -> (usize, &'static str) {
     (data_type.bits(), data_type.name())
 }
 
-/// Whether the kernels load and store a data type (f64 where the device computes in it).
+/// Whether the kernels load and store a data type (f64 where the device computes in it): `kernels/common/lanes.cl` has all but those of the
+/// host.
 pub(crate) fn stored(data_type: DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::F32
-            | DataType::F16
-            | DataType::BF16
-            | DataType::F64
-            | DataType::F8E5M2
-            | DataType::F8E4M3
-            | DataType::S32
-            | DataType::S64
-            | DataType::S8
-            | DataType::U8
-            | DataType::S4
-            | DataType::U4
-            | DataType::Boolean
-    )
+    !data_type.is_host_only()
 }
 
 /// Refuses data types and layouts that no kernel here handles.

@@ -21,7 +21,7 @@ const WEIGHTS: Quantized = Quantized::Weights;
 const SRC: Quantized = Quantized::Src(0);
 
 fn products(list: &mut Trials) {
-    use DataType::{F8E4M3, F8E5M2, F16, F32, S4, S8, S32, U4, U8};
+    use DataType::{F4E2M1, F8E4M3, F8E5M2, F16, F32, S4, S8, S32, U4, U8};
     let (m, k, n) = (9, 32, 20);
     for (name, src, weights, scale, zero_point) in [
         ("s8", F32, S8, (F32, &[][..]), None),
@@ -33,6 +33,7 @@ fn products(list: &mut Trials) {
         ("u4_one_zero_point", F32, U4, (F32, &[4, 1]), Some((S32, &[1]))),
         ("f8_e4m3", F32, F8E4M3, (F32, &[1, 1]), None),
         ("f8_e5m2", F32, F8E5M2, (F32, &[1, 20]), None),
+        ("f4_e2m1_groups", F32, F4E2M1, (F32, &[4, 20]), None),
     ] {
         list.add(format!("dequantize/matmul/{name}"), || {
             let scale = dense(scale.1, scale.0);

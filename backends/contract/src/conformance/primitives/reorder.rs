@@ -10,8 +10,8 @@ pub(super) fn trials(list: &mut Trials) {
 }
 
 fn types(list: &mut Trials) {
-    use DataType::{BF16, Boolean, F8E4M3, F8E5M2, F16, F32, S4, S8, S32, U4, U8};
-    let narrow = [F32, F16, BF16, S32, S8, U8, Boolean, F8E5M2, F8E4M3, S4, U4];
+    use DataType::{BF16, Boolean, F4E2M1, F8E4M3, F8E5M2, F16, F32, S4, S8, S32, U4, U8};
+    let narrow = [F32, F16, BF16, S32, S8, U8, Boolean, F8E5M2, F8E4M3, S4, U4, F4E2M1];
     let some = [
         (S32, S8),
         (S32, U8),

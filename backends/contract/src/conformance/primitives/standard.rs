@@ -6,7 +6,7 @@ pub(super) fn is_standard(name: &str) -> bool {
     !LEFT_OUT.contains(&name)
 }
 
-pub(super) const LEFT_OUT: [&str; 170] = [
+pub(super) const LEFT_OUT: [&str; 173] = [
     "eltwise/f16/hard_sigmoid",
     "eltwise/f16/log",
     "eltwise/bf16/log",
@@ -63,6 +63,9 @@ pub(super) const LEFT_OUT: [&str; 170] = [
     "concat/s8",
     "reorder/type/u8_to_s8",
     "reorder/type/f16_to_s8",
+    "reorder/type/bf16_to_f16",
+    "reorder/type/f16_to_f8_e4m3",
+    "reorder/type/u4_to_s4",
     "reorder/layout/f16_abcd_to_dcba",
     "reorder/layout/f32_abcd_to_aBcd4b2b",
     "post_ops/binary/more_comparisons_reversed",

@@ -9,7 +9,7 @@ use crate::op::{Binary, Expression, Node, Select};
 use crate::{Arg, BinaryAlgorithm, DataType, Dims, Op, PrimitiveDesc, Result};
 
 /// Every type, those that functions are computed in first.
-pub(super) const ALL: [DataType; 13] = [
+pub(super) const ALL: [DataType; 14] = [
     DataType::F32,
     DataType::F16,
     DataType::BF16,
@@ -23,6 +23,7 @@ pub(super) const ALL: [DataType; 13] = [
     DataType::F8E4M3,
     DataType::S4,
     DataType::U4,
+    DataType::F4E2M1,
 ];
 
 pub(super) fn eltwise(choices: &mut Choices) -> Result<Trial> {

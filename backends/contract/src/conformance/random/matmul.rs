@@ -20,7 +20,7 @@ pub(super) struct Types {
 
 impl Types {
     pub(super) fn draw(choices: &mut Choices) -> Result<Self> {
-        use DataType::{BF16, F8E4M3, F8E5M2, F16, F32, S4, S8, S32, U4, U8};
+        use DataType::{BF16, F4E2M1, F8E4M3, F8E5M2, F16, F32, S4, S8, S32, U4, U8};
         let same = |one| Self { src: one, weights: one, dst: one, dequantized: [false; 2] };
         Ok(
             match choices.pick_often_first(&["same", "other_result", "integers", "weights", "both", "f8"])? {
@@ -37,7 +37,7 @@ impl Types {
                 }
                 "weights" => {
                     let src = choices.data_type(&[F32, F16, BF16])?;
-                    let weights = choices.data_type(&[S8, U8, S4, U4, F8E4M3, F8E5M2])?;
+                    let weights = choices.data_type(&[S8, U8, S4, U4, F8E4M3, F8E5M2, F4E2M1])?;
                     Self { src, weights, dst: src, dequantized: [false, true] }
                 }
                 "both" => {
@@ -47,7 +47,7 @@ impl Types {
                     Self { src, weights, dst, dequantized: [true; 2] }
                 }
                 _ => {
-                    let own = choices.data_type(&[F8E4M3, F8E5M2])?;
+                    let own = choices.data_type(&[F8E4M3, F8E5M2, F4E2M1])?;
                     let dst = choices.data_type(&[F32, F16, BF16])?;
                     Self { dst, ..same(own) }
                 }
