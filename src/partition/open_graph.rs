@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anydnn_backend::{DeviceKind, Error, FpMath, InvalidKind, Result};
 
 use super::{Dump, Partition};
+use crate::formula::parts::UNARY;
 use crate::fusion::{self, Policy};
-use crate::graph::{self, Graph, GraphBuilder, LogicalTensor, Op, OpId};
+use crate::graph::{self, Graph, GraphBuilder, LogicalTensor, Op, OpId, OpKind, TensorId};
 
 /// A graph in the making: operations are added, then it is [finalised](OpenGraph::finalize), then it names its partitions.
 ///
@@ -18,6 +19,8 @@ pub struct OpenGraph {
     id: u64,
     ops: Vec<(Op, Vec<LogicalTensor>)>,
     op_ids: HashSet<OpId>,
+    /// The operations whose attribute `data_format` was not given.
+    without_format: HashSet<OpId>,
     fpmath: FpMath,
     fpmath_apply_to_int: bool,
     engine_kind: DeviceKind,
@@ -39,6 +42,7 @@ impl OpenGraph {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             ops: Vec::new(),
             op_ids: HashSet::new(),
+            without_format: HashSet::new(),
             fpmath: FpMath::default(),
             fpmath_apply_to_int: false,
             engine_kind: DeviceKind::Cpu,
@@ -85,6 +89,7 @@ impl OpenGraph {
         if self.op_ids.contains(&op.id) {
             return Ok(());
         }
+        let has_format = op.attrs.get("data_format").is_some();
         graph::complete(&mut op)?;
         let of_op = |error: String| {
             let kind = InvalidKind::GraphOp;
@@ -101,6 +106,9 @@ impl OpenGraph {
         graph::infer_types(&op, &types(&op.inputs)?, &types(&op.outputs)?)
             .map_err(|error| of_op(error.to_string()))?;
         self.op_ids.insert(op.id);
+        if !has_format {
+            self.without_format.insert(op.id);
+        }
         let own = tensors.iter().filter(|t| op.inputs.contains(&t.id) || op.outputs.contains(&t.id));
         let own = own.cloned().collect();
         self.ops.push((op, own));
@@ -134,10 +142,36 @@ impl OpenGraph {
                     ));
                 }
             }
-            builder.add_op(op.clone(), tensors)?;
+            let mut op = op.clone();
+            if self.follows(&op)
+                && let Some(format) =
+                    op.inputs.first().and_then(|&input| self.format_of(input, self.ops.len()))
+            {
+                op.attrs.set("data_format", format);
+            }
+            builder.add_op(op, tensors)?;
         }
         self.graph = Some(Arc::new(builder.build_open()?));
         Ok(())
+    }
+
+    /// Whether an operation has its channels where the operation has them that makes its input: one by channel whose format was not given.
+    fn follows(&self, op: &Op) -> bool {
+        matches!(op.kind, OpKind::BiasAdd | OpKind::BatchNormInference)
+            && self.without_format.contains(&op.id)
+    }
+
+    /// The format that operations up to a tensor were given, at most `depth` of them.
+    fn format_of(&self, tensor: TensorId, depth: usize) -> Option<&str> {
+        let (op, _) = self.ops.iter().find(|(op, _)| op.outputs.contains(&tensor))?;
+        if !self.without_format.contains(&op.id) {
+            return op.attrs.string("data_format").ok();
+        }
+        let passes_on = self.follows(op) || UNARY.contains(&op.kind);
+        op.inputs
+            .first()
+            .filter(|_| passes_on && depth > 0)
+            .and_then(|&input| self.format_of(input, depth - 1))
     }
 
     /// Whether the graph is finalised.

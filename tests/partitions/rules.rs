@@ -86,6 +86,48 @@ fn contradictions_and_cycles_are_found_when_a_graph_is_finalised() {
     assert_eq!(status(finalize(&[(abs(0, 0, 2), all.clone()), (abs(1, 1, 2), all)])), Status::InvalidGraph);
 }
 
+/// Channels lie where the convolution in front has them, unless the operation itself says where.
+#[test]
+fn formats_that_are_not_given_follow_the_operation_in_front() {
+    let tensors =
+        [lt(0, [1, 3, 4, 4]), lt(1, [2, 3, 1, 1]), lt(2, [1, 2, 4, 4]), lt(3, [1, 2, 4, 4]), lt(4, [2])];
+    let behind = [lt(5, [1, 2, 4, 4]), lt(6, [1, 2, 4, 4])];
+    let all: Vec<_> = tensors.into_iter().chain(behind).collect();
+    let mut convolution = op(0, OpKind::Convolution, &[0, 1], &[2]);
+    for name in ["strides", "dilations"] {
+        convolution.attrs.set(name, [1, 1]);
+    }
+    for name in ["pads_begin", "pads_end"] {
+        convolution.attrs.set(name, [0, 0]);
+    }
+    convolution.attrs.set("data_format", "NCX");
+    convolution.attrs.set("weights_format", "OIX");
+    let relu = op(1, OpKind::ReLU, &[2], &[3]);
+    let bias = op(2, OpKind::BiasAdd, &[3, 4], &[5]);
+    let mut normalization = op(3, OpKind::BatchNormInference, &[5, 4, 4, 4, 4], &[6]);
+    normalization.attrs.set("epsilon", 0.1_f32);
+    let formats = |ops: &[Op]| -> Result<Vec<String>> {
+        let mut graph = OpenGraph::new();
+        for op in ops {
+            graph.add_op(op.clone(), &all)?;
+        }
+        graph.finalize()?;
+        let graph = graph.graph().unwrap();
+        Ok(graph
+            .ops()
+            .iter()
+            .filter_map(|op| Some(op.attrs.string("data_format").ok()?.to_owned()))
+            .collect())
+    };
+    let ops = [convolution, relu, bias, normalization];
+    assert_eq!(formats(&ops).unwrap(), ["NCX"; 3]);
+    // By itself the bias has its channels last, as the documentation says.
+    assert_eq!(formats(&ops[2..3]).unwrap(), ["NXC"]);
+    let mut told = ops.clone();
+    told[2].attrs.set("data_format", "NXC");
+    assert_eq!(formats(&told).unwrap(), ["NCX", "NXC", "NXC"]);
+}
+
 #[test]
 fn partitions_come_in_order_and_know_their_ports() {
     let all: Vec<_> = (0..6).map(|id| lt(id, [4, 4])).collect();
