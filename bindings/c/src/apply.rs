@@ -2,7 +2,9 @@
 
 use std::ffi::c_int;
 
-use anydnn_backend::{Arg, Attributes, DataType, Dequantize, Dims, Error, MemoryDesc, Op, PostOp, Quantized};
+use anydnn_backend::{
+    Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Dims, Error, MemoryDesc, Op, PostOp, Quantized,
+};
 
 use crate::attributes::{Attr, QuantParam};
 use crate::boundary::{Failure, Outcome};
@@ -10,6 +12,7 @@ use crate::kinds::arg;
 use crate::post_ops::PostOpEntry;
 use crate::randomness::check_rounding;
 use crate::recipe::{Formula, Recipe, Tensor, settled};
+use crate::reductions::Beside;
 use crate::refusals::Lack;
 use crate::types::dnnl_unimplemented;
 
@@ -37,12 +40,20 @@ impl Recipe {
     ) -> Outcome {
         let op = op.into();
         attr.check_supported()?;
+        match &op {
+            Op::Eltwise(_) | Op::Pooling(_) | Op::Reduction(_) | Op::Resampling(_) => {
+                attr.check_used(|_| false)?
+            }
+            Op::Binary(_) | Op::Select(_) => attr.check_used(|number| number != result)?,
+            _ => {}
+        }
         self.check_result(&op, dst, attr)?;
-        self.reductions(&op, attr)?;
+        self.check_reductions(&op, attr)?;
         let mut attributes =
             Attributes::default().with_fpmath(attr.fpmath).with_deterministic(attr.deterministic);
         let mut args: Vec<(Arg, Tensor)> = Vec::new();
         let mut used = Vec::new();
+        let mut beside = Beside::default();
         for &(to, tensor) in inputs {
             let number = self.number(tensor);
             let (scale, zero_point) = (attr.scale(number), attr.zero_point(number));
@@ -56,6 +67,21 @@ impl Recipe {
             let zero_point = zero_point
                 .map(|factor| self.factor(arg::ATTR_ZERO_POINTS, number, tensor, factor))
                 .transpose()?;
+            let mut zero_point = zero_point;
+            match (attr.reductions.is_some(), to) {
+                (true, Arg::SRC) => {
+                    (beside.src_scale, beside.src_zero_point) = (scale.clone(), zero_point.clone());
+                }
+                // Sums that the caller knows tell what these zero points change.
+                (true, Arg::Weights) => {
+                    (beside.weights_scale, beside.weights_zero_point) = (scale.clone(), zero_point.take());
+                    if scale.is_none() {
+                        args.push((to, tensor.clone()));
+                        continue;
+                    }
+                }
+                _ => {}
+            }
             let quantized = match to {
                 Arg::Src(i) => Some(Quantized::Src(i)),
                 Arg::Weights => Some(Quantized::Weights),
@@ -76,13 +102,24 @@ impl Recipe {
             }
         }
         attr.check_used(|number| used.contains(&number) || number == result)?;
+        let weights = inputs.iter().find(|(to, _)| *to == Arg::Weights).map(|(_, tensor)| tensor.dims());
+        let taken = match (&attr.reductions, weights) {
+            (Some(factor), Some(weights)) => Some(self.taken_by_zero_points(factor, weights, &beside)?),
+            _ => None,
+        };
+        if let Some(taken) = &taken {
+            let less = PostOp::binary(BinaryAlgorithm::Subtract, taken.desc.clone());
+            attributes = attributes.with_post_op(less);
+            args.push((Arg::PostOp(0), taken.clone()));
+        }
         let quantizes = attr.scale(result).is_some() || attr.zero_point(result).is_some();
         let post_operands = self.post_operands(attr, dst)?;
         let is_random = attr.dropout.is_some() || attr.stochastic.contains(&result);
         let is_native = !quantizes && !is_random && (attr.post_ops().is_empty() || op.takes_post_ops());
         if let Some(post_ops) = native(attr, &post_operands).filter(|_| is_native) {
             let mut all = args.clone();
-            all.extend(post_operands.iter().cloned());
+            let before = u16::from(taken.is_some());
+            all.extend(post_operands.iter().map(|(to, tensor)| (behind(*to, before), tensor.clone())));
             all.push((Arg::DST, dst.clone()));
             let list: Vec<_> = all.iter().map(|(to, tensor)| (*to, tensor)).collect();
             let with = post_ops.into_iter().fold(attributes.clone(), Attributes::with_post_op);
@@ -106,27 +143,6 @@ impl Recipe {
             return Err(Lack::FoundScales.failure("scales that anything but a product finds"));
         }
         if attr.stochastic.is_empty() { Ok(()) } else { check_rounding(dst.desc.data_type()) }
-    }
-
-    /// The operand of sums that the caller knows. They are what a product computes anyhow.
-    fn reductions(&mut self, op: &Op, attr: &Attr) -> Outcome {
-        let Some(factor) = &attr.reductions else { return Ok(()) };
-        if !matches!(op, Op::MatMul(_)) {
-            return Err(Lack::Attribute.failure("precomputed reductions of anything but a product"));
-        }
-        let src = self.operands.iter().find(|operand| operand.number == arg::SRC).ok_or_else(lost)?;
-        let dims = src.desc.dims().clone();
-        if attr.zero_point(arg::WEIGHTS).is_none() {
-            return Err(Failure::invalid(
-                "precomputed reductions are for zero points of the weights, which are missing",
-            ));
-        }
-        if (0..dims.len()).any(|axis| factor.mask >> axis & 1 == 0) {
-            return Err(Failure::invalid(format!("the mask {} leaves out axes of the source", factor.mask)));
-        }
-        let desc = MemoryDesc::new(masked(&dims, factor.mask, &factor.groups)?, factor.data_type);
-        self.operand(arg::ATTR_REDUCTIONS | arg::SRC, (0, 0), desc);
-        Ok(())
     }
 
     /// Dropout, post-operations and quantisation of a value in f32, into the result.
@@ -320,8 +336,17 @@ impl Recipe {
     }
 }
 
+/// The place of a post-operation's operand where others are in front of it.
+fn behind(to: Arg, before: u16) -> Arg {
+    match to {
+        Arg::PostOp(i) => Arg::PostOp(i + before),
+        Arg::PostOpOther(i) => Arg::PostOpOther(i + before),
+        other => other,
+    }
+}
+
 /// The dimensions that a mask keeps, divided by groups of the last ones; the others are one.
-fn masked(dims: &Dims, mask: c_int, groups: &[usize]) -> Outcome<Dims> {
+pub(crate) fn masked(dims: &Dims, mask: c_int, groups: &[usize]) -> Outcome<Dims> {
     if mask < 0 || mask >> dims.len() != 0 {
         return Err(Failure::invalid(format!("the mask {mask} is not one of {} dimensions", dims.len())));
     }

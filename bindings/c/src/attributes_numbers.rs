@@ -213,7 +213,7 @@ pub unsafe extern "C" fn dnnl_primitive_attr_set_scales_v2(
     })
 }
 
-/// Scales of an argument, given (`qmode` 0 or 1) or found by the primitive: powers of two by the MX specification (2), or the largest
+/// Scales of an argument, given (`qmode` 1) or found by the primitive: powers of two by the MX specification (2), or the largest
 /// element of a group over the largest number of the result's type (3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_primitive_attr_set_scales_v3(
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn dnnl_primitive_attr_set_scales_v3(
     qmode: c_int,
 ) -> dnnl_status_t {
     boundary::status("dnnl_primitive_attr_set_scales_v3", || {
-        if !(0..=3).contains(&qmode) {
+        if !(1..=3).contains(&qmode) {
             return Err(Failure::invalid(format!("{qmode} is no quantization mode")));
         }
         let given = Given { arg, mask, count: ndims, groups: group_dims, data_type, on_host: is_on_host };
@@ -299,8 +299,8 @@ pub unsafe extern "C" fn dnnl_primitive_attr_set_zero_points_v2(
     })
 }
 
-/// Sums over groups of the source of a product, which the caller knows, for zero points of the weights. They must be passed at execution; a
-/// product computes what it needs of them itself, so that the result is that of the true sums.
+/// Sums over groups of the source of a product, which the caller knows and passes at execution: zero points of the weights take as much from
+/// the product as the sums say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_primitive_attr_set_precomputed_reductions(
     attr: dnnl_primitive_attr_t,
@@ -414,8 +414,23 @@ struct Given {
 unsafe fn set_factor(attr: dnnl_primitive_attr_t, given: &Given, is_zero_point: bool) -> Outcome {
     // SAFETY: by contract.
     let factor = unsafe { factor(given) }?;
-    if is_zero_point && factor.exponents {
-        return Err(Failure::invalid("zero points are no powers of two"));
+    let data_type = factor.data_type;
+    let fits = match data_type {
+        _ if factor.exponents => !is_zero_point,
+        DataType::F32 | DataType::F16 | DataType::BF16 | DataType::F8E4M3 | DataType::F8E5M2 => {
+            !is_zero_point
+        }
+        DataType::S32 | DataType::S8 | DataType::U8 | DataType::S4 | DataType::U4 => is_zero_point,
+        _ => false,
+    };
+    let what = if is_zero_point { "zero points" } else { "scales" };
+    if !fits {
+        let expected =
+            if is_zero_point { "integers of at most 32 bits" } else { "floats of at most 32 bits, or e8m0" };
+        return Err(Failure::invalid(format!("{what} in {data_type}, expected {expected}")));
+    }
+    if !is_quantized(given.arg) {
+        return Err(Failure::invalid(format!("argument {} has no {what}", given.arg)));
     }
     // SAFETY: by contract.
     let attr = unsafe { handle::borrow_mut(attr) }?;
@@ -423,6 +438,14 @@ unsafe fn set_factor(attr: dnnl_primitive_attr_t, given: &Given, is_zero_point: 
     list.retain(|(other, _)| *other != given.arg);
     list.push((given.arg, factor));
     Ok(())
+}
+
+/// Whether an argument is one that primitives take scales or zero points of: sources, weights and results, also of a depthwise convolution
+/// behind another one.
+fn is_quantized(number: c_int) -> bool {
+    let plain = number & !arg::POST_OP_DW;
+    matches!(plain, arg::SRC..=arg::SRC_2 | arg::WEIGHTS | arg::DST)
+        || (arg::MULTIPLE_SRC..arg::ATTR_SCALES).contains(&plain)
 }
 
 /// # Safety
@@ -442,6 +465,11 @@ unsafe fn factor(given: &Given) -> Outcome<QuantParam> {
         .map(|&group| usize::try_from(group).ok().filter(|&group| group > 0))
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| Failure::invalid("a group is not positive"))?;
+    if !matches!(count, 0 | 2) || count > 0 && mask == 0 {
+        return Err(Failure::invalid(format!(
+            "{count} sizes of groups with mask {mask}, expected none, or two and a mask"
+        )));
+    }
     let exponents = data_type == dnnl_e8m0;
     let data_type = if exponents { DataType::U8 } else { known(data_type)? };
     let on_host = on_host != 0;

@@ -35,7 +35,7 @@ pub unsafe extern "C" fn dnnl_convolution_forward_primitive_desc_create(
 ) -> dnnl_status_t {
     let make = |recipe: &mut Recipe, attr: &Attr| {
         is_training(prop_kind)?;
-        check_algorithm(alg_kind)?;
+        let alg_kind = algorithm(alg_kind)?;
         // SAFETY: the caller passes null or descriptors that live.
         let (src, weights, bias, dst) = unsafe {
             (
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn dnnl_convolution_backward_data_primitive_desc_create(
     attr: const_dnnl_primitive_attr_t,
 ) -> dnnl_status_t {
     let make = |recipe: &mut Recipe, attr: &Attr| {
-        check_algorithm(alg_kind)?;
+        let alg_kind = algorithm(alg_kind)?;
         // SAFETY: the caller passes null or descriptors that live.
         let (diff_src, weights, diff_dst) = unsafe {
             (
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn dnnl_convolution_backward_weights_primitive_desc_create
     attr: const_dnnl_primitive_attr_t,
 ) -> dnnl_status_t {
     let make = |recipe: &mut Recipe, attr: &Attr| {
-        check_algorithm(alg_kind)?;
+        let alg_kind = algorithm(alg_kind)?;
         // SAFETY: the caller passes null or descriptors that live.
         let (src, diff_weights, diff_bias, diff_dst) = unsafe {
             (
@@ -335,9 +335,11 @@ fn merge(weights: &Tensor, rank: usize) -> Vec<View> {
     if weights.dims().len() > rank { vec![View::Merged(0, 2)] } else { Vec::new() }
 }
 
-fn check_algorithm(algorithm: dnnl_alg_kind_t) -> Outcome {
-    if (CONVOLUTION_DIRECT..=CONVOLUTION_AUTO).contains(&algorithm) {
-        return Ok(());
+/// The algorithm of that number; what is left to the library is the direct one.
+fn algorithm(number: dnnl_alg_kind_t) -> Outcome<dnnl_alg_kind_t> {
+    match number {
+        CONVOLUTION_AUTO => Ok(CONVOLUTION_DIRECT),
+        CONVOLUTION_DIRECT..CONVOLUTION_AUTO => Ok(number),
+        other => Err(Failure::invalid(format!("{other:#x} is not a convolution algorithm"))),
     }
-    Err(Failure::invalid(format!("{algorithm:#x} is not a convolution algorithm")))
 }

@@ -3,7 +3,6 @@
 use std::ffi::c_int;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Instant;
 
 use anydnn::select::{AnyEngine, AnyEvent, AnyMemory};
 use anydnn_backend::{Arg, Engine, Event, MapMode, Memory, Range, ScratchpadMode, Stream};
@@ -125,7 +124,7 @@ impl Execution<'_> {
     /// The bytes of the memories live until the commands have ended.
     pub(crate) unsafe fn run(&self, deps: &[AnyEvent]) -> Outcome<AnyEvent> {
         let described = self.primitive.described();
-        let start = Instant::now();
+        let start = verbose::start(verbose::EXECUTION);
         let mut work = Work { deps: deps.to_vec(), borrowed: Vec::new() };
         // SAFETY: by contract.
         let outcome = unsafe { self.enqueue(described, &mut work) };
@@ -135,9 +134,7 @@ impl Execution<'_> {
             self.engine().allocator().free(memory, after)?;
         }
         let event = outcome?;
-        if let Some(last) = self.primitive.compiled.last() {
-            verbose::primitive(verbose::EXECUTION, "exec", self.stream.engine.value(), last, start);
-        }
+        verbose::primitive(verbose::EXECUTION, "exec", described, &self.primitive.compiled, start);
         Ok(event)
     }
 
@@ -145,7 +142,7 @@ impl Execution<'_> {
     /// As for [`Execution::run`].
     unsafe fn enqueue(&self, described: &Described, work: &mut Work) -> Outcome<AnyEvent> {
         let stream = &self.stream.stream;
-        let mut operands = Vec::with_capacity(self.operands.len());
+        let mut operands: Vec<AnyMemory> = Vec::with_capacity(self.operands.len());
         let mut elsewhere = None;
         for (i, (operand, memory)) in described.operands.iter().zip(&self.operands).enumerate() {
             let memory = memory.ok_or_else(|| {
@@ -169,7 +166,6 @@ impl Execution<'_> {
         }
         self.separate(described, &mut operands, work)?;
         let temporaries = self.temporaries(described, work)?;
-        let mut last = None;
         for (step, compiled) in described.steps.iter().zip(&self.primitive.compiled) {
             let mut args: Vec<(Arg, AnyMemory)> = step
                 .args
@@ -192,15 +188,14 @@ impl Execution<'_> {
                 args.push((Arg::Scratchpad, unsafe { memory.bind(self.engine(), 0) }?));
             }
             let event = stream.execute(compiled, &args, &work.deps)?;
-            work.then(event.clone());
-            last = Some(event);
+            work.then(event);
         }
         if let Some((copy, bytes, size)) = elsewhere {
             self.copy_out(&copy, &bytes, size, work)?;
         }
-        match last {
-            Some(event) => Ok(event),
-            None => Ok(stream.marker(&work.deps)?),
+        match work.deps.as_slice() {
+            [last] if !self.primitive.compiled.is_empty() => Ok(last.clone()),
+            deps => Ok(stream.marker(deps)?),
         }
     }
 

@@ -117,9 +117,6 @@ const EXPONENT_BIAS: f32 = 127.0;
 
 /// The largest number of a type, and the exponent of its power of two.
 fn largest(data_type: DataType) -> Option<(f32, f32)> {
-    match data_type {
-        DataType::F8E5M2 => Some((57_344.0, 15.0)),
-        DataType::F8E4M3 => Some((448.0, 8.0)),
-        _ => None,
-    }
+    let largest = data_type.greatest_of_mini()? as f32;
+    Some((largest, largest.log2().floor()))
 }

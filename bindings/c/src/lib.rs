@@ -83,6 +83,7 @@ mod recurrent_attributes;
 mod recurrent_backward;
 mod recurrent_layers;
 mod reduction;
+mod reductions;
 mod refusals;
 mod reorder;
 mod resampling;
@@ -96,6 +97,7 @@ mod sum;
 pub mod types;
 mod v1;
 mod verbose;
+mod verbose_fields;
 mod version;
 
 pub use attributes::*;

@@ -15,7 +15,10 @@ use crate::kinds::{BINARY_SELECT, kind};
 use crate::object_types::{const_dnnl_post_ops_t, dnnl_alg_kind_t, dnnl_post_ops, dnnl_post_ops_t};
 use crate::primitive::operand;
 use crate::refusals::Lack;
-use crate::types::{const_dnnl_memory_desc_t, dnnl_data_type_t, dnnl_dim_t, dnnl_memory_desc, dnnl_status_t};
+use crate::types::{
+    const_dnnl_memory_desc_t, dnnl_data_type_t, dnnl_dim_t, dnnl_memory_desc, dnnl_out_of_memory,
+    dnnl_status_t,
+};
 
 /// Makes an empty list of post-operations.
 #[unsafe(no_mangle)]
@@ -357,7 +360,8 @@ unsafe fn append(post_ops: dnnl_post_ops_t, post_op: PostOpEntry) -> Outcome {
     // SAFETY: by contract.
     let list = unsafe { handle::borrow_mut(post_ops) }?;
     if list.len() >= MOST {
-        return Err(Failure::invalid(format!("there are {MOST} post-operations already")));
+        let message = format!("there are {MOST} post-operations already");
+        return Err(Failure::Status(dnnl_out_of_memory, message));
     }
     if let PostOpEntry::Binary { src1, .. } = &post_op
         && matches!(src1.value().format, Format::Undef)

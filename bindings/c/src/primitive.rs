@@ -2,7 +2,6 @@
 
 use std::ffi::c_int;
 use std::sync::Arc;
-use std::time::Instant;
 
 use anydnn::select::{AnyMemory, AnyPrimitive};
 use anydnn_backend::{Access, DataType, Dims, Engine, MapMode, Memory, MemoryDesc, ScratchpadMode};
@@ -125,6 +124,8 @@ pub(crate) struct Described {
     /// Numbers that steps read.
     pub(crate) constants: Arc<[Constant]>,
     pub(crate) operands: Arc<[Operand]>,
+    /// Whether the primitive writes each of them.
+    pub(crate) written: Arc<[bool]>,
     /// The bytes of working memory that the caller may be asked for.
     pub(crate) scratchpad: usize,
     /// The engine that the primitive runs on.
@@ -186,14 +187,19 @@ impl PrimitiveObject {
         let engine = described.engine.value();
         let mut compiled = Vec::with_capacity(described.steps.len());
         let steps = if described.deferred.is_some() { &[] } else { &*described.steps };
+        let start = verbose::start(verbose::CREATION);
+        let mut all_there = true;
         for step in steps {
-            let start = Instant::now();
             let desc = step.desc.clone().with_specialize(settings::specialize());
             let create = || Ok(engine.engine.create_primitive(&desc)?);
             let (primitive, was_there) = engine.cache.primitive(&desc, create)?;
-            let what = if was_there { "create:cache_hit" } else { "create:cache_miss" };
-            verbose::primitive(verbose::CREATION, what, engine, &primitive, start);
+            all_there &= was_there;
             compiled.push(primitive);
+        }
+        // What is made at execution is told of then.
+        if described.deferred.is_none() {
+            let what = if all_there { "create:cache_hit" } else { "create:cache_miss" };
+            verbose::primitive(verbose::CREATION, what, described, &compiled, start);
         }
         let constant = |constant: &Constant| {
             let memory = engine.engine.create_memory(&constant.desc, engine.memory_kind())?;
@@ -233,8 +239,17 @@ impl Described {
         let bytes =
             (scratchpad > 0).then(|| lend(&MemoryDesc::new([scratchpad], DataType::U8))).transpose()?;
         let lent = Arc::new(Lent { of, scratchpad: bytes, none: Embedded::new(Md::empty()) });
+        let mut written = vec![false; operands.len()];
+        for step in &steps {
+            for &(arg, place) in &step.args {
+                if let Place::Operand(i) = place {
+                    written[i] |= step.desc.access(arg).is_some_and(Access::writes);
+                }
+            }
+        }
         Ok(Self {
             facts,
+            written: written.into(),
             steps: steps.into(),
             temporaries: temporaries.into(),
             constants: constants.into(),
@@ -263,10 +278,7 @@ impl Described {
 
     /// Whether a step writes an operand.
     pub(crate) fn writes(&self, operand: usize) -> bool {
-        self.steps.iter().any(|step| {
-            let writes = |arg| step.desc.access(arg).is_some_and(Access::writes);
-            step.args.iter().any(|&(arg, place)| place == Place::Operand(operand) && writes(arg))
-        })
+        self.written[operand]
     }
 
     /// The engine whose memory an operand is.

@@ -148,15 +148,9 @@ impl Formula {
 
 /// A little more than half a step of a type: as a part of a number, and the least. None for types that f32 is not rounded to.
 fn steps(data_type: DataType) -> Option<[f32; 2]> {
-    // Significant bits, and the exponent of the smallest number.
-    let (bits, smallest) = match data_type {
-        DataType::BF16 => (8, -133),
-        DataType::F16 => (11, -24),
-        DataType::F8E5M2 => (3, -16),
-        DataType::F8E4M3 => (4, -9),
-        _ => return None,
-    };
-    Some([1.01 * 2.0_f32.powi(-bits), 0.505 * 2.0_f32.powi(smallest)])
+    let half = data_type.unit_roundoff();
+    let is_narrow = data_type.is_float() && data_type.bits() <= 16;
+    is_narrow.then(|| [(1.01 * half) as f32, (1.01 * half * data_type.least_normal()) as f32])
 }
 
 /// Whether results of a type can be rounded at random.

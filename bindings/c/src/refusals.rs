@@ -39,8 +39,8 @@ lacks! {
     Recurrent = "quantised recurrent layers but LSTM and GRU for inference, with s8 weights whose scales do not differ along what is summed",
         "the documentation has them for these, and no sum could be told from its factors";
     Slope = "gradients of vanilla cells whose relu has a negative slope", "the sign of a result does not tell that of its sum";
-    DataType = "computing with `f4_e2m1`, `f4_e3m0` and `e8m0`, the last but for scales",
-        "kernels know the other thirteen data types";
+    DataType = "computing with `f4_e3m0`, and with `e8m0` but for scales",
+        "oneDNN has withdrawn the first and has scales alone of the second";
     Unknown = "dimensions and strides known at execution only, but for matmul and reorder",
         "the documentation has them for these two";
     Grouped = "grouped tensors but as a product's source and result by rows, or as its source and weights by terms without a bias",
@@ -53,9 +53,9 @@ lacks! {
         "the padding of a block would be a neighbour's elements";
     Attribute = "scales, zero points, post-operations, dropout and precomputed reductions of primitives that the documentation gives none",
         "the documented status";
-    FoundScales = "scales that the primitive finds for anything but a product's result in f8",
+    FoundScales = "scales that the primitive finds for anything but a product's result in f8 or f4",
         "the documentation has them for products, and the MX specification for these types";
-    Rounding = "rounding at random of anything but results and gradients in f16, bf16 and f8",
+    Rounding = "rounding at random of anything but results and gradients in f16, bf16, f8 and f4",
         "the documentation has it for floats of fewer bits";
     Depthwise = "depthwise convolutions behind anything but one convolution of two dimensions and one tap",
         "the documentation has them there";

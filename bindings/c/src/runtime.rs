@@ -79,7 +79,8 @@ pub(crate) fn describe(
 /// Sizes for those that are unknown: the one that another operand knows, or one that all groups divide.
 fn stand_ins(deferred: &Deferred, axes: &[Vec<char>]) -> Outcome<Vec<Md>> {
     let groups = deferred.attr.scales.iter().chain(&deferred.attr.zero_points);
-    let groups = groups.flat_map(|(_, factor)| factor.groups.iter().copied());
+    let groups = groups.map(|(_, factor)| factor).chain(&deferred.attr.reductions);
+    let groups = groups.flat_map(|factor| factor.groups.iter().copied());
     let any = 2 * groups.fold(1, lcm) as i64;
     // Operands of post-operations broadcast to the result, whose unknown sizes are theirs then.
     let result = deferred.given.iter().position(|given| given.number == arg::DST);

@@ -8,8 +8,8 @@ use crate::boundary::{self, Failure, Outcome};
 use crate::engine::{self, EngineRef};
 use crate::handle::{self, Handle};
 use crate::object_types::{
-    const_dnnl_stream_t, dnnl_engine_t, dnnl_stream, dnnl_stream_flags_t, dnnl_stream_out_of_order,
-    dnnl_stream_profiling, dnnl_stream_t,
+    const_dnnl_stream_t, dnnl_engine_t, dnnl_stream, dnnl_stream_flags_t, dnnl_stream_in_order,
+    dnnl_stream_out_of_order, dnnl_stream_profiling, dnnl_stream_t,
 };
 use crate::types::dnnl_status_t;
 
@@ -24,6 +24,10 @@ pub unsafe extern "C" fn dnnl_stream_create(
         let make = || {
             // SAFETY: the caller passes null or an engine that lives.
             let engine = unsafe { engine::reference(engine) }?;
+            let known = dnnl_stream_in_order | dnnl_stream_out_of_order | dnnl_stream_profiling;
+            if flags == 0 || flags & !known != 0 {
+                return Err(Failure::invalid(format!("{flags:#x} are no flags of a stream")));
+            }
             let order =
                 if flags & dnnl_stream_out_of_order == 0 { Order::InOrder } else { Order::OutOfOrder };
             let desc = StreamDesc { order, profiling: flags & dnnl_stream_profiling != 0, label: None };

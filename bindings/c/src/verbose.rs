@@ -1,17 +1,19 @@
 //! What the library tells on standard output when asked to.
 
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt;
-use std::io::Write;
+use std::num::NonZero;
+use std::ptr;
+use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Instant;
 
 use anydnn_backend::Primitive;
 
-use crate::engine::EngineObject;
 use crate::object_types::{dnnl_any_engine, dnnl_cpu, dnnl_engine_kind_t, dnnl_gpu};
-use crate::settings;
+use crate::primitive::Described;
+use crate::{settings, verbose_fields};
 
 /// Executions are told from this level on, errors too.
 pub(crate) const EXECUTION: c_int = 1;
@@ -36,27 +38,63 @@ pub(crate) fn level() -> c_int {
     }
 }
 
-/// Writes a line of comma-separated fields where `level` is asked for. A standard output that is closed is no error.
+/// Writes a line of comma-separated fields where `level` is asked for, the first time behind lines of what the library is. A standard output
+/// that is closed is no error.
 pub(crate) fn line(level: c_int, fields: fmt::Arguments<'_>) {
-    if self::level() >= level {
-        let _ = writeln!(std::io::stdout().lock(), "onednn_verbose,v1,{fields}");
+    if self::level() < level {
+        return;
+    }
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        let version = env!("CARGO_PKG_VERSION");
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        print(format_args!("info,oneDNN v3.13.2 (anydnn {version})"));
+        print(format_args!("info,cpu,runtime:threadpool,nthr:{threads}"));
+        print(format_args!("info,gpu,runtime:OpenCL"));
+        print(format_args!(
+            "primitive,info,template:operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,\
+             problem_desc,exec_time"
+        ));
+    });
+    print(fields);
+}
+
+/// Prints a line by the standard output of C, so that it stands between those of a program in C.
+fn print(fields: fmt::Arguments<'_>) {
+    unsafe extern "C" {
+        fn printf(format: *const c_char, ...) -> c_int;
+        fn fflush(stream: *mut c_void) -> c_int;
+    }
+    let Ok(line) = CString::new(format!("onednn_verbose,v1,{fields}\n")) else { return };
+    // SAFETY: the format takes one string, which lives and ends in zero; null stands for all that is open for writing.
+    unsafe {
+        printf(c"%s".as_ptr(), line.as_ptr());
+        fflush(ptr::null_mut());
     }
 }
 
-/// Tells of a primitive that was made or enqueued on an engine, with the milliseconds that the call took.
+/// The time that a call began, where `level` is asked for.
+pub(crate) fn start(level: c_int) -> Option<Instant> {
+    (self::level() >= level).then(Instant::now)
+}
+
+/// Tells of a primitive that was made or enqueued, with the milliseconds that the call took. Of several steps it names the implementation
+/// of the one that is of the primitive's kind, or of the last one.
 pub(crate) fn primitive(
     level: c_int,
     what: &str,
-    engine: &EngineObject,
-    primitive: &impl Primitive,
-    start: Instant,
+    described: &Described,
+    steps: &[impl Primitive],
+    start: Option<Instant>,
 ) {
-    if self::level() >= level {
-        let kind = kind_name(engine.kind());
-        let (desc, implementation) = (primitive.desc(), primitive.implementation());
-        let args = desc.to_string().replace(',', ";");
-        let (op, time) = (desc.op().name(), start.elapsed().as_secs_f64() * 1e3);
-        line(level, format_args!("primitive,{what},{kind},{op},{implementation},{args},{time:.6}"));
+    if let Some(start) = start.filter(|_| self::level() >= level) {
+        let time = start.elapsed().as_secs_f64() * 1e3;
+        let engine = kind_name(described.engine.value().kind());
+        let kind = verbose_fields::kind_name(described.facts.kind);
+        let own = steps.iter().find(|step| step.desc().op().name() == kind).or(steps.last());
+        let implementation = own.map_or("nothing", |step| step.implementation());
+        let fields = verbose_fields::fields(described);
+        line(level, format_args!("primitive,{what},{engine},{kind},{implementation},{fields},{time:.6}"));
     }
 }
 

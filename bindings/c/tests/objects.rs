@@ -172,6 +172,30 @@ fn verbose_on_the_host() {
     assert_eq!(starts("onednn_verbose,v1,primitive,exec,gpu,"), 0, "{text}");
 }
 
+/// Lines about primitives say what those of oneDNN's own library say, but for the implementation and the time.
+#[test]
+fn verbose_lines_are_those_of_onednn() {
+    let (Some(program), Some(onednn)) =
+        (compile("verbose.cpp"), common::required("ANYDNN_ONEDNN_LIBRARY", "oneDNN's own library"))
+    else {
+        return;
+    };
+    let told = |folder: Option<&Path>| -> Vec<String> {
+        let mut command = Command::new(&program.0);
+        command.env("ONEDNN_VERBOSE", "profile_exec");
+        if let Some(folder) = folder {
+            command.env("LD_LIBRARY_PATH", folder);
+        }
+        let text = run(&mut command);
+        let lines = text.lines().filter(|line| line.starts_with("onednn_verbose,v1,primitive,exec,"));
+        let fields = lines.map(|line| line.split(',').collect::<Vec<_>>());
+        fields.map(|fields| [&fields[..6], &fields[7..fields.len() - 1]].concat().join(",")).collect()
+    };
+    let (own, expected) = (told(None), told(onednn.parent()));
+    assert_eq!(own, expected);
+    assert!(own.len() > 25, "{own:#?}");
+}
+
 /// What is refused is told too, with the primitive and the reason.
 #[test]
 fn verbose_refusals() {

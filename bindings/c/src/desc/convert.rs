@@ -4,12 +4,8 @@ use anydnn_backend::{Blocking, DataType, Dims, Layout, MemoryDesc, SparseDesc, S
 
 use crate::boundary::{Failure, Outcome};
 use crate::desc::build::type_code;
-use crate::desc::types::{Blocks, Format, Md, TypeCode};
+use crate::desc::types::{Blocks, Format, Md, TypeCode, number};
 use crate::refusals::Lack;
-use crate::types::{
-    dnnl_bf16, dnnl_boolean, dnnl_data_type_t, dnnl_f8_e4m3, dnnl_f8_e5m2, dnnl_f16, dnnl_f32, dnnl_f64,
-    dnnl_s4, dnnl_s8, dnnl_s32, dnnl_s64, dnnl_u4, dnnl_u8,
-};
 
 impl Md {
     /// The contract's descriptor of a tensor with strides or an open layout.
@@ -145,31 +141,14 @@ fn unknown(code: TypeCode) -> Failure {
     Lack::DataType.failure(format_args!("computing with the data type {}", code.value()))
 }
 
-/// The number of a type of the contract.
-pub(crate) fn number(data_type: DataType) -> Option<dnnl_data_type_t> {
-    Some(match data_type {
-        DataType::F16 => dnnl_f16,
-        DataType::BF16 => dnnl_bf16,
-        DataType::F32 => dnnl_f32,
-        DataType::S32 => dnnl_s32,
-        DataType::S8 => dnnl_s8,
-        DataType::U8 => dnnl_u8,
-        DataType::F64 => dnnl_f64,
-        DataType::Boolean => dnnl_boolean,
-        DataType::F8E5M2 => dnnl_f8_e5m2,
-        DataType::F8E4M3 => dnnl_f8_e4m3,
-        DataType::S4 => dnnl_s4,
-        DataType::U4 => dnnl_u4,
-        DataType::S64 => dnnl_s64,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::desc::tags;
-    use crate::types::{DNNL_RUNTIME_DIM_VAL, dnnl_f4_e2m1, dnnl_unimplemented};
+    use crate::types::{
+        DNNL_RUNTIME_DIM_VAL, dnnl_data_type_t, dnnl_f4_e3m0, dnnl_f16, dnnl_f32, dnnl_s64,
+        dnnl_unimplemented,
+    };
 
     fn tagged(dims: &[i64], data_type: dnnl_data_type_t, letters: &str) -> Md {
         Md::with_tag(dims, data_type, tags::number(letters).unwrap()).unwrap()
@@ -205,7 +184,7 @@ mod tests {
         let blocked = tagged(&[2, 32, 4, 4], dnnl_f32, "aBcd16b");
         let unimplemented = [
             blocked.part(&[2, 8, 4, 4], &[0, 16, 0, 0]).unwrap(),
-            tagged(&[4, 6], dnnl_f4_e2m1, "ab"),
+            tagged(&[4, 6], dnnl_f4_e3m0, "ab"),
             tagged(&[4, DNNL_RUNTIME_DIM_VAL], dnnl_f32, "ab"),
             Md::host_scalar(dnnl_f32).unwrap(),
         ];

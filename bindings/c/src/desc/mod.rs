@@ -12,8 +12,8 @@ mod view;
 use std::ffi::{CStr, c_char, c_int};
 
 pub(crate) use build::type_code;
-pub(crate) use convert::number;
 pub use query::{dnnl_memory_desc_query, dnnl_memory_desc_query_v2};
+pub(crate) use types::number;
 pub(crate) use types::{Format, Md};
 
 use crate::boundary::{self, Failure, Outcome};

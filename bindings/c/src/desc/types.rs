@@ -84,7 +84,7 @@ pub(crate) struct Blocks {
     pub(crate) axes: dnnl_dims_t,
 }
 
-/// One of the sixteen data types of the C API; three of them are known to descriptors alone.
+/// One of the sixteen data types of the C API; two of them are known to descriptors alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TypeCode(dnnl_data_type_t);
 
@@ -103,28 +103,36 @@ impl TypeCode {
     pub(crate) fn bits(self) -> usize {
         match self.0 {
             dnnl_e8m0 => 8,
-            dnnl_f4_e2m1 | dnnl_f4_e3m0 => 4,
+            dnnl_f4_e3m0 => 4,
             _ => self.data_type().map_or(0, DataType::bits),
         }
     }
 
     /// The contract's type; none for those it lacks.
     pub(crate) fn data_type(self) -> Option<DataType> {
-        Some(match self.0 {
-            dnnl_f16 => DataType::F16,
-            dnnl_bf16 => DataType::BF16,
-            dnnl_f32 => DataType::F32,
-            dnnl_s32 => DataType::S32,
-            dnnl_s8 => DataType::S8,
-            dnnl_u8 => DataType::U8,
-            dnnl_f64 => DataType::F64,
-            dnnl_boolean => DataType::Boolean,
-            dnnl_f8_e5m2 => DataType::F8E5M2,
-            dnnl_f8_e4m3 => DataType::F8E4M3,
-            dnnl_s4 => DataType::S4,
-            dnnl_u4 => DataType::U4,
-            dnnl_s64 => DataType::S64,
-            _ => return None,
-        })
+        TYPES.iter().find(|(number, _)| *number == self.0).map(|&(_, data_type)| data_type)
     }
 }
+
+/// The number of a type of the contract.
+pub(crate) fn number(data_type: DataType) -> Option<dnnl_data_type_t> {
+    TYPES.iter().find(|(_, own)| *own == data_type).map(|&(number, _)| number)
+}
+
+/// The types that primitives compute with.
+const TYPES: [(dnnl_data_type_t, DataType); DataType::ALL.len()] = [
+    (dnnl_f16, DataType::F16),
+    (dnnl_bf16, DataType::BF16),
+    (dnnl_f32, DataType::F32),
+    (dnnl_s32, DataType::S32),
+    (dnnl_s8, DataType::S8),
+    (dnnl_u8, DataType::U8),
+    (dnnl_f64, DataType::F64),
+    (dnnl_boolean, DataType::Boolean),
+    (dnnl_f8_e5m2, DataType::F8E5M2),
+    (dnnl_f8_e4m3, DataType::F8E4M3),
+    (dnnl_s4, DataType::S4),
+    (dnnl_u4, DataType::U4),
+    (dnnl_f4_e2m1, DataType::F4E2M1),
+    (dnnl_s64, DataType::S64),
+];

@@ -25,13 +25,14 @@ struct Attributes {
     std::vector<Extra> extras;
 
     explicit Attributes(const Case &one) {
-        static const char *const keys[] = {"po", "scale", "zp", "fpmath", "acc", "deterministic", "scratchpad", "rounding", "dropout", "rnn_data"};
+        static const char *const keys[] = {"po", "scale", "zp", "fpmath", "acc", "deterministic", "scratchpad", "rounding", "dropout", "rnn_data", "sums"};
         bool any = false;
         for (const char *key : keys) any = any || one.has(key);
         if (!any) return;
         TRY(dnnl_primitive_attr_create, &raw);
         for (const std::string &scale : one.all("scale")) quantization(one, scale, true);
         for (const std::string &point : one.all("zp")) quantization(one, point, false);
+        for (const std::string &sums : one.all("sums")) reductions(one, sums);
         if (one.has("fpmath")) {
             const Words parts = split(one.word("fpmath"), ':');
             TRY(dnnl_primitive_attr_set_fpmath_mode_v2, raw, named<dnnl_fpmath_mode_t>("dnnl_fpmath_mode2str", parts[0], 8),
@@ -131,6 +132,20 @@ private:
             count *= from_back <= groups.size() ? dims[i] / groups[groups.size() - from_back] : dims[i];
         }
         extras.push_back({(is_scale ? DNNL_ARG_ATTR_SCALES : DNNL_ARG_ATTR_ZERO_POINTS) | arg, vector(type, count), is_scale ? "scale" : "point"});
+    }
+
+    // `MASK:GROUPS`: sums of the source over groups, which may be any numbers.
+    void reductions(const Case &one, const std::string &text) {
+        const Words parts = split(text, ':');
+        const Dims groups = numbers(parts.at(1)), dims = numbers(split(one.word("src"), ':').at(1));
+        TRY(dnnl_primitive_attr_set_precomputed_reductions, raw, DNNL_ARG_SRC, std::atoi(parts[0].c_str()), static_cast<int>(groups.size()),
+                groups.data(), dnnl_s32);
+        dnnl_dim_t count = 1;
+        for (size_t i = 0; i < dims.size(); i++) {
+            const size_t from_back = dims.size() - i;
+            count *= from_back <= groups.size() ? dims[i] / groups[groups.size() - from_back] : dims[i];
+        }
+        extras.push_back({DNNL_ARG_ATTR_PRECOMPUTED_REDUCTIONS | DNNL_ARG_SRC, vector(dnnl_s32, count), "any"});
     }
 
     void post_operations(const Case &one) {

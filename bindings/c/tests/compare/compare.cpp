@@ -29,6 +29,8 @@ double value(const std::string &fill, dnnl_data_type_t type, uint64_t seed, size
     if (fill[0] == '=') return std::atof(fill.c_str() + 1);
     if (fill == "scale") return std::ldexp(1.0, r % 3 - 1);
     if (fill == "point") return type == dnnl_u8 || type == dnnl_u4 ? (r + 16) % 4 : r % 4;
+    // A float of four bits has halves up to two alone.
+    if (type == dnnl_f4_e2m1) return r % 5 / 2.0;
     if (fill == "distinct" && is_float) return (static_cast<double>(index * 2654435761U % 65537) - 32768) / 1024;
     if (fill == "positive") return is_float ? (std::abs(r) + 1) / 8.0 : std::abs(r) % 7 + 1;
     if (fill == "small" && is_float) return r / 64.0;

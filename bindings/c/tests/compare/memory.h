@@ -37,6 +37,7 @@ inline bool float_of(dnnl_data_type_t type, Float &format) {
         case dnnl_bf16: format = {8, 7, true}; return true;
         case dnnl_f8_e5m2: format = {5, 2, true}; return true;
         case dnnl_f8_e4m3: format = {4, 3, false}; return true;
+        case dnnl_f4_e2m1: format = {2, 1, false}; return true;
         default: return false;
     }
 }
@@ -53,11 +54,19 @@ void put(void *data, size_t index, T value) {
     std::memcpy(static_cast<char *>(data) + index * sizeof(T), &value, sizeof(T));
 }
 
+// Two elements share a byte, the first one in its low half.
+inline unsigned nibble(const void *data, size_t i) { return at<uint8_t>(data, i / 2) >> i % 2 * 4 & 15; }
+
+inline void put_nibble(void *data, size_t i, unsigned bits) {
+    const int shift = static_cast<int>(i % 2) * 4;
+    put<uint8_t>(data, i / 2, static_cast<uint8_t>((at<uint8_t>(data, i / 2) & ~(15 << shift)) | (bits & 15) << shift));
+}
+
 inline double load(dnnl_data_type_t type, const void *data, size_t i) {
     Float format {};
     if (float_of(type, format)) {
-        const bool byte = format.exponents + format.mantissas == 7;
-        const unsigned bits = byte ? at<uint8_t>(data, i) : at<uint16_t>(data, i);
+        const int width = format.exponents + format.mantissas + 1;
+        const unsigned bits = width == 16 ? at<uint16_t>(data, i) : width == 8 ? at<uint8_t>(data, i) : nibble(data, i);
         return small_float(bits, format.exponents, format.mantissas, format.ieee);
     }
     switch (type) {
@@ -68,11 +77,8 @@ inline double load(dnnl_data_type_t type, const void *data, size_t i) {
         case dnnl_s8: return at<int8_t>(data, i);
         case dnnl_u8: return at<uint8_t>(data, i);
         case dnnl_e8m0: return at<uint8_t>(data, i) == 255 ? NAN : std::ldexp(1.0, at<uint8_t>(data, i) - 127);
-        case dnnl_u4: return at<uint8_t>(data, i / 2) >> i % 2 * 4 & 15;
-        case dnnl_s4: {
-            const int nibble = at<uint8_t>(data, i / 2) >> i % 2 * 4 & 15;
-            return nibble > 7 ? nibble - 16 : nibble;
-        }
+        case dnnl_u4: return nibble(data, i);
+        case dnnl_s4: return (static_cast<int>(nibble(data, i)) ^ 8) - 8;
         default: throw Wrong {"values of an unknown type"};
     }
 }
@@ -89,11 +95,14 @@ inline void store(dnnl_data_type_t type, void *data, size_t i, double value) {
         if (value != 0 && biased > 0)
             bits = static_cast<unsigned>(biased) << format.mantissas
                     | static_cast<unsigned>(std::lround(std::ldexp(fraction * 2 - 1, format.mantissas)));
+        else if (value != 0)
+            bits = static_cast<unsigned>(std::lround(std::ldexp(fraction * 2, biased - 1 + format.mantissas)));
         bits |= sign;
-        if (format.exponents + format.mantissas == 7)
-            put<uint8_t>(data, i, static_cast<uint8_t>(bits));
-        else
-            put<uint16_t>(data, i, static_cast<uint16_t>(bits));
+        switch (format.exponents + format.mantissas + 1) {
+            case 16: put<uint16_t>(data, i, static_cast<uint16_t>(bits)); break;
+            case 8: put<uint8_t>(data, i, static_cast<uint8_t>(bits)); break;
+            default: put_nibble(data, i, bits);
+        }
         return;
     }
     switch (type) {
@@ -105,12 +114,7 @@ inline void store(dnnl_data_type_t type, void *data, size_t i, double value) {
         case dnnl_u8: put<uint8_t>(data, i, static_cast<uint8_t>(value)); break;
         case dnnl_e8m0: put<uint8_t>(data, i, static_cast<uint8_t>(value > 0 ? std::ilogb(value) + 127 : 0)); break;
         case dnnl_u4:
-        case dnnl_s4: {
-            const int shift = static_cast<int>(i % 2) * 4;
-            const int old = at<uint8_t>(data, i / 2) & ~(15 << shift);
-            put<uint8_t>(data, i / 2, static_cast<uint8_t>(old | (static_cast<int>(value) & 15) << shift));
-            break;
-        }
+        case dnnl_s4: put_nibble(data, i, static_cast<unsigned>(static_cast<int>(value))); break;
         default: throw Wrong {"values of an unknown type"};
     }
 }

@@ -1,12 +1,13 @@
 //! Random cases of what attributes and descriptors ask beside the usual: unknown and empty dimensions, dropout, rounding at random, scales that
-//! the primitive finds, depthwise convolutions behind others, and products in the host's memory.
+//! the primitive finds, depthwise convolutions behind others, floats of four bits, sums of a source that the caller gives, and products in the
+//! host's memory.
 
 use super::cases::{Draw, matmul};
 use super::random::{Random, Words, md};
 use super::recurrent;
 
 /// What is drawn, by the name that `ANYDNN_COMPARE_ONLY` takes.
-pub(crate) const MORE: [(&str, Draw); 9] = [
+pub(crate) const MORE: [(&str, Draw); 11] = [
     ("unknown", unknown),
     ("nothing", nothing),
     ("dropout", dropout),
@@ -16,6 +17,8 @@ pub(crate) const MORE: [(&str, Draw); 9] = [
     ("gemm", gemm),
     ("quantized_rnn", recurrent::quantized),
     ("quantizing_reorder", recurrent::quantizing),
+    ("four_bits", four_bits),
+    ("sums", sums),
 ];
 
 /// A product or a reorder of dimensions that are known at execution only.
@@ -172,8 +175,86 @@ fn found_scales(r: &mut Random) -> Words {
     let (mode, scales, group) = r.of(&[("mx", "e8m0", 32), ("mx", "e8m0", 32), ("fp", "f8_e4m3", 16)]);
     let n = group * (r.below(3) + 1);
     w.set("src", md("f32", &[m, k], "ab")).set("wei", md("f32", &[k, n], "ab"));
-    w.set("dst", md(r.of(&["f8_e4m3", "f8_e5m2"]), &[m, n], "ab")).set("terms", k);
+    w.set("dst", md(r.of(&["f8_e4m3", "f8_e5m2", "f4_e2m1"]), &[m, n], "ab")).set("terms", k);
     w.add("scale", format!("dst:3:{scales}:1x{group}:{mode}"));
+    w
+}
+
+/// Floats of four bits, two to a byte, where oneDNN has them: to and from f32, and as results of products.
+fn four_bits(r: &mut Random) -> Words {
+    if r.one_in(2) {
+        let mut w = Words::new("reorder");
+        let rank = r.below(4) + 1;
+        let dims: Vec<usize> = (0..rank).map(|_| r.of(&[2, 4, 6, 8])).collect();
+        let blocked = ["", "AB2b2a", "aBc4b", "aBcd8b"][rank - 1];
+        let layout = |r: &mut Random| {
+            if rank > 1 && r.one_in(4) { blocked.to_owned() } else { r.plain(rank) }
+        };
+        let (a, b) = (layout(r), layout(r));
+        let (src, dst) = r.of(&[("f32", "f4_e2m1"), ("f4_e2m1", "f32")]);
+        w.set("src", md(src, &dims, &a)).set("dst", md(dst, &dims, &b));
+        match r.below(4) {
+            0 => drop(w.add("scale", "src:0")),
+            1 => drop(w.add("scale", "dst:0")),
+            2 if rank == 2 => drop(w.add("scale", "src:3:f32:2x1")),
+            _ => {}
+        }
+        return w;
+    }
+    let mut w = Words::new("matmul");
+    let (m, k, n) = (r.dim(), r.of(&[4, 16, 32]), 2 * r.dim());
+    let (src, wei) =
+        r.of(&[("f32", "f32"), ("bf16", "bf16"), ("f8_e4m3", "f8_e4m3"), ("f8_e5m2", "f8_e5m2")]);
+    w.set("src", md(src, &[m, k], "ab")).set("wei", md(wei, &[k, n], &r.plain(2)));
+    w.set("dst", md("f4_e2m1", &[m, n], "ab")).set("terms", k);
+    if r.one_in(2) {
+        w.set("bia", md("f32", &[1, n], "ab"));
+    }
+    if r.one_in(3) {
+        w.add("scale", "src:0").add("scale", format!("wei:{}", r.of(&[0, 2])));
+    }
+    if r.one_in(3) {
+        w.add("scale", "dst:0");
+    }
+    if r.one_in(3) {
+        w.add("po", "eltwise_relu:0.5:0");
+    }
+    w
+}
+
+/// Products with sums of the source that the caller gives.
+fn sums(r: &mut Random) -> Words {
+    let mut w = Words::new("matmul");
+    let batch: &[usize] = if r.one_in(3) { &[2] } else { &[] };
+    let rank = batch.len() + 2;
+    let group = r.of(&[2, 4, 16]);
+    let (m, k, n) = (r.dim(), group * 2 * (r.below(3) + 1), r.dim());
+    let of = |tail: [usize; 2]| [batch, &tail].concat();
+    let all = (1 << rank) - 1;
+    let dst = r.of(&["f32", "f32", "bf16", "s8"]);
+    w.set("src", md(r.of(&["s8", "u8"]), &of([m, k]), &r.plain(rank)));
+    w.set("wei", md(r.of(&["s8", "u8"]), &of([k, n]), &r.plain(rank)));
+    w.set("dst", md(dst, &of([m, n]), &"abc"[..rank])).set("terms", 2 * k).set("functions", 1);
+    w.set("sums", format!("{all}:1x{group}"));
+    let of_points = group * r.of(&[1, 1, 2]);
+    w.add("zp", format!("wei:{all}:{}:{of_points}x1", r.of(&["s8", "u8", "s32"])));
+    match r.below(4) {
+        0 => drop(w.add("scale", "src:0").add("scale", "wei:0")),
+        1 => {
+            w.add("scale", format!("src:{all}:f32:1x{group}"));
+            w.add("scale", format!("wei:{all}:f32:{group}x1"));
+        }
+        _ => {}
+    }
+    if r.one_in(4) {
+        w.add("zp", "src:0");
+    }
+    if r.one_in(3) {
+        w.set("bia", md("f32", &[vec![1; rank - 1], vec![n]].concat(), &"abc"[..rank]));
+    }
+    if r.one_in(3) {
+        w.add("po", "eltwise_relu:0.5:0");
+    }
     w
 }
 

@@ -320,7 +320,7 @@ static void rounding_at_random() {
     for (const uint16_t bits : host_of<uint16_t>(dx, 256)) if (std::fabs(of_bf16(bits) - square) >= 1.0 / 128) CHECK(!"a neighbour");
 }
 
-// Weights in bytes with zero points by groups; sums of the source are passed, as they must be.
+// Weights in bytes with zero points by groups, which take from the product what the sums of the source say that are passed.
 static void precomputed_reductions() {
     const int m = 3, k = 8, n = 4, group = 4;
     std::vector<int8_t> a, w, zero;
@@ -341,13 +341,21 @@ static void precomputed_reductions() {
     const matmul::primitive_desc pd(*eng, src, wei, nchw({m, n}), attr);
     memory x = device_of(src, a), b = device_of(wei, w), z = device_of(memory::desc({k / group, n}, dt::s8, tag::ab), zero), y(nchw({m, n}), *eng);
     memory r = device_of(memory::desc({m, k / group}, dt::s32, tag::ab), sums);
-    matmul(pd).execute(*str, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, y}, {DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_WEIGHTS, z},
-                                     {DNNL_ARG_ATTR_PRECOMPUTED_REDUCTIONS | DNNL_ARG_SRC, r}});
-    str->wait();
-    CHECK(close_to(to_host(y, nchw({m, n})), product(m, n, k, [&](int i, int p) { return a[i * k + p]; }, [&](int p, int j) { return w[p * n + j] - zero[p / group * n + j]; })));
+    const auto run = [&](memory &given) {
+        matmul(pd).execute(*str, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, y}, {DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_WEIGHTS, z},
+                                         {DNNL_ARG_ATTR_PRECOMPUTED_REDUCTIONS | DNNL_ARG_SRC, given}});
+        str->wait();
+        return to_host(y, nchw({m, n}));
+    };
+    CHECK(close_to(run(r), product(m, n, k, [&](int i, int p) { return a[i * k + p]; }, [&](int p, int j) { return w[p * n + j] - zero[p / group * n + j]; })));
+    // Other sums, another result.
+    memory none = device_of(memory::desc({m, k / group}, dt::s32, tag::ab), std::vector<int32_t>(m * k / group, 0));
+    CHECK(close_to(run(none), product(m, n, k, [&](int i, int p) { return a[i * k + p]; }, [&](int p, int j) { return w[p * n + j]; })));
     primitive_attr alone;
     alone.set_precomputed_reductions(DNNL_ARG_SRC, 3, {1, group});
-    CHECK(status_of([&] { matmul::primitive_desc(*eng, src, wei, nchw({m, n}), alone); }) == dnnl_invalid_arguments);
+    CHECK(status_of([&] { matmul::primitive_desc(*eng, src, wei, nchw({m, n}), alone); }) == dnnl_unimplemented);
+    attr.set_precomputed_reductions(DNNL_ARG_SRC, 3, {1, 2 * group});
+    CHECK(status_of([&] { matmul::primitive_desc(*eng, src, wei, nchw({m, n}), attr); }) == dnnl_invalid_arguments);
 }
 
 // Results in f8 with scales that the product finds: powers of two for 32 elements, or f8 for 16.
@@ -543,6 +551,44 @@ static void grouped() {
     INVALID(dnnl_memory_desc_create_with_grouped_encoding(&raw, 2, size, dnnl_f32, 0, 0, dnnl_s32));
 }
 
+// Scales and zero points that mean nothing, and those of primitives that have none.
+static void what_takes_no_numbers() {
+    const memory::dims groups {1, 4};
+    const auto status = [&](const std::function<void(primitive_attr &)> &set) {
+        primitive_attr attr;
+        return status_of([&] { set(attr); });
+    };
+    CHECK(status([&](primitive_attr &a) { a.set_scales(DNNL_ARG_SRC, 3, groups, dt::bf16); }) == dnnl_success);
+    CHECK(status([&](primitive_attr &a) { a.set_scales(DNNL_ARG_SRC, 3, groups, dt::s32); }) == dnnl_invalid_arguments);
+    CHECK(status([&](primitive_attr &a) { a.set_scales(DNNL_ARG_SRC, 0, groups); }) == dnnl_invalid_arguments);
+    CHECK(status([&](primitive_attr &a) { a.set_scales(DNNL_ARG_SRC, 3, {4}); }) == dnnl_invalid_arguments);
+    CHECK(status([&](primitive_attr &a) { a.set_zero_points(DNNL_ARG_SRC, 3, groups, dt::u4); }) == dnnl_success);
+    CHECK(status([&](primitive_attr &a) { a.set_zero_points(DNNL_ARG_SRC, 3, groups, dt::f32); }) == dnnl_invalid_arguments);
+    CHECK(status([&](primitive_attr &a) { a.set_scales_mask(DNNL_ARG_BIAS, 0); }) == dnnl_invalid_arguments);
+    CHECK(status([&](primitive_attr &a) { a.set_scales_mask(DNNL_ARG_DIFF_SRC, 0); }) == dnnl_invalid_arguments);
+
+    const memory::desc md = nchw({1, 2, 4, 4}), half = nchw({1, 2, 2, 2}), ones = nchw({1, 2, 1, 1});
+    primitive_attr of_src, of_dst;
+    of_src.set_scales_mask(DNNL_ARG_SRC, 0);
+    of_dst.set_scales_mask(DNNL_ARG_DST, 0);
+    const prop_kind forward = prop_kind::forward_inference;
+    for (const primitive_attr &attr : {of_src, of_dst}) {
+        CHECK(status_of([&] { eltwise_forward::primitive_desc(*eng, forward, algorithm::eltwise_relu, md, md, 0.f, 0.f, attr); }) == dnnl_unimplemented);
+        CHECK(status_of([&] { pooling_forward::primitive_desc(*eng, forward, algorithm::pooling_max, md, half, {2, 2}, {2, 2}, {0, 0}, {0, 0}, {0, 0}, attr); }) == dnnl_unimplemented);
+        CHECK(status_of([&] { reduction::primitive_desc(*eng, algorithm::reduction_sum, md, ones, 0.f, 0.f, attr); }) == dnnl_unimplemented);
+        CHECK(status_of([&] { resampling_forward::primitive_desc(*eng, forward, algorithm::resampling_nearest, md, half, attr); }) == dnnl_unimplemented);
+    }
+    CHECK(status_of([&] { binary::primitive_desc(*eng, algorithm::binary_add, md, md, md, of_src); }) == dnnl_success);
+    CHECK(status_of([&] { binary::primitive_desc(*eng, algorithm::binary_add, md, md, md, of_dst); }) == dnnl_unimplemented);
+
+    post_ops many;
+    for (int i = 0; i < 32; i++) many.append_eltwise(algorithm::eltwise_relu, 0, 0);
+    CHECK(status_of([&] { many.append_eltwise(algorithm::eltwise_relu, 0, 0); }) == dnnl_out_of_memory);
+    const memory::desc wei = nchw({3, 2, 3, 3}), out = nchw({1, 3, 2, 2});
+    const convolution_forward::primitive_desc left(*eng, forward, algorithm::convolution_auto, md, wei, out, memory::dims {1, 1}, memory::dims {0, 0}, memory::dims {0, 0});
+    CHECK(left.get_algorithm() == algorithm::convolution_direct);
+}
+
 static void descriptors_as_bytes() {
     memory::desc all[] = {nchw({2, 3}), memory::desc({2, 17, 3, 3}, dt::bf16, tag::nChw16c), memory::desc({4, unknown}, dt::f32, tag::ab),
             memory::desc::csr({4, 6}, dt::f32, 5, dt::s32, dt::s64), memory::desc::packed({4, 6}, dt::s8, 5), memory::desc({4, 4}, dt::f32, tag::any)};
@@ -593,6 +639,7 @@ int main(int argc, char **argv) {
             for (const bool on_the_left : {true, false}) group("sparse product", [=] { sparse(by_rows, on_the_left); });
         group("packed weights", packed);
         group("grouped tensors", grouped);
+        group("what takes no numbers", what_takes_no_numbers);
         group("descriptors as bytes", descriptors_as_bytes);
         group("on the host", on_the_host);
     });

@@ -179,7 +179,8 @@ static void streams(void) {
         dnnl_status_t status;
     } cases[] = {{dnnl_stream_default_flags, dnnl_success}, {dnnl_stream_in_order, dnnl_success},
             {dnnl_stream_out_of_order, dnnl_success}, {dnnl_stream_in_order | dnnl_stream_profiling, dnnl_success},
-            {dnnl_stream_out_of_order | dnnl_stream_profiling, dnnl_invalid_arguments}};
+            {dnnl_stream_out_of_order | dnnl_stream_profiling, dnnl_invalid_arguments}, {0, dnnl_invalid_arguments},
+            {dnnl_stream_in_order | 0x80, dnnl_invalid_arguments}};
     dnnl_memory_desc_t desc = floats_desc(COUNT);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ABOUT(dnnl_stream_create);

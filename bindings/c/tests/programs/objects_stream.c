@@ -14,13 +14,14 @@ static void of_the_library(dnnl_engine_t engine) {
     INVALID(dnnl_stream_create(NULL, engine, dnnl_stream_default_flags));
     INVALID(dnnl_stream_create(&stream, NULL, dnnl_stream_default_flags));
     INVALID(dnnl_stream_create(&stream, engine, dnnl_stream_out_of_order | dnnl_stream_profiling));
+    INVALID(dnnl_stream_create(&stream, engine, 0));
     CHECK(stream == NULL);
     const cl_command_queue_properties order = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
     const cl_command_queue_properties profiling = CL_QUEUE_PROFILING_ENABLE;
     const struct {
         unsigned flags;
         cl_command_queue_properties expected;
-    } cases[] = {{dnnl_stream_in_order, 0}, {dnnl_stream_default_flags, 0}, {0, 0},
+    } cases[] = {{dnnl_stream_in_order, 0}, {dnnl_stream_default_flags, 0},
             {dnnl_stream_out_of_order, order}, {dnnl_stream_profiling, profiling},
             {dnnl_stream_in_order | dnnl_stream_profiling, profiling}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
