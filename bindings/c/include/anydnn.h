@@ -879,7 +879,7 @@ dnnl_status_t dnnl_primitive_attr_set_scales_v2(dnnl_primitive_attr_t attr,
                                                 dnnl_data_type_t data_type,
                                                 int is_on_host);
 
-// Scales of an argument, given (`qmode` 0 or 1) or found by the primitive: powers of two by the MX specification (2), or the largest
+// Scales of an argument, given (`qmode` 1) or found by the primitive: powers of two by the MX specification (2), or the largest
 // element of a group over the largest number of the result's type (3).
 dnnl_status_t dnnl_primitive_attr_set_scales_v3(dnnl_primitive_attr_t attr,
                                                 int arg,
@@ -912,8 +912,8 @@ dnnl_status_t dnnl_primitive_attr_set_zero_points_v2(dnnl_primitive_attr_t attr,
                                                      dnnl_data_type_t data_type,
                                                      int is_on_host);
 
-// Sums over groups of the source of a product, which the caller knows, for zero points of the weights. They must be passed at execution; a
-// product computes what it needs of them itself, so that the result is that of the true sums.
+// Sums over groups of the source of a product, which the caller knows and passes at execution: zero points of the weights take as much from
+// the product as the sums say.
 dnnl_status_t dnnl_primitive_attr_set_precomputed_reductions(dnnl_primitive_attr_t attr,
                                                              int arg,
                                                              int mask,
@@ -2509,6 +2509,9 @@ dnnl_status_t dnnl_resampling_backward_primitive_desc_create(dnnl_primitive_desc
 
 // Sets how much the library tells on standard output: 0 nothing, 1 executions, 2 creations too. Overrides `ONEDNN_VERBOSE`.
 dnnl_status_t dnnl_set_verbose(int level);
+
+// Tells whether executions or creations are told on standard output.
+dnnl_status_t dnnl_verbose_profiling_enabled(int *enabled);
 
 // Reads the floating-point mode that new attributes begin with.
 dnnl_status_t dnnl_get_default_fpmath_mode(dnnl_fpmath_mode_t *mode);

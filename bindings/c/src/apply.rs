@@ -42,7 +42,7 @@ impl Recipe {
         attr.check_supported()?;
         match &op {
             Op::Eltwise(_) | Op::Pooling(_) | Op::Reduction(_) | Op::Resampling(_) => {
-                attr.check_used(|_| false)?
+                attr.check_used(|_| false)?;
             }
             Op::Binary(_) | Op::Select(_) => attr.check_used(|number| number != result)?,
             _ => {}

@@ -57,7 +57,8 @@ impl Recipe {
         let sums = self.operand(arg::ATTR_REDUCTIONS | arg::SRC, (0, 0), sums);
         let groups = sums.dims()[rank - 1];
         let fits = |tensor: &Option<Tensor>, axis: usize| {
-            groups % tensor.as_ref().map_or(1, |tensor| tensor.dims()[axis]) == 0
+            let count = tensor.as_ref().map_or(1, |tensor| tensor.dims()[axis]);
+            groups.checked_rem(count).is_none_or(|rest| rest == 0)
         };
         if !fits(&beside.weights_zero_point, rank - 2) {
             return Err(Failure::invalid(format!(

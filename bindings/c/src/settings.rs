@@ -26,6 +26,15 @@ pub extern "C" fn dnnl_set_verbose(level: c_int) -> dnnl_status_t {
     })
 }
 
+/// Tells whether executions or creations are told on standard output.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dnnl_verbose_profiling_enabled(enabled: *mut c_int) -> dnnl_status_t {
+    boundary::status("dnnl_verbose_profiling_enabled", || {
+        // SAFETY: the caller passes null or a number to write.
+        unsafe { handle::write(enabled, "enabled", c_int::from(verbose::level() >= verbose::EXECUTION)) }
+    })
+}
+
 /// Reads the floating-point mode that new attributes begin with.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dnnl_get_default_fpmath_mode(mode: *mut dnnl_fpmath_mode_t) -> dnnl_status_t {

@@ -44,7 +44,6 @@ pub(crate) fn line(level: c_int, fields: fmt::Arguments<'_>) {
     if self::level() < level {
         return;
     }
-    static TOLD: Once = Once::new();
     TOLD.call_once(|| {
         let version = env!("CARGO_PKG_VERSION");
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -136,6 +135,8 @@ fn kind_name(kind: dnnl_engine_kind_t) -> &'static str {
 
 const UNSET: c_int = -1;
 static LEVEL: AtomicI32 = AtomicI32::new(UNSET);
+/// Whether the lines of what the library is were told.
+static TOLD: Once = Once::new();
 
 /// A number, or names of what to tell (`profile_exec`, `dispatch`, `all`): those that name creations mean level 2.
 fn level_of(text: &str) -> c_int {

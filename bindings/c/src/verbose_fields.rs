@@ -8,7 +8,7 @@ use anydnn_backend::{FpMath, ScratchpadMode};
 
 use crate::attributes::{Attr, QuantParam};
 use crate::debug;
-use crate::desc::{Format, Md, number};
+use crate::desc::{Format, Md, TypeCode, number};
 use crate::handle::Embedded;
 use crate::kinds::{arg, kind, query};
 use crate::post_ops::PostOpEntry;
@@ -321,7 +321,7 @@ fn joined(numbers: &[i64]) -> String {
 
 /// `name:type:properties:kind:layout:strides:flags`; strides are told where elements do not lie close together.
 fn descriptor(name: &str, md: &Md) -> String {
-    let data_type = text(debug::dnnl_dt2str(md.data_type.map_or(0, |code| code.value())));
+    let data_type = text(debug::dnnl_dt2str(md.data_type.map_or(0, TypeCode::value)));
     let kind = text(debug::dnnl_fmt_kind2str(md.kind()));
     let properties = if md.padded_dims == md.dims { "" } else { "p" };
     match &md.format {
@@ -445,7 +445,7 @@ fn post_op_text(post_op: &PostOpEntry, view: &View) -> String {
     match post_op {
         PostOpEntry::Sum { scale, zero_point, data_type, code } => {
             let mut told = "sum".to_owned();
-            if *scale != 1.0 || *zero_point != 0 || data_type.is_some() {
+            if scale.to_bits() != 1.0_f32.to_bits() || *zero_point != 0 || data_type.is_some() {
                 let _ = write!(told, ":{scale}");
             }
             if *zero_point != 0 || data_type.is_some() {
@@ -474,7 +474,7 @@ fn post_op_text(post_op: &PostOpEntry, view: &View) -> String {
                 .filter(|&axis| md.dims[axis] != 1)
                 .fold(0_u32, |mask, axis| mask | 1 << axis);
             let mut told =
-                format!("{}:{}:{mask}", name(*kind), type_name(md.data_type.map_or(0, |code| code.value())));
+                format!("{}:{}:{mask}", name(*kind), type_name(md.data_type.map_or(0, TypeCode::value)));
             if mask.count_ones() > 1 {
                 let layout = if matches!(md.format, Format::Any) { "any".to_owned() } else { letters(md).0 };
                 let _ = write!(told, ":{layout}");

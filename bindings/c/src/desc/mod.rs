@@ -13,8 +13,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 pub(crate) use build::type_code;
 pub use query::{dnnl_memory_desc_query, dnnl_memory_desc_query_v2};
-pub(crate) use types::number;
-pub(crate) use types::{Format, Md};
+pub(crate) use types::{Format, Md, TypeCode, number};
 
 use crate::boundary::{self, Failure, Outcome};
 use crate::handle::{self, Handle};

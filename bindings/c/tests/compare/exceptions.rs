@@ -16,6 +16,15 @@ pub(crate) fn known(case: &Words) -> Option<&'static str> {
             "what a group's scale leaves too large saturates, by the MX specification; in oneDNN it is no number",
         );
     }
+    let is_single = |dims: &str| dims.split('x').skip(2).all(|dim| dim == "1");
+    if case.primitive() == "resampling"
+        && case.has("po", "binary")
+        && case.get("dst").and_then(|desc| desc.split(':').nth(1)).is_some_and(is_single)
+    {
+        return Some(
+            "oneDNN's resampling to one element takes a post-operation's first operand for all channels",
+        );
+    }
     if case.primitive() == "reorder"
         && case.get("scale").is_some()
         && case.get("dst").is_some_and(|desc| desc.starts_with("f4_e2m1"))

@@ -231,10 +231,12 @@ fn sums(r: &mut Random) -> Words {
     let (m, k, n) = (r.dim(), group * 2 * (r.below(3) + 1), r.dim());
     let of = |tail: [usize; 2]| [batch, &tail].concat();
     let all = (1 << rank) - 1;
+    // oneDNN takes rows alone.
+    let rows = &"abc"[..rank];
     let dst = r.of(&["f32", "f32", "bf16", "s8"]);
-    w.set("src", md(r.of(&["s8", "u8"]), &of([m, k]), &r.plain(rank)));
-    w.set("wei", md(r.of(&["s8", "u8"]), &of([k, n]), &r.plain(rank)));
-    w.set("dst", md(dst, &of([m, n]), &"abc"[..rank])).set("terms", 2 * k).set("functions", 1);
+    w.set("src", md(r.of(&["s8", "u8"]), &of([m, k]), rows));
+    w.set("wei", md(r.of(&["s8", "u8"]), &of([k, n]), rows));
+    w.set("dst", md(dst, &of([m, n]), rows)).set("terms", 2 * k).set("functions", 1);
     w.set("sums", format!("{all}:1x{group}"));
     let of_points = group * r.of(&[1, 1, 2]);
     w.add("zp", format!("wei:{all}:{}:{of_points}x1", r.of(&["s8", "u8", "s32"])));
@@ -250,7 +252,7 @@ fn sums(r: &mut Random) -> Words {
         w.add("zp", "src:0");
     }
     if r.one_in(3) {
-        w.set("bia", md("f32", &[vec![1; rank - 1], vec![n]].concat(), &"abc"[..rank]));
+        w.set("bia", md("f32", &[vec![1; rank - 1], vec![n]].concat(), rows));
     }
     if r.one_in(3) {
         w.add("po", "eltwise_relu:0.5:0");

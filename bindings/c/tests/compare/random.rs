@@ -147,6 +147,11 @@ impl Words {
         self.words.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_str())
     }
 
+    /// Whether one of the values of a key begins so.
+    pub(crate) fn has(&self, key: &str, begin: &str) -> bool {
+        self.words.iter().any(|(own, value)| own == key && value.starts_with(begin))
+    }
+
     pub(crate) fn count(&self, key: &str) -> usize {
         self.words.iter().filter(|(own, _)| own == key).count()
     }

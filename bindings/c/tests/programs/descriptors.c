@@ -129,6 +129,10 @@ static void settings(void) {
     CHECK(dnnl_get_default_fpmath_mode(&mode) == dnnl_success && mode == dnnl_fpmath_mode_bf16);
     CHECK(dnnl_set_default_fpmath_mode((dnnl_fpmath_mode_t)9) == dnnl_invalid_arguments);
     CHECK(dnnl_set_verbose(3) == dnnl_invalid_arguments && dnnl_set_verbose(0) == dnnl_success);
+    int is_told = 7;
+    CHECK(dnnl_verbose_profiling_enabled(&is_told) == dnnl_success && is_told == 0);
+    CHECK(dnnl_set_verbose(1) == dnnl_success && dnnl_verbose_profiling_enabled(&is_told) == dnnl_success && is_told == 1);
+    CHECK(dnnl_set_verbose(0) == dnnl_success && dnnl_verbose_profiling_enabled(NULL) == dnnl_invalid_arguments);
     CHECK(dnnl_primitive_attr_create(&attr) == dnnl_success && attr != NULL);
     CHECK(dnnl_primitive_attr_destroy(attr) == dnnl_success);
 }

@@ -240,6 +240,8 @@ int main(int argc, char **argv) {
     }
     EACH(dnnl_set_verbose, 0, count(dnnl_set_verbose(-1)), (void)0);
     EACH(dnnl_set_verbose, 0, count(dnnl_set_verbose(0)), (void)0);
+    int is_told = 7;
+    FUZZ(dnnl_verbose_profiling_enabled, 1, (P(0, &is_told)), (void)0);
     EACH(dnnl_version, 0, calls += dnnl_version() != NULL, (void)0);
     for (int k = -1; k < 20; k++)
         EACH(dnnl_data_type_size, 0, calls += dnnl_data_type_size((dnnl_data_type_t)k) > 0, (void)0);
