@@ -246,7 +246,7 @@ impl ProgramCache {
         let Wanted { device, source, options, .. } = wanted;
         let text = source.source.to_string();
         self.launch_elsewhere(wanted, &text);
-        let mut compiler = Compiler::of(device, text.len());
+        let mut compiler = Compiler::of(device, weight(&text));
         let start = Instant::now();
         let binary = compiler.compile(&source.name, &text, options);
         // A driver may load only after what this process compiles meanwhile (Intel's): the other process goes on before.
@@ -276,7 +276,7 @@ impl ProgramCache {
         if self.load_note(device, &topic).is_some() {
             return;
         }
-        let mut compiler = Compiler::that_launches(device, text.len());
+        let mut compiler = Compiler::that_launches(device, weight(text));
         if compiler.is_elsewhere() {
             let launched = compiler.launch(&source.name, text, options, trial);
             tracing::debug!(name = %source.name, kernel = %trial.kernel, launched, "asked another process to launch");
@@ -381,6 +381,12 @@ impl fmt::Debug for ProgramCache {
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
+}
+
+/// How long compilers take for a text, beside others: by the loops that it has them unroll, then by its length. Of 44 programs on an NVIDIA
+/// H200 those with 18 or more such loops took 160 to 390 ms, all others 60 to 280.
+fn weight(text: &str) -> usize {
+    text.matches("unroll").count() << 20 | text.len().min((1 << 20) - 1)
 }
 
 /// Without warnings: compilers write them to the standard error of whoever uses the library, as of vectors that are wider than the

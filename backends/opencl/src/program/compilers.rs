@@ -2,6 +2,7 @@
 //! however many threads ask, in helpers: processes of the same program. Where it compiles a kernel at its first launch (PoCL), a helper
 //! launches one work-item, and this process finds the kernel in what the driver keeps.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::PathBuf;
@@ -23,6 +24,9 @@ const MOST: usize = 8;
 /// How long processes without work stay: another model may follow.
 const REST: Duration = Duration::from_secs(1);
 
+/// What a process says once it has its context.
+const READY: &[u8] = b"ready";
+
 /// The answer where a kernel was launched.
 const LAUNCHED: &[u8] = b"launched";
 
@@ -39,8 +43,7 @@ struct Start {
 
 static START: OnceLock<Start> = OnceLock::new();
 
-static POOL: Mutex<Pool> =
-    Mutex::new(Pool { here: 0, idle: Vec::new(), count: 0, since: None, waiting: Vec::new(), entered: 0 });
+static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 
 /// Told where a program has been compiled.
 static FREED: Condvar = Condvar::new();
@@ -49,8 +52,17 @@ struct Pool {
     /// The programs that this process compiles at the moment.
     here: usize,
     idle: Vec<Helper>,
-    /// Of all, those with work too.
+    /// Of all, those with work and those that start too.
     count: usize,
+    /// The devices of those that start.
+    starting: Vec<usize>,
+    /// Those that wait to make their contexts, which they do one by one: drivers make one at a time (NVIDIA's takes 0.1 s for each), so that
+    /// of several at once each has its own only when the last one has.
+    unready: VecDeque<Helper>,
+    /// Whether a thread sees to those.
+    has_starter: bool,
+    /// How many did not start: as many programs are compiled here.
+    failed: usize,
     /// When the last one was given back.
     since: Option<Instant>,
     /// Who waits for a compiler.
@@ -65,7 +77,7 @@ struct Request {
     /// The device, by its number, and whether a kernel is going to be launched: others wait for other compilers.
     queue: (Option<usize>, bool),
     /// About how long it takes: the longest goes first, so that none runs alone at the end.
-    length: usize,
+    weight: usize,
     number: u64,
 }
 
@@ -73,14 +85,27 @@ struct Request {
 enum Worker {
     Here,
     Helper(Helper),
-    /// In a process that is to be started.
-    New,
 }
 
 impl Pool {
-    fn enter(&mut self, queue: (Option<usize>, bool), length: usize) -> Request {
+    const fn new() -> Self {
+        Self {
+            here: 0,
+            idle: Vec::new(),
+            count: 0,
+            starting: Vec::new(),
+            unready: VecDeque::new(),
+            has_starter: false,
+            failed: 0,
+            since: None,
+            waiting: Vec::new(),
+            entered: 0,
+        }
+    }
+
+    fn enter(&mut self, queue: (Option<usize>, bool), weight: usize) -> Request {
         self.entered += 1;
-        let request = Request { queue, length, number: self.entered };
+        let request = Request { queue, weight, number: self.entered };
         self.waiting.push(request);
         request
     }
@@ -92,14 +117,14 @@ impl Pool {
     /// Whether nobody who waits for the same compilers goes before.
     fn is_next(&self, request: Request) -> bool {
         let goes_before = |other: &Request| {
-            other.queue == request.queue && (other.length, request.number) > (request.length, other.number)
+            other.queue == request.queue && (other.weight, request.number) > (request.weight, other.number)
         };
         !self.waiting.iter().any(goes_before)
     }
 
-    /// A compiler that is free, of so many in this process and others.
-    fn find(&mut self, device: Option<usize>, here: usize, most: usize) -> Option<Worker> {
-        // Starting a process takes longer than compiling here while nobody else does.
+    /// A compiler that is free, of so many in this process and those in others.
+    fn find(&mut self, device: Option<usize>, here: usize) -> Option<Worker> {
+        // This process needs no start.
         if self.here < here {
             self.here += 1;
             return Some(Worker::Here);
@@ -108,10 +133,21 @@ impl Pool {
         if let Some(at) = self.idle.iter().position(|helper| helper.device == device) {
             return Some(Worker::Helper(self.idle.swap_remove(at)));
         }
-        (self.count < most).then(|| {
-            self.count += 1;
-            Worker::New
+        (self.failed > 0).then(|| {
+            self.failed -= 1;
+            self.here += 1;
+            Worker::Here
         })
+    }
+
+    /// Whether another process shall start: not all who wait will get one of those that start already.
+    fn wants(&self, device: usize, most: usize) -> bool {
+        let starting = self.starting.iter().filter(|&&starting| starting == device).count();
+        self.count < most && starting + self.failed < self.waiting_for(device)
+    }
+
+    fn waiting_for(&self, device: usize) -> usize {
+        self.waiting.iter().filter(|request| request.queue.0 == Some(device)).count()
     }
 }
 
@@ -122,10 +158,11 @@ pub(crate) struct Compiler {
     helper: Option<Helper>,
 }
 
-/// A process, and the number of the device that it compiles for.
+/// A process, and the number and name of the device that it compiles for.
 #[derive(Debug)]
 struct Helper {
     device: usize,
+    name: String,
     child: Child,
     input: BufWriter<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -148,16 +185,19 @@ pub fn compile_in_processes(program: impl Into<PathBuf>, args: impl IntoIterator
 pub fn serve_compiler(mut input: impl Read, mut output: impl Write) -> Result<()> {
     let failed =
         |error: io::Error| Error::invalid("serve compiler", "input", error.to_string(), "whole requests");
+    // Drivers are loaded while others make their contexts.
+    let found = devices();
     let Some(first) = read(&mut input).map_err(failed)? else { return Ok(()) };
     let wanted = String::from_utf8_lossy(&first);
     let (index, name) = wanted.split_once(' ').unwrap_or_default();
-    let found = devices()?;
+    let found = found?;
     let device =
         index.parse().ok().and_then(|index: usize| found.get(index)).filter(|device| device.name() == name);
     let device = device.ok_or_else(|| {
         Error::invalid("serve compiler", "device", wanted.as_ref(), "the number and name of a device")
     })?;
     let context = create_context(device, "serve compiler")?;
+    write(&mut output, READY).and_then(|()| output.flush()).map_err(failed)?;
     while let Some(name) = read(&mut input).map_err(failed)? {
         let mut text = || -> io::Result<String> {
             let bytes = read(&mut input)?.ok_or(ErrorKind::UnexpectedEof)?;
@@ -180,18 +220,18 @@ pub fn serve_compiler(mut input: impl Read, mut output: impl Write) -> Result<()
 }
 
 impl Compiler {
-    /// Waits for one that is free, for a device and a text of so many bytes. Threads that wait for one another's programs take none, so that
+    /// Waits for one that is free, for a device and a text that takes about so long. Threads that wait for one another's programs take none, so that
     /// more threads than compilers find work for all of them.
-    pub(crate) fn of(device: &OpenClDevice, length: usize) -> Self {
-        Self::or_launcher(device, length, false)
+    pub(crate) fn of(device: &OpenClDevice, weight: usize) -> Self {
+        Self::or_launcher(device, weight, false)
     }
 
     /// One that launches kernels for [`Compiler::launch`], where there are other processes.
-    pub(crate) fn that_launches(device: &OpenClDevice, length: usize) -> Self {
-        Self::or_launcher(device, length, true)
+    pub(crate) fn that_launches(device: &OpenClDevice, weight: usize) -> Self {
+        Self::or_launcher(device, weight, true)
     }
 
-    fn or_launcher(device: &OpenClDevice, length: usize, launches: bool) -> Self {
+    fn or_launcher(device: &OpenClDevice, weight: usize, launches: bool) -> Self {
         let index = || devices().ok()?.iter().position(|known| known.raw_device() == device.raw_device());
         let helped = START.get().filter(|_| launches || device.compiles_one_at_a_time());
         let start = helped.and_then(|start| Some((start, index()?)));
@@ -203,35 +243,26 @@ impl Compiler {
         };
         let number = start.map(|(_, index)| index);
         let mut pool = lock();
-        let mut request = pool.enter((number, launches), length);
+        let request = pool.enter((number, launches), weight);
         loop {
-            let worker = if pool.is_next(request) { pool.find(number, here, most) } else { None };
-            let Some(worker) = worker else {
-                pool = FREED.wait(pool).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            pool.leave(request);
-            drop(pool);
-            // Another one may be free for who is next now.
-            FREED.notify_all();
-            match (worker, start) {
-                (Worker::Helper(helper), _) => return Self { helper: Some(helper) },
-                (Worker::New, Some((start, index))) => match Helper::start(start, index, device.name()) {
-                    // Meanwhile a longer one may have come.
-                    Ok(helper) => give(helper),
-                    Err(error) => {
-                        tracing::debug!(%error, "no process that compiles");
-                        let mut pool = lock();
-                        pool.count -= 1;
-                        // Another one would fail, too.
-                        pool.here += 1;
-                        return Self { helper: None };
-                    }
-                },
-                _ => return Self { helper: None },
+            let worker = if pool.is_next(request) { pool.find(number, here) } else { None };
+            if let Some(worker) = worker {
+                pool.leave(request);
+                drop(pool);
+                // Another one may be free for who is next now.
+                FREED.notify_all();
+                let helper = match worker {
+                    Worker::Here => None,
+                    Worker::Helper(helper) => Some(helper),
+                };
+                return Self { helper };
             }
-            pool = lock();
-            request = pool.enter(request.queue, length);
+            match start {
+                Some((start, index)) if pool.wants(index, most) => {
+                    begin(&mut pool, start, index, device.name());
+                }
+                _ => pool = FREED.wait(pool).unwrap_or_else(PoisonError::into_inner),
+            }
         }
     }
 
@@ -277,6 +308,59 @@ impl Drop for Compiler {
     }
 }
 
+/// Starts a process, which is of use once it has a context.
+fn begin(pool: &mut Pool, start: &Start, device: usize, name: &str) {
+    let started = Helper::start(start, device, name).and_then(|helper| {
+        if !pool.has_starter {
+            thread::Builder::new().name("anydnn-helpers".into()).spawn(make_ready)?;
+            pool.has_starter = true;
+        }
+        Ok(helper)
+    });
+    match started {
+        Ok(helper) => {
+            pool.count += 1;
+            pool.starting.push(device);
+            pool.unready.push_back(helper);
+        }
+        Err(error) => {
+            tracing::debug!(%error, "no process that compiles");
+            pool.failed += 1;
+        }
+    }
+}
+
+/// Lets the processes that start make their contexts, as long as somebody waits for them.
+fn make_ready() {
+    let mut pool = lock();
+    while let Some(mut helper) = pool.unready.pop_front() {
+        let device = helper.device;
+        let is_wanted = pool.waiting_for(device) > 0;
+        drop(pool);
+        let ready = if is_wanted { helper.make_ready() } else { Ok(()) };
+        pool = lock();
+        if let Some(at) = pool.starting.iter().position(|&starting| starting == device) {
+            pool.starting.swap_remove(at);
+        }
+        if is_wanted && ready.is_ok() {
+            drop(pool);
+            give(helper);
+            FREED.notify_all();
+        } else {
+            pool.count -= 1;
+            if let Err(error) = ready {
+                tracing::debug!(%error, "a process that compiles has no context");
+                pool.failed += 1;
+            }
+            drop(pool);
+            FREED.notify_all();
+            helper.end();
+        }
+        pool = lock();
+    }
+    pool.has_starter = false;
+}
+
 fn give(helper: Helper) {
     let mut pool = lock();
     pool.idle.push(helper);
@@ -313,14 +397,27 @@ impl Helper {
         let Start { program, args, environment } = start;
         let mut command = Command::new(program);
         command.args(args).env_clear().envs(environment.iter().cloned());
+        // It ends a while after this process, and whoever reads what this one says waits for all who might say more.
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            command.stderr(Stdio::null());
+        }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(ErrorKind::BrokenPipe.into());
         };
         let (input, output) = (BufWriter::new(input), BufReader::new(output));
-        let mut helper = Self { device, child, input, output };
-        write(&mut helper.input, format!("{device} {name}").as_bytes())?;
-        Ok(helper)
+        Ok(Self { device, name: name.into(), child, input, output })
+    }
+
+    /// Lets it make its context, and waits for that.
+    fn make_ready(&mut self) -> io::Result<()> {
+        write(&mut self.input, format!("{} {}", self.device, self.name).as_bytes())?;
+        self.input.flush()?;
+        match read(&mut self.output)? {
+            Some(answer) if answer == READY => Ok(()),
+            Some(_) => Err(ErrorKind::InvalidData.into()),
+            None => Err(ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     fn ask(&mut self, texts: [&str; 3], trial: &[u8]) -> io::Result<Vec<u8>> {
@@ -395,6 +492,7 @@ mod tests {
             let mut output = Vec::new();
             serve_compiler(&*input, &mut output).unwrap();
             let mut answers = &*output;
+            assert_eq!(read(&mut answers).unwrap().as_deref(), Some(READY));
             let binary = read(&mut answers).unwrap().unwrap();
             assert_eq!(read(&mut answers).unwrap(), Some(Vec::new()));
             assert_eq!(read(&mut answers).unwrap(), None);
@@ -423,6 +521,7 @@ mod tests {
             let mut output = Vec::new();
             serve_compiler(&*input, &mut output).unwrap();
             let mut answers = &*output;
+            assert_eq!(read(&mut answers).unwrap().as_deref(), Some(READY), "{device}");
             assert_eq!(read(&mut answers).unwrap().as_deref(), Some(LAUNCHED), "{device}");
             assert_eq!(read(&mut answers).unwrap(), Some(Vec::new()), "{device}");
         }
@@ -438,12 +537,13 @@ mod tests {
         };
         for script in ["exit 0", "printf 12345", "printf '\\377\\377\\377\\377\\377\\377\\377\\377'"] {
             let mut helper = helper(script);
+            assert!(helper.make_ready().is_err(), "{script}");
             assert!(helper.ask(["noop", "", TEXT], &[]).is_err(), "{script}");
             helper.end();
         }
-        // It answers with what it is asked: first the device.
+        // It answers with what it is told: first the device, which says of no context.
         let mut echo = helper("exec /bin/cat");
-        assert_eq!(echo.ask(["noop", "", TEXT], &[]).unwrap(), b"3 a device");
+        assert_eq!(echo.make_ready().unwrap_err().kind(), ErrorKind::InvalidData);
         assert_eq!(echo.ask(["noop", "-DN=1", TEXT], &[]).unwrap(), b"noop");
         echo.end();
         let start = Start { program: "/nonexistent".into(), args: Vec::new(), environment: Vec::new() };
@@ -474,11 +574,10 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_text_is_next_and_of_equal_ones_the_first() {
-        let mut pool =
-            Pool { here: 0, idle: Vec::new(), count: 0, since: None, waiting: Vec::new(), entered: 0 };
-        let lengths = [3, 7, 7, 1];
-        let places = lengths.map(|length| pool.enter((Some(0), false), length));
+    fn what_takes_longest_is_next_and_of_equals_the_first() {
+        let mut pool = Pool::new();
+        let weights = [3, 7, 7, 1];
+        let places = weights.map(|weight| pool.enter((Some(0), false), weight));
         let other = pool.enter((Some(1), false), 2);
         let mut order = Vec::new();
         while let Some(at) = places.iter().position(|&p| pool.waiting.contains(&p) && pool.is_next(p)) {
@@ -487,8 +586,25 @@ mod tests {
         }
         assert_eq!(order, [1, 2, 0, 3]);
         assert!(pool.is_next(other));
-        assert!(matches!(pool.find(None, 1, 0), Some(Worker::Here)) && pool.find(None, 1, 0).is_none());
-        assert!(matches!(pool.find(Some(0), 1, 1), Some(Worker::New)) && pool.find(Some(0), 1, 1).is_none());
+    }
+
+    #[test]
+    fn processes_start_for_those_who_wait_and_what_does_not_start_is_made_up_for_here() {
+        let mut pool = Pool::new();
+        assert!(matches!(pool.find(Some(0), 1), Some(Worker::Here)));
+        assert!(pool.find(Some(0), 1).is_none() && !pool.wants(0, 8));
+        let places = [0, 0, 1].map(|device| pool.enter((Some(device), false), 1));
+        let start =
+            |program: &str| Start { program: program.into(), args: Vec::new(), environment: Vec::new() };
+        begin(&mut pool, &start("/nonexistent"), 0, "a device");
+        assert_eq!((pool.failed, pool.count), (1, 0));
+        pool.starting.push(0);
+        pool.count = 1;
+        assert!(!pool.wants(0, 8));
+        assert!(matches!(pool.find(Some(0), 1), Some(Worker::Here)) && pool.find(Some(0), 1).is_none());
+        assert!(pool.wants(0, 8) && pool.wants(1, 8) && !pool.wants(1, 1));
+        places.into_iter().for_each(|place| pool.leave(place));
+        assert!(!pool.wants(0, 8));
     }
 
     #[test]
