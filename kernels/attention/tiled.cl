@@ -74,16 +74,21 @@ __kernel void attention_tiled(PARAMS) {
                         for (int j = 0; j < ITEM; ++j) products[i][j] += a[i] * b[j];
                 }
             }
-            for (int i = 0; i < ITEM; ++i) {
-                for (int j = 0; j < ITEM; ++j) {
-                    const idx s = first_s + item_s + i * SIDE, t = first_t + item_t + j * SIDE;
-                    R score = -INFINITY;
-                    if (s < S_SIZE && t < T_SIZE) {
-                        SCORE(products[i][j])
-                        score = SCORED;
-                    }
-                    weights[item_s + i * SIDE][item_t + j * SIDE] = score;
+#pragma unroll
+            for (int i = 0; i < ITEM; ++i)
+#pragma unroll
+                for (int j = 0; j < ITEM; ++j) weights[item_s + i * SIDE][item_t + j * SIDE] = products[i][j];
+            // The code for a score once, as compilers take long for each of its copies.
+            NOT_UNROLLED for (int x = 0; x < ITEM * ITEM; ++x) {
+                __local R *its = &weights[item_s + x / ITEM * SIDE][item_t + x % ITEM * SIDE];
+                const idx s = first_s + item_s + x / ITEM * SIDE, t = first_t + item_t + x % ITEM * SIDE;
+                R score = -INFINITY;
+                if (s < S_SIZE && t < T_SIZE) {
+                    const R product = *its;
+                    SCORE(product)
+                    score = SCORED;
                 }
+                *its = score;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
             const int row = item / PARTS, part = item % PARTS;
@@ -155,20 +160,25 @@ __kernel void attention_tiled(PARAMS) {
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-    for (int i = 0; i < ITEM; ++i) {
+    // Row by row, and column by column: the next ones come to the registers of the first ones.
+    NOT_UNROLLED for (int i = 0; i < ITEM; ++i) {
         const int row = item_s + i * SIDE;
         const idx s = first_s + row;
         const bool nothing = NOTHING_IS_ZERO && top[row] == -INFINITY;
-#pragma unroll
-        for (int j = 0; j < E_ITEMS; ++j) {
+        NOT_UNROLLED for (int j = 0; j < E_ITEMS; ++j) {
             const idx e = item_t + j * SIDE;
             if (s < S_SIZE && e < E_SIZE) {
-                V v = TWO_PASSES ? sums[i][j] : nothing ? 0 : sums[i][j] / total[row];
+                V v = TWO_PASSES ? sums[0][0] : nothing ? 0 : sums[0][0] / total[row];
                 POST_OPS(v, n)
                 ST_DST(OFF_DST, n, v);
             }
+#pragma unroll
+            for (int c = 0; c + 1 < E_ITEMS; ++c) sums[0][c] = sums[0][c + 1];
         }
         if (s < S_SIZE && item_t == 0) STORE_STATISTICS(top[row] + log(total[row]), n)
+#pragma unroll
+        for (int r = 0; r + 1 < ITEM; ++r)
+#pragma unroll
+            for (int c = 0; c < E_ITEMS; ++c) sums[r][c] = sums[r + 1][c];
     }
 }

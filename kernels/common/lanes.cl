@@ -146,8 +146,6 @@ static inline VEC(ulong) FN(pack_f64)(const VEC(R) v) { return AS(ulong, CONVERT
 // Several elements: n <= LANES of them, side by side (load, store) or s elements apart (gather, scatter). Lanes past n read as zero.
 
 #if LANES > 1
-// Compilers that unroll such rare loops, everywhere they are used, take ten times as long.
-#define NOT_UNROLLED _Pragma("nounroll")
 #define SPREAD(BITS, S)                                                                                                  \
     static inline VEC(S) FN(gather_##BITS)(const __global uchar *p, const idx o, const idx s, const int n) {             \
         S t[LANES];                                                                                                      \

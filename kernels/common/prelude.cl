@@ -19,6 +19,9 @@
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 
+// For rare loops: compilers that unroll them, everywhere they are used, take ten times as long.
+#define NOT_UNROLLED _Pragma("nounroll")
+
 // Whether a vector of these bytes may be accessed as one wherever it starts at a multiple of them from here on.
 #define IS_WHOLE(p, bytes) (!ANYDNN_UNALIGNED && ((size_t)(p) & ((bytes) - 1)) == 0)
 // A store past the cache, at an address that is a multiple of the vector's size.

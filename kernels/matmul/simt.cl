@@ -92,6 +92,32 @@
         }                                                                                                                \
     }
 
+// A row of an item's part of the result.
+#define STORE_ROW(row, its_sums)                                                                                         \
+    {                                                                                                                    \
+        const idx at_m = first_m + in_m + (row) / 4 * (LANES_M * 4) + (row) % 4;                                         \
+        _Pragma("unroll") for (int j = 0; j < ITEM_N / 4; ++j) {                                                         \
+            const idx at_n = first_n + in_n + j * (LANES_N * 4);                                                         \
+            if (at_m < M_SIZE && at_n < N_SIZE) {                                                                        \
+                DECLARE_M(at_m)                                                                                          \
+                DECLARE_N(at_n)                                                                                          \
+                DECLARE_K((idx)0)                                                                                        \
+                const int n = N_SIZE % 4 == 0 ? 4 : (int)min((idx)4, N_SIZE - at_n);                                     \
+                V v = its_sums[j];                                                                                       \
+                FINISH_SUMS                                                                                              \
+            }                                                                                                            \
+        }                                                                                                                \
+    }
+#if SPLIT
+#define FINISH_SUMS ST_PARTIAL((idx)get_group_id(2) * PARTIAL_SIZE + OFF_PARTIAL, n, v);
+#else
+#define FINISH_SUMS                                                                                                      \
+    ADD_BIAS(v, n)                                                                                                       \
+    POST_OPS(v, n)                                                                                                       \
+    v = FINAL(v);                                                                                                        \
+    ST_DST(OFF_DST, n, v);
+#endif
+
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void matmul_simt(PARAMS) {
     __local float tiles[2][(TILE_M + TILE_N) * K_TILE] __attribute__((aligned(16)));
@@ -139,27 +165,17 @@ __kernel void matmul_simt(PARAMS) {
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 
+#ifdef KNOWN_SHAPE
 #pragma unroll
-    for (int i = 0; i < ITEM_M; ++i) {
-        const idx at_m = first_m + in_m + i / 4 * (LANES_M * 4) + i % 4;
-#pragma unroll
-        for (int j = 0; j < ITEM_N / 4; ++j) {
-            const idx at_n = first_n + in_n + j * (LANES_N * 4);
-            if (at_m < M_SIZE && at_n < N_SIZE) {
-                DECLARE_M(at_m)
-                DECLARE_N(at_n)
-                DECLARE_K((idx)0)
-                const int n = N_SIZE % 4 == 0 ? 4 : (int)min((idx)4, N_SIZE - at_n);
-                V v = sums[i][j];
-#if SPLIT
-                ST_PARTIAL((idx)get_group_id(2) * PARTIAL_SIZE + OFF_PARTIAL, n, v);
+    for (int i = 0; i < ITEM_M; ++i) STORE_ROW(i, sums[i])
 #else
-                ADD_BIAS(v, n)
-                POST_OPS(v, n)
-                v = FINAL(v);
-                ST_DST(OFF_DST, n, v);
-#endif
-            }
-        }
+    // The code for a row once: compilers took two thirds of their time for its copies. The next row comes to the first one's registers.
+    NOT_UNROLLED for (int i = 0; i < ITEM_M; ++i) {
+        STORE_ROW(i, sums[0])
+#pragma unroll
+        for (int row = 0; row + 1 < ITEM_M; ++row)
+#pragma unroll
+            for (int j = 0; j < ITEM_N / 4; ++j) sums[row][j] = sums[row + 1][j];
     }
+#endif
 }
