@@ -45,6 +45,15 @@ pub(super) struct Source {
     sub_groups: Option<(SubGroups, usize)>,
     /// Under which conditions vectors that start at multiples of their length are accessed as one.
     whole: Vec<String>,
+    results: Results,
+}
+
+/// How results are stored, as far as it matters to how exact functions have to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Results {
+    /// All as floats of 16 bits.
+    Short,
+    Any,
 }
 
 /// Lanes whose vectors devices may access as one, if they are aligned to their length.
@@ -93,6 +102,7 @@ impl Source {
             args: Vec::new(),
             sub_groups: None,
             whole: Vec::new(),
+            results: Results::of(space),
         };
         let (mut params, mut enter) = (String::new(), String::new());
         // The result may lie where an operand of its post-operations does.
@@ -399,8 +409,11 @@ impl Source {
         let gradients = defines.contains("derivative_");
         let functions = defines.contains("eltwise_") || files.iter().any(|file| file.contains("eltwise_"));
         if gradients || functions || files.iter().any(|file| file.contains("EXP_NEGATIVE(")) {
-            let own = i32::from(value == Value::F32 && lanes >= CPU_LANES);
-            pieces.extend([format!("#define OWN_MATH {own}\n").into(), MATH.into()]);
+            let own = value == Value::F32 && lanes >= CPU_LANES;
+            let short = value == Value::F32 && !own && self.results == Results::Short;
+            let which =
+                format!("#define OWN_MATH {}\n#define SHORT_RESULTS {}\n", i32::from(own), i32::from(short));
+            pieces.extend([which.into(), MATH.into()]);
         }
         if gradients || functions {
             pieces.push(ELTWISE.into());
@@ -554,6 +567,16 @@ fn table(numbers: &[i64], wide: bool) -> Vec<u8> {
         if wide { number.to_ne_bytes().to_vec() } else { (number as i32).to_ne_bytes().to_vec() }
     };
     numbers.iter().flat_map(bytes).collect()
+}
+
+impl Results {
+    fn of(space: &Space) -> Self {
+        let is_result = |operand: &&Operand| matches!(operand.binding, Binding::Arg(Arg::Dst(_)));
+        let mut results = space.operands.iter().filter(is_result).peekable();
+        let are_some = results.peek().is_some();
+        let are_short = results.all(|o| matches!(o.data_type, DataType::F16 | DataType::BF16));
+        if are_some && are_short { Self::Short } else { Self::Any }
+    }
 }
 
 /// Whether an operand is read alone and never where a result lies.
