@@ -14,6 +14,7 @@ files! {
     "attention/decode.cl",
     "attention/mma.cl",
     "attention/reference.cl",
+    "attention/split.cl",
     "attention/tiled.cl",
     "attention/vector.cl",
     "bench/copy.cl",

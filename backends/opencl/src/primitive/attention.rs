@@ -1,10 +1,12 @@
 //! Attention in one launch, the scores never in memory.
 //!
-//! Variants: `decode` (CPUs: few queries, vectors along their elements), `vector` (CPUs: vectors along the queries), `mma` (NVIDIA's matrix
-//! units), `tiled` (other devices: tiles of queries and keys in local memory) and `ref` (anything).
+//! Variants: `decode` (CPUs: few queries, vectors along their elements), `vector` (CPUs: vectors along the queries), `split` (other devices:
+//! few queries, keys split among work-groups), `mma` (NVIDIA's matrix units), `tiled` (other devices: tiles of queries and keys in local
+//! memory) and `ref` (anything).
 
 mod decode;
 mod hidden;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -68,10 +70,14 @@ pub(super) fn choices(
         choices.offer("vector", "vectors along the queries", || shape.vector(device));
         choices.offer("decode", "vectors along the elements", || shape.decode(device));
     }
+    if !is_cpu(device) && shape.queries() <= split::FEW_QUERIES {
+        choices.offer("split", "few queries: keys are split among work-groups", || shape.split(device));
+    }
     choices.offer("mma", "16-bit operands on matrix units", || shape.mma(device));
     let reason = if is_cpu(device) { "meant for GPUs" } else { "tiles in local memory" };
     choices.offer("tiled", reason, || shape.tiled(device));
     choices.offer("ref", "serves every layout and type", || Some(shape.reference(device)));
+    choices.offer("split", "meant for few queries on GPUs", || shape.split(device));
     choices.followed_by(|| {
         [Arg::DST, Arg::Dst(1)].into_iter().filter_map(|arg| padding(desc.find(arg)?, arg, device))
     })
@@ -98,13 +104,16 @@ impl<'a> Shape<'a> {
         let [query, key, value] = [0, 1, 2].map(|i| desc.find(Arg::Src(i)).unwrap_or(desc.src()));
         let dst = desc.dst();
         let rank = query.rank();
-        let mut space = Space::default();
-        let mut index: Vec<Index> =
-            (0..rank - 2).map(|axis| push_batch(&mut space, desc, axis, query.dims()[axis])).collect();
+        let batches = |space: &mut Space| -> Vec<Index> {
+            (0..rank - 2).map(|axis| push_batch(space, desc, axis, query.dims()[axis])).collect()
+        };
+        let (mut space, mut own) = (Space::default(), Space::default());
+        batches(&mut own);
         // As many batches as other shapes have, by the same names.
-        while !is_cpu(device) && space.loops.len() < BATCHES {
+        for _ in own.loops.len()..if is_cpu(device) { 0 } else { BATCHES } {
             space.push("", 1);
         }
+        let mut index = batches(&mut space);
         for (i, batch) in space.loops.iter_mut().enumerate() {
             batch.name = format!("i{i}");
         }

@@ -247,6 +247,41 @@ fn few_queries_have_vectors_along_their_elements() {
     check_everywhere(&list, |arg| (arg == Arg::Src(3)).then(|| Values::Listed(values.clone())));
 }
 
+/// One part and several, whole and odd blocks of keys, heads that share keys, masks, statistics, more queries than go together.
+#[test]
+fn keys_are_split_among_work_groups_where_queries_are_few() {
+    let of = |[h, s, d]: [usize; 3], [heads, t, e]: [usize; 3], data_type| {
+        [[2, h, s, d], [2, heads, t, d], [2, heads, t, e]].map(|dims| typed(&dims, data_type))
+    };
+    let plain = |h, s, t| Attention::new(scaled(&[2, h, s, t], 0.3));
+    let mut hiding = Attention::new(causal(&[2, 4, 2, 300], 1));
+    hiding.inf_as_zero = true;
+    let tanh = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Tanh));
+    let list = [
+        attention(plain(8, 1, 1300), of([8, 1, 128], [2, 1300, 128], DataType::F16)),
+        attention(plain(2, 1, 100), of([2, 1, 40], [2, 100, 24], DataType::BF16)),
+        attention(hiding, of([4, 2, 64], [2, 300, 256], DataType::F32)).src(f32(&[4, 2, 1])),
+        attention(plain(1, 5, 257), of([1, 5, 80], [1, 257, 80], DataType::F32))
+            .arg(Arg::Dst(1), f32(&[2, 1, 5, 1]))
+            .attributes(tanh),
+    ];
+    let list = list.map(|builder| builder.build().unwrap());
+    let plans = list.each_ref().map(|desc| crate::primitive::plan(desc, &gpu()).unwrap());
+    assert!(plans.iter().all(|plan| plan.implementation == "ocl:attention:split"));
+    assert_eq!(plans.each_ref().map(|plan| plan.launches.len()), [2, 1, 2, 2]);
+    // Four heads share the keys of one, and two queries of each of two heads do.
+    let global = |plan: usize, launch: usize| plans[plan].launches[launch].global;
+    assert_eq!((global(0, 0)[1], global(0, 1)), (4, [4 * 128, 4, 1]));
+    assert_eq!((global(2, 0)[1], global(2, 1)), (4, [4 * 128, 4, 1]));
+    // Nine queries that share keys are for other variants.
+    let many = attention(plain(1, 9, 257), of([1, 9, 80], [1, 257, 80], DataType::F32)).build().unwrap();
+    assert_eq!(crate::primitive::plan(&many, &gpu()).unwrap().implementation, "ocl:attention:tiled");
+    let mut values = vec![f64::NEG_INFINITY];
+    values.extend((0..20).map(|i| f64::from(i % 7) / 2.0));
+    let with_many = [&list[..], &[many]].concat();
+    check_everywhere(&with_many, |arg| (arg == Arg::Src(3)).then(|| Values::Listed(values.clone())));
+}
+
 /// What it does not compute goes to the variant for many queries.
 #[test]
 fn few_queries_with_statistics_or_post_operations_are_as_many() {
