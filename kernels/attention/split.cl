@@ -1,6 +1,6 @@
 // Attention of few queries for devices that want many work-items: the queries that see the same keys, also those of several heads, go
-// together, and the keys are split among work-groups, which another kernel joins. A work-item multiplies one key of KEYS with the QUERIES
-// queries in local memory, then the weights with the values of some keys, a vector of 8 elements at a time, which lie side by side.
+// together, and the keys are split among work-groups, which another kernel joins. Some work-items multiply a key with the QUERIES queries
+// in local memory, then each the weights with the values of some keys, a vector of 8 elements at a time, which lie side by side.
 // SCORE is that of reference.cl.
 //   BYTES, IS_HALF                 bytes of an element of queries, keys and values, and whether those of two are f16
 //   D_ROOM                         room for a query in local memory
@@ -12,6 +12,8 @@
 #define GROUP 128
 #define KEYS GROUP
 #define MEMBERS 16
+// Work-items that read a key together: their vectors lie side by side.
+#define SHARE 4
 // The rows of several queries begin at other memory banks.
 #define PITCH (KEYS + MEMBERS)
 #define VECTORS (E_SIZE / 8)
@@ -62,6 +64,7 @@ __kernel void attention_split(PARAMS) {
     ENTER
     __local float queries[QUERIES][D_ROOM] __attribute__((aligned(32)));
     __local float weights[QUERIES][PITCH], parts[QUERIES][MEMBERS + 1];
+    __local float shares[QUERIES][KEYS * SHARE] __attribute__((aligned(16)));
     __local float waiting[GROUP * 8] __attribute__((aligned(32)));
     __local float top[QUERIES], total[QUERIES], shrink[QUERIES];
     const int n = 1;
@@ -88,18 +91,35 @@ __kernel void attention_split(PARAMS) {
         const int keys = (int)min((idx)KEYS, end_t - first_t);
         barrier(CLK_LOCAL_MEM_FENCE);
         {
+            const int sharer = item % SHARE;
+#pragma unroll
+            for (int pass = 0; pass < SHARE; ++pass) {
+                const int one = pass * (GROUP / SHARE) + item / SHARE;
+                const idx t = first_t + min(one, keys - 1);
+                float products[QUERIES];
+#pragma unroll
+                for (int q = 0; q < QUERIES; ++q) products[q] = 0;
+#pragma unroll 4
+                for (idx d = sharer * 8; d < D_SIZE; d += SHARE * 8) {
+                    const float8 key = load_line(src1, OFF_SRC1);
+#pragma unroll
+                    for (int q = 0; q < QUERIES; ++q) {
+                        const float8 query = vload8(0, &queries[q][d]);
+                        products[q] += DOT(query, key);
+                    }
+                }
+#pragma unroll
+                for (int q = 0; q < QUERIES; ++q) shares[q][pass * GROUP + item] = products[q];
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        {
             const idx t = first_t + min(item, keys - 1);
             float products[QUERIES];
 #pragma unroll
-            for (int q = 0; q < QUERIES; ++q) products[q] = 0;
-#pragma unroll 4
-            for (idx d = 0; d < D_SIZE; d += 8) {
-                const float8 key = load_line(src1, OFF_SRC1);
-#pragma unroll
-                for (int q = 0; q < QUERIES; ++q) {
-                    const float8 query = vload8(0, &queries[q][d]);
-                    products[q] += DOT(query, key);
-                }
+            for (int q = 0; q < QUERIES; ++q) {
+                const float4 its = vload4(item, shares[q]);
+                products[q] = its.s0 + its.s1 + its.s2 + its.s3;
             }
 #pragma unroll
             for (int q = 0; q < QUERIES; ++q) {

@@ -21,6 +21,8 @@ const WIDEST: usize = 256;
 const LANES: usize = 8;
 /// Work-items of a group, as many as keys that go together.
 const GROUP: usize = 128;
+/// Work-items that multiply a key.
+const SHARE: usize = 4;
 /// Work-groups that keep a compute unit busy.
 const RESIDENT: usize = 8;
 
@@ -68,7 +70,7 @@ impl Shape<'_> {
         let together = queries.next_power_of_two().min(MOST_TOGETHER);
         let blocks = queries.div_ceil(together);
         let room = d.next_power_of_two();
-        let bytes = (together * (room + GROUP + 40) + GROUP * 8) * size_of::<f32>();
+        let bytes = (together * (room + GROUP + GROUP * SHARE + 40) + GROUP * 8) * size_of::<f32>();
         if bytes > device.local_memory_bytes {
             return None;
         }
