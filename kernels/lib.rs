@@ -34,6 +34,7 @@ files! {
     "convolution/blocked.cl",
     "convolution/depthwise.cl",
     "convolution/depthwise_rows.cl",
+    "convolution/depthwise_strip.cl",
     "convolution/pack.cl",
     "convolution/packed.cl",
     "convolution/reference.cl",

@@ -2,11 +2,12 @@
 //!
 //! Variants: by the units of `units.rs` (CPUs: panels of operands of one or two bytes, `-packing` copies weights first; other devices: large
 //! tiles), `blocked` (CPUs: register tiles along the width, in f32), `vector` (CPUs: register tiles of vectors along the output channels,
-//! weights in panels), `depthwise-rows` and `depthwise` (CPUs, channels last: lanes along the channels), `simt` and `tiled` (other devices:
-//! an implicit matrix product) and `ref` (anything).
+//! weights in panels), `depthwise-rows` (CPUs), `depthwise-strip` (other devices) and `depthwise` (channels last: lanes along the channels),
+//! `simt` and `tiled` (other devices: an implicit matrix product) and `ref` (anything).
 
 mod blocked;
 mod depthwise_rows;
+mod depthwise_strip;
 mod packed;
 mod spread;
 #[cfg(test)]
@@ -249,9 +250,17 @@ impl Shape<'_> {
             }
             choices.offer("ref", "serves every layout and type", || Some(self.reference(value, device)));
             choices.offer("tiled", "meant for GPUs", || self.tiled(value, device));
+            if fits_f32(self.desc, self.terms()) && outputs == 1 && channels == 1 {
+                choices.offer("depthwise-strip", "meant for GPUs", || self.depthwise_strip(value, device));
+            }
             return;
         }
         if fits_f32(self.desc, self.terms()) && value == Value::F32 && outputs == 1 && channels == 1 {
+            choices.offer(
+                "depthwise-strip",
+                "a filter a channel, channels last, by strips of the width",
+                || self.depthwise_strip(value, device),
+            );
             choices.offer("depthwise", "a filter a channel, channels last", || self.depthwise(value, device));
         }
         let large = self.large(value);

@@ -7,7 +7,7 @@ use anydnn_backend::{
 
 use super::blocked::{compete_at, few_tile_size, panel_width};
 use crate::plan::DeviceTraits;
-use crate::primitive::tests::{check_those, check_those_with, cpu, f32, planned, sweep, tagged};
+use crate::primitive::tests::{check_those, check_those_with, cpu, f32, gpu, planned, sweep, tagged};
 
 /// A convolution whose dimensions but the channels' are all of the same extents, with the channels last.
 struct Case {
@@ -131,6 +131,30 @@ fn groups_fill_vectors_that_they_share() {
         for attributes in [sum.clone(), relu.clone()] {
             check_tiled(&case.build().bias(f32(&[groups])).attributes(attributes).build().unwrap());
         }
+    }
+}
+
+/// Whole and partial vectors and strips, windows past all edges, steps and gaps between taps, one to three dimensions.
+#[test]
+fn depthwise_strips_of_the_width() {
+    let sum = Attributes::default()
+        .with_post_op(PostOp::sum(0.5))
+        .with_post_op(PostOp::Eltwise(Eltwise::Relu))
+        .with_post_op(PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1, 40, 1, 1])));
+    let case = Case { extent: 30, channels: 40, outputs: 40, groups: 40, ..MIDDLE };
+    let odd = Case { channels: 41, outputs: 41, groups: 41, ..case };
+    let list = [
+        case.build().bias(f32(&[40])).attributes(sum),
+        Case { kernel: 5, stride: 2, pads: (2, 2), ..odd }.build(),
+        Case { kernel: 3, dilation: 3, pads: (3, 1), ..odd }.build(),
+        Case { kernel: 2, stride: 3, pads: (5, 4), ..case }.build(),
+        Case { spatial: 1, extent: 400, kernel: 7, pads: (3, 3), ..odd }.build(),
+        Case { spatial: 3, extent: 13, kernel: 3, ..case }.build(),
+    ];
+    let gpu = DeviceTraits { compute_units: 4, ..gpu() };
+    for builder in list {
+        assert_eq!(planned(builder.clone(), &gpu).implementation, "ocl:convolution:depthwise-strip");
+        check_those(&builder.build().unwrap(), |name| name == "ocl:convolution:depthwise-strip");
     }
 }
 

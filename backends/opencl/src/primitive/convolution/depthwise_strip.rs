@@ -1,0 +1,68 @@
+//! Depthwise convolutions by strips of the width, channels last, on devices that want many work-items (`convolution/depthwise_strip.cl`).
+
+use super::{Order, Shape};
+use crate::plan::{DeviceTraits, Launch};
+use crate::primitive::epilogue;
+use crate::primitive::numbers::{always, any_quotient};
+use crate::primitive::rows::{Rows, items};
+use crate::primitive::source::Source;
+use crate::primitive::sums::define_bias;
+use crate::primitive::value::Value;
+use crate::primitive::window::WINDOW;
+
+const DEPTHWISE_STRIP: &str = anydnn_kernels::text("convolution/depthwise_strip.cl");
+
+/// Positions of a strip, the longest first: their sums stay in registers.
+const TILES: [usize; 2] = [4, 2];
+/// Taps side by side whose weights fit into registers.
+const MOST_TAPS: usize = 7;
+/// Work-items for each compute unit below which a strip is too long.
+const ITEMS: usize = 256;
+
+impl Shape<'_> {
+    /// Strips of vectors along the groups, where these are contiguous and there are enough positions.
+    pub(super) fn depthwise_strip(&self, value: Value, device: &DeviceTraits) -> Option<Launch> {
+        let (mut space, mut outer) = self.space(Order::Spatial(None));
+        space.remove(space.variable("og")?);
+        space.remove(space.variable("c")?);
+        outer -= 1;
+        let rows = Rows::vectors_of_outputs(space, outer, ("g", &["SRC0"]))?.complete(device);
+        let (space, lanes, group) = (&rows.space, rows.lanes, rows.lane?);
+        let ow = space.variable("ow")?;
+        if self.window.transposed || ow + 1 != group || !space.has_steps(group, lanes) {
+            return None;
+        }
+        let last = self.window.src.len() - 1;
+        let (taps, width) = (self.window.kernel[last], self.window.dst[last]);
+        let (stride, dilation) = (self.window.strides[last], self.window.dilations[last]);
+        let step = match space.coefficient("SRC0", space.variable("kw")?)? {
+            0 => space.coefficient("SRC0", ow)? / stride,
+            step => step / dilation,
+        };
+        let (lines, vectors) = (space.count(0..ow), self.groups.div_ceil(lanes));
+        let count = |tile: usize| lines * width.div_ceil(tile) * vectors;
+        let is_enough = |&tile: &usize| width >= tile && count(tile) >= ITEMS * device.compute_units;
+        let tile = TILES.into_iter().find(is_enough).filter(|_| taps <= MOST_TAPS)?;
+        let strips = width.div_ceil(tile);
+        let mut source = Source::new(space, value, (lanes, Some(group)), self.wide, true);
+        source
+            .declare("DECLARE_LINE", space, 0..ow)
+            .define("TILE", tile)
+            .define("TAPS", taps)
+            .define("STEP", stride)
+            .define("SPREAD", dilation)
+            .define("W_STEP", format!("(idx){}", always(step)))
+            .number_of("GROUPS", self.groups)
+            .number_of("VECTORS", vectors)
+            .number_of("STRIPS", strips)
+            .define("PER_VECTORS(x)", any_quotient("(x)", vectors))
+            .define("PER_STRIPS(x)", any_quotient("(x)", strips))
+            .number_of("ITEMS", count(tile))
+            .define_whole();
+        self.define_operands(&mut source, space, &[]);
+        epilogue::define_all(&mut source, self.desc, value, device);
+        define_bias(&mut source, self.desc);
+        let (global, local) = items(device, count(tile));
+        Some(source.launch("convolution_depthwise_strip", &[WINDOW, DEPTHWISE_STRIP], global, local))
+    }
+}
