@@ -70,13 +70,16 @@ const LARGE_GAIN: u64 = 4;
 const PARTIAL_ELEMENTS: usize = 1 << 26;
 
 impl Product<'_> {
+    /// Offers those by tensor cores alone, best first.
+    pub(super) fn offer_tensor_cores(&self, choices: &mut Choices<'_>, device: &DeviceTraits) {
+        if self.applies() {
+            wgmma::offer(self, choices, device);
+        }
+    }
+
     /// Offers the implementations for large products, best first.
     pub(super) fn offer(&self, choices: &mut Choices<'_>, device: &DeviceTraits) {
-        let [m, n] = [&self.loops.m, &self.loops.n].map(|loops| self.space.count(loops.clone()));
-        if m == 0 || n == 0 || self.terms() == 0 || self.space.find("SRC1").is_some() {
-            return;
-        }
-        if self.value != Value::F32 || self.loops.n.len() != 1 {
+        if !self.applies() {
             return;
         }
         wgmma::offer(self, choices, device);
@@ -91,6 +94,16 @@ impl Product<'_> {
                 None => simt::plan(self, &tile, parts, device),
             });
         }
+    }
+
+    fn applies(&self) -> bool {
+        let [m, n] = [&self.loops.m, &self.loops.n].map(|loops| self.space.count(loops.clone()));
+        m > 0
+            && n > 0
+            && self.terms() > 0
+            && self.space.find("SRC1").is_none()
+            && self.value == Value::F32
+            && self.loops.n.len() == 1
     }
 
     /// Whether the sums are floats, of whatever is exact in f32.

@@ -286,11 +286,17 @@ fn few_rows_read_the_weights_once() {
     assert_eq!(sizes(&plan(16, 4096, "ab")), ("ocl:matmul:skinny".into(), 2, parts(256, 16, 4096)));
     assert_eq!(plan(17, 4096, "ab").implementation, "ocl:matmul:simt-64x64");
     let device = gpu().with(Feature::NvidiaMma, Ok("made up"));
-    let name = |m: usize, k: usize, data_type| {
+    let hopper = device.clone().with(Feature::Wgmma, Ok("made up"));
+    let name_on = |device: &DeviceTraits, m: usize, k: usize, data_type| {
         let dims = [typed(&[m, k], data_type), typed(&[k, 512], data_type)];
         let [src, weights] = dims;
-        planned(matmul(src, weights), &device).implementation
+        planned(matmul(src, weights), device).implementation
     };
+    let name = |m: usize, k: usize, data_type| name_on(&device, m, k, data_type);
+    // Sixteen rows fill the tiles of warpgroups well enough, but not in odd steps.
+    assert!(name_on(&hopper, 16, 4096, DataType::F16).starts_with("ocl:matmul:wgmma-"));
+    assert_eq!(name_on(&hopper, 15, 4096, DataType::F16), "ocl:matmul:skinny-mma");
+    assert_eq!(name_on(&hopper, 16, 4100, DataType::F16), "ocl:matmul:skinny");
     assert_eq!(name(16, 4096, DataType::F16), "ocl:matmul:skinny-mma");
     assert_eq!(name(2, 4096, DataType::BF16), "ocl:matmul:skinny-mma");
     assert_eq!(name(2, 4100, DataType::BF16), "ocl:matmul:skinny");
