@@ -13,10 +13,11 @@ use anydnn::onnx;
 use anydnn::select::{AnyBackend, AnyEngine};
 use pyo3::prelude::*;
 
+use crate::devices;
 use crate::error::{self, OrRaise};
 use crate::fork::{self, Owned};
 use crate::tensor::Tensor;
-use crate::{devices, worker};
+use crate::worker::{self, Waiting};
 
 /// The value of an attribute.
 #[derive(Debug, FromPyObject)]
@@ -212,7 +213,7 @@ type Parts = (Graph, Vec<(u64, Tensor)>, Vec<(String, Tensor)>, Option<Vec<i64>>
 #[pyfunction]
 pub(crate) fn load_model(py: Python<'_>, path: &str) -> PyResult<Parts> {
     let model = py.detach(|| Model::load(path)).or_raise()?;
-    let constants = model.constants.into_iter().map(|(id, value)| (id.0, Tensor { inner: value })).collect();
+    let constants = model.constants.into_iter().map(|(id, value)| (id.0, Tensor::of_result(value))).collect();
     let dataset = model.dataset.as_ref();
     let rows = dataset.into_iter().flat_map(|data| data.inputs().map(move |(name, _)| (data, name)));
     let rows = rows.map(|(data, name)| {
@@ -267,7 +268,8 @@ impl Compiled {
         let (executable, engine) = self.executable.get().clone();
         let inputs: Vec<_> =
             inputs.iter().map(|(id, tensor)| (TensorId(*id), tensor.inner.clone())).collect();
-        let made = worker::run(py, interruptible, &onnx::Cancel::new(), move || {
+        let waiting = if interruptible { Waiting::Elsewhere } else { Waiting::Here };
+        let made = worker::run(py, waiting, &onnx::Cancel::new(), move |_| {
             let stream = engine.create_stream(&StreamDesc::default())?;
             executable.run(&stream, &inputs)
         })?;

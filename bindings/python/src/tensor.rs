@@ -6,16 +6,20 @@ use std::sync::Arc;
 use anydnn::backend::{DataType, MemoryDesc};
 use anydnn::model::HostTensor;
 use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::OrRaise;
+use crate::parked;
 
 /// A dense row-major tensor in host memory.
 #[pyclass(frozen, module = "anydnn._native")]
 #[derive(Debug)]
 pub(crate) struct Tensor {
     pub(crate) inner: HostTensor,
+    /// Whether later results use its memory when it is gone.
+    is_result: bool,
 }
 
 /// The elements of an array that is kept.
@@ -44,15 +48,16 @@ impl Tensor {
     fn of_array(array: &Bound<'_, PyAny>, data_type: &str, dims: Vec<usize>) -> PyResult<Self> {
         let desc = MemoryDesc::new(dims, named(data_type)?);
         desc.validate().or_raise()?;
-        let interface = array.getattr("__array_interface__")?;
-        let (address, _): (usize, bool) = interface.get_item("data")?.extract()?;
-        let bytes: usize = array.getattr("nbytes")?.extract()?;
+        let py = array.py();
+        let interface = array.getattr(intern!(py, "__array_interface__"))?;
+        let (address, _): (usize, bool) = interface.get_item(intern!(py, "data"))?.extract()?;
+        let bytes: usize = array.getattr(intern!(py, "nbytes"))?.extract()?;
         if bytes != desc.size() {
             return Err(PyValueError::new_err(format!("{bytes} bytes, expected {} for {desc}", desc.size())));
         }
         let elements = Elements { address, bytes, _array: array.clone().unbind() };
         let inner = HostTensor::shared(desc, Arc::new(elements)).or_raise()?;
-        Ok(Self { inner })
+        Ok(Self { inner, is_result: false })
     }
 
     /// The library's name of the type.
@@ -67,16 +72,28 @@ impl Tensor {
         self.inner.dims().to_vec()
     }
 
-    /// The bytes as an array of `uint8`, which NumPy uses in place.
+    /// The elements, which NumPy uses in place; those of types that it has not as bytes.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let bytes = self.inner.bytes();
         let interface = PyDict::new(py);
-        interface.set_item("version", 3)?;
-        interface.set_item("typestr", "|u1")?;
-        interface.set_item("shape", (bytes.len(),))?;
-        interface.set_item("data", (bytes.as_ptr() as usize, false))?;
+        interface.set_item(intern!(py, "version"), 3)?;
+        let shape = if let Some(typestr) = numpys(self.inner.data_type()) {
+            interface.set_item(intern!(py, "typestr"), typestr)?;
+            PyTuple::new(py, self.inner.dims().iter())?
+        } else {
+            interface.set_item(intern!(py, "typestr"), "|u1")?;
+            PyTuple::new(py, [bytes.len()])?
+        };
+        interface.set_item(intern!(py, "shape"), shape)?;
+        interface.set_item(intern!(py, "data"), (bytes.as_ptr() as usize, false))?;
         Ok(interface)
+    }
+
+    /// Whether NumPy has the type, so that an array of it has these elements.
+    #[getter]
+    fn is_plain(&self) -> bool {
+        numpys(self.inner.data_type()).is_some()
     }
 }
 
@@ -84,8 +101,38 @@ impl Tensor {
     /// A result. Its bytes become its own, as arrays of them can be written to.
     pub(crate) fn of_result(mut inner: HostTensor) -> Self {
         inner.bytes_mut();
-        Self { inner }
+        Self { inner, is_result: true }
     }
+}
+
+impl Drop for Tensor {
+    fn drop(&mut self) {
+        if self.is_result {
+            let none = HostTensor::from_f32([0], &[]);
+            if let Ok(none) = none {
+                parked::give_back(std::mem::replace(&mut self.inner, none).into_bytes());
+            }
+        }
+    }
+}
+
+/// What NumPy calls a type of its own in the machine's byte order; none for those that it has not.
+fn numpys(data_type: DataType) -> Option<&'static str> {
+    Some(match data_type {
+        DataType::F32 => "=f4",
+        DataType::F64 => "=f8",
+        DataType::F16 => "=f2",
+        DataType::S64 => "=i8",
+        DataType::S32 => "=i4",
+        DataType::S16 => "=i2",
+        DataType::S8 => "|i1",
+        DataType::U64 => "=u8",
+        DataType::U32 => "=u4",
+        DataType::U16 => "=u2",
+        DataType::U8 => "|u1",
+        DataType::Boolean => "|b1",
+        _ => return None,
+    })
 }
 
 /// The type of a name, be it one that devices compute with or one of the host alone.

@@ -1,11 +1,11 @@
 //! Work that Ctrl-C ends. Python handles signals on its main thread between two of its own instructions, so what that thread would wait for
-//! runs on another one meanwhile.
+//! long runs on another one meanwhile, and what is short looks for signals itself.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anydnn::backend::Result;
 use anydnn::onnx;
@@ -50,17 +50,31 @@ impl Cancel {
     }
 }
 
-/// Does work without the interpreter's lock. Where `interruptible`, which is for the main thread alone, a signal's exception is raised at
-/// once: the work is cancelled and ends by itself.
+/// How work is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// On any thread but the main one, which alone handles signals.
+    Here,
+    /// On the main thread, for work that is short as far as is known: it is done there, and looks for signals should it take long.
+    Short,
+    /// On the main thread: another one does the work. A signal's exception is raised at once, and the work is cancelled and ends by itself.
+    Elsewhere,
+}
+
+/// Does work without the interpreter's lock. The work is given what ends it.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
-    interruptible: bool,
+    waiting: Waiting,
     cancel: &onnx::Cancel,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
+    work: impl FnOnce(&onnx::Cancel) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    if !interruptible {
-        return py.detach(work).or_raise();
+    match waiting {
+        Waiting::Here => return py.detach(|| work(cancel)).or_raise(),
+        Waiting::Short => return look(py, cancel, work),
+        Waiting::Elsewhere => {}
     }
+    let own = cancel.clone();
+    let work = move || work(&own);
     let (done, result) = channel();
     py.detach(|| start(cancel.clone(), move || drop(done.send(work()))))?;
     // A receiver is for one thread, which this stays on.
@@ -81,6 +95,38 @@ pub(crate) fn run<T: Send + 'static>(
             }
         }
     }
+}
+
+/// Does work that looks for signals after each tick.
+fn look<T: Send>(
+    py: Python<'_>,
+    cancel: &onnx::Cancel,
+    work: impl FnOnce(&onnx::Cancel) -> Result<T> + Send,
+) -> PyResult<T> {
+    let raised = Arc::new(Mutex::new(None));
+    let (told, last) = (Arc::clone(&raised), Mutex::new(Instant::now()));
+    let asking = cancel.asking(move || {
+        let mut last = lock(&last);
+        if last.elapsed() < TICK {
+            return false;
+        }
+        *last = Instant::now();
+        #[expect(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method's path has one lifetime, not all"
+        )]
+        let looked = Python::attach(|py| py.check_signals());
+        match looked {
+            Ok(()) => false,
+            Err(signal) => {
+                *lock(&told) = Some(signal);
+                true
+            }
+        }
+    });
+    let made = py.detach(|| work(&asking));
+    let signal = lock(&raised).take();
+    signal.map_or_else(|| made.or_raise(), Err)
 }
 
 /// Waits for work that signals left behind; it is cancelled. Called before the interpreter ends.

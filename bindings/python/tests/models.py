@@ -57,6 +57,11 @@ def identity(kind: int) -> bytes:
 
 def endless() -> bytes:
     """A loop that goes on until it is cancelled."""
+    return counting([("most", np.array(np.iinfo(np.int64).max))])
+
+
+def counting(weights: Any = ()) -> bytes:
+    """The sum of ``v`` and the numbers below ``most``, by a loop."""
     info = helper.make_tensor_value_info
     body = helper.make_graph(
         [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Add", ["v", "i"], ["w"])],
@@ -65,9 +70,9 @@ def endless() -> bytes:
         [info("d", TensorProto.BOOL, []), info("w", TensorProto.INT64, [])],
     )
     node = helper.make_node("Loop", ["most", "", "v"], ["w"], body=body)
-    most = np.array(np.iinfo(np.int64).max)
     integer = TensorProto.INT64
-    return model([node], [("v", integer, [])], [("w", integer, [])], [("most", most)], opset=13)
+    inputs = [(name, integer, []) for name in ("v", "most") if name not in dict(weights)]
+    return model([node], inputs, [("w", integer, [])], weights, opset=13)
 
 
 def parsed(made: bytes) -> onnx.ModelProto:

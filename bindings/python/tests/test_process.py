@@ -59,6 +59,25 @@ def test_ctrl_c_ends_a_run() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are those of Unix")
+def test_ctrl_c_ends_a_run_that_was_short_before() -> None:
+    code = """
+    session = anydnn.InferenceSession(models.counting(), "host")
+    print([int(session.run(None, {"v": 1, "most": most})[0]) for most in (4, 5)], flush=True)
+    try:
+        session.run(None, {"v": 0, "most": np.iinfo(np.int64).max})
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    """
+    with start(code) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "[7, 11]\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "interrupted\n", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are those of Unix")
 def test_ctrl_c_that_nobody_catches_ends_the_process() -> None:
     with start(
         'print(1, flush=True); anydnn.InferenceSession(models.endless(), "host").run(None, {"v": 0})'

@@ -117,6 +117,31 @@ def test_elements_that_share_bytes_are_packed_and_unpacked(name: str) -> None:
     np.testing.assert_array_equal(to_array(tensor).view(np.uint8), x.view(np.uint8))
 
 
+def test_results_share_no_memory_with_later_ones(backend: str) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    relu = models.model([node], [("x", TensorProto.FLOAT, ["n"])], [("y", TensorProto.FLOAT, ["n"])])
+    session = anydnn.InferenceSession(relu, backend=backend)
+    kept = []
+    for number in range(6):
+        x = np.full(50_000, number, np.float32)
+        (y,) = session.run(None, {"x": x})
+        # Of every third one the memory is given back at once.
+        if number % 3 != 1:
+            kept.append((number, y))
+        assert (x == number).all()
+    for number, y in kept:
+        np.testing.assert_array_equal(y, np.full(50_000, number, np.float32))
+
+
+def test_sizes_that_depend_on_values_may_change(backend: str) -> None:
+    node = helper.make_node("NonZero", ["x"], ["y"])
+    where = models.model([node], [("x", TensorProto.FLOAT, [8])], [("y", TensorProto.INT64, [1, "k"])])
+    session = anydnn.InferenceSession(where, backend=backend)
+    for count in (2, 2, 5, 0, 8):
+        x = (np.arange(8) < count).astype(np.float32)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], [np.arange(count)])
+
+
 def test_contiguous_arrays_are_not_copied() -> None:
     x = inputs(4)
     assert np.asarray(to_tensor("x", x)).ctypes.data == x.ctypes.data

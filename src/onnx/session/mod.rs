@@ -297,6 +297,42 @@ impl<B: Backend> Session<B> {
         outputs: &[(&str, B::Memory)],
         wait: &[B::Event],
     ) -> Result<(Vec<(String, B::Memory)>, B::Event)> {
+        let inputs: Vec<_> = inputs.iter().map(|(name, memory)| (*name, memory.clone(), None)).collect();
+        self.enqueue(stream, &inputs, outputs, wait, &Cancel::new())
+    }
+
+    /// Runs the model on tensors of the host whose bytes the device reads where they are: `inputs` has each of them with memory at its
+    /// address. Outputs go to memory as [`Session::run_into`] says.
+    ///
+    /// # Errors
+    /// As [`Session::run_into`], and [`Error::Cancelled`]; commands of the device that were enqueued have ended then.
+    #[expect(clippy::type_complexity, reason = "names with memories, and the event")]
+    pub fn run_in_place(
+        &self,
+        stream: &B::Stream,
+        inputs: &[(&str, HostTensor, B::Memory)],
+        outputs: &[(&str, B::Memory)],
+        cancel: &Cancel,
+    ) -> Result<(Vec<(String, B::Memory)>, B::Event)> {
+        let inputs: Vec<_> = inputs
+            .iter()
+            .map(|(name, tensor, memory)| (*name, memory.clone(), Some(tensor.clone())))
+            .collect();
+        self.enqueue(stream, &inputs, outputs, &[], cancel)
+    }
+}
+
+impl<B: Backend> Session<B> {
+    /// Enqueues an execution on memory of the device, some of which the host knows as well.
+    #[expect(clippy::type_complexity, reason = "names with memories, and the event")]
+    fn enqueue(
+        &self,
+        stream: &B::Stream,
+        inputs: &[(&str, B::Memory, Option<HostTensor>)],
+        outputs: &[(&str, B::Memory)],
+        wait: &[B::Event],
+        cancel: &Cancel,
+    ) -> Result<(Vec<(String, B::Memory)>, B::Event)> {
         let inner = &*self.inner;
         if stream.engine_id() != inner.engine.id() {
             let (given, own) = (stream.engine_id(), inner.engine.id());
@@ -306,7 +342,7 @@ impl<B: Backend> Session<B> {
                 format!("the session's {own}"),
             ));
         }
-        let given: Vec<_> = inputs.iter().map(|(name, memory)| (*name, memory.desc())).collect();
+        let given: Vec<_> = inputs.iter().map(|(name, memory, _)| (*name, memory.desc())).collect();
         let (order, dims) = ports::fit(&inner.inputs, &given)?;
         let mut values = Values::new(&inner.scope);
         for (&value, &at) in inner.scope.program.inputs.iter().zip(&order) {
@@ -321,10 +357,16 @@ impl<B: Backend> Session<B> {
                 return Err(Error::invalid("session", subject, memory.desc().to_string(), "dense row-major"));
             }
             let device = OnDevice { memory: memory.clone(), ready: None, lease: None };
-            values.set(value, Arc::new(Slot::of_device(device)));
+            let slot = Slot::of_device(device);
+            if let Some(tensor) = &inputs[at].2 {
+                let _ = slot.host.set(Arc::new(tensor.clone()));
+            }
+            values.set(value, Arc::new(slot));
         }
         let mut run = Run::new(inner, stream, wait, dims);
         run.targets = self.targets(outputs)?;
+        run.cancel = cancel.clone();
+        run.hands_out = true;
         let made = run.scope(&inner.scope, &mut values);
         if made.is_err() {
             let _ = stream.wait();
@@ -336,9 +378,7 @@ impl<B: Backend> Session<B> {
         }
         Ok((outputs, run.end()?))
     }
-}
 
-impl<B: Backend> Session<B> {
     /// The memory that is given for each output, in their order.
     fn targets(&self, given: &[(&str, B::Memory)]) -> Result<Vec<Option<B::Memory>>> {
         let inner = &*self.inner;

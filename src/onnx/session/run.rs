@@ -53,6 +53,8 @@ pub(super) struct Run<'s, B: Backend> {
     pub(super) cancel: Cancel,
     /// The user's memory for outputs of the model, in their order; empty where none is given.
     pub(super) targets: Vec<Option<B::Memory>>,
+    /// Whether memory of outputs is the user's afterwards.
+    pub(super) hands_out: bool,
     pub(super) dims: Vec<(String, usize)>,
 }
 
@@ -72,6 +74,7 @@ impl<'s, B: Backend> Run<'s, B> {
             trace: None,
             cancel: Cancel::new(),
             targets: Vec::new(),
+            hands_out: false,
             dims,
         }
     }
@@ -159,7 +162,7 @@ impl<'s, B: Backend> Run<'s, B> {
                 .ok_or_else(|| Error::invalid("session", "output", id.to_string(), "one of the plan"))?;
             // What leaves the session stays with the user.
             let leaving = scope.program.outputs.iter().position(|&output| output == value);
-            let leaving = leaving.filter(|_| scope.path.is_empty());
+            let leaving = leaving.filter(|_| self.hands_out && scope.path.is_empty());
             let (memory, lease) = match leaving.map(|at| self.target(at, desc)).transpose()?.flatten() {
                 Some(memory) => (memory, None),
                 None => self.memory(desc, leaving.is_some())?,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anydnn_backend::{Backend, Event, Memory, MemoryDesc, MemoryKind, Stream};
+use anydnn_backend::{Backend, Error, Event, MapMode, Memory, MemoryDesc, MemoryKind, Stream};
 
 use super::*;
-use crate::onnx::SessionOptions;
+use crate::onnx::{Cancel, SessionOptions};
 
 fn twice() -> Draft {
     let draft = Draft::new(13).input("x", &["n", "2"]).input("y", &["n", "2"]);
@@ -369,4 +369,26 @@ fn inputs_and_outputs_are_not_copied_on_the_host() {
     let x = HostTensor::shared(MemoryDesc::new([2, 2], DataType::F32), bytes.clone()).unwrap();
     let outputs = session.run(&[("x", x)]).unwrap();
     assert_eq!(outputs[0].1.bytes().as_ptr(), bytes.as_ptr());
+}
+
+#[test]
+fn tensors_of_the_host_are_used_where_they_are() {
+    let engine = anydnn_host::HostEngine::new();
+    let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+    let session = twice().load().unwrap().compile(&engine, &[]).unwrap();
+    let placed = |tensor: &HostTensor| {
+        let memory = engine.create_memory(tensor.desc(), MemoryKind::System).unwrap();
+        stream.write(&memory, 0, tensor.bytes(), &[]).unwrap();
+        memory
+    };
+    let (x, y, target) = (rows(3, 7.0), rows(3, -5.0), placed(&rows(3, 0.0)));
+    let inputs = [("x", x.clone(), placed(&x)), ("y", y.clone(), placed(&y))];
+    let cancel = Cancel::new();
+    let run = || session.run_in_place(&stream, &inputs, &[("r", target.clone())], &cancel);
+    let (made, end) = run().unwrap();
+    end.wait().unwrap();
+    assert_eq!((made[0].0.as_str(), made[0].1.region()), ("r", target.region()));
+    assert_eq!(made[0].1.map(MapMode::Read).unwrap().bytes(), rows(3, 2.0).bytes());
+    cancel.cancel();
+    assert!(matches!(run().unwrap_err().root(), Error::Cancelled { .. }));
 }

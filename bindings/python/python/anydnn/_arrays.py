@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._native import Tensor
-from ._types import BITS, dtype_of, own_of
+from ._types import BITS, PLAIN, dtype_of, own_of
 from .errors import MismatchError
 
 # The types of devices of DLPack whose memory the host reads: its own, and such as other devices share.
@@ -20,6 +20,10 @@ def to_tensor(name: str, value: object, declared: str | None = None) -> Tensor:
 
     Numbers and lists become what is declared; arrays keep their type.
     """
+    if type(value) is np.ndarray and value.flags.c_contiguous:
+        plain = PLAIN.get(value.dtype)
+        if plain is not None:
+            return Tensor.of_array(value, plain, value.shape)
     array = _array(name, value, declared)
     own = own_of(array.dtype, f"input {name!r}")
     dims = list(array.shape)
@@ -34,6 +38,8 @@ def to_tensor(name: str, value: object, declared: str | None = None) -> Tensor:
 
 def to_array(tensor: Tensor) -> npt.NDArray[Any]:
     """An array of the elements of a result, which it keeps."""
+    if tensor.is_plain:
+        return np.asarray(tensor)
     own, dims = tensor.data_type, tensor.dims
     dtype = dtype_of(own)
     elements = np.asarray(tensor)

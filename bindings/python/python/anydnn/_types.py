@@ -42,6 +42,11 @@ _OWN = {name: own for own, name, _ in _ROWS}
 # Elements that share bytes, lowest bits first. ml_dtypes has a byte for each of them.
 BITS = {"s4": 4, "u4": 4, "f4_e2m1": 4, "s2": 2, "u2": 2}
 
+# NumPy's own types in the machine's byte order.
+PLAIN = {
+    np.dtype(name): own for own, name, _ in _ROWS if name in np.sctypeDict and np.dtype(name).kind in "fiub"
+}
+
 
 def dtype_of(own: str) -> np.dtype[Any]:
     """NumPy's type for one of the library's."""

@@ -133,6 +133,7 @@ class InferenceSession:
         self._inputs = [_node_arg(port) for port in self._native.inputs()]
         self._outputs = [_node_arg(port) for port in self._native.outputs()]
         self._declared = {arg.name: arg.data_type for arg in self._inputs}
+        self._places = {arg.name: place for place, arg in enumerate(self._outputs)}
 
     # What users of ONNX Runtime know.
 
@@ -167,10 +168,9 @@ class InferenceSession:
         :raises anydnn.InvalidShapeError: an input is missing or unknown, or its type or shape does not fit.
         :raises anydnn.ClosedError: the session is closed.
         """
-        names = self._wanted(output_names)
-        cancel = run_options._cancel if run_options else _native.Cancel()
-        made = self._native.run(self._feed(input_feed), cancel, _is_main())
-        return self._chosen(names, made)
+        wanted = self._wanted(output_names)
+        cancel = run_options._cancel if run_options else None
+        return _chosen(wanted, self._native.run(self._feed(input_feed), cancel, _is_main()))
 
     def run_async(
         self,
@@ -185,12 +185,12 @@ class InferenceSession:
         ``callback(outputs, user_data, error)`` is called there when it has ended: ``error`` is empty, or ``outputs`` is ``None`` and it
         says what went wrong.
         """
-        names, feed = self._wanted(output_names), self._feed(input_feed)
-        cancel = run_options._cancel if run_options else _native.Cancel()
+        wanted, feed = self._wanted(output_names), self._feed(input_feed)
+        cancel = run_options._cancel if run_options else None
 
         def work() -> list[Any]:
             try:
-                outputs = self._chosen(names, self._native.run(feed, cancel, False))
+                outputs = _chosen(wanted, self._native.run(feed, cancel, False))
             except Exception as error:
                 if callback:
                     callback(None, user_data, str(error))
@@ -296,29 +296,27 @@ class InferenceSession:
     def _feed(self, feed: Mapping[str, object]) -> list[tuple[str, _native.Tensor]]:
         return [(name, to_tensor(name, value, self._declared.get(name))) for name, value in feed.items()]
 
-    def _wanted(self, names: Sequence[str] | None) -> list[str]:
-        own = [arg.name for arg in self._outputs]
+    def _wanted(self, names: Sequence[str] | None) -> list[int] | None:
+        """The places of outputs among the model's; none for all of them."""
         if names is None or len(names) == 0:
-            return own
+            return None
         if isinstance(names, str):
             names = [names]
         for name in names:
-            if name not in own:
-                given, expected = f"{name!r}, which the model has not", ", ".join(own)
+            if name not in self._places:
+                given, expected = f"{name!r}, which the model has not", ", ".join(self._places)
                 message = f"session: outputs is {given}, expected {expected}"
                 raise InvalidArgumentError(
                     message, operation="session", subject="outputs", given=given, expected=expected
                 )
-        return list(names)
+        return [self._places[name] for name in names]
 
-    @staticmethod
-    def _chosen(names: list[str], made: list[tuple[str, _native.Tensor]]) -> list[Any]:
-        by_name = dict(made)
-        arrays: dict[str, Any] = {}
-        for name in names:
-            if name not in arrays:
-                arrays[name] = to_array(by_name[name])
-        return [arrays[name] for name in names]
+
+def _chosen(wanted: list[int] | None, made: list[_native.Tensor]) -> list[Any]:
+    if wanted is None:
+        return [to_array(tensor) for tensor in made]
+    arrays = {place: to_array(made[place]) for place in set(wanted)}
+    return [arrays[place] for place in wanted]
 
 
 def _node_arg(port: tuple[str, str | None, list[int | str] | None]) -> NodeArg:
@@ -329,7 +327,7 @@ def _node_arg(port: tuple[str, str | None, list[int | str] | None]) -> NodeArg:
 
 
 def _is_main() -> bool:
-    return threading.current_thread() is threading.main_thread()
+    return threading.get_ident() == threading.main_thread().ident
 
 
 _pool_lock = threading.Lock()
