@@ -53,7 +53,7 @@ pub(super) use numbers::ints;
 pub(super) use order::{arg, compress, cumulative, non_zero, top_k, unique};
 pub(super) use padding::{center, column_to_image, pad};
 pub(super) use pooling::{average, global_lp, lp_pool, max_pool, max_unpool};
-pub(super) use product::{determinant, matmul, matmul_integer, quantized_matmul};
+pub(super) use product::{determinant, inverse, matmul, matmul_integer, quantized_matmul};
 pub(super) use quantization::{dequantize, quantize};
 pub(super) use random::{bernoulli, dropout, multinomial, random};
 pub(super) use recurrent::{gru, lstm, rnn};

@@ -156,6 +156,39 @@ pub(in crate::onnx) fn determinant(call: &mut Call) -> Result<Vec<HostTensor>> {
     call.output(dims, src.data_type(), &made)
 }
 
+/// Inverses of stacks of matrices, by elimination; infinite or no numbers where there is none.
+pub(in crate::onnx) fn inverse(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let src = call.tensor(0)?;
+    let rank = src.dims().len();
+    if rank < 2 || src.dims()[rank - 1] != src.dims()[rank - 2] {
+        return Err(call.invalid("input 0", src.desc(), "square matrices"));
+    }
+    let n = src.dims()[rank - 1];
+    let mut made = vec![0.0; src.dims().elements()];
+    let mut values = src.to_f64s();
+    for (matrix, own) in values.chunks_mut((n * n).max(1)).zip(made.chunks_mut((n * n).max(1))) {
+        (0..n).for_each(|i| own[i * n + i] = 1.0);
+        for column in 0..n {
+            let size = |row: &usize| matrix[row * n + column].abs();
+            let pivot = (column..n).max_by(|a, b| size(a).total_cmp(&size(b))).unwrap_or(column);
+            for part in [&mut *matrix, &mut *own] {
+                (0..n).filter(|_| pivot != column).for_each(|k| part.swap(pivot * n + k, column * n + k));
+            }
+            let head = matrix[column * n + column];
+            for part in [&mut *matrix, &mut *own] {
+                (0..n).for_each(|k| part[column * n + k] /= head);
+            }
+            for row in (0..n).filter(|row| *row != column) {
+                let factor = matrix[row * n + column];
+                for part in [&mut *matrix, &mut *own] {
+                    (0..n).for_each(|k| part[row * n + k] -= factor * part[column * n + k]);
+                }
+            }
+        }
+    }
+    call.output(src.dims().clone(), src.data_type(), &made)
+}
+
 /// The zero points of an input for a number of channels, zero without.
 pub(super) fn points(call: &Call, index: usize, channels: usize) -> Result<Vec<f64>> {
     zero_points(call, index, channels)

@@ -1,6 +1,6 @@
 //! Operators of ONNX Runtime's own, after the reference of its domain `com.microsoft`: several of the standard ones in one.
 
-use anydnn_backend::{DataType, Dims, MemoryDesc, Result};
+use anydnn_backend::{DataType, Dims, Result};
 
 use super::super::network::{Network, Value};
 use super::super::node::Node;
@@ -35,25 +35,91 @@ pub(super) fn sum_of_three(network: &mut Network, node: &Node) -> Result<Vec<Val
 
 /// `FusedMatMul`: alpha times the product of matrices, each transposed or not.
 pub(super) fn matmul(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    if node.flag("transBatchA", false)? || node.flag("transBatchB", false)? {
-        return Err(node.unsupported("batches that are not in front are not read"));
-    }
-    let (a, b) = (floats(node, 0)?, floats(node, 1)?);
+    let a = batches_in_front(network, node, floats(node, 0)?, "transBatchA")?;
+    let b = batches_in_front(network, node, floats(node, 1)?, "transBatchB")?;
     // A vector has nothing to transpose.
     let attrs = Attrs::new()
         .with("transpose_a", node.flag("transA", false)? && a.rank() > 1)
         .with("transpose_b", node.flag("transB", false)? && b.rank() > 1);
-    let product = network.op(node, OpKind::MatMul, &[a, b], attrs)?;
-    Ok(vec![scaled(network, node, &product, f64::from(node.float("alpha", 1.0)?))?])
+    let product = network.op(node, OpKind::MatMul, &[&a, &b], attrs)?;
+    let product = scaled(network, node, &product, f64::from(node.float("alpha", 1.0)?))?;
+    // That of `FusedMatMulActivation`.
+    let numbers = activation_numbers(node)?;
+    Ok(vec![activated(network, node, &product, &numbers)?])
+}
+
+/// An operand whose rows come first, in front of its batches, with the batches in front.
+fn batches_in_front(network: &mut Network, node: &Node, value: &Value, flag: &str) -> Result<Value> {
+    let rank = value.rank() as i64;
+    if !node.flag(flag, false)? || rank < 3 {
+        return Ok(value.clone());
+    }
+    let order: Vec<i64> = (1..rank - 1).chain([0, rank - 1]).collect();
+    network.op(node, OpKind::StaticTranspose, &[value], Attrs::new().with("order", order))
+}
+
+/// `GemmFastGelu`: a product, a bias, and the approximation of the Gaussian unit.
+pub(super) fn gemm_fast_gelu(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let product = network.op(node, OpKind::MatMul, &[floats(node, 0)?, floats(node, 1)?], Attrs::new())?;
+    let src = sum(network, node, &[Some(&product), node.optional(2)])?;
+    Ok(vec![network.op(node, OpKind::GELU, &[&src], Attrs::new().with("mode", "gelu_tanh"))?])
+}
+
+/// `BiasSplitGelu`: of the sum with a bias, the first half of the channels times the Gaussian unit of the second.
+pub(super) fn bias_split_gelu(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = sum(network, node, &[Some(floats(node, 0)?), Some(floats(node, 1)?)])?;
+    let axis = src.rank().saturating_sub(1);
+    let Some(&width) = src.dims.last().filter(|width| width.is_multiple_of(2)) else {
+        return Err(node.invalid("source", &src.dims, "an even last dimension"));
+    };
+    let half = part(network, node, &src, axis, 0, width / 2)?;
+    let gate = part(network, node, &src, axis, width / 2, width / 2)?;
+    let gate = network.op(node, OpKind::GELU, &[&gate], Attrs::new().with("mode", "gelu_erf"))?;
+    Ok(vec![network.op(node, OpKind::Multiply, &[&half, &gate], Attrs::new())?])
+}
+
+/// `GroupNorm`: by the statistics of groups of channels, which are the last dimension unless the node says otherwise, and the Swish of the result
+/// where it asks for that.
+pub(super) fn group_norm(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let (src, scale, shift) = (floats(node, 0)?, floats(node, 1)?, floats(node, 2)?);
+    let rank = src.rank() as i64;
+    let is_last = node.flag("channels_last", true)?;
+    let order = |network: &mut Network, value: &Value, order: Vec<i64>| -> Result<Value> {
+        if !is_last {
+            return Ok(value.clone());
+        }
+        network.op(node, OpKind::StaticTranspose, &[value], Attrs::new().with("order", order))
+    };
+    if rank < 3 {
+        return Err(node.invalid("source", &src.dims, "at least three dimensions"));
+    }
+    let inner = order(network, src, [0, rank - 1].into_iter().chain(1..rank - 1).collect())?;
+    let attrs = Attrs::new()
+        .with("groups", node.int("groups", 1)?)
+        .with("epsilon", node.float("epsilon", 1e-5)?)
+        .with("keep_stats", false)
+        .with("data_format", "NCX");
+    let made = network.op(node, OpKind::GroupNorm, &[&inner, scale, shift], attrs)?;
+    let made = order(network, &made, std::iter::once(0).chain(2..rank).chain([1]).collect())?;
+    if node.int("activation", 0)? == 0 {
+        return Ok(vec![made]);
+    }
+    let gate = network.op(node, OpKind::Sigmoid, &[&made], Attrs::new())?;
+    Ok(vec![network.op(node, OpKind::Multiply, &[&made, &gate], Attrs::new())?])
 }
 
 /// `FusedGemm`: a `Gemm` and a function of its result.
 pub(super) fn gemm(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let made = product::gemm(network, node)?;
+    let numbers = activation_numbers(node)?;
+    Ok(vec![activated(network, node, &made[0], &numbers)?])
+}
+
+/// The numbers of a function that attributes give one by one.
+fn activation_numbers(node: &Node) -> Result<Vec<f32>> {
     let numbers =
         ["activation_alpha", "activation_beta"].map(|name| node.has(name).then(|| node.float(name, 0.0)));
-    let numbers = numbers.into_iter().flatten().collect::<Result<Vec<_>>>()?;
-    Ok(vec![activated(network, node, &made[0], &numbers)?])
+    numbers.into_iter().flatten().collect()
 }
 
 /// `FusedConv`: a convolution, what is added to its result, and a function of the sum.
@@ -186,88 +252,6 @@ fn layer_norm(
         }
     };
     network.op(node, OpKind::LayerNorm, &[src, scale, &shift], attrs)
-}
-
-/// `MatMulNBits`: weights of four or eight bits in blocks along the terms, a scale and a zero point for each.
-pub(super) fn matmul_in_blocks(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    let src = floats(node, 0)?;
-    let size = |name: &str, least: i64| match node.int(name, 0)? {
-        size if size >= least => Ok(size as usize),
-        size => Err(node.invalid(&format!("attribute {name}"), size, format!("at least {least}"))),
-    };
-    let (terms, columns, block) = (size("K", 1)?, size("N", 1)?, size("block_size", 16)?);
-    let bits = node.int("bits", 4)?;
-    let data_type = match bits {
-        4 => DataType::U4,
-        8 => DataType::U8,
-        other => return Err(node.unsupported(format!("weights of {other} bits are not read"))),
-    };
-    if !terms.is_multiple_of(block) {
-        return Err(node.unsupported(format!("{terms} terms are no whole number of blocks of {block}")));
-    }
-    if node.optional(4).is_some() {
-        return Err(node.unsupported("an order of groups is not read"));
-    }
-    let blocks = terms / block;
-    let known = |index: usize, what: &str| {
-        let value = node.input(index)?;
-        let why = || node.unsupported(format!("{what} that are given on execution are not read"));
-        network.known(value).ok_or_else(why)
-    };
-    let weights = unpacked(node, known(1, "weights")?, bits, [columns, terms])?;
-    let scales = known(2, "scales")?.to_f64s();
-    let points = match node.optional(3) {
-        None => vec![if bits == 4 { 8 } else { 128 }; columns * blocks],
-        Some(points) if points.data_type == DataType::U8 => {
-            unpacked(node, known(3, "zero points")?, bits, [columns, blocks])?
-        }
-        Some(points) => {
-            return Err(node.unsupported(format!("zero points of {} are not read", points.data_type)));
-        }
-    };
-    if scales.len() != columns * blocks {
-        let expected = format!("{columns} times {blocks}");
-        return Err(node.invalid("number of scales", scales.len(), expected));
-    }
-    // In the file a column lies in a row.
-    let turned = |values: &[f64], rows: usize, data_type| {
-        let turned: Vec<f64> = (0..rows)
-            .flat_map(|row| (0..columns).map(move |column| (row, column)))
-            .map(|(row, column)| values[column * rows + row])
-            .collect();
-        HostTensor::from_f64([rows, columns], data_type, &turned)
-    };
-    let numbers = |values: &[u8]| values.iter().map(|&value| f64::from(value)).collect::<Vec<_>>();
-    let constants = [
-        ("weights", turned(&numbers(&weights), terms, data_type)?),
-        ("scales", turned(&scales, blocks, DataType::F32)?),
-        ("points", turned(&numbers(&points), blocks, data_type)?),
-    ];
-    let mut operands = Vec::with_capacity(3);
-    for (name, tensor) in constants {
-        operands.push(network.constant(&format!("{}/{name}", node.name()), tensor)?);
-    }
-    let operands: Vec<&Value> = operands.iter().collect();
-    let attrs = Attrs::new().with("qtype", "per_group").with("group_shape", vec![block as i64, 1]);
-    let weights = network.op_to(node, OpKind::DynamicDequantize, &operands, attrs, Some(src.data_type))?;
-    let product = network.op(node, OpKind::MatMul, &[src, &weights], Attrs::new())?;
-    Ok(vec![sum(network, node, &[Some(&product), node.optional(5)])?])
-}
-
-/// Numbers of four or eight bits, those of each row in bytes of its own, low bits first.
-fn unpacked(node: &Node, packed: &HostTensor, bits: i64, [rows, count]: [usize; 2]) -> Result<Vec<u8>> {
-    let line = if bits == 4 { count.div_ceil(2) } else { count };
-    let expected = MemoryDesc::new([rows, line], DataType::U8);
-    if packed.bytes().len() != expected.size() {
-        return Err(node.invalid(
-            "bytes",
-            packed.bytes().len(),
-            format!("{} for {rows} rows", expected.size()),
-        ));
-    }
-    let number = |row: &[u8], at: usize| if bits == 4 { row[at / 2] >> (4 * (at % 2)) & 15 } else { row[at] };
-    let rows = packed.bytes().chunks(line.max(1));
-    Ok(rows.flat_map(|row| (0..count).map(move |at| number(row, at))).collect())
 }
 
 /// The sum of what is there.

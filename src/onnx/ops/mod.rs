@@ -2,14 +2,17 @@
 
 mod activation;
 mod aligned;
+mod blocks;
 mod compound;
 mod convolution;
 mod einsum;
 mod elementwise;
 mod folding;
 mod fused;
+mod grouped;
 mod heads;
 mod indexing;
+mod integers;
 mod logic;
 mod movement;
 mod normalization;

@@ -1,6 +1,6 @@
 //! Pools.
 
-use anydnn_backend::{Dims, Result};
+use anydnn_backend::{DataType, Dims, Result};
 
 use super::super::network::{Network, Value};
 use super::super::node::Node;
@@ -9,6 +9,13 @@ use super::floats;
 use crate::graph::{Attrs, OpKind};
 
 pub(super) fn max(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    // Integers of eight bits are floats as they are.
+    let src = node.input(0)?;
+    if matches!(src.data_type, DataType::U8 | DataType::S8) && node.outputs() < 2 {
+        let floats = network.converted(node, src, DataType::F32)?;
+        let made = max(network, &node.given(vec![Some(floats)]))?;
+        return Ok(vec![network.converted(node, &made[0], src.data_type)?]);
+    }
     let (mut window, spatial) = window(node)?;
     window.slide(node, &spatial, node.flag("ceil_mode", false)?)?;
     let attrs =

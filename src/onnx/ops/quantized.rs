@@ -7,6 +7,7 @@ use super::super::network::{Network, Value};
 use super::super::node::Node;
 use super::convolution::convolved;
 use super::fused::sum;
+use super::integers::{channels_last, channels_second};
 use super::scales::{Inputs, Parameters};
 use crate::graph::{Attrs, OpKind};
 use crate::model::HostTensor;
@@ -89,16 +90,18 @@ pub(super) fn convolution_integer(network: &mut Network, node: &Node) -> Result<
     Ok(vec![network.whole(node, &sums)?])
 }
 
-/// `QLinearConv`.
+/// `QLinearConv`, in ONNX Runtime's own domain also with channels at the end.
 pub(super) fn convolution(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    let (src, weights) = (node.input(0)?, node.input(3)?);
+    let weights = node.input(3)?;
+    let src = &channels_second(network, node, node.input(0)?)?;
     let bias = node.optional(8).map(|bias| bias_of(network, node, bias)).transpose()?;
     let src = dequantized(network, node, src, Inputs { scale: Some(1), point: 2 }, None)?;
     let weights = dequantized(network, node, weights, Inputs { scale: Some(4), point: 5 }, Some(0))?;
     let mut operands = vec![&src, &weights];
     operands.extend(&bias);
     let sums = convolved(network, node, &operands)?;
-    Ok(vec![requantized(network, node, &sums, 6)?])
+    let made = requantized(network, node, &sums, 6)?;
+    Ok(vec![channels_last(network, node, &made)?])
 }
 
 /// `MatMulIntegerToFloat`: the product of scaled integers as floats, and a bias.
@@ -126,42 +129,8 @@ pub(super) fn matmul_of_floats(network: &mut Network, node: &Node) -> Result<Vec
     matmul_to_floats(network, &node.given(inputs.map(Option::<&Value>::cloned).to_vec()))
 }
 
-/// `QLinearAdd` and `QLinearMul`.
-pub(super) fn pair(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    let (a, b) = (node.input(0)?, node.input(3)?);
-    let a = dequantized(network, node, a, Inputs { scale: Some(1), point: 2 }, None)?;
-    let b = dequantized(network, node, b, Inputs { scale: Some(4), point: 5 }, None)?;
-    let kind = if node.operator() == "QLinearAdd" { OpKind::Add } else { OpKind::Multiply };
-    let made = network.op(node, kind, &[&a, &b], Attrs::new())?;
-    Ok(vec![requantized(network, node, &made, 6)?])
-}
-
-/// `QLinearSigmoid` and `QLinearLeakyRelu`.
-pub(super) fn function(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    let src = dequantized(network, node, node.input(0)?, Inputs { scale: Some(1), point: 2 }, None)?;
-    let made = if node.operator() == "QLinearSigmoid" {
-        network.op(node, OpKind::Sigmoid, &[&src], Attrs::new())?
-    } else {
-        let attrs = Attrs::new().with("alpha", node.float("alpha", 0.01)?);
-        network.op(node, OpKind::LeakyReLU, &[&src], attrs)?
-    };
-    Ok(vec![requantized(network, node, &made, 3)?])
-}
-
-/// `QLinearGlobalAveragePool`.
-pub(super) fn global_average(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
-    if node.flag("channels_last", false)? {
-        return Err(node.unsupported("channels at the end are not read"));
-    }
-    let src = dequantized(network, node, node.input(0)?, Inputs { scale: Some(1), point: 2 }, None)?;
-    let axes: Vec<i64> = (2..src.rank() as i64).collect();
-    let along = Attrs::new().with("axes", axes).with("keep_dims", true);
-    let made = network.op(node, OpKind::ReduceMean, &[&src], along)?;
-    Ok(vec![requantized(network, node, &made, 3)?])
-}
-
-/// The bias of a `QLinearConv` as floats: its scale is the product of those of source and weights.
-fn bias_of(network: &mut Network, node: &Node, bias: &Value) -> Result<Value> {
+/// A bias of 32 bits as floats: its scale is the product of those of source and weights, inputs 1 and 4.
+pub(super) fn bias_of(network: &mut Network, node: &Node, bias: &Value) -> Result<Value> {
     let numbers = |value: &Value| network.known(value).map(HostTensor::to_f64s);
     let (Some(bias), Some(src), Some(weights)) =
         (numbers(bias), numbers(node.input(1)?), numbers(node.input(4)?))
@@ -179,7 +148,7 @@ fn bias_of(network: &mut Network, node: &Node, bias: &Value) -> Result<Value> {
 }
 
 /// An operand as floats, with one scale and zero point or one for each index along `axis`.
-fn dequantized(
+pub(super) fn dequantized(
     network: &mut Network,
     node: &Node,
     src: &Value,
@@ -197,8 +166,8 @@ fn dequantized(
 }
 
 /// A result in scaled integers, with scale and zero point in two inputs.
-fn requantized(network: &mut Network, node: &Node, value: &Value, index: usize) -> Result<Value> {
-    let to = node.input(index + 1)?.data_type;
+pub(super) fn requantized(network: &mut Network, node: &Node, value: &Value, index: usize) -> Result<Value> {
+    let to = node.optional(index + 1).map_or(DataType::U8, |point| point.data_type);
     if !matches!(to, DataType::U8 | DataType::S8) {
         return Err(node.unsupported(format!("results of {to} are not read")));
     }

@@ -38,6 +38,52 @@ pub(super) fn layer(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     Ok(made)
 }
 
+/// `DynamicQuantizeLSTM`: weights of scaled integers `[directions, inputs, rows]`, which become floats when the model is imported. Sources and
+/// states stay floats.
+pub(super) fn quantized(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let mut inputs = node.inputs().to_vec();
+    for (index, parameters) in [(1, 8), (2, 10)] {
+        inputs[index] = Some(dequantized(network, node, index, parameters)?);
+    }
+    inputs.truncate(8);
+    layer(network, &node.given(inputs))
+}
+
+/// The floats of weights `[directions, inputs, rows]` as `[directions, rows, inputs]`, with one scale and zero point for each direction or for
+/// each row of it.
+fn dequantized(network: &mut Network, node: &Node, index: usize, parameters: usize) -> Result<Value> {
+    let known = |index: usize| {
+        let value = node.input(index)?;
+        let why =
+            || node.unsupported("weights, scales and zero points that are given on execution are not read");
+        network.known(value).ok_or_else(why)
+    };
+    let weights = known(index)?;
+    let [directions, size, rows] = weights.dims()[..] else {
+        return Err(node.invalid("weights", weights.desc(), "[directions, inputs, rows]"));
+    };
+    let (scales, points) = (known(parameters)?.to_f64s(), known(parameters + 1)?.to_f64s());
+    for given in [scales.len(), points.len()] {
+        if given != directions && given != directions * rows {
+            let expected = format!("{directions}, or {rows} for each");
+            return Err(node.invalid("scales and zero points", given, expected));
+        }
+    }
+    let values = weights.to_f64s();
+    let of = |numbers: &[f64], direction: usize, row: usize| {
+        numbers[if numbers.len() == directions { direction } else { direction * rows + row }]
+    };
+    let mut made = Vec::with_capacity(values.len());
+    for direction in 0..directions {
+        for row in 0..rows {
+            let (scale, point) = (of(&scales, direction, row), of(&points, direction, row));
+            let column = (0..size).map(|at| values[(direction * size + at) * rows + row]);
+            made.extend(column.map(|value| ((value - point) * scale) as f32));
+        }
+    }
+    network.computed(&format!("{}/weights.{index}", node.name()), Dims::from([directions, rows, size]), &made)
+}
+
 /// What a layer computes.
 struct Layer {
     cell: &'static str,
@@ -122,7 +168,7 @@ fn cell(node: &Node, directions: usize) -> Result<&'static str> {
     let all =
         |wanted: &[&str]| functions.as_ref().is_none_or(|functions| *functions == wanted.repeat(directions));
     let found = match node.operator() {
-        "LSTM" => all(&["sigmoid", "tanh", "tanh"]).then_some("lstm"),
+        "LSTM" | "DynamicQuantizeLSTM" => all(&["sigmoid", "tanh", "tanh"]).then_some("lstm"),
         "GRU" if node.flag("linear_before_reset", false)? => {
             all(&["sigmoid", "tanh"]).then_some("linear_gru")
         }

@@ -8,8 +8,9 @@ use super::super::known::Import;
 use super::super::node::Node;
 use super::super::program::PARTS;
 use super::{
-    activation, compound, convolution, einsum, elementwise, fused, heads, indexing, logic, movement,
-    normalization, pooling, product, quantization, quantized, recurrent, reduction, resize, scatter, source,
+    activation, blocks, compound, convolution, einsum, elementwise, fused, grouped, heads, indexing,
+    integers, logic, movement, normalization, pooling, product, quantization, quantized, recurrent,
+    reduction, resize, scatter, source,
 };
 
 /// An operator: what it becomes in the graph, and how it is computed on the host.
@@ -96,6 +97,12 @@ impl Operator {
             Some("ai.onnx.ml") => LEARNING,
             Some("com.microsoft") => ONNX_RUNTIMES,
             Some(PARTS) => PARTS_OF_OPERATORS,
+            // Their weights lie in blocks of a size that the file does not tell.
+            Some("com.microsoft.nchwc") => {
+                let why = "it has the layout of the processor that ONNX Runtime optimised the model on: save the model at the level \
+                           ORT_ENABLE_EXTENDED, which has no such operators";
+                return Err(node.unsupported(why));
+            }
             domain => {
                 let domain = domain.unwrap_or("");
                 return Err(node.unsupported(format!("operators of the domain {domain:?} are not read")));
@@ -287,25 +294,44 @@ const ONNX_RUNTIMES: &[Operator] = &[
     graph("Attention", heads::packed).on_execution(),
     graph("BiasAdd", fused::sum_of_three),
     graph("BiasGelu", fused::gelu_of_sum),
+    graph("BiasSplitGelu", fused::bias_split_gelu),
+    partly("DequantizeLinear", host::dequantize, quantization::dequantize).on_execution(),
+    graph("DynamicQuantizeLSTM", recurrent::quantized).on_execution(),
     graph("DynamicQuantizeMatMul", quantized::matmul_of_floats).on_execution(),
     graph("EmbedLayerNormalization", fused::embed).on_execution(),
     graph("FastGelu", fused::gelu_of_sum),
     graph("FusedConv", fused::convolution).on_execution(),
     graph("FusedGemm", fused::gemm).on_execution(),
     graph("FusedMatMul", fused::matmul).on_execution(),
+    graph("FusedMatMulActivation", fused::matmul).on_execution(),
+    graph("GatherBlockQuantized", blocks::gather).on_execution(),
+    moves("GatherND", host::gather_nd, indexing::gather_lists),
     graph("Gelu", activation::gelu),
+    graph("GemmFastGelu", fused::gemm_fast_gelu).on_execution(),
+    graph("GroupNorm", fused::group_norm).on_execution(),
+    graph("GroupQueryAttention", grouped::attention).on_execution(),
+    known("Inverse", host::inverse),
     graph("MatMulIntegerToFloat", quantized::matmul_to_floats).on_execution(),
-    graph("MatMulNBits", fused::matmul_in_blocks).on_execution(),
+    graph("MatMulNBits", blocks::matmul).on_execution(),
     graph("MultiHeadAttention", heads::apart).on_execution(),
-    graph("QLinearAdd", quantized::pair),
-    graph("QLinearGlobalAveragePool", quantized::global_average).on_execution(),
-    graph("QLinearLeakyRelu", quantized::function),
-    graph("QLinearMul", quantized::pair),
-    graph("QLinearSigmoid", quantized::function),
+    graph("NhwcMaxPool", integers::nhwc_max).on_execution(),
+    graph("QAttention", heads::quantized).on_execution(),
+    graph("QGemm", integers::gemm).on_execution(),
+    graph("QLinearAdd", integers::pair),
+    graph("QLinearAveragePool", integers::average).on_execution(),
+    graph("QLinearConcat", integers::concat),
+    graph("QLinearConv", quantized::convolution).on_execution(),
+    graph("QLinearGlobalAveragePool", integers::global_average).on_execution(),
+    graph("QLinearLeakyRelu", integers::function),
+    graph("QLinearMul", integers::pair),
+    graph("QLinearSigmoid", integers::function),
+    graph("QLinearSoftmax", integers::softmax).on_execution(),
+    partly("QuantizeLinear", host::quantize, quantization::quantize).on_execution(),
     graph("QuickGelu", fused::quick_gelu),
     graph("RotaryEmbedding", heads::rotary).on_execution(),
     graph("SkipLayerNormalization", fused::skip_norm).on_execution(),
     graph("SkipSimplifiedLayerNormalization", fused::skip_norm).on_execution(),
+    moves("Trilu", host::triangle, compound::triangle),
 ];
 
 const PARTS_OF_OPERATORS: &[Operator] =
