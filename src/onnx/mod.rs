@@ -22,6 +22,7 @@ mod known;
 mod network;
 mod node;
 mod ops;
+mod pool;
 mod program;
 mod proto;
 mod room;
@@ -40,6 +41,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use self::files::Origin;
+pub use self::pool::{Named, SessionPool};
 use self::program::Program;
 pub use self::session::{
     Cancel, MemoryReport, NodeInfo, Output, PlanMemory, Precision, Session, SessionOptions, StageInfo,

@@ -10,6 +10,7 @@ mod known;
 mod layers;
 mod node_tests;
 mod operators;
+mod pool;
 mod quantized;
 mod session;
 mod shapes;

@@ -35,6 +35,7 @@ from .errors import (
     UnsupportedError,
 )
 from .graph import CompiledGraph, Graph, GraphBuilder, Model, Partition, TensorInfo, TensorRef, load_model
+from .pool import PoolResult, SessionPool
 from .session import InferenceSession, ModelMetadata, NodeArg, RunOptions, StepTime
 
 __all__ = [
@@ -63,7 +64,9 @@ __all__ = [
     "NodeArg",
     "OutOfMemoryError",
     "Partition",
+    "PoolResult",
     "RunOptions",
+    "SessionPool",
     "StepTime",
     "TensorInfo",
     "TensorRef",
