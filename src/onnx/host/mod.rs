@@ -7,6 +7,7 @@ mod activation;
 mod attention;
 mod call;
 mod cast;
+mod classical;
 mod convolution;
 mod einsum;
 mod elementwise;
@@ -36,6 +37,10 @@ pub(super) use activation::unary;
 pub(super) use attention::{attention, rotary_embedding};
 pub(super) use call::Call;
 pub(super) use cast::{bit_cast, cast};
+pub(super) use classical::{
+    imputer, label_encoder, linear_classifier, linear_regressor, normalizer, scaler, tree_classifier,
+    tree_regressor,
+};
 pub(super) use convolution::{convolution_integer, deform, quantized_convolution};
 pub(super) use einsum::{Terms, einsum};
 pub(super) use elementwise::{binary, choose, clip, variadic};

@@ -94,6 +94,10 @@ impl Operator {
     pub(super) fn find(node: &Node) -> Result<&'static Self> {
         let operators = match node.domain() {
             domain if is_standard(domain) => OPERATORS,
+            Some("ai.onnx.ml") if node.operator() == "ZipMap" => {
+                let why = "sequences of maps are not read: export the model with tensors of probabilities, as by the option zipmap=False";
+                return Err(node.unsupported(why));
+            }
             Some("ai.onnx.ml") => LEARNING,
             Some("com.microsoft") => ONNX_RUNTIMES,
             Some(PARTS) => PARTS_OF_OPERATORS,
@@ -286,7 +290,15 @@ const OPERATORS: &[Operator] = &[
 const LEARNING: &[Operator] = &[
     known("ArrayFeatureExtractor", host::features),
     known("Binarizer", host::binarized),
+    known("Imputer", host::imputer),
+    known("LabelEncoder", host::label_encoder),
+    known("LinearClassifier", host::linear_classifier),
+    known("LinearRegressor", host::linear_regressor),
+    known("Normalizer", host::normalizer),
+    known("Scaler", host::scaler),
     known("TreeEnsemble", host::tree_ensemble),
+    known("TreeEnsembleClassifier", host::tree_classifier),
+    known("TreeEnsembleRegressor", host::tree_regressor),
 ];
 
 /// Those of ONNX Runtime's own domain.
