@@ -294,3 +294,21 @@ def test_models_with_steps_of_the_host(queue: Any) -> None:
     np.testing.assert_array_equal(outputs["k"].get(), [[0, 3, 4]])
     outputs, _ = session.run_on({"x": cl_array.to_device(queue, -np.abs(x))})
     assert outputs["k"].shape == (1, 0)
+
+
+def test_memory_of_opencl_goes_in_and_out_by_dlpack(context: Any) -> None:
+    queue = cl.CommandQueue(context)
+    session = anydnn.InferenceSession(models.dense(), queue=queue)
+    x = np.random.default_rng(3).standard_normal((4, 3)).astype(np.float32)
+    whole = cl_array.to_device(queue, np.concatenate([np.zeros_like(x), x]))
+    kept = len(anydnn.opencl._dlpack._out)
+    outputs, done = session.run_on({"x": anydnn.opencl.DLPackArray(whole[4:])})
+    done.wait()
+    models.assert_close(outputs["y"].get(), models.dense_expected(x)[0], terms=3)
+    capsule = anydnn.opencl.DLPackArray(outputs["y"]).__dlpack__()
+    taken = anydnn.opencl._dlpack.taken("y", capsule)
+    assert (taken.pointer, taken.own, taken.dims) == (outputs["y"].base_data.int_ptr, "f32", [4, 2])
+    del capsule
+    assert len(anydnn.opencl._dlpack._out) == kept
+    with pytest.raises(anydnn.InvalidArgumentError, match="expected one in the order of its rows"):
+        session.run_on({"x": anydnn.opencl.DLPackArray(whole[:, ::-1][:, ::2])})

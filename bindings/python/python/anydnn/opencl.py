@@ -10,16 +10,18 @@ the model between your own commands; events alone order them, and nothing is cop
 
 Everything is retained while it is needed: you may release what is yours as soon as you like.
 
-Inputs are ``pyopencl.array.Array`` in the order of their rows, ``pyopencl.Buffer``, or a pair of a buffer and its shape. A buffer alone
-has the shape that the model declares for the input, whose dimensions must be fixed. Pending events of arrays are waited for, and theirs
-is the event of the run afterwards, as with every operation of ``pyopencl`` on arrays.
+Inputs are ``pyopencl.array.Array`` in the order of their rows, ``pyopencl.Buffer``, a pair of a buffer and its shape, or other
+packages' arrays in memory of OpenCL by DLPack's protocol; :class:`DLPackArray` hands arrays to them. A buffer alone has the shape
+that the model declares for the input, whose dimensions must be fixed. Pending events of arrays are waited for, and theirs is the
+event of the run afterwards, as with every operation of ``pyopencl`` on arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from . import _dlpack
 from ._types import BITS, dtype_of, own_of
 from .errors import InvalidArgumentError, InvalidShapeError, UnsupportedError
 
@@ -27,6 +29,27 @@ if TYPE_CHECKING:
     from .session import InferenceSession
 
 _Given = tuple[int, int, str, list[int]]
+
+
+class DLPackArray:
+    """A ``pyopencl.array.Array`` for packages that take memory of OpenCL by DLPack's protocol. Commands on it have ended when it is taken.
+
+    >>> import anydnn.opencl
+    >>> theirs.from_dlpack(anydnn.opencl.DLPackArray(outputs["scores"]))  # doctest: +SKIP
+    """
+
+    def __init__(self, array: Any) -> None:
+        import pyopencl.array as cl_array
+
+        self.array = _checked(array, cl_array.Array, "array", "a pyopencl.array.Array")
+
+    def __dlpack__(self, **options: object) -> Any:
+        for event in self.array.events:
+            event.wait()
+        return _dlpack.capsule_of(self.array)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _dlpack.OPENCL, 0
 
 
 def objects_of(queue: object) -> tuple[int, int, int]:
@@ -65,9 +88,15 @@ def run_on(
         _checked(queue, cl.CommandQueue, "queue")
     events = {event.int_ptr: event for event in (_checked(event, cl.Event, "wait_for") for event in wait_for)}
     declared = {arg.name: arg for arg in session.get_inputs()}
-    inputs = []
+    inputs, capsules = [], []
     for name, value in feed.items():
-        inputs.append((name, _input(name, value, declared)))
+        if _is_opencl(value):
+            # They last until the session has retained the memory.
+            capsules.append(cast(Any, value).__dlpack__())
+            taken = _dlpack.taken(f"input {name!r}", capsules[-1])
+            inputs.append((name, (taken.pointer, taken.offset, taken.own, taken.dims)))
+        else:
+            inputs.append((name, _input(name, value, declared)))
     targets = [(name, _output(name, value)) for name, value in outputs.items()]
     arrays = [value for value in (*feed.values(), *outputs.values()) if isinstance(value, cl_array.Array)]
     for array in arrays:
@@ -79,6 +108,12 @@ def run_on(
     for array in arrays:
         array.add_event(event)
     return {name: _array(own_queue, given, event) for name, given in made}, event
+
+
+def _is_opencl(value: Any) -> bool:
+    if not (hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__")):
+        return False
+    return int(value.__dlpack_device__()[0]) == _dlpack.OPENCL
 
 
 def _input(name: str, value: object, declared: Mapping[str, Any]) -> _Given:
