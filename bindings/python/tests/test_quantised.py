@@ -1,0 +1,132 @@
+"""Models as ONNX Runtime's own quantiser and optimiser write them, beside ONNX Runtime."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import anydnn
+import models
+import numpy as np
+import pytest
+from conftest import REQUIRED
+from onnx import TensorProto, helper
+from test_microsoft import PEER
+
+# Makes all kinds of every model of a folder, with what ONNX Runtime computes with each; none fuses what is left in floats around integers.
+SCRIPT = """
+import pathlib, sys
+import numpy as np
+import onnxruntime as ort
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_dynamic, quantize_static
+ort.set_default_logger_severity(3)
+Level = ort.GraphOptimizationLevel
+
+class Once(CalibrationDataReader):
+    def __init__(self, feed):
+        self.feeds = iter([feed])
+    def get_next(self):
+        return next(self.feeds, None)
+
+def session(model, level, saved=None):
+    options = ort.SessionOptions()
+    options.graph_optimization_level = level
+    if saved:
+        options.optimized_model_filepath = str(saved)
+    return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+folder = pathlib.Path(sys.argv[1])
+for source in sorted(folder.glob("*.onnx")):
+    feed = dict(np.load(source.with_suffix(".in.npz")))
+    made = {kind: folder / f"{source.stem}.{kind}" for kind in ["dynamic", "operators", "pairs", "extended", "all"]}
+    quantize_dynamic(source, made["dynamic"])
+    for kind, form in [("operators", QuantFormat.QOperator), ("pairs", QuantFormat.QDQ)]:
+        quantize_static(source, made[kind], Once(feed), quant_format=form)
+    session(source, Level.ORT_ENABLE_EXTENDED, made["extended"])
+    session(made["operators"], Level.ORT_ENABLE_ALL, made["all"])
+    for kind, model in made.items():
+        one = session(model, Level.ORT_DISABLE_ALL)
+        (out,) = one.run(None, feed)
+        np.save(folder / f"{source.stem}.{kind}.npy", out)
+"""
+
+RNG = np.random.default_rng(5)
+
+
+def f(*dims: int) -> np.ndarray:
+    return (RNG.standard_normal(dims) * 0.3).astype(np.float32)
+
+
+def node(op: str, inputs: str, output: str, **attrs: object) -> object:
+    return helper.make_node(op, inputs.split(), [output], **attrs)
+
+
+def convolutions() -> "tuple[bytes, np.ndarray]":
+    nodes = [
+        node("Conv", "x w b", "a", pads=[1] * 4),
+        node("LeakyRelu", "a", "l", alpha=0.1),
+        node("MaxPool", "l", "m", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Conv", "m v", "c", pads=[1] * 4),
+        node("Sigmoid", "c", "s"),
+        node("Mul", "c s", "d"),
+        node("AveragePool", "d", "e", kernel_shape=[2, 2], strides=[2, 2]),
+        node("AveragePool", "m", "n", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Concat", "n e", "k", axis=1),
+        node("GlobalAveragePool", "k", "g"),
+        node("Flatten", "g", "r"),
+        node("Gemm", "r q p", "z", transB=1),
+        node("Softmax", "z", "y"),
+    ]
+    weights = [("w", f(8, 3, 3, 3)), ("b", f(8)), ("v", f(8, 8, 3, 3)), ("q", f(5, 16)), ("p", f(5))]
+    x, y = ("x", TensorProto.FLOAT, [1, 3, 16, 16]), ("y", TensorProto.FLOAT, [1, 5])
+    return models.model(nodes, [x], [y], weights, opset=17), f(1, 3, 16, 16)
+
+
+def attention() -> "tuple[bytes, np.ndarray]":
+    nodes = [
+        *(node("MatMul", f"x w{name}", name) for name in "qkv"),
+        node("Transpose", "k", "t", perm=[0, 2, 1]),
+        node("MatMul", "q t", "s"),
+        node("Softmax", "s", "p", axis=-1),
+        node("MatMul", "p v", "o"),
+        node("MatMul", "o wo", "z"),
+        node("Add", "z bo", "u"),
+        node("Add", "u x", "r"),
+        node("LayerNormalization", "r g b", "n"),
+        node("MatMul", "n wy", "y"),
+    ]
+    weights = [(f"w{name}", f(16, 16)) for name in "qkvoy"] + [(name, f(16)) for name in ("bo", "g", "b")]
+    x, y = ("x", TensorProto.FLOAT, [2, 9, 16]), ("y", TensorProto.FLOAT, [2, 9, 16])
+    return models.model(nodes, [x], [y], weights, opset=17), f(2, 9, 16)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if PEER is None:
+        assert "ANYDNN_REQUIRE" not in os.environ, "ANYDNN_PEER_PYTHON names no Python with ONNX Runtime"
+        pytest.skip("ANYDNN_PEER_PYTHON names no Python with ONNX Runtime")
+    folder: Path = tmp_path_factory.mktemp("quantised")
+    for make in (convolutions, attention):
+        model, x = make()
+        (folder / f"{make.__name__}.onnx").write_bytes(model)
+        np.savez(folder / f"{make.__name__}.in.npz", x=x)
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ended = subprocess.run(
+        [PEER, "-c", SCRIPT, str(folder)], capture_output=True, text=True, env=variables, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return folder
+
+
+KINDS = ["dynamic", "operators", "pairs", "extended", "all"]
+# The host runs all of them; devices what has an operator of its own for each.
+PAIRS = [
+    (backend, kind) for backend in REQUIRED for kind in KINDS if backend == "host" or kind == "operators"
+]
+
+
+@pytest.mark.parametrize("name", ["attention", "convolutions"])
+@pytest.mark.parametrize(("backend", "kind"), PAIRS)
+def test_as_onnx_runtime_computes(folder: Path, backend: str, kind: str, name: str) -> None:
+    feed = dict(np.load(folder / f"{name}.in.npz"))
+    (made,) = anydnn.InferenceSession(folder / f"{name}.{kind}", backend).run(None, feed)
+    models.assert_close(made, np.load(folder / f"{name}.{kind}.npy"), terms=72)
