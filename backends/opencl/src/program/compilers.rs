@@ -603,7 +603,9 @@ mod tests {
         assert!(!pool.wants(0, 8));
         assert!(matches!(pool.find(Some(0), 1), Some(Worker::Here)) && pool.find(Some(0), 1).is_none());
         assert!(pool.wants(0, 8) && pool.wants(1, 8) && !pool.wants(1, 1));
-        places.into_iter().for_each(|place| pool.leave(place));
+        for place in places {
+            pool.leave(place);
+        }
         assert!(!pool.wants(0, 8));
     }
 
