@@ -2,17 +2,19 @@
 //! however many threads ask, in helpers: processes of the same program. Where it compiles a kernel at its first launch (PoCL), a helper
 //! launches one work-item, and this process finds the kernel in what the driver keeps.
 
+mod helper;
+
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anydnn_backend::{Error, Result};
 
+use self::helper::{Helper, read, write};
 use crate::driver::create::create_context;
 use crate::driver::platform::{OpenClDevice, devices};
 use crate::program::Program;
@@ -156,16 +158,6 @@ impl Pool {
 pub(crate) struct Compiler {
     /// None: in this process.
     helper: Option<Helper>,
-}
-
-/// A process, and the number and name of the device that it compiles for.
-#[derive(Debug)]
-struct Helper {
-    device: usize,
-    name: String,
-    child: Child,
-    input: BufWriter<ChildStdin>,
-    output: BufReader<ChildStdout>,
 }
 
 /// Lets engines of this process compile in other processes where a driver compiles one program at a time or is slowed down by threads
@@ -392,230 +384,9 @@ fn watch() {
     }
 }
 
-impl Helper {
-    fn start(start: &Start, device: usize, name: &str) -> io::Result<Self> {
-        let Start { program, args, environment } = start;
-        let mut command = Command::new(program);
-        command.args(args).env_clear().envs(environment.iter().cloned());
-        // It ends a while after this process, and whoever reads what this one says waits for all who might say more.
-        if !tracing::enabled!(tracing::Level::DEBUG) {
-            command.stderr(Stdio::null());
-        }
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(ErrorKind::BrokenPipe.into());
-        };
-        let (input, output) = (BufWriter::new(input), BufReader::new(output));
-        Ok(Self { device, name: name.into(), child, input, output })
-    }
-
-    /// Lets it make its context, and waits for that.
-    fn make_ready(&mut self) -> io::Result<()> {
-        write(&mut self.input, format!("{} {}", self.device, self.name).as_bytes())?;
-        self.input.flush()?;
-        match read(&mut self.output)? {
-            Some(answer) if answer == READY => Ok(()),
-            Some(_) => Err(ErrorKind::InvalidData.into()),
-            None => Err(ErrorKind::UnexpectedEof.into()),
-        }
-    }
-
-    fn ask(&mut self, texts: [&str; 3], trial: &[u8]) -> io::Result<Vec<u8>> {
-        for part in texts {
-            write(&mut self.input, part.as_bytes())?;
-        }
-        write(&mut self.input, trial)?;
-        self.input.flush()?;
-        read(&mut self.output)?.ok_or_else(|| ErrorKind::UnexpectedEof.into())
-    }
-
-    /// Lets the process end, and waits for it.
-    fn end(self) {
-        let Self { mut child, input, .. } = self;
-        drop(input);
-        let _ = child.wait();
-    }
-}
-
-/// Writes a message: its length, then its bytes.
-fn write(output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    output.write_all(&(bytes.len() as u64).to_le_bytes())?;
-    output.write_all(bytes)
-}
-
-/// The next message; none at the end.
-fn read(input: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
-    let mut length = [0; 8];
-    match input.read(&mut length[..1])? {
-        0 => return Ok(None),
-        _ => input.read_exact(&mut length[1..])?,
-    }
-    let length = u64::from_le_bytes(length);
-    if length > LONGEST {
-        return Err(ErrorKind::InvalidData.into());
-    }
-    let mut bytes = Vec::new();
-    input.take(length).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 == length { Ok(Some(bytes)) } else { Err(ErrorKind::UnexpectedEof.into()) }
-}
-
 fn lock() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-    use crate::testing::test_engines;
-
-    const TEXT: &str = "kernel void noop(global int *p) { p[get_global_id(0)] = N; }";
-
-    fn request(parts: &[&str]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for part in parts {
-            write(&mut bytes, part.as_bytes()).unwrap();
-        }
-        bytes
-    }
-
-    #[test]
-    fn a_process_answers_with_binaries_and_with_nothing_where_it_does_not_build() {
-        for engine in test_engines() {
-            let device = engine.opencl_device();
-            let index =
-                devices().unwrap().iter().position(|d| d.raw_device() == device.raw_device()).unwrap();
-            let whose = format!("{index} {}", device.name());
-            let input =
-                request(&[&whose, "noop", "-DN=3", TEXT, "", "broken", "", "kernel void broken(", ""]);
-            let mut output = Vec::new();
-            serve_compiler(&*input, &mut output).unwrap();
-            let mut answers = &*output;
-            assert_eq!(read(&mut answers).unwrap().as_deref(), Some(READY));
-            let binary = read(&mut answers).unwrap().unwrap();
-            assert_eq!(read(&mut answers).unwrap(), Some(Vec::new()));
-            assert_eq!(read(&mut answers).unwrap(), None);
-            let loaded =
-                Program::from_binary(&engine.inner.context, device, "noop", &binary, "-DN=3").unwrap();
-            assert!(loaded.kernel("noop").is_ok(), "{device}");
-        }
-    }
-
-    #[test]
-    fn a_process_tells_whether_it_has_launched_a_kernel() {
-        for engine in test_engines() {
-            let device = engine.opencl_device();
-            let index =
-                devices().unwrap().iter().position(|d| d.raw_device() == device.raw_device()).unwrap();
-            let trial = |kernel: &str| {
-                let trial = Trial { kernel: kernel.into(), memories: vec![4], table: Vec::new() };
-                trial.bytes().unwrap()
-            };
-            let text = TEXT.replace("*p", "*p, ulong at");
-            let mut input = request(&[&format!("{index} {}", device.name())]);
-            for kernel in ["noop", "missing"] {
-                input.extend(request(&["noop", "-DN=3", &text]));
-                write(&mut input, &trial(kernel)).unwrap();
-            }
-            let mut output = Vec::new();
-            serve_compiler(&*input, &mut output).unwrap();
-            let mut answers = &*output;
-            assert_eq!(read(&mut answers).unwrap().as_deref(), Some(READY), "{device}");
-            assert_eq!(read(&mut answers).unwrap().as_deref(), Some(LAUNCHED), "{device}");
-            assert_eq!(read(&mut answers).unwrap(), Some(Vec::new()), "{device}");
-        }
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_process_that_ends_early_or_answers_nonsense_is_an_error() {
-        let helper = |script: &str| {
-            let args = vec!["-c".into(), script.into()];
-            let start = Start { program: "/bin/sh".into(), args, environment: Vec::new() };
-            Helper::start(&start, 3, "a device").unwrap()
-        };
-        for script in ["exit 0", "printf 12345", "printf '\\377\\377\\377\\377\\377\\377\\377\\377'"] {
-            let mut helper = helper(script);
-            assert!(helper.make_ready().is_err(), "{script}");
-            assert!(helper.ask(["noop", "", TEXT], &[]).is_err(), "{script}");
-            helper.end();
-        }
-        // It answers with what it is told: first the device, which says of no context.
-        let mut echo = helper("exec /bin/cat");
-        assert_eq!(echo.make_ready().unwrap_err().kind(), ErrorKind::InvalidData);
-        assert_eq!(echo.ask(["noop", "-DN=1", TEXT], &[]).unwrap(), b"noop");
-        echo.end();
-        let start = Start { program: "/nonexistent".into(), args: Vec::new(), environment: Vec::new() };
-        assert!(Helper::start(&start, 0, "a device").is_err());
-    }
-
-    /// Other tests of this process may compile meanwhile, which makes fewer at a time, never more.
-    #[test]
-    fn as_many_compile_at_a_time_as_there_are_cores_and_all_are_served() {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let (now, most, served) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-        for engine in test_engines() {
-            thread::scope(|scope| {
-                for _ in 0..4 * cores {
-                    scope.spawn(|| {
-                        let compiler = Compiler::of(engine.opencl_device(), 1);
-                        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                        thread::sleep(Duration::from_millis(5));
-                        now.fetch_sub(1, Ordering::SeqCst);
-                        drop(compiler);
-                        served.fetch_add(1, Ordering::SeqCst);
-                    });
-                }
-            });
-            assert_eq!(served.swap(0, Ordering::SeqCst), 4 * cores);
-            assert!((1..=cores).contains(&most.swap(0, Ordering::SeqCst)));
-        }
-    }
-
-    #[test]
-    fn what_takes_longest_is_next_and_of_equals_the_first() {
-        let mut pool = Pool::new();
-        let weights = [3, 7, 7, 1];
-        let places = weights.map(|weight| pool.enter((Some(0), false), weight));
-        let other = pool.enter((Some(1), false), 2);
-        let mut order = Vec::new();
-        while let Some(at) = places.iter().position(|&p| pool.waiting.contains(&p) && pool.is_next(p)) {
-            order.push(at);
-            pool.leave(places[at]);
-        }
-        assert_eq!(order, [1, 2, 0, 3]);
-        assert!(pool.is_next(other));
-    }
-
-    #[test]
-    fn processes_start_for_those_who_wait_and_what_does_not_start_is_made_up_for_here() {
-        let mut pool = Pool::new();
-        assert!(matches!(pool.find(Some(0), 1), Some(Worker::Here)));
-        assert!(pool.find(Some(0), 1).is_none() && !pool.wants(0, 8));
-        let places = [0, 0, 1].map(|device| pool.enter((Some(device), false), 1));
-        let start =
-            |program: &str| Start { program: program.into(), args: Vec::new(), environment: Vec::new() };
-        begin(&mut pool, &start("/nonexistent"), 0, "a device");
-        assert_eq!((pool.failed, pool.count), (1, 0));
-        pool.starting.push(0);
-        pool.count = 1;
-        assert!(!pool.wants(0, 8));
-        assert!(matches!(pool.find(Some(0), 1), Some(Worker::Here)) && pool.find(Some(0), 1).is_none());
-        assert!(pool.wants(0, 8) && pool.wants(1, 8) && !pool.wants(1, 1));
-        for place in places {
-            pool.leave(place);
-        }
-        assert!(!pool.wants(0, 8));
-    }
-
-    #[test]
-    fn what_is_no_request_is_an_error() {
-        let serve = |bytes: &[u8]| serve_compiler(bytes, io::sink());
-        assert!(serve(&[]).is_ok());
-        assert!(serve(&[1, 2, 3]).unwrap_err().to_string().contains("whole requests"));
-        assert!(serve(&u64::MAX.to_le_bytes()).is_err());
-        let error = serve(&request(&["99 no such device"])).unwrap_err().to_string();
-        assert!(error.contains("99 no such device"), "{error}");
-    }
-}
+mod tests;

@@ -1,0 +1,83 @@
+//! A helper: a process that compiles, and how requests and answers are told apart on its pipes.
+
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use super::{LONGEST, READY, Start};
+
+/// A process, and the number and name of the device that it compiles for.
+#[derive(Debug)]
+pub(super) struct Helper {
+    pub(super) device: usize,
+    pub(super) name: String,
+    pub(super) child: Child,
+    pub(super) input: BufWriter<ChildStdin>,
+    pub(super) output: BufReader<ChildStdout>,
+}
+
+impl Helper {
+    pub(super) fn start(start: &Start, device: usize, name: &str) -> io::Result<Self> {
+        let Start { program, args, environment } = start;
+        let mut command = Command::new(program);
+        command.args(args).env_clear().envs(environment.iter().cloned());
+        // It ends a while after this process, and whoever reads what this one says waits for all who might say more.
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            command.stderr(Stdio::null());
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(ErrorKind::BrokenPipe.into());
+        };
+        let (input, output) = (BufWriter::new(input), BufReader::new(output));
+        Ok(Self { device, name: name.into(), child, input, output })
+    }
+
+    /// Lets it make its context, and waits for that.
+    pub(super) fn make_ready(&mut self) -> io::Result<()> {
+        write(&mut self.input, format!("{} {}", self.device, self.name).as_bytes())?;
+        self.input.flush()?;
+        match read(&mut self.output)? {
+            Some(answer) if answer == READY => Ok(()),
+            Some(_) => Err(ErrorKind::InvalidData.into()),
+            None => Err(ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    pub(super) fn ask(&mut self, texts: [&str; 3], trial: &[u8]) -> io::Result<Vec<u8>> {
+        for part in texts {
+            write(&mut self.input, part.as_bytes())?;
+        }
+        write(&mut self.input, trial)?;
+        self.input.flush()?;
+        read(&mut self.output)?.ok_or_else(|| ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Lets the process end, and waits for it.
+    pub(super) fn end(self) {
+        let Self { mut child, input, .. } = self;
+        drop(input);
+        let _ = child.wait();
+    }
+}
+
+/// Writes a message: its length, then its bytes.
+pub(super) fn write(output: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    output.write_all(&(bytes.len() as u64).to_le_bytes())?;
+    output.write_all(bytes)
+}
+
+/// The next message; none at the end.
+pub(super) fn read(input: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut length = [0; 8];
+    match input.read(&mut length[..1])? {
+        0 => return Ok(None),
+        _ => input.read_exact(&mut length[1..])?,
+    }
+    let length = u64::from_le_bytes(length);
+    if length > LONGEST {
+        return Err(ErrorKind::InvalidData.into());
+    }
+    let mut bytes = Vec::new();
+    input.take(length).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == length { Ok(Some(bytes)) } else { Err(ErrorKind::UnexpectedEof.into()) }
+}
