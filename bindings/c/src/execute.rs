@@ -15,6 +15,7 @@ use crate::object_types::{const_dnnl_primitive_t, dnnl_exec_arg_t, dnnl_stream_t
 use crate::primitive::{Described, PrimitiveObject, arena};
 use crate::recipe::Place;
 use crate::stream::StreamObject;
+use crate::told::tell;
 use crate::types::dnnl_status_t;
 use crate::verbose;
 
@@ -134,7 +135,7 @@ impl Execution<'_> {
             self.engine().allocator().free(memory, after)?;
         }
         let event = outcome?;
-        verbose::primitive(verbose::EXECUTION, "exec", described, &self.primitive.compiled, start);
+        tell(verbose::EXECUTION, "exec", described, &self.primitive.compiled, start);
         Ok(event)
     }
 

@@ -94,10 +94,11 @@ mod softmax;
 mod sparse;
 mod stream;
 mod sum;
+mod told;
+mod told_attributes;
 pub mod types;
 mod v1;
 mod verbose;
-mod verbose_fields;
 mod version;
 
 pub use attributes::*;

@@ -21,6 +21,7 @@ use crate::recipe::{Constant, Operand, Place, Recipe, Step};
 use crate::refusals::Lack;
 use crate::runtime::{Deferred, Made};
 use crate::settings;
+use crate::told::tell;
 use crate::types::{
     const_dnnl_memory_desc_t, const_dnnl_primitive_attr_t, dnnl_dim_t, dnnl_memory_desc, dnnl_primitive_attr,
     dnnl_status_t,
@@ -199,7 +200,7 @@ impl PrimitiveObject {
         // What is made at execution is told of then.
         if described.deferred.is_none() {
             let what = if all_there { "create:cache_hit" } else { "create:cache_miss" };
-            verbose::primitive(verbose::CREATION, what, described, &compiled, start);
+            tell(verbose::CREATION, what, described, &compiled, start);
         }
         let constant = |constant: &Constant| {
             let memory = engine.engine.create_memory(&constant.desc, engine.memory_kind())?;

@@ -9,11 +9,8 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Instant;
 
-use anydnn_backend::Primitive;
-
 use crate::object_types::{dnnl_any_engine, dnnl_cpu, dnnl_engine_kind_t, dnnl_gpu};
-use crate::primitive::Described;
-use crate::{settings, verbose_fields};
+use crate::settings;
 
 /// Executions are told from this level on, errors too.
 pub(crate) const EXECUTION: c_int = 1;
@@ -77,26 +74,6 @@ pub(crate) fn start(level: c_int) -> Option<Instant> {
     (self::level() >= level).then(Instant::now)
 }
 
-/// Tells of a primitive that was made or enqueued, with the milliseconds that the call took. Of several steps it names the implementation
-/// of the one that is of the primitive's kind, or of the last one.
-pub(crate) fn primitive(
-    level: c_int,
-    what: &str,
-    described: &Described,
-    steps: &[impl Primitive],
-    start: Option<Instant>,
-) {
-    if let Some(start) = start.filter(|_| self::level() >= level) {
-        let time = start.elapsed().as_secs_f64() * 1e3;
-        let engine = kind_name(described.engine.value().kind());
-        let kind = verbose_fields::kind_name(described.facts.kind);
-        let own = steps.iter().find(|step| step.desc().op().name() == kind).or(steps.last());
-        let implementation = own.map_or("nothing", |step| step.implementation());
-        let fields = verbose_fields::fields(described);
-        line(level, format_args!("primitive,{what},{engine},{kind},{implementation},{fields},{time:.6}"));
-    }
-}
-
 /// Tells of a function that failed; of one that describes a primitive as of a primitive too, whether it is missing or wrong.
 pub(crate) fn error(function: &str, message: &str, is_missing: bool) {
     line(EXECUTION, format_args!("error,api,{function},{message}"));
@@ -125,7 +102,7 @@ thread_local! {
 }
 
 /// The word for a kind of engine.
-fn kind_name(kind: dnnl_engine_kind_t) -> &'static str {
+pub(crate) fn kind_name(kind: dnnl_engine_kind_t) -> &'static str {
     match kind {
         dnnl_cpu => "cpu",
         dnnl_gpu => "gpu",

@@ -144,10 +144,10 @@ fn sum(random: &mut Random) -> PrimitiveDescBuilder {
 #[test]
 fn shapes_of_a_kind_share_few_programs_on_gpus() {
     let families: [(&str, Draw, usize); 11] = [
-        ("attention", attention, 6),
+        ("attention", attention, 9),
         ("product", product, 28),
         ("convolution", convolution, 44),
-        ("filters", filters, 8),
+        ("filters", filters, 19),
         ("transposed", transposed, 14),
         ("pooling", pooling, 14),
         ("mean", mean, 14),

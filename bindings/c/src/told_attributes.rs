@@ -5,17 +5,17 @@ use std::fmt::Write;
 
 use anydnn_backend::{FpMath, ScratchpadMode};
 
-use super::{View, joined, letters, text};
 use crate::attributes::{Attr, QuantParam};
 use crate::debug;
 use crate::desc::{Format, TypeCode, number};
 use crate::kinds::arg;
 use crate::post_ops::PostOpEntry;
 use crate::settings;
+use crate::told::{View, joined, letters, text};
 use crate::types::dnnl_e8m0;
 
 /// The attributes that are not as they are by default.
-pub(super) fn attributes(attr: &Attr, view: &View) -> String {
+pub(crate) fn attributes(attr: &Attr, view: &View) -> String {
     let mut told = Vec::new();
     if attr.scratchpad == ScratchpadMode::User {
         told.push("attr-scratchpad:user".to_owned());

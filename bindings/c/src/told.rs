@@ -1,27 +1,51 @@
-//! The fields of a verbose line that describe a primitive, in oneDNN's documented format: what it is for, descriptors, attributes, parameters
-//! and sizes.
-
-mod attributes;
+//! The verbose line of a primitive, in oneDNN's documented format: its implementation, what it is for, descriptors, attributes, parameters and
+//! sizes.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;
+use std::time::Instant;
 
-use self::attributes::attributes;
+use anydnn_backend::Primitive;
 
 use crate::debug;
 use crate::desc::{Format, Md, TypeCode};
 use crate::handle::Embedded;
 use crate::kinds::{arg, kind, query};
 use crate::primitive::Described;
+use crate::told_attributes::attributes;
 use crate::types::DNNL_RUNTIME_DIM_VAL;
+use crate::verbose;
+
+/// Tells of a primitive that was made or enqueued, with the milliseconds that the call took. Of several steps it names the implementation
+/// of the one that is of the primitive's kind, or of the last one.
+pub(crate) fn tell(
+    level: c_int,
+    what: &str,
+    described: &Described,
+    steps: &[impl Primitive],
+    start: Option<Instant>,
+) {
+    if let Some(start) = start.filter(|_| verbose::level() >= level) {
+        let time = start.elapsed().as_secs_f64() * 1e3;
+        let engine = verbose::kind_name(described.engine.value().kind());
+        let kind = kind_name(described.facts.kind);
+        let own = steps.iter().find(|step| step.desc().op().name() == kind).or(steps.last());
+        let implementation = own.map_or("nothing", |step| step.implementation());
+        let fields = fields(described);
+        verbose::line(
+            level,
+            format_args!("primitive,{what},{engine},{kind},{implementation},{fields},{time:.6}"),
+        );
+    }
+}
 
 /// The word for a kind of primitive.
-pub(crate) fn kind_name(kind: c_int) -> &'static str {
+fn kind_name(kind: c_int) -> &'static str {
     text(debug::dnnl_prim_kind2str(kind))
 }
 
 /// `prop_kind,memory_descriptors,attributes,auxiliary,problem_desc`.
-pub(crate) fn fields(described: &Described) -> String {
+fn fields(described: &Described) -> String {
     let view = View { described };
     let prop = text(debug::dnnl_prop_kind2str(described.facts.prop));
     let (attributes, auxiliary) = (attributes(described.attr.value(), &view), view.auxiliary());
@@ -29,7 +53,7 @@ pub(crate) fn fields(described: &Described) -> String {
 }
 
 /// A primitive's operands by their numbers.
-struct View<'a> {
+pub(crate) struct View<'a> {
     described: &'a Described,
 }
 
@@ -52,7 +76,7 @@ impl View<'_> {
         self.either(&[arg::SRC, arg::DIFF_SRC])
     }
 
-    fn dst(&self) -> Option<&Md> {
+    pub(crate) fn dst(&self) -> Option<&Md> {
         self.either(&[arg::DST, arg::DIFF_DST])
     }
 
@@ -312,7 +336,7 @@ fn sizes(md: &Md) -> String {
     joined(&md.dims[..md.rank])
 }
 
-fn joined(numbers: &[i64]) -> String {
+pub(crate) fn joined(numbers: &[i64]) -> String {
     let told =
         |&number: &i64| if number == DNNL_RUNTIME_DIM_VAL { "*".to_owned() } else { number.to_string() };
     numbers.iter().map(told).collect::<Vec<_>>().join("x")
@@ -334,7 +358,7 @@ fn descriptor(name: &str, md: &Md) -> String {
 }
 
 /// The letters of a layout, and its strides where they do not follow from the letters.
-fn letters(md: &Md) -> (String, String) {
+pub(crate) fn letters(md: &Md) -> (String, String) {
     let Format::Blocked(blocks) = &md.format else { return Default::default() };
     let per_axis = blocks.per_axis();
     let mut order: Vec<usize> = (0..md.rank).collect();
@@ -359,7 +383,7 @@ fn letters(md: &Md) -> (String, String) {
 }
 
 /// The text behind a pointer that `debug` gives.
-fn text(pointer: *const c_char) -> &'static str {
+pub(crate) fn text(pointer: *const c_char) -> &'static str {
     // SAFETY: those functions give static strings that end in zero.
     unsafe { CStr::from_ptr(pointer) }.to_str().unwrap_or_default()
 }
