@@ -2,9 +2,10 @@
 // register tiles of `convolution/tile.cl`, TILE_SIZE positions at a time.
 // A tap is added to those positions of a tile that see it. Taps side by side that the same positions see go together: they are
 // PLANES_OF(taps) runs of TERMS_OF(taps) terms. The program serves convolutions of every shape: nothing of one is known when it is
-// compiled; local memory has room for ROOM vectors a position, and the last of all POSITIONS may end inside a line. Its register tiles have one vector of a panel, two or a half. OF_ALL, in
-// programs for one shape, they have all vectors of a panel, and the sizes of EACH_SIZE(X) = X(14, 13) X(13, 7) X(7, 1) X(1, 0), of which
-// each serves more positions than its second number.
+// compiled; local memory has room for ROOM vectors a position, and the last of all POSITIONS may end inside a line. Its register tiles
+// have one vector of a panel, two, four or a half; with JOINS_TILES they may serve two of the lines' tiles at once. OF_ALL, in programs for
+// one shape, they have all vectors of a panel, and the sizes of EACH_SIZE(X) = X(14, 13) X(13, 7) X(7, 1) X(1, 0), of which each serves
+// more positions than its second number.
 #define TILE_START(tile) min((tile) * TILE_SIZE, line_end)
 #define LANES_OF(j) clamp(columns - 16 * (j), 0, min(16, PANEL - 16 * (j)))
 // The positions of a tile that see a tap, and the rows of taps that lie in the source.

@@ -199,11 +199,11 @@ impl Shape<'_> {
             }
             None => (space.clone(), blocks_of.text(self, space, None), true),
         };
-        let twice = (tiles * least).saturating_sub(rows);
-        if is_empty && twice == 0 {
+        let common = blocks_of.common_rows();
+        if is_empty && common == 0 {
             return Some(text.launch("matmul_blocked", &files, global, Some([1, 1, 1])).into());
         }
-        let gain = (tiles * least).checked_div(twice).map_or(LIST_GAIN, |gain| LIST_GAIN.min(gain as u64));
+        let gain = (tiles * least).checked_div(common).map_or(LIST_GAIN, |gain| LIST_GAIN.min(gain as u64));
         text.gains(gain, 2 * rows * n * terms * batch);
         let special = || blocks_of.exact().text(self, own, None);
         let launch = text.launch_beside("matmul_blocked", &files, (global, Some([1, 1, 1])), device, special);

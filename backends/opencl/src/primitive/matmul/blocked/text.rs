@@ -56,9 +56,14 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
+    /// The rows that the last tile has in common with the one before it.
+    pub(super) fn common_rows(&self) -> usize {
+        (self.tiles * self.least).saturating_sub(self.rows)
+    }
+
     /// With tiles that have no rows in common.
     pub(super) fn exact(mut self) -> Self {
-        if self.tiles * self.least > self.rows {
+        if self.common_rows() > 0 {
             (self.least, self.more) = (self.rows / self.tiles, self.rows % self.tiles);
             self.two_sizes = self.more > 0;
         }
