@@ -14,12 +14,24 @@
 #define SEEING_FROM(kw) max(start, (idx)BEFORE(PAD_W - (kw) * DILATION_W, STRIDE_W, BY_STRIDE_W))
 #define SEEING_TO(kw) min(end, (idx)WITHIN(SRC_W - 1 + PAD_W - (kw) * DILATION_W, BY_STRIDE_W))
 
+// The `rest` lanes of a vector in as few pieces as there are, of which the last two may overlap.
+#define PIECES(n, from, out)                                                                                             \
+    {                                                                                                                    \
+        vstore##n(vload##n(0, from), 0, out);                                                                            \
+        vstore##n(vload##n(0, (from) + rest - n), 0, (out) + rest - n);                                                  \
+    }
+#define STORE_REST(out, from)                                                                                            \
+    if (rest >= 8) PIECES(8, from, out)                                                                                  \
+    else if (rest >= 4) PIECES(4, from, out)                                                                             \
+    else if (rest >= 2) PIECES(2, from, out)                                                                             \
+    else *(out) = *(from);
+
 // A register tile may compute positions that are thrown away, behind those that are wanted or before them, as long as they lie in the source.
 #define CALL(function, m, at, j)                                                                                         \
-    function(a + (at) * a_step_m, b + 16 * (j), PLANES_OF(taps), runs, terms, max(done - (at), 0), min(m, positions - (at)),\
-             (at_once ? before : to + (at) * (VECTORS * 16)) + 16 * (j), TILE_MOST - (int)(from - start) - (at),         \
-             at_once ? out + (at) * dst_step + 16 * (j) : 0,                                                             \
-             HAS_ADDEND && at_once ? addend + (at) * ADDEND_STEP + 16 * (j) : 0, factors AND_SHAPE)
+    function(a + (at) * a_step_m, b + 16 * (j), PLANES_OF(taps), runs, terms, max(done - (at), 0),                       \
+             min(m, positions - (at)), to + (at) * (VECTORS * 16) + 16 * (j), TILE_MOST - (int)(from - start) - (at),    \
+             at_once ? before + 16 * (j) : 0, out + (at) * dst_step + 16 * (j),                                          \
+             HAS_ADDEND ? addend + (at) * ADDEND_STEP + 16 * (j) : 0, factors AND_SHAPE)
 #if OF_ALL
 #define FITS(m, least) (positions - done > (least) && (positions - done >= (m) || last + (done + (m) - 1) * a_step_m < source_size))
 #define TILE_OF(m, least)                                                                                                \
@@ -42,10 +54,10 @@
 #if FEW_SUMS
 // Tiles of six positions or four, in vectors after each other, and of twelve or six positions of half a vector.
 #define EACH_TILE                                                                                                        \
-    NOT_UNROLLED while (WHOLE_VECTORS > 0 && done < positions) {                                                         \
+    NOT_UNROLLED while (whole > 0 && done < positions) {                                                         \
         const int left = positions - done;                                                                               \
         PLACE_TILE(left > 8 || (left > 4 && left <= 6) ? 6 : left > 1 ? 4 : 1)                                           \
-        NOT_UNROLLED for (int j = 0; j < WHOLE_VECTORS; ++j) {                                                           \
+        NOT_UNROLLED for (int j = 0; j < whole; ++j) {                                                                   \
             if (m == 6) CALL(tile_6, 6, at, j);                                                                          \
             else if (m == 4) CALL(tile_4, 4, at, j);                                                                     \
             else CALL(tile_1, 1, at, j);                                                                                 \
@@ -53,11 +65,11 @@
         done = at + m;                                                                                                   \
     }                                                                                                                    \
     done = 0;                                                                                                            \
-    NOT_UNROLLED while (HALF_VECTORS > 0 && done < positions) {                                                          \
+    NOT_UNROLLED while (halves > 0 && done < positions) {                                                          \
         PLACE_TILE(positions - done > 6 ? 12 : positions - done > 1 ? 6 : 1)                                             \
-        if (m == 12) CALL(half_12, 12, at, WHOLE_VECTORS);                                                               \
-        else if (m == 6) CALL(half_6, 6, at, WHOLE_VECTORS);                                                             \
-        else CALL(half_1, 1, at, WHOLE_VECTORS);                                                                         \
+        if (m == 12) CALL(half_12, 12, at, whole);                                                               \
+        else if (m == 6) CALL(half_6, 6, at, whole);                                                             \
+        else CALL(half_1, 1, at, whole);                                                                         \
         done = at + m;                                                                                                   \
     }
 #else
@@ -66,27 +78,33 @@
 #define EACH_TILE                                                                                                        \
     NOT_UNROLLED while (done < positions) {                                                                              \
         PLACE_TILE(positions - done > 7 ? 14 : positions - done > 1 ? 7 : 1)                                             \
-        const int j1 = m == 1 ? WHOLE_VECTORS / 4 * 4 : WHOLE_VECTORS / 2 * 2;                                           \
+        const int j1 = m == 1 ? whole / 4 * 4 : whole / 2 * 2;                                                           \
         if (m == 1) {                                                                                                    \
             if (j1) CALL(four_1, 1, at, 0);                                                                              \
-            NOT_UNROLLED for (int j = j1; j < WHOLE_VECTORS; ++j) CALL(tile_1, 1, at, j);                                \
-            if (HALF_VECTORS) CALL(half_1, 1, at, WHOLE_VECTORS);                                                        \
+            NOT_UNROLLED for (int j = j1; j < whole; ++j) CALL(tile_1, 1, at, j);                                        \
         } else {                                                                                                         \
             NOT_UNROLLED for (int j = 0; j < j1; j += 2) {                                                               \
                 if (m == 14) CALL(two_14, 14, at, j);                                                                    \
                 else CALL(two_7, 7, at, j);                                                                              \
             }                                                                                                            \
-            if (j1 < WHOLE_VECTORS) {                                                                                    \
+            if (j1 < whole) {                                                                                            \
                 if (m == 14) CALL(tile_14, 14, at, j1);                                                                  \
                 else CALL(tile_7, 7, at, j1);                                                                            \
             }                                                                                                            \
-            if (HALF_VECTORS) {                                                                                          \
-                NOT_UNROLLED for (int part = at; part < min(at + m, positions); part += 7)                               \
-                    CALL(half_7, 7, part, WHOLE_VECTORS);                                                                \
-            }                                                                                                            \
         }                                                                                                                \
+        HALF_TILES                                                                                                       \
         done = at + m;                                                                                                   \
     }
+#if WITH_HALVES
+#define HALF_TILES                                                                                                       \
+    if (halves) {                                                                                                        \
+        if (m == 14) CALL(half_14, 14, at, whole);                                                                       \
+        else if (m == 7) CALL(half_7, 7, at, whole);                                                                     \
+        else CALL(half_1, 1, at, whole);                                                                                 \
+    }
+#else
+#define HALF_TILES
+#endif
 #endif
 #endif
 
@@ -105,9 +123,13 @@ __kernel void convolution_blocked(PARAMS) {
     const int columns = (int)min((idx)PANEL, GROUP_OUTPUTS - panel * PANEL);
     const idx c = 0, kd = 0, kh = 0, kw = 0, lane = 0;
     const idx a_step_m = A_STEP_M, source_size = SRC_SIZE, dst_step = DST_STEP;
-    const bool is_plain = PLAIN && columns == PANEL;
+    // The vectors of the panel that have columns, and the lanes behind the whole ones of those.
+    const int whole = min((columns + 15) / 16, WHOLE_VECTORS), halves = columns > 16 * WHOLE_VECTORS, used = whole + halves;
+    const int rest = columns % 16;
     // All of a position's results are less than a vector, and those of the next one follow.
     const bool is_narrow = PLAIN && VECTORS == 1 && columns < PANEL && dst_step == columns;
+    // Register tiles of all vectors store results of all columns.
+    const bool ends_at_once = AT_ONCE && (!OF_ALL || columns == PANEL);
     {
         DECLARE_LINE((idx)0)
         const idx ow = 0;
@@ -140,11 +162,11 @@ __kernel void convolution_blocked(PARAMS) {
             }
 #endif
             // What the register tiles compute is final.
-            const bool at_once = AT_ONCE && is_plain && rows > 0 && IS_SIZE(end - start)
+            const bool at_once = ends_at_once && rows > 0 && IS_SIZE(end - start)
                                  && all_from <= start && all_to >= end;
             if (!at_once) {
                 NOT_UNROLLED for (int i = 0; i < (end - start) * VECTORS; i += VECTORS) {
-                    NOT_UNROLLED for (int j = 0; j < VECTORS; ++j)
+                    NOT_UNROLLED for (int j = 0; j < (OF_ALL ? VECTORS : used); ++j)
                         *(__local V *)(sums + (i + j) * 16) = *(const __local V *)(before + j * 16);
                 }
             }
@@ -177,21 +199,17 @@ __kernel void convolution_blocked(PARAMS) {
                     EACH_TILE
                 }
             }
-            if (at_once) continue;
+            if (OF_ALL && at_once) continue;
             const idx ow = start;
-            APPLY_STEPS(end - start)
-            if (is_plain) {
-                __global float *out = (__global float *)dst + dst_line + start * dst_step;
-                const __local float *from = sums;
+            if (!at_once) {
+                APPLY_STEPS(end - start)
+            } else if (HAS_ADDEND) {
+                const __global uchar *addends = extra0 + (addend_line + start * ADDEND_STEP) * sizeof(float);
                 NOT_UNROLLED for (int i = 0; i < end - start; ++i) {
-                    for (int j = 0; j < WHOLE_VECTORS; ++j) vstore16(FINAL(*(const __local V *)(from + 16 * j)), j, out);
-                    if (HALF_VECTORS) {
-                        vstore8((FINAL(*(const __local V *)(from + 16 * WHOLE_VECTORS))).lo, 0, out + 16 * WHOLE_VECTORS);
-                    }
-                    out += dst_step;
-                    from += VECTORS * 16;
+                    NOT_UNROLLED for (int j = 0; j < used; ++j)
+                        *(__local V *)(sums + (i * VECTORS + j) * 16) +=
+                            unpack_f32_16(load_32_16(addends, i * ADDEND_STEP + 16 * j, LANES_OF(j)));
                 }
-                continue;
             }
             if (is_narrow) {
                 const int count = (int)(end - start) * columns;
@@ -201,6 +219,21 @@ __kernel void convolution_blocked(PARAMS) {
                 NOT_UNROLLED for (int i = 0; i < count; i += 16) {
                     const V v = FINAL(*(const __local V *)(sums + i));
                     store_32_16(dst, dst_line + start * dst_step + i, min(count - i, 16), pack_f32_16(v));
+                }
+                continue;
+            }
+            if (PLAIN) {
+                __global float *out = (__global float *)dst + dst_line + start * dst_step;
+                __local float *from = sums;
+                NOT_UNROLLED for (int i = 0; i < end - start; ++i) {
+                    NOT_UNROLLED for (int j = 0; j < columns / 16; ++j) vstore16(FINAL(*(const __local V *)(from + 16 * j)), j, out);
+                    if (rest) {
+                        __local float *last = from + (columns - rest);
+                        *(__local V *)last = FINAL(*(const __local V *)last);
+                        STORE_REST(out + (columns - rest), last)
+                    }
+                    out += dst_step;
+                    from += VECTORS * 16;
                 }
                 continue;
             }

@@ -1,10 +1,10 @@
-// A register tile of a convolution: adds what up to TILE_M positions side by side see to `sums`, or, where `out` is not null, to the
-// first position of `sums`, with what lies at `addend` if that is not null, and stores the final results there. The terms of a sum are
-// `planes` times `rows` runs of `terms` terms, each of these three steps by its own distances in both operands; the weights NEAR elements
-// on are fetched into the first-level cache. Included once for each number of positions, under the name TILE. The first TILE_WHOLE
-// vectors of a position have sixteen lanes, one more has eight where TILE_HALF is 1; the next position is VECTORS vectors on. The first
-// `skipped` positions and those from `positions` on are computed and thrown away. Sums are arrays over loops that are unrolled, not
-// repeated text: drivers keep what they read of a program as long as it lives.
+// A register tile of a convolution: adds what up to TILE_M positions side by side see to `sums`, or, where `first` is not null, to the one
+// position that lies there, in each of them. The terms of a sum are `planes` times `rows` runs of `terms` terms, each of these three steps
+// by its own distances in both operands; the weights NEAR elements on are fetched into the first-level cache. Included once for each number
+// of positions, under the name TILE. The first TILE_WHOLE vectors of a position have sixteen lanes, one more has eight where TILE_HALF is
+// 1; the next position is VECTORS vectors on. The first `skipped` positions and those from `positions` on are computed and thrown away.
+// OF_ALL, what begins with `first` is final: tiles store it to `out`, with what lies at `addend` if that is not null. Sums are arrays over
+// loops that are unrolled, not repeated text: drivers keep what they read of a program as long as it lives.
 #if ANYDNN_UNALIGNED
 #define ELEMENT(p, i) as_float(vload4(0, (const __global uchar *)((p) + (i))))
 #define QUARTER(p, i) as_float4(vload16(i, (const __global uchar *)(p)))
@@ -15,19 +15,18 @@
 #define VECTOR(p) vload16(0, p)
 #define HALF(p) vload8(0, p)
 #endif
-// Tiles of all vectors are only asked for results where there are as many positions.
-#define STORED(i) (OF_ALL || ((i) >= skipped && (i) < positions))
 // Those that are thrown away begin as one that is not, and have a place behind all others.
-#define BEGIN(i, j) (*(const __local V *)(sums + clamp(i, skipped, positions - 1) * step + j * 16))
+#define BEGIN(i, j) (*(const __local V *)(begin + clamp(i, skipped, positions - 1) * step + j * 16))
 #define SUM(i, j) (*(__local V *)(sums + ((i >= skipped && i < positions ? i : waste) * VECTORS + j) * 16))
 
 // PoCL 3.1 crashes as it compiles a function of this kind that is not inlined.
 static inline __attribute__((always_inline)) void TILE(const __global float *restrict a, const __global float *restrict b,
                                                        const int planes, const int rows, const int terms, const int skipped,
-                                                       const int positions, __local float *restrict sums, const int waste,
-                                                       __global float *out, const __global float *addend,
-                                                       const float4 factors WITH_SHAPE) {
-    const int step = out ? 0 : VECTORS * 16;
+                                                       const int positions, __local float *sums, const int waste,
+                                                       const __local float *first, __global float *out,
+                                                       const __global float *addend, const float4 factors WITH_SHAPE) {
+    const int step = first ? 0 : VECTORS * 16;
+    const __local float *begin = first ? first : sums;
     // Drivers may read a structure again and again.
     const idx a_step_m = A_STEP_M, a_step_k = A_STEP_K, a_step_row = A_STEP_ROW, a_step_plane = A_STEP_PLANE;
     const idx b_step_k = B_STEP_K, b_step_row = B_STEP_ROW, b_step_plane = B_STEP_PLANE, near = NEAR;
@@ -70,30 +69,30 @@ static inline __attribute__((always_inline)) void TILE(const __global float *res
         a += a_step_plane;
         b += b_step_plane;
     }
-#if FINAL_IN_TILES
-    if (out) {
+#if FINAL_IN_TILES && OF_ALL
+    if (first) {
         if (addend) {
 #if TILE_WHOLE
-            EACH(i, TILE_M) if (STORED(i)) { EACH(j, TILE_WHOLE) sum[i][j] += vload16(j, addend + i * ADDEND_STEP); }
+            EACH(i, TILE_M) { EACH(j, TILE_WHOLE) sum[i][j] += vload16(j, addend + i * ADDEND_STEP); }
 #endif
 #if TILE_HALF
-            EACH(i, TILE_M) if (STORED(i)) half_sum[i] += vload8(0, addend + i * ADDEND_STEP + TILE_WHOLE * 16);
+            EACH(i, TILE_M) half_sum[i] += vload8(0, addend + i * ADDEND_STEP + TILE_WHOLE * 16);
 #endif
         }
 #if TILE_WHOLE
         if (HAS_FIRST) {
-            EACH(i, TILE_M) if (STORED(i)) { EACH(j, TILE_WHOLE) vstore16(LAST(FIRST(sum[i][j])), j, out + i * DST_STEP); }
+            EACH(i, TILE_M) { EACH(j, TILE_WHOLE) vstore16(LAST(FIRST(sum[i][j])), j, out + i * DST_STEP); }
         } else {
-            EACH(i, TILE_M) if (STORED(i)) { EACH(j, TILE_WHOLE) vstore16(LAST(sum[i][j]), j, out + i * DST_STEP); }
+            EACH(i, TILE_M) { EACH(j, TILE_WHOLE) vstore16(LAST(sum[i][j]), j, out + i * DST_STEP); }
         }
 #endif
 #if TILE_HALF
         if (HAS_FIRST) {
-            EACH(i, TILE_M) if (STORED(i)) {
+            EACH(i, TILE_M) {
                 vstore8((LAST(FIRST((V)(half_sum[i], half_sum[i])))).lo, 0, out + i * DST_STEP + TILE_WHOLE * 16);
             }
         } else {
-            EACH(i, TILE_M) if (STORED(i)) {
+            EACH(i, TILE_M) {
                 vstore8((LAST((V)(half_sum[i], half_sum[i]))).lo, 0, out + i * DST_STEP + TILE_WHOLE * 16);
             }
         }
@@ -115,4 +114,3 @@ static inline __attribute__((always_inline)) void TILE(const __global float *res
 #undef HALF
 #undef BEGIN
 #undef SUM
-#undef STORED

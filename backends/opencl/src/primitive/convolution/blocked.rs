@@ -39,7 +39,7 @@ const MOST_VECTORS: usize = 4;
 const HALF: usize = CPU_LANES / 2;
 /// Terms up to which the first-level cache holds a wide panel beside its source.
 const FEW_TERMS: usize = 64;
-/// Widths of panels that end in half a vector, of which registers hold enough sums.
+/// Widths of panels that end in half a vector, of which few registers hold enough sums.
 const HALVED: [usize; 2] = [40, 24];
 /// Bytes of a way of a first-level cache, 64 lines: what lies a multiple of that apart competes for the same few places.
 const WAY_BYTES: usize = 4 << 10;
@@ -197,6 +197,7 @@ impl Shape<'_> {
                 .define("ROOM", if of_all { vectors } else { MOST_VECTORS })
                 .define("OF_ALL", i32::from(of_all))
                 .define("FEW_SUMS", i32::from(few))
+                .define("WITH_HALVES", i32::from(vectors > whole))
                 .define("JOINS_TILES", i32::from(!few && !of_all))
                 .number_of("PANEL", width)
                 .number_of("INNER", inside)
@@ -250,7 +251,8 @@ impl Shape<'_> {
         let whole = width / CPU_LANES;
         let one = VECTOR_SIZES.iter().chain([&1]).map(|&size| tile("tile", size, (1, 0)));
         let two = VECTOR_SIZES.iter().map(|&size| tile("two", size, (2, 0))).chain([tile("four", 1, (4, 0))]);
-        let half = VECTOR_SIZES[1..].iter().chain([&1]).map(|&size| tile("half", size, (0, 1)));
+        let half = VECTOR_SIZES.iter().chain([&1]).map(|&size| tile("half", size, (0, 1)));
+        let half = half.take_while(|_| vectors > whole);
         let files = files_of(one.chain(two).chain(half));
         let special = || {
             let all = sizes.iter().chain([&1]).map(|&size| tile("tile", size, (whole, vectors - whole)));
@@ -338,15 +340,16 @@ pub(super) fn panel_width(outputs: usize, line: usize, terms: usize, compete: bo
         let widths = [CPU_LANES, HALVED[1], HALVED[0]];
         return widths.into_iter().min_by_key(|&width| outputs.next_multiple_of(width)).unwrap_or(CPU_LANES);
     }
-    if halves == HALF || HALVED.contains(&halves) {
+    // A program of its own, which pays where much is computed.
+    if halves == HALF && terms > FEW_TERMS {
         return halves;
     }
     let widest = panels::width(outputs, sums);
     if line <= TILE_SIZES[3][0] || terms <= FEW_TERMS || compete || widest <= 2 * CPU_LANES {
         return widest;
     }
-    let widths = [2 * CPU_LANES, 3 * CPU_LANES].into_iter().chain(HALVED);
-    widths.min_by_key(|&width| outputs.next_multiple_of(width)).unwrap_or(widest)
+    // What is left over has a panel of as many vectors as it fills.
+    if outputs <= 3 * CPU_LANES { widest } else { 2 * CPU_LANES }
 }
 
 /// Whether positions that are so many elements apart share places in a first-level cache.

@@ -287,9 +287,9 @@ fn panels_fit_the_lines() {
         (48, 56, 48),
         (96, 56, 32),
         (16, 56, 16),
-        (24, 56, 24),
-        (20, 7, 24),
-        (360, 20, 40),
+        (24, 56, 32),
+        (20, 7, 32),
+        (360, 20, 32),
         (3, 20, 8),
     ] {
         assert_eq!(panel_width(outputs, line, 576, false, 24), width, "{outputs} outputs, {line} positions");
