@@ -35,6 +35,7 @@ files! {
     "convolution/depthwise.cl",
     "convolution/depthwise_rows.cl",
     "convolution/depthwise_strip.cl",
+    "convolution/dots.cl",
     "convolution/pack.cl",
     "convolution/packed.cl",
     "convolution/reference.cl",

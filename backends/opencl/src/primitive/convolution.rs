@@ -8,6 +8,7 @@
 mod blocked;
 mod depthwise_rows;
 mod depthwise_strip;
+mod dots;
 mod packed;
 mod spread;
 #[cfg(test)]
@@ -79,6 +80,11 @@ pub(super) fn weights_layout(
     let depthwise = first == 1 && second == 1 && fits_f32(desc, terms);
     if !is_cpu(device) || !(is_real(desc) || depthwise) || weights.elements() == 0 {
         return Ok(weights.to_row_major());
+    }
+    if let Op::Convolution(op) = desc.op()
+        && Shape::new(desc, op, device).likes_dots(device)
+    {
+        return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &format!("a{taps}b"));
     }
     let is_f32 = [desc.src(), weights].iter().all(|operand| operand.data_type() == DataType::F32);
     let width = match desc.op() {
@@ -232,6 +238,9 @@ impl Shape<'_> {
                     self.depthwise(value, device)
                 });
             }
+            choices.offer("dots", "few outputs of many channels, which lie side by side", || {
+                self.dots(value, device)
+            });
             if is_real(self.desc) && self.pays_in_panels(outputs) {
                 choices.offer("blocked", "weights lie in panels", || self.blocked(value, device, false));
                 if self.panel_width(CPU_LANES / 2).is_none() {

@@ -120,6 +120,30 @@ fn tiles_at_the_end_of_the_source_start_earlier() {
     }
 }
 
+/// Vectors along the channels, whose last one begins earlier, one output and blocks of four of them, taps that are gathered or lie apart.
+#[test]
+fn few_outputs_are_sums_of_vectors_along_the_channels() {
+    let epilogue = Attributes::default()
+        .with_post_op(PostOp::sum(0.5))
+        .with_post_op(PostOp::Eltwise(Eltwise::Relu))
+        .with_post_op(PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1, 1, 1, 1])));
+    let case = Case { extent: 13, channels: 37, outputs: 1, ..MIDDLE };
+    for case in [
+        Case { ..case },
+        Case { outputs: 3, pads: (2, 0), ..case },
+        Case { outputs: 7, stride: 2, ..case },
+        Case { outputs: 4, dilation: 3, pads: (4, 5), ..case },
+        Case { channels: 48, outputs: 4, groups: 2, extent: 5, ..case },
+        Case { channels: 64, outputs: 2, kernel: 1, pads: (0, 0), ..case },
+    ] {
+        let desc = case.build().bias(f32(&[case.outputs])).attributes(epilogue.clone()).build().unwrap();
+        assert_eq!(planned(case.build(), &cpu()).implementation, "ocl:convolution:dots");
+        check_those_with(16, &desc, |name| name == "ocl:convolution:dots");
+    }
+    let deep = Case { spatial: 3, extent: 6, channels: 16, outputs: 2, ..MIDDLE };
+    check_those_with(16, &deep.build().build().unwrap(), |name| name == "ocl:convolution:dots");
+}
+
 /// Fewer groups than a vector has lanes, and some more than one has: what they store besides their own is never what remains, nor added to.
 #[test]
 fn groups_fill_vectors_that_they_share() {

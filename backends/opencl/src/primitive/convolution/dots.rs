@@ -1,0 +1,96 @@
+//! Convolutions with few outputs, by vectors along the channels (`convolution/dots.cl`).
+
+use std::borrow::Cow;
+
+use anydnn_backend::DataType;
+
+use super::{Order, Shape};
+use crate::plan::{DeviceTraits, Launch};
+use crate::primitive::epilogue::{EPILOGUE, Finish};
+use crate::primitive::numbers::always;
+use crate::primitive::panels;
+use crate::primitive::rows::{CPU_LANES, is_cpu};
+use crate::primitive::source::{Source, is_contiguous};
+use crate::primitive::sums::define_bias;
+use crate::primitive::value::Value;
+use crate::primitive::window::WINDOW;
+
+const DOTS: &str = anydnn_kernels::text("convolution/dots.cl");
+
+/// Outputs up to which their lanes would leave most of a vector empty.
+const MOST_OUTPUTS: usize = 8;
+/// Terms for which adding lanes together at the end takes little time.
+const LEAST_TERMS: usize = 4 * CPU_LANES;
+/// Lanes of finished results.
+const LANES: usize = 4;
+/// Outputs and positions whose sums are in registers, for one output and for more.
+const OF_ONE: [usize; 2] = [1, 8];
+const OF_MORE: [usize; 2] = [4, 4];
+/// Work-items for each core, so that none waits long for another one.
+const ITEMS: usize = 16;
+
+impl Shape<'_> {
+    /// Whether there are few outputs of many channels that lie side by side.
+    pub(super) fn likes_dots(&self, device: &DeviceTraits) -> bool {
+        let src = self.desc.src();
+        let channels_last = src.strides().is_some_and(|strides| strides.get(1) == Some(&1));
+        let plain = [src, self.weights].iter().all(|operand| operand.data_type() == DataType::F32)
+            && self.desc.attributes().dequantize.is_empty();
+        is_cpu(device)
+            && panels::widest(self.sums) > 1
+            && plain
+            && channels_last
+            && !self.window.transposed
+            && self.outputs <= MOST_OUTPUTS
+            && self.channels >= CPU_LANES
+            && self.terms() >= LEAST_TERMS
+    }
+
+    /// Sums of several positions and outputs by vectors of channels.
+    pub(super) fn dots(&self, value: Value, device: &DeviceTraits) -> Option<Launch> {
+        if value != Value::F32 || !self.likes_dots(device) {
+            return None;
+        }
+        let (mut space, _) = self.space(Order::Spatial(None));
+        let [group, output, channel, ow, kw] = ["g", "og", "c", "ow", "kw"].map(|name| space.variable(name));
+        let (group, output, channel, ow, kw) = (group?, output?, channel?, ow?, kw?);
+        let along = ["SRC0", "WEIGHTS"].iter().all(|name| is_contiguous(&space, name, channel));
+        if !along || !space.has_steps(output, LANES) {
+            return None;
+        }
+        let step = |name: &str, v: usize| space.coefficient(name, v);
+        let (a_step, b_step) = (step("SRC0", kw)?, step("WEIGHTS", kw)?);
+        let merged = (a_step, b_step) == (self.channels, self.channels);
+        let numbers = [
+            ("A_STEP_M", step("SRC0", ow)?),
+            ("A_STEP_KW", a_step),
+            ("B_STEP_KW", b_step),
+            ("B_STEP_O", step("WEIGHTS", output)?),
+        ];
+        let lines = space.count(0..ow);
+        let item_lines = lines.div_ceil(device.compute_units * ITEMS).max(1);
+        let [outs, positions] = if self.outputs == 1 { OF_ONE } else { OF_MORE };
+        let finish = Finish::of(self.desc, &mut space);
+        space.complete = Some(output);
+        let mut source = Source::new(&space, value, (LANES, Some(output)), self.wide, true);
+        source
+            .declare("DECLARE_LINE", &space, 0..ow)
+            .define("OUTS", outs)
+            .define("POSITIONS", positions)
+            .number_of("GROUPS", space.loops[group].extent)
+            .number_of("OUTPUTS", self.outputs)
+            .number_of("BLOCKS", self.outputs.div_ceil(outs))
+            .number_of("LINES", lines)
+            .number_of("ITEM_LINES", item_lines)
+            .number_of("MERGED", i32::from(merged));
+        for (name, number) in numbers {
+            source.define(name, format!("(idx){}", always(number)));
+        }
+        self.define_operands(&mut source, &space, &[]);
+        define_bias(&mut source, self.desc);
+        finish.define(&mut source, self.desc, false);
+        let files = [WINDOW, EPILOGUE, DOTS].map(Cow::from).to_vec();
+        let global = [lines.div_ceil(item_lines), 1, 1];
+        Some(source.launch("convolution_dots", &files, global, Some([1, 1, 1])))
+    }
+}

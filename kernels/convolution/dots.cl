@@ -1,0 +1,92 @@
+// For CPUs, of convolutions with few outputs: vectors lie along the channels, and of several positions side by side and OUTS outputs each has
+// a vector of sums, whose lanes are added at the end. A work-item computes ITEM_LINES rows of the result (fixed n, od, oh). Where all taps
+// lie in the source POSITIONS positions go together; the last of such tiles may begin with positions that are done: they are computed once
+// more and not stored. With MERGED the channels of taps side by side follow one another in both operands, and are one run of terms. A run
+// has at least sixteen terms: its last vector ends where it does, and what it has twice counts as zero.
+#define OUTPUT(o) ((idx)min((int)(o), last_output) * B_STEP_O)
+
+static inline __attribute__((always_inline)) void dots(const __global float *restrict a, const __global float *restrict b,
+                                                       const int positions, const int runs, const int terms, const int last_output,
+                                                       float16 sums[POSITIONS][OUTS] WITH_SHAPE) {
+    const idx a_step_m = A_STEP_M;
+    const int rest = terms % 16;
+    const int16 kept = rest > (int16)(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    for (int run = 0; run < runs; ++run) {
+        const __global float *a_run = a + run * A_STEP_KW, *b_run = b + run * B_STEP_KW;
+        NOT_UNROLLED for (int k = 0; k + 16 <= terms; k += 16) {
+            float16 weights[OUTS];
+            EACH(o, OUTS) weights[o] = vload16(0, b_run + OUTPUT(o) + k);
+            EACH(i, positions) {
+                const float16 x = vload16(0, a_run + i * a_step_m + k);
+                EACH(o, OUTS) sums[i][o] += x * weights[o];
+            }
+        }
+        if (rest) {
+            float16 weights[OUTS];
+            EACH(o, OUTS) weights[o] = vload16(0, b_run + OUTPUT(o) + terms - 16);
+            EACH(i, positions) {
+                const float16 x = vload16(0, a_run + i * a_step_m + terms - 16);
+                EACH(o, OUTS) sums[i][o] += as_float16(as_int16(x * weights[o]) & kept);
+            }
+        }
+    }
+}
+
+// The lanes of a vector together.
+static inline float together(const float16 v) {
+    const float8 of_8 = v.lo + v.hi;
+    const float4 of_4 = of_8.lo + of_8.hi;
+    const float2 of_2 = of_4.lo + of_4.hi;
+    return of_2.x + of_2.y;
+}
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void convolution_dots(PARAMS) {
+    ENTER
+    const idx first_line = (idx)get_global_id(0) * ITEM_LINES, end_line = min(first_line + ITEM_LINES, (idx)LINES);
+    const idx kd = 0, kh = 0, kw = 0;
+    DECLARE_FACTORS
+    // The positions that see all taps.
+    const idx full_start = STEPS_BEFORE(PAD_W, STRIDE_W);
+    const idx full_end = min((idx)DST_W, (idx)STEPS_WITHIN(SRC_W - 1 + PAD_W - (KERNEL_W - 1) * DILATION_W, STRIDE_W));
+    for (idx line = first_line; line < end_line; ++line) {
+        DECLARE_LINE(line)
+        for (idx of_groups = 0; of_groups < GROUPS * BLOCKS; ++of_groups) {
+            const idx g = of_groups / BLOCKS, og = of_groups % BLOCKS * OUTS;
+            const int n = (int)min((idx)OUTS, OUTPUTS - og), last_output = n - 1;
+            for (idx next = 0; next < DST_W;) {
+                const bool is_full = next >= full_start && next < full_end && full_end - full_start >= POSITIONS;
+                const idx start = is_full ? min(next, (idx)(full_end - POSITIONS)) : next;
+                const idx ow = start, c = 0;
+                const idx first_kw = is_full ? 0 : STEPS_BEFORE(PAD_W - ow * STRIDE_W, DILATION_W);
+                const idx end_kw = min((idx)KERNEL_W, (idx)STEPS_WITHIN(SRC_W - 1 + PAD_W - ow * STRIDE_W, DILATION_W));
+                const int taps = max((int)(end_kw - first_kw), 0);
+                const int runs = MERGED ? min(taps, 1) : taps, terms = MERGED ? taps * (int)CHANNELS : (int)CHANNELS;
+                float16 sums[POSITIONS][OUTS];
+                EACH(i, POSITIONS) EACH(o, OUTS) sums[i][o] = (float16)(0);
+                for (idx kd = 0; kd < KERNEL_D; ++kd) {
+                    if (!INSIDE_DEPTH) continue;
+                    for (idx kh = 0; kh < KERNEL_H; ++kh) {
+                        if (!INSIDE_HEIGHT) continue;
+                        const idx kw = first_kw;
+                        const __global float *a = (const __global float *)src0 + OFF_SRC0;
+                        const __global float *b = (const __global float *)weights + OFF_WEIGHTS;
+                        if (is_full) dots(a, b, POSITIONS, runs, terms, last_output, sums AND_SHAPE);
+                        else dots(a, b, 1, runs, terms, last_output, sums AND_SHAPE);
+                    }
+                }
+                float results[POSITIONS * OUTS + LANES];
+                EACH(i, POSITIONS) EACH(o, OUTS) results[i * OUTS + o] = together(sums[i][o]);
+                const idx end = start + (is_full ? POSITIONS : 1);
+                NOT_UNROLLED for (idx ow = next; ow < end; ++ow) {
+                    V v = vload4(0, results + (ow - start) * OUTS);
+                    ADD_BIAS(v, n)
+                    POST_OPS(v, n)
+                    v = FINAL(v);
+                    ST_DST(OFF_DST, n, v);
+                }
+                next = end;
+            }
+        }
+    }
+}
