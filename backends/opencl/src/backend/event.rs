@@ -7,7 +7,8 @@ use cl3::event as cl;
 
 use crate::queue::fate::{Fate, times_of};
 
-/// The completion of a command, or an event of the user. It keeps its OpenCL event alive however long it is held.
+/// The completion of a command, or an event of the user. It keeps its OpenCL event alive however long it is held. On GPUs launches of an
+/// in-order stream may share one, which ends with the last of them at the latest.
 #[derive(Clone, Debug)]
 pub struct OpenClEvent {
     pub(crate) fate: Arc<Fate>,
@@ -33,6 +34,6 @@ impl Event for OpenClEvent {
     }
 
     fn timestamps(&self) -> Result<Option<Timestamps>> {
-        times_of(self.fate.raw())
+        times_of(self.fate.raw()?)
     }
 }

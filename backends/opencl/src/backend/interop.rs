@@ -118,7 +118,7 @@ impl OpenClStream {
 
     /// The queue, not retained.
     pub fn raw_queue(&self) -> cl_command_queue {
-        self.queue().raw()
+        self.known_queue()
     }
 }
 
@@ -210,9 +210,9 @@ impl OpenClEvent {
         Ok(Self { fate: Fate::foreign(handle, origin)? })
     }
 
-    /// The event, not retained.
+    /// The event, not retained; null where the driver makes none, as after the loss of the device.
     pub fn raw_event(&self) -> cl_event {
-        self.fate.raw()
+        self.fate.raw().unwrap_or(std::ptr::null_mut())
     }
 
     /// The event with one reference, which the caller owns from now on.
@@ -220,7 +220,7 @@ impl OpenClEvent {
     /// # Errors
     /// A device error.
     pub fn into_raw(self) -> Result<cl_event> {
-        Ok(self.fate.handle().try_clone()?.into_raw())
+        Ok(self.fate.event()?.try_clone()?.into_raw())
     }
 }
 

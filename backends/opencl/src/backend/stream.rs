@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use anydnn_backend::{
@@ -39,6 +40,8 @@ pub(crate) struct Inner {
     pub(crate) profile: Option<Profile>,
     queue: handle::Queue,
     owner: Owner,
+    /// Whether somebody may enqueue commands that this stream does not see.
+    is_known: AtomicBool,
     desc: StreamDesc,
     engine: OpenClEngine,
 }
@@ -59,6 +62,8 @@ struct State {
     unsettled: VecDeque<Arc<Fate>>,
     /// The newest command of an in-order stream.
     last: Option<Arc<Fate>>,
+    /// The same where more commands may share its event.
+    open: Option<Arc<Fate>>,
     /// The first failure since the last wait.
     failure: Option<Failure>,
     /// The number of unsettled commands at which all of them are looked at, not just the oldest.
@@ -121,8 +126,11 @@ impl Stream for OpenClStream {
     }
 
     fn wait(&self) -> Result<()> {
-        let submitted = std::mem::take(&mut self.inner.lock().unsettled);
-        self.rest(&submitted);
+        let (submitted, open) = {
+            let mut state = self.inner.lock();
+            (std::mem::take(&mut state.unsettled), state.open.take())
+        };
+        self.rest(&submitted, open);
         let wait_method = self.inner.engine.inner.wait_method;
         let finished =
             wait_method.wait(|| cl::finish(self.inner.queue.raw())).check("wait for stream", "clFinish");
@@ -163,7 +171,9 @@ impl OpenClStream {
     pub(crate) fn new(engine: &OpenClEngine, queue: handle::Queue, desc: StreamDesc, owner: Owner) -> Self {
         let state = Mutex::new(State { sweep_at: SWEEP, ..State::default() });
         let profile = desc.profiling.then(Profile::default);
-        Self { inner: Arc::new(Inner { state, profile, queue, owner, desc, engine: engine.clone() }) }
+        let is_known = AtomicBool::new(owner == Owner::User);
+        let engine = engine.clone();
+        Self { inner: Arc::new(Inner { state, profile, queue, owner, is_known, desc, engine }) }
     }
 
     /// The engine this stream runs on.
@@ -171,8 +181,15 @@ impl OpenClStream {
         &self.inner.engine
     }
 
-    pub(crate) fn queue(&self) -> &handle::Queue {
-        &self.inner.queue
+    /// The queue, for somebody who may enqueue commands of their own.
+    pub(crate) fn known_queue(&self) -> cl_command_queue {
+        self.inner.is_known.store(true, Ordering::Relaxed);
+        // Events must not come behind such commands.
+        let open = self.inner.lock().open.take();
+        if let Some(Err(error)) = open.map(|open| open.raw()) {
+            tracing::warn!(%error, "commands have no event");
+        }
+        self.inner.queue.raw()
     }
 
     /// Checks the dependencies and starts a submission, during which the stream takes no other.
@@ -191,13 +208,13 @@ impl OpenClStream {
             }
             match fate.poll()? {
                 Some(Err(failure)) => return Err(depends_on(&operation, &failure)),
-                Some(Ok(())) => wait_list.push(fate.raw()),
+                Some(Ok(())) => wait_list.push(fate.raw()?),
                 None => {
                     parents.push(Arc::clone(fate));
                     wait_list.push(if self.inner.is_fragile() && fate.is_exposed() {
                         fate.shield()?
                     } else {
-                        fate.raw()
+                        fate.raw()?
                     });
                     // A command that is still with its own queue might never reach the device while another queue waits for it.
                     if let Some(stream) = fate.stream().filter(|stream| !self.inner.is(stream)) {
@@ -210,6 +227,16 @@ impl OpenClStream {
         wait_list.sort_unstable();
         wait_list.dedup();
         let mut state = self.inner.lock();
+        if let Some(open) = state.open.take() {
+            if deps.is_empty() && state.failure.is_none() && open.is_open() {
+                // Nothing is known of it, and to look would take its event.
+                parents.push(Arc::clone(&open));
+                state.open = Some(open);
+                return Ok(self.submission(state, operation, wait_list, parents));
+            }
+            // What waits for others must not keep earlier commands from being seen to have ended.
+            open.raw()?;
+        }
         state.settle()?;
         if self.inner.desc.order == Order::InOrder {
             if let Some(failure) = &state.failure {
@@ -223,7 +250,17 @@ impl OpenClStream {
                 }
             }
         }
-        Ok(Submission {
+        Ok(self.submission(state, operation, wait_list, parents))
+    }
+
+    fn submission<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        operation: Operation,
+        wait_list: Vec<cl_event>,
+        parents: Vec<Arc<Fate>>,
+    ) -> Submission<'a> {
+        Submission {
             stream: self,
             state,
             operation,
@@ -233,13 +270,28 @@ impl OpenClStream {
             is_unseen: false,
             held: Vec::new(),
             profiled: None,
-        })
+        }
+    }
+
+    fn origin(&self) -> Origin {
+        let engine = &self.inner.engine;
+        Origin {
+            context: engine.raw_context().addr(),
+            stream: Arc::downgrade(&self.inner) as Weak<dyn Flush>,
+            wait_method: engine.inner.wait_method,
+        }
     }
 
     /// Sleeps as long as `clFinish` would only burn a core. What goes wrong here, that call will tell.
-    fn rest(&self, submitted: &VecDeque<Arc<Fate>>) {
+    fn rest(&self, submitted: &VecDeque<Arc<Fate>>, open: Option<Arc<Fate>>) {
         if self.inner.engine.inner.wait_method == WaitMethod::Driver {
             return Fate::rest_for_user_events(submitted);
+        }
+        if let Some(open) = open.filter(|open| open.is_open()) {
+            if let (Ok(event), Ok(())) = (open.raw(), self.inner.flush()) {
+                sleep_until_ended(event);
+            }
+            return;
         }
         // Commands that the user enqueued directly count too.
         // SAFETY: a live queue and no wait list.
@@ -275,6 +327,14 @@ impl Inner {
 
     pub(crate) fn desc(&self) -> &StreamDesc {
         &self.desc
+    }
+
+    /// Whether commands may share events: on a device whose driver takes long for them, and where none is behind a user's.
+    fn shares_events(&self) -> bool {
+        self.desc.order == Order::InOrder
+            && self.profile.is_none()
+            && self.engine.inner.wait_method == WaitMethod::Poll
+            && !self.is_known.load(Ordering::Relaxed)
     }
 
     /// Whether this is a certain queue.
@@ -425,6 +485,9 @@ impl Submission<'_> {
         grid: &Grid,
         is_last: bool,
     ) -> Result<()> {
+        if is_last && self.join(operation, kernel, grid)? {
+            return Ok(());
+        }
         let is_seen = is_last
             || self.stream.inner.desc.order == Order::OutOfOrder
             || self.stream.inner.profile.is_some()
@@ -441,6 +504,40 @@ impl Submission<'_> {
             self.is_unseen = true;
         }
         Ok(())
+    }
+
+    /// As [`Submission::launch`] for a last kernel that shares its event with others; false where it cannot.
+    fn join(&mut self, operation: &Operation, kernel: &Kernel, grid: &Grid) -> Result<bool> {
+        let stream = self.stream;
+        let can_share = self.wait_list.is_empty()
+            && self.current.is_none()
+            && self.held.is_empty()
+            && stream.inner.shares_events()
+            && !self.is_watched();
+        if !can_share {
+            return Ok(false);
+        }
+        let queue = &stream.inner.queue;
+        let enqueue = |wants_event| {
+            let event =
+                grid.enqueue(queue.raw(), kernel, &[], wants_event).check(operation.as_str(), GRID_CALL)?;
+            // SAFETY: the driver returned this event with one reference for the caller.
+            if wants_event { unsafe { handle::Event::from_owned(event) }.map(Some) } else { Ok(None) }
+        };
+        let open = self.state.open.clone();
+        let joined = match open {
+            Some(open) if open.join(enqueue)? => open,
+            _ => {
+                let parents = std::mem::take(&mut self.parents);
+                let operation = Operation::Fixed("a command of the stream");
+                let shared = Fate::shared(queue.try_clone()?, operation, stream.origin(), parents);
+                shared.join(enqueue)?;
+                shared
+            }
+        };
+        self.is_unseen = false;
+        self.current = Some(joined);
+        Ok(true)
     }
 
     /// As [`Submission::launch`] after events of the caller's choice, who goes on to name the event where it is waited for.
@@ -495,18 +592,18 @@ impl Submission<'_> {
     pub(crate) fn adopt(&mut self, event: handle::Event) {
         let exposed =
             !self.stream.inner.is_fragile() && self.parents.iter().any(|parent| parent.is_exposed());
-        let engine = &self.stream.inner.engine;
-        let origin = Origin {
-            context: engine.raw_context().addr(),
-            stream: Arc::downgrade(&self.stream.inner) as Weak<dyn Flush>,
-            wait_method: engine.inner.wait_method,
-        };
+        if let Some(open) = self.state.open.take()
+            && let Err(error) = open.close_with(&event)
+        {
+            tracing::debug!(%error, "commands get an event of their own");
+        }
+        let raw = event.raw();
         let parents = std::mem::take(&mut self.parents);
-        let fate = Fate::new(event, self.operation.clone(), origin, parents, exposed);
+        let fate = Fate::new(event, self.operation.clone(), self.stream.origin(), parents, exposed);
         self.is_unseen = false;
         self.wait_list.clear();
         if self.stream.inner.desc.order == Order::OutOfOrder {
-            self.wait_list.push(fate.raw());
+            self.wait_list.push(raw);
         }
         self.parents.push(Arc::clone(&fate));
         if let Some(profiled) = &mut self.profiled {
@@ -552,9 +649,16 @@ impl Drop for Submission<'_> {
         }
         let Some(fate) = self.current.take() else { return };
         fate.hold(std::mem::take(&mut self.held));
+        if self.state.open.as_ref().is_some_and(|open| Arc::ptr_eq(open, &fate)) {
+            return;
+        }
         if self.stream.inner.desc.order == Order::InOrder {
             self.state.last = Some(Arc::clone(&fate));
         }
+        self.state.open = fate.is_open().then(|| Arc::clone(&fate));
         self.state.unsettled.push_back(fate);
     }
 }
+
+#[cfg(test)]
+mod tests;

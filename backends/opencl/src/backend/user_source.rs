@@ -8,6 +8,7 @@ use crate::backend::engine::OpenClEngine;
 use crate::backend::event::OpenClEvent;
 use crate::backend::memory::OpenClMemory;
 use crate::backend::pointers;
+use crate::driver::handle;
 use crate::memory::allocation::{Allocation, TEMPORARY};
 use crate::memory::ledger::Ledger;
 use crate::memory::user_allocator::{UserAllocator, UserRelease};
@@ -64,7 +65,7 @@ impl UserSource {
         let is_first = allocation.park();
         let Some(OpenClEvent { fate }) = after else { return };
         // What cannot be retained, the callback does not get.
-        if is_first && let Ok(event) = fate.handle().try_clone() {
+        if is_first && let Ok(event) = fate.event().and_then(handle::Event::try_clone) {
             allocation.set_last_use(event);
         }
         let has_ended = matches!(fate.poll(), Ok(Some(_)));

@@ -179,7 +179,9 @@ impl Orphan {
         if ended {
             // The status changes before the driver lets go of the event and the queue.
             for command in &self.commands {
-                let _ = cl3::event::wait_for_events(&[command.raw()]);
+                if let Ok(event) = command.raw() {
+                    let _ = cl3::event::wait_for_events(&[event]);
+                }
             }
             let _ = cl3::command_queue::finish(self.queue.raw());
         }

@@ -75,7 +75,9 @@ pub(crate) type Outcome = std::result::Result<(), Failure>;
 
 /// A command on its way: its event, and the commands whose failure would void its result.
 pub(crate) struct Fate {
-    event: handle::Event,
+    event: OnceLock<handle::Event>,
+    /// Of commands that share an event, which comes later.
+    shared: Option<Shared>,
     operation: Operation,
     origin: Origin,
     parents: Mutex<Vec<Arc<Fate>>>,
@@ -88,6 +90,18 @@ pub(crate) struct Fate {
     /// Memory that must live until the command has ended.
     held: Mutex<Vec<Arc<Allocation>>>,
 }
+
+/// Commands that share an event, which is made when somebody looks at one of them: on NVIDIA's driver an event for each command takes a
+/// third of the time that enqueueing takes.
+struct Shared {
+    /// In order, and nobody else's: what is enqueued later cannot keep these commands from their end.
+    queue: handle::Queue,
+    /// How many there are. Locked while one joins them and while the event is made, which has to be behind all of them.
+    count: Mutex<usize>,
+}
+
+/// The most commands that share an event: the device says how far it is once in so many.
+const MOST_SHARED: usize = 32;
 
 /// A queue that hands its commands to the device when it is told to.
 pub(crate) trait Flush: Send + Sync {
@@ -115,7 +129,8 @@ impl Fate {
     ) -> Arc<Self> {
         let gated = parents.iter().any(|parent| parent.gated);
         Arc::new(Self {
-            event,
+            event: OnceLock::from(event),
+            shared: None,
             operation,
             origin,
             parents: Mutex::new(parents),
@@ -125,6 +140,83 @@ impl Fate {
             shield: OnceLock::new(),
             held: Mutex::default(),
         })
+    }
+
+    /// Commands of an in-order queue that will [share](Self::join) an event, none of which waits for the user.
+    pub(crate) fn shared(
+        queue: handle::Queue,
+        operation: Operation,
+        origin: Origin,
+        parents: Vec<Arc<Self>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            event: OnceLock::new(),
+            shared: Some(Shared { queue, count: Mutex::new(0) }),
+            operation,
+            origin,
+            parents: Mutex::new(parents),
+            outcome: OnceLock::new(),
+            exposed: false,
+            gated: false,
+            shield: OnceLock::new(),
+            held: Mutex::default(),
+        })
+    }
+
+    /// Whether more commands may share the event.
+    pub(crate) fn is_open(&self) -> bool {
+        self.shared.is_some() && self.event.get().is_none()
+    }
+
+    /// Enqueues a command that shares the event: the last one that may is told to have it. False, without the command, where the event
+    /// is there already.
+    pub(crate) fn join<E>(
+        &self,
+        enqueue: impl FnOnce(bool) -> std::result::Result<Option<handle::Event>, E>,
+    ) -> std::result::Result<bool, E> {
+        let Some(shared) = &self.shared else { return Ok(false) };
+        let mut count = shared.count.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.event.get().is_some() {
+            return Ok(false);
+        }
+        let event = enqueue(*count + 1 >= MOST_SHARED)?;
+        *count += 1;
+        if let Some(event) = event {
+            _ = self.event.set(event);
+        }
+        Ok(true)
+    }
+
+    /// Takes the event of a later command of the same queue, which ends no earlier, unless there is one.
+    pub(crate) fn close_with(&self, later: &handle::Event) -> Result<()> {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        let _count = shared.count.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.event.get().is_none() {
+            _ = self.event.set(later.try_clone()?);
+        }
+        Ok(())
+    }
+
+    /// The event, which is made now where it has been left for later.
+    pub(crate) fn event(&self) -> Result<&handle::Event> {
+        let (Some(shared), None) = (&self.shared, self.event.get()) else { return self.known_event() };
+        let _count = shared.count.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.event.get().is_none() {
+            // SAFETY: a live queue and no wait list.
+            let raw = unsafe {
+                cl3::command_queue::enqueue_marker_with_wait_list(shared.queue.raw(), 0, std::ptr::null())
+            }
+            .check(self.operation.as_str(), "clEnqueueMarkerWithWaitList")?;
+            // SAFETY: the driver returned this event with one reference for the caller.
+            _ = self.event.set(unsafe { handle::Event::from_owned(raw) }?);
+        }
+        self.known_event()
+    }
+
+    fn known_event(&self) -> Result<&handle::Event> {
+        self.event
+            .get()
+            .ok_or_else(|| Error::unavailable(self.operation.as_str(), "the command has no event"))
     }
 
     /// Keeps memory until the command has ended.
@@ -154,7 +246,8 @@ impl Fate {
             "clGetEventInfo",
         )?;
         Ok(Arc::new(Self {
-            event,
+            event: OnceLock::from(event),
+            shared: None,
             operation: Operation::Named(format!("the user's event {raw:p}").into()),
             origin,
             parents: Mutex::default(),
@@ -181,13 +274,14 @@ impl Fate {
         if let Some(shield) = self.shield.get() {
             return Ok(shield.raw());
         }
-        let context = cl::get_event_data(self.raw(), cl::CL_EVENT_CONTEXT);
+        let own = self.raw()?;
+        let context = cl::get_event_data(own, cl::CL_EVENT_CONTEXT);
         let context: cl_context = call::value(context, "shield event", "clGetEventInfo")?;
         let raw = cl::create_user_event(context).check("shield event", "clCreateUserEvent")?;
         // SAFETY: the driver returned this event with one reference for the caller.
         let shield = unsafe { handle::Event::from_owned(raw) }?;
         let given = shield.try_clone()?.into_raw();
-        if let Err(code) = cl::set_event_callback(self.raw(), cl::CL_COMPLETE, open_shield, given) {
+        if let Err(code) = cl::set_event_callback(own, cl::CL_COMPLETE, open_shield, given) {
             // SAFETY: the callback, which would have released this reference, was not installed.
             drop(unsafe { handle::Event::from_owned(given) });
             return Err(code).check("shield event", "clSetEventCallback");
@@ -195,12 +289,8 @@ impl Fate {
         Ok(self.shield.get_or_init(|| shield).raw())
     }
 
-    pub(crate) fn raw(&self) -> cl_event {
-        self.event.raw()
-    }
-
-    pub(crate) fn handle(&self) -> &handle::Event {
-        &self.event
+    pub(crate) fn raw(&self) -> Result<cl_event> {
+        Ok(self.event()?.raw())
     }
 
     /// The address of the context's handle.
@@ -215,7 +305,7 @@ impl Fate {
 
     /// The execution status: positive while on its way, zero when complete, negative when failed.
     pub(crate) fn code(&self) -> Result<cl_int> {
-        let bytes = cl::get_event_data(self.raw(), cl::CL_EVENT_COMMAND_EXECUTION_STATUS);
+        let bytes = cl::get_event_data(self.raw()?, cl::CL_EVENT_COMMAND_EXECUTION_STATUS);
         call::value(bytes, self.operation.as_str(), "clGetEventInfo")
     }
 
@@ -273,21 +363,22 @@ impl Fate {
 
     /// Waits until the command no longer touches memory, however it ended. Unlike a poll this synchronises.
     pub(crate) fn wait_for_event(self: &Arc<Self>) -> Result<()> {
-        self.rest();
-        match self.origin.wait_method.wait(|| cl::wait_for_events(&[self.raw()])) {
+        let event = self.raw()?;
+        self.rest(event);
+        match self.origin.wait_method.wait(|| cl::wait_for_events(&[event])) {
             Err(code) if self.code()? > 0 => Err(code).check(self.operation.as_str(), "clWaitForEvents"),
             _ => Ok(()),
         }
     }
 
     /// Sleeps as long as the driver's wait would only burn a core. What goes wrong here, that wait will tell.
-    fn rest(self: &Arc<Self>) {
+    fn rest(self: &Arc<Self>, event: cl_event) {
         let is_open = || matches!(self.code(), Ok(code) if code > 0);
         match self.origin.wait_method {
             WaitMethod::Driver if self.gated && is_open() => Self::rest_for_user_events([self]),
             WaitMethod::Poll if is_open() => {
-                self.flush();
-                sleep_until_ended(self.raw());
+                self.flush(event);
+                sleep_until_ended(event);
             }
             _ => {}
         }
@@ -302,19 +393,21 @@ impl Fate {
                 continue;
             }
             let parents = fate.lock_parents().clone();
-            if parents.is_empty() {
-                sleep_until_ended(fate.raw());
+            if parents.is_empty()
+                && let Ok(event) = fate.raw()
+            {
+                sleep_until_ended(event);
             }
             stack.extend(parents);
         }
     }
 
     /// Hands the command to the device: looking at its status does not, as waiting does.
-    fn flush(&self) {
+    fn flush(&self, event: cl_event) {
         let flushed = match self.stream() {
             Some(stream) => stream.flush(),
             None => call::value(
-                cl::get_event_data(self.raw(), cl::CL_EVENT_COMMAND_QUEUE),
+                cl::get_event_data(event, cl::CL_EVENT_COMMAND_QUEUE),
                 self.operation.as_str(),
                 "clGetEventInfo",
             )
@@ -356,8 +449,11 @@ impl Drop for Fate {
     fn drop(&mut self) {
         drop_chain(std::mem::take(self.parents.get_mut().unwrap_or_else(PoisonError::into_inner)));
         let held = std::mem::take(self.held.get_mut().unwrap_or_else(PoisonError::into_inner));
-        if !held.is_empty() && self.code().is_ok_and(|code| code > 0) {
-            release_after(&self.event, held);
+        if !held.is_empty()
+            && self.code().is_ok_and(|code| code > 0)
+            && let Ok(event) = self.known_event()
+        {
+            release_after(event, held);
         }
     }
 }

@@ -116,7 +116,7 @@ impl Execution {
         }
         let mut span = None;
         for command in &self.commands {
-            let Some(times) = times_of(command.raw())? else {
+            let Some(times) = times_of(command.raw()?)? else {
                 tracing::warn!(operation = &*self.operation, "a command on a profiling queue has no times");
                 return Ok(Some(Entry::Failed));
             };
