@@ -1,14 +1,15 @@
 //! Attention in one launch, the scores never in memory.
 //!
 //! Variants: `decode` (CPUs: few queries, vectors along their elements), `vector` (CPUs: vectors along the queries), `split` (other devices:
-//! few queries, keys split among work-groups), `mma` (NVIDIA's matrix units), `tiled` (other devices: tiles of queries and keys in local
-//! memory) and `ref` (anything).
+//! few queries, keys split among work-groups), `wgmma` (tensor cores of NVIDIA's Hopper), `mma` (NVIDIA's matrix units), `tiled` (other
+//! devices: tiles of queries and keys in local memory) and `ref` (anything).
 
 mod decode;
 mod hidden;
 mod split;
 #[cfg(test)]
 mod tests;
+mod wgmma;
 
 use anydnn_backend::op::{Attention, Expression, Node};
 use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Dims, FpMath, PrimitiveDesc, Quantized, Result};
@@ -73,7 +74,11 @@ pub(super) fn choices(
     if !is_cpu(device) && shape.queries() <= split::FEW_QUERIES {
         choices.offer("split", "few queries: keys are split among work-groups", || shape.split(device));
     }
+    choices.offer("wgmma", "16-bit operands on Hopper's tensor cores", || shape.wgmma(device));
     choices.offer("mma", "16-bit operands on matrix units", || shape.mma(device));
+    if !is_cpu(device) && shape.tiles() * 2 <= device.compute_units {
+        choices.offer("split", "too few queries to fill the device with tiles", || shape.split(device));
+    }
     let reason = if is_cpu(device) { "meant for GPUs" } else { "tiles in local memory" };
     choices.offer("tiled", reason, || shape.tiled(device));
     choices.offer("ref", "serves every layout and type", || Some(shape.reference(device)));
@@ -146,6 +151,11 @@ impl<'a> Shape<'a> {
         }
         add_post_ops(&mut space, desc, &at(s, e));
         Self { desc, op, space, index, s, t, d, e, value: Value::of(desc, false) }
+    }
+
+    /// How many tiles the queries fill.
+    fn tiles(&self) -> usize {
+        self.space.count(0..self.s + 1) / GROUP_TILE
     }
 
     fn extent(&self, variable: usize) -> usize {

@@ -57,8 +57,8 @@ fn typed(dims: &[usize], data_type: DataType) -> MemoryDesc {
 
 #[test]
 fn one_launch_by_the_variant_of_the_device() {
-    let op = || Attention::new(scaled(&[1, 4, 64, 80], 0.125));
-    let qkv = || [f32(&[1, 4, 64, 32]), f32(&[1, 4, 80, 32]), f32(&[1, 4, 80, 32])];
+    let op = || Attention::new(scaled(&[40, 4, 64, 80], 0.125));
+    let qkv = || [f32(&[40, 4, 64, 32]), f32(&[40, 4, 80, 32]), f32(&[40, 4, 80, 32])];
     let small = DeviceTraits { max_work_group: 64, ..gpu() };
     for (device, name) in [(cpu(), "vector"), (gpu(), "tiled"), (small, "ref")] {
         let plan = planned(attention(op(), qkv()), &device);
@@ -113,6 +113,48 @@ fn matrix_units_take_what_fits_them() {
         planned(attention(op(), of(dims, 128, DataType::F16)), &small).implementation,
         "ocl:attention:tiled"
     );
+}
+
+/// Much work of wide rows fills the multiprocessors of NVIDIA's Hopper.
+#[test]
+fn tensor_cores_take_what_fills_them() {
+    let hopper = gpu().with(Feature::NvidiaMma, Ok("made up")).with(Feature::Wgmma, Ok("made up"));
+    let of = |heads: usize, [s, t]: [usize; 2], [d, e]: [usize; 2], data_type| {
+        let qkv = [[heads, s, d], [heads, t, d], [heads, t, e]].map(|dims| typed(&dims, data_type));
+        planned(attention(Attention::new(scaled(&[heads, s, t], 0.125)), qkv), &hopper)
+    };
+    let units = hopper.compute_units;
+    for (heads, rows, widths, data_type, name) in [
+        (units, [512, 512], [128, 128], DataType::F16, "wgmma"),
+        (units, [777, 900], [64, 96], DataType::BF16, "wgmma"),
+        (units, [512, 512], [48, 64], DataType::F16, "mma"),
+        (units, [512, 512], [64, 80], DataType::F16, "mma"),
+        (units, [512, 255], [64, 64], DataType::F16, "mma"),
+        (units / 4, [128, 512], [64, 64], DataType::F16, "mma"),
+        (units, [512, 512], [64, 64], DataType::F32, "tiled"),
+    ] {
+        let plan = of(heads, rows, widths, data_type);
+        assert_eq!(plan.implementation, format!("ocl:attention:{name}"), "{rows:?} x {widths:?}");
+    }
+    // A group for each compute unit, and all of local memory, whatever the width.
+    for (width, tile) in [(128, 64), (96, 64), (64, 128), (32, 128)] {
+        let plan = of(units, [512, 512], [width; 2], DataType::F16);
+        let (launch, source) = (&plan.launches[0], plan.launches[0].program.source.to_string());
+        assert_eq!((launch.global, launch.local), ([units * 384, 1, 1], Some([384, 1, 1])));
+        assert!(source.contains(&format!("#define TILE {tile}\n")) && launch.alignment == 16);
+        assert!(
+            source.contains(&format!("m64n{width}k16.f32.f16.f16")) && source.contains("#define WHOLE 1\n")
+        );
+    }
+    // The score of hidden keys, which only the device knows, and heads whose keys the second-level cache holds.
+    let masked = attention(
+        Attention::new(causal(&[64, 2048, 2048], 1)),
+        [0; 3].map(|_| typed(&[64, 2048, 128], DataType::F16)),
+    );
+    let source = planned(masked.src(f32(&[64, 1, 1])), &hopper).launches[0].program.source.to_string();
+    assert!(source.contains("#define HIDES 1\n") && source.contains("#define SECTION 64\n"));
+    let plain = of(64, [2048, 2048], [128; 2], DataType::F16).launches[0].program.source.to_string();
+    assert!(plain.contains("#define SECTION 24\n") && plain.contains("#define FACTOR"));
 }
 
 #[test]
@@ -273,9 +315,12 @@ fn keys_are_split_among_work_groups_where_queries_are_few() {
     let global = |plan: usize, launch: usize| plans[plan].launches[launch].global;
     assert_eq!((global(0, 0)[1], global(0, 1)), (4, [4 * 128, 4, 1]));
     assert_eq!((global(2, 0)[1], global(2, 1)), (4, [4 * 128, 4, 1]));
-    // Nine queries that share keys are for other variants.
-    let many = attention(plain(1, 9, 257), of([1, 9, 80], [1, 257, 80], DataType::F32)).build().unwrap();
-    assert_eq!(crate::primitive::plan(&many, &gpu()).unwrap().implementation, "ocl:attention:tiled");
+    // Nine queries that share keys are for other variants where they fill the device.
+    let nine = |heads| attention(plain(heads, 9, 257), of([heads, 9, 80], [heads, 257, 80], DataType::F32));
+    let name = |desc: &PrimitiveDesc| crate::primitive::plan(desc, &gpu()).unwrap().implementation;
+    let many = nine(1).build().unwrap();
+    assert_eq!(name(&many), "ocl:attention:split");
+    assert_eq!(name(&nine(500).build().unwrap()), "ocl:attention:tiled");
     let mut values = vec![f64::NEG_INFINITY];
     values.extend((0..20).map(|i| f64::from(i % 7) / 2.0));
     let with_many = [&list[..], &[many]].concat();
