@@ -23,6 +23,7 @@ use self::turned::Along;
 use super::choice::{Choice, Choices, Planned, Wanted};
 use super::epilogue;
 use super::gemm::Product;
+use super::matmul::MANY_TERMS;
 use super::matmul::packed::Unit;
 use super::numbers::mark;
 use super::panels::{self, Panels};
@@ -277,6 +278,9 @@ impl Shape<'_> {
             large.offer(choices, device);
             choices
                 .offer("tiled", "an implicit product by tiles in local memory", || self.tiled(value, device));
+        }
+        if self.terms() >= MANY_TERMS {
+            large.offer(choices, device);
         }
         choices.offer("ref", "serves every layout and type", || Some(self.reference(value, device)));
         large.offer(choices, device);

@@ -78,6 +78,9 @@ const DOT: &str = anydnn_kernels::text("matmul/dot.cl");
 const PACK_ROWS: usize = 48;
 /// Rows of a work-item's block on a CPU.
 const BLOCK_ROWS: usize = 48;
+/// Terms from which on devices that want many work-items share the sums of a narrow result among work-groups, however little of a tile it
+/// fills.
+pub(super) const MANY_TERMS: usize = 512;
 /// Products of a gated one from which on a second launch pays for itself.
 const APART: usize = 1 << 20;
 /// The loops over batches that programs have in common, on devices that want many work-items.
@@ -251,6 +254,9 @@ impl<'a> Shape<'a> {
             }
             if along_k && value == Value::F32 && real && terms >= 64 {
                 choices.offer("dot", "a small result, and both operands lie along K", dot);
+            }
+            if terms >= MANY_TERMS {
+                large().offer(choices, device);
             }
         }
         choices.offer("skinny-mma", "one row: matrix units are idle", || {

@@ -417,3 +417,19 @@ fn difference(one: &str, other: &str) -> String {
     let lines = one.lines().zip(other.lines()).find(|(one, other)| one != other);
     format!("{lines:?}")
 }
+
+/// Work-groups share the many terms of a result that fills no tile.
+#[test]
+fn many_terms_of_a_few_outputs_are_split() {
+    let narrow = |kernel: usize| {
+        let result = 20 - kernel + 1;
+        PrimitiveDesc::builder(Op::Convolution(Convolution::new(2)))
+            .src(tagged(&[2, 24, 20, 20], "acdb"))
+            .weights(f32(&[3, 24, kernel, kernel]))
+            .dst(tagged(&[2, 3, result, result], "acdb"))
+    };
+    let plan = planned(narrow(11), &gpu());
+    assert!(plan.implementation.starts_with("ocl:convolution:simt-"), "{}", plan.implementation);
+    assert_eq!(plan.launches.len(), 2);
+    assert_eq!(planned(narrow(3), &gpu()).implementation, "ocl:convolution:ref");
+}
