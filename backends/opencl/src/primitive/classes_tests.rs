@@ -144,7 +144,7 @@ fn sum(random: &mut Random) -> PrimitiveDescBuilder {
 #[test]
 fn shapes_of_a_kind_share_few_programs_on_gpus() {
     let families: [(&str, Draw, usize); 11] = [
-        ("attention", attention, 9),
+        ("attention", attention, 20),
         ("product", product, 28),
         ("convolution", convolution, 44),
         ("filters", filters, 19),
