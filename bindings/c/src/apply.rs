@@ -329,6 +329,19 @@ impl Recipe {
         Ok(to)
     }
 
+    /// The source of a normalisation in floats, by its scale where it has one, and the attributes for what follows.
+    pub(crate) fn in_floats(&mut self, source: Tensor, attr: &Attr) -> Outcome<(Tensor, Attr)> {
+        let number = self.number(&source);
+        let mut rest = attr.clone();
+        rest.scales.retain(|(of, _)| *of != number);
+        let Some(factor) = attr.scale(number) else {
+            let is_float = source.desc.data_type().is_float();
+            return Ok((if is_float { source } else { self.dequantized(&source, None, None)? }, rest));
+        };
+        let scale = self.factor(arg::ATTR_SCALES, number, &source, factor)?;
+        Ok((self.dequantized(&source, Some(scale), None)?, rest))
+    }
+
     /// The number of an operand, or of its copy, by which attributes know it; zero for other temporaries, and for what lies beside an operand's values.
     fn number(&self, tensor: &Tensor) -> c_int {
         let operand = self.operand_of(tensor).map(|i| &self.operands[i]);

@@ -42,6 +42,8 @@ pub unsafe extern "C" fn dnnl_batch_normalization_forward_primitive_desc_create(
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
         let added = has(dnnl_fuse_norm_add_relu)
             .then(|| recipe.operand(arg::SRC_1, (query::SRC, 3), src.desc.clone()));
+        attr.check_used(|_| false)?;
+        let (src, attr) = recipe.in_floats(src, attr)?;
         let mut statistics = None;
         if has(dnnl_use_global_stats) {
             let mean = shape.vector(recipe, arg::MEAN, (query::SRC, 1));
@@ -78,7 +80,7 @@ pub unsafe extern "C" fn dnnl_batch_normalization_forward_primitive_desc_create(
             .collect::<Outcome<_>>()?;
             let mut inputs = vec![(Arg::SRC, &src)];
             inputs.extend(vectors.iter().map(|(to, tensor)| (*to, tensor)));
-            recipe.main(BatchNormalization::new(epsilon), &inputs, &dst, attr)?;
+            recipe.main(BatchNormalization::new(epsilon), &inputs, &dst, &attr)?;
         } else {
             attr.check_plain()?;
             let mut f = Formula::new(src.dims());

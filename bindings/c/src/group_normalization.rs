@@ -38,6 +38,7 @@ pub unsafe extern "C" fn dnnl_group_normalization_forward_primitive_desc_create(
         let dst = settled(dst, &src)?;
         let has = |flag| flags & flag != 0;
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
+        let (src, attr) = recipe.in_floats(src, attr)?;
         let is_given = has(dnnl_use_global_stats);
         let side = if is_given { query::SRC } else { query::DST };
         let statistics = (is_given || is_training).then(|| {
@@ -63,7 +64,7 @@ pub unsafe extern "C" fn dnnl_group_normalization_forward_primitive_desc_create(
                 .map(|(to, tensor)| Ok((to, tensor.dense_as([shape.channels])?)))
                 .collect::<Outcome<_>>()?;
             inputs.extend(parameters.iter().map(|(to, tensor)| (*to, tensor)));
-            recipe.main(GroupNormalization::new(shape.number, epsilon), &inputs, &dst, attr)?;
+            recipe.main(GroupNormalization::new(shape.number, epsilon), &inputs, &dst, &attr)?;
         } else {
             let view = recipe.read_as(&src, shape.dims.clone())?;
             let plain = recipe.temporary(MemoryDesc::new(dst.dims().clone(), DataType::F32));
@@ -87,8 +88,8 @@ pub unsafe extern "C" fn dnnl_group_normalization_forward_primitive_desc_create(
             recipe.formula(f)?;
             attr.check_supported()?;
             attr.check_used(|number| number == arg::DST)?;
-            let post_operands = recipe.post_operands(attr, &dst)?;
-            recipe.epilogue(&plain, &dst, attr, &post_operands)?;
+            let post_operands = recipe.post_operands(&attr, &dst)?;
+            recipe.epilogue(&plain, &dst, &attr, &post_operands)?;
         }
         Ok(shape.facts(prop_kind, epsilon, flags))
     };

@@ -196,6 +196,7 @@ impl Kinds {
         same_dims(&src, &dst, "dst_desc")?;
         let dst = settled(dst, &src)?;
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
+        let (src, attr) = recipe.in_floats(src, attr)?;
         let is_given = self.has(dnnl_use_global_stats);
         let rms = self.has(dnnl_rms_norm);
         let side = if is_given { query::SRC } else { query::DST };
@@ -230,7 +231,7 @@ impl Kinds {
             };
             let mut inputs = vec![(Arg::SRC, &src)];
             inputs.extend(parameters.iter().map(|(to, tensor)| (*to, tensor)));
-            recipe.main(op, &inputs, &dst, attr)?;
+            recipe.main(op, &inputs, &dst, &attr)?;
             return Ok(self.facts());
         }
         let plain = recipe.temporary(settled(dst.desc.to_any().with_data_type(DataType::F32), &dst.desc)?);
@@ -264,8 +265,8 @@ impl Kinds {
         recipe.formula(f)?;
         attr.check_supported()?;
         attr.check_used(|number| number == arg::DST)?;
-        let post_operands = recipe.post_operands(attr, &dst)?;
-        recipe.epilogue(&plain, &dst, attr, &post_operands)?;
+        let post_operands = recipe.post_operands(&attr, &dst)?;
+        recipe.epilogue(&plain, &dst, &attr, &post_operands)?;
         Ok(self.facts())
     }
 

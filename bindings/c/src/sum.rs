@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use anydnn_backend::op::Concat;
-use anydnn_backend::{Arg, MemoryDesc};
+use anydnn_backend::{Arg, DataType, MemoryDesc};
 
 use crate::attributes::Attr;
 use crate::boundary::{Failure, Outcome};
@@ -55,9 +55,10 @@ pub unsafe extern "C" fn dnnl_concat_primitive_desc_create(
         };
         let sources = operands(recipe, sources);
         let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
+        let (sources, attr) = scaled(recipe, sources, attr)?;
         let inputs: Vec<_> =
             sources.iter().enumerate().map(|(i, tensor)| (Arg::Src(i as u16), tensor)).collect();
-        recipe.main(Concat::new(axis), &inputs, &dst, attr)?;
+        recipe.main(Concat::new(axis), &inputs, &dst, &attr)?;
         Ok(Facts::new(kind::CONCAT, 0).integer(query::AXIS, concat_dimension))
     };
     // SAFETY: the caller passes null, or objects that live and a handle to write.
@@ -120,6 +121,22 @@ unsafe fn all(descs: *const const_dnnl_memory_desc_t, count: c_int) -> Outcome<V
     let descs = unsafe { handle::slice(descs, count, "src_descs") }?;
     // SAFETY: by contract.
     descs.iter().map(|&desc| unsafe { closed(desc, "a source") }).collect()
+}
+
+/// Sources by their scales, and the attributes for what follows. All of them are in f32 where one has a scale.
+fn scaled(recipe: &mut Recipe, mut sources: Vec<Tensor>, attr: &Attr) -> Outcome<(Vec<Tensor>, Attr)> {
+    let mut rest = attr.clone();
+    let has_scale = |i: usize| attr.scale(arg::MULTIPLE_SRC + i as c_int).is_some();
+    if !(0..sources.len()).any(has_scale) {
+        return Ok((sources, rest));
+    }
+    for source in &mut sources {
+        let (float, left) = recipe.in_floats(source.clone(), &rest)?;
+        let is_f32 = float.desc.data_type() == DataType::F32;
+        *source = if is_f32 { float } else { recipe.dequantized(&float, None, None)? };
+        rest = left;
+    }
+    Ok((sources, rest))
 }
 
 fn operands(recipe: &mut Recipe, sources: Vec<MemoryDesc>) -> Vec<Tensor> {

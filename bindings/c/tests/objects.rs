@@ -94,6 +94,12 @@ fn attributes() {
     on_engines("attributes.cpp");
 }
 
+/// Normalisations of integers, and integers side by side with scales, against plain loops.
+#[test]
+fn integers() {
+    on_engines("integers.cpp");
+}
+
 /// Products of groups whose sizes are in memory, against plain loops.
 #[test]
 fn grouped_products() {
