@@ -1,14 +1,14 @@
 //! Fully connected layers and their gradients.
 
 use anydnn_backend::op::MatMul;
-use anydnn_backend::{Arg, Attributes, Dims, MemoryDesc};
+use anydnn_backend::{Arg, Attributes, DataType, Dims, MemoryDesc};
 
 use crate::attributes::Attr;
 use crate::boundary::{Failure, Outcome};
 use crate::kinds::{arg, dnnl_backward_data, dnnl_backward_weights, kind, query};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::object_types::*;
-use crate::primitive::{Facts, describe, is_training, open, optional};
+use crate::primitive::{Facts, describe, is_training, open, optional, same_dims};
 use crate::recipe::{Pending, Recipe, Tensor, View, dense, like};
 #[allow(clippy::wildcard_imports, reason = "the names of the C API")]
 use crate::types::*;
@@ -43,6 +43,9 @@ pub unsafe extern "C" fn dnnl_inner_product_forward_primitive_desc_create(
         let dst = dense(dst);
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
         let weights = recipe.operand(arg::WEIGHTS, (query::WEIGHTS, 0), weights);
+        if let Some(bias) = &bias {
+            same_dims(&MemoryDesc::new([weights.dims()[0]], DataType::F32), bias, "bias_desc")?;
+        }
         let bias = bias.map(|bias| recipe.operand(arg::BIAS, (query::WEIGHTS, 1), dense(bias)));
         let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
         let (src, weights) = matrices(recipe, &src, &weights)?;

@@ -387,6 +387,9 @@ impl Rows {
                 stat.dims()
             )));
         }
+        if stat.data_type() != DataType::F32 {
+            return Err(Failure::invalid(format!("stat_desc is of {}, expected f32", stat.data_type())));
+        }
         Ok(dense(stat))
     }
 

@@ -418,6 +418,23 @@ static void strided_bias() {
     CHECK(close_to(to_host(m_y, dst), want));
 }
 
+/* Descriptors that contradict each other. */
+static void contradictions() {
+    const auto refused = [](const std::function<void()> &make) {
+        try {
+            make();
+        } catch (const error &e) {
+            return e.status == dnnl_invalid_arguments;
+        }
+        return false;
+    };
+    const memory::desc src = nchw({3, 4}), wei = nchw({6, 4}), dst = nchw({3, 6});
+    for (const memory::desc &bias : {nchw({1}), nchw({1, 6}), nchw({3, 1})})
+        CHECK(refused([&] { inner_product_forward::primitive_desc(*eng, prop_kind::forward_inference, src, wei, bias, dst); }));
+    for (const memory::desc &stat : {nchw({4}), memory::desc({3}, dt::s8, tag::a), memory::desc({3}, dt::bf16, tag::a)})
+        CHECK(refused([&] { layer_normalization_forward::primitive_desc(*eng, prop_kind::forward_training, src, src, stat, 0.1f, normalization_flags::none); }));
+}
+
 int main(int argc, char **argv) {
     return run_checks(argc, argv, [] {
         group("convolution", [] { convolutions({2, 1, 5, 7, 8, 6, 3, 1, 1}, tag::nchw); });
@@ -432,5 +449,6 @@ int main(int argc, char **argv) {
         group("element-wise", elementwise);
         group("quantized product", quantized);
         group("formulas behind a product", formulas);
+        group("contradictions", contradictions);
     });
 }
