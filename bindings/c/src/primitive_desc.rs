@@ -112,7 +112,7 @@ unsafe fn tell(described: &Described, what: c_int, index: c_int, result: *mut c_
             query::REORDER_SRC_ENGINE => write(result, engine::raw(described.engine_of(arg::SRC))),
             query::REORDER_DST_ENGINE => write(result, engine::raw(described.engine_of(arg::DST))),
             query::PRIMITIVE_KIND => write(result, facts.kind),
-            query::PROP_KIND => write(result, facts.prop),
+            query::PROP_KIND if facts.prop != 0 => write(result, facts.prop),
             query::NUM_OF_INPUTS => write(result, bound(described).0),
             query::NUM_OF_OUTPUTS => write(result, bound(described).1),
             query::TIME_ESTIMATE => write(result, 0.0_f64),
@@ -171,10 +171,19 @@ fn integer(described: &Described, what: c_int) -> Outcome<i64> {
     found.map(|(_, value)| *value).ok_or_else(|| untold(what))
 }
 
-/// How many operands a primitive reads alone, and how many it writes.
+/// How many operands a primitive reads alone, and how many it writes; factors and seeds that attributes bring are none.
 fn bound(described: &Described) -> (c_int, c_int) {
-    let written = (0..described.operands.len()).filter(|&i| described.writes(i)).count();
-    ((described.operands.len() - written) as c_int, written as c_int)
+    let is_counted = |i: &usize| {
+        let operand = &described.operands[*i];
+        let is_attribute = matches!(
+            operand.number,
+            arg::DROPOUT_OFFSET..arg::MULTIPLE_SRC | arg::ATTR_SCALES..arg::POST_OP_DW
+        );
+        operand.part == 0 && !is_attribute
+    };
+    let counted = (0..described.operands.len()).filter(is_counted);
+    let (written, read): (Vec<_>, Vec<_>) = counted.partition(|&i| described.writes(i));
+    (read.len() as c_int, written.len() as c_int)
 }
 
 fn untold(what: c_int) -> Failure {

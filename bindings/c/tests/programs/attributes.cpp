@@ -589,6 +589,32 @@ static void what_takes_no_numbers() {
     CHECK(left.get_algorithm() == algorithm::convolution_direct);
 }
 
+// Sources, weights, bias and operands of post-operations are inputs; factors and seeds are none. Products have no propagation kind.
+static void counts() {
+    const auto numbers = [](const primitive_attr &attr) {
+        const matmul::primitive_desc pd(*eng, nchw({5, 7}), nchw({7, 3}), nchw({1, 3}), memory::desc({5, 3}, dt::bf16, tag::ab), attr);
+        int inputs = 0, outputs = 0, kind = 0;
+        CHECK(dnnl_primitive_desc_query(pd.get(), dnnl_query_num_of_inputs_s32, 0, &inputs) == dnnl_success);
+        CHECK(dnnl_primitive_desc_query(pd.get(), dnnl_query_num_of_outputs_s32, 0, &outputs) == dnnl_success);
+        CHECK(dnnl_primitive_desc_query(pd.get(), dnnl_query_prop_kind, 0, &kind) == dnnl_unimplemented);
+        return inputs * 10 + outputs;
+    };
+    CHECK(numbers({}) == 31);
+    post_ops ops;
+    ops.append_binary(algorithm::binary_add, nchw({5, 3}));
+    ops.append_prelu(2);
+    primitive_attr attr;
+    attr.set_post_ops(ops);
+    CHECK(numbers(attr) == 51);
+    attr.set_scales_mask(DNNL_ARG_SRC, 0);
+    attr.set_scales_mask(DNNL_ARG_WEIGHTS, 2);
+    attr.set_scales_mask(DNNL_ARG_DST, 0);
+    attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
+    attr.set_rounding_mode(DNNL_ARG_DST, rounding_mode::stochastic);
+    attr.set_dropout(memory::desc({5, 3}, dt::u8, tag::ab));
+    CHECK(numbers(attr) == 51);
+}
+
 static void descriptors_as_bytes() {
     memory::desc all[] = {nchw({2, 3}), memory::desc({2, 17, 3, 3}, dt::bf16, tag::nChw16c), memory::desc({4, unknown}, dt::f32, tag::ab),
             memory::desc::csr({4, 6}, dt::f32, 5, dt::s32, dt::s64), memory::desc::packed({4, 6}, dt::s8, 5), memory::desc({4, 4}, dt::f32, tag::any)};
@@ -640,6 +666,7 @@ int main(int argc, char **argv) {
         group("packed weights", packed);
         group("grouped tensors", grouped);
         group("what takes no numbers", what_takes_no_numbers);
+        group("counts", counts);
         group("descriptors as bytes", descriptors_as_bytes);
         group("on the host", on_the_host);
     });
