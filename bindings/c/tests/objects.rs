@@ -132,9 +132,9 @@ fn a_graph_on_its_own_objects() {
 #[test]
 fn attention_in_training() {
     for printed in on_engines("graph_training.cpp") {
-        for operations in [5, 16, 5, 18] {
-            assert!(printed.contains(&format!("partitions: 1 of {operations} operations")), "{printed}");
-        }
+        let partitions = printed.lines().filter_map(|line| line.strip_prefix("partitions: 1 of "));
+        let operations = ["5", "16", "5", "18", "5", "18"].map(|number| format!("{number} operations"));
+        assert_eq!(partitions.collect::<Vec<_>>(), operations, "{printed}");
     }
 }
 
