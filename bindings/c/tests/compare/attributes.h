@@ -124,7 +124,10 @@ private:
         else
             TRY(dnnl_primitive_attr_set_zero_points_mask, raw, arg, mask);
         // Groups are of the last two dimensions.
-        const Dims dims = numbers(split(one.word(parts[0] == "src0" ? "src" : parts[0].c_str()), ':').at(1));
+        const bool is_one_of_many = parts[0].rfind("multiple", 0) == 0;
+        const std::string desc = is_one_of_many ? one.all("multiple").at(static_cast<size_t>(arg - DNNL_ARG_MULTIPLE_SRC))
+                                                : one.word(parts[0] == "src0" ? "src" : parts[0].c_str());
+        const Dims dims = numbers(split(desc, ':').at(1));
         dnnl_dim_t count = 1;
         for (size_t i = 0; i < dims.size(); i++) {
             if (!(mask >> i & 1)) continue;

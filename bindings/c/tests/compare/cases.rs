@@ -310,6 +310,13 @@ fn concat(r: &mut Random) -> Words {
         let layout = if r.one_in(2) { "any".to_owned() } else { r.layout(&dims) };
         w.set("dst", md(data_type, &dims, &layout));
     }
+    if r.one_in(3) {
+        for i in 0..w.count("multiple") {
+            if r.one_in(2) {
+                w.add("scale", format!("multiple{i}:0"));
+            }
+        }
+    }
     w
 }
 

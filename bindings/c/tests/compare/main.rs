@@ -12,6 +12,7 @@ mod exceptions;
 mod judge;
 mod library;
 mod more_cases;
+mod narrow;
 mod random;
 mod recurrent;
 

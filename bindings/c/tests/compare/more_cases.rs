@@ -3,11 +3,12 @@
 //! host's memory.
 
 use super::cases::{Draw, matmul};
+use super::narrow;
 use super::random::{Random, Words, md};
 use super::recurrent;
 
 /// What is drawn, by the name that `ANYDNN_COMPARE_ONLY` takes.
-pub(crate) const MORE: [(&str, Draw); 11] = [
+pub(crate) const MORE: [(&str, Draw); 14] = [
     ("unknown", unknown),
     ("nothing", nothing),
     ("dropout", dropout),
@@ -19,6 +20,9 @@ pub(crate) const MORE: [(&str, Draw); 11] = [
     ("quantizing_reorder", recurrent::quantizing),
     ("four_bits", four_bits),
     ("sums", sums),
+    ("integers", narrow::integers),
+    ("weights", narrow::weights),
+    ("eight_bits", narrow::eight_bits),
 ];
 
 /// A product or a reorder of dimensions that are known at execution only.
