@@ -3,7 +3,8 @@
 //! It is the default where there is no OpenCL. [`compute`] gives the reference numerics without an engine, with which other backends are
 //! compared: sums of normalisations, softmax, pooling and reductions are accumulated in f64, 8-bit integer products are exact, and functions
 //! that cancel in f32 are computed in f64. An engine computes f32 in plain layouts by the processor's vector instructions instead, within the
-//! contract's tolerance; the variable `ANYDNN_HOST` masks these, or chooses the reference (`reference`, `portable`, `avx2`, `avx512`).
+//! contract's tolerance, 16-bit floats through f32, and products of 8-bit integers in 32 bits; the variable `ANYDNN_HOST` masks these, or
+//! chooses the reference (`reference`, `portable`, `avx2`, `avx512`).
 //!
 //! ```
 //! use anydnn_backend::op::{MatMul, Op};

@@ -42,7 +42,7 @@ use element::Float;
 pub(crate) use element::Real;
 pub(crate) use operands::supported;
 use operands::{Operands, Results};
-pub(crate) use storage::Kind;
+pub(crate) use storage::{Kind, read_run, write_run};
 pub(crate) use window::{Window, padded, split};
 
 /// What an operation answers, or that the backend does not know it.

@@ -57,6 +57,24 @@ impl Window {
         before(pad)..before(pad + self.input[axis])
     }
 
+    /// Whether a window reaches beyond the input.
+    pub(crate) fn has_padding(&self) -> bool {
+        let whole = self.without_padding();
+        (whole.pads_begin, whole.input) != (self.pads_begin, self.input)
+    }
+
+    /// The geometry over an input that has the padding in itself.
+    pub(crate) fn without_padding(&self) -> Self {
+        let input = std::array::from_fn(|axis| {
+            let last = |count: usize, step: usize| (count.max(1) - 1).saturating_mul(step);
+            let reach = last(self.output[axis], self.strides[axis])
+                .saturating_add(last(self.kernel[axis], self.dilations[axis]))
+                .saturating_add(1);
+            reach.max(self.pads_begin[axis].saturating_add(self.input[axis]))
+        });
+        Self { input, pads_begin: [0; 3], ..*self }
+    }
+
     /// The number of taps.
     pub(crate) fn taps(&self) -> usize {
         self.kernel.iter().product()
@@ -64,7 +82,7 @@ impl Window {
 
     /// The number of input elements of a plane.
     pub(crate) fn inputs(&self) -> usize {
-        self.input.iter().product()
+        self.input.iter().fold(1, |all, &extent| all.saturating_mul(extent))
     }
 
     /// The number of output elements of a plane.
@@ -107,6 +125,19 @@ mod tests {
                     assert_eq!(window.taps_inside(2, at).contains(&tap), inside, "{window:?} {tap} {at}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn padding_becomes_part_of_the_input() {
+        let window = Window::new(&[7], &[3], &[4], &[2], &[1], &[1]);
+        assert!(window.has_padding());
+        let whole = window.without_padding();
+        assert_eq!((whole.input[2], whole.pads_begin[2]), (9, 0));
+        assert!(!whole.has_padding());
+        for (at, tap) in (0..4).flat_map(|at| (0..3).map(move |tap| (at, tap))) {
+            let position = whole.position(2, at, tap).expect("it is inside");
+            assert_eq!(window.position(2, at, tap), position.checked_sub(1).filter(|&at| at < 7));
         }
     }
 

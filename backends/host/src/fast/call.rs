@@ -9,17 +9,20 @@ use bytemuck::{Pod, Zeroable};
 use super::Shared;
 use super::crew::{Crew, lock};
 use super::level::Level;
+use super::words::Words;
 
 /// What an execution binds.
 pub(crate) struct Call<'a> {
     pub(super) level: Level,
     pub(super) crew: &'a Crew,
+    /// Where words of integers stand in the place of f32.
+    pub(super) words: Option<Words<'a>>,
     inputs: &'a [(Arg, &'a [u8])],
     outputs: Vec<(Arg, Shared<'a>)>,
 }
 
 impl<'a> Call<'a> {
-    /// None where an operand's bytes are too few, or lie such that they are no f32.
+    /// None where an operand's bytes are too few, or lie such that they are no f32 or words.
     pub(crate) fn new(
         level: Level,
         crew: &'a Crew,
@@ -29,9 +32,10 @@ impl<'a> Call<'a> {
     ) -> Option<Self> {
         let fits = |arg: Arg, bytes: &[u8]| {
             desc.find(arg).is_none_or(|wanted| {
-                let is_aligned = wanted.data_type() != DataType::F32
-                    || bytes.is_empty()
-                    || bytes.as_ptr().addr().is_multiple_of(align_of::<f32>());
+                // Bytes may be read as words.
+                let by_words = [DataType::F32, DataType::U8, DataType::S8].contains(&wanted.data_type());
+                let is_aligned =
+                    !by_words || bytes.is_empty() || bytes.as_ptr().addr().is_multiple_of(align_of::<f32>());
                 bytes.len() >= wanted.size() && is_aligned
             })
         };
@@ -43,7 +47,35 @@ impl<'a> Call<'a> {
             return None;
         }
         let outputs = outputs.iter_mut().map(|(arg, bytes)| (*arg, Shared::of_bytes(bytes)));
-        Some(Self { level, crew, inputs, outputs: outputs.collect() })
+        Some(Self { level, crew, words: None, inputs, outputs: outputs.collect() })
+    }
+
+    /// The same threads with other operands.
+    pub(super) fn with<'b>(
+        &self,
+        inputs: &'b [(Arg, &'b [u8])],
+        outputs: Vec<(Arg, Shared<'b>)>,
+        words: Option<Words<'b>>,
+    ) -> Call<'b>
+    where
+        'a: 'b,
+    {
+        Call { level: self.level, crew: self.crew, words, inputs, outputs }
+    }
+
+    /// What padding is read as.
+    pub(super) fn padding(&self) -> f32 {
+        self.words.map_or(0.0, |words| words.padding())
+    }
+
+    /// The operands that are read.
+    pub(super) fn inputs(&self) -> &'a [(Arg, &'a [u8])] {
+        self.inputs
+    }
+
+    /// The results.
+    pub(super) fn outputs(&self) -> &[(Arg, Shared<'a>)] {
+        &self.outputs
     }
 
     /// The numbers of an operand that is read.

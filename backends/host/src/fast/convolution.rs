@@ -10,11 +10,17 @@ use super::call::{Call, Rooms};
 use super::depthwise::{self, Depthwise};
 use super::finish::FinishPlan;
 use super::images::Image;
+use super::integers;
 use super::panels::{filters_layout, width};
 use super::places::{Places, strides_of};
 use super::product::{Grid, Source, Weights};
-use super::tile::Run;
+use super::tile::{Run, WIDTH};
 use crate::compute::{Window, split};
+
+/// Channels up to which an image is copied with its padding, as the runs of single taps would be short.
+const FEW_CHANNELS: usize = 8;
+/// Pixels of a row up to which it is copied with its padding for few columns, as all tiles would meet the padding.
+const NARROW: usize = 16;
 
 /// The description with filters in panels and images with their channels last, where layouts are open.
 pub(super) fn resolve(op: &Op, desc: PrimitiveDesc) -> PrimitiveDesc {
@@ -23,7 +29,7 @@ pub(super) fn resolve(op: &Op, desc: PrimitiveDesc) -> PrimitiveDesc {
         let Some(open) = resolved.find(arg).filter(|operand| operand.is_any()).cloned() else { continue };
         let layout = match arg {
             Arg::Weights if depthwise::fits(op, &resolved) => depthwise::filters_layout(&open),
-            Arg::Weights => filters_layout(&open, op.groups),
+            Arg::Weights => integers::weights_layout(&resolved).or_else(|| filters_layout(&open, op.groups)),
             _ => channels_last(&open),
         };
         let Some(layout) = layout else { continue };
@@ -72,7 +78,7 @@ impl Convolution {
     fn new(op: &Op, desc: &PrimitiveDesc) -> Option<Self> {
         let (src, dst, weights) = (desc.src(), desc.dst(), desc.find(Arg::Weights)?);
         let kernel = &weights.dims()[2..];
-        let window = Window::new(
+        let mut window = Window::new(
             &src.dims()[2..],
             kernel,
             &dst.dims()[2..],
@@ -93,7 +99,15 @@ impl Convolution {
             let groups = Places::new([(op.groups, columns * strides[0])]);
             Weights::Plain { first, groups, terms, column: strides[0] }
         };
-        let image = Image::new(src, channels)?;
+        let mut image = Image::new(src, channels)?;
+        let whole = window.without_padding();
+        let is_small = whole.inputs() <= window.inputs().saturating_mul(3);
+        let is_narrow = window.output[2] <= NARROW && columns <= 2 * WIDTH;
+        if (channels <= FEW_CHANNELS || is_narrow) && op.groups == 1 && window.has_padding() && is_small {
+            // A copy with the padding makes a row of taps one run for every pixel.
+            image = image.with_zeros(window.pads_begin, whole.input);
+            window = whole;
+        }
         let grid = Grid {
             groups: op.groups,
             rows: dst.dims()[0] * window.outputs(),
@@ -127,7 +141,7 @@ impl Fast for Convolution {
         let given = call.input(Arg::SRC);
         self.rooms.with(zeros + self.image.room(), |room| {
             let (zeros, room) = room.split_at_mut(zeros);
-            zeros.fill(0.0);
+            zeros.fill(call.padding());
             let data = self.image.channels_last(call, given, room);
             let source = Pixels { plan: self, data, zeros };
             self.weights.multiply(call, &self.grid, &source, &finish);

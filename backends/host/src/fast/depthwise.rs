@@ -10,6 +10,7 @@ use super::finish::{Finish, FinishPlan, Rows};
 use super::images::Image;
 use super::level::Level;
 use super::places::{Places, strides_of};
+use super::widened::is_narrow;
 use crate::compute::Window;
 
 /// Channels of a task.
@@ -28,8 +29,9 @@ pub(super) fn fits(op: &Op, desc: &PrimitiveDesc) -> bool {
 /// The layout of filters `[C, 1, spatial..]` with the channels of a tap side by side.
 pub(super) fn filters_layout(desc: &MemoryDesc) -> Option<MemoryDesc> {
     let taps: String = (2..desc.rank()).map(|axis| char::from(b'a' + axis as u8)).collect();
-    let tagged = MemoryDesc::with_tag(desc.dims().clone(), DataType::F32, &format!("{taps}ba")).ok()?;
-    (desc.data_type() == DataType::F32).then_some(())?;
+    let is_known = desc.data_type() == DataType::F32 || is_narrow(desc.data_type());
+    is_known.then_some(())?;
+    let tagged = MemoryDesc::with_tag(desc.dims().clone(), desc.data_type(), &format!("{taps}ba")).ok()?;
     Some(match desc.label() {
         Some(label) => tagged.labelled(label),
         None => tagged,

@@ -8,6 +8,7 @@ use super::call::Call;
 use super::functions;
 use super::level::Level;
 use super::places::{Places, strides_of};
+use super::tile::{Step, Target};
 
 /// The steps behind a result whose axes are parted into rows and columns.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct FinishPlan {
     bias: Strided,
     steps: SmallVec<[StepPlan; 3]>,
     target: Strided,
+    /// Whether every step can be done in registers.
+    is_direct: bool,
 }
 
 /// Some indices of an axis: so many, `step` apart.
@@ -102,7 +105,10 @@ impl FinishPlan {
             }
             Some(bias) => Some(strided(bias)?),
         };
-        Some(Self { has_bias: bias.is_some(), bias: bias.unwrap_or_default(), steps, target })
+        let is_direct = target.column == 1
+            && bias.as_ref().is_none_or(|bias| bias.column == 1)
+            && steps.iter().all(StepPlan::is_direct);
+        Some(Self { has_bias: bias.is_some(), bias: bias.unwrap_or_default(), steps, target, is_direct })
     }
 
     /// The steps with what a call binds.
@@ -117,7 +123,73 @@ impl FinishPlan {
     }
 }
 
+impl StepPlan {
+    /// Whether it can be done in registers.
+    fn is_direct(&self) -> bool {
+        match self {
+            Self::Eltwise(function) => {
+                matches!(function, Eltwise::Relu | Eltwise::Clamp { .. } | Eltwise::HardSwish { .. })
+            }
+            Self::Binary { algorithm, operand, .. } => {
+                matches!(algorithm, BinaryAlgorithm::Add | BinaryAlgorithm::Multiply) && operand.column == 1
+            }
+            Self::Sum { scale, zero_point } => (*scale, *zero_point) == (1.0, 0.0),
+        }
+    }
+}
+
 impl Finish<'_> {
+    /// Calls `work` with what stores sums of `rows` from a column on out of registers; gives whether there is such a way.
+    pub(super) fn with_target(
+        &self,
+        rows: &Rows,
+        column: usize,
+        columns: usize,
+        work: impl FnOnce(&Target<'_>),
+    ) -> bool {
+        let plan = self.plan;
+        if !plan.is_direct || rows.count == 0 {
+            return false;
+        }
+        let mut offsets = rows.offsets.chunks_exact(rows.count);
+        let mut next = || offsets.next().unwrap_or_default();
+        let reach = |rows: &[usize]| rows.iter().max().map_or(0, |last| last + columns);
+        let read = |data: &[f32], first: usize, rows: &[usize]| data[first..][..reach(rows)].as_ptr();
+        let targets = next();
+        let biases = next();
+        let to = self.target.pointer(plan.target.first + column, reach(targets));
+        let mut steps: SmallVec<[Step<'_>; 5]> = SmallVec::new();
+        if let Some(bias) = self.bias {
+            let from = read(bias, plan.bias.first + column, biases);
+            steps.push(match plan.bias.rows.stride() {
+                Some(0) => Step::AddColumns(from),
+                _ => Step::Add(from, biases),
+            });
+        }
+        for (step, operand) in plan.steps.iter().zip(&self.operands) {
+            match step {
+                StepPlan::Eltwise(Eltwise::Clamp { min, max }) => {
+                    steps.extend([Step::AtLeast(*min), Step::AtMost(*max)]);
+                }
+                StepPlan::Eltwise(Eltwise::HardSwish { alpha, beta }) => {
+                    steps.push(Step::HardSwish(*alpha, *beta));
+                }
+                StepPlan::Eltwise(_) => steps.push(Step::AtLeast(0.0)),
+                StepPlan::Binary { algorithm, operand: place, .. } => {
+                    let rows = next();
+                    let from = read(operand, place.first + column, rows);
+                    steps.push(match algorithm {
+                        BinaryAlgorithm::Add => Step::Add(from, rows),
+                        _ => Step::Multiply(from, rows),
+                    });
+                }
+                StepPlan::Sum { .. } => steps.push(Step::Add(to.cast_const(), targets)),
+            }
+        }
+        work(&Target { steps: &steps, to, rows: targets });
+        true
+    }
+
     /// The offsets of some rows.
     pub(super) fn rows(&self, first: usize, count: usize, rows: &mut Rows) {
         rows.offsets.clear();

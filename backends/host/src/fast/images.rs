@@ -22,6 +22,9 @@ pub(super) struct Image {
     next_sample: usize,
     strides: [usize; 3],
     is_copied: bool,
+    /// Zeros of a copy in front of each axis, and the extents with those behind.
+    pads: [usize; 3],
+    padded: [usize; 3],
 }
 
 impl Image {
@@ -52,7 +55,18 @@ impl Image {
             next_sample,
             strides: strides_of_pixels,
             is_copied,
+            pads: [0; 3],
+            padded: extents,
         })
+    }
+
+    /// The image as a copy with zeros around it: so many in front of each axis, and behind up to the given extents. Places count from the
+    /// first of them.
+    pub(super) fn with_zeros(mut self, pads: [usize; 3], padded: [usize; 3]) -> Self {
+        self.strides = [padded[1] * padded[2] * self.channels, padded[2] * self.channels, self.channels];
+        self.next_sample = padded[0] * self.strides[0];
+        (self.pads, self.padded, self.is_copied) = (pads, padded, true);
+        self
     }
 
     /// Whether neighbours along an axis are so many numbers apart.
@@ -86,19 +100,28 @@ impl Image {
         if !self.is_copied {
             return data;
         }
-        let lines = self.batch * self.extents[0] * self.extents[1];
-        let line = self.extents[2] * self.channels;
+        let [planes, rows, pixels] = self.padded;
+        let line = pixels * self.channels;
+        let zero = call.padding();
         let to = super::Shared::new(room);
+        let inside =
+            |axis: usize, at: usize| at.checked_sub(self.pads[axis]).filter(|&at| at < self.extents[axis]);
         let work = |number: usize| {
-            let (n, rest) =
-                (number / (self.extents[0] * self.extents[1]), number % (self.extents[0] * self.extents[1]));
-            let (d, h) = (rest / self.extents[1], rest % self.extents[1]);
-            let from = &data[n * self.sample + d * self.given[0] + h * self.given[1]..];
+            let (n, rest) = (number / (planes * rows), number % (planes * rows));
             // SAFETY: every line is written by one piece of work.
             let to = unsafe { to.part(number * line, line) };
+            let Some((d, h)) = inside(0, rest / rows).zip(inside(1, rest % rows)) else {
+                to.fill(zero);
+                return;
+            };
+            let from = &data[n * self.sample + d * self.given[0] + h * self.given[1]..];
+            let (before, to) = to.split_at_mut(self.pads[2] * self.channels);
+            let (to, behind) = to.split_at_mut(self.extents[2] * self.channels);
+            before.fill(zero);
+            behind.fill(zero);
             interleave(call.level, from, self.channel, self.given[2], self.channels, to);
         };
-        call.crew.run(lines, &work);
+        call.crew.run(self.batch * planes * rows, &work);
         room
     }
 }
@@ -110,6 +133,10 @@ for_levels! {
 
 #[inline(always)]
 fn interleave_body(from: &[f32], channel: usize, pixel: usize, channels: usize, to: &mut [f32]) {
+    if channel == 1 && pixel == channels {
+        to.copy_from_slice(&from[..to.len()]);
+        return;
+    }
     for (w, to) in to.chunks_exact_mut(channels).enumerate() {
         let from = &from[w * pixel..];
         for (c, to) in to.iter_mut().enumerate() {

@@ -10,9 +10,20 @@ pub(super) trait Lanes: Copy {
     unsafe fn load(from: *const f32) -> Self;
     unsafe fn store(self, to: *mut f32);
     unsafe fn splat(value: f32) -> Self;
+    /// The first `count` numbers, fewer than all; what is behind them is not read.
+    unsafe fn load_some(from: *const f32, count: usize) -> Self;
+    /// Writes the first `count` numbers, fewer than all.
+    unsafe fn store_some(self, to: *mut f32, count: usize);
     unsafe fn add(self, other: Self) -> Self;
+    unsafe fn multiply(self, other: Self) -> Self;
+    /// The larger of each pair; of one with NaN, and of zeros, `self`.
+    unsafe fn at_least(self, low: Self) -> Self;
+    /// The smaller of each pair; of one with NaN, and of zeros, `self`.
+    unsafe fn at_most(self, high: Self) -> Self;
     /// `a * b + self`
     unsafe fn plus_product(self, a: Self, b: Self) -> Self;
+    /// Asks for the numbers' cache lines, of which one begins at the address; any address may be asked for.
+    unsafe fn prefetch(from: *const f32);
 }
 
 /// Four numbers, which every compiler keeps in a register.
@@ -46,6 +57,39 @@ impl Lanes for Four {
     }
 
     #[inline(always)]
+    unsafe fn load_some(from: *const f32, count: usize) -> Self {
+        // SAFETY: the caller's pointer reaches so many numbers.
+        Self(std::array::from_fn(|i| if i < count { unsafe { *from.add(i) } } else { 0.0 }))
+    }
+
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut f32, count: usize) {
+        for (i, value) in self.0.into_iter().enumerate().take(count) {
+            // SAFETY: as for `load_some`.
+            unsafe { *to.add(i) = value };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(self, other: Self) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (self.0, other.0);
+        Self([a * e, b * f, c * g, d * h])
+    }
+
+    #[inline(always)]
+    unsafe fn at_least(self, low: Self) -> Self {
+        Self(std::array::from_fn(|i| if self.0[i] < low.0[i] { low.0[i] } else { self.0[i] }))
+    }
+
+    #[inline(always)]
+    unsafe fn at_most(self, high: Self) -> Self {
+        Self(std::array::from_fn(|i| if self.0[i] > high.0[i] { high.0[i] } else { self.0[i] }))
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(_: *const f32) {}
+
+    #[inline(always)]
     unsafe fn plus_product(self, a: Self, b: Self) -> Self {
         let ([a0, a1, a2, a3], [b0, b1, b2, b3]) = (a.0, b.0);
         // SAFETY: it needs nothing.
@@ -56,14 +100,23 @@ impl Lanes for Four {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        __m256, __m512, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps,
-        _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_storeu_ps,
+        __m256, __m256i, __m512, _MM_HINT_T0, _mm_prefetch, _mm256_add_ps, _mm256_cmpgt_epi32,
+        _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps,
+        _mm256_min_ps, _mm256_mul_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_storeu_ps,
+        _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+        _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_storeu_ps,
     };
 
     use super::Lanes;
 
+    /// Numbers of a cache line.
+    const LINE: usize = 16;
+
     macro_rules! lanes {
-        ($type:ty, $count:literal, $load:ident, $store:ident, $splat:ident, $add:ident, $multiply_add:ident) => {
+        (
+            $type:ty, $count:literal, $load:ident, $store:ident, $splat:ident, $add:ident, $multiply:ident, $max:ident, $min:ident,
+            $multiply_add:ident, |$from:ident, $to:ident, $value:ident, $some:ident| $load_some:expr, $store_some:expr
+        ) => {
             impl Lanes for $type {
                 const COUNT: usize = $count;
 
@@ -86,9 +139,40 @@ mod x86 {
                 }
 
                 #[inline(always)]
+                unsafe fn load_some($from: *const f32, $some: usize) -> Self {
+                    // SAFETY: the instruction reads the numbers of its mask, which the caller's pointer reaches.
+                    unsafe { $load_some }
+                }
+
+                #[inline(always)]
+                unsafe fn store_some(self, $to: *mut f32, $some: usize) {
+                    let $value = self;
+                    // SAFETY: as for `load_some`.
+                    unsafe { $store_some }
+                }
+
+                #[inline(always)]
                 unsafe fn add(self, other: Self) -> Self {
                     // SAFETY: the processor has the instruction.
                     unsafe { $add(self, other) }
+                }
+
+                #[inline(always)]
+                unsafe fn multiply(self, other: Self) -> Self {
+                    // SAFETY: the processor has the instruction.
+                    unsafe { $multiply(self, other) }
+                }
+
+                #[inline(always)]
+                unsafe fn at_least(self, low: Self) -> Self {
+                    // SAFETY: the processor has the instruction, which gives its second operand for NaN and for zeros.
+                    unsafe { $max(low, self) }
+                }
+
+                #[inline(always)]
+                unsafe fn at_most(self, high: Self) -> Self {
+                    // SAFETY: as for `at_least`.
+                    unsafe { $min(high, self) }
                 }
 
                 #[inline(always)]
@@ -96,10 +180,53 @@ mod x86 {
                     // SAFETY: the processor has the instruction.
                     unsafe { $multiply_add(a, b, self) }
                 }
+
+                #[inline(always)]
+                unsafe fn prefetch(from: *const f32) {
+                    for line in (0..$count).step_by(LINE) {
+                        // SAFETY: the instruction reads nothing that the program sees, whatever the address.
+                        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line).cast()) };
+                    }
+                }
             }
         };
     }
 
-    lanes!(__m256, 8, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_add_ps, _mm256_fmadd_ps);
-    lanes!(__m512, 16, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_add_ps, _mm512_fmadd_ps);
+    lanes!(
+        __m256,
+        8,
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
+        _mm256_set1_ps,
+        _mm256_add_ps,
+        _mm256_mul_ps,
+        _mm256_max_ps,
+        _mm256_min_ps,
+        _mm256_fmadd_ps,
+        |from, to, value, some| _mm256_maskload_ps(from, first(some)),
+        _mm256_maskstore_ps(to, first(some), value)
+    );
+    lanes!(
+        __m512,
+        16,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        _mm512_set1_ps,
+        _mm512_add_ps,
+        _mm512_mul_ps,
+        _mm512_max_ps,
+        _mm512_min_ps,
+        _mm512_fmadd_ps,
+        |from, to, value, some| _mm512_maskz_loadu_ps((1 << some) - 1, from),
+        _mm512_mask_storeu_ps(to, (1 << some) - 1, value)
+    );
+
+    /// A mask of the first lanes.
+    #[inline(always)]
+    unsafe fn first(count: usize) -> __m256i {
+        // SAFETY: the processor has the instructions, by the caller.
+        unsafe {
+            _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+        }
+    }
 }

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use super::Fast;
 use super::call::Call;
 use super::finish::FinishPlan;
+use super::integers;
 use super::panels::{matrix_layout, width};
 use super::places::{Places, strides_of};
 use super::product::{Grid, Source, Weights};
@@ -14,8 +15,9 @@ use super::tile::Run;
 /// The description with its weights in panels, where their layout is open.
 pub(super) fn resolve(desc: PrimitiveDesc) -> PrimitiveDesc {
     let Some(open) = desc.find(Arg::Weights).filter(|weights| weights.is_any()) else { return desc };
-    match matrix_layout(open).map(|layout| desc.clone().resolved(Arg::Weights, layout)) {
-        Some(Ok(resolved)) if MatMul::new(&resolved.clone().resolved_row_major()).is_some() => resolved,
+    let layout = integers::weights_layout(&desc).or_else(|| matrix_layout(open));
+    match layout.map(|layout| desc.clone().resolved(Arg::Weights, layout)) {
+        Some(Ok(resolved)) if super::plan(&resolved.clone().resolved_row_major()).is_some() => resolved,
         _ => desc,
     }
 }

@@ -1,5 +1,7 @@
 //! The fast forms of primitives: f32 in plain layouts, by the processor's vector instructions and without memory between executions.
 //!
+//! Narrow types are converted before and behind the form of f32; products of 8-bit integers are exact sums of words of four.
+//!
 //! A form is planned once from the description and takes what it knows; everything else is computed by the reference in
 //! [`compute`](crate::compute), with which conformance compares it. `ANYDNN_HOST` masks it, see [`Mode`].
 
@@ -19,6 +21,7 @@ mod depthwise;
 mod finish;
 mod functions;
 mod images;
+mod integers;
 mod lanes;
 mod level;
 mod math;
@@ -37,6 +40,8 @@ mod streaming;
 mod sums;
 mod tile;
 mod units;
+mod widened;
+mod words;
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -73,6 +78,11 @@ pub(crate) fn resolve(desc: PrimitiveDesc) -> PrimitiveDesc {
 
 /// The fast form of a description whose layouts are resolved; none where there is none.
 pub(crate) fn plan(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
+    plan_of_f32(desc).or_else(|| widened::Widened::new(desc).map(|made| Box::new(made) as Box<dyn Fast>))
+}
+
+/// The fast form of a description of f32.
+fn plan_of_f32(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
     if !desc.attributes().dequantize.is_empty() {
         return None;
     }
@@ -103,6 +113,8 @@ pub(crate) fn plan(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
 struct Shared<'a> {
     data: *mut f32,
     length: usize,
+    /// The bytes in all, which may be more or lie as no numbers do.
+    bytes: usize,
     lifetime: PhantomData<&'a mut [f32]>,
 }
 
@@ -113,7 +125,7 @@ unsafe impl Send for Shared<'_> {}
 
 impl<'a> Shared<'a> {
     fn new(data: &'a mut [f32]) -> Self {
-        Self { data: data.as_mut_ptr(), length: data.len(), lifetime: PhantomData }
+        Self { data: data.as_mut_ptr(), length: data.len(), bytes: size_of_val(data), lifetime: PhantomData }
     }
 
     /// Bytes that hold numbers, or are not used as such.
@@ -121,6 +133,7 @@ impl<'a> Shared<'a> {
         Self {
             data: bytes.as_mut_ptr().cast(),
             length: bytes.len() / size_of::<f32>(),
+            bytes: bytes.len(),
             lifetime: PhantomData,
         }
     }
@@ -139,6 +152,16 @@ impl<'a> Shared<'a> {
     unsafe fn part(&self, first: usize, count: usize) -> &'a mut [f32] {
         // SAFETY: the part lies inside, and is the caller's alone.
         unsafe { std::slice::from_raw_parts_mut(self.pointer(first, count), count) }
+    }
+
+    /// So many bytes from one on.
+    ///
+    /// # Safety
+    /// No other part that is alive has any of them.
+    unsafe fn bytes_part(&self, first: usize, count: usize) -> &'a mut [u8] {
+        assert!(first <= self.bytes && count <= self.bytes - first, "a part of the bytes");
+        // SAFETY: the part lies inside, and is the caller's alone.
+        unsafe { std::slice::from_raw_parts_mut(self.data.cast::<u8>().add(first), count) }
     }
 }
 

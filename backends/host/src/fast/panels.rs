@@ -7,6 +7,7 @@ use anydnn_backend::{DataType, MemoryDesc};
 use super::level::{Level, for_levels};
 use super::places::Places;
 use super::tile::WIDTH;
+use super::widened::is_narrow;
 
 /// The layout of one matrix `[1.., K, N]` in panels; none where it is of no use.
 pub(super) fn matrix_layout(desc: &MemoryDesc) -> Option<MemoryDesc> {
@@ -38,7 +39,8 @@ pub(super) fn transposed_filters_layout(desc: &MemoryDesc) -> Option<MemoryDesc>
 }
 
 fn layout(desc: &MemoryDesc, tag: &str) -> Option<MemoryDesc> {
-    if desc.data_type() != DataType::F32 || desc.elements() == 0 {
+    let is_known = desc.data_type() == DataType::F32 || is_narrow(desc.data_type());
+    if !is_known || desc.elements() == 0 {
         return None;
     }
     let tagged = MemoryDesc::with_tag(desc.dims().clone(), desc.data_type(), tag).ok()?;

@@ -9,6 +9,7 @@ use super::finish::{Finish, Rows};
 use super::panels::Plain;
 use super::places::Places;
 use super::tile::{self, ROWS, Run, Tile, WIDTH};
+use super::words;
 
 /// Multiplications that one thread does sooner than another one comes to help.
 const ALONE: usize = 1 << 16;
@@ -279,6 +280,22 @@ impl Work<'_, '_, '_> {
             columns,
         };
         let column = self.group * self.grid.next_columns + first;
+        if let Some(words) = self.call.words {
+            // SAFETY: as below; words stand in the place of numbers, in panels of whole vectors.
+            unsafe {
+                words::multiply(self.call.level, prepared.count, &tile, &mut self.sums);
+                words.finish(self.call.level, prepared.count, column, columns, &mut self.sums);
+                self.finish.store_all(offsets, 0..prepared.count, column, &mut self.sums, WIDTH, columns);
+            }
+            return;
+        }
+        let is_stored = self.finish.with_target(offsets, column, columns, |target| {
+            // SAFETY: as below; the target's rows reach their columns.
+            unsafe { tile::multiply_into(self.call.level, prepared.count, &tile, target) };
+        });
+        if is_stored {
+            return;
+        }
         // SAFETY: the source gave pointers that reach the runs' terms, and a panel holds all terms with columns up to its width, a multiple
         // of the lanes of each level. Tasks have rows and columns of the result of their own.
         unsafe {

@@ -5,12 +5,13 @@ use anydnn_backend::op::{
     ReductionAlgorithm,
 };
 use anydnn_backend::{
-    Access, Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, Tolerance,
+    Access, Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Eltwise, MemoryDesc, PostOp,
+    PrimitiveDesc, Quantized, Tolerance,
 };
 
 use super::level::Level;
 use super::{Call, Crew, plan, resolve};
-use crate::compute::compute;
+use crate::compute::{Kind, compute, read_run, write_run};
 
 fn f32(dims: &[usize]) -> MemoryDesc {
     MemoryDesc::new(dims, DataType::F32)
@@ -23,9 +24,16 @@ type Work<'w> = dyn Fn(&[(Arg, &[u8])], &mut [(Arg, &mut [u8])]) + 'w;
 fn check(asked: &PrimitiveDesc) {
     let desc = resolve(asked.clone()).resolved_row_major();
     let fast = plan(&desc).unwrap_or_else(|| panic!("{desc} has a fast form"));
+    // Bytes of each operand, in numbers so that they are aligned.
     let numbers = |seed: usize, desc: &MemoryDesc| -> Vec<f32> {
-        let count = desc.size() / 4;
-        (0..count).map(|i| ((i * 7919 + seed * 104_729) % 1013) as f32 / 1013.0 - 0.5).collect()
+        let kind = Kind::of(desc.data_type()).unwrap();
+        let mut numbers = vec![0.0_f32; desc.size().div_ceil(4)];
+        let span = if desc.data_type().is_float() { 1.0 } else { 60.0 };
+        let values: Vec<f32> = (0..desc.size() / (kind.bits() / 8))
+            .map(|i| (((i * 7919 + seed * 104_729) % 1013) as f32 / 1013.0 - 0.5) * span)
+            .collect();
+        write_run(kind, &values, bytemuck::cast_slice_mut(&mut numbers));
+        numbers
     };
     let operands: Vec<(Arg, Access, Vec<f32>)> =
         desc.args().iter().enumerate().map(|(i, a)| (a.arg, a.access, numbers(i, &a.desc))).collect();
@@ -47,16 +55,23 @@ fn check(asked: &PrimitiveDesc) {
     };
     let expected = run(&|inputs, outputs| compute(&desc, inputs, outputs).unwrap());
     let tolerance = Tolerance::of(&desc);
-    let wide = |values: &[f32]| -> Vec<f64> { values.iter().map(|&x| f64::from(x)).collect() };
+    let results: Vec<&MemoryDesc> =
+        desc.args().iter().filter(|a| a.access != Access::Read).map(|a| &a.desc).collect();
+    let wide = |desc: &MemoryDesc, numbers: &[f32]| -> Vec<f64> {
+        let kind = Kind::of(desc.data_type()).unwrap();
+        let mut values = vec![0.0; desc.size() / (kind.bits() / 8)];
+        read_run(kind, bytemuck::cast_slice(numbers), &mut values);
+        values
+    };
     for (&level, threads) in Level::available().iter().flat_map(|level| [(level, 1), (level, 3)]) {
         let crew = Crew::new(threads);
         for _ in 0..2 {
             let made = run(&|inputs, outputs| {
-                fast.run(&Call::new(level, &crew, &desc, inputs, outputs).expect("operands of f32"));
+                fast.run(&Call::new(level, &crew, &desc, inputs, outputs).expect("operands that fit"));
             });
-            for (made, expected) in made.iter().zip(&expected) {
+            for ((result, made), expected) in results.iter().zip(&made).zip(&expected) {
                 tolerance
-                    .compare(&wide(made), &wide(expected))
+                    .compare(&wide(result, made), &wide(result, expected))
                     .unwrap_or_else(|error| panic!("{desc} at {level:?} on {threads} threads: {error:?}"));
             }
         }
@@ -79,6 +94,108 @@ fn products_of_all_heights_and_layouts() {
                 .arg(Arg::Bias, f32(&[n]))
                 .dst(f32(&[m, n]))
                 .attributes(attributes);
+            check(&desc.build().unwrap());
+        }
+    }
+}
+
+#[test]
+fn steps_behind_products_stay_in_registers() {
+    for (m, k, n) in [(1, 30, 70), (29, 64, 33), (40, 9, 160), (6, 20, 3)] {
+        let of = |post_ops: Vec<PostOp>| {
+            let attributes = post_ops.into_iter().fold(Attributes::default(), Attributes::with_post_op);
+            let desc = PrimitiveDesc::builder(Op::MatMul(MatMul))
+                .src(f32(&[m, k]))
+                .weights(MemoryDesc::any([k, n], DataType::F32))
+                .arg(Arg::Bias, f32(&[n]))
+                .dst(f32(&[m, n]))
+                .attributes(attributes);
+            check(&desc.build().unwrap());
+        };
+        let add = |dims: &[usize]| PostOp::binary(BinaryAlgorithm::Add, f32(dims));
+        of(vec![add(&[m, n]), PostOp::Eltwise(Eltwise::Relu)]);
+        of(vec![PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1, n])), PostOp::sum(1.0)]);
+        of(vec![PostOp::Eltwise(Eltwise::Clamp { min: -0.4, max: 0.7 }), add(&[1, n])]);
+        of(vec![PostOp::Eltwise(Eltwise::HardSwish { alpha: 0.3, beta: 0.5 }), add(&[m, n])]);
+    }
+}
+
+fn narrow(dims: &[usize], data_type: DataType) -> MemoryDesc {
+    MemoryDesc::new(dims, data_type)
+}
+
+/// Dequantised sources and weights, the latter by numbers of each output; `points` says how many of the two have zero points.
+fn dequantized(src: DataType, of_outputs: &[usize], points: usize) -> Attributes {
+    Attributes::default()
+        .with_dequantize(Dequantize {
+            operand: Quantized::Src(0),
+            scale: Some(f32(&[1])),
+            zero_point: (points > 0).then(|| narrow(&[1], src)),
+        })
+        .with_dequantize(Dequantize {
+            operand: Quantized::Weights,
+            scale: Some(f32(of_outputs)),
+            zero_point: (points > 1).then(|| narrow(of_outputs, DataType::S8)),
+        })
+        .with_post_op(PostOp::Eltwise(Eltwise::Relu))
+}
+
+#[test]
+fn narrow_products_are_computed_in_f32() {
+    for (m, k, n) in [(1, 300, 70), (29, 64, 33), (50, 40, 16)] {
+        let builder = |src: DataType, weights: MemoryDesc, dst: DataType| {
+            PrimitiveDesc::builder(Op::MatMul(MatMul))
+                .src(narrow(&[m, k], src))
+                .weights(weights)
+                .dst(narrow(&[m, n], dst))
+        };
+        for data_type in [DataType::F16, DataType::BF16] {
+            let weights = [MemoryDesc::any([k, n], data_type), narrow(&[k, n], data_type)];
+            for (weights, dst) in weights.into_iter().zip([data_type, DataType::F32]) {
+                let sum = Attributes::default().with_post_op(PostOp::sum(1.0));
+                check(
+                    &builder(data_type, weights, dst)
+                        .arg(Arg::Bias, f32(&[n]))
+                        .attributes(sum)
+                        .build()
+                        .unwrap(),
+                );
+            }
+        }
+        for (src, dst) in [(DataType::U8, DataType::F32), (DataType::S8, DataType::U8)] {
+            for (open, points) in [(true, 0), (true, 1), (true, 2), (false, 2)] {
+                let weights =
+                    if open { MemoryDesc::any([k, n], DataType::S8) } else { narrow(&[k, n], DataType::S8) };
+                let attributes = dequantized(src, &[1, n], points);
+                check(&builder(src, weights, dst).attributes(attributes).build().unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn narrow_convolutions_are_computed_in_f32() {
+    for (channels, outputs, groups) in [(16, 40, 1), (3, 32, 1), (64, 64, 2), (24, 24, 24)] {
+        for (open, points) in [(true, 0), (true, 1), (true, 2), (false, 2)] {
+            let op = Convolution::new(2).with_pads([1, 1], [1, 1]).with_groups(groups);
+            let dims = [outputs, channels / groups, 3, 3];
+            let weights =
+                if open { MemoryDesc::any(dims, DataType::S8) } else { narrow(&dims, DataType::S8) };
+            let image = |channels: usize, data_type: DataType| {
+                MemoryDesc::with_tag([2, channels, 9, 11], data_type, "acdb").unwrap()
+            };
+            let src = if points == 0 { DataType::U8 } else { DataType::S8 };
+            let desc = PrimitiveDesc::builder(Op::Convolution(op.clone()))
+                .src(image(channels, src))
+                .weights(weights)
+                .arg(Arg::Bias, f32(&[outputs]))
+                .dst(image(outputs, DataType::F32))
+                .attributes(dequantized(src, &[outputs, 1, 1, 1], points));
+            check(&desc.build().unwrap());
+            let desc = PrimitiveDesc::builder(Op::Convolution(op))
+                .src(image(channels, DataType::BF16))
+                .weights(MemoryDesc::any(dims, DataType::BF16))
+                .dst(image(outputs, DataType::BF16));
             check(&desc.build().unwrap());
         }
     }

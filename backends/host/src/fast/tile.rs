@@ -36,6 +36,30 @@ pub(super) struct Tile<'a> {
     pub(super) columns: usize,
 }
 
+/// What follows the sums in registers, and where they go.
+#[derive(Debug)]
+pub(super) struct Target<'a> {
+    pub(super) steps: &'a [Step<'a>],
+    /// The place of the first column in a row at offset zero.
+    pub(super) to: *mut f32,
+    /// The offset of each row.
+    pub(super) rows: &'a [usize],
+}
+
+/// A step behind the sums. Pointers lead to what meets the first column.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step<'a> {
+    /// Adds the same numbers to every row.
+    AddColumns(*const f32),
+    /// Adds or multiplies by numbers whose rows have offsets.
+    Add(*const f32, &'a [usize]),
+    Multiply(*const f32, &'a [usize]),
+    AtLeast(f32),
+    AtMost(f32),
+    /// `x * clamp(alpha * x + beta, 0, 1)`
+    HardSwish(f32, f32),
+}
+
 /// The most rows of a tile.
 pub(super) const fn most_rows(level: Level) -> usize {
     match level {
@@ -68,35 +92,218 @@ pub(super) unsafe fn multiply(
         let to = sums[first..].as_mut_ptr();
         // SAFETY: by the caller; two vectors end within the width, and the level's instructions are there.
         unsafe {
-            match level {
-                Level::Portable => portable(count, &tile, to, add),
-                #[cfg(target_arch = "x86_64")]
-                Level::Avx2 => x86::with_avx2(count, &tile, to, add),
-                #[cfg(target_arch = "x86_64")]
-                Level::Avx512 => x86::with_avx512(count, &tile, to, add),
-            }
+            by_level(level, count, &tile, &ToSums { to, add });
             tile.panel = tile.panel.add(lanes);
+        }
+    }
+}
+
+/// Computes `count` rows of sums and stores them behind the target's steps.
+///
+/// # Safety
+/// - As for [`multiply`].
+/// - The target has an offset for each row, and so have its steps. At all of them there are `tile.columns` numbers, those of the target
+///   nobody else's.
+pub(super) unsafe fn multiply_into(level: Level, count: usize, tile: &Tile<'_>, target: &Target<'_>) {
+    let lanes = 2 * level.lanes();
+    let mut tile = *tile;
+    let all = tile.columns;
+    for first in (0..all).step_by(lanes) {
+        tile.columns = all - first;
+        // SAFETY: by the caller; the level's instructions are there.
+        unsafe {
+            by_level(level, count, &tile, &ToTarget { target, first, columns: tile.columns.min(lanes) });
+            tile.panel = tile.panel.add(lanes);
+        }
+    }
+}
+
+/// Where the sums of two vectors of columns go.
+trait Sink {
+    /// # Safety
+    /// The processor has the instructions of the lanes; rows and columns are those of [`multiply`].
+    unsafe fn put<L: Lanes, const ROWS: usize, const VECTORS: usize>(&self, sums: [[L; VECTORS]; ROWS]);
+}
+
+/// Rows of sums, [`WIDTH`] numbers apart, which may grow by what they were.
+struct ToSums {
+    to: *mut f32,
+    add: bool,
+}
+
+impl Sink for ToSums {
+    #[inline(always)]
+    unsafe fn put<L: Lanes, const ROWS: usize, const VECTORS: usize>(&self, sums: [[L; VECTORS]; ROWS]) {
+        for (row, sums) in sums.into_iter().enumerate() {
+            for (vector, mut sum) in sums.into_iter().enumerate() {
+                // SAFETY: by the caller of `multiply`.
+                unsafe {
+                    let to = self.to.add(row * WIDTH + vector * L::COUNT);
+                    if self.add {
+                        sum = sum.add(L::load(to));
+                    }
+                    sum.store(to);
+                }
+            }
+        }
+    }
+}
+
+/// A target from a column on.
+struct ToTarget<'t> {
+    target: &'t Target<'t>,
+    first: usize,
+    columns: usize,
+}
+
+impl Sink for ToTarget<'_> {
+    #[inline(always)]
+    unsafe fn put<L: Lanes, const ROWS: usize, const VECTORS: usize>(&self, sums: [[L; VECTORS]; ROWS]) {
+        // SAFETY: by the caller of `multiply_into`.
+        unsafe {
+            if self.columns == VECTORS * L::COUNT {
+                self.put_some::<L, ROWS, VECTORS, true>(sums);
+            } else {
+                self.put_some::<L, ROWS, VECTORS, false>(sums);
+            }
+        }
+    }
+}
+
+impl ToTarget<'_> {
+    /// A vector of what meets the columns; the last one may not be whole.
+    #[inline(always)]
+    unsafe fn load<L: Lanes, const VECTORS: usize, const WHOLE: bool>(
+        &self,
+        from: *const f32,
+        vector: usize,
+    ) -> L {
+        // SAFETY: the columns are there, by the caller of `multiply_into`.
+        unsafe {
+            let from = from.add(self.first + vector * L::COUNT);
+            if WHOLE || vector + 1 < VECTORS {
+                L::load(from)
+            } else {
+                L::load_some(from, self.columns - (VECTORS - 1) * L::COUNT)
+            }
+        }
+    }
+
+    #[expect(clippy::needless_range_loop, reason = "constant bounds, which the compiler unrolls")]
+    #[inline(always)]
+    unsafe fn put_some<L: Lanes, const ROWS: usize, const VECTORS: usize, const WHOLE: bool>(
+        &self,
+        mut sums: [[L; VECTORS]; ROWS],
+    ) {
+        let some = self.columns - (VECTORS - 1) * L::COUNT;
+        // SAFETY: every row has its columns at its offset, by the caller of `multiply_into`.
+        unsafe {
+            for step in self.target.steps {
+                match *step {
+                    Step::AddColumns(from) => {
+                        for vector in 0..VECTORS {
+                            let values = self.load::<L, VECTORS, WHOLE>(from, vector);
+                            for row in 0..ROWS {
+                                sums[row][vector] = sums[row][vector].add(values);
+                            }
+                        }
+                    }
+                    Step::Add(from, rows) => {
+                        for row in 0..ROWS {
+                            let from = from.add(*rows.get_unchecked(row));
+                            for vector in 0..VECTORS {
+                                sums[row][vector] =
+                                    sums[row][vector].add(self.load::<L, VECTORS, WHOLE>(from, vector));
+                            }
+                        }
+                    }
+                    Step::Multiply(from, rows) => {
+                        for row in 0..ROWS {
+                            let from = from.add(*rows.get_unchecked(row));
+                            for vector in 0..VECTORS {
+                                sums[row][vector] =
+                                    sums[row][vector].multiply(self.load::<L, VECTORS, WHOLE>(from, vector));
+                            }
+                        }
+                    }
+                    Step::AtLeast(low) => {
+                        let low = L::splat(low);
+                        for row in 0..ROWS {
+                            for vector in 0..VECTORS {
+                                sums[row][vector] = sums[row][vector].at_least(low);
+                            }
+                        }
+                    }
+                    Step::AtMost(high) => {
+                        let high = L::splat(high);
+                        for row in 0..ROWS {
+                            for vector in 0..VECTORS {
+                                sums[row][vector] = sums[row][vector].at_most(high);
+                            }
+                        }
+                    }
+                    Step::HardSwish(alpha, beta) => {
+                        let (alpha, beta) = (L::splat(alpha), L::splat(beta));
+                        let (zero, one) = (L::splat(0.0), L::splat(1.0));
+                        for row in 0..ROWS {
+                            for vector in 0..VECTORS {
+                                let x = sums[row][vector];
+                                let part = beta.plus_product(alpha, x).at_least(zero).at_most(one);
+                                sums[row][vector] = x.multiply(part);
+                            }
+                        }
+                    }
+                }
+            }
+            for row in 0..ROWS {
+                let to = self.target.to.add(*self.target.rows.get_unchecked(row) + self.first);
+                for vector in 0..VECTORS {
+                    let to = to.add(vector * L::COUNT);
+                    if WHOLE || vector + 1 < VECTORS {
+                        sums[row][vector].store(to);
+                    } else {
+                        sums[row][vector].store_some(to, some);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The sums of at most two vectors of columns.
+///
+/// # Safety
+/// As for [`multiply`].
+unsafe fn by_level(level: Level, count: usize, tile: &Tile<'_>, sink: &impl Sink) {
+    // SAFETY: by the caller; the level's instructions are there.
+    unsafe {
+        match level {
+            Level::Portable => portable(count, tile, sink),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => x86::with_avx2(count, tile, sink),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => x86::with_avx512(count, tile, sink),
         }
     }
 }
 
 /// Calls [`sums`] with the number of rows as a constant.
 macro_rules! by_rows {
-    ($count:expr, $lanes:ty, $vectors:literal, $tile:expr, $to:expr, $add:expr, $($rows:literal)+) => {
+    ($count:expr, $lanes:ty, $vectors:literal, $tile:expr, $sink:expr, $($rows:literal)+) => {
         match $count {
-            $($rows => sums::<$lanes, $rows, $vectors>($tile, $to, $add),)+
+            $($rows => sums::<$lanes, $rows, $vectors>($tile, $sink),)+
             _ => {}
         }
     };
 }
 
-unsafe fn portable(count: usize, tile: &Tile<'_>, to: *mut f32, add: bool) {
+unsafe fn portable(count: usize, tile: &Tile<'_>, sink: &impl Sink) {
     // SAFETY: by the caller of `multiply`.
     unsafe {
         if tile.columns > Four::COUNT {
-            by_rows!(count, Four, 2, tile, to, add, 1 2 3 4);
+            by_rows!(count, Four, 2, tile, sink, 1 2 3 4);
         } else {
-            by_rows!(count, Four, 1, tile, to, add, 1 2 3 4);
+            by_rows!(count, Four, 1, tile, sink, 1 2 3 4);
         }
     }
 }
@@ -105,32 +312,37 @@ unsafe fn portable(count: usize, tile: &Tile<'_>, to: *mut f32, add: bool) {
 mod x86 {
     use std::arch::x86_64::{__m256, __m512};
 
-    use super::{Lanes, Tile, sums};
+    use super::{Lanes, Sink, Tile, sums};
 
     #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn with_avx2(count: usize, tile: &Tile<'_>, to: *mut f32, add: bool) {
+    pub(super) unsafe fn with_avx2(count: usize, tile: &Tile<'_>, sink: &impl Sink) {
         // SAFETY: by the caller of `multiply`.
         unsafe {
             if tile.columns > <__m256 as Lanes>::COUNT {
-                by_rows!(count, __m256, 2, tile, to, add, 1 2 3 4 5 6);
+                by_rows!(count, __m256, 2, tile, sink, 1 2 3 4 5 6);
             } else {
-                by_rows!(count, __m256, 1, tile, to, add, 1 2 3 4 5 6);
+                by_rows!(count, __m256, 1, tile, sink, 1 2 3 4 5 6);
             }
         }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-    pub(super) unsafe fn with_avx512(count: usize, tile: &Tile<'_>, to: *mut f32, add: bool) {
+    pub(super) unsafe fn with_avx512(count: usize, tile: &Tile<'_>, sink: &impl Sink) {
         // SAFETY: by the caller of `multiply`.
         unsafe {
             if tile.columns > <__m512 as Lanes>::COUNT {
-                by_rows!(count, __m512, 2, tile, to, add, 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+                by_rows!(count, __m512, 2, tile, sink, 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
             } else {
-                by_rows!(count, __m512, 1, tile, to, add, 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+                by_rows!(count, __m512, 1, tile, sink, 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
             }
         }
     }
 }
+
+/// Terms of a panel that are on their way to the first cache level while others are multiplied.
+const AHEAD: usize = 20;
+/// Rows of a tile up to which the processor finds out itself what it will read.
+const FEW: usize = 4;
 
 /// Sums of one row that do not wait for one another, where few rows leave registers free.
 const fn apart(rows: usize) -> usize {
@@ -142,14 +354,14 @@ const fn apart(rows: usize) -> usize {
 }
 
 #[inline(always)]
-unsafe fn sums<L: Lanes, const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>, to: *mut f32, add: bool) {
+unsafe fn sums<L: Lanes, const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>, sink: &impl Sink) {
     // SAFETY: by the caller of `multiply`.
     unsafe {
         match (apart(ROWS), tile.step) {
-            (4, _) => sums_apart::<L, ROWS, VECTORS, 4>(tile, to, add, tile.step),
-            (2, _) => sums_apart::<L, ROWS, VECTORS, 2>(tile, to, add, tile.step),
-            (_, 1) => sums_apart::<L, ROWS, VECTORS, 1>(tile, to, add, 1),
-            _ => sums_apart::<L, ROWS, VECTORS, 1>(tile, to, add, tile.step),
+            (4, _) => sums_apart::<L, ROWS, VECTORS, 4>(tile, sink, tile.step),
+            (2, _) => sums_apart::<L, ROWS, VECTORS, 2>(tile, sink, tile.step),
+            (_, 1) => sums_apart::<L, ROWS, VECTORS, 1>(tile, sink, 1),
+            _ => sums_apart::<L, ROWS, VECTORS, 1>(tile, sink, tile.step),
         }
     }
 }
@@ -158,11 +370,10 @@ unsafe fn sums<L: Lanes, const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_
 #[inline(always)]
 unsafe fn sums_apart<L: Lanes, const ROWS: usize, const VECTORS: usize, const APART: usize>(
     tile: &Tile<'_>,
-    to: *mut f32,
-    add: bool,
+    sink: &impl Sink,
     step: usize,
 ) {
-    // SAFETY: pointers reach what the loops read, by the caller of `multiply`; `to` reaches all rows of sums.
+    // SAFETY: pointers reach what the loops read, by the caller of `multiply`.
     unsafe {
         let mut sums = [[[L::splat(0.0); VECTORS]; ROWS]; APART];
         for (number, run) in tile.runs.iter().enumerate() {
@@ -182,19 +393,15 @@ unsafe fn sums_apart<L: Lanes, const ROWS: usize, const VECTORS: usize, const AP
                 term += 1;
             }
         }
-        for row in 0..ROWS {
-            for vector in 0..VECTORS {
-                let mut sum = sums[0][row][vector];
-                for apart in 1..APART {
-                    sum = sum.add(sums[apart][row][vector]);
+        let mut made = sums[0];
+        for apart in 1..APART {
+            for row in 0..ROWS {
+                for vector in 0..VECTORS {
+                    made[row][vector] = made[row][vector].add(sums[apart][row][vector]);
                 }
-                let to = to.add(row * WIDTH + vector * L::COUNT);
-                if add {
-                    sum = sum.add(L::load(to));
-                }
-                sum.store(to);
             }
         }
+        sink.put(made);
     }
 }
 
@@ -209,6 +416,10 @@ unsafe fn add_term<L: Lanes, const ROWS: usize, const VECTORS: usize>(
 ) {
     // SAFETY: by the caller of `multiply`.
     unsafe {
+        if ROWS > FEW {
+            let ahead = panel.wrapping_add((term + AHEAD) * stride);
+            (0..VECTORS).for_each(|v| L::prefetch(ahead.wrapping_add(v * L::COUNT)));
+        }
         let columns: [L; VECTORS] = std::array::from_fn(|v| L::load(panel.add(term * stride + v * L::COUNT)));
         for row in 0..ROWS {
             let value = L::splat(*rows[row].add(term * step));
