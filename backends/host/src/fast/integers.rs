@@ -38,18 +38,15 @@ pub(super) fn weights_layout(desc: &PrimitiveDesc) -> Option<MemoryDesc> {
     let weights = desc.find(Arg::Weights)?;
     fits(desc).then_some(())?;
     let letter = |axis: usize| char::from(b'a' + axis as u8);
-    let tag = match desc.op() {
-        Op::MatMul(_) => {
-            let (batch, [_, columns]) = weights.dims().split_last_chunk::<2>()?;
-            let (term, column) = (letter(batch.len()), letter(batch.len() + 1));
-            let lead: String = (0..batch.len()).map(letter).collect();
-            let (upper, width) = (column.to_ascii_uppercase(), width(*columns));
-            format!("{lead}{upper}{}{width}{column}{WORD}{term}", term.to_ascii_uppercase())
-        }
-        _ => {
-            let taps: String = (2..weights.rank()).map(letter).collect();
-            format!("A{taps}B{}a{WORD}b", width(weights.dims()[0]))
-        }
+    let tag = if let Op::MatMul(_) = desc.op() {
+        let (batch, [_, columns]) = weights.dims().split_last_chunk::<2>()?;
+        let (term, column) = (letter(batch.len()), letter(batch.len() + 1));
+        let lead: String = (0..batch.len()).map(letter).collect();
+        let (upper, width) = (column.to_ascii_uppercase(), width(*columns));
+        format!("{lead}{upper}{}{width}{column}{WORD}{term}", term.to_ascii_uppercase())
+    } else {
+        let taps: String = (2..weights.rank()).map(letter).collect();
+        format!("A{taps}B{}a{WORD}b", width(weights.dims()[0]))
     };
     let tagged = MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag).ok()?;
     Some(match weights.label() {

@@ -443,10 +443,8 @@ for_levels! {
 
 #[inline(always)]
 fn by_one_body(values: &mut [f32], number: f32, scales: bool) {
-    if scales {
-        values.iter_mut().for_each(|value| *value *= number);
-    } else {
-        values.iter_mut().for_each(|value| *value -= number);
+    for value in values {
+        *value = if scales { *value * number } else { *value - number };
     }
 }
 

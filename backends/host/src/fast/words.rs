@@ -173,8 +173,10 @@ mod tests {
     #[test]
     fn sums_are_exact_at_every_level() {
         let terms = 40;
-        let bytes: Vec<[u8; 4]> =
-            (0..20 * terms).map(|i| [(i * 37 % 256) as u8, 255, (i % 7) as u8, 128]).collect();
+        let words: Vec<f32> = (0..20 * terms)
+            .map(|i| f32::from_ne_bytes([(i * 37 % 256) as u8, 255, (i % 7) as u8, 128]))
+            .collect();
+        let bytes: &[[u8; 4]] = bytemuck::cast_slice(&words);
         for (stride, &level) in
             [16, 32].into_iter().flat_map(|s| Level::available().iter().map(move |l| (s, l)))
         {
@@ -182,8 +184,8 @@ mod tests {
                 (0..2 * terms * stride).map(|i| [(i * 91 % 256) as i8, -128, 127, (i % 5) as i8]).collect();
             let runs = [Run { first: 0, terms }, Run { first: terms, terms: 3 }];
             for count in 1..=most_rows(level) {
-                let first = (0..count).map(|i| bytes[i * terms..].as_ptr().cast::<f32>());
-                let second = (0..count).map(|i| bytes[i * 3..].as_ptr().cast::<f32>());
+                let first = (0..count).map(|i| words[i * terms..].as_ptr());
+                let second = (0..count).map(|i| words[i * 3..].as_ptr());
                 let rows: Vec<*const f32> = first.chain(second).collect();
                 let tile = Tile {
                     runs: &runs,

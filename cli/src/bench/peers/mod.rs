@@ -5,6 +5,7 @@ mod model_file;
 mod onednn;
 mod pin;
 mod python;
+mod rten;
 mod serve;
 mod server;
 mod suspend;
@@ -31,6 +32,8 @@ pub(crate) enum PeerKind {
     Torch,
     /// The tuned OpenCL BLAS, on the same device
     Clblast,
+    /// rten, which runs ONNX files on the CPU; where this program has the feature of its name
+    Rten,
 }
 
 /// A running peer.
@@ -69,6 +72,7 @@ impl PeerKind {
             Self::Onnxruntime => "onnxruntime",
             Self::Torch => "torch",
             Self::Clblast => "clblast",
+            Self::Rten => "rten",
         }
     }
 
@@ -78,6 +82,7 @@ impl PeerKind {
             Self::Onnxruntime => python::command("onnxruntime", gpu),
             Self::Torch => python::command("torch", gpu),
             Self::Clblast => clblast::command(device),
+            Self::Rten => rten::command(),
         }
     }
 }

@@ -15,6 +15,8 @@ pub(crate) fn serve(peer: &str, library: &str) -> Outcome {
     let mut server: Result<Box<dyn Serve>, String> = match peer {
         "onednn" => onednn::OneDnn::load(library).map(|server| Box::new(server) as Box<dyn Serve>),
         "clblast" => clblast::ClBlast::load(library).map(|server| Box::new(server) as Box<dyn Serve>),
+        #[cfg(feature = "rten")]
+        "rten" => Ok(Box::new(super::rten::Rten::default()) as Box<dyn Serve>),
         other => Err(format!("no peer {other:?} is built in")),
     };
     for line in std::io::stdin().lock().lines() {
@@ -33,10 +35,13 @@ pub(crate) fn serve(peer: &str, library: &str) -> Outcome {
 }
 
 fn answer(server: &mut dyn Serve, request: &Value) -> Value {
-    let result = if request.get("hello").is_some() {
+    let result = if let Some(hello) = request.get("hello") {
+        if let Some(count) = hello["threads"].as_u64() {
+            server.threads(usize::try_from(count).unwrap_or(usize::MAX));
+        }
         Ok(json!({ "version": server.version() }))
     } else if let Some(case) = request.get("prepare") {
-        if case.get("model").is_some() {
+        if case.get("model").is_some() && !server.reads_models() {
             return json!({ "refused": "it reads no ONNX files" });
         }
         match server.prepare(case) {

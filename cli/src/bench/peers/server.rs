@@ -6,6 +6,12 @@ use serde_json::Value;
 pub(super) trait Serve {
     /// What and where it is.
     fn version(&self) -> String;
+    /// Takes the number of its threads, where it can choose.
+    fn threads(&mut self, _count: usize) {}
+    /// Whether cases may be ONNX files.
+    fn reads_models(&self) -> bool {
+        false
+    }
     /// Takes a case and tells how it will run.
     fn prepare(&mut self, case: &Value) -> Result<String, Refusal>;
     /// Runs it once, to the end or into a queue.
