@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{cargo, root, run, stream};
-use crate::{fence, setup};
+use crate::{fence, sanitize, setup};
 
 /// What the command line of `anydnn sweep` does not know, and the rest.
 #[derive(Debug, PartialEq)]
@@ -16,17 +16,19 @@ struct Wanted {
     fence: Option<String>,
     /// Whether the build is the one of tests.
     dev: bool,
+    /// Whether the build has AddressSanitizer in it, by which a case that uses memory out of bounds ends its process.
+    sanitize: bool,
     rest: Vec<OsString>,
 }
 
 /// Sets up, builds `anydnn` and starts `anydnn sweep` with the arguments; `--fence MODE` puts guarded memory between it and OpenCL, `--dev`
-/// takes the build that tests have made. Returns whether no case failed.
+/// takes the build that tests have made, `--sanitize` one with AddressSanitizer. Returns whether no case failed.
 pub(crate) fn sweep(args: &[OsString]) -> Result<bool> {
     let wanted = Wanted::parse(args)?;
     let ready = setup::setup()?;
     println!("{ready}");
     // Asked again, cargo would wait for the lints of a test run.
-    if !wanted.dev {
+    if !wanted.dev && !wanted.sanitize {
         let mut build = cargo();
         build.args(["build", "--release", "--package", "anydnn-cli"]).current_dir(root());
         if wanted.fence.is_some() {
@@ -35,7 +37,11 @@ pub(crate) fn sweep(args: &[OsString]) -> Result<bool> {
         run(&mut build)?;
     }
     let folder = fence::target().join(if wanted.dev { "debug" } else { "release" });
-    let mut command = Command::new(folder.join(format!("anydnn{EXE_SUFFIX}")));
+    let mut command = if wanted.sanitize {
+        sanitize::program()?
+    } else {
+        Command::new(folder.join(format!("anydnn{EXE_SUFFIX}")))
+    };
     command.arg("sweep").args(&wanted.rest).envs(&ready.variables).current_dir(root());
     if let Some(mode) = &wanted.fence {
         command.env("OPENCL_LAYERS", folder.join(format!("{DLL_PREFIX}anydnn_fence{DLL_SUFFIX}")));
@@ -53,11 +59,12 @@ const MODES: [&str; 3] = ["over", "under", "canary"];
 
 impl Wanted {
     fn parse(args: &[OsString]) -> Result<Self> {
-        let mut wanted = Self { fence: None, dev: false, rest: Vec::new() };
+        let mut wanted = Self { fence: None, dev: false, sanitize: false, rest: Vec::new() };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             match arg.to_str() {
                 Some("--dev") => wanted.dev = true,
+                Some("--sanitize") => wanted.sanitize = true,
                 Some("--fence") => {
                     let mode = args.next().and_then(|mode| mode.to_str()).context("--fence needs a mode")?;
                     wanted.fence = Some(mode.to_owned());
@@ -67,6 +74,9 @@ impl Wanted {
                 }
                 _ => wanted.rest.push(arg.clone()),
             }
+        }
+        if wanted.sanitize && (wanted.dev || wanted.fence.is_some()) {
+            bail!("--sanitize builds for itself: expected neither --dev nor --fence beside it");
         }
         if let Some(mode) = wanted.fence.as_deref().filter(|mode| !MODES.contains(mode)) {
             bail!("--fence {mode}: expected one of {}", MODES.join(", "));
@@ -89,7 +99,19 @@ mod tests {
         assert_eq!((wanted.fence.as_deref(), wanted.dev), (Some("under"), true));
         assert_eq!(wanted.rest, ["--cases", "5", "--backend", "host"]);
         assert_eq!(parse(&["--fence=canary"]).unwrap().fence.as_deref(), Some("canary"));
-        assert_eq!(parse(&[]).unwrap(), Wanted { fence: None, dev: false, rest: Vec::new() });
+        assert_eq!(
+            parse(&[]).unwrap(),
+            Wanted { fence: None, dev: false, sanitize: false, rest: Vec::new() }
+        );
+    }
+
+    #[test]
+    fn a_sanitizer_has_a_build_of_its_own() {
+        let wanted = parse(&["--sanitize", "--backend", "host"]).unwrap();
+        assert!(wanted.sanitize && wanted.rest == ["--backend", "host"]);
+        assert!(
+            parse(&["--sanitize", "--dev"]).is_err() && parse(&["--fence", "over", "--sanitize"]).is_err()
+        );
     }
 
     #[test]

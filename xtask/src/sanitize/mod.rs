@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
-use crate::command::{output, root, stream, succeeds};
+use crate::command::{output, root, run, stream, succeeds};
 use crate::setup::{Ready, setup};
 use crate::tally::{Tally, complains, test_result};
 
@@ -74,6 +74,19 @@ pub(crate) fn check(named: &[Part]) -> Result<bool> {
         }
     }
     Ok(ended.iter().all(|(_, outcome)| outcome.is_good(!named.is_empty())))
+}
+
+/// `anydnn`, built with AddressSanitizer, which ends its process where memory is used out of bounds.
+pub(crate) fn program() -> Result<Command> {
+    if let Some(why) = nightly_lacks("") {
+        bail!("{why}: AddressSanitizer needs one");
+    }
+    let folder = folder("address")?;
+    run(nightly(&folder, "-Zsanitizer=address").args(["build", "--package", "anydnn-cli"]))?;
+    let mut command = Command::new(folder.join(TARGET).join("debug").join("anydnn"));
+    // Cases ask for absurd sizes, which must be answered by an error; processes that are ended leave what they had.
+    command.env("ASAN_OPTIONS", "allocator_may_return_null=1:detect_leaks=0");
+    Ok(command)
 }
 
 impl Outcome {
