@@ -1,6 +1,7 @@
 //! A graph of a file as steps over numbered values: functions and branches are inlined, bodies of loops are programs of their own.
 
 mod build;
+pub(super) mod nchwc;
 mod parts;
 
 use std::sync::Arc;

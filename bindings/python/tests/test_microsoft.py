@@ -346,6 +346,20 @@ CASES += [
         axis=1,
     ),
     case(
+        "QLinearWhere",
+        [
+            i(0, 2, 3, 5, dtype=bool),
+            u8(3, 5),
+            *QUANTIZED,
+            u8(1, 5),
+            scale(0.05),
+            point(99),
+            scale(0.06),
+            point(80),
+        ],
+        weights=(2, 3, 5, 6, 7, 8),
+    ),
+    case(
         "QLinearConcat",
         [scale(0.04), point(110), u8(2, 3), *QUANTIZED, u8(2, 4), scale(0.05), point(99)],
         weights=(0, 1, 3, 4, 6, 7),
@@ -511,8 +525,8 @@ def test_as_onnx_runtime_computes(expected: "list[dict[str, np.ndarray]]", backe
         ),
         (lambda: grouped(6, 2), "earlier keys and values are read for one sequence"),
         (
-            lambda: case("Conv", [f(1, 8, 4, 4)], domain="com.microsoft.nchwc"),
-            "at the level ORT_ENABLE_EXTENDED",
+            lambda: case("Conv", [f(1, 8, 4, 4), f(12, 8, 1, 1)], domain="com.microsoft.nchwc", weights=(1,)),
+            "expected channels in blocks of 8, as the processor has them",
         ),
         (
             lambda: case(
@@ -572,6 +586,17 @@ def test_what_onnx_runtimes_processors_have_not(backend: str) -> None:
 
     result, (x, w) = made("FusedMatMulActivation", [f(3, 4), f(4, 5)], activation="Relu", alpha=0.5)
     models.assert_close(result, np.maximum(x @ w * np.float32(0.5), 0), terms=4)
+
+    scales = [scale(0.04), point(110), scale(0.02), point(120)]
+    result, (x,) = made(
+        "QLinearReduceMean", [u8(2, 3, 5), *scales], weights=(1, 2, 3, 4), axes=[1], keepdims=0
+    )
+    mean = (x.astype(np.float32) - 110).mean(1) * np.float32(0.04)
+    models.assert_close(result, np.clip(np.rint(mean / np.float32(0.02)) + 120, 0, 255).astype(U8))
+
+    given = [f(1, 4, 4, 3), f(2, 3, 1, 1), f(2), f(1, 4, 4, 2)]
+    result, (x, w, b, z) = made("NhwcFusedConv", given, activation="Relu")
+    models.assert_close(result, np.maximum(x @ w[:, :, 0, 0].T + b + z, 0), terms=3)
 
     result, (x, w) = made("GemmFastGelu", [f(3, 4), f(4, 5)])
     x = x @ w

@@ -38,11 +38,16 @@ folder = pathlib.Path(sys.argv[1])
 for source in sorted(folder.glob("*.onnx")):
     feed = dict(np.load(source.with_suffix(".in.npz")))
     made = {kind: folder / f"{source.stem}.{kind}" for kind in ["dynamic", "operators", "pairs", "extended", "all"]}
-    quantize_dynamic(source, made["dynamic"])
-    for kind, form in [("operators", QuantFormat.QOperator), ("pairs", QuantFormat.QDQ)]:
-        quantize_static(source, made[kind], Once(feed), quant_format=form)
-    session(source, Level.ORT_ENABLE_EXTENDED, made["extended"])
-    session(made["operators"], Level.ORT_ENABLE_ALL, made["all"])
+    made["blocks"] = folder / f"{source.stem}.blocks"
+    session(source, Level.ORT_ENABLE_ALL, made["blocks"])
+    if source.stem == "images":
+        made = {"blocks": made["blocks"]}
+    else:
+        quantize_dynamic(source, made["dynamic"])
+        for kind, form in [("operators", QuantFormat.QOperator), ("pairs", QuantFormat.QDQ)]:
+            quantize_static(source, made[kind], Once(feed), quant_format=form)
+        session(source, Level.ORT_ENABLE_EXTENDED, made["extended"])
+        session(made["operators"], Level.ORT_ENABLE_ALL, made["all"])
     for kind, model in made.items():
         one = session(model, Level.ORT_DISABLE_ALL)
         (out,) = one.run(None, feed)
@@ -99,13 +104,65 @@ def attention() -> "tuple[bytes, np.ndarray]":
     return models.model(nodes, [x], [y], weights, opset=17), f(2, 9, 16)
 
 
+def images() -> "tuple[bytes, np.ndarray]":
+    """Convolutions of all kinds, whose channels ONNX Runtime puts in blocks."""
+    nodes = [
+        node("Conv", "x w1 b1", "a0", pads=[1] * 4, strides=[2, 2]),
+        node("Relu", "a0", "a"),
+        node("Conv", "a wd", "d0", pads=[1] * 4, group=32),
+        node("LeakyRelu", "d0", "d", alpha=0.2),
+        node("Conv", "d wg", "g", pads=[1] * 4, group=2),
+        node("Conv", "g wn", "n"),
+        node("Conv", "a wm bm", "m"),
+        node("Add", "n m", "s"),
+        node("Abs", "s", "r"),
+        node("Conv", "r wq", "q"),
+        node("MaxPool", "a", "p", kernel_shape=[2, 2], strides=[2, 2]),
+        node("AveragePool", "d", "v", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Concat", "p v", "c", axis=1),
+        node(
+            "Resize",
+            "c  scales",
+            "u",
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        ),
+        node("Conv", "u we", "e"),
+        node("GlobalAveragePool", "e", "ga"),
+        node("GlobalMaxPool", "a", "gm"),
+        node("Add", "ga gm", "o"),
+        node("GlobalAveragePool", "q", "gq"),
+        node("Concat", "o gq", "k", axis=1),
+        node("Flatten", "k", "z"),
+        node("Gemm", "z wz", "y"),
+    ]
+    nodes[13].input[:] = ["c", "", "scales"]
+    shapes = {
+        "w1": (32, 3, 3, 3),
+        "b1": (32,),
+        "wd": (32, 1, 3, 3),
+        "wg": (32, 16, 3, 3),
+        "wn": (24, 32, 1, 1),
+        "wm": (24, 32, 1, 1),
+        "bm": (24,),
+        "wq": (20, 24, 1, 1),
+        "we": (32, 64, 1, 1),
+        "wz": (52, 5),
+    }
+    weights = [(name, f(*shape)) for name, shape in shapes.items()]
+    weights.append(("scales", np.array([1, 1, 2, 2], np.float32)))
+    x, y = ("x", TensorProto.FLOAT, [1, 3, 16, 16]), ("y", TensorProto.FLOAT, [1, 5])
+    return models.model(nodes, [x], [y], weights, opset=17), f(1, 3, 16, 16)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if PEER is None:
         assert "ANYDNN_REQUIRE" not in os.environ, "ANYDNN_PEER_PYTHON names no Python with ONNX Runtime"
         pytest.skip("ANYDNN_PEER_PYTHON names no Python with ONNX Runtime")
     folder: Path = tmp_path_factory.mktemp("quantised")
-    for make in (convolutions, attention):
+    for make in (convolutions, attention, images):
         model, x = make()
         (folder / f"{make.__name__}.onnx").write_bytes(model)
         np.savez(folder / f"{make.__name__}.in.npz", x=x)
@@ -117,11 +174,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-KINDS = ["dynamic", "operators", "pairs", "extended", "all"]
+KINDS = ["dynamic", "operators", "pairs", "extended", "all", "blocks"]
 # The host runs all of them; devices what has an operator of its own for each.
 PAIRS = [
     (backend, kind) for backend in REQUIRED for kind in KINDS if backend == "host" or kind == "operators"
 ]
+# What stands for operators on blocks of channels.
+IN_BLOCKS = {
+    "Conv",
+    "ReorderInput",
+    "ReorderOutput",
+    "MaxPool",
+    "AveragePool",
+    "GlobalAveragePool",
+    "Upsample",
+}
 
 
 @pytest.mark.parametrize("name", ["attention", "convolutions"])
@@ -130,3 +197,11 @@ def test_as_onnx_runtime_computes(folder: Path, backend: str, kind: str, name: s
     feed = dict(np.load(folder / f"{name}.in.npz"))
     (made,) = anydnn.InferenceSession(folder / f"{name}.{kind}", backend).run(None, feed)
     models.assert_close(made, np.load(folder / f"{name}.{kind}.npy"), terms=72)
+
+
+def test_channels_in_blocks(folder: Path, backend: str) -> None:
+    written = models.parsed((folder / "images.blocks").read_bytes()).graph.node
+    assert {node.op_type for node in written if node.domain == "com.microsoft.nchwc"} >= IN_BLOCKS
+    feed = dict(np.load(folder / "images.in.npz"))
+    (made,) = anydnn.InferenceSession(folder / "images.blocks", backend).run(None, feed)
+    models.assert_close(made, np.load(folder / "images.blocks.npy"), terms=32 * 9)

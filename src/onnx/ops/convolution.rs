@@ -14,12 +14,22 @@ pub(super) fn forward(network: &mut Network, node: &Node) -> Result<Vec<Value>> 
 
 /// The convolution of source, weights and, if it is there, bias, with a node's attributes.
 pub(super) fn convolved(network: &mut Network, node: &Node, operands: &[&Value]) -> Result<Value> {
+    convolved_by(network, node, operands, groups(node)?)
+}
+
+/// The same with another number of groups.
+pub(super) fn convolved_by(
+    network: &mut Network,
+    node: &Node,
+    operands: &[&Value],
+    groups: i64,
+) -> Result<Value> {
     let (mut window, spatial) = window(node, operands)?;
     window.slide(node, &spatial, false)?;
     let attrs = window
         .attrs()
         .with("dilations", signed(&window.dilations))
-        .with("groups", groups(node)?)
+        .with("groups", groups)
         .with("weights_format", "OIX");
     network.op(node, OpKind::Convolution, operands, attrs)
 }
@@ -40,7 +50,7 @@ pub(super) fn transposed(network: &mut Network, node: &Node) -> Result<Vec<Value
     Ok(vec![network.op(node, OpKind::ConvTranspose, &operands, attrs)?])
 }
 
-fn groups(node: &Node) -> Result<i64> {
+pub(super) fn groups(node: &Node) -> Result<i64> {
     match node.int("group", 1)? {
         groups if groups > 0 => Ok(groups),
         groups => Err(node.invalid("attribute group", groups, "at least 1")),

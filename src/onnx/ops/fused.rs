@@ -5,8 +5,9 @@ use anydnn_backend::{DataType, Dims, Result};
 use super::super::network::{Network, Value};
 use super::super::node::Node;
 use super::activation::scaled;
-use super::convolution::convolved;
+use super::convolution::{convolved_by, groups};
 use super::indexing::part;
+use super::integers::turned;
 use super::{floats, product};
 use crate::graph::{Attrs, OpKind};
 use crate::model::HostTensor;
@@ -124,12 +125,29 @@ fn activation_numbers(node: &Node) -> Result<Vec<f32>> {
 
 /// `FusedConv`: a convolution, what is added to its result, and a function of the sum.
 pub(super) fn convolution(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    convolution_by(network, node, groups(node)?)
+}
+
+/// The same with another number of groups.
+pub(super) fn convolution_by(network: &mut Network, node: &Node, groups: i64) -> Result<Vec<Value>> {
     let mut operands = vec![floats(node, 0)?, floats(node, 1)?];
     operands.extend(node.optional(2));
-    let made = convolved(network, node, &operands)?;
+    let made = convolved_by(network, node, &operands, groups)?;
     let made = sum(network, node, &[Some(&made), node.optional(3)])?;
     let numbers = node.floats("activation_params")?.unwrap_or_default();
     Ok(vec![activated(network, node, &made, &numbers)?])
+}
+
+/// `NhwcFusedConv`: the same with channels as the last dimension of images, not of weights.
+pub(super) fn convolution_of_last(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let mut inputs = node.inputs().to_vec();
+    for index in [0, 3] {
+        if let Some(image) = node.optional(index) {
+            inputs[index] = Some(turned(network, node, image, true)?);
+        }
+    }
+    let made = convolution(network, &node.given(inputs))?;
+    Ok(vec![turned(network, node, &made[0], false)?])
 }
 
 /// The function that an attribute names.

@@ -51,6 +51,30 @@ pub(super) fn softmax(network: &mut Network, node: &Node) -> Result<Vec<Value>> 
     Ok(vec![requantized(network, node, &made, 3)?])
 }
 
+/// `QLinearReduceMean`: along axes, or along all.
+pub(super) fn mean(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let src = dequantized(network, node, node.input(0)?, SOURCE, None)?;
+    let axes: Vec<i64> = match node.ints("axes")? {
+        Some(axes) if !axes.is_empty() => axes,
+        _ => (0..src.rank() as i64).collect(),
+    };
+    let attrs = Attrs::new().with("axes", axes).with("keep_dims", node.flag("keepdims", true)?);
+    let made = network.op(node, OpKind::ReduceMean, &[&src], attrs)?;
+    Ok(vec![requantized(network, node, &made, 3)?])
+}
+
+/// `QLinearWhere`: a choice between two, each with its own scale.
+pub(super) fn choose(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    let condition = node.input(0)?;
+    if condition.data_type != DataType::Boolean {
+        return Err(node.invalid("condition", condition.data_type, "a truth value"));
+    }
+    let a = dequantized(network, node, node.input(1)?, Inputs { scale: Some(2), point: 3 }, None)?;
+    let b = dequantized(network, node, node.input(4)?, Inputs { scale: Some(5), point: 6 }, None)?;
+    let made = network.op(node, OpKind::Select, &[condition, &a, &b], Attrs::new())?;
+    Ok(vec![requantized(network, node, &made, 7)?])
+}
+
 /// `QLinearConcat`: the result's scale and zero point come first, then each part with its own.
 pub(super) fn concat(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let parts = node.inputs().len().saturating_sub(2);
@@ -136,7 +160,7 @@ pub(super) fn channels_last(network: &mut Network, node: &Node, value: &Value) -
 }
 
 /// The last dimension moved to the second place, or back.
-fn turned(network: &mut Network, node: &Node, value: &Value, to_second: bool) -> Result<Value> {
+pub(super) fn turned(network: &mut Network, node: &Node, value: &Value, to_second: bool) -> Result<Value> {
     let rank = value.rank() as i64;
     if rank < 3 {
         return Err(node.invalid("source", &value.dims, "at least three dimensions"));

@@ -15,6 +15,7 @@ mod indexing;
 mod integers;
 mod logic;
 mod movement;
+mod nchwc;
 mod normalization;
 mod pooling;
 mod product;

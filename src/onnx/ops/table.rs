@@ -6,7 +6,7 @@ use super::super::host::{self, Host};
 use super::super::is_standard;
 use super::super::known::Import;
 use super::super::node::Node;
-use super::super::program::PARTS;
+use super::super::program::{PARTS, nchwc};
 use super::{
     activation, blocks, compound, convolution, einsum, elementwise, fused, grouped, heads, indexing,
     integers, logic, movement, normalization, pooling, product, quantization, quantized, recurrent,
@@ -101,12 +101,7 @@ impl Operator {
             Some("ai.onnx.ml") => LEARNING,
             Some("com.microsoft") => ONNX_RUNTIMES,
             Some(PARTS) => PARTS_OF_OPERATORS,
-            // Their weights lie in blocks of a size that the file does not tell.
-            Some("com.microsoft.nchwc") => {
-                let why = "it has the layout of the processor that ONNX Runtime optimised the model on: save the model at the level \
-                           ORT_ENABLE_EXTENDED, which has no such operators";
-                return Err(node.unsupported(why));
-            }
+            Some(nchwc::DOMAIN) => IN_BLOCKS,
             domain => {
                 let domain = domain.unwrap_or("");
                 return Err(node.unsupported(format!("operators of the domain {domain:?} are not read")));
@@ -326,6 +321,7 @@ const ONNX_RUNTIMES: &[Operator] = &[
     graph("MatMulIntegerToFloat", quantized::matmul_to_floats).on_execution(),
     graph("MatMulNBits", blocks::matmul).on_execution(),
     graph("MultiHeadAttention", heads::apart).on_execution(),
+    graph("NhwcFusedConv", fused::convolution_of_last).on_execution(),
     graph("NhwcMaxPool", integers::nhwc_max).on_execution(),
     graph("QAttention", heads::quantized).on_execution(),
     graph("QGemm", integers::gemm).on_execution(),
@@ -336,14 +332,23 @@ const ONNX_RUNTIMES: &[Operator] = &[
     graph("QLinearGlobalAveragePool", integers::global_average).on_execution(),
     graph("QLinearLeakyRelu", integers::function),
     graph("QLinearMul", integers::pair),
+    graph("QLinearReduceMean", integers::mean).on_execution(),
     graph("QLinearSigmoid", integers::function),
     graph("QLinearSoftmax", integers::softmax).on_execution(),
+    graph("QLinearWhere", integers::choose),
     partly("QuantizeLinear", host::quantize, quantization::quantize).on_execution(),
     graph("QuickGelu", fused::quick_gelu),
     graph("RotaryEmbedding", heads::rotary).on_execution(),
     graph("SkipLayerNormalization", fused::skip_norm).on_execution(),
     graph("SkipSimplifiedLayerNormalization", fused::skip_norm).on_execution(),
     moves("Trilu", host::triangle, compound::triangle),
+];
+
+/// Those of images whose channels lie in blocks; the program has made the other ones standard.
+const IN_BLOCKS: &[Operator] = &[
+    graph("Conv", super::nchwc::convolution).on_execution(),
+    graph("ReorderInput", super::nchwc::to_blocks).on_execution(),
+    graph("ReorderOutput", super::nchwc::from_blocks).on_execution(),
 ];
 
 const PARTS_OF_OPERATORS: &[Operator] =
@@ -355,7 +360,7 @@ mod tests {
 
     #[test]
     fn operators_are_sorted_and_different() {
-        for operators in [OPERATORS, LEARNING, ONNX_RUNTIMES] {
+        for operators in [OPERATORS, LEARNING, ONNX_RUNTIMES, IN_BLOCKS] {
             assert!(operators.is_sorted_by(|a, b| a.name < b.name));
         }
     }

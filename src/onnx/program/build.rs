@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anydnn_backend::{Error, Result};
 
-use super::{Body, DEPTH, Program, STEPS, Step, StepKind, ValueId, key, wrong};
+use super::{Body, DEPTH, Program, STEPS, Step, StepKind, ValueId, key, nchwc, wrong};
 use crate::onnx::is_standard;
 use crate::onnx::proto::{
     AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto, TensorProto,
@@ -62,6 +62,7 @@ impl<'a> Builder<'a> {
             builder.program.inputs.push(value);
         }
         builder.nodes(&graph.node, opsets)?;
+        nchwc::settle(&mut builder.program);
         builder.program.outputs = builder.outputs(graph);
         let declared = graph.output.iter().map(|info| {
             let tensor = info.r#type.as_ref().and_then(|of| of.tensor_type.as_ref());
