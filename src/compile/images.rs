@@ -21,9 +21,15 @@ pub(super) fn channels_last(graph: &Graph) -> HashSet<TensorId> {
                 is_channels_first(op) && op.inputs.first().is_some_and(|id| found.contains(id))
             }
             OpKind::Concat => op.inputs.iter().all(|id| found.contains(id)),
-            OpKind::Reorder | OpKind::TypeCast | OpKind::Select | OpKind::PReLU | OpKind::BiasAdd => {
-                continues(graph, &found, op, result)
-            }
+            OpKind::Reorder
+            | OpKind::TypeCast
+            | OpKind::Select
+            | OpKind::PReLU
+            | OpKind::BiasAdd
+            | OpKind::Quantize
+            | OpKind::Dequantize
+            | OpKind::DynamicQuantize
+            | OpKind::DynamicDequantize => continues(graph, &found, op, result),
             kind => kind.is_pointwise() && continues(graph, &found, op, result),
         };
         if is_image && !is_flattened(graph, result) {
@@ -97,6 +103,26 @@ mod tests {
         let flat = Attrs::new().with("shape", [1_i64, -1]).with("special_zero", false);
         let flat = g.op("flat", OpKind::StaticReshape, &[pooled], flat).unwrap();
         (g.build().unwrap(), [made, bounded, pooled, flat])
+    }
+
+    #[test]
+    fn quantised_images_are_images() {
+        let (graph, _) = network();
+        let mut g = GraphBuilder::new();
+        let image = g.input("image", DataType::F32, [1, 4, 8, 8]);
+        let weights = g.constant("weights", DataType::F32, [4, 4, 1, 1]);
+        let attrs = graph.ops()[0].attrs.clone();
+        let made = g.op("conv", OpKind::Convolution, &[image, weights], attrs).unwrap();
+        let scales = || {
+            Attrs::new().with("qtype", "per_tensor").with("scales", vec![0.5_f32]).with("zps", vec![3_i64])
+        };
+        let stored = g.op("stored", OpKind::Quantize, &[made], scales()).unwrap();
+        let bytes = LogicalTensor { data_type: Some(DataType::U8), ..LogicalTensor::unknown(stored) };
+        g.add_tensor(bytes).unwrap();
+        let floats = g.op("floats", OpKind::Dequantize, &[stored], scales()).unwrap();
+        let bounded = g.op("relu", OpKind::ReLU, &[floats], Attrs::new()).unwrap();
+        let found = channels_last(&g.build().unwrap());
+        assert!([made, stored, floats, bounded].iter().all(|id| found.contains(id)));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The same graph with other operations in the place of some.
 
+#[cfg(feature = "onnx")]
+use std::collections::HashMap;
 use std::collections::HashSet;
 
 use anydnn_backend::Result;
@@ -7,6 +9,8 @@ use anydnn_backend::Result;
 use super::op::Op;
 use super::tensor::TensorId;
 use super::{Graph, finish, schema, topology};
+#[cfg(feature = "onnx")]
+use super::{OpKind, op::OpId, tensor::LogicalTensor};
 
 impl Graph {
     /// The graph with other operations at some indices, each of which makes what the one before it made, from tensors that come before.
@@ -46,5 +50,63 @@ impl Graph {
         let (inputs, outputs) = (self.inputs.clone(), self.outputs.clone());
         let Self { fpmath, fpmath_apply_to_int, .. } = *self;
         Ok(Self { ops: kept, tensors, inputs, outputs, producers, consumers, fpmath, fpmath_apply_to_int })
+    }
+
+    /// The graph with a dequantisation for each operation that reads one, which can then be done where it is read. What only moves elements
+    /// shares those of others.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](anydnn_backend::Error::Invalid) when the operations are in a cycle.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn with_dequantized_apart(self) -> Result<Self> {
+        let moves = |kind| {
+            matches!(
+                kind,
+                OpKind::StaticReshape
+                    | OpKind::StaticTranspose
+                    | OpKind::Gather
+                    | OpKind::Remap
+                    | OpKind::Reorder
+            )
+        };
+        let sources: HashMap<TensorId, &Op> = self
+            .ops
+            .iter()
+            .filter(|op| op.kind == OpKind::Dequantize)
+            .filter_map(|op| Some((*op.outputs.first()?, op)))
+            .filter(|(id, _)| self.consumers(*id).len() > 1 && !self.outputs.contains(id))
+            .collect();
+        if sources.is_empty() {
+            return Ok(self);
+        }
+        let mut next_op = self.ops.iter().map(|op| op.id.0).max().unwrap_or(0);
+        let mut next_tensor = self.tensors.keys().map(|id| id.0).max().unwrap_or(0);
+        let (mut ops, mut tensors) = (Vec::with_capacity(self.ops.len()), self.tensors.clone());
+        let mut read = HashSet::new();
+        for op in &self.ops {
+            let mut op = op.clone();
+            let mut own: HashMap<TensorId, TensorId> = HashMap::new();
+            for input in &mut op.inputs {
+                let Some(&source) = sources.get(input).filter(|_| !moves(op.kind)) else { continue };
+                let id = match own.get(input) {
+                    Some(id) => *id,
+                    None if read.insert(*input) => *input,
+                    None => {
+                        (next_op, next_tensor) = (next_op + 1, next_tensor + 1);
+                        let id = TensorId(next_tensor);
+                        if let Some(tensor) = self.tensors.get(input) {
+                            tensors.insert(id, LogicalTensor { id, ..tensor.clone() });
+                        }
+                        ops.push(Op { id: OpId(next_op), outputs: vec![id], ..source.clone() });
+                        id
+                    }
+                };
+                own.insert(*input, id);
+                *input = id;
+            }
+            ops.push(op);
+        }
+        let (producers, consumers) = (topology::producers(&ops)?, topology::consumers(&ops));
+        Ok(Self { ops, tensors, producers, consumers, ..self })
     }
 }

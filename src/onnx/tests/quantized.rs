@@ -141,6 +141,25 @@ fn values_are_quantized_with_given_scales() {
     assert_eq!(draft.run(&[], &inputs).unwrap()[0].to_f32s(), [3.0, 5.0, 9.0, 9.0]);
 }
 
+/// Each function reads the stored integers itself; what moves elements reads the floats of others.
+#[test]
+fn every_reader_dequantizes() {
+    let draft = Draft::new(13).typed("x", UINT8, &["2", "2"]).floats("s", &[], &[0.5]);
+    let draft = constant(draft, "z", UINT8, &[], &[3]).node("f = DequantizeLinear(x, s, z)", vec![]);
+    let draft =
+        draft.node("a = Tanh(f)", vec![]).node("b = Mul(f, f)", vec![]).node("t = Transpose(f)", vec![]);
+    let draft = draft.output("a").output("b").output("t");
+    let graph = draft.load().unwrap().graph(&[]).unwrap().graph;
+    let read = |kind| graph.ops().iter().find(|op| op.kind == kind).map(|op| op.inputs.clone()).unwrap();
+    assert_eq!(graph.ops().iter().filter(|op| op.kind == OpKind::Dequantize).count(), 2);
+    let (tanh, product) = (read(OpKind::Tanh), read(OpKind::Multiply));
+    assert!(product[0] == product[1] && product[0] != tanh[0]);
+    assert_eq!(read(OpKind::StaticTranspose), tanh);
+    let made = draft.run(&[], &[bytes([2, 2], &[3, 5, 1, 3])]).unwrap();
+    assert_eq!(made[1].to_f32s(), [0.0, 1.0, 1.0, 0.0]);
+    assert_eq!(made[2].to_f32s(), [0.0, -1.0, 1.0, 0.0]);
+}
+
 #[test]
 fn parameters_that_do_not_fit_are_refused() {
     let draft = constant(Draft::new(13).typed("a", UINT8, &["2", "2"]), "b", INT8, &[2, 2], &[1, 2, 3, 4]);

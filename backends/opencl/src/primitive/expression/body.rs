@@ -7,6 +7,8 @@ use anydnn_backend::op::{Fold, Node};
 
 use super::{Program, Stored};
 use crate::primitive::nodes::{Leaves, needed, statements};
+use crate::primitive::numbers::float;
+use crate::primitive::value::Value;
 
 /// Leaves of an expression as the macros name them. Folds that were joined before are loaded.
 #[derive(Default)]
@@ -26,6 +28,12 @@ impl Leaves for Elements<'_> {
 
     fn position(&self) -> String {
         "AT_POSITION(OFF_POSITION)".into()
+    }
+
+    fn constant(&self, value: Value, number: f32) -> String {
+        // Expressions that differ in numbers alone share a program. What leaves something out of it is no such number.
+        let is_special = !number.is_finite() || [0.0, 1.0, 2.0].contains(&number.abs());
+        if value == Value::F32 && !is_special { float(number) } else { value.literal(number) }
     }
 
     fn scalar(&self, i: u16) -> String {
