@@ -17,11 +17,17 @@ use crate::test::REQUIRED;
 const PACKAGES: &str = include_str!("../../bindings/python/requirements.txt");
 /// The package's folder.
 const FOLDER: &str = "bindings/python";
+/// What the example of Ray needs, apart: Ray asks for versions of its own.
+const RAYS_PACKAGES: &str = include_str!("../../examples/ray/requirements.txt");
+/// The example's folder.
+const RAYS_FOLDER: &str = "examples/ray";
+const PYTEST: &[&str] = &["-m", "pytest", "-p", "no:cacheprovider"];
 
 /// Builds the wheel, for release or as tests are, and checks the package; returns whether nothing is wrong.
 pub(crate) fn check(release: bool) -> Result<bool> {
     let ready = setup::setup()?;
-    let bin = environment(&setup::shared_cache()?.join("python")).folder.join("bin");
+    let cache = setup::shared_cache()?;
+    let bin = environment(&cache.join("python")).folder.join("bin");
     let (folder, target) = (root().join(FOLDER), fence::target());
     let (wheels, packages) = (target.join("wheels"), target.join("python"));
     for old in [&wheels, &packages] {
@@ -42,23 +48,20 @@ pub(crate) fn check(release: bool) -> Result<bool> {
         command.args(arguments).current_dir(&folder).envs(&variables);
         command
     };
-    let (mut tally, mut summary) = (Tally::default(), false);
-    let status = stream(&mut python(&["-m", "pytest", "-p", "no:cacheprovider"]), |line| {
-        if let Some(told) = pytest_result(line) {
-            (tally, summary) = (told, true);
-        }
-    })?;
-    let mut wrong = Vec::new();
-    if !summary || (!status.success() && tally.failed == 0) {
-        wrong.push(format!("pytest ended with {status}"));
-    }
+    let (mut tally, mut wrong) = pytest(&mut python(PYTEST))?;
+    let mut ray = Command::new(rays(&cache.join("ray")).folder.join("bin/python"));
+    ray.args(PYTEST).current_dir(root().join(RAYS_FOLDER)).envs(&variables);
+    let (more, amiss) = pytest(&mut ray)?;
+    tally += more;
+    wrong.extend(amiss);
     let cache = target.join("mypy");
     let cache = cache.to_string_lossy();
+    let examples = root().join(RAYS_FOLDER).display().to_string();
     for arguments in [
         &["-m", "mypy", "--cache-dir", &cache][..],
         &["-m", "mypy.stubtest", "anydnn._native"],
-        &["-m", "ruff", "check", "--no-cache"],
-        &["-m", "ruff", "format", "--no-cache", "--check"],
+        &["-m", "ruff", "check", "--no-cache", ".", &examples],
+        &["-m", "ruff", "format", "--no-cache", "--check", ".", &examples],
     ] {
         let mut command = python(arguments);
         if run(&mut command).is_err() {
@@ -79,9 +82,26 @@ pub(crate) fn check(release: bool) -> Result<bool> {
     Ok(failed == 0)
 }
 
-/// Installs what the package is built and checked with into `cache` if it is not there.
+/// Installs what the package is built and checked with into `cache` if it is not there, and Ray.
 pub(crate) fn ensure(cache: &Path) -> Result<()> {
-    environment(&cache.join("python")).ensure("what the Python package is built and tested with")
+    environment(&cache.join("python")).ensure("what the Python package is built and tested with")?;
+    rays(&cache.join("ray")).ensure("Ray")
+}
+
+fn rays(folder: &Path) -> Environment<'_> {
+    Environment { folder, packages: RAYS_PACKAGES, needed: &["bin/python"], options: &[], aside: None }
+}
+
+/// Runs tests and returns their numbers, and what went wrong beside them.
+fn pytest(command: &mut Command) -> Result<(Tally, Vec<String>)> {
+    let (mut tally, mut summary) = (Tally::default(), false);
+    let status = stream(command, |line| {
+        if let Some(told) = pytest_result(line) {
+            (tally, summary) = (told, true);
+        }
+    })?;
+    let is_wrong = !summary || (!status.success() && tally.failed == 0);
+    Ok((tally, if is_wrong { vec![format!("pytest ended with {status}")] } else { Vec::new() }))
 }
 
 fn environment(folder: &Path) -> Environment<'_> {
