@@ -3,6 +3,7 @@
 
 pub mod fetch;
 pub mod file_type;
+pub mod generate;
 pub mod read_text;
 pub mod similarity;
 pub mod voice_activity;
