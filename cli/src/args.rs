@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
 
 use crate::bench::{BenchArgs, PeerKind};
@@ -27,6 +29,9 @@ Environment:
 #[derive(Debug, Parser)]
 #[command(name = "anydnn", version, about = "Neural networks on any OpenCL device", after_help = EXIT_CODES, max_term_width = 110)]
 pub(crate) struct Args {
+    /// Writes what is shown into a file as well: an animated SVG, as of a terminal.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

@@ -9,6 +9,7 @@ mod graph;
 mod model;
 mod output;
 mod plausible;
+mod recording;
 mod run;
 mod sweep;
 #[cfg(test)]
@@ -30,6 +31,9 @@ fn main() -> ExitCode {
     if let (Ok(program), false) = (std::env::current_exe(), matches!(args.command, Command::Compile)) {
         anydnn_opencl::compile_in_processes(program, ["compile".into()]);
     }
+    if args.record.is_some() {
+        recording::begin();
+    }
     let result = log().and_then(|()| match &args.command {
         Command::Devices(args) => devices::devices(args),
         Command::Run(args) => run::run(args),
@@ -41,13 +45,31 @@ fn main() -> ExitCode {
         Command::Compile => compile(),
         Command::BenchPeer { peer, library } => bench::serve(peer, library),
     });
-    match result {
+    let recorded = match &args.record {
+        Some(file) => recording::end(file, &command()).map_err(Failure::from),
+        None => Ok(()),
+    };
+    match result.and(recorded) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// The command as it was given, without what records it.
+fn command() -> String {
+    let mut words = vec!["anydnn".to_owned()];
+    let mut given = std::env::args().skip(1);
+    while let Some(word) = given.next() {
+        if word == "--record" {
+            given.next();
+        } else if !word.starts_with("--record=") {
+            words.push(if word.contains(' ') { format!("\"{word}\"") } else { word });
+        }
+    }
+    words.join(" ")
 }
 
 /// Compiles what another process of this program asks for.

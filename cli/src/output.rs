@@ -7,6 +7,8 @@ use std::time::Duration;
 use anydnn::backend::Error;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::recording;
+
 /// Whether and how text is coloured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
@@ -17,7 +19,7 @@ impl Style {
     /// Colours when standard output is a terminal and nobody objects.
     pub(crate) fn new(no_color: bool) -> Self {
         let objected = no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { color: !objected && io::stdout().is_terminal() }
+        Self { color: recording::is_on() || !objected && io::stdout().is_terminal() }
     }
 
     pub(crate) fn bold(self, text: &str) -> String {
@@ -43,6 +45,7 @@ impl Style {
 
 /// Writes to standard output. A reader that closed the pipe has seen enough.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
+    recording::keep(text);
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("standard output", error)),
         _ => Ok(()),
