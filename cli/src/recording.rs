@@ -80,49 +80,84 @@ fn svg(command: &str, pieces: &[(Duration, String)]) -> String {
     let mut made = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\">\n\
          <style>\n\
-         text {{ font: 14px ui-monospace, Menlo, Consolas, monospace; fill: #d8dee9; white-space: pre; \
-         animation: appear 0.01s both; }}\n\
+         text {{ font: 14px ui-monospace, Menlo, Consolas, monospace; fill: #d8dee9; white-space: pre; }}\n\
+         g {{ animation: appear 0.01s both; }}\n\
          @keyframes appear {{ from {{ opacity: 0; }} }}\n\
          .b {{ font-weight: bold; }} .d {{ fill: #7f8896; }} .r {{ fill: #e06c75; }} .g {{ fill: #98c379; }}\n\
-         @media (prefers-reduced-motion) {{ text {{ animation: none; }} }}\n\
+         @media (prefers-reduced-motion) {{ g {{ animation: none; }} }}\n\
          </style>\n\
          <title>{}</title>\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#1e222a\"/>\n",
         escaped(command)
     );
     for (row, (after, line)) in lines.iter().enumerate() {
-        let y = MARGIN + (row as f64 + 0.75) * HEIGHT;
-        let _ = write!(made, "<text x=\"{MARGIN}\" y=\"{y:.1}\" style=\"animation-delay: {after:.2}s\">");
-        for (class, text) in spans(line) {
+        let top = MARGIN + row as f64 * HEIGHT;
+        let _ = write!(made, "<g style=\"animation-delay: {after:.2}s\">");
+        let mut column = 0;
+        for (look, text) in spans(line) {
+            let x = MARGIN + column as f64 * WIDTH;
+            column += text.chars().count();
+            let y = top + 0.75 * HEIGHT;
             let text = escaped(&text);
-            let _ = match class {
-                "" => write!(made, "{text}"),
-                class => write!(made, "<tspan class=\"{class}\">{text}</tspan>"),
+            let _ = match look {
+                Look::Class("") => write!(made, "<text x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>"),
+                Look::Class(class) => {
+                    write!(made, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{text}</text>")
+                }
+                // Half a block: a pixel above another one.
+                Look::Pixels(pixels) => {
+                    pixels.iter().zip([top, top + HEIGHT / 2.0]).try_for_each(|(grey, y)| {
+                        let (width, height) = (WIDTH + 0.2, HEIGHT / 2.0 + 0.2);
+                        write!(
+                            made,
+                            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width}\" height=\"{height}\" \
+                         fill=\"#{grey:02x}{grey:02x}{grey:02x}\"/>"
+                        )
+                    })
+                }
             };
         }
-        made.push_str("</text>\n");
+        made.push_str("</g>\n");
     }
     made.push_str("</svg>\n");
     made
 }
 
-/// The parts of a line with the class of each.
-fn spans(line: &str) -> Vec<(&'static str, String)> {
+/// How a part of a line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Class(&'static str),
+    /// The shades of grey of the upper and of the lower half, from 0 to 255.
+    Pixels([u8; 2]),
+}
+
+/// The parts of a line with the look of each.
+fn spans(line: &str) -> Vec<(Look, String)> {
     let mut spans = Vec::new();
     for (at, part) in line.split("\x1b[").enumerate() {
-        let (class, text) = match part.split_once('m').filter(|_| at > 0) {
-            None => ("", part),
-            Some(("1", text)) => ("b", text),
-            Some(("2", text)) => ("d", text),
-            Some(("31", text)) => ("r", text),
-            Some(("32", text)) => ("g", text),
-            Some((_, text)) => ("", text),
+        let (look, text) = match part.split_once('m').filter(|_| at > 0) {
+            None => (Look::Class(""), part),
+            Some(("1", text)) => (Look::Class("b"), text),
+            Some(("2", text)) => (Look::Class("d"), text),
+            Some(("31", text)) => (Look::Class("r"), text),
+            Some(("32", text)) => (Look::Class("g"), text),
+            Some((codes, text)) => (pixels(codes).map_or(Look::Class(""), Look::Pixels), text),
         };
         if !text.is_empty() {
-            spans.push((class, text.to_owned()));
+            spans.push((look, text.to_owned()));
         }
     }
     spans
+}
+
+/// Shades of grey of the palette of 256 colours, `38;5;A;48;5;B`.
+fn pixels(codes: &str) -> Option<[u8; 2]> {
+    let (upper, lower) = codes.strip_prefix("38;5;")?.split_once(";48;5;")?;
+    let grey = |code: &str| {
+        let step = code.parse::<u8>().ok()?.checked_sub(232)?;
+        Some(8 + 10 * step)
+    };
+    Some([grey(upper)?, grey(lower)?])
 }
 
 fn escaped(text: &str) -> String {
@@ -137,20 +172,23 @@ mod tests {
     fn lines_appear_when_they_were_written_in_their_colours() {
         let pieces = [
             (Duration::from_millis(500), "\x1b[1mhead\x1b[0m\na < b".to_owned()),
-            (Duration::from_millis(900), " & c\n\x1b[32mright\x1b[0m\n".to_owned()),
+            (
+                Duration::from_millis(900),
+                " & c\n\x1b[32mright\x1b[0m\x1b[38;5;232;48;5;255m\u{2580}\x1b[0m\n".to_owned(),
+            ),
         ];
         let made = svg("anydnn", &pieces);
-        let lines: Vec<&str> = made.lines().filter(|line| line.starts_with("<text")).collect();
+        let lines: Vec<&str> = made.lines().filter(|line| line.starts_with("<g style")).collect();
         assert_eq!(lines.len(), 4);
         // Typing takes a fourth of a second.
-        for (line, delay, text) in [
-            (lines[0], "0.00s", "<tspan class=\"g\">$</tspan> <tspan class=\"b\">anydnn</tspan>"),
-            (lines[1], "0.74s", "<tspan class=\"b\">head</tspan>"),
-            (lines[2], "0.74s", "a &lt; b &amp; c"),
-            (lines[3], "1.14s", "<tspan class=\"g\">right</tspan>"),
+        for (line, delay, parts) in [
+            (lines[0], "0.00s", &["class=\"g\">$</text>", "class=\"b\">anydnn</text>"][..]),
+            (lines[1], "0.74s", &["class=\"b\">head</text>"]),
+            (lines[2], "0.74s", &[">a &lt; b &amp; c</text>"]),
+            (lines[3], "1.14s", &["class=\"g\">right</text>", "fill=\"#080808\"", "fill=\"#eeeeee\""]),
         ] {
             assert!(line.contains(&format!("animation-delay: {delay}")), "{line}");
-            assert!(line.ends_with(&format!(">{text}</text>")), "{line}");
+            assert!(parts.iter().all(|part| line.contains(part)), "{line}");
         }
     }
 }
