@@ -114,13 +114,13 @@ fn poolings() {
 fn functions_of_elements() {
     let mut net = Net::default();
     let x = net.input(U8, &[2, 4, 3, 3]);
-    let limits = Attrs::new().with("min", 0.0_f32).with("max", 6.0_f32);
-    let (a, b) = (net.dequantize(x, 0.125, 100), net.dequantize(x, 0.125, 100));
+    let limits = Attrs::new().with("min", -6.0_f32).with("max", 6.0_f32);
+    let (a, b) = (net.dequantize(x, 0.5, 7), net.dequantize(x, 0.5, 7));
     let shift = net.weights(F32, &[1]);
     let y = net.plain(K::Add, &[a, shift]);
     let y = net.op(K::Clamp, &[y], limits);
-    let y = net.quantize(y, 0.25, 3, U8);
-    let y = net.dequantize(y, 0.25, 3);
+    let y = net.quantize(y, 0.125, 60, U8);
+    let y = net.dequantize(y, 0.125, 60);
     let y = net.plain(K::Multiply, &[b, y]);
     net.quantize(y, 0.5, 9, U8);
     check(&net.0.build().unwrap(), "expression");
