@@ -36,20 +36,19 @@ fn main() -> Result<()> {
             _ => text.push(argument),
         }
     }
-    let model = match &model {
-        Some(file) => Model::load(file)?,
-        None => {
-            let file = decoder(Sizes::MEDIUM, form, weights, 1);
-            eprintln!(
-                "{:.0} million weights made up, {:.0} MB",
-                Sizes::MEDIUM.weights() as f64 / 1e6,
-                file.len() as f64 / 1e6
-            );
-            if let Some(path) = &written {
-                fs::write(path, &file).with_context(|| path.display().to_string())?;
-            }
-            Model::from_bytes(file)?
+    let model = if let Some(file) = &model {
+        Model::load(file)?
+    } else {
+        let file = decoder(Sizes::MEDIUM, form, weights, 1);
+        eprintln!(
+            "{:.0} million weights made up, {:.0} MB",
+            Sizes::MEDIUM.weights() as f64 / 1e6,
+            file.len() as f64 / 1e6
+        );
+        if let Some(path) = &written {
+            fs::write(path, &file).with_context(|| path.display().to_string())?;
         }
+        Model::from_bytes(file)?
     };
     let vocabulary = tokenizer.map(|file| Vocabulary::load(&file)).transpose()?;
     let prompt = match &vocabulary {

@@ -87,7 +87,7 @@ pub struct Dequantize {
 /// An operation on each result element of a primitive, done before the element is stored.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "a primitive has few of them")]
+#[allow(clippy::large_enum_variant, reason = "a primitive has few of them")]
 pub enum PostOp {
     /// `x = f(x)`.
     Eltwise(Eltwise),

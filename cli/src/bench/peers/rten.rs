@@ -139,7 +139,7 @@ mod library {
         let dims: Vec<usize> =
             list(&input["dims"]).iter().filter_map(Json::as_u64).map(|dim| dim as usize).collect();
         let words = || bytes.as_chunks::<4>().0.iter();
-        let made = match input["type"].as_str().unwrap_or_default() {
+        match input["type"].as_str().unwrap_or_default() {
             "f32" => {
                 let data: Vec<f32> = words().map(|word| f32::from_ne_bytes(*word)).collect();
                 Value::from_shape(&dims, data).map_err(|error| failed(&error))
@@ -163,8 +163,7 @@ mod library {
                 let data: Vec<i8> = bytes.iter().map(|&byte| byte.cast_signed()).collect();
                 Value::from_shape(&dims, data).map_err(|error| failed(&error))
             }
-            other => return Err(Refusal::Unsupported(format!("it has no {other}"))),
-        };
-        made
+            other => Err(Refusal::Unsupported(format!("it has no {other}"))),
+        }
     }
 }

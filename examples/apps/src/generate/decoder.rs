@@ -23,6 +23,7 @@ pub struct Decoder {
 
 /// Keys and values of the tokens read so far, on the device.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a decoder has one")]
 enum Kept {
     /// Room for so many tokens, a row for each. What the model makes are rows, which are put behind those that are there.
     Rows { caches: Vec<Cache>, scores: AnyMemory, capacity: usize },

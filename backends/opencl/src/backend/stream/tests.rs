@@ -46,7 +46,8 @@ impl Doubling {
     }
 
     fn check(&self, stream: &OpenClStream, first: f32) {
-        assert_eq!(read(stream, &self.args[1].1), std::array::from_fn(|i| 2.0 * (first + i as f32)));
+        let expected: [f32; N] = std::array::from_fn(|i| 2.0 * (first + i as f32));
+        assert_eq!(read(stream, &self.args[1].1).map(f32::to_bits), expected.map(f32::to_bits));
     }
 }
 
