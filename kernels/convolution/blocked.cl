@@ -126,8 +126,8 @@ __kernel void convolution_blocked(PARAMS) {
     // The vectors of the panel that have columns, and the lanes behind the whole ones of those.
     const int whole = min((columns + 15) / 16, WHOLE_VECTORS), halves = columns > 16 * WHOLE_VECTORS, used = whole + halves;
     const int rest = columns % 16;
-    // All of a position's results are less than a vector, and those of the next one follow.
-    const bool is_narrow = PLAIN && VECTORS == 1 && columns < PANEL && dst_step == columns;
+    // All of a position's results are less than half a vector, and those of the next one follow.
+    const bool is_narrow = PLAIN && VECTORS == 1 && columns < 8 && dst_step == columns;
     // Register tiles of all vectors store results of all columns.
     const bool ends_at_once = AT_ONCE && (!OF_ALL || columns == PANEL);
     {

@@ -3,6 +3,12 @@
 // lie in the source POSITIONS positions go together; the last of such tiles may begin with positions that are done: they are computed once
 // more and not stored. With MERGED the channels of taps side by side follow one another in both operands, and are one run of terms. A run
 // has at least sixteen terms: its last vector ends where it does, and what it has twice counts as zero.
+#if ANYDNN_UNALIGNED
+#define QUARTER(p, i) as_float4(vload16(i, (const __global uchar *)(p)))
+#define VECTOR(p) (float16)(QUARTER(p, 0), QUARTER(p, 1), QUARTER(p, 2), QUARTER(p, 3))
+#else
+#define VECTOR(p) vload16(0, p)
+#endif
 #define OUTPUT(o) ((idx)min((int)(o), last_output) * B_STEP_O)
 
 static inline __attribute__((always_inline)) void dots(const __global float *restrict a, const __global float *restrict b,
@@ -15,17 +21,17 @@ static inline __attribute__((always_inline)) void dots(const __global float *res
         const __global float *a_run = a + run * A_STEP_KW, *b_run = b + run * B_STEP_KW;
         NOT_UNROLLED for (int k = 0; k + 16 <= terms; k += 16) {
             float16 weights[OUTS];
-            EACH(o, OUTS) weights[o] = vload16(0, b_run + OUTPUT(o) + k);
+            EACH(o, OUTS) weights[o] = VECTOR(b_run + OUTPUT(o) + k);
             EACH(i, positions) {
-                const float16 x = vload16(0, a_run + i * a_step_m + k);
+                const float16 x = VECTOR(a_run + i * a_step_m + k);
                 EACH(o, OUTS) sums[i][o] += x * weights[o];
             }
         }
         if (rest) {
             float16 weights[OUTS];
-            EACH(o, OUTS) weights[o] = vload16(0, b_run + OUTPUT(o) + terms - 16);
+            EACH(o, OUTS) weights[o] = VECTOR(b_run + OUTPUT(o) + terms - 16);
             EACH(i, positions) {
-                const float16 x = vload16(0, a_run + i * a_step_m + terms - 16);
+                const float16 x = VECTOR(a_run + i * a_step_m + terms - 16);
                 EACH(o, OUTS) sums[i][o] += as_float16(as_int16(x * weights[o]) & kept);
             }
         }
