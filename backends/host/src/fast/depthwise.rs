@@ -9,8 +9,7 @@ use super::call::{Call, Rooms};
 use super::finish::{Finish, FinishPlan, Rows};
 use super::images::Image;
 use super::level::Level;
-use super::places::{Places, strides_of};
-use super::widened::is_narrow;
+use super::places::{Places, is_narrow, strides_of};
 use crate::compute::Window;
 
 /// Channels of a task.

@@ -1,7 +1,12 @@
-//! Where the elements of some axes lie.
+//! Where the elements of some axes lie, and which of them become f32 first.
 
 use anydnn_backend::{DataType, MemoryDesc};
 use smallvec::SmallVec;
+
+/// Whether operands of a type are computed as f32.
+pub(super) fn is_narrow(data_type: DataType) -> bool {
+    matches!(data_type, DataType::F16 | DataType::BF16 | DataType::U8 | DataType::S8)
+}
 
 /// Offsets in elements of row-major positions over some axes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,16 +7,12 @@ use super::call::{Call, Rooms};
 use super::integers::Integers;
 use super::level::{Level, for_levels};
 use super::panels::{filters_layout, matrix_layout, width};
+use super::places::is_narrow;
 use super::{Fast, Shared, depthwise, integers};
 use crate::compute::{Kind, read_run, write_run};
 
 /// Elements that are converted at a time.
 const CHUNK: usize = 1 << 13;
-
-/// Whether operands of a type are computed as f32.
-pub(super) fn is_narrow(data_type: DataType) -> bool {
-    matches!(data_type, DataType::F16 | DataType::BF16 | DataType::U8 | DataType::S8)
-}
 
 /// A form of f32 between conversions.
 #[derive(Debug)]
