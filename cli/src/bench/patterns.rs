@@ -353,6 +353,12 @@ const ROWS: &[Row] = &[
         ROWS_OF,
     ),
     row(
+        "pointwise/int8",
+        "x u8 {0}x{1}; y u8 {0}x{1}; xf Dequantize x zps=[3]; yf Dequantize y; a Add xf yf; r ReLU a; q:u8 Quantize r scales=[0.05]; \
+         b Dequantize q scales=[0.05]; c Tanh b; s:u8 Quantize c",
+        ROWS_OF,
+    ),
+    row(
         "pointwise/dropout",
         "x f32 {0}x{1}; z s64 1; d f32 1; a GELU x; y Dropout a z z d; b Add y x",
         ROWS_OF,
