@@ -3,7 +3,7 @@
 // A tap is added to those positions of a tile that see it. Taps side by side that the same positions see go together: they are
 // PLANES_OF(taps) runs of TERMS_OF(taps) terms. The program serves convolutions of every shape: nothing of one is known when it is
 // compiled; local memory has room for ROOM vectors a position, and the last of all POSITIONS may end inside a line. Its register tiles
-// have one vector of a panel, two, four or a half; with JOINS_TILES they may serve two of the lines' tiles at once. OF_ALL, in programs for
+// have one vector of a panel, two, four or, WITH_HALVES, a half; with JOINS_TILES they may serve two of the lines' tiles at once. OF_ALL, in programs for
 // one shape, they have all vectors of a panel, and the sizes of EACH_SIZE(X) = X(14, 13) X(13, 7) X(7, 1) X(1, 0), of which each serves
 // more positions than its second number.
 #define TILE_START(tile) min((tile) * TILE_SIZE, line_end)
@@ -13,18 +13,6 @@
 #define WITHIN(offset, by) ((offset) < 0 ? 0 : by(offset) + 1)
 #define SEEING_FROM(kw) max(start, (idx)BEFORE(PAD_W - (kw) * DILATION_W, STRIDE_W, BY_STRIDE_W))
 #define SEEING_TO(kw) min(end, (idx)WITHIN(SRC_W - 1 + PAD_W - (kw) * DILATION_W, BY_STRIDE_W))
-
-// The `rest` lanes of a vector in as few pieces as there are, of which the last two may overlap.
-#define PIECES(n, from, out)                                                                                             \
-    {                                                                                                                    \
-        vstore##n(vload##n(0, from), 0, out);                                                                            \
-        vstore##n(vload##n(0, (from) + rest - n), 0, (out) + rest - n);                                                  \
-    }
-#define STORE_REST(out, from)                                                                                            \
-    if (rest >= 8) PIECES(8, from, out)                                                                                  \
-    else if (rest >= 4) PIECES(4, from, out)                                                                             \
-    else if (rest >= 2) PIECES(2, from, out)                                                                             \
-    else *(out) = *(from);
 
 // A register tile may compute positions that are thrown away, behind those that are wanted or before them, as long as they lie in the source.
 #define CALL(function, m, at, j)                                                                                         \
@@ -54,7 +42,7 @@
 #if FEW_SUMS
 // Tiles of six positions or four, in vectors after each other, and of twelve or six positions of half a vector.
 #define EACH_TILE                                                                                                        \
-    NOT_UNROLLED while (whole > 0 && done < positions) {                                                         \
+    NOT_UNROLLED while (whole > 0 && done < positions) {                                                                 \
         const int left = positions - done;                                                                               \
         PLACE_TILE(left > 8 || (left > 4 && left <= 6) ? 6 : left > 1 ? 4 : 1)                                           \
         NOT_UNROLLED for (int j = 0; j < whole; ++j) {                                                                   \
@@ -224,13 +212,12 @@ __kernel void convolution_blocked(PARAMS) {
             }
             if (PLAIN) {
                 __global float *out = (__global float *)dst + dst_line + start * dst_step;
-                __local float *from = sums;
+                const __local float *from = sums;
                 NOT_UNROLLED for (int i = 0; i < end - start; ++i) {
                     NOT_UNROLLED for (int j = 0; j < columns / 16; ++j) vstore16(FINAL(*(const __local V *)(from + 16 * j)), j, out);
                     if (rest) {
-                        __local float *last = from + (columns - rest);
-                        *(__local V *)last = FINAL(*(const __local V *)last);
-                        STORE_REST(out + (columns - rest), last)
+                        const V v = FINAL(*(const __local V *)(from + (columns - rest)));
+                        store_32_16((__global uchar *)out, columns - rest, rest, pack_f32_16(v));
                     }
                     out += dst_step;
                     from += VECTORS * 16;
