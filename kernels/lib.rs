@@ -17,6 +17,7 @@ files! {
     "attention/split.cl",
     "attention/tiled.cl",
     "attention/vector.cl",
+    "attention/warp.cl",
     "attention/wgmma.cl",
     "bench/copy.cl",
     "bench/fma.cl",

@@ -35,23 +35,6 @@
                  : "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])                                                \
                  : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"(b0), "r"(b1))
 
-static inline uint pair(const float low, const float high) {
-    uint bits;
-    asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
-    return bits;
-}
-static inline float power_of_two(const float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-// The value of the work-item whose number differs in the bits of `mask`.
-static inline float other(const float x, const int mask) {
-    float y;
-    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(mask));
-    return y;
-}
-
 // Whether a condition holds for any work-item of the warp.
 static inline bool holds_in_warp(const bool x) {
     uint y;

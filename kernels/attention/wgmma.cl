@@ -40,22 +40,6 @@
 #define DESCRIPTOR(at, far) \
     ((ulong)(((at) & 0x3ffff) >> 4) | (ulong)((far) >> 4) << 16 | (ulong)(1024 >> 4) << 32 | (ulong)1 << 62)
 
-static inline uint pair(const float low, const float high) {
-    uint bits;
-    asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
-    return bits;
-}
-static inline float power_of_two(const float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-// The value of the work-item whose number differs in the bits of `mask`.
-static inline float other(const float x, const int mask) {
-    float y;
-    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(mask));
-    return y;
-}
 // Each of four neighbouring lanes has four words, the first of each is the first lane's from then on, and so on.
 static inline uint partner(const uint x, const int mask) {
     uint y;

@@ -34,6 +34,7 @@ const VECTOR: &str = anydnn_kernels::text("attention/vector.cl");
 const TRANSPOSE: &str = anydnn_kernels::text("common/transpose.cl");
 const TILED: &str = anydnn_kernels::text("attention/tiled.cl");
 const MMA: &str = anydnn_kernels::text("attention/mma.cl");
+const WARP: &str = anydnn_kernels::text("attention/warp.cl");
 
 /// Elements of a result row that a work-item of the reference holds.
 const E_BLOCK: usize = 128;
@@ -357,21 +358,14 @@ impl<'a> Shape<'a> {
                 .space
                 .find("DST")
                 .is_some_and(|dst| dst.data_type == data_type && dst.address.is_aligned(self.e, 2));
-        let hidden = hidden::seen_or_score(self.desc, self.op);
-        let mut source = self.source_hiding((1, self.s), hidden.map(|(seen, _)| seen));
-        if let Some(factor) = self.plain_factor() {
-            source.define("FACTOR", factor);
-        }
-        if let Some((_, score)) = hidden.filter(|_| hidden::seen(self.desc, self.op).is_none()) {
-            source.define("HIDDEN_SCORE", self.number(score));
-        }
+        let mut source = self.source_of_warps();
         source
             .post_ops(self.desc)
             .define("TYPE", format!("\"{name}\""))
             .define("WARPS", warps)
             .define("PAIRS", i32::from(pairs));
         let global = [queries.div_ceil(WARP_QUERIES * warps) * warps * 32, self.space.count(0..self.s), 1];
-        Some(source.launch("attention_mma", &[MMA], global, Some([warps * 32, 1, 1])))
+        Some(source.launch("attention_mma", &[WARP, MMA], global, Some([warps * 32, 1, 1])))
     }
 
     /// The number that products of queries and keys are multiplied by, if scores of keys that are not hidden are just that.
@@ -421,6 +415,19 @@ impl<'a> Shape<'a> {
     /// The same with lanes along a loop.
     fn source_along(&self, along: usize, lanes: usize) -> Source {
         self.source_hiding((lanes, along), hidden::seen(self.desc, self.op))
+    }
+
+    /// The source of warps on tensor cores, which know the keys that are hidden and the factor of scores as far as they are plain.
+    fn source_of_warps(&self) -> Source {
+        let hidden = hidden::seen_or_score(self.desc, self.op);
+        let mut source = self.source_hiding((1, self.s), hidden.map(|(seen, _)| seen));
+        if let Some(factor) = self.plain_factor() {
+            source.define("FACTOR", factor);
+        }
+        if let Some((_, score)) = hidden.filter(|_| hidden::seen(self.desc, self.op).is_none()) {
+            source.define("HIDDEN_SCORE", self.number(score));
+        }
+        source
     }
 
     /// The same, with the node that says whether a query sees a key.

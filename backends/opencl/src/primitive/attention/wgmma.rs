@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anydnn_backend::{Arg, FpMath};
 
-use super::{Shape, hidden};
+use super::{Shape, WARP, hidden};
 use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::quantized;
@@ -59,19 +59,13 @@ impl Shape<'_> {
         }
         // Rows of local memory have 64 elements.
         let tile = SLOT_BYTES / (2 * d.max(e).next_multiple_of(64));
-        let hidden = hidden::seen_or_score(self.desc, self.op);
-        let mut source = self.source_hiding((1, self.s), hidden.map(|(seen, _)| seen));
-        if let Some(factor) = self.plain_factor() {
-            source.define("FACTOR", factor);
-        }
-        if let Some((_, score)) = hidden.filter(|_| hidden::seen(self.desc, self.op).is_none()) {
-            source.define("HIDDEN_SCORE", self.number(score));
-        }
+        let mut source = self.source_of_warps();
         let row = |name: &str| self.space.coefficient(name, self.t);
         let whole = self.desc.attributes().post_ops.is_empty() && self.in_chunks("DST", self.e, data_type);
         // Where queries differ in the keys that they see, only all of them together share the work evenly.
         let bytes = keys * (d + e) * 2;
-        let section = if hidden.is_some() { batches } else { (CACHED_BYTES / bytes).clamp(1, batches) };
+        let hides = hidden::seen_or_score(self.desc, self.op).is_some();
+        let section = if hides { batches } else { (CACHED_BYTES / bytes).clamp(1, batches) };
         source
             .post_ops(self.desc)
             .define("SRC1_ROW", row("SRC1")?)
@@ -88,7 +82,7 @@ impl Shape<'_> {
         define_instructions(&mut source, name, tile, e);
         let groups = blocks.min(device.compute_units.max(1));
         let mut launch =
-            source.launch("attention_wgmma", &[WGMMA], [groups * group, 1, 1], Some([group, 1, 1]));
+            source.launch("attention_wgmma", &[WARP, WGMMA], [groups * group, 1, 1], Some([group, 1, 1]));
         launch.alignment = 16;
         Some(launch)
     }
