@@ -14,6 +14,7 @@ mod attention;
 mod call;
 mod cells;
 mod concat;
+mod conversion;
 mod convolution;
 mod crew;
 mod deconvolution;
