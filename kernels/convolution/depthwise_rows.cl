@@ -1,41 +1,39 @@
 // One input and one output channel per group, for CPUs: a work-item computes ITEM_LINES rows of the result (fixed n, od, oh) for ITEM_GROUPS
-// groups, of which a vector holds LANES, in the order of memory: all groups of some positions before the next positions. Where all taps lie
-// in the source, TILE positions go together: each column of it is loaded once for all positions that see it. The last of such tiles may
-// begin with positions that are done: they are computed once more and not stored. The last vector of groups may likewise begin with groups
-// that are done, which are stored AGAIN. With KNOWN_TAPS, in programs for one shape, the generator writes COLUMNS: COLUMN(x) for every column,
-// followed by FEED(i, k, x) for every position i that sees it by its tap k; else each tap loads what the positions see.
+// groups, of which a vector holds LANES, in the order of memory: all groups of some positions before the next positions. At most TILE
+// positions go together. Where all their taps lie in the source they are full: TILE sums stay in registers, and the last of such tiles may
+// begin with positions that are done, which are computed once more and not stored. Elsewhere each position has taps of its own. The last
+// vector of groups begins with groups that are done, which are stored AGAIN or dropped before the steps behind the sums.
+// With KNOWN_TAPS, in programs for one shape, the generator writes COLUMNS: COLUMN(x) for every column that full positions see, followed by
+// FEED(i, k, x) for every position i that sees it by its tap k. Else columns move through registers from tap to tap where positions are as
+// far apart as taps (SLIDES: tiles of four), and are loaded for each tap where not.
 // NARROW programs have fewer groups than lanes. They read on into what lies behind the groups, as long as something does, and throw it away,
 // or, where the result is FLAT, store it, before the next positions replace it.
 #if NARROW
-#define SRC_LANES LANES
 #define TO_READ(at, size) ((at) + LANES <= (size) ? LANES : n)
-#define TAP_LANES TO_READ(OFF_WEIGHTS, WEIGHTS_SIZE)
 #define STORE_LANES(v)                                                                                                   \
     if (FLAT && (DST_W - ow) * GROUPS >= LANES) KEEP_DST(OFF_DST, LANES, v);                                             \
     else ST_DST(OFF_DST, n, v);
 #else
-#define SRC_LANES n
-#define TAP_LANES n
+#define TO_READ(at, size) LANES
 #define STORE_LANES(v) ST_DST(OFF_DST, n, v);
 #endif
+#define LOAD(at) DEQ_SRC0(LD_SRC0(at, LANES), n)
+#define LOAD_ANY(at) DEQ_SRC0(LD_SRC0(at, TO_READ(at, SRC_SIZE)), n)
+#define LOAD_TAP DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, TO_READ(OFF_WEIGHTS, WEIGHTS_SIZE)), n)
+#define VLOAD PASTE(vload, LANES)
+#define VSTORE PASTE(vstore, LANES)
 // The last tap of a dimension that lies in the source.
 #define LAST_TAP(dim, o) min((idx)KERNEL_##dim - 1, (idx)((SRC_##dim - 1 + PAD_##dim - o * STRIDE_##dim) / DILATION_##dim))
-#define CLEAR(i) V sum##i = (V)(0);
 #define TAP(k)                                                                                                           \
     V tap##k;                                                                                                            \
     {                                                                                                                    \
         const idx kw = k;                                                                                                \
-        tap##k = DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, TAP_LANES), n);                                                     \
+        tap##k = LOAD_TAP;                                                                                               \
     }
-#define COLUMN(x) const V column##x = DEQ_SRC0(LD_SRC0(at + x * W_STEP, SRC_LANES), n);
-#define FEED(i, k, x) sum##i += column##x * tap##k;
-#define ADD(i) sum##i += DEQ_SRC0(LD_SRC0(at + i * STRIDE_W * W_STEP, SRC_LANES), n) * tap;
-#define KEEP(i) done[i] = sum##i;
-#define FINISH(i)                                                                                                        \
-    if (start + i >= next) {                                                                                             \
-        const idx ow = start + i;                                                                                        \
-        STORE(sum##i)                                                                                                    \
-    }
+#define COLUMN(x) const V column##x = LOAD(at + x * W_STEP);
+#define FEED(i, k, x) sums[i] += column##x * tap##k;
+// In programs for one shape compilers unroll loops of known length over taps, tests and all.
+#define ALL_KNOWN (KNOWN_TAPS || defined(KNOWN_SHAPE))
 #define STORE(sum)                                                                                                       \
     V v = OUT_SRC0(OUT_WEIGHTS(sum, n), n);                                                                              \
     ADD_BIAS(v, n)                                                                                                       \
@@ -52,76 +50,117 @@ __kernel void convolution_depthwise_rows(PARAMS) {
     DECLARE_FACTORS
     // The positions that see all taps.
     const idx full_start = STEPS_BEFORE(PAD_W, STRIDE_W);
-    const idx full_end = STEPS_WITHIN(SRC_W - 1 + PAD_W - (KERNEL_W - 1) * DILATION_W, STRIDE_W);
+    const idx full_end = min((idx)DST_W, (idx)STEPS_WITHIN(SRC_W - 1 + PAD_W - (KERNEL_W - 1) * DILATION_W, STRIDE_W));
+    const bool has_full = full_end - full_start >= TILE;
     for (idx line = first_line; line < end_line; ++line) {
         DECLARE_LINE(line)
         for (idx next = 0; next < DST_W;) {
-            const bool is_full = next >= full_start && next < full_end && full_end - full_start >= TILE;
+            bool is_full = has_full && next >= full_start && next < full_end;
             const idx start = is_full ? min(next, (idx)(full_end - TILE)) : next;
-            for (idx from = first_group; from < end_group; from += LANES) {
-                const bool again = AGAIN && from + LANES > GROUPS && GROUPS - LANES >= first_group;
-                const idx g = again ? (idx)(GROUPS - LANES) : from;
-                const int n = (int)min((idx)LANES, GROUPS - g);
 #if NARROW
-                bool at_once = is_full;
-                if (is_full) {
-                    const idx kd = LAST_TAP(D, od), kh = LAST_TAP(H, oh), kw = KERNEL_W - 1, ow = start + TILE - 1;
-                    at_once = OFF_SRC0 + LANES <= SRC_SIZE;
+            if (is_full) {
+                const idx kd = LAST_TAP(D, od), kh = LAST_TAP(H, oh), kw = KERNEL_W - 1, ow = start + TILE - 1, g = 0;
+                is_full = OFF_SRC0 + LANES <= SRC_SIZE;
+            }
+#endif
+            const idx end = min(start + TILE, has_full && next < full_start ? full_start : (idx)DST_W);
+#if !ALL_KNOWN
+            int first_tap[TILE], end_tap[TILE];
+            if (!is_full) {
+                NOT_UNROLLED for (idx ow = start; ow < end; ++ow) {
+                    const idx before = PAD_W - ow * STRIDE_W;
+                    first_tap[ow - start] = (int)STEPS_BEFORE(before, DILATION_W);
+                    end_tap[ow - start] = (int)min((idx)KERNEL_W, (idx)STEPS_WITHIN(SRC_W - 1 + before, DILATION_W));
                 }
+            }
+#endif
+            for (idx from = first_group; from < end_group; from += LANES) {
+                const int done = NARROW ? 0 : LANES - (int)min((idx)LANES, GROUPS - from);
+                float results[(TILE + 1) * LANES];
+                {
+                    const idx g = from - done;
+                    const int n = NARROW ? (int)GROUPS : LANES;
+                    V sums[TILE];
+                    EACH(i, TILE) sums[i] = (V)(0);
+#if ALL_KNOWN
+                    if (!is_full) {
+                        NOT_UNROLLED for (idx ow = next; ow < end; ++ow) {
+                            V sum = (V)(0);
+                            for (idx kd = 0; kd < KERNEL_D; ++kd) {
+                                if (!INSIDE_DEPTH) continue;
+                                for (idx kh = 0; kh < KERNEL_H; ++kh) {
+                                    if (!INSIDE_HEIGHT) continue;
+                                    for (idx kw = 0; kw < KERNEL_W; ++kw)
+                                        if (INSIDE_WIDTH) sum += LOAD_ANY(OFF_SRC0) * LOAD_TAP;
+                                }
+                            }
+                            VSTORE(sum, ow - start, results);
+                        }
+                    } else
 #else
-                const bool at_once = is_full && n == LANES;
+                    if (!is_full) EACH(i, TILE) VSTORE((V)(0), i, results);
 #endif
-                if (at_once) {
-#if !NARROW
-                    const int n = LANES;
-#endif
-                    EACH_POSITION(CLEAR)
                     for (idx kd = 0; kd < KERNEL_D; ++kd) {
                         if (!INSIDE_DEPTH) continue;
                         for (idx kh = 0; kh < KERNEL_H; ++kh) {
                             if (!INSIDE_HEIGHT) continue;
-                            const idx ow = start;
+#if !ALL_KNOWN
+                            if (!is_full) {
+                                // Rows of taps of different positions do not wait for one another.
+                                NOT_UNROLLED for (idx ow = start; ow < end; ++ow) {
+                                    V sum = VLOAD(ow - start, results);
+                                    const idx end_kw = end_tap[ow - start];
+                                    NOT_UNROLLED for (idx kw = first_tap[ow - start]; kw < end_kw; ++kw) sum += LOAD_ANY(OFF_SRC0) * LOAD_TAP;
+                                    VSTORE(sum, ow - start, results);
+                                }
+                                continue;
+                            }
+#endif
+                            const idx ow = start, kw = 0, at = OFF_SRC0;
 #if KNOWN_TAPS
-                            const idx kw = 0, at = OFF_SRC0;
                             EACH_TAP(TAP)
                             COLUMNS
 #else
-                            for (idx kw = 0; kw < KERNEL_W; ++kw) {
-                                const idx at = OFF_SRC0;
-                                const V tap = DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, TAP_LANES), n);
-                                EACH_POSITION(ADD)
+                            if (SLIDES && STRIDE_W == DILATION_W) {
+                                const idx step = STRIDE_W * W_STEP;
+                                V first = LOAD(at), second = LOAD(at + step), third = LOAD(at + 2 * step);
+                                NOT_UNROLLED for (idx kw = 0; kw < KERNEL_W; ++kw) {
+                                    const V tap = LOAD_TAP, fourth = LOAD(at + (kw + 3) * step);
+                                    sums[0] += first * tap;
+                                    sums[1] += second * tap;
+                                    sums[2] += third * tap;
+                                    sums[3] += fourth * tap;
+                                    first = second;
+                                    second = third;
+                                    third = fourth;
+                                }
+                            } else {
+                                for (idx kw = 0; kw < KERNEL_W; ++kw) {
+                                    const idx at = OFF_SRC0;
+                                    const V tap = LOAD_TAP;
+                                    EACH(i, TILE) sums[i] += LOAD(at + i * STRIDE_W * W_STEP) * tap;
+                                }
                             }
 #endif
                         }
                     }
-#if NARROW
-                    V done[TILE];
-                    EACH_POSITION(KEEP)
-                    NOT_UNROLLED for (idx ow = next; ow < start + TILE; ++ow) {
-                        const V sum = done[ow - start];
-                        STORE(sum)
+                    if (is_full && !NARROW && (done == 0 || (AGAIN && g >= first_group))) {
+                        EACH(i, TILE) if (start + i >= next) {
+                            const idx ow = start + i;
+                            STORE(sums[i])
+                        }
+                        continue;
                     }
-#else
-                    EACH_POSITION(FINISH)
-#endif
-                    continue;
+                    if (is_full) EACH(i, TILE) VSTORE(sums[i], i, results);
                 }
-                for (idx ow = next; ow < (is_full ? start + TILE : next + 1); ++ow) {
-                    V sum = (V)(0);
-                    for (idx kd = 0; kd < KERNEL_D; ++kd) {
-                        if (!INSIDE_DEPTH) continue;
-                        for (idx kh = 0; kh < KERNEL_H; ++kh) {
-                            if (!INSIDE_HEIGHT) continue;
-                            for (idx kw = 0; kw < KERNEL_W; ++kw) {
-                                if (!INSIDE_WIDTH) continue;
-                                sum += DEQ_SRC0(LD_SRC0(OFF_SRC0, n), n) * DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n);
-                            }
-                        }
-                    }
+                const int dropped = AGAIN && from - done >= first_group ? 0 : done, n = NARROW ? (int)GROUPS : LANES - dropped;
+                const idx g = from - done + dropped;
+                NOT_UNROLLED for (idx ow = next; ow < end; ++ow) {
+                    const V sum = VLOAD(0, results + (ow - start) * LANES + dropped);
                     STORE(sum)
                 }
             }
-            next = start + (is_full ? TILE : 1);
+            next = end;
         }
     }
 }

@@ -74,6 +74,7 @@ impl Shape<'_> {
         let flat = alone && space.coefficient("DST", ow) == Some(self.groups);
         let finish = Finish::of(self.desc, &mut space);
         space.complete = Some(group);
+        let few = panels::widest(self.sums) == 1;
         let text = |tile: usize, columns: Option<String>| {
             let known = columns.is_some();
             let mut source = Source::new(&space, value, (lanes, Some(group)), self.wide, true);
@@ -93,14 +94,13 @@ impl Shape<'_> {
                 .define("W_STEP", format!("(idx){}", always(step)))
                 .define("KNOWN_TAPS", i32::from(known))
                 .define("COLUMNS", columns.unwrap_or_default())
-                .define("EACH_POSITION(X)", each(tile))
+                .define("SLIDES", i32::from(!few))
                 .define("EACH_TAP(X)", if known { each(taps) } else { String::new() });
             self.define_operands(&mut source, &space, &[]);
             define_bias(&mut source, self.desc);
             finish.define(&mut source, self.desc, known);
             source
         };
-        let few = panels::widest(self.sums) == 1;
         let (general, tiles, most_taps) =
             if few { (FEW_GENERAL_TILE, FEW_TILES, FEW_TAPS) } else { (GENERAL_TILE, TILES, MOST_TAPS) };
         let mut source = text(general, None);
