@@ -4,6 +4,7 @@
 //! [`simplify`]d graph has the operation in their place, which runs as one and rides on what is before it. What such functions are made
 //! of is told by the numbers in them, so they are found where constants are known: in ONNX files and in models with weights.
 
+mod empty_rows;
 mod gelu;
 mod hard;
 mod moments;
@@ -70,8 +71,9 @@ struct Rewrite {
 }
 
 /// All rewrites; the first that fits is taken.
-static REWRITES: LazyLock<Vec<Rewrite>> =
-    LazyLock::new(|| vec![gelu::rewrite(), hard::swish(), hard::sigmoid(), moments::rewrite()]);
+static REWRITES: LazyLock<Vec<Rewrite>> = LazyLock::new(|| {
+    vec![gelu::rewrite(), hard::swish(), hard::sigmoid(), moments::rewrite(), empty_rows::rewrite()]
+});
 
 /// What is made of a match: a function of one tensor with a result of its shape.
 struct Made {

@@ -232,6 +232,41 @@ fn normalizations_are_found_by_their_moments() {
 }
 
 #[test]
+fn weights_that_are_no_numbers_become_zeros_in_attention() {
+    let mut draft = Draft::default();
+    let x = draft.x(&[2, 4, 4]);
+    // A mask that hides the second row of each matrix whole.
+    let mask = draft.graph.constant("mask", F32, [4, 1]);
+    draft.constants.insert(mask, HostTensor::from_f32([4, 1], &[0.0, f32::NEG_INFINITY, 0.0, 0.0]).unwrap());
+    let zero = draft.number(0.0);
+    let scores = draft.op(K::MatMul, &[x, x], Attrs::new().with("transpose_b", true));
+    let scores = draft.plain(K::Add, &[scores, mask]);
+    let weights = draft.op(K::SoftMax, &[scores], Attrs::new().with("axis", -1_i64));
+    let is_nan = draft.plain(K::NotEqual, &[weights, weights]);
+    let chosen = draft.plain(K::Select, &[is_nan, zero, weights]);
+    draft.plain(K::MatMul, &[chosen, x]);
+    let graph = draft.becomes(&[K::MatMul, K::Add, K::SoftMax, K::MatMul]);
+    assert_eq!(graph.ops()[2].attrs.string("mode").unwrap(), "inf_as_zero");
+    assert_eq!(graph.ops()[2].attrs.s64("axis").unwrap(), -1);
+    assert_eq!(Draft::launches(&graph), 1);
+    let values = draft.run(&graph).0;
+    assert!(values.chunks(4).enumerate().all(|(row, values)| (row % 4 == 1) == (values == [0.0; 4])));
+}
+
+#[test]
+fn other_choices_behind_a_softmax_stay() {
+    for (number, own) in [(1.0, true), (0.0, false)] {
+        let mut draft = Draft::default();
+        let x = draft.x(&[4, 4]);
+        let zero = draft.number(number);
+        let weights = draft.op(K::SoftMax, &[x], Attrs::new().with("axis", 1_i64));
+        let is_nan = draft.plain(K::NotEqual, &[weights, if own { weights } else { x }]);
+        draft.plain(K::Select, &[is_nan, zero, weights]);
+        assert_eq!(draft.simplified(), draft.read());
+    }
+}
+
+#[test]
 fn other_functions_stay_as_they_are() {
     let mut draft = Draft::default();
     let x = draft.x(&[4]);

@@ -80,6 +80,18 @@ fn sums_over_named_indices_are_products_of_matrices() {
 }
 
 #[test]
+fn weights_of_rows_that_are_hidden_whole_are_zeros() {
+    let hidden = f32::NEG_INFINITY;
+    let draft = Draft::new(20).input("x", &["2", "2"]).floats("m", &[2, 2], &[0.0, hidden, hidden, hidden]);
+    let draft = draft.floats("zero", &[], &[0.0]).node("t = Transpose(x)", vec![]);
+    let draft = draft.node("s = MatMul(x, t)", vec![]).node("u = Add(s, m)", vec![]);
+    let draft = draft.node("p = Softmax(u)", vec![]).node("n = IsNaN(p)", vec![]);
+    let draft = draft.node("w = Where(n, zero, p)", vec![]);
+    let made = on_device(draft, "y = MatMul(w, x)", vec![], &tensor([2, 2], &[1.0, 2.0, 3.0, 4.0]));
+    assert_eq!(made, [1.0, 2.0, 0.0, 0.0]);
+}
+
+#[test]
 fn types_of_the_host_are_computed_with_there() {
     let draft = |number: i32| {
         let draft = Draft::new(13).typed("x", number, &["2"]).typed("d", number, &["2"]);
