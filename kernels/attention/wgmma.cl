@@ -1,9 +1,9 @@
 // Attention by the tensor cores of NVIDIA's Hopper, for keys and values of 16 bits with their elements side by side. A work-group stays on
 // its multiprocessor and takes blocks of queries one after the other. CONSUMERS warpgroups hold 64 queries each, with their sums, in
-// registers; another one copies blocks of TILE keys and values into SLOTS places of local memory in turn. Nothing else holds the warpgroups
-// together: a place is copied to when all of them have read it, and one computes its softmax while another multiplies, and while its own
-// values of the block before are multiplied. A running maximum rescales what was summed before. SCORE, SEE and their like are those of
-// reference.cl, FACTOR, HIDDEN_SCORE and TYPE those of mma.cl;
+// registers (wgmma_scores.cl); another one copies blocks of TILE keys and values into SLOTS places of local memory in turn
+// (wgmma_copies.cl). Nothing else holds the warpgroups together: a place is copied to when all of them have read it, and one computes its
+// softmax while another multiplies, and while its own values of the block before are multiplied. A running maximum rescales what was summed
+// before. SCORE, SEE and their like are those of reference.cl, FACTOR, HIDDEN_SCORE and TYPE those of mma.cl;
 //   MULTIPLY_KEYS(scale, a, b), SCORES_WAIT(left)   `products` (times `scale`) += a step of queries, b keys; until so many groups are left
 //   MULTIPLY_VALUES(a, b), SUMS_WAIT                `sums` += a weights, b values
 //   PRODUCER_REGISTERS, CONSUMER_REGISTERS          registers of a work-item, as text
@@ -61,77 +61,6 @@ static inline uint partner(const uint x, const int mask) {
         EXCHANGE(b, d, 2)                                                                                                \
     }
 
-// Whether a condition holds for any work-item of the warp.
-static inline bool holds_in_warp(const bool x) {
-    uint y;
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.any.pred p, p, 0xffffffff; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(y)
-                 : "r"((uint)x));
-    return y != 0;
-}
-
-// Eight elements from global to local memory, zeros where there are none.
-static inline void copy(const __global uchar *from, const idx offset, const bool there, const uint to) {
-#if ANYDNN_UNALIGNED
-    uint bits[4];
-    for (int i = 0; i < 4; ++i)
-        bits[i] = there ? get_16(from, offset + 2 * i) | (uint)get_16(from, offset + 2 * i + 1) << 16 : 0;
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
-                 :
-                 : "r"(to), "r"(bits[0]), "r"(bits[1]), "r"(bits[2]), "r"(bits[3])
-                 : "memory");
-#else
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 :
-                 : "r"(to), "l"((ulong)(from + (there ? (size_t)offset * 2 : 0))), "r"(there ? 16 : 0)
-                 : "memory");
-#endif
-}
-
-// The producers copy TILE rows of an operand with the loop variables ROW and COLUMN into the place at `to`, swizzled by rows. Where their
-// work-items have whole rows, the next ones are a constant apart.
-#define FETCH(SOURCE, NAME, ROW, COLUMN, COLUMNS)                                                                        \
-    if (!ANYDNN_UNALIGNED && 128 % ((COLUMNS) / 8) == 0 && (T_SIZE % TILE == 0 || first_t + TILE <= T_SIZE)) {           \
-        const int row = thread / ((COLUMNS) / 8), chunk = thread % ((COLUMNS) / 8);                                      \
-        const idx ROW = first_t + row, COLUMN = 8 * chunk;                                                               \
-        const ulong from = (ulong)(SOURCE + (size_t)(OFF_##NAME) * 2);                                                   \
-        const uint at = to + PLACE(row, chunk);                                                                          \
-        _Pragma("unroll") for (int i = 0; i < TILE * (COLUMNS) / 1024; ++i)                                              \
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"                                                     \
-                         :                                                                                               \
-                         : "r"(at + i * (1024 / (COLUMNS)) * 128),                                                       \
-                           "l"(from + (ulong)(i * (1024 / (COLUMNS))) * (NAME##_ROW * 2UL))                              \
-                         : "memory");                                                                                    \
-    } else {                                                                                                             \
-        NOT_UNROLLED for (int x = thread; x < TILE * ((COLUMNS) / 8); x += 128) {                                        \
-            const int row = x / ((COLUMNS) / 8), chunk = x % ((COLUMNS) / 8);                                            \
-            const idx ROW = first_t + row, COLUMN = 8 * chunk;                                                           \
-            const bool there = T_SIZE % TILE == 0 || ROW < T_SIZE;                                                       \
-            copy(SOURCE, OFF_##NAME, there, to + PLACE(row, chunk));                                                     \
-        }                                                                                                                \
-    }
-#define PLACE(row, chunk) ((chunk) / 8 * BOX_BYTES + (row) * 128 + ((((chunk) ^ (row)) & 7) << 4))
-// What the producers do with the block that comes next. It is told to be there when the one behind it is on its way.
-#define PRODUCE(COPY)                                                                                                    \
-    {                                                                                                                    \
-        if (turns >= SLOTS) SYNC(EMPTY(slot), GROUP);                                                                    \
-        const uint to = (uint)(ulong)memory + slot * SLOT_BYTES;                                                         \
-        COPY                                                                                                             \
-        asm volatile("cp.async.commit_group;" ::: "memory");                                                             \
-        if (turns > 0) PUBLISH(1, slot == 0 ? SLOTS - 1 : slot - 1);                                                     \
-        slot = slot == SLOTS - 1 ? 0 : slot + 1;                                                                         \
-        ++turns;                                                                                                         \
-    }
-#define PUBLISH(left, of)                                                                                                \
-    {                                                                                                                    \
-        asm volatile("cp.async.wait_group " #left ";" ::: "memory");                                                     \
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");                                                     \
-        const int full = of;                                                                                             \
-        _Pragma("unroll") for (int g = 0; g < CONSUMERS; ++g) ARRIVE(FULL(full, g), 256);                                \
-    }
-#define FETCH_KEYS FETCH(src1, SRC1, t, d, D_SIZE)
-#define FETCH_VALUES FETCH(src2, SRC2, t, e, E_SIZE)
-
 // Blocks of queries, by sections of batches whose keys and values the second-level cache holds: late ones, which may see more keys, come
 // first, and the groups take turns forth and back.
 #define EACH_BLOCK_OF_QUERIES                                                                                            \
@@ -139,7 +68,7 @@ static inline void copy(const __global uchar *from, const idx offset, const bool
          first_block < S_BLOCKS * BATCHES; first_block += groups, group = groups - 1 - group)
 #define DECLARE_BLOCK                                                                                                    \
     const int block = first_block + group;                                                                               \
-    if (block >= S_BLOCKS * BATCHES) continue;                                                                                                   \
+    if (block >= S_BLOCKS * BATCHES) continue;                                                                       \
     const int in_section = block % (SECTION * S_BLOCKS), first_batch = block / (SECTION * S_BLOCKS) * SECTION;           \
     const int section = min(SECTION, BATCHES - first_batch);                                                             \
     DECLARE_BATCH((idx)(first_batch + in_section % section))                                                             \
@@ -159,111 +88,6 @@ static inline void copy(const __global uchar *from, const idx offset, const bool
 #else
 #define FIND_END(end, behind_s)
 #endif
-
-// Scores from products; those of keys past the end are minus infinity.
-#define SCORES(COMPUTE, RESULT)                                                                                          \
-    _Pragma("unroll")                                                                                                    \
-    for (int i = 0; i < TILE / 2; ++i) {                                                                                 \
-        const idx key = first_t + i / 4 * 8 + lane % 4 * 2 + i % 2;                                                      \
-        const idx s = i % 4 < 2 ? low_s : high_s, t = T_SIZE % TILE == 0 ? key : min(key, (idx)(T_SIZE - 1));            \
-        COMPUTE(products[i])                                                                                             \
-        products[i] = T_SIZE % TILE == 0 || key < T_SIZE ? RESULT : -INFINITY;                                           \
-    }
-
-#define MULTIPLY_ALL_KEYS                                                                                                \
-    {                                                                                                                    \
-        const uint at = (uint)(ulong)memory + slot * SLOT_BYTES;                                                         \
-        FENCE;                                                                                                           \
-        MULTIPLY_KEYS("0", query[0], DESCRIPTOR(at, 16));                                                                \
-        _Pragma("unroll") for (int k = 1; k < D_STEPS; ++k)                                                              \
-            MULTIPLY_KEYS("1", query[k], DESCRIPTOR(at + k / 4 * BOX_BYTES + k % 4 * 32, 16));                           \
-        COMMIT;                                                                                                          \
-    }
-#define MULTIPLY_ALL_VALUES                                                                                              \
-    {                                                                                                                    \
-        const uint at = (uint)(ulong)memory + slot * SLOT_BYTES;                                                         \
-        FENCE;                                                                                                           \
-        _Pragma("unroll") for (int k = 0; k < TILE / 16; ++k)                                                            \
-            MULTIPLY_VALUES(weights + 4 * k, DESCRIPTOR(at + k * 2048, BOX_BYTES));                                      \
-        COMMIT;                                                                                                          \
-    }
-// A block of keys or values that no query of the warpgroup sees.
-#define PASS                                                                                                             \
-    {                                                                                                                    \
-        WAIT_FULL;                                                                                                       \
-        RELEASE(slot);                                                                                                   \
-        NEXT_SLOT                                                                                                        \
-    }
-// Results of block j, where `nothing` is no number but zero.
-#define SHARES(j) (nothing ? 0 : pair(sums[(j) * 4 + 2 * h] * share, sums[(j) * 4 + 2 * h + 1] * share))
-#define MAKE_WEIGHTS                                                                                                     \
-    _Pragma("unroll") for (int i = 0; i < TILE / 4; ++i) weights[i] = pair(products[2 * i], products[2 * i + 1]);
-
-#if HIDES
-#define FIND_ALL_SEEN                                                                                                    \
-    {                                                                                                                    \
-        const idx s = min(group_s, (idx)(S_SIZE - 1)), t = min(first_t + TILE, (idx)T_SIZE) - 1;                         \
-        SEE(0)                                                                                                           \
-        all_seen = SEEN != 0;                                                                                            \
-    }
-#else
-#define FIND_ALL_SEEN
-#endif
-#ifdef FACTOR
-#define FIND_SCORES                                                                                                      \
-    if (scales && all_seen && (T_SIZE % TILE == 0 || first_t + TILE <= T_SIZE)) {                                        \
-        factor = common_factor;                                                                                          \
-    } else {                                                                                                             \
-        SCORES(SCORE, SCORED)                                                                                            \
-    }
-#elif HIDES
-#define FIND_SCORES                                                                                                      \
-    if (all_seen) {                                                                                                      \
-        SCORES(SCORE_SEEN, SCORED_SEEN)                                                                                  \
-    } else {                                                                                                             \
-        SCORES(SCORE, SCORED)                                                                                            \
-    }
-#else
-#define FIND_SCORES SCORES(SCORE, SCORED)
-#endif
-// Products become weights that are scaled by the maximum so far; sums are behind by `shrink` where `rescales`.
-#define SOFTMAX                                                                                                          \
-    bool all_seen = true, rescales;                                                                                      \
-    float factor = 1;                                                                                                    \
-    {                                                                                                                    \
-        FIND_ALL_SEEN                                                                                                    \
-        FIND_SCORES                                                                                                      \
-        float highs[2];                                                                                                  \
-        _Pragma("unroll") for (int h = 0; h < 2; ++h) {                                                                  \
-            highs[h] = -INFINITY;                                                                                        \
-            _Pragma("unroll") for (int i = 0; i < TILE / 8; ++i)                                                         \
-                highs[h] = fmax(highs[h], fmax(products[i * 4 + 2 * h], products[i * 4 + 2 * h + 1]));                   \
-            highs[h] *= factor;                                                                                          \
-            highs[h] = fmax(highs[h], other(highs[h], 1));                                                               \
-            highs[h] = fmax(highs[h], other(highs[h], 2));                                                               \
-        }                                                                                                                \
-        rescales = holds_in_warp(highs[0] > top[0] + SLACK || highs[1] > top[1] + SLACK);                                \
-        if (rescales) {                                                                                                  \
-            _Pragma("unroll") for (int h = 0; h < 2; ++h) {                                                              \
-                const float high = fmax(top[h], highs[h]);                                                               \
-                shrink[h] = high == -INFINITY ? 1 : power_of_two((top[h] - high) * LOG2_E);                              \
-                top[h] = high;                                                                                           \
-                total[h] *= shrink[h];                                                                                   \
-            }                                                                                                            \
-        }                                                                                                                \
-        factor *= LOG2_E;                                                                                                \
-        _Pragma("unroll") for (int h = 0; h < 2; ++h) {                                                                  \
-            const float minus = top[h] == -INFINITY ? 0 : -top[h] * LOG2_E;                                              \
-            float sum = 0;                                                                                               \
-            _Pragma("unroll") for (int i = 0; i < TILE / 8; ++i) {                                                       \
-                _Pragma("unroll") for (int c = i * 4 + 2 * h; c < i * 4 + 2 * h + 2; ++c) {                              \
-                    products[c] = power_of_two(fma(products[c], factor, minus));                                         \
-                    sum += products[c];                                                                                  \
-                }                                                                                                        \
-            }                                                                                                            \
-            total[h] += sum;                                                                                             \
-        }                                                                                                                \
-    }
 
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void attention_wgmma(PARAMS) {

@@ -102,10 +102,13 @@ pub(crate) struct Tile {
 }
 
 /// Tiles of ordinary arithmetic in f32 (`matmul/simt.cl`). Clocks as on a unit of 128 multiply-adds a clock.
-pub(crate) const ORDINARY: [Tile; 3] = [
+pub(crate) const ORDINARY: [Tile; 5] = [
     Tile { variant: "simt-256x128", m: 256, n: 128, k: 8, resident: 1, clocks: 2_600, latency: 2_600 },
     Tile { variant: "simt-128x64", m: 128, n: 64, k: 16, resident: 2, clocks: 1_500, latency: 1_900 },
     Tile { variant: "simt-64x64", m: 64, n: 64, k: 16, resident: 4, clocks: 900, latency: 1_500 },
+    // For few rows or columns.
+    Tile { variant: "simt-32x128", m: 32, n: 128, k: 32, resident: 4, clocks: 1_900, latency: 3_000 },
+    Tile { variant: "simt-128x32", m: 128, n: 32, k: 32, resident: 4, clocks: 1_900, latency: 3_000 },
 ];
 
 /// Makes an identity of each row, in their order.
@@ -199,6 +202,7 @@ table! {
             // Elements of two bytes; those of four come in slices of half as many terms. Clocks as measured on an H200.
             work: Work::Tiles(&[
                 Tile { variant: "wgmma-128x128", m: 128, n: 128, k: 32, resident: 2, clocks: 460, latency: 750 },
+                Tile { variant: "wgmma-128x64", m: 128, n: 64, k: 32, resident: 2, clocks: 330, latency: 600 },
                 Tile { variant: "wgmma-64x128", m: 64, n: 128, k: 32, resident: 4, clocks: 320, latency: 600 },
                 Tile { variant: "wgmma-64x64", m: 64, n: 64, k: 64, resident: 4, clocks: 400, latency: 750 },
             ]),

@@ -1,8 +1,9 @@
 //! Attention of few queries on devices that want many work-items, the keys split among work-groups (`attention/split.cl`).
 
-use anydnn_backend::{Arg, DataType};
+use anydnn_backend::{Arg, DataType, FpMath};
 
-use super::{BATCHES, Shape};
+use super::{BATCHES, Shape, WARP};
+use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
 use crate::primitive::quantized;
@@ -10,7 +11,9 @@ use crate::primitive::rows::is_cpu;
 use crate::primitive::space::{Address, Binding};
 use crate::primitive::value::Value;
 
+const PARTS: &str = anydnn_kernels::text("attention/parts.cl");
 const SPLIT: &str = anydnn_kernels::text("attention/split.cl");
+const SPLIT_MMA: &str = anydnn_kernels::text("attention/split_mma.cl");
 
 /// Queries of the same keys up to which it is the faster one: tiles would be empty for the most part.
 pub(super) const FEW_QUERIES: usize = 8;
@@ -23,8 +26,14 @@ const LANES: usize = 8;
 const GROUP: usize = 128;
 /// Work-items that multiply a key.
 const SHARE: usize = 4;
-/// Work-groups that keep a compute unit busy.
+/// Work-groups that keep a compute unit busy, and those of matrix units, which have more on its way.
 const RESIDENT: usize = 8;
+const RESIDENT_MMA: usize = 4;
+/// What rooms for elements of matrix units are multiples of, and the largest, for registers.
+const MMA_ROOM: usize = 64;
+const MMA_WIDEST: usize = 128;
+/// The warps of a group.
+const WARPS: usize = GROUP / 32;
 
 impl Shape<'_> {
     /// The first loop over the queries that have the same keys and values: those of several heads may share them.
@@ -69,12 +78,22 @@ impl Shape<'_> {
         }
         let together = queries.next_power_of_two().min(MOST_TOGETHER);
         let blocks = queries.div_ceil(together);
-        let room = d.next_power_of_two();
-        let bytes = (together * (room + GROUP + GROUP * SHARE + 40) + GROUP * 8) * size_of::<f32>();
-        if bytes > device.local_memory_bytes {
+        let mma = Feature::NvidiaMma.instruction(data_type, FpMath::Strict);
+        let mma = mma.filter(|_| device.has(Feature::NvidiaMma) && d.max(e) <= MMA_WIDEST);
+        let rooms = match mma {
+            Some(_) => [d, e].map(|size| size.next_multiple_of(MMA_ROOM)),
+            // Narrow heads share a program, as queries take a small part of local memory.
+            None => [d, e].map(|size| if size <= WIDEST / 2 { WIDEST / 2 } else { WIDEST }),
+        };
+        let floats = match mma {
+            Some(_) => WARPS * (together * rooms[1] + 2 * MOST_TOGETHER) + 2 * MOST_TOGETHER,
+            None => together * (rooms[0] + GROUP + GROUP * SHARE + 40) + GROUP * 8,
+        };
+        if floats * size_of::<f32>() > device.local_memory_bytes {
             return None;
         }
-        let wanted = (device.compute_units * RESIDENT).div_ceil(batches * blocks);
+        let resident = if mma.is_some() { RESIDENT_MMA } else { RESIDENT };
+        let wanted = (device.compute_units * resident).div_ceil(batches * blocks);
         let part_keys = keys.div_ceil(wanted.clamp(1, keys.div_ceil(GROUP))).next_multiple_of(GROUP);
         let parts = keys.div_ceil(part_keys);
         let records = batches * blocks * parts * together;
@@ -93,7 +112,8 @@ impl Shape<'_> {
             .define("BYTES", data_type.bits() / 8)
             .define("IS_HALF", i32::from(data_type == DataType::F16))
             .define("QUERIES", together)
-            .define("D_ROOM", room)
+            .define("D_ROOM", rooms[0])
+            .define("E_ROOM", rooms[1])
             .define("SPLIT", i32::from(parts > 1))
             .number_of("ALL_QUERIES", queries)
             .number_of("BLOCKS", blocks)
@@ -102,7 +122,14 @@ impl Shape<'_> {
             .number_of("RECORDS", records)
             .post_ops(self.desc);
         let global = [parts * GROUP, batches, blocks];
-        let mut first = source.launch("attention_split", &[SPLIT], global, Some([GROUP, 1, 1]));
+        let files: &[&str] = match mma {
+            Some(instruction) => {
+                source.define("TYPE", format!("\"{}\"", instruction.factor.name()));
+                &[WARP, PARTS, SPLIT_MMA]
+            }
+            None => &[PARTS, SPLIT],
+        };
+        let mut first = source.launch("attention_split", files, global, Some([GROUP, 1, 1]));
         first.alignment = 16;
         let mut launches = vec![first];
         if parts > 1 {

@@ -315,6 +315,13 @@ fn keys_are_split_among_work_groups_where_queries_are_few() {
     let global = |plan: usize, launch: usize| plans[plan].launches[launch].global;
     assert_eq!((global(0, 0)[1], global(0, 1)), (4, [4 * 128, 4, 1]));
     assert_eq!((global(2, 0)[1], global(2, 1)), (4, [4 * 128, 4, 1]));
+    // Matrix units take elements of 16 bits, and fewer parts fill the device.
+    let device = gpu().with(Feature::NvidiaMma, Ok("made up"));
+    let takes = |desc| {
+        let plan = crate::primitive::plan(desc, &device).unwrap();
+        plan.launches[0].program.source.to_string().contains("mma.sync.aligned.m16n8k16")
+    };
+    assert_eq!(list.each_ref().map(takes), [true, true, false, false]);
     // Nine queries that share keys are for other variants where they fill the device.
     let nine = |heads| attention(plain(heads, 9, 257), of([heads, 9, 80], [heads, 257, 80], DataType::F32));
     let name = |desc: &PrimitiveDesc| crate::primitive::plan(desc, &gpu()).unwrap().implementation;

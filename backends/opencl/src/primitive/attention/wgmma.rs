@@ -10,6 +10,8 @@ use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::quantized;
 use crate::primitive::source::Source;
 
+const COPIES: &str = anydnn_kernels::text("attention/wgmma_copies.cl");
+const SCORES: &str = anydnn_kernels::text("attention/wgmma_scores.cl");
 const WGMMA: &str = anydnn_kernels::text("attention/wgmma.cl");
 
 /// Warpgroups that multiply, and the queries of each.
@@ -81,8 +83,9 @@ impl Shape<'_> {
             .define("WHOLE", i32::from(whole));
         define_instructions(&mut source, name, tile, e);
         let groups = blocks.min(device.compute_units.max(1));
+        let files = [WARP, COPIES, SCORES, WGMMA];
         let mut launch =
-            source.launch("attention_wgmma", &[WARP, WGMMA], [groups * group, 1, 1], Some([group, 1, 1]));
+            source.launch("attention_wgmma", &files, [groups * group, 1, 1], Some([group, 1, 1]));
         launch.alignment = 16;
         Some(launch)
     }

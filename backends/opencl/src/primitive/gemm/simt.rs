@@ -11,11 +11,16 @@ const SIMT: &str = anydnn_kernels::text("matmul/simt.cl");
 
 const GROUP: usize = 256;
 const LANES: usize = 4;
+/// Results of the smallest tiles.
+const SMALL: usize = 64 * 64;
 
 /// The tiles; none where others than floats are added, or the device has too small work-groups.
-pub(super) fn tiles(product: &Product<'_>, device: &DeviceTraits) -> &'static [Tile] {
+pub(super) fn tiles(product: &Product<'_>, device: &DeviceTraits) -> Vec<Tile> {
     let fits = product.sums_floats() && device.max_work_group >= GROUP && product.has_vectors(LANES);
-    if fits { &ORDINARY } else { &[] }
+    let [m, n] = [&product.loops.m, &product.loops.n].map(|loops| product.space.count(loops.clone()));
+    // Flat tiles are for so few rows or columns alone: others share the programs of the first ones.
+    let serves = |tile: &Tile| (tile.m >= tile.n / 2 || m <= tile.m) && (tile.n >= tile.m / 2 || n <= tile.n);
+    ORDINARY.into_iter().filter(|tile| fits && serves(tile)).collect()
 }
 
 /// The launches; none when the device has too little local memory.
@@ -25,7 +30,8 @@ pub(super) fn plan(
     parts: usize,
     device: &DeviceTraits,
 ) -> Option<Planned> {
-    let item = [tile.m / 16, tile.n / 16];
+    // Of 16 x 16 work-items, or of 8 x 32 and 32 x 8 with four rows and columns each.
+    let item = if tile.m == tile.n || tile.m * tile.n > SMALL { [tile.m / 16, tile.n / 16] } else { [4, 4] };
     if 2 * (tile.m + tile.n) * tile.k * 4 > device.local_memory_bytes {
         return None;
     }

@@ -57,6 +57,17 @@ fn tensor_cores_come_first_where_they_serve() {
 }
 
 #[test]
+fn few_rows_or_columns_have_flat_tiles() {
+    let first = |m: usize, n: usize| {
+        let desc = matmul(f32(&[m, 4096]), f32(&[4096, n])).build().unwrap();
+        names(&desc, &gpu()).into_iter().find(|name| name.contains("simt")).unwrap()
+    };
+    assert_eq!(first(32, 4096), "ocl:matmul:simt-32x128");
+    assert_eq!(first(4096, 32), "ocl:matmul:simt-128x32");
+    assert_eq!(first(64, 4096), "ocl:matmul:simt-64x64");
+}
+
+#[test]
 fn few_tiles_split_their_sums() {
     let name = "ocl:matmul:wgmma-128x128";
     let whole = named(&halves(4096, 4096, 4096), &hopper(), name);
@@ -160,13 +171,48 @@ fn slices_of_one_tap_share_its_place() {
         let max_work_group = engine.traits().max_work_group.min(256);
         let device = DeviceTraits { kind: DeviceKind::Gpu, max_work_group, ..engine.traits() };
         let tiles: &[&str] = if device.has(Feature::Wgmma) {
-            &["wgmma-128x128", "wgmma-64x128", "wgmma-64x64"]
+            &["wgmma-128x128", "wgmma-128x64", "wgmma-64x128", "wgmma-64x64"]
         } else {
             &["simt-64x64"]
         };
         for tile in tiles {
             let strides = if tile.ends_with("64x64") { [2, 1] } else { [1, 1] };
             check_plan(&engine, named(&desc(strides), &device, &format!("ocl:convolution:{tile}")), 0);
+        }
+    }
+}
+
+#[test]
+fn windows_of_few_channels_come_by_a_table_of_their_terms() {
+    let batch_of = |batch: usize, channels: usize, tag: &str| {
+        let half = |dims: [usize; 4]| MemoryDesc::with_tag(dims, DataType::F16, tag).unwrap();
+        let op = Convolution::new(2).with_pads([3, 2], [2, 3]).with_strides([2, 1]).with_dilations([1, 2]);
+        PrimitiveDesc::builder(Op::Convolution(op))
+            .src(half([batch, channels, 23, 19]))
+            .weights(half([40, channels, 7, 5]))
+            .dst(half([batch, 40, 11, 16]))
+            .build()
+            .unwrap()
+    };
+    let desc = |channels: usize, tag: &str| batch_of(2, channels, tag);
+    let by_table = |channels, tag, tile: &str| {
+        let plan = named(&desc(channels, tag), &hopper(), &format!("ocl:convolution:{tile}"));
+        (defines(&plan, "A_TABLE 1"), defines(&plan, "A_FETCH BY_TERMS"))
+    };
+    assert_eq!(by_table(3, "acdb", "wgmma-128x64"), (true, false));
+    assert_eq!(names(&batch_of(2000, 3, "acdb"), &hopper())[0], "ocl:convolution:wgmma-128x64");
+    // Neighbours along the image, copies of whole vectors, and more terms than a table has.
+    assert_eq!(by_table(3, "abcd", "wgmma-128x64"), (false, false));
+    assert_eq!(by_table(8, "acdb", "wgmma-128x64"), (false, true));
+    assert_eq!(by_table(101, "acdb", "wgmma-128x64"), (false, false));
+    // A smaller tile has longer slices, beside which this table has no room.
+    assert_eq!(by_table(85, "acdb", "wgmma-64x64"), (false, false));
+    assert_eq!(by_table(85, "acdb", "wgmma-128x64"), (true, false));
+    for engine in shared_test_engines().into_iter().filter(|engine| engine.traits().has(Feature::Wgmma)) {
+        for (channels, tile) in [(3, "128x128"), (5, "128x64"), (1, "64x128"), (3, "64x64")] {
+            let plan =
+                named(&desc(channels, "acdb"), &engine.traits(), &format!("ocl:convolution:wgmma-{tile}"));
+            check_plan(&engine, plan, 0);
         }
     }
 }
@@ -190,6 +236,10 @@ fn simt_tiles_are_right_on_every_device() {
         (matmul(f32(&[5, 1030]), f32(&[1030, 6])).arg(Arg::Bias, f32(&[1, 6])), "ocl:matmul:simt-64x64"),
         (convolution("abcd"), "ocl:convolution:simt-64x64"),
         (convolution("acdb"), "ocl:convolution:simt-64x64"),
+        (matmul(f32(&[30, 70]), f32(&[70, 133])), "ocl:matmul:simt-32x128"),
+        (matmul(tagged(&[31, 35], "ba"), tagged(&[35, 166], "ba")), "ocl:matmul:simt-32x128"),
+        (matmul(f32(&[131, 66]), tagged(&[66, 30], "ba")), "ocl:matmul:simt-128x32"),
+        (matmul(tagged(&[7, 1030], "ba"), f32(&[1030, 29])), "ocl:matmul:simt-128x32"),
     ];
     for (builder, name) in list {
         let desc = builder.build().unwrap();

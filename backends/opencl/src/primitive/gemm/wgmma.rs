@@ -12,11 +12,15 @@ use crate::primitive::choice::{Choices, Planned};
 use crate::primitive::source::Source;
 
 const UNIT: Feature = Feature::Wgmma;
+const SLICES: &str = anydnn_kernels::text("matmul/wgmma_slices.cl");
 const WGMMA: &str = anydnn_kernels::text("matmul/wgmma.cl");
 
 const LANES: usize = 8;
 /// Bytes of the ring of slices: what OpenCL grants, however much there is.
 const RING_BYTES: usize = 48 << 10;
+/// Slices that must have room beside a table of terms, and what a window takes without one, as times as long.
+const FEWEST_STAGES: usize = 2;
+const WITHOUT_TABLE: usize = 3;
 
 /// Offers the tiles, best first, where the device and the types are right.
 pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &DeviceTraits) {
@@ -24,7 +28,15 @@ pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &D
     let fits = || is_plain && product.has_vectors(LANES) && device.has(UNIT);
     let Some(instruction) = instruction(product).filter(|_| fits()) else { return };
     let bytes = instruction.factor.bytes();
-    let tiles: Vec<Tile> = UNIT.tiles().iter().map(|tile| Tile { k: tile.k * 2 / bytes, ..*tile }).collect();
+    let of_type = |tile: &Tile| {
+        let tile = Tile { k: tile.k * 2 / bytes, ..*tile };
+        let slow = product.window.is_some()
+            && fetch(product, "SRC0", bytes) == Fetch::Element
+            && table_bytes(product, &tile, bytes).is_none();
+        let times = if slow { WITHOUT_TABLE } else { 1 };
+        Tile { clocks: tile.clocks * times, latency: tile.latency * times, ..tile }
+    };
+    let tiles: Vec<Tile> = UNIT.tiles().iter().map(of_type).collect();
     for (i, (tile, parts)) in product.ranked(&tiles, device).into_iter().enumerate() {
         let reason = if i == 0 {
             "tensor cores, by a tile that fits the size"
@@ -50,19 +62,19 @@ fn plan(
     device: &DeviceTraits,
 ) -> Planned {
     let bytes = instruction.factor.bytes();
-    let fetches =
-        [("A", "SRC0", &product.loops.m), ("B", "WEIGHTS", &product.loops.n)].map(|(letter, name, rows)| {
-            // Only elements of two bytes may lie along the rows.
-            let fetch = product.fetch(name, rows, 16 / bytes, true);
-            let fetch = if bytes == 4 && fetch == Fetch::Rows { Fetch::Element } else { fetch };
-            (letter, fetch, product.is_closer(name, rows))
-        });
+    let fetches = [("A", "SRC0", &product.loops.m), ("B", "WEIGHTS", &product.loops.n)]
+        .map(|(letter, name, rows)| (letter, fetch(product, name, bytes), product.is_closer(name, rows)));
     product.plan(
         (tile, parts),
         (LANES, false),
         device,
         |source| {
-            let stages = RING_BYTES / ((tile.m + tile.n) * tile.k * bytes);
+            let stage = (tile.m + tile.n) * tile.k * bytes;
+            let table = table_bytes(product, tile, bytes);
+            let stages = (RING_BYTES - table.unwrap_or(0)) / stage;
+            if table.is_some() {
+                source.define("A_TABLE", 1);
+            }
             // Elements on their way need registers.
             let elements = fetches.iter().any(|(_, fetch, _)| *fetch == Fetch::Element);
             let resident = if elements { (tile.resident / 2).max(2) } else { tile.resident };
@@ -104,7 +116,7 @@ fn plan(
             define_instructions(source, tile.n, instruction);
         },
         |source, files, [tiles, batch, parts]| {
-            let files = [files, &[WGMMA]].concat();
+            let files = [files, &[SLICES, WGMMA]].concat();
             let group = tile.m * 2;
             // Each group takes several tiles where there are more than the device holds.
             let groups = tiles.min(device.compute_units.max(1) * tile.resident);
@@ -114,6 +126,30 @@ fn plan(
             launch
         },
     )
+}
+
+/// How an operand of elements of so many bytes comes.
+fn fetch(product: &Product<'_>, name: &str, bytes: usize) -> Fetch {
+    let rows = if name == "SRC0" { &product.loops.m } else { &product.loops.n };
+    match product.fetch(name, rows, 16 / bytes, true) {
+        // Only elements of two bytes may lie along the rows.
+        Fetch::Rows if bytes == 4 => Fetch::Element,
+        fetch => fetch,
+    }
+}
+
+/// The bytes of a table of a window's terms, which has two numbers for each; none where elements do not come one by one along the terms, taps
+/// do not fit into bits or the table does not fit beside the slices.
+fn table_bytes(product: &Product<'_>, tile: &Tile, bytes: usize) -> Option<usize> {
+    let window = product.window.filter(|window| !window.transposed && !product.wide)?;
+    let is_plane = window.kernel.iter().rev().skip(2).all(|&taps| taps == 1)
+        && window.src.iter().rev().skip(2).all(|&extent| extent == 1);
+    let has_bits = window.kernel.iter().all(|&taps| taps < u32::BITS as usize);
+    let by_terms =
+        fetch(product, "SRC0", bytes) == Fetch::Element && !product.is_closer("SRC0", &product.loops.m);
+    let table = product.terms().next_multiple_of(tile.k) * 2 * size_of::<i32>();
+    let fits = FEWEST_STAGES * (tile.m + tile.n) * tile.k * bytes + table <= RING_BYTES;
+    (is_plane && has_bits && by_terms && fits).then_some(table)
 }
 
 /// Defines the instructions that name every register of the sums.

@@ -1,0 +1,274 @@
+// How slices of both operands come into local memory for wgmma.cl, which says what the macros are: by copies of 16 bytes, or element by
+// element through registers.
+//   A_TABLE                 where defined, elements of a window of two dimensions come by a table of its terms: how far each is from the
+//                           first one of its row, and its tap; rows know their taps as bits
+
+#define BY_TERMS 0
+#define BY_ROWS 1
+#define BY_ELEMENT 2
+#if ANYDNN_UNALIGNED
+#undef A_FETCH
+#undef B_FETCH
+#define A_FETCH BY_ELEMENT
+#define B_FETCH BY_ELEMENT
+#endif
+
+// Copies bytes of 16 and fills the rest with zeros.
+#define COPY(to, from, bytes)                                                                                            \
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory")
+#define COPIES_COMMIT asm volatile("cp.async.commit_group;" ::: "memory")
+
+#define EXISTS_M (M_SIZE % TILE_M == 0 || at_row < M_SIZE)
+#define EXISTS_N (N_SIZE % TILE_N == 0 || at_row < N_SIZE)
+#define EXISTS_K (K_SIZE % K_TILE == 0 || at_k < K_SIZE)
+// How many of some elements exist, given that the first one does.
+#define COUNT(of, at, size) ((size) % (of) == 0 ? (of) : (int)min((idx)(of), (size) - (at)))
+
+// Where the chunks of a step come from is worked out a step before they are copied, while the tensor cores are busy: by a constant from
+// those of the step before where A_STRIDE and B_STRIDE (bytes from a term to the next) say that all terms are as far apart.
+#define AIM_BY_TERMS(aim, ROWS, first, EXISTS, DECLARE, INSIDE, pointer, OFFSET)                                         \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const idx at_row = (first) + item / CHUNKS + i * (GROUP / CHUNKS), at_k = first_k + item % CHUNKS * RUN;         \
+        DECLARE(at_row)                                                                                                  \
+        DECLARE_K(at_k)                                                                                                  \
+        const bool exists = EXISTS && EXISTS_K && (INSIDE);                                                              \
+        aim##_from[i] = (ulong)(pointer + (exists ? (size_t)(OFFSET) * BYTES : 0));                                      \
+        aim##_bytes[i] = exists ? COUNT(RUN, at_k, K_SIZE) * BYTES : 0;                                                  \
+        asm volatile("" : "+l"(aim##_from[i]));                                                                          \
+    }
+// Of a window: where rows are and which taps exist for them is worked out once a tile, a slice adds what all rows have in common.
+#define PLACE_ROWS                                                                                                       \
+    _Pragma("unroll") for (int i = 0; i < TILE_M * CHUNKS / GROUP; ++i) {                                                \
+        const idx at_row = first_m + item / CHUNKS + i * (GROUP / CHUNKS);                                               \
+        DECLARE_M(at_row)                                                                                                \
+        {                                                                                                                \
+            DECLARE_K(item % CHUNKS * RUN)                                                                               \
+            a_rows[i] = (ulong)(src0 + (size_t)(OFF_SRC0) * BYTES);                                                      \
+        }                                                                                                                \
+        a_taps[i] = 0;                                                                                                   \
+        _Pragma("unroll") for (int tap = 0; tap < A_TAPS; ++tap) {                                                       \
+            DECLARE_K(tap * A_CHANNELS)                                                                                  \
+            if (EXISTS_M && (SRC_INSIDE)) a_taps[i] |= 1u << tap;                                                        \
+        }                                                                                                                \
+    }
+#define AIM_BY_TAPS                                                                                                      \
+    {                                                                                                                    \
+        DECLARE_K(first_k)                                                                                               \
+        const ulong along = (size_t)(OFF_TAP) * BYTES;                                                                   \
+        const uint tap = (uint)first_k / A_CHANNELS;                                                                     \
+        _Pragma("unroll") for (int i = 0; i < TILE_M * CHUNKS / GROUP; ++i) {                                            \
+            const bool exists = (a_taps[i] >> tap & 1) != 0;                                                             \
+            a_from[i] = exists ? a_rows[i] + along : (ulong)src0;                                                        \
+            a_bytes[i] = exists ? 16 : 0;                                                                                \
+            asm volatile("" : "+l"(a_from[i]));                                                                          \
+        }                                                                                                                \
+    }
+#define COPY_BY_TERMS(aim, tile, ROWS)                                                                                   \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const int row = item / CHUNKS + i * (GROUP / CHUNKS), chunk = item % CHUNKS;                                     \
+        COPY((tile) + PLACE_BY_TERMS(row, chunk), aim##_from[i], aim##_bytes[i]);                                        \
+    }
+#define AIM_BY_ROWS(aim, ROWS, first, EXISTS, DECLARE, INSIDE, pointer, OFFSET, SIZE)                                    \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const int term = item / ((ROWS) / 8) + i * (GROUP / ((ROWS) / 8)), chunk = item % ((ROWS) / 8);                  \
+        const idx at_row = (first) + chunk * 8, at_k = first_k + term;                                                   \
+        DECLARE(at_row)                                                                                                  \
+        DECLARE_K(at_k)                                                                                                  \
+        const bool exists = EXISTS && EXISTS_K && (INSIDE);                                                              \
+        aim##_from[i] = (ulong)(pointer + (exists ? (size_t)(OFFSET) * 2 : 0));                                          \
+        aim##_bytes[i] = exists ? COUNT(8, at_row, SIZE) * 2 : 0;                                                        \
+        asm volatile("" : "+l"(aim##_from[i]));                                                                          \
+    }
+#define COPY_BY_ROWS(aim, tile, ROWS)                                                                                    \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const int term = item / ((ROWS) / 8) + i * (GROUP / ((ROWS) / 8)), chunk = item % ((ROWS) / 8);                  \
+        COPY((tile) + PLACE_BY_ROWS(chunk, term), aim##_from[i], aim##_bytes[i]);                                        \
+    }
+#if BYTES == 2
+#define ELEMENT ushort
+#define GET get_16
+#define JOIN(x) as_uint4((ushort8)(x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]))
+#else
+#define ELEMENT uint
+#define GET get_32
+#define JOIN(x) (uint4)(x[0], x[1], x[2], x[3])
+#endif
+// Elements wait in registers for a step, as their loads take that long.
+#define CHUNK_ROW(ROWS, FIRST) ((FIRST) ? id % (ROWS) : id / CHUNKS)
+#define CHUNK_TERM(ROWS, FIRST) ((FIRST) ? id / (ROWS) : id % CHUNKS)
+#define LOAD_ELEMENTS(held, ROWS, ROWS_FIRST, first, EXISTS, DECLARE, INSIDE, pointer, OFFSET)                           \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const int id = item + i * GROUP;                                                                                 \
+        const idx at_row = (first) + CHUNK_ROW(ROWS, ROWS_FIRST);                                                        \
+        DECLARE(at_row)                                                                                                  \
+        ELEMENT x[RUN];                                                                                                  \
+        _Pragma("unroll") for (int e = 0; e < RUN; ++e) {                                                                \
+            const idx at_k = first_k + CHUNK_TERM(ROWS, ROWS_FIRST) * RUN + e;                                           \
+            DECLARE_K(at_k)                                                                                              \
+            x[e] = 0;                                                                                                    \
+            if (EXISTS && EXISTS_K && (INSIDE)) x[e] = GET(pointer, OFFSET);                                             \
+        }                                                                                                                \
+        held[i] = JOIN(x);                                                                                               \
+    }
+#define STORE_ELEMENTS(held, tile, ROWS, ROWS_FIRST)                                                                     \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
+        const int id = item + i * GROUP;                                                                                 \
+        const int row = CHUNK_ROW(ROWS, ROWS_FIRST), chunk = CHUNK_TERM(ROWS, ROWS_FIRST);                               \
+        *(__local uint4 *)((tile) + PLACE_BY_TERMS(row, chunk)) = held[i];                                               \
+    }
+
+// Where a term is: bytes from the first one, and its tap, the vertical number in the low byte. One past the end has a tap of no row.
+#define NO_TAP 31
+#define TABLE_SIZE (STEPS * K_TILE)
+#define FILL_TABLE                                                                                                       \
+    {                                                                                                                    \
+        DECLARE_M(0)                                                                                                     \
+        idx first;                                                                                                       \
+        {                                                                                                                \
+            DECLARE_K(0)                                                                                                 \
+            first = OFF_SRC0;                                                                                            \
+        }                                                                                                                \
+        for (int at_k = item; at_k < TABLE_SIZE; at_k += GROUP) {                                                        \
+            DECLARE_K(min((idx)at_k, (idx)(K_SIZE - 1)))                                                                 \
+            table[at_k] = (int2)((int)((OFF_SRC0) - first) * BYTES, at_k < K_SIZE ? (int)(kh | kw << 8) : NO_TAP);       \
+        }                                                                                                                \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                    \
+    }
+#define PLACE_WINDOWS                                                                                                    \
+    _Pragma("unroll") for (int i = 0; i < TILE_M * CHUNKS / GROUP; ++i) {                                                \
+        const idx at_row = first_m + item / CHUNKS + i * (GROUP / CHUNKS);                                               \
+        DECLARE_M(at_row)                                                                                                \
+        DECLARE_K(0)                                                                                                     \
+        a_rows[i] = src0 + (long)(OFF_SRC0) * BYTES;                                                                     \
+        a_high[i] = a_wide[i] = 0;                                                                                       \
+        _Pragma("unroll") for (int tap = 0; tap < KERNEL_H; ++tap)                                                       \
+            if (EXISTS_M && INSIDE(oh * STRIDE_H - PAD_H + tap * DILATION_H, SRC_H)) a_high[i] |= 1u << tap;             \
+        _Pragma("unroll") for (int tap = 0; tap < KERNEL_W; ++tap)                                                       \
+            if (INSIDE(ow * STRIDE_W - PAD_W + tap * DILATION_W, SRC_W)) a_wide[i] |= 1u << tap;                         \
+    }
+#define GET_OF_TABLE(i, from, tap)                                                                                       \
+    (a_high[i] >> ((tap) & 31) & a_wide[i] >> ((tap) >> 8) & 1 ? GET(a_rows[i] + (long)(from), 0) : (ELEMENT)0)
+#define LOAD_BY_TABLE                                                                                                    \
+    {                                                                                                                    \
+        const __local int4 *pairs = (const __local int4 *)(table + first_k + item % CHUNKS * RUN);                       \
+        ELEMENT x[TILE_M * CHUNKS / GROUP][RUN];                                                                         \
+        _Pragma("unroll") for (int e = 0; e < RUN; e += 2) {                                                             \
+            const int4 two = pairs[e / 2];                                                                               \
+            _Pragma("unroll") for (int i = 0; i < TILE_M * CHUNKS / GROUP; ++i) {                                        \
+                x[i][e] = GET_OF_TABLE(i, two.x, two.y);                                                                 \
+                x[i][e + 1] = GET_OF_TABLE(i, two.z, two.w);                                                             \
+            }                                                                                                            \
+        }                                                                                                                \
+        _Pragma("unroll") for (int i = 0; i < TILE_M * CHUNKS / GROUP; ++i) held_a[i] = JOIN(x[i]);                      \
+    }
+
+#if A_FETCH == BY_TERMS && defined(A_TAPS)
+#define AIM_A AIM_BY_TAPS
+#define COPY_A(at) COPY_BY_TERMS(a, at, TILE_M)
+#elif A_FETCH == BY_TERMS
+#define AIM_A AIM_BY_TERMS(a, TILE_M, first_m, EXISTS_M, DECLARE_M, SRC_INSIDE, src0, OFF_SRC0)
+#define COPY_A(at) COPY_BY_TERMS(a, at, TILE_M)
+#elif A_FETCH == BY_ROWS
+#define AIM_A AIM_BY_ROWS(a, TILE_M, first_m, EXISTS_M, DECLARE_M, SRC_INSIDE, src0, OFF_SRC0, M_SIZE)
+#define COPY_A(at) COPY_BY_ROWS(a, at, TILE_M)
+#else
+#define AIM_A
+#define COPY_A(at)
+#endif
+#if B_FETCH == BY_TERMS
+#define AIM_B AIM_BY_TERMS(b, TILE_N, first_n, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS)
+#define COPY_B(at) COPY_BY_TERMS(b, at, TILE_N)
+#elif B_FETCH == BY_ROWS
+#define AIM_B AIM_BY_ROWS(b, TILE_N, first_n, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS, N_SIZE)
+#define COPY_B(at) COPY_BY_ROWS(b, at, TILE_N)
+#else
+#define AIM_B
+#define COPY_B(at)
+#endif
+#if defined(A_TABLE) && A_FETCH == BY_ELEMENT
+#define HOLD_A                                                                                                           \
+    uint4 held_a[TILE_M * CHUNKS / GROUP];                                                                               \
+    const __global uchar *a_rows[TILE_M * CHUNKS / GROUP];                                                               \
+    uint a_high[TILE_M * CHUNKS / GROUP], a_wide[TILE_M * CHUNKS / GROUP];                                               \
+    PLACE_WINDOWS
+#define LOAD_A LOAD_BY_TABLE
+#define STORE_A(slot) STORE_ELEMENTS(held_a, tiles + (slot) * STAGE_BYTES, TILE_M, false)
+#elif A_FETCH == BY_ELEMENT
+#define HOLD_A uint4 held_a[TILE_M * CHUNKS / GROUP];
+#define LOAD_A LOAD_ELEMENTS(held_a, TILE_M, A_ROWS_FIRST, first_m, EXISTS_M, DECLARE_M, SRC_INSIDE, src0, OFF_SRC0)
+#define STORE_A(slot) STORE_ELEMENTS(held_a, tiles + (slot) * STAGE_BYTES, TILE_M, A_ROWS_FIRST)
+#else
+#define HOLD_A
+#define LOAD_A
+#define STORE_A(slot)
+#endif
+#if B_FETCH == BY_ELEMENT
+#define HOLD_B uint4 held_b[TILE_N * CHUNKS / GROUP];
+#define LOAD_B LOAD_ELEMENTS(held_b, TILE_N, B_ROWS_FIRST, first_n, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS)
+#define STORE_B(slot) STORE_ELEMENTS(held_b, tiles + (slot) * STAGE_BYTES + A_BYTES, TILE_N, B_ROWS_FIRST)
+#else
+#define HOLD_B
+#define LOAD_B
+#define STORE_B(slot)
+#endif
+#define AIM_STEP(step)                                                                                                   \
+    {                                                                                                                    \
+        const idx first_k = (step) * K_TILE;                                                                             \
+        AIM_A                                                                                                            \
+        AIM_B                                                                                                            \
+    }
+#define ADVANCE(aim, ROWS, stride)                                                                                       \
+    _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) aim##_from[i] += (ulong)(stride) * K_TILE;
+// The last slice may have fewer terms.
+#define IS_WHOLE(first_k) (K_SIZE % K_TILE == 0 || (first_k) + K_TILE <= K_SIZE)
+#if defined(A_STRIDE) && A_FETCH != BY_ELEMENT
+#define TURN_A                                                                                                           \
+    if (IS_WHOLE(first_k)) {                                                                                             \
+        ADVANCE(a, TILE_M, A_STRIDE)                                                                                     \
+    } else {                                                                                                             \
+        AIM_A                                                                                                            \
+    }
+#elif A_FETCH == BY_TERMS && defined(A_TAPS)
+// Within a tap, channels follow one another.
+#define TURN_A                                                                                                           \
+    if (first_k % A_CHANNELS != 0) {                                                                                     \
+        ADVANCE(a, TILE_M, BYTES)                                                                                        \
+    } else {                                                                                                             \
+        AIM_A                                                                                                            \
+    }
+#else
+#define TURN_A AIM_A
+#endif
+#if defined(B_STRIDE) && B_FETCH != BY_ELEMENT
+#define TURN_B                                                                                                           \
+    if (IS_WHOLE(first_k)) {                                                                                             \
+        ADVANCE(b, TILE_N, B_STRIDE)                                                                                     \
+    } else {                                                                                                             \
+        AIM_B                                                                                                            \
+    }
+#else
+#define TURN_B AIM_B
+#endif
+#define TURN(step)                                                                                                       \
+    {                                                                                                                    \
+        const idx first_k = (step) * K_TILE;                                                                             \
+        TURN_A                                                                                                           \
+        TURN_B                                                                                                           \
+    }
+#define COPY_STEP(at)                                                                                                    \
+    {                                                                                                                    \
+        COPY_A(at)                                                                                                       \
+        COPY_B((at) + A_BYTES)                                                                                           \
+    }
+#define LOAD_STEP(step)                                                                                                  \
+    {                                                                                                                    \
+        const idx first_k = (step) * K_TILE;                                                                             \
+        LOAD_A                                                                                                           \
+        LOAD_B                                                                                                           \
+    }
+#define STORE_STEP(step)                                                                                                 \
+    {                                                                                                                    \
+        const int slot = ((step) - begin) % STAGES;                                                                      \
+        STORE_A(slot)                                                                                                    \
+        STORE_B(slot)                                                                                                    \
+    }
