@@ -78,7 +78,7 @@ const GRAPHICS: [&str; 23] = [
 ];
 
 /// Rows for the largest GPUs.
-const H200: [&str; 40] = [
+const H200: [&str; 58] = [
     "matmul 4096x4096:4096x4096",
     "matmul 8192x8192:8192x8192",
     "matmul 4096x4096:4096x4096 tf32",
@@ -119,6 +119,24 @@ const H200: [&str; 40] = [
     "lstm t100 n32 i512 h512",
     "bert4 f16",
     "chain100",
+    "matmul 128x4096:4096x4096 f16",
+    "matmul 256x4096:4096x4096 f16",
+    "matmul 512x4096:4096x4096 f16",
+    "matmul 1000x1000:1000x1000 f16",
+    "gated-mlp f16",
+    "conv 32x14x14x512 o512 k3 p1 f16",
+    "conv 32x56x56x64 o64 k3 p1 f16",
+    "conv 32x56x56x256 o64 k1 f16",
+    "conv 32x56x56x128 o128 k3 s2 p1 f16",
+    "conv 32x224x224x3 o64 k7 s2 p3 f16",
+    "conv 32x56x56x144 o144 k3 p1 g144 f16",
+    "conv 32x28x28x384 o384 k3 p1 g384 f16",
+    "attention b2 h16 s4096 d128 f16 causal",
+    "attention b4 h16 s777 d64 f16",
+    "attention b1 h32 s1 t4096 d128 f16",
+    "attention b5 h25 s4 t224 d128",
+    "eltwise gelu 134217728 f16",
+    "softmax 100x30000",
 ];
 
 const SMOKE: [&str; 13] = [
