@@ -115,7 +115,8 @@ impl Recipe {
         let quantizes = attr.scale(result).is_some() || attr.zero_point(result).is_some();
         let post_operands = self.post_operands(attr, dst)?;
         let is_random = attr.dropout.is_some() || attr.stochastic.contains(&result);
-        let is_native = !quantizes && !is_random && (attr.post_ops().is_empty() || op.takes_post_ops());
+        let is_plain = !quantizes && !is_random && attr.result_factor.is_none();
+        let is_native = is_plain && (attr.post_ops().is_empty() || op.takes_post_ops());
         if let Some(post_ops) = native(attr, &post_operands).filter(|_| is_native) {
             let mut all = args.clone();
             let before = u16::from(taken.is_some());
@@ -177,6 +178,10 @@ impl Recipe {
         };
         let mut f = Formula::new(dst.dims());
         let mut x = f.tensor(&plain);
+        if let Some(factor) = &attr.result_factor {
+            let factor = f.tensor(factor);
+            x = f.mul(x, factor);
+        }
         let operand =
             |to: Arg| post_operands.iter().find(|(other, _)| *other == to).map(|(_, tensor)| tensor);
         for (i, post_op) in attr.post_ops().iter().enumerate() {
@@ -329,17 +334,40 @@ impl Recipe {
         Ok(to)
     }
 
-    /// The source of a normalisation in floats, by its scale where it has one, and the attributes for what follows.
+    /// A source in floats, by its scale where it has one, and the attributes for what follows.
     pub(crate) fn in_floats(&mut self, source: Tensor, attr: &Attr) -> Outcome<(Tensor, Attr)> {
-        let number = self.number(&source);
-        let mut rest = attr.clone();
-        rest.scales.retain(|(of, _)| *of != number);
-        let Some(factor) = attr.scale(number) else {
-            let is_float = source.desc.data_type().is_float();
-            return Ok((if is_float { source } else { self.dequantized(&source, None, None)? }, rest));
+        let (scale, rest) = self.without_scale(&source, attr)?;
+        let source = if scale.is_none() && source.desc.data_type().is_float() {
+            source
+        } else {
+            self.dequantized(&source, scale, None)?
         };
-        let scale = self.factor(arg::ATTR_SCALES, number, &source, factor)?;
-        Ok((self.dequantized(&source, Some(scale), None)?, rest))
+        Ok((source, rest))
+    }
+
+    /// The source of a normalisation in floats, and the attributes for what follows, with the source's scale behind.
+    pub(crate) fn normalized_source(&mut self, source: Tensor, attr: &Attr) -> Outcome<(Tensor, Attr)> {
+        let rest = self.scale_behind(&source, attr)?;
+        let is_float = source.desc.data_type().is_float();
+        Ok((if is_float { source } else { self.dequantized(&source, None, None)? }, rest))
+    }
+
+    /// Attributes by which the source's scale multiplies the result of the operation, before post-operations: a softmax or a normalisation of
+    /// a source does with it as oneDNN does, whose guide to quantisation writes `dst = scale * Op(..)`.
+    pub(crate) fn scale_behind(&mut self, source: &Tensor, attr: &Attr) -> Outcome<Attr> {
+        let (result_factor, rest) = self.without_scale(source, attr)?;
+        Ok(Attr { result_factor, ..rest })
+    }
+
+    /// The scale of a source, where it is given, and the attributes without it.
+    fn without_scale(&mut self, source: &Tensor, attr: &Attr) -> Outcome<(Option<Tensor>, Attr)> {
+        let number = self.number(source);
+        let mut rest = attr.clone();
+        let Some(factor) = attr.scale(number).filter(|factor| factor.found.is_none()) else {
+            return Ok((None, rest));
+        };
+        rest.scales.retain(|(of, _)| *of != number);
+        Ok((Some(self.factor(arg::ATTR_SCALES, number, source, factor)?), rest))
     }
 
     /// The number of an operand, or of its copy, by which attributes know it; zero for other temporaries, and for what lies beside an operand's values.

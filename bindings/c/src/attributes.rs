@@ -13,6 +13,7 @@ use crate::object_types::{
     dnnl_scratchpad_mode_user,
 };
 use crate::post_ops::PostOpEntry;
+use crate::recipe::Tensor;
 use crate::recurrent_attributes::RecurrentParams;
 use crate::refusals::Lack;
 use crate::settings;
@@ -131,6 +132,9 @@ pub(crate) struct Attr {
     pub(crate) recurrent: RecurrentParams,
     /// How many post-operations are before those of this list, which is a part of the caller's.
     pub(crate) post_ops_before: usize,
+    /// What multiplies the result before all else: the scale of a source, where [`Recipe::scale_behind`](crate::recipe::Recipe::scale_behind)
+    /// moved it there.
+    pub(crate) result_factor: Option<Tensor>,
 }
 
 /// What is dropped, and how.
@@ -197,6 +201,7 @@ impl Default for Attr {
             reductions: None,
             recurrent: RecurrentParams::default(),
             post_ops_before: 0,
+            result_factor: None,
         }
     }
 }

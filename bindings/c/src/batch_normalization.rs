@@ -43,7 +43,7 @@ pub unsafe extern "C" fn dnnl_batch_normalization_forward_primitive_desc_create(
         let added = has(dnnl_fuse_norm_add_relu)
             .then(|| recipe.operand(arg::SRC_1, (query::SRC, 3), src.desc.clone()));
         attr.check_used(|_| false)?;
-        let (src, attr) = recipe.in_floats(src, attr)?;
+        let (src, attr) = recipe.normalized_source(src, attr)?;
         let mut statistics = None;
         if has(dnnl_use_global_stats) {
             let mean = shape.vector(recipe, arg::MEAN, (query::SRC, 1));

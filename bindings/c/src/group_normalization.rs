@@ -38,7 +38,7 @@ pub unsafe extern "C" fn dnnl_group_normalization_forward_primitive_desc_create(
         let dst = settled(dst, &src)?;
         let has = |flag| flags & flag != 0;
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
-        let (src, attr) = recipe.in_floats(src, attr)?;
+        let (src, attr) = recipe.normalized_source(src, attr)?;
         let is_given = has(dnnl_use_global_stats);
         let side = if is_given { query::SRC } else { query::DST };
         let statistics = (is_given || is_training).then(|| {

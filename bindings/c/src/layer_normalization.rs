@@ -196,7 +196,7 @@ impl Kinds {
         same_dims(&src, &dst, "dst_desc")?;
         let dst = settled(dst, &src)?;
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
-        let (src, attr) = recipe.in_floats(src, attr)?;
+        let (src, attr) = recipe.normalized_source(src, attr)?;
         let is_given = self.has(dnnl_use_global_stats);
         let rms = self.has(dnnl_rms_norm);
         let side = if is_given { query::SRC } else { query::DST };

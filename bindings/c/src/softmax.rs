@@ -36,7 +36,8 @@ pub unsafe extern "C" fn dnnl_softmax_forward_primitive_desc_create(
         let dst = settled(dst, &src)?;
         let src = recipe.operand(arg::SRC, (query::SRC, 0), src);
         let dst = recipe.operand(arg::DST, (query::DST, 0), dst);
-        recipe.main(op, &[(Arg::SRC, &src)], &dst, attr)?;
+        let attr = recipe.scale_behind(&src, attr)?;
+        recipe.main(op, &[(Arg::SRC, &src)], &dst, &attr)?;
         Ok(Facts::new(kind::SOFTMAX, prop_kind).algorithm(alg_kind).integer(query::AXIS, softmax_axis))
     };
     // SAFETY: the caller passes null, or objects that live and a handle to write.

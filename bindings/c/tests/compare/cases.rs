@@ -139,13 +139,16 @@ fn softmax(r: &mut Random) -> Words {
     let dst = if r.one_in(4) && !backward { r.of(&["f32", "bf16", "s8", "u8"]) } else { src };
     let layout = r.layout(&dims);
     w.set("src", md(src, &dims, &layout));
-    let other = if r.one_in(4) { "any".to_owned() } else { layout };
+    let other = if r.one_in(4) { "any".to_owned() } else { layout.clone() };
     w.set("dst", md(dst, &dims, &other));
     if !backward {
         if r.one_in(2) && dst.ends_with('8') {
             w.add("scale", "dst:0");
         }
         post_ops(r, &mut w, &dims, dst);
+        if r.one_in(4) {
+            w.set("src", md(r.of(&["s8", "u8"]), &dims, &layout)).add("scale", "src:0");
+        }
     }
     w
 }

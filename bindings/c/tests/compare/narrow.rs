@@ -32,6 +32,9 @@ pub(crate) fn integers(r: &mut Random) -> Words {
     if r.one_in(3) {
         w.add("po", "eltwise_relu:0:0");
     }
+    if !is_batch && r.one_in(2) {
+        w.add("scale", "src:0");
+    }
     w
 }
 

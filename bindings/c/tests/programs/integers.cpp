@@ -40,7 +40,7 @@ static bool rounded(const std::vector<int8_t> &got, const std::vector<double> &w
 
 static memory number(float value) { return to_device(nchw({1}), {value}, nchw({1})); }
 
-// Rows of integers, by their own statistics or by given ones; the source's scale comes first, that of the result last.
+// Rows of integers, by their own statistics or by given ones; the source's scale multiplies what is normalised, that of the result divides it.
 static void rows(bool is_given) {
     const int n = 5, c = 12;
     const memory::desc md({n, c}, dt::s8, tag::ab), stat = nchw({n});
@@ -62,10 +62,10 @@ static void rows(bool is_given) {
     std::vector<double> want;
     for (int i = 0; i < n; i++) {
         double sum = 0, squares = 0;
-        for (int j = 0; j < c; j++) sum += from * x[i * c + j];
-        for (int j = 0; j < c; j++) squares += std::pow(from * x[i * c + j] - sum / c, 2);
+        for (int j = 0; j < c; j++) sum += x[i * c + j];
+        for (int j = 0; j < c; j++) squares += std::pow(x[i * c + j] - sum / c, 2);
         const double m = is_given ? mean[i] : sum / c, v = is_given ? spread[i] : squares / c;
-        for (int j = 0; j < c; j++) want.push_back((from * x[i * c + j] - m) / std::sqrt(v + epsilon) / to);
+        for (int j = 0; j < c; j++) want.push_back(from * (x[i * c + j] - m) / std::sqrt(v + epsilon) / to);
     }
     CHECK(rounded(bytes_of(dst, n * c), want));
 }
