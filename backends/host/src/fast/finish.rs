@@ -8,7 +8,7 @@ use super::call::Call;
 use super::functions;
 use super::level::Level;
 use super::places::{Places, strides_of};
-use super::tile::{Step, Target};
+use super::sink::{Step, Target};
 
 /// The steps behind a result whose axes are parted into rows and columns.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 
 use super::lanes::{Four, Lanes};
 use super::level::Level;
+use super::sink::{Sink, Target, ToSums, ToTarget};
 
 /// The most columns of a panel.
 pub(super) const WIDTH: usize = 32;
@@ -34,30 +35,6 @@ pub(super) struct Tile<'a> {
     pub(super) stride: usize,
     /// At most [`WIDTH`]; the panel is readable up to the next multiple of a vector.
     pub(super) columns: usize,
-}
-
-/// What follows the sums in registers, and where they go.
-#[derive(Debug)]
-pub(super) struct Target<'a> {
-    pub(super) steps: &'a [Step<'a>],
-    /// The place of the first column in a row at offset zero.
-    pub(super) to: *mut f32,
-    /// The offset of each row.
-    pub(super) rows: &'a [usize],
-}
-
-/// A step behind the sums. Pointers lead to what meets the first column.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Step<'a> {
-    /// Adds the same numbers to every row.
-    AddColumns(*const f32),
-    /// Adds or multiplies by numbers whose rows have offsets.
-    Add(*const f32, &'a [usize]),
-    Multiply(*const f32, &'a [usize]),
-    AtLeast(f32),
-    AtMost(f32),
-    /// `x * clamp(alpha * x + beta, 0, 1)`
-    HardSwish(f32, f32),
 }
 
 /// The most rows of a tile.
@@ -114,158 +91,6 @@ pub(super) unsafe fn multiply_into(level: Level, count: usize, tile: &Tile<'_>, 
         unsafe {
             by_level(level, count, &tile, &ToTarget { target, first, columns: tile.columns.min(lanes) });
             tile.panel = tile.panel.add(lanes);
-        }
-    }
-}
-
-/// Where the sums of two vectors of columns go.
-trait Sink {
-    /// # Safety
-    /// The processor has the instructions of the lanes; rows and columns are those of [`multiply`].
-    unsafe fn put<L: Lanes, const ROWS: usize, const VECTORS: usize>(&self, sums: [[L; VECTORS]; ROWS]);
-}
-
-/// Rows of sums, [`WIDTH`] numbers apart, which may grow by what they were.
-struct ToSums {
-    to: *mut f32,
-    add: bool,
-}
-
-impl Sink for ToSums {
-    #[inline(always)]
-    unsafe fn put<L: Lanes, const ROWS: usize, const VECTORS: usize>(&self, sums: [[L; VECTORS]; ROWS]) {
-        for (row, sums) in sums.into_iter().enumerate() {
-            for (vector, mut sum) in sums.into_iter().enumerate() {
-                // SAFETY: by the caller of `multiply`.
-                unsafe {
-                    let to = self.to.add(row * WIDTH + vector * L::COUNT);
-                    if self.add {
-                        sum = sum.add(L::load(to));
-                    }
-                    sum.store(to);
-                }
-            }
-        }
-    }
-}
-
-/// A target from a column on.
-struct ToTarget<'t> {
-    target: &'t Target<'t>,
-    first: usize,
-    columns: usize,
-}
-
-impl Sink for ToTarget<'_> {
-    #[inline(always)]
-    unsafe fn put<L: Lanes, const ROWS: usize, const VECTORS: usize>(&self, sums: [[L; VECTORS]; ROWS]) {
-        // SAFETY: by the caller of `multiply_into`.
-        unsafe {
-            if self.columns == VECTORS * L::COUNT {
-                self.put_some::<L, ROWS, VECTORS, true>(sums);
-            } else {
-                self.put_some::<L, ROWS, VECTORS, false>(sums);
-            }
-        }
-    }
-}
-
-impl ToTarget<'_> {
-    /// A vector of what meets the columns; the last one may not be whole.
-    #[inline(always)]
-    unsafe fn load<L: Lanes, const VECTORS: usize, const WHOLE: bool>(
-        &self,
-        from: *const f32,
-        vector: usize,
-    ) -> L {
-        // SAFETY: the columns are there, by the caller of `multiply_into`.
-        unsafe {
-            let from = from.add(self.first + vector * L::COUNT);
-            if WHOLE || vector + 1 < VECTORS {
-                L::load(from)
-            } else {
-                L::load_some(from, self.columns - (VECTORS - 1) * L::COUNT)
-            }
-        }
-    }
-
-    #[expect(clippy::needless_range_loop, reason = "constant bounds, which the compiler unrolls")]
-    #[inline(always)]
-    unsafe fn put_some<L: Lanes, const ROWS: usize, const VECTORS: usize, const WHOLE: bool>(
-        &self,
-        mut sums: [[L; VECTORS]; ROWS],
-    ) {
-        let some = self.columns - (VECTORS - 1) * L::COUNT;
-        // SAFETY: every row has its columns at its offset, by the caller of `multiply_into`.
-        unsafe {
-            for step in self.target.steps {
-                match *step {
-                    Step::AddColumns(from) => {
-                        for vector in 0..VECTORS {
-                            let values = self.load::<L, VECTORS, WHOLE>(from, vector);
-                            for row in 0..ROWS {
-                                sums[row][vector] = sums[row][vector].add(values);
-                            }
-                        }
-                    }
-                    Step::Add(from, rows) => {
-                        for row in 0..ROWS {
-                            let from = from.add(*rows.get_unchecked(row));
-                            for vector in 0..VECTORS {
-                                sums[row][vector] =
-                                    sums[row][vector].add(self.load::<L, VECTORS, WHOLE>(from, vector));
-                            }
-                        }
-                    }
-                    Step::Multiply(from, rows) => {
-                        for row in 0..ROWS {
-                            let from = from.add(*rows.get_unchecked(row));
-                            for vector in 0..VECTORS {
-                                sums[row][vector] =
-                                    sums[row][vector].multiply(self.load::<L, VECTORS, WHOLE>(from, vector));
-                            }
-                        }
-                    }
-                    Step::AtLeast(low) => {
-                        let low = L::splat(low);
-                        for row in 0..ROWS {
-                            for vector in 0..VECTORS {
-                                sums[row][vector] = sums[row][vector].at_least(low);
-                            }
-                        }
-                    }
-                    Step::AtMost(high) => {
-                        let high = L::splat(high);
-                        for row in 0..ROWS {
-                            for vector in 0..VECTORS {
-                                sums[row][vector] = sums[row][vector].at_most(high);
-                            }
-                        }
-                    }
-                    Step::HardSwish(alpha, beta) => {
-                        let (alpha, beta) = (L::splat(alpha), L::splat(beta));
-                        let (zero, one) = (L::splat(0.0), L::splat(1.0));
-                        for row in 0..ROWS {
-                            for vector in 0..VECTORS {
-                                let x = sums[row][vector];
-                                let part = beta.plus_product(alpha, x).at_least(zero).at_most(one);
-                                sums[row][vector] = x.multiply(part);
-                            }
-                        }
-                    }
-                }
-            }
-            for row in 0..ROWS {
-                let to = self.target.to.add(*self.target.rows.get_unchecked(row) + self.first);
-                for vector in 0..VECTORS {
-                    let to = to.add(vector * L::COUNT);
-                    if WHOLE || vector + 1 < VECTORS {
-                        sums[row][vector].store(to);
-                    } else {
-                        sums[row][vector].store_some(to, some);
-                    }
-                }
-            }
         }
     }
 }
