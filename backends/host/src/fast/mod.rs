@@ -43,6 +43,7 @@ mod sums;
 mod tile;
 mod units;
 mod widened;
+mod windows;
 mod words;
 
 use std::fmt::Debug;

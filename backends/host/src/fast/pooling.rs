@@ -1,5 +1,7 @@
 //! Pooling: vectors along the channels where they are neighbours, else along the pixels of a line.
 
+use std::ops::Range;
+
 use anydnn_backend::op::{Pooling as Op, PoolingAlgorithm};
 use anydnn_backend::{Arg, PrimitiveDesc};
 use smallvec::SmallVec;
@@ -7,12 +9,16 @@ use smallvec::SmallVec;
 use super::Fast;
 use super::call::{Call, with_own_room};
 use super::finish::{Finish, FinishPlan, Rows};
-use super::level::for_levels;
 use super::places::strides_of;
+use super::windows::{Line, Pixel, Tap, line_of_channels, line_of_pixels};
 use crate::compute::{Window, padded};
 
 /// Channels of a task.
 const CHANNELS: usize = 256;
+/// Taps that a task of several lines visits at least, as far as there are so many.
+const TASK: usize = 1 << 12;
+/// Numbers of the result that are stored together.
+const ROOM: usize = 1 << 12;
 /// Taps that one thread visits sooner than another one comes to help.
 const ALONE: usize = 1 << 14;
 
@@ -29,6 +35,10 @@ pub(super) struct Pooling {
     strides: [usize; 3],
     /// Whether vectors go along the channels.
     by_channels: bool,
+    /// The pixels of a line.
+    pixels: Vec<Pixel>,
+    /// What meets the pixels of a line, where vectors go along them.
+    taps: Vec<Tap>,
     finish: FinishPlan,
 }
 
@@ -66,7 +76,7 @@ impl Pooling {
             (0..last).collect()
         };
         let finish = FinishPlan::new(desc, &rows, &[if by_channels { 1 } else { last }])?;
-        Some(Self {
+        let mut pooling = Self {
             window,
             pads_end: padded(&op.pads_end, 0),
             algorithm: op.algorithm,
@@ -77,16 +87,19 @@ impl Pooling {
             channel: strides[1],
             strides: padded(&strides[2..], 0),
             by_channels,
+            pixels: Vec::new(),
+            taps: Vec::new(),
             finish,
-        })
+        };
+        pooling.pixels = (0..pooling.window.output[2]).map(|at| pooling.pixel(at)).collect();
+        if !by_channels {
+            pooling.taps = pooling.taps_of_pixels();
+        }
+        Some(pooling)
     }
 
     fn is_max(&self) -> bool {
         self.algorithm == PoolingAlgorithm::Max
-    }
-
-    fn start(&self) -> f32 {
-        if self.is_max() { f32::NEG_INFINITY } else { 0.0 }
     }
 
     /// What an average divides by, along one axis.
@@ -112,80 +125,96 @@ impl Pooling {
         rows
     }
 
-    /// One line of the result, some channels of each pixel.
-    fn line_of_channels(&self, call: &Call<'_>, src: &[f32], line: usize, first: usize, finish: &Finish<'_>) {
-        let window = &self.window;
-        let lines = window.output[0] * window.output[1];
-        let (sample, out_d, out_h) = (line / lines, line % lines / window.output[1], line % window.output[1]);
-        let count = CHANNELS.min(self.channels - first);
-        let rows = self.rows(out_d, out_h);
-        let base = self.first + sample * self.sample + first;
-        let width = window.output[2];
-        let mut offsets = Rows::default();
-        finish.rows(line * width, width, &mut offsets);
-        let outer = self.taps(0, out_d) * self.taps(1, out_h);
-        let step = window.dilations[2] * self.strides[2];
-        for at in 0..width {
-            let taps = window.taps_inside(2, at);
-            let start = window.position(2, at, taps.start).unwrap_or(0) * self.strides[2];
-            let mut values = [0.0; CHANNELS];
-            let values = &mut values[..count];
-            let from = &src[base + start..];
-            if self.is_max() {
-                max_window(call.level, from, &rows, taps.len(), step, values);
-            } else {
-                add_window(call.level, from, &rows, taps.len(), step, values);
-            }
-            if !self.is_max() {
-                divide(call.level, values, (outer * self.taps(2, at)) as f32);
-            }
-            // SAFETY: every line has rows of the result of its own, and its parts have channels of their own.
-            unsafe { finish.store(&offsets, at, first, values) };
-        }
+    fn pixel(&self, at: usize) -> Pixel {
+        let taps = self.window.taps_inside(2, at);
+        let first = self.window.position(2, at, taps.start).unwrap_or(0);
+        Pixel { first: first * self.strides[2], taps: taps.len(), divisor: self.taps(2, at) }
     }
 
-    /// One line of a plane.
-    fn line_of_pixels(&self, call: &Call<'_>, src: &[f32], line: usize, finish: &Finish<'_>) {
+    /// The taps of a line that meet an element somewhere: however long a window is, only these are worth a visit.
+    fn taps_of_pixels(&self) -> Vec<Tap> {
         let window = &self.window;
-        let lines = window.output[0] * window.output[1];
-        let (plane, out_d, out_h) = (line / lines, line % lines / window.output[1], line % window.output[1]);
-        let (sample, channel) = (plane / self.channels, plane % self.channels);
-        let base = self.first + sample * self.sample + channel * self.channel;
+        let last =
+            (window.input[2] + window.pads_begin[2]).div_ceil(window.dilations[2]).min(window.kernel[2]);
+        let least = (window.pads_begin[2] + 1)
+            .saturating_sub((window.output[2] - 1) * window.strides[2] + 1)
+            .div_ceil(window.dilations[2])
+            .min(last);
+        let meets = |tap| {
+            let inside = window.inside(2, tap);
+            let from = window.position(2, inside.start, tap).filter(|_| !inside.is_empty())?;
+            Some(Tap { first: inside.start, count: inside.len(), from })
+        };
+        (least..last).filter_map(meets).collect()
+    }
+
+    /// What the lines of the result have in common with a line's place in a sample.
+    fn line<'a>(&self, rows: &'a [usize], out_d: usize, out_h: usize) -> Line<'a> {
+        Line { is_max: self.is_max(), rows, outer: self.taps(0, out_d) * self.taps(1, out_h) }
+    }
+
+    /// Some lines of the result one behind the other, some channels of each pixel.
+    fn lines_of_channels(
+        &self,
+        call: &Call<'_>,
+        src: &[f32],
+        lines: Range<usize>,
+        channels: Range<usize>,
+        finish: &Finish<'_>,
+    ) {
+        let window = &self.window;
+        let (width, count) = (window.output[2], channels.len());
+        let of_sample = window.output[0] * window.output[1];
+        let step = window.dilations[2] * self.strides[2];
         let mut offsets = Rows::default();
-        finish.rows(line, 1, &mut offsets);
-        let outer = self.taps(0, out_d) * self.taps(1, out_h);
-        with_own_room(window.output[2], |values| {
-            values.fill(self.start());
-            for row in self.rows(out_d, out_h) {
-                // However long a window is, only taps that meet an element somewhere are visited.
-                let reach = window.input[2] + window.pads_begin[2];
-                let last = reach.div_ceil(window.dilations[2]).min(window.kernel[2]);
-                let least = (window.pads_begin[2] + 1)
-                    .saturating_sub((window.output[2] - 1) * window.strides[2] + 1)
-                    .div_ceil(window.dilations[2])
-                    .min(last);
-                for tap in least..last {
-                    let inside = window.inside(2, tap);
-                    let Some(start) = window.position(2, inside.start, tap).filter(|_| !inside.is_empty())
-                    else {
-                        continue;
-                    };
-                    let from = &src[base + row + start..];
-                    let values = &mut values[inside];
-                    if self.is_max() {
-                        max_line(call.level, from, window.strides[2], values);
-                    } else {
-                        add_line(call.level, from, window.strides[2], values);
-                    }
+        finish.rows(lines.start * width, lines.len() * width, &mut offsets);
+        // Lines are stored together, long ones in parts.
+        let part = if lines.len() > 1 { width } else { (ROOM / count).clamp(1, width) };
+        with_own_room(lines.len() * part * count, |values| {
+            for first in (0..width).step_by(part) {
+                let pixels = &self.pixels[first..width.min(first + part)];
+                let values = &mut values[..lines.len() * pixels.len() * count];
+                for (line, values) in lines.clone().zip(values.chunks_exact_mut(pixels.len() * count)) {
+                    let (out_d, out_h) = (line % of_sample / window.output[1], line % window.output[1]);
+                    let rows = self.rows(out_d, out_h);
+                    let base = self.first + line / of_sample * self.sample + channels.start;
+                    line_of_channels(
+                        call.level,
+                        &src[base..],
+                        &self.line(&rows, out_d, out_h),
+                        pixels,
+                        step,
+                        count,
+                        values,
+                    );
                 }
+                let some = first..first + lines.len() * pixels.len();
+                // SAFETY: every line has rows of the result of its own, and its parts have channels of their own.
+                unsafe { finish.store_all(&offsets, some, channels.start, values, count, count) };
             }
-            if !self.is_max() {
-                for (at, value) in values.iter_mut().enumerate() {
-                    *value /= (outer * self.taps(2, at)) as f32;
-                }
+        });
+    }
+
+    /// Some lines of planes one behind the other.
+    fn lines_of_pixels(&self, call: &Call<'_>, src: &[f32], lines: Range<usize>, finish: &Finish<'_>) {
+        let window = &self.window;
+        let width = window.output[2];
+        let of_plane = window.output[0] * window.output[1];
+        let mut offsets = Rows::default();
+        finish.rows(lines.start, lines.len(), &mut offsets);
+        with_own_room(lines.len() * width, |values| {
+            for (line, values) in lines.clone().zip(values.chunks_exact_mut(width)) {
+                let (plane, out_d, out_h) =
+                    (line / of_plane, line % of_plane / window.output[1], line % window.output[1]);
+                let (sample, channel) = (plane / self.channels, plane % self.channels);
+                let base = self.first + sample * self.sample + channel * self.channel;
+                let rows = self.rows(out_d, out_h);
+                let line = self.line(&rows, out_d, out_h);
+                let from = &src[base..];
+                line_of_pixels(call.level, from, &line, &self.taps, &self.pixels, window.strides[2], values);
             }
             // SAFETY: every line has a row of the result of its own.
-            unsafe { finish.store(&offsets, 0, 0, values) };
+            unsafe { finish.store_all(&offsets, 0..lines.len(), 0, values, width, width) };
         });
     }
 }
@@ -201,126 +230,31 @@ impl Fast for Pooling {
         let lines = self.samples * self.window.output[0] * self.window.output[1];
         let window = self.window.taps().min(self.window.inputs());
         let visits = lines * self.window.output[2] * self.channels * window;
-        let run = |count: usize, work: &(dyn Fn(usize) + Sync)| {
-            if visits <= ALONE { (0..count).for_each(work) } else { call.crew.run(count, work) }
+        // So many lines one behind the other are a task, at most a room of results.
+        let together = |count: usize, numbers: usize| {
+            (TASK * count).div_ceil(visits.max(1)).min(ROOM / numbers.max(1)).clamp(1, count)
         };
-        if self.by_channels {
-            let parts = self.channels.div_ceil(CHANNELS);
-            run(lines * parts, &|task| {
-                self.line_of_channels(call, src, task / parts, task % parts * CHANNELS, &finish);
+        let run = |count: usize, together: usize, work: &(dyn Fn(Range<usize>) + Sync)| {
+            let task = |task: usize| work(task * together..count.min((task + 1) * together));
+            let tasks = count.div_ceil(together);
+            if visits <= ALONE { (0..tasks).for_each(task) } else { call.crew.run(tasks, &task) }
+        };
+        let width = self.window.output[2];
+        if !self.by_channels {
+            let count = lines * self.channels;
+            run(count, together(count, width), &|lines| self.lines_of_pixels(call, src, lines, &finish));
+        } else if self.channels <= CHANNELS {
+            let together = together(lines, width * self.channels);
+            run(lines, together, &|lines| {
+                self.lines_of_channels(call, src, lines, 0..self.channels, &finish);
             });
         } else {
-            run(lines * self.channels, &|task| self.line_of_pixels(call, src, task, &finish));
+            let parts = self.channels.div_ceil(CHANNELS);
+            run(lines * parts, 1, &|task| {
+                let (line, first) = (task.start / parts, task.start % parts * CHANNELS);
+                let channels = first..self.channels.min(first + CHANNELS);
+                self.lines_of_channels(call, src, line..line + 1, channels, &finish);
+            });
         }
-    }
-}
-
-for_levels! {
-    fn max_window(from: &[f32], rows: &[usize], taps: usize, step: usize, values: &mut [f32]) = max_window_body
-}
-
-for_levels! {
-    fn add_window(from: &[f32], rows: &[usize], taps: usize, step: usize, values: &mut [f32]) = add_window_body
-}
-
-for_levels! {
-    fn max_line(from: &[f32], step: usize, values: &mut [f32]) = max_line_body
-}
-
-for_levels! {
-    fn add_line(from: &[f32], step: usize, values: &mut [f32]) = add_line_body
-}
-
-for_levels! {
-    fn divide(values: &mut [f32], by: f32) = divide_body
-}
-
-// A comparison with NaN is false, which keeps the NaN of either side.
-#[inline(always)]
-fn larger(a: f32, b: f32) -> f32 {
-    if b > a || b.is_nan() { b } else { a }
-}
-
-#[inline(always)]
-fn max_window_body(from: &[f32], rows: &[usize], taps: usize, step: usize, values: &mut [f32]) {
-    window(from, rows, taps, step, f32::NEG_INFINITY, larger, values);
-}
-
-#[inline(always)]
-fn add_window_body(from: &[f32], rows: &[usize], taps: usize, step: usize, values: &mut [f32]) {
-    window(from, rows, taps, step, 0.0, |sum, x| sum + x, values);
-}
-
-#[inline(always)]
-fn window(
-    from: &[f32],
-    rows: &[usize],
-    taps: usize,
-    step: usize,
-    start: f32,
-    join: impl Fn(f32, f32) -> f32 + Copy,
-    values: &mut [f32],
-) {
-    match values.len() {
-        32.. => held::<32>(from, rows, taps, step, start, join, values),
-        8.. => held::<8>(from, rows, taps, step, start, join, values),
-        2.. => held::<2>(from, rows, taps, step, start, join, values),
-        _ => held::<1>(from, rows, taps, step, start, join, values),
-    }
-}
-
-/// Registers hold so many channels while a window passes by. Where the channels are no multiple of it, the last ones are taken once more.
-#[inline(always)]
-fn held<const HELD: usize>(
-    from: &[f32],
-    rows: &[usize],
-    taps: usize,
-    step: usize,
-    start: f32,
-    join: impl Fn(f32, f32) -> f32,
-    values: &mut [f32],
-) {
-    let count = values.len();
-    let mut first = 0;
-    while first < count {
-        let at = first.min(count - HELD);
-        let mut sums = [start; HELD];
-        for row in rows {
-            for tap in 0..taps {
-                let from = &from[row + tap * step + at..][..HELD];
-                for (sum, &x) in sums.iter_mut().zip(from) {
-                    *sum = join(*sum, x);
-                }
-            }
-        }
-        values[at..at + HELD].copy_from_slice(&sums);
-        first += HELD;
-    }
-}
-
-#[inline(always)]
-fn max_line_body(from: &[f32], step: usize, values: &mut [f32]) {
-    match step {
-        1 => values.iter_mut().zip(from).for_each(|(value, &x)| *value = larger(*value, x)),
-        2 => values.iter_mut().zip(from.chunks(2)).for_each(|(value, x)| *value = larger(*value, x[0])),
-        _ => values
-            .iter_mut()
-            .zip(from.iter().step_by(step))
-            .for_each(|(value, &x)| *value = larger(*value, x)),
-    }
-}
-
-#[inline(always)]
-fn add_line_body(from: &[f32], step: usize, values: &mut [f32]) {
-    match step {
-        1 => values.iter_mut().zip(from).for_each(|(value, &x)| *value += x),
-        _ => values.iter_mut().zip(from.iter().step_by(step)).for_each(|(value, &x)| *value += x),
-    }
-}
-
-#[inline(always)]
-fn divide_body(values: &mut [f32], by: f32) {
-    for value in values.iter_mut() {
-        *value /= by;
     }
 }
