@@ -1,5 +1,8 @@
 //! The same primitives through the C functions and through the Rust API, in turns, and what it takes to create one that the cache has.
 //!
+//! Turns are short and many, since the speed of a machine changes by more from second to second than the two differ. A ratio is the median
+//! over blocks of four turns (Rust, C, C, Rust), in which both sides meet the same speed; `+-` is its standard error.
+//!
 //! `cargo bench -p anydnn-c --bench rust_and_c [platform]`; without cargo's `--bench` each case runs once.
 
 mod cases;
@@ -30,16 +33,20 @@ fn main() -> Result<()> {
             continue;
         }
         println!(
-            "{platform:22} {:>10} {:>10} {:>7}   {:>12} {:>12}",
-            "Rust, us", "C, us", "C/Rust", "create, us", "with desc, us"
+            "{platform:22} {:>10} {:>10} {:>7} {:>6}   {:>12} {:>12}",
+            "Rust, us", "C, us", "C/Rust", "+-", "create, us", "with desc, us"
         );
         let c = CSide::new(&engine);
         for case in cases()? {
-            measure(&engine, &c, &case, if measures { 41 } else { 1 })?;
+            measure(&engine, &c, &case, if measures { BLOCKS } else { 1 })?;
         }
     }
     Ok(())
 }
+
+/// How many blocks of turns a case takes, and how many seconds a turn lasts if one execution is shorter.
+const BLOCKS: usize = 800;
+const TURN: f64 = 0.0015;
 
 /// An engine of the C functions in the context of another one, with a stream.
 struct CSide {
@@ -91,7 +98,7 @@ impl CSide {
     }
 }
 
-fn measure(engine: &OpenClEngine, c: &CSide, case: &Case, rounds: usize) -> Result<()> {
+fn measure(engine: &OpenClEngine, c: &CSide, case: &Case, blocks: usize) -> Result<()> {
     let stream = engine.create_stream(&StreamDesc::default())?;
     let primitive = engine.create_primitive(&case.desc)?;
     let resolved = anydnn_backend::Primitive::desc(&primitive);
@@ -112,19 +119,19 @@ fn measure(engine: &OpenClEngine, c: &CSide, case: &Case, rounds: usize) -> Resu
     let args = case.args.iter().zip(&memories).map(memory).collect::<Result<Vec<_>>>()?;
     rust(&stream, &primitive, &args, 2)?;
     let once = rust(&stream, &primitive, &args, 4)?.min(c.run(own, &memories, 4));
-    let count = if rounds > 1 { ((0.02 / once).ceil() as usize).clamp(4, 2000) } else { 1 };
-    let (mut of_rust, mut of_c) = (Vec::new(), Vec::new());
-    for round in 0..rounds {
-        if round % 2 == 0 {
-            of_rust.push(rust(&stream, &primitive, &args, count)?);
-            of_c.push(c.run(own, &memories, count));
-        } else {
-            of_c.push(c.run(own, &memories, count));
-            of_rust.push(rust(&stream, &primitive, &args, count)?);
-        }
+    let count = if blocks > 1 { ((TURN / once).ceil() as usize).clamp(2, 2000) } else { 1 };
+    let (mut of_rust, mut of_c, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..blocks {
+        let first = rust(&stream, &primitive, &args, count)?;
+        let inner = c.run(own, &memories, count) + c.run(own, &memories, count);
+        let outer = first + rust(&stream, &primitive, &args, count)?;
+        of_rust.push(outer / 2.0);
+        of_c.push(inner / 2.0);
+        ratios.push(inner / outer);
     }
-    let (of_rust, of_c) = (median(of_rust), median(of_c));
-    let creations = if rounds > 1 { 501 } else { 1 };
+    let error = error_of_median(&ratios);
+    let (of_rust, of_c, ratio) = (median(of_rust), median(of_c), median(ratios));
+    let creations = if blocks > 1 { 501 } else { 1 };
     let alone = median(
         (0..creations).map(|_| timed(|| CSide::created(pd), |p| destroy(p, ptr::null_mut()))).collect(),
     );
@@ -134,11 +141,10 @@ fn measure(engine: &OpenClEngine, c: &CSide, case: &Case, rounds: usize) -> Resu
     };
     let with_desc = median((0..creations).map(|_| timed(both, |(p, pd)| destroy(p, pd))).collect());
     println!(
-        "{:22} {:10.2} {:10.2} {:7.3}   {:12.2} {:12.2}",
+        "{:22} {:10.2} {:10.2} {ratio:7.3} {error:6.3}   {:12.2} {:12.2}",
         case.name,
         of_rust * 1e6,
         of_c * 1e6,
-        of_c / of_rust,
         alone * 1e6,
         with_desc * 1e6
     );
@@ -175,6 +181,14 @@ fn timed<T>(make: impl Fn() -> T, end: impl Fn(T)) -> f64 {
 fn destroy(primitive: Handle, pd: Handle) {
     check(call!(dnnl_primitive_destroy(primitive)));
     check(call!(dnnl_primitive_desc_destroy(pd)));
+}
+
+/// The standard error of the median of values that are spread like the normal distribution around it: 1.253 deviations by the root of how many
+/// there are, a deviation being 1.483 of the median distance from the median, which outliers do not move.
+fn error_of_median(values: &[f64]) -> f64 {
+    let middle = median(values.to_vec());
+    let distance = median(values.iter().map(|value| (value - middle).abs()).collect());
+    1.253 * 1.483 * distance / (values.len() as f64).sqrt()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
