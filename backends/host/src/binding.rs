@@ -1,11 +1,13 @@
 //! From memories bound to arguments to slices that a computation may use at once.
 
-use std::collections::BTreeMap;
-
 use anydnn_backend::{Arg, Error, Memory, PrimitiveDesc, Region, Result};
+use smallvec::SmallVec;
 
 use crate::allocation::{Allocation, Bytes, Guard};
 use crate::memory::HostMemory;
+
+/// As many as most primitives have, off the heap.
+pub(crate) type Few<T> = SmallVec<[T; 8]>;
 
 /// Runs `work` on the slices of what a primitive reads and of what it writes. An input that shares bytes with a result is copied first.
 pub(crate) fn with_slices<R>(
@@ -13,12 +15,22 @@ pub(crate) fn with_slices<R>(
     args: &[(Arg, HostMemory)],
     work: impl FnOnce(&[(Arg, &[u8])], &mut [(Arg, &mut [u8])]) -> Result<R>,
 ) -> Result<R> {
-    let (mut read, mut written) = (Vec::with_capacity(args.len()), Vec::new());
+    let (mut read, mut written) = (Few::new(), Few::new());
     for (arg, memory) in args {
         let (Some(operand), Some(access)) = (desc.find(*arg), desc.access(*arg)) else { continue };
         let list = if access.writes() { &mut written } else { &mut read };
         list.push((*arg, Part::new(memory, 0, operand.size())));
     }
+    with_operands(desc, &read, &written, work)
+}
+
+/// The same where it is known what is read and what is written.
+pub(crate) fn with_operands<R>(
+    desc: &PrimitiveDesc,
+    read: &[(Arg, Part<'_>)],
+    written: &[(Arg, Part<'_>)],
+    work: impl FnOnce(&[(Arg, &[u8])], &mut [(Arg, &mut [u8])]) -> Result<R>,
+) -> Result<R> {
     for (i, (arg, part)) in written.iter().enumerate() {
         if written[..i].iter().any(|(_, other)| part.region.overlaps(&other.region)) {
             let subject = format!("memory of {arg}");
@@ -28,7 +40,7 @@ pub(crate) fn with_slices<R>(
         }
     }
     // SAFETY: results lie apart from each other.
-    unsafe { with_parts(&read, &written, work) }
+    unsafe { with_parts(read, written, work) }
 }
 
 /// Bytes of an allocation.
@@ -111,32 +123,39 @@ unsafe fn with_parts<R>(
     written: &[(Arg, Part<'_>)],
     work: impl FnOnce(&[(Arg, &[u8])], &mut [(Arg, &mut [u8])]) -> Result<R>,
 ) -> Result<R> {
-    let mut allocations: BTreeMap<u64, (&Allocation, bool)> = BTreeMap::new();
+    let mut allocations: Few<(&Allocation, bool)> = SmallVec::new();
     for ((_, part), writes) in
         read.iter().map(|part| (part, false)).chain(written.iter().map(|part| (part, true)))
     {
-        allocations.entry(part.allocation.id()).or_insert((part.allocation, false)).1 |= writes;
+        match allocations.iter_mut().find(|(known, _)| known.id() == part.allocation.id()) {
+            Some((_, is_written)) => *is_written |= writes,
+            None => allocations.push((part.allocation, writes)),
+        }
     }
-    let mut locked: Vec<(u64, Guard<'_>)> =
-        allocations.into_iter().map(|(id, (allocation, writes))| (id, allocation.lock(writes))).collect();
-    let origins: Vec<(u64, *mut u8)> = locked.iter_mut().map(|(id, guard)| (*id, guard.origin())).collect();
+    allocations.sort_unstable_by_key(|(allocation, _)| allocation.id());
+    let mut locked: Few<(u64, Guard<'_>)> = allocations
+        .into_iter()
+        .map(|(allocation, writes)| (allocation.id(), allocation.lock(writes)))
+        .collect();
+    let origins: Few<(u64, *mut u8)> = locked.iter_mut().map(|(id, guard)| (*id, guard.origin())).collect();
     let origin = |part: &Part<'_>| {
-        let at = origins.binary_search_by_key(&part.allocation.id(), |(id, _)| *id);
+        let found = origins.iter().find(|(id, _)| *id == part.allocation.id());
         // Every part's allocation was locked.
-        at.map_or(std::ptr::null_mut(), |at| origins[at].1)
+        found.map_or(std::ptr::null_mut(), |(_, origin)| *origin)
     };
     let is_shared = |part: &Part<'_>| written.iter().any(|(_, other)| part.region.overlaps(&other.region));
-    let (shared, apart): (Vec<_>, Vec<_>) = read.iter().copied().partition(|(_, part)| is_shared(part));
-    let copies = shared
-        .into_iter()
+    let copies = read
+        .iter()
+        .filter(|(_, part)| is_shared(part))
         // SAFETY: locked, and nothing is written before the copies are made.
-        .map(|(arg, part)| Ok((arg, Bytes::copied(unsafe { part.slice(origin(&part)) })?, part.region.bytes)))
-        .collect::<Result<Vec<_>>>()?;
-    let mut inputs: Vec<(Arg, &[u8])> =
+        .map(|(arg, part)| Ok((*arg, Bytes::copied(unsafe { part.slice(origin(part)) })?, part.region.bytes)))
+        .collect::<Result<Few<_>>>()?;
+    let mut inputs: Few<(Arg, &[u8])> =
         copies.iter().map(|(arg, bytes, len)| (*arg, &bytes[..*len])).collect();
+    let apart = read.iter().filter(|(_, part)| !is_shared(part));
     // SAFETY: locked until the work is done, and apart from what is written.
-    inputs.extend(apart.into_iter().map(|(arg, part)| (arg, unsafe { part.slice(origin(&part)) })));
-    let mut outputs: Vec<(Arg, &mut [u8])> =
+    inputs.extend(apart.map(|(arg, part)| (*arg, unsafe { part.slice(origin(part)) })));
+    let mut outputs: Few<(Arg, &mut [u8])> =
         // SAFETY: locked to be written until the work is done, and apart from all else.
         written.iter().map(|(arg, part)| (*arg, unsafe { part.slice_mut(origin(part)) })).collect();
     let result = work(&inputs, &mut outputs);

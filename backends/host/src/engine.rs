@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use anydnn_backend::{
-    Allocator, Capabilities, DeviceInfo, DeviceKind, Engine, EngineId, Error, MemoryDesc, MemoryKind,
-    PrimitiveDesc, Result, StreamDesc, validate,
+    Allocator, Capabilities, DeviceInfo, DeviceKind, Engine, EngineId, Error, List, ListStep, MemoryDesc,
+    MemoryKind, PrimitiveDesc, Result, StreamDesc, validate,
 };
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -13,6 +13,7 @@ use crate::Host;
 use crate::allocator::HostAllocator;
 use crate::compute::Kind;
 use crate::fast::{Crew, Mode};
+use crate::list::HostList;
 use crate::memory::HostMemory;
 use crate::primitive::{self, HostPrimitive};
 use crate::stream::HostStream;
@@ -169,6 +170,10 @@ impl Engine for HostEngine {
 
     fn create_primitive(&self, desc: &PrimitiveDesc) -> Result<HostPrimitive> {
         HostPrimitive::new(self.0.id, self.0.mode, desc.clone())
+    }
+
+    fn ready(&self, steps: &[ListStep<Host>], _slots: usize) -> Result<Option<Box<dyn List<Host>>>> {
+        Ok(Some(Box::new(HostList::new(steps))))
     }
 
     fn allocator(&self) -> Arc<dyn Allocator<B = Host>> {

@@ -39,6 +39,7 @@ mod compute;
 mod engine;
 mod event;
 mod fast;
+mod list;
 mod memory;
 mod primitive;
 mod stream;

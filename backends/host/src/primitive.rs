@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use anydnn_backend::{Arg, EngineId, Primitive, PrimitiveDesc, Result};
 
-use crate::fast::{Call, Crew, Fast, Mode};
+use crate::engine::HostEngine;
+use crate::fast::{Call, Fast, Mode};
 use crate::{Host, compute, fast};
 
 /// An operation ready to run: planned as a fast form, or computed by the reference. Nothing is compiled for it.
@@ -33,21 +34,21 @@ impl HostPrimitive {
         Ok(Self(Arc::new(Inner { engine, desc, implementation, mode, fast })))
     }
 
-    /// Computes it on bytes laid out as the description says.
+    /// Computes it on bytes laid out as the description says. Fast forms have the engine's crew and need no thread of a pool to start them.
     pub(crate) fn compute(
         &self,
-        crew: &Crew,
+        engine: &HostEngine,
         inputs: &[(Arg, &[u8])],
         outputs: &mut [(Arg, &mut [u8])],
     ) -> Result<()> {
         let Inner { desc, mode, fast, .. } = &*self.0;
         if let (Some(fast), Mode::Fast(level)) = (fast, *mode)
-            && let Some(call) = Call::new(level, crew, desc, inputs, outputs)
+            && let Some(call) = Call::new(level, engine.crew(), desc, inputs, outputs)
         {
             fast.run(&call);
             return Ok(());
         }
-        compute::compute(desc, inputs, outputs)
+        engine.install(|| compute::compute(desc, inputs, outputs))
     }
 }
 

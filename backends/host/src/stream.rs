@@ -47,6 +47,20 @@ impl HostStream {
         HostEvent::new(outcome, self.0.desc.profiling.then_some(times))
     }
 
+    /// Runs a primitive, to which `bind` hands its operands.
+    pub(crate) fn execute_with(
+        &self,
+        primitive: &HostPrimitive,
+        deps: &[HostEvent],
+        bind: impl FnOnce(&dyn Fn(&[(Arg, &[u8])], &mut [(Arg, &mut [u8])]) -> Result<()>) -> Result<()>,
+    ) -> Result<HostEvent> {
+        let event = self.submit(primitive.desc().name(), deps, || {
+            bind(&|inputs, outputs| primitive.compute(&self.0.engine, inputs, outputs))
+        });
+        self.note(primitive, &event)?;
+        Ok(event)
+    }
+
     /// Remembers an execution on a profiling stream.
     fn note(&self, primitive: &HostPrimitive, event: &HostEvent) -> Result<()> {
         if let (Some(times), Ok(())) = (event.timestamps()?, event.wait()) {
@@ -80,10 +94,7 @@ impl Stream for HostStream {
     ) -> Result<HostEvent> {
         let desc = primitive.desc();
         let event = self.submit(desc.name(), deps, || {
-            with_slices(desc, args, |inputs, outputs| {
-                let engine = &self.0.engine;
-                engine.install(|| primitive.compute(engine.crew(), inputs, outputs))
-            })
+            with_slices(desc, args, |inputs, outputs| primitive.compute(&self.0.engine, inputs, outputs))
         });
         self.note(primitive, &event)?;
         Ok(event)

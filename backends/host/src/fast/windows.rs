@@ -87,7 +87,9 @@ fn held<const HELD: usize>(
         } else {
             window::<HELD>(from, line.rows, pixel.taps, step, 0.0, |sum, x| sum + x, values);
             let divisor = (line.outer * pixel.divisor) as f32;
-            values.iter_mut().for_each(|value| *value /= divisor);
+            for value in values.iter_mut() {
+                *value /= divisor;
+            }
         }
     }
 }
