@@ -45,6 +45,9 @@ pub(super) fn trials(list: &mut Trials) {
             list.add(format!("recurrent/{name}/shared"), || whole(op, [14, 3, 2, 200]));
         }
     }
+    if thorough {
+        types(list);
+    }
     for data_type in [DataType::F16, DataType::BF16] {
         list.add(format!("recurrent/{data_type}"), || {
             let op = Recurrent::new(LSTM, Direction::Concat);
@@ -61,6 +64,32 @@ pub(super) fn trials(list: &mut Trials) {
     }
     lengths(list);
     layouts(list);
+}
+
+/// Every cell in every direction, of 16 bits and of f64, with a result of the same type.
+fn types(list: &mut Trials) {
+    for data_type in [DataType::F16, DataType::BF16, DataType::F64] {
+        for (name, cell) in CELLS {
+            for (way, direction) in DIRECTIONS {
+                list.add(format!("recurrent/{data_type}/{name}/{way}"), || {
+                    let (op, [steps, batch, inputs, hidden]) =
+                        (Recurrent::new(cell, direction), [4, 3, 5, 18]);
+                    let (d, g) = (direction.count(), cell.gates());
+                    let shown = if direction == Direction::Sum { 1 } else { d };
+                    let desc = |dims: &[usize]| dense(dims, data_type);
+                    let builder = PrimitiveDesc::builder(op)
+                        .src(desc(&[steps, batch, inputs]))
+                        .src(desc(&[d, hidden, g, hidden]))
+                        .weights(desc(&[d, inputs, g, hidden]))
+                        .bias(desc(&[d, g, hidden]))
+                        .dst(desc(&[steps, batch, shown, hidden]))
+                        .arg(Recurrent::INITIAL_STATE, desc(&[d, batch, hidden]))
+                        .arg(Recurrent::LAST_STATE, desc(&[d, batch, hidden]));
+                    bounded(op, hidden, builder)
+                });
+            }
+        }
+    }
 }
 
 fn lengths(list: &mut Trials) {

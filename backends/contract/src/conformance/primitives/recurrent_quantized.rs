@@ -1,4 +1,4 @@
-use super::recurrent::LSTM;
+use super::recurrent::{DIRECTIONS, LSTM};
 use super::{Trials, dense, f32, strided, tagged};
 use crate::conformance::trial::Trial;
 use crate::conformance::values::Values;
@@ -20,6 +20,9 @@ pub(super) fn trials(list: &mut Trials) {
                 within(op, operands(op, [3, 9, 17, 67], DataType::U8, DataType::U8))
             });
         }
+    }
+    if list.is_thorough() {
+        directions(list);
     }
     list.add("recurrent/quantized/floats", || {
         let op = Recurrent::new(LSTM, Direction::RightToLeft).with_quantization(50.0, -3.0);
@@ -61,6 +64,23 @@ pub(super) fn trials(list: &mut Trials) {
             .dst(strided(&[steps, batch, 2, hidden], DataType::U8, &[row, steps * row, hidden, 1], 0)?);
         within(op, builder)
     });
+}
+
+/// Both cells in every direction: u8 with states of the same type, u8 with floats, and s8, whose zero is zero.
+fn directions(list: &mut Trials) {
+    for (name, cell) in [("lstm", LSTM), ("gru", GRU)] {
+        for (way, direction) in DIRECTIONS {
+            for (own, shown) in
+                [(DataType::U8, DataType::U8), (DataType::U8, DataType::F32), (DataType::S8, DataType::S8)]
+            {
+                list.add(format!("recurrent/quantized/{name}/{way}/{own}_to_{shown}"), || {
+                    let shift = if own == DataType::S8 { 0.0 } else { 64.0 };
+                    let op = Recurrent::new(cell, direction).with_quantization(50.0, shift);
+                    within(op, operands(op, [4, 3, 5, 18], own, shown))
+                });
+            }
+        }
+    }
 }
 
 fn layer(cell: Cell, direction: Direction) -> Recurrent {

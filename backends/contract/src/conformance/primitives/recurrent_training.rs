@@ -68,6 +68,9 @@ pub(super) fn trials(list: &mut Trials) {
             .dst(f32(&[3, 2, 1, 2]));
         bounded(op, 6, builder)
     });
+    if thorough {
+        types(list);
+    }
     for data_type in [DataType::F16, DataType::BF16] {
         list.add(format!("recurrent_backward/{data_type}"), || {
             let op = Recurrent::new(LSTM, Direction::Concat);
@@ -86,6 +89,45 @@ pub(super) fn trials(list: &mut Trials) {
         });
     }
     layouts(list);
+}
+
+/// Every cell in every direction with operands of 16 bits.
+fn types(list: &mut Trials) {
+    for data_type in [DataType::F16, DataType::BF16] {
+        for (name, cell) in CELLS {
+            for (way, direction) in DIRECTIONS {
+                let (op, [steps, batch, inputs, hidden]) = (Recurrent::new(cell, direction), [4, 3, 5, 12]);
+                let (d, g) = (direction.count(), cell.gates());
+                let shown = if direction == Direction::Sum { 1 } else { d };
+                let workspace = f32(&[d, steps, batch, cell.rows(), hidden]);
+                let desc = |dims: &[usize]| dense(dims, data_type);
+                let layer = |builder: PrimitiveDescBuilder| {
+                    builder
+                        .src(desc(&[steps, batch, inputs]))
+                        .src(desc(&[d, hidden, g, hidden]))
+                        .weights(desc(&[d, inputs, g, hidden]))
+                };
+                list.add(format!("recurrent/workspace/{data_type}/{name}/{way}"), || {
+                    let builder = layer(PrimitiveDesc::builder(op))
+                        .bias(desc(&[d, g, hidden]))
+                        .dst(desc(&[steps, batch, shown, hidden]))
+                        .arg(Recurrent::LAST_STATE, desc(&[d, batch, hidden]))
+                        .arg(Recurrent::WORKSPACE, workspace.clone());
+                    bounded(op, hidden, builder)
+                });
+                list.add(format!("recurrent_backward/{data_type}/{name}/{way}"), || {
+                    let builder = layer(PrimitiveDesc::builder(Backward::new(op)))
+                        .arg(Backward::DIFF_DST, f32(&[steps, batch, shown, hidden]))
+                        .arg(Backward::WORKSPACE, workspace.clone())
+                        .dst(desc(&[steps, batch, inputs]))
+                        .arg(Backward::DIFF_WEIGHTS, f32(&[d, inputs, g, hidden]))
+                        .arg(Backward::DIFF_STATE_WEIGHTS, f32(&[d, hidden, g, hidden]))
+                        .arg(Backward::DIFF_BIAS, desc(&[d, g, hidden]));
+                    judged(op, hidden, builder)
+                });
+            }
+        }
+    }
 }
 
 fn layouts(list: &mut Trials) {
