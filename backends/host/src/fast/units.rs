@@ -119,7 +119,7 @@ impl Recurrent {
                 Some(if self.op.direction.is_backward(index) { left } else { i })
             };
             let now = i % 2;
-            self.multiply(part, now, panels, 0..at_first, sums);
+            self.multiply(part, (now, now), panels, 0..at_first, sums);
             if self.op.cell == Cell::Gru {
                 // The product of the candidate needs the reset gate.
                 for row in 0..batch {
@@ -135,7 +135,7 @@ impl Recurrent {
                     part.write_state(2, row, kept, batch, hidden);
                 }
                 part.member.meet();
-                self.multiply(part, 2, panels, at_first..gates, sums);
+                self.multiply(part, (2, now), panels, at_first..gates, sums);
             }
             for row in 0..batch {
                 let own_state = &mut state[row * w..][..w];
@@ -220,11 +220,12 @@ impl Recurrent {
         panels
     }
 
-    /// The products of all sequences' states with the panels of some gates.
+    /// The products of all sequences' states with the panels of some gates. Every other turn begins with the last panel, which the cache
+    /// still has.
     fn multiply(
         &self,
         part: &Part<'_, '_>,
-        states: usize,
+        (states, turn): (usize, usize),
         panels: &[Panel],
         gates: Range<usize>,
         sums: &mut [f32],
@@ -233,7 +234,9 @@ impl Recurrent {
         let of_gate = w.div_ceil(WIDTH);
         let tiles = self.batch.div_ceil(tile::most_rows(level));
         let some = gates.start * of_gate..gates.end * of_gate;
-        for (number, &(panel, stride)) in some.clone().zip(&panels[some]) {
+        for i in some.clone() {
+            let number = if turn == 0 { i } else { some.end - 1 - (i - some.start) };
+            let (panel, stride) = panels[number];
             let (gate, first) = (number / of_gate, number % of_gate * WIDTH);
             let columns = WIDTH.min(w - first);
             for i in 0..tiles {
