@@ -1,11 +1,11 @@
 // For processors. A work-item runs a chain: some sequences in one direction (with ADDS_UP in both, one after the other), step after
-// step. Its hidden units lie in panels of VECTORS vectors for each gate, whose products stay in registers for TILE_N sequences at a time.
-// The products of the inputs are there already, or with FUSED their weights lie in such panels, too.
+// step. Its hidden units lie in panels of VECTORS vectors for each gate, of which the products of AT_ONCE vectors with a tile of TILE_N
+// sequences stay in registers. The products of the inputs are there already, or their weights lie in such panels, too.
 //
 // With COOPERATE some work-groups share a chain. Whoever claims a panel of a phase computes it; a phase begins when all panels of the one
-// before are done, which is said once for all panels of one's own. A work-group first claims panels of its own, which stay in its core's cache, then waits a little for the others, and
-// helps where nobody claimed: it waits for work alone that another one has begun, so that work-groups that do not run at all, or run one
-// after the other, stop nothing.
+// before are done, which is said once for all panels of one's own. A work-group first claims panels of its own, which stay in its core's
+// cache, then waits a little for the others, and helps where nobody claimed: it waits for work alone that another one has begun, so that
+// work-groups that do not run at all, or run one after the other, stop nothing.
 #define VANILLA 0
 #define LSTM 1
 #define GRU 2
@@ -16,73 +16,73 @@
 // Polls of a counter before helping.
 #define POLLS_AT_MOST 2000
 
-#define CLEAR(i, v) V sum##i##_##v = (V)(0);
-#define WEIGHTS_AT(i, v)                                                                                                 \
+#define CLEAR(i, v, a) V sum##i##_##v##_##a = (V)(0);
+#define RESUME(i, v, a) sum##i##_##v##_0 = TO_SUMS[(of_rows + (i)) * ALL_V + from + (v)];
+#define WEIGHTS_AT(i, v, a)                                                                                              \
     idx at_##v;                                                                                                          \
     {                                                                                                                    \
-        const idx gate = (v) / VECTORS, part = (v) % VECTORS, k = 0;                                                     \
+        const idx gate = (from + v) / VECTORS, part = (from + v) % VECTORS, k = (idx)first_k;                            \
         at_##v = PASTE(OFF_, MATRIX);                                                                                    \
     }
-#define LOAD(i, v)                                                                                                       \
+#define LOAD(i, v, a)                                                                                                    \
     const V w_##v = PASTE(LD_, MATRIX)(at_##v, 16);                                                                      \
     at_##v += PASTE(STEP_, MATRIX);
-#define SAVE(i, v) sums[i * ALL_V + v] = sum##i##_##v;
-#define KEEP(i, v) of_inputs[i * ALL_V + v] = sum##i##_##v;
-#define MULTIPLY(i, v) sum##i##_##v += a * w_##v;
+#define MULTIPLY(i, v, a) sum##i##_##v##_##a += x * w_##v;
+#define JOIN(i, v, a) sum##i##_##v##_0 += sum##i##_##v##_##a;
+#define SAVE(i, v, a) TO_SUMS[(of_rows + (i)) * ALL_V + from + (v)] = sum##i##_##v##_0;
 // Where a sequence's input or state begins; sequences behind the last one read that again, those that ended their first step.
-#define ROW_AT(i)                                                                                                        \
+#define ROW_AT(i, a)                                                                                                     \
     idx row_##i;                                                                                                         \
     {                                                                                                                    \
-        const idx n = min(first + i, end_n - 1), k = 0;                                                                  \
+        const idx n = min(first + of_rows + i, end_n - 1), row = of_rows + i, k = 0;                                     \
         LENGTH                                                                                                           \
         const idx step = max((idx)(backward ? length - 1 - t : min((idx)t, length - 1)), (idx)0);                        \
         row_##i = PASTE(OFF_, OPERAND);                                                                                  \
     }
-#define CLEAR_ROW(i) EACH_V(CLEAR, i)
-#define SAVE_ROW(i) EACH_V(SAVE, i)
-#define KEEP_ROW(i) EACH_V(KEEP, i)
-#define MULTIPLY_ROW(i)                                                                                                  \
+#define CLEAR_ROW(i, a) EACH_V(CLEAR, i, a)
+#define CLEAR_TERM(a) EACH_N(CLEAR_ROW, a)
+#define RESUME_ROW(i, a) EACH_V(RESUME, i, a)
+#define SAVE_ROW(i, a) EACH_V(SAVE, i, a)
+#define JOIN_ROW(i, a) EACH_V(JOIN, i, a)
+#define JOIN_TERM(a)                                                                                                     \
+    if (a > 0) { EACH_N(JOIN_ROW, a) }
+#define MULTIPLY_ROW(i, a)                                                                                               \
     {                                                                                                                    \
-        const R a = PASTE(LD1_, OPERAND)(row_##i + k * PASTE(STEP_, OPERAND));                                           \
-        EACH_V(MULTIPLY, i)                                                                                              \
+        const R x = PASTE(TERM_, OPERAND)(i, a);                                                                         \
+        EACH_V(MULTIPLY, i, a)                                                                                           \
     }
-#define STEP_STATES_K 1
-#define STEP_KEPT_K 1
-// The product of one vector, where registers hold no more of a tile.
-#define MULTIPLY_ONE(i, v)                                                                                               \
+#define MULTIPLY_TERM(a)                                                                                                 \
     {                                                                                                                    \
-        const R a = PASTE(LD1_, OPERAND)(row_##i + k * PASTE(STEP_, OPERAND));                                           \
-        MULTIPLY(i, v)                                                                                                   \
+        EACH_V(LOAD, 0, a)                                                                                               \
+        EACH_N(MULTIPLY_ROW, a)                                                                                          \
     }
-#define PRODUCT_OF(v, TERMS, SAVE_SUM)                                                                                   \
-    {                                                                                                                    \
-        EACH_N(ROW_AT)                                                                                                   \
-        WEIGHTS_AT(0, v)                                                                                                 \
-        EACH_NV(CLEAR, v)                                                                                                \
-        for (idx k = 0; k < TERMS; ++k) {                                                                                \
-            LOAD(0, v)                                                                                                   \
-            EACH_NV(MULTIPLY_ONE, v)                                                                                     \
-        }                                                                                                                \
-        EACH_NV(SAVE_SUM, v)                                                                                             \
-    }
-#define SAVE_ROW_OF(TERMS, v) PRODUCT_OF(v, TERMS, SAVE)
-#define KEEP_ROW_OF(TERMS, v) PRODUCT_OF(v, TERMS, KEEP)
-#if NARROW
-#define PRODUCT(TERMS, SAVE_SUMS) EACH_V(PASTE(SAVE_SUMS, _OF), TERMS)
-#else
-// The products of a tile's sequences for some gates, to be saved.
-#define PRODUCT(TERMS, SAVE_SUMS)                                                                                        \
-    {                                                                                                                    \
-        EACH_N(ROW_AT)                                                                                                   \
-        EACH_V(WEIGHTS_AT, 0)                                                                                            \
-        EACH_N(CLEAR_ROW)                                                                                                \
-        for (idx k = 0; k < TERMS; ++k) {                                                                                \
-            EACH_V(LOAD, 0)                                                                                              \
-            EACH_N(MULTIPLY_ROW)                                                                                         \
-        }                                                                                                                \
-        EACH_N(SAVE_SUMS)                                                                                                \
-    }
-#endif
+// States of a tile's sequences are neighbours, unit by unit, so that one pointer leads to all of them.
+#define TERM_STATES_K(i, a) of_tile[(k + (a)) * TILE_N + i]
+#define TERM_KEPT_K(i, a) of_tile[(k + (a)) * TILE_N + i]
+#define TERM_INITIAL_STATE_K(i, a) LD1_INITIAL_STATE_K(row_##i + (idx)(k + a) * STEP_INITIAL_STATE_K)
+#define TERM_SRC0(i, a) LD1_SRC0(row_##i + (idx)(k + a) * STEP_SRC0)
+#define TILE_STATES_K ((const __global R *)states + row_0)
+#define TILE_KEPT_K ((const __global R *)kept + row_0)
+#define TILE_INITIAL_STATE_K 0
+#define TILE_SRC0 0
+// The products of a tile's sequences with some vectors: of ROWS and AT_ONCE at a time, each in APART sums of terms that do not wait for one
+// another. The weights of NEAR_TERMS stay in the first cache level for all rows.
+#define PRODUCT(FIRST, END, TERMS)                                                                                       \
+    for (size_t first_k = 0; first_k < (size_t)(TERMS); first_k += NEAR_TERMS)                                           \
+        for (int of_rows = 0; of_rows < rows; of_rows += ROWS)                                                           \
+            for (int from = FIRST; from < (END); from += AT_ONCE) {                                                      \
+                EACH_N(ROW_AT, 0)                                                                                        \
+                EACH_V(WEIGHTS_AT, 0, 0)                                                                                 \
+                EACH_APART(CLEAR_TERM)                                                                                   \
+                if (first_k > 0) { EACH_N(RESUME_ROW, 0) }                                                               \
+                const __global R *const of_tile = PASTE(TILE_, OPERAND);                                                 \
+                const size_t terms = min((size_t)(TERMS), first_k + NEAR_TERMS);                                         \
+                size_t k = first_k;                                                                                      \
+                for (; k + APART <= terms; k += APART) { EACH_APART(MULTIPLY_TERM) }                                     \
+                for (; k < terms; ++k) MULTIPLY_TERM(0)                                                                  \
+                EACH_APART(JOIN_TERM)                                                                                    \
+                EACH_N(SAVE_ROW, 0)                                                                                      \
+            }
 // A single step needs no states of other work-items: each has some panels.
 #if ONE_STEP
 #define BEFORE INITIAL_STATE_K
@@ -90,10 +90,10 @@
 #define BEFORE STATES_K
 #endif
 #if MULTIPLIES_STATES
-#define PRODUCT_OF_STATES PRODUCT(HIDDEN, SAVE_ROW)
+#define PRODUCT_OF_STATES(FIRST, END) PRODUCT(FIRST, END, HIDDEN)
 #else
 // States that nobody gave are zeros.
-#define PRODUCT_OF_STATES                                                                                                \
+#define PRODUCT_OF_STATES(FIRST, END)                                                                                    \
     for (int i = 0; i < TILE_N * ALL_V; ++i) sums[i] = (V)(0);
 #endif
 #define OF_INPUT(sum)                                                                                                    \
@@ -114,6 +114,7 @@
         const idx gate = number;                                                                                         \
         sum += LD_PEEPHOLES(OFF_PEEPHOLES, lanes) * cell;                                                                \
     })
+#define EACH_TILE for (idx first = first_n, tile = first_tile; first < end_n; first += TILE_N, ++tile)
 #define EACH_PART                                                                                                        \
     for (idx part = 0; part < VECTORS; ++part)                                                                           \
         for (int lanes = (int)min((idx)16, HIDDEN - panel * WIDTH - part * 16), once = 1; once && lanes > 0; once = 0)
@@ -125,6 +126,7 @@ __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void recurrent_panels(PARAMS) {
     ENTER
     const idx first_n = (idx)get_global_id(1) * CHAIN_N, end_n = min(first_n + CHAIN_N, (idx)BATCH);
+    const idx first_tile = (idx)get_global_id(1) * CHAIN_TILES;
     const idx k = 0, lane = 0;
     const int phases_of_way = 2 + STEPS * PHASES;
     const int helper = (int)get_global_id(0), helpers = (int)get_global_size(0);
@@ -142,6 +144,8 @@ __kernel void recurrent_panels(PARAMS) {
         const int backward = BACKWARD;
         const int t = (of_way - 1) / PHASES;
         const idx turn = t & 1;
+        // Every other step goes through the panels from the last one on, which the cache still has.
+        const int backwards = t & 1;
 #if COOPERATE
         const int target = (phase + 1) * PANELS;
         if (*done - target >= 0) continue;
@@ -166,27 +170,35 @@ __kernel void recurrent_panels(PARAMS) {
                 while (*done - target < 0) {}
                 break;
             }
-            const idx panel = next++;
+            const idx panel = backwards && !helps ? own_end - 1 - (next - own_panel) : next;
+            ++next;
             volatile __global int *const claim = claims + (size_t)panel * 16;
             if (*claim != phase || atomic_cmpxchg(claim, phase, phase + 1) != phase) continue;
             mem_fence(CLK_GLOBAL_MEM_FENCE);
 #else
-        for (idx panel = own_panel; panel < own_end; ++panel) {
+        for (idx next = own_panel; next < own_end; ++next) {
+            const idx panel = backwards ? own_end - 1 - (next - own_panel) : next;
 #endif
             if (of_way == 0) {
-                for (idx n = first_n; n < end_n; ++n) {
-                    EACH_PART {
-                        V state = (V)(0), cell = (V)(0);
-                        IF_INITIAL_STATE(state = LD_INITIAL_STATE(OFF_INITIAL_STATE, lanes);)
-                        IF_INITIAL_CELL(cell = LD_INITIAL_CELL(OFF_INITIAL_CELL, lanes);)
-                        const idx turn = 0;
-                        KEEP_STATES(OFF_STATES, lanes, state);
-                        IF_CELLS(KEEP_CELLS(OFF_CELLS, lanes, cell);)
+                // Sequences behind the last one begin as that, so that whole tiles are numbers.
+                EACH_TILE {
+                    for (idx row = 0; row < TILE_N; ++row) {
+                        const idx n = min(first + row, end_n - 1);
+                        EACH_PART {
+                            V state = (V)(0), cell = (V)(0);
+                            IF_INITIAL_STATE(state = LD_INITIAL_STATE(OFF_INITIAL_STATE, lanes);)
+                            IF_INITIAL_CELL(cell = LD_INITIAL_CELL(OFF_INITIAL_CELL, lanes);)
+                            const idx turn = 0;
+                            KEEP_STATES(OFF_STATES, lanes, state);
+                            IF_KEPT(KEEP_KEPT(OFF_KEPT, lanes, state);)
+                            IF_CELLS(KEEP_CELLS(OFF_CELLS, lanes, cell);)
+                        }
                     }
                 }
             } else if (of_way == phases_of_way - 1) {
                 for (idx n = first_n; n < end_n; ++n) {
                     LENGTH
+                    const idx tile = first_tile + (n - first_n) / TILE_N, row = (n - first_n) % TILE_N;
                     EACH_PART {
                         const idx turn = STEPS & 1;
                         IF_LAST_STATE(KEEP_LAST_STATE(OFF_LAST_STATE, lanes, LD_STATES(OFF_STATES, lanes));)
@@ -197,26 +209,28 @@ __kernel void recurrent_panels(PARAMS) {
                     }
                 }
             } else {
-                for (idx first = first_n; first < end_n; first += TILE_N) {
+                EACH_TILE {
                     V sums[TILE_N * ALL_V];
                     IF_NO_GATES(V of_inputs[TILE_N * ALL_V];)
                     const int rows = (int)min((idx)TILE_N, end_n - first);
 #if CELL == GRU
                     if ((of_way & 1) != 0) {
-#define EACH_V FIRST_V
+#define TO_SUMS of_inputs
 #define OPERAND SRC0
 #define MATRIX WEIGHTS
-                        IF_NO_GATES(PRODUCT(INPUTS, KEEP_ROW))
+                        IF_NO_GATES(PRODUCT(0, FIRST_PHASE, INPUTS))
 #undef MATRIX
 #undef OPERAND
+#undef TO_SUMS
+#define TO_SUMS sums
 #define OPERAND BEFORE
 #define MATRIX STATE_WEIGHTS
-                        PRODUCT_OF_STATES
+                        PRODUCT_OF_STATES(0, FIRST_PHASE)
 #undef MATRIX
 #undef OPERAND
-#undef EACH_V
+#undef TO_SUMS
                         for (int i = 0; i < rows; ++i) {
-                            const idx n = first + i;
+                            const idx n = first + i, row = i;
                             LENGTH
                             if (t >= length) continue;
                             const idx step = backward ? length - 1 - t : t;
@@ -230,38 +244,47 @@ __kernel void recurrent_panels(PARAMS) {
                         }
                         continue;
                     }
-#define EACH_V SECOND_V
+#define TO_SUMS of_inputs
 #define OPERAND SRC0
 #define MATRIX WEIGHTS
-                    IF_NO_GATES(PRODUCT(INPUTS, KEEP_ROW))
+                    IF_NO_GATES(PRODUCT(FIRST_PHASE, ALL_V, INPUTS))
 #undef MATRIX
 #undef OPERAND
+#undef TO_SUMS
+#define TO_SUMS sums
 #define OPERAND KEPT_K
 #define MATRIX STATE_WEIGHTS
-                    PRODUCT_OF_STATES
+                    PRODUCT_OF_STATES(FIRST_PHASE, ALL_V)
 #undef MATRIX
 #undef OPERAND
-#undef EACH_V
+#undef TO_SUMS
 #else
-#define EACH_V FIRST_V
+#define TO_SUMS of_inputs
 #define OPERAND SRC0
 #define MATRIX WEIGHTS
-                    IF_NO_GATES(PRODUCT(INPUTS, KEEP_ROW))
+                    IF_NO_GATES(PRODUCT(0, ALL_V, INPUTS))
 #undef MATRIX
 #undef OPERAND
+#undef TO_SUMS
+#define TO_SUMS sums
 #define OPERAND BEFORE
 #define MATRIX STATE_WEIGHTS
-                    PRODUCT_OF_STATES
+                    PRODUCT_OF_STATES(0, ALL_V)
 #undef MATRIX
 #undef OPERAND
-#undef EACH_V
+#undef TO_SUMS
 #endif
                     for (int i = 0; i < rows; ++i) {
-                        const idx n = first + i;
+                        const idx n = first + i, row = i;
                         LENGTH
                         const idx step = backward ? length - 1 - t : t;
                         EACH_PART {
+#if CELL == GRU || CELL == LINEAR_GRU
                             V state = LD_STATES(OFF_STATES, lanes);
+#else
+                            V state = (V)(0);
+                            if (t >= length) state = LD_STATES(OFF_STATES, lanes);
+#endif
                             if (t < length) {
 #if CELL == VANILLA
                                 SUM(sum, 0)

@@ -5,43 +5,30 @@
 //! `looped` (a work-group for each sequence, whose work-items are the hidden units), `ref` (the same without the matrix product: any layout).
 //! The length of the sequence comes with the launches.
 
+mod panels;
 mod resident;
 #[cfg(test)]
 mod tests;
 
-use anydnn_backend::op::{Cell, Direction, MatMul, Recurrent, Reorder};
-use anydnn_backend::{Arg, Attributes, Blocking, DataType, Dims, Layout, MemoryDesc, PrimitiveDesc, Result};
+use anydnn_backend::op::{Cell, Direction, MatMul, Recurrent};
+use anydnn_backend::{Arg, Attributes, Blocking, Dims, Layout, MemoryDesc, PrimitiveDesc, Result};
 
 use super::choice::{Choice, Choices, Planned, Wanted};
 use super::embedded::{Scratch, embedded};
 use super::pointwise::{is_wide, padding};
-use super::rows::{CPU_LANES, group_size, is_cpu, items};
+use super::rows::{group_size, is_cpu};
 use super::source::{Source, eltwise};
-use super::space::{Address, Binding, Index, Space};
+use super::space::{Binding, Index, Space};
 use super::value::Value;
-use super::{Planner, panels, recurrent_training};
+use super::{Planner, recurrent_training};
 use crate::plan::{DeviceTraits, Launch, LaunchArg};
 
 const REFERENCE: &str = anydnn_kernels::text("recurrent/reference.cl");
-const PANELS: &str = anydnn_kernels::text("recurrent/panels.cl");
-const CLEAR: &str = anydnn_kernels::text("recurrent/clear.cl");
 
-/// Vectors of sums that a register tile holds.
-const TILE: usize = 24;
-/// The same where a vector takes two registers, of which there are half as many.
-const NARROW_TILE: usize = 6;
 /// Sequences of a chain at least, so that weights are read for several at a time.
 const FEW_SEQUENCES: usize = 4;
-/// Bytes of weights that a step reads for which it pays that work-groups wait for each other.
-const SHARED_BYTES: usize = 256 << 10;
-/// The same of all steps together.
-const SHARED_IN_ALL: usize = 4 << 20;
-/// Bytes of weights of a single step for which it pays that work-groups divide its units.
-const APART_BYTES: usize = 128 << 10;
 /// Bytes of weights that all steps read for which a launch of its own does not pay.
 const SHORT: usize = 2 << 20;
-/// Bytes of a line of the cache, in which a number that work-groups share is alone.
-const LINE: usize = 64;
 
 impl Planner for Recurrent {
     fn choices(
@@ -81,11 +68,12 @@ impl Planner for Recurrent {
             return Ok(desc);
         }
         let open = |arg| desc.find(arg).filter(|weights| weights.is_any());
-        let states = open(Self::STATE_WEIGHTS).map(|weights| in_panels(self.cell, weights)).transpose()?;
+        let states =
+            open(Self::STATE_WEIGHTS).map(|weights| panels::in_panels(self.cell, weights)).transpose()?;
         let inputs = open(Arg::Weights).map(|weights| {
             let shape = Shape::new(*self, &desc);
             if shape.is_short() {
-                in_panels(self.cell, weights).ok()
+                panels::in_panels(self.cell, weights).ok()
             } else {
                 shape.product_layout(weights, device)
             }
@@ -99,22 +87,6 @@ impl Planner for Recurrent {
         }
         Ok(resolved)
     }
-}
-
-/// Vectors of a panel for each gate: as many as keep the units busy that multiply.
-const fn vectors(cell: Cell) -> usize {
-    match cell {
-        Cell::Vanilla(_) => 4,
-        Cell::Gru => 2,
-        Cell::Lstm(_) | Cell::GruLinearBeforeReset => 1,
-    }
-}
-
-/// What multiplies the states, as the kernel reads it: panels of units, in which those of all gates that one phase needs are neighbours.
-fn in_panels(cell: Cell, weights: &MemoryDesc) -> Result<MemoryDesc> {
-    let order = if cell == Cell::Gru { "aDcb" } else { "aDbc" };
-    let tag = format!("{order}{}d", vectors(cell) * CPU_LANES);
-    MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
 }
 
 /// A layer and its sizes.
@@ -139,6 +111,14 @@ struct Variables {
     k: Index,
     turn: Index,
     unit: Index,
+}
+
+/// Sequences by tiles: the loops over tiles and their rows, and how many there are.
+struct Tiles {
+    tile: Index,
+    row: Index,
+    count: usize,
+    rows: usize,
 }
 
 impl<'a> Shape<'a> {
@@ -188,7 +168,7 @@ impl<'a> Shape<'a> {
         let mut space = Space::default();
         let unit = Index::of(space.push("unit", self.hidden));
         let variables = self.variables(&mut space, unit);
-        self.operands(&mut space, &variables, gates, scratch);
+        self.operands(&mut space, &variables, gates, None, scratch);
         if let Some(counts) = counts {
             resident::meet_at(&mut space, counts);
         }
@@ -197,125 +177,6 @@ impl<'a> Shape<'a> {
         let group = if is_cpu(device) { 1 } else { group_size(device).min(self.hidden.next_power_of_two()) };
         let global = [group, self.batch, self.apart];
         source.launch("recurrent_reference", &[REFERENCE], global, Some([group, 1, 1]))
-    }
-
-    /// Panels of units in registers, shared by work-groups.
-    fn panels(&self, device: &DeviceTraits) -> Option<Planned> {
-        let mut scratch = Scratch { bytes: 0 };
-        let of_inputs = self.desc.find(Arg::Weights)?;
-        let fused = self.is_short() && of_inputs.same_bytes(&in_panels(self.op.cell, of_inputs).ok()?);
-        let (gates, mut launches) = if fused {
-            (None, Vec::new())
-        } else {
-            let (at, launches) = self.input_products(device, &mut scratch)?;
-            (Some(at), launches)
-        };
-        let weights = self.desc.find(Recurrent::STATE_WEIGHTS)?;
-        let packed = in_panels(self.op.cell, weights).ok()?;
-        let own = (!weights.same_bytes(&packed)).then(|| scratch.take(packed.size()));
-        if let Some(own) = own {
-            let reorder = PrimitiveDesc::builder(Reorder)
-                .src(weights.clone())
-                .dst(packed.clone())
-                .attributes(Attributes::default().with_once(true));
-            launches.extend(embedded(&reorder.build().ok()?, device, &mut scratch, |arg| match arg {
-                Arg::DST => LaunchArg::Scratchpad { offset: own },
-                _ => LaunchArg::Memory(Recurrent::STATE_WEIGHTS),
-            })?);
-        }
-        let vectors = vectors(self.op.cell);
-        let width = vectors * CPU_LANES;
-        let count = self.hidden.div_ceil(width);
-        let mut space = Space::default();
-        let panel = space.push("panel", count);
-        let part = space.push("part", vectors);
-        let lane = space.push("lane", CPU_LANES);
-        let unit = Index::sum(&[(panel, width), (part, CPU_LANES), (lane, 1)]);
-        let variables = self.variables(&mut space, unit);
-        self.operands(&mut space, &variables, gates, &mut scratch);
-        // The weights where they lie in panels.
-        let at = space.operands.iter().position(|operand| operand.name == "STATE_WEIGHTS")?;
-        let Variables { d, gate, k, unit, .. } = &variables;
-        let index = [d.clone(), k.clone(), gate.clone(), unit.clone()];
-        space.operands[at].address = space.address(&packed, &index);
-        if let Some(own) = own {
-            space.operands[at].binding = Binding::Scratchpad(own);
-        }
-        let k = space.variable("k")?;
-        if !space.has_steps(lane, CPU_LANES) {
-            return None;
-        }
-        let units = device.compute_units.max(1);
-        let blocks = units.div_ceil(self.apart);
-        let chain = self.batch.div_ceil(blocks).max(FEW_SEQUENCES.min(self.batch)).max(1);
-        let chains = self.batch.div_ceil(chain) * self.apart;
-        let step_bytes = packed.size() / self.count();
-        let pays = step_bytes >= SHARED_BYTES && step_bytes.saturating_mul(self.steps) >= SHARED_IN_ALL;
-        let initial = self.desc.find(Recurrent::INITIAL_STATE);
-        // No unit of a single step waits for the states of others, but for those that a reset gate left.
-        let one_step = self.steps == 1 && (self.op.cell != Cell::Gru || initial.is_none());
-        let step_bytes = if one_step && initial.is_none() { 0 } else { step_bytes }
-            + if fused { of_inputs.size() / self.count() } else { 0 };
-        let pays = if one_step { step_bytes >= APART_BYTES } else { pays };
-        let helpers = if pays { (units / chains.max(1)).clamp(1, count) } else { 1 };
-        let cooperates = helpers > 1 && !one_step;
-        if let Some(initial) = initial.filter(|_| one_step) {
-            let Variables { d, n, k, .. } = &variables;
-            let index = [d.clone(), n.clone(), k.clone()];
-            space.operand("INITIAL_STATE_K", Binding::Alias("INITIAL_STATE"), initial, &index);
-        }
-        let gates_count = self.op.cell.gates();
-        let in_a_phase = if self.op.cell == Cell::Gru { 2 } else { gates_count };
-        // Registers of half a vector hold one vector of several sequences, and so every sequence is read again for the next one.
-        let narrow = chain > 1 && device.vector_floats().is_some_and(|floats| floats < CPU_LANES);
-        let tile = panels::tile_rows(chain, if narrow { NARROW_TILE } else { TILE / (in_a_phase * vectors) });
-        if cooperates {
-            let words = chains * (count + 1) * LINE / size_of::<i32>();
-            let claimed = scratch.take(words * size_of::<i32>());
-            let numbers = MemoryDesc::new([words], DataType::S32);
-            launches.push(self.clear(&numbers, claimed, words, device));
-            let address = Address::linear(vec![0; space.loops.len()]);
-            space.addressed("CLAIMED", Binding::Scratchpad(claimed), numbers.data_type(), address);
-        }
-        let mut source = Source::new(&space, self.value, (CPU_LANES, Some(lane)), self.wide(), false);
-        self.define(&mut source, &space);
-        let each = |from: usize, to: usize, suffix: &str| {
-            (from..to).map(|i| format!("X({suffix}{i})")).collect::<Vec<_>>().join(" ")
-        };
-        source
-            .define("COOPERATE", i32::from(cooperates))
-            .define("ONE_STEP", i32::from(one_step))
-            .define("MULTIPLIES_STATES", i32::from(!one_step || initial.is_some()))
-            .define("GATES_COUNT", gates_count)
-            .define("VECTORS", vectors)
-            .define("NARROW", i32::from(narrow))
-            .define("TILE_N", tile)
-            .define("EACH_NV(X, v)", (0..tile).map(|i| format!("X({i}, v)")).collect::<Vec<_>>().join(" "))
-            .define("EACH_N(X)", each(0, tile, ""))
-            .define("FIRST_V(X, i)", each(0, in_a_phase * vectors, "i, "))
-            .define("SECOND_V(X, i)", each(in_a_phase * vectors, gates_count * vectors, "i, "))
-            .number_of("PANELS", count)
-            .number_of("CHAIN_N", chain)
-            .number_of("BATCH", self.batch);
-        for name in ["STATE_WEIGHTS", "WEIGHTS", "SRC0", "INITIAL_STATE_K"] {
-            if space.find(name).is_some() {
-                source.number_of(format!("STEP_{name}"), space.coefficient(name, k)?);
-            }
-        }
-        let global = [helpers, self.batch.div_ceil(chain), self.apart];
-        launches.push(source.launch("recurrent_panels", &[PANELS], global, Some([1, 1, 1])));
-        Some(Planned { scratchpad: scratch.bytes, launches })
-    }
-
-    /// Sets the numbers to zero by which work-groups share sequences.
-    fn clear(&self, numbers: &MemoryDesc, claimed: usize, words: usize, device: &DeviceTraits) -> Launch {
-        let mut space = Space::default();
-        let i = Index::of(space.push("i", words));
-        space.operand("CLAIMED", Binding::Scratchpad(claimed), numbers, &[i]);
-        let mut source = Source::new(&space, Value::F32, (1, None), false, true);
-        source.general().number_of("WORDS", words);
-        let (global, local) = items(device, words);
-        source.launch("recurrent_clear", &[CLEAR], global, local)
     }
 
     fn variables(&self, space: &mut Space, unit: Index) -> Variables {
@@ -331,12 +192,13 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Arguments and working memory.
+    /// Arguments and working memory, in which the states of sequences lie by tiles or one after the other.
     fn operands(
         &self,
         space: &mut Space,
         variables: &Variables,
         gates: Option<usize>,
+        tiles: Option<&Tiles>,
         scratch: &mut Scratch,
     ) {
         let Variables { d, n, step, gate, k, turn, unit } = variables;
@@ -372,7 +234,16 @@ impl<'a> Shape<'a> {
             desc
         };
         // States before a step and behind it change places.
-        let of_turns = working("STATES", None, &[2, count, batch, hidden], &list(&[turn, d, n, unit]));
+        let by = |unit: &Index| match tiles {
+            Some(Tiles { tile, row, .. }) => list(&[d, tile, unit, row]),
+            None => list(&[d, n, unit]),
+        };
+        let of_states = match tiles {
+            Some(tiles) => vec![count, tiles.count, hidden, tiles.rows],
+            None => vec![count, batch, hidden],
+        };
+        let in_turns = |unit: &Index| [list(&[turn]), by(unit)].concat();
+        let of_turns = working("STATES", None, &[&[2][..], &of_states[..]].concat(), &in_turns(unit));
         if let Some(at) = gates {
             working("GATES", Some(at), &self.gates_dims(), &list(&[d, step, n, gate, unit]));
         }
@@ -386,12 +257,12 @@ impl<'a> Shape<'a> {
         let mut kept = None;
         if self.op.cell == Cell::Gru {
             working("UPDATES", None, &one, &states);
-            kept = Some(working("KEPT", None, &one, &states));
+            kept = Some(working("KEPT", None, &of_states, &by(unit)));
         }
         // The same memory by the unit of the state before.
-        space.operand("STATES_K", Binding::Alias("STATES"), &of_turns, &list(&[turn, d, n, k]));
+        space.operand("STATES_K", Binding::Alias("STATES"), &of_turns, &in_turns(k));
         if let Some(kept) = kept {
-            space.operand("KEPT_K", Binding::Alias("KEPT"), &kept, &list(&[d, n, k]));
+            space.operand("KEPT_K", Binding::Alias("KEPT"), &kept, &by(k));
         }
     }
 
@@ -430,6 +301,7 @@ impl<'a> Shape<'a> {
             "LAST_STATE",
             "LAST_CELL",
             "CELLS",
+            "KEPT",
             "COUNTS",
         ] {
             let is_there = space.find(name).is_some();

@@ -3,7 +3,7 @@
 use anydnn_backend::op::{Cell, Direction, Recurrent};
 use anydnn_backend::{Arg, DataType, FpMath, MemoryDesc};
 
-use super::Shape;
+use super::{Shape, panels};
 use crate::capability::Feature;
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
@@ -153,7 +153,7 @@ impl Shape<'_> {
         let words = (1 + chains) * APART + chains * buffers * form.sequences * form.pitch;
         let counts = scratch.take(words * size_of::<u32>());
         let numbers = MemoryDesc::new([words], DataType::S32);
-        launches.push(self.clear(&numbers, counts, words, device));
+        launches.push(panels::clear(&numbers, counts, words, device));
         // Those of a sum add to what the other direction has stored.
         let span = if self.op.direction == Direction::Sum { of_way } else { chains };
         let at_once = (device.compute_units / groups).clamp(1, span);
@@ -165,7 +165,7 @@ impl Shape<'_> {
                 let mut space = Space::default();
                 let unit = Index::of(space.push("unit", self.hidden));
                 let variables = self.variables(&mut space, unit);
-                self.operands(&mut space, &variables, Some(gates), &mut scratch);
+                self.operands(&mut space, &variables, Some(gates), None, &mut scratch);
                 let in_registers = ["STATES", "STATES_K", "CELLS", "UPDATES", "KEPT", "KEPT_K"];
                 space.operands.retain(|operand| !in_registers.contains(&&*operand.name));
                 meet_at(&mut space, counts);

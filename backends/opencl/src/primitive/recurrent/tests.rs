@@ -76,7 +76,9 @@ fn work_groups_share_what_pays_for_it() {
     // Too few weights, and sequences enough for each unit to have its own.
     assert_eq!(shared([300, 1, 64, 64]), ([1, 1, 1], false));
     assert_eq!(shared([2, 1, 400, 400]), ([1, 1, 1], false));
-    assert_eq!(shared([300, 32, 600, 600]), ([1, 2, 1], false));
+    assert_eq!(shared([300, 32, 256, 256]), ([1, 2, 1], false));
+    // More weights than caches keep for each.
+    assert_eq!(shared([300, 32, 600, 600]), ([2, 1, 1], true));
 }
 
 /// What is not to be waited for is the loop behind it, which runs where work-groups gave up.
