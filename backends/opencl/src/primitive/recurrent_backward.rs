@@ -65,7 +65,7 @@ fn steps(pieces: &mut Pieces<'_>, lanes: usize) -> Option<Made> {
     let Recurrent { cell, direction, .. } = pieces.op;
     let (count, batch, hidden, units) = (pieces.directions(), pieces.batch, pieces.hidden, pieces.units);
     let (steps, gates) = (pieces.steps, pieces.gates());
-    let turned = turned(pieces)?;
+    let turned = turned(pieces, lanes)?;
     let rows = gates + usize::from(cell == Cell::GruLinearBeforeReset);
     let (mut space, variables) = Variables::new(pieces, lanes);
     let Variables { d, n, step, gate, k, unit, .. } = &variables;
@@ -146,9 +146,12 @@ fn dense(pieces: &Pieces<'_>, strides: &[usize]) -> bool {
 }
 
 /// The state's weights, `[D, G, H, P]` from `[D, P, G, H]`.
-fn turned(pieces: &mut Pieces<'_>) -> Option<Place> {
+fn turned(pieces: &mut Pieces<'_>, lanes: usize) -> Option<Place> {
     let desc = pieces.desc.find(Recurrent::STATE_WEIGHTS)?.permuted(&[0, 2, 3, 1]).ok()?;
     let given = Place { at: LaunchArg::Memory(Recurrent::STATE_WEIGHTS), desc };
+    if let Some(panels) = pieces.in_panels(&given, lanes) {
+        return Some(panels);
+    }
     let own = pieces.working(&[pieces.directions(), pieces.gates(), pieces.hidden, pieces.units]);
     pieces.reorder(&given, &own)?;
     Some(own)

@@ -18,6 +18,8 @@ use crate::plan::{DeviceTraits, Launch, LaunchArg};
 
 /// Sequences of a work-item on processors at least, so that weights are read for several at a time.
 const FEW_SEQUENCES: usize = 4;
+/// Steps for which it pays to copy weights into panels.
+const PACKED_STEPS: usize = 4;
 /// Vectors of sums that a register tile holds.
 const TILE: usize = 16;
 
@@ -110,6 +112,19 @@ impl<'a> Pieces<'a> {
         }
         let copy = self.taken(given.desc.to_row_major());
         self.reorder(&given, &copy)?;
+        Some(copy)
+    }
+
+    /// A copy of weights with four dimensions, the last of which are units, in panels of `lanes` units: what a vector of them reads term by term
+    /// are neighbours. None without lanes, and where steps are too few for a copy to pay.
+    pub(super) fn in_panels(&mut self, given: &Place, lanes: usize) -> Option<Place> {
+        if lanes == 1 || self.steps < PACKED_STEPS {
+            return None;
+        }
+        let tag = format!("aDbc{lanes}d");
+        let desc = MemoryDesc::with_tag(given.desc.dims().clone(), given.desc.data_type(), &tag).ok()?;
+        let copy = self.taken(desc);
+        self.reorder(given, &copy)?;
         Some(copy)
     }
 

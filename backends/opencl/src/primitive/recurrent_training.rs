@@ -43,7 +43,11 @@ fn in_lanes(mut pieces: Pieces<'_>, lanes: usize) -> Option<Planned> {
     ];
     for (name, arg, index) in inputs {
         if pieces.has(arg) {
-            operand(&mut space, name, &pieces.input(arg, any)?, index);
+            let mut given = pieces.input(arg, any)?;
+            if arg == Recurrent::STATE_WEIGHTS {
+                given = pieces.in_panels(&given, lanes).unwrap_or(given);
+            }
+            operand(&mut space, name, &given, index);
         }
     }
     let outputs: [(&str, Arg, &[&Index]); 4] = [
