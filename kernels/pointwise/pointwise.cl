@@ -1,11 +1,30 @@
 // Result elements from the operands' elements at the same index. COMPUTE(n) declares the first result's value V v and what
 // STORE_OTHERS(n) stores in the other results; the innermost loop ALONG is cut into CHUNKS chunks of CHUNK elements, and a work-item
 // takes one chunk of ROWS_PER_ITEM rows. Where all vectors are whole nothing comes between the loads, which are then under way together.
+// With BY_LINES the rows along the loop ACROSS are LINE_ROWS each, and what goes before them is divided once for all of these; where a shape is
+// known that costs nothing.
 #define WORK(n)                                                                                                          \
     COMPUTE(n)                                                                                                           \
     POST_OPS(v, n)                                                                                                       \
     ST_DST(OFF_DST, n, v);                                                                                               \
     STORE_OTHERS(n)
+#if HAS_WHOLE
+#define EACH_VECTOR                                                                                                      \
+    for (idx ALONG = first; ALONG < last; ALONG += LANES) {                                                              \
+        const int n = (int)min((idx)LANES, last - ALONG);                                                                \
+        if (n == LANES && ARE_WHOLE) {                                                                                   \
+            WORK(LANES)                                                                                                  \
+            continue;                                                                                                    \
+        }                                                                                                                \
+        WORK(n)                                                                                                          \
+    }
+#else
+#define EACH_VECTOR                                                                                                      \
+    for (idx ALONG = first; ALONG < last; ALONG += LANES) {                                                              \
+        const int n = (int)min((idx)LANES, last - ALONG);                                                                \
+        WORK(n)                                                                                                          \
+    }
+#endif
 
 __kernel void pointwise(PARAMS) {
     ENTER
@@ -16,17 +35,20 @@ __kernel void pointwise(PARAMS) {
     const idx last = min(first + CHUNK, (idx)RUN);
     const idx first_row = group * ROWS_PER_ITEM;
     const idx last_row = min(first_row + ROWS_PER_ITEM, (idx)ROWS);
-    for (idx row = first_row; row < last_row; ++row) {
-        DECLARE_ROW(row)
-        for (idx ALONG = first; ALONG < last; ALONG += LANES) {
-            const int n = (int)min((idx)LANES, last - ALONG);
-#if HAS_WHOLE
-            if (n == LANES && ARE_WHOLE) {
-                WORK(LANES)
-                continue;
-            }
-#endif
-            WORK(n)
+#if BY_LINES && !defined(KNOWN_SHAPE)
+    for (idx row = first_row; row < last_row;) {
+        const idx line = LINE_OF(row), first_across = row - line * LINE_ROWS;
+        const idx end_across = min((idx)LINE_ROWS, first_across + last_row - row);
+        row += end_across - first_across;
+        DECLARE_LINE(line)
+        for (idx ACROSS = first_across; ACROSS < end_across; ++ACROSS) {
+            EACH_VECTOR
         }
     }
+#else
+    for (idx row = first_row; row < last_row; ++row) {
+        DECLARE_ROW(row)
+        EACH_VECTOR
+    }
+#endif
 }

@@ -12,7 +12,8 @@ use super::panels::Plain;
 use super::places::{Places, strides_of};
 use super::rows::scale_row;
 use super::scores::Scores;
-use super::tile::{self, ROWS, Run, Tile, WIDTH};
+use super::sink::WIDTH;
+use super::tile::{self, ROWS, Run, Tile};
 use super::{Fast, Shared, sums};
 
 /// Scores that a task holds, unless a row has more.

@@ -14,7 +14,8 @@ use super::integers;
 use super::panels::{filters_layout, width};
 use super::places::{Places, strides_of};
 use super::product::{Grid, Source, Weights};
-use super::tile::{Run, WIDTH};
+use super::sink::WIDTH;
+use super::tile::Run;
 use crate::compute::{Window, split};
 
 /// Channels up to which an image is copied with its padding, as the runs of single taps would be short.

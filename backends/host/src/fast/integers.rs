@@ -6,7 +6,8 @@ use super::call::Call;
 use super::convolution::channels_last;
 use super::level::for_levels;
 use super::panels::{filters_layout, matrix_layout, width};
-use super::tile::{ROWS, Run, Tile, WIDTH};
+use super::sink::WIDTH;
+use super::tile::{ROWS, Run, Tile};
 use super::words::{self, Words};
 use crate::compute::{Kind, read_run};
 

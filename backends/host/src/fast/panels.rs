@@ -6,7 +6,7 @@ use anydnn_backend::{DataType, MemoryDesc};
 
 use super::level::{Level, for_levels};
 use super::places::{Places, is_narrow};
-use super::tile::WIDTH;
+use super::sink::WIDTH;
 
 /// The layout of one matrix `[1.., K, N]` in panels; none where it is of no use.
 pub(super) fn matrix_layout(desc: &MemoryDesc) -> Option<MemoryDesc> {

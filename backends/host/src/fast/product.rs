@@ -8,7 +8,8 @@ use super::call::{Call, with_own_room};
 use super::finish::{Finish, Rows};
 use super::panels::Plain;
 use super::places::Places;
-use super::tile::{self, ROWS, Run, Tile, WIDTH};
+use super::sink::WIDTH;
+use super::tile::{self, ROWS, Run, Tile};
 use super::words;
 
 /// Multiplications that one thread does sooner than another one comes to help.

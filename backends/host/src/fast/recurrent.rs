@@ -10,7 +10,8 @@ use super::cells;
 use super::crew::Meeting;
 use super::panels::Plain;
 use super::places::{Places, strides_of};
-use super::tile::{self, ROWS, Run, Tile, WIDTH};
+use super::sink::WIDTH;
+use super::tile::{self, ROWS, Run, Tile};
 use super::units::Part;
 use super::{Fast, Shared};
 

@@ -1,7 +1,9 @@
 //! Where the sums of a tile go, and the steps behind them while they are in registers.
 
 use super::lanes::Lanes;
-use super::tile::WIDTH;
+
+/// The most columns of a panel.
+pub(super) const WIDTH: usize = 32;
 
 /// What follows the sums in registers, and where they go.
 #[derive(Debug)]

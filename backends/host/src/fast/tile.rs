@@ -6,10 +6,8 @@
 
 use super::lanes::{Four, Lanes};
 use super::level::Level;
-use super::sink::{Sink, Target, ToSums, ToTarget};
+use super::sink::{Sink, Target, ToSums, ToTarget, WIDTH};
 
-/// The most columns of a panel.
-pub(super) const WIDTH: usize = 32;
 /// The most rows of a tile at any level.
 pub(super) const ROWS: usize = 14;
 

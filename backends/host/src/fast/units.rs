@@ -11,7 +11,8 @@ use super::crew::Member;
 use super::panels::Plain;
 use super::places::Places;
 use super::recurrent::{Recurrent, Strided, write};
-use super::tile::{self, ROWS, Run, Tile, WIDTH};
+use super::sink::WIDTH;
+use super::tile::{self, ROWS, Run, Tile};
 use super::{Shared, cells};
 
 /// Steps for which it pays to copy the weights into panels.

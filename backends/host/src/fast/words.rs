@@ -1,7 +1,8 @@
 //! Sums of products of 8-bit integers, exact in 32 bits: four terms are a word, which takes the place of a number in a [`Tile`].
 
 use super::level::{Level, for_levels};
-use super::tile::{ROWS, Tile, WIDTH};
+use super::sink::WIDTH;
+use super::tile::{ROWS, Tile};
 
 /// What makes numbers of integer sums.
 #[derive(Clone, Copy, Debug)]

@@ -205,11 +205,27 @@ pub(super) fn launch_all(
     };
     let (global, local) = items(device, if run == 0 { 0 } else { work_items });
     let shape = if flat && space.is_linear() { "flat" } else { "nd" };
+    // Short rows on a processor: dividing numbers of rows takes longer than the rows themselves.
+    let by_lines = is_cpu(device) && last > 0;
     let list = list.filter(|list| list.serves(&mut space, value, device));
     space.complete = complete.then_some(last);
     let text = || {
         let mut source = Source::new(&space, value, (lanes, Some(last)), wide, false);
         iterate(&mut source, &space);
+        source.define("BY_LINES", i32::from(by_lines));
+        if by_lines {
+            let across = &space.loops[last - 1];
+            let line_of = if complete {
+                numbers::any_quotient("(row)", across.extent)
+            } else {
+                numbers::quotient("(row)", across.extent)
+            };
+            source
+                .declare("DECLARE_LINE", &space, 0..last - 1)
+                .define("ACROSS", &across.name)
+                .number_of("LINE_ROWS", across.extent)
+                .define("LINE_OF(row)", line_of);
+        }
         source
             .define("COMPUTE(n)", [read.map_or("", |(_, read)| read), compute].concat())
             .define("STORE_OTHERS(n)", store)
