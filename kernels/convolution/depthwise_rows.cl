@@ -33,7 +33,11 @@
 #define COLUMN(x) const V column##x = LOAD(at + x * W_STEP);
 #define FEED(i, k, x) sums[i] += column##x * tap##k;
 // In programs for one shape compilers unroll loops of known length over taps, tests and all.
-#define ALL_KNOWN (KNOWN_TAPS || defined(KNOWN_SHAPE))
+#if KNOWN_TAPS || defined(KNOWN_SHAPE)
+#define ALL_KNOWN 1
+#else
+#define ALL_KNOWN 0
+#endif
 #define STORE(sum)                                                                                                       \
     V v = OUT_SRC0(OUT_WEIGHTS(sum, n), n);                                                                              \
     ADD_BIAS(v, n)                                                                                                       \
