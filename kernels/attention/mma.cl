@@ -35,35 +35,6 @@
                  : "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])                                                \
                  : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"(b0), "r"(b1))
 
-// Whether a condition holds for any work-item of the warp.
-static inline bool holds_in_warp(const bool x) {
-    uint y;
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.any.pred p, p, 0xffffffff; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(y)
-                 : "r"((uint)x));
-    return y != 0;
-}
-
-// Eight elements from global to local memory, zeros where there are none. `whole` says that sixteen bytes may be read at once.
-static inline void fetch(const __global uchar *from, const idx offset, const bool there, const bool whole, const uint to) {
-#if !ANYDNN_UNALIGNED
-    if (whole) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                     :
-                     : "r"(to), "l"((ulong)(from + (there ? (size_t)offset * 2 : 0))), "r"(there ? 16 : 0)
-                     : "memory");
-        return;
-    }
-#endif
-    uint bits[4];
-    for (int i = 0; i < 4; ++i)
-        bits[i] = there ? get_16(from, offset + 2 * i) | (uint)get_16(from, offset + 2 * i + 1) << 16 : 0;
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
-                 :
-                 : "r"(to), "r"(bits[0]), "r"(bits[1]), "r"(bits[2]), "r"(bits[3])
-                 : "memory");
-}
-
 // Rows from `first` on of an operand with the loop variables ROW and COLUMN.
 #define FETCH(SOURCE, NAME, ROW, ROWS, COLUMN, COLUMNS, COUNT, first, to, PITCH)                                         \
     _Pragma("unroll")                                                                                                    \

@@ -4,8 +4,16 @@
 
 #if SPLIT
 #define STORE_SUM(q, x) ((__global float *)partial)[(record + (q)) * E_SIZE + e] = (x);
+// The maximum and the total of a query's part of the keys.
+#define STORE_RECORD                                                                                                     \
+    if (item < QUERIES) {                                                                                                \
+        __global float *its = (__global float *)partial + (size_t)RECORDS * E_SIZE + (record + item) * 2;                \
+        its[0] = top[item];                                                                                              \
+        its[1] = total[item];                                                                                            \
+    }
 #else
 #define STORE_SUM(q, x) FINISH(q, x, top[q], total[q])
+#define STORE_RECORD
 #endif
 // The element `e` of a query's result.
 #define FINISH(q, x, its_top, its_total)                                                                                 \

@@ -164,11 +164,5 @@ __kernel void attention_split(PARAMS) {
             for (int w = 0; w < WARPS; ++w) x += joined[w][q][e];
             STORE_SUM(q, x)
         }
-#if SPLIT
-    if (item < QUERIES) {
-        __global float *its = (__global float *)partial + (size_t)RECORDS * E_SIZE + (record + item) * 2;
-        its[0] = top[item];
-        its[1] = total[item];
-    }
-#endif
+    STORE_RECORD
 }

@@ -1,24 +1,6 @@
 // What the warpgroup of wgmma.cl that copies does: a block of keys or values comes into the next place of local memory, in rows of 128 bytes
 // that are swizzled as the tensor cores read them.
 
-// Eight elements from global to local memory, zeros where there are none.
-static inline void copy(const __global uchar *from, const idx offset, const bool there, const uint to) {
-#if ANYDNN_UNALIGNED
-    uint bits[4];
-    for (int i = 0; i < 4; ++i)
-        bits[i] = there ? get_16(from, offset + 2 * i) | (uint)get_16(from, offset + 2 * i + 1) << 16 : 0;
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
-                 :
-                 : "r"(to), "r"(bits[0]), "r"(bits[1]), "r"(bits[2]), "r"(bits[3])
-                 : "memory");
-#else
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 :
-                 : "r"(to), "l"((ulong)(from + (there ? (size_t)offset * 2 : 0))), "r"(there ? 16 : 0)
-                 : "memory");
-#endif
-}
-
 // The producers copy TILE rows of an operand with the loop variables ROW and COLUMN into the place at `to`, swizzled by rows. Where their
 // work-items have whole rows, the next ones are a constant apart.
 #define FETCH(SOURCE, NAME, ROW, COLUMN, COLUMNS)                                                                        \
@@ -38,7 +20,7 @@ static inline void copy(const __global uchar *from, const idx offset, const bool
             const int row = x / ((COLUMNS) / 8), chunk = x % ((COLUMNS) / 8);                                            \
             const idx ROW = first_t + row, COLUMN = 8 * chunk;                                                           \
             const bool there = T_SIZE % TILE == 0 || ROW < T_SIZE;                                                       \
-            copy(SOURCE, OFF_##NAME, there, to + PLACE(row, chunk));                                                     \
+            fetch(SOURCE, OFF_##NAME, there, true, to + PLACE(row, chunk));                                                    \
         }                                                                                                                \
     }
 #define PLACE(row, chunk) ((chunk) / 8 * BOX_BYTES + (row) * 128 + ((((chunk) ^ (row)) & 7) << 4))

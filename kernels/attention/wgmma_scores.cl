@@ -1,14 +1,5 @@
 // What a warpgroup of wgmma.cl that multiplies does with a block: scores by its keys, their weights, and sums of its values.
 
-// Whether a condition holds for any work-item of the warp.
-static inline bool holds_in_warp(const bool x) {
-    uint y;
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.any.pred p, p, 0xffffffff; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(y)
-                 : "r"((uint)x));
-    return y != 0;
-}
-
 // Scores from products; those of keys past the end are minus infinity.
 #define SCORES(COMPUTE, RESULT)                                                                                          \
     _Pragma("unroll")                                                                                                    \

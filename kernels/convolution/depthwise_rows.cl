@@ -32,12 +32,6 @@
     }
 #define COLUMN(x) const V column##x = LOAD(at + x * W_STEP);
 #define FEED(i, k, x) sums[i] += column##x * tap##k;
-// In programs for one shape compilers unroll loops of known length over taps, tests and all.
-#if KNOWN_TAPS || defined(KNOWN_SHAPE)
-#define ALL_KNOWN 1
-#else
-#define ALL_KNOWN 0
-#endif
 #define STORE(sum)                                                                                                       \
     V v = OUT_SRC0(OUT_WEIGHTS(sum, n), n);                                                                              \
     ADD_BIAS(v, n)                                                                                                       \
@@ -68,7 +62,7 @@ __kernel void convolution_depthwise_rows(PARAMS) {
             }
 #endif
             const idx end = min(start + TILE, has_full && next < full_start ? full_start : (idx)DST_W);
-#if !ALL_KNOWN
+#ifndef KNOWN_SHAPE
             int first_tap[TILE], end_tap[TILE];
             if (!is_full) {
                 NOT_UNROLLED for (idx ow = start; ow < end; ++ow) {
@@ -86,7 +80,8 @@ __kernel void convolution_depthwise_rows(PARAMS) {
                     const int n = NARROW ? (int)GROUPS : LANES;
                     V sums[TILE];
                     EACH(i, TILE) sums[i] = (V)(0);
-#if ALL_KNOWN
+#ifdef KNOWN_SHAPE
+                    // Compilers unroll loops of known length over taps, tests and all.
                     if (!is_full) {
                         NOT_UNROLLED for (idx ow = next; ow < end; ++ow) {
                             V sum = (V)(0);
@@ -108,7 +103,7 @@ __kernel void convolution_depthwise_rows(PARAMS) {
                         if (!INSIDE_DEPTH) continue;
                         for (idx kh = 0; kh < KERNEL_H; ++kh) {
                             if (!INSIDE_HEIGHT) continue;
-#if !ALL_KNOWN
+#ifndef KNOWN_SHAPE
                             if (!is_full) {
                                 // Rows of taps of different positions do not wait for one another.
                                 NOT_UNROLLED for (idx ow = start; ow < end; ++ow) {

@@ -123,25 +123,21 @@ unsafe fn with_parts<R>(
     written: &[(Arg, Part<'_>)],
     work: impl FnOnce(&[(Arg, &[u8])], &mut [(Arg, &mut [u8])]) -> Result<R>,
 ) -> Result<R> {
-    let mut allocations: Few<(&Allocation, bool)> = SmallVec::new();
-    for ((_, part), writes) in
-        read.iter().map(|part| (part, false)).chain(written.iter().map(|part| (part, true)))
-    {
-        match allocations.iter_mut().find(|(known, _)| known.id() == part.allocation.id()) {
-            Some((_, is_written)) => *is_written |= writes,
-            None => allocations.push((part.allocation, writes)),
-        }
-    }
-    allocations.sort_unstable_by_key(|(allocation, _)| allocation.id());
+    let reads = read.iter().map(|(_, part)| (part.allocation, false));
+    let mut allocations: Few<(&Allocation, bool)> =
+        reads.chain(written.iter().map(|(_, part)| (part.allocation, true))).collect();
+    // Of each, what writes comes first and stays.
+    allocations.sort_unstable_by_key(|(allocation, writes)| (allocation.id(), !writes));
+    allocations.dedup_by_key(|(allocation, _)| allocation.id());
     let mut locked: Few<(u64, Guard<'_>)> = allocations
         .into_iter()
         .map(|(allocation, writes)| (allocation.id(), allocation.lock(writes)))
         .collect();
     let origins: Few<(u64, *mut u8)> = locked.iter_mut().map(|(id, guard)| (*id, guard.origin())).collect();
     let origin = |part: &Part<'_>| {
-        let found = origins.iter().find(|(id, _)| *id == part.allocation.id());
+        let at = origins.binary_search_by_key(&part.allocation.id(), |(id, _)| *id);
         // Every part's allocation was locked.
-        found.map_or(std::ptr::null_mut(), |(_, origin)| *origin)
+        at.map_or(std::ptr::null_mut(), |at| origins[at].1)
     };
     let is_shared = |part: &Part<'_>| written.iter().any(|(_, other)| part.region.overlaps(&other.region));
     let copies = read
