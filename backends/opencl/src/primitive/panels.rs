@@ -12,6 +12,8 @@ use crate::plan::{DeviceTraits, Launch};
 /// Vectors of sums that a register tile holds: of 32 registers of 512 bits, and of 16 of 256 bits or 32 of 128 bits.
 const SUMS: usize = 24;
 const FEW_SUMS: usize = 6;
+/// The part of the widest panels' time that narrower ones have to take, as they need programs of their own.
+const WORTH_NARROW: (usize, usize) = (9, 10);
 /// Vectors of the widest panel, which are half of what a tile reads for a term.
 const WIDEST: usize = 4;
 
@@ -45,9 +47,15 @@ pub(super) fn widest(sums: usize) -> usize {
     if sums < SUMS { 1 } else { WIDEST }
 }
 
-/// The panels' width for a number of columns.
+/// The panels' width for a number of columns: the widest, or a narrower one where much of the last panel would be empty.
 pub(super) fn width(columns: usize, sums: usize) -> usize {
-    (widest(sums) * CPU_LANES).min(columns.next_multiple_of(CPU_LANES))
+    let vectors = columns.div_ceil(CPU_LANES).max(1);
+    // In percent of what a vector of the widest panels takes: narrow ones read the source more often.
+    let cost = |width: usize| vectors.next_multiple_of(width) * if width == 2 { 108 } else { 100 };
+    let widest = widest(sums).min(vectors);
+    let narrow = (2..widest).rev().min_by_key(|&width| cost(width));
+    let pays = |width: &usize| cost(*width) * WORTH_NARROW.1 <= cost(widest) * WORTH_NARROW.0;
+    narrow.filter(pays).unwrap_or(widest) * CPU_LANES
 }
 
 /// The bytes of a panel that the first-level cache keeps while a tile's rows pass.
@@ -156,6 +164,8 @@ mod tests {
     #[test]
     fn narrow_results_have_narrow_panels() {
         assert_eq!([1, 16, 17, 64, 1000].map(|columns| width(columns, SUMS)), [16, 16, 32, 64, 64]);
+        // Two panels of three vectors for five or six, and the widest where these are as many.
+        assert_eq!([65, 96, 112, 135, 160, 176].map(|columns| width(columns, SUMS)), [48, 48, 64, 48, 32, 64]);
         assert_eq!([1, 17, 1000].map(|columns| width(columns, FEW_SUMS)), [16; 3]);
     }
 }
