@@ -156,7 +156,26 @@ __kernel void attention_vector(PARAMS) {
 #if COPY_WIDTH
             COPY(SRC1, d, D_SIZE, keys)
 #endif
-            for (int r = 0; r < keys; r += TILE_M) {
+            // A sequence that is shorter than a tile.
+            for (int r = 0; keys < TILE_M && r < keys; ++r) {
+                const idx aim_t = first_t + r;
+                const int aim_r = r;
+                KEYS key;
+                {
+                    const idx t = aim_t, d = 0;
+                    key = AIM_KEYS;
+                }
+                V sum[QUERIES];
+                EACH_QUERY sum[j] = (V)(0);
+                for (idx d = 0; d < D_SIZE; ++d) {
+                    const idx t = aim_t;
+                    const R a = KEY(0);
+                    EACH_QUERY sum[j] += a * queries[d * QUERIES + j];
+                    key += NEXT_D;
+                }
+                EACH_QUERY weights[r * QUERIES + j] = sum[j];
+            }
+            for (int r = 0; keys >= TILE_M && r < keys; r += TILE_M) {
                 const int aim_r = min(r, keys - TILE_M);
                 const idx aim_t = first_t + aim_r;
                 __local V *to = weights + aim_r * QUERIES;

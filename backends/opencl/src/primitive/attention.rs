@@ -40,6 +40,10 @@ const WARP: &str = anydnn_kernels::text("attention/warp.cl");
 const E_BLOCK: usize = 128;
 /// Keys whose weights lie in local memory at a time on a CPU: few enough for a first-level cache, and whole tiles.
 const T_BLOCK: usize = 66;
+/// Vectors of queries of a tile on a CPU, and of so many queries that those beside the last one do not count.
+const VECTORS: usize = 2;
+const MANY_VECTORS: usize = 4;
+const MANY_QUERIES: usize = 256;
 /// The tiles of `tiled.cl`: queries and keys, a slice, work-items.
 const GROUP_TILE: usize = 64;
 const GROUP_SLICE: usize = 16;
@@ -66,7 +70,7 @@ pub(super) fn choices(
     let shape = Shape::new(desc, op, device);
     let mut choices = Choices::new(desc, wanted);
     if is_cpu(device) {
-        if shape.extent(shape.s) <= decode::FEW_QUERIES {
+        if shape.has_few_queries() {
             choices.offer("decode", "few queries", || shape.decode(device));
         }
         choices.offer("vector", "vectors along the queries", || shape.vector(device));
@@ -159,6 +163,12 @@ impl<'a> Shape<'a> {
         self.space.count(0..self.s + 1) / GROUP_TILE
     }
 
+    /// Whether most of a vector along the queries would be empty for many keys.
+    fn has_few_queries(&self) -> bool {
+        let (queries, keys) = (self.extent(self.s), self.extent(self.t));
+        queries == 1 || (queries <= decode::FEW_QUERIES && keys >= 4 * queries)
+    }
+
     fn extent(&self, variable: usize) -> usize {
         self.space.loops[variable].extent
     }
@@ -189,11 +199,11 @@ impl<'a> Shape<'a> {
         let (t_step, value_apart) = (step("SRC2", self.t)?, step("SRC2", self.e)?);
         let (queries, batches) = (self.extent(self.s), space.count(0..self.s));
         let sums = panels::sums(device);
-        // Wide tiles of queries load keys and values less often, but every compute unit needs some.
+        // Wide tiles of queries load keys and values less often, but every compute unit needs some. Few queries fill one in part: all
+        // lengths of a sequence share a program.
         let enough = |&vectors: &usize| {
             let groups = queries.div_ceil(CPU_LANES * vectors) * batches;
-            let few = 6 * vectors <= sums;
-            vectors == 1 || (few && queries > CPU_LANES * vectors / 2 && groups >= 2 * device.compute_units)
+            vectors == 1 || (6 * vectors <= sums && groups >= 2 * device.compute_units)
         };
         let (d, e) = (self.extent(self.d).max(1), self.extent(self.e).max(1));
         let (keys, d_rows) = (self.extent(self.t).max(1), d.next_multiple_of(CPU_LANES));
@@ -201,11 +211,12 @@ impl<'a> Shape<'a> {
         let copies = converts(1) || converts(2);
         let width = d_rows.max(e.next_multiple_of(CPU_LANES));
         let tiles = |copy_width: usize| {
-            [4, 2, 1].into_iter().filter(enough).find_map(|vectors| {
-                let tile = panels::tile_rows(e, (sums / vectors).clamp(1, 12).min(keys));
-                // The last block has keys for a whole tile, too.
+            let many = if queries > MANY_QUERIES { MANY_VECTORS } else { VECTORS };
+            [many, VECTORS, 1].into_iter().filter(enough).find_map(|vectors| {
+                let tile = panels::tile_rows(e, (sums / vectors).clamp(1, 12));
+                // The last block has keys for a whole tile, too, unless there are fewer at all.
                 let is_whole = |block: &usize| keys % block == 0 || keys % block >= tile;
-                let block = (tile..=T_BLOCK.min(keys)).rev().find(is_whole)?;
+                let block = (tile.min(keys)..=T_BLOCK.min(keys)).rev().find(is_whole)?;
                 let fits = |keys: &usize| {
                     let bytes = ((d_rows + e + keys) * vectors * CPU_LANES + keys * copy_width) * 4;
                     bytes <= device.local_memory_bytes

@@ -165,7 +165,10 @@ mod tests {
     fn narrow_results_have_narrow_panels() {
         assert_eq!([1, 16, 17, 64, 1000].map(|columns| width(columns, SUMS)), [16, 16, 32, 64, 64]);
         // Two panels of three vectors for five or six, and the widest where these are as many.
-        assert_eq!([65, 96, 112, 135, 160, 176].map(|columns| width(columns, SUMS)), [48, 48, 64, 48, 32, 64]);
+        assert_eq!(
+            [65, 96, 112, 135, 160, 176].map(|columns| width(columns, SUMS)),
+            [48, 48, 64, 48, 32, 64]
+        );
         assert_eq!([1, 17, 1000].map(|columns| width(columns, FEW_SUMS)), [16; 3]);
     }
 }

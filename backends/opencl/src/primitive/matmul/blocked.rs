@@ -9,7 +9,7 @@ use super::{Shape, is_real};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
 use crate::primitive::epilogue::Epilogue;
-use crate::primitive::panels::{sums, terms_ahead, widest};
+use crate::primitive::panels::{sums, terms_ahead, widest, width};
 use crate::primitive::quantized;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::space::{Operand, Space};
@@ -38,12 +38,12 @@ const ITEMS: usize = 8;
 
 /// The vectors along which a tile of so many rows runs. Few rows are read along several panels at once, which a processor fetches ahead
 /// better than one. The panels are the same for any number of rows, so that packed weights serve all of them.
-fn vectors_along(rows: usize, sums: usize) -> usize {
+fn vectors_along(rows: usize, columns: usize, sums: usize) -> usize {
     match rows {
         _ if widest(sums) == 1 => (sums / rows.max(1)).max(1),
         1 => 16,
         2 | 3 => 8,
-        _ => widest(sums),
+        _ => width(columns, sums) / CPU_LANES,
     }
 }
 
@@ -69,7 +69,7 @@ impl Shape<'_> {
         let likely_rows = flat.loops[flat.loops.len() - 3].extent;
         // As many neighbouring vectors as there are registers for, if that leaves enough panels for every core.
         let enough = (n / CPU_LANES / (device.compute_units * 4)).max(widest(sums));
-        let most = vectors_along(likely_rows, sums).min(enough).min(n.div_ceil(CPU_LANES)) * CPU_LANES;
+        let most = vectors_along(likely_rows, n, sums).min(enough).min(n.div_ceil(CPU_LANES)) * CPU_LANES;
         let (part, parts) = own_panels.map_or((most, 1), |own| (own, (most / own).max(1)));
         let width = part * parts;
         let space = self.space(Some((part, parts)));
@@ -88,10 +88,8 @@ impl Shape<'_> {
             reading_weights(self, &space, (m, lane, k), own_panels.is_some() || n.is_multiple_of(width))?;
         let missing = parts > 1 && !n.div_ceil(part).is_multiple_of(parts);
         let most_tile = (sums / (width / CPU_LANES)).clamp(1, 12);
-        let in_panels = weights == Reading::InPlace
-            && parts == 1
-            && part == most
-            && space.coefficient("WEIGHTS", k) == Some(width);
+        let in_panels =
+            weights == Reading::InPlace && parts == 1 && space.coefficient("WEIGHTS", k) == Some(width);
         let sum_bytes = rows * width * self.matrices().len() * size_of::<f32>();
         let fetched = in_panels
             && source == Reading::InPlace

@@ -54,7 +54,7 @@ fn gated_products_are_one_launch() {
         assert_eq!((plan.launches.len(), plan.scratchpad), (1, 0));
     }
     let plan = planned(open(), &cpu());
-    assert!(plan.desc.find(Arg::Src(1)).unwrap().same_bytes(&tagged(&[48, 70], "Ba64b")));
+    assert!(plan.desc.find(Arg::Src(1)).unwrap().same_bytes(&tagged(&[48, 70], "Ba48b")));
 }
 
 #[test]
@@ -123,11 +123,13 @@ fn blocks_of_weights_are_fetched_ahead() {
     let any = |dims: &[usize]| f32(dims).to_any();
     // More than two blocks of terms, the last of them partial; tiles of two sizes; a partial panel.
     let list = [
+        matmul(f32(&[33, 250]), any(&[250, 180])).bias(f32(&[180])).build().unwrap(),
+        gated(f32(&[14, 250]), any(&[250, 110]), any(&[250, 110])).build().unwrap(),
         matmul(f32(&[33, 250]), any(&[250, 150])).bias(f32(&[150])).build().unwrap(),
-        gated(f32(&[14, 250]), any(&[250, 70]), any(&[250, 70])).build().unwrap(),
     ];
-    // Tiles of 6 rows and of 5, in the second case of 5 and 4; a block has four lines for each term.
-    for (desc, ahead) in list.iter().zip([3, 6]) {
+    // Tiles of 6 rows and of 5, in the second case of 5 and 4, in the third, with panels of two vectors, of 12 and 11; a block has a line
+    // of each vector for each term.
+    for (desc, ahead) in list.iter().zip([3, 6, 3]) {
         let plan = crate::primitive::plan(desc, &cpu()).unwrap();
         let numbers = ["K_BLOCK", "AHEAD"].map(|name| number(&plan.launches[0], name));
         assert_eq!(numbers, [Some(96), Some(ahead)], "{desc}");
@@ -189,7 +191,7 @@ fn quantised_weights_take_the_fast_path() {
     let scales = || with([quantized(Quantized::Weights, &[1, 96], Some(&[1, 96]))]);
     let plan = planned(matmul(f32(&[64, 64]), weights(DataType::S8)).attributes(scales()), &cpu());
     assert_eq!((plan.implementation.as_str(), plan.launches.len()), ("ocl:matmul:blocked", 1));
-    let panels = MemoryDesc::with_tag([64, 96], DataType::S8, "Ba64b").unwrap();
+    let panels = MemoryDesc::with_tag([64, 96], DataType::S8, "Ba48b").unwrap();
     assert!(plan.desc.find(Arg::Weights).unwrap().same_bytes(&panels));
     // The scale waits for the end of the sum, the zero point cannot.
     let source = &plan.launches[0].program.source.to_string();

@@ -15,8 +15,6 @@ const LINES: &str = anydnn_kernels::text("pooling/lines.cl");
 
 /// Bytes of a line that stay in a core's second-level cache.
 const LINE_BYTES: usize = 64 << 10;
-/// Elements of lines that many shapes have, whose programs take no more room.
-const SMALL_LINE: usize = 4 << 10;
 /// Elements behind a line that vectors may reach.
 const SLACK: usize = 3 * CPU_LANES;
 /// Rows of a window that every program has room for.
@@ -74,7 +72,6 @@ pub(super) fn launch(
     let (stride, reach) =
         (last(window.strides), (last(window.kernel) - 1).saturating_mul(last(window.dilations)) + 1);
     let most = LINE_BYTES.min(device.local_memory_bytes) / size_of::<f32>();
-    let room = [SMALL_LINE, most].into_iter();
     let lines = space.count(0..outer);
     let units = device.compute_units.max(1);
     // All channels of as many columns as there is room for; fewer channels where else there were too few segments, or no room.
@@ -104,7 +101,9 @@ pub(super) fn launch(
         columns => columns.next_multiple_of(CPU_LANES),
     };
     let needed = (segment - 1).saturating_mul(stride).saturating_add(reach).saturating_mul(part) + SLACK;
-    let line = if copied { SMALL_LINE } else { room.filter(|&room| room >= needed).min()? };
+    if needed > most && !copied {
+        return None;
+    }
     let parts = inner.div_ceil(part);
     let segments = width_of_result.div_ceil(segment);
     let all = lines.saturating_mul(segments).saturating_mul(parts);
@@ -126,7 +125,7 @@ pub(super) fn launch(
         .number_of("SEGMENT", segment)
         .number_of("PARTS", parts)
         .number_of("PART", part)
-        .define("LINE", line)
+        .define("LINE", most)
         .define("MOST_ROWS", rows.next_power_of_two().max(FEW_ROWS))
         .define("STEPPING", if stride <= 2 { stride } else { 0 })
         .define("BY_CHANNELS", i32::from(by_channels))
