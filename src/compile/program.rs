@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 
 use anydnn_backend::{Access, Arg, DataType, Dims, MemoryDesc, PrimitiveDesc, Result};
-use indexmap::IndexMap;
 
 use super::images;
 use super::liveness::{data_inputs, live};
-use crate::graph::{Graph, TensorId};
+use crate::graph::{ByTensor, Graph, TensorId};
 
 /// Where the bytes of a value live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,13 +79,13 @@ pub(super) struct Program<'g> {
     images: HashSet<TensorId>,
     /// What is known of the layouts of ports.
     pub(super) ports: super::ports::Ports,
-    values: IndexMap<TensorId, Value>,
+    values: ByTensor<Value>,
 }
 
 impl<'g> Program<'g> {
     /// A program that knows the graph's inputs and constants.
     pub(super) fn new(graph: &'g Graph) -> Result<Self> {
-        let mut values = IndexMap::new();
+        let mut values = ByTensor::default();
         for (i, &id) in graph.inputs().iter().enumerate() {
             values.insert(id, Value { storage: Storage::Input(i), desc: declared(graph, id)? });
         }

@@ -3,12 +3,11 @@
 use std::collections::HashSet;
 
 use anydnn_backend::{DataType, Dims, Error, FpMath, InvalidKind, Result};
-use indexmap::IndexMap;
 use indexmap::map::Entry;
 
 use super::op::{Attrs, Op, OpId};
 use super::op_kind::OpKind;
-use super::tensor::{LogicalTensor, Property, TensorId};
+use super::tensor::{ByTensor, LogicalTensor, Property, TensorId};
 use super::{Graph, finish, schema};
 
 /// Collects operations and tensors, then checks them and makes a [`Graph`].
@@ -31,7 +30,7 @@ use super::{Graph, finish, schema};
 pub struct GraphBuilder {
     pub(super) ops: Vec<Op>,
     op_ids: HashSet<OpId>,
-    pub(super) tensors: IndexMap<TensorId, LogicalTensor>,
+    pub(super) tensors: ByTensor<LogicalTensor>,
     /// Inputs in the order they were declared; others follow by first use.
     pub(super) ports: Vec<TensorId>,
     pub(super) outputs: Option<Vec<TensorId>>,

@@ -1,12 +1,12 @@
 //! The same graph with other types and shapes.
 
 use anydnn_backend::{DataType, Dims, Error, InvalidKind, Result};
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexSet;
 
 use super::op::Op;
 use super::op_kind::OpKind;
 use super::schema::Schema;
-use super::tensor::{LogicalTensor, TensorId, TensorLayout};
+use super::tensor::{ByTensor, LogicalTensor, TensorId, TensorLayout};
 use super::{Graph, derive, finish, resize};
 
 /// What to change in a graph.
@@ -61,7 +61,7 @@ impl Graph {
         Ok(Self { tensors, ..self.clone() })
     }
 
-    fn retype(&self, changes: &Changes, tensors: &mut IndexMap<TensorId, LogicalTensor>) -> Result<()> {
+    fn retype(&self, changes: &Changes, tensors: &mut ByTensor<LogicalTensor>) -> Result<()> {
         let wide = [DataType::F32, DataType::F16, DataType::BF16].map(Some);
         if let Some(floats) = changes.floats {
             if !wide.contains(&Some(floats)) {
@@ -91,7 +91,7 @@ impl Graph {
     }
 
     /// Gives inputs and constants of unknown shape or type what their readers tell; whether that was anything.
-    fn derive_inputs(&self, tensors: &mut IndexMap<TensorId, LogicalTensor>) -> bool {
+    fn derive_inputs(&self, tensors: &mut ByTensor<LogicalTensor>) -> bool {
         let mut found = false;
         for op in &self.ops {
             for (input, id) in op.inputs.iter().enumerate() {
@@ -138,7 +138,7 @@ fn complete(tensor: &mut LogicalTensor, dims: Option<&Dims>, data_type: Option<D
 }
 
 /// Infers the outputs of an operation, anew where its inputs' shapes changed.
-fn reinfer(before: &Graph, op: &Op, tensors: &mut IndexMap<TensorId, LogicalTensor>) -> Result<()> {
+fn reinfer(before: &Graph, op: &Op, tensors: &mut ByTensor<LogicalTensor>) -> Result<()> {
     if op.inputs.iter().any(|id| tensors[id].dims != before.tensors[id].dims) {
         for id in &op.outputs {
             if let Some(tensor) = tensors.get_mut(id) {

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use anydnn_backend::{DataType, Dims, Error, InvalidKind, MAX_DIMS, Result};
-use indexmap::IndexMap;
 
 use super::Graph;
 use super::builder::GraphBuilder;
@@ -11,7 +10,7 @@ use super::infer::{infer_shapes, infer_types};
 use super::op::Op;
 use super::op_kind::OpKind;
 use super::schema::Schema;
-use super::tensor::{LogicalTensor, Property, TensorId, TensorLayout};
+use super::tensor::{ByTensor, LogicalTensor, Property, TensorId, TensorLayout};
 use super::topology::{self, graph_error};
 
 /// What becomes of an operation whose results cannot be inferred.
@@ -160,7 +159,7 @@ pub(super) fn check_tensor(tensor: &LogicalTensor) -> Result<()> {
 }
 
 /// Infers an operation's outputs from its inputs and compares them with what was given.
-pub(super) fn infer(op: &Op, tensors: &mut IndexMap<TensorId, LogicalTensor>) -> Result<()> {
+pub(super) fn infer(op: &Op, tensors: &mut ByTensor<LogicalTensor>) -> Result<()> {
     let types_of = |ids: &[TensorId]| ids.iter().map(|id| tensors[id].data_type).collect::<Vec<_>>();
     let types = infer_types(op, &types_of(&op.inputs), &types_of(&op.outputs))?;
     let inputs: Option<Vec<Dims>> = op.inputs.iter().map(|id| tensors[id].known_dims()).collect();
@@ -214,9 +213,9 @@ fn settle(op: &Op, output: usize, tensor: &mut LogicalTensor, dims: &Dims) -> Re
 /// The graph's inputs in port order.
 fn inputs(
     ops: &[Op],
-    tensors: &IndexMap<TensorId, LogicalTensor>,
-    producers: &IndexMap<TensorId, usize>,
-    consumers: &IndexMap<TensorId, Vec<usize>>,
+    tensors: &ByTensor<LogicalTensor>,
+    producers: &ByTensor<usize>,
+    consumers: &ByTensor<Vec<usize>>,
     ports: &[TensorId],
 ) -> Result<Vec<TensorId>> {
     let mut seen = HashSet::new();
@@ -244,8 +243,8 @@ fn inputs(
 fn check_outputs(
     ops: &[Op],
     outputs: &[TensorId],
-    tensors: &IndexMap<TensorId, LogicalTensor>,
-    producers: &IndexMap<TensorId, usize>,
+    tensors: &ByTensor<LogicalTensor>,
+    producers: &ByTensor<usize>,
 ) -> Result<Vec<TensorId>> {
     let mut seen = HashSet::new();
     for id in outputs {
@@ -263,7 +262,7 @@ fn check_outputs(
 }
 
 /// The tensors that nothing reads, and those that [`OpKind::End`] marks.
-fn unread(ops: &[Op], consumers: &IndexMap<TensorId, Vec<usize>>) -> Vec<TensorId> {
+fn unread(ops: &[Op], consumers: &ByTensor<Vec<usize>>) -> Vec<TensorId> {
     let is_kept =
         |id: &&TensorId| consumers.get(*id).is_none_or(|by| by.iter().any(|&i| ops[i].kind == OpKind::End));
     ops.iter().flat_map(|op| &op.outputs).filter(is_kept).copied().collect()

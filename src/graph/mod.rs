@@ -33,21 +33,21 @@ pub use op::{AttrValue, Attrs, Op, OpId};
 pub use op_kind::OpKind;
 pub(crate) use schema::complete;
 pub use schema::{Absent, AttrSpec, AttrType, Ports, Schema};
+pub(crate) use tensor::ByTensor;
 pub use tensor::{LogicalTensor, Property, TensorId, TensorLayout};
 pub use wildcards::Cut;
 
 use anydnn_backend::{Error, FpMath, InvalidKind, Result};
-use indexmap::IndexMap;
 
 /// A checked graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     ops: Vec<Op>,
-    tensors: IndexMap<TensorId, LogicalTensor>,
+    tensors: ByTensor<LogicalTensor>,
     inputs: Vec<TensorId>,
     outputs: Vec<TensorId>,
-    producers: IndexMap<TensorId, usize>,
-    consumers: IndexMap<TensorId, Vec<usize>>,
+    producers: ByTensor<usize>,
+    consumers: ByTensor<Vec<usize>>,
     fpmath: FpMath,
     fpmath_apply_to_int: bool,
 }

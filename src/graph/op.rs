@@ -3,7 +3,6 @@
 use std::fmt;
 
 use anydnn_backend::{Error, InvalidKind, Result};
-use indexmap::IndexMap;
 
 use super::op_kind::OpKind;
 use super::tensor::TensorId;
@@ -107,8 +106,15 @@ impl<const N: usize> From<[i64; N]> for AttrValue {
 /// assert_eq!(attrs.s64("groups").unwrap(), 2);
 /// assert!(attrs.s64("strides").unwrap_err().to_string().contains("s64[]"));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Attrs(IndexMap<String, AttrValue>);
+#[derive(Clone, Debug, Default)]
+pub struct Attrs(Vec<(String, AttrValue)>);
+
+/// The same names with the same values, in whatever order they were set.
+impl PartialEq for Attrs {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len() && self.iter().all(|(name, value)| other.get(name) == Some(value))
+    }
+}
 
 /// Generates a typed getter that fails when the attribute is missing or of another type.
 macro_rules! getter {
@@ -118,7 +124,7 @@ macro_rules! getter {
         /// # Errors
         /// [`Error::Invalid`] when it is missing or of another type.
         pub fn $name(&self, name: &str) -> Result<$type> {
-            match self.0.get(name) {
+            match self.get(name) {
                 Some(AttrValue::$variant(value)) => Ok($convert(value)),
                 Some(other) => Err(wrong(name, other.type_name(), $doc)),
                 None => Err(wrong(name, "missing", $doc)),
@@ -141,12 +147,16 @@ impl Attrs {
 
     /// Sets an attribute.
     pub fn set(&mut self, name: &str, value: impl Into<AttrValue>) {
-        self.0.insert(name.to_owned(), value.into());
+        let value = value.into();
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((name.to_owned(), value)),
+        }
     }
 
     /// An attribute of any type.
     pub fn get(&self, name: &str) -> Option<&AttrValue> {
-        self.0.get(name)
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
     /// All attributes in the order they were set.

@@ -1,12 +1,11 @@
 //! Part of a graph as a graph of its own.
 
 use anydnn_backend::{Error, InvalidKind, Result};
-use indexmap::IndexMap;
 
 use super::Graph;
 use super::finish;
 use super::op::Op;
-use super::tensor::{LogicalTensor, Property, TensorId, TensorLayout};
+use super::tensor::{ByTensor, LogicalTensor, Property, TensorId, TensorLayout};
 use super::topology;
 
 impl Graph {
@@ -24,7 +23,7 @@ impl Graph {
         given: &[LogicalTensor],
     ) -> Result<Self> {
         let ops: Vec<Op> = ops.iter().filter_map(|&i| self.ops.get(i)).cloned().collect();
-        let mut tensors = IndexMap::new();
+        let mut tensors = ByTensor::default();
         for id in ops.iter().flat_map(|op| op.inputs.iter().chain(&op.outputs)) {
             if let Some(tensor) = self.tensors.get(id) {
                 tensors.insert(*id, tensor.clone());

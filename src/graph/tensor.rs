@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use anydnn_backend::{DataType, Dims, Error, InvalidKind, MemoryDesc, Result};
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
 
 use super::layouts;
 
@@ -16,6 +18,9 @@ impl fmt::Display for TensorId {
         write!(f, "t{}", self.0)
     }
 }
+
+/// What belongs to tensors, in the order in which they were added. Plans for new shapes look tensors up tens of thousands of times.
+pub(crate) type ByTensor<V> = IndexMap<TensorId, V, FxBuildHasher>;
 
 /// What is known of a tensor: identity, type, shape, layout and role.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,17 +4,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use anydnn_backend::{Error, InvalidKind, Result};
-use indexmap::IndexMap;
 
 use super::op::Op;
-use super::tensor::TensorId;
+use super::tensor::ByTensor;
 
 /// The operation that makes each tensor.
 ///
 /// # Errors
 /// [`Error::Invalid`] when two operations make the same tensor.
-pub(super) fn producers(ops: &[Op]) -> Result<IndexMap<TensorId, usize>> {
-    let mut producers = IndexMap::new();
+pub(super) fn producers(ops: &[Op]) -> Result<ByTensor<usize>> {
+    let mut producers = ByTensor::default();
     for (i, op) in ops.iter().enumerate() {
         for &id in &op.outputs {
             if let Some(first) = producers.insert(id, i) {
@@ -27,8 +26,8 @@ pub(super) fn producers(ops: &[Op]) -> Result<IndexMap<TensorId, usize>> {
 }
 
 /// The operations that read each tensor, ascending, once for each reading input.
-pub(super) fn consumers(ops: &[Op]) -> IndexMap<TensorId, Vec<usize>> {
-    let mut consumers: IndexMap<TensorId, Vec<usize>> = IndexMap::new();
+pub(super) fn consumers(ops: &[Op]) -> ByTensor<Vec<usize>> {
+    let mut consumers: ByTensor<Vec<usize>> = ByTensor::default();
     for (i, op) in ops.iter().enumerate() {
         for &id in &op.inputs {
             consumers.entry(id).or_default().push(i);
@@ -41,7 +40,7 @@ pub(super) fn consumers(ops: &[Op]) -> IndexMap<TensorId, Vec<usize>> {
 ///
 /// # Errors
 /// [`Error::Invalid`] that names the operations on a cycle.
-pub(super) fn sort(ops: Vec<Op>, producers: &IndexMap<TensorId, usize>) -> Result<Vec<Op>> {
+pub(super) fn sort(ops: Vec<Op>, producers: &ByTensor<usize>) -> Result<Vec<Op>> {
     let consumers = consumers(&ops);
     let mut waiting: Vec<usize> =
         ops.iter().map(|op| op.inputs.iter().filter(|id| producers.contains_key(*id)).count()).collect();
@@ -64,7 +63,7 @@ pub(super) fn sort(ops: Vec<Op>, producers: &IndexMap<TensorId, usize>) -> Resul
 }
 
 /// The error for the cycle that is found by going from an unsorted operation to the makers of its inputs.
-fn cycle(ops: &[Op], producers: &IndexMap<TensorId, usize>, waiting: &[usize]) -> Error {
+fn cycle(ops: &[Op], producers: &ByTensor<usize>, waiting: &[usize]) -> Error {
     const SHOWN: usize = 16;
     let unsorted = |i: &usize| waiting[*i] > 0;
     let mut path = Vec::new();

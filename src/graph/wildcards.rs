@@ -1,14 +1,14 @@
 //! The part of a graph that computes: without Wildcards and End.
 
 use anydnn_backend::Result;
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexSet;
 
 use super::Graph;
 use super::builder::GraphBuilder;
 use super::finish::{self, Shapes};
 use super::op::Op;
 use super::op_kind::OpKind;
-use super::tensor::{LogicalTensor, Property, TensorId, TensorLayout};
+use super::tensor::{ByTensor, LogicalTensor, Property, TensorId, TensorLayout};
 use super::topology::graph_error;
 
 /// What [`Graph::without_wildcards`] cut out of a graph.
@@ -75,7 +75,7 @@ impl Graph {
             }
             Some((*id, tensor))
         };
-        let tensors: IndexMap<TensorId, LogicalTensor> = self
+        let tensors: ByTensor<LogicalTensor> = self
             .tensors
             .keys()
             .filter(|id| made.contains(*id) || read.contains(*id))

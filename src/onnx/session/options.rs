@@ -49,7 +49,7 @@ pub struct SessionOptions {
 impl Default for SessionOptions {
     fn default() -> Self {
         let (precision, policy) = (Precision::default(), Policy::default());
-        Self { precision, policy, progress: None, specialize: None, plans: 64 }
+        Self { precision, policy, progress: None, specialize: None, plans: 16 }
     }
 }
 
