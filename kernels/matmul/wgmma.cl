@@ -2,7 +2,8 @@
 // terms of both operands come into a ring of STAGES places in local memory while earlier ones are multiplied (wgmma_slices.cl). Two to
 // four groups share a multiprocessor, so that one multiplies while another stores. Serves matmul and, with generated im2col indices,
 // convolution:
-//   BYTES                                                        bytes of an element of either operand: 2, or 4 for f32 taken as tf32
+//   BYTES                                                        bytes of an element of either operand: 2, 4 for f32 taken as tf32, or 1
+//                                                                for integers, whose sums are integers
 //   DECLARE_M(t), DECLARE_N(t), DECLARE_K(t), DECLARE_BATCH(t)   loop variables from a linear index
 //   SRC_INSIDE                                                   whether the source element exists (else it is zero)
 //   A_FETCH, B_FETCH                                             how an operand comes:
@@ -15,6 +16,8 @@
 //                                                                taps there are, and the part of OFF_SRC0 that depends on the term
 //   BIAS_BY_COLUMN                                               where defined, a column has one bias
 //   RESIDENT                                                     how many groups share a multiprocessor, as text
+//   SCALED, EXACT                                                whether sums are multiplied by scales, and whether they are the result
+//                                                                themselves, as integers of 32 bits
 //   PARTS, SPLIT                                                 shares of the sum, and whether there are several, which another kernel adds up then
 
 #define SM90A "//@sm_90a "
@@ -80,7 +83,49 @@ static inline float partner(const float x, const int distance) {
 #define EXCHANGE(low, high, distance)                                                                                    \
     EXCHANGE_1(low.s0, high.s0, distance)                                                                                \
     EXCHANGE_1(low.s1, high.s1, distance)
-#define PAIR(j) (float2)(sums[(4 * block + (j)) * 4 + 2 * half_tile], sums[(4 * block + (j)) * 4 + 2 * half_tile + 1])
+// Integers move among lanes as the bits of floats.
+#if BYTES == 1
+#define SUM int
+#define AS_MOVED(x) as_float(x)
+#define AS_SUMS(v) convert_float8(as_int8(v))
+#else
+#define SUM float
+#define AS_MOVED(x) (x)
+#define AS_SUMS(v) (v)
+#endif
+#define SUM_AT(j, e) AS_MOVED(sums[(4 * block + (j)) * 4 + 2 * half_tile + (e)])
+#define PAIR(j) (float2)(SUM_AT(j, 0), SUM_AT(j, 1))
+
+#if SCALED
+// An address may name the terms.
+#define SCALE_SUMS                                                                                                       \
+    {                                                                                                                    \
+        DECLARE_K((idx)0)                                                                                                \
+        v = OUT_SRC0(OUT_WEIGHTS(v, n), n);                                                                              \
+    }
+#else
+#define SCALE_SUMS
+#endif
+#ifdef BIAS_BY_COLUMN
+#define ADD_ITS_BIAS v += bias_of[block];
+#else
+#define ADD_ITS_BIAS ADD_BIAS(v, n)
+#endif
+#if EXACT
+#define FINISH_SUMS store_32_8(dst, OFF_DST, n, as_uint8(v));
+#elif SPLIT
+#define FINISH_SUMS                                                                                                      \
+    v = AS_SUMS(v);                                                                                                      \
+    SCALE_SUMS                                                                                                           \
+    ST_PARTIAL((idx)get_group_id(2) * PARTIAL_SIZE + OFF_PARTIAL, n, v);
+#else
+#define FINISH_SUMS                                                                                                      \
+    v = AS_SUMS(v);                                                                                                      \
+    SCALE_SUMS                                                                                                           \
+    ADD_ITS_BIAS                                                                                                         \
+    POST_OPS(v, n)                                                                                                       \
+    ST_DST(OFF_DST, n, v);
+#endif
 
 #if HALF_RESULT && defined(USES_GELU_ERF)
 // max(x, 0) - |x| * tail(|x|), where the logarithm of the normal distribution's tail is a polynomial to 5e-6 up to 6, and beyond that falls
@@ -123,7 +168,7 @@ __kernel void matmul_wgmma(PARAMS) {
     FILL_TABLE
 #endif
 
-    float sums[TILE_N / 2];
+    SUM sums[TILE_N / 2];
     for (int t = (int)get_group_id(0); t < TILES_M * TILES_N; t += (int)get_num_groups(0)) {
         const int top = t / (RASTER * TILES_N) * RASTER, height = min((int)TILES_M - top, RASTER);
         const int in_band = t - top * TILES_N;
@@ -138,7 +183,7 @@ __kernel void matmul_wgmma(PARAMS) {
         PLACE_ROWS
 #endif
 #pragma unroll
-        for (int i = 0; i < TILE_N / 2; ++i) sums[i] = 0.0f;
+        for (int i = 0; i < TILE_N / 2; ++i) sums[i] = 0;
 #pragma unroll
         for (int ahead = 0; ahead < STAGES - 1; ++ahead) {
             if (begin + ahead < end) {
@@ -211,17 +256,7 @@ __kernel void matmul_wgmma(PARAMS) {
                     DECLARE_N(at_n)
                     const int n = COUNT(8, at_n, N_SIZE);
                     V v = (V)(p, q, r, s);
-#if SPLIT
-                    ST_PARTIAL((idx)get_group_id(2) * PARTIAL_SIZE + OFF_PARTIAL, n, v);
-#else
-#ifdef BIAS_BY_COLUMN
-                    v += bias_of[block];
-#else
-                    ADD_BIAS(v, n)
-#endif
-                    POST_OPS(v, n)
-                    ST_DST(OFF_DST, n, v);
-#endif
+                    FINISH_SUMS
                 }
             }
         }

@@ -84,7 +84,12 @@
         const int term = item / ((ROWS) / 8) + i * (GROUP / ((ROWS) / 8)), chunk = item % ((ROWS) / 8);                  \
         COPY((tile) + PLACE_BY_ROWS(chunk, term), aim##_from[i], aim##_bytes[i]);                                        \
     }
-#if BYTES == 2
+#if BYTES == 1
+#define ELEMENT uchar
+#define GET get_8
+#define JOIN(x)                                                                                                          \
+    as_uint4((uchar16)(x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15]))
+#elif BYTES == 2
 #define ELEMENT ushort
 #define GET get_16
 #define JOIN(x) as_uint4((ushort8)(x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]))

@@ -2,9 +2,9 @@
 
 use anydnn::backend::op::{Activation, Cell, Direction, Parameter};
 use anydnn::backend::{DataType, Eltwise, FpMath, Result};
-use anydnn::graph::{Attrs, Graph, GraphBuilder, OpKind, TensorId};
+use anydnn::graph::{Attrs, Graph, GraphBuilder, LogicalTensor, OpKind, TensorId};
 
-use super::spec::{Fold, Pair, Post, Spec, Window, Work};
+use super::spec::{FewBits, Fold, Pair, Post, Spec, Window, Work};
 
 /// The graph of a primitive and its post-operations. Integers are dequantised, which the product then does not do one by one.
 pub(crate) fn graph(spec: &Spec) -> Result<Graph> {
@@ -35,11 +35,18 @@ fn work(g: &mut GraphBuilder, spec: &Spec, bias: bool) -> Result<TensorId> {
     match &spec.work {
         Work::MatMul { src, weights } => {
             let x = g.input("src", t, src.clone());
-            let w = match weights.len() {
-                2 => g.constant("weights", weights_type(t), weights.clone()),
-                _ => g.input("weights", weights_type(t), weights.clone()),
+            let w = match (spec.weights, weights.len()) {
+                (Some(few), _) => few_bits(g, few, weights, t)?,
+                (None, 2) => {
+                    let w = g.constant("weights", weights_type(t), weights.clone());
+                    dequantized(g, w, "weights_float", t)?
+                }
+                _ => {
+                    let w = g.input("weights", weights_type(t), weights.clone());
+                    dequantized(g, w, "weights_float", t)?
+                }
             };
-            let mut inputs = vec![dequantized(g, x, "src_float", t)?, dequantized(g, w, "weights_float", t)?];
+            let mut inputs = vec![dequantized(g, x, "src_float", t)?, w];
             if bias {
                 inputs.push(g.constant("bias", spec.result_type(), [weights[weights.len() - 1]]));
             }
@@ -162,6 +169,22 @@ const fn direction_word(direction: Direction) -> &'static str {
 /// Weights of integers have a sign.
 const fn weights_type(t: DataType) -> DataType {
     if let DataType::U8 = t { DataType::S8 } else { t }
+}
+
+/// Constant weights of few bits as floats.
+fn few_bits(g: &mut GraphBuilder, few: FewBits, dims: &[usize], t: DataType) -> Result<TensorId> {
+    let FewBits { data_type, group } = few;
+    let group = group.unwrap_or(dims[0]);
+    let scales = vec![dims[0] / group, dims[1]];
+    let w = g.constant("weights", data_type, dims.to_vec());
+    let mut inputs = vec![w, g.constant("scales", t, scales.clone())];
+    if matches!(data_type, DataType::U4 | DataType::U8) {
+        inputs.push(g.constant("points", data_type, scales));
+    }
+    let attrs = Attrs::new().with("qtype", "per_group").with("group_shape", vec![group as i64, 1]);
+    let made = g.op("weights_float", OpKind::DynamicDequantize, &inputs, attrs)?;
+    g.add_tensor(LogicalTensor { data_type: Some(t), ..LogicalTensor::unknown(made) })?;
+    Ok(made)
 }
 
 /// Integers as floats; floats as they are.

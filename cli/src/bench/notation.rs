@@ -4,7 +4,7 @@ use anydnn::backend::op::{Activation, Cell, Direction, GateOrder};
 use anydnn::backend::{DataType, Eltwise};
 
 use super::networks::NETWORKS;
-use super::spec::{Fold, Pair, Post, Spec, Window, Work, function, functions};
+use super::spec::{FewBits, Fold, Pair, Post, Spec, Window, Work, function, functions};
 use crate::failure::{Code, Failure};
 
 /// The forms, for help texts.
@@ -12,6 +12,7 @@ pub(crate) const FORMS: &str = "\
 Cases:
   matmul 128x768:768x3072 f16 +bias+gelu     a second factor of two dimensions is constant and packed once
   matmul 12x128x64:12x64x128                 batched
+  matmul 1x4096:4096x4096 f16 wu4 g128       weights of few bits (ws4, ws8, wu4, wu8), scales for groups of terms (all if not given)
   conv 1x56x56x64 o64 k3 s1 p1 g1 +bias+relu [N, H, W, C]; k, s, p and d (dilation) may be 3x5
   conv ic64ih56oc64kh3ph1                    as benchdnn writes it (mb, g, ic, ih, iw, oc, kh, kw, sh, ph, dh; dh0 is dense)
   pool max 1x112x112x64 k3 s2 p1             or avg
@@ -54,6 +55,7 @@ fn read(text: &str) -> Result<Spec, String> {
         rest.take_either(name, word)?;
     }
     let work = rest.work(name)?;
+    let weights = rest.few_bits(&work)?;
     let mut left = rest.names.iter().chain(rest.numbers.iter().map(|(key, _)| key));
     if let Some(name) = left.next() {
         return Err(format!("{name:?} has no meaning for {first}"));
@@ -63,6 +65,7 @@ fn read(text: &str) -> Result<Spec, String> {
         data_type: rest.data_type.unwrap_or(DataType::F32),
         post_ops: rest.posts,
         tf32: rest.tf32,
+        weights,
     };
     check(&spec, types(name))?;
     Ok(spec)
@@ -192,6 +195,26 @@ impl Words {
                 }
             },
         })
+    }
+
+    /// `wu4 g128`: a constant factor of four or eight bits.
+    fn few_bits(&mut self, work: &Work) -> Result<Option<FewBits>, String> {
+        let Work::MatMul { weights: dims, .. } = work else { return Ok(None) };
+        let (signed, unsigned) = (self.number(&["ws"])?, self.number(&["wu"])?);
+        let data_type = match (signed, unsigned) {
+            (None, None) => return Ok(None),
+            (Some(4), None) => DataType::S4,
+            (Some(8), None) => DataType::S8,
+            (None, Some(4)) => DataType::U4,
+            (None, Some(8)) => DataType::U8,
+            _ => return Err("expected one of ws4, ws8, wu4 and wu8".into()),
+        };
+        let group = self.number(&["g"])?;
+        if dims.len() != 2 || group.is_some_and(|group| group == 0 || dims[0] % group != 0) {
+            let terms = dims[dims.len() - 2];
+            return Err(format!("expected a factor [K, N] and groups that divide {terms} terms"));
+        }
+        Ok(Some(FewBits { data_type, group }))
     }
 
     fn matmul(&mut self) -> Result<Work, String> {
@@ -364,6 +387,9 @@ fn check(spec: &Spec, types: &[DataType]) -> Result<(), String> {
     if spec.tf32 && (!is_product || spec.data_type != DataType::F32) {
         return Err("expected tf32 of matmul and conv only, and without another type".into());
     }
+    if spec.weights.is_some() && (spec.data_type.is_integer() || spec.tf32) {
+        return Err("expected weights of few bits beside f32, f16 or bf16".into());
+    }
     let bias = spec.post_ops.iter().skip(1).any(|post| *post == Post::Bias);
     if bias || (spec.post_ops.contains(&Post::Bias) && !is_product) {
         return Err("expected +bias first, and of matmul and conv only".into());
@@ -440,6 +466,10 @@ mod tests {
         assert_eq!(of("matmul 12x128x64:12x64x128").result(), [12, 128, 128]);
         let spec = of("matmul 128x768:768x3072 tf32");
         assert!(spec.tf32 && spec.data_type == DataType::F32);
+        let few = |text: &str| of(text).weights.map(|few| (few.data_type, few.group));
+        assert_eq!(few("matmul 2x8:8x4 f16 wu4 g4"), Some((DataType::U4, Some(4))));
+        assert_eq!(few("matmul 2x8:8x4 ws8"), Some((DataType::S8, None)));
+        assert_eq!(few("matmul 2x8:8x4 f16"), None);
     }
 
     #[test]
@@ -544,6 +574,9 @@ mod tests {
             ("softmax 3xx4", "3xx4"),
             ("softmax 3x4 k3", "\"k\""),
             ("softmax 3x4 causal", "\"causal\""),
+            ("matmul 2x8:8x4 f16 wu3", "expected one of ws4"),
+            ("matmul 2x8:8x4 f16 wu4 g3", "groups that divide 8 terms"),
+            ("matmul 2x8:8x4 s8 wu4", "expected weights of few bits beside"),
             ("softmax 3x4 s8", "s8"),
             ("attention b1 h2 s8 d64 s8", "not s8"),
             ("attention b1 h2 s8 d64 u8", "not u8"),

@@ -14,6 +14,15 @@ pub(crate) struct Spec {
     pub(crate) post_ops: Vec<Post>,
     /// Whether factors of f32 may be taken as tf32.
     pub(crate) tf32: bool,
+    /// The weights of a product, where they have fewer bits than its source.
+    pub(crate) weights: Option<FewBits>,
+}
+
+/// Weights of few bits: with a scale for so many terms of a column, or all of them, and where they have no sign a zero point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FewBits {
+    pub(crate) data_type: DataType,
+    pub(crate) group: Option<usize>,
 }
 
 /// The primitive itself.

@@ -78,7 +78,7 @@ const GRAPHICS: [&str; 23] = [
 ];
 
 /// Rows for the largest GPUs.
-const H200: [&str; 58] = [
+const H200: [&str; 65] = [
     "matmul 4096x4096:4096x4096",
     "matmul 8192x8192:8192x8192",
     "matmul 4096x4096:4096x4096 tf32",
@@ -137,6 +137,13 @@ const H200: [&str; 58] = [
     "attention b5 h25 s4 t224 d128",
     "eltwise gelu 134217728 f16",
     "softmax 100x30000",
+    "matmul 4096x4096:4096x4096 s8",
+    "matmul 8192x8192:8192x8192 s8",
+    "matmul 128x4096:4096x4096 s8",
+    "matmul 1x8192:8192x8192 f16 wu4 g128",
+    "matmul 1x8192:8192x8192 f16 ws8 g128",
+    "matmul 16x8192:8192x8192 f16 wu4 g128",
+    "matmul 4096x4096:4096x4096 f16 wu4 g128",
 ];
 
 const SMOKE: [&str; 13] = [

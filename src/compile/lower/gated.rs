@@ -10,7 +10,7 @@ use super::pointwise::{binary_of, eltwise_of};
 use super::post_ops::Dequantized;
 use super::region::Region;
 use super::{Anchor, ToPrimitive, matmul, post_ops};
-use crate::compile::program::Program;
+use crate::compile::program::{Program, declared};
 use crate::formula::parts::{BINARY, UNARY, gated_by_itself};
 use crate::formula::{Formula, Match, any, it, op, steps};
 use crate::graph::{OpKind, TensorId};
@@ -106,7 +106,9 @@ impl GatedUnit {
                 let scales = scales.viewed(view)?;
                 let zero_point = scales.zero_point(program, rank);
                 let scale = scales.scale(program, rank);
-                dequantized.push(Dequantized { operand, scale, zero_point });
+                let own = declared(program.graph, up.inputs[i.min(1)])?.data_type();
+                let fpmath = Dequantized::permitted(own);
+                dequantized.push(Dequantized { operand, scale, zero_point, fpmath });
             }
         }
         let anchor = Anchor {

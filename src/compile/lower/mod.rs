@@ -40,7 +40,7 @@ use self::post_ops::Dequantized;
 use self::quantization::Scales;
 use self::region::Region;
 use self::units::{AnchorUnit, Item, Kind};
-use super::program::{Program, Storage, Value};
+use super::program::{Program, Storage, Value, declared};
 use crate::fusion::Partition;
 use crate::graph::{Op, OpKind, TensorId};
 
@@ -136,7 +136,9 @@ fn emit_anchor(
         let rank = dims.len();
         let scales = scales.viewed(|desc| operand_view(op, i, desc, &dims))?;
         let zero_point = scales.zero_point(program, rank);
-        dequantized.push(Dequantized { operand, scale: scales.scale(program, rank), zero_point });
+        let fpmath = Dequantized::permitted(declared(program.graph, op.inputs[i])?.data_type());
+        let scale = scales.scale(program, rank);
+        dequantized.push(Dequantized { operand, scale, zero_point, fpmath });
     }
     post_ops::emit(program, anchor, dequantized, first, &unit.chain, ops)
 }

@@ -2,7 +2,7 @@
 
 use anydnn_backend::op::{Binary, BinaryAlgorithm, Eltwise};
 use anydnn_backend::{
-    Arg, Attributes, DataType, Dequantize, Error, MemoryDesc, PostOp, PrimitiveDesc, Result,
+    Arg, Attributes, DataType, Dequantize, Error, FpMath, MemoryDesc, PostOp, PrimitiveDesc, Result,
 };
 
 use super::chain::{Chain, Link, gated_eltwise};
@@ -19,6 +19,19 @@ pub(super) struct Dequantized {
     /// In the dimensions of the primitive's operand.
     pub(super) scale: Value,
     pub(super) zero_point: Option<Value>,
+    /// What it may be rounded to.
+    pub(super) fpmath: FpMath,
+}
+
+impl Dequantized {
+    /// What the graph allows for a tensor that it has in this type.
+    pub(super) fn permitted(data_type: DataType) -> FpMath {
+        match data_type {
+            DataType::F16 => FpMath::F16,
+            DataType::BF16 => FpMath::BF16,
+            _ => FpMath::Strict,
+        }
+    }
 }
 
 /// Emits the anchor's primitive with the chain's post-operations behind `first`.
@@ -51,7 +64,10 @@ pub(super) fn emit(
     let mut args = anchor.args;
     args.append(&mut anchor.extra);
     args.append(&mut list.operands);
-    for Dequantized { operand, scale, zero_point } in dequantized {
+    for Dequantized { operand, scale, zero_point, fpmath } in dequantized {
+        if attributes.fpmath == FpMath::Strict {
+            attributes.fpmath = fpmath;
+        }
         attributes = attributes.with_dequantize(Dequantize {
             operand,
             scale: Some(scale.desc.clone()),

@@ -198,8 +198,9 @@ table! {
                 Instruction { factor: Multiplicand::F16, sum: DataType::F32, m: 64, n: 8, k: 16 },
                 Instruction { factor: Multiplicand::BF16, sum: DataType::F32, m: 64, n: 8, k: 16 },
                 Instruction { factor: Multiplicand::Tf32, sum: DataType::F32, m: 64, n: 8, k: 8 },
+                Instruction { factor: Multiplicand::Bytes, sum: DataType::S32, m: 64, n: 8, k: 32 },
             ],
-            // Elements of two bytes; those of four come in slices of half as many terms. Clocks as measured on an H200.
+            // Elements of two bytes; slices of others are as long in bytes. Clocks as measured on an H200.
             work: Work::Tiles(&[
                 Tile { variant: "wgmma-128x128", m: 128, n: 128, k: 32, resident: 2, clocks: 460, latency: 750 },
                 Tile { variant: "wgmma-128x64", m: 128, n: 64, k: 32, resident: 2, clocks: 330, latency: 600 },
@@ -341,7 +342,7 @@ mod tests {
             let Some(unit) = &feature.row().unit else { continue };
             for instruction in unit.instructions {
                 for tile in feature.tiles() {
-                    let slice = tile.k * 2 / instruction.factor.bytes().max(2);
+                    let slice = tile.k * 2 / instruction.factor.bytes();
                     let whole = tile.m % instruction.m == 0 && tile.n % instruction.n == 0;
                     assert!(whole && slice % instruction.k == 0, "{} {instruction:?}", tile.variant);
                 }

@@ -3,13 +3,16 @@
 //! Variants: by the units of `units.rs` (CPUs: panels of operands of one or two bytes, `-packing` copies weights first; other devices: large
 //! tiles), `apart` (other devices: a gated product as two), `narrow` (CPUs: a few columns), `blocked` (CPUs: blocks that stay in cache,
 //! copied where they must be), `vector` (CPUs: register tiles of vectors along N, weights in place or in panels), `dot` (vectors or groups
-//! along K), `skinny` (other devices: few rows), `simt` (large tiles in registers), `tiled` (tiles in local memory) and `ref` (anything).
+//! along K), `skinny` (other devices: few rows; `-bits` of weights of few bits), `expanded` (many rows by such weights), `simt` (large tiles
+//! in registers), `tiled` (tiles in local memory) and `ref` (anything).
 
 mod apart;
 mod blocked;
+mod expanded;
 mod narrow;
 pub(super) mod packed;
 mod skinny;
+mod skinny_bits;
 impl Planner for MatMul {
     fn choices(
         &self,
@@ -48,6 +51,8 @@ fn with_layout(desc: PrimitiveDesc, arg: Arg, device: &DeviceTraits) -> Result<P
 }
 
 #[cfg(test)]
+mod bits_tests;
+#[cfg(test)]
 mod tests;
 
 use anydnn_backend::op::{GatedMatMul, MatMul, Op};
@@ -67,6 +72,7 @@ use super::sums::{accumulator, define_bias, define_gate, is_real};
 use super::tiles::{self, Tiles};
 use super::value::Value;
 use super::{Planner, quantized};
+use crate::capability::Feature;
 use crate::capability::instruction::Multiplicand;
 use crate::plan::{DeviceTraits, Launch};
 
@@ -94,8 +100,7 @@ pub(super) fn weights_layout(
 ) -> Result<MemoryDesc> {
     let rank = weights.rank();
     let n = weights.dims()[rank - 1];
-    if is_tf32(desc, weights) && device.has_tiles_of(Multiplicand::Tf32) {
-        // Tensor cores take tf32 along K alone.
+    if lies_along_terms(desc, weights, device) {
         let order: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
         return weights.to_row_major().permuted(&order)?.to_row_major().permuted(&order);
     }
@@ -115,9 +120,23 @@ pub(super) fn weights_layout(
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
 }
 
-/// Whether a product's factors may have the precision of tf32.
-fn is_tf32(desc: &PrimitiveDesc, weights: &MemoryDesc) -> bool {
-    Multiplicand::Tf32.takes(weights.data_type(), desc.attributes().fpmath)
+/// Whether matrix units take a product's weights along K alone: those of tf32, of bytes, and of few bits that become floats.
+fn lies_along_terms(desc: &PrimitiveDesc, weights: &MemoryDesc, device: &DeviceTraits) -> bool {
+    let expands = weights.data_type().is_integer()
+        && weights.data_type().bits() <= 8
+        && quantized::is_dequantized(desc, Arg::Weights)
+        && matches!(desc.src().data_type(), DataType::F16 | DataType::BF16)
+        && matches!(desc.op(), Op::MatMul(_))
+        && device.has(Feature::NvidiaMma);
+    if expands {
+        return true;
+    }
+    let takes =
+        |factor: Multiplicand, of: &MemoryDesc| factor.takes(of.data_type(), desc.attributes().fpmath);
+    let both = |factor: Multiplicand| {
+        takes(factor, weights) && takes(factor, desc.src()) && device.has_tiles_of(factor)
+    };
+    both(Multiplicand::Tf32) || both(Multiplicand::Bytes)
 }
 
 /// Whether a product is worth the copies that matrix units need: it fills one of their tiles.
@@ -239,6 +258,13 @@ impl<'a> Shape<'a> {
                     self.apart(value, device)
                 });
             }
+            let expanded = || self.expanded(device).filter(|_| real);
+            choices.offer("skinny-bits", "few rows: weights of few bits read once, by matrix units", || {
+                self.skinny_bits(&space, value, device).filter(|_| real)
+            });
+            if m > skinny_bits::MOST_ROWS {
+                choices.offer("expanded", "many rows: weights of few bits become floats first", expanded);
+            }
             let skinny = |mma| self.skinny(&space, value, device, mma).filter(|_| real);
             // On an H200 16 rows by weights of 4096 x 4096 in f16 take 17 us so, and 25 by the other matrix units.
             if m >= 16 && terms.is_multiple_of(8) && n.is_multiple_of(8) {
@@ -248,6 +274,7 @@ impl<'a> Shape<'a> {
                 choices.offer("skinny-mma", "few rows: weights read once, by matrix units", || skinny(true));
             }
             choices.offer("skinny", "few rows: weights read once", || skinny(false));
+            choices.offer("expanded", "weights of few bits become floats first", expanded);
             if m >= 16 && n >= 16 && terms > 0 {
                 large().offer(choices, device);
                 choices.offer("tiled", "tiles in local memory", tiled);

@@ -125,7 +125,7 @@ impl ClBlast {
         let spec = case["case"].as_str().and_then(|text| notation::parse(text).ok());
         let spec = spec.ok_or_else(|| refused("only matrix products"))?;
         let Work::MatMul { src, weights } = &spec.work else { return Err(refused("only matrix products")) };
-        if spec.data_type != DataType::F32 || !spec.post_ops.is_empty() {
+        if spec.data_type != DataType::F32 || !spec.post_ops.is_empty() || spec.weights.is_some() {
             return Err(refused("only f32 and without post-operations"));
         }
         let rank = src.len();

@@ -90,6 +90,8 @@ def serve(make):
                     raise Refused("the case is no graph")
                 ops = [Op(op) for op in case["graph"]["graph"]]
                 tensors = [Tensor(tensor) for tensor in case["tensors"]]
+                if any(tensor.type in ("s4", "u4") for tensor in tensors):
+                    raise Refused("tensors of four bits are not made for it")
                 server.tf32 = case["graph"].get("fpmath_mode") == "tf32"
                 answer = {"ready": server.prepare(ops, tensors, case["outputs"], case["sets"]) or ""}
             elif "run" in request:

@@ -34,7 +34,7 @@ class Torch:
         constants = {tensor.id: self.place(tensor, 0) for tensor in tensors if tensor.constant}
         for number in range(sets):
             self.sets.append({tensor.id: self.place(tensor, number) for tensor in tensors if not tensor.constant})
-        self.steps, self.out, self.next, self.constants = steps(ops, constants), outputs, 0, constants
+        self.steps, self.out, self.next, self.constants = steps(ops, constants, {tensor.id: tensor.type for tensor in tensors}), outputs, 0, constants
         return "operation by operation"
 
     def place(self, tensor, number):
@@ -83,9 +83,9 @@ class Torch:
         return [values[out].float().cpu().numpy() for out in self.out]
 
 
-def steps(ops, constants):
+def steps(ops, constants, kinds):
     """What to call, on which values, for which value."""
-    ops, made = attention(ops), []
+    ops, made = integers(attention(ops), kinds), []
     for op in ops:
         function, inputs = translate(op, constants)
         made.append((function, inputs, op.outputs[0]))
@@ -112,6 +112,11 @@ def translate(op, constants):
         else:
             call = lambda x, w: torch.matmul(turned(x, a), turned(w, b))
         return bound(call, fixed), varying
+    if kind == "Integers":
+        # Constant weights lie as its library wants them.
+        fixed = [None if value is None else value.t().contiguous().t() for value in fixed]
+        scale = op.attrs["scale"]
+        return bound(lambda x, w: torch._int_mm(x, w) * scale, fixed), varying
     if kind == "Attention":
         causal, grouped = op.attrs["causal"], op.attrs["grouped"]
         if grouped:
@@ -184,6 +189,26 @@ def recurrent(op, weights, state_weights, bias):
             getattr(layer, f"{name}_l0{'_reverse' if way else ''}").data.copy_(turned(value))
     layer.flatten_parameters()
     return layer.eval()
+
+
+def integers(ops, kinds):
+    """The operations with each product of two tensors of bytes with one scale each as one, named Integers."""
+    makers = {op.outputs[0]: op for op in ops}
+    def stored(value):
+        op = makers.get(value)
+        fits = op is not None and op.kind == "Dequantize" and op.get("qtype", "per_tensor") == "per_tensor" and not any(op.list("zps", [0]))
+        return op if fits else None
+    dropped = set()
+    for op in ops:
+        both = [stored(value) for value in op.inputs[:2]]
+        if op.kind != "MatMul" or None in both or len(op.inputs) != 2 or len(op.input_dims[0]) != 2:
+            continue
+        if any(kinds.get(one.inputs[0]) != "s8" for one in both):
+            raise Refused("it multiplies no bytes without a sign")
+        scale = math.prod(one.list("scales", [1.0])[0] for one in both)
+        op.kind, op.inputs, op.attrs = "Integers", [one.inputs[0] for one in both], {"scale": scale}
+        dropped.update(id(one) for one in both)
+    return [op for op in ops if id(op) not in dropped]
 
 
 def bound(call, fixed):

@@ -3,7 +3,7 @@
 mod find;
 
 use anydnn_backend::op::{Attention, Expression, Node};
-use anydnn_backend::{Arg, Dims, MemoryDesc, Quantized, Result};
+use anydnn_backend::{Arg, Dims, FpMath, MemoryDesc, Quantized, Result};
 
 pub(super) use self::find::{formula, make};
 use super::chain::Chain;
@@ -112,7 +112,8 @@ impl AttentionUnit {
                 let scales = scales.viewed(view)?;
                 let zero_point = scales.zero_point(program, rank);
                 let scale = scales.scale(program, rank);
-                dequantized.push(Dequantized { operand: Quantized::Src(i as u16), scale, zero_point });
+                let (operand, fpmath) = (Quantized::Src(i as u16), FpMath::Strict);
+                dequantized.push(Dequantized { operand, scale, zero_point, fpmath });
             }
         }
         let mut operands: Vec<Value> = Vec::new();

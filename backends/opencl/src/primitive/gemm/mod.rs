@@ -1,6 +1,7 @@
 //! Large products in tiles of registers, for matmul and convolution on GPUs: `simt` in f32 on any, `sub-groups` where there are such, `wgmma` by the tensor cores of NVIDIA's
 //! Hopper. Where tiles are too few for the device, the sums are split among work-groups and a second launch adds up the parts.
 
+mod integers;
 mod simt;
 mod sub_groups;
 #[cfg(test)]
@@ -133,7 +134,9 @@ impl Product<'_> {
 
     fn can_split(&self, tile: &Tile, parts: usize) -> bool {
         let steps = self.terms().div_ceil(tile.k);
-        parts == 1 || (steps / parts >= PART_STEPS && parts * self.results() <= PARTIAL_ELEMENTS)
+        // Parts lie in f32, which integers do not fit into.
+        let fits = || steps / parts >= PART_STEPS && parts * self.results() <= PARTIAL_ELEMENTS;
+        parts == 1 || (!self.is_exact() && fits())
     }
 
     /// The number of results.
@@ -250,11 +253,12 @@ impl Product<'_> {
     }
 
     /// The launches of a kernel for a tile, which `define` completes and `launch` makes of its source and the range of work-groups. One
-    /// that is `written_for_all` shapes has their numbers with the launch.
+    /// that is `written_for_all` shapes has their numbers with the launch. Scales may wait for the end of sums over the loops `sum`.
     fn plan(
         &self,
         (tile, parts): (&Tile, usize),
         (lanes, written_for_all): (usize, bool),
+        sum: &[usize],
         device: &DeviceTraits,
         define: impl FnOnce(&mut Source),
         launch: impl FnOnce(Source, &[&'static str], [usize; 3]) -> Launch,
@@ -295,7 +299,7 @@ impl Product<'_> {
             source.post_ops(self.desc);
         }
         for name in ["SRC0", "WEIGHTS"] {
-            quantized::define(&mut source, &space, name, &[]);
+            quantized::define(&mut source, &space, name, sum);
         }
         if !written_for_all || parts == 1 {
             define_bias(&mut source, self.desc);

@@ -45,6 +45,7 @@ pub(super) fn plan(
     let planned = product.plan(
         (tile, parts),
         (LANES, true),
+        &[],
         device,
         |source| {
             for (letter, name, rows) in [("A", "SRC0", &product.loops.m), ("B", "WEIGHTS", &product.loops.n)]

@@ -85,6 +85,7 @@ impl Unit {
         product.plan(
             (tile, parts),
             (1, false),
+            &[],
             device,
             |source| {
                 source

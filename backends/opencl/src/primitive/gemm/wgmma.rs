@@ -1,11 +1,12 @@
-//! Products of f16, of bf16, and of f32 where tf32 is allowed, by the tensor cores of NVIDIA's Hopper (`matmul/wgmma.cl`).
+//! Products of f16, of bf16, of f32 where tf32 is allowed, and of integers of eight bits, by the tensor cores of NVIDIA's Hopper
+//! (`matmul/wgmma.cl`).
 
 use std::fmt::Write;
 
-use anydnn_backend::{Eltwise, PostOp};
+use anydnn_backend::{DataType, Eltwise, PostOp};
 
 use super::{Fetch, Product};
-use crate::capability::instruction::Instruction;
+use crate::capability::instruction::{Instruction, Multiplicand};
 use crate::capability::units::{Feature, Tile};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::{Choices, Planned};
@@ -24,8 +25,7 @@ const WITHOUT_TABLE: usize = 3;
 
 /// Offers the tiles, best first, where the device and the types are right.
 pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &DeviceTraits) {
-    let is_plain = product.desc.attributes().dequantize.is_empty();
-    let fits = || is_plain && product.has_vectors(LANES) && device.has(UNIT);
+    let fits = || product.scales_wait() && product.has_vectors(LANES) && device.has(UNIT);
     let Some(instruction) = instruction(product).filter(|_| fits()) else { return };
     let bytes = instruction.factor.bytes();
     let of_type = |tile: &Tile| {
@@ -47,10 +47,18 @@ pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &D
     }
 }
 
-/// The instruction for the factors, if one takes both.
+/// The instruction for the factors, if one takes both: integers may differ in having a sign. Their sums must not overflow.
 fn instruction(product: &Product<'_>) -> Option<&'static Instruction> {
     let [src, weights] = ["SRC0", "WEIGHTS"].map(|name| product.space.find(name).map(|o| o.data_type));
-    UNIT.instruction(src.filter(|_| src == weights)?, product.desc.attributes().fpmath)
+    let instruction = UNIT.instruction(src?, product.desc.attributes().fpmath)?;
+    let fits = match instruction.factor {
+        Multiplicand::Bytes => {
+            let takes = |data_type| instruction.factor.takes(data_type, product.desc.attributes().fpmath);
+            weights.is_some_and(takes) && product.sums_integers()
+        }
+        _ => src == weights && product.desc.attributes().dequantize.is_empty(),
+    };
+    fits.then_some(instruction)
 }
 
 /// The launches.
@@ -67,6 +75,7 @@ fn plan(
     product.plan(
         (tile, parts),
         (LANES, false),
+        &product.loops.k.clone().collect::<Vec<_>>(),
         device,
         |source| {
             let stage = (tile.m + tile.n) * tile.k * bytes;
@@ -113,7 +122,11 @@ fn plan(
             if let Some((channels, taps, offset)) = product.taps("SRC0", tile.k).filter(|_| by_terms) {
                 source.define("A_CHANNELS", channels).define("A_TAPS", taps).define("OFF_TAP", offset);
             }
-            define_instructions(source, tile.n, instruction);
+            source
+                .define("SCALED", i32::from(!product.desc.attributes().dequantize.is_empty()))
+                .define("EXACT", i32::from(product.is_exact()));
+            let types = ["SRC0", "WEIGHTS"].map(|name| product.space.find(name).map(|o| o.data_type));
+            define_instructions(source, tile.n, instruction, types);
         },
         |source, files, [tiles, batch, parts]| {
             let files = [files, &[SLICES, WGMMA]].concat();
@@ -133,7 +146,7 @@ fn fetch(product: &Product<'_>, name: &str, bytes: usize) -> Fetch {
     let rows = if name == "SRC0" { &product.loops.m } else { &product.loops.n };
     match product.fetch(name, rows, 16 / bytes, true) {
         // Only elements of two bytes may lie along the rows.
-        Fetch::Rows if bytes == 4 => Fetch::Element,
+        Fetch::Rows if bytes != 2 => Fetch::Element,
         fetch => fetch,
     }
 }
@@ -153,24 +166,38 @@ fn table_bytes(product: &Product<'_>, tile: &Tile, bytes: usize) -> Option<usize
 }
 
 /// Defines the instructions that name every register of the sums.
-fn define_instructions(source: &mut Source, columns: usize, instruction: &Instruction) {
+fn define_instructions(
+    source: &mut Source,
+    columns: usize,
+    instruction: &Instruction,
+    types: [Option<DataType>; 2],
+) {
     let count = columns / 2;
+    let is_integer = instruction.sum == DataType::S32;
+    let register = if is_integer { "r" } else { "f" };
     let (mut names, mut registers) = (String::new(), String::new());
     for i in 0..count {
         let comma = if i > 0 { ", " } else { "" };
         let _ = write!(names, "{comma}%{i}");
-        let _ = write!(registers, "{comma}\"+f\"(sums[{i}])");
+        let _ = write!(registers, "{comma}\"+{register}\"(sums[{i}])");
     }
     let (a, b) = (count, count + 1);
     let (name, bytes, terms) = (instruction.factor.name(), instruction.factor.bytes(), instruction.k);
-    // Only elements of two bytes may lie along the rows.
+    let kinds = if is_integer {
+        let name = |data_type: Option<DataType>| if data_type == Some(DataType::U8) { "u8" } else { "s8" };
+        format!("s32.{}.{}", name(types[0]), name(types[1]))
+    } else {
+        format!("f32.{name}.{name}")
+    };
+    // That both operands are added as they are; only elements of two bytes may lie along the rows.
+    let signs = if is_integer { "" } else { ", 1, 1" };
     let order = if bytes == 2 { ", \" A_BY_ROWS \", \" B_BY_ROWS \"" } else { "" };
     source
         .define(
             "WGMMA(a, b)",
             format!(
-                "asm volatile(SM90A \"wgmma.mma_async.sync.aligned.m64n{columns}k{terms}.f32.{name}.{name} \
-                 {{{names}}}, %{a}, %{b}, 1, 1, 1{order};\" : {registers} : \"l\"(a), \"l\"(b))"
+                "asm volatile(SM90A \"wgmma.mma_async.sync.aligned.m64n{columns}k{terms}.{kinds} \
+                 {{{names}}}, %{a}, %{b}, 1{signs}{order};\" : {registers} : \"l\"(a), \"l\"(b))"
             ),
         )
         .define(

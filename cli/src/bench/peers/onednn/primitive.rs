@@ -87,6 +87,9 @@ pub(super) fn load(
     tensors: &[Tensor],
     sets: usize,
 ) -> Result<Loaded, Refusal> {
+    if spec.weights.is_some() {
+        return Err(Refusal::Unsupported("weights of few bits are not asked of it".into()));
+    }
     let plan = Plan::new(spec)?;
     let numbered = |t: DataType| data_type(t).map_err(Refusal::Unsupported);
     let attributes = Attributes::new(library, spec, &plan)?;
