@@ -7,12 +7,13 @@ use smallvec::SmallVec;
 use super::call::{Call, with_own_room};
 use super::finish::{Finish, FinishPlan, Rows};
 use super::level::for_levels;
-use super::math::exp_negative;
+use super::math::{exp_negative, plus};
 use super::panels::Plain;
 use super::places::{Places, strides_of};
 use super::rows::scale_row;
 use super::scores::Scores;
-use super::sink::WIDTH;
+use super::short_rows::{self, SHORTEST};
+use super::sink::{Target, WIDTH};
 use super::tile::{self, ROWS, Run, Tile};
 use super::{Fast, Shared, sums};
 
@@ -133,11 +134,24 @@ impl Attention {
             let (scores, room) = room.split_at_mut(count * padded);
             let (panel, room) = room.split_at_mut(panel);
             self.products(call, head, first, count, scores, padded, panel);
-            for (i, scores) in scores.chunks_exact_mut(padded).enumerate() {
+            let is_short = self.length <= SHORTEST && !self.has_sums && !self.inf_as_zero;
+            if is_short {
+                for (i, scores) in scores.chunks_exact_mut(padded).enumerate() {
+                    let row = head * self.sequence + first + i;
+                    self.scores.apply(call, row, &mut scores[..self.length], room);
+                }
+                short_rows::softmax_in_place(call.level, scores, padded, self.length);
+            }
+            let each = if is_short && self.weights.is_none() { 0 } else { count };
+            for (i, scores) in scores.chunks_exact_mut(padded).enumerate().take(each) {
                 let row = head * self.sequence + first + i;
                 let scores = &mut scores[..self.length];
-                self.scores.apply(call, row, scores, room);
-                let log_sum = self.softmax(call, scores);
+                let log_sum = if is_short {
+                    0.0
+                } else {
+                    self.scores.apply(call, row, scores, room);
+                    self.softmax(call, scores)
+                };
                 if self.has_sums {
                     // SAFETY: every row has an element of its own.
                     let own = unsafe { sums_to.part(row, 1) };
@@ -175,6 +189,7 @@ impl Attention {
         let reach = (self.depth - 1) * self.queries.column + 1;
         let pointers: SmallVec<[*const f32; 128]> = (0..count).map(|i| row(i)[..reach].as_ptr()).collect();
         let runs = [Run { first: 0, terms: self.depth }];
+        let offsets: [usize; ROWS] = std::array::from_fn(|i| i * padded);
         for column in (0..self.length).step_by(WIDTH) {
             let columns = WIDTH.min(self.length - column);
             let panel = &mut panel[..self.depth * WIDTH];
@@ -188,12 +203,11 @@ impl Attention {
                     stride: WIDTH,
                     columns,
                 };
-                let mut sums = [0.0; ROWS * WIDTH];
-                // SAFETY: every row reaches its terms, and the panel holds all of them with all columns.
-                unsafe { tile::multiply(call.level, rows, &tile, &mut sums, false) };
-                for (i, sums) in sums.chunks_exact(WIDTH).take(rows).enumerate() {
-                    scores[(start + i) * padded + column..][..columns].copy_from_slice(&sums[..columns]);
-                }
+                let to = scores[start * padded..][..rows * padded].as_mut_ptr();
+                let target = Target { steps: &[], to: to.wrapping_add(column), rows: &offsets[..rows] };
+                // SAFETY: every row reaches its terms, the panel holds all of them with all columns, and the rows of scores are there and
+                // the caller's alone.
+                unsafe { tile::multiply_into(call.level, rows, &tile, &target) };
             });
         }
     }
@@ -247,9 +261,7 @@ impl Attention {
                 // of their own.
                 unsafe {
                     tile::multiply(call.level, rows, &tile, &mut sums, false);
-                    for (i, sums) in sums.chunks_exact_mut(WIDTH).take(rows).enumerate() {
-                        finish.store(&offsets, start + i, column, &mut sums[..columns]);
-                    }
+                    finish.store_all(&offsets, start..start + rows, column, &mut sums, WIDTH, columns);
                 }
             });
         }
@@ -292,41 +304,63 @@ impl Fast for Attention {
 
 for_levels! {
     /// The products of a row with rows that are `stride` apart.
-    fn dots(row: &[f32], others: &[f32], stride: usize, to: &mut [f32]) = dots_body
+    fn dots(row: &[f32], others: &[f32], stride: usize, to: &mut [f32]) = fused dots_body
 }
 
 for_levels! {
     /// `e^(x - max)` of each element, and their sum.
-    fn exponentials(row: &mut [f32], max: f32) -> f32 = exponentials_body
+    fn exponentials(row: &mut [f32], max: f32) -> f32 = fused exponentials_body
 }
 
+/// Elements of a row that are multiplied at a time.
+const LANES: usize = 16;
+
 #[inline(always)]
-fn dots_body(row: &[f32], others: &[f32], stride: usize, to: &mut [f32]) {
+fn dots_body<const FUSED: bool>(row: &[f32], others: &[f32], stride: usize, to: &mut [f32]) {
+    let (chunks, rest) = row.as_chunks::<LANES>();
+    let mut last = [0.0; LANES];
+    last[..rest.len()].copy_from_slice(rest);
     for (number, to) in to.iter_mut().enumerate() {
         let other = &others[number * stride..][..row.len()];
-        let mut lanes = [0.0_f32; 32];
-        let (chunks, rest) = row.as_chunks::<32>();
-        let (other_chunks, other_rest) = other.as_chunks::<32>();
-        for (a, b) in chunks.iter().zip(other_chunks) {
-            for ((lane, &a), &b) in lanes.iter_mut().zip(a).zip(b) {
-                *lane += a * b;
+        let mut sums = [[0.0_f32; LANES]; 2];
+        let (other_chunks, other_rest) = other.as_chunks::<LANES>();
+        for (number, (a, b)) in chunks.iter().zip(other_chunks).enumerate() {
+            for ((sum, &a), &b) in sums[number % 2].iter_mut().zip(a).zip(b) {
+                *sum = plus::<FUSED>(a, b, *sum);
             }
         }
-        for ((lane, &a), &b) in lanes.iter_mut().zip(rest).zip(other_rest) {
-            *lane += a * b;
+        if !rest.is_empty() {
+            let mut other = [0.0; LANES];
+            other[..rest.len()].copy_from_slice(other_rest);
+            for ((sum, &a), &b) in sums[0].iter_mut().zip(&last).zip(&other) {
+                *sum = plus::<FUSED>(a, b, *sum);
+            }
         }
-        *to = lanes.iter().sum();
+        let [mut sum, other] = sums;
+        sum.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
+        *to = sums::joined(sum, |a, b| a + b);
     }
 }
 
 #[inline(always)]
-fn exponentials_body(row: &mut [f32], max: f32) -> f32 {
-    let mut lanes = [0.0; 32];
-    for chunk in row.chunks_mut(32) {
+fn exponentials_body<const FUSED: bool>(row: &mut [f32], max: f32) -> f32 {
+    let mut lanes = [0.0; 2 * LANES];
+    let (chunks, rest) = row.as_chunks_mut::<{ 2 * LANES }>();
+    for chunk in chunks {
         for (x, lane) in chunk.iter_mut().zip(&mut lanes) {
-            *x = exp_negative(*x - max);
+            *x = exp_negative::<FUSED>(*x - max);
             *lane += *x;
         }
     }
-    lanes.iter().sum()
+    if !rest.is_empty() {
+        let mut last = [f32::NEG_INFINITY; 2 * LANES];
+        last[..rest.len()].copy_from_slice(rest);
+        for (x, lane) in last.iter_mut().zip(&mut lanes) {
+            *x = exp_negative::<FUSED>(*x - max);
+            *lane += *x;
+        }
+        let length = rest.len();
+        rest.copy_from_slice(&last[..length]);
+    }
+    sums::joined(lanes, |a, b| a + b)
 }

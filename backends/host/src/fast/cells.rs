@@ -41,7 +41,7 @@ pub(super) fn vanilla(level: Level, activation: Activation, sums: &mut [f32]) {
     functions::eltwise(level, activation.function(), sums);
 }
 
-/// `to = sigmoid(to + given)`
+/// `to = sigmoid::<FUSED>(to + given)`
 pub(super) fn gate(level: Level, to: &mut [f32], given: &[f32]) {
     add(level, to, given);
     functions::eltwise(level, Eltwise::Sigmoid, to);
@@ -58,15 +58,15 @@ for_levels! {
 }
 
 for_levels! {
-    fn lstm_units(sums: [&[f32]; 4], given: [&[f32]; 4], state: &mut [f32], cell: &mut [f32]) = lstm_units_body
+    fn lstm_units(sums: [&[f32]; 4], given: [&[f32]; 4], state: &mut [f32], cell: &mut [f32]) = fused lstm_units_body
 }
 
 for_levels! {
-    fn lstm_units_with_peepholes(sums: [&[f32]; 4], given: [&[f32]; 4], peep: [&[f32]; 3], state: &mut [f32], cell: &mut [f32]) = lstm_units_with_peepholes_body
+    fn lstm_units_with_peepholes(sums: [&[f32]; 4], given: [&[f32]; 4], peep: [&[f32]; 3], state: &mut [f32], cell: &mut [f32]) = fused lstm_units_with_peepholes_body
 }
 
 for_levels! {
-    fn gru_units(update: &[f32], candidate: &[f32], state: &mut [f32]) = gru_units_body
+    fn gru_units(update: &[f32], candidate: &[f32], state: &mut [f32]) = fused gru_units_body
 }
 
 #[inline(always)]
@@ -82,20 +82,26 @@ fn reset_body(to: &mut [f32], by: &[f32], given: &[f32]) {
 }
 
 #[inline(always)]
-fn lstm_units_body(sums: [&[f32]; 4], given: [&[f32]; 4], state: &mut [f32], cell: &mut [f32]) {
+fn lstm_units_body<const FUSED: bool>(
+    sums: [&[f32]; 4],
+    given: [&[f32]; 4],
+    state: &mut [f32],
+    cell: &mut [f32],
+) {
     let w = state.len();
     let [i, f, c, o] = sums.map(|sums| &sums[..w]);
     let [gi, gf, gc, go] = given.map(|given| &given[..w]);
     let cell = &mut cell[..w];
     for u in 0..w {
-        let next = sigmoid(f[u] + gf[u]) * cell[u] + sigmoid(i[u] + gi[u]) * tanh(c[u] + gc[u]);
+        let next = sigmoid::<FUSED>(f[u] + gf[u]) * cell[u]
+            + sigmoid::<FUSED>(i[u] + gi[u]) * tanh::<FUSED>(c[u] + gc[u]);
         cell[u] = next;
-        state[u] = sigmoid(o[u] + go[u]) * tanh(next);
+        state[u] = sigmoid::<FUSED>(o[u] + go[u]) * tanh::<FUSED>(next);
     }
 }
 
 #[inline(always)]
-fn lstm_units_with_peepholes_body(
+fn lstm_units_with_peepholes_body<const FUSED: bool>(
     sums: [&[f32]; 4],
     given: [&[f32]; 4],
     peep: [&[f32]; 3],
@@ -109,17 +115,17 @@ fn lstm_units_with_peepholes_body(
     let cell = &mut cell[..w];
     for u in 0..w {
         let before = cell[u];
-        let kept = sigmoid(f[u] + gf[u] + pf[u] * before) * before;
-        let next = kept + sigmoid(i[u] + gi[u] + pi[u] * before) * tanh(c[u] + gc[u]);
+        let kept = sigmoid::<FUSED>(f[u] + gf[u] + pf[u] * before) * before;
+        let next = kept + sigmoid::<FUSED>(i[u] + gi[u] + pi[u] * before) * tanh::<FUSED>(c[u] + gc[u]);
         cell[u] = next;
-        state[u] = sigmoid(o[u] + go[u] + po[u] * next) * tanh(next);
+        state[u] = sigmoid::<FUSED>(o[u] + go[u] + po[u] * next) * tanh::<FUSED>(next);
     }
 }
 
 #[inline(always)]
-fn gru_units_body(update: &[f32], candidate: &[f32], state: &mut [f32]) {
+fn gru_units_body<const FUSED: bool>(update: &[f32], candidate: &[f32], state: &mut [f32]) {
     for ((state, &update), &candidate) in state.iter_mut().zip(update).zip(candidate) {
-        let candidate = tanh(candidate);
+        let candidate = tanh::<FUSED>(candidate);
         *state = candidate + update * (*state - candidate);
     }
 }

@@ -213,6 +213,33 @@ impl Finish<'_> {
         unsafe { self.store_all(rows, row..row + 1, column, sums, length, length) };
     }
 
+    /// Calls `make` with room for some rows from a column on, one behind the other, and stores what it made after all steps: in its place,
+    /// where nothing follows and the rows lie so, else out of `room`, which is as long.
+    ///
+    /// # Safety
+    /// As for [`Finish::store_all`].
+    pub(super) unsafe fn make_rows(
+        &self,
+        rows: std::ops::Range<usize>,
+        column: usize,
+        room: &mut [f32],
+        make: impl FnOnce(&mut [f32]),
+    ) {
+        let (plan, count) = (self.plan, rows.len());
+        let columns = room.len() / count.max(1);
+        let is_plain = plan.target.column == 1 && self.bias.is_none() && plan.steps.is_empty();
+        if is_plain && (count == 1 || plan.target.rows.stride() == Some(columns)) {
+            let to = self.target(plan.target.rows.at(rows.start), column, room.len());
+            // SAFETY: the rows lie in the result, and are the caller's alone.
+            return make(unsafe { std::slice::from_raw_parts_mut(to, room.len()) });
+        }
+        make(room);
+        let mut offsets = Rows::default();
+        self.rows(rows.start, count, &mut offsets);
+        // SAFETY: by the caller.
+        unsafe { self.store_all(&offsets, 0..count, column, room, columns, columns) };
+    }
+
     /// Stores `columns` sums of some of `rows` from a column on, after all steps. The sums of a row begin `stride` numbers behind those of the
     /// one before.
     ///

@@ -20,7 +20,21 @@ pub(super) fn binary(level: Level, algorithm: BinaryAlgorithm, a: &mut [f32], b:
 }
 
 for_levels! {
-    fn vectorised(function: Eltwise, values: &mut [f32]) = eltwise_body
+    fn vectorised(function: Eltwise, values: &mut [f32]) = fused eltwise_body
+}
+
+/// `to = f(from)` for each element.
+pub(super) fn eltwise_of(level: Level, function: Eltwise, from: &[f32], to: &mut [f32]) {
+    if is_vectorised(function) {
+        vectorised_of(level, function, from, to);
+    } else {
+        to.copy_from_slice(from);
+        function.apply(to);
+    }
+}
+
+for_levels! {
+    fn vectorised_of(function: Eltwise, from: &[f32], to: &mut [f32]) = fused eltwise_of_body
 }
 
 for_levels! {
@@ -116,40 +130,76 @@ fn is_vectorised(function: Eltwise) -> bool {
     }
 }
 
+/// Elements that become what a function gives for them.
+trait Elements {
+    fn each(self, f: impl Fn(f32) -> f32);
+}
+
+impl Elements for &mut [f32] {
+    #[inline(always)]
+    fn each(self, f: impl Fn(f32) -> f32) {
+        each(self, f);
+    }
+}
+
+/// Of the first ones to the others.
+struct FromTo<'a>(&'a [f32], &'a mut [f32]);
+
+impl Elements for FromTo<'_> {
+    #[inline(always)]
+    fn each(self, f: impl Fn(f32) -> f32) {
+        for (to, &x) in self.1.iter_mut().zip(self.0) {
+            *to = f(x);
+        }
+    }
+}
+
 #[inline(always)]
-fn eltwise_body(function: Eltwise, values: &mut [f32]) {
+fn eltwise_body<const FUSED: bool>(function: Eltwise, values: &mut [f32]) {
+    applied::<FUSED>(function, values);
+}
+
+#[inline(always)]
+fn eltwise_of_body<const FUSED: bool>(function: Eltwise, from: &[f32], to: &mut [f32]) {
+    applied::<FUSED>(function, FromTo(from, to));
+}
+
+#[inline(always)]
+fn applied<const FUSED: bool>(function: Eltwise, values: impl Elements) {
     match function {
-        Eltwise::Abs => each(values, f32::abs),
-        Eltwise::Ceil => each(values, f32::ceil),
-        Eltwise::Clamp { min, max } => each(values, |x| clamp(x, min, max)),
+        Eltwise::Abs => values.each(f32::abs),
+        Eltwise::Ceil => values.each(f32::ceil),
+        Eltwise::Clamp { min, max } => values.each(|x| clamp(x, min, max)),
         Eltwise::Elu { alpha } => {
             // The polynomial is for arguments of one sign.
-            each(values, |x| if x > 0.0 { x } else { alpha * expm1_negative(if x > 0.0 { 0.0 } else { x }) });
+            values.each(|x| {
+                if x > 0.0 { x } else { alpha * expm1_negative::<FUSED>(if x > 0.0 { 0.0 } else { x }) }
+            });
         }
-        Eltwise::Exp => each(values, exp),
-        Eltwise::Floor => each(values, f32::floor),
+        Eltwise::Exp => values.each(exp::<FUSED>),
+        Eltwise::Floor => values.each(f32::floor),
         // The complementary function keeps the digits that 1 + erf loses for negative x.
-        Eltwise::GeluErf => each(values, |x| 0.5 * x * erfc(x * -std::f32::consts::FRAC_1_SQRT_2)),
-        // 1 + tanh(u) is twice the logistic function of 2u.
+        Eltwise::GeluErf => values.each(|x| 0.5 * x * erfc::<FUSED>(x * -std::f32::consts::FRAC_1_SQRT_2)),
+        // 1 + tanh::<FUSED>(u) is twice the logistic function of 2u.
         Eltwise::GeluTanh => {
-            each(values, |x| x / (1.0 + exp(-1.595_769_2 * (x + 0.044_715 * x * x * x))));
+            values.each(|x| x / (1.0 + exp::<FUSED>(-1.595_769_2 * (x + 0.044_715 * x * x * x))));
         }
-        Eltwise::HardSigmoid { alpha, beta } => each(values, |x| clamp(alpha * x + beta, 0.0, 1.0)),
-        Eltwise::HardSwish { alpha, beta } => each(values, |x| x * clamp(alpha * x + beta, 0.0, 1.0)),
-        Eltwise::LeakyRelu { alpha } => each(values, |x| if x > 0.0 { x } else { alpha * x }),
-        Eltwise::Linear { alpha, beta } => each(values, |x| alpha * x + beta),
-        Eltwise::Log => each(values, log),
-        Eltwise::Mish => each(values, |x| x * tanh_of_soft_plus(x)),
-        Eltwise::Pow { alpha, beta: 2.0 } => each(values, |x| alpha * (x * x)),
-        Eltwise::Pow { alpha, beta: 3.0 } => each(values, |x| alpha * (x * x * x)),
-        Eltwise::Pow { alpha, beta: 1.0 } => each(values, |x| alpha * x),
-        Eltwise::Pow { alpha, beta: -1.0 } => each(values, |x| alpha / x),
-        Eltwise::Reciprocal => each(values, |x| 1.0 / x),
-        Eltwise::Relu => each(values, |x| if x < 0.0 { 0.0 } else { x }),
-        Eltwise::Round => each(values, f32::round_ties_even),
-        Eltwise::Sigmoid => each(values, sigmoid),
+        Eltwise::HardSigmoid { alpha, beta } => values.each(|x| clamp(alpha * x + beta, 0.0, 1.0)),
+        Eltwise::HardSwish { alpha, beta } => values.each(|x| x * clamp(alpha * x + beta, 0.0, 1.0)),
+        Eltwise::LeakyRelu { alpha } => values.each(|x| if x > 0.0 { x } else { alpha * x }),
+        Eltwise::Linear { alpha, beta } => values.each(|x| alpha * x + beta),
+        Eltwise::Log => values.each(log::<FUSED>),
+        Eltwise::Mish => values.each(|x| x * tanh_of_soft_plus::<FUSED>(x)),
+        Eltwise::Pow { alpha, beta: 2.0 } => values.each(|x| alpha * (x * x)),
+        Eltwise::Pow { alpha, beta: 3.0 } => values.each(|x| alpha * (x * x * x)),
+        Eltwise::Pow { alpha, beta: 1.0 } => values.each(|x| alpha * x),
+        Eltwise::Pow { alpha, beta: -1.0 } => values.each(|x| alpha / x),
+        Eltwise::Reciprocal => values.each(|x| 1.0 / x),
+        Eltwise::Relu => values.each(|x| if x < 0.0 { 0.0 } else { x }),
+        Eltwise::Round => values.each(f32::round_ties_even),
+        Eltwise::Sigmoid => values.each(sigmoid::<FUSED>),
         Eltwise::Sign => {
-            each(values, |x| {
+            values.each(|x| {
                 if x > 0.0 {
                     1.0
                 } else if x < 0.0 {
@@ -159,12 +209,12 @@ fn eltwise_body(function: Eltwise, values: &mut [f32]) {
                 }
             });
         }
-        Eltwise::SoftPlus { beta } => each(values, |x| soft_plus(beta * x) / beta),
-        Eltwise::Sqrt => each(values, f32::sqrt),
-        Eltwise::Square => each(values, |x| x * x),
-        Eltwise::Swish { alpha } => each(values, |x| x / (1.0 + exp(-alpha * x))),
-        Eltwise::Tanh => each(values, tanh),
-        Eltwise::Truncate => each(values, f32::trunc),
+        Eltwise::SoftPlus { beta } => values.each(|x| soft_plus::<FUSED>(beta * x) / beta),
+        Eltwise::Sqrt => values.each(f32::sqrt),
+        Eltwise::Square => values.each(|x| x * x),
+        Eltwise::Swish { alpha } => values.each(|x| x / (1.0 + exp::<FUSED>(-alpha * x))),
+        Eltwise::Tanh => values.each(tanh::<FUSED>),
+        Eltwise::Truncate => values.each(f32::trunc),
         _ => {}
     }
 }

@@ -67,9 +67,27 @@ fn detect() -> Vec<Level> {
     vec![Level::Portable]
 }
 
-/// Defines a function with a [`Level`] in front of its arguments, whose body (an inlined function) is compiled for each level.
+/// Whether a product with a sum is one instruction of what every processor of the target has.
+pub(crate) const FUSES: bool = cfg!(target_arch = "aarch64");
+
+/// Defines a function with a [`Level`] in front of its arguments, whose body (an inlined function) is compiled for each level. A `fused` body
+/// is told by a constant whether a product with a sum is one instruction.
 macro_rules! for_levels {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident$(<$($life:lifetime),+>)?($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)? = fused $body:ident) => {
+        $crate::fast::level::for_levels! {
+            @by_level $(#[$meta])* $vis fn $name$(<$($life),+>)?($($arg: $type),*) $(-> $result)?,
+            $body::<{ $crate::fast::level::FUSES }>, $body::<true>
+        }
+    };
     ($(#[$meta:meta])* $vis:vis fn $name:ident$(<$($life:lifetime),+>)?($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)? = $body:expr) => {
+        $crate::fast::level::for_levels! {
+            @by_level $(#[$meta])* $vis fn $name$(<$($life),+>)?($($arg: $type),*) $(-> $result)?, $body, $body
+        }
+    };
+    (
+        @by_level $(#[$meta:meta])* $vis:vis fn $name:ident$(<$($life:lifetime),+>)?($($arg:ident: $type:ty),*) $(-> $result:ty)?,
+        $plain:expr, $body:expr
+    ) => {
         $(#[$meta])*
         $vis fn $name$(<$($life),+>)?(level: $crate::fast::level::Level, $($arg: $type),*) $(-> $result)? {
             #[cfg(target_arch = "x86_64")]
@@ -83,7 +101,7 @@ macro_rules! for_levels {
                 $body($($arg),*)
             }
             match level {
-                $crate::fast::level::Level::Portable => $body($($arg),*),
+                $crate::fast::level::Level::Portable => $plain($($arg),*),
                 // SAFETY: a value of this level exists only where the processor has these instructions.
                 #[cfg(target_arch = "x86_64")]
                 $crate::fast::level::Level::Avx2 => unsafe { with_avx2($($arg),*) },

@@ -37,6 +37,7 @@ mod reduction;
 mod resampling;
 mod rows;
 mod scores;
+mod short_rows;
 mod sink;
 mod streaming;
 mod sums;

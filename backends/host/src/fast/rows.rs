@@ -9,15 +9,14 @@ use super::finish::{Finish, FinishPlan, Rows};
 use super::level::for_levels;
 use super::math::exp_negative;
 use super::places::{Places, strides_of};
-use super::{Fast, Shared, functions, sums};
+use super::short_rows::{Normalization, SHORTEST, ShortRows};
+use super::{Fast, Shared, functions, short_rows, sums};
 
 /// Elements that one thread does sooner than another one comes to help, and those of a task.
 const ALONE: usize = 1 << 12;
 const TASK: usize = 1 << 14;
 /// Numbers of short rows that are taken together.
-const SHORT: usize = 512;
-/// The longest of rows that are shorter than it takes to fold a row by vectors.
-const SHORTEST: usize = 32;
+const SHORT: usize = 2048;
 /// Rows side by side.
 const BESIDE: usize = 128;
 
@@ -105,6 +104,49 @@ impl OverRows {
         Some(Self { work, first, rows: places(false), count, length, finish })
     }
 
+    /// Whether rows are computed in registers.
+    fn is_short(&self) -> bool {
+        self.length <= SHORTEST
+            && matches!(
+                self.work,
+                Work::Softmax(_) | Work::Normalization { has_mean: false, has_variance: false, .. }
+            )
+    }
+
+    /// Some rows, the first of which is at the beginning of `src`, `next` elements apart.
+    fn short_rows(
+        &self,
+        call: &Call<'_>,
+        src: &[f32],
+        next: usize,
+        all: std::ops::Range<usize>,
+        finish: &Finish<'_>,
+    ) {
+        let together = (SHORT / self.length).clamp(1, all.len());
+        with_own_room(together * self.length, |room| {
+            for first in all.clone().step_by(together) {
+                let some = first..(first + together).min(all.end);
+                let data = &src[(first - all.start) * next..];
+                let rows = ShortRows { data, next, length: self.length, count: some.len() };
+                let make = |to: &mut [f32]| match &self.work {
+                    Work::Softmax(op) => short_rows::softmax(call.level, *op, rows, to),
+                    Work::Normalization { op, scales, shifts, .. } => {
+                        let by = Normalization {
+                            rms: op.rms,
+                            epsilon: op.epsilon,
+                            scale: scales.then(|| &call.input(Arg::Scale)[..self.length]),
+                            shift: shifts.then(|| &call.input(Arg::Shift)[..self.length]),
+                        };
+                        short_rows::normalize(call.level, by, rows, to);
+                    }
+                };
+                let room = &mut room[..some.len() * self.length];
+                // SAFETY: every row of the result is written by one task.
+                unsafe { finish.make_rows(some, 0, room, make) };
+            }
+        });
+    }
+
     fn row(&self, call: &Call<'_>, from: &[f32], row: usize, to: &mut [f32], statistics: &[Shared<'_>; 2]) {
         let level = call.level;
         match &self.work {
@@ -168,49 +210,19 @@ impl Fast for OverRows {
         let finish = self.finish.bind(call);
         let statistics = [call.output(Arg::Mean), call.output(Arg::Variance)];
         by_tasks(call, self.count, self.length, &|first, count| {
-            let mut rows = Rows::default();
-            finish.rows(first, count, &mut rows);
-            let together = (SHORT / self.length).clamp(1, count);
-            with_own_room(together * self.length, |room| {
-                for start in (0..count).step_by(together) {
-                    let some = start..(start + together).min(count);
-                    let room = &mut room[..some.len() * self.length];
-                    let of = |row: usize| &src[self.first + self.rows.at(first + row)..][..self.length];
-                    match &self.work {
-                        Work::Softmax(op)
-                            if together > 1 && self.length <= SHORTEST && !op.log && !op.inf_as_zero =>
-                        {
-                            for (row, to) in some.clone().zip(room.chunks_exact_mut(self.length)) {
-                                to.copy_from_slice(of(row));
-                            }
-                            short_rows(call.level, self.length, room);
-                        }
-                        Work::Normalization { op, scales, shifts, has_mean: false, has_variance: false }
-                            if together > 1 && self.length <= SHORTEST =>
-                        {
-                            for (row, to) in some.clone().zip(room.chunks_exact_mut(self.length)) {
-                                to.copy_from_slice(of(row));
-                            }
-                            let scale = scales.then(|| &call.input(Arg::Scale)[..self.length]);
-                            let shift = shifts.then(|| &call.input(Arg::Shift)[..self.length]);
-                            normalize_short_rows(
-                                call.level,
-                                op.rms,
-                                op.epsilon,
-                                scale,
-                                shift,
-                                self.length,
-                                room,
-                            );
-                        }
-                        _ => {
-                            for (row, to) in some.clone().zip(room.chunks_exact_mut(self.length)) {
-                                self.row(call, of(row), first + row, to, &statistics);
-                            }
-                        }
-                    }
+            if let (true, Some(next)) = (self.is_short(), self.rows.stride()) {
+                self.short_rows(call, &src[self.first + first * next..], next, first..first + count, &finish);
+                return;
+            }
+            with_own_room(self.length, |room| {
+                for row in first..first + count {
+                    let from = &src[self.first + self.rows.at(row)..][..self.length];
                     // SAFETY: every row of the result is written by one task.
-                    unsafe { finish.store_all(&rows, some, 0, room, self.length, self.length) };
+                    unsafe {
+                        finish.make_rows(row..row + 1, 0, room, |to| {
+                            self.row(call, from, row, to, &statistics);
+                        });
+                    }
                 }
             });
         });
@@ -335,17 +347,7 @@ impl Fast for SoftmaxBeside {
 
 for_levels! {
     /// `e^(x - max)` of each element, and their sum.
-    fn exponentials(from: &[f32], max: f32, to: &mut [f32]) -> f32 = exponentials_body
-}
-
-for_levels! {
-    /// Softmax of short rows, one behind the other.
-    fn short_rows(length: usize, rows: &mut [f32]) = short_rows_body
-}
-
-for_levels! {
-    /// Layer normalisation of short rows, one behind the other.
-    fn normalize_short_rows(rms: bool, epsilon: f32, scale: Option<&[f32]>, shift: Option<&[f32]>, length: usize, rows: &mut [f32]) = normalize_short_rows_body
+    fn exponentials(from: &[f32], max: f32, to: &mut [f32]) -> f32 = fused exponentials_body
 }
 
 for_levels! {
@@ -365,79 +367,34 @@ for_levels! {
 }
 
 for_levels! {
-    fn exponentials_beside(from: &[f32], max: &[f32], to: &mut [f32], sum: &mut [f32]) = exponentials_beside_body
+    fn exponentials_beside(from: &[f32], max: &[f32], to: &mut [f32], sum: &mut [f32]) = fused exponentials_beside_body
 }
 
 /// Elements between two visits of the sums.
 const LANES: usize = 32;
 
 #[inline(always)]
-fn exponentials_body(from: &[f32], max: f32, to: &mut [f32]) -> f32 {
+fn exponentials_body<const FUSED: bool>(from: &[f32], max: f32, to: &mut [f32]) -> f32 {
     let mut lanes = [0.0; LANES];
     let (chunks, rest) = from.as_chunks::<LANES>();
     let (to_chunks, to_rest) = to.as_chunks_mut::<LANES>();
     for (from, to) in chunks.iter().zip(to_chunks) {
         for ((&x, to), lane) in from.iter().zip(to).zip(&mut lanes) {
-            let e = exp_negative(x - max);
+            let e = exp_negative::<FUSED>(x - max);
             *to = e;
             *lane += e;
         }
     }
-    for ((&x, to), lane) in rest.iter().zip(to_rest).zip(&mut lanes) {
-        let e = exp_negative(x - max);
-        *to = e;
-        *lane += e;
+    if !rest.is_empty() {
+        let mut last = [f32::NEG_INFINITY; LANES];
+        last[..rest.len()].copy_from_slice(rest);
+        for (x, lane) in last.iter_mut().zip(&mut lanes) {
+            *x = exp_negative::<FUSED>(*x - max);
+            *lane += *x;
+        }
+        to_rest[..rest.len()].copy_from_slice(&last[..rest.len()]);
     }
-    lanes.iter().sum()
-}
-
-#[inline(always)]
-fn short_rows_body(length: usize, rows: &mut [f32]) {
-    for row in rows.chunks_exact_mut(length) {
-        let mut max = f32::NEG_INFINITY;
-        for &mut x in row.iter_mut() {
-            max = if x > max || x.is_nan() { x } else { max };
-        }
-        for x in row.iter_mut() {
-            *x -= max;
-        }
-    }
-    for x in rows.iter_mut() {
-        *x = exp_negative(*x);
-    }
-    for row in rows.chunks_exact_mut(length) {
-        let sum: f32 = row.iter().sum();
-        let factor = 1.0 / sum;
-        for x in row.iter_mut() {
-            *x *= factor;
-        }
-    }
-}
-
-#[inline(always)]
-fn normalize_short_rows_body(
-    rms: bool,
-    epsilon: f32,
-    scale: Option<&[f32]>,
-    shift: Option<&[f32]>,
-    length: usize,
-    rows: &mut [f32],
-) {
-    let count = length as f32;
-    for row in rows.chunks_exact_mut(length) {
-        let mean = if rms { 0.0 } else { row.iter().sum::<f32>() / count };
-        let squares: f32 = row.iter().map(|x| (x - mean) * (x - mean)).sum();
-        let inverse = 1.0 / (squares / count + epsilon).sqrt();
-        for x in row.iter_mut() {
-            *x = (*x - mean) * inverse;
-        }
-        if let Some(scale) = scale {
-            row.iter_mut().zip(scale).for_each(|(x, scale)| *x *= scale);
-        }
-        if let Some(shift) = shift {
-            row.iter_mut().zip(shift).for_each(|(x, shift)| *x += shift);
-        }
-    }
+    sums::joined(lanes, |a, b| a + b)
 }
 
 #[inline(always)]
@@ -465,9 +422,9 @@ fn larger_rows_body(from: &[f32], max: &mut [f32]) {
 }
 
 #[inline(always)]
-fn exponentials_beside_body(from: &[f32], max: &[f32], to: &mut [f32], sum: &mut [f32]) {
+fn exponentials_beside_body<const FUSED: bool>(from: &[f32], max: &[f32], to: &mut [f32], sum: &mut [f32]) {
     for (((to, &x), &max), sum) in to.iter_mut().zip(from).zip(max).zip(sum) {
-        let e = exp_negative(x - max);
+        let e = exp_negative::<FUSED>(x - max);
         *to = e;
         *sum += e;
     }

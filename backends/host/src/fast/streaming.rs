@@ -13,6 +13,8 @@ const PIECE: usize = 2048;
 /// Elements that one thread does sooner than another one comes to help, and those of a task.
 const ALONE: usize = 1 << 14;
 const TASK: usize = 1 << 15;
+/// The most tasks of a thread: the longer a task, the fewer places at which the memory's next lines are unknown.
+const TASKS: usize = 8;
 /// Rows shorter than this are taken together where what they share can be repeated.
 const SHORT: usize = 256;
 
@@ -206,6 +208,11 @@ impl Streaming {
         {
             functions::binary_of(call.level, *algorithm, &a[..count], &b[..count], out);
             stages = &stages[2..];
+        } else if let [Stage::Load(a), Stage::Eltwise(function), ..] = stages
+            && let Values::All(a) = values(a)
+        {
+            functions::eltwise_of(call.level, *function, &a[..count], out);
+            stages = &stages[2..];
         }
         for stage in stages {
             match stage {
@@ -328,7 +335,8 @@ impl Fast for Streaming {
                 (0..pieces).for_each(|piece| self.piece(call, kept, target, piece));
                 return;
             }
-            let tasks = elements.div_ceil(TASK).max(2 * call.crew.threads()).min(pieces);
+            let threads = call.crew.threads();
+            let tasks = elements.div_ceil(TASK).clamp(2 * threads, TASKS * threads).min(pieces);
             call.crew.run(tasks, &|task| {
                 for piece in pieces * task / tasks..pieces * (task + 1) / tasks {
                     self.piece(call, kept, target, piece);

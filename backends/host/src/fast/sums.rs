@@ -66,7 +66,7 @@ pub(super) fn end(algorithm: ReductionAlgorithm, folded: f32, count: usize) -> f
 
 // A comparison with NaN is false, which keeps the NaN of either side.
 #[inline(always)]
-fn larger(a: f32, b: f32) -> f32 {
+pub(super) fn larger(a: f32, b: f32) -> f32 {
     if b > a || b.is_nan() { b } else { a }
 }
 
@@ -75,12 +75,19 @@ fn smaller(a: f32, b: f32) -> f32 {
     if b < a || b.is_nan() { b } else { a }
 }
 
+/// Folds elements by lanes; `neutral` is an element that changes nothing.
 #[inline(always)]
-fn lanes(values: &[f32], start: f32, add: impl Fn(f32, f32) -> f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+fn lanes(
+    values: &[f32],
+    start: f32,
+    neutral: f32,
+    add: impl Fn(f32, f32) -> f32,
+    join: impl Fn(f32, f32) -> f32,
+) -> f32 {
     if values.len() < LONG {
-        so_many_lanes::<FEW_LANES>(values, start, add, join)
+        so_many_lanes::<FEW_LANES>(values, start, neutral, add, join)
     } else {
-        so_many_lanes::<LANES>(values, start, add, join)
+        so_many_lanes::<LANES>(values, start, neutral, add, join)
     }
 }
 
@@ -88,6 +95,7 @@ fn lanes(values: &[f32], start: f32, add: impl Fn(f32, f32) -> f32, join: impl F
 fn so_many_lanes<const LANES: usize>(
     values: &[f32],
     start: f32,
+    neutral: f32,
     add: impl Fn(f32, f32) -> f32,
     join: impl Fn(f32, f32) -> f32,
 ) -> f32 {
@@ -98,9 +106,20 @@ fn so_many_lanes<const LANES: usize>(
             *lane = add(*lane, value);
         }
     }
-    for (lane, &value) in lanes.iter_mut().zip(rest) {
-        *lane = add(*lane, value);
+    if !rest.is_empty() {
+        // A whole chunk takes as many instructions as a vector, a part of one as many as elements.
+        let mut last = [neutral; LANES];
+        last[..rest.len()].copy_from_slice(rest);
+        for (lane, &value) in lanes.iter_mut().zip(&last) {
+            *lane = add(*lane, value);
+        }
     }
+    joined(lanes, join)
+}
+
+/// Lanes in one, by halves.
+#[inline(always)]
+pub(super) fn joined<const LANES: usize>(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
     let mut width = LANES;
     while width > 1 {
         width /= 2;
@@ -112,28 +131,28 @@ fn so_many_lanes<const LANES: usize>(
 
 #[inline(always)]
 fn max_body(values: &[f32]) -> f32 {
-    lanes(values, f32::NEG_INFINITY, larger, larger)
+    lanes(values, f32::NEG_INFINITY, f32::NEG_INFINITY, larger, larger)
 }
 
 #[inline(always)]
 fn sum_body(values: &[f32]) -> f32 {
-    lanes(values, 0.0, |a, x| a + x, |a, b| a + b)
+    lanes(values, 0.0, 0.0, |a, x| a + x, |a, b| a + b)
 }
 
 #[inline(always)]
 fn squares_body(values: &[f32], from: f32) -> f32 {
-    lanes(values, 0.0, |a, x| a + (x - from) * (x - from), |a, b| a + b)
+    lanes(values, 0.0, from, |a, x| a + (x - from) * (x - from), |a, b| a + b)
 }
 
 #[inline(always)]
 fn fold_body(algorithm: ReductionAlgorithm, values: &[f32]) -> f32 {
     let plus = |a: f32, b: f32| a + b;
     match algorithm {
-        ReductionAlgorithm::Product => lanes(values, 1.0, |a, x| a * x, |a, b| a * b),
+        ReductionAlgorithm::Product => lanes(values, 1.0, 1.0, |a, x| a * x, |a, b| a * b),
         ReductionAlgorithm::Max => max_body(values),
-        ReductionAlgorithm::Min => lanes(values, f32::INFINITY, smaller, smaller),
-        ReductionAlgorithm::NormL1 => lanes(values, 0.0, |a, x| a + x.abs(), plus),
-        ReductionAlgorithm::NormL2 => lanes(values, 0.0, |a, x| a + x * x, plus),
+        ReductionAlgorithm::Min => lanes(values, f32::INFINITY, f32::INFINITY, smaller, smaller),
+        ReductionAlgorithm::NormL1 => lanes(values, 0.0, 0.0, |a, x| a + x.abs(), plus),
+        ReductionAlgorithm::NormL2 => lanes(values, 0.0, 0.0, |a, x| a + x * x, plus),
         _ => sum_body(values),
     }
 }
