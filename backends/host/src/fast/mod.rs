@@ -31,6 +31,7 @@ mod mode;
 mod panels;
 mod places;
 mod pooling;
+mod pooling_blocks;
 mod product;
 mod recurrent;
 mod reduction;

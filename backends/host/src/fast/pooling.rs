@@ -1,4 +1,4 @@
-//! Pooling: vectors along the channels where they are neighbours, else along the pixels of a line.
+//! Pooling: the lines of a window are joined first, then the pixels of what they became, so that vectors go along whole lines.
 
 use std::ops::Range;
 
@@ -7,39 +7,52 @@ use anydnn_backend::{Arg, PrimitiveDesc};
 use smallvec::SmallVec;
 
 use super::Fast;
-use super::call::{Call, with_own_room};
-use super::finish::{Finish, FinishPlan, Rows};
+use super::call::Call;
+use super::finish::FinishPlan;
 use super::places::strides_of;
-use super::windows::{Line, Pixel, Tap, line_of_channels, line_of_pixels};
 use crate::compute::{Window, padded};
 
-/// Channels of a task.
-const CHANNELS: usize = 256;
-/// Taps that a task of several lines visits at least, as far as there are so many.
-const TASK: usize = 1 << 12;
-/// Numbers of the result that are stored together.
-const ROOM: usize = 1 << 12;
+/// Elements of a block's lines, which stay in the first cache levels with what is made of them.
+const BLOCK: usize = 1 << 12;
+/// Channels that are worth a block.
+const LEAST: usize = 32;
 /// Taps that one thread visits sooner than another one comes to help.
 const ALONE: usize = 1 << 14;
 
 #[derive(Debug)]
 pub(super) struct Pooling {
-    window: Window,
+    pub(super) window: Window,
     pads_end: [usize; 3],
-    algorithm: PoolingAlgorithm,
+    pub(super) algorithm: PoolingAlgorithm,
     samples: usize,
     channels: usize,
     first: usize,
     sample: usize,
     channel: usize,
-    strides: [usize; 3],
-    /// Whether vectors go along the channels.
-    by_channels: bool,
-    /// The pixels of a line.
-    pixels: Vec<Pixel>,
-    /// What meets the pixels of a line, where vectors go along them.
-    taps: Vec<Tap>,
+    pub(super) strides: [usize; 3],
+    /// Whether the channels of a pixel are neighbours; else a plane is that of one channel.
+    pub(super) by_channels: bool,
+    /// What a mean divides the elements of a line by.
+    pub(super) divisors: Vec<f32>,
     finish: FinishPlan,
+}
+
+/// Windows that are computed together: some planes, or some lines of a plane, or some pixels of a line.
+pub(super) struct Block {
+    pub(super) planes: Range<usize>,
+    pub(super) depth: usize,
+    pub(super) lines: Range<usize>,
+    pub(super) pixels: Range<usize>,
+    pub(super) channels: Range<usize>,
+}
+
+/// How the windows are parted into blocks.
+#[derive(Debug)]
+struct Blocks {
+    planes: usize,
+    lines: usize,
+    pixels: usize,
+    channels: usize,
 }
 
 impl Pooling {
@@ -64,10 +77,14 @@ impl Pooling {
             &op.dilations,
             &op.pads_begin,
         );
+        // However long a window is, most of it should be on elements.
+        let whole = window.without_padding();
+        let is_mostly_padding =
+            (0..3).any(|axis| whole.input[axis] > window.input[axis].saturating_add(8).saturating_mul(4));
         let (strides, first) = strides_of(src, src.dims())?;
         let by_channels = strides[1] == 1 && src.dims()[1] > 1;
         let last = dst.rank() - 1;
-        if !by_channels && strides[last] != 1 && src.dims()[last] > 1 {
+        if is_mostly_padding || !by_channels && strides[last] != 1 && src.dims()[last] > 1 {
             return None;
         }
         let rows: SmallVec<[usize; 6]> = if by_channels {
@@ -76,34 +93,31 @@ impl Pooling {
             (0..last).collect()
         };
         let finish = FinishPlan::new(desc, &rows, &[if by_channels { 1 } else { last }])?;
+        let channels = dst.dims()[1];
         let mut pooling = Self {
             window,
             pads_end: padded(&op.pads_end, 0),
             algorithm: op.algorithm,
             samples: dst.dims()[0],
-            channels: dst.dims()[1],
+            channels,
             first,
             sample: strides[0],
             channel: strides[1],
             strides: padded(&strides[2..], 0),
             by_channels,
-            pixels: Vec::new(),
-            taps: Vec::new(),
+            divisors: Vec::new(),
             finish,
         };
-        pooling.pixels = (0..pooling.window.output[2]).map(|at| pooling.pixel(at)).collect();
-        if !by_channels {
-            pooling.taps = pooling.taps_of_pixels();
+        if op.algorithm != PoolingAlgorithm::Max {
+            let of_pixel = if by_channels { channels } else { 1 };
+            let taps = (0..window.output[2]).map(|at| pooling.taps(2, at) as f32);
+            pooling.divisors = taps.flat_map(|taps| std::iter::repeat_n(taps, of_pixel)).collect();
         }
         Some(pooling)
     }
 
-    fn is_max(&self) -> bool {
-        self.algorithm == PoolingAlgorithm::Max
-    }
-
     /// What an average divides by, along one axis.
-    fn taps(&self, axis: usize, at: usize) -> usize {
+    pub(super) fn taps(&self, axis: usize, at: usize) -> usize {
         let window = &self.window;
         if self.algorithm == PoolingAlgorithm::AverageExcludePadding {
             return window.taps_inside(axis, at).len();
@@ -113,109 +127,63 @@ impl Pooling {
         rest.div_ceil(window.dilations[axis]).min(window.kernel[axis])
     }
 
-    /// Rows of the window at a line of the result: where each begins.
-    fn rows(&self, out_d: usize, out_h: usize) -> SmallVec<[usize; 16]> {
-        let window = &self.window;
-        let mut rows = SmallVec::new();
-        for d in window.taps_inside(0, out_d).filter_map(|tap| window.position(0, out_d, tap)) {
-            for h in window.taps_inside(1, out_h).filter_map(|tap| window.position(1, out_h, tap)) {
-                rows.push(d * self.strides[0] + h * self.strides[1]);
-            }
+    /// Planes of windows, and the channels of a pixel in one.
+    pub(super) fn planes(&self) -> (usize, usize) {
+        if self.by_channels { (self.samples, self.channels) } else { (self.samples * self.channels, 1) }
+    }
+
+    /// Where a plane begins.
+    pub(super) fn plane(&self, number: usize) -> usize {
+        if self.by_channels {
+            return self.first + number * self.sample;
         }
-        rows
+        self.first + number / self.channels * self.sample + number % self.channels * self.channel
     }
 
-    fn pixel(&self, at: usize) -> Pixel {
-        let taps = self.window.taps_inside(2, at);
-        let first = self.window.position(2, at, taps.start).unwrap_or(0);
-        Pixel { first: first * self.strides[2], taps: taps.len(), divisor: self.taps(2, at) }
+    /// The distance of all planes, where they have one.
+    pub(super) fn next_plane(&self) -> Option<usize> {
+        match (self.by_channels, self.channels, self.samples) {
+            (true, ..) | (false, 1, _) => Some(self.sample),
+            (false, _, 1) => Some(self.channel),
+            _ => (self.sample == self.channels * self.channel).then_some(self.channel),
+        }
     }
 
-    /// The taps of a line that meet an element somewhere: however long a window is, only these are worth a visit.
-    fn taps_of_pixels(&self) -> Vec<Tap> {
+    fn blocks(&self, threads: usize) -> Blocks {
         let window = &self.window;
-        let last =
-            (window.input[2] + window.pads_begin[2]).div_ceil(window.dilations[2]).min(window.kernel[2]);
-        let least = (window.pads_begin[2] + 1)
-            .saturating_sub((window.output[2] - 1) * window.strides[2] + 1)
-            .div_ceil(window.dilations[2])
-            .min(last);
-        let meets = |tap| {
-            let inside = window.inside(2, tap);
-            let from = window.position(2, inside.start, tap).filter(|_| !inside.is_empty())?;
-            Some(Tap { first: inside.start, count: inside.len(), from })
-        };
-        (least..last).filter_map(meets).collect()
+        let (planes, channels) = self.planes();
+        let [_, height, width] = window.output;
+        let line = window.without_padding().input[2] * channels;
+        let of_line = line * window.strides[1];
+        let is_flat = window.input[0] == 1 && window.output[0] == 1 && self.next_plane().is_some();
+        let plane = window.without_padding().input[1] * line;
+        let mut blocks = Blocks { planes: 1, lines: 1, pixels: width, channels };
+        // Enough blocks for all threads.
+        let parts = if self.visits() <= ALONE { 1 } else { 2 * threads };
+        if is_flat && 2 * plane <= BLOCK {
+            blocks.planes = (BLOCK / plane).min(planes.div_ceil(parts)).max(1);
+        }
+        if blocks.planes > 1 || plane <= BLOCK && planes >= parts {
+            blocks.lines = height;
+            return blocks;
+        }
+        let lines = planes * window.output[0] * height;
+        blocks.lines = (BLOCK / of_line).min(lines.div_ceil(parts)).clamp(1, height);
+        // Pixels at both ends of a part are joined twice.
+        let ends = (window.kernel[2] - 1) * window.dilations[2];
+        if blocks.lines == 1 && line > 2 * BLOCK && 4 * ends * channels <= BLOCK {
+            blocks.pixels = (2 * BLOCK / (window.strides[2] * channels)).clamp(1, width);
+        }
+        if lines * width.div_ceil(blocks.pixels) < parts {
+            blocks.channels = channels.div_ceil(parts).max(LEAST).min(channels);
+        }
+        blocks
     }
 
-    /// What the lines of the result have in common with a line's place in a sample.
-    fn line<'a>(&self, rows: &'a [usize], out_d: usize, out_h: usize) -> Line<'a> {
-        Line { is_max: self.is_max(), rows, outer: self.taps(0, out_d) * self.taps(1, out_h) }
-    }
-
-    /// Some lines of the result one behind the other, some channels of each pixel.
-    fn lines_of_channels(
-        &self,
-        call: &Call<'_>,
-        src: &[f32],
-        lines: Range<usize>,
-        channels: Range<usize>,
-        finish: &Finish<'_>,
-    ) {
+    fn visits(&self) -> usize {
+        let (planes, channels) = self.planes();
         let window = &self.window;
-        let (width, count) = (window.output[2], channels.len());
-        let of_sample = window.output[0] * window.output[1];
-        let step = window.dilations[2] * self.strides[2];
-        let mut offsets = Rows::default();
-        finish.rows(lines.start * width, lines.len() * width, &mut offsets);
-        // Lines are stored together, long ones in parts.
-        let part = if lines.len() > 1 { width } else { (ROOM / count).clamp(1, width) };
-        with_own_room(lines.len() * part * count, |values| {
-            for first in (0..width).step_by(part) {
-                let pixels = &self.pixels[first..width.min(first + part)];
-                let values = &mut values[..lines.len() * pixels.len() * count];
-                for (line, values) in lines.clone().zip(values.chunks_exact_mut(pixels.len() * count)) {
-                    let (out_d, out_h) = (line % of_sample / window.output[1], line % window.output[1]);
-                    let rows = self.rows(out_d, out_h);
-                    let base = self.first + line / of_sample * self.sample + channels.start;
-                    line_of_channels(
-                        call.level,
-                        &src[base..],
-                        &self.line(&rows, out_d, out_h),
-                        pixels,
-                        step,
-                        count,
-                        values,
-                    );
-                }
-                let some = first..first + lines.len() * pixels.len();
-                // SAFETY: every line has rows of the result of its own, and its parts have channels of their own.
-                unsafe { finish.store_all(&offsets, some, channels.start, values, count, count) };
-            }
-        });
-    }
-
-    /// Some lines of planes one behind the other.
-    fn lines_of_pixels(&self, call: &Call<'_>, src: &[f32], lines: Range<usize>, finish: &Finish<'_>) {
-        let window = &self.window;
-        let width = window.output[2];
-        let of_plane = window.output[0] * window.output[1];
-        let mut offsets = Rows::default();
-        finish.rows(lines.start, lines.len(), &mut offsets);
-        with_own_room(lines.len() * width, |values| {
-            for (line, values) in lines.clone().zip(values.chunks_exact_mut(width)) {
-                let (plane, out_d, out_h) =
-                    (line / of_plane, line % of_plane / window.output[1], line % window.output[1]);
-                let (sample, channel) = (plane / self.channels, plane % self.channels);
-                let base = self.first + sample * self.sample + channel * self.channel;
-                let rows = self.rows(out_d, out_h);
-                let line = self.line(&rows, out_d, out_h);
-                let from = &src[base..];
-                line_of_pixels(call.level, from, &line, &self.taps, &self.pixels, window.strides[2], values);
-            }
-            // SAFETY: every line has a row of the result of its own.
-            unsafe { finish.store_all(&offsets, 0..lines.len(), 0, values, width, width) };
-        });
+        planes * channels * window.outputs() * window.taps().min(window.inputs())
     }
 }
 
@@ -227,34 +195,32 @@ impl Fast for Pooling {
     fn run(&self, call: &Call<'_>) {
         let src = call.input(Arg::SRC);
         let finish = self.finish.bind(call);
-        let lines = self.samples * self.window.output[0] * self.window.output[1];
-        let window = self.window.taps().min(self.window.inputs());
-        let visits = lines * self.window.output[2] * self.channels * window;
-        // So many lines one behind the other are a task, at most a room of results.
-        let together = |count: usize, numbers: usize| {
-            (TASK * count).div_ceil(visits.max(1)).min(ROOM / numbers.max(1)).clamp(1, count)
+        let (planes, channels) = self.planes();
+        let [depth, height, width] = self.window.output;
+        let parts = self.blocks(call.crew.threads());
+        let counts = [
+            planes.div_ceil(parts.planes),
+            depth,
+            height.div_ceil(parts.lines),
+            width.div_ceil(parts.pixels),
+            channels.div_ceil(parts.channels),
+        ];
+        let work = |task: usize| {
+            let (mut rest, mut at) = (task, [0; 5]);
+            for (at, count) in at.iter_mut().zip(counts).rev() {
+                (*at, rest) = (rest % count, rest / count);
+            }
+            let part = |at: usize, length: usize, all: usize| at * length..all.min((at + 1) * length);
+            let block = Block {
+                planes: part(at[0], parts.planes, planes),
+                depth: at[1],
+                lines: part(at[2], parts.lines, height),
+                pixels: part(at[3], parts.pixels, width),
+                channels: part(at[4], parts.channels, channels),
+            };
+            self.block(call, src, &block, &finish);
         };
-        let run = |count: usize, together: usize, work: &(dyn Fn(Range<usize>) + Sync)| {
-            let task = |task: usize| work(task * together..count.min((task + 1) * together));
-            let tasks = count.div_ceil(together);
-            if visits <= ALONE { (0..tasks).for_each(task) } else { call.crew.run(tasks, &task) }
-        };
-        let width = self.window.output[2];
-        if !self.by_channels {
-            let count = lines * self.channels;
-            run(count, together(count, width), &|lines| self.lines_of_pixels(call, src, lines, &finish));
-        } else if self.channels <= CHANNELS {
-            let together = together(lines, width * self.channels);
-            run(lines, together, &|lines| {
-                self.lines_of_channels(call, src, lines, 0..self.channels, &finish);
-            });
-        } else {
-            let parts = self.channels.div_ceil(CHANNELS);
-            run(lines * parts, 1, &|task| {
-                let (line, first) = (task.start / parts, task.start % parts * CHANNELS);
-                let channels = first..self.channels.min(first + CHANNELS);
-                self.lines_of_channels(call, src, line..line + 1, channels, &finish);
-            });
-        }
+        let tasks = counts.iter().product();
+        if self.visits() <= ALONE { (0..tasks).for_each(work) } else { call.crew.run(tasks, &work) }
     }
 }

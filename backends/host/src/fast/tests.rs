@@ -9,6 +9,8 @@ use anydnn_backend::{
     PrimitiveDesc, Quantized, Tolerance,
 };
 
+mod pooling;
+
 use super::level::Level;
 use super::{Call, Crew, plan, resolve};
 use crate::compute::{Kind, compute, read_run, write_run};
