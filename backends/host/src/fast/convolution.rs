@@ -70,6 +70,8 @@ struct Convolution {
     merges: bool,
     /// The first output position along each axis whose window lies inside of the image, and the one behind the last.
     whole: [[usize; 2]; 3],
+    /// Whether all of them do.
+    is_whole: bool,
     weights: Weights,
     finish: FinishPlan,
     rooms: Rooms,
@@ -127,7 +129,8 @@ impl Convolution {
             let (first, last) = (window.inside(axis, 0), window.inside(axis, window.kernel[axis] - 1));
             [first.start.max(last.start), first.end.min(last.end)]
         });
-        Some(Self { grid, image, window, merges, whole, weights, finish, rooms: Rooms::default() })
+        let is_whole = (0..3).all(|axis| whole[axis] == [0, window.output[axis]]);
+        Some(Self { grid, image, window, merges, whole, is_whole, weights, finish, rooms: Rooms::default() })
     }
 }
 
@@ -157,6 +160,58 @@ struct Pixels<'a> {
     zeros: &'a [f32],
 }
 
+impl Pixels<'_> {
+    /// The runs of rows whose windows lie inside: these differ by where they begin alone.
+    fn inside(
+        &self,
+        starts: &[usize],
+        of_group: usize,
+        merges: bool,
+        runs: &mut Vec<Run>,
+        rows: &mut Vec<*const f32>,
+    ) {
+        let Convolution { window, image, grid, .. } = self.plan;
+        let channels = grid.terms / window.taps();
+        let width = if merges { window.kernel[2] } else { 1 };
+        let strides = image.strides();
+        let step: [usize; 3] = std::array::from_fn(|axis| window.dilations[axis] * strides[axis]);
+        let last: usize = (0..3).map(|axis| (window.kernel[axis] - 1) * step[axis]).sum::<usize>() + channels;
+        let reach = starts.iter().max().map_or(0, |start| start + of_group + last);
+        assert!(reach <= self.data.len(), "windows lie inside of their image");
+        let data = self.data.as_ptr().wrapping_add(of_group);
+        for tap in (0..window.taps()).step_by(width) {
+            let [d, h, w] = split(tap, &window.kernel);
+            let data = data.wrapping_add(d * step[0] + h * step[1] + w * step[2]);
+            rows.extend(starts.iter().map(|&start| data.wrapping_add(start)));
+            runs.push(Run { first: tap * channels, terms: width * channels });
+        }
+    }
+
+    /// Where the windows of some output pixels begin, if none is in padding.
+    fn starts(&self, first: usize, count: usize) -> SmallVec<[usize; 16]> {
+        let Convolution { window, image, .. } = self.plan;
+        let strides = image.strides();
+        let step: [usize; 3] = std::array::from_fn(|axis| window.strides[axis] * strides[axis]);
+        let (mut sample, mut at) =
+            (first / window.outputs(), split(first % window.outputs(), &window.output));
+        let mut starts = SmallVec::new();
+        while starts.len() < count {
+            let line = image.at(sample, [0; 3]) + at[0] * step[0] + at[1] * step[1];
+            let run = (window.output[2] - at[2]).min(count - starts.len());
+            starts.extend((at[2]..at[2] + run).map(|w| line + w * step[2]));
+            at[2] = 0;
+            at[1] += 1;
+            if at[1] == window.output[1] {
+                (at[0], at[1]) = (at[0] + 1, 0);
+            }
+            if at[0] == window.output[0] {
+                (sample, at[0]) = (sample + 1, 0);
+            }
+        }
+        starts
+    }
+}
+
 impl Source for Pixels<'_> {
     fn tile(
         &self,
@@ -170,6 +225,10 @@ impl Source for Pixels<'_> {
         let taps = window.taps();
         let channels = grid.terms / taps;
         let of_group = group * channels;
+        if self.plan.is_whole && window.pads_begin == [0; 3] {
+            self.inside(&self.starts(first, count), of_group, self.plan.merges, runs, rows);
+            return;
+        }
         let mut places: SmallVec<[(usize, [usize; 3]); 16]> = SmallVec::new();
         let (mut sample, mut at) =
             (first / window.outputs(), split(first % window.outputs(), &window.output));
@@ -193,26 +252,14 @@ impl Source for Pixels<'_> {
         let merges = self.plan.merges && inside(2);
         let width = if merges { window.kernel[2] } else { 1 };
         if inside(0) && inside(1) && inside(2) {
-            // No tap is in the padding: the rows differ by where they begin alone.
-            let strides = image.strides();
-            let step: [usize; 3] = std::array::from_fn(|axis| window.dilations[axis] * strides[axis]);
-            let last: usize =
-                (0..3).map(|axis| (window.kernel[axis] - 1) * step[axis]).sum::<usize>() + channels;
-            let starts: SmallVec<[*const f32; 16]> = places
+            let starts: SmallVec<[usize; 16]> = places
                 .iter()
                 .map(|&(sample, at)| {
                     let begin = |axis: usize| at[axis] * window.strides[axis] - window.pads_begin[axis];
-                    let start = image.at(sample, [begin(0), begin(1), begin(2)]) + of_group;
-                    self.data[start..start + last].as_ptr()
+                    image.at(sample, [begin(0), begin(1), begin(2)])
                 })
                 .collect();
-            for tap in (0..taps).step_by(width) {
-                let [d, h, w] = split(tap, &window.kernel);
-                let offset = d * step[0] + h * step[1] + w * step[2];
-                // SAFETY: the last tap with its channels lies inside of what each start was sliced to.
-                rows.extend(starts.iter().map(|start| unsafe { start.add(offset) }));
-                runs.push(Run { first: tap * channels, terms: width * channels });
-            }
+            self.inside(&starts, of_group, merges, runs, rows);
             return;
         }
         let zeros = self.zeros.as_ptr();

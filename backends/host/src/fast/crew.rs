@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_micros(100);
 /// Looks between two looks at the clock.
 const LOOKS: usize = 128;
+/// How often a thread takes pieces, where there are so many: where each is short, asking for the next one takes as long.
+const TIMES: usize = 32;
 /// The bit of [`Shared::inside`] that is set while a job takes threads.
 const OPEN: usize = 1 << (usize::BITS - 1);
 
@@ -46,6 +48,8 @@ struct Shared {
 struct Job {
     work: *const (dyn Fn(usize) + Sync),
     count: usize,
+    /// Pieces that a thread takes at a time.
+    together: usize,
 }
 
 // SAFETY: `job` changes only while no thread is inside and none may come, and is read only by threads inside. What it points to is
@@ -125,8 +129,9 @@ impl Crew {
         let work: *const (dyn Fn(usize) + Sync) = unsafe {
             std::mem::transmute::<&(dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync + 'static)>(work)
         };
+        let job = Job { work, count, together: (count / (self.threads * TIMES)).max(1) };
         // SAFETY: `busy` keeps other callers out, and the last job ended with no thread inside.
-        unsafe { *shared.job.get() = Some(Job { work, count }) };
+        unsafe { *shared.job.get() = Some(job) };
         shared.next.store(0, Ordering::Relaxed);
         shared.inside.store(OPEN, Ordering::Release);
         shared.jobs.fetch_add(1, Ordering::SeqCst);
@@ -136,7 +141,7 @@ impl Crew {
         }
         let own = {
             let _end = End(shared);
-            catch_unwind(AssertUnwindSafe(|| shared.pieces(Job { work, count })))
+            catch_unwind(AssertUnwindSafe(|| shared.pieces(job)))
         };
         if let Err(panic) = own {
             shared.panicked.store(false, Ordering::Relaxed);
@@ -223,12 +228,14 @@ impl Drop for End<'_> {
 impl Shared {
     fn pieces(&self, job: Job) {
         loop {
-            let piece = self.next.fetch_add(1, Ordering::Relaxed);
-            if piece >= job.count {
+            let first = self.next.fetch_add(job.together, Ordering::Relaxed);
+            if first >= job.count {
                 return;
             }
-            // SAFETY: the caller of `run` waits for every thread inside, so that what the pointer leads to is alive.
-            unsafe { (*job.work)(piece) };
+            for piece in first..job.count.min(first + job.together) {
+                // SAFETY: the caller of `run` waits for every thread inside, so that what the pointer leads to is alive.
+                unsafe { (*job.work)(piece) };
+            }
         }
     }
 
@@ -304,7 +311,7 @@ mod tests {
     fn every_piece_is_done_once() {
         for threads in [1, 2, 5] {
             let crew = Crew::new(threads);
-            for count in [0, 1, 2, 100] {
+            for count in [0, 1, 2, 100, 777] {
                 let done: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
                 for round in 1..=200 {
                     crew.run(count, &|i| {

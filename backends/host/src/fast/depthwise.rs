@@ -5,7 +5,7 @@ use anydnn_backend::{Arg, DataType, MemoryDesc, PrimitiveDesc};
 use smallvec::SmallVec;
 
 use super::Fast;
-use super::call::{Call, Rooms};
+use super::call::{Call, Rooms, with_own_room};
 use super::finish::{Finish, FinishPlan, Rows};
 use super::images::Image;
 use super::level::Level;
@@ -16,6 +16,8 @@ use crate::compute::Window;
 const CHANNELS: usize = 64;
 /// Pixels that meet a tap of the filters together.
 const PIXELS: usize = 4;
+/// Pixels that are stored together.
+const TOGETHER: usize = 64;
 /// Multiplications that one thread does sooner than another one comes to help.
 const ALONE: usize = 1 << 15;
 
@@ -113,30 +115,42 @@ impl Depthwise {
             let (first, last) = (window.inside(2, 0), window.inside(2, window.kernel[2] - 1));
             first.start.max(last.start)..first.end.min(last.end)
         };
-        let mut at = 0;
-        let mut sums = [0.0; PIXELS * CHANNELS];
-        while at < width {
-            let pixels = if whole.contains(&at) && at + PIXELS <= whole.end { PIXELS } else { 1 };
-            let taps = window.taps_inside(2, at);
-            let start = window.position(2, at, taps.start).unwrap_or(0) * pixel;
-            let line = lanes::Line {
-                data,
-                filters,
-                rows: if taps.is_empty() { &[] } else { &inside },
-                start,
-                first_tap: taps.start,
-                taps: taps.len(),
-                step: window.dilations[2] * pixel,
-                pixel: window.strides[2] * pixel,
-                filter: self.channels,
-                first,
-                channels: count,
-            };
-            line.add(level, pixels, &mut sums);
-            // SAFETY: every line has rows of the result of its own, and each of its parts has channels of its own.
-            unsafe { finish.store_all(&offsets, at..at + pixels, first, &mut sums, CHANNELS, count) };
-            at += pixels;
-        }
+        with_own_room(width.min(TOGETHER) * count, |room| {
+            for some in (0..width).step_by(TOGETHER) {
+                let some = some..width.min(some + TOGETHER);
+                let mut sums = &mut room[..some.len() * count];
+                let mut at = some.start;
+                while at < some.end {
+                    let pixels = if whole.contains(&at) && at + PIXELS <= whole.end.min(some.end) {
+                        PIXELS
+                    } else {
+                        1
+                    };
+                    let taps = window.taps_inside(2, at);
+                    let start = window.position(2, at, taps.start).unwrap_or(0) * pixel;
+                    let line = lanes::Line {
+                        data,
+                        filters,
+                        rows: if taps.is_empty() { &[] } else { &inside },
+                        start,
+                        first_tap: taps.start,
+                        taps: taps.len(),
+                        step: window.dilations[2] * pixel,
+                        pixel: window.strides[2] * pixel,
+                        filter: self.channels,
+                        first,
+                        channels: count,
+                    };
+                    let (own, others) = sums.split_at_mut(pixels * count);
+                    line.add(level, pixels, own);
+                    sums = others;
+                    at += pixels;
+                }
+                let sums = &mut room[..some.len() * count];
+                // SAFETY: every line has rows of the result of its own, and each of its parts has channels of its own.
+                unsafe { finish.store_all(&offsets, some, first, sums, count, count) };
+            }
+        });
     }
 }
 
@@ -182,7 +196,7 @@ impl Fast for Depthwise {
 mod lanes {
     use super::super::lanes::{Four, Lanes};
     use super::super::level::Level;
-    use super::{CHANNELS, PIXELS};
+    use super::PIXELS;
 
     /// Pixels whose windows begin `pixel` numbers apart.
     pub(super) struct Line<'a> {
@@ -203,8 +217,9 @@ mod lanes {
     }
 
     impl Line<'_> {
-        /// Writes the sums of one or of [`PIXELS`] pixels, [`CHANNELS`] numbers apart.
-        pub(super) fn add(&self, level: Level, pixels: usize, sums: &mut [f32; PIXELS * CHANNELS]) {
+        /// Writes the sums of one or of [`PIXELS`] pixels, one behind the other.
+        pub(super) fn add(&self, level: Level, pixels: usize, sums: &mut [f32]) {
+            assert_eq!(sums.len(), pixels * self.channels, "sums of all channels");
             for &(row, tap) in self.rows {
                 let last = row + self.start + (pixels - 1) * self.pixel + (self.taps - 1) * self.step;
                 let filter = (tap + self.first_tap + self.taps - 1) * self.filter + self.first;
@@ -213,8 +228,8 @@ mod lanes {
                     "a line lies inside of its image"
                 );
             }
-            // SAFETY: the last taps of all rows lie inside, with all channels; the level's instructions are there.
-            let done = unsafe {
+            // SAFETY: the last taps of all rows lie inside, with all channels, and so do the sums; the level's instructions are there.
+            unsafe {
                 match level {
                     Level::Portable => self.vectors::<Four>(pixels, sums),
                     #[cfg(target_arch = "x86_64")]
@@ -222,47 +237,47 @@ mod lanes {
                     #[cfg(target_arch = "x86_64")]
                     Level::Avx512 => self.with_avx512(pixels, sums),
                 }
-            };
-            self.rest(done, pixels, sums);
+            }
         }
 
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,fma")]
-        unsafe fn with_avx2(&self, pixels: usize, sums: &mut [f32; PIXELS * CHANNELS]) -> usize {
+        unsafe fn with_avx2(&self, pixels: usize, sums: &mut [f32]) {
             // SAFETY: by the caller.
             unsafe { self.vectors::<std::arch::x86_64::__m256>(pixels, sums) }
         }
 
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-        unsafe fn with_avx512(&self, pixels: usize, sums: &mut [f32; PIXELS * CHANNELS]) -> usize {
+        unsafe fn with_avx512(&self, pixels: usize, sums: &mut [f32]) {
             // SAFETY: by the caller.
             unsafe { self.vectors::<std::arch::x86_64::__m512>(pixels, sums) }
         }
 
-        /// Whole vectors of channels; gives how many channels these are.
+        /// All channels by vectors, of which the last one may not be whole.
         #[inline(always)]
-        unsafe fn vectors<L: Lanes>(&self, pixels: usize, sums: &mut [f32; PIXELS * CHANNELS]) -> usize {
+        unsafe fn vectors<L: Lanes>(&self, pixels: usize, sums: &mut [f32]) {
             let whole = self.channels - self.channels % L::COUNT;
-            for channel in (0..whole).step_by(L::COUNT) {
+            for channel in (0..self.channels).step_by(L::COUNT) {
                 // SAFETY: by the caller; the sums have as many channels.
                 unsafe {
-                    if pixels == PIXELS {
-                        self.vector::<L, PIXELS>(channel, sums);
-                    } else {
-                        self.vector::<L, 1>(channel, sums);
+                    match (pixels == PIXELS, channel < whole) {
+                        (true, true) => self.vector::<L, PIXELS, true>(channel, sums),
+                        (false, true) => self.vector::<L, 1, true>(channel, sums),
+                        (true, false) => self.vector::<L, PIXELS, false>(channel, sums),
+                        (false, false) => self.vector::<L, 1, false>(channel, sums),
                     }
                 }
             }
-            whole
         }
 
         #[inline(always)]
-        unsafe fn vector<L: Lanes, const COUNT: usize>(
+        unsafe fn vector<L: Lanes, const COUNT: usize, const WHOLE: bool>(
             &self,
             channel: usize,
-            sums: &mut [f32; PIXELS * CHANNELS],
+            sums: &mut [f32],
         ) {
+            let some = self.channels - channel;
             // SAFETY: by the caller.
             unsafe {
                 let mut made = [L::splat(0.0); COUNT];
@@ -273,36 +288,26 @@ mod lanes {
                         .as_ptr()
                         .add((tap + self.first_tap) * self.filter + self.first + channel);
                     for tap in 0..self.taps {
-                        let weight = L::load(filter.add(tap * self.filter));
+                        let weight = load::<L, WHOLE>(filter.add(tap * self.filter), some);
                         for (pixel, sum) in made.iter_mut().enumerate() {
-                            let value = L::load(data.add(tap * self.step + pixel * self.pixel));
+                            let from = data.add(tap * self.step + pixel * self.pixel);
+                            let value = load::<L, WHOLE>(from, some);
                             *sum = sum.plus_product(value, weight);
                         }
                     }
                 }
                 for (pixel, sum) in made.into_iter().enumerate() {
-                    sum.store(sums.as_mut_ptr().add(pixel * CHANNELS + channel));
+                    let to = sums.as_mut_ptr().add(pixel * self.channels + channel);
+                    if WHOLE { sum.store(to) } else { sum.store_some(to, some) }
                 }
             }
         }
+    }
 
-        /// The channels from `done` on, one by one.
-        fn rest(&self, done: usize, pixels: usize, sums: &mut [f32; PIXELS * CHANNELS]) {
-            for (pixel, channel) in
-                (0..pixels).flat_map(|pixel| (done..self.channels).map(move |c| (pixel, c)))
-            {
-                let mut sum = 0.0;
-                for &(row, tap) in self.rows {
-                    for i in 0..self.taps {
-                        let value =
-                            self.data[row + self.start + pixel * self.pixel + i * self.step + channel];
-                        let weight =
-                            self.filters[(tap + self.first_tap + i) * self.filter + self.first + channel];
-                        sum += value * weight;
-                    }
-                }
-                sums[pixel * CHANNELS + channel] = sum;
-            }
-        }
+    /// A vector, or its first numbers.
+    #[inline(always)]
+    unsafe fn load<L: Lanes, const WHOLE: bool>(from: *const f32, some: usize) -> L {
+        // SAFETY: by the caller, whose pointer reaches the numbers of all channels from its own on.
+        unsafe { if WHOLE { L::load(from) } else { L::load_some(from, some) } }
     }
 }

@@ -55,6 +55,10 @@ impl Places {
             offsets.extend(std::iter::repeat_n(0, count));
             return;
         };
+        if outer.is_empty() {
+            offsets.extend((first..first + count).map(|position| position * stride));
+            return;
+        }
         let mut position = first;
         while position < first + count {
             let (row, column) = (position / length, position % length);

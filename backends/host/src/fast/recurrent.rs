@@ -124,7 +124,8 @@ impl Recurrent {
     fn members(&self, call: &Call<'_>) -> usize {
         let directions = self.op.direction.count();
         let products = self.batch.saturating_mul(self.hidden).saturating_mul(self.columns());
-        let units = if products < SHARED { 1 } else { (self.hidden / LEAST_UNITS).max(1) };
+        let has_products = self.steps > 1 || self.state.is_some();
+        let units = if products < SHARED || !has_products { 1 } else { (self.hidden / LEAST_UNITS).max(1) };
         let wanted = (directions * units).min(call.crew.threads());
         // Every direction has as many.
         if wanted > directions { wanted / directions * directions } else { wanted }

@@ -120,7 +120,13 @@ impl Recurrent {
                 Some(if self.op.direction.is_backward(index) { left } else { i })
             };
             let now = i % 2;
-            self.multiply(part, (now, now), panels, 0..at_first, sums);
+            // Without an initial state the first products are zero.
+            let is_zero = i == 0 && self.state.is_none();
+            if is_zero {
+                sums.fill(0.0);
+            } else {
+                self.multiply(part, (now, now), panels, 0..at_first, sums);
+            }
             if self.op.cell == Cell::Gru {
                 // The product of the candidate needs the reset gate.
                 for row in 0..batch {
@@ -136,7 +142,9 @@ impl Recurrent {
                     part.write_state(2, row, kept, batch, hidden);
                 }
                 part.member.meet();
-                self.multiply(part, (2, now), panels, at_first..gates, sums);
+                if !is_zero {
+                    self.multiply(part, (2, now), panels, at_first..gates, sums);
+                }
             }
             for row in 0..batch {
                 let own_state = &mut state[row * w..][..w];
