@@ -150,13 +150,12 @@ fn each_row<const PADDED: usize>(
 ) {
     for number in 0..rows.count {
         let from = &rows.data[number * rows.next..];
-        let given = match from.first_chunk::<PADDED>() {
-            Some(whole) => *whole,
-            None => {
-                let mut given = [neutral; PADDED];
-                given[..rows.length].copy_from_slice(&from[..rows.length]);
-                given
-            }
+        let given = if let Some(whole) = from.first_chunk::<PADDED>() {
+            *whole
+        } else {
+            let mut given = [neutral; PADDED];
+            given[..rows.length].copy_from_slice(&from[..rows.length]);
+            given
         };
         let made = work.row(masked(given, rows.length, neutral));
         let to = &mut to[number * rows.length..];
