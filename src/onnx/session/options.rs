@@ -42,7 +42,7 @@ pub struct SessionOptions {
     pub progress: Option<Arc<dyn Fn(usize, usize) + Send + Sync>>,
     /// When kernels get programs for one shape; if none, the engine decides.
     pub specialize: Option<Specialize>,
-    /// How many plans are kept; the one not used for longest goes first. At least one.
+    /// How many plans are kept, 16 by default; the one not used for longest goes first. At least one.
     pub plans: usize,
 }
 

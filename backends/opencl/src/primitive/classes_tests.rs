@@ -1,4 +1,4 @@
-//! How many programs shapes that were never met before take on GPUs: as many as there are classes of them, however many shapes there are.
+//! How many programs shapes that were never met before take: as many as there are classes of them, however many shapes there are.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -192,4 +192,22 @@ fn numbers_of_rows_share_few_programs_on_processors() {
         assert_eq!(programs(5..300), 1);
         assert_eq!(programs(1..300), 5);
     }
+}
+
+/// Self-attention of a sequence of any length: few queries fill a tile in part, and keys may be fewer than a tile.
+#[test]
+fn lengths_of_a_sequence_share_programs_on_processors() {
+    let program = |length: usize| {
+        let mut scores = Expression::new([1, 8, length, length]);
+        let product = scores.push(Node::Operand(0));
+        scores.results.push(product);
+        let operand = || f32(&[1, 8, length, 32]);
+        let desc = PrimitiveDesc::builder(Op::Attention(Attention::new(scores)));
+        let plan = planned(desc.src(operand()).src(operand()).src(operand()), &cpu());
+        assert_eq!(plan.implementation, "ocl:attention:vector", "{length}");
+        plan.launches[0].program.source.hash()
+    };
+    let programs = |lengths: std::ops::Range<usize>| lengths.map(program).collect::<HashSet<_>>().len();
+    assert_eq!(programs(2..257), 1);
+    assert_eq!(programs(2..1025), 2);
 }

@@ -94,7 +94,7 @@ class InferenceSession:
         wanted first. Without it ``ANYDNN_BACKEND`` decides, else a GPU comes before other OpenCL devices, these before the host.
     :param precision: ``"f16"`` or ``"bf16"`` computes with that type in place of f32; inputs and outputs keep theirs.
     :param dims: extents of open dimensions by name; where all are given, the model is compiled for them here, not in the first run.
-    :param plans: for how many combinations of shapes compiled plans are kept, 64 if not given.
+    :param plans: for how many combinations of shapes compiled plans are kept, 16 if not given.
     :param queue: a ``pyopencl.CommandQueue`` of yours, on whose context and device the session computes.
 
     >>> import anydnn

@@ -1,8 +1,12 @@
 //! Attention of few queries on processors: a query a work-item, as decoders have them that make one token after another.
 
-use super::{CPU_LANES, DECODE, JOIN, Shape};
+use super::Shape;
 use crate::plan::{DeviceTraits, Launch};
+use crate::primitive::rows::CPU_LANES;
 use crate::primitive::value::Value;
+
+const JOIN: &str = anydnn_kernels::text("common/join.cl");
+const DECODE: &str = anydnn_kernels::text("attention/decode.cl");
 
 /// Queries up to which it is the faster one: vectors along the queries would be empty for the most part.
 pub(super) const FEW_QUERIES: usize = 7;
