@@ -41,7 +41,7 @@ pub(super) fn vanilla(level: Level, activation: Activation, sums: &mut [f32]) {
     functions::eltwise(level, activation.function(), sums);
 }
 
-/// `to = sigmoid::<FUSED>(to + given)`
+/// `to = sigmoid(to + given)`
 pub(super) fn gate(level: Level, to: &mut [f32], given: &[f32]) {
     add(level, to, given);
     functions::eltwise(level, Eltwise::Sigmoid, to);

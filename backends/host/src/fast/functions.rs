@@ -180,7 +180,7 @@ fn applied<const FUSED: bool>(function: Eltwise, values: impl Elements) {
         Eltwise::Floor => values.each(f32::floor),
         // The complementary function keeps the digits that 1 + erf loses for negative x.
         Eltwise::GeluErf => values.each(|x| 0.5 * x * erfc::<FUSED>(x * -std::f32::consts::FRAC_1_SQRT_2)),
-        // 1 + tanh::<FUSED>(u) is twice the logistic function of 2u.
+        // 1 + tanh(u) is twice the logistic function of 2u.
         Eltwise::GeluTanh => {
             values.each(|x| x / (1.0 + exp::<FUSED>(-1.595_769_2 * (x + 0.044_715 * x * x * x))));
         }

@@ -9,13 +9,19 @@ const JOIN: &str = anydnn_kernels::text("common/join.cl");
 const DECODE: &str = anydnn_kernels::text("attention/decode.cl");
 
 /// Queries up to which it is the faster one: vectors along the queries would be empty for the most part.
-pub(super) const FEW_QUERIES: usize = 7;
+const FEW_QUERIES: usize = 7;
 /// Keys whose weights wait for their values at a time, whole vectors of them.
 const T_BLOCK: usize = 128;
 /// The most elements of a query's or a result's row: they stay in registers and the first-level cache.
 const WIDEST: usize = 256;
 
 impl Shape<'_> {
+    /// Whether most of a vector along the queries would be empty for many keys.
+    pub(super) fn has_few_queries(&self) -> bool {
+        let (queries, keys) = (self.extent(self.s), self.extent(self.t));
+        queries == 1 || (queries <= FEW_QUERIES && keys >= 4 * queries)
+    }
+
     /// Vectors along the elements of keys and values; none where these do not lie side by side, or more is wanted than the result.
     pub(super) fn decode(&self, device: &DeviceTraits) -> Option<Launch> {
         let fits = |v| (1..=WIDEST).contains(&self.extent(v));

@@ -2,7 +2,7 @@
 
 use anydnn_backend::{Arg, DataType};
 
-use super::{Shape, decode};
+use super::Shape;
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::numbers::mark;
 use crate::primitive::rows::CPU_LANES;
@@ -20,12 +20,6 @@ const MANY_VECTORS: usize = 4;
 const MANY_QUERIES: usize = 256;
 
 impl Shape<'_> {
-    /// Whether most of a vector along the queries would be empty for many keys.
-    pub(super) fn has_few_queries(&self) -> bool {
-        let (queries, keys) = (self.extent(self.s), self.extent(self.t));
-        queries == 1 || (queries <= decode::FEW_QUERIES && keys >= 4 * queries)
-    }
-
     /// Vectors along the queries; none where an operand has no steps along them or local memory is short.
     pub(super) fn vector(&self, device: &DeviceTraits) -> Option<Launch> {
         let space = &self.space;
