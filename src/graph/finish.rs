@@ -30,9 +30,7 @@ pub(super) fn finish(builder: GraphBuilder, shapes: Shapes) -> Result<Graph> {
     for tensor in tensors.values() {
         check_tensor(tensor)?;
     }
-    let producers = topology::producers(&ops)?;
-    let ops = topology::sort(ops, &producers)?;
-    let producers = topology::producers(&ops)?;
+    let (ops, producers) = topology::sort(ops)?;
     let consumers = topology::consumers(&ops);
     #[cfg(feature = "onnx")]
     let is_known = shapes == Shapes::Known;

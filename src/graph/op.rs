@@ -1,5 +1,6 @@
 //! Operations of a graph and their attributes.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use anydnn_backend::{Error, InvalidKind, Result};
@@ -54,7 +55,7 @@ pub enum AttrValue {
     /// A truth value.
     Bool(bool),
     /// A word.
-    String(String),
+    String(Cow<'static, str>),
 }
 
 impl AttrValue {
@@ -88,8 +89,8 @@ attr_from! {
     i64 => S64;
     Vec<i64> => S64s;
     bool => Bool;
-    String => String;
-    &str => String, String::from;
+    String => String, Cow::Owned;
+    &str => String, |word: &str| Cow::Owned(word.to_owned());
 }
 
 impl<const N: usize> From<[i64; N]> for AttrValue {
@@ -107,7 +108,7 @@ impl<const N: usize> From<[i64; N]> for AttrValue {
 /// assert!(attrs.s64("strides").unwrap_err().to_string().contains("s64[]"));
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Attrs(Vec<(String, AttrValue)>);
+pub struct Attrs(Vec<(Cow<'static, str>, AttrValue)>);
 
 /// The same names with the same values, in whatever order they were set.
 impl PartialEq for Attrs {
@@ -150,8 +151,13 @@ impl Attrs {
         let value = value.into();
         match self.0.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => *known = value,
-            None => self.0.push((name.to_owned(), value)),
+            None => self.0.push((Cow::Owned(name.to_owned()), value)),
         }
+    }
+
+    /// Adds an attribute that is not there.
+    pub(super) fn add(&mut self, name: &'static str, value: AttrValue) {
+        self.0.push((Cow::Borrowed(name), value));
     }
 
     /// An attribute of any type.
@@ -161,7 +167,7 @@ impl Attrs {
 
     /// All attributes in the order they were set.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &AttrValue)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+        self.0.iter().map(|(name, value)| (&**name, value))
     }
 
     getter!(f32, F32, f32, "A float.", |v: &f32| *v);
@@ -169,7 +175,7 @@ impl Attrs {
     getter!(s64, S64, i64, "An integer.", |v: &i64| *v);
     getter!(s64s, S64s, &[i64], "A list of integers.", Vec::as_slice);
     getter!(bool, Bool, bool, "A truth value.", |v: &bool| *v);
-    getter!(string, String, &str, "A word.", String::as_str);
+    getter!(string, String, &str, "A word.", Cow::as_ref);
 }
 
 fn wrong(name: &str, given: &str, expected: &str) -> Error {

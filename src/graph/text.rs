@@ -145,7 +145,7 @@ fn value(name: &str, kind: AttrType, words: &str) -> Result<AttrValue> {
         AttrType::F32 => AttrValue::F32(parsed(name, words, "a number")?),
         AttrType::S64 => AttrValue::S64(parsed(name, words, "an integer")?),
         AttrType::Bool => AttrValue::Bool(parsed(name, words, "true or false")?),
-        AttrType::Word(_) => AttrValue::String(words.into()),
+        AttrType::Word(_) => AttrValue::from(words),
         AttrType::F32s => AttrValue::F32s(list(name, words, "a number")?),
         AttrType::S64s => AttrValue::S64s(list(name, words, "an integer")?),
     })

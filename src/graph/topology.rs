@@ -36,11 +36,18 @@ pub(super) fn consumers(ops: &[Op]) -> ByTensor<Vec<usize>> {
     consumers
 }
 
-/// The operations with each after those it depends on; where the order is free it stays as given.
+/// The operations with each after those it depends on, and which of them makes each tensor; where the order is free it stays as given.
 ///
 /// # Errors
-/// [`Error::Invalid`] that names the operations on a cycle.
-pub(super) fn sort(ops: Vec<Op>, producers: &ByTensor<usize>) -> Result<Vec<Op>> {
+/// [`Error::Invalid`] that names the operations on a cycle, or two that make the same tensor.
+pub(super) fn sort(ops: Vec<Op>) -> Result<(Vec<Op>, ByTensor<usize>)> {
+    let producers = producers(&ops)?;
+    let is_sorted = |(i, op): (usize, &Op)| {
+        op.inputs.iter().all(|id| producers.get(id).is_none_or(|&producer| producer < i))
+    };
+    if ops.iter().enumerate().all(is_sorted) {
+        return Ok((ops, producers));
+    }
     let consumers = consumers(&ops);
     let mut waiting: Vec<usize> =
         ops.iter().map(|op| op.inputs.iter().filter(|id| producers.contains_key(*id)).count()).collect();
@@ -56,10 +63,12 @@ pub(super) fn sort(ops: Vec<Op>, producers: &ByTensor<usize>) -> Result<Vec<Op>>
         }
     }
     if order.len() < ops.len() {
-        return Err(cycle(&ops, producers, &waiting));
+        return Err(cycle(&ops, &producers, &waiting));
     }
     let mut ops: Vec<_> = ops.into_iter().map(Some).collect();
-    Ok(order.into_iter().filter_map(|i| ops[i].take()).collect())
+    let ops: Vec<Op> = order.into_iter().filter_map(|i| ops[i].take()).collect();
+    let producers = self::producers(&ops)?;
+    Ok((ops, producers))
 }
 
 /// The error for the cycle that is found by going from an unsorted operation to the makers of its inputs.

@@ -68,6 +68,8 @@ struct Known {
     id: Option<TensorId>,
     /// The weight of the file that it is.
     weight: Option<ValueId>,
+    /// Whether it is another one for other extents of what executions give.
+    follows_shape: bool,
 }
 
 /// A value that executions have before the graph runs.
@@ -183,6 +185,25 @@ impl Network {
         self.add_constant(name, Constant::new(tensor::returned_at_once(tensor)))
     }
 
+    /// As [`Network::constant`]; it may be another one for other extents of what executions give.
+    pub(super) fn constant_of_shape(
+        &mut self,
+        name: &str,
+        tensor: HostTensor,
+        follows_shape: bool,
+    ) -> Result<Value> {
+        let made = self.constant(name, tensor)?;
+        if let Some(known) = self.constants.last_mut() {
+            known.follows_shape = follows_shape;
+        }
+        Ok(made)
+    }
+
+    /// Whether a value is a constant that is another one for other extents of what executions give.
+    pub(super) fn follows_shape(&self, value: &Value) -> bool {
+        matches!(value.source, Source::Constant(index) if self.constants[index].follows_shape)
+    }
+
     /// A constant that follows from others, computed if somebody needs its elements; `how` tells it from all others of them.
     pub(super) fn follows(
         &mut self,
@@ -211,7 +232,8 @@ impl Network {
             return Err(Error::invalid("constant", "number of dimensions", given, expected));
         }
         let (dims, data_type) = (desc.dims().clone(), self.effective(desc.data_type()));
-        self.constants.push(Known { constant, name: name.to_owned(), id: None, weight: None });
+        let name = name.to_owned();
+        self.constants.push(Known { constant, name, id: None, weight: None, follows_shape: false });
         Ok(Value { dims, data_type, source: Source::Constant(self.constants.len() - 1) })
     }
 
@@ -228,7 +250,8 @@ impl Network {
         if let Some(tensor) = self.known(value) {
             let tensor = tensor.clone();
             self.room.take(&dims, value.data_type)?;
-            return self.constant(node.name(), tensor.reshaped(dims)?);
+            let follows_shape = self.follows_shape(value);
+            return self.constant_of_shape(node.name(), tensor.reshaped(dims)?, follows_shape);
         }
         let shape: Vec<i64> = dims.iter().map(|&dim| dim as i64).collect();
         let attrs = Attrs::new().with("shape", shape).with("special_zero", false);
@@ -508,11 +531,11 @@ impl Network {
         let numbers: Vec<_> = self.constants.iter().filter_map(number).collect::<Result<_>>()?;
         let numbers: HashMap<TensorId, f64> = numbers.into_iter().flatten().collect();
         let built = self.builder.build_inferred()?;
-        let graph = rewrite::simplify(&built, &|id| numbers.get(&id).copied())?.with_dequantized_apart()?;
+        let graph = rewrite::simplified(built, &|id| numbers.get(&id).copied())?.with_dequantized_apart()?;
         let there = |id: Option<TensorId>| id.filter(|id| graph.tensor(*id).is_some());
         let inputs = self.held.iter().filter_map(|held| Some((held.value, there(held.id)?))).collect();
         let (mut constants, mut weights) = (IndexMap::new(), Vec::new());
-        for Known { constant, name, id, weight } in self.constants {
+        for Known { constant, name, id, weight, .. } in self.constants {
             let Some(id) = there(id) else { continue };
             weights.extend(weight.map(|weight| (id, weight)));
             let constant = match self.narrow {

@@ -61,7 +61,7 @@ impl Dump {
             let of = partitions.iter().find(|partition| partition.fused().ops.contains(&op));
             let id = of.map_or(-1, |partition| partition.id().0 as i64);
             let backend = if of.is_some_and(Partition::is_supported) { "anydnn" } else { "none" };
-            vec![("partition_id", AttrValue::S64(id)), ("backend", AttrValue::String(backend.into()))]
+            vec![("partition_id", AttrValue::S64(id)), ("backend", AttrValue::from(backend))]
         };
         self.write(&format!("graph-{id}-partitioning.json"), &graph.to_json_with(word(kind), more))
     }

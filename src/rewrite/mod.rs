@@ -46,6 +46,20 @@ use crate::graph::{Attrs, Graph, Op, OpKind, TensorId};
 /// # Ok::<(), anydnn::backend::Error>(())
 /// ```
 pub fn simplify(graph: &Graph, numbers: &dyn Fn(TensorId) -> Option<f64>) -> Result<Graph> {
+    simplified(graph.clone(), numbers)
+}
+
+/// As [`simplify`], of a graph that nobody else has.
+///
+/// # Errors
+/// As [`simplify`].
+pub(crate) fn simplified(graph: Graph, numbers: &dyn Fn(TensorId) -> Option<f64>) -> Result<Graph> {
+    let replaced = replacements(&graph, numbers);
+    if replaced.is_empty() { Ok(graph) } else { graph.with_replaced(replaced) }
+}
+
+/// The operations that take the place of others, by index.
+fn replacements(graph: &Graph, numbers: &dyn Fn(TensorId) -> Option<f64>) -> Vec<(usize, Op)> {
     let scope = Known { graph, numbers };
     let replace = |(index, op): (usize, &Op)| {
         let fits = |rewrite: &&Rewrite| rewrite.formula.heads().contains(&op.kind);
@@ -60,8 +74,7 @@ pub fn simplify(graph: &Graph, numbers: &dyn Fn(TensorId) -> Option<f64>) -> Res
         })
     };
     // Each is looked for in the graph as it was: what a tensor holds does not change.
-    let replaced: Vec<(usize, Op)> = graph.ops().iter().enumerate().filter_map(replace).collect();
-    if replaced.is_empty() { Ok(graph.clone()) } else { graph.with_replaced(replaced) }
+    graph.ops().iter().enumerate().filter_map(replace).collect()
 }
 
 /// A function written out, and what it becomes.

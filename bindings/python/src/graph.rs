@@ -43,7 +43,7 @@ impl From<Attr> for AttrValue {
             Attr::Bool(value) => Self::Bool(value),
             Attr::Int(value) => Self::S64(value),
             Attr::Float(value) => Self::F32(value as f32),
-            Attr::Word(value) => Self::String(value),
+            Attr::Word(value) => Self::from(value),
             Attr::Ints(values) => Self::S64s(values),
             Attr::Floats(values) => Self::F32s(values.into_iter().map(|value| value as f32).collect()),
         }

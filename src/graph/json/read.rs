@@ -141,7 +141,7 @@ fn attribute(field: &Field<'_>) -> Result<AttrValue> {
     let kind = field.get("type", "the type of the attribute")?;
     let value = field.get("value", "the value of the attribute")?;
     Ok(match kind.text()? {
-        "string" => AttrValue::String(value.text()?.to_owned()),
+        "string" => AttrValue::from(value.text()?),
         "bool" => AttrValue::Bool(value.truth()?),
         "s64" => AttrValue::S64(value.integer()?),
         "f32" => AttrValue::F32(value.float()?),

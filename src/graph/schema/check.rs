@@ -65,7 +65,9 @@ fn check_attrs(op: &mut Op, schema: &Schema) -> Result<()> {
                     let expected = format!("one of {}", words.join(", "));
                     return Err(wrong(op, format!("attribute {name}"), format!("{given:?}"), expected));
                 };
-                spelled.push((spec.name, word));
+                if word != given {
+                    spelled.push((spec.name, word));
+                }
             }
             (value, wanted) if value.type_name() == wanted.name() => {}
             (value, wanted) => {
@@ -113,12 +115,12 @@ fn fill_in(op: &mut Op, schema: &Schema) {
             Absent::F32(value) => AttrValue::F32(value),
             Absent::S64(value) => AttrValue::S64(value),
             Absent::Bool(value) => AttrValue::Bool(value),
-            Absent::Word(word) => AttrValue::String(word.to_owned()),
+            Absent::Word(word) => AttrValue::String(word.into()),
             Absent::Repeat(value, like) => {
                 AttrValue::S64s(vec![value; op.attrs.s64s(like).map_or(0, <[i64]>::len)])
             }
         };
-        op.attrs.set(spec.name, value);
+        op.attrs.add(spec.name, value);
     }
 }
 
@@ -149,8 +151,8 @@ fn check_together(op: &Op) -> Result<()> {
         }
         _ => {}
     }
-    match op.attrs.s64("groups") {
-        Ok(groups) if groups < 1 => Err(wrong(op, "attribute groups", groups, "at least 1")),
+    match op.attrs.get("groups") {
+        Some(AttrValue::S64(groups)) if *groups < 1 => Err(wrong(op, "attribute groups", groups, "at least 1")),
         _ => Ok(()),
     }
 }

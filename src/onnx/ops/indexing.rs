@@ -4,10 +4,11 @@ use anydnn_backend::{DataType, Dims, Result};
 
 use super::super::network::{Network, Value};
 use super::super::node::Node;
-use super::super::tensor;
+use super::super::{host, tensor};
 use super::source::axis;
 use super::{input_or_ints, known_ints, known_number};
 use crate::graph::{Attrs, OpKind, normalize_axis};
+use crate::model::HostTensor;
 
 pub(super) fn slice(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let src = node.input(0)?;
@@ -165,19 +166,28 @@ pub(super) fn expand(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
 pub(super) fn gather(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let (src, indices) = (node.input(0)?, node.input(1)?);
     let axis = axis(node, 0, src.rank())?;
-    if let (1, Some(index)) = (indices.dims.elements(), network.known(indices)) {
-        // One known index is a slice.
-        let index = normalize_axis(index.to_f64s().first().map_or(0, |&index| index as i64), src.dims[axis])
+    if let Some(first) = network.known(indices).and_then(consecutive) {
+        // Known indices one after the other are a slice.
+        let count = indices.dims.elements();
+        let start = normalize_axis(first, src.dims[axis]).map_err(|error| node.place(error))?;
+        normalize_axis(first.saturating_add(count as i64 - 1), src.dims[axis])
             .map_err(|error| node.place(error))?;
         let mut map = Map::new(src);
-        (map.dims[axis], map.starts[axis]) = (1, index as i64);
+        (map.dims[axis], map.starts[axis]) = (count, start as i64);
         let part = map.apply(network, node, src)?;
-        let dims: Dims =
-            [&src.dims[..axis], &indices.dims, &src.dims[axis + 1..]].concat().into_iter().collect();
-        return Ok(vec![network.reshape(node, &part, dims)?]);
+        let dims = [&src.dims[..axis], &indices.dims, &src.dims[axis + 1..]].concat();
+        return Ok(vec![network.reshape(node, &part, Dims::new(&dims))?]);
     }
     let attrs = Attrs::new().with("mode", "axis").with("axis", axis as i64);
     chosen(network, node, attrs)
+}
+
+/// The first of indices of which each is one more than the one before, all on the same side of zero.
+fn consecutive(indices: &HostTensor) -> Option<i64> {
+    let indices = host::ints(indices)?;
+    let (&first, &last) = (indices.first()?, indices.last()?);
+    let follows = indices.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+    (follows && (first < 0) == (last < 0)).then_some(first)
 }
 
 pub(super) fn gather_elements(network: &mut Network, node: &Node) -> Result<Vec<Value>> {

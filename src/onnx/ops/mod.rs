@@ -31,7 +31,7 @@ mod table;
 
 use anydnn_backend::{DataType, Error, Result};
 
-use self::table::{Folds, MOST, OnHost, Operator};
+use self::table::{FEW, Folds, MOST, OnHost, Operator};
 use super::host::{self, Call};
 use super::is_standard;
 use super::known::{Known, computed};
@@ -43,23 +43,20 @@ use crate::model::HostTensor;
 /// Makes a node's outputs, now or in the graph.
 pub(super) fn import(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let operator = Operator::find(node)?;
-    if let Some(made) = operator.fold(network, node)? {
+    // What other extents have otherwise is computed anew for each of them.
+    let varies = node.inputs().iter().flatten().any(|value| network.follows_shape(value));
+    let most = if varies && operator.import.is_some() { operator.most().min(FEW) } else { operator.most() };
+    if let Some(made) = operator.fold(network, node, most, varies)? {
         return Ok(made);
     }
-    // What has such elements stays on the host.
-    if let Some(value) = node.inputs().iter().flatten().find(|value| value.data_type.is_host_only()) {
-        return Err(node.unsupported(format!("no device computes with {}", value.data_type)));
-    }
-    let aligned = aligned::in_graph(network, node)?;
-    let node = aligned.as_ref().unwrap_or(node);
-    match operator.import {
-        Some(import) => import(network, node),
-        None => {
-            Err(node.unsupported("it is read only where its inputs are known when the model is imported"))
+    match operator.in_graph(network, node) {
+        // The device may lack what the host has.
+        Err(error) if most < operator.most() && matches!(error.root(), Error::Unsupported { .. }) => {
+            operator.fold(network, node, operator.most(), varies)?.ok_or(error)
         }
+        made => made,
     }
 }
-
 /// Whether the host computes an operator.
 pub(super) fn has_host(node: &Node) -> bool {
     Operator::find(node).is_ok()
@@ -80,19 +77,54 @@ pub(super) fn on_host(node: &Node, inputs: Known) -> Result<Vec<HostTensor>> {
 }
 
 impl Operator {
-    /// The outputs where all inputs are known and computing them now is worthwhile.
-    fn fold(&self, network: &mut Network, node: &Node) -> Result<Option<Vec<Value>>> {
+    /// The most elements of a result that is computed while importing.
+    fn most(&self) -> usize {
+        match self.folds {
+            Folds::Always => usize::MAX,
+            Folds::Small => MOST,
+            Folds::Never => 0,
+        }
+    }
+
+    /// The outputs as operations of the graph.
+    fn in_graph(&self, network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+        // What has such elements stays on the host.
+        if let Some(value) = node.inputs().iter().flatten().find(|value| value.data_type.is_host_only()) {
+            return Err(node.unsupported(format!("no device computes with {}", value.data_type)));
+        }
+        let aligned = aligned::in_graph(network, node)?;
+        let node = aligned.as_ref().unwrap_or(node);
+        match self.import {
+            Some(import) => import(network, node),
+            None => {
+                Err(node.unsupported("it is read only where its inputs are known when the model is imported"))
+            }
+        }
+    }
+
+    /// The outputs where all inputs are known and they have at most so many elements each. `varies` tells whether other extents of what
+    /// executions give make others.
+    fn fold(
+        &self,
+        network: &mut Network,
+        node: &Node,
+        most: usize,
+        varies: bool,
+    ) -> Result<Option<Vec<Value>>> {
         if self.folds == Folds::Never {
             return Ok(None);
         }
         let Some((inputs, room)) = network.known_inputs(node) else { return Ok(None) };
-        room.limit((self.folds == Folds::Small).then_some(MOST));
+        room.limit((most < usize::MAX).then_some(most));
         let made = self.compute(node, &inputs, room);
         room.limit(None);
         match made {
             Ok(tensors) => {
-                let made = tensors.into_iter().map(|tensor| network.constant(node.name(), tensor));
-                made.collect::<Result<_>>().map(Some)
+                let mut made = Vec::with_capacity(tensors.len());
+                for tensor in tensors {
+                    made.push(network.constant_of_shape(node.name(), tensor, varies)?);
+                }
+                Ok(Some(made))
             }
             // The device may have what the host has not.
             Err(error) if self.import.is_some() && matches!(error.root(), Error::Unsupported { .. }) => {

@@ -53,12 +53,19 @@ pub(super) fn shape(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     };
     let (start, end) = (bound("start", 0)?, bound("end", rank)?);
     let taken: Vec<i64> = dims.get(start..end).unwrap_or_default().iter().map(|&dim| dim as i64).collect();
-    Ok(vec![network.constant(node.name(), integers([taken.len()].into(), &taken)?)?])
+    told(network, node, integers([taken.len()].into(), &taken)?)
 }
 
 pub(super) fn size(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let elements = node.input(0)?.dims.elements() as i64;
-    Ok(vec![network.constant(node.name(), integers(Dims::default(), &[elements])?)?])
+    told(network, node, integers(Dims::default(), &[elements])?)
+}
+
+/// What the input's dimensions tell.
+fn told(network: &mut Network, node: &Node, integers: HostTensor) -> Result<Vec<Value>> {
+    let input = node.input(0)?;
+    let varies = !network.is_known(input) || network.follows_shape(input);
+    Ok(vec![network.constant_of_shape(node.name(), integers, varies)?])
 }
 
 fn integers(dims: Dims, values: &[i64]) -> Result<HostTensor> {

@@ -50,6 +50,9 @@ pub(super) enum Folds {
 /// Results of arithmetic with more elements are left to the device.
 pub(super) const MOST: usize = 1 << 22;
 
+/// Results that other extents have otherwise are left to the device if they have more elements.
+pub(super) const FEW: usize = 4096;
+
 /// An operator with one implementation: the graph that it becomes.
 const fn graph(name: &'static str, import: Import) -> Operator {
     Operator { name, import: Some(import), host: OnHost::Graph, folds: Folds::Small }

@@ -140,7 +140,17 @@ impl<B: Backend> Scope<B> {
             return Ok(plan);
         }
         let alike = lock(&self.plans).iter().filter(|plan| plan.signature == signature).count();
-        let (stage, executable) = self.compile(inner, &have, alike < VARIANTS)?;
+        // What makes room for the new plan is taken apart meanwhile: importing keeps one core busy.
+        let retired = {
+            let mut plans = lock(&self.plans);
+            (plans.len() >= inner.options.plans.max(1)).then(|| plans.remove(0))
+        };
+        let (stage, executable) = std::thread::scope(|scope| {
+            if let Some(retired) = retired {
+                scope.spawn(move || drop(retired));
+            }
+            self.compile(inner, &have, alike < VARIANTS)
+        })?;
         let port_bytes = executable.as_ref().map_or(0, |executable: &Executable<B>| {
             let compiled = executable.compiled();
             let graph = compiled.graph();
@@ -149,11 +159,7 @@ impl<B: Backend> Scope<B> {
             inputs.chain(outputs).map(anydnn_backend::MemoryDesc::size).sum()
         });
         let plan = Arc::new(Plan { signature, stage, executable, port_bytes, dims: dims.to_vec() });
-        let mut plans = lock(&self.plans);
-        plans.push(Arc::clone(&plan));
-        if plans.len() > inner.options.plans.max(1) {
-            plans.remove(0);
-        }
+        lock(&self.plans).push(Arc::clone(&plan));
         Ok(plan)
     }
 

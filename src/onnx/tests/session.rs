@@ -318,6 +318,40 @@ fn graphs_are_alike_where_extents_are_equal_to_the_same_others() {
     assert!(!graph(5).is_alike(&other));
 }
 
+/// The first rows of a table, as many as the input is long, behind it.
+fn positioned() -> Draft {
+    let table: Vec<f32> = (0..64 * 512).map(|i| i as f32).collect();
+    let all: Vec<i64> = (0..64).collect();
+    Draft::new(13)
+        .input("x", &["n", "512"])
+        .floats("table", &[64, 512], &table)
+        .ints("all", &[64], &all)
+        .ints("zero", &[1], &[0])
+        .node("shape = Shape(x)", vec![])
+        .node("length = Gather(shape, zero)", vec![])
+        .node("places = Slice(all, zero, length)", vec![])
+        .node("rows = Gather(table, places)", vec![])
+        .node("y = Add(x, rows)", vec![])
+        .output("y")
+}
+
+#[test]
+fn rows_of_a_table_for_a_length_are_read_where_the_table_is() {
+    for engine in anydnn_opencl::testing::hasty_test_engines() {
+        let session = positioned().load().unwrap().compile(&engine, &[]).unwrap();
+        let mut held = Vec::new();
+        for n in [16, 40, 9, 64] {
+            let inputs = [("x", HostTensor::zeros([n, 512], DataType::F32).unwrap())];
+            let rows: Vec<f32> = (0..n * 512).map(|i| i as f32).collect();
+            let made = session.run(&inputs).unwrap();
+            assert_eq!(made[0].1, HostTensor::from_f32([n, 512], &rows).unwrap(), "{n} rows");
+            let memory = session.memory();
+            held.push((memory.weights, memory.prepared));
+        }
+        assert!(held.iter().all(|held| *held == (64 * 512 * 4, 0)), "{held:?}");
+    }
+}
+
 #[test]
 fn outputs_go_to_the_users_memory() {
     let draft = || {

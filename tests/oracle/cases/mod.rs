@@ -180,6 +180,6 @@ fn word(value: &AttrValue) -> String {
         AttrValue::S64(v) => v.to_string(),
         AttrValue::S64s(v) => format!("{v:?}"),
         AttrValue::Bool(v) => v.to_string(),
-        AttrValue::String(v) => v.clone(),
+        AttrValue::String(v) => v.to_string(),
     }
 }

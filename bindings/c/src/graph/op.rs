@@ -149,7 +149,7 @@ pub unsafe extern "C" fn dnnl_graph_op_set_attr_str(
         // SAFETY: the caller passes null or a string.
         let word = unsafe { text(value, "value") }?;
         // SAFETY: the caller passes null or an operation that lives.
-        unsafe { set(op, name, 0x80..0xFF, AttrValue::String(word)) }
+        unsafe { set(op, name, 0x80..0xFF, AttrValue::from(word)) }
     })
 }
 
