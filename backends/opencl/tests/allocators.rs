@@ -145,13 +145,14 @@ fn what_is_parked_has_a_limit_and_the_oldest_goes_first() {
     each_kind(|engine, kind| {
         let allocator = engine.allocator_of(kind).unwrap();
         assert!(engine.parked_limit() >= 1 << 20);
-        let sizes = [1 << 10, 1 << 12, 1 << 14];
-        engine.set_parked_limit((1 << 12) + (1 << 14));
+        // So far apart that none serves for another.
+        let sizes = [1 << 8, 1 << 12, 1 << 16];
+        engine.set_parked_limit((1 << 12) + (1 << 16));
         let held = sizes.map(|bytes| allocator.allocate(bytes, 0).unwrap());
         for memory in held {
             allocator.free(memory, None).unwrap();
         }
-        assert_eq!(allocator.stats().parked_bytes, (1 << 12) + (1 << 14));
+        assert_eq!(allocator.stats().parked_bytes, (1 << 12) + (1 << 16));
         let before = allocator.stats().reused;
         let held = sizes.map(|bytes| {
             let memory = allocator.allocate(bytes, 0).unwrap();
@@ -161,8 +162,8 @@ fn what_is_parked_has_a_limit_and_the_oldest_goes_first() {
         for (memory, _) in held {
             allocator.free(memory, None).unwrap();
         }
-        engine.set_parked_limit(1 << 14);
-        assert_eq!(allocator.stats().parked_bytes, 1 << 14, "{kind}: a lower limit holds at once");
+        engine.set_parked_limit(1 << 16);
+        assert_eq!(allocator.stats().parked_bytes, 1 << 16, "{kind}: a lower limit holds at once");
         // Beyond the limit, memory still waits for its command.
         engine.set_parked_limit(0);
         assert_eq!(allocator.stats().parked_bytes, 0);

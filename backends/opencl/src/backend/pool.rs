@@ -10,6 +10,10 @@ use crate::backend::event::OpenClEvent;
 use crate::memory::allocation::{Allocation, TEMPORARY};
 use crate::memory::ledger::Ledger;
 
+/// How many times as large as what is asked for memory may be that is used for it: shapes that change from one execution to the next share
+/// the largest one's.
+const SPARE: usize = 8;
+
 /// Memory for reuse. It has no reference to the engine that owns it.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -58,10 +62,13 @@ impl Pool {
             return Ok(Arc::new(Allocation::empty()));
         }
         let capacity = if self.apart { bytes } else { capacity_for(bytes) };
-        let (reused, ledger) = {
+        let (reused, outgrown, ledger) = {
             let mut state = self.lock();
-            (state.reuse(kind, capacity), state.ledger(kind))
+            let reused = state.reuse(kind, capacity);
+            let outgrown = if reused.is_none() { state.outgrown(kind, capacity) } else { Vec::new() };
+            (reused, outgrown, state.ledger(kind))
         };
+        drop(outgrown);
         if let Some(allocation) = reused {
             return Ok(allocation);
         }
@@ -138,7 +145,7 @@ impl Drop for Pool {
 impl State {
     /// The smallest parked memory that is large enough, not wasteful, unused and not held by a forgotten clone.
     fn reuse(&mut self, kind: MemoryKind, capacity: usize) -> Option<Arc<Allocation>> {
-        let most = capacity.saturating_mul(2);
+        let most = capacity.saturating_mul(SPARE);
         let mut best: Option<(usize, usize)> = None;
         for (i, parked) in self.parked.iter().enumerate() {
             let size = parked.allocation.capacity;
@@ -163,6 +170,18 @@ impl State {
         }
         parked.allocation.reuse();
         Some(parked.allocation)
+    }
+
+    /// Removes the unused memory that memory of `capacity` bytes will serve for.
+    fn outgrown(&mut self, kind: MemoryKind, capacity: usize) -> Vec<Parked> {
+        let is_served = |parked: &mut Parked| {
+            let size = parked.allocation.capacity;
+            let fits = parked.allocation.kind() == kind && size <= capacity && capacity <= size.saturating_mul(SPARE);
+            fits && parked.is_done() && Arc::strong_count(&parked.allocation) == 1
+        };
+        let outgrown: Vec<_> = self.parked.extract_if(.., is_served).collect();
+        self.bytes -= outgrown.iter().map(|parked| parked.allocation.capacity).sum::<usize>();
+        outgrown
     }
 
     /// Removes what was parked longest, down to the limit.
@@ -233,6 +252,23 @@ mod tests {
             (capacity, pool.stats(MemoryKind::Buffer).parked_bytes, pool.limit())
         };
         assert_eq!((identities(false), identities(true)), ((1024, 1024, 1 << 20), (1000, 0, 0)));
+    }
+
+    #[test]
+    fn memory_for_sizes_that_change_is_that_of_the_largest() {
+        let engine = crate::testing::test_engines().into_iter().next().expect("a device");
+        let pool = Pool::new(1 << 30, false);
+        let parked = |bytes| {
+            let memory = pool.take(&engine, MemoryKind::Buffer, bytes).expect("memory");
+            pool.give(memory, None);
+            pool.stats(MemoryKind::Buffer).parked_bytes >> 20
+        };
+        assert_eq!([3 << 20, 5 << 20, 2 << 20, 9 << 20, 7 << 20, 1 << 20].map(parked), [3, 5, 5, 9, 9, 10]);
+        // What is in use stays.
+        let held = pool.take(&engine, MemoryKind::Buffer, 9 << 20).expect("memory");
+        assert_eq!(parked(12 << 20), 13);
+        pool.give(held, None);
+        assert_eq!(pool.stats(MemoryKind::Buffer).parked_bytes >> 20, 22);
     }
 
     #[test]
