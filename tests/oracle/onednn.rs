@@ -261,7 +261,7 @@ impl OneDnn {
                     AttrValue::S64s(v) => (api.attr_s64)(made.handle, number, v.as_ptr(), v.len()),
                     AttrValue::Bool(v) => (api.attr_bool)(made.handle, number, &u8::from(*v), 1),
                     AttrValue::String(v) => {
-                        let word = CString::new(v.as_str()).unwrap();
+                        let word = CString::new(v.as_ref()).unwrap();
                         (api.attr_str)(made.handle, number, word.as_ptr(), v.len())
                     }
                 };

@@ -152,7 +152,9 @@ fn check_together(op: &Op) -> Result<()> {
         _ => {}
     }
     match op.attrs.get("groups") {
-        Some(AttrValue::S64(groups)) if *groups < 1 => Err(wrong(op, "attribute groups", groups, "at least 1")),
+        Some(AttrValue::S64(groups)) if *groups < 1 => {
+            Err(wrong(op, "attribute groups", groups, "at least 1"))
+        }
         _ => Ok(()),
     }
 }

@@ -176,7 +176,9 @@ impl State {
     fn outgrown(&mut self, kind: MemoryKind, capacity: usize) -> Vec<Parked> {
         let is_served = |parked: &mut Parked| {
             let size = parked.allocation.capacity;
-            let fits = parked.allocation.kind() == kind && size <= capacity && capacity <= size.saturating_mul(SPARE);
+            let fits = parked.allocation.kind() == kind
+                && size <= capacity
+                && capacity <= size.saturating_mul(SPARE);
             fits && parked.is_done() && Arc::strong_count(&parked.allocation) == 1
         };
         let outgrown: Vec<_> = self.parked.extract_if(.., is_served).collect();
