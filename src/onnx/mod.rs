@@ -30,6 +30,7 @@ mod session;
 mod tensor;
 #[cfg(test)]
 mod tests;
+mod value;
 mod window;
 
 use std::fmt;

@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use anydnn_backend::{Error, InvalidKind, Result};
 
-use super::network::Value;
 use super::proto::{AttributeProto, NodeProto, TensorProto};
+use super::value::Value;
 
 /// A node with the values of its inputs.
 #[derive(Debug)]
