@@ -86,6 +86,7 @@ impl<'s, B: Backend> Run<'s, B> {
             self.cancel.check()?;
             let plan = scope.plan(self.inner, &values.slots, &self.dims)?;
             self.on_device(scope, &plan, values, stage)?;
+            scope.end_retired();
             for (value, tensor) in &plan.stage.known {
                 values.known.insert(*value, Arc::clone(tensor));
             }
