@@ -8,13 +8,16 @@ use smallvec::SmallVec;
 use super::Fast;
 use super::call::{Call, Rooms};
 use super::depthwise::{self, Depthwise};
+use super::dots;
 use super::finish::FinishPlan;
 use super::images::Image;
 use super::integers;
+use super::lines::{self, Lines};
 use super::panels::{filters_layout, width};
 use super::places::{Places, strides_of};
 use super::product::{Grid, Source, Weights};
 use super::sink::WIDTH;
+use super::streaming::{Streaming, is_scaling};
 use super::tile::Run;
 use crate::compute::{Window, split};
 
@@ -29,8 +32,13 @@ pub(super) fn resolve(op: &Op, desc: PrimitiveDesc) -> PrimitiveDesc {
     for arg in [Arg::Weights, Arg::SRC, Arg::DST] {
         let Some(open) = resolved.find(arg).filter(|operand| operand.is_any()).cloned() else { continue };
         let layout = match arg {
-            Arg::Weights if depthwise::fits(op, &resolved) => depthwise::filters_layout(&open),
-            Arg::Weights => integers::weights_layout(&resolved).or_else(|| filters_layout(&open, op.groups)),
+            Arg::Weights if depthwise::fits(op, &resolved) || is_scaling(op, &resolved) => {
+                depthwise::filters_layout(&open)
+            }
+            Arg::Weights if lines::fits(op, &resolved) => row_major(&open),
+            Arg::Weights => integers::weights_layout(&resolved)
+                .or_else(|| dots::filters_layout(&open, op.groups))
+                .or_else(|| filters_layout(&open, op.groups)),
             _ => channels_last(&open),
         };
         let Some(layout) = layout else { continue };
@@ -39,6 +47,14 @@ pub(super) fn resolve(op: &Op, desc: PrimitiveDesc) -> PrimitiveDesc {
     }
     let all_known = !resolved.args().iter().any(|operand| operand.desc.is_any());
     if all_known && super::plan(&resolved).is_some() { resolved } else { desc }
+}
+
+fn row_major(desc: &MemoryDesc) -> Option<MemoryDesc> {
+    let plain = MemoryDesc::new(desc.dims().clone(), desc.data_type());
+    Some(match desc.label() {
+        Some(label) => plain.labelled(label),
+        None => plain,
+    })
 }
 
 pub(super) fn channels_last(desc: &MemoryDesc) -> Option<MemoryDesc> {
@@ -54,6 +70,16 @@ pub(super) fn channels_last(desc: &MemoryDesc) -> Option<MemoryDesc> {
 pub(super) fn plan(op: &Op, desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
     if desc.dst().elements() == 0 || desc.src().elements() == 0 || desc.find(Arg::Weights)?.elements() == 0 {
         return None;
+    }
+    if is_scaling(op, desc)
+        && let Some(made) = Streaming::new(desc)
+    {
+        return Some(Box::new(made));
+    }
+    if lines::fits(op, desc)
+        && let Some(made) = Lines::new(op, desc)
+    {
+        return Some(Box::new(made));
     }
     if depthwise::fits(op, desc) {
         return Depthwise::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>);
@@ -100,7 +126,7 @@ impl Convolution {
             let taps = kernel.iter().copied().zip(strides[2..].iter().copied());
             let terms = Places::new(taps.chain([(channels, strides[1])]));
             let groups = Places::new([(op.groups, columns * strides[0])]);
-            Weights::Plain { first, groups, terms, column: strides[0] }
+            Weights::Plain { first, groups, terms, column: strides[0], dots: dots::fits(columns, channels) }
         };
         let mut image = Image::new(src, channels)?;
         let whole = window.without_padding();

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::Fast;
 use super::call::{Call, Rooms};
 use super::convolution::channels_last;
+use super::dots;
 use super::finish::{Along, FinishPlan};
 use super::images::Image;
 use super::panels::{transposed_filters_layout, width};
@@ -74,7 +75,7 @@ impl Deconvolution {
             let taps = kernel.iter().copied().zip(strides[2..].iter().copied());
             let terms = Places::new(taps.chain([(channels, strides[0])]));
             let groups = Places::new([(op.groups, channels * strides[0])]);
-            Weights::Plain { first, groups, terms, column: strides[1] }
+            Weights::Plain { first, groups, terms, column: strides[1], dots: dots::fits(columns, channels) }
         };
         // Where remainders are not equally many, pixels stay in their order.
         let phases: [usize; 3] = std::array::from_fn(|axis| {

@@ -1,6 +1,6 @@
 //! What follows sums in a tile: bias, post-operations and the way to the result.
 
-use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc};
+use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, Op, PostOp, PrimitiveDesc};
 use smallvec::SmallVec;
 
 use super::Shared;
@@ -99,9 +99,12 @@ impl FinishPlan {
         let bias = match desc.find(Arg::Bias) {
             None => None,
             Some(bias) if bias.rank() == 1 => {
-                let &[column] = columns else { return None };
-                let (strides, first) = strides_of(bias, &[dims[column]])?;
-                Some(Strided { first, rows: Places::default(), column: strides[0] })
+                let channel = if matches!(desc.op(), Op::MatMul(_)) { dims.len() - 1 } else { 1 };
+                let (strides, first) = strides_of(bias, &[dims[channel]])?;
+                let along = |axis: usize| if axis == channel { strides[0] } else { 0 };
+                let rows = Places::new(rows.iter().map(|row| (row.length, along(row.axis) * row.step)));
+                let columns = Places::new(columns.iter().map(|&axis| (dims[axis], along(axis))));
+                Some(Strided { first, rows, column: columns.stride()? })
             }
             Some(bias) => Some(strided(bias)?),
         };

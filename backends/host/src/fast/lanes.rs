@@ -22,6 +22,8 @@ pub(super) trait Lanes: Copy {
     unsafe fn at_most(self, high: Self) -> Self;
     /// `a * b + self`
     unsafe fn plus_product(self, a: Self, b: Self) -> Self;
+    /// The sum of the numbers, by halves.
+    unsafe fn total(self) -> f32;
     /// Asks for the numbers' cache lines, of which one begins at the address; any address may be asked for.
     unsafe fn prefetch(from: *const f32);
 }
@@ -87,6 +89,12 @@ impl Lanes for Four {
     }
 
     #[inline(always)]
+    unsafe fn total(self) -> f32 {
+        let [a, b, c, d] = self.0;
+        (a + c) + (b + d)
+    }
+
+    #[inline(always)]
     unsafe fn prefetch(_: *const f32) {}
 
     #[inline(always)]
@@ -100,11 +108,13 @@ impl Lanes for Four {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        __m256, __m256i, __m512, _MM_HINT_T0, _mm_prefetch, _mm256_add_ps, _mm256_cmpgt_epi32,
-        _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps,
-        _mm256_min_ps, _mm256_mul_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_storeu_ps,
-        _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
-        _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_storeu_ps,
+        __m256, __m256i, __m512, _MM_HINT_T0, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_movehdup_ps,
+        _mm_movehl_ps, _mm_prefetch, _mm256_add_ps, _mm256_castps256_ps128, _mm256_cmpgt_epi32,
+        _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps,
+        _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32,
+        _mm256_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps,
+        _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_reduce_add_ps,
+        _mm512_set1_ps, _mm512_storeu_ps,
     };
 
     use super::Lanes;
@@ -115,7 +125,7 @@ mod x86 {
     macro_rules! lanes {
         (
             $type:ty, $count:literal, $load:ident, $store:ident, $splat:ident, $add:ident, $multiply:ident, $max:ident, $min:ident,
-            $multiply_add:ident, |$from:ident, $to:ident, $value:ident, $some:ident| $load_some:expr, $store_some:expr
+            $multiply_add:ident, $total:ident, |$from:ident, $to:ident, $value:ident, $some:ident| $load_some:expr, $store_some:expr
         ) => {
             impl Lanes for $type {
                 const COUNT: usize = $count;
@@ -182,6 +192,12 @@ mod x86 {
                 }
 
                 #[inline(always)]
+                unsafe fn total(self) -> f32 {
+                    // SAFETY: the processor has the instructions.
+                    unsafe { $total(self) }
+                }
+
+                #[inline(always)]
                 unsafe fn prefetch(from: *const f32) {
                     for line in (0..$count).step_by(LINE) {
                         // SAFETY: the instruction reads nothing that the program sees, whatever the address.
@@ -203,6 +219,7 @@ mod x86 {
         _mm256_max_ps,
         _mm256_min_ps,
         _mm256_fmadd_ps,
+        total_of_eight,
         |from, to, value, some| _mm256_maskload_ps(from, first(some)),
         _mm256_maskstore_ps(to, first(some), value)
     );
@@ -217,9 +234,21 @@ mod x86 {
         _mm512_max_ps,
         _mm512_min_ps,
         _mm512_fmadd_ps,
+        _mm512_reduce_add_ps,
         |from, to, value, some| _mm512_maskz_loadu_ps((1 << some) - 1, from),
         _mm512_mask_storeu_ps(to, (1 << some) - 1, value)
     );
+
+    /// The sum of eight numbers, by halves.
+    #[inline(always)]
+    unsafe fn total_of_eight(numbers: __m256) -> f32 {
+        // SAFETY: the processor has the instructions, by the caller.
+        unsafe {
+            let four = _mm_add_ps(_mm256_castps256_ps128(numbers), _mm256_extractf128_ps::<1>(numbers));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+        }
+    }
 
     /// A mask of the first lanes.
     #[inline(always)]

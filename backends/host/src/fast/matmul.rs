@@ -1,10 +1,11 @@
 //! Batched matrix products.
 
-use anydnn_backend::{Arg, PrimitiveDesc};
+use anydnn_backend::{Arg, MemoryDesc, PrimitiveDesc};
 use smallvec::SmallVec;
 
 use super::Fast;
 use super::call::Call;
+use super::dots;
 use super::finish::FinishPlan;
 use super::integers;
 use super::panels::{matrix_layout, width};
@@ -15,11 +16,18 @@ use super::tile::Run;
 /// The description with its weights in panels, where their layout is open.
 pub(super) fn resolve(desc: PrimitiveDesc) -> PrimitiveDesc {
     let Some(open) = desc.find(Arg::Weights).filter(|weights| weights.is_any()) else { return desc };
-    let layout = integers::weights_layout(&desc).or_else(|| matrix_layout(open));
+    let layout = integers::weights_layout(&desc)
+        .or_else(|| dots::matrix_layout(open).filter(|_| has_neighbours(desc.src())))
+        .or_else(|| matrix_layout(open));
     match layout.map(|layout| desc.clone().resolved(Arg::Weights, layout)) {
         Some(Ok(resolved)) if super::plan(&resolved.clone().resolved_row_major()).is_some() => resolved,
         _ => desc,
     }
+}
+
+/// Whether the terms of a row are neighbours, or become it.
+fn has_neighbours(src: &MemoryDesc) -> bool {
+    src.is_any() || src.blocking().is_some_and(|blocking| blocking.strides.last() == Some(&1))
 }
 
 #[derive(Debug)]
@@ -56,8 +64,10 @@ impl MatMul {
         } else {
             let (strides, first) = strides_of(weights, &whole([terms, *columns]))?;
             let groups = Places::new(batch.iter().copied().zip(strides.iter().copied()));
-            let terms = Places::new([(terms, strides[rank - 2])]);
-            Weights::Plain { first, groups, terms, column: strides[rank - 1] }
+            let places = Places::new([(terms, strides[rank - 2])]);
+            let column = strides[rank - 1];
+            let dots = dots::fits(*columns, terms) && src_strides[rank - 1] == 1;
+            Weights::Plain { first, groups, terms: places, column, dots }
         };
         let groups = if one_matrix { 1 } else { batches };
         let grid = Grid {

@@ -85,6 +85,20 @@ impl Plain<'_> {
         }
     }
 
+    /// The first term of the first of few columns, whose terms are neighbours, and the numbers between columns: as they lie, where that may be,
+    /// else in `room` for all of them.
+    pub(super) fn by_columns(&self, columns: usize, room: &mut [f32]) -> (*const f32, usize) {
+        let terms = room.len() / columns;
+        if self.terms.stride() == Some(1) {
+            return (self.data[..(columns - 1) * self.column + terms].as_ptr(), self.column);
+        }
+        for (column, room) in room.chunks_exact_mut(terms).enumerate() {
+            let data = &self.data[column * self.column..];
+            room.iter_mut().enumerate().for_each(|(term, to)| *to = data[self.terms.at(term)]);
+        }
+        (room.as_ptr(), terms)
+    }
+
     /// Copies columns from the `first` on, at most `width` of them, into a panel; those beyond the last become zero.
     pub(super) fn pack(&self, level: Level, first: usize, columns: usize, width: usize, panel: &mut [f32]) {
         let data = &self.data[(first * self.column).min(self.data.len())..];

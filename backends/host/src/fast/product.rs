@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use anydnn_backend::Arg;
 
 use super::call::{Call, with_own_room};
+use super::dots::{self, Dots};
 use super::finish::{Finish, Rows};
 use super::panels::Plain;
 use super::places::Places;
@@ -14,6 +15,8 @@ use super::words;
 
 /// Multiplications that one thread does sooner than another one comes to help.
 const ALONE: usize = 1 << 16;
+/// The same where vectors are full of products.
+const ALONE_BY_DOTS: usize = 1 << 18;
 /// Bytes of rows that stay in the second cache level while panels pass by.
 const BLOCK_BYTES: usize = 1 << 19;
 /// Bytes of panels that stay in the second cache level while the rows of a tile stay in the first.
@@ -54,18 +57,21 @@ pub(super) enum Columns<'a> {
     Panels(&'a [f32]),
     /// As they lie, by group.
     Plain(&'a (dyn Fn(usize) -> Plain<'a> + Sync)),
+    /// The same, of few columns, which meet rows whose terms are neighbours.
+    Dots(&'a (dyn Fn(usize) -> Plain<'a> + Sync)),
 }
 
 /// Where a plan finds the weights' columns.
 #[derive(Debug)]
 pub(super) enum Weights {
     Panels,
-    /// The first element, where those of each group and of each term lie, and the distance of columns.
+    /// The first element, where those of each group and of each term lie, the distance of columns, and whether [`dots`] multiplies them.
     Plain {
         first: usize,
         groups: Places,
         terms: Places,
         column: usize,
+        dots: bool,
     },
 }
 
@@ -74,6 +80,7 @@ impl Weights {
     pub(super) fn form(&self) -> &'static str {
         match self {
             Self::Panels => "host:panels",
+            Self::Plain { dots: true, .. } => "host:dots",
             Self::Plain { .. } => "host:tiles",
         }
     }
@@ -83,10 +90,11 @@ impl Weights {
         let data = call.input(Arg::Weights);
         match self {
             Self::Panels => run(call, grid, source, &Columns::Panels(data), finish),
-            Self::Plain { first, groups, terms, column } => {
+            Self::Plain { first, groups, terms, column, dots } => {
                 let of =
                     |group: usize| Plain { data: &data[first + groups.at(group)..], terms, column: *column };
-                run(call, grid, source, &Columns::Plain(&of), finish);
+                let columns = if *dots { Columns::Dots(&of) } else { Columns::Plain(&of) };
+                run(call, grid, source, &columns, finish);
             }
         }
     }
@@ -111,13 +119,22 @@ struct Tasks {
     panel_blocks: usize,
 }
 
+/// The rows of a tile at most.
+fn most_rows(call: &Call<'_>, columns: &Columns<'_>) -> usize {
+    if matches!(columns, Columns::Dots(_)) { dots::MOST_ROWS } else { tile::most_rows(call.level) }
+}
+
 impl Tasks {
     fn new(call: &Call<'_>, grid: &Grid, columns: &Columns<'_>) -> Self {
         let panels = grid.columns.div_ceil(grid.width);
-        let most = tile::most_rows(call.level);
+        let most = most_rows(call, columns);
         let tiles = grid.rows.div_ceil(most);
         let products = grid.rows * grid.columns * grid.terms;
         let wanted = if products * grid.groups < ALONE { 1 } else { 4 * call.crew.threads() };
+        if let Columns::Dots(_) = columns {
+            let wanted = if products * grid.groups < ALONE_BY_DOTS { 1 } else { wanted };
+            return Self { row_blocks: wanted.div_ceil(grid.groups).min(tiles), panel_blocks: 1 };
+        }
         let of_bytes = (grid.rows * grid.own * size_of::<f32>()).div_ceil(BLOCK_BYTES).clamp(1, tiles);
         if let Columns::Plain(_) = columns {
             // What is copied into panels is copied once for all rows.
@@ -192,7 +209,7 @@ impl Task {
         if length == 0 || self.panels.is_empty() {
             return;
         }
-        let tiles = length.div_ceil(tile::most_rows(call.level));
+        let tiles = length.div_ceil(most_rows(call, columns));
         own.runs.clear();
         own.rows.clear();
         own.tiles.clear();
@@ -204,6 +221,9 @@ impl Task {
             source.tile(self.group, first, count, &mut own.runs, &mut own.rows);
             own.tiles.push(Prepared { count, runs: runs..own.runs.len(), rows });
             finish.rows(self.group * grid.next_rows + first, count, &mut own.offsets[i]);
+        }
+        if let Columns::Dots(of) = columns {
+            return self.dots(call, grid, &of(self.group), finish, own);
         }
         let copied = if matches!(columns, Columns::Plain(_)) { grid.terms * grid.width } else { 0 };
         with_own_room(copied, |copy| {
@@ -245,6 +265,31 @@ impl Task {
                     plain.panel(call.level, first..first + count, grid.width, in_place, copy);
                 let panel = Panel { data, stride, number };
                 (0..own.tiles.len()).for_each(|tile| work.tile(own, tile, &panel));
+            }
+        });
+    }
+
+    /// The tiles of a task with few columns.
+    fn dots(&self, call: &Call<'_>, grid: &Grid, columns: &Plain<'_>, finish: &Finish<'_>, own: &Own) {
+        with_own_room(grid.terms * grid.columns, |copy| {
+            let (first, next) = columns.by_columns(grid.columns, copy);
+            let mut sums = [0.0; dots::MOST_ROWS * dots::MOST_COLUMNS];
+            for (prepared, offsets) in own.tiles.iter().zip(&own.offsets) {
+                let dots = Dots {
+                    runs: &own.runs[prepared.runs.clone()],
+                    rows: &own.rows[prepared.rows..],
+                    count: prepared.count,
+                    first,
+                    next,
+                    columns: grid.columns,
+                };
+                let (rows, column) = (0..prepared.count, self.group * grid.next_columns);
+                // SAFETY: the source gave pointers that reach the runs' terms, and each column has all terms. Tasks have rows of the result
+                // of their own.
+                unsafe {
+                    dots::multiply(call.level, &dots, &mut sums);
+                    finish.store_all(offsets, rows, column, &mut sums, grid.columns, grid.columns);
+                }
             }
         });
     }

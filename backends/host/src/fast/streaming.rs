@@ -1,6 +1,6 @@
 //! Operations whose elements do not depend on one another: runs of neighbours in the result, some thousand elements at a time.
 
-use anydnn_backend::op::BatchNormalization;
+use anydnn_backend::op::{BatchNormalization, Convolution};
 use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, Op, PostOp, PrimitiveDesc};
 use smallvec::SmallVec;
 
@@ -71,6 +71,16 @@ struct Strided {
     strides: SmallVec<[usize; 6]>,
 }
 
+/// Whether a convolution multiplies each channel by a number.
+pub(super) fn is_scaling(op: &Convolution, desc: &PrimitiveDesc) -> bool {
+    let (inputs, outputs) = (desc.src().dims()[1], desc.dst().dims()[1]);
+    let of_one_tap =
+        desc.find(Arg::Weights).is_some_and(|weights| weights.dims()[1..].iter().all(|&dim| dim == 1));
+    let moves = op.strides.iter().any(|&step| step != 1);
+    let pads = op.pads_begin.iter().chain(op.pads_end.iter()).any(|&pad| pad != 0);
+    inputs == op.groups && outputs == op.groups && of_one_tap && !moves && !pads
+}
+
 impl Streaming {
     pub(super) fn new(desc: &PrimitiveDesc) -> Option<Self> {
         let dims = desc.dst().dims();
@@ -86,6 +96,15 @@ impl Streaming {
         match desc.op() {
             Op::Reorder(_) | Op::Eltwise(_) => {}
             Op::Binary(_) => operands.push(strided(Arg::Src(1))?),
+            Op::Convolution(op) if is_scaling(op, desc) => {
+                for arg in [Arg::Weights, Arg::Bias] {
+                    let Some(of_channels) = desc.find(arg) else { continue };
+                    let (own, first) = strides_of(of_channels, of_channels.dims())?;
+                    let mut strides: SmallVec<[usize; 6]> = SmallVec::from_elem(0, dims.len());
+                    strides[1] = own[0];
+                    operands.push(Strided { from: From::Arg(arg), first, strides });
+                }
+            }
             Op::BatchNormalization(op) => {
                 batch_normalization = Some(Statistics::new(op, desc)?);
                 let mut strides: SmallVec<[usize; 6]> = SmallVec::from_elem(0, dims.len());
@@ -114,6 +133,15 @@ impl Streaming {
         match desc.op() {
             Op::Eltwise(function) => stages.push(Stage::Eltwise(*function)),
             Op::Binary(op) => stages.push(Stage::Binary(op.algorithm, given.next()?, false)),
+            Op::Convolution(_) => {
+                let algorithms = [BinaryAlgorithm::Multiply, BinaryAlgorithm::Add];
+                stages.extend(
+                    algorithms
+                        .into_iter()
+                        .zip(given)
+                        .map(|(algorithm, operand)| Stage::Binary(algorithm, operand, false)),
+                );
+            }
             Op::BatchNormalization(_) => {
                 // The difference first: it is exact where a value is close to the mean, and zero where it is the mean.
                 let algorithms = [BinaryAlgorithm::Subtract, BinaryAlgorithm::Multiply, BinaryAlgorithm::Add];

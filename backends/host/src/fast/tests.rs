@@ -9,6 +9,7 @@ use anydnn_backend::{
     PrimitiveDesc, Quantized, Tolerance,
 };
 
+mod dots;
 mod pooling;
 
 use super::level::Level;
@@ -237,6 +238,8 @@ fn convolutions_of_all_kinds() {
         (70, 70, 3, 1, 1, 70),
         (70, 70, 5, 2, 1, 70),
         (6, 12, 3, 1, 1, 6),
+        (1, 1, 1, 1, 1, 1),
+        (70, 70, 1, 1, 1, 70),
     ] {
         for tag in ["acdb", "abcd"] {
             for open in [true, false] {
