@@ -1,11 +1,12 @@
 //! Large products in f32 by ordinary arithmetic (`matmul/simt.cl`).
 
-use anydnn_backend::DataType;
+use anydnn_backend::{Arg, DataType};
 
 use super::{Fetch, Product};
 use crate::capability::units::{ORDINARY, Tile};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
+use crate::primitive::quantized::is_dequantized;
 
 const SIMT: &str = anydnn_kernels::text("matmul/simt.cl");
 
@@ -37,8 +38,10 @@ pub(super) fn plan(
     }
     let fetch = |name: &str, rows| {
         let is_f32 = product.space.find(name).is_some_and(|o| o.data_type == DataType::F32);
+        let arg = if name == "SRC0" { Arg::SRC } else { Arg::Weights };
+        // Vectors are taken as they lie, without scales and zero points.
         match product.fetch(name, rows, LANES, false) {
-            fetch if is_f32 => fetch,
+            fetch if is_f32 && !is_dequantized(product.desc, arg) => fetch,
             _ => Fetch::Element,
         }
     };

@@ -3,8 +3,8 @@
 use anydnn_backend::conformance::Sample;
 use anydnn_backend::op::Convolution;
 use anydnn_backend::{
-    Arg, Attributes, Blocking, DataType, DeviceKind, Eltwise, FpMath, Layout, MemoryDesc, Op, PostOp,
-    PrimitiveDesc,
+    Arg, Attributes, Blocking, DataType, Dequantize, DeviceKind, Eltwise, FpMath, Layout, MemoryDesc, Op,
+    PostOp, PrimitiveDesc, PrimitiveDescBuilder, Quantized,
 };
 use smallvec::SmallVec;
 
@@ -218,6 +218,12 @@ fn windows_of_few_channels_come_by_a_table_of_their_terms() {
     }
 }
 
+/// A product of floats, one of which has scales.
+fn scaled([m, k, n]: [usize; 3], operand: Quantized, dims: &[usize]) -> PrimitiveDescBuilder {
+    let scale = Dequantize { operand, scale: Some(f32(dims)), zero_point: None };
+    matmul(f32(&[m, k]), f32(&[k, n])).attributes(Attributes::default().with_dequantize(scale))
+}
+
 #[test]
 fn simt_tiles_are_right_on_every_device() {
     let padded = MemoryDesc::with_strides([130, 36], DataType::F32, [40, 1]).unwrap();
@@ -241,6 +247,9 @@ fn simt_tiles_are_right_on_every_device() {
         (matmul(tagged(&[31, 35], "ba"), tagged(&[35, 166], "ba")), "ocl:matmul:simt-32x128"),
         (matmul(f32(&[131, 66]), tagged(&[66, 30], "ba")), "ocl:matmul:simt-128x32"),
         (matmul(tagged(&[7, 1030], "ba"), f32(&[1030, 29])), "ocl:matmul:simt-128x32"),
+        // Floats with scales, which vectors of neighbours do not have yet.
+        (scaled([36, 72, 68], Quantized::Src(0), &[1, 1]), "ocl:matmul:simt-64x64"),
+        (scaled([36, 72, 68], Quantized::Weights, &[1, 68]), "ocl:matmul:simt-64x64"),
     ];
     for (builder, name) in list {
         let desc = builder.build().unwrap();
