@@ -10,12 +10,12 @@ use super::tile::Run;
 pub(super) const MOST_COLUMNS: usize = 4;
 /// The most rows of a tile.
 pub(super) const MOST_ROWS: usize = 16;
-/// Terms of a run from which on vectors of them pay for being joined, for each column.
-const LEAST_TERMS: usize = 32;
+/// Terms of a run from which on vectors of them pay for being joined, by the number of columns.
+const LEAST_TERMS: [usize; MOST_COLUMNS] = [32, 64, 256, 256];
 
 /// Whether products with so many columns, whose terms come in runs of so many, are computed here.
 pub(super) const fn fits(columns: usize, run: usize) -> bool {
-    columns <= MOST_COLUMNS && run >= LEAST_TERMS * columns
+    matches!(columns, 1..=MOST_COLUMNS) && run >= LEAST_TERMS[columns - 1]
 }
 
 /// The layout of one matrix `[1.., K, N]` with the terms of a column side by side; none where it is of no use.

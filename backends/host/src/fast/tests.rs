@@ -177,6 +177,18 @@ fn narrow_products_are_computed_in_f32() {
 }
 
 #[test]
+fn floats_with_scales_have_no_fast_form() {
+    let scale = Dequantize { operand: Quantized::Src(0), scale: Some(f32(&[1, 1])), zero_point: None };
+    for addend in [DataType::F32, DataType::BF16] {
+        let attributes = Attributes::default()
+            .with_dequantize(scale.clone())
+            .with_post_op(PostOp::binary(BinaryAlgorithm::Add, narrow(&[3, 5], addend)));
+        let desc = PrimitiveDesc::builder(Op::MatMul(MatMul)).src(f32(&[3, 70])).weights(f32(&[70, 5]));
+        assert!(plan(&desc.attributes(attributes).build().unwrap()).is_none(), "{addend}");
+    }
+}
+
+#[test]
 fn narrow_convolutions_are_computed_in_f32() {
     for (channels, outputs, groups) in [(16, 40, 1), (3, 32, 1), (64, 64, 2), (24, 24, 24)] {
         for (open, points) in [(true, 0), (true, 1), (true, 2), (false, 2)] {

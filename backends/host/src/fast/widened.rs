@@ -62,6 +62,11 @@ impl Widened {
         if !desc.args().iter().any(|operand| is_narrow(operand.desc.data_type())) || !takes(desc) {
             return None;
         }
+        // Scales are a part of the conversion.
+        let is_converted = |arg: Arg| desc.find(arg).is_some_and(|operand| is_narrow(operand.data_type()));
+        if !desc.attributes().dequantize.iter().all(|of| is_converted(of.operand.arg())) {
+            return None;
+        }
         let integers = Integers::new(desc);
         let wide = widen(desc, integers.is_some())?;
         let form = super::plan_of_f32(&wide)?;

@@ -20,7 +20,7 @@ fn product(src: MemoryDesc, weights: MemoryDesc, attributes: Attributes) -> Prim
 
 #[test]
 fn products_with_few_columns_sum_along_their_terms() {
-    for (m, k, n) in [(1, 32, 1), (10, 384, 1), (3, 701, 2), (57, 129, 3), (150, 140, 4), (900, 300, 1)] {
+    for (m, k, n) in [(1, 32, 1), (10, 384, 1), (3, 701, 2), (57, 259, 3), (150, 256, 4), (900, 300, 1)] {
         let attributes = Attributes::default()
             .with_post_op(PostOp::Eltwise(Eltwise::GeluErf))
             .with_post_op(PostOp::binary(BinaryAlgorithm::Add, f32(&[m, n])))
@@ -48,7 +48,7 @@ fn what_has_more_columns_fewer_terms_or_terms_apart_is_computed_in_panels() {
 
 #[test]
 fn convolutions_with_few_filters_sum_along_their_channels() {
-    for (channels, outputs, kernel, groups) in [(384, 1, 1, 1), (100, 3, 3, 1), (140, 4, 3, 2), (33, 1, 5, 1)]
+    for (channels, outputs, kernel, groups) in [(384, 1, 1, 1), (260, 3, 3, 1), (520, 4, 3, 2), (33, 1, 5, 1)]
     {
         for (tag, open) in [("acdb", true), ("acdb", false), ("abcd", true)] {
             let pads = [kernel / 2; 2];
