@@ -83,8 +83,18 @@ impl Report<'_> {
         }
         for (case, measured) in self.rows {
             for peer in &measured.peers {
-                if let Err(why) = &peer.outcome {
-                    let _ = writeln!(text, "  {}: not by {}: {why}", case.text, peer.name);
+                match &peer.outcome {
+                    Err(why) => {
+                        let _ = writeln!(text, "  {}: not by {}: {why}", case.text, peer.name);
+                    }
+                    Ok(times) if !agrees(case, times.difference) && is_confirmed(case, measured) => {
+                        let _ = writeln!(
+                            text,
+                            "  {}: odd is the result of {}, which differs from those of others by {:.1e} of its norm",
+                            case.text, peer.name, times.difference
+                        );
+                    }
+                    Ok(_) => {}
                 }
             }
         }
@@ -113,19 +123,7 @@ impl Report<'_> {
 
     /// What is wrong with the first result that differs from a peer's or from another implementation's.
     pub(crate) fn wrong(&self) -> Option<String> {
-        for (case, measured) in self.rows {
-            let peers = measured
-                .peers
-                .iter()
-                .filter_map(|peer| disagreement(case, &peer.name, peer.outcome.as_ref().ok()?.difference));
-            let candidates = measured.candidates.iter().flatten();
-            let candidates =
-                candidates.filter_map(|candidate| disagreement(case, &candidate.name, candidate.difference?));
-            if let Some(message) = peers.chain(candidates).next() {
-                return Some(message);
-            }
-        }
-        None
+        self.rows.iter().find_map(|(case, measured)| wrong(case, measured))
     }
 
     fn mean_ratio(&self, peer: usize) -> Option<f64> {
@@ -216,7 +214,11 @@ fn cells(case: &Case, measured: &Measured, ceilings: Option<Ceilings>) -> Vec<St
     for peer in &measured.peers {
         match &peer.outcome {
             Ok(times) => {
-                let wrong = if agrees(case, times.difference) { "" } else { " WRONG" };
+                let wrong = match (agrees(case, times.difference), is_confirmed(case, measured)) {
+                    (true, _) => "",
+                    (false, true) => " ODD",
+                    (false, false) => " WRONG",
+                };
                 cells.push(shown(median(&times.times)));
                 cells.push(shown(median(&times.alone)));
                 cells.push(format!("{:.2}{wrong}", ratio(measured, times)));
@@ -248,6 +250,7 @@ fn row_json(case: &Case, measured: &Measured) -> Value {
             "ratio": number(ratio(measured, times)),
             "difference": number(times.difference),
             "agrees": agrees(case, times.difference),
+            "odd": !agrees(case, times.difference) && is_confirmed(case, measured),
             "note": times.note,
             "samples": times.times,
         }),
@@ -290,6 +293,21 @@ pub(crate) fn disagreement(case: &Case, whose: &str, difference: f64) -> Option<
     })
 }
 
+/// What is wrong with a case's results.
+fn wrong(case: &Case, measured: &Measured) -> Option<String> {
+    let peers = measured.peers.iter().filter(|_| !is_confirmed(case, measured));
+    let mut peers =
+        peers.filter_map(|peer| disagreement(case, &peer.name, peer.outcome.as_ref().ok()?.difference));
+    let mut candidates = measured.candidates.iter().flatten();
+    peers.next().or_else(|| candidates.find_map(|one| disagreement(case, &one.name, one.difference?)))
+}
+
+/// Whether a peer has the result too: one that differs from it then is the odd one.
+fn is_confirmed(case: &Case, measured: &Measured) -> bool {
+    let mut results = measured.peers.iter().filter_map(|peer| peer.outcome.as_ref().ok());
+    results.any(|times| agrees(case, times.difference))
+}
+
 fn agrees(case: &Case, difference: f64) -> bool {
     // Not a number is no agreement.
     difference <= tolerance(case)
@@ -309,4 +327,40 @@ fn tolerance(case: &Case) -> f64 {
     let quantizes = |op: &Op| matches!(op.kind, OpKind::Quantize | OpKind::DynamicQuantize);
     let steps = if case.graph.ops().iter().any(quantizes) { 4e-2 } else { 0.0 };
     types.map(of).fold(f64::max(products, steps), f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::measure::PeerResult;
+
+    fn measured(differences: &[f64]) -> Measured {
+        let peer = |(number, &difference): (usize, &f64)| {
+            let times =
+                PeerTimes { times: vec![], alone: vec![], device: vec![], note: String::new(), difference };
+            PeerResult { name: format!("peer {number}"), outcome: Ok(times) }
+        };
+        Measured {
+            times: vec![],
+            queued: 1,
+            device: vec![],
+            alone: vec![],
+            enqueue: vec![],
+            steps: vec![],
+            candidates: vec![],
+            peers: differences.iter().enumerate().map(peer).collect(),
+        }
+    }
+
+    #[test]
+    fn a_result_that_a_peer_has_too_is_not_wrong_because_of_another_one() {
+        let case = Case::new("matmul 2x3:3x4", &[]).unwrap_or_else(|failure| panic!("{failure}"));
+        let of = |differences: &[f64]| wrong(&case, &measured(differences));
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[1e-7, 5e-5]), None);
+        assert_eq!(of(&[1e-7, 9e-2]), None);
+        assert!(of(&[9e-2]).is_some_and(|why| why.contains("peer 0's by 9.0e-2")));
+        assert!(of(&[3e-2, 9e-2]).is_some_and(|why| why.contains("peer 0's by 3.0e-2")));
+        assert!(of(&[f64::NAN]).is_some());
+    }
 }
