@@ -46,12 +46,6 @@ impl DeviceTraits {
         self.features.probe(feature).is_some_and(|probe| probe.works)
     }
 
-    /// Floats of a register, where the device tells.
-    pub(crate) fn vector_floats(&self) -> Option<usize> {
-        let probe = self.features.probe(Feature::VectorWidth).filter(|probe| probe.works)?;
-        probe.detail.split_whitespace().next()?.parse().ok()
-    }
-
     /// The device's sub-groups, if it has such.
     pub(crate) fn sub_groups(&self) -> Option<SubGroups> {
         let probe = self.features.probe(Feature::SubGroups).filter(|probe| probe.works)?;

@@ -143,7 +143,7 @@ impl Shape<'_> {
         let cooperates = division.helpers > 1 && !one_step;
         let gates_count = self.op.cell.gates();
         let first_phase = vectors * if self.op.cell == Cell::Gru { 2 } else { gates_count };
-        let narrow = device.vector_floats().is_some_and(|floats| floats < CPU_LANES);
+        let narrow = device.float_lanes < CPU_LANES;
         let tile = Tile::new(chain, &[first_phase, gates_count * vectors - first_phase], narrow);
         let of_chain = chain.div_ceil(tile.sequences);
 

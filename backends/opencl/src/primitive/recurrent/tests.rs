@@ -81,6 +81,20 @@ fn work_groups_share_what_pays_for_it() {
     assert_eq!(shared([300, 32, 600, 600]), ([2, 1, 1], true));
 }
 
+#[test]
+fn tiles_are_as_large_as_registers_and_not_as_vectors_that_a_compiler_prefers() {
+    let op = Recurrent::new(LSTM, Direction::LeftToRight);
+    let tile = |float_lanes| {
+        let device = DeviceTraits { float_lanes, ..cpu() }.with(Feature::VectorWidth, Ok("1 floats"));
+        let text = last_source(&planned(layer(op, [100, 32, 512, 512], true), &device));
+        ["ROWS", "AT_ONCE"].map(|name| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
+            line.unwrap().trim().parse::<usize>().unwrap()
+        })
+    };
+    assert_eq!([tile(16), tile(8)], [[4, 4], [2, 2]]);
+}
+
 /// What is not to be waited for is the loop behind it, which runs where work-groups gave up.
 #[test]
 fn weights_of_16_bits_stay_in_registers_where_units_multiply_them() {
