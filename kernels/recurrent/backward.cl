@@ -29,7 +29,7 @@
         EACH_N(ROW_AT)                                                                                                   \
         const idx gate = matrix_gate;                                                                                    \
         for (idx k = 0; k < TERMS; ++k) {                                                                                \
-            const V w = PASTE(LD_, MATRIX)(PASTE(OFF_, MATRIX), lanes);                                                  \
+            const V w = PASTE(LD_, MATRIX)(PASTE(OFF_, MATRIX), PASTE(LANES_OF_, MATRIX));                               \
             EACH_N(MULTIPLY_ROW)                                                                                         \
         }                                                                                                                \
     }
@@ -106,8 +106,8 @@ __kernel void recurrent_backward(PARAMS) {
     SYNCHRONIZE
     for (idx t = longest - 1; t >= 0; --t) {
 #if PROJECTS
-        EACH_TILE {
-            EACH_BLOCK(UNITS) {
+        EACH_BLOCK(UNITS) {
+            EACH_TILE {
                 EACH_ROW {
                     PLACE
                     const V by = LD_OF_STATE(OFF_OF_STATE, lanes) + LD_DIFF_DST(OFF_DIFF_DST, lanes);
@@ -117,8 +117,8 @@ __kernel void recurrent_backward(PARAMS) {
         }
         SYNCHRONIZE
 #endif
-        EACH_TILE {
-            EACH_BLOCK(HIDDEN) {
+        EACH_BLOCK(HIDDEN) {
+            EACH_TILE {
 #if PROJECTS
 #define OPERAND OF_STATES_K
 #define MATRIX TURNED_PROJECTION
@@ -195,8 +195,8 @@ __kernel void recurrent_backward(PARAMS) {
 #define OPERAND OF_SUMS_K
 #define MATRIX TURNED
 #if CELL == GRU
-        EACH_TILE {
-            EACH_BLOCK(HIDDEN) {
+        EACH_BLOCK(HIDDEN) {
+            EACH_TILE {
                 V sums[TILE_N];
                 {
                     EACH_N(CLEAR_ROW)
@@ -214,8 +214,8 @@ __kernel void recurrent_backward(PARAMS) {
         }
         SYNCHRONIZE
 #endif
-        EACH_TILE {
-            EACH_BLOCK(UNITS) {
+        EACH_BLOCK(UNITS) {
+            EACH_TILE {
                 V sums[TILE_N];
                 {
                     EACH_N(CLEAR_ROW)

@@ -114,6 +114,12 @@
         const idx gate = number;                                                                                         \
         sum += LD_PEEPHOLES(OFF_PEEPHOLES, lanes) * cell;                                                                \
     })
+// What gradients read.
+#define KEEP_GATE(number, value)                                                                                         \
+    IF_WORKSPACE({                                                                                                       \
+        const idx gate = number;                                                                                         \
+        KEEP_WORKSPACE(OFF_WORKSPACE, lanes, value);                                                                     \
+    })
 #define EACH_TILE for (idx first = first_n, tile = first_tile; first < end_n; first += TILE_N, ++tile)
 #define EACH_PART                                                                                                        \
     for (idx part = 0; part < VECTORS; ++part)                                                                           \
@@ -206,6 +212,9 @@ __kernel void recurrent_panels(PARAMS) {
                         for (idx step = way == WAYS - 1 ? length : STEPS; step < STEPS; ++step) {
                             KEEP_DST(OFF_DST, lanes, (V)(0));
                         }
+                        IF_WORKSPACE(for (idx step = length; step < STEPS; ++step) {
+                            for (idx row = 0; row < KEPT_ROWS; ++row) KEEP_GATE(row, (V)(0))
+                        })
                     }
                 }
             } else {
@@ -237,8 +246,12 @@ __kernel void recurrent_panels(PARAMS) {
                             EACH_PART {
                                 SUM(update, 0)
                                 SUM(reset, 1)
-                                KEEP_UPDATES(OFF_UPDATES, lanes, eltwise_sigmoid(update));
-                                const V reset_state = eltwise_sigmoid(reset) * LD_STATES(OFF_STATES, lanes);
+                                update = eltwise_sigmoid(update);
+                                reset = eltwise_sigmoid(reset);
+                                KEEP_UPDATES(OFF_UPDATES, lanes, update);
+                                KEEP_GATE(0, update)
+                                KEEP_GATE(1, reset)
+                                const V reset_state = reset * LD_STATES(OFF_STATES, lanes);
                                 KEEP_KEPT(OFF_KEPT, lanes, reset_state);
                             }
                         }
@@ -283,24 +296,35 @@ __kernel void recurrent_panels(PARAMS) {
                             V state = LD_STATES(OFF_STATES, lanes);
 #else
                             V state = (V)(0);
-                            if (t >= length) state = LD_STATES(OFF_STATES, lanes);
+                            IF_NO_WORKSPACE(if (t >= length)) state = LD_STATES(OFF_STATES, lanes);
 #endif
                             if (t < length) {
+                                KEEP_GATE(GATES_COUNT, state)
 #if CELL == VANILLA
                                 SUM(sum, 0)
                                 state = ACTIVATION(sum);
+                                KEEP_GATE(0, state)
 #elif CELL == LSTM
                                 const V old = LD_CELLS(OFF_CELLS, lanes);
+                                KEEP_GATE(GATES_COUNT + 1, old)
                                 SUM(input, INPUT_GATE)
                                 SUM(forget, FORGET_GATE)
                                 SUM(candidate, CANDIDATE_GATE)
                                 SUM(output, OUTPUT_GATE)
                                 PEEP(input, INPUT_PEEPHOLE, old)
                                 PEEP(forget, FORGET_PEEPHOLE, old)
-                                const V cell = eltwise_sigmoid(forget) * old + eltwise_sigmoid(input) * eltwise_tanh(candidate);
+                                input = eltwise_sigmoid(input);
+                                forget = eltwise_sigmoid(forget);
+                                candidate = eltwise_tanh(candidate);
+                                const V cell = forget * old + input * candidate;
                                 PEEP(output, OUTPUT_PEEPHOLE, cell)
+                                output = eltwise_sigmoid(output);
+                                KEEP_GATE(INPUT_GATE, input)
+                                KEEP_GATE(FORGET_GATE, forget)
+                                KEEP_GATE(CANDIDATE_GATE, candidate)
+                                KEEP_GATE(OUTPUT_GATE, output)
                                 KEEP_CELLS(OFF_CELLS, lanes, cell);
-                                state = eltwise_sigmoid(output) * eltwise_tanh(cell);
+                                state = output * eltwise_tanh(cell);
 #else
                                 V candidate = (V)(0), of_state = sums[i * ALL_V + 2 * VECTORS + part];
                                 {
@@ -311,12 +335,17 @@ __kernel void recurrent_panels(PARAMS) {
 #if CELL == GRU
                                 const V update = LD_UPDATES(OFF_UPDATES, lanes);
 #else
-                                SUM(sum, 0)
+                                SUM(update, 0)
                                 SUM(reset, 1)
-                                const V update = eltwise_sigmoid(sum);
-                                of_state *= eltwise_sigmoid(reset);
+                                update = eltwise_sigmoid(update);
+                                reset = eltwise_sigmoid(reset);
+                                KEEP_GATE(0, update)
+                                KEEP_GATE(1, reset)
+                                KEEP_GATE(GATES_COUNT + 1, of_state)
+                                of_state *= reset;
 #endif
                                 candidate = eltwise_tanh(candidate + of_state);
+                                KEEP_GATE(2, candidate)
                                 state = candidate + update * (state - candidate);
 #endif
 #if ADDS_UP

@@ -43,7 +43,7 @@
     V w_##g;                                                                                                             \
     {                                                                                                                    \
         const idx gate = g;                                                                                              \
-        w_##g = PASTE(LD_, MATRIX)(PASTE(OFF_, MATRIX), lanes);                                                          \
+        w_##g = PASTE(LD_, MATRIX)(PASTE(OFF_, MATRIX), PASTE(LANES_OF_, MATRIX));                                       \
     }
 #define MULTIPLY(i, g) sum##i##_##g += x * w_##g;
 #define SAVE(i, g) sums[i * ALL_V + g] = sum##i##_##g;
@@ -154,9 +154,9 @@ __kernel void recurrent_training(PARAMS) {
 #define OPERAND STATES_K
 #define MATRIX STATE_WEIGHTS
 #define EACH_V FIRST_V
-            EACH_TILE {
+            EACH_BLOCK(HIDDEN) {
 #if CELL == GRU
-                EACH_BLOCK(HIDDEN) {
+                EACH_TILE {
                     V sums[TILE_N * ALL_V];
                     PRODUCT(UNITS)
                     EACH_ROW {
@@ -179,9 +179,9 @@ __kernel void recurrent_training(PARAMS) {
 #undef EACH_V
 #define OPERAND KEPT_K
 #define EACH_V SECOND_V
-            EACH_TILE {
+            EACH_BLOCK(HIDDEN) {
 #endif
-                EACH_BLOCK(HIDDEN) {
+                EACH_TILE {
                     V sums[TILE_N * ALL_V];
                     PRODUCT(UNITS)
                     EACH_ROW {
@@ -268,8 +268,8 @@ __kernel void recurrent_training(PARAMS) {
 #define OPERAND WHOLE_K
 #define MATRIX PROJECTION
 #define EACH_V ONE_V
-            EACH_TILE {
-                EACH_BLOCK(UNITS) {
+            EACH_BLOCK(UNITS) {
+                EACH_TILE {
                     V sums[TILE_N * ALL_V];
                     PRODUCT(HIDDEN)
                     EACH_ROW {

@@ -39,6 +39,11 @@ impl Planner for Recurrent {
     ) -> Result<Vec<Choice>> {
         let mut choices = Choices::new(desc, wanted);
         if recurrent_training::serves(desc) {
+            if is_cpu(device) && recurrent_training::keeps_alone(desc) {
+                choices.offer("panels", "one launch for the sequence, units in vectors", || {
+                    Shape::new(*self, desc).panels(device)
+                });
+            }
             choices.offer("training", "keeps what gradients read", || {
                 recurrent_training::plan(*self, desc, device)
             });
@@ -133,6 +138,11 @@ impl<'a> Shape<'a> {
         self.op.direction.count()
     }
 
+    /// Whether what gradients read is a result.
+    fn keeps(&self) -> bool {
+        self.desc.find(Recurrent::WORKSPACE).is_some()
+    }
+
     /// Whether the products of the inputs are made step by step on processors.
     fn is_short(&self) -> bool {
         let weights = self.count() * self.inputs * self.op.cell.gates() * self.hidden * size_of::<f32>();
@@ -185,7 +195,7 @@ impl<'a> Shape<'a> {
             d: of("d", self.count()),
             n: of("n", self.batch),
             step: of("step", self.steps),
-            gate: of("gate", self.op.cell.gates()),
+            gate: of("gate", if self.keeps() { self.op.cell.rows() } else { self.op.cell.gates() }),
             k: of("k", self.hidden.max(self.inputs)),
             turn: of("turn", 2),
             unit,
@@ -215,6 +225,7 @@ impl<'a> Shape<'a> {
             ("PEEPHOLES", Recurrent::PEEPHOLES, list(&[d, gate, unit])),
             ("LAST_STATE", Recurrent::LAST_STATE, states.clone()),
             ("LAST_CELL", Recurrent::LAST_CELL, states.clone()),
+            ("WORKSPACE", Recurrent::WORKSPACE, list(&[d, step, n, gate, unit])),
             ("DST", Arg::DST, list(&[step, n, shown, unit])),
         ];
         if gates.is_none() {
@@ -303,11 +314,12 @@ impl<'a> Shape<'a> {
             "CELLS",
             "KEPT",
             "COUNTS",
+            "WORKSPACE",
         ] {
             let is_there = space.find(name).is_some();
             source.define(format!("IF_{name}(text)"), if is_there { "text" } else { "" });
-            if name == "GATES" {
-                source.define("IF_NO_GATES(text)", if is_there { "" } else { "text" });
+            if matches!(name, "GATES" | "WORKSPACE") {
+                source.define(format!("IF_NO_{name}(text)"), if is_there { "" } else { "text" });
             }
         }
         match self.op.cell {

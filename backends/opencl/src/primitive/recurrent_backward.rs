@@ -135,7 +135,10 @@ fn steps(pieces: &mut Pieces<'_>, lanes: usize) -> Option<Made> {
         made.attention = Some(attention);
     }
     pieces.steps((&space, &variables), ("recurrent_backward", BACKWARD), (count, 2), |source, _| {
-        source.define("SUMS_COUNT", rows);
+        source
+            .define("SUMS_COUNT", rows)
+            .define("LANES_OF_TURNED", turned.lanes())
+            .define("LANES_OF_TURNED_PROJECTION", "lanes");
     })?;
     Some(made)
 }

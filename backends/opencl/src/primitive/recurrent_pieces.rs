@@ -206,6 +206,11 @@ impl Place {
         Some(Self { at: self.at, desc })
     }
 
+    /// How many lanes of a vector of weights a kernel reads: all where panels are filled up, else those that it is left with.
+    pub(super) fn lanes(&self) -> &'static str {
+        if self.desc.blocking().is_some_and(|own| !own.inner.is_empty()) { "LANES" } else { "lanes" }
+    }
+
     pub(super) fn strides(&self) -> Option<&[usize]> {
         Some(&self.desc.blocking()?.strides)
     }

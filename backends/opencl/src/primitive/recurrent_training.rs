@@ -17,6 +17,12 @@ pub(super) fn serves(desc: &PrimitiveDesc) -> bool {
     own.into_iter().any(|arg| desc.find(arg).is_some())
 }
 
+/// Whether all that a layer has beside the usual is a workspace, and states that are multiplied as they are kept.
+pub(super) fn keeps_alone(desc: &PrimitiveDesc) -> bool {
+    let others = [Recurrent::ATTENTION, Recurrent::PROJECTION, Recurrent::WEIGHTS_SCALES];
+    others.into_iter().all(|arg| desc.find(arg).is_none())
+}
+
 pub(super) fn plan(op: Recurrent, desc: &PrimitiveDesc, device: &DeviceTraits) -> Option<Planned> {
     let lanes = Pieces::new(op, desc, device)?.lanes();
     lanes.iter().find_map(|&lanes| in_lanes(Pieces::new(op, desc, device)?, lanes))
@@ -41,11 +47,13 @@ fn in_lanes(mut pieces: Pieces<'_>, lanes: usize) -> Option<Planned> {
         ("ATTENTION", Recurrent::ATTENTION, &[step, n, &zero]),
         ("PROJECTION", Recurrent::PROJECTION, &[d, k, unit]),
     ];
+    let mut lanes_of_weights = "lanes";
     for (name, arg, index) in inputs {
         if pieces.has(arg) {
             let mut given = pieces.input(arg, any)?;
             if arg == Recurrent::STATE_WEIGHTS {
                 given = pieces.in_panels(&given, lanes).unwrap_or(given);
+                lanes_of_weights = given.lanes();
             }
             operand(&mut space, name, &given, index);
         }
@@ -123,6 +131,8 @@ fn in_lanes(mut pieces: Pieces<'_>, lanes: usize) -> Option<Planned> {
                 .define("ENDS_IN_INTEGERS", i32::from(is_integer(Recurrent::LAST_STATE)));
         }
         source
+            .define("LANES_OF_STATE_WEIGHTS", lanes_of_weights)
+            .define("LANES_OF_PROJECTION", "lanes")
             .define("IS_INTEGER", i32::from(op.quantization.is_some()))
             .define("ADDS_UP", i32::from(adds_up))
             .define("WAYS", if adds_up { 2 } else { 1 })

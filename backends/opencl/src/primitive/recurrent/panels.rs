@@ -193,6 +193,7 @@ impl Shape<'_> {
             .define("GATES_COUNT", gates_count)
             .define("VECTORS", vectors)
             .define("FIRST_PHASE", first_phase)
+            .define("KEPT_ROWS", self.op.cell.rows())
             .number_of("PANELS", count)
             .number_of("CHAIN_N", chain)
             .number_of("CHAIN_TILES", of_chain)

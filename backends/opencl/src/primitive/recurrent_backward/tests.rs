@@ -42,9 +42,9 @@ fn text(plan: &KernelPlan, kernel: &str) -> String {
 fn the_steps_are_one_launch_whose_program_does_not_depend_on_their_number() {
     for cell in [LSTM, Cell::Gru, Cell::GruLinearBeforeReset] {
         let op = Recurrent::new(cell, Direction::Concat);
-        for device in [cpu(), gpu()] {
+        for (device, of_layer) in [(cpu(), "recurrent_panels"), (gpu(), "recurrent_training")] {
             for (make, kernel) in [
-                (layer as fn(Recurrent, [usize; 4]) -> PrimitiveDescBuilder, "recurrent_training"),
+                (layer as fn(Recurrent, [usize; 4]) -> PrimitiveDescBuilder, of_layer),
                 (gradients, "recurrent_backward"),
             ] {
                 let of = |steps| planned(make(op, [steps, 2, 48, 80]), &device);
