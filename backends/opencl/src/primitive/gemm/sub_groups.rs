@@ -52,10 +52,9 @@ impl Unit {
     /// The tiles, of slices as long as sub-groups are wide.
     pub(super) fn tiles(&self, device: &DeviceTraits) -> impl Iterator<Item = Tile> {
         let fits = |tile: &&Tile| {
-            let group = self.group(tile);
             tile.m.is_multiple_of(self.instruction.m)
-                && tile.n.is_multiple_of(self.tiles.columns * self.width)
-                && group <= device.max_work_group
+                && tile.n.is_multiple_of(self.width)
+                && self.group(tile) <= device.max_work_group
         };
         let slice = |tile: &Tile| {
             let (clocks, latency) = (tile.clocks * self.width / tile.k, tile.latency * self.width / tile.k);
@@ -68,9 +67,14 @@ impl Unit {
         self.tiles.tiles.iter().any(|tile| tile.variant == variant)
     }
 
+    /// The columns of a work-item: fewer where a tile has no more for such wide sub-groups.
+    fn columns(&self, tile: &Tile) -> usize {
+        self.tiles.columns.min(tile.n / self.width)
+    }
+
     /// The work-items of a tile.
     fn group(&self, tile: &Tile) -> usize {
-        tile.m * tile.n / (self.instruction.m * self.tiles.columns)
+        tile.m * tile.n / (self.instruction.m * self.columns(tile))
     }
 
     /// The launches.
@@ -92,7 +96,7 @@ impl Unit {
                     .run_in(self.sub_groups.clone(), self.width)
                     .define("GROUP", group)
                     .define("ROWS", self.instruction.m)
-                    .define("COLUMNS", self.tiles.columns);
+                    .define("COLUMNS", self.columns(tile));
             },
             |source, files, [tiles, batch, parts]| {
                 let files = [files, &[self.tiles.text, SUB_GROUPS]].concat();

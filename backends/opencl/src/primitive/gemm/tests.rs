@@ -24,7 +24,10 @@ fn names(desc: &PrimitiveDesc, device: &DeviceTraits) -> Vec<String> {
 }
 
 fn named(desc: &PrimitiveDesc, device: &DeviceTraits, name: &str) -> KernelPlan {
-    choose(desc, device, Wanted::Named(name)).unwrap().plan
+    match choose(desc, device, Wanted::Named(name)) {
+        Ok(choice) => choice.plan,
+        Err(error) => panic!("{error}; there are {:?} with {:?}", names(desc, device), device.sub_groups()),
+    }
 }
 
 fn halves(m: usize, k: usize, n: usize) -> PrimitiveDesc {
@@ -272,6 +275,10 @@ fn gpus_with_sub_groups_multiply_by_their_registers() {
     }
     let plan = named(&desc, &device, "ocl:matmul:sub-groups-64x64");
     assert_eq!((plan.launches[0].sub_group, plan.launches[0].local), (Some(16), Some([256, 1, 1])));
+    // As wide as the tile: a work-item has one column.
+    let wide = gpu().with(Feature::SubGroups, Ok("64 work-items, -cl-std=CL2.0, cl_khr_subgroups"));
+    let plan = named(&desc, &wide, "ocl:matmul:sub-groups-32x64");
+    assert_eq!((plan.launches[0].sub_group, plan.launches[0].local), (Some(64), Some([256, 1, 1])));
     // What is no float has other kernels.
     let bytes = matmul(MemoryDesc::new([512, 512], DataType::U8), MemoryDesc::new([512, 512], DataType::S8));
     assert!(!names(&bytes.build().unwrap(), &device).iter().any(|name| name.contains("sub-groups")));
