@@ -39,6 +39,20 @@ static inline uint halves(const uint first, const uint second, const uint which)
 #define MULTIPLY_VALUE(j, first, second, third, fourth, which)                                                           \
     MULTIPLY(sums[h][j], weights[0], weights[1], halves(first, second, which), halves(third, fourth, which))
 
+// The keys and the values of a step.
+#define LOAD_KEYS(first)                                                                                                 \
+    _Pragma("unroll") for (int b = 0; b < 2; ++b)                                                                        \
+        _Pragma("unroll") for (int i = 0; i < D_CHUNKS; ++i) {                                                           \
+            const idx t = (first) + b * 8 + row, d = i * 32 + member * 8;                                                \
+            keys[b][i] = t < end_t && d < D_SIZE ? load_chunk(src1, OFF_SRC1) : (uint4)(0);                              \
+        }
+#define LOAD_VALUES(first)                                                                                               \
+    _Pragma("unroll") for (int h = 0; h < E_CHUNKS; ++h)                                                                 \
+        _Pragma("unroll") for (int r = 0; r < 4; ++r) {                                                                  \
+            const idx t = (first) + member * 2 + r / 2 * 8 + r % 2, e = h * 64 + row * 8;                                \
+            values[h][r] = t < end_t && e < E_SIZE ? load_chunk(src2, OFF_SRC2) : (uint4)(0);                            \
+        }
+
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void attention_split(PARAMS) {
     ENTER
@@ -64,22 +78,10 @@ __kernel void attention_split(PARAMS) {
         for (int j = 0; j < 8; ++j) sums[h][j][0] = sums[h][j][1] = 0;
     float own_top = -INFINITY, own_total = 0;
     const idx end_t = min((part + 1) * PART_KEYS, (idx)T_SIZE);
+    uint4 keys[2][D_CHUNKS], values[E_CHUNKS][4];
+    LOAD_KEYS(part * PART_KEYS + warp * 16)
+    LOAD_VALUES(part * PART_KEYS + warp * 16)
     for (idx first_t = part * PART_KEYS + warp * 16; first_t < end_t; first_t += WARPS * 16) {
-        uint4 keys[2][D_CHUNKS], values[E_CHUNKS][4];
-#pragma unroll
-        for (int b = 0; b < 2; ++b)
-#pragma unroll
-            for (int i = 0; i < D_CHUNKS; ++i) {
-                const idx t = first_t + b * 8 + row, d = i * 32 + member * 8;
-                keys[b][i] = t < end_t && d < D_SIZE ? load_chunk(src1, OFF_SRC1) : (uint4)(0);
-            }
-#pragma unroll
-        for (int h = 0; h < E_CHUNKS; ++h)
-#pragma unroll
-            for (int r = 0; r < 4; ++r) {
-                const idx t = first_t + member * 2 + r / 2 * 8 + r % 2, e = h * 64 + row * 8;
-                values[h][r] = t < end_t && e < E_SIZE ? load_chunk(src2, OFF_SRC2) : (uint4)(0);
-            }
         float scores[2][2];
 #pragma unroll
         for (int b = 0; b < 2; ++b) {
@@ -90,6 +92,8 @@ __kernel void attention_split(PARAMS) {
                 MULTIPLY(scores[b], query[i].z, query[i].w, keys[b][i].z, keys[b][i].w)
             }
         }
+        // Those of the next step are on their way as soon as registers are free.
+        LOAD_KEYS(first_t + WARPS * 16)
         float high = -INFINITY;
 #pragma unroll
         for (int b = 0; b < 2; ++b)
@@ -129,6 +133,7 @@ __kernel void attention_split(PARAMS) {
             MULTIPLY_VALUE(6, v[0].w, v[1].w, v[2].w, v[3].w, LOW_HALVES)
             MULTIPLY_VALUE(7, v[0].w, v[1].w, v[2].w, v[3].w, HIGH_HALVES)
         }
+        LOAD_VALUES(first_t + WARPS * 16)
     }
     own_total += other(own_total, 1);
     own_total += other(own_total, 2);

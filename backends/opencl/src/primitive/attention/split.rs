@@ -26,9 +26,11 @@ const LANES: usize = 8;
 const GROUP: usize = 128;
 /// Work-items that multiply a key.
 const SHARE: usize = 4;
-/// Work-groups that keep a compute unit busy, and those of matrix units, which have more on its way.
+/// Work-groups that keep a compute unit busy, and those of matrix units with the widest rows, whose registers hold what is on its way.
 const RESIDENT: usize = 8;
-const RESIDENT_MMA: usize = 4;
+const RESIDENT_MMA: usize = 2;
+/// Keys that a warp of matrix units takes at a time.
+const MMA_KEYS: usize = 16;
 /// What rooms for elements of matrix units are multiples of, and the largest, for registers.
 const MMA_ROOM: usize = 64;
 const MMA_WIDEST: usize = 128;
@@ -92,9 +94,14 @@ impl Shape<'_> {
         if floats * size_of::<f32>() > device.local_memory_bytes {
             return None;
         }
-        let resident = if mma.is_some() { RESIDENT_MMA } else { RESIDENT };
-        let wanted = (device.compute_units * resident).div_ceil(batches * blocks);
-        let part_keys = keys.div_ceil(wanted.clamp(1, keys.div_ceil(GROUP))).next_multiple_of(GROUP);
+        let resident =
+            if mma.is_some() { RESIDENT_MMA * MMA_WIDEST / rooms[0].max(rooms[1]) } else { RESIDENT };
+        let (wanted, step) = match mma {
+            // All at once: one more would wait for the others.
+            Some(_) => (device.compute_units * resident / (batches * blocks), WARPS * MMA_KEYS),
+            None => ((device.compute_units * resident).div_ceil(batches * blocks), GROUP),
+        };
+        let part_keys = keys.div_ceil(wanted.clamp(1, keys.div_ceil(GROUP))).next_multiple_of(step);
         let parts = keys.div_ceil(part_keys);
         let records = batches * blocks * parts * together;
         let mut shape = self.clone();
