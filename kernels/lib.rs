@@ -66,6 +66,7 @@ files! {
     "matmul/skinny.cl",
     "matmul/skinny_bits.cl",
     "matmul/skinny_mma.cl",
+    "matmul/skinny_sums.cl",
     "matmul/sub_groups.cl",
     "matmul/terms.cl",
     "matmul/tile.cl",

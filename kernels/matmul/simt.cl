@@ -1,4 +1,4 @@
-// A work-group of 256 work-items computes a TILE_M x TILE_N tile of a product in f32, each item ITEM_M x ITEM_N of it as blocks of 4 x 4.
+// A work-group of GROUP work-items computes a TILE_M x TILE_N tile of a product in f32, each item ITEM_M x ITEM_N of it as blocks of 4 x 4.
 // Slices of K_TILE terms lie in two places in local memory; the next one is on its way in registers while one is multiplied. Serves
 // matmul and convolution, as `tiled.cl`, of which it is the variant for large products:
 //   A_ALONG_K, B_ALONG_K   whether chunks of four elements lie along K, or else along the rows (those of the result for A, columns for B)
@@ -13,7 +13,6 @@
 #define B_WHOLE 0
 #endif
 
-#define GROUP 256
 #define LANES_M (32 / LANES_N)
 #define WARPS_N (TILE_N / (LANES_N * ITEM_N))
 #define CHUNKS (K_TILE / 4)

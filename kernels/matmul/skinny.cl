@@ -1,8 +1,7 @@
 // Products of a few rows with weights that are each read once, a vector of LANES at a time. With ALONG_K vectors lie along K: LINE
 // work-items share COLUMNS columns. Else they lie along N: LINE work-items have a vector of columns each, and DEPTH of them share those
-// along K. Work-groups take K_SLICE of K (SPLITS in all); FINISH(x) takes the sum `x` of an element of the result, or of its part.
-#define GROUP 256
-#define LINE 32
+// along K; BLOCK terms of the source, in rooms of ROOM rows, are in local memory at a time, and AHEAD loads of weights under way. Work-groups
+// take K_SLICE of K (SPLITS in all); FINISH(x) takes the sum `x` of an element of the result, or of its part.
 #define DEPTH (GROUP / LINE)
 
 #if ALONG_K
@@ -19,12 +18,12 @@
 #endif
 // Steps along K whose loads are under way together.
 #if COLUMNS == 1
-#define AHEAD _Pragma("unroll 4")
+#define TOGETHER _Pragma("unroll 4")
 #else
-#define AHEAD
+#define TOGETHER
 #endif
 #define SUM_UP                                                                                                           \
-    AHEAD for (idx k = first_k + in_line * LANES; k < last_k; k += LINE * LANES) {                                       \
+    TOGETHER for (idx k = first_k + in_line * LANES; k < last_k; k += LINE * LANES) {                                    \
         const int n = LANES;                                                                                             \
         V b[COLUMNS];                                                                                                    \
         _Pragma("unroll") for (int c = 0; c < COLUMNS; ++c) {                                                            \
@@ -75,16 +74,22 @@ __kernel void matmul_skinny(PARAMS) {
 
 #else
 
-// Rows of weights under way at a time, and elements of a source row in local memory.
-#define AHEAD 4
-#define BLOCK 256
+// Whether loads have no branches between them, so that all of them are under way at once.
+#if HAS_WHOLE
+#define HAS_STEADY_LOADS (n == LANES && ARE_WHOLE)
+#else
+#define HAS_STEADY_LOADS (n == LANES)
+#endif
+// Columns of a group, and work-items that share the sums of one.
+#define WIDTH (LINE * LANES)
+#define SHARES (GROUP / WIDTH)
 #define SUM_UP                                                                                                           \
-    for (int first = depth; first < BLOCK; first += AHEAD * DEPTH) {                                                     \
+    for (int first = depth; first < count; first += AHEAD * DEPTH) {                                                     \
         V b[AHEAD];                                                                                                      \
         _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {                                                              \
             const idx k = block_k + first + i * DEPTH;                                                                   \
             b[i] = (V)(0);                                                                                               \
-            if (K_SIZE % BLOCK == 0 || k < last_k) b[i] = DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n);                    \
+            if (K_SIZE % (AHEAD * DEPTH) == 0 || k < last_k) b[i] = DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n);          \
         }                                                                                                                \
         _Pragma("unroll") for (int i = 0; i < AHEAD; ++i)                                                                \
             _Pragma("unroll") for (int row = 0; row < M_SIZE; ++row) sums[row] += block[first + i * DEPTH][row] * b[i];  \
@@ -94,40 +99,55 @@ __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void matmul_skinny(PARAMS) {
     ENTER
     // Rows side by side, in whole vectors.
-    __local R block[BLOCK][(M_SIZE + 3) / 4 * 4] __attribute__((aligned(16)));
-    __local R waiting[DEPTH][LINE * LANES];
+    __local R block[BLOCK][ROOM] __attribute__((aligned(16)));
+    __local R waiting[DEPTH * WIDTH];
     const int item = (int)get_local_id(0), in_line = item % LINE, depth = item / LINE;
     DECLARE_BATCH((idx)get_group_id(1))
     const int split = (int)get_group_id(2);
     const idx first_k = (idx)split * K_SLICE, last_k = min(first_k + K_SLICE, (idx)K_SIZE);
-    const idx group_col = (idx)get_group_id(0) * (LINE * LANES), col = min(group_col + in_line * LANES, (idx)(N_SIZE - 1));
+    const idx group_col = (idx)get_group_id(0) * WIDTH, col = min(group_col + in_line * LANES, (idx)(N_SIZE - 1));
     const int n = (int)min((idx)LANES, N_SIZE - col);
     V sums[M_SIZE];
 #pragma unroll
     for (int row = 0; row < M_SIZE; ++row) sums[row] = (V)(0);
     for (idx block_k = first_k; block_k < last_k; block_k += BLOCK) {
+        const int count = (int)min((idx)BLOCK, last_k - block_k);
+        const int filled = (count + AHEAD * DEPTH - 1) / (AHEAD * DEPTH) * (AHEAD * DEPTH);
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int x = item; x < BLOCK * M_SIZE; x += GROUP) {
-            const idx k = block_k + x % BLOCK, m = x / BLOCK;
-            block[x % BLOCK][x / BLOCK] = k < last_k ? DEQ1_SRC0(LD1_SRC0(OFF_SRC0)) : 0;
-        }
+#pragma unroll
+        for (int row = 0; row < M_SIZE; ++row)
+            for (int at = item; at < filled; at += GROUP) {
+                const idx k = block_k + at, m = row;
+                block[at][row] = k < last_k ? DEQ1_SRC0(LD1_SRC0(OFF_SRC0)) : 0;
+            }
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (n == LANES && ARE_WHOLE) {
+        if (HAS_STEADY_LOADS) {
             const int n = LANES;
             SUM_UP
         } else {
             SUM_UP
         }
     }
+    const int column = item % WIDTH, share = item / WIDTH;
 #pragma unroll
     for (int row = 0; row < M_SIZE; ++row) {
         barrier(CLK_LOCAL_MEM_FENCE);
-        PASTE(vstore, LANES)(sums[row], 0, &waiting[depth][in_line * LANES]);
+        PASTE(vstore, LANES)(sums[row], 0, &waiting[depth * WIDTH + in_line * LANES]);
         barrier(CLK_LOCAL_MEM_FENCE);
-        const idx m = row, col = group_col + item;
-        if (item < LINE * LANES && col < N_SIZE) {
+#if DEPTH > 16
+        R part = 0;
+        for (int i = share; i < DEPTH; i += SHARES) part += waiting[i * WIDTH + column];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        waiting[item] = part;
+        barrier(CLK_LOCAL_MEM_FENCE);
+#define WAITING_PARTS SHARES
+#else
+#define WAITING_PARTS DEPTH
+#endif
+        const idx m = row, col = group_col + column;
+        if (share == 0 && col < N_SIZE) {
             R x = 0;
-            for (int i = 0; i < DEPTH; ++i) x += waiting[i][item];
+            for (int i = 0; i < WAITING_PARTS; ++i) x += waiting[i * WIDTH + column];
             FINISH(x)
         }
     }

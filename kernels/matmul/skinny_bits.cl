@@ -22,7 +22,7 @@
 #define QUARTER (4 * WORD_TERMS)
 #define RUN (4 * QUARTER)
 // Runs whose weights are on their way.
-#define AHEAD 2
+#define AHEAD 1
 
 #define MULTIPLY(d, a0, a1, a2, a3, b0, b1)                                                                              \
     asm("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 "                                                   \
@@ -266,13 +266,5 @@ __kernel void matmul_skinny(PARAMS) {
 
     EACH(c, COLUMN_TILES) EACH(t, ROW_TILES) EACH(j, 4)
         waiting[warp][(t * 8 + inner * 2 + j % 2) * PITCH + (2 * c + j / 2) * 8 + outer] = sums[c][t][j];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int x = item; x < M_SIZE * COLUMNS; x += GROUP) {
-        const idx m = x / COLUMNS, col = first_col + x % COLUMNS;
-        if (col < N_SIZE) {
-            R x_sum = 0;
-            for (int i = 0; i < WARPS; ++i) x_sum += waiting[i][m * PITCH + x % COLUMNS];
-            FINISH(x_sum)
-        }
-    }
+    JOIN_WARPS
 }

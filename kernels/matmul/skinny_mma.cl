@@ -104,13 +104,5 @@ __kernel void matmul_skinny(PARAMS) {
     for (int i = 0; i < COLUMNS / 8; ++i)
 #pragma unroll
         for (int j = 0; j < 4; ++j) waiting[warp][(outer + j / 2 * 8) * PITCH + COLUMN_OF(i, j)] = sums[i][j];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int x = item; x < M_SIZE * COLUMNS; x += GROUP) {
-        const idx m = x / COLUMNS, col = first_col + x % COLUMNS;
-        if (col < N_SIZE) {
-            R x_sum = 0;
-            for (int i = 0; i < WARPS; ++i) x_sum += waiting[i][m * PITCH + x % COLUMNS];
-            FINISH(x_sum)
-        }
-    }
+    JOIN_WARPS
 }

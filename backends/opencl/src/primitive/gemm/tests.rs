@@ -66,9 +66,10 @@ fn few_rows_or_columns_have_flat_tiles() {
         let desc = matmul(f32(&[m, 4096]), f32(&[4096, n])).build().unwrap();
         names(&desc, &gpu()).into_iter().find(|name| name.contains("simt")).unwrap()
     };
-    assert_eq!(first(32, 4096), "ocl:matmul:simt-32x128");
-    assert_eq!(first(4096, 32), "ocl:matmul:simt-128x32");
-    assert_eq!(first(64, 4096), "ocl:matmul:simt-64x64");
+    assert_eq!(first(32, 4096), "ocl:matmul:simt-32x256");
+    assert_eq!(first(4096, 32), "ocl:matmul:simt-256x32");
+    assert_eq!(first(64, 4096), "ocl:matmul:simt-64x128");
+    assert_eq!(first(64, 64), "ocl:matmul:simt-64x64");
 }
 
 #[test]
@@ -242,6 +243,10 @@ fn simt_tiles_are_right_on_every_device() {
         (matmul(padded, f32(&[36, 132])), "ocl:matmul:simt-256x128"),
         (matmul(tagged(&[66, 33], "ba"), tagged(&[33, 66], "ba")), "ocl:matmul:simt-128x64"),
         (batched, "ocl:matmul:simt-64x64"),
+        (matmul(f32(&[67, 36]), tagged(&[36, 130], "ba")), "ocl:matmul:simt-64x128"),
+        (matmul(f32(&[30, 72]), f32(&[72, 260])), "ocl:matmul:simt-32x256"),
+        (matmul(f32(&[259, 68]), tagged(&[68, 30], "ba")), "ocl:matmul:simt-256x32"),
+        (matmul(f32(&[129, 36]), f32(&[36, 68])), "ocl:matmul:simt-128x64"),
         // Long enough for parts.
         (matmul(f32(&[5, 1030]), f32(&[1030, 6])).arg(Arg::Bias, f32(&[1, 6])), "ocl:matmul:simt-64x64"),
         (convolution("abcd"), "ocl:convolution:simt-64x64"),

@@ -16,6 +16,7 @@ use crate::primitive::value::Value;
 
 const SKINNY: &str = anydnn_kernels::text("matmul/skinny.cl");
 const SKINNY_MMA: &str = anydnn_kernels::text("matmul/skinny_mma.cl");
+pub(super) const SUMS: &str = anydnn_kernels::text("matmul/skinny_sums.cl");
 
 /// The most rows that have their sums in registers.
 const MOST_ROWS: usize = 16;
@@ -23,6 +24,14 @@ const MOST_ROWS: usize = 16;
 const GROUP: usize = 256;
 const LINE: usize = 32;
 const DEPTH: usize = GROUP / LINE;
+/// The shortest line whose work-items have vectors of columns, 128 bytes side by side, and the work-items of a group of such lines.
+const SHORTEST_LINE: usize = 8;
+const WHOLE_GROUP: usize = 512;
+/// Terms of the source in local memory at a time: of one row, and of several.
+const ROW_BLOCK: usize = 4096;
+const BLOCK: usize = 256;
+/// The room for up to 4, 8, 12 and 16 rows, whose terms must not meet in a memory bank.
+const ROOMS: [usize; MOST_ROWS / 4] = [4, 12, 12, 20];
 /// What parts of K are multiples of.
 const SLICE: usize = 256;
 /// The columns of a work-group of `skinny_mma.cl`, and its local memory.
@@ -33,6 +42,27 @@ const LARGE: usize = 1 << 23;
 const GAIN: u64 = 10;
 /// Work-groups that fill a compute unit.
 const FILLING: usize = 4;
+
+/// The lines that a group of `skinny.cl` may have, the longest first.
+fn lines() -> impl Iterator<Item = usize> {
+    (SHORTEST_LINE.ilog2()..=LINE.ilog2()).rev().map(|exponent| 1 << exponent)
+}
+
+/// The longest line of which groups of few columns are enough to keep the device busy, so that no sum needs a second launch.
+fn whole_line(groups: impl Fn(usize) -> usize, device: &DeviceTraits) -> Option<usize> {
+    let busy = |line: &usize| 2 * groups(*line) >= 3 * device.compute_units;
+    let nearly_busy = |line: &usize| 8 * groups(*line) >= 7 * device.compute_units;
+    lines().find(busy).or_else(|| Some(SHORTEST_LINE).filter(nearly_busy))
+}
+
+/// The longest line of which groups of few columns and few terms keep the device busy.
+fn line_of_parts(groups: impl Fn(usize) -> usize, terms: usize, device: &DeviceTraits) -> usize {
+    if terms <= SLICE / 2 {
+        return LINE;
+    }
+    let busy = |line: &usize| groups(*line) * terms.div_ceil(SLICE) >= 2 * device.compute_units;
+    lines().find(busy).unwrap_or(SHORTEST_LINE)
+}
 
 impl Shape<'_> {
     /// Weights read once by vectors, on matrix units or not; none where there are too many rows or an operand's layout has no use for
@@ -65,17 +95,27 @@ impl Shape<'_> {
         }
         // Columns that a work-item takes share what it loads of the source.
         let columns_of_item = if rows == 1 { 1 } else { 4 };
+        let batches = space.count(0..m);
+        let groups_of = |line: usize| columns.div_ceil(line * lanes) * batches;
+        let takes_whole = rows == 1 && !mma && !along_k && device.max_work_group >= WHOLE_GROUP;
+        let whole = whole_line(groups_of, device).filter(|_| takes_whole);
+        let (line, group) = match whole {
+            Some(line) => (line, WHOLE_GROUP),
+            None if mma || along_k => (LINE, GROUP),
+            None => (line_of_parts(groups_of, terms, device), GROUP),
+        };
+        let (block, room) = if rows == 1 { (ROW_BLOCK, 1) } else { (BLOCK, ROOMS[rows.div_ceil(4) - 1]) };
         let (columns_of_group, local) = match along_k {
             _ if mma => (MMA_COLUMNS, MMA_LOCAL),
             true => (DEPTH * columns_of_item, 8 * GROUP),
-            false => (LINE * lanes, SLICE * rows.next_multiple_of(4) + DEPTH * LINE * lanes),
+            false => (line * lanes, block * room + group * lanes),
         };
         if local * size_of::<f32>() > device.local_memory_bytes {
             return None;
         }
         let groups = columns.div_ceil(columns_of_group);
-        let batches = space.count(0..m);
         let wanted = (device.compute_units * FILLING).div_ceil(groups * batches.max(1));
+        let wanted = if whole.is_some() { 1 } else { wanted };
         let slice = terms.div_ceil(wanted).next_multiple_of(SLICE.max(LINE * lanes));
         let splits = terms.div_ceil(slice);
 
@@ -111,6 +151,14 @@ impl Shape<'_> {
             .number_of("K_SIZE", terms)
             .number_of("K_SLICE", slice)
             .define_whole();
+        if !mma {
+            source
+                .define("GROUP", group)
+                .define("LINE", line)
+                .define("ROOM", room)
+                .define("BLOCK", block)
+                .define("AHEAD", if whole.is_some() { 8 } else { 4 });
+        }
         if let Some(instruction) = instruction {
             let whole = |name: &str, along: usize| {
                 let is_whole = space.find(name).is_some_and(|o| o.address.is_aligned(along, lanes));
@@ -132,9 +180,9 @@ impl Shape<'_> {
             "{ V v = (V)(x); ADD_BIAS(v, 1) POST_OPS(v, 1) ST_DST(OFF_DST, 1, v); }".into()
         };
         source.define("FINISH(x)", finish);
-        let global = [groups * GROUP, batches, splits];
-        let file = if mma { SKINNY_MMA } else { SKINNY };
-        let mut launches = vec![source.launch("matmul_skinny", &[file], global, Some([GROUP, 1, 1]))];
+        let global = [groups * group, batches, splits];
+        let files: &[&str] = if mma { &[SUMS, SKINNY_MMA] } else { &[SKINNY] };
+        let mut launches = vec![source.launch("matmul_skinny", files, global, Some([group, 1, 1]))];
         if splits == 1 {
             return Some(Planned { scratchpad: 0, launches });
         }

@@ -4,6 +4,7 @@
 use anydnn_backend::{Arg, DataType, FpMath};
 
 use super::Shape;
+use super::skinny::SUMS;
 use crate::capability::Feature;
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
@@ -96,7 +97,7 @@ impl Shape<'_> {
         source.post_ops(self.desc);
         source.define("FINISH(x)", "{ V v = (V)(x); ADD_BIAS(v, 1) POST_OPS(v, 1) ST_DST(OFF_DST, 1, v); }");
         let global = [columns.div_ceil(of_group) * GROUP, space.count(0..m), 1];
-        let mut launch = source.launch("matmul_skinny", &[SKINNY_BITS], global, Some([GROUP, 1, 1]));
+        let mut launch = source.launch("matmul_skinny", &[SUMS, SKINNY_BITS], global, Some([GROUP, 1, 1]));
         launch.alignment = 16;
         Some(launch.into())
     }

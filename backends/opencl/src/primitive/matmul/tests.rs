@@ -286,7 +286,10 @@ fn few_rows_read_the_weights_once() {
     let parts = |k_slice: usize, m: usize, n: usize| 4096_usize.div_ceil(k_slice) * m * n * 4;
     assert_eq!(sizes(&plan(4, 1024, "ba")), ("ocl:matmul:skinny".into(), 2, parts(256, 4, 1024)));
     assert_eq!(sizes(&plan(16, 4096, "ab")), ("ocl:matmul:skinny".into(), 2, parts(256, 16, 4096)));
-    assert_eq!(plan(17, 4096, "ab").implementation, "ocl:matmul:simt-32x128");
+    assert_eq!(sizes(&plan(1, 1024, "ab")), ("ocl:matmul:skinny".into(), 2, parts(256, 1, 1024)));
+    // Of a single row, groups of few columns are enough.
+    assert_eq!(sizes(&plan(1, 4096, "ab")), ("ocl:matmul:skinny".into(), 1, 0));
+    assert_eq!(plan(17, 4096, "ab").implementation, "ocl:matmul:simt-32x256");
     let device = gpu().with(Feature::NvidiaMma, Ok("made up"));
     let hopper = device.clone().with(Feature::Wgmma, Ok("made up"));
     let name_on = |device: &DeviceTraits, m: usize, k: usize, data_type| {
