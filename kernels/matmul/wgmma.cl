@@ -2,8 +2,8 @@
 // terms of both operands come into a ring of STAGES places in local memory while earlier ones are multiplied (wgmma_slices.cl). Two to
 // four groups share a multiprocessor, so that one multiplies while another stores. Serves matmul and, with generated im2col indices,
 // convolution:
-//   BYTES                                                        bytes of an element of either operand: 2, 4 for f32 taken as tf32, or 1
-//                                                                for integers, whose sums are integers
+//   BYTES, INTEGERS                                              bytes of an element of either operand: 2, 4 for f32 taken as tf32, or 1; and
+//                                                                whether sums are integers
 //   DECLARE_M(t), DECLARE_N(t), DECLARE_K(t), DECLARE_BATCH(t)   loop variables from a linear index
 //   SRC_INSIDE                                                   whether the source element exists (else it is zero)
 //   A_FETCH, B_FETCH                                             how an operand comes:
@@ -84,7 +84,7 @@ static inline float partner(const float x, const int distance) {
     EXCHANGE_1(low.s0, high.s0, distance)                                                                                \
     EXCHANGE_1(low.s1, high.s1, distance)
 // Integers move among lanes as the bits of floats.
-#if BYTES == 1
+#if INTEGERS
 #define SUM int
 #define AS_MOVED(x) as_float(x)
 #define AS_SUMS(v) convert_float8(as_int8(v))

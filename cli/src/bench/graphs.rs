@@ -50,7 +50,12 @@ fn work(g: &mut GraphBuilder, spec: &Spec, bias: bool) -> Result<TensorId> {
             if bias {
                 inputs.push(g.constant("bias", spec.result_type(), [weights[weights.len() - 1]]));
             }
-            g.op("matmul", OpKind::MatMul, &inputs, Attrs::new())
+            let made = g.op("matmul", OpKind::MatMul, &inputs, Attrs::new())?;
+            if t.bits() == 8 && t.is_float() {
+                let data_type = Some(spec.result_type());
+                g.add_tensor(LogicalTensor { data_type, ..LogicalTensor::unknown(made) })?;
+            }
+            Ok(made)
         }
         Work::Convolution { src, outputs, window, groups } => {
             let x = g.input("src", t, *src);

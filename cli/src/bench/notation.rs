@@ -24,7 +24,8 @@ Cases:
   bert4, resnet-stage, gated-mlp, chain100   networks that are built in; with a type: bert4 f16
   sdp/float small                            a graph of a fusion pattern (docs/reference/patterns.md): small, medium or large
   FILE.json                                  a graph
-Types: f32 (the default), f16, bf16, and for matmul and conv tf32 (f32 multiplied as that) and s8, u8 (dequantised); of conv, s8 is the type
+Types: f32 (the default), f16, bf16, for matmul f8_e4m3 and f8_e5m2 (with results of bf16), and for matmul and conv tf32 (f32 multiplied
+as that) and s8, u8 (dequantised); of conv, s8 is the type
 unless another is given, and s8x8 the stride; post-operations: +bias, +relu, +gelu, .., +add, +mul";
 
 /// Reads a case.
@@ -86,9 +87,16 @@ fn is_key(name: &str, word: &str) -> bool {
 /// The types that a primitive takes.
 fn types(name: &str) -> &'static [DataType] {
     match name {
-        "matmul" | "ip" | "conv" | "convolution" => {
-            &[DataType::F32, DataType::F16, DataType::BF16, DataType::S8, DataType::U8]
-        }
+        "matmul" | "ip" => &[
+            DataType::F32,
+            DataType::F16,
+            DataType::BF16,
+            DataType::S8,
+            DataType::U8,
+            DataType::F8E4M3,
+            DataType::F8E5M2,
+        ],
+        "conv" | "convolution" => &[DataType::F32, DataType::F16, DataType::BF16, DataType::S8, DataType::U8],
         _ => &[DataType::F32, DataType::F16, DataType::BF16],
     }
 }
@@ -387,7 +395,7 @@ fn check(spec: &Spec, types: &[DataType]) -> Result<(), String> {
     if spec.tf32 && (!is_product || spec.data_type != DataType::F32) {
         return Err("expected tf32 of matmul and conv only, and without another type".into());
     }
-    if spec.weights.is_some() && (spec.data_type.is_integer() || spec.tf32) {
+    if spec.weights.is_some() && (spec.data_type.bits() == 8 || spec.tf32) {
         return Err("expected weights of few bits beside f32, f16 or bf16".into());
     }
     let bias = spec.post_ops.iter().skip(1).any(|post| *post == Post::Bias);

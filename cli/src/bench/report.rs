@@ -318,7 +318,8 @@ fn tolerance(case: &Case) -> f64 {
     let types = case.tensors.iter().map(|tensor| tensor.data_type);
     let of = |data_type| match data_type {
         DataType::F16 => 5e-3,
-        DataType::BF16 => 4e-2,
+        // Products of floats of eight bits have results of bf16.
+        DataType::BF16 | DataType::F8E4M3 | DataType::F8E5M2 => 4e-2,
         _ => 1e-4,
     };
     // Its mantissa is as long as that of f16.

@@ -196,7 +196,11 @@ impl Spec {
 
     /// The type of the result.
     pub(crate) fn result_type(&self) -> DataType {
-        if self.data_type.is_integer() { DataType::F32 } else { self.data_type }
+        match self.data_type {
+            integer if integer.is_integer() => DataType::F32,
+            DataType::F8E4M3 | DataType::F8E5M2 => DataType::BF16,
+            float => float,
+        }
     }
 
     /// Operations of multiplications and additions, as the field counts them: two for each product that is summed; none where memory is

@@ -78,7 +78,7 @@ const GRAPHICS: [&str; 23] = [
 ];
 
 /// Rows for the largest GPUs.
-const H200: [&str; 65] = [
+const H200: [&str; 68] = [
     "matmul 4096x4096:4096x4096",
     "matmul 8192x8192:8192x8192",
     "matmul 4096x4096:4096x4096 tf32",
@@ -140,6 +140,9 @@ const H200: [&str; 65] = [
     "matmul 4096x4096:4096x4096 s8",
     "matmul 8192x8192:8192x8192 s8",
     "matmul 128x4096:4096x4096 s8",
+    "matmul 4096x4096:4096x4096 f8_e4m3",
+    "matmul 8192x8192:8192x8192 f8_e4m3",
+    "matmul 128x4096:4096x4096 f8_e4m3",
     "matmul 1x8192:8192x8192 f16 wu4 g128",
     "matmul 1x8192:8192x8192 f16 ws8 g128",
     "matmul 16x8192:8192x8192 f16 wu4 g128",

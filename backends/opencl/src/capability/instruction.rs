@@ -19,6 +19,8 @@ pub(crate) enum Multiplicand {
     Bytes,
     /// Bytes that become words of 16 bits first.
     Words,
+    /// Floats of eight bits, of either kind.
+    F8,
     F16,
     BF16,
     /// f32 with the precision of f16.
@@ -32,6 +34,7 @@ impl Multiplicand {
     pub(crate) fn takes(self, data_type: DataType, fpmath: FpMath) -> bool {
         match self {
             Self::Bytes | Self::Words => matches!(data_type, DataType::S8 | DataType::U8),
+            Self::F8 => matches!(data_type, DataType::F8E4M3 | DataType::F8E5M2),
             Self::F16 => data_type == DataType::F16,
             Self::BF16 => data_type == DataType::BF16,
             Self::Tf32 => data_type == DataType::F32 && fpmath.allows_tf32(),
@@ -44,6 +47,7 @@ impl Multiplicand {
         match self {
             Self::Bytes => "s8",
             Self::Words => "s16",
+            Self::F8 => "f8",
             Self::F16 => "f16",
             Self::BF16 => "bf16",
             Self::Tf32 => "tf32",
@@ -54,7 +58,7 @@ impl Multiplicand {
     /// Bytes of one.
     pub(crate) fn bytes(self) -> usize {
         match self {
-            Self::Bytes => 1,
+            Self::Bytes | Self::F8 => 1,
             Self::Words | Self::F16 | Self::BF16 => 2,
             Self::Tf32 | Self::F32 => 4,
         }

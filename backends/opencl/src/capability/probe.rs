@@ -274,7 +274,11 @@ fn value(factor: Multiplicand, i: usize, is_weight: bool) -> i32 {
         Multiplicand::Bytes if is_weight => i32::from((mixed as u8).cast_signed()),
         Multiplicand::Bytes => i32::from(mixed as u8),
         Multiplicand::Words => (mixed % 60) as i32 * 300 - 9000,
-        Multiplicand::F16 | Multiplicand::BF16 | Multiplicand::Tf32 | Multiplicand::F32 => (mixed % 5) as i32,
+        Multiplicand::F8
+        | Multiplicand::F16
+        | Multiplicand::BF16
+        | Multiplicand::Tf32
+        | Multiplicand::F32 => (mixed % 5) as i32,
     }
 }
 
@@ -283,6 +287,8 @@ fn encoded(factor: Multiplicand, x: i32) -> Vec<u8> {
     match factor {
         Multiplicand::Bytes => vec![x as u8],
         Multiplicand::Words => (x as i16).to_ne_bytes().into(),
+        // As e4m3, up to four.
+        Multiplicand::F8 => vec![[0, 0x38, 0x40, 0x44, 0x48][x as usize % 5]],
         Multiplicand::F16 => half::f16::from_f32(x as f32).to_ne_bytes().into(),
         Multiplicand::BF16 => half::bf16::from_f32(x as f32).to_ne_bytes().into(),
         Multiplicand::Tf32 | Multiplicand::F32 => (x as f32).to_ne_bytes().into(),

@@ -202,6 +202,7 @@ table! {
                 Instruction { factor: Multiplicand::BF16, sum: DataType::F32, m: 64, n: 8, k: 16 },
                 Instruction { factor: Multiplicand::Tf32, sum: DataType::F32, m: 64, n: 8, k: 8 },
                 Instruction { factor: Multiplicand::Bytes, sum: DataType::S32, m: 64, n: 8, k: 32 },
+                Instruction { factor: Multiplicand::F8, sum: DataType::F32, m: 64, n: 8, k: 32 },
             ],
             // Elements of two bytes; slices of others are as long in bytes. Clocks as measured on an H200.
             work: Work::Tiles(&[

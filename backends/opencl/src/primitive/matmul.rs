@@ -120,7 +120,8 @@ pub(super) fn weights_layout(
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
 }
 
-/// Whether matrix units take a product's weights along K alone: those of tf32, of bytes, and of few bits that become floats.
+/// Whether matrix units take a product's weights along K alone: those of tf32, of bytes and floats of as many bits, and of few bits that
+/// become floats.
 fn lies_along_terms(desc: &PrimitiveDesc, weights: &MemoryDesc, device: &DeviceTraits) -> bool {
     let expands = weights.data_type().is_integer()
         && weights.data_type().bits() <= 8
@@ -136,7 +137,7 @@ fn lies_along_terms(desc: &PrimitiveDesc, weights: &MemoryDesc, device: &DeviceT
     let both = |factor: Multiplicand| {
         takes(factor, weights) && takes(factor, desc.src()) && device.has_tiles_of(factor)
     };
-    both(Multiplicand::Tf32) || both(Multiplicand::Bytes)
+    [Multiplicand::Tf32, Multiplicand::Bytes, Multiplicand::F8].into_iter().any(both)
 }
 
 /// Whether a product is worth the copies that matrix units need: it fills one of their tiles.

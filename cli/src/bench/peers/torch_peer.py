@@ -3,7 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "s64": torch.int64, "s8": torch.int8, "u8": torch.uint8}
+TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "s64": torch.int64, "s8": torch.int8, "u8": torch.uint8,
+         "f8_e4m3": torch.float8_e4m3fn, "f8_e5m2": torch.float8_e5m2}
 
 UNARY = {"ReLU": torch.relu, "Tanh": torch.tanh, "Sigmoid": torch.sigmoid, "Exp": torch.exp, "Sqrt": torch.sqrt, "Abs": torch.abs,
          "HardSwish": F.hardswish, "Mish": F.mish, "Square": torch.square, "Log": torch.log, "Reciprocal": torch.reciprocal,
@@ -85,7 +86,7 @@ class Torch:
 
 def steps(ops, constants, kinds):
     """What to call, on which values, for which value."""
-    ops, made = integers(attention(ops), kinds), []
+    ops, made = floats_of_eight_bits(integers(attention(ops), kinds), kinds), []
     for op in ops:
         function, inputs = translate(op, constants)
         made.append((function, inputs, op.outputs[0]))
@@ -117,6 +118,10 @@ def translate(op, constants):
         fixed = [None if value is None else value.t().contiguous().t() for value in fixed]
         scale = op.attrs["scale"]
         return bound(lambda x, w: torch._int_mm(x, w) * scale, fixed), varying
+    if kind == "Floats8":
+        fixed = [None if value is None else value.t().contiguous().t() for value in fixed]
+        one = torch.ones((), device=next(value for value in fixed if value is not None).device)
+        return bound(lambda x, w: torch._scaled_mm(x, w, scale_a=one, scale_b=one, out_dtype=torch.bfloat16), fixed), varying
     if kind == "Attention":
         causal, grouped = op.attrs["causal"], op.attrs["grouped"]
         if grouped:
@@ -209,6 +214,18 @@ def integers(ops, kinds):
         op.kind, op.inputs, op.attrs = "Integers", [one.inputs[0] for one in both], {"scale": scale}
         dropped.update(id(one) for one in both)
     return [op for op in ops if id(op) not in dropped]
+
+
+def floats_of_eight_bits(ops, kinds):
+    """The operations with each product of two tensors of such floats named Floats8."""
+    for op in ops:
+        types = [kinds.get(value) or "" for value in op.inputs[:2]]
+        if op.kind != "MatMul" or not all(type.startswith("f8") for type in types):
+            continue
+        if len(op.inputs) != 2 or len(op.input_dims[0]) != 2 or types == ["f8_e5m2"] * 2:
+            raise Refused("its products of floats of eight bits are of two matrices, one of them e4m3, without a bias")
+        op.kind = "Floats8"
+    return ops
 
 
 def bound(call, fixed):

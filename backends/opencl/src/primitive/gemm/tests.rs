@@ -60,6 +60,45 @@ fn tensor_cores_come_first_where_they_serve() {
     assert!(!names(&bytes, &hopper()).iter().any(|name| name.contains("simt")));
 }
 
+/// The sums of the instruction have 14 bits, which results of f32 must permit.
+#[test]
+fn floats_of_eight_bits_go_to_tensor_cores_for_short_results() {
+    let kinds = [DataType::F8E4M3, DataType::F8E5M2];
+    let desc = |[m, k, n]: [usize; 3], [src, weights]: [DataType; 2], dst: DataType, fpmath: FpMath| {
+        let weights = MemoryDesc::with_tag([k, n], weights, "ba").unwrap();
+        matmul(MemoryDesc::new([m, k], src), weights)
+            .dst(MemoryDesc::new([m, n], dst))
+            .arg(Arg::Bias, f32(&[1, n]))
+            .attributes(
+                Attributes::default().with_fpmath(fpmath).with_post_op(PostOp::Eltwise(Eltwise::Relu)),
+            )
+            .build()
+            .unwrap()
+    };
+    let first = |k: usize, dst, fpmath| names(&desc([256, k, 256], kinds, dst, fpmath), &hopper()).remove(0);
+    for (k, dst, fpmath, serves) in [
+        (512, DataType::BF16, FpMath::Strict, true),
+        (512, DataType::F8E4M3, FpMath::Strict, true),
+        (512, DataType::F32, FpMath::Any, true),
+        (512, DataType::F32, FpMath::Strict, false),
+        (16384, DataType::BF16, FpMath::Strict, false),
+    ] {
+        assert_eq!(first(k, dst, fpmath).contains("wgmma"), serves, "{k} terms, {dst}, {fpmath:?}");
+    }
+    for engine in shared_test_engines().into_iter().filter(|engine| engine.traits().has(Feature::Wgmma)) {
+        for (i, src) in kinds.into_iter().enumerate() {
+            for weights in kinds {
+                let size = [[70, 208, 72], [130, 77, 131]][i];
+                let desc = desc(size, [src, weights], DataType::BF16, FpMath::Strict);
+                let tiles = ["wgmma-128x128", "wgmma-64x64"];
+                for tile in tiles {
+                    check_plan(&engine, named(&desc, &engine.traits(), &format!("ocl:matmul:{tile}")), 0);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn few_rows_or_columns_have_flat_tiles() {
     let first = |m: usize, n: usize| {

@@ -1,9 +1,9 @@
-//! Products of f16, of bf16, of f32 where tf32 is allowed, and of integers of eight bits, by the tensor cores of NVIDIA's Hopper
-//! (`matmul/wgmma.cl`).
+//! Products of f16, of bf16, of f32 where tf32 is allowed, and of integers and floats of eight bits, by the tensor cores of NVIDIA's
+//! Hopper (`matmul/wgmma.cl`).
 
 use std::fmt::Write;
 
-use anydnn_backend::{DataType, Eltwise, PostOp};
+use anydnn_backend::{DataType, Eltwise, FpMath, PostOp};
 
 use super::{Fetch, Product};
 use crate::capability::instruction::{Instruction, Multiplicand};
@@ -19,6 +19,8 @@ const WGMMA: &str = anydnn_kernels::text("matmul/wgmma.cl");
 const LANES: usize = 8;
 /// Bytes of the ring of slices: what OpenCL grants, however much there is.
 const RING_BYTES: usize = 48 << 10;
+/// Terms of sums of 14 bits, each of whose instructions may lose the last one.
+const MOST_SHORT: usize = 8192;
 /// Slices that must have room beside a table of terms, and what a window takes without one, as times as long.
 const FEWEST_STAGES: usize = 2;
 const WITHOUT_TABLE: usize = 3;
@@ -47,18 +49,25 @@ pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &D
     }
 }
 
-/// The instruction for the factors, if one takes both: integers may differ in having a sign. Their sums must not overflow.
+/// The instruction for the factors, if one takes both: integers may differ in having a sign, floats of eight bits in their kind. Sums of
+/// integers must not overflow.
 fn instruction(product: &Product<'_>) -> Option<&'static Instruction> {
     let [src, weights] = ["SRC0", "WEIGHTS"].map(|name| product.space.find(name).map(|o| o.data_type));
     let instruction = UNIT.instruction(src?, product.desc.attributes().fpmath)?;
+    let takes = |data_type| instruction.factor.takes(data_type, product.desc.attributes().fpmath);
     let fits = match instruction.factor {
-        Multiplicand::Bytes => {
-            let takes = |data_type| instruction.factor.takes(data_type, product.desc.attributes().fpmath);
-            weights.is_some_and(takes) && product.sums_integers()
-        }
+        Multiplicand::Bytes => weights.is_some_and(takes) && product.sums_integers(),
+        Multiplicand::F8 => weights.is_some_and(takes) && permits_short_sums(product),
         _ => src == weights && product.desc.attributes().dequantize.is_empty(),
     };
     fits.then_some(instruction)
+}
+
+/// Whether sums of floats of eight bits may have the 14 bits that the instruction keeps: the result has fewer, or they are permitted.
+fn permits_short_sums(product: &Product<'_>) -> bool {
+    let result = product.desc.dst().data_type();
+    let is_short = result.is_float() && result.bits() <= 16;
+    product.terms() <= MOST_SHORT && (is_short || product.desc.attributes().fpmath == FpMath::Any)
 }
 
 /// The launches.
@@ -123,6 +132,7 @@ fn plan(
                 source.define("A_CHANNELS", channels).define("A_TAPS", taps).define("OFF_TAP", offset);
             }
             source
+                .define("INTEGERS", i32::from(instruction.sum == DataType::S32))
                 .define("SCALED", i32::from(!product.desc.attributes().dequantize.is_empty()))
                 .define("EXACT", i32::from(product.is_exact()));
             let types = ["SRC0", "WEIGHTS"].map(|name| product.space.find(name).map(|o| o.data_type));
@@ -182,13 +192,15 @@ fn define_instructions(
         let _ = write!(registers, "{comma}\"+{register}\"(sums[{i}])");
     }
     let (a, b) = (count, count + 1);
-    let (name, bytes, terms) = (instruction.factor.name(), instruction.factor.bytes(), instruction.k);
-    let kinds = if is_integer {
-        let name = |data_type: Option<DataType>| if data_type == Some(DataType::U8) { "u8" } else { "s8" };
-        format!("s32.{}.{}", name(types[0]), name(types[1]))
-    } else {
-        format!("f32.{name}.{name}")
+    let (bytes, terms) = (instruction.factor.bytes(), instruction.k);
+    let name = |data_type: Option<DataType>| match data_type {
+        Some(DataType::U8) => "u8",
+        Some(DataType::S8) => "s8",
+        Some(DataType::F8E4M3) => "e4m3",
+        Some(DataType::F8E5M2) => "e5m2",
+        _ => instruction.factor.name(),
     };
+    let kinds = format!("{}.{}.{}", instruction.sum, name(types[0]), name(types[1]));
     // That both operands are added as they are; only elements of two bytes may lie along the rows.
     let signs = if is_integer { "" } else { ", 1, 1" };
     let order = if bytes == 2 { ", \" A_BY_ROWS \", \" B_BY_ROWS \"" } else { "" };
