@@ -5,6 +5,7 @@ use anydnn::backend::{Arg, DataType, MemoryDesc, PrimitiveDesc};
 
 /// A layer with the operands that it has besides the usual ones.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an operand that is there or not")]
 pub(super) struct Layer {
     pub(super) op: Recurrent,
     /// `[T, N, I, H]`

@@ -62,7 +62,7 @@ fn recurrent_layers_compute_as_in_onednn() {
 fn on_device(layer: &Layer, at: usize, number: usize) -> bool {
     let all = std::env::var("ANYDNN_ORACLE").is_ok_and(|wanted| wanted == "all");
     let is_plain = layer.data_type == DataType::F32 && !layer.gradients;
-    all || is_plain || (at + number) % 2 == 0
+    all || is_plain || (at + number).is_multiple_of(2)
 }
 
 /// Runs layers on an engine; what differs, in words.

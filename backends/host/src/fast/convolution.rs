@@ -35,7 +35,7 @@ pub(super) fn resolve(op: &Op, desc: PrimitiveDesc) -> PrimitiveDesc {
             Arg::Weights if depthwise::fits(op, &resolved) || is_scaling(op, &resolved) => {
                 depthwise::filters_layout(&open)
             }
-            Arg::Weights if lines::fits(op, &resolved) => row_major(&open),
+            Arg::Weights if lines::fits(op, &resolved) => Some(row_major(&open)),
             Arg::Weights => integers::weights_layout(&resolved)
                 .or_else(|| dots::filters_layout(&open, op.groups))
                 .or_else(|| filters_layout(&open, op.groups)),
@@ -49,12 +49,12 @@ pub(super) fn resolve(op: &Op, desc: PrimitiveDesc) -> PrimitiveDesc {
     if all_known && super::plan(&resolved).is_some() { resolved } else { desc }
 }
 
-fn row_major(desc: &MemoryDesc) -> Option<MemoryDesc> {
+fn row_major(desc: &MemoryDesc) -> MemoryDesc {
     let plain = MemoryDesc::new(desc.dims().clone(), desc.data_type());
-    Some(match desc.label() {
+    match desc.label() {
         Some(label) => plain.labelled(label),
         None => plain,
-    })
+    }
 }
 
 pub(super) fn channels_last(desc: &MemoryDesc) -> Option<MemoryDesc> {

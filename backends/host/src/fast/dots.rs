@@ -147,7 +147,6 @@ unsafe fn in_steps<L: Lanes, const ROWS: usize, const COLUMNS: usize>(
     row
 }
 
-#[expect(clippy::needless_range_loop, reason = "constant bounds, which the compiler unrolls")]
 #[inline(always)]
 unsafe fn tile<L: Lanes, const ROWS: usize, const COLUMNS: usize>(
     dots: &Dots<'_>,
