@@ -83,8 +83,10 @@ __kernel void matmul_skinny(PARAMS) {
 // Columns of a group, and work-items that share the sums of one.
 #define WIDTH (LINE * LANES)
 #define SHARES (GROUP / WIDTH)
+// A number in programs for one shape, so that loads of several steps come together.
+#define END (K_SIZE % BLOCK == 0 && K_SLICE % BLOCK == 0 ? BLOCK : count)
 #define SUM_UP                                                                                                           \
-    for (int first = depth; first < count; first += AHEAD * DEPTH) {                                                     \
+    for (int first = depth; first < END; first += AHEAD * DEPTH) {                                                       \
         V b[AHEAD];                                                                                                      \
         _Pragma("unroll") for (int i = 0; i < AHEAD; ++i) {                                                              \
             const idx k = block_k + first + i * DEPTH;                                                                   \
@@ -112,14 +114,11 @@ __kernel void matmul_skinny(PARAMS) {
     for (int row = 0; row < M_SIZE; ++row) sums[row] = (V)(0);
     for (idx block_k = first_k; block_k < last_k; block_k += BLOCK) {
         const int count = (int)min((idx)BLOCK, last_k - block_k);
-        const int filled = (count + AHEAD * DEPTH - 1) / (AHEAD * DEPTH) * (AHEAD * DEPTH);
         barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll
-        for (int row = 0; row < M_SIZE; ++row)
-            for (int at = item; at < filled; at += GROUP) {
-                const idx k = block_k + at, m = row;
-                block[at][row] = k < last_k ? DEQ1_SRC0(LD1_SRC0(OFF_SRC0)) : 0;
-            }
+        for (int x = item; x < BLOCK * M_SIZE; x += GROUP) {
+            const idx k = block_k + x % BLOCK, m = x / BLOCK;
+            block[x % BLOCK][x / BLOCK] = k < last_k ? DEQ1_SRC0(LD1_SRC0(OFF_SRC0)) : 0;
+        }
         barrier(CLK_LOCAL_MEM_FENCE);
         if (HAS_STEADY_LOADS) {
             const int n = LANES;
