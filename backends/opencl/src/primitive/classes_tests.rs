@@ -148,7 +148,7 @@ fn shapes_of_a_kind_share_few_programs_on_gpus() {
         ("product", product, 28),
         ("convolution", convolution, 44),
         ("filters", filters, 19),
-        ("transposed", transposed, 18),
+        ("transposed", transposed, 22),
         ("pooling", pooling, 14),
         ("mean", mean, 14),
         ("softmax", softmax, 18),

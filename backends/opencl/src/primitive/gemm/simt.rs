@@ -21,14 +21,10 @@ const MIDDLE: usize = 64 * 128;
 pub(super) fn tiles(product: &Product<'_>, device: &DeviceTraits) -> Vec<Tile> {
     let fits = product.sums_floats() && device.max_work_group >= GROUP && product.has_vectors(LANES);
     let [m, n] = [&product.loops.m, &product.loops.n].map(|loops| product.space.count(loops.clone()));
-    // Flat tiles are for so few rows or columns alone: others share the programs of the first ones, and so do convolutions of all shapes.
-    let is_product = matches!(product.desc.op(), Op::MatMul(_));
-    let serves = |tile: &Tile| {
-        (tile.m >= tile.n / 2 || is_product && m <= tile.m)
-            && (tile.n >= tile.m / 2 || is_product && n <= tile.n)
-    };
-    // Half as many work-items load twice as much, which takes too long one by one.
-    let is_whole = is_product && is_whole(product);
+    // Flat tiles are for so few rows or columns alone: others share the programs of the first ones.
+    let serves = |tile: &Tile| (tile.m >= tile.n / 2 || m <= tile.m) && (tile.n >= tile.m / 2 || n <= tile.n);
+    // Half as many work-items load twice as much, which takes too long one by one. Convolutions of all shapes share 128x64.
+    let is_whole = matches!(product.desc.op(), Op::MatMul(_)) && is_whole(product);
     let loads = |tile: &Tile| is_whole || tile.m * tile.n != MIDDLE || tile.m == 2 * tile.n;
     ORDINARY.into_iter().filter(|tile| fits && serves(tile) && loads(tile)).collect()
 }
