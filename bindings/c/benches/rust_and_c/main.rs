@@ -1,7 +1,8 @@
 //! The same primitives through the C functions and through the Rust API, in turns, and what it takes to create one that the cache has.
 //!
 //! Turns are short and many, since the speed of a machine changes by more from second to second than the two differ. A ratio is the median
-//! over blocks of four turns (Rust, C, C, Rust), in which both sides meet the same speed; `+-` is its standard error.
+//! over blocks of four turns (Rust, C, C, Rust), in which both sides meet the same speed; `+-` is its standard error. Two engines have programs
+//! of their own, which a device need not run equally fast: `Rust/Rust` is what a second engine of the Rust API takes beside the first.
 //!
 //! `cargo bench -p anydnn-c --bench rust_and_c [platform]`; without cargo's `--bench` each case runs once.
 
@@ -33,12 +34,14 @@ fn main() -> Result<()> {
             continue;
         }
         println!(
-            "{platform:22} {:>10} {:>10} {:>7} {:>6}   {:>12} {:>12}",
-            "Rust, us", "C, us", "C/Rust", "+-", "create, us", "with desc, us"
+            "{platform:22} {:>10} {:>10} {:>7} {:>6} {:>10} {:>6}   {:>12} {:>12}",
+            "Rust, us", "C, us", "C/Rust", "+-", "Rust/Rust", "+-", "create, us", "with desc, us"
         );
         let c = CSide::new(&engine);
+        // SAFETY: the first engine keeps both alive.
+        let twin = unsafe { OpenClEngine::from_raw(engine.raw_device(), engine.raw_context()) }?;
         for case in cases()? {
-            measure(&engine, &c, &case, if measures { BLOCKS } else { 1 })?;
+            measure([&engine, &twin], &c, &case, if measures { BLOCKS } else { 1 })?;
         }
     }
     Ok(())
@@ -98,39 +101,75 @@ impl CSide {
     }
 }
 
-fn measure(engine: &OpenClEngine, c: &CSide, case: &Case, blocks: usize) -> Result<()> {
-    let stream = engine.create_stream(&StreamDesc::default())?;
-    let primitive = engine.create_primitive(&case.desc)?;
-    let resolved = anydnn_backend::Primitive::desc(&primitive);
-    let pd = c.described(case);
-    let (own, memories) = (CSide::created(pd), c.memories(case, pd));
-    // The same bytes: where they lie makes a tenth of the time.
-    let memory = |(&(arg, _), of_c): (&(Arg, c_int), &ExecArg)| {
-        let desc = resolved.find(arg).unwrap_or(resolved.dst());
-        let mut handle = ptr::null_mut();
-        check(call!(dnnl_memory_get_data_handle(of_c.memory, &raw mut handle)));
-        // SAFETY: the memory of C keeps its buffer to the end of this function.
-        let memory = unsafe { OpenClMemory::from_raw(engine, desc, handle.cast()) }?;
-        let values = (0..desc.size() / 4).map(|i| (i % 17) as f32 / 8.0 - 1.0);
-        let bytes: Vec<u8> = values.flat_map(f32::to_ne_bytes).collect();
-        stream.write(&memory, 0, &bytes, &[])?.wait()?;
-        Ok((arg, memory))
-    };
-    let args = case.args.iter().zip(&memories).map(memory).collect::<Result<Vec<_>>>()?;
-    rust(&stream, &primitive, &args, 2)?;
-    let once = rust(&stream, &primitive, &args, 4)?.min(c.run(own, &memories, 4));
-    let count = if blocks > 1 { ((TURN / once).ceil() as usize).clamp(2, 2000) } else { 1 };
-    let (mut of_rust, mut of_c, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+/// A primitive of the Rust API with its stream and arguments.
+struct RustSide {
+    stream: OpenClStream,
+    primitive: OpenClPrimitive,
+    args: Vec<(Arg, OpenClMemory)>,
+}
+
+impl RustSide {
+    /// On the same bytes as the C functions: where they lie makes a tenth of the time.
+    fn new(engine: &OpenClEngine, case: &Case, memories: &[ExecArg]) -> Result<Self> {
+        let stream = engine.create_stream(&StreamDesc::default())?;
+        let primitive = engine.create_primitive(&case.desc)?;
+        let resolved = anydnn_backend::Primitive::desc(&primitive);
+        let memory = |(&(arg, _), of_c): (&(Arg, c_int), &ExecArg)| {
+            let desc = resolved.find(arg).unwrap_or(resolved.dst());
+            let mut handle = ptr::null_mut();
+            check(call!(dnnl_memory_get_data_handle(of_c.memory, &raw mut handle)));
+            // SAFETY: the memory of C keeps its buffer to the end of `measure`.
+            let memory = unsafe { OpenClMemory::from_raw(engine, desc, handle.cast()) }?;
+            let values = (0..desc.size() / 4).map(|i| (i % 17) as f32 / 8.0 - 1.0);
+            let bytes: Vec<u8> = values.flat_map(f32::to_ne_bytes).collect();
+            stream.write(&memory, 0, &bytes, &[])?.wait()?;
+            Ok((arg, memory))
+        };
+        let args = case.args.iter().zip(memories).map(memory).collect::<Result<Vec<_>>>()?;
+        Ok(Self { stream, primitive, args })
+    }
+
+    /// Seconds of one of so many executions.
+    fn run(&self, count: usize) -> Result<f64> {
+        let start = Instant::now();
+        for _ in 0..count {
+            self.stream.execute(&self.primitive, &self.args, &[])?;
+        }
+        self.stream.wait()?;
+        Ok(start.elapsed().as_secs_f64() / count as f64)
+    }
+}
+
+/// Two sides in blocks of turns: the median seconds of both, the median of their ratios by blocks, the second to the first, and its error.
+fn beside(
+    blocks: usize,
+    first: impl Fn() -> Result<f64>,
+    second: impl Fn() -> Result<f64>,
+) -> Result<[f64; 4]> {
+    let (mut of_first, mut of_second, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..blocks {
-        let first = rust(&stream, &primitive, &args, count)?;
-        let inner = c.run(own, &memories, count) + c.run(own, &memories, count);
-        let outer = first + rust(&stream, &primitive, &args, count)?;
-        of_rust.push(outer / 2.0);
-        of_c.push(inner / 2.0);
+        let before = first()?;
+        let inner = second()? + second()?;
+        let outer = before + first()?;
+        of_first.push(outer / 2.0);
+        of_second.push(inner / 2.0);
         ratios.push(inner / outer);
     }
     let error = error_of_median(&ratios);
-    let (of_rust, of_c, ratio) = (median(of_rust), median(of_c), median(ratios));
+    Ok([median(of_first), median(of_second), median(ratios), error])
+}
+
+fn measure(engines: [&OpenClEngine; 2], c: &CSide, case: &Case, blocks: usize) -> Result<()> {
+    let pd = c.described(case);
+    let (own, memories) = (CSide::created(pd), c.memories(case, pd));
+    let [rust, twin] = engines.map(|engine| RustSide::new(engine, case, &memories));
+    let (rust, twin) = (rust?, twin?);
+    rust.run(2)?;
+    let once = rust.run(4)?.min(c.run(own, &memories, 4));
+    let count = if blocks > 1 { ((TURN / once).ceil() as usize).clamp(2, 2000) } else { 1 };
+    let of_rust_side = || rust.run(count);
+    let [of_rust, of_c, ratio, error] = beside(blocks, of_rust_side, || Ok(c.run(own, &memories, count)))?;
+    let [_, _, of_twin, twins_error] = beside(blocks, of_rust_side, || twin.run(count))?;
     let creations = if blocks > 1 { 501 } else { 1 };
     let alone = median(
         (0..creations).map(|_| timed(|| CSide::created(pd), |p| destroy(p, ptr::null_mut()))).collect(),
@@ -141,7 +180,7 @@ fn measure(engine: &OpenClEngine, c: &CSide, case: &Case, blocks: usize) -> Resu
     };
     let with_desc = median((0..creations).map(|_| timed(both, |(p, pd)| destroy(p, pd))).collect());
     println!(
-        "{:22} {:10.2} {:10.2} {ratio:7.3} {error:6.3}   {:12.2} {:12.2}",
+        "{:22} {:10.2} {:10.2} {ratio:7.3} {error:6.3} {of_twin:10.3} {twins_error:6.3}   {:12.2} {:12.2}",
         case.name,
         of_rust * 1e6,
         of_c * 1e6,
@@ -153,21 +192,6 @@ fn measure(engine: &OpenClEngine, c: &CSide, case: &Case, blocks: usize) -> Resu
         check(call!(dnnl_memory_destroy(arg.memory)));
     }
     Ok(())
-}
-
-/// Seconds of one of so many executions through the Rust API.
-fn rust(
-    stream: &OpenClStream,
-    primitive: &OpenClPrimitive,
-    args: &[(Arg, OpenClMemory)],
-    count: usize,
-) -> Result<f64> {
-    let start = Instant::now();
-    for _ in 0..count {
-        stream.execute(primitive, args, &[])?;
-    }
-    stream.wait()?;
-    Ok(start.elapsed().as_secs_f64() / count as f64)
 }
 
 fn timed<T>(make: impl Fn() -> T, end: impl Fn(T)) -> f64 {
