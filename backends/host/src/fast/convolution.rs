@@ -35,7 +35,7 @@ pub(super) fn resolve(op: &Op, desc: PrimitiveDesc) -> PrimitiveDesc {
             Arg::Weights if depthwise::fits(op, &resolved) || is_scaling(op, &resolved) => {
                 depthwise::filters_layout(&open)
             }
-            Arg::Weights if lines::fits(op, &resolved) => Some(row_major(&open)),
+            Arg::Weights if lines::fits(op, &resolved) => Some(open.to_row_major()),
             Arg::Weights => integers::weights_layout(&resolved)
                 .or_else(|| dots::filters_layout(&open, op.groups))
                 .or_else(|| filters_layout(&open, op.groups)),
@@ -47,14 +47,6 @@ pub(super) fn resolve(op: &Op, desc: PrimitiveDesc) -> PrimitiveDesc {
     }
     let all_known = !resolved.args().iter().any(|operand| operand.desc.is_any());
     if all_known && super::plan(&resolved).is_some() { resolved } else { desc }
-}
-
-fn row_major(desc: &MemoryDesc) -> MemoryDesc {
-    let plain = MemoryDesc::new(desc.dims().clone(), desc.data_type());
-    match desc.label() {
-        Some(label) => plain.labelled(label),
-        None => plain,
-    }
 }
 
 pub(super) fn channels_last(desc: &MemoryDesc) -> Option<MemoryDesc> {

@@ -140,7 +140,8 @@ fn sum(random: &mut Random) -> PrimitiveDescBuilder {
         .dst(tagged(&dims, "acdb"))
 }
 
-/// Each family with the most programs that its shapes may take, those of sums in parts and of paddings included.
+/// Each family with the most programs that its shapes may take, those of sums in parts and of paddings included: a tile has up to four, as one
+/// operand or the result comes in whole vectors or not.
 #[test]
 fn shapes_of_a_kind_share_few_programs_on_gpus() {
     let families: [(&str, Draw, usize); 11] = [
