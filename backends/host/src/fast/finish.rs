@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use super::Shared;
 use super::call::Call;
 use super::functions;
+use super::lanes;
 use super::level::Level;
 use super::places::{Places, strides_of};
 use super::sink::{Step, Target};
@@ -191,6 +192,17 @@ impl Finish<'_> {
         }
         work(&Target { steps: &steps, to, rows: targets });
         true
+    }
+
+    /// Asks for the cache lines that the columns of `rows` from a column on are stored to, while their sums are made: a store to a line
+    /// that is not near holds up those behind it.
+    pub(super) fn expect(&self, rows: &Rows, column: usize, columns: usize) {
+        if self.plan.target.column != 1 {
+            return;
+        }
+        for &row in &rows.offsets[..rows.count] {
+            lanes::expect(self.target(row, column, columns), columns);
+        }
     }
 
     /// The offsets of some rows.

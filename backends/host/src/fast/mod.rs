@@ -42,6 +42,7 @@ mod rows;
 mod scores;
 mod short_rows;
 mod sink;
+mod spread;
 mod streaming;
 mod sums;
 mod tile;

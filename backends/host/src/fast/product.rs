@@ -10,6 +10,7 @@ use super::finish::{Finish, Rows};
 use super::panels::Plain;
 use super::places::Places;
 use super::sink::WIDTH;
+use super::spread;
 use super::tile::{self, ROWS, Run, Tile};
 use super::words;
 
@@ -23,6 +24,8 @@ const BLOCK_BYTES: usize = 1 << 19;
 const PANEL_BYTES: usize = 1 << 19;
 /// Tiles of rows from which on columns that lie row by row are copied into panels.
 const PACKED_TILES: usize = 3;
+/// Panels of a task from which on rows that displace one another are copied.
+const SPREAD_PANELS: usize = 4;
 
 /// The extents of a product, for each group.
 #[derive(Clone, Copy, Debug)]
@@ -181,11 +184,26 @@ struct Own {
     runs: Vec<Run>,
     rows: Vec<*const f32>,
     tiles: Vec<Prepared>,
+    /// Copies of a tile's rows, where there are any.
+    copies: Vec<Vec<f32>>,
     offsets: Vec<Rows>,
 }
 
 thread_local! {
     static OWN: RefCell<Own> = RefCell::default();
+}
+
+impl Own {
+    /// Copies the rows of tiles that displace one another.
+    fn spread(&mut self) {
+        self.copies.resize_with(self.tiles.len().max(self.copies.len()), Vec::default);
+        for (tile, copy) in self.tiles.iter().zip(&mut self.copies) {
+            if let [run] = self.runs[tile.runs.clone()] {
+                // SAFETY: the source gave pointers that reach the run's terms.
+                unsafe { spread::spread(run.terms, &mut self.rows[tile.rows..][..tile.count], copy) };
+            }
+        }
+    }
 }
 
 /// The places of a tile's rows in [`Own`].
@@ -224,6 +242,9 @@ impl Task {
         }
         if let Columns::Dots(of) = columns {
             return self.dots(call, grid, &of(self.group), finish, own);
+        }
+        if self.panels.len() >= SPREAD_PANELS && source.step() == 1 {
+            own.spread();
         }
         let copied = if matches!(columns, Columns::Plain(_)) { grid.terms * grid.width } else { 0 };
         with_own_room(copied, |copy| {
@@ -326,6 +347,7 @@ impl Work<'_, '_, '_> {
             columns,
         };
         let column = self.group * self.grid.next_columns + first;
+        self.finish.expect(offsets, column, columns);
         if let Some(words) = self.call.words {
             // SAFETY: as below; words stand in the place of numbers, in panels of whole vectors.
             unsafe {
