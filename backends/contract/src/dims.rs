@@ -18,8 +18,15 @@ pub const MAX_DIMS: usize = 12;
 /// assert_eq!(dims.elements(), 24);
 /// assert_eq!(dims.to_string(), "2x3x4");
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default)]
 pub struct Dims(SmallVec<[usize; 6]>);
+
+impl Clone for Dims {
+    // Every execution and every plan clones some: one copy of their bytes, where `SmallVec` takes them one by one.
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Dims {
     /// Dimensions from a slice.

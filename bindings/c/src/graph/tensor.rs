@@ -222,7 +222,7 @@ impl TensorObject {
             memory.clone()
         } else {
             // SAFETY: by contract.
-            let memory = unsafe { bytes.storage.memory(engine, needed) }?;
+            let memory = unsafe { bytes.storage.memory(engine, || needed) }?;
             bytes.seen = Some((engine.id(), needed, memory.clone()));
             memory
         };

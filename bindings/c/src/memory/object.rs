@@ -127,7 +127,6 @@ impl MemoryObject {
     /// # Safety
     /// As for [`Storage::memory`].
     pub(crate) unsafe fn bind(&self, engine: &AnyEngine, part: usize) -> Outcome<AnyMemory> {
-        let bytes = self.desc.value().footprint(part);
         self.on(|device| {
             let storage = device.storages.get(part).ok_or_else(|| {
                 Failure::invalid(format!(
@@ -137,7 +136,7 @@ impl MemoryObject {
                 ))
             })?;
             // SAFETY: by contract.
-            Ok(unsafe { storage.memory(engine, bytes) }?)
+            Ok(unsafe { storage.memory(engine, || self.desc.value().footprint(part)) }?)
         })
     }
 
@@ -195,7 +194,7 @@ impl MemoryObject {
             _ => MapMode::ReadWrite,
         };
         // SAFETY: by contract.
-        let memory = unsafe { storage.memory(&device.engine.value().engine, bytes) }?;
+        let memory = unsafe { storage.memory(&device.engine.value().engine, || bytes) }?;
         if memory.region().bytes < bytes {
             let given = memory.region().bytes;
             return Err(Failure::invalid(format!("the buffer object has {given} bytes, expected {bytes}")));
@@ -251,7 +250,7 @@ fn position(device: &Device, index: c_int) -> Outcome<usize> {
 /// Whether mapping and unmapping do nothing.
 fn is_open_to_the_host(device: &Device, index: usize) -> bool {
     // SAFETY: the memory is looked at only.
-    let memory = unsafe { device.storages[index].memory(&device.engine.value().engine, 0) };
+    let memory = unsafe { device.storages[index].memory(&device.engine.value().engine, || 0) };
     memory.is_ok_and(|memory| {
         matches!(
             memory.kind(),

@@ -130,17 +130,21 @@ impl Storage {
     }
 
     /// The bytes as memory of an engine, which may be another one with the same memory. The user's buffer object has as many bytes as it
-    /// has; an address has `bytes`.
+    /// has; an address has as many as `bytes` gives.
     ///
     /// # Safety
     /// The user's bytes live until the commands that use the memory have ended.
-    pub(crate) unsafe fn memory(&self, engine: &AnyEngine, bytes: usize) -> Result<AnyMemory> {
+    pub(crate) unsafe fn memory(
+        &self,
+        engine: &AnyEngine,
+        bytes: impl FnOnce() -> usize,
+    ) -> Result<AnyMemory> {
         if let Self::Library(memory) = self
             && memory.engine_id() == engine.id()
         {
             return Ok(AnyMemory::clone(memory));
         }
-        let desc = byte_desc(bytes);
+        let desc = byte_desc(bytes());
         // SAFETY: by contract.
         unsafe {
             match engine.as_host() {
