@@ -124,6 +124,17 @@ impl Deconvolution {
         (rest / pixels, std::array::from_fn(|axis| at[axis] * self.phases[axis] + phase[axis]))
     }
 
+    /// The taps that reach the pixels of a phase along an axis, each with the place in the source of the first of them.
+    fn taps_of(&self, axis: usize, phase: usize) -> SmallVec<[(usize, isize); 8]> {
+        let window = &self.window;
+        let place = |tap: usize| {
+            let steps = (phase + window.pads_begin[axis]) as isize - (tap * window.dilations[axis]) as isize;
+            let stride = window.strides[axis] as isize;
+            (steps % stride == 0).then_some((tap, steps / stride))
+        };
+        (0..window.kernel[axis]).filter_map(place).collect()
+    }
+
     /// The place in the source that a tap takes to a place of the result.
     fn source(&self, axis: usize, place: usize, tap: usize) -> Option<usize> {
         let window = &self.window;
@@ -159,6 +170,55 @@ struct Pixels<'a> {
     zeros: &'a [f32],
 }
 
+impl Pixels<'_> {
+    /// The runs of pixels of one phase, which the same taps reach.
+    fn of_phase(
+        &self,
+        phase: [usize; 3],
+        group: usize,
+        pixels: std::ops::Range<usize>,
+        runs: &mut Vec<Run>,
+        rows: &mut Vec<*const f32>,
+    ) {
+        let Deconvolution { window, image, extents, .. } = self.plan;
+        let channels = self.zeros.len();
+        let [planes, lines, width] = *extents;
+        let places: SmallVec<[(usize, [usize; 3]); 16]> = pixels
+            .map(|pixel| {
+                let (line, w) = (pixel / width, pixel % width);
+                (line / lines / planes, [line / lines % planes, line % lines, w])
+            })
+            .collect();
+        let of_axis: [_; 3] = std::array::from_fn(|axis| self.plan.taps_of(axis, phase[axis]));
+        let inside = |axis: usize, at: usize, first: isize| {
+            at.checked_add_signed(first).filter(|&at| at < window.output[axis])
+        };
+        for &(d, first_d) in &of_axis[0] {
+            for &(h, first_h) in &of_axis[1] {
+                for &(w, first_w) in &of_axis[2] {
+                    let before = rows.len();
+                    let mut any = false;
+                    rows.extend(places.iter().map(|&(sample, [at_d, at_h, at_w])| {
+                        let found = inside(0, at_d, first_d)
+                            .zip(inside(1, at_h, first_h))
+                            .zip(inside(2, at_w, first_w));
+                        let Some(((d, h), w)) = found else { return self.zeros.as_ptr() };
+                        any = true;
+                        let at = image.at(sample, [d, h, w]) + group * channels;
+                        self.data[at..at + channels].as_ptr()
+                    }));
+                    if any {
+                        let tap = (d * window.kernel[1] + h) * window.kernel[2] + w;
+                        runs.push(Run { first: tap * channels, terms: channels });
+                    } else {
+                        rows.truncate(before);
+                    }
+                }
+            }
+        }
+    }
+}
+
 impl Source for Pixels<'_> {
     fn tile(
         &self,
@@ -170,6 +230,12 @@ impl Source for Pixels<'_> {
     ) {
         let plan = self.plan;
         let channels = self.zeros.len();
+        let of_phase = plan.grid.rows / plan.phases.iter().product::<usize>();
+        let (phase, start) = (first / of_phase, first % of_phase);
+        if plan.phases == plan.window.strides && start + count <= of_phase {
+            self.of_phase(split(phase, &plan.phases), group, start..start + count, runs, rows);
+            return;
+        }
         let places: SmallVec<[(usize, [usize; 3]); 16]> =
             (first..first + count).map(|row| plan.place(row)).collect();
         for tap in 0..plan.window.taps() {

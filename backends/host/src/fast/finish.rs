@@ -38,6 +38,13 @@ struct Strided {
     column: usize,
 }
 
+impl Strided {
+    /// Whether one element meets all rows and columns.
+    fn is_one(&self) -> bool {
+        self.column == 0 && self.rows.stride() == Some(0)
+    }
+}
+
 #[derive(Debug)]
 enum StepPlan {
     Eltwise(Eltwise),
@@ -135,7 +142,8 @@ impl StepPlan {
                 matches!(function, Eltwise::Relu | Eltwise::Clamp { .. } | Eltwise::HardSwish { .. })
             }
             Self::Binary { algorithm, operand, .. } => {
-                matches!(algorithm, BinaryAlgorithm::Add | BinaryAlgorithm::Multiply) && operand.column == 1
+                matches!(algorithm, BinaryAlgorithm::Add | BinaryAlgorithm::Multiply)
+                    && (operand.column == 1 || operand.is_one())
             }
             Self::Sum { scale, zero_point } => (*scale, *zero_point) == (1.0, 0.0),
         }
@@ -179,6 +187,14 @@ impl Finish<'_> {
                     steps.push(Step::HardSwish(*alpha, *beta));
                 }
                 StepPlan::Eltwise(_) => steps.push(Step::AtLeast(0.0)),
+                StepPlan::Binary { algorithm, operand: place, .. } if place.is_one() => {
+                    next();
+                    let value = operand[place.first];
+                    steps.push(match algorithm {
+                        BinaryAlgorithm::Add => Step::AddOne(value),
+                        _ => Step::MultiplyOne(value),
+                    });
+                }
                 StepPlan::Binary { algorithm, operand: place, .. } => {
                     let rows = next();
                     let from = read(operand, place.first + column, rows);
@@ -296,6 +312,10 @@ impl Finish<'_> {
             match step {
                 // What lies between the rows is never stored.
                 StepPlan::Eltwise(function) => functions::eltwise(level, *function, sums),
+                StepPlan::Binary { algorithm, reversed, operand: place, .. } if place.is_one() => {
+                    next();
+                    functions::binary(level, *algorithm, sums, &operand[place.first..][..1], *reversed);
+                }
                 StepPlan::Binary { algorithm, reversed, operand: place, .. } => {
                     let start = place.first + column * place.column;
                     for (sums, &offset) in sums.chunks_mut(stride).zip(next()) {

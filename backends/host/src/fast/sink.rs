@@ -23,6 +23,9 @@ pub(super) enum Step<'a> {
     /// Adds or multiplies by numbers whose rows have offsets.
     Add(*const f32, &'a [usize]),
     Multiply(*const f32, &'a [usize]),
+    /// Adds or multiplies by one number.
+    AddOne(f32),
+    MultiplyOne(f32),
     AtLeast(f32),
     AtMost(f32),
     /// `x * clamp(alpha * x + beta, 0, 1)`
@@ -137,22 +140,10 @@ impl ToTarget<'_> {
                             }
                         }
                     }
-                    Step::AtLeast(low) => {
-                        let low = L::splat(low);
-                        for row in 0..ROWS {
-                            for vector in 0..VECTORS {
-                                sums[row][vector] = sums[row][vector].at_least(low);
-                            }
-                        }
-                    }
-                    Step::AtMost(high) => {
-                        let high = L::splat(high);
-                        for row in 0..ROWS {
-                            for vector in 0..VECTORS {
-                                sums[row][vector] = sums[row][vector].at_most(high);
-                            }
-                        }
-                    }
+                    Step::AddOne(value) => each(&mut sums, value, |sum, value| sum.add(value)),
+                    Step::MultiplyOne(value) => each(&mut sums, value, |sum, value| sum.multiply(value)),
+                    Step::AtLeast(low) => each(&mut sums, low, |sum, low| sum.at_least(low)),
+                    Step::AtMost(high) => each(&mut sums, high, |sum, high| sum.at_most(high)),
                     Step::HardSwish(alpha, beta) => {
                         let (alpha, beta) = (L::splat(alpha), L::splat(beta));
                         let (zero, one) = (L::splat(0.0), L::splat(1.0));
@@ -177,6 +168,23 @@ impl ToTarget<'_> {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Joins every sum with the same number.
+#[expect(clippy::needless_range_loop, reason = "constant bounds, which the compiler unrolls")]
+#[inline(always)]
+unsafe fn each<L: Lanes, const ROWS: usize, const VECTORS: usize>(
+    sums: &mut [[L; VECTORS]; ROWS],
+    value: f32,
+    join: impl Fn(L, L) -> L,
+) {
+    // SAFETY: the processor has the instructions, by the caller of `put`.
+    let value = unsafe { L::splat(value) };
+    for row in 0..ROWS {
+        for vector in 0..VECTORS {
+            sums[row][vector] = join(sums[row][vector], value);
         }
     }
 }

@@ -222,8 +222,9 @@ impl Streaming {
         let (row, first) = (piece / parts, piece % parts * PIECE);
         let count = PIECE.min(self.columns - first);
         let place = self.target.first + self.target.rows.at(row) + first;
-        let mut buffer = [0.0; PIECE];
+        let mut buffer;
         let out: &mut [f32] = if self.sums {
+            buffer = [0.0; PIECE];
             &mut buffer[..count]
         } else {
             // SAFETY: every piece has elements of the result of its own.

@@ -1,8 +1,8 @@
 //! Fast forms beside the reference, at every level of instructions.
 
 use anydnn_backend::op::{
-    BatchNormalization, Cell, Convolution, Direction, GateOrder, MatMul, Op, Recurrent, Reduction,
-    ReductionAlgorithm,
+    BatchNormalization, Cell, Convolution, Deconvolution, Direction, GateOrder, MatMul, Op, Recurrent,
+    Reduction, ReductionAlgorithm,
 };
 use anydnn_backend::{
     Access, Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Eltwise, MemoryDesc, PostOp,
@@ -120,6 +120,9 @@ fn steps_behind_products_stay_in_registers() {
         of(vec![PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1, n])), PostOp::sum(1.0)]);
         of(vec![PostOp::Eltwise(Eltwise::Clamp { min: -0.4, max: 0.7 }), add(&[1, n])]);
         of(vec![PostOp::Eltwise(Eltwise::HardSwish { alpha: 0.3, beta: 0.5 }), add(&[m, n])]);
+        // One number behind what has an operand of its own, and before it.
+        of(vec![add(&[m, n]), PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1, 1])), add(&[1, n])]);
+        of(vec![add(&[1, 1]), PostOp::Eltwise(Eltwise::GeluErf), add(&[m, n])]);
     }
 }
 
@@ -265,6 +268,35 @@ fn convolutions_of_all_kinds() {
                 let builder = builder.arg(Arg::Bias, f32(&[outputs])).dst(image(tag, &dims)).attributes(relu);
                 check(&builder.build().unwrap());
             }
+        }
+    }
+}
+
+#[test]
+fn transposed_convolutions_by_the_phases_of_their_strides() {
+    // The result's extents are multiples of the strides, or not; taps reach over its ends, or leave gaps.
+    for (size, kernel, stride, dilation, pad, groups) in [
+        ([7, 5], 2, 2, 1, 0, 1),
+        ([4, 9], 3, 2, 1, 1, 1),
+        ([5, 3], 2, 3, 1, 0, 1),
+        ([6, 4], 4, 2, 1, 1, 2),
+        ([5, 5], 3, 2, 2, 2, 1),
+    ] {
+        for more in [0, 1] {
+            let extent = |size: usize| (size - 1) * stride + dilation * (kernel - 1) + 1 + more - 2 * pad;
+            let (src, dst) = ([2, 24, size[0], size[1]], [2, 40, extent(size[0]), extent(size[1])]);
+            let op = Deconvolution::new(2)
+                .with_strides([stride, stride])
+                .with_dilations([dilation, dilation])
+                .with_pads([pad, pad], [pad, pad])
+                .with_output_padding([more, more])
+                .with_groups(groups);
+            let desc = PrimitiveDesc::builder(Op::Deconvolution(op))
+                .src(image("abcd", &src))
+                .weights(MemoryDesc::any([24, 40 / groups, kernel, kernel], DataType::F32))
+                .arg(Arg::Bias, f32(&[40]))
+                .dst(image("acdb", &dst));
+            check(&desc.build().unwrap());
         }
     }
 }
