@@ -258,7 +258,8 @@ impl<'a> Walk<'a> {
                 Some(value) => Some(self.value(*value, &step.described())?),
             });
         }
-        let node = Node::new(&step.proto, step.opset, inputs);
+        let is_sole = |index: usize| step.inputs[index].is_some_and(|value| program.readings(value) == 1);
+        let node = Node::new(&step.proto, step.opset, inputs).reading_alone(is_sole);
         match &step.kind {
             StepKind::If(branches) => {
                 let Some(condition) = self.network.demand(node.input(0)?) else {

@@ -13,16 +13,30 @@ pub(super) struct Node<'a> {
     proto: &'a NodeProto,
     opset: i64,
     inputs: Vec<Option<Value>>,
+    /// A bit for each of the first inputs that nobody else reads.
+    sole: u32,
 }
 
 impl<'a> Node<'a> {
     pub(super) fn new(proto: &'a NodeProto, opset: i64, inputs: Vec<Option<Value>>) -> Self {
-        Self { proto, opset, inputs }
+        Self { proto, opset, inputs, sole: 0 }
+    }
+
+    /// The same node, which alone reads the inputs for which `is_sole`.
+    pub(super) fn reading_alone(mut self, is_sole: impl Fn(usize) -> bool) -> Self {
+        let count = self.inputs.len().min(u32::BITS as usize);
+        self.sole = (0..count).filter(|&index| is_sole(index)).fold(0, |bits, index| bits | 1 << index);
+        self
+    }
+
+    /// Whether nobody else is known to read an input.
+    pub(super) fn reads_alone(&self, index: usize) -> bool {
+        index < u32::BITS as usize && self.sole >> index & 1 == 1
     }
 
     /// The same node with other values of its inputs.
     pub(super) fn given(&self, inputs: Vec<Option<Value>>) -> Self {
-        Self { proto: self.proto, opset: self.opset, inputs }
+        Self::new(self.proto, self.opset, inputs)
     }
 
     /// The operator, the name and the opset, for messages.

@@ -4,7 +4,7 @@ mod build;
 pub(super) mod nchwc;
 mod parts;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{DataType, Error, InvalidKind, Result};
 
@@ -40,6 +40,8 @@ pub(super) struct Program {
     declared: Vec<(Option<i32>, Vec<usize>)>,
     /// Values that only a graph around this one can have.
     pub(super) free: Vec<ValueId>,
+    /// How often each value is read.
+    readings: OnceLock<Vec<u32>>,
 }
 
 /// A node of the file.
@@ -84,13 +86,13 @@ impl Step {
         self.inputs.iter().flatten().copied().chain(captures.iter().map(|(_, outer)| *outer))
     }
 
-    /// Whether it hands on a value or works with it.
-    fn reads(&self, value: ValueId) -> bool {
-        let in_branch = match &self.kind {
-            StepKind::If(branches) => branches.iter().any(|branch| branch.contains(&value)),
-            _ => false,
+    /// The values that it hands on or works with, each as often as it does.
+    fn reads(&self) -> impl Iterator<Item = ValueId> {
+        let branches = match &self.kind {
+            StepKind::If(branches) => branches.as_slice(),
+            _ => &[],
         };
-        in_branch || self.needs().any(|read| read == value)
+        self.needs().chain(branches.iter().flatten().copied())
     }
 
     pub(super) fn operator(&self) -> &str {
@@ -127,7 +129,18 @@ impl Program {
 
     /// Whether anything works with a value, or it is an output.
     pub(super) fn is_read(&self, value: ValueId) -> bool {
-        self.outputs.contains(&value) || self.steps.iter().any(|step| step.reads(value))
+        self.readings(value) > 0
+    }
+
+    /// How often a value is worked with or handed on; an output is handed on once more.
+    pub(super) fn readings(&self, value: ValueId) -> u32 {
+        let count = || {
+            let mut readings = vec![0; self.names.len()];
+            let all = self.steps.iter().flat_map(Step::reads).chain(self.outputs.iter().copied());
+            all.for_each(|value| readings[value] += 1);
+            readings
+        };
+        self.readings.get_or_init(count)[value]
     }
 
     /// The type and dimensions of an output as the file says them, f32 and no elements where it does not.

@@ -5,11 +5,14 @@ use anydnn_backend::{DataType, Result};
 use super::super::network::{Network, Value};
 use super::super::node::Node;
 use super::super::tensor;
-use super::{check_floats, is_whole, known_number, numbers};
+use super::{check_floats, folding, is_whole, known_number, numbers};
 use crate::graph::{Attrs, OpKind};
 
 pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let (a, b) = (numbers(node, 0)?, numbers(node, 1)?);
+    if let Some(folded) = folding::of_channels(network, node)? {
+        return Ok(vec![folded]);
+    }
     let kind = match node.operator() {
         "Add" => OpKind::Add,
         "Sub" => OpKind::Subtract,

@@ -1,4 +1,5 @@
-//! Normalisations with known statistics as part of the convolution before them: its weights and its bias are scaled while importing.
+//! What is linear in each channel, as part of the convolution before it: normalisations with known statistics, products and sums with known
+//! numbers. The weights and the bias are scaled while importing.
 
 use anydnn_backend::{DataType, Dims, Error, Result};
 
@@ -29,10 +30,7 @@ pub(super) fn normalized(network: &mut Network, node: &Node, epsilon: f32) -> Re
     if !sources.iter().all(|value| network.is_known(value) && value.dims.elements() == channels) {
         return Ok(None);
     }
-    // The result's channels are the first dimension of a convolution's weights and the second of its transpose's.
-    let dims = found.weights.dims.clone();
-    let axis = usize::from(found.kind == OpKind::ConvTranspose);
-    let inner = Dims::new(&dims[axis + 1..]).elements();
+    let (dims, inner) = (found.weights.dims.clone(), inner(&found));
     let folding = Folding { channels, inner, epsilon: f64::from(epsilon) };
     let how = |what: &str| format!("{what} normalized by {inner}, epsilon {}", epsilon.to_bits());
     let weights = [&sources[..4], &[&found.weights]].concat();
@@ -53,6 +51,98 @@ pub(super) fn normalized(network: &mut Network, node: &Node, epsilon: f32) -> Re
     network.op(node, found.kind, &[&found.src, &weights, &bias], found.attrs).map(Some)
 }
 
+/// The convolution with what a product or a sum does to its channels, where the node alone reads it and the other source is known: one
+/// number for each channel, or one for all.
+pub(super) fn of_channels(network: &mut Network, node: &Node) -> Result<Option<Value>> {
+    let is_product = match node.operator() {
+        "Mul" => true,
+        "Add" => false,
+        _ => return Ok(None),
+    };
+    let known = |index: usize| network.is_known(node.inputs()[index].as_ref()?).then_some(index);
+    let Some(number) = known(1).or_else(|| known(0)).filter(|number| node.reads_alone(1 - number)) else {
+        return Ok(None);
+    };
+    let (image, numbers) = (node.input(1 - number)?, node.input(number)?);
+    let Some(found) = convolution(network, image, false) else { return Ok(None) };
+    let channels = image.dims.get(1).copied().unwrap_or(0);
+    let is_of_channels = |value: &Value| {
+        let at = (value.rank() + 1).checked_sub(image.rank());
+        let of_each = at.and_then(|at| value.dims.get(at)) == Some(&channels);
+        let elements = value.dims.elements();
+        elements == channels && of_each || elements == 1 && value.rank() <= image.rank()
+    };
+    let biases_fit =
+        found.biases.iter().all(|bias| network.is_known(bias) && bias.dims.elements() == channels);
+    if numbers.data_type != DataType::F32 || !is_of_channels(numbers) || !biases_fit {
+        return Ok(None);
+    }
+    let sources: Vec<&Value> = std::iter::once(numbers).chain(&found.biases).collect();
+    let mut bias = None;
+    if !is_product || !found.biases.is_empty() {
+        let how = format!("bias of {} {}", found.biases.len(), if is_product { "scaled" } else { "shifted" });
+        bias = Some(network.follows(
+            &format!("{}/bias", node.name()),
+            (Dims::from([channels]), DataType::F32),
+            &how,
+            &sources,
+            move |sources| changed_bias(is_product, channels, sources),
+        )?);
+    }
+    let mut weights = found.weights.clone();
+    if is_product {
+        let dims = found.weights.dims.clone();
+        let inner = inner(&found);
+        weights = network.follows(
+            &format!("{}/weights", node.name()),
+            (dims.clone(), DataType::F32),
+            &format!("weights scaled by {inner}"),
+            &[numbers, &found.weights],
+            move |sources| scaled_weights(&dims, inner, sources),
+        )?;
+    }
+    let inputs: Vec<&Value> = [&found.src, &weights].into_iter().chain(&bias).collect();
+    network.op(node, found.kind, &inputs, found.attrs).map(Some)
+}
+
+/// The first source times all others, or the sum of all.
+fn changed_bias(is_product: bool, channels: usize, sources: &[&HostTensor]) -> Result<HostTensor> {
+    let [numbers, biases @ ..] = sources else { return Err(wrong(sources)) };
+    let numbers = numbers.to_f64s();
+    let of = |values: &[f64], channel: usize| values[channel % values.len().max(1)];
+    let biases: Vec<Vec<f64>> = biases.iter().map(|bias| bias.to_f64s()).collect();
+    let bias = (0..channels).map(|channel| {
+        let bias: f64 = biases.iter().map(|bias| of(bias, channel)).sum();
+        let number = of(&numbers, channel);
+        (if is_product { bias * number } else { bias + number }) as f32
+    });
+    HostTensor::from_f32([channels], &bias.collect::<Vec<_>>())
+}
+
+/// The second source with each channel, `inner` numbers, times the first.
+fn scaled_weights(dims: &Dims, inner: usize, sources: &[&HostTensor]) -> Result<HostTensor> {
+    let [numbers, weights] = sources else { return Err(wrong(sources)) };
+    HostTensor::from_f32(dims.clone(), &scaled(weights, inner, &numbers.to_f64s()))
+}
+
+/// Weights whose channels, `inner` numbers each, are multiplied by the factors in turn.
+fn scaled(weights: &HostTensor, inner: usize, factors: &[f64]) -> Vec<f32> {
+    let mut weights = weights.to_f32s();
+    for (of_channel, factor) in weights.chunks_mut(inner.max(1)).zip(factors.iter().cycle()) {
+        for weight in of_channel {
+            *weight = (f64::from(*weight) * factor) as f32;
+        }
+    }
+    weights
+}
+
+/// Weights of a channel of the result that lie side by side: its channels are the first dimension of a convolution's weights and the second
+/// of its transpose's.
+fn inner(found: &Convolved) -> usize {
+    let axis = usize::from(found.kind == OpKind::ConvTranspose);
+    Dims::new(&found.weights.dims[axis + 1..]).elements()
+}
+
 /// How a normalisation scales and shifts channels. Its sources are scale, shift, mean and variance, then what else there is.
 #[derive(Clone, Copy)]
 struct Folding {
@@ -71,13 +161,7 @@ impl Folding {
     fn weights(self, dims: &Dims, sources: &[&HostTensor]) -> Result<HostTensor> {
         let [scale, _, _, variance, weights] = sources else { return Err(wrong(sources)) };
         let factors = self.factors(&scale.to_f64s(), &variance.to_f64s());
-        let mut weights = weights.to_f32s();
-        for (of_channel, factor) in weights.chunks_mut(self.inner.max(1)).zip(factors.iter().cycle()) {
-            for weight in of_channel {
-                *weight = (f64::from(*weight) * factor) as f32;
-            }
-        }
-        HostTensor::from_f32(dims.clone(), &weights)
+        HostTensor::from_f32(dims.clone(), &scaled(weights, self.inner, &factors))
     }
 
     /// The shift less the scaled mean, and all further sources, scaled.

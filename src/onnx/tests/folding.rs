@@ -89,3 +89,39 @@ fn rows_with_a_single_one_choose_rows_of_a_matrix() {
     assert_eq!(turned.run(&[], &x).unwrap()[0].to_f32s()[..2], [3.0, 4.0]);
     assert!(kinds(&draft(&[0, 1, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, f32::NAN])).contains(&OpKind::MatMul));
 }
+
+#[test]
+fn products_and_sums_of_channels_become_part_of_the_convolution_before_them() {
+    let draft = || {
+        let draft = Draft::new(15).input("x", &["1", "1", "2"]).floats("w", &[2, 1, 1], &[2.0, 4.0]);
+        let draft = draft.floats("b", &[2], &[1.0, -1.0]).floats("two", &[1], &[2.0]);
+        draft.floats("each", &[2, 1], &[10.0, 100.0]).floats("pixels", &[1, 2], &[3.0, 5.0])
+    };
+    let x = [tensor([1, 1, 2], &[1.0, 3.0])];
+    // The convolution gives 2x and 4x, the biases 1 and -1.
+    let convolved = || draft().node("c = Conv(x, w, b)", vec![]);
+    let affine = convolved()
+        .node("p = Mul(two, c)", vec![])
+        .node("s = Add(p, each)", vec![])
+        .node("y = Mul(s, each)", vec![]);
+    let affine = affine.output("y");
+    assert_eq!(kinds(&affine), [OpKind::Convolution]);
+    assert_eq!(affine.run(&[], &x).unwrap()[0].to_f32s(), [160.0, 240.0, 10_600.0, 12_200.0]);
+    let without_bias = draft().node("c = Conv(x, w)", vec![]).node("y = Mul(c, each)", vec![]).output("y");
+    assert_eq!(kinds(&without_bias), [OpKind::Convolution]);
+    assert_eq!(without_bias.run(&[], &x).unwrap()[0].to_f32s(), [20.0, 60.0, 400.0, 1200.0]);
+    let transposed = draft()
+        .floats("t", &[1, 2, 1], &[2.0, 4.0])
+        .node("c = ConvTranspose(x, t)", vec![])
+        .node("p = Mul(c, each)", vec![])
+        .node("y = Add(two, p)", vec![])
+        .output("y");
+    assert_eq!(kinds(&transposed), [OpKind::ConvTranspose]);
+    assert_eq!(transposed.run(&[], &x).unwrap()[0].to_f32s(), [22.0, 62.0, 402.0, 1202.0]);
+    // What each pixel meets is no matter of channels, and what others read as well stays.
+    let of_pixels = convolved().node("y = Mul(c, pixels)", vec![]).output("y");
+    assert_eq!(kinds(&of_pixels), [OpKind::Convolution, OpKind::Multiply]);
+    let read_twice = convolved().node("p = Mul(c, two)", vec![]).node("y = Add(p, c)", vec![]).output("y");
+    assert_eq!(kinds(&read_twice), [OpKind::Convolution, OpKind::Multiply, OpKind::Add]);
+    assert_eq!(read_twice.run(&[], &x).unwrap()[0].to_f32s(), [9.0, 21.0, 9.0, 33.0]);
+}
