@@ -122,6 +122,7 @@ fn steps_behind_products_stay_in_registers() {
         of(vec![PostOp::Eltwise(Eltwise::HardSwish { alpha: 0.3, beta: 0.5 }), add(&[m, n])]);
         // One number behind what has an operand of its own, and before it.
         of(vec![add(&[m, n]), PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1, 1])), add(&[1, n])]);
+        of(vec![add(&[1, 1]), PostOp::Eltwise(Eltwise::Relu), add(&[m, n])]);
         of(vec![add(&[1, 1]), PostOp::Eltwise(Eltwise::GeluErf), add(&[m, n])]);
     }
 }
