@@ -2,10 +2,11 @@
 // step. Its hidden units lie in panels of VECTORS vectors for each gate, of which the products of AT_ONCE vectors with a tile of TILE_N
 // sequences stay in registers. The products of the inputs are there already, or their weights lie in such panels, too.
 //
-// With COOPERATE some work-groups share a chain. Whoever claims a panel of a phase computes it; a phase begins when all panels of the one
-// before are done, which is said once for all panels of one's own. A work-group first claims panels of its own, which stay in its core's
-// cache, then waits a little for the others, and helps where nobody claimed: it waits for work alone that another one has begun, so that
-// work-groups that do not run at all, or run one after the other, stop nothing.
+// With COOPERATE some work-groups share a chain, each with panels of its own, which stay in its core's cache. Whoever claims the panels of a
+// work-group for a phase computes them; a phase begins when all panels of the one before are done. A work-group claims its own panels first,
+// then waits a little for the others, and helps where nobody claimed: it waits for work alone that another one has begun, so that
+// work-groups that do not run at all, or run one after the other, stop nothing. A claim waits for all that was stored before and holds up
+// what is read behind it, which is why it is for all panels of a work-group.
 #define VANILLA 0
 #define LSTM 1
 #define GRU 2
@@ -136,12 +137,11 @@ __kernel void recurrent_panels(PARAMS) {
     const idx k = 0, lane = 0;
     const int phases_of_way = 2 + STEPS * PHASES;
     const int helper = (int)get_global_id(0), helpers = (int)get_global_size(0);
-    const int own_panel = helper * PANELS / helpers, own_end = (helper + 1) * PANELS / helpers;
 #if COOPERATE
     const int chain = (int)(get_global_id(2) * get_global_size(1) + get_global_id(1));
     // A line of the cache for each number.
-    volatile __global int *const claims = (volatile __global int *)claimed + (size_t)chain * (PANELS + 1) * 16;
-    volatile __global int *const done = claims + (size_t)PANELS * 16;
+    volatile __global int *const claims = (volatile __global int *)claimed + (size_t)chain * (helpers + 1) * 16;
+    volatile __global int *const done = claims + (size_t)helpers * 16;
     int polls = POLLS_AT_MOST;
 #endif
     for (int phase = 0; phase < WAYS * phases_of_way; ++phase) {
@@ -152,39 +152,29 @@ __kernel void recurrent_panels(PARAMS) {
         const idx turn = t & 1;
         // Every other step goes through the panels from the last one on, which the cache still has.
         const int backwards = t & 1;
+        int of_helper = helper;
 #if COOPERATE
-        const int target = (phase + 1) * PANELS;
-        if (*done - target >= 0) continue;
-        int next = own_panel, helps = 0, mine = 0;
-        for (;;) {
-            if (mine != 0 && (helps || next == own_end)) {
-                mem_fence(CLK_GLOBAL_MEM_FENCE);
-                atomic_add(done, mine);
-                mine = 0;
-            }
-            if (!helps && next == own_end) {
+        const int target = (phase + 1) * helpers;
+        for (int others = 0;; ++others) {
+            if (others == 1) {
                 for (int polled = 0; polled < polls && *done - target < 0; ++polled) {}
-                if (*done - target >= 0) {
-                    polls = POLLS_AT_MOST;
-                    break;
-                }
-                polls = 1;
-                helps = 1;
-                next = 0;
+                polls = *done - target < 0 ? 1 : POLLS_AT_MOST;
             }
-            if (next == PANELS) {
+            if (*done - target >= 0) break;
+            if (others == helpers) {
                 while (*done - target < 0) {}
                 break;
             }
-            const idx panel = backwards && !helps ? own_end - 1 - (next - own_panel) : next;
-            ++next;
-            volatile __global int *const claim = claims + (size_t)panel * 16;
+            of_helper = helper + others < helpers ? helper + others : helper + others - helpers;
+            volatile __global int *const claim = claims + (size_t)of_helper * 16;
             if (*claim != phase || atomic_cmpxchg(claim, phase, phase + 1) != phase) continue;
             mem_fence(CLK_GLOBAL_MEM_FENCE);
 #else
-        for (idx next = own_panel; next < own_end; ++next) {
-            const idx panel = backwards ? own_end - 1 - (next - own_panel) : next;
+        {
 #endif
+        const int first_panel = of_helper * PANELS / helpers, end_panel = (of_helper + 1) * PANELS / helpers;
+        for (idx next = first_panel; next < end_panel; ++next) {
+            const idx panel = backwards ? end_panel - 1 - (next - first_panel) : next;
             if (of_way == 0) {
                 // Sequences behind the last one begin as that, so that whole tiles are numbers.
                 EACH_TILE {
@@ -364,8 +354,10 @@ __kernel void recurrent_panels(PARAMS) {
                     }
                 }
             }
+        }
 #if COOPERATE
-            ++mine;
+            mem_fence(CLK_GLOBAL_MEM_FENCE);
+            atomic_add(done, 1);
 #endif
         }
 #if COOPERATE

@@ -177,7 +177,7 @@ impl Shape<'_> {
         }
         let k = space.variable("k")?;
         if cooperates {
-            let words = chains * self.apart * (count + 1) * LINE / size_of::<i32>();
+            let words = chains * self.apart * (division.helpers + 1) * LINE / size_of::<i32>();
             let claimed = scratch.take(words * size_of::<i32>());
             let numbers = MemoryDesc::new([words], DataType::S32);
             launches.push(clear(&numbers, claimed, words, device));
