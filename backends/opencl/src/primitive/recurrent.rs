@@ -73,12 +73,11 @@ impl Planner for Recurrent {
             return Ok(desc);
         }
         let open = |arg| desc.find(arg).filter(|weights| weights.is_any());
-        let states =
-            open(Self::STATE_WEIGHTS).map(|weights| panels::in_panels(self.cell, weights)).transpose()?;
+        let shape = Shape::new(*self, &desc);
+        let states = open(Self::STATE_WEIGHTS).map(|weights| shape.in_panels(weights, device)).transpose()?;
         let inputs = open(Arg::Weights).map(|weights| {
-            let shape = Shape::new(*self, &desc);
             if shape.is_short() {
-                panels::in_panels(self.cell, weights).ok()
+                shape.in_panels(weights, device).ok()
             } else {
                 shape.product_layout(weights, device)
             }

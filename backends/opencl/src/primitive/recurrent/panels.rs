@@ -38,19 +38,10 @@ const APART_BYTES: usize = 128 << 10;
 /// Bytes of a line of the cache, in which a number that work-groups share is alone.
 const LINE: usize = 64;
 
-/// Vectors of a panel for each gate: as many as keep the units busy that multiply.
-const fn vectors(cell: Cell) -> usize {
-    match cell {
-        Cell::Vanilla(_) => 4,
-        Cell::Gru => 2,
-        Cell::Lstm(_) | Cell::GruLinearBeforeReset => 1,
-    }
-}
-
 /// What multiplies the states, as the kernel reads it: panels of units, in which those of all gates that one phase needs are neighbours.
-pub(super) fn in_panels(cell: Cell, weights: &MemoryDesc) -> Result<MemoryDesc> {
+fn in_panels(cell: Cell, weights: &MemoryDesc, vectors: usize) -> Result<MemoryDesc> {
     let order = if cell == Cell::Gru { "aDcb" } else { "aDbc" };
-    let tag = format!("{order}{}d", vectors(cell) * CPU_LANES);
+    let tag = format!("{order}{}d", vectors * CPU_LANES);
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
 }
 
@@ -108,11 +99,34 @@ struct Division {
 }
 
 impl Shape<'_> {
+    /// Weights in the panels that this layer reads on a device.
+    pub(super) fn in_panels(&self, weights: &MemoryDesc, device: &DeviceTraits) -> Result<MemoryDesc> {
+        in_panels(self.op.cell, weights, self.vectors(device))
+    }
+
+    /// Vectors of a panel for each gate: as many as keep the units busy that multiply. Narrow panels of a layer whose second phase waits for
+    /// the first divide it more evenly between work-groups.
+    fn vectors(&self, device: &DeviceTraits) -> usize {
+        match self.op.cell {
+            Cell::Vanilla(_) => 4,
+            Cell::Gru if !self.shares_steps(device) => 2,
+            Cell::Gru | Cell::Lstm(_) | Cell::GruLinearBeforeReset => 1,
+        }
+    }
+
+    /// Whether work-groups share the units of a step for which they wait.
+    fn shares_steps(&self, device: &DeviceTraits) -> bool {
+        let of_states =
+            (self.op.cell.gates() * size_of::<f32>()).saturating_mul(self.hidden).saturating_mul(self.hidden);
+        let panels = self.hidden.div_ceil(CPU_LANES);
+        self.steps > 1 && self.division(device, of_states, false, panels).helpers > 1
+    }
+
     /// Panels of units in registers, shared by work-groups.
     pub(super) fn panels(&self, device: &DeviceTraits) -> Option<Planned> {
         let mut scratch = Scratch { bytes: 0 };
         let of_inputs = self.desc.find(Arg::Weights)?;
-        let fused = self.is_short() && of_inputs.same_bytes(&in_panels(self.op.cell, of_inputs).ok()?);
+        let fused = self.is_short() && of_inputs.same_bytes(&self.in_panels(of_inputs, device).ok()?);
         let (gates, mut launches) = if fused {
             (None, Vec::new())
         } else {
@@ -120,12 +134,12 @@ impl Shape<'_> {
             (Some(at), launches)
         };
         let weights = self.desc.find(Recurrent::STATE_WEIGHTS)?;
-        let packed = in_panels(self.op.cell, weights).ok()?;
+        let packed = self.in_panels(weights, device).ok()?;
         let own = (!weights.same_bytes(&packed)).then(|| scratch.take(packed.size()));
         if let Some(own) = own {
             launches.extend(self.pack(weights, &packed, own, device, &mut scratch)?);
         }
-        let vectors = vectors(self.op.cell);
+        let vectors = self.vectors(device);
         let width = vectors * CPU_LANES;
         let count = self.hidden.div_ceil(width);
         let initial = self.desc.find(Recurrent::INITIAL_STATE);

@@ -82,6 +82,18 @@ fn work_groups_share_what_pays_for_it() {
 }
 
 #[test]
+fn panels_are_narrow_where_work_groups_share_a_step() {
+    let width = |sizes| {
+        let plan = planned(layer(Recurrent::new(Cell::Gru, Direction::LeftToRight), sizes, true), &cpu());
+        let text = last_source(&plan);
+        let line = text.lines().find_map(|line| line.strip_prefix("#define VECTORS "));
+        line.unwrap().trim().parse::<usize>().unwrap()
+    };
+    assert_eq!(width([50, 1, 400, 400]), 1);
+    assert_eq!([width([50, 1, 64, 64]), width([300, 32, 256, 256]), width([1, 1, 400, 400])], [2, 2, 2]);
+}
+
+#[test]
 fn tiles_are_as_large_as_registers_and_not_as_vectors_that_a_compiler_prefers() {
     let op = Recurrent::new(LSTM, Direction::LeftToRight);
     let tile = |float_lanes| {
