@@ -15,9 +15,12 @@
 //   A_CHANNELS, A_TAPS, OFF_TAP                                  of a window whose slices hold channels of one tap each: how many channels and
 //                                                                taps there are, and the part of OFF_SRC0 that depends on the term
 //   BIAS_BY_COLUMN                                               where defined, a column has one bias
+//   OVERLAPS                                                     whether the first slices of a tile come while the sums of the one before are
+//                                                                stored, which takes registers
 //   RESIDENT                                                     how many groups share a multiprocessor, as text
 //   SCALED, EXACT                                                whether sums are multiplied by scales, and whether they are the result
 //                                                                themselves, as integers of 32 bits
+//   BATCHES                                                      products of their own, whose tiles follow one another
 //   PARTS, SPLIT                                                 shares of the sum, and whether there are several, which another kernel adds up then
 
 #define SM90A "//@sm_90a "
@@ -150,6 +153,31 @@ static inline V quick_gelu_erf(const V x) {
 #define eltwise_gelu_erf quick_gelu_erf
 #endif
 
+// Stores the sums of a tile: each work-item has eight neighbours of a row at a time.
+#define STORE_SUMS(of_batch, of_m, of_n)                                                                                 \
+    {                                                                                                                    \
+        DECLARE_BATCH(of_batch)                                                                                          \
+        const int quad = lane % 4;                                                                                       \
+        _Pragma("unroll") for (int half_tile = 0; half_tile < 2; ++half_tile) {                                          \
+            const idx at_m = (of_m) + warp * 16 + lane / 4 + half_tile * 8;                                              \
+            _Pragma("unroll") for (int block = 0; block < TILE_N / 32; ++block) {                                        \
+                float2 p = PAIR(0), q = PAIR(1), r = PAIR(2), s = PAIR(3);                                               \
+                EXCHANGE(p, q, 1)                                                                                        \
+                EXCHANGE(r, s, 1)                                                                                        \
+                EXCHANGE(p, r, 2)                                                                                        \
+                EXCHANGE(q, s, 2)                                                                                        \
+                const idx at_n = (of_n) + block * 32 + quad * 8;                                                         \
+                if (at_m < M_SIZE && at_n < N_SIZE) {                                                                    \
+                    DECLARE_M(at_m)                                                                                      \
+                    DECLARE_N(at_n)                                                                                      \
+                    const int n = COUNT(8, at_n, N_SIZE);                                                                \
+                    V v = (V)(p, q, r, s);                                                                               \
+                    FINISH_SUMS                                                                                          \
+                }                                                                                                        \
+            }                                                                                                            \
+        }                                                                                                                \
+    }
+
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void matmul_wgmma(PARAMS) {
     __local uchar tiles[STAGES * STAGE_BYTES] __attribute__((aligned(1024)));
@@ -160,38 +188,64 @@ __kernel void matmul_wgmma(PARAMS) {
     asm volatile("//@resident " RESIDENT ";");
     const uint start = (uint)(ulong)tiles;
     const int item = (int)get_local_id(0), lane = item % 32, warp = item / 32;
-    const idx batch = (idx)get_group_id(1);
-    DECLARE_BATCH(batch)
     const int begin = (int)get_group_id(2) * PART_STEPS, end = min(begin + PART_STEPS, (int)STEPS);
 
 #ifdef A_TABLE
-    FILL_TABLE
+    {
+        DECLARE_BATCH(0)
+        FILL_TABLE
+    }
 #endif
 
     SUM sums[TILE_N / 2];
-    for (int t = (int)get_group_id(0); t < TILES_M * TILES_N; t += (int)get_num_groups(0)) {
-        const int top = t / (RASTER * TILES_N) * RASTER, height = min((int)TILES_M - top, RASTER);
-        const int in_band = t - top * TILES_N;
+#if OVERLAPS
+    // The tile whose sums are finished.
+    idx done_batch = 0, done_m = 0, done_n = 0;
+    bool is_done = false;
+#ifdef BIAS_BY_COLUMN
+    V bias_of[TILE_N / 32];
+#endif
+#endif
+    for (int t = (int)get_group_id(0);; t += (int)get_num_groups(0)) {
+        const bool is_tile = t < TILES_M * TILES_N * BATCHES;
+#if !OVERLAPS
+        if (!is_tile) break;
+#endif
+        // Past the last tile all that counts is that the one before is stored.
+        const int own = !is_tile ? 0 : BATCHES == 1 ? t : t % (TILES_M * TILES_N);
+        const int top = own / (RASTER * TILES_N) * RASTER, height = min((int)TILES_M - top, RASTER);
+        const int in_band = own - top * TILES_N;
+        const idx batch = BATCHES == 1 ? 0 : t / (TILES_M * TILES_N);
         const idx first_m = (idx)(top + in_band % height) * TILE_M, first_n = (idx)(in_band / height) * TILE_N;
-        HOLD_A
-        HOLD_B
+        DECLARE_BATCH(batch)
         ulong a_from[TILE_M * CHUNKS / GROUP], b_from[TILE_N * CHUNKS / GROUP];
         int a_bytes[TILE_M * CHUNKS / GROUP], b_bytes[TILE_N * CHUNKS / GROUP];
 #if A_FETCH == BY_TERMS && defined(A_TAPS)
         ulong a_rows[TILE_M * CHUNKS / GROUP];
         uint a_taps[TILE_M * CHUNKS / GROUP];
-        PLACE_ROWS
+#endif
+        if (is_tile) {
+#if A_FETCH == BY_TERMS && defined(A_TAPS)
+            PLACE_ROWS
 #endif
 #pragma unroll
-        for (int i = 0; i < TILE_N / 2; ++i) sums[i] = 0;
-#pragma unroll
-        for (int ahead = 0; ahead < STAGES - 1; ++ahead) {
-            if (begin + ahead < end) {
-                AIM_STEP(begin + ahead)
-                COPY_STEP(start + ahead * STAGE_BYTES)
+            for (int ahead = 0; ahead < STAGES - 1; ++ahead) {
+                if (begin + ahead < end) {
+                    AIM_STEP(begin + ahead)
+                    COPY_STEP(start + ahead * STAGE_BYTES)
+                }
+                COPIES_COMMIT;
             }
-            COPIES_COMMIT;
         }
+#if OVERLAPS
+        if (is_done) STORE_SUMS(done_batch, done_m, done_n)
+#endif
+        if (!is_tile) break;
+
+        HOLD_A
+        HOLD_B
+#pragma unroll
+        for (int i = 0; i < TILE_N / 2; ++i) sums[i] = 0;
         if (begin < end) {
             LOAD_STEP(begin)
             STORE_STEP(begin)
@@ -221,13 +275,14 @@ __kernel void matmul_wgmma(PARAMS) {
             at = at == start + (STAGES - 1) * STAGE_BYTES ? start : at + STAGE_BYTES;
             TURN(min(step + STAGES, end - 1))
         }
-        const int quad = lane % 4;
 #ifdef BIAS_BY_COLUMN
-        // On its way during the last products.
+#if !OVERLAPS
         V bias_of[TILE_N / 32];
+#endif
+        // On its way during the last products.
 #pragma unroll
         for (int block = 0; block < TILE_N / 32; ++block) {
-            const idx at_n = first_n + block * 32 + quad * 8;
+            const idx at_n = first_n + block * 32 + lane % 4 * 8;
             bias_of[block] = (V)(0.0f);
             if (at_n < N_SIZE) {
                 DECLARE_M(first_m)
@@ -239,26 +294,13 @@ __kernel void matmul_wgmma(PARAMS) {
         WGMMA_WAIT;
         // The next tile's copies must not overtake a warpgroup.
         barrier(CLK_LOCAL_MEM_FENCE);
-
-#pragma unroll
-        for (int half_tile = 0; half_tile < 2; ++half_tile) {
-            const idx at_m = first_m + warp * 16 + lane / 4 + half_tile * 8;
-#pragma unroll
-            for (int block = 0; block < TILE_N / 32; ++block) {
-                float2 p = PAIR(0), q = PAIR(1), r = PAIR(2), s = PAIR(3);
-                EXCHANGE(p, q, 1)
-                EXCHANGE(r, s, 1)
-                EXCHANGE(p, r, 2)
-                EXCHANGE(q, s, 2)
-                const idx at_n = first_n + block * 32 + quad * 8;
-                if (at_m < M_SIZE && at_n < N_SIZE) {
-                    DECLARE_M(at_m)
-                    DECLARE_N(at_n)
-                    const int n = COUNT(8, at_n, N_SIZE);
-                    V v = (V)(p, q, r, s);
-                    FINISH_SUMS
-                }
-            }
-        }
+#if OVERLAPS
+        done_batch = batch;
+        done_m = first_m;
+        done_n = first_n;
+        is_done = true;
+#else
+        STORE_SUMS(batch, first_m, first_n)
+#endif
     }
 }

@@ -127,6 +127,38 @@ fn few_tiles_split_their_sums() {
     assert!(defines(&odd, "PARTIAL_SIZE 240") && odd.scratchpad == odd.launches[0].global[2] * 240 * 4);
 }
 
+/// Few slices leave registers for what the sums before still need; many do where there is no bias.
+#[test]
+fn first_slices_come_while_sums_are_stored() {
+    let name = "ocl:matmul:wgmma-128x128";
+    let half = |dims: [usize; 2]| MemoryDesc::new(dims, DataType::F16);
+    let overlaps = |terms: usize, has_bias: bool| {
+        let product = matmul(half([4096, terms]), half([terms, 4096]));
+        let product = if has_bias { product.bias(half([1, 4096])) } else { product };
+        defines(&named(&product.build().unwrap(), &hopper(), name), "OVERLAPS 1")
+    };
+    assert!(overlaps(512, true) && !overlaps(544, true) && overlaps(4096, false));
+}
+
+/// Groups go on with the tiles of the next product of a batch.
+#[test]
+fn batches_share_groups() {
+    let half = |dims: [usize; 3]| MemoryDesc::new(dims, DataType::F16);
+    let desc = matmul(half([64, 1024, 64]), half([64, 64, 1024])).build().unwrap();
+    let plan = named(&desc, &hopper(), "ocl:matmul:wgmma-128x128");
+    assert!(defines(&plan, "BATCHES 64"));
+    assert_eq!(plan.launches[0].global, [hopper().compute_units * 2 * 256, 1, 1]);
+    for engine in shared_test_engines().into_iter().filter(|engine| engine.traits().has(Feature::Wgmma)) {
+        for [batch, m, k, n] in [[400, 65, 72, 130], [3, 70, 66, 77], [5, 129, 67, 65], [300, 64, 36, 132]] {
+            let desc = matmul(half([batch, m, k]), half([batch, k, n])).build().unwrap();
+            for tile in ["128x128", "64x64"] {
+                let plan = named(&desc, &engine.traits(), &format!("ocl:matmul:wgmma-{tile}"));
+                check_plan(&engine, plan, 0);
+            }
+        }
+    }
+}
+
 /// Parts lie channels last, results by channel: they pass through tiles in local memory on the way.
 #[test]
 fn parts_are_joined_along_the_results() {

@@ -21,6 +21,9 @@ const LANES: usize = 8;
 const RING_BYTES: usize = 48 << 10;
 /// Terms of sums of 14 bits, each of whose instructions may lose the last one.
 const MOST_SHORT: usize = 8192;
+/// Slices of a tile up to which the next one's first slices are worth registers of bias and taps while its sums are stored: 4096 x 4096
+/// x 4096 with a bias takes 1.04 of the time so, 32 x 56 x 56 x 64 by 64 x 256 0.88.
+const OVERLAPPING_STEPS: usize = 16;
 /// Slices that must have room beside a table of terms, and what a window takes without one, as times as long.
 const FEWEST_STAGES: usize = 2;
 const WITHOUT_TABLE: usize = 3;
@@ -81,6 +84,12 @@ fn plan(
     let bytes = instruction.factor.bytes();
     let fetches = [("A", "SRC0", &product.loops.m), ("B", "WEIGHTS", &product.loops.n)]
         .map(|(letter, name, rows)| (letter, fetch(product, name, bytes), product.is_closer(name, rows)));
+    let by_terms = fetches.iter().any(|&(letter, fetch, _)| letter == "A" && fetch == Fetch::Terms);
+    let taps = product.taps("SRC0", tile.k).filter(|_| by_terms);
+    let rows = || product.loops.m.clone();
+    let is_same = |v| product.space.find("BIAS").is_some_and(|bias| bias.address.step(v, 1) == Some(0));
+    let bias_by_column = rows().all(is_same);
+    let is_short = product.terms().div_ceil(tile.k * parts) <= OVERLAPPING_STEPS;
     product.plan(
         (tile, parts),
         (LANES, false),
@@ -97,6 +106,8 @@ fn plan(
             let elements = fetches.iter().any(|(_, fetch, _)| *fetch == Fetch::Element);
             let resident = if elements { (tile.resident / 2).max(2) } else { tile.resident };
             source
+                .define("BATCHES", product.space.count(product.loops.batch.clone()))
+                .define("OVERLAPS", i32::from(is_short || (taps.is_none() && !bias_by_column)))
                 .define("BYTES", bytes)
                 .define("STAGES", stages)
                 .define("RESIDENT", format!("\"{resident}\""));
@@ -121,14 +132,10 @@ fn plan(
                     source.define(format!("{letter}_STRIDE"), stride * bytes);
                 }
             }
-            let rows = || product.loops.m.clone();
-            let is_same =
-                |v| product.space.find("BIAS").is_some_and(|bias| bias.address.step(v, 1) == Some(0));
-            if rows().all(is_same) {
+            if bias_by_column {
                 source.define("BIAS_BY_COLUMN", 1);
             }
-            let by_terms = fetches.iter().any(|&(letter, fetch, _)| letter == "A" && fetch == Fetch::Terms);
-            if let Some((channels, taps, offset)) = product.taps("SRC0", tile.k).filter(|_| by_terms) {
+            if let Some((channels, taps, offset)) = taps {
                 source.define("A_CHANNELS", channels).define("A_TAPS", taps).define("OFF_TAP", offset);
             }
             source
@@ -142,8 +149,8 @@ fn plan(
             let files = [files, &[SLICES, WGMMA]].concat();
             let group = tile.m * 2;
             // Each group takes several tiles where there are more than the device holds.
-            let groups = tiles.min(device.compute_units.max(1) * tile.resident);
-            let global = [groups * group, batch, parts];
+            let groups = tiles.saturating_mul(batch).min(device.compute_units.max(1) * tile.resident);
+            let global = [groups * group, 1, parts];
             let mut launch = source.launch("matmul_wgmma", &files, global, Some([group, 1, 1]));
             launch.alignment = 16;
             launch
