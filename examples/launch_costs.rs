@@ -6,6 +6,7 @@
 //!
 //! A chain of matrix products of one element each is executed, replayed from a recording, and compared with as many launches of a kernel
 //! of one work-item that the program enqueues on a queue of its own, each way waited for once. The ways take turns, and the medians count.
+//! The same of a single launch tells what one small execution and its wait cost.
 
 use std::ffi::CString;
 use std::ptr;
@@ -18,7 +19,7 @@ use anydnn_opencl::{OpenCl, OpenClEngine};
 use cl3::types::{cl_command_queue, cl_kernel, cl_mem};
 
 /// Launches of each way.
-const LAUNCHES: usize = 100;
+const LAUNCHES: [usize; 2] = [100, 1];
 /// How often each way has its turn.
 const ROUNDS: usize = 400;
 /// The ways in the order of a round.
@@ -29,11 +30,13 @@ fn main() -> Result<()> {
         let engine = OpenClEngine::on_device(&device)?;
         println!("{device}");
         for desc in [StreamDesc::default(), StreamDesc::out_of_order()] {
-            let medians = measure(&engine, &desc)?;
-            println!("  {:?} stream, {LAUNCHES} launches", desc.order);
-            for (way, median) in WAYS.iter().zip(&medians) {
-                let each = median / LAUNCHES as f64;
-                println!("    {way:<22} {each:6.2} us a launch, {:5.2} of the driver's", median / medians[0]);
+            for launches in LAUNCHES {
+                let medians = measure(&engine, &desc, launches)?;
+                println!("  {:?} stream, {launches} launches and a wait", desc.order);
+                for (way, median) in WAYS.iter().zip(&medians) {
+                    let each = median / launches as f64;
+                    println!("    {way:<22} {each:6.2} us a launch, {:5.2} of the driver's", median / medians[0]);
+                }
             }
         }
     }
@@ -44,11 +47,11 @@ fn main() -> Result<()> {
 type Bound = Vec<(anydnn::graph::TensorId, <OpenCl as Backend>::Memory)>;
 
 /// The median times of each way in microseconds.
-fn measure(engine: &OpenClEngine, desc: &StreamDesc) -> Result<Vec<f64>> {
+fn measure(engine: &OpenClEngine, desc: &StreamDesc, launches: usize) -> Result<Vec<f64>> {
     let stream = engine.create_stream(desc)?;
-    let graph = chain()?;
+    let graph = chain(launches)?;
     let compiled = CompiledGraph::<OpenCl>::new(&graph, engine, &CompileOptions::default())?;
-    assert_eq!(compiled.launches(), LAUNCHES, "a launch for each product");
+    assert_eq!(compiled.launches(), launches, "a launch for each product");
     let network = compiled.load(&stream, &[])?;
     let kind = engine.capabilities().memory_kinds[0];
     let memory = |id| {
@@ -58,7 +61,7 @@ fn measure(engine: &OpenClEngine, desc: &StreamDesc) -> Result<Vec<f64>> {
     let inputs = graph.inputs().iter().map(|&id| memory(id)).collect::<Result<Bound>>()?;
     let outputs = graph.outputs().iter().map(|&id| memory(id)).collect::<Result<Bound>>()?;
     let recording = network.record(&stream, &inputs, &outputs)?;
-    let bare = Bare::new(engine, inputs[0].1.raw_mem(), stream.raw_queue());
+    let bare = Bare::new(engine, inputs[0].1.raw_mem(), stream.raw_queue(), launches);
     let ways: [&dyn Fn() -> Result<()>; WAYS.len()] = [
         &|| {
             bare.launch(false);
@@ -90,11 +93,11 @@ fn measure(engine: &OpenClEngine, desc: &StreamDesc) -> Result<Vec<f64>> {
 }
 
 /// Products of one element, each of the one before.
-fn chain() -> Result<Graph> {
+fn chain(launches: usize) -> Result<Graph> {
     let mut g = GraphBuilder::new();
     let w = g.input("w", DataType::F32, [1, 1]);
     let mut x = g.input("x", DataType::F32, [1, 1]);
-    for i in 0..LAUNCHES {
+    for i in 0..launches {
         x = g.op(&format!("step{i}"), OpKind::MatMul, &[x, w], Attrs::new())?;
     }
     g.build()
@@ -107,7 +110,7 @@ struct Bare {
 }
 
 impl Bare {
-    fn new(engine: &OpenClEngine, mem: cl_mem, queue: cl_command_queue) -> Self {
+    fn new(engine: &OpenClEngine, mem: cl_mem, queue: cl_command_queue, launches: usize) -> Self {
         const SOURCE: &str = "
             kernel void multiply(global const float *a, ulong at_a, global const float *b, ulong at_b, global float *c, ulong at_c) {
                 size_t i = get_global_id(0);
@@ -119,7 +122,7 @@ impl Bare {
         let options = CString::default();
         cl3::program::build_program(program, &[engine.raw_device()], &options, None, ptr::null_mut())
             .expect("it builds");
-        let kernels = (0..LAUNCHES).map(|_| {
+        let kernels = (0..launches).map(|_| {
             let kernel = cl3::kernel::create_kernel(program, &CString::from(c"multiply")).expect("a kernel");
             for i in 0..6 {
                 let offset = 0_u64;
@@ -138,7 +141,7 @@ impl Bare {
 
     fn launch(&self, with_events: bool) {
         let library = cl3::load_library().as_ref().expect("OpenCL is there");
-        let mut events = [ptr::null_mut(); LAUNCHES];
+        let mut events = vec![ptr::null_mut(); self.kernels.len()];
         for (kernel, event) in self.kernels.iter().zip(&mut events) {
             let event = if with_events { ptr::from_mut(event) } else { ptr::null_mut() };
             let (global, local) = ([1_usize; 3], [1_usize; 3]);
