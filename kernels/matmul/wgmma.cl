@@ -10,6 +10,8 @@
 //     BY_TERMS    16 bytes at once, which hold neighbours along K (rows are those of the result for A, its columns for B)
 //     BY_ROWS     16 bytes at once, which hold neighbours along the rows
 //     BY_ELEMENT  element by element, from anywhere; lanes along the rows where ROWS_FIRST says so
+//   A_WORDS, A_ODD, A_LINE, and of B                             where defined, whatever comes BY_TERMS or BY_ROWS comes in words, from lines so
+//                                                                many bytes apart, which may be odd multiples of two
 //   WGMMA(a, b), WGMMA_WAIT                                      the instructions, with the registers of `sums`
 //   HALF_RESULT, USES_GELU_ERF                                   whether the result is of 16 bits, and whether that function is a post-operation
 //   A_CHANNELS, A_TAPS, OFF_TAP                                  of a window whose slices hold channels of one tap each: how many channels and
@@ -232,7 +234,7 @@ __kernel void matmul_wgmma(PARAMS) {
             for (int ahead = 0; ahead < STAGES - 1; ++ahead) {
                 if (begin + ahead < end) {
                     AIM_STEP(begin + ahead)
-                    COPY_STEP(start + ahead * STAGE_BYTES)
+                    COPY_STEP(begin + ahead, start + ahead * STAGE_BYTES)
                 }
                 COPIES_COMMIT;
             }
@@ -269,7 +271,7 @@ __kernel void matmul_wgmma(PARAMS) {
             if (step + 1 < end) STORE_STEP(step + 1)
             if (step + 2 < end) LOAD_STEP(step + 2)
             // Into the place of the step before, which every warpgroup has finished.
-            if (step + STAGES - 1 < end) COPY_STEP(free)
+            if (step + STAGES - 1 < end) COPY_STEP(step + STAGES - 1, free)
             COPIES_COMMIT;
             free = at;
             at = at == start + (STAGES - 1) * STAGE_BYTES ? start : at + STAGE_BYTES;

@@ -9,6 +9,8 @@
 #if ANYDNN_UNALIGNED
 #undef A_FETCH
 #undef B_FETCH
+#undef A_WORDS
+#undef B_WORDS
 #define A_FETCH BY_ELEMENT
 #define B_FETCH BY_ELEMENT
 #endif
@@ -122,6 +124,64 @@
         *(__local uint4 *)((tile) + PLACE_BY_TERMS(row, chunk)) = held[i];                                               \
     }
 
+// Words: chunks of an operand whose lines, rows along the terms or terms along the rows, lie LINE bytes apart, which is no multiple of
+// 16. Neighbours in a warp take neighbours in memory, four bytes each: by copies, or through registers where lines are ODD multiples of two
+// bytes, which shifts every other one against the words.
+#define WORDS_OF_LINE(ROWS, BY) ((BY) == BY_TERMS ? K_BYTES / 4 : (ROWS) / 2)
+#define LINES(ROWS, BY) ((BY) == BY_TERMS ? (ROWS) : K_TILE)
+#define LINE_STEP(ROWS, BY) (GROUP / WORDS_OF_LINE(ROWS, BY))
+#define LINE_STEPS(ROWS, BY) (LINES(ROWS, BY) / LINE_STEP(ROWS, BY))
+#define OWN_LINE(ROWS, BY) (item / WORDS_OF_LINE(ROWS, BY))
+#define OWN_WORD(ROWS, BY) (item % WORDS_OF_LINE(ROWS, BY))
+#define PLACE_WORD(ROWS, BY, line)                                                                                       \
+    (((BY) == BY_TERMS ? PLACE_BY_TERMS(line, OWN_WORD(ROWS, BY) / 4) : PLACE_BY_ROWS(OWN_WORD(ROWS, BY) / 4, line)) +   \
+     OWN_WORD(ROWS, BY) % 4 * 4)
+// The first word of a work-item, and for each step the bytes that exist there.
+#define AIM_WORDS(aim, ROWS, BY, first, SIZE, DECLARE, pointer, OFFSET)                                                  \
+    const idx at_row = (first) + ((BY) == BY_TERMS ? OWN_LINE(ROWS, BY) : OWN_WORD(ROWS, BY) * 2);                       \
+    const idx at_k = first_k + ((BY) == BY_TERMS ? OWN_WORD(ROWS, BY) * 2 : OWN_LINE(ROWS, BY));                         \
+    DECLARE(at_row)                                                                                                      \
+    DECLARE_K(at_k)                                                                                                      \
+    const ulong from = (ulong)pointer + (ulong)(OFFSET) * BYTES;                                                         \
+    const int bytes = clamp((int)((BY) == BY_TERMS ? K_SIZE - at_k : (SIZE) - at_row) * BYTES, 0, 4);                    \
+    const int lines = (int)((BY) == BY_TERMS ? (SIZE) - at_row : K_SIZE - at_k);
+#define COPY_WORDS(aim, tile, ROWS, BY, first, SIZE, DECLARE, pointer, OFFSET, LINE)                                     \
+    {                                                                                                                    \
+        AIM_WORDS(aim, ROWS, BY, first, SIZE, DECLARE, pointer, OFFSET)                                                  \
+        _Pragma("unroll") for (int i = 0; i < LINE_STEPS(ROWS, BY); ++i) {                                               \
+            const int line = i * LINE_STEP(ROWS, BY), there = line < lines ? bytes : 0;                                  \
+            asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"                                                  \
+                         :                                                                                               \
+                         : "r"((tile) + PLACE_WORD(ROWS, BY, OWN_LINE(ROWS, BY) + line)),                                \
+                           "l"(there > 0 ? from + (ulong)line * (LINE) : (ulong)pointer),                                \
+                           "r"(there)                                                                                    \
+                         : "memory");                                                                                    \
+        }                                                                                                                \
+    }
+#define HOLD_WORDS(aim, ROWS, BY)                                                                                        \
+    uint aim##_low[LINE_STEPS(ROWS, BY)], aim##_high[LINE_STEPS(ROWS, BY)];                                              \
+    int aim##_shift, aim##_there;
+#define LOAD_WORDS(aim, ROWS, BY, first, SIZE, DECLARE, pointer, OFFSET, LINE)                                           \
+    {                                                                                                                    \
+        AIM_WORDS(aim, ROWS, BY, first, SIZE, DECLARE, pointer, OFFSET)                                                  \
+        /* Lines of one work-item are an even number of lines apart. */                                                  \
+        aim##_shift = (from & 2) != 0 ? 16 : 0;                                                                          \
+        aim##_there = bytes;                                                                                             \
+        _Pragma("unroll") for (int i = 0; i < LINE_STEPS(ROWS, BY); ++i) {                                               \
+            const int line = i * LINE_STEP(ROWS, BY), there = line < lines ? bytes : 0;                                  \
+            const __global uint *words = (const __global uint *)((from & ~(ulong)3) + (ulong)line * (LINE));             \
+            aim##_low[i] = there > 0 ? words[0] : 0;                                                                     \
+            aim##_high[i] = there > 2 && aim##_shift != 0 ? words[1] : 0;                                                \
+        }                                                                                                                \
+    }
+#define STORE_WORDS(aim, tile, ROWS, BY)                                                                                 \
+    _Pragma("unroll") for (int i = 0; i < LINE_STEPS(ROWS, BY); ++i) {                                                   \
+        uint both;                                                                                                       \
+        asm("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(both) : "r"(aim##_low[i]), "r"(aim##_high[i]), "r"(aim##_shift));    \
+        *(__local uint *)((tile) + PLACE_WORD(ROWS, BY, OWN_LINE(ROWS, BY) + i * LINE_STEP(ROWS, BY))) =                 \
+            aim##_there == 2 ? both & 0xffff : both;                                                                     \
+    }
+
 // Where a term is: bytes from the first one, and its tap, the vertical number in the low byte. One past the end has a tap of no row.
 #define NO_TAP 31
 #define TABLE_SIZE (STEPS * K_TILE)
@@ -167,7 +227,13 @@
         _Pragma("unroll") for (int i = 0; i < TILE_M * CHUNKS / GROUP; ++i) held_a[i] = JOIN(x[i]);                      \
     }
 
-#if A_FETCH == BY_TERMS && defined(A_TAPS)
+#if defined(A_WORDS) && !A_ODD
+#define AIM_A
+#define COPY_A(at) COPY_WORDS(a, at, TILE_M, A_FETCH, first_m, M_SIZE, DECLARE_M, src0, OFF_SRC0, A_LINE)
+#elif defined(A_WORDS)
+#define AIM_A
+#define COPY_A(at)
+#elif A_FETCH == BY_TERMS && defined(A_TAPS)
 #define AIM_A AIM_BY_TAPS
 #define COPY_A(at) COPY_BY_TERMS(a, at, TILE_M)
 #elif A_FETCH == BY_TERMS
@@ -180,7 +246,13 @@
 #define AIM_A
 #define COPY_A(at)
 #endif
-#if B_FETCH == BY_TERMS
+#if defined(B_WORDS) && !B_ODD
+#define AIM_B
+#define COPY_B(at) COPY_WORDS(b, at, TILE_N, B_FETCH, first_n, N_SIZE, DECLARE_N, weights, OFF_WEIGHTS, B_LINE)
+#elif defined(B_WORDS)
+#define AIM_B
+#define COPY_B(at)
+#elif B_FETCH == BY_TERMS
 #define AIM_B AIM_BY_TERMS(b, TILE_N, first_n, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS)
 #define COPY_B(at) COPY_BY_TERMS(b, at, TILE_N)
 #elif B_FETCH == BY_ROWS
@@ -190,7 +262,11 @@
 #define AIM_B
 #define COPY_B(at)
 #endif
-#if defined(A_TABLE) && A_FETCH == BY_ELEMENT
+#if defined(A_WORDS) && A_ODD
+#define HOLD_A HOLD_WORDS(a, TILE_M, A_FETCH)
+#define LOAD_A LOAD_WORDS(a, TILE_M, A_FETCH, first_m, M_SIZE, DECLARE_M, src0, OFF_SRC0, A_LINE)
+#define STORE_A(slot) STORE_WORDS(a, tiles + (slot) * STAGE_BYTES, TILE_M, A_FETCH)
+#elif defined(A_TABLE) && A_FETCH == BY_ELEMENT
 #define HOLD_A                                                                                                           \
     uint4 held_a[TILE_M * CHUNKS / GROUP];                                                                               \
     const __global uchar *a_rows[TILE_M * CHUNKS / GROUP];                                                               \
@@ -207,7 +283,11 @@
 #define LOAD_A
 #define STORE_A(slot)
 #endif
-#if B_FETCH == BY_ELEMENT
+#if defined(B_WORDS) && B_ODD
+#define HOLD_B HOLD_WORDS(b, TILE_N, B_FETCH)
+#define LOAD_B LOAD_WORDS(b, TILE_N, B_FETCH, first_n, N_SIZE, DECLARE_N, weights, OFF_WEIGHTS, B_LINE)
+#define STORE_B(slot) STORE_WORDS(b, tiles + (slot) * STAGE_BYTES + A_BYTES, TILE_N, B_FETCH)
+#elif B_FETCH == BY_ELEMENT
 #define HOLD_B uint4 held_b[TILE_N * CHUNKS / GROUP];
 #define LOAD_B LOAD_ELEMENTS(held_b, TILE_N, B_ROWS_FIRST, first_n, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS)
 #define STORE_B(slot) STORE_ELEMENTS(held_b, tiles + (slot) * STAGE_BYTES + A_BYTES, TILE_N, B_ROWS_FIRST)
@@ -226,7 +306,9 @@
     _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) aim##_from[i] += (ulong)(stride) * K_TILE;
 // The last slice may have fewer terms.
 #define IS_WHOLE(first_k) (K_SIZE % K_TILE == 0 || (first_k) + K_TILE <= K_SIZE)
-#if defined(A_STRIDE) && A_FETCH != BY_ELEMENT
+#if defined(A_WORDS)
+#define TURN_A
+#elif defined(A_STRIDE) && A_FETCH != BY_ELEMENT
 #define TURN_A                                                                                                           \
     if (IS_WHOLE(first_k)) {                                                                                             \
         ADVANCE(a, TILE_M, A_STRIDE)                                                                                     \
@@ -244,7 +326,9 @@
 #else
 #define TURN_A AIM_A
 #endif
-#if defined(B_STRIDE) && B_FETCH != BY_ELEMENT
+#if defined(B_WORDS)
+#define TURN_B
+#elif defined(B_STRIDE) && B_FETCH != BY_ELEMENT
 #define TURN_B                                                                                                           \
     if (IS_WHOLE(first_k)) {                                                                                             \
         ADVANCE(b, TILE_N, B_STRIDE)                                                                                     \
@@ -260,8 +344,9 @@
         TURN_A                                                                                                           \
         TURN_B                                                                                                           \
     }
-#define COPY_STEP(at)                                                                                                    \
+#define COPY_STEP(step, at)                                                                                              \
     {                                                                                                                    \
+        const idx first_k = (step) * K_TILE;                                                                             \
         COPY_A(at)                                                                                                       \
         COPY_B((at) + A_BYTES)                                                                                           \
     }

@@ -172,23 +172,34 @@ impl Product<'_> {
         count(&self.loops.m, tile.m) * count(&self.loops.n, tile.n)
     }
 
-    /// How an operand whose rows are these loops comes in chunks of several elements. The last chunk of a run may be cut short where
-    /// copies can be.
+    /// How an operand whose rows are these loops comes in chunks of several elements, each at a multiple of its length. The last chunk of a
+    /// run may be cut short where copies can be.
     fn fetch(&self, name: &str, rows: &Range<usize>, chunk: usize, cut: bool) -> Fetch {
+        self.fetch_aligned(name, rows, chunk, cut, chunk)
+    }
+
+    /// The same where chunks need be at multiples of so many elements only.
+    fn fetch_aligned(&self, name: &str, rows: &Range<usize>, chunk: usize, cut: bool, grain: usize) -> Fetch {
         let always = self.loops.inside == "true";
         // Whether an element exists must not depend on the loop that runs through a chunk.
         let terms = always || self.space.loops[self.loops.k.end - 1].name == "c";
-        if terms && self.lies_along(name, &self.loops.k, chunk, cut) {
+        if terms && self.lies_along(name, &self.loops.k, (chunk, cut), grain) {
             Fetch::Terms
-        } else if (always || name != "SRC0") && self.lies_along(name, rows, chunk, cut) {
+        } else if (always || name != "SRC0") && self.lies_along(name, rows, (chunk, cut), grain) {
             Fetch::Rows
         } else {
             Fetch::Element
         }
     }
 
-    /// Whether an operand's elements along some loops come in chunks of neighbours, each at a multiple of its length.
-    fn lies_along(&self, name: &str, loops: &Range<usize>, chunk: usize, cut: bool) -> bool {
+    /// Whether an operand's elements along some loops come in chunks of neighbours, each at a multiple of so many elements.
+    fn lies_along(
+        &self,
+        name: &str,
+        loops: &Range<usize>,
+        (chunk, cut): (usize, bool),
+        grain: usize,
+    ) -> bool {
         let Some(Operand { address: Address::Linear { base, coefficients }, .. }) = self.space.find(name)
         else {
             return false;
@@ -199,8 +210,8 @@ impl Product<'_> {
         let others = (0..coefficients.len()).filter(|&v| v != last && extent(v) > 1);
         coefficients[last] == 1
             && (extent(last).is_multiple_of(chunk) || (cut && alone))
-            && others.map(|v| coefficients[v]).all(|c| c.is_multiple_of(chunk))
-            && base % chunk as isize == 0
+            && others.map(|v| coefficients[v]).all(|c| c.is_multiple_of(grain))
+            && base % grain as isize == 0
     }
 
     /// From a term of an operand to the next, in elements, where that is the same for all of them.

@@ -149,11 +149,42 @@ fn batches_share_groups() {
     assert!(defines(&plan, "BATCHES 64"));
     assert_eq!(plan.launches[0].global, [hopper().compute_units * 2 * 256, 1, 1]);
     for engine in shared_test_engines().into_iter().filter(|engine| engine.traits().has(Feature::Wgmma)) {
-        for [batch, m, k, n] in [[400, 65, 72, 130], [3, 70, 66, 77], [5, 129, 67, 65], [300, 64, 36, 132]] {
+        for [batch, m, k, n] in [[600, 9, 16, 24], [1100, 10, 70, 13], [3, 130, 66, 140]] {
             let desc = matmul(half([batch, m, k]), half([batch, k, n])).build().unwrap();
             for tile in ["128x128", "64x64"] {
                 let plan = named(&desc, &engine.traits(), &format!("ocl:matmul:wgmma-{tile}"));
                 check_plan(&engine, plan, 0);
+            }
+        }
+    }
+}
+
+/// Rows that are no multiples of 16 bytes come by words, and by way of registers where they may begin within one.
+#[test]
+fn rows_that_are_no_whole_vectors_come_in_words() {
+    let half = |dims: [usize; 2], tag: &str| MemoryDesc::with_tag(dims, DataType::F16, tag).unwrap();
+    let desc = |[m, k, n]: [usize; 3], tags: [&str; 2]| {
+        matmul(half([m, k], tags[0]), half([k, n], tags[1])).build().unwrap()
+    };
+    let words = |sizes: [usize; 3], tags: [&str; 2], letter: &str| {
+        let plan = named(&desc(sizes, tags), &hopper(), "ocl:matmul:wgmma-64x64");
+        let odd = [0, 1].into_iter().find(|odd| defines(&plan, &format!("{letter}_ODD {odd}")));
+        let text = plan.launches[0].program.source.to_string();
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("#define {letter}_LINE ")));
+        (defines(&plan, &format!("{letter}_WORDS 1")), odd, line.map(str::to_owned))
+    };
+    let found = |odd: i32, line: &str| (true, Some(odd), Some(line.to_owned()));
+    assert_eq!(words([80, 66, 72], ["ab", "ab"], "A"), found(0, "132"));
+    assert_eq!(words([80, 66, 72], ["ab", "ab"], "B"), (false, None, None));
+    assert_eq!(words([80, 72, 67], ["ab", "ab"], "B"), found(1, "134"));
+    assert_eq!(words([81, 72, 64], ["ba", "ba"], "A"), found(1, "162"));
+    for engine in shared_test_engines().into_iter().filter(|engine| engine.traits().has(Feature::Wgmma)) {
+        for sizes in [[70, 66, 74], [71, 67, 73], [130, 129, 131], [65, 33, 258]] {
+            for tags in [["ab", "ab"], ["ba", "ba"], ["ba", "ab"]] {
+                for tile in ["128x128", "128x64", "64x128", "64x64"] {
+                    let name = format!("ocl:matmul:wgmma-{tile}");
+                    check_plan(&engine, named(&desc(sizes, tags), &engine.traits(), &name), 0);
+                }
             }
         }
     }
@@ -209,8 +240,12 @@ fn operands_come_as_they_lie() {
     };
     assert_eq!(fetches(matrix(64, 64, "ab"), matrix(64, 64, "ab")), ("BY_TERMS", "BY_ROWS"));
     assert_eq!(fetches(matrix(64, 64, "ba"), matrix(64, 64, "ba")), ("BY_ROWS", "BY_TERMS"));
-    // Rows of 65 elements start at no multiple of 16 bytes.
-    assert_eq!(fetches(matrix(64, 65, "ab"), matrix(65, 65, "ab")), ("BY_ELEMENT", "BY_ELEMENT"));
+    assert_eq!(fetches(matrix(64, 65, "ab"), matrix(65, 65, "ab")), ("BY_TERMS", "BY_ROWS"));
+    // TF32 has words of its own size.
+    let tf32 =
+        matmul(f32(&[64, 65]), f32(&[65, 65])).attributes(Attributes::default().with_fpmath(FpMath::TF32));
+    let plan = named(&tf32.build().unwrap(), &hopper(), name);
+    assert!(defines(&plan, "A_FETCH BY_ELEMENT") && !defines(&plan, "A_WORDS 1"));
     let channels_last = |dims: [usize; 4]| MemoryDesc::with_tag(dims, DataType::F16, "acdb").unwrap();
     let op = Op::Convolution(Convolution::new(2).with_pads([1, 1], [1, 1]));
     let desc = PrimitiveDesc::builder(op)

@@ -2,6 +2,7 @@
 //! Hopper (`matmul/wgmma.cl`).
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use anydnn_backend::{DataType, Eltwise, FpMath, PostOp};
 
@@ -21,8 +22,8 @@ const LANES: usize = 8;
 const RING_BYTES: usize = 48 << 10;
 /// Terms of sums of 14 bits, each of whose instructions may lose the last one.
 const MOST_SHORT: usize = 8192;
-/// Slices of a tile up to which the next one's first slices are worth registers of bias and taps while its sums are stored: 4096 x 4096
-/// x 4096 with a bias takes 1.04 of the time so, 32 x 56 x 56 x 64 by 64 x 256 0.88.
+/// Slices of a tile up to which those of the next one come while its sums are stored although bias or taps need registers meanwhile: 4096
+/// rows, columns and terms with a bias would take 1.04 of the time, 32 x 56 x 56 x 64 by 256 outputs take 0.88.
 const OVERLAPPING_STEPS: usize = 16;
 /// Slices that must have room beside a table of terms, and what a window takes without one, as times as long.
 const FEWEST_STAGES: usize = 2;
@@ -82,8 +83,13 @@ fn plan(
     device: &DeviceTraits,
 ) -> Planned {
     let bytes = instruction.factor.bytes();
-    let fetches = [("A", "SRC0", &product.loops.m), ("B", "WEIGHTS", &product.loops.n)]
-        .map(|(letter, name, rows)| (letter, fetch(product, name, bytes), product.is_closer(name, rows)));
+    let operands = [("A", "SRC0", &product.loops.m), ("B", "WEIGHTS", &product.loops.n)];
+    let words = operands.map(|(_, name, rows)| words(product, name, rows, bytes));
+    let fetches = [0, 1].map(|i| {
+        let (letter, name, rows) = operands[i];
+        let fetch = words[i].as_ref().map_or_else(|| fetch(product, name, bytes), |words| words.fetch);
+        (letter, fetch, product.is_closer(name, rows))
+    });
     let by_terms = fetches.iter().any(|&(letter, fetch, _)| letter == "A" && fetch == Fetch::Terms);
     let taps = product.taps("SRC0", tile.k).filter(|_| by_terms);
     let rows = || product.loops.m.clone();
@@ -103,7 +109,8 @@ fn plan(
                 source.define("A_TABLE", 1);
             }
             // Elements on their way need registers.
-            let elements = fetches.iter().any(|(_, fetch, _)| *fetch == Fetch::Element);
+            let elements = fetches.iter().any(|(_, fetch, _)| *fetch == Fetch::Element)
+                || words.iter().flatten().any(|words| words.is_odd);
             let resident = if elements { (tile.resident / 2).max(2) } else { tile.resident };
             source
                 .define("BATCHES", product.space.count(product.loops.batch.clone()))
@@ -111,6 +118,14 @@ fn plan(
                 .define("BYTES", bytes)
                 .define("STAGES", stages)
                 .define("RESIDENT", format!("\"{resident}\""));
+            for (letter, words) in ["A", "B"].iter().zip(&words) {
+                if let Some(Words { line, is_odd, .. }) = words {
+                    source
+                        .define(format!("{letter}_WORDS"), 1)
+                        .define(format!("{letter}_ODD"), i32::from(*is_odd))
+                        .define(format!("{letter}_LINE"), line);
+                }
+            }
             for (letter, fetch, closer) in fetches {
                 let how = match fetch {
                     Fetch::Terms => "BY_TERMS",
@@ -166,6 +181,31 @@ fn fetch(product: &Product<'_>, name: &str, bytes: usize) -> Fetch {
         Fetch::Rows if bytes != 2 => Fetch::Element,
         fetch => fetch,
     }
+}
+
+/// How an operand comes in words of four bytes.
+struct Words {
+    fetch: Fetch,
+    /// Bytes from a line to the next.
+    line: usize,
+    /// Whether a line may begin within a word.
+    is_odd: bool,
+}
+
+/// The words of a product's operand of two bytes whose lines are no multiples of 16 bytes apart.
+fn words(product: &Product<'_>, name: &str, rows: &Range<usize>, bytes: usize) -> Option<Words> {
+    if bytes != 2 || product.window.is_some() || fetch(product, name, bytes) != Fetch::Element {
+        return None;
+    }
+    let by = |grain: usize| product.fetch_aligned(name, rows, 16 / bytes, true, grain);
+    let fetch = by(1);
+    let along = match fetch {
+        Fetch::Terms => rows,
+        Fetch::Rows => &product.loops.k,
+        Fetch::Element => return None,
+    };
+    let line = product.space.coefficient(name, along.start).filter(|_| along.len() == 1)? * bytes;
+    Some(Words { fetch, line, is_odd: by(2) != fetch })
 }
 
 /// The bytes of a table of a window's terms, which has two numbers for each; none where elements do not come one by one along the terms, taps
