@@ -35,7 +35,10 @@ fn main() -> Result<()> {
                 println!("  {:?} stream, {launches} launches and a wait", desc.order);
                 for (way, median) in WAYS.iter().zip(&medians) {
                     let each = median / launches as f64;
-                    println!("    {way:<22} {each:6.2} us a launch, {:5.2} of the driver's", median / medians[0]);
+                    println!(
+                        "    {way:<22} {each:6.2} us a launch, {:5.2} of the driver's",
+                        median / medians[0]
+                    );
                 }
             }
         }
