@@ -110,8 +110,8 @@ impl Trial {
             return Ok(Outcome::Unsupported(Lacking::DataType(lacking)));
         }
         // Whatever the engine would choose by itself.
-        let form = |when| self.desc.clone().with_specialize(Some(when));
-        let asked = if self.both_forms { form(Specialize::Never) } else { self.desc.clone() };
+        let general = || self.desc.clone().with_specialize(Some(Specialize::Never));
+        let asked = if self.both_forms { general() } else { self.desc.clone() };
         let primitive = match subject.engine().create_primitive(&asked) {
             Err(error) if self.may_be_refused && matches!(error.root(), Error::Unsupported { .. }) => {
                 return Ok(Outcome::Unsupported(Lacking::Combination(error.to_string())));
@@ -122,7 +122,9 @@ impl Trial {
         self.check_resolved(subject, &asked, &primitive)?;
         ensure!(!primitive.implementation().is_empty(), "the implementation has no name");
         let special = if self.both_forms {
-            Some(subject.engine().create_primitive(&form(Specialize::Eager))?)
+            // In the layouts that were chosen: an engine may choose others another time, and bytes are compared.
+            let same = primitive.desc().clone().with_specialize(Some(Specialize::Eager));
+            Some(subject.engine().create_primitive(&same)?)
         } else {
             None
         };
