@@ -80,7 +80,9 @@ pub(super) fn of_channels(network: &mut Network, node: &Node) -> Result<Option<V
     let sources: Vec<&Value> = std::iter::once(numbers).chain(&found.biases).collect();
     let mut bias = None;
     if !is_product || !found.biases.is_empty() {
-        let how = format!("bias of {} {}", found.biases.len(), if is_product { "scaled" } else { "shifted" });
+        // One number for all channels does not tell how many there are.
+        let change = if is_product { "scaled" } else { "shifted" };
+        let how = format!("bias of {} in {channels} channels {change}", found.biases.len());
         bias = Some(network.follows(
             &format!("{}/bias", node.name()),
             (Dims::from([channels]), DataType::F32),

@@ -118,6 +118,16 @@ fn products_and_sums_of_channels_become_part_of_the_convolution_before_them() {
         .output("y");
     assert_eq!(kinds(&transposed), [OpKind::ConvTranspose]);
     assert_eq!(transposed.run(&[], &x).unwrap()[0].to_f32s(), [22.0, 62.0, 402.0, 1202.0]);
+    // The same number behind convolutions of unlike channels.
+    let unlike = draft()
+        .floats("v", &[3, 2, 1], &[1.0; 6])
+        .node("c = Conv(x, w)", vec![])
+        .node("s = Add(c, two)", vec![])
+        .node("d = Conv(s, v)", vec![])
+        .node("y = Add(d, two)", vec![])
+        .output("y");
+    assert_eq!(kinds(&unlike), [OpKind::Convolution, OpKind::Convolution]);
+    assert_eq!(unlike.run(&[], &x).unwrap()[0].to_f32s(), [12.0, 24.0, 12.0, 24.0, 12.0, 24.0]);
     // What each pixel meets is no matter of channels, and what others read as well stays.
     let of_pixels = convolved().node("y = Mul(c, pixels)", vec![]).output("y");
     assert_eq!(kinds(&of_pixels), [OpKind::Convolution, OpKind::Multiply]);

@@ -211,9 +211,9 @@ impl Finish<'_> {
     }
 
     /// Asks for the cache lines that the columns of `rows` from a column on are stored to, while their sums are made: a store to a line
-    /// that is not near holds up those behind it.
+    /// that is not near holds up those behind it. Nothing without vectors of the processor's own.
     pub(super) fn expect(&self, rows: &Rows, column: usize, columns: usize) {
-        if self.plan.target.column != 1 {
+        if self.plan.target.column != 1 || self.level == Level::Portable {
             return;
         }
         for &row in &rows.offsets[..rows.count] {

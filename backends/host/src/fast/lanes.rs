@@ -105,14 +105,15 @@ impl Lanes for Four {
     }
 }
 
-/// Asks for the cache lines of so many numbers, which will be written.
+/// Asks for the cache lines of so many numbers, which will be written; for processors with AVX2 and later.
 #[inline(always)]
 pub(super) fn expect(first: *mut f32, count: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..count).step_by(16) {
         let line = first.wrapping_add(line);
         // The compiler's own hint becomes one for reading, which leaves a line with the core that wrote it last.
-        // SAFETY: the instruction changes nothing that the program sees, whatever the address; 64-bit processors that lack it do nothing.
+        // SAFETY: the instruction changes nothing that the program sees, whatever the address; processors
+        // with AVX2 that lack it do nothing.
         unsafe {
             std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
         }
