@@ -149,9 +149,10 @@ impl Tasks {
             };
             return Self { row_blocks, panel_blocks };
         }
-        // Blocks of as many tiles each, so that tiles are as high as they can be.
-        let tiles_of_block = tiles.div_ceil(wanted.div_ceil(grid.groups).min(tiles).max(of_bytes));
-        let row_blocks = tiles.div_ceil(tiles_of_block);
+        let most_blocks = wanted.div_ceil(grid.groups).min(tiles).max(of_bytes);
+        // Blocks of as many tiles each, so that tiles are as high as they can be, where there are panels to part instead.
+        let even = tiles.div_ceil(tiles.div_ceil(most_blocks));
+        let row_blocks = if grid.groups * even * panels < wanted { most_blocks } else { even };
         let row_blocks = if grid.rows < 4 * most && panels > 1 { of_bytes } else { row_blocks };
         let panel_blocks = wanted.div_ceil(grid.groups * row_blocks).min(panels);
         Self { row_blocks, panel_blocks }
