@@ -17,7 +17,8 @@ pub struct HostMemory {
     engine: EngineId,
     allocation: Arc<Allocation>,
     region: Region,
-    desc: MemoryDesc,
+    /// Shared among clones, of which an execution makes some for each argument.
+    desc: Arc<MemoryDesc>,
 }
 
 impl HostMemory {
@@ -75,13 +76,13 @@ impl HostMemory {
     /// Memory without bytes.
     pub(crate) fn unbacked(engine: EngineId, desc: MemoryDesc, kind: MemoryKind) -> Result<Self> {
         let none = MemoryDesc::new([0], desc.data_type());
-        Ok(Self { desc, ..Self::new(engine, none, kind, u64::MAX)? })
+        Ok(Self { desc: Arc::new(desc), ..Self::new(engine, none, kind, u64::MAX)? })
     }
 
     /// The first bytes of an allocation.
     pub(crate) fn on(engine: EngineId, allocation: Allocation, desc: MemoryDesc) -> Self {
         let region = allocation.region(desc.size());
-        Self { engine, allocation: Arc::new(allocation), region, desc }
+        Self { engine, allocation: Arc::new(allocation), region, desc: Arc::new(desc) }
     }
 
     pub(crate) fn allocation(&self) -> &Allocation {
@@ -119,7 +120,7 @@ impl Memory for HostMemory {
 
     fn view(&self, desc: &MemoryDesc, offset: usize) -> Result<Self> {
         let region = validate::view(self.region, desc, offset)?;
-        Ok(Self { region, desc: desc.clone(), ..self.clone() })
+        Ok(Self { region, desc: Arc::new(desc.clone()), ..self.clone() })
     }
 
     /// A mapping is a copy, which is written back when it ends: commands on other parts of the allocation need not wait for it.

@@ -17,7 +17,8 @@ use crate::state::{Counter, Shared, State, Token, labelled, map_access};
 #[derive(Clone, Debug)]
 pub struct MockMemory {
     inner: Arc<Inner>,
-    desc: MemoryDesc,
+    /// Shared among clones, of which an execution makes some for each argument.
+    desc: Arc<MemoryDesc>,
     region: Region,
 }
 
@@ -47,7 +48,11 @@ impl MockMemory {
         let what = labelled(format!("memory {name} ({} bytes)", region.bytes), desc.label());
         state.log.line(labelled(format!("memory {name} {kind} {} bytes", region.bytes), desc.label()));
         let token = Token::new(shared, state, what);
-        Self { inner: Arc::new(Inner { allocation: region.allocation, kind, token }), desc, region }
+        Self {
+            inner: Arc::new(Inner { allocation: region.allocation, kind, token }),
+            desc: Arc::new(desc),
+            region,
+        }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -76,7 +81,7 @@ impl Memory for MockMemory {
 
     fn view(&self, desc: &MemoryDesc, offset: usize) -> Result<Self> {
         let region = validate::view(self.region, desc, offset)?;
-        Ok(Self { inner: Arc::clone(&self.inner), desc: desc.clone(), region })
+        Ok(Self { inner: Arc::clone(&self.inner), desc: Arc::new(desc.clone()), region })
     }
 
     fn map(&self, mode: MapMode) -> Result<Box<dyn Mapping>> {

@@ -166,22 +166,22 @@ impl Execution<'_> {
             });
         }
         self.separate(described, &mut operands, work)?;
+        let mut operands: Vec<Option<AnyMemory>> = operands.into_iter().map(Some).collect();
         let temporaries = self.temporaries(described, work)?;
-        for (step, compiled) in described.steps.iter().zip(&self.primitive.compiled) {
-            let mut args: Vec<(Arg, AnyMemory)> = step
-                .args
-                .iter()
-                .map(|&(arg, place)| {
-                    (
-                        arg,
-                        match place {
-                            Place::Operand(i) => operands[i].clone(),
-                            Place::Temporary(i) => temporaries[i].clone(),
-                            Place::Constant(i) => self.primitive.constants[i].clone(),
-                        },
-                    )
-                })
-                .collect();
+        for (k, (step, compiled)) in described.steps.iter().zip(&self.primitive.compiled).enumerate() {
+            // The last step takes what it is the last to use: a clone costs more than the rest of an argument.
+            let is_last = k + 1 == described.steps.len();
+            let mut args: Vec<(Arg, AnyMemory)> = Vec::with_capacity(step.args.len() + 1);
+            for (n, &(arg, place)) in step.args.iter().enumerate() {
+                let is_needed = !is_last || step.args[n + 1..].iter().any(|(_, other)| *other == place);
+                let memory = match place {
+                    Place::Operand(i) if is_needed => operands[i].clone(),
+                    Place::Operand(i) => operands[i].take(),
+                    Place::Temporary(i) => Some(temporaries[i].clone()),
+                    Place::Constant(i) => Some(self.primitive.constants[i].clone()),
+                };
+                args.extend(memory.map(|memory| (arg, memory)));
+            }
             if step.desc.attributes().scratchpad == ScratchpadMode::User
                 && let Some(memory) = self.scratchpad
             {

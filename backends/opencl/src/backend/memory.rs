@@ -19,7 +19,8 @@ pub struct OpenClMemory {
     pub(crate) allocation: Arc<Allocation>,
     pub(crate) engine: OpenClEngine,
     kind: MemoryKind,
-    desc: MemoryDesc,
+    /// Shared among clones: an execution clones each of its arguments, more than once where backends hold one another.
+    desc: Arc<MemoryDesc>,
     offset: usize,
     /// Bytes behind the descriptor: all that it needs, or none.
     bytes: usize,
@@ -51,7 +52,7 @@ impl Memory for OpenClMemory {
 
     fn view(&self, desc: &MemoryDesc, offset: usize) -> Result<Self> {
         validate::view(self.region(), desc, offset)?;
-        let (desc, bytes) = (desc.clone(), desc.size());
+        let (desc, bytes) = (Arc::new(desc.clone()), desc.size());
         Ok(Self { desc, bytes, offset: self.offset + offset, ..self.clone() })
     }
 
@@ -68,13 +69,13 @@ impl OpenClMemory {
         desc: MemoryDesc,
     ) -> Self {
         let bytes = desc.size();
-        Self { allocation, engine: engine.clone(), kind, desc, offset: 0, bytes }
+        Self { allocation, engine: engine.clone(), kind, desc: Arc::new(desc), offset: 0, bytes }
     }
 
     /// Memory without bytes.
     pub(crate) fn unbacked(engine: &OpenClEngine, kind: MemoryKind, desc: MemoryDesc) -> Self {
         let allocation = Arc::new(Allocation::empty());
-        Self { allocation, engine: engine.clone(), kind, desc, offset: 0, bytes: 0 }
+        Self { allocation, engine: engine.clone(), kind, desc: Arc::new(desc), offset: 0, bytes: 0 }
     }
 
     /// The engine this memory was made on.

@@ -5,7 +5,7 @@
 //! (Rust, C, C, Rust), in which both sides meet the same speed; `+-` is its standard error. Two engines have programs of their own, which a
 //! device need not run equally fast: `Rust/Rust` is what a second engine of the Rust API takes beside the first.
 //!
-//! `cargo bench -p anydnn-c --bench rust_and_c [platform]`; without cargo's `--bench` each case runs once.
+//! `cargo bench -p anydnn-c --bench rust_and_c -- [platform [part of a case's name]]`; without cargo's `--bench` each case runs once.
 
 mod cases;
 mod functions;
@@ -28,7 +28,8 @@ use crate::functions::{
 fn main() -> Result<()> {
     let given: Vec<String> = std::env::args().skip(1).collect();
     let measures = given.iter().any(|word| word == "--bench");
-    let wanted = given.iter().find(|word| !word.starts_with('-'));
+    let mut words = given.iter().filter(|word| !word.starts_with('-'));
+    let (wanted, part) = (words.next(), words.next());
     for engine in anydnn_opencl::testing::test_engines() {
         let platform = engine.opencl_device().alias();
         if wanted.is_some_and(|wanted| *wanted != platform) {
@@ -41,8 +42,8 @@ fn main() -> Result<()> {
         let c = CSide::new(&engine);
         // SAFETY: the first engine keeps both alive.
         let twin = unsafe { OpenClEngine::from_raw(engine.raw_device(), engine.raw_context()) }?;
-        for case in cases()? {
-            measure([&engine, &twin], &c, &case, if measures { BLOCKS } else { 1 })?;
+        for case in cases()?.iter().filter(|case| part.is_none_or(|part| case.name.contains(part.as_str()))) {
+            measure([&engine, &twin], &c, case, if measures { BLOCKS } else { 1 })?;
         }
     }
     Ok(())
