@@ -5,6 +5,27 @@
 //   W_STEP                             elements from a column of the source to the next
 //   DECLARE_LINE(t)                    the loops in front of the width
 #define COLUMNS ((TILE - 1) * STEP + (TAPS - 1) * SPREAD + 1)
+#define STORE_POSITION(i, its_sums)                                                                                      \
+    {                                                                                                                    \
+        const idx ow = first + (i);                                                                                      \
+        if (ow < DST_W) {                                                                                                \
+            V v = OUT_SRC0(OUT_WEIGHTS(its_sums, n), n);                                                                 \
+            ADD_BIAS(v, n)                                                                                               \
+            POST_OPS(v, n)                                                                                               \
+            ST_DST(OFF_DST, n, v);                                                                                       \
+        }                                                                                                                \
+    }
+#ifdef KNOWN_SHAPE
+#define STORE_STRIP                                                                                                      \
+    _Pragma("unroll") for (int i = 0; i < TILE; ++i) STORE_POSITION(i, sums[i])
+#else
+// The code once, as compilers take longest for it: the next position comes to the first one's registers.
+#define STORE_STRIP                                                                                                      \
+    NOT_UNROLLED for (int i = 0; i < TILE; ++i) {                                                                        \
+        STORE_POSITION(i, sums[0])                                                                                       \
+        _Pragma("unroll") for (int k = 0; k + 1 < TILE; ++k) sums[k] = sums[k + 1];                                      \
+    }
+#endif
 #define COMPUTE_STRIP                                                                                                    \
     {                                                                                                                    \
         V sums[TILE];                                                                                                    \
@@ -29,15 +50,7 @@
             }                                                                                                            \
         }                                                                                                                \
         const idx kd = 0, kh = 0, kw = 0;                                                                                \
-        _Pragma("unroll") for (int i = 0; i < TILE; ++i) {                                                               \
-            const idx ow = first + i;                                                                                    \
-            if (ow < DST_W) {                                                                                            \
-                V v = OUT_SRC0(OUT_WEIGHTS(sums[i], n), n);                                                              \
-                ADD_BIAS(v, n)                                                                                           \
-                POST_OPS(v, n)                                                                                           \
-                ST_DST(OFF_DST, n, v);                                                                                   \
-            }                                                                                                            \
-        }                                                                                                                \
+        STORE_STRIP                                                                                                      \
     }
 
 __kernel void convolution_depthwise_strip(PARAMS) {

@@ -79,6 +79,12 @@
         a_tile + (term) * TILE_M + ((in_m + i * LANES_M * 4) ^ FLIP(A_ALONG_K, (term) / 4)));                            \
     _Pragma("unroll") for (int j = 0; j < ITEM_N / 4; ++j) b[j] = *(const __local float4 *)(                             \
         b_tile + (term) * TILE_N + ((in_n + j * LANES_N * 4) ^ FLIP(B_ALONG_K, (term) / 4)));
+// Terms of a slice one after the other in code: all of them, or so few that a program for every shape compiles in half the time.
+#ifdef KNOWN_SHAPE
+#define UNROLLED_TERMS _Pragma("unroll")
+#else
+#define UNROLLED_TERMS _Pragma("unroll 4")
+#endif
 // By blocks of 4 x 4, which needs the fewest reads of registers.
 #define MULTIPLY_ROW(row, x, b) sums[row][j] = fma((float4)(x), b[j], sums[row][j]);
 #define MULTIPLY(a, b)                                                                                                   \
@@ -137,6 +143,7 @@ __kernel void matmul_simt(PARAMS) {
 #pragma unroll
         for (int j = 0; j < ITEM_N / 4; ++j) sums[i][j] = (float4)(0.0f);
     float4 held_a[TILE_M * CHUNKS / GROUP], held_b[TILE_N * CHUNKS / GROUP];
+#ifdef KNOWN_SHAPE
     if (begin < end) {
         LOAD_STEP(begin)
         STORE_STEP(0)
@@ -145,18 +152,26 @@ __kernel void matmul_simt(PARAMS) {
     for (int step = begin; step < end; ++step) {
         const int slot = (step - begin) & 1;
         if (step + 1 < end) LOAD_STEP(step + 1)
+#else
+    // The loads once, by a step more that multiplies nothing.
+    for (int step = begin - 1; step < end; ++step) {
+        const int slot = (step - begin) & 1;
+        if (step + 1 < end) LOAD_STEP(step + 1)
+        if (step >= begin)
+#endif
+        {
         const __local float *a_tile = tiles[slot], *b_tile = a_tile + TILE_M * K_TILE;
         // By pairs of terms: which registers a term is in must not depend on whether the compiler unrolls the loop.
         float4 even_a[ITEM_M / 4], even_b[ITEM_N / 4], odd_a[ITEM_M / 4], odd_b[ITEM_N / 4];
         FRAGMENTS(even_a, even_b, 0)
-#pragma unroll
-        for (int term = 0; term < K_TILE; term += 2) {
+        UNROLLED_TERMS for (int term = 0; term < K_TILE; term += 2) {
             FRAGMENTS(odd_a, odd_b, term + 1)
             MULTIPLY(even_a, even_b)
             if (term + 2 < K_TILE) {
                 FRAGMENTS(even_a, even_b, term + 2)
             }
             MULTIPLY(odd_a, odd_b)
+        }
         }
         if (step + 1 < end) {
             STORE_STEP(slot ^ 1)

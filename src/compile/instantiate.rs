@@ -24,7 +24,7 @@ pub(crate) enum Programs {
 
 /// The most threads that create primitives. One that waits for a program that another one compiles leaves the core to others, and most
 /// steps of a network wait for few programs.
-const THREADS: usize = 64;
+const THREADS: usize = 256;
 
 /// Primitives whose programs are known for which another thread is worthwhile.
 const FEW: usize = 16;

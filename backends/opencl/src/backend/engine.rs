@@ -28,6 +28,7 @@ use crate::memory::allocation::no_kind;
 use crate::memory::user_allocator::UserAllocator;
 use crate::plan::{DeviceTraits, KnownFeatures};
 use crate::primitive;
+use crate::program::compilers;
 use crate::program::kernels::KernelPool;
 use crate::queue::wait::WaitMethod;
 
@@ -83,6 +84,7 @@ impl OpenClEngine {
     /// # Errors
     /// A device error.
     pub fn on_device(device: &OpenClDevice) -> Result<Self> {
+        compilers::expect_work(device);
         let context = create_context(device, "create engine")?;
         Ok(Self::new(context, device.clone()))
     }

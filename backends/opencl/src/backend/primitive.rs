@@ -141,18 +141,21 @@ impl OpenClPrimitive {
         let specialize = own.unwrap_or_else(|| engine.specialization());
         let has_work = |launch: &Launch| !launch.global.contains(&0);
         let kernels = plan.launches.iter().enumerate().filter(|(_, launch)| has_work(launch));
-        let kernels = kernels
-            .map(|(i, launch)| {
-                let special = Arc::new(SpecialKernels::default());
-                let planned = match &launch.special {
-                    Some(own) if specialize == Specialize::Eager => special_pool(engine, &plan, i, own)?,
-                    _ => kernel_pool(engine, launch, "", Some(&trial(&plan, launch)))?,
-                };
-                let planned = Arc::new(planned);
-                Ok(LaunchKernels { launch: i, planned, unaligned: OnceLock::new(), special })
-            })
-            .collect::<Result<Vec<_>>>()
-            .at(|| plan.desc.name())?;
+        let make = |(i, launch): (usize, &Launch)| {
+            let special = Arc::new(SpecialKernels::default());
+            let planned = match &launch.special {
+                Some(own) if specialize == Specialize::Eager => special_pool(engine, &plan, i, own)?,
+                _ => kernel_pool(engine, launch, "", Some(&trial(&plan, launch)))?,
+            };
+            let planned = Arc::new(planned);
+            Ok(LaunchKernels { launch: i, planned, unaligned: OnceLock::new(), special })
+        };
+        let is_new = |launch: &&Launch| !engine.inner.programs.has(&launch.program);
+        let has_several = plan.launches.len() > 1 && plan.launches.iter().filter(is_new).nth(1).is_some();
+        // Their programs are compiled at the same time then.
+        let kernels: Result<Vec<_>> =
+            if has_several { all_at_once(kernels.collect(), &make) } else { kernels.map(make).collect() };
+        let kernels = kernels.at(|| plan.desc.name())?;
         let desc = plan.desc.clone();
         let operation = Operation::Named(desc.name().into());
         let implementation = plan.implementation.as_str().into();
@@ -452,6 +455,19 @@ fn trial(plan: &KernelPlan, launch: &Launch) -> Trial {
     Trial { kernel: launch.kernel.clone(), memories, table: launch.table.clone() }
 }
 
+/// Makes several things at once, each on a thread of its own; they stay in order.
+fn all_at_once<I: Send, T: Send>(items: Vec<I>, make: &(impl Fn(I) -> Result<T> + Sync)) -> Result<Vec<T>> {
+    let dispatch = &tracing::dispatcher::get_default(Clone::clone);
+    std::thread::scope(|scope| {
+        let made = |item| scope.spawn(move || tracing::dispatcher::with_default(dispatch, || make(item)));
+        let threads: Vec<_> = items.into_iter().map(made).collect();
+        let lost = || Error::unavailable("kernels", "the thread that made them died");
+        // A panic that nobody has joined would go on here.
+        let ended: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        ended.into_iter().map(|made| made.map_err(|_| lost())?).collect()
+    })
+}
+
 fn kernel_pool(
     engine: &OpenClEngine,
     launch: &Launch,
@@ -571,6 +587,26 @@ mod tests {
 
     fn memory(engine: &OpenClEngine, bytes: usize) -> OpenClMemory {
         engine.create_memory(&MemoryDesc::new([bytes], DataType::U8), MemoryKind::Buffer).unwrap()
+    }
+
+    #[test]
+    fn what_is_made_at_once_stays_in_order_and_the_first_failure_counts() {
+        let (here, start) = (AtomicUsize::new(0), std::time::Instant::now());
+        let make = |i: usize| {
+            here.fetch_add(1, Ordering::SeqCst);
+            while here.load(Ordering::SeqCst) < 4 && start.elapsed().as_secs() < 10 {
+                std::thread::yield_now();
+            }
+            Ok((i, here.load(Ordering::SeqCst)))
+        };
+        assert_eq!(all_at_once(vec![7, 3, 5, 1], &make).unwrap(), [(7, 4), (3, 4), (5, 4), (1, 4)]);
+        let fails = |i: usize| match i {
+            0 => Ok(i),
+            1 => Err(Error::unavailable("one", "it fails")),
+            _ => panic!("two"),
+        };
+        assert!(all_at_once(vec![0, 1, 2], &fails).unwrap_err().to_string().contains("it fails"));
+        assert!(all_at_once(vec![0, 2], &fails).unwrap_err().to_string().contains("died"));
     }
 
     #[test]

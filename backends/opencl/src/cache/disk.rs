@@ -76,6 +76,11 @@ impl DiskCache {
         self.max_bytes
     }
 
+    /// Whether there is a folder for programs with none in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.folder.as_deref().is_some_and(super::folder::is_empty)
+    }
+
     fn from_variables(
         variable: impl Fn(&str) -> Option<OsString>,
         user_folder: impl Fn() -> Option<PathBuf>,

@@ -15,6 +15,15 @@ const TEMPORARY: &str = ".writing-";
 /// When a file that is still being written was left behind by a process that ended.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
+/// Whether a folder has no entries, or is not there.
+pub(super) fn is_empty(path: &Path) -> bool {
+    let is_entry = |name: &std::ffi::OsStr| name.to_string_lossy().ends_with(EXTENSION);
+    match fs::read_dir(path) {
+        Ok(mut files) => !files.any(|file| file.is_ok_and(|file| is_entry(&file.file_name()))),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
 /// A folder with a bound on the bytes in it.
 pub(super) struct Folder {
     path: PathBuf,
@@ -232,6 +241,20 @@ mod tests {
     fn used(folder: &Folder, name: &str, seconds_ago: u64) {
         let file = File::options().write(true).open(folder.path.join(name)).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(seconds_ago)).unwrap();
+    }
+
+    #[test]
+    fn a_folder_is_empty_without_entries() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("programs");
+        assert!(is_empty(&path));
+        let folder = Folder::new(path.clone(), 1000);
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("notes.txt"), "not one").unwrap();
+        assert!(is_empty(&path));
+        folder.write(&name(0), &[1]);
+        assert!(!is_empty(&path));
+        assert!(!is_empty(&path.join("notes.txt")), "nothing is known of what is no folder");
     }
 
     #[test]

@@ -132,6 +132,13 @@ impl ProgramCache {
         Ok(made)
     }
 
+    /// Whether the program for a source is made.
+    pub(crate) fn has(&self, source: &ProgramSource) -> bool {
+        let key = key(&source.source.hash(), &complete_options(&source.options, ""));
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.get(&key).is_some_and(|slot| slot.program.try_lock().is_ok_and(|program| program.is_some()))
+    }
+
     /// Whether a feature that takes a program to probe works, from what is known or by probing. What an earlier process found still needs
     /// what the feature needs of this one, such as the system's permission.
     pub(crate) fn probe(&self, device: &OpenClDevice, features: &Features, feature: Feature) -> Probe {

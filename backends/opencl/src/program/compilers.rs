@@ -2,6 +2,7 @@
 //! however many threads ask, in helpers: processes of the same program. Where it compiles a kernel at its first launch (PoCL), a helper
 //! launches one work-item, and this process finds the kernel in what the driver keeps.
 
+mod early;
 mod helper;
 
 use std::collections::VecDeque;
@@ -12,8 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anydnn_backend::{Error, Result};
+use anydnn_backend::{DeviceKind, Error, Result};
 
+pub(crate) use self::early::expect_work;
 use self::helper::{Helper, read, write};
 use crate::driver::create::create_context;
 use crate::driver::platform::{OpenClDevice, devices};
@@ -21,7 +23,17 @@ use crate::program::Program;
 use crate::program::trial::Trial;
 
 /// The most processes: each has a context on the device, and memory there.
-const MOST: usize = 8;
+const MOST: usize = 15;
+
+/// The most that launch kernels.
+const MOST_THAT_LAUNCH: usize = 8;
+
+/// Bytes of a GPU's memory for each: a context takes a quarter of that on an H200.
+const MEMORY_OF_EACH: u64 = 2 << 30;
+
+/// How many make their contexts at a time. Drivers make one at a time (NVIDIA's takes 0.05 s for each), so that of many at once each has its
+/// own only when the last one has.
+const AT_ONCE: usize = 3;
 
 /// How long processes without work stay: another model may follow.
 const REST: Duration = Duration::from_secs(1);
@@ -58,11 +70,12 @@ struct Pool {
     count: usize,
     /// The devices of those that start.
     starting: Vec<usize>,
-    /// Those that wait to make their contexts, which they do one by one: drivers make one at a time (NVIDIA's takes 0.1 s for each), so that
-    /// of several at once each has its own only when the last one has.
+    /// Those that wait to make their contexts.
     unready: VecDeque<Helper>,
-    /// Whether a thread sees to those.
-    has_starter: bool,
+    /// Those that load their drivers before anybody has asked for a program.
+    early: Vec<Helper>,
+    /// Threads that see to those.
+    starters: usize,
     /// How many did not start: as many programs are compiled here.
     failed: usize,
     /// When the last one was given back.
@@ -97,7 +110,8 @@ impl Pool {
             count: 0,
             starting: Vec::new(),
             unready: VecDeque::new(),
-            has_starter: false,
+            early: Vec::new(),
+            starters: 0,
             failed: 0,
             since: None,
             waiting: Vec::new(),
@@ -162,12 +176,36 @@ pub(crate) struct Compiler {
 
 /// Lets engines of this process compile in other processes where a driver compiles one program at a time or is slowed down by threads
 /// (NVIDIA's and Intel's): `program`, started with these arguments, has to call [`serve_compiler`] with its standard input and output.
-/// Only the first call counts; it belongs at the start of a program, before drivers are loaded.
+/// Only the first call counts; it belongs at the start of a program, before drivers are loaded: where there is a driver of NVIDIA's and no
+/// compiled program on disk yet, processes load that driver while this one does, and end after a second if nobody asks for a program.
 ///
 /// A process that does not start, ends early or answers nonsense costs its time: the program is compiled here then.
 pub fn compile_in_processes(program: impl Into<PathBuf>, args: impl IntoIterator<Item = OsString>) {
     let (program, args) = (program.into(), args.into_iter().collect());
     let _ = START.set(Start { program, args, environment: std::env::vars_os().collect() });
+    if let Some(start) = START.get().filter(|_| early::pays()) {
+        let mut pool = lock();
+        early::start(&mut pool, start, early::MOST.min(cores() / 2));
+        rest(pool);
+    }
+}
+
+/// The most processes that compile for a device.
+fn most(device: &OpenClDevice) -> usize {
+    let cores = MOST.min(cores().saturating_sub(1));
+    match device.kind() {
+        DeviceKind::Cpu => cores,
+        _ => cores.min((device.limits().memory_bytes / MEMORY_OF_EACH) as usize),
+    }
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The place of a device among those of this process.
+fn number(device: &OpenClDevice) -> Option<usize> {
+    devices().ok()?.iter().position(|known| known.raw_device() == device.raw_device())
 }
 
 /// Answers the requests of a process that called [`compile_in_processes`], until it closes `input`.
@@ -224,14 +262,12 @@ impl Compiler {
     }
 
     fn or_launcher(device: &OpenClDevice, weight: usize, launches: bool) -> Self {
-        let index = || devices().ok()?.iter().position(|known| known.raw_device() == device.raw_device());
         let helped = START.get().filter(|_| launches || device.compiles_one_at_a_time());
-        let start = helped.and_then(|start| Some((start, index()?)));
-        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let start = helped.and_then(|start| Some((start, number(device)?)));
         let (here, most) = match start {
-            Some(_) if launches => (0, MOST.min(cores)),
-            Some(_) => (1, MOST.min(cores.saturating_sub(1))),
-            None => (cores, 0),
+            Some(_) if launches => (0, MOST_THAT_LAUNCH.min(cores())),
+            Some(_) => (1, most(device)),
+            None => (cores(), 0),
         };
         let number = start.map(|(_, index)| index);
         let mut pool = lock();
@@ -251,7 +287,13 @@ impl Compiler {
             }
             match start {
                 Some((start, index)) if pool.wants(index, most) => {
-                    begin(&mut pool, start, index, device.name());
+                    match Helper::start(start, index, device.name()) {
+                        Ok(helper) => begin(&mut pool, helper),
+                        Err(error) => {
+                            tracing::debug!(%error, "no process that compiles");
+                            pool.failed += 1;
+                        }
+                    }
                 }
                 _ => pool = FREED.wait(pool).unwrap_or_else(PoisonError::into_inner),
             }
@@ -300,26 +342,23 @@ impl Drop for Compiler {
     }
 }
 
-/// Starts a process, which is of use once it has a context.
-fn begin(pool: &mut Pool, start: &Start, device: usize, name: &str) {
-    let started = Helper::start(start, device, name).and_then(|helper| {
-        if !pool.has_starter {
-            thread::Builder::new().name("anydnn-helpers".into()).spawn(make_ready)?;
-            pool.has_starter = true;
-        }
-        Ok(helper)
-    });
-    match started {
-        Ok(helper) => {
-            pool.count += 1;
-            pool.starting.push(device);
-            pool.unready.push_back(helper);
-        }
-        Err(error) => {
-            tracing::debug!(%error, "no process that compiles");
-            pool.failed += 1;
+/// Lets a process make its context, with which it is of use.
+fn begin(pool: &mut Pool, helper: Helper) {
+    if pool.starters < AT_ONCE {
+        match thread::Builder::new().name("anydnn-helpers".into()).spawn(make_ready) {
+            Ok(_) => pool.starters += 1,
+            Err(error) => tracing::debug!(%error, "no thread for processes that compile"),
         }
     }
+    // Nobody would see to it.
+    if pool.starters == 0 {
+        pool.failed += 1;
+        helper.end();
+        return;
+    }
+    pool.count += 1;
+    pool.starting.push(helper.device);
+    pool.unready.push_back(helper);
 }
 
 /// Lets the processes that start make their contexts, as long as somebody waits for them.
@@ -327,7 +366,7 @@ fn make_ready() {
     let mut pool = lock();
     while let Some(mut helper) = pool.unready.pop_front() {
         let device = helper.device;
-        let is_wanted = pool.waiting_for(device) > 0;
+        let is_wanted = helper.is_early || pool.waiting_for(device) > 0;
         drop(pool);
         let ready = if is_wanted { helper.make_ready() } else { Ok(()) };
         pool = lock();
@@ -350,12 +389,17 @@ fn make_ready() {
         }
         pool = lock();
     }
-    pool.has_starter = false;
+    pool.starters -= 1;
 }
 
 fn give(helper: Helper) {
     let mut pool = lock();
     pool.idle.push(helper);
+    rest(pool);
+}
+
+/// Lets the processes without work end after a while.
+fn rest(mut pool: MutexGuard<'static, Pool>) {
     let has_thread = pool.since.replace(Instant::now()).is_some();
     drop(pool);
     if !has_thread && thread::Builder::new().name("anydnn-compilers".into()).spawn(watch).is_err() {
@@ -369,12 +413,15 @@ fn watch() {
         thread::sleep(REST / 4);
         let mut pool = lock();
         let rests = pool.since.is_none_or(|since| since.elapsed() >= REST);
-        let ended = if rests { std::mem::take(&mut pool.idle) } else { Vec::new() };
+        let mut ended = if rests { std::mem::take(&mut pool.idle) } else { Vec::new() };
         pool.count -= ended.len();
-        if pool.count == 0 {
+        if rests {
+            ended.append(&mut pool.early);
+        }
+        let is_last = pool.count == 0 && pool.early.is_empty();
+        if is_last {
             pool.since = None;
         }
-        let is_last = pool.count == 0;
         drop(pool);
         ended.into_iter().for_each(Helper::end);
         FREED.notify_all();

@@ -5,11 +5,17 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use super::{LONGEST, READY, Start};
 
+/// NVIDIA's driver prepares as many ways for a context to the device as this says, eight by default. A process that compiles needs one, and
+/// has its context in half the time.
+const ONE_CONNECTION: (&str, &str) = ("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+
 /// A process, and the number and name of the device that it compiles for.
 #[derive(Debug)]
 pub(super) struct Helper {
     pub(super) device: usize,
     pub(super) name: String,
+    /// Whether it was started before anybody asked for a program.
+    pub(super) is_early: bool,
     pub(super) child: Child,
     pub(super) input: BufWriter<ChildStdin>,
     pub(super) output: BufReader<ChildStdout>,
@@ -19,7 +25,11 @@ impl Helper {
     pub(super) fn start(start: &Start, device: usize, name: &str) -> io::Result<Self> {
         let Start { program, args, environment } = start;
         let mut command = Command::new(program);
-        command.args(args).env_clear().envs(environment.iter().cloned());
+        command
+            .args(args)
+            .env_clear()
+            .env(ONE_CONNECTION.0, ONE_CONNECTION.1)
+            .envs(environment.iter().cloned());
         // It ends a while after this process, and whoever reads what this one says waits for all who might say more.
         if !tracing::enabled!(tracing::Level::DEBUG) {
             command.stderr(Stdio::null());
@@ -29,7 +39,7 @@ impl Helper {
             return Err(ErrorKind::BrokenPipe.into());
         };
         let (input, output) = (BufWriter::new(input), BufReader::new(output));
-        Ok(Self { device, name: name.into(), child, input, output })
+        Ok(Self { device, name: name.into(), is_early: false, child, input, output })
     }
 
     /// Lets it make its context, and waits for that.

@@ -79,6 +79,50 @@ fn a_process_that_ends_early_or_answers_nonsense_is_an_error() {
     assert!(Helper::start(&start, 0, "a device").is_err());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_process_has_one_connection_to_the_device_unless_the_environment_says_otherwise() {
+    let said = |environment: &[(&str, &str)]| {
+        let script = r#"printf '\001\000\000\000\000\000\000\000%s' "$CUDA_DEVICE_MAX_CONNECTIONS"; exec /bin/cat >/dev/null"#;
+        let environment = environment.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+        let start = Start { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()], environment };
+        let mut helper = Helper::start(&start, 0, "a device").unwrap();
+        let said = read(&mut helper.output).unwrap().unwrap();
+        helper.end();
+        String::from_utf8(said).unwrap()
+    };
+    assert_eq!(said(&[]), "1");
+    assert_eq!(said(&[("CUDA_DEVICE_MAX_CONNECTIONS", "4")]), "4");
+}
+
+#[cfg(unix)]
+fn waits() -> Start {
+    let args = vec!["-c".into(), "exec /bin/cat".into()];
+    Start { program: "/bin/sh".into(), args, environment: Vec::new() }
+}
+
+#[cfg(unix)]
+#[test]
+fn processes_that_start_early_get_a_device_later_and_their_contexts_before_anybody_waits() {
+    // Nobody sees to what starts in this test.
+    let mut pool = Pool { starters: AT_ONCE, ..Pool::new() };
+    early::start(&mut pool, &waits(), 3);
+    assert_eq!((pool.early.len(), pool.count), (3, 0));
+    early::assign(&mut pool, 5, "a device", 2);
+    assert_eq!((pool.early.len(), pool.count, &*pool.starting), (1, 2, &[5, 5][..]));
+    for helper in &pool.unready {
+        assert!(helper.is_early && (helper.device, &*helper.name) == (5, "a device"), "{helper:?}");
+    }
+    early::assign(&mut pool, 6, "another", 2);
+    assert_eq!((pool.early.len(), &*pool.starting), (0, &[5, 5, 6][..]));
+    pool.unready.into_iter().for_each(Helper::end);
+    // One that does not start is none.
+    let mut pool = Pool::new();
+    let missing = Start { program: "/nonexistent".into(), args: Vec::new(), environment: Vec::new() };
+    early::start(&mut pool, &missing, 3);
+    assert!(pool.early.is_empty());
+}
+
 /// Other tests of this process may compile meanwhile, which makes fewer at a time, never more.
 #[test]
 fn as_many_compile_at_a_time_as_there_are_cores_and_all_are_served() {
@@ -117,17 +161,19 @@ fn what_takes_longest_is_next_and_of_equals_the_first() {
     assert!(pool.is_next(other));
 }
 
+#[cfg(unix)]
 #[test]
 fn processes_start_for_those_who_wait_and_what_does_not_start_is_made_up_for_here() {
     let mut pool = Pool::new();
     assert!(matches!(pool.find(Some(0), 1), Some(Worker::Here)));
     assert!(pool.find(Some(0), 1).is_none() && !pool.wants(0, 8));
     let places = [0, 0, 1].map(|device| pool.enter((Some(device), false), 1));
-    let start = |program: &str| Start { program: program.into(), args: Vec::new(), environment: Vec::new() };
-    begin(&mut pool, &start("/nonexistent"), 0, "a device");
-    assert_eq!((pool.failed, pool.count), (1, 0));
-    pool.starting.push(0);
-    pool.count = 1;
+    pool.failed = 1;
+    // Nobody sees to what starts in this test.
+    pool.starters = AT_ONCE;
+    begin(&mut pool, Helper::start(&waits(), 0, "a device").unwrap());
+    assert_eq!((pool.unready.len(), &*pool.starting, pool.count), (1, &[0][..], 1));
+    pool.unready.pop_front().unwrap().end();
     assert!(!pool.wants(0, 8));
     assert!(matches!(pool.find(Some(0), 1), Some(Worker::Here)) && pool.find(Some(0), 1).is_none());
     assert!(pool.wants(0, 8) && pool.wants(1, 8) && !pool.wants(1, 1));

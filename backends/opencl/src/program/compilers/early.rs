@@ -1,0 +1,51 @@
+//! Processes that start before anybody asks for a program: they load their drivers while this process loads its own, and make their contexts
+//! while it makes its engine and reads its model.
+
+use std::path::Path;
+
+use super::helper::Helper;
+use super::{Pool, START, Start, begin, lock, most, number};
+use crate::cache::DiskCache;
+use crate::driver::platform::OpenClDevice;
+
+/// How many start.
+pub(super) const MOST: usize = 8;
+
+/// What is there where NVIDIA's driver is.
+const DRIVER: &str = "/dev/nvidiactl";
+
+/// Whether this process is likely to compile much: it may meet the driver that takes longest, and no earlier process has left programs.
+pub(super) fn pays() -> bool {
+    Path::new(DRIVER).exists() && DiskCache::from_env().is_empty()
+}
+
+/// Starts processes for a device that is chosen later.
+pub(super) fn start(pool: &mut Pool, start: &Start, count: usize) {
+    for _ in 0..count {
+        match Helper::start(start, usize::MAX, "") {
+            Ok(helper) => pool.early.push(Helper { is_early: true, ..helper }),
+            Err(error) => {
+                tracing::debug!(%error, "no process that compiles");
+                break;
+            }
+        }
+    }
+}
+
+/// Lets the processes that were started early make their contexts for a device, where its driver compiles one program at a time.
+pub(crate) fn expect_work(device: &OpenClDevice) {
+    if START.get().is_none() || !device.compiles_one_at_a_time() {
+        return;
+    }
+    if let Some(index) = number(device) {
+        assign(&mut lock(), index, device.name(), most(device));
+    }
+}
+
+/// Gives so many of the processes a device; the others end without one.
+pub(super) fn assign(pool: &mut Pool, device: usize, name: &str, count: usize) {
+    let count = count.min(pool.early.len());
+    for helper in pool.early.drain(..count).collect::<Vec<_>>() {
+        begin(pool, Helper { device, name: name.into(), ..helper });
+    }
+}
