@@ -475,6 +475,32 @@ fn other_backends_run_beside_us_and_agree() {
 }
 
 #[test]
+fn several_backends_share_the_executions_of_a_case_and_agree() {
+    let folder = scratch();
+    let file = folder.path().join("report.json");
+    let file = file.to_str().expect("a path in UTF-8");
+    let cases = ["softmax 24x40", "matmul 24x40:40x72 +bias+gelu"];
+    let options = ["--backend", "host", "--pool", "mock,host", "--rounds", "2", "--json", file];
+    let words = succeeds(&[&["bench"], &cases[..], &options].concat());
+    assert!(words.contains("peer      pool of host ("), "{words}");
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(file).expect("a report")).expect("JSON");
+    for (row, case) in report["cases"].as_array().expect("a list").iter().zip(cases) {
+        let pool = &row["peers"][0];
+        assert_eq!((&pool["agrees"], &pool["name"]), (&true.into(), &"pool".into()), "{row}");
+        assert_eq!(pool["samples"].as_array().map(Vec::len), Some(2), "{row}");
+        let speed_up = 1.0 / pool["ratio"].as_f64().expect("a ratio");
+        let shares = pool["note"].as_str().expect("shares");
+        let told = format!("{case}: on all devices at once {speed_up:.2} times one ({shares})");
+        assert!(words.contains(&told), "{told}: {words}");
+        let percent = |share: &str| share.rsplit(' ').nth(1).and_then(|number| number.parse::<f64>().ok());
+        let shares: Vec<f64> = shares.split(", ").filter_map(percent).collect();
+        assert!(shares.len() == 3 && (98.0..102.0).contains(&shares.iter().sum()), "{shares:?}");
+    }
+    fails(&["bench", "softmax 3x4", "--backend", "host", "--pool", "nowhere"], 2, &["--pool", "nowhere"]);
+}
+
+#[test]
 fn wrong_cases_and_peers_are_refused() {
     fails(&["bench", "frobnicate 3x3", "--backend", "host"], 2, &["frobnicate", "matmul", "bert4"]);
     fails(&["bench", "matmul 3x4:5x6", "--backend", "host"], 2, &["3x4 and 5x6", "[.., K, N]"]);

@@ -28,6 +28,10 @@ pub(crate) struct BenchArgs {
     /// Another backend to compare with, measured by turns as peers are; may be given several times.
     #[arg(long, value_name = "BACKEND", value_delimiter = ',')]
     pub(crate) beside: Vec<String>,
+    /// Another backend that takes part beside the first one: each case is measured on both at once too, by turns with the first one alone,
+    /// with the executions (batches of a model) divided between them by their speed; may be given several times.
+    #[arg(long, value_name = "BACKEND", value_delimiter = ',')]
+    pub(crate) pool: Vec<String>,
     /// Compares with the operations one by one on the same backend, measured by turns as peers are.
     #[arg(long)]
     pub(crate) unfused: bool,

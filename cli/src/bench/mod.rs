@@ -15,6 +15,7 @@ mod opponent;
 mod ours;
 mod patterns;
 mod peers;
+mod pool;
 mod report;
 mod spec;
 mod suite;
@@ -31,6 +32,7 @@ use self::measure::{Effort, Measured, SAMPLE, measure};
 use self::notation::FORMS;
 use self::opponent::{Opponent, Other};
 pub(crate) use self::peers::{ModelFile, Peer, PeerKind, Prepared, serve};
+use self::pool::Pool;
 use self::report::Report;
 use crate::backend::{select, specialize};
 use crate::failure::Outcome;
@@ -68,6 +70,9 @@ pub(crate) fn bench_on(args: &BenchArgs, selection: &Selection) -> Outcome {
     }
     if args.unfused {
         peers.push(Box::new(Other::unfused(&selection.chosen, args.specialize())?));
+    }
+    if !args.pool.is_empty() {
+        peers.push(Box::new(Pool::start(selection, &args.pool, args.specialize())?));
     }
     let ceilings = Ceilings::of(&selection.engine);
     let bar = progress("measuring", cases.len() as u64);

@@ -22,6 +22,10 @@ pub(crate) trait Opponent: std::fmt::Debug {
     fn outputs(&mut self) -> Result<Vec<f32>, Failure>;
     /// Runs the case a number of times.
     fn run(&mut self, times: usize) -> Result<PeerSample, Failure>;
+    /// Whether it is the backend that is measured alone, together with others.
+    fn is_pool(&self) -> bool {
+        false
+    }
     /// Leaves the processor to the others until its next turn.
     fn rest(&self) {}
 }

@@ -76,7 +76,19 @@ impl Report<'_> {
             self.rows.iter().map(|(case, measured)| cells(case, measured, self.ceilings)).collect();
         let numbers: Vec<usize> = (1..head.len()).collect();
         text += &table(style, &head, &numbers, &rows);
-        for (i, peer) in self.peers.iter().enumerate() {
+        for (i, _) in self.peers.iter().enumerate().filter(|(_, peer)| peer.is_pool()) {
+            for (case, measured) in self.rows {
+                if let Ok(times) = &measured.peers[i].outcome {
+                    let (speed_up, shares) = (1.0 / ratio(measured, times), &times.note);
+                    let _ = writeln!(
+                        text,
+                        "  {}: on all devices at once {speed_up:.2} times one ({shares})",
+                        case.text
+                    );
+                }
+            }
+        }
+        for (i, peer) in self.peers.iter().enumerate().filter(|(_, peer)| !peer.is_pool()) {
             if let Some(mean) = self.mean_ratio(i) {
                 let _ = writeln!(text, "  geometric mean of the ratios to {}: {mean:.2}", peer.name());
             }
