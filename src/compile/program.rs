@@ -174,6 +174,19 @@ impl<'g> Program<'g> {
         self.add_literal(MemoryDesc::new(dims, DataType::S32), bytes)
     }
 
+    /// A zero point of elements of a type: of that type if it fits, as what stands for a padded image's borders has to be, else of `s32`.
+    pub(super) fn literal_zero(&mut self, dims: impl Into<Dims>, value: i32, element: DataType) -> Value {
+        let byte = match element {
+            DataType::U8 => u8::try_from(value).ok(),
+            DataType::S8 => i8::try_from(value).ok().map(i8::cast_unsigned),
+            _ => None,
+        };
+        match byte {
+            Some(byte) => self.add_literal(MemoryDesc::new(dims, element), vec![byte]),
+            None => self.literal_s32(dims, &[value]),
+        }
+    }
+
     fn add_literal(&mut self, desc: MemoryDesc, bytes: Vec<u8>) -> Value {
         debug_assert_eq!(desc.size(), bytes.len());
         let literal = Literal { desc: desc.clone(), bytes };

@@ -101,10 +101,11 @@ impl GatedUnit {
         let mut dequantized = Vec::new();
         for (i, (Read { value, scales }, operand)) in reads.into_iter().zip(places).enumerate() {
             let view = |desc: &_| matmul::matrix(desc, transposed[i.min(1)], i == 0, rank);
+            let element = value.desc.data_type();
             args.push((operand.arg(), value.with_desc(view(&value.desc)?)));
             if let Some(scales) = scales {
                 let scales = scales.viewed(view)?;
-                let zero_point = scales.zero_point(program, rank);
+                let zero_point = scales.zero_point(program, rank, element);
                 let scale = scales.scale(program, rank);
                 let own = declared(program.graph, up.inputs[i.min(1)])?.data_type();
                 let fpmath = Dequantized::permitted(own);

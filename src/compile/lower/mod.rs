@@ -133,9 +133,10 @@ fn emit_anchor(
         let operand = if i == 0 { Quantized::Src(0) } else { Quantized::Weights };
         let own = anchor.args.iter().find(|(arg, _)| *arg == operand.arg());
         let dims = own.map_or_else(|| vec![1; 2], |(_, value)| value.desc.dims().to_vec());
+        let element = read.value.desc.data_type();
         let rank = dims.len();
         let scales = scales.viewed(|desc| operand_view(op, i, desc, &dims))?;
-        let zero_point = scales.zero_point(program, rank);
+        let zero_point = scales.zero_point(program, rank, element);
         let fpmath = Dequantized::permitted(declared(program.graph, op.inputs[i])?.data_type());
         let scale = scales.scale(program, rank);
         dequantized.push(Dequantized { operand, scale, zero_point, fpmath });

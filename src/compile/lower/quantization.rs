@@ -1,6 +1,6 @@
 //! Scales and zero points of (de)quantising operations.
 
-use anydnn_backend::{Dims, Error, InvalidKind, MemoryDesc, Result};
+use anydnn_backend::{DataType, Dims, Error, InvalidKind, MemoryDesc, Result};
 
 use super::input;
 use crate::compile::program::{Program, Value, declared};
@@ -116,11 +116,16 @@ impl Scales {
         }
     }
 
-    /// The zero points as a tensor of `rank` dimensions; none where they are zero.
-    pub(super) fn zero_point(&self, program: &mut Program<'_>, rank: usize) -> Option<Value> {
+    /// The zero points of elements of a type as a tensor of `rank` dimensions; none where they are zero.
+    pub(super) fn zero_point(
+        &self,
+        program: &mut Program<'_>,
+        rank: usize,
+        element: DataType,
+    ) -> Option<Value> {
         match self {
             Self::Number { zero_point: 0, .. } => None,
-            Self::Number { zero_point, .. } => Some(program.literal_s32(ones(rank), &[*zero_point])),
+            Self::Number { zero_point, .. } => Some(program.literal_zero(ones(rank), *zero_point, element)),
             Self::Tensors { zero_point, .. } => zero_point.clone(),
         }
     }

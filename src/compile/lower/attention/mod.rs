@@ -98,6 +98,7 @@ impl AttentionUnit {
         for (i, (operand, transposed)) in self.operands.iter().zip(transposed).enumerate() {
             let Read { value, scales } = operand.read(program)?;
             let is_split = i == 0 && self.flat.is_some();
+            let element = value.desc.data_type();
             let view = |desc: &MemoryDesc| match matmul::matrix(
                 desc,
                 transposed,
@@ -110,7 +111,7 @@ impl AttentionUnit {
             args.push((Arg::Src(i as u16), value.with_desc(view(&value.desc)?)));
             if let Some(scales) = scales {
                 let scales = scales.viewed(view)?;
-                let zero_point = scales.zero_point(program, rank);
+                let zero_point = scales.zero_point(program, rank, element);
                 let scale = scales.scale(program, rank);
                 let (operand, fpmath) = (Quantized::Src(i as u16), FpMath::Strict);
                 dequantized.push(Dequantized { operand, scale, zero_point, fpmath });

@@ -7,7 +7,7 @@ mod units;
 
 use std::sync::Arc;
 
-use anydnn_backend::{Engine, StreamDesc, TensorValues, Tolerance};
+use anydnn_backend::{Arg, DataType, Engine, StreamDesc, TensorValues, Tolerance};
 use anydnn_host::HostEngine;
 use approx::relative_eq;
 use indexmap::IndexMap;
@@ -42,6 +42,15 @@ fn check_on_host(graph: &Graph, expected: &str) -> (IndexMap<TensorId, HostTenso
     let fused = run(&host, graph, whole(graph), &values);
     compare("the host", graph, &fused, &reference);
     (values, reference)
+}
+
+/// The type of an operand of the first primitive that a graph as one partition becomes.
+fn operand_type(graph: &Graph, operand: Arg) -> Option<DataType> {
+    let partition = Partition::of_ops(graph, "test", 0..graph.ops().len());
+    let mut program = Program::new(graph).unwrap();
+    super::partition(&mut program, &partition).unwrap();
+    let args = &program.steps.first()?.args;
+    args.iter().find(|(arg, _)| *arg == operand).map(|(_, value)| value.desc.data_type())
 }
 
 /// The names of the primitives that compute a graph as one partition, in order; those that run once in brackets.

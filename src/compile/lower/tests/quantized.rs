@@ -1,6 +1,7 @@
 //! Quantised operands are dequantised as they are read, results quantised as they are stored.
 
-use anydnn_backend::DataType::{BF16, F16, F32, S4, S8, U4, U8};
+use anydnn_backend::DataType::{BF16, F16, F32, S4, S8, S32, U4, U8};
+use anydnn_backend::{Arg, Quantized};
 
 use super::graphs::Net;
 use super::{check, check_on_host};
@@ -155,4 +156,23 @@ fn a_gated_product_of_compressed_weights() {
     let y = net.plain(K::Multiply, &[up, gate]);
     net.matmul(y, down);
     check(&net.0.build().unwrap(), "gated_matmul matmul");
+}
+
+/// Kernels that copy an image with its borders put the zero point there, as an element.
+#[test]
+fn zero_points_have_the_type_of_what_they_are_taken_from() {
+    let type_of = |data_type, zp| {
+        let mut net = Net::default();
+        let (x, w) = (net.input(data_type, &[1, 6, 6, 8]), net.weights(S8, &[3, 3, 8, 4]));
+        let (x, w) = (net.dequantize(x, 0.5, zp), net.dequantize(w, 0.5, 0));
+        net.conv(x, w, 1);
+        let graph = net.0.build().unwrap();
+        check(&graph, "convolution");
+        super::operand_type(&graph, Arg::ZeroPointOf(Quantized::Src(0)))
+    };
+    assert_eq!(type_of(U8, 7), Some(U8));
+    assert_eq!(type_of(S8, -128), Some(S8));
+    // What does not fit is not cut off.
+    assert_eq!(type_of(S8, 200), Some(S32));
+    assert_eq!(type_of(U8, 0), None);
 }
