@@ -30,7 +30,7 @@
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void convolution_packed(PARAMS) {
     __local SUM sums[AT_ONCE * TILE_ROWS * PANEL] __attribute__((aligned(64)));
-#if HAS_ZERO_SRC0
+#if HAS_ZERO_SRC0 || START_FROM_COLUMN_SUMS
     __local SUM column_sums[PANEL] __attribute__((aligned(64)));
 #endif
     UNIT_MEMORY
@@ -46,7 +46,7 @@ __kernel void convolution_packed(PARAMS) {
         b = weights + OFF_WEIGHTS;
     }
     const int last_part = (columns - 1) / 16;
-#if HAS_ZERO_SRC0
+#if HAS_ZERO_SRC0 || START_FROM_COLUMN_SUMS
     SUM_COLUMNS(b, last_part, column_sums)
 #endif
     const idx first_tile = (idx)get_global_id(1) * ITEM_TILES, end_tile = min(first_tile + ITEM_TILES, (idx)TILES);

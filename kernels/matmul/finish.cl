@@ -30,3 +30,20 @@
     POST_OPS(v, n_lanes)                                                                                                 \
     ST_DST(OFF_DST, n_lanes, v);
 #endif
+#if HAS_ZERO_WEIGHTS && !defined(HAS_OWN_ROW_SUMS)
+static inline int sum_row(const __global uchar *a) {
+    int16 sums = (int16)(0);
+    int sum = 0;
+    for (int d = 0; d < RUNS_D; ++d)
+        for (int h = 0; h < RUNS_H; ++h)
+            for (int w = 0; w < RUNS_W; ++w) {
+                const __global uchar *p = a + d * (idx)RUN_STEP_D + h * (idx)RUN_STEP_H + w * (idx)RUN_STEP_W;
+                int k = 0;
+                for (; k + 16 <= RUN_TERMS; k += 16) sums += UNPACK_SRC0(16)(vload16(0, p + k));
+                for (; k < RUN_TERMS; ++k) sum += UNPACK_SRC0(1)(p[k]);
+            }
+    const int8 eight = sums.lo + sums.hi;
+    const int4 four = eight.lo + eight.hi;
+    return sum + four.x + four.y + four.z + four.w;
+}
+#endif

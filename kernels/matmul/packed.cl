@@ -5,7 +5,7 @@
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void matmul_packed(PARAMS) {
     __local SUM sums[ROWS * PANEL] __attribute__((aligned(64)));
-#if HAS_ZERO_SRC0
+#if HAS_ZERO_SRC0 || START_FROM_COLUMN_SUMS
     __local SUM column_sums[PANEL] __attribute__((aligned(64)));
 #endif
     UNIT_MEMORY
@@ -21,7 +21,7 @@ __kernel void matmul_packed(PARAMS) {
         b = weights + OFF_WEIGHTS;
     }
     const int last_part = (columns - 1) / 16;
-#if HAS_ZERO_SRC0
+#if HAS_ZERO_SRC0 || START_FROM_COLUMN_SUMS
     SUM_COLUMNS(b, last_part, column_sums)
 #endif
     for (idx block_m = item_m; block_m < end_m; block_m += ROWS) {

@@ -26,6 +26,7 @@ static inline int16 add_pairs(const int16 sum, const int16 a, const int16 b) {
 #define EVEN_WORDS(x) ((x) & (int16)(0x00ff00ff))
 #define ODD_WORDS(x) (((x) >> 8) & (int16)(0x00ff00ff))
 #endif
+#define START_FROM_COLUMN_SUMS 0
 #define UNIT_MEMORY
 #define START_UNIT
 #define END_UNIT
@@ -89,6 +90,7 @@ static inline void sum_columns(const __global uchar *b, const int last, __local 
     }
 }
 #endif
+#define HAS_OWN_ROW_SUMS
 #if HAS_ZERO_WEIGHTS
 static inline int sum_row(const __global uchar *a) {
     int sum = 0;

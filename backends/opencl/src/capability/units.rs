@@ -235,6 +235,25 @@ table! {
             }),
         }),
     },
+    /// x86's products of four bytes that add up (AVX-512 VNNI), in inline assembly that names general registers alone.
+    Bytes: Row {
+        name: "avx512_vnni_bytes",
+        needs: processor::has_wide_bytes,
+        way: Way::Product(anydnn_kernels::text("probe/bytes.cl"), 1),
+        unit: Some(Unit {
+            instructions: &[Instruction { factor: Multiplicand::Bytes, sum: DataType::S32, m: 1, n: 16, k: 4 }],
+            work: Work::Panels(Panels {
+                text: anydnn_kernels::text("matmul/bytes.cl"),
+                variants: ["bytes", "bytes-packing"],
+                reason: "the processor multiplies bytes in fours",
+                columns: 64,
+                rows: 6,
+                tiles: 1,
+                repeats_rows: true,
+                is_optional: false,
+            }),
+        }),
+    },
     /// x86's products of pairs of words that add up (AVX-512 VNNI), in inline assembly.
     Words: Row {
         name: "avx512_vnni",
@@ -334,9 +353,10 @@ mod tests {
 
     /// Panels are offered in the order of rows.
     #[test]
-    fn matrix_units_come_before_words() {
+    fn matrix_units_come_before_bytes_and_words() {
         let place = |feature| Feature::of_panels().position(|(own, _)| own == feature).unwrap();
-        assert!(place(Feature::Amx) < place(Feature::Words));
+        assert!(place(Feature::Amx) < place(Feature::Bytes));
+        assert!(place(Feature::Bytes) < place(Feature::Words));
     }
 
     /// A tile that an instruction does not divide would be computed in part.

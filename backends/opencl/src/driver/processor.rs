@@ -50,6 +50,12 @@ pub(crate) fn has_wide_words(device: &OpenClDevice) -> Result<(), String> {
     if has_vnni() { Ok(()) } else { Err("the processor has no products of words that add up".into()) }
 }
 
+/// Whether a device's kernels may multiply bytes in 512-bit registers. Their assembly names none, so that any compiler takes it.
+pub(crate) fn has_wide_bytes(device: &OpenClDevice) -> Result<(), String> {
+    runs_here(device)?;
+    if has_vnni() { Ok(()) } else { Err("the processor has no products of bytes that add up".into()) }
+}
+
 #[cfg(target_arch = "x86_64")]
 fn has_vnni() -> bool {
     is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512bw")
