@@ -51,6 +51,7 @@ files! {
     "convolution/weights_vector.cl",
     "copy/copy.cl",
     "expression/expression.cl",
+    "expression/tabled.cl",
     "matmul/amx.cl",
     "matmul/blocked.cl",
     "matmul/broadcast.cl",

@@ -1,7 +1,8 @@
-//! Expressions: without folds a pointwise launch for all results, else passes over rows.
+//! Expressions: without folds a pointwise launch for all results, or a table where there are 256 of them, else passes over rows.
 
 mod body;
 mod staged;
+mod tabled;
 #[cfg(test)]
 mod tests;
 
@@ -123,6 +124,9 @@ impl<'a> Program<'a> {
 
     /// One launch that computes every element of every result by itself.
     fn pointwise(&self, device: &DeviceTraits) -> (Launch, &'static str) {
+        if let Some(launch) = tabled::launch(self, device) {
+            return (launch, "tabled");
+        }
         let (space, _) = self.space(|_| false);
         let nodes = &self.op.nodes;
         let wanted = needed(nodes, self.op.results.iter().copied());

@@ -395,3 +395,42 @@ fn check(engine: &OpenClEngine, plan: KernelPlan) {
 fn expected(desc: &PrimitiveDesc, inputs: &Tensors) -> BTreeMap<Arg, Vec<f64>> {
     reference::compute(desc, inputs).unwrap().into_iter().map(|(arg, t)| (arg, t.values)).collect()
 }
+
+/// A chain of roundings, as pairs of operations around each function of a model of integers make it, of one operand of bytes beside a number.
+/// Nothing lies half-way between two integers, and all else is exact.
+fn roundings(dims: &[usize], [from, to]: [DataType; 2]) -> Made {
+    let mut e = Made::new(dims, &[]);
+    let x = e.source(typed(dims, from));
+    let displacement = e.source(typed(&[1], DataType::S8));
+    let mut v = e.both(B::Add, x, displacement);
+    for (function, rounded) in [
+        (E::Linear { alpha: 0.25, beta: 0.125 }, DataType::S8),
+        (E::HardSigmoid { alpha: 0.0625, beta: 0.5 }, DataType::F32),
+        (E::Linear { alpha: 32.0, beta: 0.25 }, DataType::U8),
+        (E::Square, DataType::F32),
+        (E::Linear { alpha: 0.015_625, beta: -4.992_187_5 }, DataType::S8),
+    ] {
+        v = e.apply(function, v);
+        v = e.op.push(Node::Cast(rounded, v));
+    }
+    e.result(v, typed(dims, to));
+    e
+}
+
+#[test]
+fn long_expressions_of_bytes_come_from_a_table() {
+    use DataType::{F32, S8, U8};
+    let mut two = roundings(&[3, 5000], [S8, U8]);
+    let other = two.source(typed(&[3, 5000], S8));
+    let last = two.op.results[0];
+    two.op.results[0] = two.both(B::Add, last, other);
+    check_all(&[
+        (roundings(&[3, 5003], [S8, U8]).build(), ["tabled", "flat"]),
+        (roundings(&[4, 3, 5003], [U8, S8]).build(), ["tabled", "flat"]),
+        (roundings(&[9000], [S8, S8]).build(), ["tabled", "flat"]),
+        // Short ones do not pay, and those of two operands, or without bytes, have no table.
+        (roundings(&[5000], [S8, U8]).build(), ["flat", "flat"]),
+        (roundings(&[3, 5000], [S8, F32]).build(), ["flat", "flat"]),
+        (two.build(), ["flat", "flat"]),
+    ]);
+}
