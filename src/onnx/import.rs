@@ -77,7 +77,7 @@ pub(super) fn whole(request: Request<'_>, inputs: Vec<(ValueId, DataType, Dims)>
     stage.walk()?;
     for &output in &request.program.outputs {
         let name = &request.program.names[output];
-        let value = stage.value(output, "an output of the graph")?;
+        let value = stage.value(output, || "an output of the graph".to_owned())?;
         stage.network.output(name, &value).at(|| format!("output {name:?}"))?;
     }
     stage.network.finish()
@@ -219,8 +219,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A value that must be there.
-    fn value(&self, value: ValueId, reader: &str) -> Result<Value> {
+    /// A value that must be there for its reader, whose name messages alone tell.
+    fn value(&self, value: ValueId, reader: impl FnOnce() -> String) -> Result<Value> {
         if let Some(found) = &self.values[value] {
             return Ok(found.clone());
         }
@@ -231,7 +231,7 @@ impl<'a> Walk<'a> {
                 format!("output {name:?} of {}", self.program.steps[step].described()),
                 "only the first outputs of this operator are read",
             ),
-            None => wrong(reader, format!("{name:?}, which nothing makes"), "a value of the graph"),
+            None => wrong(&reader(), format!("{name:?}, which nothing makes"), "a value of the graph"),
         })
     }
 
@@ -255,7 +255,7 @@ impl<'a> Walk<'a> {
             inputs.push(match input {
                 // An input without a name is left out.
                 None => None,
-                Some(value) => Some(self.value(*value, &step.described())?),
+                Some(value) => Some(self.value(*value, || step.described())?),
             });
         }
         let is_sole = |index: usize| step.inputs[index].is_some_and(|value| program.readings(value) == 1);
@@ -378,7 +378,7 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         for (output, &value) in step.outputs.iter().zip(branch) {
-            let made = self.value(value, &step.described())?;
+            let made = self.value(value, || step.described())?;
             if let Some(output) = *output {
                 self.values[output] = Some(made);
             }
