@@ -10,6 +10,7 @@ mod disk;
 mod folder;
 mod frame;
 mod key;
+mod processes;
 mod programs;
 mod stats;
 pub(crate) mod tuning;
@@ -17,6 +18,7 @@ pub(crate) mod tuning;
 pub use disk::DiskCache;
 pub use frame::CacheMiss;
 pub(crate) use key::id;
+pub use processes::compile_in_processes;
 pub(crate) use programs::ProgramCache;
 pub use stats::ProgramStats;
 

@@ -174,16 +174,13 @@ pub(crate) struct Compiler {
     helper: Option<Helper>,
 }
 
-/// Lets engines of this process compile in other processes where a driver compiles one program at a time or is slowed down by threads
-/// (NVIDIA's and Intel's): `program`, started with these arguments, has to call [`serve_compiler`] with its standard input and output.
-/// Only the first call counts; it belongs at the start of a program, before drivers are loaded: where there is a driver of NVIDIA's and no
-/// compiled program on disk yet, processes load that driver while this one does, and end after a second if nobody asks for a program.
-///
-/// A process that does not start, ends early or answers nonsense costs its time: the program is compiled here then.
-pub fn compile_in_processes(program: impl Into<PathBuf>, args: impl IntoIterator<Item = OsString>) {
-    let (program, args) = (program.into(), args.into_iter().collect());
-    let _ = START.set(Start { program, args, environment: std::env::vars_os().collect() });
-    if let Some(start) = START.get().filter(|_| early::pays()) {
+/// Keeps how such processes are started. `is_first` tells that no earlier process has left programs, so that there is much to compile.
+pub(crate) fn start_with(program: PathBuf, args: Vec<OsString>, is_first: bool) {
+    let start = Start { program, args, environment: std::env::vars_os().collect() };
+    if START.set(start).is_err() || !is_first || !early::has_driver() {
+        return;
+    }
+    if let Some(start) = START.get() {
         let mut pool = lock();
         early::start(&mut pool, start, early::MOST.min(cores() / 2));
         rest(pool);
@@ -208,7 +205,7 @@ fn number(device: &OpenClDevice) -> Option<usize> {
     devices().ok()?.iter().position(|known| known.raw_device() == device.raw_device())
 }
 
-/// Answers the requests of a process that called [`compile_in_processes`], until it closes `input`.
+/// Answers the requests of a process that called [`compile_in_processes`](crate::compile_in_processes), until it closes `input`.
 ///
 /// # Errors
 /// A request that is cut short or names no device of this process; a device error.

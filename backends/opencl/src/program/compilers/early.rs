@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::helper::Helper;
 use super::{Pool, START, Start, begin, lock, most, number};
-use crate::cache::DiskCache;
 use crate::driver::platform::OpenClDevice;
 
 /// How many start.
@@ -14,9 +13,9 @@ pub(super) const MOST: usize = 8;
 /// What is there where NVIDIA's driver is.
 const DRIVER: &str = "/dev/nvidiactl";
 
-/// Whether this process is likely to compile much: it may meet the driver that takes longest, and no earlier process has left programs.
-pub(super) fn pays() -> bool {
-    Path::new(DRIVER).exists() && DiskCache::from_env().is_empty()
+/// Whether this process may meet the driver that takes longest.
+pub(super) fn has_driver() -> bool {
+    Path::new(DRIVER).exists()
 }
 
 /// Starts processes for a device that is chosen later.
