@@ -14,6 +14,8 @@
 //                                                                many bytes apart, which may be odd multiples of two
 //   WGMMA(a, b), WGMMA_WAIT                                      the instructions, with the registers of `sums`
 //   HALF_RESULT, USES_GELU_ERF                                   whether the result is of 16 bits, and whether that function is a post-operation
+//   PACKED_RESULT                                                where defined, the type of such a result, as text, whose vectors of eight lie at
+//                                                                multiples of 16 bytes
 //   A_CHANNELS, A_TAPS, OFF_TAP                                  of a window whose slices hold channels of one tap each: how many channels and
 //                                                                taps there are, and the part of OFF_SRC0 that depends on the term
 //   BIAS_BY_COLUMN                                               where defined, a column has one bias
@@ -116,6 +118,21 @@ static inline float partner(const float x, const int distance) {
 #else
 #define ADD_ITS_BIAS ADD_BIAS(v, n)
 #endif
+#ifdef PACKED_RESULT
+// An instruction rounds two sums to even, as ST_DST does one by one, and one access stores all eight.
+static inline uint pack_pair(const float low, const float high) {
+    uint bits;
+    asm("cvt.rn." PACKED_RESULT "x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+#define STORE_RESULT                                                                                                     \
+    if (!ANYDNN_UNALIGNED && n >= 8)                                                                                     \
+        *(__global uint4 *)(dst + (size_t)(OFF_DST) * 2) =                                                               \
+            (uint4)(pack_pair(v.s0, v.s1), pack_pair(v.s2, v.s3), pack_pair(v.s4, v.s5), pack_pair(v.s6, v.s7));         \
+    else ST_DST(OFF_DST, n, v);
+#else
+#define STORE_RESULT ST_DST(OFF_DST, n, v);
+#endif
 #if EXACT
 #define FINISH_SUMS store_32_8(dst, OFF_DST, n, as_uint8(v));
 #elif SPLIT
@@ -129,7 +146,7 @@ static inline float partner(const float x, const int distance) {
     SCALE_SUMS                                                                                                           \
     ADD_ITS_BIAS                                                                                                         \
     POST_OPS(v, n)                                                                                                       \
-    ST_DST(OFF_DST, n, v);
+    STORE_RESULT
 #endif
 
 #if HALF_RESULT && defined(USES_GELU_ERF)

@@ -3,6 +3,8 @@
 
 mod integers;
 mod simt;
+#[cfg(test)]
+mod store_tests;
 mod sub_groups;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use crate::primitive::tests::{check_plan, f32, gpu, matmul, tagged};
 use crate::primitive::{Wanted, choices, choose};
 use crate::testing::{engines_for, shared_test_engines, sub_group_test_engines};
 
-fn hopper() -> DeviceTraits {
+pub(super) fn hopper() -> DeviceTraits {
     gpu().with(Feature::Wgmma, Ok("made up"))
 }
 
@@ -23,7 +23,7 @@ fn names(desc: &PrimitiveDesc, device: &DeviceTraits) -> Vec<String> {
     choices(desc, device, Wanted::All).unwrap().into_iter().map(|c| c.plan.implementation).collect()
 }
 
-fn named(desc: &PrimitiveDesc, device: &DeviceTraits, name: &str) -> KernelPlan {
+pub(super) fn named(desc: &PrimitiveDesc, device: &DeviceTraits, name: &str) -> KernelPlan {
     match choose(desc, device, Wanted::Named(name)) {
         Ok(choice) => choice.plan,
         Err(error) => panic!("{error}; there are {:?} with {:?}", names(desc, device), device.sub_groups()),
@@ -36,7 +36,7 @@ fn halves(m: usize, k: usize, n: usize) -> PrimitiveDesc {
 }
 
 /// Whether the program of a plan's first launch defines a macro like this.
-fn defines(plan: &KernelPlan, text: &str) -> bool {
+pub(super) fn defines(plan: &KernelPlan, text: &str) -> bool {
     plan.launches[0].program.source.to_string().lines().any(|line| line == format!("#define {text}"))
 }
 

@@ -12,6 +12,7 @@ use crate::capability::units::{Feature, Tile};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::{Choices, Planned};
 use crate::primitive::source::Source;
+use crate::primitive::space::Operand;
 
 const UNIT: Feature = Feature::Wgmma;
 const SLICES: &str = anydnn_kernels::text("matmul/wgmma_slices.cl");
@@ -138,6 +139,9 @@ fn plan(
             }
             let result = product.desc.dst().data_type();
             source.define("HALF_RESULT", i32::from(result.is_float() && result.bits() == 16));
+            if let Some(name) = packed_result(product) {
+                source.define("PACKED_RESULT", format!("\"{name}\""));
+            }
             let is_gelu = |post_op: &PostOp| matches!(post_op, PostOp::Eltwise(Eltwise::GeluErf));
             if product.desc.attributes().post_ops.iter().any(is_gelu) {
                 source.define("USES_GELU_ERF", 1);
@@ -171,6 +175,17 @@ fn plan(
             launch
         },
     )
+}
+
+/// The type of a result of 16 bits whose vectors lie at multiples of their length, as instructions call it.
+fn packed_result(product: &Product<'_>) -> Option<&'static str> {
+    let lies_in_vectors = |dst: &&Operand| dst.address.is_aligned(product.loops.n.start, LANES);
+    let dst = product.space.find("DST").filter(lies_in_vectors)?;
+    match dst.data_type {
+        DataType::F16 => Some("f16"),
+        DataType::BF16 => Some("bf16"),
+        _ => None,
+    }
 }
 
 /// How an operand of elements of so many bytes comes.
