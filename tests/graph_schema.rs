@@ -79,7 +79,8 @@ const ATTRIBUTES: &[(OpKind, usize)] = &[
 #[test]
 fn the_table_has_as_many_attributes_as_the_specification() {
     for &(kind, count) in ATTRIBUTES {
-        assert_eq!(Schema::of(kind).attrs.len(), count, "{kind}");
+        let attrs = Schema::of(kind).attrs.iter();
+        assert_eq!(attrs.filter(|attr| !attr.extension).count(), count, "{kind}");
     }
 }
 

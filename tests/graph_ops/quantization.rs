@@ -38,6 +38,18 @@ fn there_and_back(#[case] attrs: Attrs, #[case] narrow: DataType) {
     case.sharp().check();
 }
 
+/// Steps are rounded before odd zero points are added: halves of a step show the order.
+#[rstest]
+#[case::tensor(per_tensor(0.5, Some(91)))]
+#[case::channels(per_channel(1, &[0.5, 0.25, 0.125], &[3, 60, 127]))]
+fn rounded_first(#[case] attrs: Attrs) {
+    let mut case = Case::new();
+    let x = case.input_of(F32, &[2, 3, 5], |v| (16.0 * v).round() / 16.0);
+    let quantized = case.typed(K::Quantize, &[x], attrs.with("round_first", true), U8);
+    case.outputs(&[quantized]);
+    case.sharp().check();
+}
+
 /// Scales and zero points in tensors: one, one for each channel, one for each block.
 #[rstest]
 #[case::tensor(Attrs::new(), &[1])]

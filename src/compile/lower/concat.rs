@@ -1,7 +1,7 @@
 //! Tensors side by side; of quantised ones nothing is dequantised where all have the result's scale.
 
 use anydnn_backend::op::{Concat, Eltwise};
-use anydnn_backend::{Arg, Attributes, Error, MemoryDesc, Result};
+use anydnn_backend::{Arg, Attributes, Error, MemoryDesc, PostOp, Result};
 
 use super::post_ops::label;
 use super::region::Region;
@@ -63,6 +63,7 @@ impl ConcatUnit {
                 .ok_or_else(|| Error::unsupported(region.op(op).to_string(), "more than one scale"))
         };
         let (scale, zero_point) = number(self.quantize)?;
+        let rounds_first = quantization::rounds_first(region.op(self.quantize));
         let result = program.result(region.op(self.quantize).outputs[0])?;
         let data_type = result.desc.data_type();
         let mut args = Vec::new();
@@ -70,14 +71,22 @@ impl ConcatUnit {
             let mut value = program.value(region.op(op).inputs[0])?;
             let (own_scale, own_zero_point) = number(op)?;
             let alpha = own_scale / scale;
-            let beta = zero_point as f32 - own_zero_point as f32 * alpha;
+            let shift = -(own_zero_point as f32) * alpha;
+            let beta = zero_point as f32 + shift;
             let same = (alpha, beta) == (1.0, 0.0) && value.desc.data_type() == data_type;
             if !same {
                 let dense = program.temp(MemoryDesc::new(value.desc.dims().clone(), data_type));
+                let (beta, attributes) = if rounds_first {
+                    let point = Eltwise::Linear { alpha: 1.0, beta: zero_point as f32 };
+                    let then = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Round));
+                    (shift, then.with_post_op(PostOp::Eltwise(point)))
+                } else {
+                    (beta, Attributes::default())
+                };
                 let linear = anydnn_backend::Op::Eltwise(Eltwise::Linear { alpha, beta });
                 let name = label(program, &[op]);
                 let places = vec![(Arg::SRC, value), (Arg::DST, dense.clone())];
-                emit_simple(program, linear, Attributes::default(), places, &name, vec![op])?;
+                emit_simple(program, linear, attributes, places, &name, vec![op])?;
                 value = dense;
             }
             args.push((Arg::Src(i as u16), value));

@@ -119,6 +119,6 @@ impl GatedUnit {
             extra: Vec::new(),
         };
         debug_assert!(matches!(anchor.args[1].0, Arg::Weights));
-        post_ops::emit(program, anchor, dequantized, Vec::new(), &self.chain, ops)
+        post_ops::emit(program, anchor, dequantized, None, &self.chain, ops)
     }
 }

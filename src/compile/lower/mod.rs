@@ -31,13 +31,11 @@ mod tests;
 mod units;
 mod views;
 
-use anydnn_backend::op::Eltwise;
 use anydnn_backend::{
-    Arg, Dims, Error, InvalidKind, MemoryDesc, PostOp, PrimitiveDesc, Quantized, Result, ResultExt,
+    Arg, Dims, Error, InvalidKind, MemoryDesc, PrimitiveDesc, Quantized, Result, ResultExt,
 };
 
 use self::post_ops::Dequantized;
-use self::quantization::Scales;
 use self::region::Region;
 use self::units::{AnchorUnit, Item, Kind};
 use super::program::{Program, Storage, Value, declared};
@@ -123,11 +121,11 @@ fn emit_anchor(
         program.rebind(id, value);
     }
     let anchor = anchor?;
-    let (mut dequantized, mut first) = (Vec::new(), Vec::new());
+    let (mut dequantized, mut of_result) = (Vec::new(), None);
     for (i, read) in reads {
         let Some(scales) = read.scales else { continue };
         if !dequantizes(op.kind, i) {
-            first.extend(scale_of_result(&scales));
+            of_result = Some(scales);
             continue;
         }
         let operand = if i == 0 { Quantized::Src(0) } else { Quantized::Weights };
@@ -141,7 +139,7 @@ fn emit_anchor(
         let scale = scales.scale(program, rank);
         dequantized.push(Dequantized { operand, scale, zero_point, fpmath });
     }
-    post_ops::emit(program, anchor, dequantized, first, &unit.chain, ops)
+    post_ops::emit(program, anchor, dequantized, of_result.as_ref(), &unit.chain, ops)
 }
 
 /// Whether an operation's primitive dequantises an input as it reads it.
@@ -157,13 +155,6 @@ fn dequantizes(kind: OpKind, input: usize) -> bool {
 fn commutes_with_scale(op: &Op) -> bool {
     // An average that counts padding counts zeros, which are not the zero point.
     op.kind == OpKind::MaxPool || op.kind == OpKind::AvgPool && op.attrs.bool("exclude_pad").unwrap_or(false)
-}
-
-/// Dequantisation of a result by one scale.
-fn scale_of_result(scales: &Scales) -> Option<PostOp> {
-    let Scales::Number { scale, zero_point } = *scales else { return None };
-    let beta = if zero_point == 0 { 0.0 } else { -scale * zero_point as f32 };
-    Some(PostOp::Eltwise(Eltwise::Linear { alpha: scale, beta }))
 }
 
 /// The scales of an input in the order of dimensions of the primitive's operand, which has these.

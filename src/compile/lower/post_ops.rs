@@ -7,7 +7,7 @@ use anydnn_backend::{
 
 use super::chain::{Chain, Link, gated_eltwise};
 use super::pointwise::{binary_of, eltwise_of};
-use super::quantization::Scales;
+use super::quantization::{Scales, rounds_first};
 use super::{Anchor, channel_axis, emit_simple, input, matmul, views};
 use crate::compile::program::{Program, Value, declared};
 use crate::graph::{Op, TensorId};
@@ -34,18 +34,22 @@ impl Dequantized {
     }
 }
 
-/// Emits the anchor's primitive with the chain's post-operations behind `first`.
+/// Emits the anchor's primitive with the chain's post-operations, whose result has scales of its own where `result_scales` tells them.
 pub(super) fn emit(
     program: &mut Program<'_>,
     mut anchor: Anchor,
     dequantized: Vec<Dequantized>,
-    first: Vec<PostOp>,
+    result_scales: Option<&Scales>,
     chain: &Chain,
     ops: Vec<usize>,
 ) -> Result<()> {
     let graph = program.graph;
-    let mut list = PostOpList { post_ops: first, operands: Vec::new() };
-    for link in &chain.links {
+    let mut list = PostOpList { post_ops: Vec::new(), operands: Vec::new() };
+    let mut links = chain.links.as_slice();
+    if let Some(scales) = result_scales {
+        links = list.rescale(program, &anchor, scales, links)?;
+    }
+    for link in links {
         list.add(program, &mut anchor, link).map_err(|error| error.at(graph.ops()[link.op()].to_string()))?;
     }
     let (target, behind) = target(program, chain)?;
@@ -138,6 +142,30 @@ struct PostOpList {
 }
 
 impl PostOpList {
+    /// Dequantises the result by one scale. Where it is quantised at once, both are one step, so that means of integers that lie halfway
+    /// between two steps stay there. Gives the links that are left.
+    fn rescale<'c>(
+        &mut self,
+        program: &mut Program<'_>,
+        anchor: &Anchor,
+        scales: &Scales,
+        links: &'c [Link],
+    ) -> Result<&'c [Link]> {
+        let Scales::Number { scale, zero_point } = *scales else { return Ok(links) };
+        let shift = |alpha: f32| if zero_point == 0 { 0.0 } else { -alpha * zero_point as f32 };
+        if let [Link::Quantize(index), rest @ ..] = links
+            && let op = &program.graph.ops()[*index]
+            && rounds_first(op)
+            && let own @ Scales::Number { scale: own_scale, .. } = Scales::of(program, op)?
+        {
+            let alpha = scale / own_scale;
+            self.round_first(program, anchor, op, &own, [alpha, shift(alpha)])?;
+            return Ok(rest);
+        }
+        self.linear(scale, shift(scale));
+        Ok(links)
+    }
+
     fn add(&mut self, program: &mut Program<'_>, anchor: &mut Anchor, link: &Link) -> Result<()> {
         let op = |index: usize| &program.graph.ops()[index];
         match link {
@@ -181,8 +209,37 @@ impl PostOpList {
             Link::Quantize(index) => {
                 let op = op(*index);
                 let scales = Scales::of(program, op)?;
-                self.divide(program, anchor, op, &scales, 1)?;
+                if rounds_first(op) {
+                    let alpha = if let Scales::Number { scale, .. } = scales { 1.0 / scale } else { 1.0 };
+                    self.round_first(program, anchor, op, &scales, [alpha, 0.0])?;
+                } else {
+                    self.divide(program, anchor, op, &scales, 1)?;
+                }
             }
+        }
+        Ok(())
+    }
+
+    /// Multiplication by `alpha`, or division by tensors of scales, rounded before the zero points are added.
+    fn round_first(
+        &mut self,
+        program: &mut Program<'_>,
+        anchor: &Anchor,
+        op: &Op,
+        scales: &Scales,
+        [alpha, beta]: [f32; 2],
+    ) -> Result<()> {
+        self.linear(alpha, beta);
+        if let Scales::Tensors { scale, .. } = scales {
+            self.binary(program, anchor, op, BinaryAlgorithm::Divide, scale, false)?;
+        }
+        self.post_ops.push(PostOp::Eltwise(Eltwise::Round));
+        match scales {
+            Scales::Number { zero_point, .. } => self.linear(1.0, *zero_point as f32),
+            Scales::Tensors { zero_point: Some(zp), .. } => {
+                self.binary(program, anchor, op, BinaryAlgorithm::Add, zp, false)?;
+            }
+            Scales::Tensors { zero_point: None, .. } => {}
         }
         Ok(())
     }

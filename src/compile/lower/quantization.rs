@@ -41,6 +41,11 @@ pub(super) fn is_per_tensor(op: &Op) -> bool {
     op.attrs.string("qtype").is_ok_and(|word| word == "per_tensor")
 }
 
+/// Whether an operation rounds before it adds zero points.
+pub(super) fn rounds_first(op: &Op) -> bool {
+    op.attrs.bool("round_first").unwrap_or(false)
+}
+
 /// The scale and the zero point of an operation that knows them now and has one of each.
 pub(super) fn number(op: &Op) -> Option<(f32, i32)> {
     let known = matches!(op.kind, OpKind::Quantize | OpKind::Dequantize) && is_per_tensor(op);

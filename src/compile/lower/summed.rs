@@ -86,7 +86,7 @@ impl SummedUnit {
             shape: ToPrimitive { insert, ..ToPrimitive::default() },
             extra: Vec::new(),
         };
-        post_ops::emit(program, anchor, Vec::new(), Vec::new(), &self.chain, ops)
+        post_ops::emit(program, anchor, Vec::new(), None, &self.chain, ops)
     }
 
     /// `[.., batches, rows, columns]` as `[.., 1, batches rows, columns]`.

@@ -3,7 +3,7 @@
 use super::{Absent, AttrSpec, AttrType};
 
 const fn attr(name: &'static str, value: AttrType, absent: Absent) -> AttrSpec {
-    AttrSpec { name, value, absent }
+    AttrSpec { name, value, absent, extension: false }
 }
 
 const fn word(name: &'static str, words: &'static [&'static str], absent: &'static str) -> AttrSpec {
@@ -57,6 +57,9 @@ pub(super) const KEEP_DIMS: AttrSpec = attr("keep_dims", AttrType::Bool, Absent:
 pub(super) const KEEP_STATS: AttrSpec = attr("keep_stats", AttrType::Bool, Absent::Bool(true));
 pub(super) const PER_CHANNEL_BROADCAST: AttrSpec =
     attr("per_channel_broadcast", AttrType::Bool, Absent::Bool(true));
+/// The quotient is rounded before the zero point is added, as ONNX has it, not the sum.
+pub(super) const ROUND_FIRST: AttrSpec =
+    AttrSpec { extension: true, ..attr("round_first", AttrType::Bool, Absent::Nothing) };
 pub(super) const SPECIAL_ZERO: AttrSpec = attr("special_zero", AttrType::Bool, Absent::Required);
 pub(super) const TRANSPOSE_A: AttrSpec = attr("transpose_a", AttrType::Bool, Absent::Bool(false));
 pub(super) const TRANSPOSE_B: AttrSpec = attr("transpose_b", AttrType::Bool, Absent::Bool(false));

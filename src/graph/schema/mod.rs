@@ -60,6 +60,8 @@ pub struct AttrSpec {
     pub value: AttrType,
     /// What holds when it is not given.
     pub absent: Absent,
+    /// Whether it is an extension: oneDNN's specification and its C API do not have it.
+    pub extension: bool,
 }
 
 /// The type of an attribute's value.

@@ -256,7 +256,8 @@ pub(super) const fn of(kind: K) -> Schema {
             &[RESIZE_MODE, COORDINATE_TRANSFORMATION_MODE, SIZES, RESIZE_SCALES, DATA_FORMAT],
         ),
 
-        K::Quantize | K::Dequantize => op(SRC, DST, &[QTYPE, AXIS_ONE, QUANTIZATION_SCALES, ZPS]),
+        K::Quantize => op(SRC, DST, &[QTYPE, AXIS_ONE, QUANTIZATION_SCALES, ZPS, ROUND_FIRST]),
+        K::Dequantize => op(SRC, DST, &[QTYPE, AXIS_ONE, QUANTIZATION_SCALES, ZPS]),
         K::DynamicQuantize => op(QUANTIZED, DST, &[QTYPE, AXIS_ONE]),
         K::DynamicDequantize => op(QUANTIZED, DST, &[GROUPED_QTYPE, AXIS_ONE, GROUP_SHAPE]),
         K::Dropout => op(all(&["src", "seed", "offset", "probability"]), some(1, &["dst", "mask"]), &[]),

@@ -173,5 +173,5 @@ pub(super) fn requantized(network: &mut Network, node: &Node, value: &Value, ind
     }
     let inputs = Inputs { scale: Some(index), point: index + 1 };
     let parameters = Parameters::of(network, node, inputs, (value, None))?;
-    parameters.apply(network, node, value, [OpKind::Quantize, OpKind::DynamicQuantize], to)
+    parameters.quantize(network, node, value, to)
 }

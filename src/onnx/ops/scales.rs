@@ -80,8 +80,8 @@ impl Parameters {
         Some(HostTensor::from_f64(dims.clone(), DataType::F32, &values))
     }
 
-    /// Adds the quantisation of floats. With a scale that is given on execution they are rounded before the zero point is added, which may
-    /// be odd: halves go to the even number of steps.
+    /// Adds the quantisation of floats. They are rounded before the zero point is added: halves go to the even number of steps, and no digits
+    /// of the quotient are lost to a sum.
     pub(super) fn quantize(
         mut self,
         network: &mut Network,
@@ -134,7 +134,12 @@ impl Parameters {
         if let (Some(scales), Some(points)) = (&scales, &points) {
             let scales: Vec<f32> = scales.iter().map(|&scale| scale as f32).collect();
             let points: Vec<i64> = points.iter().map(|&point| point as i64).collect();
-            let attrs = attrs.with("scales", scales).with("zps", points);
+            // Where nothing is added the order does not matter.
+            let rounds = known == OpKind::Quantize && points.iter().any(|&point| point != 0);
+            let mut attrs = attrs.with("scales", scales).with("zps", points);
+            if rounds {
+                attrs.set("round_first", true);
+            }
             return network.op_to(node, known, &[src], attrs, Some(to));
         }
         let dims = Dims::from([count]);

@@ -107,6 +107,54 @@ fn scaled_integers_become_scaled_integers() {
     assert_eq!((made.data_type(), made.to_f32s()), (DataType::U8, vec![8.0]));
 }
 
+/// Halves go to the even number of steps, whatever the zero point is, and what is just below a half stays so beside a large one.
+#[test]
+fn known_zero_points_are_added_to_whole_steps() {
+    let run = |number: i32, point: i32, values: &[f32]| {
+        let draft = constant(Draft::new(13).input("x", &["4"]), "z", number, &[], &[point]);
+        let draft = draft.floats("s", &[], &[0.5]).node("y = QuantizeLinear(x, s, z)", vec![]).output("y");
+        assert!(kinds(&draft).contains(&OpKind::Quantize));
+        draft.run(&[], &[tensor([4], values)]).unwrap()[0].to_f32s()
+    };
+    assert_eq!(run(UINT8, 3, &[0.25, 0.75, 1.25, -0.25]), [3.0, 5.0, 5.0, 3.0]);
+    assert_eq!(run(INT8, -1, &[0.25, 0.75, 1.25, -0.25]), [-1.0, 1.0, 1.0, -1.0]);
+    assert_eq!(run(UINT8, 2, &[0.25, 0.75, 1.25, -0.25]), [2.0, 4.0, 4.0, 2.0]);
+    let below = 17.75_f32.next_down();
+    assert_eq!(run(INT8, -128, &[below, 17.75, 1000.0, -1000.0]), [-93.0, -92.0, 127.0, -128.0]);
+
+    let product = |point: i32| {
+        let draft = constant(Draft::new(10).typed("a", UINT8, &["2", "1"]), "p", UINT8, &[], &[0]);
+        let draft = constant(draft, "b", INT8, &[1, 2], &[1, 3]).floats("one", &[], &[1.0]);
+        let draft = constant(draft.floats("two", &[], &[2.0]), "bp", INT8, &[], &[0]);
+        let draft = constant(draft, "yp", UINT8, &[], &[point]);
+        let draft = draft.node("y = QLinearMatMul(a, one, p, b, one, bp, two, yp)", vec![]).output("y");
+        draft.run(&[], &[bytes([2, 1], &[1, 3])]).unwrap()[0].to_f32s()
+    };
+    assert_eq!(product(4), [4.0, 6.0, 6.0, 8.0]);
+    assert_eq!(product(5), [5.0, 7.0, 7.0, 9.0]);
+
+    // The mean of integers whose scale the result has is exact: 41.5 and 40.5 steps become 42 and 40.
+    let draft = constant(Draft::new(13).typed("x", INT8, &["1", "1", "4"]), "z", INT8, &[], &[-106]);
+    let draft = draft.floats("s", &[], &[0.007_906_97]).node("d = DequantizeLinear(x, s, z)", vec![]);
+    let pooled = vec![ints("kernel_shape", &[2]), ints("strides", &[2])];
+    let draft = draft.node("m = AveragePool(d)", pooled).node("y = QuantizeLinear(m, s, z)", vec![]);
+    let x = HostTensor::from_f64([1, 1, 4], DataType::S8, &[-107.0, -22.0, -100.0, -31.0]).unwrap();
+    let made = draft.output("y").run(&[], &[x]).unwrap();
+    assert_eq!(made[0].to_f32s(), [-64.0, -66.0]);
+
+    // Side by side: one part has the result's scale, the other half of it.
+    let draft =
+        constant(Draft::new(13).typed("a", UINT8, &["2"]).typed("b", UINT8, &["2"]), "z", UINT8, &[], &[3]);
+    let draft = draft.floats("one", &[], &[1.0]).floats("half", &[], &[0.5]);
+    let draft = draft
+        .node("af = DequantizeLinear(a, one, z)", vec![])
+        .node("bf = DequantizeLinear(b, half, z)", vec![]);
+    let draft = draft.node("both = Concat(af, bf)", vec![int("axis", 0)]);
+    let draft = draft.node("y = QuantizeLinear(both, one, z)", vec![]).output("y");
+    let made = draft.run(&[], &[bytes([2], &[1, 4]), bytes([2], &[4, 6])]).unwrap();
+    assert_eq!(made[0].to_f32s(), [1.0, 4.0, 3.0, 5.0]);
+}
+
 #[test]
 fn scaled_windows_have_a_scale_for_each_channel() {
     let draft = constant(Draft::new(10).typed("x", UINT8, &["1", "1", "3"]), "zero", UINT8, &[], &[0]);

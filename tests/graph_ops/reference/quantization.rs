@@ -40,7 +40,9 @@ pub fn quantization(op: &Op, inputs: &[Tensor], to: DataType) -> Tensor {
         match op.kind {
             K::Quantize | K::DynamicQuantize => {
                 // Rounded and limited as every store of the type is.
-                let value = [src.at(index) / scale + zp];
+                let steps = src.at(index) / scale;
+                let rounds_first = op.attrs.bool("round_first").unwrap_or(false);
+                let value = [if rounds_first { steps.round_ties_even() } else { steps } + zp];
                 HostTensor::from_f64([1], to, &value).unwrap().to_f64s()[0]
             }
             _ => (src.at(index) - zp) * scale,

@@ -147,7 +147,7 @@ impl AttentionUnit {
             },
             extra,
         };
-        post_ops::emit(program, anchor, dequantized, Vec::new(), &self.chain, ops)
+        post_ops::emit(program, anchor, dequantized, None, &self.chain, ops)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use anydnn_backend::op::Expression;
+use anydnn_backend::op::{Expression, Node};
 use anydnn_backend::{Dims, Error, Result};
 
 use super::draft::{Draft, Operand, Scope, Space, apart};
@@ -10,8 +10,8 @@ use super::layout::{Fit, Layout, Part, Split, layout};
 use super::translate::translate;
 use crate::graph::{Graph, TensorId};
 
-/// More nodes would take too many registers, more operands too many arguments of a kernel.
-const MOST_NODES: usize = 64;
+/// More nodes would take too many registers, but for numbers; more operands too many arguments of a kernel.
+const MOST_NODES: usize = 96;
 const MOST_OPERANDS: usize = 20;
 
 /// One expression and what it is bound to.
@@ -53,7 +53,8 @@ pub(super) fn plan(graph: &Graph, parts: &[Part], needed: impl Fn(TensorId) -> b
     check_results(&expression, &draft.operands, &results)?;
     if parts.len() > 1 {
         let operands = draft.operands.len() + results.len();
-        if expression.nodes.len() > MOST_NODES || operands > MOST_OPERANDS {
+        let nodes = expression.nodes.iter().filter(|node| !matches!(node, Node::Constant(_))).count();
+        if nodes > MOST_NODES || operands > MOST_OPERANDS {
             return Err(Error::unsupported("expression", "more nodes or operands than one launch takes"));
         }
     }

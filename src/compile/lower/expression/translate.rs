@@ -1,9 +1,10 @@
 //! Functions of elements as nodes.
 
-use anydnn_backend::op::{BinaryAlgorithm, Fold, Node};
+use anydnn_backend::op::{BinaryAlgorithm, Eltwise, Fold, Node};
 use anydnn_backend::{Error, Result};
 
 use super::super::pointwise::{binary_of, eltwise_of, gradient_of, is_gradient, is_unary};
+use super::super::quantization::rounds_first;
 use super::draft::{Scope, apart};
 use super::layout::Side;
 use super::{normalizations, rows};
@@ -174,7 +175,13 @@ fn quantization(scope: &mut Scope<'_, '_>) -> Result<()> {
     }
     let scale = scope.literal(scales, axis)?;
     let zero_point = if zps.iter().all(|&zp| zp == 0.0) { None } else { Some(scope.literal(&zps, axis)?) };
-    let y = affine(scope, x, scale, zero_point, op.kind == K::Quantize);
+    let y = if op.kind == K::Quantize && rounds_first(op) {
+        let steps = scope.divide(x, scale);
+        let steps = scope.eltwise(Eltwise::Round, steps);
+        zero_point.map_or(steps, |zero_point| scope.add(steps, zero_point))
+    } else {
+        affine(scope, x, scale, zero_point, op.kind == K::Quantize)
+    };
     scope.output(0, y);
     Ok(())
 }

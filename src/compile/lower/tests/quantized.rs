@@ -139,6 +139,36 @@ fn a_concatenation() {
     }
 }
 
+/// What is rounded before an odd zero point is added: alone, behind a product, channel by channel and side by side.
+#[test]
+fn halves_are_rounded_before_the_zero_point_is_added() {
+    let shifted = |net: &mut Net, x, scales: Vec<f32>, zps: Vec<i64>| {
+        let qtype = if scales.len() == 1 { "per_tensor" } else { "per_channel" };
+        let attrs = Attrs::new().with("qtype", qtype).with("axis", 1_i64).with("scales", scales);
+        net.typed(K::Quantize, &[x], attrs.with("zps", zps).with("round_first", true), U8)
+    };
+    for (scales, zps) in [(vec![2.0], vec![7]), (vec![2.0, 4.0, 8.0, 2.0], vec![7, 9, 11, 13])] {
+        let mut net = Net::default();
+        let x = net.input(U8, &[4, 4]);
+        let x = net.dequantize(x, 1.0, 0);
+        shifted(&mut net, x, scales.clone(), zps.clone());
+        check(&net.0.build().unwrap(), "expression");
+
+        let mut net = Net::default();
+        let (x, w) = (net.input(U8, &[4, 16]), net.weights(S8, &[16, 4]));
+        let (x, w) = (net.dequantize(x, 1.0, 0), net.dequantize(w, 1.0, 0));
+        let y = net.matmul(x, w);
+        shifted(&mut net, y, scales, zps);
+        check(&net.0.build().unwrap(), "matmul");
+    }
+    let mut net = Net::default();
+    let (a, b) = (net.input(U8, &[2, 4]), net.input(U8, &[2, 6]));
+    let (a, b) = (net.dequantize(a, 0.5, 7), net.dequantize(b, 0.25, 7));
+    let y = net.op(K::Concat, &[a, b], Attrs::new().with("axis", 1_i64));
+    shifted(&mut net, y, vec![0.5], vec![7]);
+    check(&net.0.build().unwrap(), "eltwise concat");
+}
+
 #[test]
 fn a_gated_product_of_compressed_weights() {
     let mut net = Net::default();
