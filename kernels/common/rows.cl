@@ -4,7 +4,8 @@
 //   ROWS_BY_GROUP   a work-group of GROUP work-items takes a row and reduces through local memory (GPUs)
 //   ROWS_BY_PART    PARTS work-items take a row together and a work-group GROUP / PARTS rows; lanes run along the elements, of which each
 //                   work-item has STEPS vectors, or HELD_STEPS at most, which stay in registers where they are needed again (GPUs). With
-//                   SUB_GROUP the PARTS are whole sub-groups of that many work-items, which read each other's registers
+//                   SUB_GROUP the PARTS are whole sub-groups of that many work-items, which read each other's registers; with SHUFFLES
+//                   the items of NVIDIA's warps do
 // A fold by item joins into CHAINS variables, so that no joining waits for the one before. OVERLAPPING, the last vector of a run ends with
 // it, and begins with elements that the one before had. A work-item of a CPU has room for a row in
 // kept[slot] of local memory where KEPT is their number of vectors.
@@ -122,6 +123,35 @@
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                    \
         joined = scratch[first];                                                                                         \
         for (int k = 1; k < PARTS / SUB_GROUP; ++k) joined = OPERATION(joined, scratch[first + k]);                      \
+        return (V)(joined);                                                                                              \
+    }
+#elif SHUFFLES
+// A row's work-items join in two stages, by warps and by all, through each other's registers.
+static inline float of_partner(const float x, const int mask) {
+    float y;
+    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(mask));
+    return y;
+}
+#define DEFINE_FOLD(NAME, OPERATION)                                                                                     \
+    static inline V NAME(const V x, __local R *scratch) {                                                                \
+        const float4 four = FOUR_LANES(OPERATION, x);                                                                    \
+        const float2 two = OPERATION(four.lo, four.hi);                                                                  \
+        R joined = OPERATION(two.x, two.y);                                                                              \
+        _Pragma("unroll") for (int mask = (PARTS < 32 ? PARTS : 32) / 2; mask > 0; mask /= 2) {                          \
+            const R other = of_partner(joined, mask);                                                                    \
+            joined = OPERATION(joined, other);                                                                           \
+        }                                                                                                                \
+        if (PARTS <= 32) return (V)(joined);                                                                             \
+        const int l = (int)get_local_id(0), lane = l % 32, first = (l - l % PARTS) / 32;                                 \
+        /* Others may still read what they folded before. */                                                             \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                    \
+        if (lane == 0) scratch[l / 32] = joined;                                                                         \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                    \
+        joined = scratch[first + lane % (PARTS > 32 ? PARTS / 32 : 1)];                                                  \
+        _Pragma("unroll") for (int mask = PARTS / 64; mask > 0; mask /= 2) {                                             \
+            const R other = of_partner(joined, mask);                                                                    \
+            joined = OPERATION(joined, other);                                                                           \
+        }                                                                                                                \
         return (V)(joined);                                                                                              \
     }
 #else

@@ -6,6 +6,7 @@ use anydnn_backend::{Arg, DeviceKind};
 use super::source::{Source, is_contiguous};
 use super::space::{Binding, Space};
 use super::value::Value;
+use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 
 const ROWS: &str = anydnn_kernels::text("common/rows.cl");
@@ -379,6 +380,7 @@ impl Rows {
                 .number_of("RUN", last.extent)
                 .define("WHOLE_VECTORS", i32::from(last.extent.is_multiple_of(*lanes)))
                 .define("ALONG", &last.name)
+                .define("SHUFFLES", i32::from(device.has(Feature::NvidiaPtx)))
                 .define_whole();
         }
         source

@@ -10,6 +10,7 @@ use anydnn_backend::{
 
 use super::tests::{check_on, cpu, f32, gpu, matmul, tagged};
 use super::{Wanted, choices, plan};
+use crate::capability::Feature;
 use crate::capability::sub_groups::SubGroups;
 use crate::plan::DeviceTraits;
 use crate::testing::sub_group_test_engines;
@@ -130,6 +131,17 @@ fn rows_by_sub_groups_compute_what_the_operations_mean() {
             check_on(&engine, choice.plan, |_| None);
         }
     }
+}
+
+/// Elsewhere local memory joins what work-items have.
+#[test]
+fn rows_join_by_registers_on_nvidia() {
+    let joins_by_registers = |device: &DeviceTraits| {
+        let plan = plan(&softmax(&[100, 3000]).build().unwrap(), device).unwrap();
+        plan.launches[0].program.source.to_string().contains("#define SHUFFLES 1")
+    };
+    assert!(joins_by_registers(&gpu().with(Feature::NvidiaPtx, Ok("made up"))));
+    assert!(!joins_by_registers(&gpu()));
 }
 
 #[test]
