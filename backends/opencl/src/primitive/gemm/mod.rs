@@ -54,11 +54,11 @@ enum Fetch {
 
 /// Clocks of a work-group besides its sums, and of the launch that adds up parts.
 const GROUP_CLOCKS: usize = 3_000;
-const LAUNCH_CLOCKS: usize = 8_000;
+pub(super) const LAUNCH_CLOCKS: usize = 8_000;
 /// Multiply-adds that a unit starts in a clock where the clocks of tiles were measured.
 const MEASURED_MULTIPLY_ADDS: usize = 128;
 /// Bytes that a device with as many units as the measured one moves in a clock, by unit.
-const UNIT_BYTES: usize = 16;
+pub(super) const UNIT_BYTES: usize = 16;
 const MOST_PARTS: usize = 32;
 /// The longest vectors that results are stored by.
 pub(super) const MOST_LANES: usize = 8;

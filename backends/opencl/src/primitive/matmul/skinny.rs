@@ -6,7 +6,7 @@ use super::Shape;
 use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
-use crate::primitive::gemm::{MOST_LANES, Partial, belongs_to_sums};
+use crate::primitive::gemm::{LAUNCH_CLOCKS, MOST_LANES, Partial, UNIT_BYTES, belongs_to_sums};
 use crate::primitive::numbers::always;
 use crate::primitive::quantized;
 use crate::primitive::source::Source;
@@ -40,6 +40,8 @@ const MMA_LOCAL: usize = 8 * MOST_ROWS * (MMA_COLUMNS + 8);
 /// Weights from which on a product gains by a program of its own: this part of its time.
 const LARGE: usize = 1 << 23;
 const GAIN: u64 = 10;
+/// Bytes that a compute unit reads in a clock while others do too, and where few do.
+const ALONE_BYTES: usize = UNIT_BYTES * 3 / 2;
 /// Work-groups that fill a compute unit.
 const FILLING: usize = 4;
 
@@ -48,11 +50,21 @@ fn lines() -> impl Iterator<Item = usize> {
     (SHORTEST_LINE.ilog2()..=LINE.ilog2()).rev().map(|exponent| 1 << exponent)
 }
 
-/// The longest line of which groups of few columns are enough to keep the device busy, so that no sum needs a second launch.
-fn whole_line(groups: impl Fn(usize) -> usize, device: &DeviceTraits) -> Option<usize> {
-    let busy = |line: &usize| 2 * groups(*line) >= 3 * device.compute_units;
-    let nearly_busy = |line: &usize| 8 * groups(*line) >= 7 * device.compute_units;
-    lines().find(busy).or_else(|| Some(SHORTEST_LINE).filter(nearly_busy))
+/// The longest line of which groups of few columns are enough to keep the device busy, so that no sum needs a second launch, or else the
+/// shortest where the weights take the groups that there are less time than that launch.
+fn whole_line(groups: impl Fn(usize) -> usize, bytes: usize, device: &DeviceTraits) -> Option<usize> {
+    let units = device.compute_units.max(1);
+    let busy = |line: &usize| 2 * groups(*line) >= 3 * units;
+    let nearly_busy = |line: &usize| 8 * groups(*line) >= 7 * units;
+    let is_soon_done = |line: &usize| {
+        let clocks = |units: usize, rate: usize| bytes / (units.max(1) * rate);
+        clocks(groups(*line), ALONE_BYTES) <= LAUNCH_CLOCKS + clocks(units, UNIT_BYTES)
+    };
+    let short = [SHORTEST_LINE, SHORTEST_LINE / 2];
+    lines()
+        .find(busy)
+        .or_else(|| short.into_iter().find(nearly_busy))
+        .or_else(|| Some(short[1]).filter(is_soon_done))
 }
 
 /// The longest line of which groups of few columns and few terms keep the device busy.
@@ -98,7 +110,8 @@ impl Shape<'_> {
         let batches = space.count(0..m);
         let groups_of = |line: usize| columns.div_ceil(line * lanes) * batches;
         let takes_whole = rows == 1 && !mma && !along_k && device.max_work_group >= WHOLE_GROUP;
-        let whole = whole_line(groups_of, device).filter(|_| takes_whole);
+        let bytes = (columns * terms).saturating_mul(batches * weights.data_type.bits() / 8);
+        let whole = whole_line(groups_of, bytes, device).filter(|_| takes_whole);
         let (line, group) = match whole {
             Some(line) => (line, WHOLE_GROUP),
             None if mma || along_k => (LINE, GROUP),

@@ -277,8 +277,9 @@ fn dequantised_convolutions_compute_what_they_mean() {
 
 #[test]
 fn few_rows_read_the_weights_once() {
-    let plan =
-        |m: usize, n: usize, tag: &str| planned(matmul(f32(&[m, 4096]), tagged(&[4096, n], tag)), &gpu());
+    let plan_of =
+        |m: usize, k: usize, n: usize, tag: &str| planned(matmul(f32(&[m, k]), tagged(&[k, n], tag)), &gpu());
+    let plan = |m: usize, n: usize, tag: &str| plan_of(m, 4096, n, tag);
     let sizes =
         |plan: &crate::plan::KernelPlan| (plan.implementation.clone(), plan.launches.len(), plan.scratchpad);
     // Enough columns fill the device, fewer need parts of K and a launch that joins them.
@@ -286,9 +287,10 @@ fn few_rows_read_the_weights_once() {
     let parts = |k_slice: usize, m: usize, n: usize| 4096_usize.div_ceil(k_slice) * m * n * 4;
     assert_eq!(sizes(&plan(4, 1024, "ba")), ("ocl:matmul:skinny".into(), 2, parts(256, 4, 1024)));
     assert_eq!(sizes(&plan(16, 4096, "ab")), ("ocl:matmul:skinny".into(), 2, parts(256, 16, 4096)));
-    assert_eq!(sizes(&plan(1, 1024, "ab")), ("ocl:matmul:skinny".into(), 2, parts(256, 1, 1024)));
-    // Of a single row, groups of few columns are enough.
+    // Of a single row, groups of few columns are enough, and where these are few, too, as long as they are done before another launch.
     assert_eq!(sizes(&plan(1, 4096, "ab")), ("ocl:matmul:skinny".into(), 1, 0));
+    assert_eq!(sizes(&plan(1, 1024, "ab")), ("ocl:matmul:skinny".into(), 1, 0));
+    assert_eq!(plan_of(1, 32768, 1024, "ab").launches.len(), 2);
     assert_eq!(plan(17, 4096, "ab").implementation, "ocl:matmul:simt-32x256");
     let device = gpu().with(Feature::NvidiaMma, Ok("made up"));
     let hopper = device.clone().with(Feature::Wgmma, Ok("made up"));
@@ -556,7 +558,7 @@ fn convolutions_of_small_integers_are_exact() {
 /// Vectors of a part that started anywhere else would be misaligned, which GPUs refuse.
 #[test]
 fn parts_of_products_of_few_rows_start_where_vectors_may() {
-    let plan = planned(matmul(f32(&[1, 2048]), f32(&[2048, 214])), &gpu());
+    let plan = planned(matmul(f32(&[1, 16384]), f32(&[16384, 214])), &gpu());
     assert_eq!((plan.implementation.as_str(), plan.launches.len()), ("ocl:matmul:skinny", 2));
     let parts = plan.launches[0].global[2];
     assert_eq!(plan.scratchpad, parts * 216 * 4);
