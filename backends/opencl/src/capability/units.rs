@@ -102,12 +102,13 @@ pub(crate) struct Tile {
 }
 
 /// Tiles of ordinary arithmetic in f32 (`matmul/simt.cl`). Clocks as on a unit of 128 multiply-adds a clock.
-pub(crate) const ORDINARY: [Tile; 8] = [
+pub(crate) const ORDINARY: [Tile; 9] = [
     Tile { variant: "simt-256x128", m: 256, n: 128, k: 8, resident: 1, clocks: 2_600, latency: 2_600 },
     Tile { variant: "simt-128x64", m: 128, n: 64, k: 16, resident: 2, clocks: 1_500, latency: 1_900 },
     Tile { variant: "simt-64x128", m: 64, n: 128, k: 16, resident: 3, clocks: 1_500, latency: 1_900 },
     Tile { variant: "simt-64x64", m: 64, n: 64, k: 16, resident: 4, clocks: 1_080, latency: 1_800 },
     // For few rows or columns.
+    Tile { variant: "simt-64x256", m: 64, n: 256, k: 8, resident: 2, clocks: 1_300, latency: 1_600 },
     Tile { variant: "simt-32x256", m: 32, n: 256, k: 16, resident: 3, clocks: 1_350, latency: 1_900 },
     Tile { variant: "simt-256x32", m: 256, n: 32, k: 16, resident: 3, clocks: 1_350, latency: 1_900 },
     Tile { variant: "simt-32x128", m: 32, n: 128, k: 32, resident: 4, clocks: 1_900, latency: 3_000 },

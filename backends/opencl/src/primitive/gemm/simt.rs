@@ -25,8 +25,14 @@ pub(super) fn tiles(product: &Product<'_>, device: &DeviceTraits) -> Vec<Tile> {
     let serves = |tile: &Tile| (tile.m >= tile.n / 2 || m <= tile.m) && (tile.n >= tile.m / 2 || n <= tile.n);
     // Half as many work-items load twice as much, which takes too long one by one. Convolutions of all shapes share 128x64.
     let is_whole = matches!(product.desc.op(), Op::MatMul(_)) && is_whole(product);
-    let loads = |tile: &Tile| is_whole || tile.m * tile.n != MIDDLE || tile.m == 2 * tile.n;
+    let has_many = |tile: &Tile| tile.m * tile.n != MIDDLE && !is_long(tile);
+    let loads = |tile: &Tile| is_whole || has_many(tile) || tile.m == 2 * tile.n;
     ORDINARY.into_iter().filter(|tile| fits && serves(tile) && loads(tile)).collect()
+}
+
+/// Whether a tile's work-items have blocks of 16 by 8, for which the fewest numbers come from local memory.
+fn is_long(tile: &Tile) -> bool {
+    tile.m * tile.n > MIDDLE && tile.n == 4 * tile.m
 }
 
 /// How an operand comes in vectors of f32, if it does: they are taken as they lie, without scales and zero points.
@@ -57,6 +63,7 @@ pub(super) fn plan(
     let item = match tile.m * tile.n {
         ..=SMALL => [4, 4],
         MIDDLE if is_whole(product) => [8, 8],
+        _ if is_long(tile) => [16, 8],
         _ => [tile.m / 16, tile.n / 16],
     };
     let group = tile.m * tile.n / (item[0] * item[1]);

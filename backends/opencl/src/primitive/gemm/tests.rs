@@ -107,7 +107,7 @@ fn few_rows_or_columns_have_flat_tiles() {
     };
     assert_eq!(first(32, 4096), "ocl:matmul:simt-32x256");
     assert_eq!(first(4096, 32), "ocl:matmul:simt-256x32");
-    assert_eq!(first(64, 4096), "ocl:matmul:simt-64x128");
+    assert_eq!(first(64, 4096), "ocl:matmul:simt-64x256");
     assert_eq!(first(64, 64), "ocl:matmul:simt-64x64");
 }
 
@@ -351,6 +351,8 @@ fn simt_tiles_are_right_on_every_device() {
         (batched, "ocl:matmul:simt-64x64"),
         (matmul(f32(&[67, 36]), tagged(&[36, 130], "ba")), "ocl:matmul:simt-64x128"),
         (matmul(f32(&[30, 72]), f32(&[72, 260])), "ocl:matmul:simt-32x256"),
+        (matmul(f32(&[61, 72]), f32(&[72, 516])), "ocl:matmul:simt-64x256"),
+        (matmul(tagged(&[64, 36], "ba"), tagged(&[36, 260], "ba")), "ocl:matmul:simt-64x256"),
         (matmul(f32(&[259, 68]), tagged(&[68, 30], "ba")), "ocl:matmul:simt-256x32"),
         (matmul(f32(&[129, 36]), f32(&[36, 68])), "ocl:matmul:simt-128x64"),
         // Long enough for parts.
