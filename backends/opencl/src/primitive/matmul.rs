@@ -87,6 +87,8 @@ const BLOCK_ROWS: usize = 48;
 /// Terms from which on devices that want many work-items share the sums of a narrow result among work-groups, however little of a tile it
 /// fills.
 pub(super) const MANY_TERMS: usize = 512;
+/// Terms up to which, on CPUs, a tile's sums are stored more often than blocks are read again.
+const FEW_TERMS: usize = 64;
 /// Products of a gated one from which on a second launch pays for itself.
 const APART: usize = 1 << 20;
 /// The loops over batches that programs have in common, on devices that want many work-items.
@@ -221,7 +223,7 @@ impl<'a> Shape<'a> {
                 }
             }
             let panels = self.own_panels().is_some();
-            if m >= CPU_LANES && n <= narrow::FEW_COLUMNS {
+            if m >= CPU_LANES && n <= narrow::FEW_COLUMNS && terms >= narrow::TERMS * n.saturating_sub(1) {
                 choices.offer("narrow", "a few columns", || self.narrow(&space, value, device));
             }
             let (few, many) = (m < PACK_ROWS / 8, m >= PACK_ROWS);
@@ -229,6 +231,17 @@ impl<'a> Shape<'a> {
                 choices.offer("dot", "few rows, and both operands lie along K", dot);
             }
             let float = |arg| self.desc.find(arg).is_none_or(|d| d.data_type() == DataType::F32);
+            if real && self.gate.is_none() && float(Arg::SRC) && float(Arg::Weights) && n >= CPU_LANES {
+                if m >= PACK_ROWS / 8 && terms <= FEW_TERMS {
+                    let reason = "few terms: sums stay in registers";
+                    choices.offer("vector", reason, || self.vector(value, device, false));
+                }
+                let copied = !panels && !n.is_multiple_of(width(n, panels::sums(device)));
+                if !many && copied {
+                    let reason = "too few rows to pay for copies of the weights";
+                    choices.offer("vector", reason, || self.vector(value, device, false));
+                }
+            }
             if real && (m >= PACK_ROWS / 8 || float(Arg::Weights)) && n >= 4 {
                 choices.offer("blocked", "blocks that stay in cache", || self.blocked(value, device));
             }

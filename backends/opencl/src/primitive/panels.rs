@@ -69,8 +69,12 @@ pub(super) fn terms_ahead(width: usize, terms: usize) -> usize {
     if term * terms > NEAR_BYTES { AHEAD_BYTES.div_ceil(term) } else { 0 }
 }
 
-/// The rows of a register tile: at most `most`, as many as waste the fewest in the last tile.
+/// The rows of a register tile: at most `most`, as many as waste the fewest in the last tile. Of eight tiles the last one counts little, and
+/// programs that serve any number of rows are better.
 pub(super) fn tile_rows(rows: usize, most: usize) -> usize {
+    if rows >= 8 * most {
+        return most;
+    }
     (1..=most.min(rows.max(1))).rev().min_by_key(|&tile| waste(rows, tile)).unwrap_or(1)
 }
 
@@ -158,6 +162,8 @@ mod tests {
         assert_eq!(tile_rows(128, 6), 6);
         assert_eq!(tile_rows(7, 7), 7);
         assert_eq!(tile_rows(8, 6), 4);
+        assert_eq!(tile_rows(44, 6), 5);
+        assert_eq!(tile_rows(50, 6), 6);
         assert_eq!(tile_rows(0, 6), 1);
     }
 

@@ -18,6 +18,8 @@ const JOIN: &str = anydnn_kernels::text("common/join.cl");
 
 /// The most columns.
 pub(super) const FEW_COLUMNS: usize = 4;
+/// Terms for each column beside the first from which on sums along rows are faster than columns side by side.
+pub(super) const TERMS: usize = 12;
 /// Floats of columns that stay in the first-level cache, and room that many shapes have in common.
 const MOST_FLOATS: usize = 4 << 10;
 const ROOM: usize = 1 << 10;

@@ -135,7 +135,7 @@ fn blocks_of_weights_are_fetched_ahead() {
         assert_eq!(numbers, [Some(96), Some(ahead)], "{desc}");
     }
     // Only panels that a tile reads as they lie are followed by the next block.
-    let plan = planned(matmul(f32(&[33, 250]), f32(&[250, 150])), &cpu());
+    let plan = planned(matmul(f32(&[50, 250]), f32(&[250, 150])), &cpu());
     assert_eq!(number(&plan.launches[0], "AHEAD"), Some(0));
     check_everywhere(&list, small_scales);
 }
@@ -148,7 +148,7 @@ fn few_columns_are_summed_along_rows() {
         matmul(f32(&[100, 7]), f32(&[7, 1])).bias(f32(&[1])),
         matmul(f32(&[37, 32]), f32(&[32, 3])).bias(f32(&[3])).attributes(relu()),
         matmul(f32(&[3, 50, 41]), f32(&[3, 41, 2])),
-        matmul(f32(&[18, 1]), f32(&[1, 3])),
+        matmul(f32(&[18, 1]), f32(&[1, 1])),
         matmul(f32(&[20, 33]), tagged(&[33, 3], "ba")),
     ];
     for builder in list {
@@ -160,6 +160,31 @@ fn few_columns_are_summed_along_rows() {
         let plan = planned(matmul(f32(&[rows, 7]), f32(&[7, columns])), &cpu());
         assert_eq!(plan.implementation, format!("ocl:matmul:{name}"), "{rows} x {columns}");
     }
+    // Few terms fill too little of a vector along a row, whatever the number of columns.
+    for (terms, columns, name) in
+        [(11, 2, "blocked"), (12, 2, "narrow"), (35, 4, "blocked"), (36, 4, "narrow")]
+    {
+        let plan = planned(matmul(f32(&[100, terms]), f32(&[terms, columns])), &cpu());
+        assert_eq!(plan.implementation, format!("ocl:matmul:{name}"), "{terms} x {columns}");
+    }
+}
+
+/// Blocks pay where sums are long, and where weights lie whole or have rows enough to pay for their copies.
+#[test]
+fn short_sums_and_few_rows_leave_weights_in_place() {
+    for (rows, terms, columns, name) in [
+        (100, 64, 96, "vector"),
+        (100, 65, 96, "blocked"),
+        (5, 8, 96, "blocked"),
+        (47, 300, 99, "vector"),
+        (48, 300, 99, "blocked"),
+        (47, 300, 96, "blocked"),
+    ] {
+        let plan = planned(matmul(f32(&[rows, terms]), f32(&[terms, columns])), &cpu());
+        assert_eq!(plan.implementation, format!("ocl:matmul:{name}"), "{rows} x {terms} x {columns}");
+    }
+    let packed = planned(matmul(f32(&[20, 300]), f32(&[300, 99]).to_any()), &cpu());
+    assert_eq!(packed.implementation, "ocl:matmul:blocked");
 }
 
 #[test]
@@ -173,7 +198,7 @@ fn terms_of_overlapping_vectors_count_once() {
 
 #[test]
 fn tiles_pass_near_panels_one_after_the_other() {
-    let plan = planned(matmul(f32(&[700, 9]), f32(&[9, 2000]).to_any()), &cpu());
+    let plan = planned(matmul(f32(&[5, 9]), f32(&[9, 90000]).to_any()), &cpu());
     let numbers = ["TILES_OUTSIDE", "ITEM_PANELS"].map(|name| number(&plan.launches[0], name));
     assert_eq!(numbers[0], Some(1));
     assert!(numbers[1] > Some(1), "{numbers:?}");
@@ -613,5 +638,5 @@ fn products_share_a_program_whatever_comes_behind_them() {
     }
     // One block of terms and several of them.
     assert_eq!(program(500, true, &[relu()]), alone);
-    assert_ne!(program(64, true, &[relu()]), program(64, false, &[]));
+    assert_ne!(program(80, true, &[relu()]), program(80, false, &[]));
 }
