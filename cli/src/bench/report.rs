@@ -337,7 +337,13 @@ fn tolerance(case: &Case) -> f64 {
     // Its mantissa is as long as that of f16.
     let products = if case.graph.fpmath().allows_tf32() { 5e-3 } else { 0.0 };
     // A value beside a half rounds to either step of eight bits, which are as many as those of bf16.
-    let quantizes = |op: &Op| matches!(op.kind, OpKind::Quantize | OpKind::DynamicQuantize);
+    let is_byte =
+        |id| case.graph.tensor(id).is_some_and(|t| matches!(t.data_type, Some(DataType::U8 | DataType::S8)));
+    let quantizes = |op: &Op| match op.kind {
+        OpKind::Quantize | OpKind::DynamicQuantize => true,
+        OpKind::TypeCast => op.outputs.iter().any(|&id| is_byte(id)),
+        _ => false,
+    };
     let steps = if case.graph.ops().iter().any(quantizes) { 4e-2 } else { 0.0 };
     types.map(of).fold(f64::max(products, steps), f64::max)
 }

@@ -4,9 +4,13 @@ use super::shared::{QUANTIZED, dequantized};
 use crate::formula::{any, it, op, perhaps, steps};
 use crate::fusion::pattern::Pattern;
 use crate::graph::OpKind::{
-    Add, Concat, Dequantize, Quantize, Reorder, StaticReshape, StaticTranspose, TypeCast,
+    Add, Clamp, Concat, Dequantize, Divide, Maximum, Minimum, Multiply, Quantize, ReduceMax, ReduceMin,
+    Reorder, Round, StaticReshape, StaticTranspose, Subtract, TypeCast,
 };
 use crate::graph::{Graph, Op};
+
+/// The most products with the scale of what is quantised: as many readers, whose weights have scales of their own.
+const PRODUCTS: usize = 4;
 
 pub(super) fn patterns() -> Vec<Pattern> {
     let residual = op(Add).of([it(), dequantized()]).keeps_shape();
@@ -30,6 +34,7 @@ pub(super) fn patterns() -> Vec<Pattern> {
             &["conversion, then quantisation"],
             op(TypeCast).then(Quantize),
         ),
+        dynamic(),
         Pattern::new(
             "shuffle/channels",
             105,
@@ -40,6 +45,31 @@ pub(super) fn patterns() -> Vec<Pattern> {
                 .then(op(StaticReshape).of([it()]).when("it joins two axes", joins_axes)),
         ),
     ]
+}
+
+/// Quantisation by the range of the values themselves, which zero belongs to, as ONNX's `DynamicQuantizeLinear` has it: folds, a few
+/// numbers, and a function of every element. Products of the scale with another number come along.
+fn dynamic() -> Pattern {
+    let x = || any().named("x");
+    let low = || op(Minimum).of([op(ReduceMin).of([x()]), any()]).named("low");
+    let high = || op(Maximum).of([op(ReduceMax).of([x()]), any()]);
+    let scale = || op(Divide).of([op(Subtract).of([high(), low()]), any()]).open(0).named("scale");
+    let divisor = || op(Maximum).of([scale(), any()]).named("divisor");
+    let below = || op(Subtract).of([any(), low()]);
+    let point = || op(Round).of([op(Divide).of([below(), divisor()])]).then(Clamp).named("point");
+    let steps = op(Round).of([op(Divide).of([x(), divisor()])]);
+    let pattern = Pattern::new(
+        "quantize/dynamic",
+        81,
+        &["scale and zero point from the range of the values", "scale times those of the readers' weights"],
+        op(TypeCast).of([op(Add).of([steps, point()])]),
+    );
+    let product = || op(Multiply).of([scale(), any()]).when("it is one number", is_number);
+    (0..PRODUCTS).fold(pattern.and_maybe(op(TypeCast).of([point()])), |all, _| all.and_maybe(product()))
+}
+
+fn is_number(graph: &Graph, op: &Op) -> bool {
+    dims(graph, op).is_some_and(|[_, to]| to.iter().all(|&dim| dim == 1))
 }
 
 /// The axis of the shorter list that the longer one, one longer, splits in two.

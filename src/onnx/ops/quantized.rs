@@ -27,6 +27,10 @@ pub(super) fn dynamic(network: &mut Network, node: &Node) -> Result<Vec<Value>> 
         let zeros = zeros.map(|(dims, data_type)| HostTensor::zeros(dims, data_type));
         return zeros.into_iter().map(|zeros| network.constant(node.name(), zeros?)).collect();
     }
+    let dims = src.dims.clone();
+    // What has no axes is a row of one.
+    let src = &network.reshape(node, src, if dims.is_empty() { Dims::from([1]) } else { dims.clone() })?;
+    // As the fusion pattern `quantize/dynamic` has it, so that all of it runs as one.
     let low = extreme(network, node, src, OpKind::ReduceMin, OpKind::Minimum)?;
     let high = extreme(network, node, src, OpKind::ReduceMax, OpKind::Maximum)?;
     let range = network.op(node, OpKind::Subtract, &[&high, &low], Attrs::new())?;
@@ -40,25 +44,20 @@ pub(super) fn dynamic(network: &mut Network, node: &Node) -> Result<Vec<Value>> 
     let point = network.op(node, OpKind::Round, &[&point], Attrs::new())?;
     let limits = Attrs::new().with("min", 0.0_f32).with("max", 255.0_f32);
     let point = network.op(node, OpKind::Clamp, &[&point], limits)?;
-    let point = network.converted(node, &point, DataType::U8)?;
     // Halves are rounded before the zero point is added, which may be odd.
     let steps = network.op(node, OpKind::Divide, &[src, &divisor], Attrs::new())?;
     let steps = network.op(node, OpKind::Round, &[&steps], Attrs::new())?;
-    let one = network.scalar(node, 1.0, &scale)?;
-    let attrs = Attrs::new().with("qtype", "per_tensor");
-    let inputs = [&steps, &one, &point];
-    let quantized = network.op_to(node, OpKind::DynamicQuantize, &inputs, attrs, Some(DataType::U8))?;
-    let number = |network: &mut Network, value| network.reshape(node, value, Dims::default());
-    Ok(vec![quantized, number(network, &scale)?, number(network, &point)?])
+    let moved = network.op(node, OpKind::Add, &[&steps, &point], Attrs::new())?;
+    let quantized = network.converted(node, &moved, DataType::U8)?;
+    let quantized = network.reshape(node, &quantized, dims)?;
+    Ok(vec![quantized, scale, network.converted(node, &point, DataType::U8)?])
 }
 
-/// The extreme of all elements and of zero, as one element. Rows come first: many can be worked on at once.
+/// The extreme of all elements and of zero, as a number.
 fn extreme(network: &mut Network, node: &Node, src: &Value, fold: OpKind, pair: OpKind) -> Result<Value> {
-    let line = src.dims.last().copied().unwrap_or(1);
-    let rows = network.reshape(node, src, Dims::from([src.dims.elements() / line, line]))?;
-    let along = |axis: i64| Attrs::new().with("axes", vec![axis]).with("keep_dims", false);
-    let rows = network.op(node, fold, &[&rows], along(1))?;
-    let one = network.op(node, fold, &[&rows], along(0).with("keep_dims", true))?;
+    let axes: Vec<i64> = (0..src.rank() as i64).collect();
+    let attrs = Attrs::new().with("axes", axes).with("keep_dims", false);
+    let one = network.op(node, fold, &[src], attrs)?;
     let zero = network.scalar(node, 0.0, &one)?;
     network.op(node, pair, &[&one, &zero], Attrs::new())
 }

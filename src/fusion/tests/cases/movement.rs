@@ -41,6 +41,27 @@ pub(super) const CASES: &[Case] = &[
     )
     .misses(&[("q:u8 Quantize c", "q:f16 TypeCast c")]),
     case(
+        "quantize/dynamic",
+        "scale and zero point from the range of the values",
+        1,
+        "x f32 4x8; zero f32 1 const; n f32 1 const; least f32 1 const; \
+         a ReduceMin x axes=[0,1] keep_dims=false; low Minimum a zero; b ReduceMax x axes=[0,1] keep_dims=false; high Maximum b zero; \
+         range Subtract high low; scale Divide range n; divisor Maximum scale least; below Subtract zero low; p Divide below divisor; \
+         r Round p; point Clamp r min=0.0 max=255.0; d Divide x divisor; s Round d; m Add s point; q:u8 TypeCast m; z:u8 TypeCast point; \
+         out q; out scale; out z",
+    )
+    .misses(&[("p Divide below divisor", "p Divide below scale"), ("out q;", "out q; out s;")]),
+    case(
+        "quantize/dynamic",
+        "scale times those of the readers' weights",
+        1,
+        "x f32 2x3x5; zero f32 1 const; n f32 1 const; least f32 1 const; v f32 1 const; w f32 1 const; \
+         a ReduceMin x axes=[0,1,2] keep_dims=true; low Minimum a zero; b ReduceMax x axes=[0,1,2] keep_dims=true; high Maximum b zero; \
+         range Subtract high low; scale Divide range n; divisor Maximum scale least; below Subtract zero low; p Divide below divisor; \
+         r Round p; point Clamp r min=0.0 max=255.0; d Divide x divisor; s Round d; m Add s point; q:u8 TypeCast m; \
+         y Multiply scale v; u Multiply w scale; out q; out y; out u",
+    ),
+    case(
         "pointwise/int8",
         "functions of elements that are stored quantised",
         1,
