@@ -35,6 +35,7 @@ mod places;
 mod pooling;
 mod pooling_blocks;
 mod product;
+mod quantizing;
 mod recurrent;
 mod reduction;
 mod resampling;
@@ -102,6 +103,9 @@ fn plan_of_f32(desc: &PrimitiveDesc) -> Option<Box<dyn Fast>> {
             deconvolution::Deconvolution::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>)
         }
         Op::Attention(op) => attention::Attention::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
+        Op::Expression(op) => {
+            quantizing::Quantizing::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>)
+        }
         Op::Pooling(op) => pooling::Pooling::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Recurrent(op) => recurrent::Recurrent::new(op, desc).map(|made| Box::new(made) as Box<dyn Fast>),
         Op::Reduction(op) => reduction::Reduction::new(*op, desc).map(|made| Box::new(made) as Box<dyn Fast>),

@@ -11,6 +11,7 @@ use anydnn_backend::{
 
 mod dots;
 mod pooling;
+mod quantizing;
 
 use super::level::Level;
 use super::{Call, Crew, plan, resolve};
