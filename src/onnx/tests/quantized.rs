@@ -176,6 +176,22 @@ fn scaled_windows_have_a_scale_for_each_channel() {
     assert_eq!((made.data_type(), made.to_f32s()), (DataType::U8, vec![26.0, 30.0, 2.0, 2.0]));
 }
 
+/// The numbers are those of ONNX Runtime 1.31.1. Sums of what is dequantised are beside some of these halves.
+#[test]
+fn sums_of_scaled_integers_round_as_those_of_onnx_runtime() {
+    let draft = Draft::new(17).typed("a", UINT8, &["6"]).typed("b", UINT8, &["6"]);
+    let draft = draft.floats("as", &[], &[0.1]).floats("bs", &[], &[0.1]).floats("ys", &[], &[0.2]);
+    let draft = constant(draft, "ap", UINT8, &[], &[3]);
+    let draft = constant(draft, "bp", UINT8, &[], &[128]);
+    let mut draft = constant(draft, "yp", UINT8, &[], &[7])
+        .node("y = QLinearAdd(a, as, ap, b, bs, bp, ys, yp)", vec![])
+        .output("y");
+    draft.graph.node[0].domain = Some("com.microsoft".into());
+    let inputs = [bytes([6], &[120, 211, 231, 208, 169, 104]), bytes([6], &[0, 31, 63, 96, 145, 206])];
+    let made = draft.run(&[], &inputs).unwrap().remove(0);
+    assert_eq!((made.data_type(), made.to_f32s()), (DataType::U8, vec![2.0, 62.0, 88.0, 94.0, 98.0, 96.0]));
+}
+
 /// Scales that an execution is given, for values and for integers.
 #[test]
 fn values_are_quantized_with_given_scales() {
