@@ -2,6 +2,9 @@
 //!
 //! `cargo run --release --features onnx --example generate -- --model model.onnx --tokenizer tokenizer.json "Once upon a time"`
 //!
+//! `cargo run --release --features onnx --example generate -- --weights model.safetensors --tokenizer tokenizer.json "Once upon a time"`, for
+//! the weights of GPT-2 and its like
+//!
 //! `cargo run --release --features onnx --example generate -- --bits 4`
 
 use std::fs;
@@ -10,19 +13,20 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anydnn::onnx::Model;
-use anydnn_examples::generate::{Decoder, Form, Sizes, Vocabulary, Weights, decoder, generate};
+use anydnn_examples::generate::{Checkpoint, Decoder, Form, Sizes, Vocabulary, Weights, decoder, generate};
 use anyhow::{Context, Result, bail};
 
-const USAGE: &str = "[--model model.onnx] [--tokenizer tokenizer.json] [--bits 4] [--grown] [--count 64] [--write FILE] [TEXT]";
+const USAGE: &str = "[--model model.onnx] [--weights model.safetensors] [--tokenizer tokenizer.json] [--bits 4] [--grown] [--count 64] [--write FILE] [TEXT]";
 
 fn main() -> Result<()> {
-    let (mut model, mut tokenizer, mut written) = (None, None, None);
+    let (mut model, mut read, mut tokenizer, mut written) = (None, None, None, None);
     let (mut weights, mut form, mut count, mut text) = (Weights::Floats, Form::Rows, 64, Vec::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{argument} has no value; {USAGE}"));
         match argument.as_str() {
             "--model" => model = Some(PathBuf::from(value()?)),
+            "--weights" => read = Some(PathBuf::from(value()?)),
             "--tokenizer" => tokenizer = Some(PathBuf::from(value()?)),
             "--write" => written = Some(PathBuf::from(value()?)),
             "--count" => count = value()?.parse().context("--count is no number")?,
@@ -38,6 +42,8 @@ fn main() -> Result<()> {
     }
     let model = if let Some(file) = &model {
         Model::load(file)?
+    } else if let Some(file) = &read {
+        Model::from_bytes(Checkpoint::load(file)?.decoder(form))?
     } else {
         let file = decoder(Sizes::MEDIUM, form, weights, 1);
         eprintln!(

@@ -13,6 +13,7 @@ pub(super) enum Attr<'a> {
     Int(i64),
     Float(f32),
     Ints(&'a [i64]),
+    Word(&'a str),
 }
 
 /// A dimension of an input or output: fixed, or open under a name.
@@ -95,6 +96,10 @@ impl File {
                 Attr::Int(value) => {
                     int(&mut told, 3, *value);
                     int(&mut told, 20, 2);
+                }
+                Attr::Word(word) => {
+                    bytes(&mut told, 4, word.as_bytes());
+                    int(&mut told, 20, 3);
                 }
                 Attr::Ints(values) => {
                     values.iter().for_each(|&value| int(&mut told, 8, value));

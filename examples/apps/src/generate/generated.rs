@@ -1,5 +1,6 @@
-//! A decoder with weights made up: layers as GPT-2 has them (Radford et al., 2019), at whatever size.
+//! A decoder with layers as GPT-2 has them (Radford et al., 2019), at whatever size: with weights made up, or read from a file.
 
+use super::checkpoint::Checkpoint;
 use super::file::{Attr, Dim, F32, File, S64, U8};
 
 /// The sizes of a decoder.
@@ -52,27 +53,38 @@ impl Sizes {
 
 /// The decoder as an ONNX file. `seed` makes the weights, the same ones every time.
 pub fn decoder(sizes: Sizes, form: Form, weights: Weights, seed: u64) -> Vec<u8> {
-    let mut writer = Writer { file: File::default(), sizes, form, weights, state: seed | 1 };
+    write(sizes, form, weights, seed | 1, None)
+}
+
+/// The decoder of a checkpoint as an ONNX file.
+pub(super) fn of_checkpoint(checkpoint: &Checkpoint, form: Form) -> Vec<u8> {
+    write(checkpoint.sizes(), form, Weights::Floats, 1, Some(checkpoint))
+}
+
+fn write(sizes: Sizes, form: Form, weights: Weights, state: u64, checkpoint: Option<&Checkpoint>) -> Vec<u8> {
+    let mut writer = Writer { file: File::default(), sizes, form, weights, state, checkpoint };
     writer.write();
     writer.file.finish()
 }
 
-struct Writer {
+struct Writer<'c> {
     file: File,
     sizes: Sizes,
     form: Form,
     weights: Weights,
     state: u64,
+    /// Where weights are read; else they are made up.
+    checkpoint: Option<&'c Checkpoint>,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn write(&mut self) {
         let Sizes { layers, width, tokens, capacity, .. } = self.sizes;
         let one = Dim::Fixed(1);
         self.file.input("input_ids", S64, &[one, one]);
         self.file.input("position_ids", S64, &[one, one]);
-        let words = self.table(tokens, width, 1.0);
-        let places = self.table(capacity, width, 0.3);
+        let words = self.table("wte.weight", tokens, width, 1.0);
+        let places = self.table("wpe.weight", capacity, width, 0.3);
         let word = self.file.op("Gather", &[&words, "input_ids"], &[]);
         let place = self.file.op("Gather", &[&places, "position_ids"], &[]);
         let mut x = self.file.op("Add", &[&word, &place], &[]);
@@ -81,17 +93,25 @@ impl Writer {
             Form::Grown => None,
         };
         for layer in 0..layers {
-            let normed = self.norm(&x);
+            let normed = self.norm(&format!("h.{layer}.ln_1"), &x);
             let mixed = self.attention(layer, &normed, hidden.as_deref());
             x = self.file.op("Add", &[&x, &mixed], &[]);
-            let normed = self.norm(&x);
-            let wide = self.linear(&normed, width, 4 * width);
-            let wide = self.file.op("Gelu", &[&wide], &[]);
-            let narrow = self.linear(&wide, 4 * width, width);
+            let normed = self.norm(&format!("h.{layer}.ln_2"), &x);
+            let wide = self.linear(&format!("h.{layer}.mlp.c_fc"), &normed, width, 4 * width);
+            let approximate = [("approximate", Attr::Word("tanh"))];
+            let wide =
+                self.file.op("Gelu", &[&wide], if self.checkpoint.is_some() { &approximate } else { &[] });
+            let narrow = self.linear(&format!("h.{layer}.mlp.c_proj"), &wide, 4 * width, width);
             x = self.file.op("Add", &[&x, &narrow], &[]);
         }
-        let normed = self.norm(&x);
-        let scores = self.linear(&normed, width, tokens);
+        let normed = self.norm("ln_f", &x);
+        let scores = if self.checkpoint.is_some() {
+            // Words are scored by the table that they are read from.
+            let table = self.file.op("Transpose", &[&words], &[("perm", Attr::Ints(&[1, 0]))]);
+            self.file.op("MatMul", &[&normed, &table], &[])
+        } else {
+            self.linear("lm_head", &normed, width, tokens)
+        };
         self.file.op_to("Identity", &[&scores], "logits", &[]);
         self.file.output("logits", F32, &[one, one, Dim::Fixed(tokens)]);
     }
@@ -100,12 +120,13 @@ impl Writer {
     fn attention(&mut self, layer: usize, x: &str, hidden: Option<&str>) -> String {
         let Sizes { width, heads, capacity, .. } = self.sizes;
         let size = width / heads;
-        let query = self.linear(x, width, width);
+        let attention = format!("h.{layer}.attn.c_attn");
+        let query = self.linear_part(&attention, 0, x, width, width);
         let query = self.heads(&query, 1);
         let names = ["key", "value"];
         let pasts = names.map(|name| format!("past_key_values.{layer}.{name}"));
         let presents = names.map(|name| format!("present.{layer}.{name}"));
-        let own = names.map(|_| self.linear(x, width, width));
+        let own = [1, 2].map(|part| self.linear_part(&attention, part, x, width, width));
         let (one, all) = (Dim::Fixed(1), Dim::Fixed(heads));
         let scale = self.number(1.0 / (size as f32).sqrt());
         let Some(hidden) = hidden else {
@@ -121,7 +142,7 @@ impl Writer {
             let scores = self.scores(&query, &kept[0], &scale);
             let shares = self.file.op("Softmax", &[&scores], &[("axis", Attr::Int(-1))]);
             let mixed = self.file.op("MatMul", &[&shares, &kept[1]], &[]);
-            return self.joined(&mixed);
+            return self.joined(layer, &mixed);
         };
         let mut kept = Vec::new();
         for at in 0..2 {
@@ -143,7 +164,7 @@ impl Writer {
         let before = self.file.op("MatMul", &[&before, &kept[1]], &[]);
         let itself = self.file.op("Mul", &[&itself, &value], &[]);
         let mixed = self.file.op("Add", &[&before, &itself], &[]);
-        self.joined(&mixed)
+        self.joined(layer, &mixed)
     }
 
     /// Scaled products of the query with keys `[1, heads, length, size]`.
@@ -162,12 +183,12 @@ impl Writer {
     }
 
     /// `[1, heads, 1, size]` as `[1, 1, width]`, mixed.
-    fn joined(&mut self, x: &str) -> String {
+    fn joined(&mut self, layer: usize, x: &str) -> String {
         let width = self.sizes.width;
         let turned = self.file.op("Transpose", &[x], &[("perm", Attr::Ints(&[0, 2, 1, 3]))]);
         let dims = self.file.ints(&[1, 1, width as i64]);
         let joined = self.file.op("Reshape", &[&turned, &dims], &[]);
-        self.linear(&joined, width, width)
+        self.linear(&format!("h.{layer}.attn.c_proj"), &joined, width, width)
     }
 
     /// What is added to scores at a position: nothing before it, minus a lot from it on.
@@ -180,19 +201,33 @@ impl Writer {
         self.file.op("Gather", &[&table, "position_ids"], &[])
     }
 
-    fn norm(&mut self, x: &str) -> String {
+    fn norm(&mut self, name: &str, x: &str) -> String {
         let width = self.sizes.width;
-        let scale = self.vector(width, 1.0, 0.1);
-        let shift = self.vector(width, 0.0, 0.1);
+        let scale = self.vector(&format!("{name}.weight"), width, 1.0, 0.1);
+        let shift = self.vector(&format!("{name}.bias"), width, 0.0, 0.1);
         self.file.op("LayerNormalization", &[x, &scale, &shift], &[("epsilon", Attr::Float(1e-5))])
     }
 
-    /// The product with a matrix `[from, to]`.
-    fn linear(&mut self, x: &str, from: usize, to: usize) -> String {
+    /// The product with a matrix `[from, to]`; one of a file has a bias behind it.
+    fn linear(&mut self, name: &str, x: &str, from: usize, to: usize) -> String {
+        self.linear_part(name, 0, x, from, to)
+    }
+
+    /// The same with the columns from `part * to` on.
+    fn linear_part(&mut self, name: &str, part: usize, x: &str, from: usize, to: usize) -> String {
+        if let Some(checkpoint) = self.checkpoint {
+            let columns = part * to..(part + 1) * to;
+            let matrix = checkpoint.columns(&format!("{name}.weight"), from, columns.clone());
+            let matrix = self.floats(&[from, to], &matrix);
+            let bias = checkpoint.columns(&format!("{name}.bias"), 1, columns);
+            let bias = self.floats(&[to], &bias);
+            let product = self.file.op("MatMul", &[x, &matrix], &[]);
+            return self.file.op("Add", &[&product, &bias], &[]);
+        }
         // Uniform numbers of the variance that keeps that of the vectors.
         let spread = (3.0 / from as f32).sqrt();
         if self.weights == Weights::Floats {
-            let matrix = self.table(from, to, spread);
+            let matrix = self.table(name, from, to, spread);
             return self.file.op("MatMul", &[x, &matrix], &[]);
         }
         let blocks = to * from.div_ceil(BLOCK);
@@ -210,16 +245,25 @@ impl Writer {
         self.file.op("com.microsoft:MatMulNBits", &[x, &packed, &scales], &attrs)
     }
 
-    fn table(&mut self, rows: usize, columns: usize, spread: f32) -> String {
-        let raw: Vec<u8> =
-            (0..rows * columns).flat_map(|_| (spread * self.uniform()).to_le_bytes()).collect();
-        self.file.constant(F32, &[rows, columns], &raw)
+    fn table(&mut self, name: &str, rows: usize, columns: usize, spread: f32) -> String {
+        let values = match self.checkpoint {
+            Some(checkpoint) => checkpoint.columns(name, rows, 0..columns),
+            None => (0..rows * columns).map(|_| spread * self.uniform()).collect(),
+        };
+        self.floats(&[rows, columns], &values)
     }
 
-    fn vector(&mut self, width: usize, middle: f32, spread: f32) -> String {
-        let raw: Vec<u8> =
-            (0..width).flat_map(|_| (middle + spread * self.uniform()).to_le_bytes()).collect();
-        self.file.constant(F32, &[width], &raw)
+    fn vector(&mut self, name: &str, width: usize, middle: f32, spread: f32) -> String {
+        let values = match self.checkpoint {
+            Some(checkpoint) => checkpoint.columns(name, 1, 0..width),
+            None => (0..width).map(|_| middle + spread * self.uniform()).collect(),
+        };
+        self.floats(&[width], &values)
+    }
+
+    fn floats(&mut self, dims: &[usize], values: &[f32]) -> String {
+        let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.file.constant(F32, dims, &raw)
     }
 
     fn number(&mut self, value: f32) -> String {

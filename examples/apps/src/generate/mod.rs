@@ -1,5 +1,6 @@
 //! Text, token by token, by a decoder of the user's own or one with weights made up.
 
+mod checkpoint;
 mod decoder;
 mod file;
 mod generated;
@@ -9,6 +10,7 @@ use std::path::Path;
 use anyhow::{Result, anyhow, ensure};
 use tokenizers::Tokenizer;
 
+pub use self::checkpoint::Checkpoint;
 pub use self::decoder::Decoder;
 pub use self::generated::{Form, Sizes, Weights, decoder};
 
