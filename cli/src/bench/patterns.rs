@@ -342,6 +342,15 @@ const ROWS: &[Row] = &[
     ),
     row("quantize/typecast", "x bf16 {0}x{1}; y:f32 TypeCast x; z:u8 Quantize y", ROWS_OF),
     row(
+        "quantize/dynamic",
+        "x f32 {0}x{1}; zero f32 1 const; n f32 1 const; least f32 1 const; w f32 1 const; \
+         a ReduceMin x axes=[0,1] keep_dims=false; low Minimum a zero; b ReduceMax x axes=[0,1] keep_dims=false; high Maximum b zero; \
+         range Subtract high low; scale Divide range n; divisor Maximum scale least; below Subtract zero low; p Divide below divisor; \
+         r Round p; point Clamp r min=0.0 max=255.0; d Divide x divisor; s Round d; m Add s point; q:u8 TypeCast m; \
+         z:u8 TypeCast point; y Multiply scale w; out q; out y; out z",
+        ROWS_OF,
+    ),
+    row(
         "shuffle/channels",
         "x f32 2x{0}x{1}x{1}; a StaticReshape x shape=[2,4,{4},{1},{1}]; b StaticTranspose a order=[0,2,1,3,4]; \
          c StaticReshape b shape=[2,{0},{1},{1}]",
