@@ -2,9 +2,10 @@
 //!
 //! Variants: by the units of `units.rs` (CPUs: panels of operands of one or two bytes, `-packing` copies weights first; other devices: large
 //! tiles), `blocked` (CPUs: register tiles along the width, in f32), `vector` (CPUs: register tiles of vectors along the output channels,
-//! weights in panels), `depthwise-rows` (CPUs), `depthwise-strip` (other devices) and `depthwise` (channels last: lanes along the channels),
-//! `simt` and `tiled` (other devices: an implicit matrix product) and `ref` (anything).
+//! weights in panels), `depthwise-rows` (CPUs; `depthwise-beside` of copies, where channels lie elsewhere), `depthwise-strip` (other devices)
+//! and `depthwise` (channels last: lanes along the channels), `simt` and `tiled` (other devices: an implicit matrix product) and `ref` (anything).
 
+mod beside;
 mod blocked;
 mod depthwise_rows;
 mod depthwise_strip;
@@ -234,6 +235,9 @@ impl Shape<'_> {
             if fits_f32(self.desc, self.terms()) && outputs == 1 && channels == 1 {
                 choices.offer("depthwise-rows", "a filter a channel, channels last, by rows", || {
                     self.depthwise_rows(value, device)
+                });
+                choices.offer("depthwise-beside", "a filter a channel, copied to have channels last", || {
+                    self.depthwise_beside(value, device)
                 });
                 choices.offer("depthwise", "a filter a channel, channels last", || {
                     self.depthwise(value, device)

@@ -2,12 +2,15 @@
 
 use anydnn_backend::op::{Convolution, Deconvolution, Op};
 use anydnn_backend::{
-    Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
+    Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc,
+    PrimitiveDescBuilder,
 };
 
 use super::blocked::{compete_at, few_tile_size, panel_width};
 use crate::plan::DeviceTraits;
-use crate::primitive::tests::{check_those, check_those_with, cpu, f32, gpu, planned, sweep, tagged};
+use crate::primitive::tests::{
+    check_choices, check_those, check_those_with, cpu, f32, gpu, planned, sweep, tagged,
+};
 
 /// A convolution whose dimensions but the channels' are all of the same extents, with the channels last.
 struct Case {
@@ -101,6 +104,45 @@ fn taps_outside_of_the_source_add_nothing() {
         Case { extent: 12, pads: (1, 1), ..alone }.build(),
     ] {
         check_tiled(&builder.build().unwrap());
+    }
+}
+
+/// A filter a channel where channels do not lie side by side in all operands: those are copied, if there is enough to compute.
+#[test]
+fn depthwise_convolutions_beside_copies() {
+    let case = Case { channels: 20, outputs: 20, groups: 20, extent: 24, ..MIDDLE };
+    let plain = |desc: &PrimitiveDesc, arg: Arg| {
+        let row_major = desc.find(arg).unwrap().to_row_major();
+        desc.clone().opened(arg).resolved(arg, row_major).unwrap()
+    };
+    let epilogue = || {
+        let relu = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu));
+        relu.with_post_op(PostOp::binary(BinaryAlgorithm::Add, f32(&[2, 20, 24, 24])))
+    };
+    let device = cpu();
+    let resolved = |builder: PrimitiveDescBuilder| planned(builder, &device).desc;
+    let bias = || case.build().bias(f32(&[20]));
+    let all = [Arg::SRC, Arg::Weights, Arg::DST];
+    for (builder, turned) in [
+        (case.build(), &all[2..]),
+        (bias().attributes(epilogue()), &all[..]),
+        (case.build_from("abcd"), &all[..0]),
+        (bias(), &all[1..2]),
+    ] {
+        let desc = turned.iter().fold(resolved(builder), |desc, &arg| plain(&desc, arg));
+        let plan = crate::primitive::plan(&desc, &device).unwrap();
+        let copies = desc.args().iter().filter(|operand| all.contains(&operand.arg));
+        let copies = copies.filter(|operand| operand.desc.same_bytes(&operand.desc.to_row_major())).count();
+        assert_eq!(plan.implementation, "ocl:convolution:depthwise-beside", "{desc}");
+        assert_eq!(plan.launches.len(), 1 + copies, "{desc}");
+        check_choices(&desc);
+    }
+    // What is added to, and what is little.
+    let sum = case.build().attributes(Attributes::default().with_post_op(PostOp::sum(1.0)));
+    let small = Case { extent: 5, ..case }.build();
+    for builder in [sum, small] {
+        let desc = plain(&resolved(builder), Arg::DST);
+        assert_eq!(crate::primitive::plan(&desc, &device).unwrap().implementation, "ocl:convolution:ref");
     }
 }
 

@@ -1,0 +1,68 @@
+//! Depthwise convolutions of images whose channels do not lie side by side, for CPUs: copies that have them so take less time than elements
+//! one by one.
+
+use anydnn_backend::op::{Op, Reorder};
+use anydnn_backend::{Arg, MemoryDesc, PostOp, PrimitiveDesc};
+
+use super::Shape;
+use crate::plan::{DeviceTraits, LaunchArg};
+use crate::primitive::choice::Planned;
+use crate::primitive::embedded::{Scratch, embedded};
+use crate::primitive::value::Value;
+
+/// Groups that fill enough of a vector.
+const GROUPS: usize = 4;
+/// Products that take longer one by one than launches of copies.
+const WORTH: usize = 16 << 10;
+
+impl Shape<'_> {
+    /// The same convolution between copies with the channels last; none where all operands have them so, where the result is added to what
+    /// it replaces, or where that convolution has no rows either.
+    pub(super) fn depthwise_beside(&self, value: Value, device: &DeviceTraits) -> Option<Planned> {
+        let desc = self.desc;
+        let adds = desc.attributes().post_ops.iter().any(|post_op| matches!(post_op, PostOp::Sum { .. }));
+        let Op::Convolution(op) = desc.op() else { return None };
+        if self.groups < GROUPS || adds || desc.dst().elements().saturating_mul(self.terms()) < WORTH {
+            return None;
+        }
+        let (mut scratch, mut inner) = (Scratch::default(), desc.clone());
+        let mut copies = Vec::new();
+        for (arg, axis) in [(Arg::SRC, 1), (Arg::Weights, 0), (Arg::DST, 1)] {
+            let own = desc.find(arg)?;
+            let copy = with_last(own, axis)?;
+            if !own.same_bytes(&copy) {
+                let at = LaunchArg::Scratchpad { offset: scratch.take(copy.size()) };
+                inner = inner.opened(arg).resolved(arg, copy.clone()).ok()?;
+                copies.push((arg, own, copy, at));
+            }
+        }
+        if copies.is_empty() || Shape::new(&inner, op, device).depthwise_rows(value, device).is_none() {
+            return None;
+        }
+        let moved = |arg: Arg| copies.iter().find(|copy| copy.0 == arg);
+        let mut launches = Vec::new();
+        for (arg, own, copy, at) in copies.iter().filter(|copy| copy.0 != Arg::DST) {
+            let to = |place| if place == Arg::DST { *at } else { LaunchArg::Memory(*arg) };
+            launches.extend(embedded(&reorder(own, copy)?, device, &mut scratch, to)?);
+        }
+        let place = |arg| moved(arg).map_or(LaunchArg::Memory(arg), |copy| copy.3);
+        launches.extend(embedded(&inner, device, &mut scratch, place)?);
+        if let Some((arg, own, copy, at)) = moved(Arg::DST) {
+            let from = |place| if place == Arg::SRC { *at } else { LaunchArg::Memory(*arg) };
+            launches.extend(embedded(&reorder(copy, own)?, device, &mut scratch, from)?);
+        }
+        Some(Planned { scratchpad: scratch.bytes, launches })
+    }
+}
+
+fn reorder(from: &MemoryDesc, to: &MemoryDesc) -> Option<PrimitiveDesc> {
+    PrimitiveDesc::builder(Reorder).src(from.clone()).dst(to.clone()).build().ok()
+}
+
+/// The dense layout that has one axis last, behind the others in their order.
+fn with_last(desc: &MemoryDesc, axis: usize) -> Option<MemoryDesc> {
+    let letter = |axis: usize| char::from(b'a' + axis as u8);
+    let others = (0..desc.rank()).filter(|&other| other != axis).map(letter);
+    let tag: String = others.chain([letter(axis)]).collect();
+    MemoryDesc::with_tag(desc.dims().clone(), desc.data_type(), &tag).ok()
+}
