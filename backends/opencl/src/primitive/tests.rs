@@ -120,7 +120,7 @@ fn variants_fit_the_device_and_the_layouts() {
     assert_eq!(name(matmul(bytes(DataType::U8), bytes(DataType::S8)), &cpu()), "ocl:matmul:words-packing");
     assert_eq!(name(convolution(32, 64, 1, "acdb"), &cpu()), "ocl:convolution:blocked");
     assert_eq!(name(convolution(32, 32, 32, "acdb"), &cpu()), "ocl:convolution:depthwise-rows");
-    assert_eq!(name(convolution(32, 32, 32, "abcd"), &cpu()), "ocl:convolution:ref");
+    assert_eq!(name(convolution(32, 32, 32, "abcd"), &cpu()), "ocl:convolution:depthwise-beside");
     assert!(name(convolution(32, 64, 1, "abcd"), &gpu()).starts_with("ocl:convolution:simt-"));
     assert_eq!(name(deconvolution(6, 64, 2, "abcd"), &cpu()), "ocl:deconvolution:vector");
     assert_eq!(name(deconvolution(32, 32, 32, "acdb"), &cpu()), "ocl:deconvolution:depthwise");
