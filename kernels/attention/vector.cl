@@ -4,7 +4,7 @@
 // repeated by EACH_M and EACH_V as in matmul/vector.cl. Local memory has room for T_ROOM keys. The last tile of a block starts so early
 // that it is a whole one, too: what it computes again is the same, or not stored. SCORE, WEIGHT and SEE are those of reference.cl. Keys
 // and values that must be converted are copied by blocks into local memory, COPY_WIDTH floats each, and read from there; IN_PLACE ones
-// are f32 and mean what they are.
+// are f32 and mean what they are. KEEPS says that weights have room for all keys, so that of two passes the first one alone multiplies.
 #define LANE_NUMBERS (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define CLEAR_ROW(i) EACH_V(CLEAR, i)
 #define CLEAR(i, j) V sum##i##_##j = (V)(0);
@@ -34,14 +34,45 @@
 #define STORE_SUM(i, j) to[i * QUERIES + j] = sum##i##_##j;
 
 // Rows of a tile are a constant distance apart, so that the addresses of all of them share one register.
-#if COPY_WIDTH
+#if COPIES_SRC1
 #define KEYS const __local float *
 #define AIM_KEYS copied + aim_r * COPY_WIDTH
 #define KEY(i) key[i * COPY_WIDTH]
 #define NEXT_D 1
+#else
+#define NEXT_D D_STEP
+#if IN_PLACE_SRC1
+#define KEYS const __global float *
+#define AIM_KEYS (const __global float *)src1 + OFF_SRC1
+#define KEY(i) ELEMENT(key, i * (idx)KEY_APART)
+#else
+#define KEYS idx
+#define AIM_KEYS OFF_SRC1
+#define KEY(i) DEQ1_SRC1(LD1_SRC1(key + i * KEY_APART))
+#endif
+#endif
+#if COPIES_SRC2
+#define VALUES const __local float *
 #define AIM_VALUES copied + aim_e
 #define VALUE(i) value[i]
 #define NEXT_T COPY_WIDTH
+#else
+#define NEXT_T T_STEP
+#if IN_PLACE_SRC2
+#define VALUES const __global float *
+#define AIM_VALUES (const __global float *)src2 + OFF_SRC2
+#define VALUE(i) ELEMENT(value, i * (idx)VALUE_APART)
+#else
+#define VALUES idx
+#define AIM_VALUES OFF_SRC2
+#define VALUE(i) DEQ1_SRC2(LD1_SRC2(value + i * VALUE_APART))
+#endif
+#endif
+#if ANYDNN_UNALIGNED
+#define ELEMENT(p, i) as_float(vload4(0, (const __global uchar *)((p) + (i))))
+#else
+#define ELEMENT(p, i) (p)[i]
+#endif
 // For `r` below ROWS the elements that OFF_X addresses by `t` and VARIABLE.
 #define COPY(X, VARIABLE, SIZE, ROWS)                                                                                    \
     for (int r = 0; r < ROWS; ++r) {                                                                                     \
@@ -49,28 +80,6 @@
         for (idx VARIABLE = 0; VARIABLE < SIZE; VARIABLE += COPY_STEP_##X)                                               \
             COPY_##X(OFF_##X, (int)min((idx)16, SIZE - VARIABLE), copied + r * COPY_WIDTH + VARIABLE)                    \
     }
-#else
-#define NEXT_D D_STEP
-#define NEXT_T T_STEP
-#if IN_PLACE
-#if ANYDNN_UNALIGNED
-#define ELEMENT(p, i) as_float(vload4(0, (const __global uchar *)((p) + (i))))
-#else
-#define ELEMENT(p, i) (p)[i]
-#endif
-#define KEYS const __global float *
-#define AIM_KEYS (const __global float *)src1 + OFF_SRC1
-#define KEY(i) ELEMENT(key, i * (idx)KEY_APART)
-#define AIM_VALUES (const __global float *)src2 + OFF_SRC2
-#define VALUE(i) ELEMENT(value, i * (idx)VALUE_APART)
-#else
-#define KEYS idx
-#define AIM_KEYS OFF_SRC1
-#define KEY(i) DEQ1_SRC1(LD1_SRC1(key + i * KEY_APART))
-#define AIM_VALUES OFF_SRC2
-#define VALUE(i) DEQ1_SRC2(LD1_SRC2(value + i * VALUE_APART))
-#endif
-#endif
 
 // Defines `v`: the result at `e` for the vector `j` of queries.
 #if TWO_PASSES
@@ -82,11 +91,12 @@
     V v = DIVIDED(sums[e * QUERIES + j]);                                                                                \
     POST_OPS(v, n)
 
-// Vectors side by side hide each other's latencies, but what a score reads beside the product is too much code to repeat.
-#if SCORES_ARE_PLAIN
+// Vectors side by side hide each other's latencies, but what a score gathers beside the product is too much code to repeat.
 #define EACH_QUERY _Pragma("unroll") for (int j = 0; j < QUERIES; ++j)
+#if SCORES_ARE_PLAIN
+#define EACH_SCORE EACH_QUERY
 #else
-#define EACH_QUERY for (int j = 0; j < QUERIES; ++j)
+#define EACH_SCORE for (int j = 0; j < QUERIES; ++j)
 #endif
 // How many of the 16 elements from `first` on exist.
 #define PART_OF(size, first) (size % 16 == 0 ? 16 : (int)min((idx)16, size - first))
@@ -112,7 +122,7 @@ __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void attention_vector(PARAMS) {
     ENTER
     __local V queries[D_ROWS * QUERIES];
-    __local V weights[T_ROOM * QUERIES];
+    __local V kept[WEIGHTS_ROOM * QUERIES];
     __local V sums[E_ROWS * QUERIES];
 #if COPY_WIDTH
     __local float copied[T_ROOM * COPY_WIDTH];
@@ -145,6 +155,7 @@ __kernel void attention_vector(PARAMS) {
     for (int pass = TWO_PASSES ? 0 : 1; pass < 2; ++pass) {
         for (idx first_t = 0; first_t < T_SIZE; first_t += T_BLOCK) {
             const int keys = (int)min((idx)T_BLOCK, T_SIZE - first_t);
+            __local V *const weights = kept + (KEEPS ? first_t : 0) * QUERIES;
 #if HIDES
             {
                 const idx s = min(first_s + 16 * QUERIES, (idx)S_SIZE) - 1, t = first_t;
@@ -153,11 +164,15 @@ __kernel void attention_vector(PARAMS) {
                 if (SEEN == 0) break;
             }
 #endif
-#if COPY_WIDTH
-            COPY(SRC1, d, D_SIZE, keys)
+            V high[QUERIES], base[QUERIES];
+            EACH_QUERY high[j] = top[j];
+            // The second pass finds the scores of the first one.
+            const bool multiplies = !KEEPS || pass == 0;
+#if COPIES_SRC1
+            if (multiplies) COPY(SRC1, d, D_SIZE, keys)
 #endif
             // A sequence that is shorter than a tile.
-            for (int r = 0; keys < TILE_M && r < keys; ++r) {
+            for (int r = 0; multiplies && keys < TILE_M && r < keys; ++r) {
                 const idx aim_t = first_t + r;
                 const int aim_r = r;
                 KEYS key;
@@ -175,7 +190,7 @@ __kernel void attention_vector(PARAMS) {
                 }
                 EACH_QUERY weights[r * QUERIES + j] = sum[j];
             }
-            for (int r = 0; keys >= TILE_M && r < keys; r += TILE_M) {
+            for (int r = 0; multiplies && keys >= TILE_M && r < keys; r += TILE_M) {
                 const int aim_r = min(r, keys - TILE_M);
                 const idx aim_t = first_t + aim_r;
                 __local V *to = weights + aim_r * QUERIES;
@@ -192,11 +207,9 @@ __kernel void attention_vector(PARAMS) {
                 }
                 EACH_M(STORE_KEY)
             }
-            V high[QUERIES], base[QUERIES];
-            EACH_QUERY high[j] = top[j];
-            for (int r = 0; r < keys; ++r) {
+            for (int r = 0; multiplies && r < keys; ++r) {
                 const idx t = first_t + r;
-                EACH_QUERY {
+                EACH_SCORE {
                     const idx s = first_s + 16 * j;
                     const int n = clamp((int)(S_SIZE - s), 0, 16);
                     const V dot_product = weights[r * QUERIES + j];
@@ -215,7 +228,7 @@ __kernel void attention_vector(PARAMS) {
                 for (int r = 0; r < keys; ++r) {
                     EACH_QUERY {
                         const V weight = exp_negative(weights[r * QUERIES + j] - base[j]);
-                        weights[r * QUERIES + j] = weight;
+                        if (!TWO_PASSES) weights[r * QUERIES + j] = weight;
                         total[j] += weight;
                     }
                 }
@@ -234,13 +247,13 @@ __kernel void attention_vector(PARAMS) {
                 }
             }
             if (pass == 0) continue;
-#if COPY_WIDTH
+#if COPIES_SRC2
             COPY(SRC2, e, E_SIZE, keys)
 #endif
             for (idx first_e = 0; first_e < E_SIZE; first_e += TILE_M) {
                 const idx aim_e = min(first_e, (idx)(E_SIZE - TILE_M));
                 __local V *to = sums + aim_e * QUERIES;
-                KEYS value;
+                VALUES value;
                 {
                     const idx t = first_t, e = aim_e;
                     value = AIM_VALUES;

@@ -186,6 +186,33 @@ impl<'a> Shape<'a> {
         })
     }
 
+    /// The load of `n` elements of an operand at offset `o` along one of its own loops, of floats or bytes, with what they mean if that is
+    /// the same for all of them.
+    fn load_line(&self, name: &str, along: usize) -> Option<String> {
+        if let Some((load, _)) = self.line(name, along) {
+            return Some(load);
+        }
+        let operand = self.space.find(name)?;
+        let is_constant = |prefix: &str| {
+            let operand = self.space.find(&format!("{prefix}_{name}"));
+            operand.is_none_or(|o| o.address.step(along, CPU_LANES) == Some(0))
+        };
+        let is_known = matches!(
+            operand.data_type,
+            DataType::F16 | DataType::BF16 | DataType::F32 | DataType::S8 | DataType::U8
+        );
+        let is_line = operand.address.step(along, CPU_LANES) == Some(1);
+        if !is_known || !is_line || !is_constant("SCALE") || !is_constant("ZERO") {
+            return None;
+        }
+        let (bits, kind) = storage(operand.data_type);
+        let load = format!("load_{bits}_{CPU_LANES}({}, o, n)", name.to_lowercase());
+        let converted = format!("convert_float{CPU_LANES}(unpack_{kind}_{CPU_LANES}({load}))");
+        let Binding::Arg(arg) = operand.binding else { return None };
+        let means_more = quantized::is_dequantized(self.desc, arg);
+        Some(if means_more { format!("DEQ1_{name}({converted})") } else { converted })
+    }
+
     /// The number that products of queries and keys are multiplied by, if scores of keys that are not hidden are just that.
     fn plain_factor(&self) -> Option<String> {
         let nodes = &self.op.scores.nodes;

@@ -118,6 +118,9 @@ fn functions(list: &mut Trials) {
         Ok(trial.values(Arg::Src(3), Values::Listed(vec![4.0])))
     });
     list.add("attention/dropout", || {
+        // More keys than a kernel has at a time.
+        let key = [&key[..2], &[150], &key[3..]].concat();
+        let dims = space(&query, &key);
         let mut op = scaled(&dims);
         let (x, mask) = (op.scores.results[0], op.scores.push(Node::Operand(1)));
         op.scores.results = vec![binary(&mut op.scores, BinaryAlgorithm::Add, x, mask)];
@@ -129,7 +132,7 @@ fn functions(list: &mut Trials) {
         op.weights = Some(weights);
         let long = || dense(&[1], DataType::S64);
         let builder = attention(op, f32(&query), f32(&key), f32(&key))
-            .arg(Arg::Src(3), f32(&[7, 10]))
+            .arg(Arg::Src(3), f32(&[7, 150]))
             .arg(Arg::Src(4), long())
             .arg(Arg::Src(5), long())
             .arg(Arg::Src(6), f32(&[1]));

@@ -18,6 +18,8 @@ const T_BLOCK: usize = 66;
 const VECTORS: usize = 2;
 const MANY_VECTORS: usize = 4;
 const MANY_QUERIES: usize = 256;
+/// Where weights are more than shares, scores are kept for all keys, by whole multiples of so many, instead of computed twice.
+const KEPT: usize = 128;
 
 impl Shape<'_> {
     /// Vectors along the queries; none where an operand has no steps along them or local memory is short.
@@ -39,9 +41,10 @@ impl Shape<'_> {
         };
         let (d, e) = (self.extent(self.d).max(1), self.extent(self.e).max(1));
         let (keys, d_rows) = (self.extent(self.t).max(1), d.next_multiple_of(CPU_LANES));
-        let converts = |i| self.desc.find(Arg::Src(i)).is_some_and(|a| a.data_type() != DataType::F32);
-        let copies = converts(1) || converts(2);
-        let width = d_rows.max(e.next_multiple_of(CPU_LANES));
+        let copies =
+            [1, 2].map(|i| self.desc.find(Arg::Src(i)).is_some_and(|a| a.data_type() != DataType::F32));
+        let widths = [d_rows, e.next_multiple_of(CPU_LANES)];
+        let width = widths.iter().zip(copies).map(|(&width, copies)| if copies { width } else { 0 }).max();
         let tiles = |copy_width: usize| {
             let many = if queries > MANY_QUERIES { MANY_VECTORS } else { VECTORS };
             [many, VECTORS, 1].into_iter().filter(enough).find_map(|vectors| {
@@ -49,17 +52,19 @@ impl Shape<'_> {
                 // The last block has keys for a whole tile, too, unless there are fewer at all.
                 let is_whole = |block: &usize| keys % block == 0 || keys % block >= tile;
                 let block = (tile.min(keys)..=T_BLOCK.min(keys)).rev().find(is_whole)?;
-                let fits = |keys: &usize| {
-                    let bytes = ((d_rows + e + keys) * vectors * CPU_LANES + keys * copy_width) * 4;
-                    bytes <= device.local_memory_bytes
+                let fits = |weights: usize, keys: usize| {
+                    let rows = d_rows + e + weights;
+                    (rows * vectors * CPU_LANES + keys * copy_width) * 4 <= device.local_memory_bytes
                 };
                 // Room for as many keys as other shapes have, which then share the program.
-                let room = [T_BLOCK, block].into_iter().find(fits)?;
-                Some((vectors, tile, (block, room), copy_width))
+                let room = [T_BLOCK, block].into_iter().find(|&keys| fits(keys, keys))?;
+                let kept = keys.next_multiple_of(KEPT);
+                let keeps = self.op.weights.is_some() && fits(kept, room);
+                Some((vectors, tile, (block, room, keeps.then_some(kept)), copy_width))
             })
         };
-        let copied = if copies { tiles(width) } else { None };
-        let (vectors, tile, (block, room), copy_width) = copied.or_else(|| tiles(0))?;
+        let copied = width.filter(|&width| width > 0).and_then(tiles);
+        let (vectors, tile, (block, room, kept), copy_width) = copied.or_else(|| tiles(0))?;
         let mut source = self.source(CPU_LANES);
         panels::repetitions(&mut source, tile, vectors);
         source
@@ -70,27 +75,33 @@ impl Shape<'_> {
             .define("E_ROWS", e)
             .number_of("T_BLOCK", block)
             .define("T_ROOM", room)
+            .define("WEIGHTS_ROOM", kept.unwrap_or(room))
+            .define("KEEPS", i32::from(kept.is_some()))
             .define("D_STEP", mark(d_step))
             .define("T_STEP", mark(t_step))
             .define("KEY_APART", mark(key_apart))
             .define("VALUE_APART", mark(value_apart))
-            .define("IN_PLACE", i32::from(!copies && (1..3).all(|i| self.is_plain(i))))
             .define("SCORES_ARE_PLAIN", i32::from(self.op.sources() == 3))
             .define("COPY_WIDTH", copy_width);
-        for (name, along) in [("SRC1", self.d), ("SRC2", self.e)] {
-            let wide = self.line(name, along);
+        for (i, along, copies) in [(1, self.d, copies[0]), (2, self.e, copies[1])] {
+            let name = format!("SRC{i}");
             let one = format!("*(to) = DEQ1_{name}(LD1_{name}(o));");
-            let (step, copy) = match &wide {
-                Some((load, _)) => (CPU_LANES, format!("vstore16({load}, 0, to);")),
+            let (step, copy) = match self.load_line(&name, along) {
+                Some(load) => (CPU_LANES, format!("vstore16({load}, 0, to);")),
                 None => (1, one),
             };
-            source.define(format!("COPY_STEP_{name}"), step).define(format!("COPY_{name}(o, n, to)"), copy);
+            let is_copied = copies && copy_width > 0;
+            source
+                .define(format!("COPIES_{name}"), i32::from(is_copied))
+                .define(format!("IN_PLACE_{name}"), i32::from(!is_copied && self.is_plain(i)))
+                .define(format!("COPY_STEP_{name}"), step)
+                .define(format!("COPY_{name}(o, n, to)"), copy);
         }
-        let (queries_lines, result_lines) = (self.line("SRC0", self.d), self.line("DST", self.e));
+        let (queries_lines, result_lines) = (self.load_line("SRC0", self.d), self.line("DST", self.e));
         source
             .define("LOAD_LINES", i32::from(queries_lines.is_some()))
             .define("STORE_LINES", i32::from(result_lines.is_some()));
-        if let Some((load, _)) = queries_lines {
+        if let Some(load) = queries_lines {
             source.define("LOAD_LINE(o, n)", load);
         }
         if let Some((_, store)) = result_lines {
