@@ -184,6 +184,7 @@ impl fmt::Debug for Fixed {
 }
 
 /// Whole cache lines of bytes, from some byte on.
+#[derive(Default)]
 pub(crate) struct Bytes {
     lines: Box<[Line]>,
     start: usize,

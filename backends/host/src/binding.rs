@@ -1,5 +1,7 @@
 //! From memories bound to arguments to slices that a computation may use at once.
 
+use std::cell::RefCell;
+
 use anydnn_backend::{Arg, Error, Memory, PrimitiveDesc, Region, Result};
 use smallvec::SmallVec;
 
@@ -144,10 +146,9 @@ unsafe fn with_parts<R>(
         .iter()
         .filter(|(_, part)| is_shared(part))
         // SAFETY: locked, and nothing is written before the copies are made.
-        .map(|(arg, part)| Ok((*arg, Bytes::copied(unsafe { part.slice(origin(part)) })?, part.region.bytes)))
+        .map(|(arg, part)| Ok((*arg, Copied::new(unsafe { part.slice(origin(part)) })?)))
         .collect::<Result<Few<_>>>()?;
-    let mut inputs: Few<(Arg, &[u8])> =
-        copies.iter().map(|(arg, bytes, len)| (*arg, &bytes[..*len])).collect();
+    let mut inputs: Few<(Arg, &[u8])> = copies.iter().map(|(arg, copy)| (*arg, copy.bytes())).collect();
     let apart = read.iter().filter(|(_, part)| !is_shared(part));
     // SAFETY: locked until the work is done, and apart from what is written.
     inputs.extend(apart.map(|(arg, part)| (*arg, unsafe { part.slice(origin(part)) })));
@@ -157,6 +158,59 @@ unsafe fn with_parts<R>(
     let result = work(&inputs, &mut outputs);
     drop(locked);
     result
+}
+
+/// Rooms of copies that a thread keeps, and the most bytes of one.
+const KEPT: usize = 2;
+const KEPT_BYTES: usize = 1 << 24;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Bytes>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A copy, whose room the thread keeps for the next one: to get new memory from the system takes ten times as long as to copy into it.
+struct Copied {
+    room: Bytes,
+    length: usize,
+}
+
+impl Copied {
+    fn new(bytes: &[u8]) -> Result<Self> {
+        let spare = SPARE.with_borrow_mut(|spare| {
+            let fitting = spare.iter().position(|room| room.len() >= bytes.len())?;
+            Some(spare.swap_remove(fitting))
+        });
+        let room = match spare {
+            None => Bytes::copied(bytes)?,
+            Some(mut room) => {
+                room[..bytes.len()].copy_from_slice(bytes);
+                room
+            }
+        };
+        Ok(Self { room, length: bytes.len() })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.room[..self.length]
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        let room = std::mem::take(&mut self.room);
+        if room.len() > KEPT_BYTES {
+            return;
+        }
+        // At a thread's end the rooms may be gone already, and nothing is kept.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            spare.push(room);
+            if spare.len() > KEPT {
+                spare.sort_unstable_by_key(|room| std::cmp::Reverse(room.len()));
+                spare.truncate(KEPT);
+            }
+        });
+    }
 }
 
 #[cfg(test)]
@@ -200,6 +254,31 @@ mod tests {
         // In place, and half over an input: as if the inputs had been read before.
         assert_eq!(subtract([4, 0, 4], 4).unwrap(), [10, 20, 30, 40, 40, 40, 40, 40]);
         assert_eq!(subtract([4, 0, 2], 4).unwrap(), [10, 20, 40, 40, 40, 40, 70, 80]);
+    }
+
+    #[test]
+    fn a_thread_keeps_the_largest_rooms_of_copies_up_to_a_size() {
+        let at = |bytes: &[u8]| {
+            let copy = Copied::new(bytes).unwrap();
+            assert_eq!(copy.bytes(), bytes);
+            copy.bytes().as_ptr()
+        };
+        std::thread::spawn(move || {
+            let first = at(&[1; 5000]);
+            assert_eq!(at(&[2; 5000]), first);
+            assert_eq!(at(&[3; 70]), first);
+            let two = [[4; 100], [5; 100]].map(|bytes| Copied::new(&bytes).unwrap());
+            drop(two);
+            let sizes = || SPARE.with_borrow(|spare| spare.iter().map(|room| room.len()).collect::<Vec<_>>());
+            assert_eq!(sizes(), [5056, 128]);
+            at(&vec![6; KEPT_BYTES + 1]);
+            assert_eq!(sizes(), [5056, 128]);
+            let three = [300, 9000, 40].map(|length| Copied::new(&vec![7; length]).unwrap());
+            drop(three);
+            assert_eq!(sizes(), [9024, 5056]);
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]
