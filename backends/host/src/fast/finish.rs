@@ -199,6 +199,7 @@ impl Finish<'_> {
                     let rows = next();
                     let from = read(operand, place.first + column, rows);
                     steps.push(match algorithm {
+                        BinaryAlgorithm::Add if place.rows.stride() == Some(0) => Step::AddColumns(from),
                         BinaryAlgorithm::Add => Step::Add(from, rows),
                         _ => Step::Multiply(from, rows),
                     });

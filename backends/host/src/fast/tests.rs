@@ -2,7 +2,7 @@
 
 use anydnn_backend::op::{
     BatchNormalization, Cell, Convolution, Deconvolution, Direction, GateOrder, MatMul, Op, Recurrent,
-    Reduction, ReductionAlgorithm,
+    Reduction, ReductionAlgorithm, Reorder,
 };
 use anydnn_backend::{
     Access, Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Eltwise, MemoryDesc, PostOp,
@@ -176,6 +176,21 @@ fn narrow_products_are_computed_in_f32() {
                     if open { MemoryDesc::any([k, n], DataType::S8) } else { narrow(&[k, n], DataType::S8) };
                 let attributes = dequantized(src, &[1, n], points);
                 check(&builder(src, weights, dst).attributes(attributes).build().unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn integers_become_f32_in_reorders() {
+    for data_type in [DataType::S32, DataType::S64] {
+        // Each element along a row of the result, as a mask that is stretched; transposed; as it is.
+        for strides in [[0, 1, 0], [40, 1, 8], [40, 5, 1]] {
+            let src = MemoryDesc::with_strides([3, 8, 5], data_type, strides).unwrap();
+            let plus = PostOp::binary(BinaryAlgorithm::Add, f32(&[5]));
+            for attributes in [Attributes::default(), Attributes::default().with_post_op(plus)] {
+                let desc = PrimitiveDesc::builder(Op::Reorder(Reorder)).src(src.clone());
+                check(&desc.dst(f32(&[3, 8, 5])).attributes(attributes).build().unwrap());
             }
         }
     }

@@ -59,7 +59,7 @@ struct Output {
 impl Widened {
     /// None where no operand is narrow, where f32 does not hold what the operation asks for, or where f32 has no fast form.
     pub(super) fn new(desc: &PrimitiveDesc) -> Option<Self> {
-        if !desc.args().iter().any(|operand| is_narrow(operand.desc.data_type())) || !takes(desc) {
+        if !desc.args().iter().any(|operand| becomes_f32(desc, operand.desc.data_type())) || !takes(desc) {
             return None;
         }
         // Scales are a part of the conversion.
@@ -101,6 +101,12 @@ impl Widened {
     }
 }
 
+/// Whether operands of a type are converted: narrow ones, and integers on their way to f32.
+fn becomes_f32(desc: &PrimitiveDesc, data_type: DataType) -> bool {
+    let is_integer = matches!(data_type, DataType::S32 | DataType::S64);
+    is_narrow(data_type) || is_integer && matches!(desc.op(), Op::Reorder(_))
+}
+
 /// Whether the operation and its types may be computed in f32.
 fn takes(desc: &PrimitiveDesc) -> bool {
     let of = |data_types: &[DataType]| {
@@ -124,6 +130,11 @@ fn takes(desc: &PrimitiveDesc) -> bool {
         | Op::Eltwise(_)
         | Op::Binary(_) => desc.attributes().dequantize.is_empty() && of(&floats),
         Op::Recurrent(_) => desc.attributes().dequantize.is_empty(),
+        Op::Reorder(_) => {
+            matches!(desc.src().data_type(), DataType::S32 | DataType::S64)
+                && desc.attributes().dequantize.is_empty()
+                && desc.args().iter().all(|of| of.arg == Arg::SRC || of.desc.data_type() == DataType::F32)
+        }
         _ => false,
     }
 }
@@ -131,9 +142,9 @@ fn takes(desc: &PrimitiveDesc) -> bool {
 /// The description with f32 in the place of narrow types, dequantised operands among them, or with words in the place of integers that are
 /// multiplied.
 fn widen(desc: &PrimitiveDesc, words: bool) -> Option<PrimitiveDesc> {
-    let wide = |desc: &MemoryDesc| match desc.data_type() {
-        data_type if is_narrow(data_type) => desc.with_data_type(DataType::F32),
-        _ => desc.clone(),
+    let wide = |operand: &MemoryDesc| match operand.data_type() {
+        data_type if becomes_f32(desc, data_type) => operand.with_data_type(DataType::F32),
+        _ => operand.clone(),
     };
     let own = desc.attributes();
     let mut attributes = Attributes::default()
