@@ -9,7 +9,6 @@
 // How many elements of a line of `size` are in its vector `i`.
 #define PART_OF(size, i) (size % 16 == 0 || i < size / 16 ? 16 : size % 16)
 // NaN makes the sum NaN; the largest score need not be.
-#define PLAIN_LARGER(a, b) ((b) > (a) ? (b) : (a))
 #define JOIN_ALL(OPERATION, x)                                                                                           \
     const float8 halves = OPERATION(x.lo, x.hi);                                                                         \
     const float4 quarters = OPERATION(halves.lo, halves.hi);                                                             \

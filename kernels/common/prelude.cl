@@ -52,9 +52,14 @@
 // How two values join.
 #define PLUS(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))
-// NaN wins. Two choices: processors have an instruction for the inner one, and none for what two comparisons have in common.
+// NaN wins. Two choices: processors have an instruction for the inner one, and none for what two comparisons have in common. What is
+// joined from many values goes second: the next value then is compared with itself while that is still computed.
 #define LARGER(a, b) ((a) != (a) ? (a) : (a) > (b) ? (a) : (b))
 #define SMALLER(a, b) ((a) != (a) ? (a) : (a) < (b) ? (a) : (b))
+// The largest of two more values and of what the values before gave, in f32: NaN is looked for in both at once.
+#define PLAIN_LARGER(a, b) ((b) > (a) ? (b) : (a))
+#define LARGER_OF_TWO(a, b, before)                                                                                      \
+    (((a) != (a)) | ((b) != (b)) ? (V)(NAN) : PLAIN_LARGER(before, PLAIN_LARGER(a, b)))
 
 // Elements as raw bits, by their size.
 

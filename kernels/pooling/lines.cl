@@ -4,9 +4,21 @@
 // column of the source (and by `c`). LINE and MOST_ROWS are room for lines of many sizes; STEPPING is the stride along the line where lanes
 // are taken by it, else zero. Where the result is DENSE, vectors are stored whole and the next ones replace what they have behind their
 // channels; where it is FLAT, too, and windows follow each other, so do vectors, whatever columns they belong to. Windows of one place that
-// all lie in the source are COPIED.
+// all lie in the source are COPIED; other windows that share little are joined DIRECT from the source. An average is a product with the share of one, where results are floats and may be off by
+// their last digit: a quotient takes as long as some taps.
 // Whether all columns of a window are there.
 #define IS_FULL(ow) ((ow) * STRIDE_W >= PAD_W && (ow) * STRIDE_W - PAD_W + (KERNEL_W - 1) * DILATION_W < SRC_W)
+#if BY_SHARES
+#define SHARE_OF(count) const V share = (V)(1.0f / (float)(count));
+#define SHARE(v) ((v) * share)
+#else
+#define SHARE_OF(count) const V share = (V)((float)(count));
+#define SHARE(v) ((v) / share)
+#endif
+// Joins taps of a row of the window to v, by twos.
+#define JOIN_TAPS(FROM, TO, n)                                                                                           \
+    for (int k = FROM; k + 2 <= TO; k += 2) v = JOIN_TWO(v, LD_SRC0(begin + k * step, n), LD_SRC0(begin + (k + 1) * step, n)); \
+    if ((TO - FROM) % 2 != 0) v = JOIN(v, LD_SRC0(begin + (TO - 1) * step, n));
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void pooling_lines(PARAMS) {
@@ -58,6 +70,50 @@ __kernel void pooling_lines(PARAMS) {
             }
             continue;
         }
+        if (DIRECT) {
+            const bool is_run = FLAT && STRIDE_W == 1 && is_whole;
+            const idx run_to = min(to, (idx)(SRC_W + PAD_W - (KERNEL_W - 1) * DILATION_W)), step = DILATION_W * INNER;
+            NOT_UNROLLED for (idx ow = from; ow < to;) {
+                const bool is_full = IS_FULL(ow), in_run = is_run && is_full;
+                const idx run = in_run ? (run_to - ow) * INNER : inner, left_of_all = (to - ow) * INNER;
+                const idx left = ow * STRIDE_W - PAD_W;
+                const int first_k = (int)STEPS_BEFORE(-left, DILATION_W);
+                const int last_k = (int)min((idx)KERNEL_W, STEPS_WITHIN(SRC_W - 1 - left, DILATION_W));
+#if AVERAGE
+                const int columns = COUNT_PADDING ? (int)min((idx)KERNEL_W, STEPS_WITHIN(SRC_W + PAD_END_W - 1 - left, DILATION_W))
+                                                  : max(last_k - first_k, 0);
+                SHARE_OF(columns * counted)
+#endif
+                // The last element that vectors at the end of a run may be read up to.
+                const idx most = SRC_SIZE - (rows > 0 ? at[rows - 1] : 0) - (left + (last_k - 1) * DILATION_W) * INNER;
+                idx c = first_c;
+                const idx out = OFF_DST;
+                for (idx i = 0; i < run; i += 16, c += 16) {
+                    const int n = (int)min((idx)16, run - i);
+                    V v = (V)(START);
+                    if (is_full && (n == 16 || i + 16 <= most)) {
+                        NOT_UNROLLED for (int r = 0; r < rows; ++r) {
+                            const idx begin = at[r] + left * INNER + i;
+                            JOIN_TAPS(0, KERNEL_W, 16)
+                        }
+                    } else {
+                        NOT_UNROLLED for (int r = 0; r < rows; ++r) {
+                            const idx begin = at[r] + left * INNER + i;
+                            NOT_UNROLLED for (int k = first_k; k < last_k; ++k) v = JOIN(v, LD_SRC0(begin + k * step, n));
+                        }
+                    }
+#if AVERAGE
+                    v = SHARE(v);
+#endif
+                    POST_OPS(v, n)
+                    if (n == 16) ST_DST(out + i, 16, v);
+                    else if (DENSE && is_whole && left_of_all - i >= 16) KEEP_DST(out + i, 16, v);
+                    else KEEP_DST(out + i, n, v);
+                }
+                ow = in_run ? run_to : ow + 1;
+            }
+            continue;
+        }
 #endif
         // The columns under the windows, and those of them that are there.
         const idx left = from * STRIDE_W - PAD_W, right = (to - 1) * STRIDE_W - PAD_W + (KERNEL_W - 1) * DILATION_W + 1;
@@ -69,7 +125,12 @@ __kernel void pooling_lines(PARAMS) {
             for (idx i = 0; i < run; i += 16) {
                 V v = (V)(START);
                 if (i + 16 <= run) {
-                    for (int r = 0; r < rows; ++r) v = JOIN(v, LD_SRC0(at[r] + column + i, 16));
+                    int r = 0;
+#if !AVERAGE
+                    NOT_UNROLLED for (; r + 2 <= rows; r += 2)
+                        v = JOIN_TWO(v, LD_SRC0(at[r] + column + i, 16), LD_SRC0(at[r + 1] + column + i, 16));
+#endif
+                    for (; r < rows; ++r) v = JOIN(v, LD_SRC0(at[r] + column + i, 16));
                 } else {
                     // What lies behind the run is thrown away.
                     const int n = (int)(run - i);
@@ -101,15 +162,21 @@ __kernel void pooling_lines(PARAMS) {
                     columns += COUNT_PADDING ? x < SRC_W + PAD_END_W : x >= 0 && x < SRC_W;
                 }
             }
-            const V count = (V)((float)(columns * counted));
+            SHARE_OF(columns * counted)
 #endif
             idx c = first_c;
             const idx out = OFF_DST;
             for (idx i = 0; i < run; i += 16, c += 16) {
                 V v = vload16(0, first_column + i);
-                for (int k = 1; k < KERNEL_W; ++k) v = JOIN(v, vload16(0, first_column + k * step + i));
 #if AVERAGE
-                v /= count;
+                for (int k = 1; k < KERNEL_W; ++k) v = JOIN(v, vload16(0, first_column + k * step + i));
+#else
+                for (int k = 1; k + 2 <= KERNEL_W; k += 2)
+                    v = JOIN_TWO(v, vload16(0, first_column + k * step + i), vload16(0, first_column + (k + 1) * step + i));
+                if (KERNEL_W > 1 && KERNEL_W % 2 == 0) v = JOIN(v, vload16(0, first_column + (KERNEL_W - 1) * step + i));
+#endif
+#if AVERAGE
+                v = SHARE(v);
 #endif
                 const int n = (int)min((idx)16, run - i);
                 POST_OPS(v, n)

@@ -1,12 +1,18 @@
-// Folds each row into one element: TAKE(x) of every element, joined by JOIN from START on, and FINISH(x) of the total.
+// Folds each row into one element: TAKE(x) of every element, joined by JOIN from START on, and FINISH(x) of the total. Where elements may
+// count TWICE, vectors that have some again need no mask.
 DEFINE_FOLD(fold_all, JOIN)
+#if TWICE && OVERLAPPING
+#define COUNTED(x, n) (x)
+#else
+#define COUNTED(x, n) MASK(x, n, START)
+#endif
 
 __kernel void reduction(PARAMS) {
     ENTER_ROWS
     EACH_ROW
         START_FOLD(totals, START)
         EACH_ELEMENT
-            const V x = MASK(TAKE(LD_SRC0(OFF_SRC0, n)), n, START);
+            const V x = COUNTED(TAKE(LD_SRC0(OFF_SRC0, n)), n);
             JOIN_FOLD(totals, JOIN, x)
         END_ELEMENT
         const V total = FOLD(fold_all, totals);

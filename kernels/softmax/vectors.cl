@@ -1,7 +1,6 @@
 // For CPUs: softmax or, when LOGARITHM, its logarithm of each row. KEEP says that the exponentials may wait in the result for their sum, KEPT that
 // they may in local memory, and SOURCE_KEPT that the elements wait there before.
 // NaN makes the sum NaN; the largest element need not be.
-#define PLAIN_LARGER(a, b) ((b) > (a) ? (b) : (a))
 DEFINE_FOLD(fold_max, PLAIN_LARGER)
 DEFINE_FOLD(fold_sum, PLUS)
 #if SOURCE_KEPT

@@ -155,8 +155,8 @@ pub(super) fn plan_reduction(
     let most = if value == Value::I64 { "LONG_MAX" } else { "INFINITY" };
     let absolute = if value == Value::I64 { "((x) < 0 ? -(x) : (x))" } else { "fabs(x)" };
     let (start, join) = match algorithm {
-        A::Max => (least, "LARGER(a, b)"),
-        A::Min => (most, "SMALLER(a, b)"),
+        A::Max => (least, "LARGER(b, a)"),
+        A::Min => (most, "SMALLER(b, a)"),
         A::Product => ("1", "TIMES(a, b)"),
         _ => ("0", "PLUS(a, b)"),
     };
@@ -182,6 +182,7 @@ pub(super) fn plan_reduction(
         source
             .define("START", start)
             .define("JOIN(a, b)", join)
+            .define("TWICE", i32::from(matches!(algorithm, A::Max | A::Min)))
             .define("TAKE(x)", take)
             .define("FINISH(x)", finish);
     };

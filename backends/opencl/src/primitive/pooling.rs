@@ -56,6 +56,7 @@ pub(super) fn choices(
 struct Method {
     start: &'static str,
     join: &'static str,
+    join_two: &'static str,
     average: bool,
     count_padding: bool,
 }
@@ -63,11 +64,21 @@ struct Method {
 impl Method {
     fn new(desc: &PrimitiveDesc, algorithm: PoolingAlgorithm, value: Value) -> Result<Self> {
         let least = if value == Value::I64 { "LONG_MIN" } else { "(-INFINITY)" };
-        let sum = |count_padding| Self { start: "0", join: "PLUS(a, b)", average: true, count_padding };
+        let sum = |count_padding| Self {
+            start: "0",
+            join: "PLUS(a, b)",
+            join_two: "PLUS(before, PLUS(a, b))",
+            average: true,
+            count_padding,
+        };
         Ok(match algorithm {
-            PoolingAlgorithm::Max => {
-                Self { start: least, join: "LARGER(a, b)", average: false, count_padding: false }
-            }
+            PoolingAlgorithm::Max => Self {
+                start: least,
+                join: "LARGER(b, a)",
+                join_two: "LARGER_OF_TWO(a, b, before)",
+                average: false,
+                count_padding: false,
+            },
             PoolingAlgorithm::AverageExcludePadding => sum(false),
             PoolingAlgorithm::AverageIncludePadding => sum(true),
             _ => return Err(Error::unsupported(desc.name(), "no kernel for this kind of pooling")),
@@ -78,6 +89,7 @@ impl Method {
         source
             .define("START", self.start)
             .define("JOIN(a, b)", self.join)
+            .define("JOIN_TWO(before, a, b)", self.join_two)
             .define("AVERAGE", i32::from(self.average))
             .define("COUNT_PADDING", i32::from(self.count_padding));
     }

@@ -1,5 +1,6 @@
 use super::{Trials, dense, f32, gapped, tagged};
 use crate::conformance::trial::Trial;
+use crate::conformance::values::Values;
 use crate::op::{Pooling, PoolingAlgorithm};
 use crate::{DataType, MemoryDesc, Op, PrimitiveDesc, PrimitiveDescBuilder, Result};
 
@@ -46,9 +47,25 @@ pub(super) fn trials(list: &mut Trials) {
     });
     list.add("pooling/max/negative_in_padding", || {
         let op = Pooling::new(PoolingAlgorithm::Max, [3, 3]).with_pads([1, 1], [1, 1]);
-        let negative = crate::conformance::values::Values::Uniform(-5.0, -1.0);
+        let negative = Values::Uniform(-5.0, -1.0);
         Ok(Trial::of(pooling(op, f32(&[1, 1, 4, 4])))?.values(crate::Arg::SRC, negative))
     });
+    // Windows that share little, much, and nothing of their columns; a number that is none stays, wherever in a window it is.
+    for (name, kernel, stride, result) in
+        [("small", 3, 2, [4, 5]), ("large", 5, 1, [6, 7]), ("single", 9, 9, [1, 1])]
+    {
+        list.add(format!("pooling/max/nan_{name}"), || {
+            let op = Pooling::new(PoolingAlgorithm::Max, [kernel, kernel])
+                .with_strides([stride, stride])
+                .with_pads([1, 1], [1, 1]);
+            let src = tagged(&[2, 19, 8, 9], DataType::F32, "acdb")?;
+            let values =
+                (0..2 * 19 * 8 * 9).map(|i| if i % 67 == 0 { f64::NAN } else { f64::from(i % 23 - 11) });
+            let dst = tagged(&[2, 19, result[0], result[1]], DataType::F32, "acdb")?;
+            let trial = Trial::of(PrimitiveDesc::builder(Op::Pooling(op)).src(src).dst(dst))?;
+            Ok(trial.values(crate::Arg::SRC, Values::Listed(values.collect())))
+        });
+    }
     list.add("pooling/max/blocked", || layouts(&|dims| tagged(dims, DataType::F32, "aBcd4b")));
     list.add("pooling/max/blocked_f64", || layouts(&|dims| tagged(dims, DataType::F64, "aBcd4b")));
     list.add("pooling/max/gaps", || layouts(&|dims| gapped(dims, DataType::F32, 2, 1)));

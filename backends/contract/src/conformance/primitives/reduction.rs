@@ -35,6 +35,14 @@ pub(super) fn trials(list: &mut Trials) {
             });
         }
     }
+    for algorithm in [ReductionAlgorithm::Max, ReductionAlgorithm::Min] {
+        // A number that is none stays, wherever in a row it is: rows have it in each place, one has it in none.
+        list.add(format!("reduction/{}/nan", algorithm.name()), || {
+            let values = (0..40 * 37).map(|i| if i % 38 == 0 { f64::NAN } else { f64::from(i % 23 - 11) });
+            let trial = reduction(algorithm, f32(&[40, 37]), f32(&[40, 1]))?;
+            Ok(trial.values(Arg::SRC, Values::Listed(values.collect())))
+        });
+    }
     for data_type in [DataType::F16, DataType::BF16] {
         list.add(format!("reduction/{data_type}/mean"), || {
             let (src, dst) = (dense(&[4, 33], data_type), dense(&[4, 1], data_type));

@@ -20,8 +20,14 @@ pub(super) fn reduction(op: &Reduction, operands: &Operands) -> Tensor {
             ReductionAlgorithm::Sum => members.iter().sum(),
             ReductionAlgorithm::Mean => members.iter().sum::<f64>() / members.len() as f64,
             ReductionAlgorithm::Product => members.iter().product(),
-            ReductionAlgorithm::Max => members.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            ReductionAlgorithm::Min => members.iter().copied().fold(f64::INFINITY, f64::min),
+            ReductionAlgorithm::Max => members
+                .iter()
+                .copied()
+                .fold(f64::NEG_INFINITY, |max, x| if x > max || x.is_nan() { x } else { max }),
+            ReductionAlgorithm::Min => members
+                .iter()
+                .copied()
+                .fold(f64::INFINITY, |min, x| if x < min || x.is_nan() { x } else { min }),
             ReductionAlgorithm::NormL1 => members.iter().map(|x| x.abs()).sum(),
             ReductionAlgorithm::NormL2 => members.iter().map(|x| x * x).sum::<f64>().sqrt(),
         }

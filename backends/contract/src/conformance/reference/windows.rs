@@ -52,7 +52,7 @@ pub(super) fn pooling(op: &Pooling, operands: &Operands) -> Tensor {
                     let mut from = index[..2].to_vec();
                     from.extend_from_slice(&at);
                     let x = src.at(&from);
-                    largest = if x > largest { x } else { largest };
+                    largest = if x > largest || x.is_nan() { x } else { largest };
                     sum += x;
                     inside += 1.0;
                 }

@@ -74,25 +74,28 @@ pub(super) fn launch(
     let most = LINE_BYTES.min(device.local_memory_bytes) / size_of::<f32>();
     let lines = space.count(0..outer);
     let units = device.compute_units.max(1);
+    let rows: usize = window.kernel[..width].iter().product();
+    let copied = by_channels
+        && window.kernel.iter().all(|&extent| extent == 1)
+        && window.pads_begin.iter().chain(window.pads_end.iter()).all(|&pad| pad == 0);
+    let direct = by_channels && !copied && shares_little(rows, last(window.kernel), stride, channels);
     // All channels of as many columns as there is room for; fewer channels where else there were too few segments, or no room.
     let split = (ITEMS * units).div_ceil(lines.max(1));
-    let fits = (most.saturating_sub(SLACK) / reach.saturating_mul(2)).max(1);
-    let part = if inner <= CPU_LANES {
+    let fits = if direct { inner } else { (most.saturating_sub(SLACK) / reach.saturating_mul(2)).max(1) };
+    let part = if inner <= CPU_LANES || (direct && last(window.dst) >= split) {
         inner
     } else {
         let part = inner.div_ceil(split.min(inner / CPU_LANES)).min(fits);
         if part >= inner { inner } else { part.next_multiple_of(CPU_LANES).min(inner) }
     };
     let columns_room = most.saturating_sub(SLACK) / part;
-    if columns_room < reach.saturating_add(stride * CPU_LANES * usize::from(!by_channels)) {
+    if !direct && columns_room < reach.saturating_add(stride * CPU_LANES * usize::from(!by_channels)) {
         return None;
     }
-    let copied = by_channels
-        && window.kernel.iter().all(|&extent| extent == 1)
-        && window.pads_begin.iter().chain(window.pads_end.iter()).all(|&pad| pad == 0);
     let width_of_result = last(window.dst);
-    let segments = match (columns_room - reach) / stride + 1 {
+    let segments = match columns_room.saturating_sub(reach) / stride + 1 {
         _ if copied => 1,
+        _ if direct => split.min(width_of_result),
         columns if by_channels => width_of_result.div_ceil(columns),
         columns => width_of_result.div_ceil(columns / CPU_LANES * CPU_LANES),
     };
@@ -101,7 +104,7 @@ pub(super) fn launch(
         columns => columns.next_multiple_of(CPU_LANES),
     };
     let needed = (segment - 1).saturating_mul(stride).saturating_add(reach).saturating_mul(part) + SLACK;
-    if needed > most && !copied {
+    if needed > most && !direct && !copied {
         return None;
     }
     let parts = inner.div_ceil(part);
@@ -109,7 +112,7 @@ pub(super) fn launch(
     let all = lines.saturating_mul(segments).saturating_mul(parts);
     let work = (columns * inner * window.kernel.iter().product::<usize>()).div_ceil(segments * parts);
     let per_item = rows_per_item(device, all, work);
-    let rows: usize = window.kernel[..width].iter().product();
+    let is_float = desc.dst().data_type().is_float();
     let dense = by_channels && (last(window.dst) == 1 || space.coefficient("DST", outer) == Some(inner));
     let flat =
         dense && desc.attributes().post_ops.iter().all(|post_op| matches!(post_op, PostOp::Eltwise(_)));
@@ -130,6 +133,8 @@ pub(super) fn launch(
         .define("STEPPING", if stride <= 2 { stride } else { 0 })
         .define("BY_CHANNELS", i32::from(by_channels))
         .number_of("COPIED", i32::from(copied))
+        .number_of("DIRECT", i32::from(direct))
+        .define("BY_SHARES", i32::from(is_float))
         .number_of("DENSE", i32::from(dense))
         .number_of("FLAT", i32::from(flat))
         .number_of("INNER", inner)
@@ -137,4 +142,32 @@ pub(super) fn launch(
         .post_ops(desc);
     let (global, local) = items(device, all.div_ceil(per_item));
     Some(source.launch("pooling_lines", &[WINDOW, LINES], global, local))
+}
+
+/// Whether windows are joined from the source with fewer loads and stores than by way of a line of columns, each of which takes its rows, is
+/// stored, and is read by the windows that it lies in. Columns follow each other, so that their vectors are whole.
+fn shares_little(rows: usize, taps: usize, stride: usize, channels: usize) -> bool {
+    let vectors = channels.div_ceil(CPU_LANES) * CPU_LANES;
+    let by_line = (rows + 1)
+        .saturating_mul(stride)
+        .saturating_mul(channels)
+        .saturating_add(taps.saturating_mul(vectors));
+    rows.saturating_mul(taps).saturating_mul(vectors) <= by_line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shares_little;
+
+    #[test]
+    fn windows_that_overlap_little_are_taken_from_the_source() {
+        for (taps, stride) in [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3), (4, 3)] {
+            assert!(shares_little(taps, taps, stride, 64), "{taps} taps, stride {stride}");
+        }
+        for (taps, stride) in [(3, 1), (4, 2), (5, 1), (5, 2), (7, 1), (11, 2)] {
+            assert!(!shares_little(taps, taps, stride, 64), "{taps} taps, stride {stride}");
+        }
+        // Most lanes of such vectors are empty.
+        assert!(!shares_little(3, 3, 2, 6) && !shares_little(3, 3, 3, 3));
+    }
 }
