@@ -276,10 +276,9 @@ __kernel void matmul_wgmma(PARAMS) {
         if (begin < end) AIM_STEP(min(begin + STAGES - 1, end - 1))
         for (int step = begin; step < end; ++step) {
             asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-#if STORES
-            // What this item stored must be there for the tensor cores, which see memory in another order. Copies that are waited for are.
+            // What this item stored and copied must be there for the tensor cores, which see memory in another order: copies of 16 bytes are
+            // ordinary writes in that respect, also those that were waited for (PTX ISA, "Async Proxy" of wgmma and of its fence).
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
             WGMMA_WAIT;
             barrier(CLK_LOCAL_MEM_FENCE);
             const ulong a = DESCRIBE_A(at, warp / 4), b = DESCRIBE_B(at + A_BYTES);

@@ -15,13 +15,6 @@
 #define B_FETCH BY_ELEMENT
 #endif
 
-// Whether elements come to local memory by stores, and not by copies alone.
-#if A_FETCH == BY_ELEMENT || B_FETCH == BY_ELEMENT || (defined(A_WORDS) && A_ODD) || (defined(B_WORDS) && B_ODD)
-#define STORES 1
-#else
-#define STORES 0
-#endif
-
 // Copies bytes of 16 and fills the rest with zeros.
 #define COPY(to, from, bytes)                                                                                            \
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory")
