@@ -26,6 +26,8 @@
     }
 
 #if SPLIT
+// Parts whose numbers are on their way at the same time: what a joint takes is their latency.
+#define TOGETHER 8
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void attention_join(PARAMS) {
     ENTER
@@ -34,18 +36,30 @@ __kernel void attention_join(PARAMS) {
     DECLARE_KEYS((idx)get_group_id(1))
     const idx record = ((idx)get_group_id(1) * BLOCKS + first_q / QUERIES) * PARTS * QUERIES + first_q % QUERIES;
     const __global float *its = (const __global float *)partial + (size_t)RECORDS * E_SIZE;
-    float top = -INFINITY, total = 0;
-    for (int part = 0; part < PARTS; ++part) top = LARGER(its[(record + part * QUERIES) * 2], top);
-    const float base = top == -INFINITY ? 0 : top;
     for (idx e = (idx)get_local_id(0); e < E_SIZE; e += GROUP) {
-        float x = 0;
-        total = 0;
-#pragma unroll 4
-        for (int part = 0; part < PARTS; ++part) {
-            const idx one = record + part * QUERIES;
-            const float factor = exp(its[one * 2] - base);
-            total += its[one * 2 + 1] * factor;
-            x += ((const __global float *)partial)[one * E_SIZE + e] * factor;
+        float top = -INFINITY, total = 0, x = 0;
+        NOT_UNROLLED for (int first = 0; first < PARTS; first += TOGETHER) {
+            float tops[TOGETHER], totals[TOGETHER], sums[TOGETHER], high = top;
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i) {
+                const idx one = record + min(first + i, (int)PARTS - 1) * QUERIES;
+                tops[i] = its[one * 2];
+                totals[i] = its[one * 2 + 1];
+                sums[i] = ((const __global float *)partial)[one * E_SIZE + e];
+            }
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i) high = LARGER(tops[i], high);
+            const float base = high == -INFINITY ? 0 : high, shrink = exp(top - base);
+            total *= shrink;
+            x *= shrink;
+            top = high;
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i) {
+                if (first + i >= PARTS) continue;
+                const float factor = exp(tops[i] - base);
+                total += totals[i] * factor;
+                x += sums[i] * factor;
+            }
         }
         FINISH(0, x, top, total)
     }
