@@ -82,6 +82,9 @@ fn floats_of_eight_bits_go_to_tensor_cores_for_short_results() {
         (512, DataType::F32, FpMath::Any, true),
         (512, DataType::F32, FpMath::Strict, false),
         (16384, DataType::BF16, FpMath::Strict, false),
+        (1024, DataType::F16, FpMath::Strict, true),
+        (3191, DataType::F16, FpMath::Strict, false),
+        (3191, DataType::F16, FpMath::Any, true),
     ] {
         assert_eq!(first(k, dst, fpmath).contains("wgmma"), serves, "{k} terms, {dst}, {fpmath:?}");
     }
