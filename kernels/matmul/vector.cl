@@ -54,9 +54,21 @@
         POST_OPS(v, n_lanes)                                                                                             \
         ST_DST(OFF_DST, n_lanes, v);                                                                                     \
     }
+// Rows of weights in place lie too far apart for a processor to see that they come one after the other.
+#if FETCHES
+#define FETCH_AHEAD                                                                                                      \
+    {                                                                                                                    \
+        const idx terms = min((idx)16, K_SIZE - 1 - k);                                                                  \
+        const __global float *next = (const __global float *)weights + b_at + terms * K_STEP_WEIGHTS;                    \
+        _Pragma("unroll") for (int j = 0; j < PANEL; j += 16) FETCH_NEAR(next + j);                                      \
+    }
+#else
+#define FETCH_AHEAD
+#endif
 #define EACH_K(LOAD_ALL)                                                                                                 \
     for (idx k = 0; k < K_SIZE; ++k) {                                                                                   \
         EACH_V(LOAD_ALL, 0)                                                                                              \
+        FETCH_AHEAD                                                                                                      \
         EACH_M(MULTIPLY_ROW)                                                                                             \
         b_at += K_STEP_WEIGHTS;                                                                                          \
         IF_GATED(g_at += K_STEP_SRC1;)                                                                                   \

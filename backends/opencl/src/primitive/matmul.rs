@@ -454,6 +454,10 @@ impl<'a> Shape<'a> {
         let vectors = width / CPU_LANES * self.matrices().len();
         let tile = panels::tile_rows(rows, (panels::sums(device) / vectors).clamp(1, 6));
         let block = BLOCK_ROWS.next_multiple_of(tile);
+        let fetches = !packing
+            && own_panels.is_none()
+            && self.gate.is_none()
+            && self.weights.data_type() == DataType::F32;
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         panels::repetitions(&mut source, tile, width / CPU_LANES);
         source
@@ -462,6 +466,7 @@ impl<'a> Shape<'a> {
             .define("PANEL", width)
             .define("WHOLE_PANELS", i32::from(whole))
             .define("WHOLE_COLUMNS", i32::from(n.is_multiple_of(width)))
+            .define("FETCHES", i32::from(fetches))
             .define("M_BLOCK", block)
             .number_of("M_SIZE", rows)
             .number_of("N_SIZE", n)

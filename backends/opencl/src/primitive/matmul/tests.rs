@@ -9,6 +9,7 @@ use anydnn_backend::{
 
 use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
+use crate::primitive::choice::Wanted;
 use crate::primitive::tests::{check_choices, check_everywhere, cpu, f32, gpu, planned, sweep, tagged};
 
 fn gated(src: MemoryDesc, up: MemoryDesc, gate: MemoryDesc) -> PrimitiveDescBuilder {
@@ -137,6 +138,25 @@ fn blocks_of_weights_are_fetched_ahead() {
     // Only panels that a tile reads as they lie are followed by the next block.
     let plan = planned(matmul(f32(&[50, 250]), f32(&[250, 150])), &cpu());
     assert_eq!(number(&plan.launches[0], "AHEAD"), Some(0));
+    check_everywhere(&list, small_scales);
+}
+
+#[test]
+fn weights_in_place_are_fetched_ahead() {
+    // More terms than are fetched ahead, and fewer; a partial panel.
+    let list = [(11, 140, 99), (3, 9, 918)]
+        .map(|(rows, terms, columns)| matmul(f32(&[rows, terms]), f32(&[terms, columns])).build().unwrap());
+    for desc in &list {
+        let choices = super::choices(desc, &cpu(), Wanted::Named("ocl:matmul:vector"));
+        let text = choices[0].plan.launches[0].program.source.to_string();
+        assert!(text.lines().any(|line| line == "#define FETCHES 1"), "{desc}");
+    }
+    // Panels are read as they lie.
+    let open = matmul(f32(&[3, 140]), f32(&[140, 99]).to_any()).build().unwrap();
+    let panels = super::with_layout(open, Arg::Weights, &cpu()).unwrap();
+    let choices = super::choices(&panels, &cpu(), Wanted::Named("ocl:matmul:vector"));
+    let text = choices[0].plan.launches[0].program.source.to_string();
+    assert!(text.lines().any(|line| line == "#define FETCHES 0"), "{panels}");
     check_everywhere(&list, small_scales);
 }
 
