@@ -6,8 +6,11 @@ pub(super) fn is_standard(name: &str) -> bool {
     !LEFT_OUT.contains(&name)
 }
 
-pub(super) const LEFT_OUT: [&str; 173] = [
+pub(super) const LEFT_OUT: [&str; 178] = [
     "eltwise/f16/hard_sigmoid",
+    "eltwise/f16/hard_swish",
+    "eltwise/f16/sinh",
+    "eltwise/bf16/abs",
     "eltwise/f16/log",
     "eltwise/bf16/log",
     "eltwise/bf16/swish",
@@ -36,6 +39,7 @@ pub(super) const LEFT_OUT: [&str; 173] = [
     "convolution/2d_whole_source",
     "convolution/bf16/channels_last_depthwise",
     "convolution/f16_to_f32",
+    "pooling/max/nan_single",
     "pooling/average_exclude/2d_floor",
     "pooling/average_exclude/2d_dilated",
     "pooling/average_include/channels_last",
@@ -58,6 +62,7 @@ pub(super) const LEFT_OUT: [&str; 173] = [
     "reduction/product/outer",
     "reduction/min/outer",
     "reduction/norm_l1/outer",
+    "reduction/norm_l2/outer",
     "reduction/bf16/mean",
     "concat/bf16",
     "concat/s8",
