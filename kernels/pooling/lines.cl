@@ -3,9 +3,9 @@
 // for each column, with START for columns outside; then its columns are joined. Lanes run along the line. SRC0 is addressed by `ow` as a
 // column of the source (and by `c`). LINE and MOST_ROWS are room for lines of many sizes; STEPPING is the stride along the line where lanes
 // are taken by it, else zero. Where the result is DENSE, vectors are stored whole and the next ones replace what they have behind their
-// channels; where it is FLAT, too, and windows follow each other, so do vectors, whatever columns they belong to. Windows of one place that
-// all lie in the source are COPIED; other windows that share little are joined DIRECT from the source. An average is a product with the share of one, where results are floats and may be off by
-// their last digit: a quotient takes as long as some taps.
+// channels; where windows follow each other, so do vectors, whatever columns they belong to. Windows of one place that
+// all lie in the source are COPIED; other windows that share little are joined DIRECT from the source. An average is a product with the
+// share of one, where results are floats and may be off by their last digit: a quotient takes as long as some taps.
 // Whether all columns of a window are there.
 #define IS_FULL(ow) ((ow) * STRIDE_W >= PAD_W && (ow) * STRIDE_W - PAD_W + (KERNEL_W - 1) * DILATION_W < SRC_W)
 #if BY_SHARES
@@ -48,7 +48,7 @@ __kernel void pooling_lines(PARAMS) {
         }
 #if BY_CHANNELS
         if (COPIED) {
-            const bool is_run = FLAT && STRIDE_W == 1 && is_whole;
+            const bool is_run = DENSE && STRIDE_W == 1 && is_whole;
             NOT_UNROLLED for (idx ow = from; ow < (is_run ? from + 1 : to); ++ow) {
                 const idx run = is_run ? (to - from) * INNER : inner, begin = at[0] + ow * STRIDE_W * INNER;
                 idx in_run = 0;
@@ -71,7 +71,7 @@ __kernel void pooling_lines(PARAMS) {
             continue;
         }
         if (DIRECT) {
-            const bool is_run = FLAT && STRIDE_W == 1 && is_whole;
+            const bool is_run = DENSE && STRIDE_W == 1 && is_whole;
             const idx run_to = min(to, (idx)(SRC_W + PAD_W - (KERNEL_W - 1) * DILATION_W)), step = DILATION_W * INNER;
             NOT_UNROLLED for (idx ow = from; ow < to;) {
                 const bool is_full = IS_FULL(ow), in_run = is_run && is_full;
@@ -144,7 +144,7 @@ __kernel void pooling_lines(PARAMS) {
         }
         NOT_UNROLLED for (idx i = (stop - left) * inner; i < (right - left) * inner; ++i) line[i] = START;
 #if BY_CHANNELS
-        const bool is_run = FLAT && STRIDE_W == 1 && is_whole;
+        const bool is_run = DENSE && STRIDE_W == 1 && is_whole;
         // Those of an average have the same number of columns.
         const idx run_from = AVERAGE ? max(from, (idx)PAD_W) : from;
         const idx run_to = AVERAGE ? min(to, (idx)(SRC_W + PAD_W - (KERNEL_W - 1) * DILATION_W)) : to;

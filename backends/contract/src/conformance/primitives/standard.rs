@@ -6,10 +6,11 @@ pub(super) fn is_standard(name: &str) -> bool {
     !LEFT_OUT.contains(&name)
 }
 
-pub(super) const LEFT_OUT: [&str; 178] = [
+pub(super) const LEFT_OUT: [&str; 179] = [
     "eltwise/f16/hard_sigmoid",
     "eltwise/f16/hard_swish",
     "eltwise/f16/sinh",
+    "eltwise/f16/square",
     "eltwise/bf16/abs",
     "eltwise/f16/log",
     "eltwise/bf16/log",

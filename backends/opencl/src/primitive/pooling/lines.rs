@@ -113,9 +113,12 @@ pub(super) fn launch(
     let work = (columns * inner * window.kernel.iter().product::<usize>()).div_ceil(segments * parts);
     let per_item = rows_per_item(device, all, work);
     let is_float = desc.dst().data_type().is_float();
-    let dense = by_channels && (last(window.dst) == 1 || space.coefficient("DST", outer) == Some(inner));
-    let flat =
-        dense && desc.attributes().post_ops.iter().all(|post_op| matches!(post_op, PostOp::Eltwise(_)));
+    // What a vector stores beyond its own elements must be read by nothing before it is replaced: not by a sum, whose addend lies there.
+    let is_only_written =
+        desc.attributes().post_ops.iter().all(|post_op| matches!(post_op, PostOp::Eltwise(_)));
+    let dense = by_channels
+        && is_only_written
+        && (last(window.dst) == 1 || space.coefficient("DST", outer) == Some(inner));
     let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), is_wide(desc), true);
     source.general().gains(4, lines.saturating_mul(columns * inner).saturating_mul(2));
     window.define(&mut source);
@@ -136,7 +139,6 @@ pub(super) fn launch(
         .number_of("DIRECT", i32::from(direct))
         .define("BY_SHARES", i32::from(is_float))
         .number_of("DENSE", i32::from(dense))
-        .number_of("FLAT", i32::from(flat))
         .number_of("INNER", inner)
         .number_of("SRC_SIZE", src.size() * 8 / src.data_type().bits())
         .post_ops(desc);
