@@ -47,6 +47,8 @@ const CALLS: usize = 40;
 
 /// How long drivers' callbacks may take.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long what is owned stays the same once nothing is on its way.
+const STILL: Duration = Duration::from_millis(100);
 
 /// References that the process owns, by kind of object and the function that made it. Objects themselves may come and go: the library
 /// keeps some for reuse.
@@ -203,10 +205,7 @@ impl<'a> Sweep<'a> {
     /// What is owned once drivers' callbacks have done what they do a moment later, and nothing waits for reuse.
     pub(crate) fn settled(&self, expected: Option<&Owned>) -> Owned {
         let start = Instant::now();
-        if expected.is_none() {
-            // Queues rest before they are released.
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let (mut last, mut since) = (Owned::new(), start);
         loop {
             for kind in &self.engine.capabilities().memory_kinds {
                 self.engine.allocator_of(*kind).unwrap().trim();
@@ -215,9 +214,15 @@ impl<'a> Sweep<'a> {
             for object in self.layer.live() {
                 *owned.entry((object.kind, object.creator)).or_default() += object.references;
             }
-            if expected.is_none_or(|expected| *expected == owned) || start.elapsed() > PATIENCE {
+            // Queues rest before they are released, on a busy machine for longer: what is owned must stay so for a while.
+            if last != owned {
+                since = Instant::now();
+            }
+            let is_settled = expected.map_or(since.elapsed() >= STILL, |expected| *expected == owned);
+            if is_settled || start.elapsed() > PATIENCE {
                 return owned;
             }
+            last = owned;
             std::thread::sleep(Duration::from_millis(1));
         }
     }
