@@ -58,6 +58,9 @@ pub(crate) enum Command {
         /// The peer to compare with.
         #[arg(long)]
         peer: Option<PeerKind>,
+        /// Rounds of a case beside a peer.
+        #[arg(long, default_value_t = crate::sweep::ROUNDS)]
+        rounds: u32,
     },
     /// Compiles programs for another process of this program.
     #[command(hide = true)]

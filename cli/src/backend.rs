@@ -20,6 +20,12 @@ pub(crate) fn specialization(engine: &AnyEngine) -> Option<Specialize> {
     }
 }
 
+/// When kernels that are measured get programs for one shape: at once, as after many executions; none as the environment says.
+pub(crate) fn specialization_measured() -> Option<Specialize> {
+    let is_set = std::env::var_os(Specialize::VARIABLE).is_some_and(|value| !value.is_empty());
+    (!is_set).then_some(Specialize::Eager)
+}
+
 /// Sets when kernels get programs for one shape, on backends that compile.
 pub(crate) fn specialize(engine: &AnyEngine, when: Specialize) {
     if let AnyEngine::OpenCl(engine) = engine {

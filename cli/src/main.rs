@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         Command::Graph(args) => graph::graph(args),
         Command::Bench(args) => bench::bench(args),
         Command::Sweep(args) => sweep::sweep(args),
-        Command::SweepWorker { backend, peer } => sweep::work(backend, *peer),
+        Command::SweepWorker { backend, peer, rounds } => sweep::work(backend, *peer, *rounds),
         Command::Compile => compile(),
         Command::BenchPeer { peer, library } => bench::serve(peer, library),
     });

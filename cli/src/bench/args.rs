@@ -7,6 +7,7 @@ use anydnn::backend::Specialize;
 use super::notation::FORMS;
 use super::peers::PeerKind;
 use super::suite::Suite;
+use crate::backend::specialization_measured;
 use crate::model::dim;
 
 #[derive(Debug, clap::Args)]
@@ -68,8 +69,7 @@ pub(crate) struct BenchArgs {
 impl BenchArgs {
     /// When kernels get programs for one shape; none as the environment says.
     pub(super) fn specialize(&self) -> Option<Specialize> {
-        let is_set = std::env::var_os(Specialize::VARIABLE).is_some_and(|value| !value.is_empty());
-        self.specialize.or((!is_set).then_some(Specialize::Eager))
+        self.specialize.or_else(specialization_measured)
     }
 }
 

@@ -9,6 +9,7 @@ use super::measure::{Effort, measure, median};
 use super::opponent::Opponent;
 use super::peers::{Peer, PeerKind};
 use super::report::disagreement;
+use crate::backend::{specialization_measured, specialize};
 use crate::failure::Failure;
 
 /// A backend of ours and a peer.
@@ -16,6 +17,7 @@ use crate::failure::Failure;
 pub(crate) struct Duel {
     selection: Selection,
     peers: Vec<Box<dyn Opponent>>,
+    effort: Effort,
 }
 
 /// What came of a case.
@@ -29,15 +31,17 @@ pub(crate) enum Compared {
     Ratio(Value),
 }
 
-/// Few rounds of short samples: there are many cases.
-const EFFORT: Effort = Effort { rounds: 5, sets: 2, sample: 10e-3, each: false, explain: false };
-
 impl Duel {
-    pub(crate) fn start(backend: &str, peer: PeerKind) -> Result<Self, Failure> {
+    /// What measures cases by so many rounds of short samples: there are many cases.
+    pub(crate) fn start(backend: &str, peer: PeerKind, rounds: u32) -> Result<Self, Failure> {
         let selection = Selector::parse(backend).and_then(|selector| selector.select())?;
+        if let Some(when) = specialization_measured() {
+            specialize(&selection.engine, when);
+        }
         let gpu = selection.engine.device().kind == DeviceKind::Gpu;
         let peer = Peer::start(peer, &selection.chosen, gpu, None)?;
-        Ok(Self { selection, peers: vec![Box::new(peer)] })
+        let effort = Effort { rounds, sets: 2, sample: 10e-3, each: false, explain: false };
+        Ok(Self { selection, peers: vec![Box::new(peer)], effort })
     }
 
     /// Both sides in their own words.
@@ -54,7 +58,7 @@ impl Duel {
     /// Measures a case and compares the results.
     pub(crate) fn measure(&mut self, text: &str) -> Result<Compared, Failure> {
         let case = Case::new(text, &[])?;
-        let measured = match measure(&self.selection.engine, &case, &mut self.peers, &EFFORT) {
+        let measured = match measure(&self.selection.engine, &case, &mut self.peers, &self.effort) {
             Err(failure) if self.is_a_peers(&failure) => {
                 return Ok(Compared::Refused(failure.message().into()));
             }

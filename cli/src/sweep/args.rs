@@ -5,6 +5,9 @@ use anydnn::backend::DataType;
 use super::cases::seed;
 use crate::bench::PeerKind;
 
+/// Rounds of a case beside a peer: few, as there are many cases.
+pub(crate) const ROUNDS: u32 = 5;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct SweepArgs {
     /// The backend, instead of the environment's choice; `anydnn --help` names them.
@@ -28,6 +31,9 @@ pub(crate) struct SweepArgs {
     /// Measures cases of the bench beside a library instead, and tells the ratios of its times to ours.
     #[arg(long, value_name = "PEER")]
     pub(crate) peer: Option<PeerKind>,
+    /// How many rounds of a sample of 10 ms of each side; more where the machine is not quiet.
+    #[arg(long, value_name = "N", requires = "peer", default_value_t = ROUNDS, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
     /// Runs a case again by its text, such as matmul:11,399,1199, or with --peer as in `anydnn bench`; may be given several times.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["cases", "seconds", "families", "data_type"])]
     pub(crate) replay: Vec<String>,

@@ -10,6 +10,7 @@ mod run;
 mod worker;
 mod workers;
 
+pub(crate) use self::args::ROUNDS;
 pub(crate) use self::args::SweepArgs;
 pub(crate) use self::run::sweep;
 pub(crate) use self::worker::work;

@@ -18,7 +18,7 @@ use crate::failure::{Code, Failure};
 use crate::output::{Style, print, table};
 
 /// Cases of a family, or of all, that are told at the end.
-const WORST: usize = 10;
+const WORST: usize = 16;
 
 /// A case with the peer's time over ours.
 #[derive(Clone, Debug)]

@@ -16,9 +16,9 @@ use crate::failure::Outcome as Done;
 const PLANT: &str = "ANYDNN_SWEEP_PLANT";
 
 /// Runs cases on a backend until there are no more: recipes, or with a peer cases of the bench.
-pub(crate) fn work(backend: &str, peer: Option<PeerKind>) -> Done {
+pub(crate) fn work(backend: &str, peer: Option<PeerKind>, rounds: u32) -> Done {
     if let Some(peer) = peer {
-        return measure(backend, peer);
+        return measure(backend, peer, rounds);
     }
     let selection = Selector::parse(backend).and_then(|selector| selector.select())?;
     let subject = Subject::<AnyBackend>::new(&selection.engine);
@@ -32,8 +32,8 @@ pub(crate) fn work(backend: &str, peer: Option<PeerKind>) -> Done {
 }
 
 /// Measures cases beside a peer.
-fn measure(backend: &str, peer: PeerKind) -> Done {
-    let mut duel = Duel::start(backend, peer)?;
+fn measure(backend: &str, peer: PeerKind, rounds: u32) -> Done {
+    let mut duel = Duel::start(backend, peer, rounds)?;
     say(&Answer::new(Ending::Passed, duel.name()))?;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| Error::io("standard input", error))?;

@@ -84,7 +84,7 @@ impl<'a> Workers<'a> {
         let mut command = Command::new(program);
         command.args(["sweep-worker", &backend]);
         if let Some(peer) = self.args.peer {
-            command.args(["--peer", peer.name()]);
+            command.args(["--peer", peer.name(), "--rounds", &self.args.rounds.to_string()]);
         }
         let broken = |why: String| {
             let help = "`anydnn devices` lists what is there";
