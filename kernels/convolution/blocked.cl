@@ -5,7 +5,7 @@
 // compiled; local memory has room for ROOM vectors a position, and the last of all POSITIONS may end inside a line. Its register tiles
 // have one vector of a panel, two, four or, WITH_HALVES, a half; with JOINS_TILES they may serve two of the lines' tiles at once. OF_ALL, in programs for
 // one shape, they have all vectors of a panel, and the sizes of EACH_SIZE(X) = X(14, 13) X(13, 7) X(7, 1) X(1, 0), of which each serves
-// more positions than its second number.
+// more positions than its second number; those of a last panel of fewer vectors, LAST_VECTORS, are named after it.
 #define TILE_START(tile) min((tile) * TILE_SIZE, line_end)
 #define LANES_OF(j) clamp(columns - 16 * (j), 0, min(16, PANEL - 16 * (j)))
 // The positions of a tile that see a tap, and the rows of taps that lie in the source.
@@ -24,9 +24,16 @@
 #define FITS(m, least) (positions - done > (least) && (positions - done >= (m) || last + (done + (m) - 1) * a_step_m < source_size))
 #define TILE_OF(m, least)                                                                                                \
     while (FITS(m, least)) {                                                                                             \
-        CALL(tile_##m, m, done, 0);                                                                                      \
+        CALL_ALL(m);                                                                                                     \
         done += m;                                                                                                       \
     }
+#if LAST_VECTORS
+#define CALL_ALL(m)                                                                                                      \
+    if (columns <= 16 * LAST_VECTORS) CALL(last_##m, m, done, 0);                                                        \
+    else CALL(tile_##m, m, done, 0)
+#else
+#define CALL_ALL(m) CALL(tile_##m, m, done, 0)
+#endif
 #define EACH_TILE EACH_SIZE(TILE_OF)
 #else
 // The number m of a tile's positions, `size` unless so many are not in the source, and the first of them.
@@ -154,7 +161,7 @@ __kernel void convolution_blocked(PARAMS) {
                                  && all_from <= start && all_to >= end;
             if (!at_once) {
                 NOT_UNROLLED for (int i = 0; i < (end - start) * VECTORS; i += VECTORS) {
-                    NOT_UNROLLED for (int j = 0; j < (OF_ALL ? VECTORS : used); ++j)
+                    NOT_UNROLLED for (int j = 0; j < (OF_ALL && !LAST_VECTORS ? VECTORS : used); ++j)
                         *(__local V *)(sums + (i + j) * 16) = *(const __local V *)(before + j * 16);
                 }
             }

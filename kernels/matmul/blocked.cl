@@ -2,7 +2,8 @@
 // again stays in cache, by the register tiles `tile_more` (the first TILES_MORE of them, of a row more) and `tile_least`. Operands that a
 // tile cannot read as they lie are copied, as numbers of f32, a block at a time. With GATED a second matrix SRC1 makes the product's gate.
 // Of weights in whole panels the tiles of a block fetch the next block, AHEAD lines for each four terms of a tile, so that memory is read
-// while there is something to compute. With MISSING the last PANEL is made of fewer parts than the others. With LISTED the
+// while there is something to compute. With MISSING the last PANEL is made of fewer parts than the others. With LAST_VECTORS its tiles,
+// `tile_more_of_last` and `tile_least_of_last`, have so many vectors. With LISTED the
 // post-operations, of a bias too, come with the launch (`common/epilogue.cl`).
 #define IN_PLACE 0
 #define ALONG_K 1
@@ -84,11 +85,21 @@
             const idx own_m = TILE_OWN(tile), m = TILE_START(tile);                                                      \
             const A_SPACE float *a = SOURCE_OF(m);                                                                       \
             __local float *to = sums + SUMS_OF(own_m);                                                                   \
-            if (tile < TILES_MORE) tile_more(a, b, terms, first_k == 0, to NEXT AND_LAST_PART AND_SHAPE);                \
-            else tile_least(a, b, terms, first_k == 0, to NEXT AND_LAST_PART AND_SHAPE);                                 \
+            if (tile < TILES_MORE) MULTIPLY_TILE(tile_more)                                                              \
+            else MULTIPLY_TILE(tile_least)                                                                               \
             then                                                                                                         \
         }                                                                                                                \
     }
+#define MULTIPLY_BY(name) name(a, b, terms, first_k == 0, to NEXT AND_LAST_PART AND_SHAPE);
+#if LAST_VECTORS
+#define MULTIPLY_TILE(name)                                                                                              \
+    {                                                                                                                    \
+        if (panel == PANELS - 1) MULTIPLY_BY(name##_of_last)                                                             \
+        else MULTIPLY_BY(name)                                                                                           \
+    }
+#else
+#define MULTIPLY_TILE(name) MULTIPLY_BY(name)
+#endif
 // Sums that are finished at once take the same place, tile by tile.
 #define SUMS_OF(own_m) (ONE_BLOCK && !GATED ? 0 : (own_m - TILE_OWN(item_first)) * PANEL)
 // Stores a tile's own rows where their sums are whole.

@@ -1,6 +1,7 @@
 // A register tile of a matrix product: adds the products of TILE_M rows of `a` and the vectors of each of `terms` rows of `b` to `sums`,
-// or puts them there first. Included once for each number of rows, under the name TILE. Rows are a constant distance apart, so that the
-// addresses of all of them share one register. With HAS_AHEAD, AHEAD lines of 64 bytes from `ahead` on are fetched into the
+// or puts them there first. Included once for each number of rows and of vectors, TILE_VECTORS, under the name TILE. Rows are a constant
+// distance apart, so that the addresses of all of them share one register. A row is fetched SOURCE_AHEAD terms ahead, one after the other
+// term by term. With HAS_AHEAD, AHEAD lines of 64 bytes from `ahead` on are fetched into the
 // second-level cache for each four terms. With HAS_NEAR the row of `b` NEAR rows on is fetched into the first. With MISSING
 // only the parts of a row of `b` up to `last_part` exist, and that one is read in place of those behind it. Sums are arrays over loops that
 // are unrolled, not repeated text: drivers keep what they read of a program as long as it lives.
@@ -28,25 +29,28 @@
 static inline __attribute__((always_inline)) void TILE(const A_SPACE float *restrict a, const B_SPACE float *restrict b,
                                                        const int terms, const bool first, __local float *restrict sums
                                                            ALSO_AHEAD ALSO_LAST WITH_SHAPE) {
-    V sum[TILE_M][PANEL / 16];
-    EACH(i, TILE_M) EACH(j, PANEL / 16) sum[i][j] = first ? (V)(0) : SUM(i, j);
+    V sum[TILE_M][TILE_VECTORS];
+    EACH(i, TILE_M) EACH(j, TILE_VECTORS) sum[i][j] = first ? (V)(0) : SUM(i, j);
     for (int k = 0; k < terms; ++k) {
 #if HAS_AHEAD
         for (int line = k % 4; line < AHEAD; line += 4) FETCH(ahead + (k / 4 * AHEAD + line) * 16);
 #endif
-#if HAS_NEAR
-        EACH(j, PANEL / 16) FETCH_NEAR(b + (NEAR * B_STEP_K + B_AT(j)));
+#if SOURCE_AHEAD
+        FETCH_NEAR(a + ((k % 16) * A_STEP_M + SOURCE_AHEAD));
 #endif
-        V weights[PANEL / 16];
-        EACH(j, PANEL / 16) weights[j] = VECTOR(b + B_AT(j));
+#if HAS_NEAR
+        EACH(j, TILE_VECTORS) FETCH_NEAR(b + (NEAR * B_STEP_K + B_AT(j)));
+#endif
+        V weights[TILE_VECTORS];
+        EACH(j, TILE_VECTORS) weights[j] = VECTOR(b + B_AT(j));
         EACH(i, TILE_M) {
             const float x = ELEMENT(a, i * A_STEP_M);
-            EACH(j, PANEL / 16) sum[i][j] += x * weights[j];
+            EACH(j, TILE_VECTORS) sum[i][j] += x * weights[j];
         }
         a += A_STEP_K;
         b += B_STEP_K;
     }
-    EACH(i, TILE_M) EACH(j, PANEL / 16) SUM(i, j) = sum[i][j];
+    EACH(i, TILE_M) EACH(j, TILE_VECTORS) SUM(i, j) = sum[i][j];
 }
 
 #undef ELEMENT

@@ -102,14 +102,21 @@ pub(super) fn weights_layout(
 ) -> Result<MemoryDesc> {
     let rank = weights.rank();
     let n = weights.dims()[rank - 1];
-    if lies_along_terms(desc, weights, device) {
+    let along_terms = || {
         let order: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
-        return weights.to_row_major().permuted(&order)?.to_row_major().permuted(&order);
+        weights.to_row_major().permuted(&order)?.to_row_major().permuted(&order)
+    };
+    if lies_along_terms(desc, weights, device) {
+        return along_terms();
     }
     let factors = Unit::all(device).find_map(|unit| Factors::of(desc, unit, device));
     if factors.is_some() && matches!(desc.op(), Op::MatMul(_)) && fills_units(desc, weights) {
         let tag = packed::layout_tag(rank, weights.data_type());
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
+    }
+    let is_f32 = weights.data_type() == DataType::F32 && desc.src().data_type() == DataType::F32;
+    if is_cpu(device) && is_f32 && narrow::are_few(n, weights.dims()[rank - 2]) && weights.elements() > 0 {
+        return along_terms();
     }
     if !is_cpu(device) || !is_real(desc) || n < CPU_LANES || weights.elements() == 0 {
         return Ok(weights.to_row_major());
@@ -223,7 +230,7 @@ impl<'a> Shape<'a> {
                 }
             }
             let panels = self.own_panels().is_some();
-            if m >= CPU_LANES && n <= narrow::FEW_COLUMNS && terms >= narrow::TERMS * n.saturating_sub(1) {
+            if m >= CPU_LANES && narrow::are_few(n, terms) {
                 choices.offer("narrow", "a few columns", || self.narrow(&space, value, device));
             }
             let (few, many) = (m < PACK_ROWS / 8, m >= PACK_ROWS);

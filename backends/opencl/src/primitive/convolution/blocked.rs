@@ -171,6 +171,9 @@ impl Shape<'_> {
         // Of a vector or two a tile, which serves every width, or of all vectors of the panel. Both cut lines the same way, on which the order
         // of additions depends.
         let sizes = TILE_SIZES[vectors - 1];
+        // The vectors of a last panel that has fewer than the others.
+        let of_last = (outputs - 1) % width / CPU_LANES + 1;
+        let last_vectors = if of_last < vectors { of_last } else { 0 };
         let few = panels::widest(self.sums) == 1;
         let tile_size = match width {
             _ if !few => tile_size(line, sizes),
@@ -196,6 +199,7 @@ impl Shape<'_> {
                 .number_of("VECTORS", vectors)
                 .define("ROOM", if of_all { vectors } else { MOST_VECTORS })
                 .define("OF_ALL", i32::from(of_all))
+                .define("LAST_VECTORS", if of_all { last_vectors } else { 0 })
                 .define("FEW_SUMS", i32::from(few))
                 .define("WITH_HALVES", i32::from(vectors > whole))
                 .define("JOINS_TILES", i32::from(!few && !of_all))
@@ -256,7 +260,8 @@ impl Shape<'_> {
         let files = files_of(one.chain(two).chain(half));
         let special = || {
             let all = sizes.iter().chain([&1]).map(|&size| tile("tile", size, (whole, vectors - whole)));
-            (text(&sizes, true), files_of(all))
+            let last = sizes.iter().chain([&1]).map(|&size| tile("last", size, (last_vectors, 0)));
+            (text(&sizes, true), files_of(all.chain(last.filter(|_| last_vectors > 0))))
         };
         planned.launches.push(source.launch_beside(
             "convolution_blocked",

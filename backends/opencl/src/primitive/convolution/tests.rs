@@ -3,13 +3,13 @@
 use anydnn_backend::op::{Convolution, Deconvolution, Op};
 use anydnn_backend::{
     Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc,
-    PrimitiveDescBuilder,
+    PrimitiveDescBuilder, Specialize,
 };
 
 use super::blocked::{compete_at, few_tile_size, panel_width};
-use crate::plan::DeviceTraits;
+use crate::plan::{DeviceTraits, SpecialText};
 use crate::primitive::tests::{
-    check_choices, check_those, check_those_with, cpu, f32, gpu, planned, sweep, tagged,
+    check_choices, check_everywhere, check_those, check_those_with, cpu, f32, gpu, planned, sweep, tagged,
 };
 
 /// A convolution whose dimensions but the channels' are all of the same extents, with the channels last.
@@ -369,6 +369,23 @@ fn panels_fit_the_lines() {
     let plan = planned(case.build(), &cpu());
     let weights = plan.desc.find(anydnn_backend::Arg::Weights).unwrap();
     assert_eq!(weights, &MemoryDesc::with_tag([64, 64, 3, 3], DataType::F32, "Acdb32a").unwrap());
+}
+
+#[test]
+fn last_panels_have_tiles_of_their_own() {
+    // Panels of two vectors, the last of one; the same of three, by few terms.
+    let list = [(70, 8, 0), (72, 8, 1), (65, 7, 0)].map(|(outputs, channels, pad)| {
+        let case = Case { extent: 10, outputs, channels, pads: (pad, pad), ..MIDDLE };
+        case.build().build().unwrap().with_specialize(Some(Specialize::Eager))
+    });
+    for desc in &list {
+        let plan = crate::primitive::plan(desc, &cpu().with_special()).unwrap();
+        let special = plan.launches.last().and_then(|launch| launch.special.as_ref()).unwrap();
+        let SpecialText::Own(program) = &special.text else { panic!("{desc}: no text of its own") };
+        let text = program.source.to_string();
+        assert!(!text.contains("#define LAST_VECTORS 0"), "{desc}");
+    }
+    check_everywhere(&list, |_| None);
 }
 
 #[test]

@@ -183,6 +183,7 @@ impl Shape<'_> {
             tiles_outside,
             ahead: has_ahead.then_some(ahead),
             near: has_near.then(|| terms_ahead(width, block)),
+            last_vectors: 0,
             missing,
             source,
             weights,
@@ -197,11 +198,14 @@ impl Shape<'_> {
             }
             None => (space.clone(), blocks_of.text(self, space, None), true),
         };
-        let common = blocks_of.common_rows();
-        if is_empty && common == 0 {
+        let (common, empty) = (blocks_of.common_rows(), blocks_of.empty_vectors());
+        if is_empty && common == 0 && empty == 0 {
             return Some(text.launch("matmul_blocked", &files, global, Some([1, 1, 1])).into());
         }
-        let gain = (tiles * least).checked_div(common).map_or(LIST_GAIN, |gain| LIST_GAIN.min(gain as u64));
+        let by_rows = (tiles * least).checked_div(common);
+        let by_columns = (panels * width / CPU_LANES).checked_div(empty);
+        let gains = [by_rows, by_columns].into_iter().flatten();
+        let gain = gains.map(|gain| gain as u64).fold(LIST_GAIN, u64::min);
         text.gains(gain, 2 * rows * n * terms * batch);
         let special = || blocks_of.exact().text(self, own, None);
         let launch = text.launch_beside("matmul_blocked", &files, (global, Some([1, 1, 1])), device, special);

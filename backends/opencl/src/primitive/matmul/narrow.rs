@@ -16,16 +16,23 @@ use crate::primitive::value::Value;
 const NARROW: &str = anydnn_kernels::text("matmul/narrow.cl");
 const JOIN: &str = anydnn_kernels::text("common/join.cl");
 
-/// The most columns.
-pub(super) const FEW_COLUMNS: usize = 4;
+/// The most columns: of 16 side by side half are empty then.
+const FEW_COLUMNS: usize = 8;
 /// Terms for each column beside the first from which on sums along rows are faster than columns side by side.
-pub(super) const TERMS: usize = 12;
-/// Floats of columns that stay in the first-level cache, and room that many shapes have in common.
-const MOST_FLOATS: usize = 4 << 10;
-const ROOM: usize = 1 << 10;
-/// Products that make a work-item worth its copy of the columns, and work-items for each core.
+const TERMS: usize = 12;
+/// Floats of columns for which there is room: in a second-level cache, in the first one, and as many as most shapes have.
+const ROOMS: [usize; 3] = [32 << 10, 4 << 10, 1 << 10];
+/// Columns at a time.
+const AT_ONCE: usize = 4;
+/// Rows of a work-item that make it worth its copy of the columns one by one, and products that do by vectors; work-items for each core.
+const WORTH_ROWS: usize = 64;
 const WORTH: usize = 16 << 10;
 const ITEMS: usize = 8;
+
+/// Whether so many columns are few beside the terms: sums along rows are faster than columns side by side.
+pub(super) fn are_few(columns: usize, terms: usize) -> bool {
+    columns <= FEW_COLUMNS && terms >= TERMS * columns.saturating_sub(1)
+}
 
 impl Shape<'_> {
     /// Vectors along K of one row after the other; none where rows do not lie along K, or operands are not plain f32.
@@ -43,7 +50,7 @@ impl Shape<'_> {
             && self.gate.is_none()
             && (1..=FEW_COLUMNS).contains(&columns)
             && terms > 0
-            && floats <= MOST_FLOATS
+            && floats <= ROOMS[0]
             && floats * size_of::<f32>() <= device.local_memory_bytes
             && plain("SRC0", Arg::SRC)
             && plain("WEIGHTS", Arg::Weights)
@@ -53,15 +60,21 @@ impl Shape<'_> {
             return None;
         }
         let batch = space.count(0..m);
-        let worth = WORTH.div_ceil(floats).next_multiple_of(CPU_LANES);
-        let share = (rows * batch).div_ceil(device.compute_units.max(1) * ITEMS);
-        let item_rows = share.max(worth).next_multiple_of(CPU_LANES);
+        let along_k = terms == 1 || space.coefficient("WEIGHTS", k) == Some(1);
+        let worth = if along_k { WORTH.div_ceil(floats) } else { WORTH_ROWS };
+        let units = device.compute_units.max(1);
+        let share = (rows * batch).div_ceil(units * ITEMS);
+        let item_rows = share.max(worth.min((rows * batch).div_ceil(units))).next_multiple_of(CPU_LANES);
+        let fits = |room: &&usize| floats <= **room && **room * size_of::<f32>() <= device.local_memory_bytes;
+        let room = ROOMS.iter().rev().find(fits).copied().unwrap_or(floats);
         let end = self.desc.src().size() / size_of::<f32>();
         let mut source = Source::new(space, value, (CPU_LANES, Some(m)), self.wide, true);
         source
             .general()
             .declare("DECLARE_BATCH", space, 0..m)
-            .define("ROOM", if floats <= ROOM { ROOM } else { MOST_FLOATS })
+            .define("ROOM", room)
+            .define("AT_ONCE", columns.next_power_of_two().min(AT_ONCE))
+            .define("ALONG_K", i32::from(along_k))
             .define("M_STEP", always(space.coefficient("SRC0", m)?))
             .number_of("M_SIZE", rows)
             .number_of("N_SIZE", columns)

@@ -4,11 +4,11 @@ use anydnn_backend::conformance::values::{Random, Values};
 use anydnn_backend::op::{Convolution, GatedMatMul, MatMul, Op, Reorder};
 use anydnn_backend::{
     Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Eltwise, Layout, MemoryDesc, PostOp,
-    PrimitiveDesc, PrimitiveDescBuilder, Quantized,
+    PrimitiveDesc, PrimitiveDescBuilder, Quantized, Specialize,
 };
 
 use crate::capability::Feature;
-use crate::plan::{DeviceTraits, Launch};
+use crate::plan::{DeviceTraits, Launch, SpecialText};
 use crate::primitive::choice::Wanted;
 use crate::primitive::tests::{check_choices, check_everywhere, cpu, f32, gpu, planned, sweep, tagged};
 
@@ -141,6 +141,36 @@ fn blocks_of_weights_are_fetched_ahead() {
     check_everywhere(&list, small_scales);
 }
 
+/// The text of a plan's program for one shape, where that is another one.
+fn text_for_one_shape(desc: &PrimitiveDesc) -> Option<String> {
+    let plan = crate::primitive::plan(desc, &cpu().with_special()).ok()?;
+    match &plan.launches[0].special.as_ref()?.text {
+        SpecialText::Own(program) => Some(program.source.to_string()),
+        _ => None,
+    }
+}
+
+#[test]
+fn last_panels_have_tiles_of_their_own() {
+    let list = [
+        // Panels of four vectors, the last of three; of three, of one; parts side by side, of which the last panel has one; a gate.
+        matmul(f32(&[50, 70]), f32(&[70, 100]).to_any()).bias(f32(&[100])),
+        matmul(f32(&[50, 300]), f32(&[300, 65])),
+        matmul(f32(&[3, 100]), tagged(&[100, 135], "Ba16b")),
+        gated(f32(&[14, 100]), f32(&[100, 110]).to_any(), f32(&[100, 110]).to_any()),
+    ];
+    let list = list.map(|builder| builder.build().unwrap().with_specialize(Some(Specialize::Eager)));
+    let vectors = |desc| {
+        let text = text_for_one_shape(desc)?;
+        let line = text.lines().find_map(|line| line.strip_prefix("#define LAST_VECTORS "))?;
+        line.parse().ok()
+    };
+    assert_eq!(list.each_ref().map(vectors), [Some(3), Some(2), Some(1), Some(3)]);
+    let whole = matmul(f32(&[48, 70]), f32(&[70, 128]).to_any()).build().unwrap();
+    assert_eq!(vectors(&whole), None);
+    check_everywhere(&list, small_scales);
+}
+
 #[test]
 fn weights_in_place_are_fetched_ahead() {
     // More terms than are fetched ahead, and fewer; a partial panel.
@@ -170,19 +200,22 @@ fn few_columns_are_summed_along_rows() {
         matmul(f32(&[3, 50, 41]), f32(&[3, 41, 2])),
         matmul(f32(&[18, 1]), f32(&[1, 1])),
         matmul(f32(&[20, 33]), tagged(&[33, 3], "ba")),
+        // More columns than at a time, and more of them than the first-level cache holds.
+        matmul(f32(&[40, 100]), f32(&[100, 7])).bias(f32(&[7])),
+        matmul(f32(&[17, 700]), tagged(&[700, 8], "ba")),
     ];
     for builder in list {
         let desc = builder.build().unwrap();
         assert_eq!(crate::primitive::plan(&desc, &cpu()).unwrap().implementation, "ocl:matmul:narrow");
         check_choices(&desc);
     }
-    for (rows, columns, name) in [(8, 1, "blocked"), (100, 5, "blocked")] {
+    for (rows, columns, name) in [(8, 1, "blocked"), (100, 5, "blocked"), (100, 9, "blocked")] {
         let plan = planned(matmul(f32(&[rows, 7]), f32(&[7, columns])), &cpu());
         assert_eq!(plan.implementation, format!("ocl:matmul:{name}"), "{rows} x {columns}");
     }
     // Few terms fill too little of a vector along a row, whatever the number of columns.
     for (terms, columns, name) in
-        [(11, 2, "blocked"), (12, 2, "narrow"), (35, 4, "blocked"), (36, 4, "narrow")]
+        [(11, 2, "blocked"), (12, 2, "narrow"), (83, 8, "blocked"), (84, 8, "narrow"), (4000, 8, "narrow")]
     {
         let plan = planned(matmul(f32(&[100, terms]), f32(&[terms, columns])), &cpu());
         assert_eq!(plan.implementation, format!("ocl:matmul:{name}"), "{terms} x {columns}");

@@ -15,6 +15,9 @@ const TILE: &str = anydnn_kernels::text("matmul/tile.cl");
 const BLOCKED: &str = anydnn_kernels::text("matmul/blocked.cl");
 const TRANSPOSE: &str = anydnn_kernels::text("common/transpose.cl");
 
+/// How many terms ahead a tile fetches the rows of the source, which are read once for all of a panel's columns.
+const SOURCE_AHEAD: usize = 64;
+
 /// How a product is cut into blocks and tiles. Lengths are in elements.
 #[derive(Debug)]
 pub(super) struct Blocks {
@@ -44,6 +47,8 @@ pub(super) struct Blocks {
     /// Lines of the next block to fetch, and terms to fetch ahead, in programs that do so.
     pub(super) ahead: Option<usize>,
     pub(super) near: Option<usize>,
+    /// The vectors of the last panel's tiles where these are fewer than the others', else zero.
+    pub(super) last_vectors: usize,
     /// Whether the last panel has fewer parts.
     pub(super) missing: bool,
     pub(super) source: Reading,
@@ -61,8 +66,16 @@ impl Blocks {
         (self.tiles * self.least).saturating_sub(self.rows)
     }
 
-    /// With tiles that have no rows in common.
+    /// The vectors of the last panel that have no columns.
+    pub(super) fn empty_vectors(&self) -> usize {
+        (self.panels * self.width - self.columns) / CPU_LANES
+    }
+
+    /// With tiles that have no rows in common, and those of the last panel as wide as its columns.
     pub(super) fn exact(mut self) -> Self {
+        if self.empty_vectors() > 0 {
+            self.last_vectors = self.width / CPU_LANES - self.empty_vectors();
+        }
         if self.common_rows() > 0 {
             (self.least, self.more) = (self.rows / self.tiles, self.rows % self.tiles);
             self.two_sizes = self.more > 0;
@@ -104,11 +117,17 @@ impl Blocks {
         if self.weights == Reading::AlongK {
             files.push(TRANSPOSE.into());
         }
-        files.extend(tile("tile_least", self.least));
-        if self.two_sizes {
-            files.extend(tile("tile_more", self.least + 1));
-        } else {
-            files.push("#define tile_more tile_least\n".into());
+        let vectors = self.width / CPU_LANES;
+        for (of, vectors) in [("", vectors), ("_of_last", self.last_vectors)] {
+            if vectors == 0 {
+                continue;
+            }
+            files.extend(tile(&format!("tile_least{of}"), self.least, vectors));
+            if self.two_sizes {
+                files.extend(tile(&format!("tile_more{of}"), self.least + 1, vectors));
+            } else {
+                files.push(format!("#define tile_more{of} tile_least{of}\n").into());
+            }
         }
         files.push(BLOCKED.into());
         (source, files)
@@ -144,6 +163,8 @@ impl Blocks {
             .number_of("AHEAD", self.ahead.unwrap_or(0))
             .define("HAS_NEAR", i32::from(self.near.is_some()))
             .number_of("NEAR", self.near.unwrap_or(0))
+            .define("SOURCE_AHEAD", if self.source == Reading::InPlace { SOURCE_AHEAD } else { 0 })
+            .define("LAST_VECTORS", self.last_vectors)
             .define("PACK_SRC0", self.source as u8)
             .define("PACK_WEIGHTS", self.weights as u8)
             .define("A_BLOCK", self.room.source)
@@ -158,8 +179,8 @@ impl Blocks {
     }
 }
 
-/// The register tile of this name and number of rows (`matmul/tile.cl`), for a program that defines what that needs.
-fn tile(name: &str, rows: usize) -> [Cow<'static, str>; 3] {
-    let names = format!("#define TILE {name}\n#define TILE_M {rows}\n");
-    [names.into(), TILE.into(), "#undef TILE\n#undef TILE_M\n".into()]
+/// The register tile of this name and numbers of rows and vectors (`matmul/tile.cl`), for a program that defines what that needs.
+fn tile(name: &str, rows: usize, vectors: usize) -> [Cow<'static, str>; 3] {
+    let names = format!("#define TILE {name}\n#define TILE_M {rows}\n#define TILE_VECTORS {vectors}\n");
+    [names.into(), TILE.into(), "#undef TILE\n#undef TILE_M\n#undef TILE_VECTORS\n".into()]
 }
