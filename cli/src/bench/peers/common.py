@@ -4,9 +4,11 @@ A request is one line of JSON on standard input, its answer one line on standard
 with `version()`, `prepare(graph, tensors, sets)`, `run(times)` and `outputs()`, and ends with `serve(CLASS)`.
 """
 
+import ctypes
 import json
 import math
 import os
+import signal
 import sys
 import time
 
@@ -71,6 +73,9 @@ class Op:
 
 def serve(make):
     """Answers requests until standard input closes."""
+    if sys.platform == "linux":
+        # PR_SET_PDEATHSIG: a peer that is stopped does not hear that its parent is gone.
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     server = None
     for line in sys.stdin:
         request = json.loads(line)

@@ -12,6 +12,7 @@ use crate::failure::Outcome;
 
 /// Serves requests on standard input until it closes.
 pub(crate) fn serve(peer: &str, library: &str) -> Outcome {
+    super::suspend::end_with_parent();
     let mut server: Result<Box<dyn Serve>, String> = match peer {
         "onednn" => onednn::OneDnn::load(library).map(|server| Box::new(server) as Box<dyn Serve>),
         "clblast" => clblast::ClBlast::load(library).map(|server| Box::new(server) as Box<dyn Serve>),

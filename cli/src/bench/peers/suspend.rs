@@ -5,6 +5,13 @@ use std::process::Child;
 #[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process};
 
+/// Ends this process, a peer, with the one that started it, which may be killed while a peer is stopped and does not hear of it.
+pub(super) fn end_with_parent() {
+    // Where it cannot be asked for, standard input tells a peer that runs.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+}
+
 /// Lets a peer run on.
 pub(super) fn resume(child: &Child) {
     #[cfg(unix)]
