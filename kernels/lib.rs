@@ -75,6 +75,7 @@ files! {
     "matmul/tiled.cl",
     "matmul/vector.cl",
     "matmul/wgmma.cl",
+    "matmul/wgmma_join.cl",
     "matmul/wgmma_slices.cl",
     "matmul/words.cl",
     "movement/gather.cl",

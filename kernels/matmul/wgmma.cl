@@ -26,6 +26,8 @@
 //                                                                themselves, as integers of 32 bits
 //   BATCHES                                                      products of their own, whose tiles follow one another
 //   PARTS, SPLIT                                                 shares of the sum, and whether there are several, which another kernel adds up then
+//   LAST_PARTS, WHOLE_TILES                                      where defined, the tiles behind so many have shares of their sums, which come behind
+//                                                                whole tiles and wait in PARTIAL for wgmma_join.cl
 
 #define SM90A "//@sm_90a "
 #define GROUP (TILE_M * 2)
@@ -37,6 +39,21 @@
 #define PART_STEPS ((STEPS + PARTS - 1) / PARTS)
 #define TILES_M ((M_SIZE + TILE_M - 1) / TILE_M)
 #define TILES_N ((N_SIZE + TILE_N - 1) / TILE_N)
+#define TILES (TILES_M * TILES_N * BATCHES)
+// What groups take one after the other: tiles, then the shares of the last ones, so that neighbours have the same terms.
+#ifdef LAST_PARTS
+#define LAST_TILES (TILES - WHOLE_TILES)
+#define LAST_STEPS ((STEPS + LAST_PARTS - 1) / LAST_PARTS)
+#define UNITS (WHOLE_TILES + LAST_TILES * LAST_PARTS)
+#define TILE_OF(t) ((t) < WHOLE_TILES ? (t) : WHOLE_TILES + ((t) - WHOLE_TILES) % LAST_TILES)
+#define BEGIN_OF(t) ((t) < WHOLE_TILES ? 0 : ((t) - WHOLE_TILES) / LAST_TILES * LAST_STEPS)
+#define STEPS_OF(t) ((t) < WHOLE_TILES ? STEPS : LAST_STEPS)
+#else
+#define UNITS TILES
+#define TILE_OF(t) (t)
+#define BEGIN_OF(t) ((int)get_group_id(2) * PART_STEPS)
+#define STEPS_OF(t) PART_STEPS
+#endif
 #define A_BYTES (TILE_M * K_BYTES)
 #define STAGE_BYTES ((TILE_M + TILE_N) * K_BYTES)
 // Tiles of a column of this many rows of tiles follow one another, so that what runs at the same time shares operands in the cache.
@@ -93,10 +110,14 @@ static inline float partner(const float x, const int distance) {
 // Integers move among lanes as the bits of floats.
 #if INTEGERS
 #define SUM int
+#define SUM4 int4
+#define AS_SUM4(x) as_int4(x)
 #define AS_MOVED(x) as_float(x)
 #define AS_SUMS(v) convert_float8(as_int8(v))
 #else
 #define SUM float
+#define SUM4 float4
+#define AS_SUM4(x) as_float4(x)
 #define AS_MOVED(x) (x)
 #define AS_SUMS(v) (v)
 #endif
@@ -172,14 +193,14 @@ static inline V quick_gelu_erf(const V x) {
 #define eltwise_gelu_erf quick_gelu_erf
 #endif
 
-// Stores the sums of a tile: each work-item has eight neighbours of a row at a time.
-#define STORE_SUMS(of_batch, of_m, of_n)                                                                                 \
+// Stores the sums of blocks of 32 columns: each work-item has eight neighbours of a row at a time.
+#define STORE_BLOCKS(of_batch, of_m, of_n, BLOCKS)                                                                       \
     {                                                                                                                    \
         DECLARE_BATCH(of_batch)                                                                                          \
         const int quad = lane % 4;                                                                                       \
         _Pragma("unroll") for (int half_tile = 0; half_tile < 2; ++half_tile) {                                          \
             const idx at_m = (of_m) + warp * 16 + lane / 4 + half_tile * 8;                                              \
-            _Pragma("unroll") for (int block = 0; block < TILE_N / 32; ++block) {                                        \
+            _Pragma("unroll") for (int block = 0; block < (BLOCKS); ++block) {                                           \
                 float2 p = PAIR(0), q = PAIR(1), r = PAIR(2), s = PAIR(3);                                               \
                 EXCHANGE(p, q, 1)                                                                                        \
                 EXCHANGE(r, s, 1)                                                                                        \
@@ -197,6 +218,52 @@ static inline V quick_gelu_erf(const V x) {
         }                                                                                                                \
     }
 
+// The biases of blocks of columns, where a column has one.
+#define LOAD_BIAS(of_m, of_n, BLOCKS)                                                                                    \
+    _Pragma("unroll") for (int block = 0; block < (BLOCKS); ++block) {                                                   \
+        const idx at_n = (of_n) + block * 32 + lane % 4 * 8;                                                             \
+        bias_of[block] = (V)(0.0f);                                                                                      \
+        if (at_n < N_SIZE) {                                                                                             \
+            DECLARE_M(of_m)                                                                                              \
+            DECLARE_N(at_n)                                                                                              \
+            ADD_BIAS(bias_of[block], COUNT(8, at_n, N_SIZE))                                                             \
+        }                                                                                                                \
+    }
+
+// Where tiles begin. Those of some rows of tiles follow one another by columns.
+#define PLACE_TILE(tile)                                                                                                 \
+    const int own = BATCHES == 1 ? (tile) : (tile) % (TILES_M * TILES_N);                                                \
+    const int top = own / (RASTER * TILES_N) * RASTER, height = min((int)TILES_M - top, RASTER);                         \
+    const int in_band = own - top * TILES_N;                                                                             \
+    const idx batch = BATCHES == 1 ? 0 : (tile) / (TILES_M * TILES_N);                                                   \
+    const idx first_m = (idx)(top + in_band % height) * TILE_M, first_n = (idx)(in_band / height) * TILE_N;
+
+#ifdef LAST_PARTS
+// A share of a tile's sums lies as work-items hold them, four by four.
+#define PART_SUMS(share, four)                                                                                           \
+    (partial + ((size_t)(share) * (TILE_M * TILE_N / 4) + (four) * GROUP + item) * sizeof(SUM4))
+#define STORE_PART(share)                                                                                                \
+    _Pragma("unroll") for (int i = 0; i < TILE_N / 8; ++i) {                                                             \
+        const SUM4 x = (SUM4)(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]);                           \
+        PUT_SUMS(PART_SUMS(share, i), x);                                                                                \
+    }
+#if ANYDNN_UNALIGNED
+#define PUT_SUMS(p, x) vstore16(as_uchar16(x), 0, p)
+#define GET_SUMS(p) vload16(0, p)
+#else
+#define PUT_SUMS(p, x) *(__global SUM4 *)(p) = x
+#define GET_SUMS(p) *(const __global SUM4 *)(p)
+#endif
+#define STORE_SUMS(t, of_batch, of_m, of_n)                                                                              \
+    if ((t) < WHOLE_TILES) {                                                                                             \
+        STORE_BLOCKS(of_batch, of_m, of_n, TILE_N / 32)                                                                  \
+    } else {                                                                                                             \
+        STORE_PART((t) - WHOLE_TILES)                                                                                    \
+    }
+#else
+#define STORE_SUMS(t, of_batch, of_m, of_n) STORE_BLOCKS(of_batch, of_m, of_n, TILE_N / 32)
+#endif
+
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void matmul_wgmma(PARAMS) {
     __local uchar tiles[STAGES * STAGE_BYTES] __attribute__((aligned(1024)));
@@ -207,7 +274,6 @@ __kernel void matmul_wgmma(PARAMS) {
     asm volatile("//@resident " RESIDENT ";");
     const uint start = (uint)(ulong)tiles;
     const int item = (int)get_local_id(0), lane = item % 32, warp = item / 32;
-    const int begin = (int)get_group_id(2) * PART_STEPS, end = min(begin + PART_STEPS, (int)STEPS);
 
 #ifdef A_TABLE
     {
@@ -220,22 +286,19 @@ __kernel void matmul_wgmma(PARAMS) {
 #if OVERLAPS
     // The tile whose sums are finished.
     idx done_batch = 0, done_m = 0, done_n = 0;
-    bool is_done = false;
+    int done = -1;
 #ifdef BIAS_BY_COLUMN
     V bias_of[TILE_N / 32];
 #endif
 #endif
     for (int t = (int)get_group_id(0);; t += (int)get_num_groups(0)) {
-        const bool is_tile = t < TILES_M * TILES_N * BATCHES;
+        const bool is_tile = t < UNITS;
 #if !OVERLAPS
         if (!is_tile) break;
 #endif
         // Past the last tile all that counts is that the one before is stored.
-        const int own = !is_tile ? 0 : BATCHES == 1 ? t : t % (TILES_M * TILES_N);
-        const int top = own / (RASTER * TILES_N) * RASTER, height = min((int)TILES_M - top, RASTER);
-        const int in_band = own - top * TILES_N;
-        const idx batch = BATCHES == 1 ? 0 : t / (TILES_M * TILES_N);
-        const idx first_m = (idx)(top + in_band % height) * TILE_M, first_n = (idx)(in_band / height) * TILE_N;
+        const int unit = is_tile ? t : 0, begin = BEGIN_OF(unit), end = min(begin + STEPS_OF(unit), (int)STEPS);
+        PLACE_TILE(TILE_OF(unit))
         DECLARE_BATCH(batch)
         ulong a_from[TILE_M * CHUNKS / GROUP], b_from[TILE_N * CHUNKS / GROUP];
         int a_bytes[TILE_M * CHUNKS / GROUP], b_bytes[TILE_N * CHUNKS / GROUP];
@@ -257,7 +320,9 @@ __kernel void matmul_wgmma(PARAMS) {
             }
         }
 #if OVERLAPS
-        if (is_done) STORE_SUMS(done_batch, done_m, done_n)
+        if (done >= 0) {
+            STORE_SUMS(done, done_batch, done_m, done_n)
+        }
 #endif
         if (!is_tile) break;
 
@@ -300,16 +365,7 @@ __kernel void matmul_wgmma(PARAMS) {
         V bias_of[TILE_N / 32];
 #endif
         // On its way during the last products.
-#pragma unroll
-        for (int block = 0; block < TILE_N / 32; ++block) {
-            const idx at_n = first_n + block * 32 + lane % 4 * 8;
-            bias_of[block] = (V)(0.0f);
-            if (at_n < N_SIZE) {
-                DECLARE_M(first_m)
-                DECLARE_N(at_n)
-                ADD_BIAS(bias_of[block], COUNT(8, at_n, N_SIZE))
-            }
-        }
+        LOAD_BIAS(first_m, first_n, TILE_N / 32)
 #endif
         WGMMA_WAIT;
         // The next tile's copies must not overtake a warpgroup.
@@ -318,9 +374,9 @@ __kernel void matmul_wgmma(PARAMS) {
         done_batch = batch;
         done_m = first_m;
         done_n = first_n;
-        is_done = true;
+        done = t;
 #else
-        STORE_SUMS(batch, first_m, first_n)
+        STORE_SUMS(t, batch, first_m, first_n)
 #endif
     }
 }

@@ -207,7 +207,7 @@ table! {
             ],
             // Elements of two bytes; slices of others are as long in bytes. Clocks as measured on an H200.
             work: Work::Tiles(&[
-                Tile { variant: "wgmma-128x128", m: 128, n: 128, k: 32, resident: 2, clocks: 460, latency: 750 },
+                Tile { variant: "wgmma-128x128", m: 128, n: 128, k: 32, resident: 2, clocks: 460, latency: 980 },
                 Tile { variant: "wgmma-128x64", m: 128, n: 64, k: 32, resident: 2, clocks: 330, latency: 600 },
                 Tile { variant: "wgmma-64x128", m: 64, n: 128, k: 32, resident: 4, clocks: 320, latency: 600 },
                 Tile { variant: "wgmma-64x64", m: 64, n: 64, k: 64, resident: 4, clocks: 400, latency: 450 },

@@ -1,7 +1,11 @@
 //! Large products in tiles of registers, for matmul and convolution on GPUs: `simt` in f32 on any, `sub-groups` where there are such, `wgmma` by the tensor cores of NVIDIA's
-//! Hopper. Where tiles are too few for the device, the sums are split among work-groups and a second launch adds up the parts.
+//! Hopper. Where tiles are too few for the device, the sums are split among work-groups and a second launch adds up the parts; `wgmma` does so
+//! with the tiles that would not fill the device after all others too.
 
 mod integers;
+mod shares;
+#[cfg(test)]
+mod shares_tests;
 mod simt;
 #[cfg(test)]
 mod store_tests;
@@ -11,6 +15,8 @@ mod tests;
 mod wgmma;
 
 use std::ops::Range;
+
+pub(super) use self::shares::{LAUNCH_CLOCKS, UNIT_BYTES};
 
 use anydnn_backend::{DataType, PrimitiveDesc};
 
@@ -52,25 +58,13 @@ enum Fetch {
     Element,
 }
 
-/// Clocks of a work-group besides its sums, and of the launch that adds up parts.
-const GROUP_CLOCKS: usize = 3_000;
-pub(super) const LAUNCH_CLOCKS: usize = 8_000;
-/// Multiply-adds that a unit starts in a clock where the clocks of tiles were measured.
-const MEASURED_MULTIPLY_ADDS: usize = 128;
-/// Bytes that a device with as many units as the measured one moves in a clock, by unit.
-pub(super) const UNIT_BYTES: usize = 16;
-const MOST_PARTS: usize = 32;
 /// The longest vectors that results are stored by.
 pub(super) const MOST_LANES: usize = 8;
-/// Slices that each part has at least.
-const PART_STEPS: usize = 4;
 /// What a product gains by a program of its own, as parts of its time: on an H100 one for every shape takes 1.07 of the time of small
 /// convolutions, and from so many operations on up to 1.4.
 const GAIN: u64 = 10;
 const LARGE: usize = 1 << 28;
 const LARGE_GAIN: u64 = 4;
-/// Elements of all parts at most, so that their offsets and the memory for them stay small.
-const PARTIAL_ELEMENTS: usize = 1 << 26;
 
 impl Product<'_> {
     /// Offers those by tensor cores alone, best first.
@@ -118,29 +112,6 @@ impl Product<'_> {
         self.space.count(self.loops.k.clone())
     }
 
-    /// Tiles with their numbers of parts, the fastest by a rough estimate first.
-    fn ranked(&self, tiles: &[Tile], device: &DeviceTraits) -> Vec<(Tile, usize)> {
-        let mut ranked: Vec<(usize, Tile, usize)> = tiles
-            .iter()
-            .map(|&tile| {
-                let parts = (0..=MOST_PARTS.ilog2()).map(|exponent| 1 << exponent);
-                let parts = parts.filter(|&parts| self.can_split(&tile, parts));
-                let estimates = parts.map(|parts| (self.estimate(&tile, parts, device), parts));
-                let (clocks, parts) = estimates.min().unwrap_or((usize::MAX, 1));
-                (clocks, tile, parts)
-            })
-            .collect();
-        ranked.sort_by_key(|&(clocks, ..)| clocks);
-        ranked.into_iter().map(|(_, tile, parts)| (tile, parts)).collect()
-    }
-
-    fn can_split(&self, tile: &Tile, parts: usize) -> bool {
-        let steps = self.terms().div_ceil(tile.k);
-        // Parts lie in f32, which integers do not fit into.
-        let fits = || steps / parts >= PART_STEPS && parts * self.results() <= PARTIAL_ELEMENTS;
-        parts == 1 || (!self.is_exact() && fits())
-    }
-
     /// The number of results.
     fn results(&self) -> usize {
         self.space.count(0..self.loops.k.start)
@@ -149,29 +120,6 @@ impl Product<'_> {
     /// Elements from a part of the results to the next: each starts where a whole vector may.
     fn part(&self) -> usize {
         self.results().next_multiple_of(MOST_LANES)
-    }
-
-    fn estimate(&self, tile: &Tile, parts: usize, device: &DeviceTraits) -> usize {
-        let units = device.compute_units.max(1);
-        let groups = self.groups(tile).saturating_mul(parts).div_ceil(units);
-        let steps = self.terms().div_ceil(tile.k).div_ceil(parts);
-        let slower = MEASURED_MULTIPLY_ADDS / device.vendor.multiply_adds().clamp(1, MEASURED_MULTIPLY_ADDS);
-        let round = |groups: usize| (groups * tile.clocks).max(tile.latency) * slower * steps + GROUP_CLOCKS;
-        let rest = groups % tile.resident;
-        let sums = groups / tile.resident * round(tile.resident) + if rest > 0 { round(rest) } else { 0 };
-        let bytes = (parts + 1) * self.results() * 4;
-        sums + if parts > 1 { LAUNCH_CLOCKS + 2 * bytes / (UNIT_BYTES * units) } else { 0 }
-    }
-
-    /// The work-groups of one part.
-    fn groups(&self, tile: &Tile) -> usize {
-        self.tiles(tile).saturating_mul(self.space.count(self.loops.batch.clone()))
-    }
-
-    /// The tiles of one product of a batch.
-    fn tiles(&self, tile: &Tile) -> usize {
-        let count = |loops: &Range<usize>, size| self.space.count(loops.clone()).div_ceil(size);
-        count(&self.loops.m, tile.m) * count(&self.loops.n, tile.n)
     }
 
     /// How an operand whose rows are these loops comes in chunks of several elements, each at a multiple of its length. The last chunk of a

@@ -19,7 +19,7 @@ pub(super) fn hopper() -> DeviceTraits {
     gpu().with(Feature::Wgmma, Ok("made up"))
 }
 
-fn names(desc: &PrimitiveDesc, device: &DeviceTraits) -> Vec<String> {
+pub(super) fn names(desc: &PrimitiveDesc, device: &DeviceTraits) -> Vec<String> {
     choices(desc, device, Wanted::All).unwrap().into_iter().map(|c| c.plan.implementation).collect()
 }
 
@@ -30,7 +30,7 @@ pub(super) fn named(desc: &PrimitiveDesc, device: &DeviceTraits, name: &str) -> 
     }
 }
 
-fn halves(m: usize, k: usize, n: usize) -> PrimitiveDesc {
+pub(super) fn halves(m: usize, k: usize, n: usize) -> PrimitiveDesc {
     let matrix = |rows, columns| MemoryDesc::new([rows, columns], DataType::F16);
     matmul(matrix(m, k), matrix(k, n)).build().unwrap()
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use anydnn_backend::{DataType, Eltwise, FpMath, PostOp};
 
+use super::shares::Shares;
 use super::{Fetch, Product};
 use crate::capability::instruction::{Instruction, Multiplicand};
 use crate::capability::units::{Feature, Tile};
@@ -17,6 +18,9 @@ use crate::primitive::space::Operand;
 const UNIT: Feature = Feature::Wgmma;
 const SLICES: &str = anydnn_kernels::text("matmul/wgmma_slices.cl");
 const WGMMA: &str = anydnn_kernels::text("matmul/wgmma.cl");
+const JOIN: &str = anydnn_kernels::text("matmul/wgmma_join.cl");
+/// Columns of a tile whose shares a work-group joins.
+const JOINED_COLUMNS: usize = 32;
 
 const LANES: usize = 8;
 /// Bytes of the ring of slices: what OpenCL grants, however much there is.
@@ -30,6 +34,17 @@ const OVERLAPPING_STEPS: usize = 16;
 const FEWEST_STAGES: usize = 2;
 const WITHOUT_TABLE: usize = 3;
 
+/// The most that a work-group alone takes for a slice of a window, whose rows come again for other taps: the cache has them.
+const WINDOW_LATENCY: usize = 750;
+/// Bytes of a line of the cache and of its sectors.
+const LINE_BYTES: usize = 128;
+const SECTOR_BYTES: usize = 32;
+/// Clocks of a piece of a row that begins where a line does, of 64 bytes along the terms that begins elsewhere, and of up to 256 bytes along
+/// the rows that begins within a sector. Fitted to 40 measurements of 14 products on an H200.
+const PIECE_CLOCKS: usize = 4;
+const PART_LINE_CLOCKS: usize = 6;
+const PART_SECTOR_CLOCKS: usize = 5;
+
 /// Offers the tiles, best first, where the device and the types are right.
 pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &DeviceTraits) {
     let fits = || product.scales_wait() && product.has_vectors(LANES) && device.has(UNIT);
@@ -41,16 +56,22 @@ pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &D
             && fetch(product, "SRC0", bytes) == Fetch::Element
             && table_bytes(product, &tile, bytes).is_none();
         let times = if slow { WITHOUT_TABLE } else { 1 };
-        Tile { clocks: tile.clocks * times, latency: tile.latency * times, ..tile }
+        if product.window.is_some() {
+            let latency = tile.latency.min(WINDOW_LATENCY);
+            return Tile { clocks: tile.clocks * times, latency: latency * times, ..tile };
+        }
+        let rows = [("SRC0", tile.m), ("WEIGHTS", tile.n)];
+        let clocks: usize = rows.iter().map(|(name, rows)| rows * piece_clocks(product, name, bytes)).sum();
+        Tile { clocks: tile.clocks * clocks / ((tile.m + tile.n) * PIECE_CLOCKS), ..tile }
     };
     let tiles: Vec<Tile> = UNIT.tiles().iter().map(of_type).collect();
-    for (i, (tile, parts)) in product.ranked(&tiles, device).into_iter().enumerate() {
+    for (i, (tile, shares)) in product.ranked_shares(&tiles, device).into_iter().enumerate() {
         let reason = if i == 0 {
             "tensor cores, by a tile that fits the size"
         } else {
             "tensor cores, by another tile"
         };
-        choices.offer(tile.variant, reason, || Some(plan(product, instruction, &tile, parts, device)));
+        choices.offer(tile.variant, reason, || Some(plan(product, instruction, &tile, shares, device)));
     }
 }
 
@@ -78,14 +99,55 @@ fn permits_short_sums(product: &Product<'_>) -> bool {
     (is_short && product.terms() <= most) || (is_permitted && product.terms() <= MOST_SHORT)
 }
 
+/// The launches of a tile, where there is an instruction for the factors.
+#[cfg(test)]
+pub(super) fn planned(
+    product: &Product<'_>,
+    tile: &Tile,
+    shares: Shares,
+    device: &DeviceTraits,
+) -> Option<Planned> {
+    let instruction = instruction(product)?;
+    let tile = Tile { k: tile.k * 2 / instruction.factor.bytes(), ..*tile };
+    Some(plan(product, instruction, &tile, shares, device))
+}
+
 /// The launches.
 fn plan(
     product: &Product<'_>,
     instruction: &Instruction,
     tile: &Tile,
-    parts: usize,
+    shares: Shares,
     device: &DeviceTraits,
 ) -> Planned {
+    let Shares::Last { parts, whole } = shares else {
+        return plan_sums(product, instruction, tile, shares, device);
+    };
+    let Product { desc, ref loops, window, value, wide, .. } = *product;
+    let (mut space, loops) = (product.space.clone(), loops.clone());
+    space.operands.push(product.partial());
+    let own = Product { desc, space, loops, window, value, wide };
+    let mut planned = plan_sums(&own, instruction, tile, shares, device);
+    let last = product.groups(tile) - whole;
+    planned.scratchpad = last * parts * tile.m * tile.n * size_of::<f32>();
+    // The same program, so that it is compiled once.
+    planned.launches.extend(planned.launches.first().cloned().map(|mut launch| {
+        launch.kernel = "matmul_wgmma_join".into();
+        launch.global = [last * tile.m * 2, tile.n / JOINED_COLUMNS, 1];
+        launch
+    }));
+    planned
+}
+
+/// The launches without the one that joins the shares of the last tiles.
+fn plan_sums(
+    product: &Product<'_>,
+    instruction: &Instruction,
+    tile: &Tile,
+    shares: Shares,
+    device: &DeviceTraits,
+) -> Planned {
+    let parts = if let Shares::All(parts) = shares { parts } else { 1 };
     let bytes = instruction.factor.bytes();
     let operands = [("A", "SRC0", &product.loops.m), ("B", "WEIGHTS", &product.loops.n)];
     let words = operands.map(|(_, name, rows)| words(product, name, rows, bytes));
@@ -122,6 +184,9 @@ fn plan(
                 .define("BYTES", bytes)
                 .define("STAGES", stages)
                 .define("RESIDENT", format!("\"{resident}\""));
+            if let Shares::Last { parts, whole } = shares {
+                source.define("LAST_PARTS", parts).define("WHOLE_TILES", whole);
+            }
             for (letter, words) in ["A", "B"].iter().zip(&words) {
                 if let Some(Words { line, is_odd, .. }) = words {
                     source
@@ -168,16 +233,37 @@ fn plan(
             define_instructions(source, tile.n, instruction, types);
         },
         |source, files, [tiles, batch, parts]| {
-            let files = [files, &[SLICES, WGMMA]].concat();
+            let mut files = [files, &[SLICES, WGMMA]].concat();
             let group = tile.m * 2;
+            let mut groups = tiles.saturating_mul(batch);
+            if let Shares::Last { parts, whole } = shares {
+                files.push(JOIN);
+                groups = whole + (groups - whole) * parts;
+            }
             // Each group takes several tiles where there are more than the device holds.
-            let groups = tiles.saturating_mul(batch).min(device.compute_units.max(1) * tile.resident);
+            let groups = groups.min(device.compute_units.max(1) * tile.resident);
             let global = [groups * group, 1, parts];
             let mut launch = source.launch("matmul_wgmma", &files, global, Some([group, 1, 1]));
             launch.alignment = 16;
             launch
         },
     )
+}
+
+/// The clocks of a factor's pieces, by where its rows begin.
+fn piece_clocks(product: &Product<'_>, name: &str, bytes: usize) -> usize {
+    let Some(operand) = product.space.find(name) else { return PIECE_CLOCKS };
+    let begins = |loops: &Range<usize>, grain: usize| {
+        loops.clone().any(|v| operand.address.is_aligned(v, (grain / bytes).max(1)))
+    };
+    let rows = if name == "SRC0" { &product.loops.m } else { &product.loops.n };
+    if begins(&product.loops.k, 1) {
+        if begins(&product.loops.k, LINE_BYTES) { PIECE_CLOCKS } else { PART_LINE_CLOCKS }
+    } else if begins(rows, SECTOR_BYTES) {
+        PIECE_CLOCKS
+    } else {
+        PART_SECTOR_CLOCKS
+    }
 }
 
 /// The type of a result of 16 bits whose vectors lie at multiples of their length, as instructions call it.
