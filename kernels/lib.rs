@@ -67,6 +67,7 @@ files! {
     "matmul/simt.cl",
     "matmul/skinny.cl",
     "matmul/skinny_bits.cl",
+    "matmul/skinny_integers.cl",
     "matmul/skinny_mma.cl",
     "matmul/skinny_sums.cl",
     "matmul/sub_groups.cl",

@@ -3,7 +3,7 @@
 //! Variants: by the units of `units.rs` (CPUs: panels of operands of one or two bytes, `-packing` copies weights first; other devices: large
 //! tiles), `apart` (other devices: a gated product as two), `narrow` (CPUs: a few columns), `blocked` (CPUs: blocks that stay in cache,
 //! copied where they must be), `vector` (CPUs: register tiles of vectors along N, weights in place or in panels), `dot` (vectors or groups
-//! along K), `skinny` (other devices: few rows; `-bits` of weights of few bits), `expanded` (many rows by such weights), `simt` (large tiles
+//! along K), `skinny` (other devices: few rows; `-bits` of weights of few bits and rows of 16, `-integers` of any rows), `expanded` (many rows by such weights), `simt` (large tiles
 //! in registers), `tiled` (tiles in local memory) and `ref` (anything).
 
 mod apart;
@@ -13,6 +13,7 @@ mod narrow;
 pub(super) mod packed;
 mod skinny;
 mod skinny_bits;
+mod skinny_integers;
 impl Planner for MatMul {
     fn choices(
         &self,
@@ -129,16 +130,21 @@ pub(super) fn weights_layout(
     MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag)
 }
 
-/// Whether matrix units take a product's weights along K alone: those of tf32, of bytes and floats of as many bits, and of few bits that
-/// become floats.
+/// Whether a product's weights are taken along K alone: by matrix units those of tf32, of bytes and floats of as many bits, and of few bits
+/// that become floats; these for a few rows by any device that wants many work-items.
 fn lies_along_terms(desc: &PrimitiveDesc, weights: &MemoryDesc, device: &DeviceTraits) -> bool {
-    let expands = weights.data_type().is_integer()
+    let is_small = weights.data_type().is_integer()
         && weights.data_type().bits() <= 8
         && quantized::is_dequantized(desc, Arg::Weights)
-        && matches!(desc.src().data_type(), DataType::F16 | DataType::BF16)
-        && matches!(desc.op(), Op::MatMul(_))
-        && device.has(Feature::NvidiaMma);
-    if expands {
+        && matches!(desc.op(), Op::MatMul(_));
+    let dst = desc.dst();
+    let has_few_rows = dst.dims()[dst.rank() - 2] <= skinny_integers::MOST_ROWS;
+    let expands = match desc.src().data_type() {
+        DataType::F16 | DataType::BF16 if device.has(Feature::NvidiaMma) => true,
+        DataType::F32 | DataType::F16 | DataType::BF16 => has_few_rows && !is_cpu(device),
+        _ => false,
+    };
+    if is_small && expands {
         return true;
     }
     let takes =
@@ -282,6 +288,9 @@ impl<'a> Shape<'a> {
             let expanded = || self.expanded(device).filter(|_| real);
             choices.offer("skinny-bits", "few rows: weights of few bits read once, by matrix units", || {
                 self.skinny_bits(&space, value, device).filter(|_| real)
+            });
+            choices.offer("skinny-integers", "few rows: weights of few bits read once", || {
+                self.skinny_integers(&space, value, device).filter(|_| real)
             });
             if m > skinny_bits::MOST_ROWS {
                 choices.offer("expanded", "many rows: weights of few bits become floats first", expanded);

@@ -84,6 +84,68 @@ fn weights_of_few_bits_are_read_once_or_become_floats() {
     assert_ne!(plan(&ampere(), 512, u4, 32, None).implementation, "ocl:matmul:expanded");
 }
 
+/// Rows of floats of any type, on every device that wants many work-items: one launch, the weights along their terms.
+#[test]
+fn few_rows_of_floats_read_weights_of_few_bits_once() {
+    let name = "ocl:matmul:skinny-integers";
+    let (s4, u4, s8, u8) = (DataType::S4, DataType::U4, DataType::S8, DataType::U8);
+    let make =
+        |[m, k, n]: [usize; 3], src: DataType, bits: DataType, block: usize, zero: Option<DataType>| {
+            matmul(typed(&[m, k], src), typed(&[k, n], bits).to_any()).attributes(blocks(k / block, n, zero))
+        };
+    let plan = |sizes, bits, block, zero| planned(make(sizes, DataType::F32, bits, block, zero), &gpu());
+    for (sizes, bits, block, zero, macros) in [
+        ([1, 4096, 512], u4, 32, Some(u4), ["SCALES 1", "SIDES 1", "ROWS 1"]),
+        ([4, 4096, 512], s4, 16, None, ["SCALES 2", "SIDES 1", "ROWS 4"]),
+        ([9, 4096, 20_000], u8, 16, Some(s8), ["SCALES 1", "SIDES 4", "ROWS 5"]),
+        ([16, 4096, 512], s8, 4, None, ["SCALES 4", "SIDES 1", "ROWS 8"]),
+    ] {
+        let plan = plan(sizes, bits, block, zero);
+        assert_eq!((plan.implementation.as_str(), plan.launches.len()), (name, 1), "{sizes:?} {bits}");
+        assert!(macros.iter().all(|text| defines(&plan, text)), "{sizes:?} {bits} wants {macros:?}");
+    }
+    // More rows, terms that are no whole stretches, scales that change within a word, and zero points of more bits.
+    for (sizes, bits, block, zero) in [
+        ([17, 4096, 512], u4, 32, None),
+        ([1, 4104, 512], u4, 8, None),
+        ([1, 4096, 512], u4, 4, None),
+        ([1, 4096, 512], u4, 32, Some(DataType::S32)),
+    ] {
+        assert_ne!(plan(sizes, bits, block, zero).implementation, name, "{sizes:?} {bits} by {block}");
+    }
+    for (i, (sizes, bits, block, zero)) in [
+        ([1, 96, 50], u4, 32, Some(u4)),
+        ([3, 1120, 9], s4, 16, None),
+        ([4, 320, 33], u4, 8, Some(s8)),
+        ([2, 2080, 40], s4, 32, Some(s4)),
+        ([1, 400, 21], u8, 16, Some(u8)),
+        ([11, 144, 30], s8, 8, None),
+        ([15, 128, 70], s8, 4, Some(s8)),
+        ([5, 576, 12], u8, 576, None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let src = [DataType::F32, DataType::F32, DataType::BF16, DataType::F16][i % 4];
+        let n = sizes[2];
+        let relu = PostOp::Eltwise(Eltwise::Relu);
+        let desc = matmul(typed(&[sizes[0], sizes[1]], src), turned(sizes[1], n, bits))
+            .attributes(blocks(sizes[1] / block, n, zero).with_post_op(relu))
+            .bias(f32(&[n]))
+            .build()
+            .unwrap();
+        for engine in engines_for(&desc) {
+            for compute_units in [1, 132] {
+                let max_work_group = engine.traits().max_work_group.min(256);
+                let kind = DeviceKind::Gpu;
+                let device = DeviceTraits { kind, max_work_group, compute_units, ..engine.traits() };
+                let choice = choices(&desc, &device, Wanted::Named(name)).unwrap().remove(0);
+                check_on(&engine, choice.plan, small_scales);
+            }
+        }
+    }
+}
+
 #[test]
 fn bytes_find_tensor_cores() {
     let (s8, u8) = (DataType::S8, DataType::U8);
@@ -166,11 +228,15 @@ fn random_weights(random: &mut Random) -> PrimitiveDesc {
     let m = pick(random, &[1, 2, 7, 8, 9, 17, 32, 33, 130]);
     let (block, count) = (pick(random, &[16, 32, 64, 128, 160]), 1 + random.below(9) as usize);
     let (k, n) = (block * count, 1 + random.below(200) as usize);
-    let half = [DataType::F16, DataType::BF16][random.below(2) as usize];
+    let half = [DataType::F16, DataType::BF16, DataType::F32][random.below(3) as usize];
     let bits = [DataType::U4, DataType::S4, DataType::U8, DataType::S8][random.below(4) as usize];
     let zero = (random.below(2) == 0).then_some(bits);
     let blocks_of = if random.below(3) == 0 { 1 } else { count };
-    let fpmath = if half == DataType::F16 { FpMath::F16 } else { FpMath::BF16 };
+    let fpmath = match half {
+        DataType::F16 => FpMath::F16,
+        DataType::BF16 => FpMath::BF16,
+        _ => FpMath::Strict,
+    };
     let weights = if random.below(4) == 0 { typed(&[k, n], bits) } else { turned(k, n, bits) };
     let mut attributes = blocks(blocks_of, n, zero).with_fpmath(fpmath);
     if random.below(2) == 0 {
@@ -220,7 +286,8 @@ fn random_products_of_few_bits_mean_the_same() {
         for engine in shared_test_engines() {
             let max_work_group = engine.traits().max_work_group.min(256);
             let device = DeviceTraits { kind: DeviceKind::Gpu, max_work_group, ..engine.traits() };
-            let own = |name: &str| ["bits", "expanded", "wgmma"].iter().any(|part| name.contains(part));
+            let own =
+                |name: &str| ["bits", "integers", "expanded", "wgmma"].iter().any(|part| name.contains(part));
             for choice in choices(&desc, &device, Wanted::All).unwrap() {
                 if own(&choice.plan.implementation) {
                     check_on(&engine, choice.plan, small);

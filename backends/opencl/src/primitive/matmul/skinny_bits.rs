@@ -104,7 +104,7 @@ impl Shape<'_> {
 }
 
 /// Defines how scales and zero points come: as bits, whose meaning is worked out when they are there.
-fn define_factors(source: &mut Source, scale: Option<&Operand>, zero: Option<&Operand>) {
+pub(super) fn define_factors(source: &mut Source, scale: Option<&Operand>, zero: Option<&Operand>) {
     let (raw, meaning) = scale.map_or(("0".into(), "1.0f".into()), |scale| {
         let (bits, kind) = storage(scale.data_type);
         let pointer = scale.name.to_lowercase();

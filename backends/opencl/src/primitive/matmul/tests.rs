@@ -405,7 +405,8 @@ fn few_rows_compute_what_they_mean() {
         matmul(halves(&[13, 520]), halves(&[520, 75])),
         matmul(typed(&[3, 1, 300], DataType::BF16), typed(&[3, 300, 40], DataType::BF16)),
         matmul(f32(&[2, 64]), typed(&[64, 36], DataType::S8)).attributes(scaled()),
-        matmul(f32(&[9, 64]), by_columns(DataType::S8, &[64, 36])).attributes(scaled()),
+        // Too few terms for whole stretches of bytes.
+        matmul(f32(&[9, 56]), by_columns(DataType::S8, &[56, 36])).attributes(scaled()),
     ];
     let list = list.map(|builder| builder.build().unwrap());
     for desc in &list {
