@@ -47,6 +47,7 @@ mod spread;
 mod streaming;
 mod sums;
 mod tile;
+mod transpose;
 mod units;
 mod widened;
 mod windows;

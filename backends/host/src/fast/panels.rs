@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use anydnn_backend::{DataType, MemoryDesc};
 
-use super::level::{Level, for_levels};
+use super::level::Level;
 use super::places::{Places, is_narrow};
 use super::sink::WIDTH;
+use super::transpose::{self, BLOCK};
 
 /// The layout of one matrix `[1.., K, N]` in panels; none where it is of no use.
 pub(super) fn matrix_layout(desc: &MemoryDesc) -> Option<MemoryDesc> {
@@ -109,7 +110,7 @@ impl Plain<'_> {
                     panel[columns..].fill(0.0);
                 }
             }
-            Some(1) => transpose(level, data, self.column, columns, width, panel),
+            Some(1) => transposed(level, data, self.column, columns, width, panel),
             _ => {
                 for (term, panel) in panel.chunks_exact_mut(width).enumerate() {
                     let start = self.terms.at(term);
@@ -123,43 +124,30 @@ impl Plain<'_> {
     }
 }
 
-for_levels! {
-    /// Rows `stride` apart become columns of a panel.
-    fn transpose(data: &[f32], stride: usize, columns: usize, width: usize, panel: &mut [f32]) = transpose_body
-}
-
-/// Terms that are copied at a time: of so many columns they stay in the first cache level.
-const TERMS: usize = 16;
-
-#[inline(always)]
-fn transpose_body(data: &[f32], stride: usize, columns: usize, width: usize, panel: &mut [f32]) {
+/// Rows `stride` apart become columns of a panel. Blocks of a row's cache lines follow one another, so that lines that displace one another are
+/// read once.
+fn transposed(level: Level, data: &[f32], stride: usize, columns: usize, width: usize, panel: &mut [f32]) {
     for (part, panel) in panel.chunks_mut(TERMS * width).enumerate() {
-        let terms = panel.len() / width;
-        let first = part * TERMS;
-        let mut column = 0;
-        if terms == TERMS {
-            while column + 8 <= columns {
-                let rows: [&[f32; TERMS]; 8] = std::array::from_fn(|i| {
-                    data[(column + i) * stride + first..].first_chunk().unwrap_or(&[0.0; TERMS])
-                });
-                for (term, panel) in panel.chunks_exact_mut(width).enumerate() {
-                    let to: &mut [f32] = &mut panel[column..column + 8];
-                    for (to, row) in to.iter_mut().zip(rows) {
-                        *to = row[term];
-                    }
-                }
-                column += 8;
+        let (first, terms) = (part * TERMS, panel.len() / width);
+        for column in (0..columns).step_by(BLOCK) {
+            let whole = if column + BLOCK <= columns { terms - terms % BLOCK } else { 0 };
+            for term in (0..whole).step_by(BLOCK) {
+                let data = &data[column * stride + first + term..];
+                transpose::block(level, data, stride, &mut panel[term * width + column..], width);
             }
-        }
-        for column in column..columns {
-            let row = &data[column * stride + first..][..terms];
-            for (panel, &value) in panel.chunks_exact_mut(width).zip(row) {
-                panel[column] = value;
+            for column in column..columns.min(column + BLOCK) {
+                let row = &data[column * stride + first..][..terms];
+                for (panel, &value) in panel.chunks_exact_mut(width).zip(row).skip(whole) {
+                    panel[column] = value;
+                }
             }
         }
         panel.chunks_exact_mut(width).for_each(|panel| panel[columns..].fill(0.0));
     }
 }
+
+/// Terms that are copied at a time, a cache line of a row.
+const TERMS: usize = 16;
 
 #[cfg(test)]
 mod tests {
