@@ -1,5 +1,7 @@
 //! Attention: some query rows of a head at a time, whose scores stay in the cache.
 
+use std::ops::Range;
+
 use anydnn_backend::op::Attention as Op;
 use anydnn_backend::{Arg, DataType, Dims, PrimitiveDesc};
 use smallvec::SmallVec;
@@ -7,22 +9,27 @@ use smallvec::SmallVec;
 use super::call::{Call, with_own_room};
 use super::finish::{Finish, FinishPlan, Rows};
 use super::level::for_levels;
-use super::math::{exp_negative, plus};
+use super::math::plus;
 use super::panels::Plain;
 use super::places::{Places, strides_of};
-use super::rows::scale_row;
 use super::scores::Scores;
-use super::short_rows::{self, SHORTEST};
-use super::sink::{Target, WIDTH};
+use super::sink::{Step, Target, WIDTH};
 use super::tile::{self, ROWS, Run, Tile};
+use super::weights::{Folds, exponentials, scale_row};
 use super::{Fast, Shared, sums};
 
-/// Scores that a task holds, unless a row has more.
-const SCORES: usize = 1 << 16;
-/// The most query rows of a task.
-const MOST_ROWS: usize = 8 * ROWS;
+/// Numbers of keys that are copied into panels once for all query rows of a task.
+const KEPT_KEYS: usize = 1 << 15;
+/// Scores that are held at a time, unless a row has more: beside keys that were copied, in the first cache level with what they meet, else in
+/// the second one, so that each panel of keys is made for more rows.
+const SCORES: usize = 1 << 12;
+const SCORES_WITHOUT_KEYS: usize = 1 << 16;
+/// The most query rows whose scores are held at a time.
+const MOST_ROWS: usize = 128;
 /// Rows from which on keys are copied into panels.
 const PACKED_ROWS: usize = 3;
+/// Tasks for each thread, where there are rows for so many.
+const PIECES: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Attention {
@@ -116,84 +123,125 @@ impl Attention {
         })
     }
 
+    /// Whether keys are copied into panels once for all rows of a task.
+    fn keeps_keys(&self) -> bool {
+        self.depth * self.length.next_multiple_of(WIDTH) <= KEPT_KEYS
+    }
+
     /// Some rows of a head.
-    fn block(
+    fn rows(
         &self,
         call: &Call<'_>,
         head: usize,
-        first: usize,
-        count: usize,
+        rows: Range<usize>,
         finish: &Finish<'_>,
         sums_to: Shared<'_>,
     ) {
         let padded = self.length.next_multiple_of(WIDTH);
-        let panel = self.depth.max(self.length) * WIDTH;
+        let keeps_keys = self.keeps_keys();
+        let scores = if keeps_keys { SCORES } else { SCORES_WITHOUT_KEYS };
+        let most = (scores / self.length).clamp(ROWS, MOST_ROWS);
+        let blocks = rows.len().div_ceil(most);
+        let count = rows.len().div_ceil(blocks);
+        let keys = self.depth * if keeps_keys { padded } else { WIDTH };
+        let panel = self.length * WIDTH;
         let expression =
             self.scores.room(self.length).max(self.weights.as_ref().map_or(0, |w| w.room(self.length)));
-        with_own_room(count * padded + panel + expression, |room| {
+        with_own_room(count * padded + keys + panel + expression, |room| {
             let (scores, room) = room.split_at_mut(count * padded);
+            let (keys, room) = room.split_at_mut(keys);
             let (panel, room) = room.split_at_mut(panel);
-            self.products(call, head, first, count, scores, padded, panel);
-            let is_short = self.length <= SHORTEST && !self.has_sums && !self.inf_as_zero;
-            if is_short {
-                for (i, scores) in scores.chunks_exact_mut(padded).enumerate() {
-                    let row = head * self.sequence + first + i;
-                    self.scores.apply(call, row, &mut scores[..self.length], room);
-                }
-                short_rows::softmax_in_place(call.level, scores, padded, self.length);
-            }
-            let each = if is_short && self.weights.is_none() { 0 } else { count };
-            for (i, scores) in scores.chunks_exact_mut(padded).enumerate().take(each) {
-                let row = head * self.sequence + first + i;
-                let scores = &mut scores[..self.length];
-                let log_sum = if is_short {
-                    0.0
-                } else {
-                    self.scores.apply(call, row, scores, room);
-                    self.softmax(call, scores)
-                };
-                if self.has_sums {
-                    // SAFETY: every row has an element of its own.
-                    let own = unsafe { sums_to.part(row, 1) };
-                    own[0] = log_sum;
-                }
-                if let Some(weights) = &self.weights {
-                    weights.apply(call, row, scores, room);
+            if keeps_keys && !self.is_by_dots(count) {
+                for (number, panel) in keys.chunks_exact_mut(self.depth * WIDTH).enumerate() {
+                    self.pack_keys(call, head, number, panel);
                 }
             }
-            self.results(call, head, first, count, scores, padded, panel, finish);
+            for i in 0..blocks {
+                let part = |i: usize| rows.start + rows.len() * i / blocks;
+                let block = Block { call, head, first: part(i), count: part(i + 1) - part(i), padded };
+                let scores = &mut scores[..block.count * padded];
+                let factors = self.weigh(&block, scores, keys, room, sums_to);
+                self.results(&block, scores, &factors, panel, finish);
+            }
         });
     }
 
-    /// The products of some query rows with all keys.
-    fn products(
-        &self,
-        call: &Call<'_>,
-        head: usize,
-        first: usize,
-        count: usize,
-        scores: &mut [f32],
-        padded: usize,
-        panel: &mut [f32],
-    ) {
-        let query = self.queries.at(call.input(Arg::Src(0)), head);
+    /// Whether a few rows meet the keys as they lie.
+    fn is_by_dots(&self, count: usize) -> bool {
+        count < PACKED_ROWS && self.queries.column == 1 && self.keys.column == 1
+    }
+
+    /// Copies the keys of a panel.
+    fn pack_keys(&self, call: &Call<'_>, head: usize, number: usize, panel: &mut [f32]) {
         let key = self.keys.at(call.input(Arg::Src(1)), self.of_key[head]);
+        let plain = Plain { data: key, terms: &self.depths, column: self.keys.row };
+        let first = number * WIDTH;
+        plain.pack(call.level, first, WIDTH.min(self.length - first), WIDTH, panel);
+    }
+
+    /// The weights of some rows, and a number for each row that they are still to be multiplied by.
+    fn weigh(
+        &self,
+        block: &Block<'_, '_>,
+        scores: &mut [f32],
+        keys: &mut [f32],
+        room: &mut [f32],
+        sums_to: Shared<'_>,
+    ) -> SmallVec<[f32; MOST_ROWS]> {
+        let Block { call, padded, .. } = *block;
+        let first_row = block.head * self.sequence + block.first;
+        if !self.products(block, scores, keys) {
+            for (i, scores) in scores.chunks_exact_mut(padded).enumerate() {
+                self.scores.apply(call, first_row + i, &mut scores[..self.length], room);
+            }
+        }
+        let mut folds: SmallVec<[Folds; MOST_ROWS]> = SmallVec::from_elem(Folds::default(), block.count);
+        exponentials(call.level, scores, padded, self.length, &mut folds);
+        if self.has_sums {
+            // SAFETY: every row has an element of its own.
+            let own = unsafe { sums_to.part(first_row, block.count) };
+            own.iter_mut().zip(&folds).for_each(|(own, folds)| *own = folds.log_sum());
+        }
+        let mut factors: SmallVec<[f32; MOST_ROWS]> =
+            folds.iter().map(|folds| folds.factor(self.inf_as_zero)).collect();
+        if let Some(weights) = &self.weights {
+            for (i, (scores, factor)) in scores.chunks_exact_mut(padded).zip(&mut factors).enumerate() {
+                let scores = &mut scores[..self.length];
+                scale_row(call.level, scores, std::mem::replace(factor, 1.0));
+                weights.apply(call, first_row + i, scores, room);
+            }
+        }
+        factors
+    }
+
+    /// The products of some query rows with all keys; gives whether they are scores already. `keys` are all panels, or room for one.
+    fn products(&self, block: &Block<'_, '_>, scores: &mut [f32], keys: &mut [f32]) -> bool {
+        let Block { call, head, first, count, padded } = *block;
+        let query = self.queries.at(call.input(Arg::Src(0)), head);
         let row = |i: usize| &query[(first + i) * self.queries.row..];
-        if count < PACKED_ROWS && self.queries.column == 1 && self.keys.column == 1 {
+        if self.is_by_dots(count) {
+            let key = self.keys.at(call.input(Arg::Src(1)), self.of_key[head]);
             for (i, scores) in scores.chunks_exact_mut(padded).enumerate() {
                 dots(call.level, &row(i)[..self.depth], key, self.keys.row, &mut scores[..self.length]);
             }
-            return;
+            return false;
         }
-        let plain = Plain { data: key, terms: &self.depths, column: self.keys.row };
         let reach = (self.depth - 1) * self.queries.column + 1;
-        let pointers: SmallVec<[*const f32; 128]> = (0..count).map(|i| row(i)[..reach].as_ptr()).collect();
+        let pointers: SmallVec<[*const f32; MOST_ROWS]> =
+            (0..count).map(|i| row(i)[..reach].as_ptr()).collect();
         let runs = [Run { first: 0, terms: self.depth }];
         let offsets: [usize; ROWS] = std::array::from_fn(|i| i * padded);
+        let links = self.scores.links(call, head * self.sequence + first, count);
+        let keeps_keys = self.keeps_keys();
         for column in (0..self.length).step_by(WIDTH) {
             let columns = WIDTH.min(self.length - column);
-            let panel = &mut panel[..self.depth * WIDTH];
-            plain.pack(call.level, column, columns, WIDTH, panel);
+            let size = self.depth * WIDTH;
+            let panel = if keeps_keys {
+                &keys[column / WIDTH * size..][..size]
+            } else {
+                self.pack_keys(call, head, column / WIDTH, &mut keys[..size]);
+                &keys[..size]
+            };
             for_tiles(call, count, |start, rows| {
                 let tile = Tile {
                     runs: &runs,
@@ -204,48 +252,36 @@ impl Attention {
                     columns,
                 };
                 let to = scores[start * padded..][..rows * padded].as_mut_ptr();
-                let target = Target { steps: &[], to: to.wrapping_add(column), rows: &offsets[..rows] };
-                // SAFETY: every row reaches its terms, the panel holds all of them with all columns, and the rows of scores are there and
-                // the caller's alone.
+                let steps = links.as_ref().map(|links| links.steps(start..start + rows, column, columns));
+                let steps = steps.as_deref().unwrap_or_default();
+                let target = Target { steps, to: to.wrapping_add(column), rows: &offsets[..rows] };
+                // SAFETY: every row reaches its terms, the panel holds all of them with all columns, the steps' operands reach the columns,
+                // and the rows of scores are there and the caller's alone.
                 unsafe { tile::multiply_into(call.level, rows, &tile, &target) };
             });
         }
+        links.is_some()
     }
 
-    /// Turns a row of scores into weights and gives the logarithm of the sum of their exponentials.
-    fn softmax(&self, call: &Call<'_>, row: &mut [f32]) -> f32 {
-        let max = sums::max(call.level, row);
-        if max == f32::NEG_INFINITY {
-            row.fill(if self.inf_as_zero { 0.0 } else { f32::NAN });
-            return max;
-        }
-        let sum = exponentials(call.level, row, max);
-        scale_row(call.level, row, 1.0 / sum);
-        max + sum.ln()
-    }
-
-    /// The products of rows of weights with all values.
+    /// The products of rows of weights with all values, each row multiplied by its factor.
     fn results(
         &self,
-        call: &Call<'_>,
-        head: usize,
-        first: usize,
-        count: usize,
+        block: &Block<'_, '_>,
         weights: &[f32],
-        padded: usize,
+        factors: &[f32],
         panel: &mut [f32],
         finish: &Finish<'_>,
     ) {
+        let Block { call, head, first, count, padded } = *block;
         let value = self.values.at(call.input(Arg::Src(2)), self.of_value[head]);
         let plain = Plain { data: value, terms: &self.lengths, column: self.values.column };
-        let pointers: SmallVec<[*const f32; 128]> =
+        let pointers: SmallVec<[*const f32; MOST_ROWS]> =
             (0..count).map(|i| weights[i * padded..][..self.length].as_ptr()).collect();
         let runs = [Run { first: 0, terms: self.length }];
         let mut offsets = Rows::default();
         finish.rows(head * self.sequence + first, count, &mut offsets);
         for column in (0..self.columns).step_by(WIDTH) {
             let columns = WIDTH.min(self.columns - column);
-            let panel = &mut panel[..self.length * WIDTH];
             let (from, stride) = plain.panel(call.level, column..column + columns, WIDTH, true, panel);
             for_tiles(call, count, |start, rows| {
                 let tile = Tile {
@@ -256,16 +292,41 @@ impl Attention {
                     stride,
                     columns,
                 };
+                let (all, factors) = (start..start + rows, &factors[start..start + rows]);
+                finish.expect(&offsets, all.clone(), column, columns);
+                let before = Some(Step::MultiplyRows(factors.as_ptr()));
+                let is_stored =
+                    finish.with_target(&offsets, all.clone(), column, columns, before, |target| {
+                        // SAFETY: as below; there is a factor for each row, and the target's rows reach their columns.
+                        unsafe { tile::multiply_into(call.level, rows, &tile, target) };
+                    });
+                if is_stored {
+                    return;
+                }
                 let mut sums = [0.0; ROWS * WIDTH];
                 // SAFETY: every row reaches its terms, and the panel holds all of them with all columns. Blocks have rows of the result
                 // of their own.
                 unsafe {
                     tile::multiply(call.level, rows, &tile, &mut sums, false);
-                    finish.store_all(&offsets, start..start + rows, column, &mut sums, WIDTH, columns);
+                    for (sums, factor) in sums.chunks_exact_mut(WIDTH).zip(factors) {
+                        scale_row(call.level, sums, *factor);
+                    }
+                    finish.store_all(&offsets, all, column, &mut sums, WIDTH, columns);
                 }
             });
         }
     }
+}
+
+/// Some query rows of a head, whose scores are held at a time.
+#[derive(Clone, Copy)]
+struct Block<'b, 'c> {
+    call: &'b Call<'c>,
+    head: usize,
+    first: usize,
+    count: usize,
+    /// Numbers between rows of scores.
+    padded: usize,
 }
 
 /// Calls `work` with the first row and the number of rows of tiles of about the same height.
@@ -285,13 +346,17 @@ impl Fast for Attention {
     fn run(&self, call: &Call<'_>) {
         let finish = self.finish.bind(call);
         let sums = call.output(Arg::Dst(1));
-        let most = (SCORES / self.length).clamp(ROWS, MOST_ROWS);
-        let wanted = (2 * call.crew.threads()).div_ceil(self.heads);
-        let blocks = self.sequence.div_ceil(most).max(wanted.min(self.sequence.div_ceil(ROWS)));
+        let wanted = (PIECES * call.crew.threads()).div_ceil(self.heads).min(self.sequence.div_ceil(ROWS));
+        let blocks = if self.keeps_keys() {
+            wanted
+        } else {
+            let most = (SCORES_WITHOUT_KEYS / self.length).clamp(ROWS, MOST_ROWS);
+            self.sequence.div_ceil(most).max(wanted)
+        };
         let work = |task: usize| {
             let (head, block) = (task / blocks, task % blocks);
             let (start, end) = (self.sequence * block / blocks, self.sequence * (block + 1) / blocks);
-            self.block(call, head, start, end - start, &finish, sums);
+            self.rows(call, head, start..end, &finish, sums);
         };
         let tasks = self.heads * blocks;
         if self.heads * self.sequence * self.length * self.depth < 1 << 14 {
@@ -305,11 +370,6 @@ impl Fast for Attention {
 for_levels! {
     /// The products of a row with rows that are `stride` apart.
     fn dots(row: &[f32], others: &[f32], stride: usize, to: &mut [f32]) = fused dots_body
-}
-
-for_levels! {
-    /// `e^(x - max)` of each element, and their sum.
-    fn exponentials(row: &mut [f32], max: f32) -> f32 = fused exponentials_body
 }
 
 /// Elements of a row that are multiplied at a time.
@@ -340,27 +400,4 @@ fn dots_body<const FUSED: bool>(row: &[f32], others: &[f32], stride: usize, to: 
         sum.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
         *to = sums::joined(sum, |a, b| a + b);
     }
-}
-
-#[inline(always)]
-fn exponentials_body<const FUSED: bool>(row: &mut [f32], max: f32) -> f32 {
-    let mut lanes = [0.0; 2 * LANES];
-    let (chunks, rest) = row.as_chunks_mut::<{ 2 * LANES }>();
-    for chunk in chunks {
-        for (x, lane) in chunk.iter_mut().zip(&mut lanes) {
-            *x = exp_negative::<FUSED>(*x - max);
-            *lane += *x;
-        }
-    }
-    if !rest.is_empty() {
-        let mut last = [f32::NEG_INFINITY; 2 * LANES];
-        last[..rest.len()].copy_from_slice(rest);
-        for (x, lane) in last.iter_mut().zip(&mut lanes) {
-            *x = exp_negative::<FUSED>(*x - max);
-            *lane += *x;
-        }
-        let length = rest.len();
-        rest.copy_from_slice(&last[..length]);
-    }
-    sums::joined(lanes, |a, b| a + b)
 }

@@ -1,5 +1,7 @@
 //! What follows sums in a tile: bias, post-operations and the way to the result.
 
+use std::ops::Range;
+
 use anydnn_backend::{Arg, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, Op, PostOp, PrimitiveDesc};
 use smallvec::SmallVec;
 
@@ -138,9 +140,7 @@ impl StepPlan {
     /// Whether it can be done in registers.
     fn is_direct(&self) -> bool {
         match self {
-            Self::Eltwise(function) => {
-                matches!(function, Eltwise::Relu | Eltwise::Clamp { .. } | Eltwise::HardSwish { .. })
-            }
+            Self::Eltwise(_) => true,
             Self::Binary { algorithm, operand, .. } => {
                 matches!(algorithm, BinaryAlgorithm::Add | BinaryAlgorithm::Multiply)
                     && (operand.column == 1 || operand.is_one())
@@ -151,26 +151,29 @@ impl StepPlan {
 }
 
 impl Finish<'_> {
-    /// Calls `work` with what stores sums of `rows` from a column on out of registers; gives whether there is such a way.
+    /// Calls `work` with what stores sums of some of `rows` from a column on out of registers, a step `before` all others; gives whether there
+    /// is such a way.
     pub(super) fn with_target(
         &self,
         rows: &Rows,
+        some: Range<usize>,
         column: usize,
         columns: usize,
+        before: Option<Step<'_>>,
         work: impl FnOnce(&Target<'_>),
     ) -> bool {
         let plan = self.plan;
         if !plan.is_direct || rows.count == 0 {
             return false;
         }
-        let mut offsets = rows.offsets.chunks_exact(rows.count);
+        let mut offsets = rows.offsets.chunks_exact(rows.count).map(|offsets| &offsets[some.clone()]);
         let mut next = || offsets.next().unwrap_or_default();
         let reach = |rows: &[usize]| rows.iter().max().map_or(0, |last| last + columns);
         let read = |data: &[f32], first: usize, rows: &[usize]| data[first..][..reach(rows)].as_ptr();
         let targets = next();
         let biases = next();
         let to = self.target.pointer(plan.target.first + column, reach(targets));
-        let mut steps: SmallVec<[Step<'_>; 5]> = SmallVec::new();
+        let mut steps: SmallVec<[Step<'_>; 5]> = before.into_iter().collect();
         if let Some(bias) = self.bias {
             let from = read(bias, plan.bias.first + column, biases);
             steps.push(match plan.bias.rows.stride() {
@@ -186,7 +189,8 @@ impl Finish<'_> {
                 StepPlan::Eltwise(Eltwise::HardSwish { alpha, beta }) => {
                     steps.push(Step::HardSwish(*alpha, *beta));
                 }
-                StepPlan::Eltwise(_) => steps.push(Step::AtLeast(0.0)),
+                StepPlan::Eltwise(Eltwise::Relu) => steps.push(Step::AtLeast(0.0)),
+                StepPlan::Eltwise(function) => steps.push(Step::Function(self.level, *function)),
                 StepPlan::Binary { algorithm, operand: place, .. } if place.is_one() => {
                     next();
                     let value = operand[place.first];
@@ -213,11 +217,11 @@ impl Finish<'_> {
 
     /// Asks for the cache lines that the columns of `rows` from a column on are stored to, while their sums are made: a store to a line
     /// that is not near holds up those behind it. Nothing without vectors of the processor's own.
-    pub(super) fn expect(&self, rows: &Rows, column: usize, columns: usize) {
+    pub(super) fn expect(&self, rows: &Rows, some: Range<usize>, column: usize, columns: usize) {
         if self.plan.target.column != 1 || self.level == Level::Portable {
             return;
         }
-        for &row in &rows.offsets[..rows.count] {
+        for &row in &rows.offsets[..rows.count][some] {
             lanes::expect(self.target(row, column, columns), columns);
         }
     }
@@ -252,7 +256,7 @@ impl Finish<'_> {
     /// As for [`Finish::store_all`].
     pub(super) unsafe fn make_rows(
         &self,
-        rows: std::ops::Range<usize>,
+        rows: Range<usize>,
         column: usize,
         room: &mut [f32],
         make: impl FnOnce(&mut [f32]),
@@ -281,7 +285,7 @@ impl Finish<'_> {
     pub(super) unsafe fn store_all(
         &self,
         rows: &Rows,
-        some: std::ops::Range<usize>,
+        some: Range<usize>,
         column: usize,
         sums: &mut [f32],
         stride: usize,

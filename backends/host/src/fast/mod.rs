@@ -49,6 +49,7 @@ mod sums;
 mod tile;
 mod transpose;
 mod units;
+mod weights;
 mod widened;
 mod windows;
 mod words;

@@ -350,17 +350,18 @@ impl Work<'_, '_, '_> {
             columns,
         };
         let column = self.group * self.grid.next_columns + first;
-        self.finish.expect(offsets, column, columns);
+        let all = 0..prepared.count;
+        self.finish.expect(offsets, all.clone(), column, columns);
         if let Some(words) = self.call.words {
             // SAFETY: as below; words stand in the place of numbers, in panels of whole vectors.
             unsafe {
                 words::multiply(self.call.level, prepared.count, &tile, &mut self.sums);
                 words.finish(self.call.level, prepared.count, column, columns, &mut self.sums);
-                self.finish.store_all(offsets, 0..prepared.count, column, &mut self.sums, WIDTH, columns);
+                self.finish.store_all(offsets, all, column, &mut self.sums, WIDTH, columns);
             }
             return;
         }
-        let is_stored = self.finish.with_target(offsets, column, columns, |target| {
+        let is_stored = self.finish.with_target(offsets, all.clone(), column, columns, None, |target| {
             // SAFETY: as below; the target's rows reach their columns.
             unsafe { tile::multiply_into(self.call.level, prepared.count, &tile, target) };
         });
@@ -371,7 +372,7 @@ impl Work<'_, '_, '_> {
         // of the lanes of each level. Tasks have rows and columns of the result of their own.
         unsafe {
             tile::multiply(self.call.level, prepared.count, &tile, &mut self.sums, false);
-            self.finish.store_all(offsets, 0..prepared.count, column, &mut self.sums, WIDTH, columns);
+            self.finish.store_all(offsets, all, column, &mut self.sums, WIDTH, columns);
         }
     }
 }

@@ -10,6 +10,7 @@ use super::level::for_levels;
 use super::math::exp_negative;
 use super::places::{Places, strides_of};
 use super::short_rows::{Normalization, SHORTEST, ShortRows};
+use super::weights::scale_row;
 use super::{Fast, Shared, functions, short_rows, sums};
 
 /// Elements that one thread does sooner than another one comes to help, and those of a task.
@@ -167,25 +168,9 @@ impl OverRows {
                 let mean = if op.rms { 0.0 } else { sums::sum(level, from) / count };
                 let variance = sums::squares(level, from, mean) / count;
                 let inverse = 1.0 / (variance + op.epsilon).sqrt();
-                normalize_row(level, from, mean, inverse, to);
-                if *scales {
-                    functions::binary(
-                        level,
-                        BinaryAlgorithm::Multiply,
-                        to,
-                        &call.input(Arg::Scale)[..self.length],
-                        false,
-                    );
-                }
-                if *shifts {
-                    functions::binary(
-                        level,
-                        BinaryAlgorithm::Add,
-                        to,
-                        &call.input(Arg::Shift)[..self.length],
-                        false,
-                    );
-                }
+                let scale = scales.then(|| &call.input(Arg::Scale)[..self.length]);
+                let shift = shifts.then(|| &call.input(Arg::Shift)[..self.length]);
+                normalize_row(level, from, [mean, inverse], scale, shift, to);
                 for (statistic, (has, value)) in
                     statistics.iter().zip([(has_mean, mean), (has_variance, variance)])
                 {
@@ -355,11 +340,8 @@ for_levels! {
 }
 
 for_levels! {
-    pub(super) fn scale_row(row: &mut [f32], factor: f32) = scale_row_body
-}
-
-for_levels! {
-    fn normalize_row(from: &[f32], mean: f32, inverse: f32, to: &mut [f32]) = normalize_row_body
+    /// `(x - mean) * inverse * scale + shift` of each element.
+    fn normalize_row(from: &[f32], by: [f32; 2], scale: Option<&[f32]>, shift: Option<&[f32]>, to: &mut [f32]) = normalize_row_body
 }
 
 for_levels! {
@@ -403,15 +385,28 @@ fn log_row_body(from: &[f32], max: f32, log_sum: f32, to: &mut [f32]) {
 }
 
 #[inline(always)]
-fn scale_row_body(row: &mut [f32], factor: f32) {
-    for x in row.iter_mut() {
-        *x *= factor;
+fn normalize_row_body(
+    from: &[f32],
+    [mean, inverse]: [f32; 2],
+    scale: Option<&[f32]>,
+    shift: Option<&[f32]>,
+    to: &mut [f32],
+) {
+    let all = to.iter_mut().zip(from);
+    match (scale, shift) {
+        (None, None) => all.for_each(|(to, &x)| *to = (x - mean) * inverse),
+        (Some(scale), None) => {
+            all.zip(scale).for_each(|((to, &x), scale)| *to = (x - mean) * inverse * scale);
+        }
+        (None, Some(shift)) => {
+            all.zip(shift).for_each(|((to, &x), shift)| *to = (x - mean) * inverse + shift);
+        }
+        (Some(scale), Some(shift)) => {
+            all.zip(scale)
+                .zip(shift)
+                .for_each(|(((to, &x), scale), shift)| *to = (x - mean) * inverse * scale + shift);
+        }
     }
-}
-
-#[inline(always)]
-fn normalize_row_body(from: &[f32], mean: f32, inverse: f32, to: &mut [f32]) {
-    to.iter_mut().zip(from).for_each(|(to, &x)| *to = (x - mean) * inverse);
 }
 
 #[inline(always)]

@@ -1,11 +1,15 @@
 //! What an attention makes of a row of products: the expression of its scores, or of its weights.
 
+use std::ops::Range;
+
 use anydnn_backend::op::{Expression, Node};
-use anydnn_backend::{Arg, PrimitiveDesc};
+use anydnn_backend::{Arg, BinaryAlgorithm, PrimitiveDesc};
+use smallvec::SmallVec;
 
 use super::call::Call;
 use super::functions;
 use super::places::{Places, strides_of};
+use super::sink;
 use crate::compute::Real;
 
 /// An expression over rows of scores.
@@ -13,8 +17,73 @@ use crate::compute::Real;
 pub(super) struct Scores {
     nodes: Vec<Step>,
     result: usize,
-    /// Whether the result is the products themselves.
-    is_identity: bool,
+    /// The same as what is done to the products one after the other, where that is all.
+    links: Option<Vec<Link>>,
+}
+
+/// A product or sum, or their opposites with one number, whose other operand is what came before.
+#[derive(Debug)]
+struct Link {
+    algorithm: BinaryAlgorithm,
+    by: Leaf,
+}
+
+#[derive(Clone, Debug)]
+enum Leaf {
+    Constant(f32),
+    /// One element of an operand.
+    One(Arg, usize),
+    /// Rows of an operand, whose elements are neighbours.
+    Rows {
+        arg: Arg,
+        first: usize,
+        rows: Places,
+    },
+}
+
+/// [`Link`]s of some rows.
+pub(super) struct Links<'a> {
+    links: SmallVec<[BoundLink<'a>; 3]>,
+}
+
+enum BoundLink<'a> {
+    One(sink::Step<'static>),
+    /// An operand's numbers, the offset of each row, and whether they are added instead of multiplied by.
+    Rows {
+        data: &'a [f32],
+        offsets: Vec<usize>,
+        adds: bool,
+    },
+}
+
+impl Links<'_> {
+    /// The steps behind the products of some of the rows from a column on.
+    pub(super) fn steps(
+        &self,
+        rows: Range<usize>,
+        column: usize,
+        columns: usize,
+    ) -> SmallVec<[sink::Step<'_>; 3]> {
+        self.links.iter().map(|link| link.step(rows.clone(), column, columns)).collect()
+    }
+}
+
+impl BoundLink<'_> {
+    fn step(&self, rows: Range<usize>, column: usize, columns: usize) -> sink::Step<'_> {
+        match self {
+            Self::One(step) => *step,
+            Self::Rows { data, offsets, adds } => {
+                let offsets = &offsets[rows];
+                let reach = offsets.iter().max().map_or(0, |last| last + columns);
+                let from = data[column..][..reach].as_ptr();
+                match adds {
+                    true if offsets.iter().all(|&offset| offset == 0) => sink::Step::AddColumns(from),
+                    true => sink::Step::Add(from, offsets),
+                    false => sink::Step::Multiply(from, offsets),
+                }
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -68,18 +137,49 @@ impl Scores {
             });
         }
         let &[result] = op.results.as_slice() else { return None };
-        let is_identity = matches!(nodes.get(result), Some(Step::Products));
-        Some(Self { nodes, result, is_identity })
+        let links = links(&nodes, result);
+        Some(Self { nodes, result, links })
+    }
+
+    /// What is done to the products of some rows of the whole space, one step after the other; none where that is not all, and
+    /// [`Scores::apply`] is called instead.
+    pub(super) fn links<'a>(&self, call: &Call<'a>, first_row: usize, count: usize) -> Option<Links<'a>> {
+        let bind = |link: &Link| {
+            let value = match &link.by {
+                Leaf::Constant(value) => *value,
+                Leaf::One(arg, first) => call.input(*arg)[*first],
+                Leaf::Rows { arg, first, rows } => {
+                    let mut offsets = Vec::with_capacity(count);
+                    rows.fill(first_row, count, &mut offsets);
+                    let adds = link.algorithm == BinaryAlgorithm::Add;
+                    return Some(BoundLink::Rows { data: &call.input(*arg)[*first..], offsets, adds });
+                }
+            };
+            Some(BoundLink::One(match link.algorithm {
+                BinaryAlgorithm::Add => sink::Step::AddOne(value),
+                BinaryAlgorithm::Subtract => sink::Step::AddOne(-value),
+                BinaryAlgorithm::Multiply => sink::Step::MultiplyOne(value),
+                // Within half a unit in the last place of the quotient, unless the inverse has few digits or is infinite.
+                _ if (1.0 / value).is_normal() => sink::Step::MultiplyOne(1.0 / value),
+                _ => return None,
+            }))
+        };
+        Some(Links { links: self.links.as_ref()?.iter().map(bind).collect::<Option<_>>()? })
     }
 
     /// Numbers that [`Scores::apply`] works in, for rows of a length.
     pub(super) fn room(&self, length: usize) -> usize {
-        if self.is_identity { 0 } else { self.nodes.len() * length }
+        if self.is_identity() { 0 } else { self.nodes.len() * length }
+    }
+
+    /// Whether scores are the products themselves.
+    fn is_identity(&self) -> bool {
+        self.links.as_ref().is_some_and(Vec::is_empty)
     }
 
     /// Replaces the products of a row of the whole space.
     pub(super) fn apply(&self, call: &Call<'_>, row: usize, products: &mut [f32], room: &mut [f32]) {
-        if self.is_identity {
+        if self.is_identity() {
             return;
         }
         let length = products.len();
@@ -176,5 +276,43 @@ impl Scores {
             }
             _ => Value::One(0.0),
         }
+    }
+}
+
+/// The steps from the products to a node, where each joins what came before with a leaf.
+fn links(nodes: &[Step], result: usize) -> Option<Vec<Link>> {
+    use BinaryAlgorithm::{Add, Divide, Multiply, Subtract};
+    let (mut links, mut at) = (Vec::new(), result);
+    loop {
+        match nodes.get(at)? {
+            Step::Products => break,
+            Step::Node(Node::Binary(algorithm, a, b)) => {
+                let (by, before) = match (algorithm, leaf(&nodes[*a]), leaf(&nodes[*b])) {
+                    (Add | Multiply, _, Some(by)) => (by, *a),
+                    (Add | Multiply, Some(by), None) => (by, *b),
+                    (Subtract | Divide, _, Some(by)) if !matches!(by, Leaf::Rows { .. }) => (by, *a),
+                    _ => return None,
+                };
+                links.push(Link { algorithm: *algorithm, by });
+                at = before;
+            }
+            _ => return None,
+        }
+    }
+    links.reverse();
+    Some(links)
+}
+
+/// A node that steps in registers can join with the products.
+fn leaf(node: &Step) -> Option<Leaf> {
+    match node {
+        Step::Constant(value) => Some(Leaf::Constant(*value)),
+        Step::Operand { arg, first, rows, column: 0 } if rows.stride() == Some(0) => {
+            Some(Leaf::One(*arg, *first))
+        }
+        Step::Operand { arg, first, rows, column: 1 } => {
+            Some(Leaf::Rows { arg: *arg, first: *first, rows: rows.clone() })
+        }
+        _ => None,
     }
 }

@@ -9,6 +9,7 @@ use anydnn_backend::{
     PrimitiveDesc, Quantized, Tolerance,
 };
 
+mod attention;
 mod dots;
 mod pooling;
 mod quantizing;

@@ -6,10 +6,8 @@
 
 use super::lanes::{Four, Lanes};
 use super::level::Level;
+pub(super) use super::sink::ROWS;
 use super::sink::{Sink, Target, ToSums, ToTarget, WIDTH};
-
-/// The most rows of a tile at any level.
-pub(super) const ROWS: usize = 14;
 
 /// Terms that follow one another in every row, and in the panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
