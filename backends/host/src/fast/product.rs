@@ -1,6 +1,7 @@
 //! Products of rows with panels, shared between threads.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anydnn_backend::Arg;
 
@@ -24,8 +25,12 @@ const BLOCK_BYTES: usize = 1 << 19;
 const PANEL_BYTES: usize = 1 << 19;
 /// Tiles of rows from which on columns that lie row by row are copied into panels.
 const PACKED_TILES: usize = 3;
-/// Panels of a task from which on rows that displace one another are copied.
+/// Panels that a thread takes of the same rows from which on rows that displace one another are copied.
 const SPREAD_PANELS: usize = 4;
+/// Multiplications of a task: it takes some microseconds, so that at the end no thread waits longer for another one.
+const PIECE: usize = 1 << 19;
+/// The fewest tasks of a thread where there is work for several threads, and the most.
+const TASKS: std::ops::RangeInclusive<usize> = 4..=32;
 
 /// The extents of a product, for each group.
 #[derive(Clone, Copy, Debug)]
@@ -109,8 +114,9 @@ fn run(call: &Call<'_>, grid: &Grid, source: &dyn Source, columns: &Columns<'_>,
         return;
     }
     let tasks = Tasks::new(call, grid, columns);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let work = |task: usize| {
-        let task = tasks.at(task, grid);
+        let task = tasks.at(task, number, grid);
         OWN.with_borrow_mut(|own| task.run(call, grid, source, columns, finish, own));
     };
     call.crew.run(tasks.count(grid), &work);
@@ -133,7 +139,7 @@ impl Tasks {
         let most = most_rows(call, columns);
         let tiles = grid.rows.div_ceil(most);
         let products = grid.rows * grid.columns * grid.terms;
-        let wanted = if products * grid.groups < ALONE { 1 } else { 4 * call.crew.threads() };
+        let wanted = if products * grid.groups < ALONE { 1 } else { TASKS.start() * call.crew.threads() };
         if let Columns::Dots(_) = columns {
             let wanted = if products * grid.groups < ALONE_BY_DOTS { 1 } else { wanted };
             return Self { row_blocks: wanted.div_ceil(grid.groups).min(tiles), panel_blocks: 1 };
@@ -154,7 +160,13 @@ impl Tasks {
         let even = tiles.div_ceil(tiles.div_ceil(most_blocks));
         let row_blocks = if grid.groups * even * panels < wanted { most_blocks } else { even };
         let row_blocks = if grid.rows < 4 * most && panels > 1 { of_bytes } else { row_blocks };
-        let panel_blocks = wanted.div_ceil(grid.groups * row_blocks).min(panels);
+        let threads = call.crew.threads();
+        let most = if wanted == 1 {
+            1
+        } else {
+            (products * grid.groups / PIECE).clamp(TASKS.start() * threads, TASKS.end() * threads)
+        };
+        let panel_blocks = most.div_ceil(grid.groups * row_blocks).min(panels);
         Self { row_blocks, panel_blocks }
     }
 
@@ -162,11 +174,14 @@ impl Tasks {
         grid.groups * self.row_blocks * self.panel_blocks
     }
 
-    fn at(&self, task: usize, grid: &Grid) -> Task {
+    /// A task of a product. Those of the same rows follow one another, so that a thread prepares rows a few times.
+    fn at(&self, task: usize, product: u64, grid: &Grid) -> Task {
         let part = |all: usize, parts: usize, i: usize| all * i / parts..all * (i + 1) / parts;
-        let (rest, rows) = (task / self.row_blocks, task % self.row_blocks);
-        let (group, panels) = (rest / self.panel_blocks, rest % self.panel_blocks);
+        let (rest, panels) = (task / self.panel_blocks, task % self.panel_blocks);
+        let (group, rows) = (rest / self.row_blocks, rest % self.row_blocks);
         Task {
+            product,
+            panel_blocks: self.panel_blocks,
             group,
             rows: part(grid.rows, self.row_blocks, rows),
             panels: part(grid.columns.div_ceil(grid.width), self.panel_blocks, panels),
@@ -176,6 +191,10 @@ impl Tasks {
 
 /// Some rows by some panels of one group.
 struct Task {
+    /// The product that it is of.
+    product: u64,
+    /// Into how many tasks the panels of its rows are parted.
+    panel_blocks: usize,
     group: usize,
     rows: std::ops::Range<usize>,
     panels: std::ops::Range<usize>,
@@ -184,6 +203,8 @@ struct Task {
 /// What a thread keeps from task to task.
 #[derive(Default)]
 struct Own {
+    /// The product, the group and the first of the rows that were prepared.
+    prepared: Option<(u64, usize, usize)>,
     runs: Vec<Run>,
     rows: Vec<*const f32>,
     tiles: Vec<Prepared>,
@@ -191,6 +212,9 @@ struct Own {
     copies: Vec<Vec<f32>>,
     offsets: Vec<Rows>,
 }
+
+/// The number of the next product.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static OWN: RefCell<Own> = RefCell::default();
@@ -231,23 +255,9 @@ impl Task {
             return;
         }
         let tiles = length.div_ceil(most_rows(call, columns));
-        own.runs.clear();
-        own.rows.clear();
-        own.tiles.clear();
-        own.offsets.resize_with(tiles.max(own.offsets.len()), Rows::default);
-        for i in 0..tiles {
-            let (start, end) = (length * i / tiles, length * (i + 1) / tiles);
-            let (first, count) = (self.rows.start + start, end - start);
-            let (runs, rows) = (own.runs.len(), own.rows.len());
-            source.tile(self.group, first, count, &mut own.runs, &mut own.rows);
-            own.tiles.push(Prepared { count, runs: runs..own.runs.len(), rows });
-            finish.rows(self.group * grid.next_rows + first, count, &mut own.offsets[i]);
-        }
+        self.prepare(call, grid, source, finish, tiles, own);
         if let Columns::Dots(of) = columns {
             return self.dots(call, grid, &of(self.group), finish, own);
-        }
-        if self.panels.len() >= SPREAD_PANELS && source.step() == 1 {
-            own.spread();
         }
         let copied = if matches!(columns, Columns::Plain(_)) { grid.terms * grid.width } else { 0 };
         with_own_room(copied, |copy| {
@@ -291,6 +301,42 @@ impl Task {
                 (0..own.tiles.len()).for_each(|tile| work.tile(own, tile, &panel));
             }
         });
+    }
+
+    /// Prepares the rows, unless the thread's last task was of the same ones.
+    fn prepare(
+        &self,
+        call: &Call<'_>,
+        grid: &Grid,
+        source: &dyn Source,
+        finish: &Finish<'_>,
+        tiles: usize,
+        own: &mut Own,
+    ) {
+        let wanted = Some((self.product, self.group, self.rows.start));
+        if own.prepared == wanted {
+            return;
+        }
+        // A panic on the way leaves nothing that counts as prepared.
+        own.prepared = None;
+        own.runs.clear();
+        own.rows.clear();
+        own.tiles.clear();
+        own.offsets.resize_with(tiles.max(own.offsets.len()), Rows::default);
+        let length = self.rows.len();
+        for i in 0..tiles {
+            let (start, end) = (length * i / tiles, length * (i + 1) / tiles);
+            let (first, count) = (self.rows.start + start, end - start);
+            let (runs, rows) = (own.runs.len(), own.rows.len());
+            source.tile(self.group, first, count, &mut own.runs, &mut own.rows);
+            own.tiles.push(Prepared { count, runs: runs..own.runs.len(), rows });
+            finish.rows(self.group * grid.next_rows + first, count, &mut own.offsets[i]);
+        }
+        let threads = call.crew.threads().min(self.panel_blocks);
+        if grid.columns.div_ceil(grid.width) >= SPREAD_PANELS * threads && source.step() == 1 {
+            own.spread();
+        }
+        own.prepared = wanted;
     }
 
     /// The tiles of a task with few columns.
