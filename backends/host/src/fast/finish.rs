@@ -140,7 +140,9 @@ impl StepPlan {
     /// Whether it can be done in registers.
     fn is_direct(&self) -> bool {
         match self {
-            Self::Eltwise(_) => true,
+            Self::Eltwise(function) => {
+                matches!(function, Eltwise::Relu | Eltwise::Clamp { .. } | Eltwise::HardSwish { .. })
+            }
             Self::Binary { algorithm, operand, .. } => {
                 matches!(algorithm, BinaryAlgorithm::Add | BinaryAlgorithm::Multiply)
                     && (operand.column == 1 || operand.is_one())
@@ -189,8 +191,7 @@ impl Finish<'_> {
                 StepPlan::Eltwise(Eltwise::HardSwish { alpha, beta }) => {
                     steps.push(Step::HardSwish(*alpha, *beta));
                 }
-                StepPlan::Eltwise(Eltwise::Relu) => steps.push(Step::AtLeast(0.0)),
-                StepPlan::Eltwise(function) => steps.push(Step::Function(self.level, *function)),
+                StepPlan::Eltwise(_) => steps.push(Step::AtLeast(0.0)),
                 StepPlan::Binary { algorithm, operand: place, .. } if place.is_one() => {
                     next();
                     let value = operand[place.first];

@@ -1,12 +1,6 @@
 //! Where the sums of a tile go, and the steps behind them while they are in registers.
 
-use std::mem::MaybeUninit;
-
-use anydnn_backend::Eltwise;
-
-use super::functions;
 use super::lanes::Lanes;
-use super::level::Level;
 
 /// The most columns of a panel.
 pub(super) const WIDTH: usize = 32;
@@ -40,8 +34,6 @@ pub(super) enum Step<'a> {
     HardSwish(f32, f32),
     /// Multiplies every row by a number of its own, of numbers that follow one another.
     MultiplyRows(*const f32),
-    /// A function, by the vectors of a level.
-    Function(Level, Eltwise),
 }
 
 /// Where the sums of two vectors of columns go.
@@ -160,7 +152,6 @@ impl ToTarget<'_> {
                             }
                         }
                     }
-                    Step::Function(level, function) => apply(level, function, &mut sums),
                     Step::AddOne(value) => each(&mut sums, value, |sum, value| sum.add(value)),
                     Step::MultiplyOne(value) => each(&mut sums, value, |sum, value| sum.multiply(value)),
                     Step::AtLeast(low) => each(&mut sums, low, |sum, low| sum.at_least(low)),
@@ -188,35 +179,6 @@ impl ToTarget<'_> {
                         sums[row][vector].store_some(to, some);
                     }
                 }
-            }
-        }
-    }
-}
-
-/// Applies a function to every sum. They leave the registers for it, all at once and into the first cache level, so that there is one copy of
-/// each function and not one for every form of a tile.
-#[expect(clippy::needless_range_loop, reason = "constant bounds, which the compiler unrolls")]
-#[inline(always)]
-unsafe fn apply<L: Lanes, const ROWS: usize, const VECTORS: usize>(
-    level: Level,
-    function: Eltwise,
-    sums: &mut [[L; VECTORS]; ROWS],
-) {
-    let mut room = MaybeUninit::<[f32; self::ROWS * WIDTH]>::uninit();
-    let first: *mut f32 = room.as_mut_ptr().cast();
-    // SAFETY: the room is as long as the sums of the largest tile, and those of this one are written before they are read; the processor has
-    // the instructions, by the caller of `put`.
-    unsafe {
-        for row in 0..ROWS {
-            for vector in 0..VECTORS {
-                sums[row][vector].store(first.add((row * VECTORS + vector) * L::COUNT));
-            }
-        }
-        let count = ROWS * VECTORS * L::COUNT;
-        functions::eltwise(level, function, std::slice::from_raw_parts_mut(first, count));
-        for row in 0..ROWS {
-            for vector in 0..VECTORS {
-                sums[row][vector] = L::load(first.add((row * VECTORS + vector) * L::COUNT));
             }
         }
     }
