@@ -76,6 +76,7 @@ impl Shape<'_> {
         let enough = self.terms() >= 16 && (self.outputs >= CPU_LANES / 2 || pays);
         Factors::of(self.desc, unit, device)
             .filter(|f| enough && !self.window.transposed && (f.element() == 1 || self.channels >= 8))
+            .map(|factors| factors.for_columns(self.outputs))
     }
 
     /// Tiles of places by panels of output channels, of operands in place or copied first.

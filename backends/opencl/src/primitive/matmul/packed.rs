@@ -98,6 +98,14 @@ impl Factors {
         (fits && works()).then_some(Self { src, weights, unit, factor: instruction.factor })
     }
 
+    /// With panels no wider than so many columns, for units that multiply parts of 16 of them one after the other.
+    pub(in crate::primitive) fn for_columns(mut self, columns: usize) -> Self {
+        if self.unit.panels.repeats_rows {
+            self.unit.columns = self.unit.columns.min(columns.max(1).next_multiple_of(CPU_LANES));
+        }
+        self
+    }
+
     /// Bytes of an element.
     pub(in crate::primitive) fn element(self) -> usize {
         self.src.bits() / 8
@@ -221,14 +229,14 @@ impl Shape<'_> {
     /// Blocks of rows by panels of columns, of operands in place or copied first; none for other types and layouts that are not linear.
     pub(super) fn packed(&self, unit: Unit, device: &DeviceTraits, packing: bool) -> Option<Planned> {
         let (desc, weights) = (self.desc, self.weights);
-        let factors = Factors::of(desc, unit, device).filter(|_| self.gate.is_none())?;
+        let n = weights.dims()[weights.rank() - 1];
+        let factors = Factors::of(desc, unit, device).filter(|_| self.gate.is_none())?.for_columns(n);
         let element = factors.element();
         let parts = factors.panel() / CPU_LANES;
         let mut space = self.space(Some((CPU_LANES, parts)));
         let [panel, part, lane, k] = ["panel", "part", "lane", "k"].map(|name| space.variable(name));
         let (panel, part, lane, k) = (panel?, part?, lane?, k?);
         let m = panel.checked_sub(1)?;
-        let n = weights.dims()[weights.rank() - 1];
         let [rows, panels, terms] = [m, panel, k].map(|v| space.loops[v].extent);
         let batch = space.count(0..m);
         let steady = |name: &str| {

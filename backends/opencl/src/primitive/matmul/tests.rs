@@ -484,6 +484,23 @@ fn zero_point(operand: Quantized, dims: &[usize], data_type: DataType) -> Dequan
 }
 
 #[test]
+fn panels_of_small_integers_are_as_wide_as_few_columns() {
+    let vnni = cpu().with(Feature::Bytes, Ok("made up"));
+    let amx = cpu().with(Feature::Amx, Ok("made up"));
+    let width = |columns: usize, device: &DeviceTraits| {
+        let builder =
+            matmul(typed(&[400, 1000], DataType::U8), typed(&[1000, columns], DataType::S8).to_any());
+        let plan = planned(builder, device);
+        let text = plan.launches.last().unwrap().program.source.to_string();
+        let line = text.lines().find_map(|line| line.strip_prefix("#define PANEL "));
+        line.and_then(|number| number.parse::<usize>().ok())
+    };
+    assert_eq!([1, 17, 40, 64, 100].map(|columns| width(columns, &vnni)), [16, 32, 48, 64, 64].map(Some));
+    // Matrix units multiply two parts at once.
+    assert_eq!(width(1, &amx), Some(32));
+}
+
+#[test]
 fn small_integers_and_bf16_find_the_units_that_multiply_them() {
     let (s8, u8, bf16) = (DataType::S8, DataType::U8, DataType::BF16);
     let names = |data_types: [DataType; 2], open: bool, device: &DeviceTraits| {
