@@ -36,7 +36,7 @@ static inline __attribute__((always_inline)) void TILE(const A_SPACE float *rest
         for (int line = k % 4; line < AHEAD; line += 4) FETCH(ahead + (k / 4 * AHEAD + line) * 16);
 #endif
 #if SOURCE_AHEAD
-        FETCH_NEAR(a + ((k % 16) * A_STEP_M + SOURCE_AHEAD));
+        FETCH_NEAR(a + ((k % 16) * A_STEP_M + SOURCE_AHEAD * A_STEP_K));
 #endif
 #if HAS_NEAR
         EACH(j, TILE_VECTORS) FETCH_NEAR(b + (NEAR * B_STEP_K + B_AT(j)));

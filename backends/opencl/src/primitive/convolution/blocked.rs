@@ -172,7 +172,7 @@ impl Shape<'_> {
         // of additions depends.
         let sizes = TILE_SIZES[vectors - 1];
         // The vectors of a last panel that has fewer than the others.
-        let of_last = (outputs - 1) % width / CPU_LANES + 1;
+        let of_last = outputs.saturating_sub(1) % width / CPU_LANES + 1;
         let last_vectors = if of_last < vectors { of_last } else { 0 };
         let few = panels::widest(self.sums) == 1;
         let tile_size = match width {
