@@ -42,15 +42,21 @@ __kernel void convolution_pack_weights(PARAMS) {
     __global uint *to = (__global uint *)(dst + OFF_DST);
     for (idx kd = 0; kd < KERNEL_D; ++kd)
         for (idx kh = 0; kh < KERNEL_H; ++kh)
-            for (idx first = 0; first < KERNEL_W; first += RUN_TAPS)
-                for (idx quad = 0; quad < RUN_TILES * 16; ++quad, to += 16) {
+            for (idx first = 0; first < KERNEL_W; first += RUN_TAPS) {
+                // The next term's tap and channel.
+                idx kw = first, c = 0;
+                for (idx quad = 0; quad < RUN_STEPS * STEP_QUADS; ++quad, to += 16) {
                     uint16 all = (uint16)(0);
                     for (int i = 0; i < PER; ++i) {
-                        const idx term = quad * PER + i, kw = first + term / PIXEL_TERMS, c = term % PIXEL_TERMS;
-                        if (term < RUN_TAPS * PIXEL_TERMS && c < CHANNELS && columns > 0)
+                        if (kw < first + RUN_TAPS && c < CHANNELS && columns > 0)
                             all |= convert_uint16(RAW_WEIGHTS(OFF_WEIGHTS, columns)) << (uint16)(i * 8 * ELEMENT);
+                        if (++c == PIXEL_TERMS) {
+                            ++kw;
+                            c = 0;
+                        }
                     }
                     vstore16(all, 0, to);
                 }
+            }
 }
 #endif

@@ -12,7 +12,7 @@
         rows = (int)(TILE_START(t + 1) - ow);                                                                            \
     }
 #if HAS_ZERO_WEIGHTS
-#define TOTAL const int total = sum_row(src0 + OFF_SRC0);
+#define TOTAL const int total = sum_row(src0 + OFF_SRC0 AND_SHAPE);
 #else
 #define TOTAL
 #endif

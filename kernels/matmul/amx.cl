@@ -1,5 +1,5 @@
 // x86's matrix units: tiles of 16 rows of 64 bytes. Up to 32 rows of the source, from A_STEP bytes apart, by two parts of weights. Compilers
-// know nothing of the tile registers, so nobody else uses them; RUN_TILES tiles of terms follow each other, in runs that are taps of a window
+// know nothing of the tile registers, so nobody else uses them; RUN_STEPS tiles of terms follow each other, in runs that are taps of a window
 // further apart in the source.
 #define LOAD_TILE(t, p, step)                                                                                            \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"(p), "r"((ulong)(step)) : "memory");
@@ -40,21 +40,21 @@
 #define MULTIPLY_TILES(a0, rows0, a1, rows1, b, last, sums)                                                              \
     {                                                                                                                    \
         CONFIGURE(rows0, rows1 > 0 ? rows1 : rows0)                                                                      \
-        if (rows1 > 0) multiply_both(a0, a1, A_STEP, b, last, sums);                                                     \
-        else multiply_first(a0, A_STEP, b, last, sums);                                                                  \
+        if (rows1 > 0) multiply_both(a0, a1, A_STEP, b, last, sums AND_SHAPE);                                                     \
+        else multiply_first(a0, A_STEP, b, last, sums AND_SHAPE);                                                                  \
     }
 #define EACH_RUN(DO)                                                                                            \
     for (int d = 0; d < RUNS_D; ++d)                                                                                     \
         for (int h = 0; h < RUNS_H; ++h)                                                                                 \
             for (int w = 0; w < RUNS_W; ++w) {                                                                           \
                 const idx run = d * (idx)RUN_STEP_D + h * (idx)RUN_STEP_H + w * (idx)RUN_STEP_W;                         \
-                for (int k = 0; k < RUN_TILES; ++k, b0 += 1024, b1 += 1024) {                                            \
+                for (int k = 0; k < RUN_STEPS; ++k, b0 += PART_BYTES, b1 += PART_BYTES) {                                            \
                     const idx at = run + k * 64;                                                                         \
                     DO                                                                                                   \
                 }                                                                                                        \
             }
 static inline void multiply_both(const __global uchar *a0, const __global uchar *a1, const idx step,
-                                 const __global uchar *b0, const int last, __local SUM *sums) {
+                                 const __global uchar *b0, const int last, __local SUM *sums WITH_SHAPE) {
     const __global uchar *b1 = b0 + min(last, 1) * (idx)B_STEP;
     CLEAR_TILE(0)
     CLEAR_TILE(1)
@@ -68,7 +68,7 @@ static inline void multiply_both(const __global uchar *a0, const __global uchar 
     STORE_TILE(3, sums + 16 * PANEL + 16, PANEL * 4)
 }
 static inline void multiply_first(const __global uchar *a0, const idx step, const __global uchar *b0, const int last,
-                                  __local SUM *sums) {
+                                  __local SUM *sums WITH_SHAPE) {
     const __global uchar *b1 = b0 + min(last, 1) * (idx)B_STEP;
     CLEAR_TILE(0)
     CLEAR_TILE(1)
@@ -86,7 +86,7 @@ static inline void multiply_first(const __global uchar *a0, const idx step, cons
         CLEAR_TILE(0)                                                                                                    \
         CLEAR_TILE(1)                                                                                                    \
         LOAD_TILE(4, &ones[0], 64)                                                                                       \
-        for (int k = 0; k < K_TILES; ++k, b0 += 1024, b1 += 1024) {                                                      \
+        for (int k = 0; k < K_STEPS; ++k, b0 += PART_BYTES, b1 += PART_BYTES) {                                                      \
             LOAD_TILE(6, b0, 64)                                                                                         \
             JOIN_TILES(0, 4, 6)                                                                                          \
             LOAD_TILE(7, b1, 64)                                                                                         \

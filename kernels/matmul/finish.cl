@@ -31,7 +31,7 @@
     ST_DST(OFF_DST, n_lanes, v);
 #endif
 #if HAS_ZERO_WEIGHTS && !defined(HAS_OWN_ROW_SUMS)
-static inline int sum_row(const __global uchar *a) {
+static inline int sum_row(const __global uchar *a WITH_SHAPE) {
     int16 sums = (int16)(0);
     int sum = 0;
     for (int d = 0; d < RUNS_D; ++d)

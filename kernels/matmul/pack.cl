@@ -1,4 +1,4 @@
-// Copies a product's operands for packed.cl: rows of ROW_TERMS terms, and parts of 16 columns of weights. What is missing to whole tiles is
+// Copies a product's operands for packed.cl: rows of ROW_TERMS terms, and parts of 16 columns of weights. What is missing to whole steps is
 // zero.
 #ifdef PACK_SOURCE
 __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -39,7 +39,7 @@ __kernel void matmul_pack_weights(PARAMS) {
 #else
 #define STORE_WORDS(v, to) vstore8(as_uint8(v), 0, to)
 #endif
-    for (idx k = 0; k < K_TILES * 16 * PER; k += 16) {
+    for (idx k = 0; k < K_STEPS * STEP_QUADS * PER; k += 16) {
         const int n = (int)clamp(K_SIZE - k, (idx)0, (idx)16);
         for (int column = 0; column < 16; ++column) {
             const idx lane = column;
@@ -47,11 +47,12 @@ __kernel void matmul_pack_weights(PARAMS) {
             if (n > 0 && column < columns) v = RAW_WEIGHTS(OFF_WEIGHTS, n);
             uint words[16 / PER];
             STORE_WORDS(v, words);
-            for (int i = 0; i < 16 / PER; ++i) to[(k / PER + i) * 16 + column] = words[i];
+            const int quads = (int)min((idx)(16 / PER), K_STEPS * STEP_QUADS - k / PER);
+            for (int i = 0; i < quads; ++i) to[(k / PER + i) * 16 + column] = words[i];
         }
     }
 #else
-    for (idx quad = 0; quad < K_TILES * 16; ++quad) {
+    for (idx quad = 0; quad < K_STEPS * STEP_QUADS; ++quad) {
         uint16 all = (uint16)(0);
         for (int i = 0; i < PER; ++i) {
             const idx k = quad * PER + i;

@@ -1,6 +1,6 @@
 // For CPUs: products of operands of one or two bytes by the units of anydnn-opencl's `units.rs` that multiply blocks of up to ROWS rows by a
 // panel of 16 * PARTS columns. The source's bytes lie in rows, the weights' in parts of 16 columns: `[K / 4][16][4]` bytes, padded with zeros
-// to whole tiles of terms.
+// to what a unit multiplies at once, PART_BYTES of a part.
 #define LOCATE(j) const idx part = j, lane = 0;
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void matmul_packed(PARAMS) {
@@ -34,7 +34,7 @@ __kernel void matmul_packed(PARAMS) {
         for (idx m = block_m; m < block_m + block_rows; ++m, from += PANEL) {
             const idx k = 0;
 #if HAS_ZERO_WEIGHTS
-            const int total = sum_row(src0 + OFF_SRC0);
+            const int total = sum_row(src0 + OFF_SRC0 AND_SHAPE);
 #endif
             EACH_V(FINISH, 0)
         }

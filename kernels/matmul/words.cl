@@ -30,12 +30,12 @@ static inline int16 add_pairs(const int16 sum, const int16 a, const int16 b) {
 #define UNIT_MEMORY
 #define START_UNIT
 #define END_UNIT
-#define MULTIPLY(a, rows, b, last, sums) multiply((const __global int *)(a), b, last, sums);
+#define MULTIPLY(a, rows, b, last, sums) multiply((const __global int *)(a), b, last, sums AND_SHAPE);
 #define MULTIPLY_TILES(a0, rows0, a1, rows1, b, last, sums) MULTIPLY(a0, rows0, b, last, sums)
 #define EACH_RUN                                                                                                         \
     for (int d = 0; d < RUNS_D; ++d)                                                                                     \
         for (int h = 0; h < RUNS_H; ++h)                                                                                 \
-            for (int w = 0; w < RUNS_W; ++w, b += RUN_TILES * 1024)
+            for (int w = 0; w < RUNS_W; ++w, b += RUN_STEPS * PART_BYTES)
 #define RUN_START (d * (idx)RUN_STEP_D + h * (idx)RUN_STEP_H + w * (idx)RUN_STEP_W)
 #define START(i) EACH_V(START_SUM, i)
 #define START_SUM(i, j) int16 sum##i##_##j = (int16)(0);
@@ -57,12 +57,12 @@ static inline int16 add_pairs(const int16 sum, const int16 a, const int16 b) {
 #define KEEP(i) EACH_V(KEEP_SUM, i)
 #define KEEP_SUM(i, j) *(__local int16 *)(sums + i * PANEL + 16 * j) = sum##i##_##j;
 static inline __attribute__((always_inline)) void multiply(const __global int *a, const __global uchar *b, const int last,
-                                                           __local int *sums) {
+                                                           __local int *sums WITH_SHAPE) {
     EACH_M(START)
     EACH_RUN {
         const __global int *p = a + RUN_START / 4;
         EACH_V(PART, 0)
-        for (int k = 0; k < RUN_QUADS; ++k) {
+        for (int k = 0; k < RUN_STEPS; ++k) {
             EACH_V(LOAD, 0)
             {
                 EACH_V(EVEN, 0)
@@ -77,12 +77,12 @@ static inline __attribute__((always_inline)) void multiply(const __global int *a
     EACH_M(KEEP)
 }
 #if HAS_ZERO_SRC0
-#define SUM_COLUMNS(b, last, to) sum_columns(b, last, to);
-static inline void sum_columns(const __global uchar *b, const int last, __local int *to) {
+#define SUM_COLUMNS(b, last, to) sum_columns(b, last, to AND_SHAPE);
+static inline void sum_columns(const __global uchar *b, const int last, __local int *to WITH_SHAPE) {
     for (int j = 0; j < PANEL / 16; ++j) {
         const __global uchar *p = b + min(j, last) * (idx)B_STEP;
         int16 sum = (int16)(0);
-        for (int k = 0; k < K_TILES * 16; ++k) {
+        for (int k = 0; k < K_STEPS; ++k) {
             const int16 x = vload16(0, (const __global int *)(p + k * 64));
             sum = add_pairs(add_pairs(sum, (int16)(0x00010001), EVEN_WORDS(x)), (int16)(0x00010001), ODD_WORDS(x));
         }
@@ -92,13 +92,13 @@ static inline void sum_columns(const __global uchar *b, const int last, __local 
 #endif
 #define HAS_OWN_ROW_SUMS
 #if HAS_ZERO_WEIGHTS
-static inline int sum_row(const __global uchar *a) {
+static inline int sum_row(const __global uchar *a WITH_SHAPE) {
     int sum = 0;
     for (int d = 0; d < RUNS_D; ++d)
         for (int h = 0; h < RUNS_H; ++h)
             for (int w = 0; w < RUNS_W; ++w) {
                 const __global short *p = (const __global short *)(a + RUN_START);
-                for (int k = 0; k < RUN_QUADS * 4; ++k) sum += p[k];
+                for (int k = 0; k < RUN_STEPS * 4; ++k) sum += p[k];
             }
     return sum;
 }

@@ -244,9 +244,28 @@ table! {
         unit: Some(Unit {
             instructions: &[Instruction { factor: Multiplicand::Bytes, sum: DataType::S32, m: 1, n: 16, k: 4 }],
             work: Work::Panels(Panels {
-                text: anydnn_kernels::text("matmul/bytes.cl"),
+                text: anydnn_kernels::text("matmul/wide.cl"),
                 variants: ["bytes", "bytes-packing"],
                 reason: "the processor multiplies bytes in fours",
+                columns: 64,
+                rows: 6,
+                tiles: 1,
+                repeats_rows: true,
+                is_optional: false,
+            }),
+        }),
+    },
+    /// x86's products of pairs of bf16 that add up (AVX-512 BF16), in inline assembly that names general registers alone.
+    Pairs: Row {
+        name: "avx512_bf16",
+        needs: processor::has_wide_pairs,
+        way: Way::Product(anydnn_kernels::text("probe/pairs.cl"), 1),
+        unit: Some(Unit {
+            instructions: &[Instruction { factor: Multiplicand::BF16, sum: DataType::F32, m: 1, n: 16, k: 2 }],
+            work: Work::Panels(Panels {
+                text: anydnn_kernels::text("matmul/wide.cl"),
+                variants: ["pairs", "pairs-packing"],
+                reason: "the processor multiplies bf16 in pairs",
                 columns: 64,
                 rows: 6,
                 tiles: 1,

@@ -56,6 +56,22 @@ pub(crate) fn has_wide_bytes(device: &OpenClDevice) -> Result<(), String> {
     if has_vnni() { Ok(()) } else { Err("the processor has no products of bytes that add up".into()) }
 }
 
+/// The same of bf16 in pairs.
+pub(crate) fn has_wide_pairs(device: &OpenClDevice) -> Result<(), String> {
+    runs_here(device)?;
+    if has_bf16() { Ok(()) } else { Err("the processor has no products of bf16 that add up".into()) }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_bf16() -> bool {
+    is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512bw")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_bf16() -> bool {
+    false
+}
+
 #[cfg(target_arch = "x86_64")]
 fn has_vnni() -> bool {
     is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512bw")

@@ -64,9 +64,9 @@ pub(super) fn weights_layout(
     }
     if let Op::Convolution(op) = desc.op()
         && weights.elements() > 0
-        && Shape::new(desc, op, device).likes_parts(device)
+        && let Some(factors) = Shape::new(desc, op, device).likes_parts(device)
     {
-        let tag = packed::layout_tag(rank, weights.data_type().bits() / 8);
+        let tag = packed::layout_tag(rank, factors);
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
     }
     if let Op::Deconvolution(op) = desc.op()

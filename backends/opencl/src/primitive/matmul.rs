@@ -83,6 +83,8 @@ const DOT: &str = anydnn_kernels::text("matmul/dot.cl");
 
 /// Rows from which on copying the weights into panels pays for itself.
 const PACK_ROWS: usize = 48;
+/// Terms of floats of 16 bits from which on units that multiply them pay.
+const FEW_FLOATS: usize = 8;
 /// Rows of a work-item's block on a CPU.
 const BLOCK_ROWS: usize = 48;
 /// Terms from which on devices that want many work-items share the sums of a narrow result among work-groups, however little of a tile it
@@ -110,9 +112,11 @@ pub(super) fn weights_layout(
     if lies_along_terms(desc, weights, device) {
         return along_terms();
     }
-    let factors = Unit::all(device).find_map(|unit| Factors::of(desc, unit, device));
-    if factors.is_some() && matches!(desc.op(), Op::MatMul(_)) && fills_units(desc, weights) {
-        let tag = packed::layout_tag(rank, weights.data_type());
+    if matches!(desc.op(), Op::MatMul(_))
+        && fills_units(desc, weights)
+        && let Some(factors) = Unit::all(device).find_map(|unit| Factors::of(desc, unit, device))
+    {
+        let tag = packed::layout_tag(rank, factors);
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
     }
     let is_f32 = weights.data_type() == DataType::F32 && desc.src().data_type() == DataType::F32;
@@ -155,10 +159,12 @@ fn lies_along_terms(desc: &PrimitiveDesc, weights: &MemoryDesc, device: &DeviceT
     [Multiplicand::Tf32, Multiplicand::Bytes, Multiplicand::F8].into_iter().any(both)
 }
 
-/// Whether a product is worth the copies that matrix units need: it fills one of their tiles.
+/// Whether a product is worth the copies that matrix units need: it fills one of their tiles, of 16 by 16 results and 64 terms. Sums of few
+/// floats take longer to finish than to make.
 fn fills_units(desc: &PrimitiveDesc, weights: &MemoryDesc) -> bool {
     let terms = weights.dims()[weights.rank() - 2];
-    desc.dst().elements() * terms >= 16 * 16 * packed::TILE_BYTES
+    let least = if desc.src().data_type().is_float() { FEW_FLOATS } else { 1 };
+    terms >= least && desc.dst().elements() * terms >= 16 * 16 * 64
 }
 
 /// The implementations of a matrix product whose layouts are resolved.
@@ -228,10 +234,11 @@ impl<'a> Shape<'a> {
         let tiled = || tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |_| {});
         if is_cpu(device) {
             let pays = fills_units(self.desc, self.weights);
+            let (few, many) = (m < PACK_ROWS / 8, m >= PACK_ROWS);
             for unit in Unit::all(device) {
                 let ([in_place, packing], reason) = (unit.panels.variants, unit.panels.reason);
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
-                if pays {
+                if pays && (!few || along_k) {
                     choices.offer(packing, reason, || self.packed(unit, device, true));
                 }
             }
@@ -239,7 +246,6 @@ impl<'a> Shape<'a> {
             if m >= CPU_LANES && narrow::are_few(n, terms) {
                 choices.offer("narrow", "a few columns", || self.narrow(&space, value, device));
             }
-            let (few, many) = (m < PACK_ROWS / 8, m >= PACK_ROWS);
             if real && along_k && terms >= CPU_LANES && few && !panels {
                 choices.offer("dot", "few rows, and both operands lie along K", dot);
             }
@@ -275,7 +281,7 @@ impl<'a> Shape<'a> {
                 choices.offer("dot", "both operands lie along K", dot);
             }
             choices.offer("blocked", "a narrow result", || self.blocked(value, device));
-            for unit in Unit::all(device).filter(|_| !pays) {
+            for unit in Unit::all(device).filter(|_| !pays || few) {
                 let reason = "too few products to pay for copies";
                 choices.offer(unit.panels.variants[1], reason, || self.packed(unit, device, true));
             }

@@ -5,9 +5,7 @@ use anydnn_backend::{Arg, Layout, MemoryDesc};
 use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
-use crate::primitive::matmul::packed::{
-    Factors, MOST_TERMS, PART_BYTES, TERMS, TILE_BYTES, Unit, copied, place, raw,
-};
+use crate::primitive::matmul::packed::{Factors, MOST_TERMS, TERMS, Unit, copied, place, raw};
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Index, Operand, Space};
@@ -48,20 +46,21 @@ impl Run {
 }
 
 /// The tag of weights `[O, C, kernel..]` in parts of 16 output channels, as packed.cl reads them in place.
-pub(super) fn layout_tag(rank: usize, element: usize) -> String {
+pub(super) fn layout_tag(rank: usize, factors: Factors) -> String {
     let taps: String = (2..rank).map(|axis| char::from(b'a' + axis as u8)).collect();
-    format!("A{taps}B16b16a{}b", 4 / element)
+    format!("A{taps}B{}", factors.blocks('a', 'b'))
 }
 
 impl Shape<'_> {
-    /// Whether weights that the caller leaves open had better lie in parts of 16 channels.
-    pub(super) fn likes_parts(&self, device: &DeviceTraits) -> bool {
-        let Some(factors) = self.factors(device) else { return false };
-        let tile = TILE_BYTES / factors.element();
+    /// The factors for which weights that the caller leaves open had better lie in parts of 16 channels.
+    pub(super) fn likes_parts(&self, device: &DeviceTraits) -> Option<Factors> {
+        let factors = self.factors(device)?;
+        let step = factors.step();
         let whole = self.groups == 1 || self.outputs.is_multiple_of(CPU_LANES);
         let taps = self.window.kernel.last().copied().unwrap_or(1);
         // Few channels fill a tile better together with those of the taps beside them.
-        whole && (taps == 1 || self.channels * 4 >= tile * 3)
+        let fills = taps == 1 || self.channels * 4 >= step * 3 || step <= CPU_LANES / 4;
+        (whole && fills).then_some(factors)
     }
 
     fn factors(&self, device: &DeviceTraits) -> Option<Factors> {
@@ -103,20 +102,19 @@ impl Shape<'_> {
         }
 
         let element = factors.element();
-        let tile = TILE_BYTES / element;
         let kernel = self.kernel();
         let dense = self.window.dilations.last().copied().unwrap_or(1) == 1 || kernel[2] == 1;
         let taps = if dense { kernel[2] } else { 1 };
         // What lies behind a run meets weights of zero, which makes no difference to integers alone.
-        let fill = if packing && element == 1 { 4 } else { tile };
+        let fill = if packing && element == 1 { factors.step().min(4) } else { factors.step() };
         let pixel = self.channels.next_multiple_of(fill);
-        let part_bytes = (pixel * taps).div_ceil(tile) * PART_BYTES;
+        let part_bytes = factors.part_bytes(pixel * taps);
         let run = Run { pixel, taps, part_bytes };
         let runs = [kernel[0], kernel[1], kernel[2] / taps];
         let part_step = runs.iter().product::<usize>() * part_bytes;
 
         let mut planned = Planned { scratchpad: 0, launches: Vec::new() };
-        let in_place = if factors.as_words() { None } else { self.image_in_place(&space, run, element) };
+        let in_place = if factors.as_words() { None } else { self.image_in_place(&space, run, factors) };
         let image = if let Some(image) = in_place {
             place(&mut space, "SRC0", Binding::Arg(Arg::SRC), image.address.clone());
             image
@@ -145,7 +143,7 @@ impl Shape<'_> {
             planned.scratchpad += part_step * panels * self.groups;
             Binding::Scratchpad(at)
         } else {
-            let own = own_parts(self.weights, element)?;
+            let own = own_parts(self.weights, factors)?;
             if own != part_step || !(self.groups == 1 || self.outputs.is_multiple_of(CPU_LANES)) {
                 return None;
             }
@@ -164,21 +162,22 @@ impl Shape<'_> {
         let item_tiles = tiles.div_ceil(wanted).next_multiple_of(at_once);
         let wide = self.wide || i32::try_from(planned.scratchpad).is_err();
         let mut text = Source::new(&space, Value::F32, (CPU_LANES, Some(lane)), wide, true);
-        text.declare("DECLARE_LINE", &space, 0..ow)
+        text.general()
+            .declare("DECLARE_LINE", &space, 0..ow)
             .declare("DECLARE_GROUP", &space, group..group + 1)
             .define("EACH_M(X)", (0..tile_rows).map(|i| format!("X({i})")).collect::<Vec<_>>().join(" "))
             .define("PARTS", parts)
             .define("AT_ONCE", at_once)
             .define("TILE_ROWS", if unit.panels.repeats_rows { tile_rows } else { most })
-            .define("TILES", tiles)
-            .define("LINE_TILES", line_tiles)
-            .define("TILE_LEAST", least)
-            .define("TILES_MORE", more)
-            .define("ITEM_TILES", item_tiles)
-            .define("GROUP_OUTPUTS", self.outputs)
-            .define("K_SIZE", self.terms())
-            .define("A_STEP", image.place_step)
-            .define("B_STEP", part_step);
+            .number_of("TILES", tiles)
+            .number_of("LINE_TILES", line_tiles)
+            .number_of("TILE_LEAST", least)
+            .number_of("TILES_MORE", more)
+            .number_of("ITEM_TILES", item_tiles)
+            .number_of("GROUP_OUTPUTS", self.outputs)
+            .number_of("K_SIZE", self.terms())
+            .number_of("A_STEP", image.place_step)
+            .number_of("B_STEP", part_step);
         let steps = [0, 1, 2].map(|i| (runs[i], image.run_steps[i]));
         factors.define(&mut text, &space, desc, device, (steps, run.terms()))?;
         let terms: Vec<usize> = (outer..space.loops.len()).collect();
@@ -195,10 +194,11 @@ impl Shape<'_> {
     }
 
     /// The source where it lies, if every tap is inside of it and runs are whole tiles.
-    fn image_in_place(&self, space: &Space, run: Run, element: usize) -> Option<Image> {
+    fn image_in_place(&self, space: &Space, run: Run, factors: Factors) -> Option<Image> {
+        let element = factors.element();
         let step = |name: &str| space.coefficient("SRC0", space.variable(name)?);
         let Address::Linear { base, coefficients } = &space.find("SRC0")?.address else { return None };
-        let whole = run.pixel == self.channels && (run.terms() * element).is_multiple_of(TILE_BYTES);
+        let whole = run.pixel == self.channels && run.terms().is_multiple_of(factors.step());
         let side_by_side = (self.channels == 1 || step("c") == Some(1))
             && (run.taps == 1 || step("kw") == Some(self.channels));
         if !whole || !side_by_side || !self.window.is_unpadded() {
@@ -255,14 +255,15 @@ impl Shape<'_> {
         let load = raw(copy.find("SRC0")?, c)?;
         factors.define_terms(&mut text);
         self.window.define(&mut text);
-        text.declare("DECLARE_LINE", &copy, 0..g)
+        text.general()
+            .declare("DECLARE_LINE", &copy, 0..g)
             .declare("DECLARE_GROUP", &copy, g..g + 1)
             .define("RAW_SRC0(o, n)", load("o", "n"))
             .define("PACK_SOURCE", 1)
             .define("HAS_ZERO_SRC0", i32::from(copy.find("ZERO_SRC0").is_some()))
-            .define("WIDTH", size[2])
-            .define("CHANNELS", self.channels)
-            .define("PIXEL_TERMS", run.pixel);
+            .number_of("WIDTH", size[2])
+            .number_of("CHANNELS", self.channels)
+            .number_of("PIXEL_TERMS", run.pixel);
         let global = [copy.count(0..g), self.groups, 1];
         let launch = text.launch("convolution_pack_source", &[TERMS, PACK], global, Some([1, 1, 1]));
         let address = |name: &str| space.variable(name);
@@ -301,13 +302,14 @@ impl Shape<'_> {
         let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(lane)), self.wide, true);
         factors.define_terms(&mut text);
         self.window.define(&mut text);
-        text.declare("DECLARE_PARTS", &copy, group..panel + 1)
+        text.general()
+            .declare("DECLARE_PARTS", &copy, group..panel + 1)
             .define("RAW_WEIGHTS(o, n)", load("o", "n"))
-            .define("GROUP_OUTPUTS", self.outputs)
-            .define("CHANNELS", self.channels)
-            .define("PIXEL_TERMS", run.pixel)
-            .define("RUN_TAPS", run.taps)
-            .define("RUN_TILES", run.part_bytes / PART_BYTES);
+            .number_of("GROUP_OUTPUTS", self.outputs)
+            .number_of("CHANNELS", self.channels)
+            .number_of("PIXEL_TERMS", run.pixel)
+            .number_of("RUN_TAPS", run.taps)
+            .number_of("RUN_STEPS", run.part_bytes / factors.unit.part_bytes());
         let global = [copy.count(group..panel + 1), 1, 1];
         Some(text.launch("convolution_pack_weights", &[TERMS, PACK], global, Some([1, 1, 1])))
     }
@@ -321,9 +323,9 @@ fn three(sizes: &[usize], missing: usize) -> [usize; 3] {
 }
 
 /// Bytes from a part of 16 output channels to the next one, of weights that lie so and dense.
-fn own_parts(weights: &MemoryDesc, element: usize) -> Option<usize> {
-    let tag = layout_tag(weights.rank(), element);
+fn own_parts(weights: &MemoryDesc, factors: Factors) -> Option<usize> {
+    let tag = layout_tag(weights.rank(), factors);
     let parts = MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag).ok()?;
     let Layout::Blocked(blocking) = parts.layout() else { return None };
-    parts.same_bytes(weights).then(|| blocking.strides[0] * element)
+    parts.same_bytes(weights).then(|| blocking.strides[0] * factors.element())
 }

@@ -7,6 +7,7 @@ use crate::capability::instruction::Multiplicand;
 use crate::capability::units::{Feature, Panels};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
+use crate::primitive::numbers::always;
 use crate::primitive::panels::{sums, widest};
 use crate::primitive::rows::{CPU_LANES, is_cpu};
 use crate::primitive::source::Source;
@@ -18,10 +19,11 @@ const FINISH: &str = anydnn_kernels::text("matmul/finish.cl");
 pub(in crate::primitive) const TERMS: &str = anydnn_kernels::text("matmul/terms.cl");
 const PACK: &str = anydnn_kernels::text("matmul/pack.cl");
 
-/// Bytes of terms in a tile.
-pub(in crate::primitive) const TILE_BYTES: usize = 64;
-/// Bytes of a part of 16 columns in a tile.
-pub(in crate::primitive) const PART_BYTES: usize = TILE_BYTES * CPU_LANES;
+/// Bytes of terms in a tile of a unit that has tiles of its own, and of those that others multiply at once.
+const TILE_BYTES: usize = 64;
+const LANE_BYTES: usize = 4;
+/// Bytes where copies begin.
+const ALIGNMENT: usize = 64;
 /// Terms whose products of bytes fit 31 bits.
 pub(in crate::primitive) const MOST_TERMS: usize = 33_000;
 /// Bytes of the source that a work-item goes through for every panel.
@@ -30,6 +32,8 @@ const BLOCK_BYTES: usize = 512 << 10;
 const ITEMS: usize = 8;
 /// Rows of a tile where registers hold few sums: products of words are vectors before they are added.
 const FEW_ROWS: usize = 5;
+/// What a panel of so many parts costs: narrow ones read a row for fewer products.
+const PART_COSTS: [usize; 4] = [140, 220, 310, 400];
 /// Rows that a work-item copies.
 const PACK_ROWS: usize = 16;
 
@@ -56,6 +60,16 @@ impl Unit {
             };
             Self { feature, panels, rows, columns }
         })
+    }
+
+    /// Bytes of terms that are multiplied at once, of which copies are a multiple.
+    pub(in crate::primitive) fn step_bytes(self) -> usize {
+        if self.panels.repeats_rows { LANE_BYTES } else { TILE_BYTES }
+    }
+
+    /// Bytes of a part of 16 columns for these.
+    pub(in crate::primitive) fn part_bytes(self) -> usize {
+        self.step_bytes() * CPU_LANES
     }
 
     /// The rows of a tile that has so many at most.
@@ -98,10 +112,13 @@ impl Factors {
         (fits && works()).then_some(Self { src, weights, unit, factor: instruction.factor })
     }
 
-    /// With panels no wider than so many columns, for units that multiply parts of 16 of them one after the other.
+    /// With panels of which so many columns leave least empty, for units that multiply parts of 16 of them one after the other.
     pub(in crate::primitive) fn for_columns(mut self, columns: usize) -> Self {
         if self.unit.panels.repeats_rows {
-            self.unit.columns = self.unit.columns.min(columns.max(1).next_multiple_of(CPU_LANES));
+            let parts = columns.max(1).div_ceil(CPU_LANES);
+            let widest = self.unit.columns / CPU_LANES;
+            let cost = |own: &usize| parts.div_ceil(*own) * PART_COSTS[own - 1];
+            self.unit.columns = (1..=widest.min(parts)).rev().min_by_key(cost).unwrap_or(1) * CPU_LANES;
         }
         self
     }
@@ -111,9 +128,29 @@ impl Factors {
         self.src.bits() / 8
     }
 
+    /// Terms that are multiplied at once.
+    pub(in crate::primitive) fn step(self) -> usize {
+        self.unit.step_bytes() / self.element()
+    }
+
+    /// Bytes of a part of 16 columns of so many terms.
+    pub(in crate::primitive) fn part_bytes(self, terms: usize) -> usize {
+        terms.div_ceil(self.step()) * self.unit.part_bytes()
+    }
+
+    /// The blocks of a tag for columns and terms of these letters.
+    pub(in crate::primitive) fn blocks(self, column: char, term: char) -> String {
+        let lane = LANE_BYTES / self.element();
+        match self.step() / lane {
+            1 => format!("16{column}{lane}{term}"),
+            lanes => format!("{lanes}{term}16{column}{lane}{term}"),
+        }
+    }
+
     /// Defines what copies are made by.
     pub(in crate::primitive) fn define_terms(self, text: &mut Source) {
         text.define("ELEMENT", self.element())
+            .define("STEP_QUADS", self.unit.step_bytes() / LANE_BYTES)
             .define("AS_WORDS", i32::from(self.as_words()))
             .define("SRC0_SIGNED", i32::from(self.src == DataType::S8));
     }
@@ -145,7 +182,7 @@ impl Factors {
     ) -> Option<()> {
         let signed = |t: DataType| t == DataType::S8;
         let real = self.src.is_float();
-        let run_tiles = (terms * self.element()).div_ceil(TILE_BYTES);
+        let run_steps = terms.div_ceil(self.step());
         let parts: Vec<String> = (0..self.panel() / CPU_LANES).map(|j| format!("X(i, {j})")).collect();
         let kind = storage(self.src).1;
         text.define("EACH_V(X, i)", parts.join(" "))
@@ -157,12 +194,13 @@ impl Factors {
             .define("SRC0_SIGNED", i32::from(signed(self.src)))
             .define("WEIGHTS_SIGNED", i32::from(signed(self.weights)))
             .define("UNPACK_SRC0(n)", format!("unpack_{kind}_##n"))
-            .define("RUN_TILES", run_tiles)
-            .define("RUN_TERMS", terms)
-            .define("RUN_QUADS", terms.div_ceil(4))
-            .define("K_TILES", run_tiles * runs.iter().map(|(count, _)| count).product::<usize>());
+            .define("PART_BYTES", self.unit.part_bytes())
+            .number_of("RUN_STEPS", run_steps)
+            .number_of("RUN_TERMS", terms);
+        let count: usize = runs.iter().map(|(count, _)| count).product();
+        text.number_of("K_STEPS", run_steps * count).define("RUN_ROOM", count.next_power_of_two());
         for ((count, step), name) in runs.into_iter().zip(["D", "H", "W"]) {
-            text.define(format!("RUNS_{name}"), count).define(format!("RUN_STEP_{name}"), step);
+            text.number_of(format!("RUNS_{name}"), count).number_of(format!("RUN_STEP_{name}"), step);
         }
         for (name, has) in [("ZERO_SRC0", "HAS_ZERO_SRC0"), ("ZERO_WEIGHTS", "HAS_ZERO_WEIGHTS")] {
             text.define(has, i32::from(space.find(name).is_some()));
@@ -183,9 +221,8 @@ impl Factors {
         text.define("EXACT", i32::from(step.is_some()));
         match step {
             Some(1) => text.define("STORE_EXACT(x, n)", "store_32_16(dst, OFF_DST, n, x)"),
-            Some(step) => {
-                text.define("STORE_EXACT(x, n)", format!("scatter_32_16(dst, OFF_DST, {step}, n, x)"))
-            }
+            Some(step) => text
+                .define("STORE_EXACT(x, n)", format!("scatter_32_16(dst, OFF_DST, {}, n, x)", always(step))),
             None => text,
         };
         Some(())
@@ -199,29 +236,29 @@ pub(in crate::primitive) fn raw(operand: &Operand, along: usize) -> Option<impl 
     let step = operand.address.step(along, CPU_LANES)?;
     Some(move |offset: &str, n: &str| match step {
         1 => format!("load_{bits}_16({pointer}, {offset}, {n})"),
-        _ => format!("gather_{bits}_16({pointer}, {offset}, {step}, {n})"),
+        _ => format!("gather_{bits}_16({pointer}, {offset}, {}, {n})", always(step)),
     })
 }
 
 /// The tag of a matrix of weights `[.., K, N]` in parts of 16 columns, as packed.cl reads them in place.
-pub(super) fn layout_tag(rank: usize, data_type: DataType) -> String {
+pub(super) fn layout_tag(rank: usize, factors: Factors) -> String {
     let letter = |axis: usize| char::from(b'a' + axis as u8);
     let (k, n) = (letter(rank - 2), letter(rank - 1));
     let batch: String = (0..rank - 2).map(letter).collect();
-    let per = 4 / data_type.bits().div_ceil(8);
-    format!("{batch}{}{}16{k}16{n}{per}{k}", n.to_ascii_uppercase(), k.to_ascii_uppercase())
+    format!("{batch}{}{}{}", n.to_ascii_uppercase(), k.to_ascii_uppercase(), factors.blocks(n, k))
 }
 
 /// Bytes from a part of 16 columns to the next one, and all strides, of weights that lie so.
-fn own_parts(weights: &MemoryDesc) -> Option<(usize, &[usize], usize)> {
+fn own_parts(weights: &MemoryDesc, factors: Factors) -> Option<(usize, &[usize], usize)> {
     let Layout::Blocked(blocking) = weights.layout() else { return None };
     let rank = weights.rank();
     let (k, n) = (rank - 2, rank - 1);
-    let element = weights.data_type().bits() / 8;
-    let per = 4 / element.max(1);
+    let element = factors.element();
+    let (lane, tiles) = (LANE_BYTES / element, factors.step() * element / LANE_BYTES);
+    let inner = [(k, tiles), (n, CPU_LANES), (k, lane)];
+    let inner = if tiles == 1 { &inner[1..] } else { &inner };
     let strides = &blocking.strides;
-    let fits =
-        blocking.inner.as_slice() == [(k, 16), (n, 16), (k, per)] && strides[k] * element == PART_BYTES;
+    let fits = blocking.inner.as_slice() == inner && strides[k] * element == factors.unit.part_bytes();
     fits.then_some((strides[n] * element, strides, blocking.offset * element))
 }
 
@@ -253,12 +290,10 @@ impl Shape<'_> {
             return None;
         }
 
-        let tiles = (terms * element).div_ceil(TILE_BYTES);
         let mut planned = Planned { scratchpad: 0, launches: Vec::new() };
         let src = space.find("SRC0")?.clone();
         let Address::Linear { base, coefficients } = &src.address else { return None };
-        let in_place =
-            !factors.as_words() && coefficients[k] == 1 && (terms * element).is_multiple_of(TILE_BYTES);
+        let in_place = !factors.as_words() && coefficients[k] == 1 && terms.is_multiple_of(factors.step());
         let mut wide = self.wide;
         let row_step = if in_place {
             let bytes = coefficients.iter().map(|c| c * element).collect();
@@ -268,7 +303,9 @@ impl Shape<'_> {
         } else {
             // Tiles that repeat their code for every row read whole ones.
             let spare = if unit.panels.repeats_rows { unit.rows } else { 1 };
-            let row_step = tiles * TILE_BYTES * if factors.as_words() { 2 } else { 1 };
+            // Copies are made by vectors.
+            let row_terms = terms.next_multiple_of(factors.step().max(CPU_LANES));
+            let row_step = row_terms * element * if factors.as_words() { 2 } else { 1 };
             let mut to = vec![0; space.loops.len()];
             let mut stride = row_step;
             for v in (0..=m).rev().filter(|&v| v == m || coefficients[v] != 0) {
@@ -281,7 +318,7 @@ impl Shape<'_> {
             let launch = self.pack_source(&space, factors, &address, (m, k), wide, row_step)?;
             planned.launches.push(launch);
             place(&mut space, "SRC0", Binding::Scratchpad(0), address);
-            planned.scratchpad = stride.next_multiple_of(TILE_BYTES);
+            planned.scratchpad = stride.next_multiple_of(ALIGNMENT);
             row_step
         };
 
@@ -289,7 +326,7 @@ impl Shape<'_> {
         let mut to = vec![0; space.loops.len()];
         if packing {
             let source = space.find("WEIGHTS")?.address.clone();
-            part_step = tiles * PART_BYTES;
+            part_step = factors.part_bytes(terms);
             (to[part], to[panel]) = (part_step, part_step * parts);
             let mut stride = part_step * parts * panels;
             for v in (0..m).rev().filter(|&v| source.step(v, 1) != Some(0)) {
@@ -304,7 +341,7 @@ impl Shape<'_> {
             place(&mut space, "WEIGHTS", Binding::Scratchpad(at), address);
             planned.scratchpad += stride;
         } else {
-            let (step, strides, offset) = own_parts(weights)?;
+            let (step, strides, offset) = own_parts(weights, factors)?;
             part_step = step;
             (to[part], to[panel]) = (step, step * parts);
             // Batches of weights keep their loops; those that they lack were merged.
@@ -325,15 +362,16 @@ impl Shape<'_> {
         let most = (BLOCK_BYTES / row_step.max(1)).clamp(tile_rows, 1024.max(tile_rows));
         let item_rows = rows.div_ceil(wanted).min(most).next_multiple_of(tile_rows);
         let mut text = Source::new(&space, Value::F32, (CPU_LANES, Some(lane)), wide, true);
-        text.declare("DECLARE_BATCH", &space, 0..m)
+        text.general()
+            .declare("DECLARE_BATCH", &space, 0..m)
             .define("EACH_M(X)", (0..tile_rows).map(|i| format!("X({i})")).collect::<Vec<_>>().join(" "))
             .define("ROWS", tile_rows)
-            .define("ITEM_ROWS", item_rows)
-            .define("M_SIZE", rows)
-            .define("N_SIZE", n)
-            .define("K_SIZE", terms)
-            .define("A_STEP", row_step)
-            .define("B_STEP", part_step);
+            .number_of("ITEM_ROWS", item_rows)
+            .number_of("M_SIZE", rows)
+            .number_of("N_SIZE", n)
+            .number_of("K_SIZE", terms)
+            .number_of("A_STEP", row_step)
+            .number_of("B_STEP", part_step);
         factors.define(&mut text, &space, desc, device, ([(1, 0); 3], terms))?;
         self.define(&mut text, &space, Value::F32, &[k]);
         let global = [panels, rows.div_ceil(item_rows), batch];
@@ -363,13 +401,14 @@ impl Shape<'_> {
         let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(k)), wide, true);
         let load = raw(copy.find("SRC0")?, k)?;
         factors.define_terms(&mut text);
-        text.declare("DECLARE_BATCH", &copy, 0..k - 1)
+        text.general()
+            .declare("DECLARE_BATCH", &copy, 0..k - 1)
             .define("RAW_SRC0(o, n)", load("o", "n"))
             .define("PACK_SOURCE", 1)
             .define("PACK_ROWS", PACK_ROWS)
-            .define("ROW_TERMS", row_step / factors.element() / if factors.as_words() { 2 } else { 1 })
-            .define("M_SIZE", rows)
-            .define("K_SIZE", terms);
+            .number_of("ROW_TERMS", row_step / factors.element() / if factors.as_words() { 2 } else { 1 })
+            .number_of("M_SIZE", rows)
+            .number_of("K_SIZE", terms);
         let global = [rows.div_ceil(PACK_ROWS), copy.count(0..k - 1), 1];
         Some(text.launch("matmul_pack_source", &[TERMS, PACK], global, Some([1, 1, 1])))
     }
@@ -407,14 +446,15 @@ impl Shape<'_> {
         let n = self.weights.dims()[self.weights.rank() - 1];
         let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(along)), wide, true);
         factors.define_terms(&mut text);
-        text.declare("DECLARE_BATCH", &copy, 0..panel)
+        text.general()
+            .declare("DECLARE_BATCH", &copy, 0..panel)
             .declare("DECLARE_PARTS", &copy, panel..part + 1)
             .define("COLUMN", format!("((panel * {} + part) * 16)", copy.loops[part].extent))
             .define("RAW_WEIGHTS(o, n)", load("o", "n"))
             .define("ALONG_K", i32::from(along_k))
-            .define("N_SIZE", n)
-            .define("K_SIZE", terms)
-            .define("K_TILES", (terms * factors.element()).div_ceil(TILE_BYTES));
+            .number_of("N_SIZE", n)
+            .number_of("K_SIZE", terms)
+            .number_of("K_STEPS", terms.div_ceil(factors.step()));
         let global = [copy.count(panel..part + 1), copy.count(0..panel), 1];
         Some(text.launch("matmul_pack_weights", &[TERMS, PACK], global, Some([1, 1, 1])))
     }

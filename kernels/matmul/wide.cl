@@ -1,7 +1,8 @@
-// Products of bytes in fours, which x86 adds to 32 bits in one instruction (AVX-512 VNNI): one factor unsigned, the other one signed. Where both
-// are of one kind the source's bytes are displaced by 128, which sums of columns take back. Compilers for OpenCL C know no names of vector
-// registers, so that the assembly names general ones as operands, and puts back the vectors that it uses.
-#if SRC0_SIGNED == WEIGHTS_SIGNED
+// Products of four bytes of terms, which x86 adds to 32 bits in one instruction: bf16 in pairs (AVX-512 BF16), or bytes in fours (AVX-512 VNNI),
+// one factor unsigned, the other one signed. Where both are of one kind the source's bytes are displaced by 128, which sums of columns take
+// back. Compilers for OpenCL C know no names of vector registers, so that the assembly names general ones as operands, and puts back the
+// vectors that it uses.
+#if !SUM_IS_FLOAT && SRC0_SIGNED == WEIGHTS_SIGNED
 #define START_FROM_COLUMN_SUMS 1
 #define DISPLACE "vpxord %%zmm29, %%zmm28, %%zmm28\n\t"
 #define COLUMN_SUMS column_sums
@@ -12,7 +13,9 @@
 #define COLUMN_SUMS 0
 #endif
 // The operand of an instruction that is signed stands first.
-#if WEIGHTS_SIGNED
+#if SUM_IS_FLOAT
+#define PRODUCT(weights, source) "vdpbf16ps %%zmm" weights ", %%zmm" source ", %%zmm"
+#elif WEIGHTS_SIGNED
 #define PRODUCT(weights, source) "vpdpbusd %%zmm" weights ", %%zmm" source ", %%zmm"
 #else
 #define PRODUCT(weights, source) "vpdpbusd %%zmm" source ", %%zmm" weights ", %%zmm"
@@ -90,24 +93,23 @@
 #define UNIT_MEMORY
 #define START_UNIT
 #define END_UNIT
-#define MULTIPLY(a, rows, b, last, sums) multiply(a, rows, b, last, sums, COLUMN_SUMS);
+#define MULTIPLY(a, rows, b, last, sums) multiply(a, rows, b, last, sums, COLUMN_SUMS AND_SHAPE);
 #define MULTIPLY_TILES(a0, rows0, a1, rows1, b, last, sums) MULTIPLY(a0, rows0, b, last, sums)
-#define RUNS (RUNS_D * RUNS_H * RUNS_W)
 // Rows that are missing are the last one again, and so are parts.
 static inline void multiply(const __global uchar *a, const int rows, const __global uchar *b, const int last,
-                            __local int *sums, const __local int *columns) {
+                            __local SUM *sums, const __local SUM *columns WITH_SHAPE) {
     // Of each run where its terms begin and end, and its weights; zero behind them.
-    ulong runs[RUNS * 3 + 1];
+    ulong runs[RUN_ROOM * 3 + 1];
     int r = 0;
     for (int d = 0; d < RUNS_D; ++d)
         for (int h = 0; h < RUNS_H; ++h)
             for (int w = 0; w < RUNS_W; ++w, ++r) {
                 const ulong start = (ulong)(a + (d * (idx)RUN_STEP_D + h * (idx)RUN_STEP_H + w * (idx)RUN_STEP_W));
                 runs[r * 3] = start;
-                runs[r * 3 + 1] = start + RUN_QUADS * 4;
-                runs[r * 3 + 2] = (ulong)(b + r * (idx)(RUN_TILES * 1024));
+                runs[r * 3 + 1] = start + RUN_STEPS * 4;
+                runs[r * 3 + 2] = (ulong)(b + r * (idx)(RUN_STEPS * PART_BYTES));
             }
-    runs[RUNS * 3] = 0;
+    runs[r * 3] = 0;
     ulong frame[FRAME];
     frame[SAVED] = (ulong)columns;
     frame[SAVED + 1] = (ulong)sums;
@@ -137,10 +139,11 @@ static inline void multiply(const __global uchar *a, const int rows, const __glo
                        [t3] "r"((ulong)min(3, last) * B_STEP)
                      : "memory", "cc");
 }
+#if !SUM_IS_FLOAT
 // Sums of the weights, as products with ones.
-#define SUM_COLUMNS(b, last, to) sum_columns(b, last, to);
+#define SUM_COLUMNS(b, last, to) sum_columns(b, last, to AND_SHAPE);
 #define ADD_ONES(i, j) PRODUCT(W##j, "28") Z0##j "\n\t"
-static inline void sum_columns(const __global uchar *b, const int last, __local int *to) {
+static inline void sum_columns(const __global uchar *b, const int last, __local int *to WITH_SHAPE) {
     ulong frame[FRAME];
     frame[SAVED + 1] = (ulong)to;
     frame[SAVED + 2] = 0x01010101;
@@ -152,7 +155,8 @@ static inline void sum_columns(const __global uchar *b, const int last, __local 
                      "jb 2b\n\t"
                      "mov " AT_SUMS ", %[p]\n\t" STORE_ROW(0) EACH_REGISTER(RESTORE)
                      : [b] "+r"(from), [p] "=&r"(p)
-                     : [frame] "r"(&frame[0]), [end] "r"((ulong)b + K_TILES * 1024), [t1] "r"((ulong)min(1, last) * B_STEP),
+                     : [frame] "r"(&frame[0]), [end] "r"((ulong)b + K_STEPS * PART_BYTES), [t1] "r"((ulong)min(1, last) * B_STEP),
                        [t2] "r"((ulong)min(2, last) * B_STEP), [t3] "r"((ulong)min(3, last) * B_STEP)
                      : "memory", "cc");
 }
+#endif
