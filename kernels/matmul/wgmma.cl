@@ -35,7 +35,7 @@
 // Elements of 16 bytes.
 #define RUN (16 / BYTES)
 #define CHUNKS (K_BYTES / 16)
-#define STEPS ((K_SIZE + K_TILE - 1) / K_TILE)
+#define STEPS ((TERMS + K_TILE - 1) / K_TILE)
 #define PART_STEPS ((STEPS + PARTS - 1) / PARTS)
 #define TILES_M ((M_SIZE + TILE_M - 1) / TILE_M)
 #define TILES_N ((N_SIZE + TILE_N - 1) / TILE_N)

@@ -2,6 +2,10 @@
 // element through registers.
 //   A_TABLE                 where defined, elements of a window of two dimensions come by a table of its terms: how far each is from the
 //                           first one of its row, and its tap; rows know their taps as bits
+//   A_PAIRS, PAIR_TERMS, PAIR_LEAD, PAIR_UNIT, PAIR_WIDTH
+//                           where defined, terms that are neighbours along the width come by pairs of four bytes: how many pairs and terms a
+//                           line of them has, whether the first pair begins a term before, how many terms are between taps and how many
+//                           elements between the edges, an even number
 
 #define BY_TERMS 0
 #define BY_ROWS 1
@@ -22,7 +26,16 @@
 
 #define EXISTS_M (M_SIZE % TILE_M == 0 || at_row < M_SIZE)
 #define EXISTS_N (N_SIZE % TILE_N == 0 || at_row < N_SIZE)
+// Lines of pairs have terms that do not exist, before the first and behind the last one.
+#ifdef A_PAIRS
+#define TERMS (K_SIZE / PAIR_TERMS * A_PAIRS * 2)
+#define TERM_OF(place) ((place) / (A_PAIRS * 2) * PAIR_TERMS + (place) % (A_PAIRS * 2) - PAIR_LEAD)
+#define EXISTS_K (at_place < TERMS && (uint)(at_place % (A_PAIRS * 2) - PAIR_LEAD) < PAIR_TERMS)
+#else
+#define TERMS K_SIZE
+#define TERM_OF(place) (place)
 #define EXISTS_K (K_SIZE % K_TILE == 0 || at_k < K_SIZE)
+#endif
 // How many of some elements exist, given that the first one does.
 #define COUNT(of, at, size) ((size) % (of) == 0 ? (of) : (int)min((idx)(of), (size) - (at)))
 
@@ -73,7 +86,7 @@
 #define AIM_BY_ROWS(aim, ROWS, first, EXISTS, DECLARE, INSIDE, pointer, OFFSET, SIZE)                                    \
     _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
         const int term = item / ((ROWS) / 8) + i * (GROUP / ((ROWS) / 8)), chunk = item % ((ROWS) / 8);                  \
-        const idx at_row = (first) + chunk * 8, at_k = first_k + term;                                                   \
+        const idx at_row = (first) + chunk * 8, at_place = first_k + term, at_k = TERM_OF(at_place);                     \
         DECLARE(at_row)                                                                                                  \
         DECLARE_K(at_k)                                                                                                  \
         const bool exists = EXISTS && EXISTS_K && (INSIDE);                                                              \
@@ -110,7 +123,7 @@
         DECLARE(at_row)                                                                                                  \
         ELEMENT x[RUN];                                                                                                  \
         _Pragma("unroll") for (int e = 0; e < RUN; ++e) {                                                                \
-            const idx at_k = first_k + CHUNK_TERM(ROWS, ROWS_FIRST) * RUN + e;                                           \
+            const idx at_place = first_k + CHUNK_TERM(ROWS, ROWS_FIRST) * RUN + e, at_k = TERM_OF(at_place);             \
             DECLARE_K(at_k)                                                                                              \
             x[e] = 0;                                                                                                    \
             if (EXISTS && EXISTS_K && (INSIDE)) x[e] = GET(pointer, OFFSET);                                             \
@@ -182,9 +195,32 @@
             aim##_there == 2 ? both & 0xffff : both;                                                                     \
     }
 
-// Where a term is: bytes from the first one, and its tap, the vertical number in the low byte. One past the end has a tap of no row.
+// Where a term is: bytes from the first one, and its tap, the vertical number in the low byte. One past the end has a tap of no row. Of a
+// pair also which of its bits count.
 #define NO_TAP 31
 #define TABLE_SIZE (STEPS * K_TILE)
+#ifdef A_PAIRS
+#define FILL_TABLE                                                                                                       \
+    {                                                                                                                    \
+        DECLARE_M(0)                                                                                                     \
+        idx first;                                                                                                       \
+        {                                                                                                                \
+            DECLARE_K(0)                                                                                                 \
+            first = OFF_SRC0;                                                                                            \
+        }                                                                                                                \
+        for (int pair = item; pair < TABLE_SIZE / 2; pair += GROUP) {                                                    \
+            const int of_line = pair % A_PAIRS, begin = of_line * 2 - PAIR_LEAD;                                         \
+            DECLARE_K(min((idx)(pair / A_PAIRS * PAIR_TERMS), (idx)(K_SIZE - 1)))                                        \
+            const uint bits = (begin < 0 ? 0 : 0xffff) | (begin + 1 < PAIR_TERMS ? 0xffff0000 : 0);                      \
+            ((__local int4 *)table)[pair] = (int4)((int)((OFF_SRC0) - first + begin) * BYTES,                            \
+                                                   pair * 2 < TERMS ? (int)(kh | of_line << 8) : NO_TAP, (int)bits, 0);  \
+        }                                                                                                                \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                    \
+    }
+#define PLACE_ALONG_WIDTH(i)                                                                                             \
+    _Pragma("unroll") for (int pair = 0; pair < A_PAIRS; ++pair)                                                         \
+        if (INSIDE((ow * STRIDE_W - PAD_W) * PAIR_UNIT - PAIR_LEAD + pair * 2, PAIR_WIDTH)) a_wide[i] |= 1u << pair;
+#else
 #define FILL_TABLE                                                                                                       \
     {                                                                                                                    \
         DECLARE_M(0)                                                                                                     \
@@ -199,6 +235,10 @@
         }                                                                                                                \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                    \
     }
+#define PLACE_ALONG_WIDTH(i)                                                                                             \
+    _Pragma("unroll") for (int tap = 0; tap < KERNEL_W; ++tap)                                                           \
+        if (INSIDE(ow * STRIDE_W - PAD_W + tap * DILATION_W, SRC_W)) a_wide[i] |= 1u << tap;
+#endif
 #define PLACE_WINDOWS                                                                                                    \
     _Pragma("unroll") for (int i = 0; i < TILE_M * CHUNKS / GROUP; ++i) {                                                \
         const idx at_row = first_m + item / CHUNKS + i * (GROUP / CHUNKS);                                               \
@@ -208,11 +248,30 @@
         a_high[i] = a_wide[i] = 0;                                                                                       \
         _Pragma("unroll") for (int tap = 0; tap < KERNEL_H; ++tap)                                                       \
             if (EXISTS_M && INSIDE(oh * STRIDE_H - PAD_H + tap * DILATION_H, SRC_H)) a_high[i] |= 1u << tap;             \
-        _Pragma("unroll") for (int tap = 0; tap < KERNEL_W; ++tap)                                                       \
-            if (INSIDE(ow * STRIDE_W - PAD_W + tap * DILATION_W, SRC_W)) a_wide[i] |= 1u << tap;                         \
+        PLACE_ALONG_WIDTH(i)                                                                                             \
     }
+#define IN_WINDOW(i, tap) (a_high[i] >> ((tap) & 31) & a_wide[i] >> ((tap) >> 8) & 1)
+#ifdef A_PAIRS
+#if ANYDNN_UNALIGNED
+#define GET_PAIR(p) (get_16(p, 0) | (uint)get_16(p, 1) << 16)
+#else
+#define GET_PAIR(p) get_32(p, 0)
+#endif
+#define LOAD_BY_TABLE                                                                                                    \
+    {                                                                                                                    \
+        const __local int4 *pairs = (const __local int4 *)(table + first_k + item % CHUNKS * RUN);                       \
+        uint x[TILE_M * CHUNKS / GROUP][RUN / 2];                                                                        \
+        _Pragma("unroll") for (int e = 0; e < RUN / 2; ++e) {                                                            \
+            const int4 pair = pairs[e];                                                                                  \
+            _Pragma("unroll") for (int i = 0; i < TILE_M * CHUNKS / GROUP; ++i)                                          \
+                x[i][e] = IN_WINDOW(i, pair.y) ? GET_PAIR(a_rows[i] + (long)(pair.x)) & (uint)pair.z : 0;                \
+        }                                                                                                                \
+        _Pragma("unroll") for (int i = 0; i < TILE_M * CHUNKS / GROUP; ++i)                                              \
+            held_a[i] = (uint4)(x[i][0], x[i][1], x[i][2], x[i][3]);                                                     \
+    }
+#else
 #define GET_OF_TABLE(i, from, tap)                                                                                       \
-    (a_high[i] >> ((tap) & 31) & a_wide[i] >> ((tap) >> 8) & 1 ? GET(a_rows[i] + (long)(from), 0) : (ELEMENT)0)
+    (IN_WINDOW(i, tap) ? GET(a_rows[i] + (long)(from), 0) : (ELEMENT)0)
 #define LOAD_BY_TABLE                                                                                                    \
     {                                                                                                                    \
         const __local int4 *pairs = (const __local int4 *)(table + first_k + item % CHUNKS * RUN);                       \
@@ -226,6 +285,7 @@
         }                                                                                                                \
         _Pragma("unroll") for (int i = 0; i < TILE_M * CHUNKS / GROUP; ++i) held_a[i] = JOIN(x[i]);                      \
     }
+#endif
 
 #if defined(A_WORDS) && !A_ODD
 #define AIM_A

@@ -331,6 +331,50 @@ fn windows_of_few_channels_come_by_a_table_of_their_terms() {
     }
 }
 
+/// Windows whose taps and channels are neighbours: pairs begin within words where a row of the source and a step of the window are words.
+#[test]
+fn neighbours_along_the_width_come_by_pairs() {
+    let desc = |channels: usize, width: usize, stride: usize, pads: [usize; 2], data_type: DataType| {
+        let op = Convolution::new(2).with_pads([pads[0], pads[1]], [2, 3]).with_strides([2, stride]);
+        let placed = |dims: [usize; 4]| MemoryDesc::with_tag(dims, data_type, "acdb").unwrap();
+        let columns = (width + pads[1] + 3 - 5) / stride + 1;
+        PrimitiveDesc::builder(Op::Convolution(op))
+            .src(placed([2, channels, 23, width]))
+            .weights(MemoryDesc::with_tag([40, channels, 7, 5], data_type, "cdba").unwrap())
+            .dst(placed([2, 40, (23 + pads[0] + 2 - 7) / 2 + 1, columns]))
+            .build()
+            .unwrap()
+    };
+    let half = DataType::F16;
+    let pairs = |desc: &PrimitiveDesc| {
+        let plan = named(desc, &hopper(), "ocl:convolution:wgmma-128x64");
+        let number = |name: &str| (0..40).find(|n| defines(&plan, &format!("{name} {n}")));
+        (number("A_PAIRS"), number("PAIR_TERMS"), number("PAIR_LEAD"))
+    };
+    // The first pair begins a term before the window, or ends behind it, or neither.
+    assert_eq!(pairs(&desc(3, 20, 2, [3, 3], half)), (Some(8), Some(15), Some(1)));
+    assert_eq!(pairs(&desc(3, 20, 2, [3, 2], half)), (Some(8), Some(15), Some(0)));
+    assert_eq!(pairs(&desc(2, 19, 1, [3, 3], half)), (Some(5), Some(10), Some(0)));
+    // A row that ends within a word, steps of half a word, and other elements.
+    for other in [desc(3, 19, 2, [3, 3], half), desc(3, 20, 1, [3, 3], half)] {
+        assert_eq!(pairs(&other).0, None);
+    }
+    for engine in shared_test_engines().into_iter().filter(|engine| engine.traits().has(Feature::Wgmma)) {
+        for (channels, width, stride, pad, tile) in [
+            (3, 20, 2, 3, "128x64"),
+            (3, 20, 2, 2, "64x64"),
+            (2, 19, 1, 3, "128x128"),
+            (5, 34, 2, 1, "64x128"),
+        ] {
+            for (data_type, offset) in [(half, 0), (DataType::BF16, 0), (half, 2)] {
+                let desc = desc(channels, width, stride, [1, pad], data_type);
+                let name = format!("ocl:convolution:wgmma-{tile}");
+                check_plan(&engine, named(&desc, &engine.traits(), &name), offset);
+            }
+        }
+    }
+}
+
 /// A product of floats, one of which has scales.
 fn scaled([m, k, n]: [usize; 3], operand: Quantized, dims: &[usize]) -> PrimitiveDescBuilder {
     let scale = Dequantize { operand, scale: Some(f32(dims)), zero_point: None };

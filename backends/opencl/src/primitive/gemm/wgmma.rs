@@ -13,7 +13,7 @@ use crate::capability::units::{Feature, Tile};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::{Choices, Planned};
 use crate::primitive::source::Source;
-use crate::primitive::space::Operand;
+use crate::primitive::space::{Address, Operand};
 
 const UNIT: Feature = Feature::Wgmma;
 const SLICES: &str = anydnn_kernels::text("matmul/wgmma_slices.cl");
@@ -171,8 +171,17 @@ fn plan_sums(
             let stage = (tile.m + tile.n) * tile.k * bytes;
             let table = table_bytes(product, tile, bytes);
             let stages = (RING_BYTES - table.unwrap_or(0)) / stage;
+            let pairs = pairs(product, bytes).filter(|_| table.is_some());
             if table.is_some() {
                 source.define("A_TABLE", 1);
+            }
+            if let Some(Pairs { terms, lead, unit, width }) = pairs {
+                source
+                    .define("A_PAIRS", (lead + terms).div_ceil(2))
+                    .define("PAIR_TERMS", terms)
+                    .define("PAIR_LEAD", lead)
+                    .define("PAIR_UNIT", unit)
+                    .define("PAIR_WIDTH", width);
             }
             // Elements on their way need registers.
             let elements = fetches.iter().any(|(_, fetch, _)| *fetch == Fetch::Element)
@@ -215,7 +224,8 @@ fn plan_sums(
                 source.define("USES_GELU_ERF", 1);
             }
             for (letter, name) in [("A", "SRC0"), ("B", "WEIGHTS")] {
-                if let Some(stride) = product.stride(name) {
+                // Places of terms that do not exist keep terms from being as far apart.
+                if let Some(stride) = product.stride(name).filter(|_| pairs.is_none()) {
                     source.define(format!("{letter}_STRIDE"), stride * bytes);
                 }
             }
@@ -321,9 +331,59 @@ fn table_bytes(product: &Product<'_>, tile: &Tile, bytes: usize) -> Option<usize
     let has_bits = window.kernel.iter().all(|&taps| taps < u32::BITS as usize);
     let by_terms =
         fetch(product, "SRC0", bytes) == Fetch::Element && !product.is_closer("SRC0", &product.loops.m);
-    let table = product.terms().next_multiple_of(tile.k) * 2 * size_of::<i32>();
+    let table = places(product, bytes).next_multiple_of(tile.k) * 2 * size_of::<i32>();
     let fits = FEWEST_STAGES * (tile.m + tile.n) * tile.k * bytes + table <= RING_BYTES;
     (is_plane && has_bits && by_terms && fits).then_some(table)
+}
+
+/// How elements of a window that are neighbours along its width come, two at a time.
+#[derive(Clone, Copy, Debug)]
+struct Pairs {
+    /// The terms of a line of neighbours.
+    terms: usize,
+    /// Whether the first pair begins one element before them, so that all begin at multiples of two.
+    lead: usize,
+    /// Elements from a tap to the next.
+    unit: usize,
+    /// Elements between the edges.
+    width: usize,
+}
+
+/// The pairs of a window's source of two bytes an element, where each lies within a word and no edge is within one.
+fn pairs(product: &Product<'_>, bytes: usize) -> Option<Pairs> {
+    let window = product.window.filter(|window| !window.transposed && bytes == 2)?;
+    let Address::Linear { base, coefficients } = &product.space.find("SRC0")?.address else { return None };
+    let (k, loops) = (&product.loops.k, &product.space.loops);
+    let named = |v: usize, name: &str| k.contains(&v) && loops[v].name == name;
+    let last = k.end - 1;
+    let (taps, unit) = if named(last, "kw") {
+        (last, 1)
+    } else if named(last, "c") && named(last.checked_sub(1)?, "kw") {
+        (last - 1, loops[last].extent)
+    } else {
+        return None;
+    };
+    let along = window.src.len() - 1;
+    let (stride, pad) = (window.strides[along] * unit, window.pads_begin[along] * unit);
+    let pairs =
+        Pairs { terms: loops[taps].extent * unit, lead: pad % 2, unit, width: window.src[along] * unit };
+    let others = (0..coefficients.len()).filter(|&v| loops[v].extent > 1 && !(taps..k.end).contains(&v));
+    let are_neighbours = coefficients[last] == 1 && coefficients[taps] == unit;
+    let are_words = (*base - pairs.lead as isize) % 2 == 0
+        && others.map(|v| coefficients[v]).all(|c| c.is_multiple_of(2))
+        && stride.is_multiple_of(2)
+        && pairs.width.is_multiple_of(2);
+    // Pairs of the weights' terms need not be neighbours.
+    let is_open = fetch(product, "WEIGHTS", bytes) != Fetch::Terms;
+    let has_bits = (pairs.lead + pairs.terms).div_ceil(2) < u32::BITS as usize;
+    (are_neighbours && are_words && is_open && has_bits).then_some(pairs)
+}
+
+/// The places of a window's terms in its slices: pairs have some that no term takes.
+fn places(product: &Product<'_>, bytes: usize) -> usize {
+    pairs(product, bytes).map_or(product.terms(), |Pairs { terms, lead, .. }| {
+        product.terms() / terms * (lead + terms).next_multiple_of(2)
+    })
 }
 
 /// Defines the instructions that name every register of the sums.
