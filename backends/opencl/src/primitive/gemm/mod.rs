@@ -65,6 +65,8 @@ pub(super) const MOST_LANES: usize = 8;
 const GAIN: u64 = 10;
 const LARGE: usize = 1 << 28;
 const LARGE_GAIN: u64 = 4;
+/// The most parts of a sum that a work-item of the second launch loads before it adds the first of them.
+const TOGETHER: usize = 8;
 
 impl Product<'_> {
     /// Offers those by tensor cores alone, best first.
@@ -323,11 +325,16 @@ impl Partial {
     ) -> Launch {
         space.operands.retain(|o| !belongs_to_sums(&o.name));
         let bias = space.find("BIAS").map_or("", |_| "v += LD_BIAS(OFF_BIAS, n); ");
+        // Parts that are on their way at the same time: what a joint takes is their latency.
+        let together = (self.parts - 1).next_power_of_two().min(TOGETHER);
+        let (parts, size) = (always(self.parts), always(self.size));
         let read = format!(
             "V read = LD_PARTIAL(OFF_PARTIAL, n); \
-             for (idx part = 1; part < {}; ++part) read += LD_PARTIAL(OFF_PARTIAL + part * {}, n); ",
-            always(self.parts),
-            always(self.size)
+             NOT_UNROLLED for (idx part = 1; part < {parts}; part += {together}) {{ \
+             V some[{together}]; \
+             EACH(ahead, {together}) \
+             some[ahead] = LD_PARTIAL(OFF_PARTIAL + min(part + ahead, (idx)({parts} - 1)) * {size}, n); \
+             EACH(ahead, {together}) if (part + ahead < {parts}) read += some[ahead]; }} "
         );
         let compute = format!("V v = read; {bias}");
         let statements =
