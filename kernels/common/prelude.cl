@@ -16,6 +16,11 @@
 #define ANYDNN_UNALIGNED 0
 #endif
 
+// Defined as 1 where the program for unaligned memory runs unless all operands are aligned to their vectors.
+#ifndef ANYDNN_ALIGNED
+#define ANYDNN_ALIGNED 0
+#endif
+
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 
@@ -23,7 +28,7 @@
 #define NOT_UNROLLED _Pragma("nounroll")
 
 // Whether a vector of these bytes may be accessed as one wherever it starts at a multiple of them from here on.
-#define IS_WHOLE(p, bytes) (!ANYDNN_UNALIGNED && ((size_t)(p) & ((bytes) - 1)) == 0)
+#define IS_WHOLE(p, bytes) (!ANYDNN_UNALIGNED && (ANYDNN_ALIGNED || ((size_t)(p) & ((bytes) - 1)) == 0))
 // A store past the cache, at an address that is a multiple of the vector's size.
 #ifdef __has_builtin
 #if __has_builtin(__builtin_nontemporal_store)

@@ -59,8 +59,12 @@ __kernel void convolution_depthwise_strip(PARAMS) {
     if (item >= ITEMS) return;
     const idx rest = PER_VECTORS(item), g = (item - rest * VECTORS) * LANES;
     const idx line = PER_STRIPS(rest), first = (rest - line * STRIPS) * TILE;
-    const int some = (int)min((idx)LANES, GROUPS - g);
     DECLARE_LINE(line)
+#ifdef WHOLE_VECTORS
+    const int n = LANES;
+    COMPUTE_STRIP
+#else
+    const int some = (int)min((idx)LANES, GROUPS - g);
     if (some == LANES && ARE_WHOLE) {
         const int n = LANES;
         COMPUTE_STRIP
@@ -68,4 +72,5 @@ __kernel void convolution_depthwise_strip(PARAMS) {
         const int n = some;
         COMPUTE_STRIP
     }
+#endif
 }

@@ -45,6 +45,10 @@ pub(super) struct Source {
     sub_groups: Option<(SubGroups, usize)>,
     /// Under which conditions vectors that start at multiples of their length are accessed as one.
     whole: Vec<String>,
+    /// The longest of those vectors, in bytes.
+    whole_bytes: usize,
+    /// Bytes to which every memory is aligned where this kernel runs.
+    alignment: usize,
     results: Results,
 }
 
@@ -102,6 +106,8 @@ impl Source {
             args: Vec::new(),
             sub_groups: None,
             whole: Vec::new(),
+            whole_bytes: 1,
+            alignment: 1,
             results: Results::of(space),
         };
         let (mut params, mut enter) = (String::new(), String::new());
@@ -150,6 +156,13 @@ impl Source {
         let condition = if self.whole.is_empty() { "0".into() } else { self.whole.join(" && ") };
         self.define("HAS_WHOLE", i32::from(!self.whole.is_empty()))
             .define("ARE_WHOLE", format!("({condition})"))
+    }
+
+    /// Leaves memories that whole vectors are not aligned in to the program for unaligned memory: the others need no branch around each
+    /// access, and loads that no branch parts are under way together.
+    pub(super) fn require_whole(&mut self) -> &mut Self {
+        self.alignment = self.whole_bytes;
+        self
     }
 
     /// Defines `HOLD_ROW(DO)` for operands that a kernel reads once, by `FETCH_X`, and then from where its `HELD_IN(X)` says.
@@ -337,7 +350,7 @@ impl Source {
             global,
             local,
             sub_group: self.sub_groups.map(|(_, width)| width),
-            alignment: 1,
+            alignment: self.alignment,
             args: self.args,
         }
     }
@@ -376,6 +389,9 @@ impl Source {
         let Self { value, lanes, wide, params, sub_groups, .. } = self;
         let (value, lanes) = (*value, *lanes);
         let mut text = sub_groups.as_ref().map_or_else(String::new, |(found, _)| found.prelude());
+        if self.alignment > 1 {
+            text += "#define ANYDNN_ALIGNED 1\n";
+        }
         let _ = writeln!(
             text,
             "#define R {}\n#define R_IS_INTEGER {}",
@@ -476,6 +492,7 @@ impl Source {
             if !self.whole.contains(&condition) {
                 self.whole.push(condition);
             }
+            self.whole_bytes = self.whole_bytes.max(lanes * bits / 8);
         }
         let (load, keep) = match step {
             _ if lanes == 1 => (format!("LD1_{name}(o)"), format!("{put}(v))")),

@@ -4,7 +4,7 @@ use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::epilogue;
 use crate::primitive::numbers::{always, any_quotient};
-use crate::primitive::rows::{Rows, items};
+use crate::primitive::rows::{Rows, group_size, is_cpu};
 use crate::primitive::source::Source;
 use crate::primitive::sums::define_bias;
 use crate::primitive::value::Value;
@@ -18,6 +18,12 @@ const TILES: [usize; 2] = [4, 2];
 const MOST_TAPS: usize = 7;
 /// Work-items for each compute unit below which a strip is too long.
 const ITEMS: usize = 256;
+/// Channels of 16 bits that go together, half of what one access takes: sums of more leave registers for half of the work-items.
+const LANES_OF_16_BITS: usize = 4;
+/// Work-items of a group: registers of smaller ones fill a compute unit better.
+const GROUP: usize = 128;
+/// What it gains by a program of its own, as a part of its time.
+const GAIN: u64 = 5;
 
 impl Shape<'_> {
     /// Strips of vectors along the groups, where these are contiguous and there are enough positions.
@@ -26,7 +32,10 @@ impl Shape<'_> {
         space.remove(space.variable("og")?);
         space.remove(space.variable("c")?);
         outer -= 1;
-        let rows = Rows::vectors_of_outputs(space, outer, ("g", &["SRC0"]))?.complete(device);
+        let mut rows = Rows::vectors_of_outputs(space, outer, ("g", &["SRC0"]))?.complete(device);
+        if self.desc.src().data_type().bits() == 16 {
+            rows.lanes = rows.lanes.min(LANES_OF_16_BITS);
+        }
         let (space, lanes, group) = (&rows.space, rows.lanes, rows.lane?);
         let ow = space.variable("ow")?;
         if self.window.transposed || ow + 1 != group || !space.has_steps(group, lanes) {
@@ -58,11 +67,16 @@ impl Shape<'_> {
             .define("PER_VECTORS(x)", any_quotient("(x)", vectors))
             .define("PER_STRIPS(x)", any_quotient("(x)", strips))
             .number_of("ITEMS", count(tile))
-            .define_whole();
+            .define_whole()
+            .gains(GAIN, 2 * self.desc.dst().elements() * self.terms());
+        if self.groups.is_multiple_of(lanes) {
+            source.define("WHOLE_VECTORS", 1).require_whole();
+        }
         self.define_operands(&mut source, space, &[]);
         epilogue::define_all(&mut source, self.desc, value, device);
         define_bias(&mut source, self.desc);
-        let (global, local) = items(device, count(tile));
+        let group = if is_cpu(device) { 1 } else { group_size(device).min(GROUP) };
+        let (global, local) = ([count(tile).next_multiple_of(group), 1, 1], Some([group, 1, 1]));
         Some(source.launch("convolution_depthwise_strip", &[WINDOW, DEPTHWISE_STRIP], global, local))
     }
 }
