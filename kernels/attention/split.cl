@@ -46,6 +46,7 @@ static inline float8 load_line(const __global uchar *from, const idx offset) {
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void attention_split(PARAMS) {
     ENTER
+    DECLARE_ANSWER
     __local float queries[QUERIES][D_ROOM] __attribute__((aligned(32)));
     __local float weights[QUERIES][PITCH], parts[QUERIES][MEMBERS + 1];
     __local float shares[QUERIES][KEYS * SHARE] __attribute__((aligned(16)));
@@ -170,4 +171,5 @@ __kernel void attention_split(PARAMS) {
         }
     }
     STORE_RECORD
+    JOIN_IF_LAST
 }

@@ -16,7 +16,12 @@ static inline uint4 load_chunk(const __global uchar *from, const idx offset) {
         bits[i] = get_16(from, offset + 2 * i) | (uint)get_16(from, offset + 2 * i + 1) << 16;
     return (uint4)(bits[0], bits[1], bits[2], bits[3]);
 #else
-    return *(const __global uint4 *)(from + (size_t)offset * 2);
+    // Whole lines come into the second-level cache: the other half of one is the next load's.
+    uint4 v;
+    asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+        : "l"(from + (size_t)offset * 2));
+    return v;
 #endif
 }
 // The low or the high halves of two words.
@@ -56,6 +61,7 @@ static inline uint halves(const uint first, const uint second, const uint which)
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void attention_split(PARAMS) {
     ENTER
+    DECLARE_ANSWER
     __local float joined[WARPS][QUERIES][E_ROOM];
     __local float tops[WARPS][MOST_QUERIES], totals[WARPS][MOST_QUERIES], top[MOST_QUERIES], total[MOST_QUERIES];
     const int n = 1;
@@ -170,4 +176,5 @@ __kernel void attention_split(PARAMS) {
             STORE_SUM(q, x)
         }
     STORE_RECORD
+    JOIN_IF_LAST
 }

@@ -32,6 +32,8 @@ pub(crate) struct Launch {
     pub(crate) args: Vec<LaunchArg>,
     /// The bytes of a structure of numbers behind them, for programs that serve every shape; no argument if empty.
     pub(crate) table: Vec<u8>,
+    /// Whether the kernel is told a number behind its memories that no other execution has, and no memory but by an execution.
+    pub(crate) numbered: bool,
     /// The program with these numbers in its text, where the kernel is faster by them. Both give the same results.
     pub(crate) special: Option<SpecialProgram>,
     /// Work-items per dimension; a launch with a zero does nothing.

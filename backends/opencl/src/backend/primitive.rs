@@ -407,6 +407,8 @@ impl Ready<'_> {
 pub(crate) struct Grid {
     global: [usize; 3],
     local: Option<[usize; 3]>,
+    /// The parameter that gets the number of the execution.
+    number: Option<u32>,
 }
 
 /// The call that [`Grid::enqueue`] makes.
@@ -414,7 +416,8 @@ pub(crate) const GRID_CALL: &str = "clEnqueueNDRangeKernel";
 
 impl Grid {
     pub(crate) fn of(launch: &Launch) -> Self {
-        Self { global: launch.global, local: launch.local }
+        let number = launch.numbered.then_some(2 * launch.args.len() as u32);
+        Self { global: launch.global, local: launch.local, number }
     }
 
     /// Enqueues a kernel with every argument set. The bindings always ask for an event, which costs time on some drivers; here it is
@@ -427,6 +430,9 @@ impl Grid {
         wants_event: bool,
     ) -> Returned<cl_event> {
         let library = cl3::load_library().as_ref().map_err(|_| call::LIBRARY_MISSING)?;
+        if let Some(index) = self.number {
+            kernel.number(index)?;
+        }
         let mut event = ptr::null_mut();
         let code = library
             .clEnqueueNDRangeKernel(
@@ -452,7 +458,8 @@ fn trial(plan: &KernelPlan, launch: &Launch) -> Trial {
         LaunchArg::Scratchpad { offset } => plan.scratchpad.saturating_sub(offset),
     };
     let memories = launch.args.iter().map(bytes).collect();
-    Trial { kernel: launch.kernel.clone(), memories, table: launch.table.clone() }
+    let numbered = launch.numbered;
+    Trial { kernel: launch.kernel.clone(), memories, numbered, table: launch.table.clone() }
 }
 
 /// Makes several things at once, each on a thread of its own; they stay in order.
@@ -480,7 +487,7 @@ fn kernel_pool(
     KernelPool::new(
         program,
         &launch.kernel,
-        Fixed { memories: launch.args.len(), table: launch.table.clone() },
+        Fixed { memories: launch.args.len(), numbered: launch.numbered, table: launch.table.clone() },
     )
 }
 
@@ -566,6 +573,7 @@ mod tests {
             args,
             table: Vec::new(),
             special: None,
+            numbered: false,
             global: [if empty { 0 } else { N }, 1, 1],
             local: Some([64, 1, 1]),
             alignment: 1,

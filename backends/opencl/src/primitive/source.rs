@@ -49,6 +49,8 @@ pub(super) struct Source {
     whole_bytes: usize,
     /// Bytes to which every memory is aligned where this kernel runs.
     alignment: usize,
+    /// The parameter for the number of the execution, where the kernel takes it.
+    number: &'static str,
     results: Results,
 }
 
@@ -108,6 +110,7 @@ impl Source {
             whole: Vec::new(),
             whole_bytes: 1,
             alignment: 1,
+            number: "",
             results: Results::of(space),
         };
         let (mut params, mut enter) = (String::new(), String::new());
@@ -156,6 +159,12 @@ impl Source {
         let condition = if self.whole.is_empty() { "0".into() } else { self.whole.join(" && ") };
         self.define("HAS_WHOLE", i32::from(!self.whole.is_empty()))
             .define("ARE_WHOLE", format!("({condition})"))
+    }
+
+    /// Gives the kernel a number that no other execution has, `execution` in its text.
+    pub(super) fn numbered(&mut self) -> &mut Self {
+        self.number = ", const ulong execution";
+        self
     }
 
     /// Leaves memories that whole vectors are not aligned in to the program for unaligned memory: the others need no branch around each
@@ -351,6 +360,7 @@ impl Source {
             local,
             sub_group: self.sub_groups.map(|(_, width)| width),
             alignment: self.alignment,
+            numbered: !self.number.is_empty(),
             args: self.args,
         }
     }
@@ -401,7 +411,7 @@ impl Source {
         let suffix = if value == Value::F32 { "##f" } else { "" };
         let _ = writeln!(text, "#define K(c) c{suffix}\ntypedef {} idx;", if *wide { "long" } else { "int" });
         text += &shape_macros(numbers, *wide);
-        let _ = writeln!(text, "#define PARAMS {params} SHAPE_PARAM");
+        let _ = writeln!(text, "#define PARAMS {params}{} SHAPE_PARAM", self.number);
         if lanes >= CPU_LANES / 2 {
             // A compiler that spreads work-items over lanes by itself, on top of that, takes many times as long.
             text += "#define __kernel __kernel __attribute__((vec_type_hint(float16)))\n";

@@ -1,6 +1,8 @@
 //! Kernel objects: lent to launches, with what their arguments were last set to.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use anydnn_backend::{Result, ResultExt};
 use cl3::types::cl_kernel;
@@ -28,6 +30,8 @@ pub(crate) struct KernelPool {
 pub(crate) struct Fixed {
     /// How many memories stand before the table among the parameters.
     pub(crate) memories: usize,
+    /// Whether the number of an execution stands between them.
+    pub(crate) numbered: bool,
     /// The bytes of a structure of numbers; no parameter if empty.
     pub(crate) table: Vec<u8>,
 }
@@ -106,12 +110,23 @@ impl KernelPool {
     fn create(&self) -> Result<Kernel> {
         let handle = self.program.kernel(&self.name)?;
         let kernel = Kernel { handle, addresses: Addresses::default(), known: SmallVec::new() };
-        let Fixed { memories, table } = &self.fixed;
+        let Fixed { memories, numbered, table } = &self.fixed;
+        let behind = 2 * *memories as u32;
+        if *numbered {
+            kernel.value(behind, &0_u64, &self.name)?;
+        }
         if !table.is_empty() {
-            kernel.values(2 * *memories as u32, table, &self.name)?;
+            kernel.values(behind + u32::from(*numbered), table, &self.name)?;
         }
         Ok(kernel)
     }
+}
+
+/// A number for an execution. Memory that was never written has it with the probability of one in 2^64: the first one is drawn, also so
+/// that memory of an earlier process has others.
+fn next_number() -> u64 {
+    static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0_u8)));
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A kernel object lent from a pool, to which it returns when dropped: a launch copies the arguments.
@@ -182,6 +197,20 @@ impl Kernel {
                 // SAFETY: as above; the address is of memory that lives until the command has ended.
                 unsafe { cl3::kernel::set_kernel_arg_svm_pointer(kernel, index, pointer) }
             }),
+        }
+    }
+
+    /// Sets a parameter to the number of the execution that is enqueued next.
+    pub(crate) fn number(&self, index: u32) -> Returned<()> {
+        let number = next_number();
+        // SAFETY: the kernel is this owner's alone; the driver copies the bytes.
+        unsafe {
+            cl3::kernel::set_kernel_arg(
+                self.raw(),
+                index,
+                size_of_val(&number),
+                std::ptr::from_ref(&number).cast(),
+            )
         }
     }
 

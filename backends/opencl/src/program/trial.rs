@@ -26,6 +26,7 @@ pub(crate) struct Trial {
     pub(crate) kernel: String,
     /// The bytes of each memory.
     pub(crate) memories: Vec<usize>,
+    pub(crate) numbered: bool,
     pub(crate) table: Vec<u8>,
 }
 
@@ -33,14 +34,14 @@ impl Trial {
     /// For another process; none if it takes too much memory.
     pub(crate) fn bytes(&self) -> Option<Vec<u8>> {
         let total = self.memories.iter().try_fold(0_usize, |sum, bytes| sum.checked_add(*bytes))?;
-        let all = || postcard::to_allocvec(&(&self.kernel, &self.memories, &self.table)).ok();
+        let all = || postcard::to_allocvec(&(&self.kernel, &self.memories, self.numbered, &self.table)).ok();
         (total <= MOST).then(all).flatten()
     }
 
     /// What [`bytes`](Self::bytes) gave.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
-        let (kernel, memories, table) = postcard::from_bytes(bytes).ok()?;
-        Some(Self { kernel, memories, table })
+        let (kernel, memories, numbered, table) = postcard::from_bytes(bytes).ok()?;
+        Some(Self { kernel, memories, numbered, table })
     }
 
     /// Computes it and waits.
@@ -52,7 +53,8 @@ impl Trial {
     ) -> Result<()> {
         let operation = "try out kernel";
         let queue = create_queue(context, device, 0, operation)?;
-        let fixed = Fixed { memories: self.memories.len(), table: self.table.clone() };
+        let fixed =
+            Fixed { memories: self.memories.len(), numbered: self.numbered, table: self.table.clone() };
         let pool = Arc::new(KernelPool::new(program, &self.kernel, fixed)?);
         let mut lent = pool.lend(self.memories.iter().map(|_| Binding::Mem(ptr::null_mut())).collect())?;
         let Some(kernel) = lent.kernel_mut() else { return Ok(()) };
@@ -118,7 +120,7 @@ mod tests {
 
     fn trial(kernel: &str, table: &[i64]) -> Trial {
         let table = table.iter().flat_map(|number| number.to_ne_bytes()).collect();
-        Trial { kernel: kernel.into(), memories: vec![64, 0], table }
+        Trial { kernel: kernel.into(), memories: vec![64, 0], numbered: false, table }
     }
 
     #[test]

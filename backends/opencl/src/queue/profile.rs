@@ -161,6 +161,7 @@ mod tests {
             args: [Arg::SRC, Arg::DST].map(LaunchArg::Memory).to_vec(),
             table: Vec::new(),
             special: None,
+            numbered: false,
             global: [64, 1, 1],
             local: None,
             alignment: 1,

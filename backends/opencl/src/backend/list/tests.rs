@@ -55,6 +55,7 @@ fn primitive(
         args: [Arg::SRC, Arg::DST].map(LaunchArg::Memory).to_vec(),
         table: Vec::new(),
         special,
+        numbered: false,
         global: [N, 1, 1],
         local,
         alignment: 1,

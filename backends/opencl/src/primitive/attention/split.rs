@@ -111,7 +111,12 @@ impl Shape<'_> {
         }
         let in_common = !is_cpu(device) && shape.space.is_linear() && shape.s == BATCHES;
         shape.space.complete = in_common.then_some(usize::MAX);
+        // The group that ends last joins the parts, where groups can tell each other; else a second launch does.
+        let joined = parts > 1 && device.has(Feature::NvidiaPtx);
         let mut source = shape.source(1);
+        if joined {
+            source.numbered();
+        }
         source
             .general()
             .declare_before("DECLARE_KEYS", &shape.space, 0..from)
@@ -122,6 +127,7 @@ impl Shape<'_> {
             .define("D_ROOM", rooms[0])
             .define("E_ROOM", rooms[1])
             .define("SPLIT", i32::from(parts > 1))
+            .define("JOINED", i32::from(joined))
             .number_of("ALL_QUERIES", queries)
             .number_of("BLOCKS", blocks)
             .number_of("PARTS", parts)
@@ -139,7 +145,7 @@ impl Shape<'_> {
         let mut first = source.launch("attention_split", files, global, Some([GROUP, 1, 1]));
         first.alignment = 16;
         let mut launches = vec![first];
-        if parts > 1 {
+        if parts > 1 && !joined {
             // The same program.
             let join = Launch {
                 kernel: "attention_join".into(),
@@ -148,7 +154,8 @@ impl Shape<'_> {
             };
             launches.push(join);
         }
-        let scratchpad = if parts > 1 { records * (e + 2) * size_of::<f32>() } else { 0 };
+        let words = if joined { batches * blocks * size_of::<u64>() } else { 0 };
+        let scratchpad = if parts > 1 { records * (e + 2) * size_of::<f32>() + words } else { 0 };
         Some(Planned { scratchpad, launches })
     }
 }

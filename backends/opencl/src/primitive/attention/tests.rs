@@ -315,6 +315,13 @@ fn keys_are_split_among_work_groups_where_queries_are_few() {
     let global = |plan: usize, launch: usize| plans[plan].launches[launch].global;
     assert_eq!((global(0, 0)[1], global(0, 1)), (4, [4 * 128, 4, 1]));
     assert_eq!((global(2, 0)[1], global(2, 1)), (4, [4 * 128, 4, 1]));
+    // Where work-groups can tell each other that they have ended, the last one joins the parts.
+    let device = gpu().with(Feature::NvidiaPtx, Ok("made up"));
+    let joined = |desc| {
+        let plan = crate::primitive::plan(desc, &device).unwrap();
+        (plan.launches.len(), plan.launches[0].numbered)
+    };
+    assert_eq!(list.each_ref().map(joined), [(1, true), (1, false), (1, true), (1, true)]);
     // Matrix units take elements of 16 bits, and fewer parts fill the device.
     let device = gpu().with(Feature::NvidiaMma, Ok("made up"));
     let takes = |desc| {

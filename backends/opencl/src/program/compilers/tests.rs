@@ -38,7 +38,8 @@ fn a_process_tells_whether_it_has_launched_a_kernel() {
         let device = engine.opencl_device();
         let index = devices().unwrap().iter().position(|d| d.raw_device() == device.raw_device()).unwrap();
         let trial = |kernel: &str| {
-            let trial = Trial { kernel: kernel.into(), memories: vec![4], table: Vec::new() };
+            let trial =
+                Trial { kernel: kernel.into(), memories: vec![4], numbered: false, table: Vec::new() };
             trial.bytes().unwrap()
         };
         let text = TEXT.replace("*p", "*p, ulong at");
