@@ -55,6 +55,22 @@ static inline uint4 load_words(const __global uchar *p) {
     return *(const __global uint4 *)p;
 #endif
 }
+// Weights are read once: whole lines come into the second-level cache, of which the next run takes the rest. One row by four bits, whose
+// loads are the fewest, is faster through the first-level cache.
+#if BITS == 4 && ROW_TILES == 1
+#define LOAD_ONCE "ld.global.nc.L2::128B.v4.u32"
+#else
+#define LOAD_ONCE "ld.global.nc.L1::no_allocate.L2::256B.v4.u32"
+#endif
+static inline uint4 load_weights(const __global uchar *p) {
+#if ANYDNN_UNALIGNED
+    return load_words(p);
+#else
+    uint4 v;
+    asm(LOAD_ONCE " {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+    return v;
+#endif
+}
 
 // The highest bit of weights with a sign is turned over: they count from their least number on.
 #define HIGH_BIT (SIGNED << (BITS - 1))
@@ -164,7 +180,7 @@ static inline uint4 load_words(const __global uchar *p) {
 #define LOAD_RUN(slot, first)                                                                                            \
     if ((first) < K_SIZE) {                                                                                              \
         const idx k = TERM_OF_ITEM(first);                                                                               \
-        EACH(side, SIDES) words[slot][side] = load_words(columns[side] + (size_t)k * BITS / 8);                          \
+        EACH(side, SIDES) words[slot][side] = load_weights(columns[side] + (size_t)k * BITS / 8);                        \
         EACH(h, HELD) {                                                                                                  \
             const idx col = HELD_COLUMN(h);                                                                              \
             scales[slot][h] = RAW_SCALE;                                                                                 \
