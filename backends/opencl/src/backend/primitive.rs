@@ -644,6 +644,44 @@ mod tests {
     }
 
     #[test]
+    fn each_execution_has_a_number_of_its_own() {
+        const TELL: &str = "
+            typedef struct { long number; } Table;
+            kernel void tell(global const uchar *src, ulong at, global uchar *dst, ulong to, const ulong execution,
+                             const Table table) {
+                if (get_global_id(0) != 0) return;
+                ((global ulong *)(dst + to))[0] = execution;
+                ((global long *)(dst + to))[1] = table.number;
+            }";
+        let KernelPlan { implementation, desc, mut launches, .. } = plan(ScratchpadMode::Library, false);
+        launches.truncate(1);
+        for launch in &mut launches {
+            launch.program =
+                ProgramSource { name: "tell".into(), source: TELL.into(), options: String::new() };
+            launch.kernel = "tell".into();
+            launch.args = vec![LaunchArg::Memory(Arg::SRC), LaunchArg::Memory(Arg::DST)];
+            launch.table = 7_i64.to_ne_bytes().to_vec();
+            launch.numbered = true;
+        }
+        let plan = KernelPlan { implementation, desc, scratchpad: 0, launches };
+        for engine in test_engines() {
+            let primitive = OpenClPrimitive::from_plan(&engine, plan.clone()).unwrap();
+            let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+            let (src, dst) = (memory(&engine, N), memory(&engine, N));
+            let args = [(Arg::SRC, src), (Arg::DST, dst.clone())];
+            let execute = |_| {
+                stream.execute(&primitive, &args, &[]).unwrap();
+                let mut out = [[0; 8]; 2];
+                stream.read(&dst, 0, out.as_flattened_mut(), &[]).unwrap();
+                assert_eq!(i64::from_ne_bytes(out[1]), 7);
+                u64::from_ne_bytes(out[0])
+            };
+            let numbers: std::collections::BTreeSet<u64> = (0..4).map(execute).collect();
+            assert_eq!(numbers.len(), 4, "{numbers:?}");
+        }
+    }
+
+    #[test]
     fn odd_byte_offsets_take_the_unaligned_program() {
         for engine in test_engines() {
             let primitive = OpenClPrimitive::from_plan(&engine, plan(ScratchpadMode::User, false)).unwrap();
