@@ -1,6 +1,6 @@
 //! One execution: the operands' numbers, the threads, and room for what lies between.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::sync::Mutex;
 
 use anydnn_backend::{Arg, DataType, PrimitiveDesc};
@@ -120,17 +120,23 @@ impl Rooms {
 }
 
 thread_local! {
-    static OWN: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+    // A pointer alone moves between here and its user: of more, parts that were just written are read back as one vector, which waits for all
+    // stores before.
+    static OWN: Cell<Option<Box<OwnRoom>>> = const { Cell::new(None) };
 }
+
+/// Room of a thread.
+#[derive(Default)]
+struct OwnRoom(Vec<Line>);
 
 /// Runs `work` with room of the thread's own: so many numbers, whatever they are.
 pub(super) fn with_own_room<R>(numbers: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
-    let mut room = OWN.take();
+    let mut room = OWN.take().unwrap_or_default();
     let lines = numbers.div_ceil(16);
-    if room.len() < lines {
-        room.resize(lines, Line::zeroed());
+    if room.0.len() < lines {
+        room.0.resize(lines, Line::zeroed());
     }
-    let result = work(&mut bytemuck::cast_slice_mut(&mut room[..lines])[..numbers]);
-    OWN.set(room);
+    let result = work(&mut bytemuck::cast_slice_mut(&mut room.0[..lines])[..numbers]);
+    OWN.set(Some(room));
     result
 }

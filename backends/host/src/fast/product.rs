@@ -272,20 +272,20 @@ impl Task {
             if let Columns::Panels(data) = columns {
                 let panels = grid.columns.div_ceil(grid.width);
                 let size = grid.terms * grid.width;
-                let of = |number: usize| Panel {
-                    data: data[(self.group * panels + number) * size..][..size].as_ptr(),
-                    stride: grid.width,
-                    number,
-                };
+                let of = |number: usize| data[(self.group * panels + number) * size..][..size].as_ptr();
                 if self.panels.len() * size * size_of::<f32>() <= PANEL_BYTES {
                     // The rows of a tile stay in the first cache level while all panels pass by.
                     for tile in 0..own.tiles.len() {
-                        self.panels.clone().for_each(|number| work.tile(own, tile, &of(number)));
+                        for number in self.panels.clone() {
+                            work.tile(own, tile, number, of(number), grid.width);
+                        }
                     }
                     return;
                 }
                 for number in self.panels.clone() {
-                    (0..own.tiles.len()).for_each(|tile| work.tile(own, tile, &of(number)));
+                    for tile in 0..own.tiles.len() {
+                        work.tile(own, tile, number, of(number), grid.width);
+                    }
                 }
                 return;
             }
@@ -297,8 +297,7 @@ impl Task {
                 let in_place = tiles < PACKED_TILES;
                 let (data, stride) =
                     plain.panel(call.level, first..first + count, grid.width, in_place, copy);
-                let panel = Panel { data, stride, number };
-                (0..own.tiles.len()).for_each(|tile| work.tile(own, tile, &panel));
+                (0..own.tiles.len()).for_each(|tile| work.tile(own, tile, number, data, stride));
             }
         });
     }
@@ -365,13 +364,6 @@ impl Task {
     }
 }
 
-/// The columns of a panel: the first one of the first term, and the numbers between terms.
-struct Panel {
-    data: *const f32,
-    stride: usize,
-    number: usize,
-}
-
 /// What the tiles of a task share.
 struct Work<'w, 'c, 'f> {
     call: &'w Call<'c>,
@@ -383,16 +375,18 @@ struct Work<'w, 'c, 'f> {
 }
 
 impl Work<'_, '_, '_> {
-    fn tile(&mut self, own: &Own, number: usize, panel: &Panel) {
-        let (prepared, offsets) = (&own.tiles[number], &own.offsets[number]);
-        let first = panel.number * self.grid.width;
+    /// A tile by the columns of a panel, the first one of the first term with the numbers between terms. They are handed on in registers: what
+    /// was written in parts and is read as one vector waits until all stores before it are done, among them the results of the tile before.
+    fn tile(&mut self, own: &Own, tile: usize, panel: usize, data: *const f32, stride: usize) {
+        let (prepared, offsets) = (&own.tiles[tile], &own.offsets[tile]);
+        let first = panel * self.grid.width;
         let columns = self.grid.width.min(self.grid.columns - first);
         let tile = Tile {
             runs: &own.runs[prepared.runs.clone()],
             rows: &own.rows[prepared.rows..],
             step: self.step,
-            panel: panel.data,
-            stride: panel.stride,
+            panel: data,
+            stride,
             columns,
         };
         let column = self.group * self.grid.next_columns + first;

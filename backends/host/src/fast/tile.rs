@@ -57,18 +57,11 @@ pub(super) unsafe fn multiply(
     sums: &mut [f32; ROWS * WIDTH],
     add: bool,
 ) {
-    let lanes = 2 * level.lanes();
-    let mut tile = *tile;
-    let all = tile.columns;
-    for first in (0..all).step_by(lanes) {
-        tile.columns = all - first;
+    for_vectors(level, tile, |tile, first| {
         let to = sums[first..].as_mut_ptr();
         // SAFETY: by the caller; two vectors end within the width, and the level's instructions are there.
-        unsafe {
-            by_level(level, count, &tile, &ToSums { to, add });
-            tile.panel = tile.panel.add(lanes);
-        }
-    }
+        unsafe { by_level(level, count, tile, &ToSums { to, add }) };
+    });
 }
 
 /// Computes `count` rows of sums and stores them behind the target's steps.
@@ -79,15 +72,24 @@ pub(super) unsafe fn multiply(
 ///   nobody else's.
 pub(super) unsafe fn multiply_into(level: Level, count: usize, tile: &Tile<'_>, target: &Target<'_>) {
     let lanes = 2 * level.lanes();
-    let mut tile = *tile;
-    let all = tile.columns;
-    for first in (0..all).step_by(lanes) {
-        tile.columns = all - first;
+    for_vectors(level, tile, |tile, first| {
+        let columns = tile.columns.min(lanes);
         // SAFETY: by the caller; the level's instructions are there.
-        unsafe {
-            by_level(level, count, &tile, &ToTarget { target, first, columns: tile.columns.min(lanes) });
-            tile.panel = tile.panel.add(lanes);
-        }
+        unsafe { by_level(level, count, tile, &ToTarget { target, first, columns }) };
+    });
+}
+
+/// Calls `work` with the columns from each two vectors on, and the first one's number. A tile of no more is handed on as it is: vectors that
+/// copy what was written number by number wait for every store before it, among them the results of the tile before.
+#[inline(always)]
+fn for_vectors(level: Level, tile: &Tile<'_>, mut work: impl FnMut(&Tile<'_>, usize)) {
+    let lanes = 2 * level.lanes();
+    if tile.columns <= lanes {
+        return work(tile, 0);
+    }
+    for first in (0..tile.columns).step_by(lanes) {
+        let panel = tile.panel.wrapping_add(first);
+        work(&Tile { panel, columns: tile.columns - first, ..*tile }, first);
     }
 }
 
