@@ -11,10 +11,12 @@ use crate::memory::HostMemory;
 /// As many as most primitives have, off the heap.
 pub(crate) type Few<T> = SmallVec<[T; 8]>;
 
-/// Runs `work` on the slices of what a primitive reads and of what it writes. An input that shares bytes with a result is copied first.
+/// Runs `work` on the slices of what a primitive reads and of what it writes. An input that shares bytes with a result is copied first;
+/// where it may be read `in_place` and has exactly those of the first result, one of them is left out.
 pub(crate) fn with_slices<R>(
     desc: &PrimitiveDesc,
     args: &[(Arg, HostMemory)],
+    in_place: &dyn Fn(Arg) -> bool,
     work: impl FnOnce(&[(Arg, &[u8])], &mut [(Arg, &mut [u8])]) -> Result<R>,
 ) -> Result<R> {
     let (mut read, mut written) = (Few::new(), Few::new());
@@ -23,7 +25,7 @@ pub(crate) fn with_slices<R>(
         let list = if access.writes() { &mut written } else { &mut read };
         list.push((*arg, Part::new(memory, 0, operand.size())));
     }
-    with_operands(desc, &read, &written, work)
+    with_operands(desc, &read, &written, in_place, work)
 }
 
 /// The same where it is known what is read and what is written.
@@ -31,6 +33,7 @@ pub(crate) fn with_operands<R>(
     desc: &PrimitiveDesc,
     read: &[(Arg, Part<'_>)],
     written: &[(Arg, Part<'_>)],
+    in_place: &dyn Fn(Arg) -> bool,
     work: impl FnOnce(&[(Arg, &[u8])], &mut [(Arg, &mut [u8])]) -> Result<R>,
 ) -> Result<R> {
     for (i, (arg, part)) in written.iter().enumerate() {
@@ -42,7 +45,7 @@ pub(crate) fn with_operands<R>(
         }
     }
     // SAFETY: results lie apart from each other.
-    unsafe { with_parts(read, written, work) }
+    unsafe { with_parts(read, written, in_place, work) }
 }
 
 /// Bytes of an allocation.
@@ -87,7 +90,7 @@ impl<'a> Part<'a> {
     pub(crate) fn copy_to(self, to: Self) -> Result<()> {
         // SAFETY: one result.
         unsafe {
-            with_parts(&[(Arg::SRC, self)], &[(Arg::DST, to)], |inputs, outputs| {
+            with_parts(&[(Arg::SRC, self)], &[(Arg::DST, to)], &|_| false, |inputs, outputs| {
                 outputs[0].1.copy_from_slice(inputs[0].1);
                 Ok(())
             })
@@ -116,13 +119,14 @@ impl<'a> Part<'a> {
 }
 
 /// Locks every allocation that the parts lie in, once and in ascending order, and runs `work` on their slices. What is read and shares bytes
-/// with what is written is copied first.
+/// with what is written is copied first, or left out as [`with_slices`] says.
 ///
 /// # Safety
 /// What is written lies apart.
 unsafe fn with_parts<R>(
     read: &[(Arg, Part<'_>)],
     written: &[(Arg, Part<'_>)],
+    in_place: &dyn Fn(Arg) -> bool,
     work: impl FnOnce(&[(Arg, &[u8])], &mut [(Arg, &mut [u8])]) -> Result<R>,
 ) -> Result<R> {
     let reads = read.iter().map(|(_, part)| (part.allocation, false));
@@ -142,9 +146,12 @@ unsafe fn with_parts<R>(
         at.map_or(std::ptr::null_mut(), |at| origins[at].1)
     };
     let is_shared = |part: &Part<'_>| written.iter().any(|(_, other)| part.region.overlaps(&other.region));
+    let result = written.iter().find(|(arg, _)| *arg == Arg::DST).map(|(_, part)| part.region);
+    let mut in_its_place = read.iter().filter(|(_, part)| Some(part.region) == result);
+    let left_out = in_its_place.find(|(arg, _)| in_place(*arg)).map(|(arg, _)| *arg);
     let copies = read
         .iter()
-        .filter(|(_, part)| is_shared(part))
+        .filter(|(arg, part)| is_shared(part) && left_out != Some(*arg))
         // SAFETY: locked, and nothing is written before the copies are made.
         .map(|(arg, part)| Ok((*arg, Copied::new(unsafe { part.slice(origin(part)) })?)))
         .collect::<Result<Few<_>>>()?;
@@ -218,7 +225,9 @@ mod tests {
     use super::*;
     use crate::HostEngine;
     use anydnn_backend::op::{Binary, Op};
-    use anydnn_backend::{BinaryAlgorithm, DataType, Engine, MapMode, Memory, MemoryDesc, MemoryKind};
+    use anydnn_backend::{
+        BinaryAlgorithm, DataType, Engine, Event, MapMode, Memory, MemoryDesc, MemoryKind, Stream, StreamDesc,
+    };
 
     /// `dst = src0 - src1` on parts of one allocation of the bytes 10, 20, .. 80.
     fn subtract(offsets: [usize; 3], bytes: usize) -> Result<Vec<u8>> {
@@ -237,8 +246,41 @@ mod tests {
             .zip(offsets)
             .map(|(arg, offset)| Ok((arg, whole.view(&part, offset)?)))
             .collect::<Result<_>>()?;
-        with_slices(&desc, &args, |inputs, outputs| crate::compute(&desc, inputs, outputs))?;
+        with_slices(&desc, &args, &|_| false, |inputs, outputs| crate::compute(&desc, inputs, outputs))?;
         Ok(whole.map(MapMode::Read)?.bytes().to_vec())
+    }
+
+    /// Fast forms read it where it is; where one cannot run, as on bytes that are no numbers, it is copied.
+    #[test]
+    fn an_operand_in_the_place_of_the_result_keeps_its_values() {
+        let engine = HostEngine::new();
+        let tensor = MemoryDesc::new([5, 700], DataType::F32);
+        let desc = PrimitiveDesc::builder(Op::Binary(Binary::new(BinaryAlgorithm::Subtract)))
+            .src(tensor.clone())
+            .src(tensor.clone())
+            .dst(tensor.clone())
+            .build()
+            .unwrap();
+        let primitive = engine.create_primitive(&desc).unwrap();
+        assert!(primitive.reads_in_place(Arg::Src(0)) && primitive.reads_in_place(Arg::Src(1)));
+        let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+        let values = |from: f32| -> Vec<f32> { (0..3500).map(|i| i as f32 + from).collect() };
+        for (shift, places) in [(0, [0, 1, 0]), (0, [1, 0, 0]), (0, [0, 0, 0]), (2, [0, 1, 0])] {
+            let bytes = MemoryDesc::new([2 * 14_000 + shift], DataType::U8);
+            let whole = engine.create_memory(&bytes, MemoryKind::Host).unwrap();
+            let at = |place: usize| whole.view(&tensor, shift + place * 14_000).unwrap();
+            stream.write(&at(0), 0, bytemuck::cast_slice(&values(1.0)), &[]).unwrap();
+            stream.write(&at(1), 0, bytemuck::cast_slice(&vec![3.0_f32; 3500]), &[]).unwrap();
+            let args = [Arg::Src(0), Arg::Src(1), Arg::DST].into_iter().zip(places.map(at));
+            stream.execute(&primitive, &args.collect::<Vec<_>>(), &[]).unwrap().wait().unwrap();
+            let made = at(0).map(MapMode::Read).unwrap().bytes().to_vec();
+            let expected: Vec<f32> = match places {
+                [0, 1, 0] => values(-2.0),
+                [1, 0, 0] => values(-2.0).into_iter().map(|x| 0.0 - x).collect(),
+                _ => vec![0.0; 3500],
+            };
+            assert_eq!(made, bytemuck::cast_slice::<f32, u8>(&expected), "{places:?}, {shift} bytes on");
+        }
     }
 
     #[test]
@@ -300,7 +342,7 @@ mod tests {
             .unwrap();
         let at = |offset| whole.view(&tensor(&[2]), offset).unwrap();
         let args = [(Arg::SRC, at(0)), (Arg::Mean, at(12)), (Arg::DST, at(16))];
-        let error = with_slices(&desc, &args, |_, _| Ok(())).unwrap_err();
+        let error = with_slices(&desc, &args, &|_| false, |_, _| Ok(())).unwrap_err();
         assert!(error.to_string().contains("sharing bytes"), "{error}");
     }
 
@@ -319,7 +361,7 @@ mod tests {
         let check = |memories: &[HostMemory], offsets: [usize; 3]| {
             let args: Vec<_> =
                 [Arg::Src(0), Arg::Src(1), Arg::DST].into_iter().zip(memories.to_vec()).collect();
-            with_slices(&desc, &args, |inputs, outputs| {
+            with_slices(&desc, &args, &|_| false, |inputs, outputs| {
                 outputs[0].1.fill(0);
                 for (arg, bytes) in inputs {
                     let offset = offsets[usize::from(*arg == Arg::Src(1))];

@@ -64,7 +64,8 @@ impl Step {
         let read: Few<_> = self.read.iter().map(bound).collect();
         let written: Few<_> = self.written.iter().map(bound).collect();
         stream.execute_with(&self.primitive, deps, |work| {
-            with_operands(self.primitive.desc(), &read, &written, work)
+            let in_place = |arg| self.primitive.reads_in_place(arg);
+            with_operands(self.primitive.desc(), &read, &written, &in_place, work)
         })
     }
 }

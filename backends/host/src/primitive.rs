@@ -34,6 +34,12 @@ impl HostPrimitive {
         Ok(Self(Arc::new(Inner { engine, desc, implementation, mode, fast })))
     }
 
+    /// Whether an operand that is in the place of the result may be missing among the inputs of [`HostPrimitive::compute`].
+    pub(crate) fn reads_in_place(&self, arg: Arg) -> bool {
+        let Inner { mode, fast, .. } = &*self.0;
+        matches!(mode, Mode::Fast(_)) && fast.as_ref().is_some_and(|fast| fast.reads_in_place(arg))
+    }
+
     /// Computes it on bytes laid out as the description says. Fast forms have the engine's crew and need no thread of a pool to start them.
     pub(crate) fn compute(
         &self,
@@ -43,12 +49,24 @@ impl HostPrimitive {
     ) -> Result<()> {
         let Inner { desc, mode, fast, .. } = &*self.0;
         if let (Some(fast), Mode::Fast(level)) = (fast, *mode)
-            && let Some(call) = Call::new(level, engine.crew(), desc, inputs, outputs)
+            && let Some(call) = Call::new(level, engine.crew(), desc, &**fast, inputs, outputs)
         {
             fast.run(&call);
             return Ok(());
         }
-        engine.install(|| compute::compute(desc, inputs, outputs))
+        let given = |arg: Arg| {
+            inputs.iter().any(|(other, _)| *other == arg) || outputs.iter().any(|(other, _)| *other == arg)
+        };
+        let missing = desc.args().iter().map(|wanted| wanted.arg);
+        let missing: Vec<Arg> = missing.filter(|&arg| !given(arg) && self.reads_in_place(arg)).collect();
+        if missing.is_empty() {
+            return engine.install(|| compute::compute(desc, inputs, outputs));
+        }
+        let result = outputs.iter().find(|(arg, _)| *arg == Arg::DST);
+        let copy = result.map_or_else(Vec::new, |(_, bytes)| bytes.to_vec());
+        let all = inputs.iter().copied().chain(missing.into_iter().map(|arg| (arg, &copy[..])));
+        let all: Vec<(Arg, &[u8])> = all.collect();
+        engine.install(|| compute::compute(desc, &all, outputs))
     }
 }
 

@@ -94,7 +94,10 @@ impl Stream for HostStream {
     ) -> Result<HostEvent> {
         let desc = primitive.desc();
         let event = self.submit(desc.name(), deps, || {
-            with_slices(desc, args, |inputs, outputs| primitive.compute(&self.0.engine, inputs, outputs))
+            let in_place = |arg| primitive.reads_in_place(arg);
+            with_slices(desc, args, &in_place, |inputs, outputs| {
+                primitive.compute(&self.0.engine, inputs, outputs)
+            })
         });
         self.note(primitive, &event)?;
         Ok(event)

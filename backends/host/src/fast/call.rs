@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use anydnn_backend::{Arg, DataType, PrimitiveDesc};
 use bytemuck::{Pod, Zeroable};
 
-use super::Shared;
 use super::crew::{Crew, lock};
 use super::level::Level;
 use super::words::Words;
+use super::{Fast, Shared};
 
 /// What an execution binds.
 pub(crate) struct Call<'a> {
@@ -27,6 +27,7 @@ impl<'a> Call<'a> {
         level: Level,
         crew: &'a Crew,
         desc: &PrimitiveDesc,
+        fast: &dyn Fast,
         inputs: &'a [(Arg, &'a [u8])],
         outputs: &'a mut [(Arg, &mut [u8])],
     ) -> Option<Self> {
@@ -42,6 +43,7 @@ impl<'a> Call<'a> {
         let bound = |arg: Arg| {
             inputs.iter().any(|(other, bytes)| *other == arg && fits(arg, bytes))
                 || outputs.iter().any(|(other, bytes)| *other == arg && fits(arg, bytes))
+                || fast.reads_in_place(arg) && inputs.iter().all(|(other, _)| *other != arg)
         };
         if !desc.args().iter().all(|wanted| bound(wanted.arg)) {
             return None;
@@ -82,6 +84,11 @@ impl<'a> Call<'a> {
     pub(super) fn input(&self, arg: Arg) -> &'a [f32] {
         let bytes = self.bytes(arg);
         bytemuck::try_cast_slice(&bytes[..bytes.len() / 4 * 4]).unwrap_or_default()
+    }
+
+    /// Whether an operand is bound that is read.
+    pub(super) fn has_input(&self, arg: Arg) -> bool {
+        self.inputs.iter().any(|(other, _)| *other == arg)
     }
 
     /// The bytes of an operand that is read.

@@ -157,6 +157,10 @@ impl Fast for Convolution {
         self.weights.form()
     }
 
+    fn reads_in_place(&self, arg: Arg) -> bool {
+        self.finish.reads_in_place(arg)
+    }
+
     fn run(&self, call: &Call<'_>) {
         let finish = self.finish.bind(call);
         let zeros = self.grid.terms;

@@ -159,6 +159,10 @@ impl Fast for Depthwise {
         "host:depthwise"
     }
 
+    fn reads_in_place(&self, arg: Arg) -> bool {
+        self.finish.reads_in_place(arg)
+    }
+
     fn run(&self, call: &Call<'_>) {
         let finish = self.finish.bind(call);
         let (given, weights) = (call.input(Arg::SRC), call.input(Arg::Weights));

@@ -33,7 +33,7 @@ pub(super) struct Along {
 }
 
 /// Where rows and columns of an operand lie.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Strided {
     first: usize,
     rows: Places,
@@ -59,7 +59,8 @@ pub(super) struct Finish<'a> {
     plan: &'a FinishPlan,
     level: Level,
     bias: Option<&'a [f32]>,
-    operands: SmallVec<[&'a [f32]; 3]>,
+    /// For each step what its operand has, unless it is the target.
+    operands: SmallVec<[Option<&'a [f32]>; 3]>,
     target: Shared<'a>,
 }
 
@@ -124,12 +125,22 @@ impl FinishPlan {
         Some(Self { has_bias: bias.is_some(), bias: bias.unwrap_or_default(), steps, target, is_direct })
     }
 
+    /// Whether the operand of a step may be the target itself.
+    pub(super) fn reads_in_place(&self, arg: Arg) -> bool {
+        self.steps.iter().any(|step| match step {
+            StepPlan::Binary { arg: of, operand, .. } => {
+                *of == arg && *operand == self.target && !operand.is_one()
+            }
+            _ => false,
+        })
+    }
+
     /// The steps with what a call binds.
     pub(super) fn bind<'a>(&'a self, call: &Call<'a>) -> Finish<'a> {
         let bias = self.has_bias.then(|| call.input(Arg::Bias));
         let operands = self.steps.iter().map(|step| match step {
-            StepPlan::Binary { arg, .. } => call.input(*arg),
-            _ => &[][..],
+            StepPlan::Binary { arg, .. } if call.has_input(*arg) => Some(call.input(*arg)),
+            _ => None,
         });
         let operands = operands.collect();
         Finish { plan: self, level: call.level, bias, operands, target: call.output(Arg::DST) }
@@ -194,7 +205,7 @@ impl Finish<'_> {
                 StepPlan::Eltwise(_) => steps.push(Step::AtLeast(0.0)),
                 StepPlan::Binary { algorithm, operand: place, .. } if place.is_one() => {
                     next();
-                    let value = operand[place.first];
+                    let value = operand.unwrap_or_default()[place.first];
                     steps.push(match algorithm {
                         BinaryAlgorithm::Add => Step::AddOne(value),
                         _ => Step::MultiplyOne(value),
@@ -202,7 +213,10 @@ impl Finish<'_> {
                 }
                 StepPlan::Binary { algorithm, operand: place, .. } => {
                     let rows = next();
-                    let from = read(operand, place.first + column, rows);
+                    let from = match operand {
+                        Some(operand) => read(operand, place.first + column, rows),
+                        None => to.cast_const(),
+                    };
                     steps.push(match algorithm {
                         BinaryAlgorithm::Add if place.rows.stride() == Some(0) => Step::AddColumns(from),
                         BinaryAlgorithm::Add => Step::Add(from, rows),
@@ -320,12 +334,19 @@ impl Finish<'_> {
                 StepPlan::Eltwise(function) => functions::eltwise(level, *function, sums),
                 StepPlan::Binary { algorithm, reversed, operand: place, .. } if place.is_one() => {
                     next();
-                    functions::binary(level, *algorithm, sums, &operand[place.first..][..1], *reversed);
+                    let operand = &operand.unwrap_or_default()[place.first..][..1];
+                    functions::binary(level, *algorithm, sums, operand, *reversed);
                 }
                 StepPlan::Binary { algorithm, reversed, operand: place, .. } => {
                     let start = place.first + column * place.column;
                     for (sums, &offset) in sums.chunks_mut(stride).zip(next()) {
-                        let operand = &operand[start + offset..];
+                        let operand = if let Some(operand) = operand {
+                            &operand[start + offset..]
+                        } else {
+                            let old = self.target(offset, column, columns);
+                            // SAFETY: nobody else touches these elements of the result, and nothing is written while they are read.
+                            unsafe { std::slice::from_raw_parts(old, (columns - 1) * place.column + 1) }
+                        };
                         self.binary(*algorithm, *reversed, operand, place.column, &mut sums[..columns]);
                     }
                 }

@@ -150,6 +150,10 @@ impl Fast for Lines {
         "host:lines"
     }
 
+    fn reads_in_place(&self, arg: Arg) -> bool {
+        self.finish.reads_in_place(arg)
+    }
+
     fn run(&self, call: &Call<'_>) {
         let finish = self.finish.bind(call);
         let given = call.input(Arg::SRC);

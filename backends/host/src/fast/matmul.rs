@@ -98,6 +98,10 @@ impl Fast for MatMul {
         self.weights.form()
     }
 
+    fn reads_in_place(&self, arg: Arg) -> bool {
+        self.finish.reads_in_place(arg)
+    }
+
     fn run(&self, call: &Call<'_>) {
         let finish = self.finish.bind(call);
         let source = Matrix { plan: self, data: call.input(Arg::SRC) };

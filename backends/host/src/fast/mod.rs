@@ -57,7 +57,7 @@ mod words;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-use anydnn_backend::{Op, PrimitiveDesc};
+use anydnn_backend::{Arg, Op, PrimitiveDesc};
 
 pub(crate) use call::Call;
 pub(crate) use crew::Crew;
@@ -70,7 +70,14 @@ pub(crate) trait Fast: Debug + Send + Sync {
     /// The name of the implementation.
     fn name(&self) -> &'static str;
 
-    /// Computes it. The call binds every operand of the description.
+    /// Whether an operand that lies in the place of the result, and is exactly as large, may be missing in a call, where no other one is: each of
+    /// its elements is read before that of the result is written.
+    fn reads_in_place(&self, arg: Arg) -> bool {
+        let _ = arg;
+        false
+    }
+
+    /// Computes it. The call binds every operand of the description but those that are in the place of the result.
     fn run(&self, call: &Call<'_>);
 }
 

@@ -232,7 +232,17 @@ impl Streaming {
         };
         let mut stages = &self.stages[..];
         let values = |operand: &Operand| Values::new(call, self, operand, kept, row, first);
-        if let [Stage::Load(a), Stage::Binary(algorithm, b, false), ..] = stages
+        let is_there = |operand: &Operand| matches!(operand.from, From::Arg(arg) if !call.has_input(arg));
+        if let [Stage::Load(operand), ..] = stages
+            && is_there(operand)
+        {
+            stages = &stages[1..];
+        } else if let [Stage::Load(a), Stage::Binary(algorithm, b, reversed), ..] = stages
+            && is_there(b)
+        {
+            join(call, *algorithm, out, &values(a), !reversed);
+            stages = &stages[2..];
+        } else if let [Stage::Load(a), Stage::Binary(algorithm, b, false), ..] = stages
             && let (Values::All(a), Values::All(b)) = (values(a), values(b))
         {
             functions::binary_of(call.level, *algorithm, &a[..count], &b[..count], out);
@@ -255,20 +265,9 @@ impl Streaming {
                     }
                 },
                 Stage::Eltwise(function) => functions::eltwise(call.level, *function, out),
-                Stage::Binary(algorithm, operand, reversed) => match values(operand) {
-                    Values::All(values) => {
-                        functions::binary(call.level, *algorithm, out, &values[..count], *reversed);
-                    }
-                    Values::One(value) => functions::binary(call.level, *algorithm, out, &[value], *reversed),
-                    Values::Apart(values, stride) => {
-                        let mut near = [0.0; PIECE];
-                        let near = &mut near[..count];
-                        near.iter_mut()
-                            .zip(values.iter().step_by(stride))
-                            .for_each(|(to, value)| *to = *value);
-                        functions::binary(call.level, *algorithm, out, near, *reversed);
-                    }
-                },
+                Stage::Binary(algorithm, operand, reversed) => {
+                    join(call, *algorithm, out, &values(operand), *reversed);
+                }
                 Stage::Sum { scale, zero_point } => {
                     // SAFETY: as above.
                     let old = unsafe { target.part(place, count) };
@@ -279,6 +278,21 @@ impl Streaming {
         if self.sums {
             // SAFETY: as above.
             unsafe { target.part(place, count) }.copy_from_slice(out);
+        }
+    }
+}
+
+/// Joins every element of a piece with those of an operand.
+fn join(call: &Call<'_>, algorithm: BinaryAlgorithm, out: &mut [f32], values: &Values<'_>, reversed: bool) {
+    let count = out.len();
+    match *values {
+        Values::All(values) => functions::binary(call.level, algorithm, out, &values[..count], reversed),
+        Values::One(value) => functions::binary(call.level, algorithm, out, &[value], reversed),
+        Values::Apart(values, stride) => {
+            let mut near = [0.0; PIECE];
+            let near = &mut near[..count];
+            near.iter_mut().zip(values.iter().step_by(stride)).for_each(|(to, value)| *to = *value);
+            functions::binary(call.level, algorithm, out, near, reversed);
         }
     }
 }
@@ -317,6 +331,12 @@ impl<'a> Values<'a> {
 }
 
 impl Operand {
+    /// Whether its elements lie as those of another one.
+    fn is_as(&self, other: &Self) -> bool {
+        (self.first, &self.rows, self.column, self.period)
+            == (other.first, &other.rows, other.column, other.period)
+    }
+
     fn is_kept(&self) -> bool {
         self.period.is_some() || self.from == From::Factors
     }
@@ -330,6 +350,17 @@ impl Operand {
 impl Fast for Streaming {
     fn name(&self) -> &'static str {
         "host:streaming"
+    }
+
+    /// What the first stages read: there nothing has been written yet.
+    fn reads_in_place(&self, arg: Arg) -> bool {
+        let is_target = |operand: &Operand| operand.from == From::Arg(arg) && operand.is_as(&self.target);
+        let is_first = match &self.stages[..] {
+            [Stage::Load(a), Stage::Binary(_, b, _), ..] => is_target(a) || is_target(b),
+            [Stage::Load(a), ..] => is_target(a),
+            _ => false,
+        };
+        is_first && !self.sums
     }
 
     fn run(&self, call: &Call<'_>) {

@@ -1,8 +1,8 @@
 //! Fast forms beside the reference, at every level of instructions.
 
 use anydnn_backend::op::{
-    BatchNormalization, Cell, Convolution, Deconvolution, Direction, GateOrder, MatMul, Op, Recurrent,
-    Reduction, ReductionAlgorithm, Reorder,
+    BatchNormalization, Binary, Cell, Convolution, Deconvolution, Direction, GateOrder, MatMul, Op,
+    Recurrent, Reduction, ReductionAlgorithm, Reorder,
 };
 use anydnn_backend::{
     Access, Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Eltwise, MemoryDesc, PostOp,
@@ -42,7 +42,7 @@ fn check(asked: &PrimitiveDesc) {
     };
     let operands: Vec<(Arg, Access, Vec<f32>)> =
         desc.args().iter().enumerate().map(|(i, a)| (a.arg, a.access, numbers(i, &a.desc))).collect();
-    let run = |work: &Work<'_>| -> Vec<Vec<f32>> {
+    let run = |operands: &[(Arg, Access, Vec<f32>)], work: &Work<'_>| -> Vec<Vec<f32>> {
         let inputs: Vec<(Arg, &[u8])> = operands
             .iter()
             .filter(|(_, access, _)| *access == Access::Read)
@@ -58,7 +58,6 @@ fn check(asked: &PrimitiveDesc) {
         work(&inputs, &mut outputs);
         results.into_iter().map(|(_, values)| values).collect()
     };
-    let expected = run(&|inputs, outputs| compute(&desc, inputs, outputs).unwrap());
     let tolerance = Tolerance::of(&desc);
     let results: Vec<&MemoryDesc> =
         desc.args().iter().filter(|a| a.access != Access::Read).map(|a| &a.desc).collect();
@@ -68,18 +67,31 @@ fn check(asked: &PrimitiveDesc) {
         read_run(kind, bytemuck::cast_slice(numbers), &mut values);
         values
     };
-    for (&level, threads) in Level::available().iter().flat_map(|level| [(level, 1), (level, 3)]) {
-        let crew = Crew::new(threads);
-        for _ in 0..2 {
-            let made = run(&|inputs, outputs| {
-                fast.run(&Call::new(level, &crew, &desc, inputs, outputs).expect("operands that fit"));
-            });
-            for ((result, made), expected) in results.iter().zip(&made).zip(&expected) {
-                tolerance
-                    .compare(&wide(result, made), &wide(result, expected))
-                    .unwrap_or_else(|error| panic!("{desc} at {level:?} on {threads} threads: {error:?}"));
+    let compare = |operands: &[(Arg, Access, Vec<f32>)], missing: Option<Arg>| {
+        let expected = run(operands, &|inputs, outputs| compute(&desc, inputs, outputs).unwrap());
+        for (&level, threads) in Level::available().iter().flat_map(|level| [(level, 1), (level, 3)]) {
+            let crew = Crew::new(threads);
+            for _ in 0..2 {
+                let made = run(operands, &|inputs, outputs| {
+                    let given = inputs.iter().copied().filter(|(arg, _)| Some(*arg) != missing);
+                    let given: Vec<(Arg, &[u8])> = given.collect();
+                    let call = Call::new(level, &crew, &desc, &*fast, &given, outputs);
+                    fast.run(&call.expect("operands that fit"));
+                });
+                for ((result, made), expected) in results.iter().zip(&made).zip(&expected) {
+                    let compared = tolerance.compare(&wide(result, made), &wide(result, expected));
+                    compared.unwrap_or_else(|error| {
+                        panic!("{desc} at {level:?} on {threads} threads without {missing:?}: {error:?}")
+                    });
+                }
             }
         }
+    };
+    compare(&operands, None);
+    for (arg, _, values) in operands.iter().filter(|(arg, ..)| fast.reads_in_place(*arg)) {
+        let mut operands = operands.clone();
+        operands.iter_mut().filter(|(other, ..)| *other == Arg::DST).for_each(|dst| dst.2.clone_from(values));
+        compare(&operands, Some(*arg));
     }
 }
 
@@ -100,6 +112,48 @@ fn products_of_all_heights_and_layouts() {
                 .dst(f32(&[m, n]))
                 .attributes(attributes);
             check(&desc.build().unwrap());
+        }
+    }
+}
+
+#[test]
+fn operands_in_the_place_of_the_result_are_read_there() {
+    for (post_op, is_read) in [
+        (PostOp::binary(BinaryAlgorithm::Add, f32(&[29, 70])), true),
+        (PostOp::binary(BinaryAlgorithm::Multiply, f32(&[29, 70])), true),
+        (PostOp::binary(BinaryAlgorithm::Subtract, f32(&[29, 70])), true),
+        (PostOp::binary(BinaryAlgorithm::Add, f32(&[1, 70])), false),
+        (PostOp::binary(BinaryAlgorithm::Add, f32(&[1, 1])), false),
+    ] {
+        let attributes = Attributes::default().with_post_op(post_op);
+        let desc = PrimitiveDesc::builder(Op::MatMul(MatMul))
+            .src(f32(&[29, 40]))
+            .weights(f32(&[40, 70]))
+            .dst(f32(&[29, 70]))
+            .attributes(attributes)
+            .build()
+            .unwrap();
+        assert_eq!(plan(&desc).unwrap().reads_in_place(Arg::PostOp(0)), is_read, "{desc}");
+        check(&desc);
+    }
+    for algorithm in [BinaryAlgorithm::Subtract, BinaryAlgorithm::Add] {
+        for (first, second) in
+            [([5, 700], [5, 700]), ([5, 700], [1, 700]), ([5, 700], [5, 1]), ([1, 1], [5, 700])]
+        {
+            let attributes = Attributes::default()
+                .with_post_op(PostOp::Eltwise(Eltwise::Relu))
+                .with_post_op(PostOp::binary(BinaryAlgorithm::Multiply, f32(&[5, 700])));
+            let desc = PrimitiveDesc::builder(Op::Binary(Binary::new(algorithm)))
+                .src(f32(&first))
+                .src(f32(&second))
+                .dst(f32(&[5, 700]))
+                .attributes(attributes)
+                .build()
+                .unwrap();
+            let fast = plan(&desc).unwrap();
+            let read = [Arg::Src(0), Arg::Src(1), Arg::PostOp(0)].map(|arg| fast.reads_in_place(arg));
+            assert_eq!(read, [first == [5, 700], second == [5, 700], false], "{desc}");
+            check(&desc);
         }
     }
 }
@@ -393,7 +447,9 @@ fn a_mean_normalizes_to_the_shift() {
         let mut outputs = [(Arg::DST, bytemuck::cast_slice_mut(&mut dst))];
         for &level in Level::available() {
             let crew = Crew::new(2);
-            fast.run(&Call::new(level, &crew, &desc, &inputs, &mut outputs).expect("operands of f32"));
+            fast.run(
+                &Call::new(level, &crew, &desc, &*fast, &inputs, &mut outputs).expect("operands of f32"),
+            );
         }
         assert!((0..count).all(|i| dst[i] == shift[i / inner % channels]), "{desc}");
     }
