@@ -66,11 +66,13 @@ pub(super) fn dependencies(touches: &[Vec<Touch>]) -> Vec<Vec<usize>> {
         let mut direct = Vec::new();
         // From the latest back: whatever an accepted step waits for need not be named again.
         for j in (0..i).rev() {
-            let known = before[j / 64] >> (j % 64) & 1 == 1;
+            if before[j / 64] >> (j % 64) & 1 == 1 {
+                continue;
+            }
             let conflict = own.iter().any(|a| {
                 touches[j].iter().any(|b| a.access.conflicts(b.access) && a.place.overlaps(b.place))
             });
-            if conflict && !known {
+            if conflict {
                 direct.push(j);
                 before[j / 64] |= 1 << (j % 64);
                 before.iter_mut().zip(&ancestors[j]).for_each(|(bits, more)| *bits |= more);

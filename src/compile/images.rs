@@ -4,15 +4,14 @@
 //! then read and write the channels of a position together, which is what vectors on CPUs and matrix units want. What the user gives and
 //! gets keeps its layout.
 
-use std::collections::HashSet;
-
 use anydnn_backend::MemoryDesc;
+use rustc_hash::FxHashSet;
 
 use crate::graph::{Graph, LogicalTensor, Op, OpKind, TensorId};
 
 /// The tensors `[N, C, spatial..]` that convolutions make, and what is computed from them place by place.
-pub(super) fn channels_last(graph: &Graph) -> HashSet<TensorId> {
-    let mut found = HashSet::new();
+pub(super) fn channels_last(graph: &Graph) -> FxHashSet<TensorId> {
+    let mut found = FxHashSet::default();
     for op in graph.ops() {
         let Some(&result) = op.outputs.first() else { continue };
         let is_image = match op.kind {
@@ -68,7 +67,7 @@ fn is_channels_first(op: &Op) -> bool {
 }
 
 /// Whether a result has the shape of an image that it is computed from.
-fn continues(graph: &Graph, found: &HashSet<TensorId>, op: &Op, result: TensorId) -> bool {
+fn continues(graph: &Graph, found: &FxHashSet<TensorId>, op: &Op, result: TensorId) -> bool {
     let dims = |id: TensorId| graph.tensor(id).and_then(LogicalTensor::known_dims);
     let own = dims(result);
     own.is_some() && op.inputs.iter().any(|id| found.contains(id) && dims(*id) == own)

@@ -1,7 +1,7 @@
 //! The primitives of a program: layouts are chosen first, then everything is created at the same time.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
 
 use anydnn_backend::op::Reorder;
 use anydnn_backend::{
@@ -28,6 +28,9 @@ const THREADS: usize = 256;
 
 /// Primitives whose programs are known for which another thread is worthwhile.
 const FEW: usize = 16;
+
+/// The cores, which the system tells after a look into several files.
+static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
 
 /// Creates the primitives. Where a primitive wants its weights in a layout of its own, a reorder comes before it.
 pub(super) fn instantiate<'g, B: Backend>(
@@ -120,11 +123,10 @@ fn create_all<B: Backend>(
             }
         }
     };
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = match programs {
         Programs::New => THREADS.min(descs.len()),
         Programs::Known if descs.len() < FEW => 1,
-        Programs::Known => cores().min(descs.len() / FEW + 1),
+        Programs::Known => CORES.min(descs.len() / FEW + 1),
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {

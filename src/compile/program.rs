@@ -1,8 +1,7 @@
 //! The program under construction: steps in order, and where each value lives.
 
-use std::collections::HashSet;
-
 use anydnn_backend::{Access, Arg, DataType, Dims, MemoryDesc, PrimitiveDesc, Result};
+use rustc_hash::FxHashSet;
 
 use super::images;
 use super::liveness::{data_inputs, live};
@@ -76,7 +75,7 @@ pub(super) struct Program<'g> {
     /// Whether outputs depend on each operation.
     live: Vec<bool>,
     /// Images whose temporaries are channels last.
-    images: HashSet<TensorId>,
+    images: FxHashSet<TensorId>,
     /// What is known of the layouts of ports.
     pub(super) ports: super::ports::Ports,
     values: ByTensor<Value>,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 #[cfg(feature = "onnx")]
 use anydnn_backend::Memory;
-use anydnn_backend::{Arg, Backend, Primitive, Result};
+use anydnn_backend::{Arg, Attributes, Backend, Primitive, Result};
 
 use super::prepared_memory;
 use crate::compile::{Compiled, Step, Storage, TempPlace};
@@ -189,7 +189,10 @@ fn description<B: Backend>(
     constant: &dyn Fn(TensorId) -> Option<String>,
 ) -> Option<String> {
     let desc = step.primitive.desc();
-    let mut text = format!("{:?} {:?}", desc.op(), desc.attributes());
+    let mut text = format!("{:?}", desc.op());
+    if *desc.attributes() != Attributes::default() {
+        let _ = write!(text, " {:?}", desc.attributes());
+    }
     for (arg, storage) in step.args.iter().filter(|(arg, _)| *arg != Arg::Scratchpad) {
         let operand = desc.args().iter().find(|operand| operand.arg == *arg)?;
         // Not its label, which tells nothing of the bytes.

@@ -1,9 +1,12 @@
 //! Putting graphs together.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
 
 use anydnn_backend::{DataType, Dims, Error, FpMath, InvalidKind, Result};
 use indexmap::map::Entry;
+#[cfg(feature = "onnx")]
+use rustc_hash::FxBuildHasher;
+use rustc_hash::FxHashSet;
 
 use super::op::{Attrs, Op, OpId};
 use super::op_kind::OpKind;
@@ -29,7 +32,7 @@ use super::{Graph, finish, schema};
 #[derive(Clone, Debug, Default)]
 pub struct GraphBuilder {
     pub(super) ops: Vec<Op>,
-    op_ids: HashSet<OpId>,
+    op_ids: FxHashSet<OpId>,
     pub(super) tensors: ByTensor<LogicalTensor>,
     /// Inputs in the order they were declared; others follow by first use.
     pub(super) ports: Vec<TensorId>,
@@ -44,6 +47,17 @@ impl GraphBuilder {
     /// An empty graph.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty graph with room for so many operations and tensors.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn with_room(ops: usize, tensors: usize) -> Self {
+        Self {
+            ops: Vec::with_capacity(ops),
+            op_ids: FxHashSet::with_capacity_and_hasher(ops, FxBuildHasher),
+            tensors: ByTensor::with_capacity_and_hasher(tensors, FxBuildHasher),
+            ..Self::default()
+        }
     }
 
     /// Adds a tensor that is given on every execution.
@@ -83,6 +97,34 @@ impl GraphBuilder {
         attrs: Attrs,
         outputs: usize,
     ) -> Result<Vec<TensorId>> {
+        self.add(name, kind, inputs, attrs, outputs, |i| match i {
+            0 => Cow::Borrowed(name),
+            _ => Cow::Owned(format!("{name}.{i}")),
+        })
+    }
+
+    /// As [`GraphBuilder::op`], with another name of the output than the operation's.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn op_making(
+        &mut self,
+        name: &str,
+        made: &str,
+        kind: OpKind,
+        inputs: &[TensorId],
+        attrs: Attrs,
+    ) -> Result<TensorId> {
+        Ok(self.add(name, kind, inputs, attrs, 1, |_| Cow::Borrowed(made))?[0])
+    }
+
+    fn add<'n>(
+        &mut self,
+        name: &str,
+        kind: OpKind,
+        inputs: &[TensorId],
+        attrs: Attrs,
+        outputs: usize,
+        label: impl Fn(usize) -> Cow<'n, str>,
+    ) -> Result<Vec<TensorId>> {
         let (id, name_of_op) = (self.free_op(), name.to_owned());
         let mut op = Op { id, name: name_of_op, kind, attrs, inputs: inputs.to_vec(), outputs: Vec::new() };
         schema::check_outputs(&op, outputs)?;
@@ -93,9 +135,8 @@ impl GraphBuilder {
         }
         schema::complete(&mut op)?;
         for (i, &id) in op.outputs.iter().enumerate() {
-            let label = if i == 0 { name.to_owned() } else { format!("{name}.{i}") };
-            self.tensors
-                .insert(id, LogicalTensor::unknown(id).with_property(Property::Variable).named(label));
+            let tensor = LogicalTensor::unknown(id).with_property(Property::Variable).named(label(i));
+            self.tensors.insert(id, tensor);
             self.reserve_tensor(id);
         }
         let outputs = op.outputs.clone();
@@ -222,7 +263,7 @@ impl GraphBuilder {
     #[cfg(feature = "onnx")]
     pub(crate) fn prune(&mut self) {
         let Some(outputs) = &self.outputs else { return };
-        let mut needed: HashSet<TensorId> = outputs.iter().copied().collect();
+        let mut needed: FxHashSet<TensorId> = outputs.iter().copied().collect();
         let mut kept = Vec::with_capacity(self.ops.len());
         for op in self.ops.drain(..).rev() {
             if op.outputs.iter().any(|id| needed.contains(id)) {

@@ -1,10 +1,9 @@
 //! The same graph with other operations in the place of some.
 
-#[cfg(feature = "onnx")]
-use std::collections::HashMap;
-use std::collections::HashSet;
-
 use anydnn_backend::Result;
+#[cfg(feature = "onnx")]
+use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 
 use super::op::Op;
 use super::tensor::TensorId;
@@ -20,14 +19,14 @@ impl Graph {
     /// [`Error::Invalid`](anydnn_backend::Error::Invalid) when an operation does not fit its schema or the tensors that it makes.
     pub(crate) fn with_replaced(self, replaced: Vec<(usize, Op)>) -> Result<Self> {
         let Self { mut ops, mut tensors, inputs, outputs, consumers, fpmath, fpmath_apply_to_int, .. } = self;
-        let mut new = HashSet::new();
+        let mut new = FxHashSet::default();
         for (index, mut op) in replaced {
             schema::complete(&mut op)?;
             new.insert(op.id);
             ops[index] = op;
         }
         // From the last to the first, so that every reader is known to stay or not.
-        let mut read: HashSet<TensorId> = outputs.iter().copied().collect();
+        let mut read: FxHashSet<TensorId> = outputs.iter().copied().collect();
         let mut kept = Vec::with_capacity(ops.len());
         for op in ops.into_iter().rev() {
             let is_left = |id: &TensorId| !read.contains(id) && consumers.contains_key(id);
@@ -39,7 +38,7 @@ impl Graph {
             }
         }
         kept.reverse();
-        let made: HashSet<TensorId> = kept.iter().flat_map(|op| op.outputs.iter().copied()).collect();
+        let made: FxHashSet<TensorId> = kept.iter().flat_map(|op| op.outputs.iter().copied()).collect();
         let stays = |id: &TensorId| read.contains(id) || made.contains(id) || inputs.contains(id);
         tensors.retain(|id, _| stays(id));
         // What the others make is known.
@@ -67,7 +66,7 @@ impl Graph {
                     | OpKind::Reorder
             )
         };
-        let sources: HashMap<TensorId, &Op> = self
+        let sources: FxHashMap<TensorId, &Op> = self
             .ops
             .iter()
             .filter(|op| op.kind == OpKind::Dequantize)
@@ -80,10 +79,10 @@ impl Graph {
         let mut next_op = self.ops.iter().map(|op| op.id.0).max().unwrap_or(0);
         let mut next_tensor = self.tensors.keys().map(|id| id.0).max().unwrap_or(0);
         let (mut ops, mut tensors) = (Vec::with_capacity(self.ops.len()), self.tensors.clone());
-        let mut read = HashSet::new();
+        let mut read = FxHashSet::default();
         for op in &self.ops {
             let mut op = op.clone();
-            let mut own: HashMap<TensorId, TensorId> = HashMap::new();
+            let mut own: FxHashMap<TensorId, TensorId> = FxHashMap::default();
             for input in &mut op.inputs {
                 let Some(&source) = sources.get(input).filter(|_| !moves(op.kind)) else { continue };
                 let id = match own.get(input) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anydnn_backend::{DataType, Dims, Error, Result, ResultExt};
+use rustc_hash::FxHashSet;
 
 use super::files::{ExternalData, Origin};
 use super::network::{Finished, Held, Network, Value};
@@ -150,7 +151,7 @@ impl<'a> Walk<'a> {
             request,
             program,
             is_whole,
-            network: Network::new(request.narrow),
+            network: Network::of(request.narrow, program.steps.len(), program.names.len()),
             external: ExternalData::new(request.origin),
             values: vec![None; program.names.len()],
             given: vec![false; program.names.len()],
@@ -195,7 +196,8 @@ impl<'a> Walk<'a> {
         let program = self.program;
         let name = &program.names[value];
         if let Some(tensor) = &program.weights[value] {
-            let made = self.network.weight(name, value, tensor, &mut self.external);
+            let small = &program.small[value];
+            let made = self.network.weight(name, value, tensor, small, &mut self.external);
             self.values[value] = Some(made.at(|| format!("initializer {name:?}"))?);
             return Ok(None);
         }
@@ -393,8 +395,8 @@ impl<'a> Walk<'a> {
         let mut needed = self.needed_later();
         needed.extend(self.fetched.iter().copied());
         let (mut outputs, mut known, mut same) = (Vec::new(), Vec::new(), Vec::new());
-        let is_output: std::collections::HashSet<_> = program.outputs.iter().copied().collect();
-        let mut done = std::collections::HashSet::new();
+        let is_output: FxHashSet<_> = program.outputs.iter().copied().collect();
+        let mut done = FxHashSet::default();
         for value in program.outputs.iter().copied().chain(needed) {
             let Some(made) = self.values[value].clone() else { continue };
             // Weights are at hand wherever they are read.
@@ -428,7 +430,7 @@ impl<'a> Walk<'a> {
         let mut open: Vec<usize> = (0..program.steps.len())
             .filter(|&step| matches!(self.states[step], State::Pending | State::Host))
             .collect();
-        let mut seen: std::collections::HashSet<usize> = open.iter().copied().collect();
+        let mut seen: FxHashSet<usize> = open.iter().copied().collect();
         let mut needed = Vec::new();
         while let Some(index) = open.pop() {
             let step = &program.steps[index];

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{DataType, Error, InvalidKind, Result};
 
+use super::constant::Constant;
 use super::is_standard;
 use super::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 use super::tensor::data_type;
@@ -33,6 +34,8 @@ pub(super) struct Program {
     /// The step that makes a value.
     pub(super) producers: Vec<Option<usize>>,
     pub(super) weights: Vec<Option<Arc<TensorProto>>>,
+    /// Weights of few bytes, as they were read for the first plan that asked for them.
+    pub(super) small: Vec<OnceLock<Constant>>,
     /// What executions are given; of a model without those that are weights.
     pub(super) inputs: Vec<ValueId>,
     pub(super) outputs: Vec<ValueId>,
@@ -154,6 +157,7 @@ impl Program {
         self.names.push(name.to_owned());
         self.producers.push(None);
         self.weights.push(None);
+        self.small.push(OnceLock::new());
         self.names.len() - 1
     }
 }

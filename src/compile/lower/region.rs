@@ -1,8 +1,7 @@
 //! The operations of a partition, and who reads what among them.
 
-use std::collections::HashSet;
-
 use anydnn_backend::{DataType, Dims};
+use rustc_hash::FxHashSet;
 
 use crate::compile::liveness::data_inputs;
 use crate::compile::program::Program;
@@ -16,9 +15,8 @@ pub(super) struct Region<'g> {
     pub(super) graph: &'g Graph,
     /// Indices into [`Graph::ops`], ascending: each after those it depends on.
     pub(super) ops: Vec<usize>,
-    members: HashSet<usize>,
     /// The tensors made here that are read elsewhere or are outputs of the graph.
-    leaving: HashSet<TensorId>,
+    leaving: FxHashSet<TensorId>,
 }
 
 impl<'g> Region<'g> {
@@ -26,8 +24,7 @@ impl<'g> Region<'g> {
         let graph = program.graph;
         let mut ops: Vec<usize> = partition.ops.iter().copied().filter(|&op| program.is_live(op)).collect();
         ops.sort_unstable();
-        let members: HashSet<usize> = ops.iter().copied().collect();
-        let outside = |&reader: &usize| !members.contains(&reader) && program.is_live(reader);
+        let outside = |&reader: &usize| ops.binary_search(&reader).is_err() && program.is_live(reader);
         let leaves = |id: &TensorId| {
             graph.outputs().contains(id)
                 || graph
@@ -36,7 +33,7 @@ impl<'g> Region<'g> {
                     .any(|reader| outside(reader) && data_inputs(&graph.ops()[*reader]).contains(id))
         };
         let leaving = ops.iter().flat_map(|&op| &graph.ops()[op].outputs).copied().filter(leaves).collect();
-        Self { graph, ops, members, leaving }
+        Self { graph, ops, leaving }
     }
 
     pub(super) fn op(&self, index: usize) -> &'g Op {
@@ -47,9 +44,14 @@ impl<'g> Region<'g> {
         self.op(index).kind
     }
 
+    /// Whether an operation is here.
+    fn has(&self, op: &usize) -> bool {
+        self.ops.binary_search(op).is_ok()
+    }
+
     /// The operation here that makes a tensor.
     pub(super) fn producer(&self, id: TensorId) -> Option<usize> {
-        self.graph.producer(id).filter(|op| self.members.contains(op))
+        self.graph.producer(id).filter(|op| self.has(op))
     }
 
     /// Whether one of these operations makes a tensor.
@@ -59,7 +61,7 @@ impl<'g> Region<'g> {
 
     /// The operations here that read a tensor's elements, each once.
     pub(super) fn readers(&self, id: TensorId) -> Vec<usize> {
-        let reads = |op: &usize| self.members.contains(op) && data_inputs(self.op(*op)).contains(&id);
+        let reads = |op: &usize| self.has(op) && data_inputs(self.op(*op)).contains(&id);
         let mut readers: Vec<usize> = self.graph.consumers(id).iter().copied().filter(reads).collect();
         readers.dedup();
         readers
@@ -121,7 +123,7 @@ impl Scope for Free<'_> {
     }
 
     fn is_free(&self, op: usize) -> bool {
-        self.region.members.contains(&op) && !(self.taken)(op)
+        self.region.has(&op) && !(self.taken)(op)
     }
 
     fn is_result(&self, tensor: TensorId) -> bool {

@@ -1,9 +1,10 @@
 //! Units: which operations of a partition one primitive computes, and in which order they come.
 
 use std::cmp::Reverse;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::LazyLock;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::attention::{self, AttentionUnit};
 use super::chain::Chain;
@@ -99,7 +100,7 @@ fn composite(region: &Region<'_>, op: usize, taken: &dyn Fn(usize) -> bool) -> O
 
 /// Divides the operations of a region: the units, and between them the rest in as few groups as possible.
 pub(super) fn plan(region: &Region<'_>) -> Vec<Item> {
-    let mut planner = Planner { region, owners: HashMap::new(), units: Vec::new() };
+    let mut planner = Planner { region, owners: FxHashMap::default(), units: Vec::new() };
     for &op in &region.ops {
         if let Some(kind) = composite(region, op, &|op| planner.is_taken(op)) {
             let ops = kind.ops();
@@ -173,7 +174,7 @@ fn takes_chain(region: &Region<'_>, op: usize) -> bool {
 struct Planner<'r, 'g> {
     region: &'r Region<'g>,
     /// The unit of each operation that has one.
-    owners: HashMap<usize, usize>,
+    owners: FxHashMap<usize, usize>,
     units: Vec<Unit>,
 }
 
@@ -207,7 +208,7 @@ impl Planner<'_, '_> {
         let region = self.region;
         // Whoever needs a lone view can see through it.
         let lone_view = |op: usize| is_view(region.kind(op)) && self.units[self.owners[&op]].ops == [op];
-        let owned: HashSet<usize> = self.owners.keys().copied().filter(|&op| !lone_view(op)).collect();
+        let owned: FxHashSet<usize> = self.owners.keys().copied().filter(|&op| !lone_view(op)).collect();
         let taken = |op: usize| owned.contains(&op);
         for unit in &mut self.units {
             unit.reads = match &mut unit.kind {
@@ -233,51 +234,69 @@ impl Planner<'_, '_> {
     }
 
     /// The nodes that make what a node needs.
-    fn needs(&self, node: Node) -> BTreeSet<Node> {
-        let made = self.reads(node).into_iter().filter_map(|id| self.region.producer(id));
-        made.map(|op| self.node(op)).filter(|&other| other != node).collect()
+    fn needs(&self, node: Node) -> Vec<Node> {
+        let reads = match node {
+            Node::Unit(unit) => &self.units[unit].reads[..],
+            Node::Op(op) => data_inputs(self.region.op(op)),
+        };
+        let made = reads.iter().filter_map(|&id| self.region.producer(id));
+        let mut needs: Vec<Node> = made.map(|op| self.node(op)).filter(|&other| other != node).collect();
+        needs.sort_unstable();
+        needs.dedup();
+        needs
     }
 
     /// The nodes that results depend on, each after those it needs; none if there is a cycle.
     fn order(&self) -> Option<Vec<Node>> {
         let region = self.region;
+        if let [unit] = &self.units[..]
+            && unit.ops == region.ops
+        {
+            return Some(vec![Node::Unit(0)]);
+        }
         let leaving =
             region.ops.iter().filter(|&&op| region.op(op).outputs.iter().any(|&id| region.leaves(id)));
         let mut open: Vec<Node> = leaving.map(|&op| self.node(op)).collect();
-        let mut needs: BTreeMap<Node, BTreeSet<Node>> = BTreeMap::new();
+        // Nodes by number: operations as they come here, then units.
+        let number = |node: Node| match node {
+            Node::Op(op) => region.ops.partition_point(|&other| other < op),
+            Node::Unit(unit) => region.ops.len() + unit,
+        };
+        let count = region.ops.len() + self.units.len();
+        let (mut nodes, mut is_known) = (Vec::new(), vec![false; count]);
+        let (mut readers, mut waiting) = (vec![Vec::new(); count], vec![0; count]);
         while let Some(node) = open.pop() {
-            if let Entry::Vacant(entry) = needs.entry(node) {
-                open.extend(entry.insert(self.needs(node)).iter());
+            if std::mem::replace(&mut is_known[number(node)], true) {
+                continue;
             }
-        }
-        let mut readers: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
-        let mut waiting: BTreeMap<Node, usize> = BTreeMap::new();
-        for (&node, needed) in &needs {
-            waiting.insert(node, needed.len());
-            for &other in needed {
-                readers.entry(other).or_default().push(node);
+            let needs = self.needs(node);
+            nodes.push(node);
+            waiting[number(node)] = needs.len();
+            for &other in &needs {
+                readers[number(other)].push(node);
             }
+            open.extend(needs);
         }
         // Where the order is free it stays the graph's.
         let rank = |node: Node| match node {
             Node::Op(op) => op,
             Node::Unit(unit) => self.units[unit].ops.last().copied().unwrap_or(0),
         };
-        let mut ready: BinaryHeap<_> =
-            waiting.iter().filter(|(_, count)| **count == 0).map(|(&n, _)| Reverse((rank(n), n))).collect();
-        let mut order = Vec::with_capacity(needs.len());
+        let is_ready = |node: &Node| waiting[number(*node)] == 0;
+        let ready = nodes.iter().copied().filter(is_ready).map(|node| Reverse((rank(node), node)));
+        let mut ready: BinaryHeap<_> = ready.collect();
+        let mut order = Vec::with_capacity(nodes.len());
         while let Some(Reverse((_, node))) = ready.pop() {
             order.push(node);
-            for &reader in readers.get(&node).into_iter().flatten() {
-                if let Some(count) = waiting.get_mut(&reader) {
-                    *count -= 1;
-                    if *count == 0 {
-                        ready.push(Reverse((rank(reader), reader)));
-                    }
+            for &reader in &readers[number(node)] {
+                let waiting = &mut waiting[number(reader)];
+                *waiting -= 1;
+                if *waiting == 0 {
+                    ready.push(Reverse((rank(reader), reader)));
                 }
             }
         }
-        (order.len() == needs.len()).then_some(order)
+        (order.len() == nodes.len()).then_some(order)
     }
 
     /// The units in order, and the other operations in groups between them.
@@ -308,9 +327,10 @@ impl Planner<'_, '_> {
 
     /// Before which unit (a position in `units`) each other operation comes: as late as possible, but with the operations whose
     /// results it reads where it can.
-    fn stages(&self, units: &[usize], rest: &[usize]) -> HashMap<usize, usize> {
-        let position: HashMap<usize, usize> = units.iter().enumerate().map(|(i, &unit)| (unit, i)).collect();
-        let mut readers: HashMap<usize, Vec<Node>> = HashMap::new();
+    fn stages(&self, units: &[usize], rest: &[usize]) -> FxHashMap<usize, usize> {
+        let position: FxHashMap<usize, usize> =
+            units.iter().enumerate().map(|(i, &unit)| (unit, i)).collect();
+        let mut readers: FxHashMap<usize, Vec<Node>> = FxHashMap::default();
         let nodes = units.iter().map(|&unit| Node::Unit(unit)).chain(rest.iter().map(|&op| Node::Op(op)));
         for node in nodes {
             for needed in self.needs(node) {
@@ -319,7 +339,7 @@ impl Planner<'_, '_> {
                 }
             }
         }
-        let mut stages: HashMap<usize, usize> = HashMap::new();
+        let mut stages: FxHashMap<usize, usize> = FxHashMap::default();
         for &op in rest.iter().rev() {
             let before = |node: &Node| match node {
                 Node::Unit(unit) => position[unit],
@@ -348,7 +368,7 @@ impl Planner<'_, '_> {
 
     /// Operations of one stage, divided where no tensor connects them.
     fn components(&self, ops: &[usize]) -> Vec<Vec<usize>> {
-        let mut component: HashMap<usize, usize> = ops.iter().map(|&op| (op, op)).collect();
+        let mut component: FxHashMap<usize, usize> = ops.iter().map(|&op| (op, op)).collect();
         for &op in ops {
             for needed in self.needs(Node::Op(op)) {
                 if let Node::Op(other) = needed

@@ -1,5 +1,7 @@
 //! Constants of a network: what the file has, what follows from it, and what operators compute of both while they are imported.
 
+use std::sync::OnceLock;
+
 use anydnn_backend::{DataType, Dims, Error, MAX_DIMS, MemoryDesc, Result, ResultExt};
 
 use super::{Network, Source, Value};
@@ -12,6 +14,9 @@ use crate::onnx::program::ValueId;
 use crate::onnx::proto::TensorProto;
 use crate::onnx::room::Room;
 use crate::onnx::tensor;
+
+/// Bytes of a weight that is kept on the host, however often it is on the device.
+const SMALL: usize = 1 << 12;
 
 /// A constant with its place in the graph.
 #[derive(Debug)]
@@ -26,12 +31,13 @@ pub(super) struct Known {
 }
 
 impl Network {
-    /// A tensor of the file.
+    /// A tensor of the file; `small` holds it for every graph that is made of the file, where it has few bytes.
     pub(in crate::onnx) fn weight(
         &mut self,
         name: &str,
         weight: ValueId,
         proto: &TensorProto,
+        small: &OnceLock<Constant>,
         external: &mut ExternalData,
     ) -> Result<Value> {
         // What lies in a file takes memory when somebody needs it.
@@ -40,7 +46,13 @@ impl Network {
             let data_type = tensor::data_type(proto.data_type.unwrap_or(0))?;
             self.room.take(&tensor::dims(&proto.dims, data_type)?, data_type)?;
         }
-        let value = self.add_constant(name, Constant::weight(weight, tensor::stored(proto, external)?))?;
+        let constant = if let Some(constant) = small.get() {
+            constant.clone()
+        } else {
+            let made = Constant::weight(weight, tensor::stored(proto, external)?);
+            if made.desc().size() <= SMALL { small.get_or_init(|| made).clone() } else { made }
+        };
+        let value = self.add_constant(name, constant)?;
         if let Some(known) = self.constants.last_mut() {
             known.weight = Some(weight);
         }

@@ -1,10 +1,10 @@
 //! From a network to its graph: outputs, and what is left once nothing more comes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use anydnn_backend::{DataType, Error, Result};
 use indexmap::IndexMap;
+use rustc_hash::FxHashMap;
 
 use super::{Known, Network, Source, Value};
 use crate::graph::{Attrs, Graph, OpKind, TensorId};
@@ -91,7 +91,7 @@ impl Network {
             Some(known.constant.elements().map(|tensor| tensor.number().map(|number| (id, number))))
         };
         let numbers: Vec<_> = self.constants.iter().filter_map(number).collect::<Result<_>>()?;
-        let numbers: HashMap<TensorId, f64> = numbers.into_iter().flatten().collect();
+        let numbers: FxHashMap<TensorId, f64> = numbers.into_iter().flatten().collect();
         let built = self.builder.build_inferred()?;
         let graph = rewrite::simplified(built, &|id| numbers.get(&id).copied())?.with_dequantized_apart()?;
         let there = |id: Option<TensorId>| id.filter(|id| graph.tensor(*id).is_some());

@@ -5,9 +5,9 @@ mod finish;
 mod held;
 
 use std::cell::RefCell;
-use std::collections::HashSet;
 
 use anydnn_backend::{DataType, Dims, Error, Result};
+use rustc_hash::FxHashSet;
 
 use self::constants::Known;
 pub(super) use self::finish::Finished;
@@ -26,8 +26,8 @@ pub(super) struct Network {
     builder: GraphBuilder,
     constants: Vec<Known>,
     /// Tensors that have their final name.
-    named: HashSet<TensorId>,
-    outputs: HashSet<TensorId>,
+    named: FxHashSet<TensorId>,
+    outputs: FxHashSet<TensorId>,
     room: Room,
     held: Vec<Held>,
     /// The type in place of f32, if not f32.
@@ -40,11 +40,16 @@ pub(super) struct Network {
 
 impl Network {
     pub(super) fn new(narrow: Option<DataType>) -> Self {
+        Self::of(narrow, 0, 0)
+    }
+
+    /// With room for so many operations and values, which are about as many as will come.
+    pub(super) fn of(narrow: Option<DataType>, ops: usize, values: usize) -> Self {
         Self {
-            builder: GraphBuilder::new(),
-            constants: Vec::new(),
-            named: HashSet::new(),
-            outputs: HashSet::new(),
+            builder: GraphBuilder::with_room(ops, values),
+            constants: Vec::with_capacity(values),
+            named: FxHashSet::default(),
+            outputs: FxHashSet::default(),
             room: Room::default(),
             held: Vec::new(),
             narrow,
@@ -214,9 +219,8 @@ impl Network {
         attrs: Attrs,
         data_type: Option<DataType>,
     ) -> Result<(TensorId, Dims, DataType)> {
-        let id = self.builder.op(name, kind, inputs, attrs)?;
         // Until the file's name for it is known, it must not pass for a value of the file.
-        self.builder.name(id, &format!("{name}/{kind}"));
+        let id = self.builder.op_making(name, &[name, "/", kind.name()].concat(), kind, inputs, attrs)?;
         if data_type.is_some() {
             self.builder.add_tensor(LogicalTensor { data_type, ..LogicalTensor::unknown(id) })?;
         }

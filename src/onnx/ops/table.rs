@@ -1,6 +1,9 @@
 //! The operators that are read: one row each.
 
+use std::sync::LazyLock;
+
 use anydnn_backend::Result;
+use rustc_hash::FxHashMap;
 
 use super::super::host::{self, Host};
 use super::super::is_standard;
@@ -95,26 +98,31 @@ impl Operator {
     }
 
     pub(super) fn find(node: &Node) -> Result<&'static Self> {
-        let operators = match node.domain() {
-            domain if is_standard(domain) => OPERATORS,
+        let listed =
+            |operators: &'static [Self]| operators.iter().find(|operator| operator.name == node.operator());
+        let found = match node.domain() {
+            domain if is_standard(domain) => BY_NAME.get(node.operator()).copied(),
             Some("ai.onnx.ml") if node.operator() == "ZipMap" => {
                 let why = "sequences of maps are not read: export the model with tensors of probabilities, as by the option zipmap=False";
                 return Err(node.unsupported(why));
             }
-            Some("ai.onnx.ml") => LEARNING,
-            Some("com.microsoft") => ONNX_RUNTIMES,
-            Some(PARTS) => PARTS_OF_OPERATORS,
-            Some(nchwc::DOMAIN) => IN_BLOCKS,
+            Some("ai.onnx.ml") => listed(LEARNING),
+            Some("com.microsoft") => listed(ONNX_RUNTIMES),
+            Some(PARTS) => listed(PARTS_OF_OPERATORS),
+            Some(nchwc::DOMAIN) => listed(IN_BLOCKS),
             domain => {
                 let domain = domain.unwrap_or("");
                 return Err(node.unsupported(format!("operators of the domain {domain:?} are not read")));
             }
         };
-        let found = operators.iter().find(|operator| operator.name == node.operator());
-        let found = found.or(activation::is_plain(node).then_some(&FUNCTION));
+        let found = found.or_else(|| activation::is_plain(node).then_some(&FUNCTION));
         found.ok_or_else(|| node.unsupported("the operator is not read"))
     }
 }
+
+/// The standard's operators by name, the first of each.
+static BY_NAME: LazyLock<FxHashMap<&'static str, &'static Operator>> =
+    LazyLock::new(|| OPERATORS.iter().rev().map(|operator| (operator.name, operator)).collect());
 
 /// What the table of functions of one element names, which is not listed below.
 const FUNCTION: Operator = graph("", activation::plain);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use anydnn_backend::{Backend, DataType, Dims, Engine, Error, Event, Memory, Result, ResultExt, Stream};
+use rustc_hash::FxHashMap;
 
 use super::slot::Slot;
 use super::{Inner, SessionOptions, lock, memory_kind};
@@ -239,9 +240,9 @@ impl<B: Backend> Scope<B> {
         let compiled = CompiledGraph::beside(&finished.graph, &inner.engine, &options, &others)?;
         let kind = memory_kind::<B>(&inner.engine)?;
         let mut constants = std::mem::take(&mut finished.constants);
-        let weights: HashMap<TensorId, ValueId> = finished.weights.iter().copied().collect();
+        let weights: FxHashMap<TensorId, ValueId> = finished.weights.iter().copied().collect();
         let named = |(id, (_, constant)): (&TensorId, &(String, Constant))| Ok((*id, constant.identity()?));
-        let names = constants.iter().map(named).collect::<Result<HashMap<TensorId, String>>>()?;
+        let names = constants.iter().map(named).collect::<Result<FxHashMap<TensorId, String>>>()?;
         let find = |id: TensorId| names.get(&id).cloned();
         let sharing = Sharing { prepared: &self.prepared, name: &find };
         inner.with_stream(|stream| {
