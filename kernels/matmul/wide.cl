@@ -88,6 +88,19 @@
 #define ROW_STEP5 ",%[s5]"
 #define ADD_PART(i, j) PRODUCT(W##j, "28") Z##i##j "\n\t"
 #define ADD_ROW(i) "vpbroadcastd (%[p]" ROW_STEP##i "), %%zmm28\n\t" DISPLACE EACH_V(ADD_PART, i)
+// A run in place may end within four bytes of terms: those up to its end are read, and shifted until the first ones are gone.
+#if REST_BYTES
+#define WHOLE_STEPS (RUN_STEPS - 1)
+#define REST_ROW(i)                                                                                                      \
+    "vpbroadcastd -4+" TEXT(REST_BYTES) "(%[p]" ROW_STEP##i "), %%zmm28\n\t"                                             \
+    "vpsrld $32-8*" TEXT(REST_BYTES) ", %%zmm28, %%zmm28\n\t" DISPLACE EACH_V(ADD_PART, i)
+#define REST_OF_RUN EACH_V(LOAD_PART, 0) EACH_M(REST_ROW)
+#else
+#define WHOLE_STEPS RUN_STEPS
+#define REST_OF_RUN
+#endif
+#define TEXT(x) AS_TEXT(x)
+#define AS_TEXT(x) #x
 #define STORE_PART(i, j) "vmovdqu64 %%zmm" Z##i##j ", (%[p])\n\tadd $64, %[p]\n\t"
 #define STORE_ROW(i) EACH_V(STORE_PART, i)
 #define UNIT_MEMORY
@@ -106,7 +119,7 @@ static inline void multiply(const __global uchar *a, const int rows, const __glo
             for (int w = 0; w < RUNS_W; ++w, ++r) {
                 const ulong start = (ulong)(a + (d * (idx)RUN_STEP_D + h * (idx)RUN_STEP_H + w * (idx)RUN_STEP_W));
                 runs[r * 3] = start;
-                runs[r * 3 + 1] = start + RUN_STEPS * 4;
+                runs[r * 3 + 1] = start + WHOLE_STEPS * 4;
                 runs[r * 3 + 2] = (ulong)(b + r * (idx)(RUN_STEPS * PART_BYTES));
             }
     runs[r * 3] = 0;
@@ -126,7 +139,7 @@ static inline void multiply(const __global uchar *a, const int rows, const __glo
                      "add $64, %[b]\n\t"
                      "add $4, %[p]\n\t"
                      "cmp 8(%[run]), %[p]\n\t"
-                     "jb 2b\n\t"
+                     "jb 2b\n\t" REST_OF_RUN
                      "add $24, %[run]\n\t"
                      "jmp 1b\n\t"
                      "3:\n\t"

@@ -83,7 +83,8 @@ const DOT: &str = anydnn_kernels::text("matmul/dot.cl");
 
 /// Rows from which on copying the weights into panels pays for itself.
 const PACK_ROWS: usize = 48;
-/// Terms of floats of 16 bits from which on units that multiply them pay.
+/// Rows from which on units pay for packing the weights, and terms of floats of 16 bits from which on they pay at all.
+const FEW_ROWS: usize = 12;
 const FEW_FLOATS: usize = 8;
 /// Rows of a work-item's block on a CPU.
 const BLOCK_ROWS: usize = 48;
@@ -234,18 +235,23 @@ impl<'a> Shape<'a> {
         let tiled = || tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |_| {});
         if is_cpu(device) {
             let pays = fills_units(self.desc, self.weights);
-            let (few, many) = (m < PACK_ROWS / 8, m >= PACK_ROWS);
             for unit in Unit::all(device) {
                 let ([in_place, packing], reason) = (unit.panels.variants, unit.panels.reason);
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
-                if pays && (!few || along_k) {
+                let factors = Factors::of(self.desc, unit, device);
+                if pays && (m >= FEW_ROWS || along_k) {
                     choices.offer(packing, reason, || self.packed(unit, device, true));
+                } else if pays && real && n >= CPU_LANES && factors.is_some() {
+                    choices.offer("vector", "too few rows to pack the weights for", || {
+                        self.vector(value, device, false)
+                    });
                 }
             }
             let panels = self.own_panels().is_some();
             if m >= CPU_LANES && narrow::are_few(n, terms) {
                 choices.offer("narrow", "a few columns", || self.narrow(&space, value, device));
             }
+            let (few, many) = (m < PACK_ROWS / 8, m >= PACK_ROWS);
             if real && along_k && terms >= CPU_LANES && few && !panels {
                 choices.offer("dot", "few rows, and both operands lie along K", dot);
             }
@@ -281,7 +287,7 @@ impl<'a> Shape<'a> {
                 choices.offer("dot", "both operands lie along K", dot);
             }
             choices.offer("blocked", "a narrow result", || self.blocked(value, device));
-            for unit in Unit::all(device).filter(|_| !pays || few) {
+            for unit in Unit::all(device).filter(|_| !pays || m < FEW_ROWS) {
                 let reason = "too few products to pay for copies";
                 choices.offer(unit.panels.variants[1], reason, || self.packed(unit, device, true));
             }

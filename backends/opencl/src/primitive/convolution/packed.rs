@@ -15,7 +15,7 @@ const PACKED: &str = anydnn_kernels::text("convolution/packed.cl");
 const PACK: &str = anydnn_kernels::text("convolution/pack.cl");
 
 /// Multiply-adds from which on copies of both operands take less time than the reference.
-const COPYING_WORK: usize = 1 << 16;
+const COPYING_WORK: usize = 1 << 14;
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 8;
 /// Bytes behind a line of the source's copy: a whole vector may be stored, or a tile read, from its last element on.
@@ -74,7 +74,11 @@ impl Shape<'_> {
         let pays = self.groups == 1 && operations >= COPYING_WORK;
         let enough = self.terms() >= 16 && (self.outputs >= CPU_LANES / 2 || pays);
         Factors::of(self.desc, unit, device)
-            .filter(|f| enough && !self.window.transposed && (f.element() == 1 || self.channels >= 8))
+            .filter(|f| {
+                enough
+                    && !self.window.transposed
+                    && (f.step() <= CPU_LANES / 4 || f.element() == 1 || self.channels >= 8)
+            })
             .map(|factors| factors.for_columns(self.outputs))
     }
 
@@ -114,7 +118,10 @@ impl Shape<'_> {
         let part_step = runs.iter().product::<usize>() * part_bytes;
 
         let mut planned = Planned { scratchpad: 0, launches: Vec::new() };
-        let in_place = if factors.as_words() { None } else { self.image_in_place(&space, run, factors) };
+        let in_place = self.image_in_place(&space, run, factors);
+        // The channels of a single tap may end within what is multiplied at once.
+        let is_in_place = in_place.is_some();
+        let run_terms = if is_in_place { self.channels * taps } else { run.terms() };
         let image = if let Some(image) = in_place {
             place(&mut space, "SRC0", Binding::Arg(Arg::SRC), image.address.clone());
             image
@@ -179,7 +186,7 @@ impl Shape<'_> {
             .number_of("A_STEP", image.place_step)
             .number_of("B_STEP", part_step);
         let steps = [0, 1, 2].map(|i| (runs[i], image.run_steps[i]));
-        factors.define(&mut text, &space, desc, device, (steps, run.terms()))?;
+        factors.define(&mut text, &space, desc, device, (steps, run_terms, is_in_place))?;
         let terms: Vec<usize> = (outer..space.loops.len()).collect();
         self.define(&mut text, &space, &terms);
         let global = [blocks, tiles.div_ceil(item_tiles), self.groups];
@@ -198,7 +205,8 @@ impl Shape<'_> {
         let element = factors.element();
         let step = |name: &str| space.coefficient("SRC0", space.variable(name)?);
         let Address::Linear { base, coefficients } = &space.find("SRC0")?.address else { return None };
-        let whole = run.pixel == self.channels && run.terms().is_multiple_of(factors.step());
+        let whole =
+            (run.pixel == self.channels || run.taps == 1) && factors.reads_in_place(self.channels * run.taps);
         let side_by_side = (self.channels == 1 || step("c") == Some(1))
             && (run.taps == 1 || step("kw") == Some(self.channels));
         if !whole || !side_by_side || !self.window.is_unpadded() {

@@ -133,6 +133,12 @@ impl Factors {
         self.unit.step_bytes() / self.element()
     }
 
+    /// Whether runs of so many terms are multiplied where they lie, beside others.
+    pub(in crate::primitive) fn reads_in_place(self, terms: usize) -> bool {
+        let ends_within = self.unit.panels.repeats_rows && terms * self.element() >= LANE_BYTES;
+        !self.as_words() && (ends_within || terms.is_multiple_of(self.step()))
+    }
+
     /// Bytes of a part of 16 columns of so many terms.
     pub(in crate::primitive) fn part_bytes(self, terms: usize) -> usize {
         terms.div_ceil(self.step()) * self.unit.part_bytes()
@@ -171,14 +177,14 @@ impl Factors {
     }
 
     /// Defines the unit's macros, and those that its sums are finished by. `runs` are the numbers of taps in the three dimensions and how
-    /// many bytes they are apart in the source; each has as many terms.
+    /// many bytes they are apart in the source; each has as many terms, and zeros up to a whole step unless it lies in place.
     pub(in crate::primitive) fn define(
         self,
         text: &mut Source,
         space: &Space,
         desc: &PrimitiveDesc,
         device: &DeviceTraits,
-        (runs, terms): ([(usize, usize); 3], usize),
+        (runs, terms, in_place): ([(usize, usize); 3], usize, bool),
     ) -> Option<()> {
         let signed = |t: DataType| t == DataType::S8;
         let real = self.src.is_float();
@@ -196,6 +202,7 @@ impl Factors {
             .define("UNPACK_SRC0(n)", format!("unpack_{kind}_##n"))
             .define("PART_BYTES", self.unit.part_bytes())
             .number_of("RUN_STEPS", run_steps)
+            .define("REST_BYTES", if in_place { terms * self.element() % LANE_BYTES } else { 0 })
             .number_of("RUN_TERMS", terms);
         let count: usize = runs.iter().map(|(count, _)| count).product();
         text.number_of("K_STEPS", run_steps * count).define("RUN_ROOM", count.next_power_of_two());
@@ -293,7 +300,7 @@ impl Shape<'_> {
         let mut planned = Planned { scratchpad: 0, launches: Vec::new() };
         let src = space.find("SRC0")?.clone();
         let Address::Linear { base, coefficients } = &src.address else { return None };
-        let in_place = !factors.as_words() && coefficients[k] == 1 && terms.is_multiple_of(factors.step());
+        let in_place = coefficients[k] == 1 && factors.reads_in_place(terms);
         let mut wide = self.wide;
         let row_step = if in_place {
             let bytes = coefficients.iter().map(|c| c * element).collect();
@@ -372,7 +379,7 @@ impl Shape<'_> {
             .number_of("K_SIZE", terms)
             .number_of("A_STEP", row_step)
             .number_of("B_STEP", part_step);
-        factors.define(&mut text, &space, desc, device, ([(1, 0); 3], terms))?;
+        factors.define(&mut text, &space, desc, device, ([(1, 0); 3], terms, in_place))?;
         self.define(&mut text, &space, Value::F32, &[k]);
         let global = [panels, rows.div_ceil(item_rows), batch];
         planned.launches.push(text.launch("matmul_packed", &factors.files(PACKED), global, Some([1, 1, 1])));

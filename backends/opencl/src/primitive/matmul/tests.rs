@@ -500,6 +500,29 @@ fn panels_of_small_integers_are_as_wide_as_few_columns() {
     assert_eq!(width(1, &amx), Some(32));
 }
 
+/// Programs of panels serve every shape, and rows that end within four bytes are read where they lie.
+#[test]
+fn panels_of_units_share_a_program_and_are_read_in_place() {
+    let vnni = cpu().with(Feature::Bytes, Ok("made up")).with(Feature::Pairs, Ok("made up"));
+    let plan = |[m, k, n]: [usize; 3], [src, weights]: [DataType; 2]| {
+        planned(matmul(typed(&[m, k], src), typed(&[k, n], weights).to_any()), &vnni)
+    };
+    for (types, terms, rest) in [
+        ([DataType::U8, DataType::S8], [1001, 905], 1),
+        ([DataType::BF16, DataType::BF16], [1001, 905], 2),
+        ([DataType::BF16, DataType::BF16], [1000, 906], 0),
+    ] {
+        let [one, other] = [([400, terms[0], 100], types), ([310, terms[1], 250], types)]
+            .map(|(dims, types)| plan(dims, types));
+        let [one, other] = [one, other].map(|plan| {
+            assert_eq!(plan.launches.len(), 1, "{types:?} {terms:?}");
+            plan.launches[0].program.source.to_string()
+        });
+        assert!(one.contains(&format!("#define REST_BYTES {rest}\n")), "{types:?} {terms:?}");
+        assert_eq!(one, other, "{types:?} {terms:?}");
+    }
+}
+
 #[test]
 fn small_integers_and_bf16_find_the_units_that_multiply_them() {
     let (s8, u8, bf16) = (DataType::S8, DataType::U8, DataType::BF16);
@@ -515,6 +538,9 @@ fn small_integers_and_bf16_find_the_units_that_multiply_them() {
     assert_eq!(names([u8, u8], true, &cpu()), "ocl:matmul:words");
     assert_eq!(names([s8, s8], false, &cpu()), "ocl:matmul:words-packing");
     assert_eq!(names([bf16, bf16], true, &cpu()), "ocl:matmul:blocked");
+    let pairs = cpu().with(Feature::Pairs, Ok("made up"));
+    assert_eq!(names([bf16, bf16], true, &pairs), "ocl:matmul:pairs");
+    assert_eq!(names([bf16, bf16], false, &pairs), "ocl:matmul:pairs-packing");
     // Scales that change along K leave no sums of integers, and weights alone none either.
     let groups =
         with([quantized(Quantized::Src(0), &[1, 1], None), quantized(Quantized::Weights, &[4, 70], None)]);
