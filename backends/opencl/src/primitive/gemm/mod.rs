@@ -325,16 +325,24 @@ impl Partial {
     ) -> Launch {
         space.operands.retain(|o| !belongs_to_sums(&o.name));
         let bias = space.find("BIAS").map_or("", |_| "v += LD_BIAS(OFF_BIAS, n); ");
-        // Parts that are on their way at the same time: what a joint takes is their latency.
-        let together = (self.parts - 1).next_power_of_two().min(TOGETHER);
         let (parts, size) = (always(self.parts), always(self.size));
+        let part = |ahead: &str| format!("LD_PARTIAL(OFF_PARTIAL + (part{ahead}) * {size}, n)");
+        // Parts that are on their way at the same time: what a joint takes is their latency.
+        let together = |count: usize| {
+            format!(
+                "{{ V some[{count}]; EACH(ahead, {count}) some[ahead] = {}; \
+                 EACH(ahead, {count}) read += some[ahead]; part += {count}; }} ",
+                part(" + ahead")
+            )
+        };
+        let (most, half) = (TOGETHER, TOGETHER / 2);
         let read = format!(
-            "V read = LD_PARTIAL(OFF_PARTIAL, n); \
-             NOT_UNROLLED for (idx part = 1; part < {parts}; part += {together}) {{ \
-             V some[{together}]; \
-             EACH(ahead, {together}) \
-             some[ahead] = LD_PARTIAL(OFF_PARTIAL + min(part + ahead, (idx)({parts} - 1)) * {size}, n); \
-             EACH(ahead, {together}) if (part + ahead < {parts}) read += some[ahead]; }} "
+            "V read = LD_PARTIAL(OFF_PARTIAL, n); idx part = 1; \
+             NOT_UNROLLED while (part + {most} <= {parts}) {} if (part + {half} <= {parts}) {} \
+             NOT_UNROLLED for (; part < {parts}; ++part) read += {}; ",
+            together(most),
+            together(half),
+            part("")
         );
         let compute = format!("V v = read; {bias}");
         let statements =
