@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{Error, MemoryDesc, Result};
 
-use super::program::ValueId;
 use super::tensor::{self, Stored};
 use crate::model::HostTensor;
 
@@ -40,9 +39,9 @@ impl Constant {
         Self::with(None, tensor)
     }
 
-    /// A weight of the file.
-    pub(super) fn weight(value: ValueId, stored: Stored) -> Self {
-        let identity = Some(format!("weight {value}"));
+    /// A weight of the file, by its number among the file's values.
+    pub(super) fn weight(number: usize, stored: Stored) -> Self {
+        let identity = Some(format!("weight {number}"));
         match stored {
             Stored::Here(tensor) => Self::with(identity, tensor),
             Stored::InFile { .. } => {
