@@ -59,7 +59,6 @@ mod tests;
 use anydnn_backend::op::{GatedMatMul, MatMul, Op};
 use anydnn_backend::{Arg, DataType, Layout, MemoryDesc, PrimitiveDesc, Quantized, Result};
 
-use self::packed::{Factors, Unit};
 use super::choice::{Choice, Choices, Planned, Wanted};
 use super::epilogue;
 use super::gemm::Product;
@@ -71,6 +70,7 @@ use super::source::{Source, add_post_ops, is_contiguous};
 use super::space::{Binding, Index, Space, broadcast};
 use super::sums::{accumulator, define_bias, define_gate, is_real};
 use super::tiles::{self, Tiles};
+use super::unit_panels::{Factors, Unit};
 use super::value::Value;
 use super::{Planner, quantized};
 use crate::capability::Feature;

@@ -43,6 +43,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 mod tiles;
+mod unit_panels;
 mod value;
 mod window;
 

@@ -5,10 +5,10 @@ use anydnn_backend::{Arg, Layout, MemoryDesc};
 use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
-use crate::primitive::matmul::packed::{Factors, MOST_TERMS, TERMS, Unit, copied, place, raw};
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Index, Operand, Space};
+use crate::primitive::unit_panels::{Factors, MOST_TERMS, TERMS, Unit, copied, place, raw};
 use crate::primitive::value::Value;
 
 const PACKED: &str = anydnn_kernels::text("convolution/packed.cl");
@@ -48,7 +48,7 @@ impl Run {
 /// The tag of weights `[O, C, kernel..]` in parts of 16 output channels, as packed.cl reads them in place.
 pub(super) fn layout_tag(rank: usize, factors: Factors) -> String {
     let taps: String = (2..rank).map(|axis| char::from(b'a' + axis as u8)).collect();
-    format!("A{taps}B{}", factors.blocks('a', 'b'))
+    format!("A{taps}B{}", factors.block_tag('a', 'b'))
 }
 
 impl Shape<'_> {
