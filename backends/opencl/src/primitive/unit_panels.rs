@@ -19,8 +19,8 @@ pub(super) const TERMS: &str = anydnn_kernels::text("matmul/terms.cl");
 /// Bytes of terms in a tile of a unit that has tiles of its own, and of those that others multiply at once.
 const TILE_BYTES: usize = 64;
 const LANE_BYTES: usize = 4;
-/// Terms whose products of bytes fit 31 bits.
-pub(super) const MOST_TERMS: usize = 33_000;
+/// Terms whose products of any two bytes fit 31 bits, also with zero points taken off them.
+const MOST_TERMS: usize = 33_000;
 /// Rows of a tile where registers hold few sums: products of words are vectors before they are added.
 const FEW_ROWS: usize = 5;
 /// What a panel of so many parts costs: narrow ones read a row for fewer products.
@@ -120,6 +120,18 @@ impl Factors {
     /// Terms that are multiplied at once.
     pub(super) fn step(self) -> usize {
         self.unit.step_bytes() / self.element()
+    }
+
+    /// The most terms whose sums a unit holds.
+    pub(super) fn most_terms(self, desc: &PrimitiveDesc) -> usize {
+        let greatest = |data_type: DataType| if data_type == DataType::S8 { 128 } else { 255 };
+        if self.src.is_float() {
+            usize::MAX
+        } else if desc.attributes().dequantize.iter().any(|d| d.zero_point.is_some()) {
+            MOST_TERMS
+        } else {
+            i32::MAX as usize / (greatest(self.src) * greatest(self.weights))
+        }
     }
 
     /// Whether runs of so many terms are multiplied where they lie, beside others.

@@ -8,7 +8,7 @@ use crate::primitive::choice::Planned;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Index, Operand, Space};
-use crate::primitive::unit_panels::{Factors, MOST_TERMS, TERMS, Unit, copied, place, raw};
+use crate::primitive::unit_panels::{Factors, TERMS, Unit, copied, place, raw};
 use crate::primitive::value::Value;
 
 const PACKED: &str = anydnn_kernels::text("convolution/packed.cl");
@@ -72,7 +72,8 @@ impl Shape<'_> {
         // launches; those of a channel each have vectors along them.
         let operations = self.desc.dst().elements().saturating_mul(self.terms());
         let pays = self.groups == 1 && operations >= COPYING_WORK;
-        let enough = self.terms() >= 16 && (self.outputs >= CPU_LANES / 2 || pays);
+        let few = self.outputs < CPU_LANES / 2;
+        let enough = if few { pays && self.terms() >= 8 } else { self.terms() >= 16 };
         Factors::of(self.desc, unit, device)
             .filter(|f| {
                 enough
@@ -101,7 +102,8 @@ impl Shape<'_> {
             && still("ZERO_SRC0", all_loops.clone());
         let others = |o: &&Operand| !matches!(o.name.as_str(), "SRC0" | "WEIGHTS");
         let vectors = space.operands.iter().filter(others).all(|o| o.address.step(lane, CPU_LANES).is_some());
-        if !steady || !vectors || lines * line * self.terms() == 0 || self.terms() > MOST_TERMS {
+        if !steady || !vectors || lines * line * self.terms() == 0 || self.terms() > factors.most_terms(desc)
+        {
             return None;
         }
 

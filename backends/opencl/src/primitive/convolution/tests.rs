@@ -7,6 +7,7 @@ use anydnn_backend::{
 };
 
 use super::blocked::{compete_at, few_tile_size, panel_width};
+use crate::capability::units::Feature;
 use crate::plan::{DeviceTraits, SpecialText};
 use crate::primitive::tests::{
     check_choices, check_everywhere, check_those, check_those_with, cpu, f32, gpu, planned, sweep, tagged,
@@ -344,6 +345,27 @@ fn few_outputs_of_16_bits_are_packed_where_that_pays() {
     };
     assert_eq!(named(7), ("ocl:convolution:ref".to_owned(), 1));
     assert_eq!(named(70), ("ocl:convolution:blocked-packing".to_owned(), 3));
+}
+
+/// Convolutions of few outputs, by many terms or few, are multiplied by the unit of their type where sums fit it.
+#[test]
+fn few_outputs_find_the_units() {
+    let device = cpu().with(Feature::Bytes, Ok("made up")).with(Feature::Pairs, Ok("made up"));
+    let (u8, bf16) = (DataType::U8, DataType::BF16);
+    let named = |channels: usize, outputs: usize, kernel: usize, src: DataType, weights: DataType| {
+        let image = |count, data_type| MemoryDesc::with_tag([1, count, 60, 60], data_type, "acdb").unwrap();
+        let pads = [kernel / 2; 2];
+        let builder = PrimitiveDesc::builder(Op::Convolution(Convolution::new(2).with_pads(pads, pads)))
+            .src(image(channels, src))
+            .weights(MemoryDesc::new([outputs, channels, kernel, kernel], weights).to_any())
+            .dst(image(outputs, DataType::F32));
+        planned(builder, &device).implementation
+    };
+    assert_eq!(named(1, 3, 3, u8, DataType::S8), "ocl:convolution:bytes");
+    assert_eq!(named(512, 1, 11, u8, DataType::S8), "ocl:convolution:bytes");
+    assert_eq!(named(512, 1, 11, bf16, bf16), "ocl:convolution:pairs");
+    // 61,952 products of 255 by 255 are more than 31 bits hold.
+    assert_eq!(named(512, 1, 11, u8, u8), "ocl:convolution:ref");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::primitive::choice::Planned;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Operand, Space};
-use crate::primitive::unit_panels::{Factors, MOST_TERMS, TERMS, Unit, copied, place, raw};
+use crate::primitive::unit_panels::{Factors, TERMS, Unit, copied, place, raw};
 use crate::primitive::value::Value;
 
 const PACKED: &str = anydnn_kernels::text("matmul/packed.cl");
@@ -63,7 +63,8 @@ impl Shape<'_> {
                 .is_none_or(|o| o.address.step(k, 1) == Some(0) && o.address.step(lane, CPU_LANES).is_some())
         };
         let names = ["SCALE_SRC0", "ZERO_SRC0", "SCALE_WEIGHTS", "ZERO_WEIGHTS", "DST", "BIAS"];
-        if rows * n * terms * batch == 0 || terms > MOST_TERMS || !names.into_iter().all(steady) {
+        if rows * n * terms * batch == 0 || terms > factors.most_terms(desc) || !names.into_iter().all(steady)
+        {
             return None;
         }
         let others = |o: &&Operand| o.name != "WEIGHTS";
