@@ -243,16 +243,7 @@ table! {
         way: Way::Product(anydnn_kernels::text("probe/bytes.cl"), 1),
         unit: Some(Unit {
             instructions: &[Instruction { factor: Multiplicand::Bytes, sum: DataType::S32, m: 1, n: 16, k: 4 }],
-            work: Work::Panels(Panels {
-                text: anydnn_kernels::text("matmul/wide.cl"),
-                variants: ["bytes", "bytes-packing"],
-                reason: "the processor multiplies bytes in fours",
-                columns: 64,
-                rows: 6,
-                tiles: 1,
-                repeats_rows: true,
-                is_optional: false,
-            }),
+            work: in_registers(["bytes", "bytes-packing"], "the processor multiplies bytes in fours"),
         }),
     },
     /// x86's products of pairs of bf16 that add up (AVX-512 BF16), in inline assembly that names general registers alone.
@@ -262,16 +253,7 @@ table! {
         way: Way::Product(anydnn_kernels::text("probe/pairs.cl"), 1),
         unit: Some(Unit {
             instructions: &[Instruction { factor: Multiplicand::BF16, sum: DataType::F32, m: 1, n: 16, k: 2 }],
-            work: Work::Panels(Panels {
-                text: anydnn_kernels::text("matmul/wide.cl"),
-                variants: ["pairs", "pairs-packing"],
-                reason: "the processor multiplies bf16 in pairs",
-                columns: 64,
-                rows: 6,
-                tiles: 1,
-                repeats_rows: true,
-                is_optional: false,
-            }),
+            work: in_registers(["pairs", "pairs-packing"], "the processor multiplies bf16 in pairs"),
         }),
     },
     /// x86's products of pairs of words that add up (AVX-512 VNNI), in inline assembly.
@@ -293,6 +275,20 @@ table! {
             }),
         }),
     },
+}
+
+/// Panels whose sums fill the 512-bit registers that `matmul/wide.cl` names.
+const fn in_registers(variants: [&'static str; 2], reason: &'static str) -> Work {
+    Work::Panels(Panels {
+        text: anydnn_kernels::text("matmul/wide.cl"),
+        variants,
+        reason,
+        columns: 64,
+        rows: 6,
+        tiles: 1,
+        repeats_rows: true,
+        is_optional: false,
+    })
 }
 
 /// A feature that any device may have and that multiplies nothing.
