@@ -254,7 +254,7 @@ impl Attention {
                 let to = scores[start * padded..][..rows * padded].as_mut_ptr();
                 let steps = links.as_ref().map(|links| links.steps(start..start + rows, column, columns));
                 let steps = steps.as_deref().unwrap_or_default();
-                let target = Target { steps, to: to.wrapping_add(column), rows: &offsets[..rows] };
+                let target = Target { steps, to: to.wrapping_add(column), rows: &offsets[..rows], column: 0 };
                 // SAFETY: every row reaches its terms, the panel holds all of them with all columns, the steps' operands reach the columns,
                 // and the rows of scores are there and the caller's alone.
                 unsafe { tile::multiply_into(call.level, rows, &tile, &target) };

@@ -71,6 +71,13 @@ pub(super) struct Rows {
     count: usize,
 }
 
+impl Rows {
+    /// The offsets of some of the target's.
+    pub(super) fn of_target(&self, some: Range<usize>) -> &[usize] {
+        &self.offsets[..self.count][some]
+    }
+}
+
 impl FinishPlan {
     /// The result's `rows` are axes in this order, its `columns` those along which a row has its elements. None where a type, a layout or
     /// a step is not known here.
@@ -175,9 +182,27 @@ impl Finish<'_> {
         before: Option<Step<'_>>,
         work: impl FnOnce(&Target<'_>),
     ) -> bool {
+        let mut steps: SmallVec<[Step<'_>; 5]> = before.into_iter().collect();
+        let Some(to) = self.in_registers(rows, some.clone(), column, columns, &mut steps) else {
+            return false;
+        };
+        work(&Target { steps: &steps, to, rows: rows.of_target(some), column: 0 });
+        true
+    }
+
+    /// Appends the steps behind sums of some of `rows` from a column on, if all of them can be done in registers, and gives where that column of a
+    /// row at offset zero is stored.
+    pub(super) fn in_registers<'r>(
+        &self,
+        rows: &'r Rows,
+        some: Range<usize>,
+        column: usize,
+        columns: usize,
+        steps: &mut impl Extend<Step<'r>>,
+    ) -> Option<*mut f32> {
         let plan = self.plan;
         if !plan.is_direct || rows.count == 0 {
-            return false;
+            return None;
         }
         let mut offsets = rows.offsets.chunks_exact(rows.count).map(|offsets| &offsets[some.clone()]);
         let mut next = || offsets.next().unwrap_or_default();
@@ -186,10 +211,10 @@ impl Finish<'_> {
         let targets = next();
         let biases = next();
         let to = self.target.pointer(plan.target.first + column, reach(targets));
-        let mut steps: SmallVec<[Step<'_>; 5]> = before.into_iter().collect();
+        let mut push = |step| steps.extend([step]);
         if let Some(bias) = self.bias {
             let from = read(bias, plan.bias.first + column, biases);
-            steps.push(match plan.bias.rows.stride() {
+            push(match plan.bias.rows.stride() {
                 Some(0) => Step::AddColumns(from),
                 _ => Step::Add(from, biases),
             });
@@ -197,16 +222,17 @@ impl Finish<'_> {
         for (step, operand) in plan.steps.iter().zip(&self.operands) {
             match step {
                 StepPlan::Eltwise(Eltwise::Clamp { min, max }) => {
-                    steps.extend([Step::AtLeast(*min), Step::AtMost(*max)]);
+                    push(Step::AtLeast(*min));
+                    push(Step::AtMost(*max));
                 }
                 StepPlan::Eltwise(Eltwise::HardSwish { alpha, beta }) => {
-                    steps.push(Step::HardSwish(*alpha, *beta));
+                    push(Step::HardSwish(*alpha, *beta));
                 }
-                StepPlan::Eltwise(_) => steps.push(Step::AtLeast(0.0)),
+                StepPlan::Eltwise(_) => push(Step::AtLeast(0.0)),
                 StepPlan::Binary { algorithm, operand: place, .. } if place.is_one() => {
                     next();
                     let value = operand.unwrap_or_default()[place.first];
-                    steps.push(match algorithm {
+                    push(match algorithm {
                         BinaryAlgorithm::Add => Step::AddOne(value),
                         _ => Step::MultiplyOne(value),
                     });
@@ -217,17 +243,16 @@ impl Finish<'_> {
                         Some(operand) => read(operand, place.first + column, rows),
                         None => to.cast_const(),
                     };
-                    steps.push(match algorithm {
+                    push(match algorithm {
                         BinaryAlgorithm::Add if place.rows.stride() == Some(0) => Step::AddColumns(from),
                         BinaryAlgorithm::Add => Step::Add(from, rows),
                         _ => Step::Multiply(from, rows),
                     });
                 }
-                StepPlan::Sum { .. } => steps.push(Step::Add(to.cast_const(), targets)),
+                StepPlan::Sum { .. } => push(Step::Add(to.cast_const(), targets)),
             }
         }
-        work(&Target { steps: &steps, to, rows: targets });
-        true
+        Some(to)
     }
 
     /// Asks for the cache lines that the columns of `rows` from a column on are stored to, while their sums are made: a store to a line
@@ -236,7 +261,7 @@ impl Finish<'_> {
         if self.plan.target.column != 1 || self.level == Level::Portable {
             return;
         }
-        for &row in &rows.offsets[..rows.count][some] {
+        for &row in rows.of_target(some) {
             lanes::expect(self.target(row, column, columns), columns);
         }
     }

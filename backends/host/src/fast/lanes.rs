@@ -122,6 +122,26 @@ pub(super) fn expect(first: *mut f32, count: usize) {
     let _ = (first, count);
 }
 
+/// The pointer, of which the compiler knows nothing any more.
+#[cfg_attr(
+    target_arch = "x86_64",
+    expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read: there is no instruction")
+)]
+#[inline(always)]
+pub(super) fn opaque(pointer: *const f32) -> *const f32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut pointer = pointer;
+        // SAFETY: there is no instruction.
+        unsafe {
+            std::arch::asm!("/* {} */", inout(reg) pointer, options(pure, nomem, nostack, preserves_flags));
+        }
+        pointer
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    pointer
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{

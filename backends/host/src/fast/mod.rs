@@ -46,6 +46,7 @@ mod sink;
 mod spread;
 mod streaming;
 mod sums;
+mod tasks;
 mod tile;
 mod transpose;
 mod units;

@@ -10,28 +10,16 @@ use super::dots::{self, Dots};
 use super::finish::{Finish, Rows};
 use super::panels::Plain;
 use super::places::Places;
-use super::sink::WIDTH;
+use super::sink::{Step, Target, WIDTH};
 use super::spread;
+use super::tasks::{PACKED_TILES, Task, Tasks, most_rows, part};
 use super::tile::{self, ROWS, Run, Tile};
 use super::words;
 
-/// Multiplications that one thread does sooner than another one comes to help.
-const ALONE: usize = 1 << 16;
-/// The same where vectors are full of products.
-const ALONE_BY_DOTS: usize = 1 << 18;
-/// Bytes of rows that stay in the second cache level while panels pass by.
-const BLOCK_BYTES: usize = 1 << 19;
 /// Bytes of panels that stay in the second cache level while the rows of a tile stay in the first.
 const PANEL_BYTES: usize = 1 << 19;
-/// Tiles of rows from which on columns that lie row by row are copied into panels.
-const PACKED_TILES: usize = 3;
 /// Panels that a thread takes of the same rows from which on rows that displace one another are copied.
 const SPREAD_PANELS: usize = 4;
-/// Multiplications of a task: it takes some microseconds, so that at the end no thread waits longer for another one.
-const PIECE: usize = 1 << 19;
-/// The fewest tasks of a thread where there is work for several threads, and the most.
-const TASKS: std::ops::RangeInclusive<usize> = 4..=32;
-
 /// The extents of a product, for each group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
@@ -113,91 +101,13 @@ fn run(call: &Call<'_>, grid: &Grid, source: &dyn Source, columns: &Columns<'_>,
     if grid.rows == 0 || grid.columns == 0 || grid.groups == 0 {
         return;
     }
-    let tasks = Tasks::new(call, grid, columns);
+    let tasks = Tasks::new(call.level, call.crew.threads(), grid, columns);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let work = |task: usize| {
         let task = tasks.at(task, number, grid);
         OWN.with_borrow_mut(|own| task.run(call, grid, source, columns, finish, own));
     };
     call.crew.run(tasks.count(grid), &work);
-}
-
-/// How the product is parted.
-struct Tasks {
-    row_blocks: usize,
-    panel_blocks: usize,
-}
-
-/// The rows of a tile at most.
-fn most_rows(call: &Call<'_>, columns: &Columns<'_>) -> usize {
-    if matches!(columns, Columns::Dots(_)) { dots::MOST_ROWS } else { tile::most_rows(call.level) }
-}
-
-impl Tasks {
-    fn new(call: &Call<'_>, grid: &Grid, columns: &Columns<'_>) -> Self {
-        let panels = grid.columns.div_ceil(grid.width);
-        let most = most_rows(call, columns);
-        let tiles = grid.rows.div_ceil(most);
-        let products = grid.rows * grid.columns * grid.terms;
-        let wanted = if products * grid.groups < ALONE { 1 } else { TASKS.start() * call.crew.threads() };
-        if let Columns::Dots(_) = columns {
-            let wanted = if products * grid.groups < ALONE_BY_DOTS { 1 } else { wanted };
-            return Self { row_blocks: wanted.div_ceil(grid.groups).min(tiles), panel_blocks: 1 };
-        }
-        let of_bytes = (grid.rows * grid.own * size_of::<f32>()).div_ceil(BLOCK_BYTES).clamp(1, tiles);
-        if let Columns::Plain(_) = columns {
-            // What is copied into panels is copied once for all rows.
-            let panel_blocks = wanted.div_ceil(grid.groups).min(panels);
-            let row_blocks = if tiles < PACKED_TILES {
-                1
-            } else {
-                wanted.div_ceil(grid.groups * panel_blocks).min(tiles / 4).max(1)
-            };
-            return Self { row_blocks, panel_blocks };
-        }
-        let most_blocks = wanted.div_ceil(grid.groups).min(tiles).max(of_bytes);
-        // Blocks of as many tiles each, so that tiles are as high as they can be, where there are panels to part instead.
-        let even = tiles.div_ceil(tiles.div_ceil(most_blocks));
-        let row_blocks = if grid.groups * even * panels < wanted { most_blocks } else { even };
-        let row_blocks = if grid.rows < 4 * most && panels > 1 { of_bytes } else { row_blocks };
-        let threads = call.crew.threads();
-        let most = if wanted == 1 {
-            1
-        } else {
-            (products * grid.groups / PIECE).clamp(TASKS.start() * threads, TASKS.end() * threads)
-        };
-        let panel_blocks = most.div_ceil(grid.groups * row_blocks).min(panels);
-        Self { row_blocks, panel_blocks }
-    }
-
-    fn count(&self, grid: &Grid) -> usize {
-        grid.groups * self.row_blocks * self.panel_blocks
-    }
-
-    /// A task of a product. Those of the same rows follow one another, so that a thread prepares rows a few times.
-    fn at(&self, task: usize, product: u64, grid: &Grid) -> Task {
-        let part = |all: usize, parts: usize, i: usize| all * i / parts..all * (i + 1) / parts;
-        let (rest, panels) = (task / self.panel_blocks, task % self.panel_blocks);
-        let (group, rows) = (rest / self.row_blocks, rest % self.row_blocks);
-        Task {
-            product,
-            panel_blocks: self.panel_blocks,
-            group,
-            rows: part(grid.rows, self.row_blocks, rows),
-            panels: part(grid.columns.div_ceil(grid.width), self.panel_blocks, panels),
-        }
-    }
-}
-
-/// Some rows by some panels of one group.
-struct Task {
-    /// The product that it is of.
-    product: u64,
-    /// Into how many tasks the panels of its rows are parted.
-    panel_blocks: usize,
-    group: usize,
-    rows: std::ops::Range<usize>,
-    panels: std::ops::Range<usize>,
 }
 
 /// What a thread keeps from task to task.
@@ -210,7 +120,9 @@ struct Own {
     tiles: Vec<Prepared>,
     /// Copies of a tile's rows, where there are any.
     copies: Vec<Vec<f32>>,
+    /// For each tile the offsets of its rows, to which its steps lead.
     offsets: Vec<Rows>,
+    steps: Vec<Step<'static>>,
 }
 
 /// The number of the next product.
@@ -238,6 +150,9 @@ struct Prepared {
     count: usize,
     runs: std::ops::Range<usize>,
     rows: usize,
+    /// Where the group's first column of a row at offset zero is stored out of registers, behind these steps.
+    to: Option<*mut f32>,
+    steps: std::ops::Range<usize>,
 }
 
 impl Task {
@@ -254,7 +169,7 @@ impl Task {
         if length == 0 || self.panels.is_empty() {
             return;
         }
-        let tiles = length.div_ceil(most_rows(call, columns));
+        let tiles = length.div_ceil(most_rows(call.level, columns));
         self.prepare(call, grid, source, finish, tiles, own);
         if let Columns::Dots(of) = columns {
             return self.dots(call, grid, &of(self.group), finish, own);
@@ -272,10 +187,11 @@ impl Task {
             if let Columns::Panels(data) = columns {
                 let panels = grid.columns.div_ceil(grid.width);
                 let size = grid.terms * grid.width;
+                let tiles = part(own.tiles.len(), self.part.1, self.part.0);
                 let of = |number: usize| data[(self.group * panels + number) * size..][..size].as_ptr();
                 if self.panels.len() * size * size_of::<f32>() <= PANEL_BYTES {
                     // The rows of a tile stay in the first cache level while all panels pass by.
-                    for tile in 0..own.tiles.len() {
+                    for tile in tiles {
                         for number in self.panels.clone() {
                             work.tile(own, tile, number, of(number), grid.width);
                         }
@@ -283,7 +199,7 @@ impl Task {
                     return;
                 }
                 for number in self.panels.clone() {
-                    for tile in 0..own.tiles.len() {
+                    for tile in tiles.clone() {
                         work.tile(own, tile, number, of(number), grid.width);
                     }
                 }
@@ -321,15 +237,21 @@ impl Task {
         own.runs.clear();
         own.rows.clear();
         own.tiles.clear();
+        own.steps.clear();
         own.offsets.resize_with(tiles.max(own.offsets.len()), Rows::default);
         let length = self.rows.len();
         for i in 0..tiles {
-            let (start, end) = (length * i / tiles, length * (i + 1) / tiles);
-            let (first, count) = (self.rows.start + start, end - start);
+            let tile = part(length, tiles, i);
+            let (first, count) = (self.rows.start + tile.start, tile.len());
             let (runs, rows) = (own.runs.len(), own.rows.len());
             source.tile(self.group, first, count, &mut own.runs, &mut own.rows);
-            own.tiles.push(Prepared { count, runs: runs..own.runs.len(), rows });
             finish.rows(self.group * grid.next_rows + first, count, &mut own.offsets[i]);
+            // SAFETY: the steps are gone before the offsets change: both are for the rows that are prepared.
+            let offsets: &'static Rows = unsafe { &*std::ptr::from_ref(&own.offsets[i]) };
+            let (before, column) = (own.steps.len(), self.group * grid.next_columns);
+            let to = finish.in_registers(offsets, 0..count, column, grid.columns, &mut own.steps);
+            let (runs, steps) = (runs..own.runs.len(), before..own.steps.len());
+            own.tiles.push(Prepared { count, runs, rows, to, steps });
         }
         let threads = call.crew.threads().min(self.panel_blocks);
         if grid.columns.div_ceil(grid.width) >= SPREAD_PANELS * threads && source.step() == 1 {
@@ -401,11 +323,11 @@ impl Work<'_, '_, '_> {
             }
             return;
         }
-        let is_stored = self.finish.with_target(offsets, all.clone(), column, columns, None, |target| {
-            // SAFETY: as below; the target's rows reach their columns.
-            unsafe { tile::multiply_into(self.call.level, prepared.count, &tile, target) };
-        });
-        if is_stored {
+        if let Some(to) = prepared.to {
+            let steps = &own.steps[prepared.steps.clone()];
+            let target = Target { steps, to, rows: offsets.of_target(all), column: first };
+            // SAFETY: as below; the rows of the target and of what the steps read reach all columns.
+            unsafe { tile::multiply_into(self.call.level, prepared.count, &tile, &target) };
             return;
         }
         // SAFETY: the source gave pointers that reach the runs' terms, and a panel holds all terms with columns up to its width, a multiple

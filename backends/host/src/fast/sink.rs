@@ -15,6 +15,8 @@ pub(super) struct Target<'a> {
     pub(super) to: *mut f32,
     /// The offset of each row.
     pub(super) rows: &'a [usize],
+    /// The column of the tile's first sum, from there on, and from what the steps lead to.
+    pub(super) column: usize,
 }
 
 /// A step behind the sums. Pointers lead to what meets the first column.

@@ -4,7 +4,7 @@
 //! every row. This is the register blocking of Goto and van de Geijn (*Anatomy of High-Performance Matrix Multiplication*, 2008), with the
 //! indirection of Dukhan (*The Indirect Convolution Algorithm*, 2019).
 
-use super::lanes::{Four, Lanes};
+use super::lanes::{Four, Lanes, opaque};
 use super::level::Level;
 pub(super) use super::sink::ROWS;
 use super::sink::{Sink, Target, ToSums, ToTarget, WIDTH};
@@ -68,12 +68,12 @@ pub(super) unsafe fn multiply(
 ///
 /// # Safety
 /// - As for [`multiply`].
-/// - The target has an offset for each row, and so have its steps. At all of them there are `tile.columns` numbers, those of the target
-///   nobody else's.
+/// - The target has an offset for each row, and so have its steps. At all of them there are `tile.columns` numbers from its column on, those of
+///   the target nobody else's.
 pub(super) unsafe fn multiply_into(level: Level, count: usize, tile: &Tile<'_>, target: &Target<'_>) {
     let lanes = 2 * level.lanes();
     for_vectors(level, tile, |tile, first| {
-        let columns = tile.columns.min(lanes);
+        let (columns, first) = (tile.columns.min(lanes), target.column + first);
         // SAFETY: by the caller; the level's instructions are there.
         unsafe { by_level(level, count, tile, &ToTarget { target, first, columns }) };
     });
@@ -167,6 +167,15 @@ const AHEAD: usize = 20;
 /// Rows of a tile up to which the processor finds out itself what it will read.
 const FEW: usize = 4;
 
+/// Rows of a tile up to which the pointers to all of them lie in registers.
+const HELD: usize = 11;
+/// Terms of a run from which on it pays to look whether its rows lie evenly.
+const LONG: usize = 32;
+/// Rows that share a pointer where they lie evenly: the distance of rows comes with an address once or twice.
+const SHARING: usize = 3;
+/// Pointers to the rows of a tile that lie evenly.
+const SHARED: usize = ROWS.div_ceil(SHARING);
+
 /// Sums of one row that do not wait for one another, where few rows leave registers free.
 const fn apart(rows: usize) -> usize {
     match rows {
@@ -203,6 +212,15 @@ unsafe fn sums_apart<L: Lanes, const ROWS: usize, const VECTORS: usize, const AP
             let rows: [*const f32; ROWS] =
                 std::array::from_fn(|i| *tile.rows.get_unchecked(number * ROWS + i));
             let panel = tile.panel.add(run.first * tile.stride);
+            if ROWS > HELD
+                && APART == 1
+                && step == 1
+                && run.terms >= LONG
+                && let Some(distance) = even_distance(&rows)
+            {
+                add_even(rows[0], distance, panel, tile.stride, run.terms, &mut sums[0]);
+                continue;
+            }
             let whole = run.terms - run.terms % APART;
             let mut term = 0;
             while term < whole {
@@ -253,23 +271,73 @@ unsafe fn add_term<L: Lanes, const ROWS: usize, const VECTORS: usize>(
     }
 }
 
+/// The bytes from each row to the next one, where these are as many.
+#[inline(always)]
+fn even_distance<const ROWS: usize>(rows: &[*const f32; ROWS]) -> Option<isize> {
+    let distance = rows[1].addr().wrapping_sub(rows[0].addr());
+    let is_even = (2..ROWS).all(|i| rows[i].addr().wrapping_sub(rows[0].addr()) == distance.wrapping_mul(i));
+    is_even.then_some(distance.cast_signed())
+}
+
+/// The terms of rows that lie `distance` bytes apart. A third as many pointers are in registers then: pointers to each of many rows are not, and
+/// those that are read from memory for every term cost a twentieth of the time.
+#[inline(always)]
+unsafe fn add_even<L: Lanes, const ROWS: usize, const VECTORS: usize>(
+    first: *const f32,
+    distance: isize,
+    panel: *const f32,
+    stride: usize,
+    terms: usize,
+    sums: &mut [[L; VECTORS]; ROWS],
+) {
+    let mut pointers: [*const f32; SHARED] =
+        std::array::from_fn(|i| first.wrapping_byte_offset((SHARING * i) as isize * distance));
+    let mut panel = panel;
+    for _ in 0..terms {
+        // SAFETY: by the caller of `multiply`.
+        unsafe {
+            let ahead = panel.wrapping_add(AHEAD * stride);
+            (0..VECTORS).for_each(|v| L::prefetch(ahead.wrapping_add(v * L::COUNT)));
+            let columns: [L; VECTORS] = std::array::from_fn(|v| L::load(panel.add(v * L::COUNT)));
+            // Else the compiler makes a pointer for every row again.
+            pointers = pointers.map(opaque);
+            for (shared, pointer) in pointers.into_iter().enumerate() {
+                for i in 0..SHARING {
+                    let row = shared * SHARING + i;
+                    if row < ROWS {
+                        let value = L::splat(*pointer.wrapping_byte_offset(i as isize * distance));
+                        for vector in 0..VECTORS {
+                            sums[row][vector] = sums[row][vector].plus_product(value, columns[vector]);
+                        }
+                    }
+                }
+            }
+        }
+        pointers = pointers.map(|pointer| pointer.wrapping_add(1));
+        panel = panel.wrapping_add(stride);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn tiles_of_every_level_and_height_give_the_sums() {
-        let (terms, stride) = (11, 37);
+        // Long and short runs, of rows that lie evenly and of others.
+        let (terms, stride) = (43, 37);
         let data: Vec<f32> = (0..64 * terms).map(|i| ((i * 7) % 31) as f32 - 15.0).collect();
         let panel: Vec<f32> = (0..stride * 2 * terms + WIDTH).map(|i| ((i * 5) % 17) as f32 - 8.0).collect();
-        let runs = [Run { first: 0, terms }, Run { first: terms, terms: 3 }];
+        let places: [fn(usize) -> usize; 3] = [|i| i * 43, |i| i * 5, |i| 14 + i * i - 3 * i];
+        let runs =
+            [Run { first: 0, terms }, Run { first: terms, terms: 3 }, Run { first: terms + 3, terms: 33 }];
         for &level in Level::available() {
-            for (count, columns, step) in
-                (1..=most_rows(level)).flat_map(|c| [(c, 1, 1), (c, 9, 2), (c, 17, 1), (c, 32, 3)])
+            for (count, columns, step) in (1..=most_rows(level))
+                .flat_map(|c| [(c, 1, 1), (c, 9, 2), (c, 17, 1), (c, 32, 3), (c, 32, 1)])
             {
-                let first: Vec<*const f32> = (0..count).map(|i| data[i * terms..].as_ptr()).collect();
-                let second: Vec<*const f32> = (0..count).map(|i| data[i * 5..].as_ptr()).collect();
-                let rows = [first, second].concat();
+                let rows = places.map(|at| (0..count).map(at));
+                let rows: Vec<*const f32> =
+                    rows.into_iter().flatten().map(|at| data[at..].as_ptr()).collect();
                 let tile = Tile { runs: &runs, rows: &rows, step, panel: panel.as_ptr(), stride, columns };
                 let mut sums = [1.0; ROWS * WIDTH];
                 // SAFETY: the data is longer than all rows and the panel than all terms.
@@ -280,7 +348,8 @@ mod tests {
                             .map(|k| data[at + k * step] * panel[(run.first + k) * stride + j])
                             .sum()
                     };
-                    let expected = 1.0 + of(&runs[0], i * terms) + of(&runs[1], i * 5);
+                    let all = runs.iter().zip(places).map(|(run, at)| of(run, at(i)));
+                    let expected = 1.0 + all.sum::<f32>();
                     assert_eq!(sums[i * WIDTH + j], expected, "{level:?} {count} {columns} {step}: {i} {j}");
                 }
             }
