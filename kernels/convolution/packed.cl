@@ -16,12 +16,14 @@
 #else
 #define TOTAL
 #endif
+// The results of all columns are fewer than a vector's lanes where IS_NARROW, and those of the tile's next places follow.
 #define FINISH_TILE(tile, sums)                                                                                          \
     {                                                                                                                    \
-        const idx t = (tile) % LINE_TILES;                                                                               \
+        const idx t = (tile) % LINE_TILES, end = TILE_START(t + 1);                                                      \
         DECLARE_LINE((tile) / LINE_TILES)                                                                                \
         __local SUM *from = sums;                                                                                        \
-        for (idx ow = TILE_START(t); ow < TILE_START(t + 1); ++ow, from += PANEL) {                                      \
+        for (idx ow = TILE_START(t); ow < end; ++ow, from += PANEL) {                                                    \
+            const int stored = IS_NARROW ? (int)min((end - ow) * columns, (idx)16) : 0;                                  \
             TOTAL                                                                                                        \
             EACH_V(FINISH, 0)                                                                                            \
         }                                                                                                                \
@@ -29,7 +31,11 @@
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void convolution_packed(PARAMS) {
+#if IS_FINAL
+    START_FIRST_SUMS
+#else
     __local SUM sums[AT_ONCE * TILE_ROWS * PANEL] __attribute__((aligned(64)));
+#endif
 #if HAS_ZERO_SRC0 || START_FROM_COLUMN_SUMS
     __local SUM column_sums[PANEL] __attribute__((aligned(64)));
 #endif
@@ -49,15 +55,33 @@ __kernel void convolution_packed(PARAMS) {
 #if HAS_ZERO_SRC0 || START_FROM_COLUMN_SUMS
     SUM_COLUMNS(b, last_part, column_sums)
 #endif
+#if IS_FINAL && HAS_FIRST_SUMS
+    {
+        const idx ow = 0;
+        DECLARE_LINE((idx)0)
+        EACH_V(FIRST_SUMS, 0)
+    }
+#endif
     const idx first_tile = (idx)get_global_id(1) * ITEM_TILES, end_tile = min(first_tile + ITEM_TILES, (idx)TILES);
     for (idx tile = first_tile; tile < end_tile; tile += AT_ONCE) {
         const __global uchar *a0, *a1;
         int rows0, rows1 = 0;
         PLACE(tile, a0, rows0)
+#if IS_FINAL
+        __global uchar *out;
+        {
+            const idx ow = TILE_START(tile % LINE_TILES);
+            DECLARE_LINE(tile / LINE_TILES)
+            LOCATE(0)
+            out = dst + OFF_DST * RESULT_BYTES;
+        }
+        MULTIPLY_TO(a0, rows0, b, last_part, out, columns, (idx)(DST_ROW_STEP), first)
+#else
         if (AT_ONCE > 1 && tile + 1 < end_tile) PLACE(tile + 1, a1, rows1)
         MULTIPLY_TILES(a0, rows0, a1, rows1, b, last_part, sums)
         FINISH_TILE(tile, sums)
         if (rows1 > 0) FINISH_TILE(tile + 1, sums + TILE_ROWS * PANEL)
+#endif
     }
     END_UNIT
 }

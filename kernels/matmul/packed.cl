@@ -1,10 +1,14 @@
-// For CPUs: products of operands of one or two bytes by the units of anydnn-opencl's `units.rs` that multiply blocks of up to ROWS rows by a
+// For CPUs: products of operands of one or two bytes by the units of anydnn-opencl's `units.rs` that multiply blocks of up to TILE_ROWS rows by a
 // panel of 16 * PARTS columns. The source's bytes lie in rows, the weights' in parts of 16 columns: `[K / 4][16][4]` bytes, padded with zeros
 // to what a unit multiplies at once, PART_BYTES of a part.
 #define LOCATE(j) const idx part = j, lane = 0;
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void matmul_packed(PARAMS) {
-    __local SUM sums[ROWS * PANEL] __attribute__((aligned(64)));
+#if IS_FINAL
+    START_FIRST_SUMS
+#else
+    __local SUM sums[TILE_ROWS * PANEL] __attribute__((aligned(64)));
+#endif
 #if HAS_ZERO_SRC0 || START_FROM_COLUMN_SUMS
     __local SUM column_sums[PANEL] __attribute__((aligned(64)));
 #endif
@@ -24,8 +28,19 @@ __kernel void matmul_packed(PARAMS) {
 #if HAS_ZERO_SRC0 || START_FROM_COLUMN_SUMS
     SUM_COLUMNS(b, last_part, column_sums)
 #endif
-    for (idx block_m = item_m; block_m < end_m; block_m += ROWS) {
-        const int block_rows = (int)min((idx)ROWS, end_m - block_m);
+#if IS_FINAL && HAS_FIRST_SUMS
+    {
+        const idx m = 0;
+        EACH_V(FIRST_SUMS, 0)
+    }
+#endif
+    for (idx block_m = item_m; block_m < end_m; block_m += TILE_ROWS) {
+        const int block_rows = (int)min((idx)TILE_ROWS, end_m - block_m);
+#if IS_FINAL
+        const idx m = block_m, k = 0;
+        LOCATE(0)
+        MULTIPLY_TO(src0 + OFF_SRC0, block_rows, b, last_part, dst + OFF_DST * RESULT_BYTES, columns, (idx)(DST_ROW_STEP), first)
+#else
         {
             const idx m = block_m, k = 0;
             MULTIPLY(src0 + OFF_SRC0, block_rows, b, last_part, sums)
@@ -38,6 +53,7 @@ __kernel void matmul_packed(PARAMS) {
 #endif
             EACH_V(FINISH, 0)
         }
+#endif
     }
     END_UNIT
 }

@@ -67,8 +67,9 @@ pub(crate) struct Panels {
     pub(crate) reason: &'static str,
     /// Columns of a panel.
     pub(crate) columns: usize,
-    /// The most rows of a tile, and how many tiles are multiplied at once.
+    /// The most rows of a tile, those of a panel of a single part, and how many tiles are multiplied at once.
     pub(crate) rows: usize,
+    pub(crate) narrow_rows: usize,
     pub(crate) tiles: usize,
     /// Whether the text repeats its code for every row, so that tiles have no more rows than there are.
     pub(crate) repeats_rows: bool,
@@ -230,6 +231,7 @@ table! {
                 reason: "matrix units multiply bytes and bf16",
                 columns: 32,
                 rows: 16,
+                narrow_rows: 16,
                 tiles: 2,
                 repeats_rows: false,
                 is_optional: false,
@@ -269,6 +271,7 @@ table! {
                 reason: "bytes are multiplied as pairs of words",
                 columns: 64,
                 rows: 6,
+                narrow_rows: 6,
                 tiles: 1,
                 repeats_rows: true,
                 is_optional: true,
@@ -285,6 +288,7 @@ const fn in_registers(variants: [&'static str; 2], reason: &'static str) -> Work
         reason,
         columns: 64,
         rows: 6,
+        narrow_rows: 12,
         tiles: 1,
         repeats_rows: true,
         is_optional: false,

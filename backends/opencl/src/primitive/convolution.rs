@@ -11,6 +11,8 @@ mod depthwise_rows;
 mod depthwise_strip;
 mod dots;
 mod packed;
+#[cfg(test)]
+mod packed_tests;
 mod spread;
 #[cfg(test)]
 mod tests;
@@ -64,9 +66,10 @@ pub(super) fn weights_layout(
     }
     if let Op::Convolution(op) = desc.op()
         && weights.elements() > 0
-        && let Some(factors) = Shape::new(desc, op, device).likes_parts(device)
+        && let shape = Shape::new(desc, op, device)
+        && let Some(factors) = shape.likes_parts(device)
     {
-        let tag = packed::layout_tag(rank, factors);
+        let tag = shape.parts_tag(factors);
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
     }
     if let Op::Deconvolution(op) = desc.op()
@@ -246,6 +249,19 @@ impl Shape<'_> {
             choices.offer("dots", "few outputs of many channels, which lie side by side", || {
                 self.dots(value, device)
             });
+            let offer_vector = |choices: &mut Choices<'_>| {
+                choices.offer("vector", "weights lie in panels", || self.vector(value, device, false));
+                choices.offer("vector-packing", "weights do not lie in panels", || {
+                    self.vector(value, device, true)
+                });
+            };
+            // Halves of few terms are read as they are in less time than they are copied.
+            let by_vectors = is_real(self.desc) && outputs >= CPU_LANES / 2;
+            let is_f32 = self.desc.src().data_type() == DataType::F32;
+            let first = by_vectors && !is_f32 && self.terms() < CPU_LANES;
+            if first {
+                offer_vector(choices);
+            }
             if is_real(self.desc) && self.pays_in_panels(outputs) {
                 choices.offer("blocked", "weights lie in panels", || self.blocked(value, device, false));
                 if self.panel_width(CPU_LANES / 2).is_none() {
@@ -256,11 +272,8 @@ impl Shape<'_> {
                     self.blocked(value, device, true)
                 });
             }
-            if is_real(self.desc) && outputs >= CPU_LANES / 2 {
-                choices.offer("vector", "weights lie in panels", || self.vector(value, device, false));
-                choices.offer("vector-packing", "weights do not lie in panels", || {
-                    self.vector(value, device, true)
-                });
+            if by_vectors && !first {
+                offer_vector(choices);
             }
             choices.offer("ref", "serves every layout and type", || Some(self.reference(value, device)));
             choices.offer("tiled", "meant for GPUs", || self.tiled(value, device));

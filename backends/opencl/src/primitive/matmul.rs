@@ -85,7 +85,7 @@ const DOT: &str = anydnn_kernels::text("matmul/dot.cl");
 const PACK_ROWS: usize = 48;
 /// Rows from which on units pay for packing the weights, and terms of floats of 16 bits from which on they pay at all.
 const FEW_ROWS: usize = 12;
-const FEW_FLOATS: usize = 8;
+const FEW_FLOATS: usize = 2;
 /// Rows of a work-item's block on a CPU.
 const BLOCK_ROWS: usize = 48;
 /// Terms from which on devices that want many work-items share the sums of a narrow result among work-groups, however little of a tile it

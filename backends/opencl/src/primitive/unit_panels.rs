@@ -64,7 +64,8 @@ impl Unit {
     /// The rows of a tile that has so many at most.
     pub(super) fn tile_rows(self, rows: usize) -> usize {
         let most = self.rows * self.panels.tiles;
-        if self.panels.repeats_rows { most.min(rows) } else { most }
+        // Few programs serve all numbers of rows.
+        if self.panels.repeats_rows && rows <= self.panels.rows { most.min(rows) } else { most }
     }
 }
 
@@ -108,6 +109,9 @@ impl Factors {
             let widest = self.unit.columns / CPU_LANES;
             let cost = |own: &usize| parts.div_ceil(*own) * PART_COSTS[own - 1];
             self.unit.columns = (1..=widest.min(parts)).rev().min_by_key(cost).unwrap_or(1) * CPU_LANES;
+            if self.unit.columns == CPU_LANES && widest > 1 {
+                self.unit.rows = self.unit.panels.narrow_rows;
+            }
         }
         self
     }
@@ -184,6 +188,18 @@ impl Factors {
         [self.unit.panels.text, FINISH, kernel]
     }
 
+    /// From a row of the result to the next one, where sums that begin with the bias are results but for their rounding.
+    fn final_step(self, space: &Space, desc: &PrimitiveDesc, (row, lane): (usize, usize)) -> Option<usize> {
+        let dst = space.find("DST")?;
+        let along_rows = |name: &str| space.find(name).map_or(0, |o| o.address.step(row, 1).unwrap_or(1));
+        let plain = self.src.is_float()
+            && matches!(dst.data_type, DataType::BF16 | DataType::F32)
+            && desc.attributes().post_ops.is_empty()
+            && dst.address.step(lane, CPU_LANES) == Some(1)
+            && along_rows("BIAS") == 0;
+        plain.then(|| space.coefficient("DST", row)).flatten()
+    }
+
     /// Defines the unit's macros, and those that its sums are finished by. `runs` are the numbers of taps in the three dimensions and how
     /// many bytes they are apart in the source; each has as many terms, and zeros up to a whole step unless it lies in place.
     pub(super) fn define(
@@ -193,6 +209,7 @@ impl Factors {
         desc: &PrimitiveDesc,
         device: &DeviceTraits,
         (runs, terms, in_place): ([(usize, usize); 3], usize, bool),
+        row: usize,
     ) -> Option<()> {
         let signed = |t: DataType| t == DataType::S8;
         let real = self.src.is_float();
@@ -221,6 +238,12 @@ impl Factors {
             text.define(has, i32::from(space.find(name).is_some()));
         }
         let lane = space.variable("lane")?;
+        let final_step = self.final_step(space, desc, (row, lane));
+        let result_bytes = desc.dst().data_type().bits() / 8;
+        text.define("SUMS_ARE_RESULTS", i32::from(final_step.is_some()))
+            .define("RESULT_BYTES", result_bytes)
+            .define("HAS_FIRST_SUMS", i32::from(desc.find(Arg::Bias).is_some()))
+            .number_of("DST_ROW_STEP", final_step.unwrap_or(0) * result_bytes);
         if let Some(zero) = space.find("ZERO_WEIGHTS") {
             let raw = raw(zero, lane)?;
             let kind = storage(zero.data_type).1;

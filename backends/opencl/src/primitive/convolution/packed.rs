@@ -6,7 +6,7 @@ use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
 use crate::primitive::rows::CPU_LANES;
-use crate::primitive::source::Source;
+use crate::primitive::source::{Source, is_contiguous};
 use crate::primitive::space::{Address, Binding, Index, Operand, Space};
 use crate::primitive::unit_panels::{Factors, TERMS, Unit, copied, place, raw};
 use crate::primitive::value::Value;
@@ -45,13 +45,37 @@ impl Run {
     }
 }
 
-/// The tag of weights `[O, C, kernel..]` in parts of 16 output channels, as packed.cl reads them in place.
-pub(super) fn layout_tag(rank: usize, factors: Factors) -> String {
-    let taps: String = (2..rank).map(|axis| char::from(b'a' + axis as u8)).collect();
-    format!("A{taps}B{}", factors.block_tag('a', 'b'))
-}
-
 impl Shape<'_> {
+    /// The tag of weights `[O, C, kernel..]` in parts of 16 output channels, as packed.cl reads them in place.
+    pub(super) fn parts_tag(&self, factors: Factors) -> String {
+        let taps: String = (2..self.weights.rank()).map(|axis| char::from(b'a' + axis as u8)).collect();
+        match taps.chars().last() {
+            Some(last) if self.taps_share_steps(factors) => {
+                let outer = taps.trim_end_matches(last);
+                let beside = factors.step() / self.channels;
+                let channels = if self.channels == 1 { String::new() } else { format!("{}b", self.channels) };
+                let b = if self.channels == 1 { 'b' } else { 'B' };
+                format!("A{outer}{}{b}{CPU_LANES}a{beside}{last}{channels}", last.to_ascii_uppercase())
+            }
+            _ => format!("A{taps}B{}", factors.block_tag('a', 'b')),
+        }
+    }
+
+    /// Whether terms that are multiplied at once are those of taps side by side, each of so few channels.
+    fn taps_share_steps(&self, factors: Factors) -> bool {
+        factors.unit.panels.repeats_rows
+            && !factors.as_words()
+            && self.run_taps() > 1
+            && self.channels < factors.step()
+            && factors.step().is_multiple_of(self.channels.max(1))
+    }
+
+    /// Taps whose places in the source follow each other.
+    fn run_taps(&self) -> usize {
+        let taps = self.kernel()[2];
+        if self.window.dilations.last().copied().unwrap_or(1) == 1 { taps } else { 1 }
+    }
+
     /// The factors for which weights that the caller leaves open had better lie in parts of 16 channels.
     pub(super) fn likes_parts(&self, device: &DeviceTraits) -> Option<Factors> {
         let factors = self.factors(device)?;
@@ -73,10 +97,15 @@ impl Shape<'_> {
         let operations = self.desc.dst().elements().saturating_mul(self.terms());
         let pays = self.groups == 1 && operations >= COPYING_WORK;
         let few = self.outputs < CPU_LANES / 2;
-        let enough = if few { pays && self.terms() >= 8 } else { self.terms() >= 16 };
+        // Integers of few terms are multiplied as floats, which are finished in less time; bf16 is rounded by the unit.
+        let enough = |f: &Factors| match (few, f.src.is_float()) {
+            (true, _) => pays && self.terms() >= 8,
+            (false, true) => self.terms() >= 4,
+            (false, false) => self.terms() >= 16,
+        };
         Factors::of(self.desc, unit, device)
             .filter(|f| {
-                enough
+                enough(f)
                     && !self.window.transposed
                     && (f.step() <= CPU_LANES / 4 || f.element() == 1 || self.channels >= 8)
             })
@@ -86,6 +115,7 @@ impl Shape<'_> {
     /// Tiles of places by panels of output channels, of operands in place or copied first.
     pub(super) fn packed(&self, unit: Unit, device: &DeviceTraits, packing: bool) -> Option<Planned> {
         let factors = self.factors_of(unit, device)?;
+        let unit = factors.unit;
         let desc = self.desc;
         let (mut space, outer) = self.space(Order::Spatial(Some(CPU_LANES)));
         let [group, panel, lane, ow] = ["g", "panel", "lane", "ow"].map(|name| space.variable(name));
@@ -109,10 +139,14 @@ impl Shape<'_> {
 
         let element = factors.element();
         let kernel = self.kernel();
-        let dense = self.window.dilations.last().copied().unwrap_or(1) == 1 || kernel[2] == 1;
-        let taps = if dense { kernel[2] } else { 1 };
+        let taps = self.run_taps();
+        let shares_steps = self.taps_share_steps(factors);
         // What lies behind a run meets weights of zero, which makes no difference to integers alone.
-        let fill = if packing && element == 1 { factors.step().min(4) } else { factors.step() };
+        let fill = match element {
+            _ if shares_steps => 1,
+            1 if packing => factors.step().min(4),
+            _ => factors.step(),
+        };
         let pixel = self.channels.next_multiple_of(fill);
         let part_bytes = factors.part_bytes(pixel * taps);
         let run = Run { pixel, taps, part_bytes };
@@ -152,7 +186,7 @@ impl Shape<'_> {
             planned.scratchpad += part_step * panels * self.groups;
             Binding::Scratchpad(at)
         } else {
-            let own = own_parts(self.weights, factors)?;
+            let own = self.own_parts(factors)?;
             if own != part_step || !(self.groups == 1 || self.outputs.is_multiple_of(CPU_LANES)) {
                 return None;
             }
@@ -163,13 +197,17 @@ impl Shape<'_> {
         let (most, at_once) = (unit.rows, unit.panels.tiles);
         let line_tiles = line.div_ceil(most);
         let (least, more) = (line / line_tiles, line % line_tiles);
-        let tile_rows = least + usize::from(more > 0);
+        let tile_rows = unit.tile_rows(least + usize::from(more > 0)) / at_once;
         let parts = factors.panel() / CPU_LANES;
         let blocks = panels.div_ceil(parts);
         let tiles = lines * line_tiles;
         let wanted = (device.compute_units * ITEMS).div_ceil(blocks * self.groups);
         let item_tiles = tiles.div_ceil(wanted).next_multiple_of(at_once);
         let wide = self.wide || i32::try_from(planned.scratchpad).is_err();
+        let is_narrow = self.groups == 1
+            && self.outputs < CPU_LANES
+            && is_contiguous(&space, "DST", lane)
+            && space.coefficient("DST", ow) == Some(self.outputs);
         let mut text = Source::new(&space, Value::F32, (CPU_LANES, Some(lane)), wide, true);
         text.general()
             .declare("DECLARE_LINE", &space, 0..ow)
@@ -177,18 +215,21 @@ impl Shape<'_> {
             .define("EACH_M(X)", (0..tile_rows).map(|i| format!("X({i})")).collect::<Vec<_>>().join(" "))
             .define("PARTS", parts)
             .define("AT_ONCE", at_once)
-            .define("TILE_ROWS", if unit.panels.repeats_rows { tile_rows } else { most })
+            .define("TILE_ROWS", tile_rows)
             .number_of("TILES", tiles)
             .number_of("LINE_TILES", line_tiles)
             .number_of("TILE_LEAST", least)
             .number_of("TILES_MORE", more)
             .number_of("ITEM_TILES", item_tiles)
             .number_of("GROUP_OUTPUTS", self.outputs)
+            .number_of("IS_NARROW", i32::from(is_narrow))
+            .define("STORED_LANES", "max(n_lanes, stored)")
             .number_of("K_SIZE", self.terms())
             .number_of("A_STEP", image.place_step)
             .number_of("B_STEP", part_step);
         let steps = [0, 1, 2].map(|i| (runs[i], image.run_steps[i]));
-        factors.define(&mut text, &space, desc, device, (steps, run_terms, is_in_place))?;
+        let ends_within = is_in_place || (shares_steps && factors.src.is_float());
+        factors.define(&mut text, &space, desc, device, (steps, run_terms, ends_within), ow)?;
         let terms: Vec<usize> = (outer..space.loops.len()).collect();
         self.define(&mut text, &space, &terms);
         let global = [blocks, tiles.div_ceil(item_tiles), self.groups];
@@ -200,6 +241,15 @@ impl Shape<'_> {
     /// Sizes of the window in three dimensions.
     fn kernel(&self) -> [usize; 3] {
         three(self.window.kernel, 1)
+    }
+
+    /// Bytes from a part of 16 output channels to the next one, of weights that lie so and dense.
+    fn own_parts(&self, factors: Factors) -> Option<usize> {
+        let weights = self.weights;
+        let tag = self.parts_tag(factors);
+        let parts = MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag).ok()?;
+        let Layout::Blocked(blocking) = parts.layout() else { return None };
+        parts.same_bytes(weights).then(|| blocking.strides[0] * factors.element())
     }
 
     /// The source where it lies, if every tap is inside of it and runs are whole tiles.
@@ -262,7 +312,12 @@ impl Shape<'_> {
         let bytes = image.checked_mul(images)?;
         let wide = self.wide || i32::try_from(bytes).is_err();
         let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(c)), wide, true);
-        let load = raw(copy.find("SRC0")?, c)?;
+        let iw = copy.variable("iw")?;
+        let load = raw(copy.find("SRC0")?, if self.channels == 1 { iw } else { c })?;
+        let step = |v: usize| copy.coefficient("SRC0", v);
+        let is_run = run.pixel == self.channels
+            && step(iw) == Some(run.pixel)
+            && (self.channels == 1 || step(c) == Some(1));
         factors.define_terms(&mut text);
         self.window.define(&mut text);
         text.general()
@@ -272,6 +327,11 @@ impl Shape<'_> {
             .define("PACK_SOURCE", 1)
             .define("HAS_ZERO_SRC0", i32::from(copy.find("ZERO_SRC0").is_some()))
             .number_of("WIDTH", size[2])
+            .number_of("IS_RUN", i32::from(is_run))
+            .number_of(
+                "SRC_ROOM",
+                if step(c) == Some(1) { self.desc.src().size() / factors.element() } else { 0 },
+            )
             .number_of("CHANNELS", self.channels)
             .number_of("PIXEL_TERMS", run.pixel);
         let global = [copy.count(0..g), self.groups, 1];
@@ -330,12 +390,4 @@ fn three(sizes: &[usize], missing: usize) -> [usize; 3] {
     let mut all = [missing; 3];
     all[3 - sizes.len()..].copy_from_slice(sizes);
     all
-}
-
-/// Bytes from a part of 16 output channels to the next one, of weights that lie so and dense.
-fn own_parts(weights: &MemoryDesc, factors: Factors) -> Option<usize> {
-    let tag = layout_tag(weights.rank(), factors);
-    let parts = MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag).ok()?;
-    let Layout::Blocked(blocking) = parts.layout() else { return None };
-    parts.same_bytes(weights).then(|| blocking.strides[0] * factors.element())
 }

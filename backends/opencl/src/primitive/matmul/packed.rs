@@ -49,6 +49,7 @@ impl Shape<'_> {
         let (desc, weights) = (self.desc, self.weights);
         let n = weights.dims()[weights.rank() - 1];
         let factors = Factors::of(desc, unit, device).filter(|_| self.gate.is_none())?.for_columns(n);
+        let unit = factors.unit;
         let element = factors.element();
         let parts = factors.panel() / CPU_LANES;
         let mut space = self.space(Some((CPU_LANES, parts)));
@@ -147,14 +148,14 @@ impl Shape<'_> {
         text.general()
             .declare("DECLARE_BATCH", &space, 0..m)
             .define("EACH_M(X)", (0..tile_rows).map(|i| format!("X({i})")).collect::<Vec<_>>().join(" "))
-            .define("ROWS", tile_rows)
+            .define("TILE_ROWS", tile_rows)
             .number_of("ITEM_ROWS", item_rows)
             .number_of("M_SIZE", rows)
             .number_of("N_SIZE", n)
             .number_of("K_SIZE", terms)
             .number_of("A_STEP", row_step)
             .number_of("B_STEP", part_step);
-        factors.define(&mut text, &space, desc, device, ([(1, 0); 3], terms, in_place))?;
+        factors.define(&mut text, &space, desc, device, ([(1, 0); 3], terms, in_place), m)?;
         self.define(&mut text, &space, Value::F32, &[k]);
         let global = [panels, rows.div_ceil(item_rows), batch];
         planned.launches.push(text.launch("matmul_packed", &factors.files(PACKED), global, Some([1, 1, 1])));

@@ -1,0 +1,129 @@
+//! Convolutions by units that multiply panels: where few channels and few outputs lie, against the reference.
+
+use anydnn_backend::op::{Convolution, Op};
+use anydnn_backend::{
+    Arg, Attributes, DataType, Dequantize, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
+    Quantized,
+};
+
+use crate::capability::units::Feature;
+use crate::plan::DeviceTraits;
+use crate::primitive::tests::{check_those, cpu, f32, planned};
+
+fn typed(dims: &[usize], data_type: DataType) -> MemoryDesc {
+    MemoryDesc::new(dims, data_type)
+}
+
+/// A convolution of squares of `taps` by images of 9 places by 23, channels last.
+struct Case {
+    channels: usize,
+    outputs: usize,
+    taps: usize,
+    stride: usize,
+    pad: usize,
+    types: [DataType; 3],
+}
+
+impl Case {
+    fn build(&self) -> PrimitiveDescBuilder {
+        let Self { channels, outputs, taps, stride, pad, types: [src, weights, dst] } = *self;
+        let result = |extent: usize| (extent + 2 * pad - taps) / stride + 1;
+        let op = Convolution::new(2).with_strides([stride; 2]).with_pads([pad; 2], [pad; 2]);
+        let image = |count, height, width, data_type| {
+            MemoryDesc::with_tag([2, count, height, width], data_type, "acdb").unwrap()
+        };
+        PrimitiveDesc::builder(Op::Convolution(op))
+            .src(image(channels, 9, 23, src))
+            .weights(typed(&[outputs, channels, taps, taps], weights).to_any())
+            .dst(image(outputs, result(9), result(23), dst))
+    }
+}
+
+const BF16: [DataType; 3] = [DataType::BF16; 3];
+const BYTES: [DataType; 3] = [DataType::U8, DataType::S8, DataType::S32];
+
+fn units() -> DeviceTraits {
+    cpu().with(Feature::Bytes, Ok("made up")).with(Feature::Pairs, Ok("made up"))
+}
+
+fn check_units(desc: &PrimitiveDesc) {
+    let units = ["bytes", "bytes-packing", "pairs", "pairs-packing", "words", "words-packing"];
+    check_those(desc, |name| units.iter().any(|unit| name == format!("ocl:convolution:{unit}")));
+}
+
+/// Terms that are multiplied at once are those of taps side by side; without borders they are read in place, up to where the source ends.
+#[test]
+fn taps_of_few_channels_are_multiplied_together() {
+    let wanted = |channels, types, tag| {
+        let case = Case { channels, outputs: 20, taps: 5, stride: 1, pad: 0, types };
+        let plan = planned(case.build(), &units());
+        let weights = plan.desc.find(Arg::Weights).unwrap();
+        let dims = weights.dims().clone();
+        assert_eq!(*weights, MemoryDesc::with_tag(dims, types[1], tag).unwrap(), "{channels} {types:?}");
+        assert_eq!(plan.launches.len(), 1, "{channels} {types:?}");
+    };
+    wanted(1, BYTES, "AcDb16a4d");
+    wanted(2, BYTES, "AcDB16a2d2b");
+    wanted(1, BF16, "AcDb16a2d");
+    // An odd number of bf16 in a copy, too: what follows might be no number, which zero does not undo.
+    let padded = Case { channels: 1, outputs: 20, taps: 5, stride: 1, pad: 2, types: BF16 };
+    let text = planned(padded.build(), &units()).launches[1].program.source.to_string();
+    assert!(text.contains("#define REST_BYTES 2\n"));
+}
+
+#[test]
+fn few_channels_and_few_outputs_mean_the_same_in_panels() {
+    let s8 = [DataType::S8, DataType::S8, DataType::S32];
+    let u8 = [DataType::U8, DataType::U8, DataType::U8];
+    for (channels, outputs, taps, stride, pad) in [
+        (1, 3, 3, 1, 1),
+        (1, 20, 5, 2, 2),
+        (1, 70, 4, 1, 0),
+        (2, 1, 7, 3, 3),
+        (2, 33, 2, 1, 1),
+        (3, 2, 3, 1, 1),
+        (5, 4, 3, 1, 0),
+        (12, 150, 1, 2, 0),
+    ] {
+        for types in [BF16, [DataType::BF16, DataType::BF16, DataType::F32], BYTES, s8, u8] {
+            check_units(&Case { channels, outputs, taps, stride, pad, types }.build().build().unwrap());
+        }
+    }
+}
+
+/// Sums that begin with the bias are results but for their rounding; others pass through memory.
+#[test]
+fn sums_of_bf16_are_stored_by_the_unit_or_finished() {
+    let bias = |outputs| f32(&[outputs]);
+    let relu = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu));
+    for outputs in [2, 16, 40, 64, 100] {
+        let case = Case { channels: 10, outputs, taps: 3, stride: 1, pad: 1, types: BF16 };
+        check_units(&case.build().bias(bias(outputs)).build().unwrap());
+        check_units(&case.build().bias(bias(outputs)).attributes(relu.clone()).build().unwrap());
+    }
+    // Rows of the result that lie apart, whose last vectors end before what others hold.
+    let pads = Convolution::new(2).with_pads([1, 1], [1, 1]);
+    let places = [9 * 23 * 30, 1, 23 * 30, 30];
+    let apart = PrimitiveDesc::builder(Op::Convolution(pads))
+        .src(MemoryDesc::with_tag([2, 10, 9, 23], DataType::BF16, "acdb").unwrap())
+        .weights(typed(&[21, 10, 3, 3], DataType::BF16).to_any())
+        .dst(MemoryDesc::with_strides([2, 21, 9, 23], DataType::BF16, places).unwrap());
+    check_units(&apart.build().unwrap());
+}
+
+/// Borders of copies hold the zero point, whole lines of them, too.
+#[test]
+fn borders_of_few_channels_are_zero_points() {
+    let zero = |operand, data_type| Dequantize {
+        operand,
+        scale: None,
+        zero_point: Some(typed(&[1, 1, 1, 1], data_type)),
+    };
+    for (channels, pad) in [(1, 4), (4, 4), (3, 2)] {
+        let case = Case { channels, outputs: 24, taps: 5, stride: 1, pad, types: BYTES };
+        let attributes = [zero(Quantized::Src(0), DataType::U8), zero(Quantized::Weights, DataType::S8)]
+            .into_iter()
+            .fold(Attributes::default(), Attributes::with_dequantize);
+        check_units(&case.build().attributes(attributes).build().unwrap());
+    }
+}
