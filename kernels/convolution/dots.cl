@@ -2,23 +2,35 @@
 // a vector of sums, whose lanes are added at the end. A work-item computes ITEM_LINES rows of the result (fixed n, od, oh). Where all taps
 // lie in the source POSITIONS positions go together; the last of such tiles may begin with positions that are done: they are computed once
 // more and not stored. With MERGED the channels of taps side by side follow one another in both operands, and are one run of terms. A run
-// has at least sixteen terms: its last vector ends where it does, and what it has twice counts as zero.
+// has at least sixteen terms, floats or bf16: its last vector ends where it does, and what it has twice counts as zero.
+#if ELEMENT_BYTES == 4
+#define ELEMENTS float
 #if ANYDNN_UNALIGNED
 #define QUARTER(p, i) as_float4(vload16(i, (const __global uchar *)(p)))
 #define VECTOR(p) (float16)(QUARTER(p, 0), QUARTER(p, 1), QUARTER(p, 2), QUARTER(p, 3))
 #else
 #define VECTOR(p) vload16(0, p)
 #endif
+#else
+#define ELEMENTS ushort
+#if ANYDNN_UNALIGNED
+#define HALVES(p, i) as_ushort8(vload16(i, (const __global uchar *)(p)))
+#define BITS(p) (ushort16)(HALVES(p, 0), HALVES(p, 1))
+#else
+#define BITS(p) vload16(0, p)
+#endif
+#define VECTOR(p) as_float16(convert_uint16(BITS(p)) << (uint16)(16))
+#endif
 #define OUTPUT(o) ((idx)min((int)(o), last_output) * B_STEP_O)
 
-static inline __attribute__((always_inline)) void dots(const __global float *restrict a, const __global float *restrict b,
+static inline __attribute__((always_inline)) void dots(const __global ELEMENTS *restrict a, const __global ELEMENTS *restrict b,
                                                        const int positions, const int runs, const int terms, const int last_output,
                                                        float16 sums[POSITIONS][OUTS] WITH_SHAPE) {
     const idx a_step_m = A_STEP_M;
     const int rest = terms % 16;
     const int16 kept = rest > (int16)(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     for (int run = 0; run < runs; ++run) {
-        const __global float *a_run = a + run * A_STEP_KW, *b_run = b + run * B_STEP_KW;
+        const __global ELEMENTS *a_run = a + run * A_STEP_KW, *b_run = b + run * B_STEP_KW;
         NOT_UNROLLED for (int k = 0; k + 16 <= terms; k += 16) {
             float16 weights[OUTS];
             EACH(o, OUTS) weights[o] = VECTOR(b_run + OUTPUT(o) + k);
@@ -75,8 +87,8 @@ __kernel void convolution_dots(PARAMS) {
                     for (idx kh = 0; kh < KERNEL_H; ++kh) {
                         if (!INSIDE_HEIGHT) continue;
                         const idx kw = first_kw;
-                        const __global float *a = (const __global float *)src0 + OFF_SRC0;
-                        const __global float *b = (const __global float *)weights + OFF_WEIGHTS;
+                        const __global ELEMENTS *a = (const __global ELEMENTS *)src0 + OFF_SRC0;
+                        const __global ELEMENTS *b = (const __global ELEMENTS *)weights + OFF_WEIGHTS;
                         if (is_full) dots(a, b, POSITIONS, runs, terms, last_output, sums AND_SHAPE);
                         else dots(a, b, 1, runs, terms, last_output, sums AND_SHAPE);
                     }

@@ -66,6 +66,12 @@ pub(super) fn weights_layout(
     }
     if let Op::Convolution(op) = desc.op()
         && weights.elements() > 0
+        && Shape::new(desc, op, device).likes_dots(device)
+    {
+        return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &format!("a{taps}b"));
+    }
+    if let Op::Convolution(op) = desc.op()
+        && weights.elements() > 0
         && let shape = Shape::new(desc, op, device)
         && let Some(factors) = shape.likes_parts(device)
     {
@@ -85,11 +91,6 @@ pub(super) fn weights_layout(
     let depthwise = first == 1 && second == 1 && fits_f32(desc, terms);
     if !is_cpu(device) || !(is_real(desc) || depthwise) || weights.elements() == 0 {
         return Ok(weights.to_row_major());
-    }
-    if let Op::Convolution(op) = desc.op()
-        && Shape::new(desc, op, device).likes_dots(device)
-    {
-        return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &format!("a{taps}b"));
     }
     let is_f32 = [desc.src(), weights].iter().all(|operand| operand.data_type() == DataType::F32);
     let width = match desc.op() {
@@ -227,6 +228,9 @@ impl Shape<'_> {
     fn offer(&self, choices: &mut Choices<'_>, value: Value, device: &DeviceTraits) {
         let (outputs, channels) = (self.outputs, self.channels);
         if is_cpu(device) {
+            choices.offer("dots", "few outputs of many channels, which lie side by side", || {
+                self.dots(value, device)
+            });
             for unit in Unit::all(device) {
                 let ([in_place, packing], reason) = (unit.panels.variants, unit.panels.reason);
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
@@ -246,9 +250,6 @@ impl Shape<'_> {
                     self.depthwise(value, device)
                 });
             }
-            choices.offer("dots", "few outputs of many channels, which lie side by side", || {
-                self.dots(value, device)
-            });
             let offer_vector = |choices: &mut Choices<'_>| {
                 choices.offer("vector", "weights lie in panels", || self.vector(value, device, false));
                 choices.offer("vector-packing", "weights do not lie in panels", || {

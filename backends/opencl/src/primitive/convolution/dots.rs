@@ -17,10 +17,12 @@ use crate::primitive::window::WINDOW;
 
 const DOTS: &str = anydnn_kernels::text("convolution/dots.cl");
 
-/// Outputs up to which their lanes would leave most of a vector empty.
+/// Outputs up to which their lanes would leave most of a vector empty, and terms for which adding lanes together at the end takes little time.
 const MOST_OUTPUTS: usize = 8;
-/// Terms for which adding lanes together at the end takes little time.
 const LEAST_TERMS: usize = 4 * CPU_LANES;
+/// The same of bf16, which units multiply in pairs.
+const MOST_OF_PAIRS: usize = 4;
+const LEAST_OF_PAIRS: usize = 8 * CPU_LANES;
 /// Lanes of finished results.
 const LANES: usize = 4;
 /// Outputs and positions whose sums are in registers, for one output and for more.
@@ -34,16 +36,21 @@ impl Shape<'_> {
     pub(super) fn likes_dots(&self, device: &DeviceTraits) -> bool {
         let src = self.desc.src();
         let channels_last = src.strides().is_some_and(|strides| strides.get(1) == Some(&1));
-        let plain = [src, self.weights].iter().all(|operand| operand.data_type() == DataType::F32)
-            && self.desc.attributes().dequantize.is_empty();
+        let (most_outputs, least_terms) = match src.data_type() {
+            DataType::F32 => (MOST_OUTPUTS, LEAST_TERMS),
+            DataType::BF16 => (MOST_OF_PAIRS, LEAST_OF_PAIRS),
+            _ => return false,
+        };
+        let plain =
+            self.weights.data_type() == src.data_type() && self.desc.attributes().dequantize.is_empty();
         is_cpu(device)
             && panels::widest(self.sums) > 1
             && plain
             && channels_last
             && !self.window.transposed
-            && self.outputs <= MOST_OUTPUTS
+            && self.outputs <= most_outputs
             && self.channels >= CPU_LANES
-            && self.terms() >= LEAST_TERMS
+            && self.terms() >= least_terms
     }
 
     /// Sums of several positions and outputs by vectors of channels.
@@ -76,6 +83,7 @@ impl Shape<'_> {
         source
             .declare("DECLARE_LINE", &space, 0..ow)
             .define("OUTS", outs)
+            .define("ELEMENT_BYTES", self.desc.src().data_type().bits() / 8)
             .define("POSITIONS", positions)
             .number_of("GROUPS", space.loops[group].extent)
             .number_of("OUTPUTS", self.outputs)

@@ -47,7 +47,7 @@ fn units() -> DeviceTraits {
 }
 
 fn check_units(desc: &PrimitiveDesc) {
-    let units = ["bytes", "bytes-packing", "pairs", "pairs-packing", "words", "words-packing"];
+    let units = ["bytes", "bytes-packing", "pairs", "pairs-packing", "words", "words-packing", "dots"];
     check_those(desc, |name| units.iter().any(|unit| name == format!("ocl:convolution:{unit}")));
 }
 
@@ -125,5 +125,15 @@ fn borders_of_few_channels_are_zero_points() {
             .into_iter()
             .fold(Attributes::default(), Attributes::with_dequantize);
         check_units(&case.build().attributes(attributes).build().unwrap());
+    }
+}
+
+/// Vectors along the channels of bf16, whose last one begins earlier.
+#[test]
+fn few_outputs_of_many_channels_of_bf16_are_dots() {
+    for (channels, outputs, taps, stride, pad) in [(37, 1, 3, 1, 1), (64, 4, 3, 2, 0), (130, 3, 1, 1, 0)] {
+        let case = Case { channels, outputs, taps, stride, pad, types: BF16 };
+        assert_eq!(planned(case.build(), &units()).implementation, "ocl:convolution:dots");
+        check_units(&case.build().bias(f32(&[outputs])).build().unwrap());
     }
 }

@@ -337,8 +337,8 @@ fn few_outputs_of_16_bits_are_packed_where_that_pays() {
         let image = |channels| MemoryDesc::with_tag([1, channels, extent, extent], DataType::BF16, "acdb");
         let op = Convolution::new(2).with_pads([1, 1], [1, 1]);
         let builder = PrimitiveDesc::builder(Op::Convolution(op))
-            .src(image(16).unwrap())
-            .weights(MemoryDesc::new([4, 16, 3, 3], DataType::BF16).to_any())
+            .src(image(12).unwrap())
+            .weights(MemoryDesc::new([4, 12, 3, 3], DataType::BF16).to_any())
             .dst(image(4).unwrap());
         let plan = planned(builder, &cpu());
         (plan.implementation, plan.launches.len())
@@ -363,7 +363,8 @@ fn few_outputs_find_the_units() {
     };
     assert_eq!(named(1, 3, 3, u8, DataType::S8), "ocl:convolution:bytes");
     assert_eq!(named(512, 1, 11, u8, DataType::S8), "ocl:convolution:bytes");
-    assert_eq!(named(512, 1, 11, bf16, bf16), "ocl:convolution:pairs");
+    assert_eq!(named(512, 5, 11, bf16, bf16), "ocl:convolution:pairs");
+    assert_eq!(named(512, 4, 11, bf16, bf16), "ocl:convolution:dots");
     // 61,952 products of 255 by 255 are more than 31 bits hold.
     assert_eq!(named(512, 1, 11, u8, u8), "ocl:convolution:ref");
 }
