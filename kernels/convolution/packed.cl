@@ -16,14 +16,12 @@
 #else
 #define TOTAL
 #endif
-// The results of all columns are fewer than a vector's lanes where IS_NARROW, and those of the tile's next places follow.
 #define FINISH_TILE(tile, sums)                                                                                          \
     {                                                                                                                    \
         const idx t = (tile) % LINE_TILES, end = TILE_START(t + 1);                                                      \
         DECLARE_LINE((tile) / LINE_TILES)                                                                                \
         __local SUM *from = sums;                                                                                        \
         for (idx ow = TILE_START(t); ow < end; ++ow, from += PANEL) {                                                    \
-            const int stored = IS_NARROW ? (int)min((end - ow) * columns, (idx)16) : 0;                                  \
             TOTAL                                                                                                        \
             EACH_V(FINISH, 0)                                                                                            \
         }                                                                                                                \

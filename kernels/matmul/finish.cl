@@ -1,9 +1,5 @@
 // Finishes the sums of packed.cl: FINISH(i, j) those of part j of a row, which are at `from`. They are exact for integers; zero points are taken
-// off the sums, because sum (a - za) (b - zb) = sum ab - za sum b - zb sum a + K za zb. STORED_LANES are more than those with results where what
-// lies behind them is stored afterwards.
-#ifndef STORED_LANES
-#define STORED_LANES n_lanes
-#endif
+// off the sums, because sum (a - za) (b - zb) = sum ab - za sum b - zb sum a + K za zb.
 #if IS_FINAL
 // What the sums of a row begin with: the bias.
 #define FIRST_SUMS(i, j)                                                                                                 \
@@ -42,13 +38,13 @@
 #define TAKE_ZERO_OF_WEIGHTS
 #endif
 #if EXACT
-#define STORE(sum) STORE_EXACT(as_uint16(sum), STORED_LANES);
+#define STORE(sum) STORE_EXACT(as_uint16(sum), n_lanes);
 #else
 #define STORE(sum)                                                                                                       \
     V v = OUT_SRC0(OUT_WEIGHTS(convert_float16(sum), n_lanes), n_lanes);                                                 \
     ADD_BIAS(v, n_lanes)                                                                                                 \
     POST_OPS(v, n_lanes)                                                                                                 \
-    ST_DST(OFF_DST, STORED_LANES, v);
+    ST_DST(OFF_DST, n_lanes, v);
 #endif
 #if HAS_ZERO_WEIGHTS && !defined(HAS_OWN_ROW_SUMS)
 static inline int sum_row(const __global uchar *a WITH_SHAPE) {

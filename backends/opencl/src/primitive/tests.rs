@@ -614,6 +614,9 @@ fn check(engine: &crate::OpenClEngine, primitive: &OpenClPrimitive, values: &imp
     check_at(engine, primitive, values, 0);
 }
 
+/// Bytes behind every operand that nothing writes.
+const BESIDE: usize = 64;
+
 fn check_at(
     engine: &crate::OpenClEngine,
     primitive: &OpenClPrimitive,
@@ -622,7 +625,7 @@ fn check_at(
 ) {
     let stream = engine.create_stream(&StreamDesc::default()).unwrap();
     let desc = primitive.desc();
-    let (mut inputs, mut args) = (BTreeMap::new(), Vec::new());
+    let (mut inputs, mut args, mut wholes) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
     for (seed, operand) in desc.args().iter().enumerate() {
         let layout = &operand.desc;
         let values = values(operand.arg).unwrap_or_else(|| Values::of(layout.data_type()));
@@ -632,9 +635,12 @@ fn check_at(
         if operand.access.reads() {
             inputs.insert(operand.arg, reference::Tensor::new(layout.dims().clone(), values).unwrap());
         }
-        let whole = MemoryDesc::new([layout.size() + offset], DataType::U8);
-        let memory = engine.create_memory(&whole, MemoryKind::Buffer).unwrap().view(layout, offset).unwrap();
+        let whole = MemoryDesc::new([offset + layout.size() + BESIDE], DataType::U8);
+        let whole = engine.create_memory(&whole, MemoryKind::Buffer).unwrap();
+        let memory = whole.view(layout, offset).unwrap();
         stream.write(&memory, 0, &bytes, &[]).unwrap();
+        stream.write(&whole, offset + layout.size(), &[0xa5; BESIDE], &[]).unwrap();
+        wholes.insert(operand.arg, (whole, bytes));
         args.push((operand.arg, memory));
     }
     let failed = |error| -> ! {
@@ -661,7 +667,39 @@ fn check_at(
             primitive.implementation(),
             engine.traits().name
         );
+        let (whole, before) = &wholes[&arg];
+        let mut beside = [0; BESIDE];
+        stream.read(whole, offset + layout.size(), &mut beside, &[]).unwrap();
+        let written = gaps(layout).into_iter().filter(|&i| bytes[i] != before[i]).count();
+        assert!(
+            beside == [0xa5; BESIDE] && written == 0,
+            "{desc} by {} on {}: {arg} is written beside its elements, {written} bytes between them",
+            primitive.implementation(),
+            engine.traits().name
+        );
     }
+}
+
+/// The bytes of a memory that lie between the elements of strides.
+fn gaps(layout: &MemoryDesc) -> Vec<usize> {
+    let element = layout.data_type().bits() / 8;
+    let is_strided = layout.blocking().is_some_and(|blocking| blocking.inner.is_empty());
+    if !is_strided || element == 0 || layout.size() == layout.elements() * element {
+        return Vec::new();
+    }
+    let mut free = vec![true; layout.size()];
+    let dims = layout.dims();
+    for number in 0..layout.elements() {
+        let mut rest = number;
+        let mut index = vec![0; dims.len()];
+        for axis in (0..dims.len()).rev() {
+            index[axis] = rest % dims[axis];
+            rest /= dims[axis];
+        }
+        let at = layout.offset_of(&index).unwrap() * element;
+        free[at..at + element].fill(false);
+    }
+    (0..free.len()).filter(|&i| free[i]).collect()
 }
 
 /// Whether a product's result is a sum of products of small integers and nothing else, which every kernel has to compute exactly.

@@ -6,7 +6,7 @@ use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
 use crate::primitive::rows::CPU_LANES;
-use crate::primitive::source::{Source, is_contiguous};
+use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Index, Operand, Space};
 use crate::primitive::unit_panels::{Factors, TERMS, Unit, copied, place, raw};
 use crate::primitive::value::Value;
@@ -204,10 +204,6 @@ impl Shape<'_> {
         let wanted = (device.compute_units * ITEMS).div_ceil(blocks * self.groups);
         let item_tiles = tiles.div_ceil(wanted).next_multiple_of(at_once);
         let wide = self.wide || i32::try_from(planned.scratchpad).is_err();
-        let is_narrow = self.groups == 1
-            && self.outputs < CPU_LANES
-            && is_contiguous(&space, "DST", lane)
-            && space.coefficient("DST", ow) == Some(self.outputs);
         let mut text = Source::new(&space, Value::F32, (CPU_LANES, Some(lane)), wide, true);
         text.general()
             .declare("DECLARE_LINE", &space, 0..ow)
@@ -222,8 +218,6 @@ impl Shape<'_> {
             .number_of("TILES_MORE", more)
             .number_of("ITEM_TILES", item_tiles)
             .number_of("GROUP_OUTPUTS", self.outputs)
-            .number_of("IS_NARROW", i32::from(is_narrow))
-            .define("STORED_LANES", "max(n_lanes, stored)")
             .number_of("K_SIZE", self.terms())
             .number_of("A_STEP", image.place_step)
             .number_of("B_STEP", part_step);

@@ -96,10 +96,15 @@ fn few_channels_and_few_outputs_mean_the_same_in_panels() {
 fn sums_of_bf16_are_stored_by_the_unit_or_finished() {
     let bias = |outputs| f32(&[outputs]);
     let relu = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu));
+    let sum = Attributes::default().with_post_op(PostOp::sum(1.0));
     for outputs in [2, 16, 40, 64, 100] {
         let case = Case { channels: 10, outputs, taps: 3, stride: 1, pad: 1, types: BF16 };
         check_units(&case.build().bias(bias(outputs)).build().unwrap());
-        check_units(&case.build().bias(bias(outputs)).attributes(relu.clone()).build().unwrap());
+        for attributes in [&relu, &sum] {
+            check_units(&case.build().bias(bias(outputs)).attributes(attributes.clone()).build().unwrap());
+        }
+        let bytes = Case { types: [DataType::U8, DataType::S8, DataType::U8], ..case };
+        check_units(&bytes.build().attributes(sum.clone()).build().unwrap());
     }
     // Rows of the result that lie apart, whose last vectors end before what others hold.
     let pads = Convolution::new(2).with_pads([1, 1], [1, 1]);
