@@ -93,6 +93,7 @@ files! {
     "pooling/pooling.cl",
     "probe/amx.cl",
     "probe/bytes.cl",
+    "probe/local.cl",
     "probe/mma.cl",
     "probe/pairs.cl",
     "probe/wgmma.cl",

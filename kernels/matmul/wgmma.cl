@@ -22,6 +22,9 @@
 //   OVERLAPS                                                     whether the first slices of a tile come while the sums of the one before are
 //                                                                stored, which takes registers
 //   RESIDENT                                                     how many groups share a multiprocessor, as text
+//   LAG                                                          of how many slices the products go on while those of the next one begin,
+//                                                                which suits a group that has a multiprocessor alone: 0 or 1
+//   LOCAL_BYTES                                                  where defined, the bytes of the ring, as text, which are more than OpenCL's
 //   SCALED, EXACT                                                whether sums are multiplied by scales, and whether they are the result
 //                                                                themselves, as integers of 32 bits
 //   BATCHES                                                      products of their own, whose tiles follow one another
@@ -56,6 +59,9 @@
 #endif
 #define A_BYTES (TILE_M * K_BYTES)
 #define STAGE_BYTES ((TILE_M + TILE_N) * K_BYTES)
+#define NEXT_PLACE(at) ((at) == start + (STAGES - 1) * STAGE_BYTES ? start : (at) + STAGE_BYTES)
+// Slices on their way: the others are multiplied.
+#define AHEAD (STAGES - 1 - LAG)
 // Tiles of a column of this many rows of tiles follow one another, so that what runs at the same time shares operands in the cache.
 #define RASTER 16
 
@@ -266,7 +272,15 @@ static inline V quick_gelu_erf(const V x) {
 
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void matmul_wgmma(PARAMS) {
+#ifdef LOCAL_BYTES
+    __local uchar declared[1024] __attribute__((aligned(1024)));
+    asm volatile("//@local " LOCAL_BYTES ";");
+    __local uchar *tiles = declared;
+    // The compiler must not know where they end.
+    asm volatile("" : "+l"(tiles));
+#else
     __local uchar tiles[STAGES * STAGE_BYTES] __attribute__((aligned(1024)));
+#endif
 #ifdef A_TABLE
     __local int2 table[TABLE_SIZE] __attribute__((aligned(16)));
 #endif
@@ -311,7 +325,7 @@ __kernel void matmul_wgmma(PARAMS) {
             PLACE_ROWS
 #endif
 #pragma unroll
-            for (int ahead = 0; ahead < STAGES - 1; ++ahead) {
+            for (int ahead = 0; ahead < AHEAD; ++ahead) {
                 if (begin + ahead < end) {
                     AIM_STEP(begin + ahead)
                     COPY_STEP(begin + ahead, start + ahead * STAGE_BYTES)
@@ -337,14 +351,18 @@ __kernel void matmul_wgmma(PARAMS) {
         if (begin + 1 < end) LOAD_STEP(begin + 1)
 
         // Where the current slice is, and where the next copies go to.
-        uint at = start, free = start + (STAGES - 1) * STAGE_BYTES;
-        if (begin < end) AIM_STEP(min(begin + STAGES - 1, end - 1))
+        uint at = start, free = start + AHEAD * STAGE_BYTES;
+        if (begin < end) AIM_STEP(min(begin + AHEAD, end - 1))
         for (int step = begin; step < end; ++step) {
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+            asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1) : "memory");
             // What this item stored and copied must be there for the tensor cores, which see memory in another order: copies of 16 bytes are
             // ordinary writes in that respect, also those that were waited for (PTX ISA, "Async Proxy" of wgmma and of its fence).
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#if LAG
+            asm volatile(SM90A "wgmma.wait_group.sync.aligned 1;" ::: "memory");
+#else
             WGMMA_WAIT;
+#endif
             barrier(CLK_LOCAL_MEM_FENCE);
             const ulong a = DESCRIBE_A(at, warp / 4), b = DESCRIBE_B(at + A_BYTES);
             asm volatile(SM90A "wgmma.fence.sync.aligned;" ::: "memory");
@@ -353,12 +371,12 @@ __kernel void matmul_wgmma(PARAMS) {
             asm volatile(SM90A "wgmma.commit_group.sync.aligned;" ::: "memory");
             if (step + 1 < end) STORE_STEP(step + 1)
             if (step + 2 < end) LOAD_STEP(step + 2)
-            // Into the place of the step before, which every warpgroup has finished.
-            if (step + STAGES - 1 < end) COPY_STEP(step + STAGES - 1, free)
+            // Into the place of the last step that every warpgroup has finished.
+            if (step + AHEAD < end) COPY_STEP(step + AHEAD, free)
             COPIES_COMMIT;
-            free = at;
-            at = at == start + (STAGES - 1) * STAGE_BYTES ? start : at + STAGE_BYTES;
-            TURN(min(step + STAGES, end - 1))
+            free = NEXT_PLACE(free);
+            at = NEXT_PLACE(at);
+            TURN(min(step + AHEAD + 1, end - 1))
         }
 #ifdef BIAS_BY_COLUMN
 #if !OVERLAPS

@@ -15,7 +15,7 @@ use crate::driver::call::{self, Check, Returned};
 use crate::driver::create::{create_context, create_queue};
 use crate::driver::handle;
 use crate::driver::platform::OpenClDevice;
-use crate::program::Program;
+use crate::program::{Program, machine};
 use crate::queue::deferred_release;
 
 /// What was seen, or why the feature does not work.
@@ -247,6 +247,25 @@ pub(crate) fn is_hopper(device: &OpenClDevice) -> Result<(), String> {
         number(cl3::device::CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV)?,
     );
     if capability == (9, 0) { Ok(()) } else { Err(format!("compute capability {capability:?}, not 9.0")) }
+}
+
+/// The bytes of local memory that kernels may have on Hopper.
+pub(crate) const LARGE_LOCAL_BYTES: usize = 192 << 10;
+
+/// Whether a device is Hopper and its driver's compiler of PTX is there.
+pub(crate) fn is_hopper_with_compiler(device: &OpenClDevice) -> Result<(), String> {
+    is_hopper(device)?;
+    machine::is_available().map_err(said)
+}
+
+pub(crate) fn large_local(prober: &Prober<'_>) -> Outcome {
+    let source =
+        format!("#define WANTED \"{LARGE_LOCAL_BYTES}\"\n{}", anydnn_kernels::text("probe/local.cl"));
+    let (items, bytes) = (128, LARGE_LOCAL_BYTES as u32);
+    let out = prober.run(&source, "-cl-std=CL1.2", &bytes.to_ne_bytes(), items * 4, items)?;
+    let expected = bytes / 4 / items as u32;
+    same(from_bytes(&out, u32::from_ne_bytes).all(|sum| sum == expected), "local memory")?;
+    Ok(format!("{bytes} bytes"))
 }
 
 /// The product of an instruction, of whole numbers that every type of factors and sums holds exactly.

@@ -116,6 +116,12 @@ pub(crate) const ORDINARY: [Tile; 9] = [
     Tile { variant: "simt-128x32", m: 128, n: 32, k: 32, resident: 4, clocks: 1_900, latency: 3_000 },
 ];
 
+/// Tiles of `wgmma` whose rings of slices need [`Feature::LargeLocal`], one to a compute unit. Clocks as measured on an H200.
+pub(crate) const DEEP: [Tile; 2] = [
+    Tile { variant: "wgmma-128x256", m: 128, n: 256, k: 64, resident: 1, clocks: 1_500, latency: 1_500 },
+    Tile { variant: "wgmma-128x128-deep", m: 128, n: 128, k: 64, resident: 1, clocks: 800, latency: 800 },
+];
+
 /// Makes an identity of each row, in their order.
 macro_rules! table {
     ($($(#[$doc:meta])* $feature:ident: $row:expr,)+) => {
@@ -214,6 +220,11 @@ table! {
                 Tile { variant: "wgmma-64x64", m: 64, n: 64, k: 64, resident: 4, clocks: 400, latency: 450 },
             ]),
         }),
+    },
+    /// Local memory beyond what NVIDIA's OpenCL grants, by machine code (Hopper).
+    LargeLocal: Row {
+        needs: probe::is_hopper_with_compiler,
+        ..plain("large_local_memory", Way::Program(probe::large_local))
     },
     /// x86's matrix units (AMX) in inline assembly, and the system's permission to use them.
     Amx: Row {
@@ -382,10 +393,11 @@ mod tests {
     /// A tile that an instruction does not divide would be computed in part.
     #[test]
     fn tiles_are_multiples_of_their_instructions() {
-        for feature in Feature::ALL {
+        for &feature in Feature::ALL {
             let Some(unit) = &feature.row().unit else { continue };
             for instruction in unit.instructions {
-                for tile in feature.tiles() {
+                let deep = if feature == Feature::Wgmma { &DEEP[..] } else { &[] };
+                for tile in feature.tiles().iter().chain(deep) {
                     let slice = tile.k * 2 / instruction.factor.bytes();
                     let whole = tile.m % instruction.m == 0 && tile.n % instruction.n == 0;
                     assert!(whole && slice % instruction.k == 0, "{} {instruction:?}", tile.variant);

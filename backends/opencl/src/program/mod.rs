@@ -2,6 +2,7 @@
 
 pub(crate) mod compilers;
 pub(crate) mod kernels;
+pub(crate) mod machine;
 pub(crate) mod ptx;
 pub(crate) mod text;
 pub(crate) mod threads;
@@ -50,13 +51,20 @@ impl Program {
         if source.contains(ptx::MARK) { program.translated(context, options) } else { Ok(program) }
     }
 
-    /// The same program with the instructions that NVIDIA's compiler of OpenCL C does not let through; see [`ptx`].
+    /// The same program with the instructions and the local memory that NVIDIA's compiler of OpenCL C does not let through; see [`ptx`] and
+    /// [`machine`].
     fn translated(self, context: &handle::Context, options: &str) -> Result<Self> {
         let refused =
             || Error::unavailable("warpgroup instructions", "the driver's binaries are no such PTX");
         let text = self.binary()?.ok_or_else(refused)?;
         let text = ptx::translate(&text).ok_or_else(refused)?;
-        Self::from_binary(context, &self.device, &self.name, text.as_bytes(), options)
+        let Some((kernel, local)) = machine::wanted(&text) else {
+            return Self::from_binary(context, &self.device, &self.name, text.as_bytes(), options);
+        };
+        let code: Arc<[u8]> = machine::assemble(&text, kernel, local)?.into();
+        let program = Self::from_binary(context, &self.device, &self.name, &code, options)?;
+        program.keep_binary(&code);
+        Ok(program)
     }
 
     /// Builds a program from a binary that this driver made for this device, with all its kernels.

@@ -8,6 +8,7 @@ use super::shares::Shares;
 use super::tests::{halves, hopper, named, names};
 use super::{Product, wgmma};
 use crate::capability::Feature;
+use crate::capability::units::{DEEP, Tile};
 use crate::plan::{DeviceTraits, KernelPlan};
 use crate::primitive::quantized;
 use crate::primitive::source::add_post_ops;
@@ -57,6 +58,10 @@ fn last_tiles_that_fill_no_device_are_divided() {
     assert_eq!(first(256, 4096, 4096), "ocl:matmul:wgmma-64x64");
 }
 
+fn tiles() -> impl Iterator<Item = &'static Tile> {
+    Feature::Wgmma.tiles().iter().chain(&DEEP)
+}
+
 /// The plan of a product `[batch, m, n]` by a tile, the tiles behind so many divided.
 fn divided(
     desc: &PrimitiveDesc,
@@ -85,7 +90,7 @@ fn divided(
     add_post_ops(&mut space, desc, &index);
     let loops = Tiles { batch: 0..1, m: 1..2, n: 2..3, k: 3..4, inside: "true" };
     let product = Product { desc, space, loops, window: None, value: Value::F32, wide: false };
-    let tile = Feature::Wgmma.tiles().iter().find(|tile| tile.variant == variant).unwrap();
+    let tile = tiles().find(|tile| tile.variant == variant).unwrap();
     let planned = wgmma::planned(&product, tile, Shares::Last { parts, whole }, device).unwrap();
     KernelPlan {
         implementation: format!("ocl:matmul:{variant}"),
@@ -126,7 +131,7 @@ fn shares_of_the_last_tiles_are_joined() {
     for builder in list {
         let desc = builder.build().unwrap();
         let [batch, m, n] = [0, 1, 2].map(|axis| desc.dst().dims()[axis]);
-        for tile in Feature::Wgmma.tiles() {
+        for tile in tiles() {
             let tiles = batch * m.div_ceil(tile.m) * n.div_ceil(tile.n);
             for (whole, parts) in [(tiles - 1, 4), (tiles / 2, 3), (1, 2)] {
                 let plan = divided(
@@ -138,7 +143,9 @@ fn shares_of_the_last_tiles_are_joined() {
                 let last = tiles - whole;
                 assert_eq!(plan.scratchpad, last * parts * tile.m * tile.n * 4);
                 assert_eq!(plan.launches[1].global, [last * tile.m * 2, tile.n / 32, 1]);
-                for engine in shared_test_engines().into_iter().filter(|e| e.traits().has(Feature::Wgmma)) {
+                let is_deep = DEEP.iter().any(|deep| deep.variant == tile.variant);
+                let needs = if is_deep { Feature::LargeLocal } else { Feature::Wgmma };
+                for engine in shared_test_engines().into_iter().filter(|e| e.traits().has(needs)) {
                     let device = DeviceTraits { compute_units: 2, ..engine.traits() };
                     for offset in [0, 2] {
                         check_plan(&engine, divided(&desc, tile.variant, (whole, parts), &device), offset);

@@ -144,6 +144,29 @@ fn first_slices_come_while_sums_are_stored() {
 }
 
 /// Groups go on with the tiles of the next product of a batch.
+/// With more local memory than OpenCL grants, rings of slices are deeper. What comes through registers stays with small tiles.
+#[test]
+fn deep_rings_need_large_local_memory() {
+    let device = hopper().with(Feature::LargeLocal, Ok("made up"));
+    let large = halves(4096, 4096, 4096);
+    assert_eq!(names(&large, &device)[0], "ocl:matmul:wgmma-128x256");
+    assert_eq!(names(&halves(512, 4096, 4096), &device)[0], "ocl:matmul:wgmma-128x128-deep");
+    assert!(!names(&large, &hopper()).iter().any(|name| name.contains("deep") || name.contains("x256")));
+    assert!(!names(&halves(4095, 4095, 4095), &device).iter().any(|name| name.contains("deep")));
+    let plan = named(&large, &device, "ocl:matmul:wgmma-128x256");
+    assert!(defines(&plan, "STAGES 4") && defines(&plan, "LAG 1"));
+    assert!(defines(&plan, "LOCAL_BYTES \"196608\""));
+    let plan = named(&large, &device, "ocl:matmul:wgmma-128x128");
+    assert!(
+        defines(&plan, "LAG 0")
+            && !plan.launches[0].program.source.to_string().contains("define LOCAL_BYTES")
+    );
+    let tf32 = matmul(f32(&[4096, 4096]), tagged(&[4096, 4096], "ba"))
+        .attributes(Attributes::default().with_fpmath(FpMath::TF32));
+    let plan = named(&tf32.build().unwrap(), &device, "ocl:matmul:wgmma-128x256");
+    assert!(defines(&plan, "STAGES 4") && defines(&plan, "K_TILE 32"));
+}
+
 #[test]
 fn batches_share_groups() {
     let half = |dims: [usize; 3]| MemoryDesc::new(dims, DataType::F16);

@@ -9,7 +9,8 @@ use anydnn_backend::{DataType, Eltwise, FpMath, PostOp};
 use super::shares::Shares;
 use super::{Fetch, Product};
 use crate::capability::instruction::{Instruction, Multiplicand};
-use crate::capability::units::{Feature, Tile};
+use crate::capability::probe::LARGE_LOCAL_BYTES;
+use crate::capability::units::{DEEP, Feature, Tile};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::{Choices, Planned};
 use crate::primitive::source::Source;
@@ -23,8 +24,10 @@ const JOIN: &str = anydnn_kernels::text("matmul/wgmma_join.cl");
 const JOINED_COLUMNS: usize = 32;
 
 const LANES: usize = 8;
-/// Bytes of the ring of slices: what OpenCL grants, however much there is.
+/// Bytes of the ring of slices: what OpenCL grants, however much there is. [`DEEP`] ones have more.
 const RING_BYTES: usize = 48 << 10;
+/// The most columns of a tile whose biases have registers beside its sums and what is on its way.
+const OVERLAPPING_COLUMNS: usize = 128;
 /// Terms of sums of 14 bits, each of whose instructions may lose the last one.
 const MOST_SHORT: usize = 8192;
 /// Slices of a tile up to which those of the next one come while its sums are stored although bias or taps need registers meanwhile: 4096
@@ -64,7 +67,10 @@ pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &D
         let clocks: usize = rows.iter().map(|(name, rows)| rows * piece_clocks(product, name, bytes)).sum();
         Tile { clocks: tile.clocks * clocks / ((tile.m + tile.n) * PIECE_CLOCKS), ..tile }
     };
-    let tiles: Vec<Tile> = UNIT.tiles().iter().map(of_type).collect();
+    // Elements on their way need registers, and a place for each of them.
+    let is_deep = device.has(Feature::LargeLocal) && !has_elements(product, bytes);
+    let deep = if is_deep { &DEEP[..] } else { &[] };
+    let tiles: Vec<Tile> = UNIT.tiles().iter().chain(deep).map(of_type).collect();
     for (i, (tile, shares)) in product.ranked_shares(&tiles, device).into_iter().enumerate() {
         let reason = if i == 0 {
             "tensor cores, by a tile that fits the size"
@@ -97,6 +103,16 @@ fn permits_short_sums(product: &Product<'_>) -> bool {
     let most = if result == DataType::F16 { MOST_SHORT / 8 } else { MOST_SHORT };
     let is_permitted = product.desc.attributes().fpmath == FpMath::Any;
     (is_short && product.terms() <= most) || (is_permitted && product.terms() <= MOST_SHORT)
+}
+
+/// Whether elements of a factor come through registers.
+fn has_elements(product: &Product<'_>, bytes: usize) -> bool {
+    [("SRC0", &product.loops.m), ("WEIGHTS", &product.loops.n)].into_iter().any(|(name, rows)| {
+        match words(product, name, rows, bytes) {
+            Some(words) => words.is_odd,
+            None => fetch(product, name, bytes) == Fetch::Element,
+        }
+    })
 }
 
 /// The launches of a tile, where there is an instruction for the factors.
@@ -161,7 +177,9 @@ fn plan_sums(
     let rows = || product.loops.m.clone();
     let is_same = |v| product.space.find("BIAS").is_some_and(|bias| bias.address.step(v, 1) == Some(0));
     let bias_by_column = rows().all(is_same);
-    let is_short = product.terms().div_ceil(tile.k * parts) <= OVERLAPPING_STEPS;
+    let is_short =
+        product.terms().div_ceil(tile.k * parts) <= OVERLAPPING_STEPS && tile.n <= OVERLAPPING_COLUMNS;
+    let is_deep = DEEP.iter().any(|deep| deep.variant == tile.variant);
     product.plan(
         (tile, parts),
         (LANES, false),
@@ -170,7 +188,11 @@ fn plan_sums(
         |source| {
             let stage = (tile.m + tile.n) * tile.k * bytes;
             let table = table_bytes(product, tile, bytes);
-            let stages = (RING_BYTES - table.unwrap_or(0)) / stage;
+            let ring = if is_deep { LARGE_LOCAL_BYTES } else { RING_BYTES };
+            let stages = (ring - table.unwrap_or(0)) / stage;
+            if is_deep {
+                source.define("LOCAL_BYTES", format!("\"{ring}\""));
+            }
             let pairs = pairs(product, bytes).filter(|_| table.is_some());
             if table.is_some() {
                 source.define("A_TABLE", 1);
@@ -186,12 +208,13 @@ fn plan_sums(
             // Elements on their way need registers.
             let elements = fetches.iter().any(|(_, fetch, _)| *fetch == Fetch::Element)
                 || words.iter().flatten().any(|words| words.is_odd);
-            let resident = if elements { (tile.resident / 2).max(2) } else { tile.resident };
+            let resident = if elements && !is_deep { (tile.resident / 2).max(2) } else { tile.resident };
             source
                 .define("BATCHES", product.space.count(product.loops.batch.clone()))
                 .define("OVERLAPS", i32::from(is_short || (taps.is_none() && !bias_by_column)))
                 .define("BYTES", bytes)
                 .define("STAGES", stages)
+                .define("LAG", i32::from(is_deep))
                 .define("RESIDENT", format!("\"{resident}\""));
             if let Shares::Last { parts, whole } = shares {
                 source.define("LAST_PARTS", parts).define("WHOLE_TILES", whole);
