@@ -73,12 +73,17 @@
 #define STORE_STEP(slot)                                                                                                 \
     STORE(held_a, tiles[slot], TILE_M, A_ALONG_K)                                                                        \
     STORE(held_b, tiles[slot] + TILE_M * K_TILE, TILE_N, B_ALONG_K)
-// The parts of a term's row and column that an item multiplies.
+// The parts of a term's row and column that an item multiplies. What of a swap falls on lanes is the same for all parts, and what falls on
+// parts is known to the compiler, so that addresses are one number and constants.
+#define PLACED(first, i, LANES, ITEM, flip)                                                                              \
+    ((LANES) * (ITEM) >= 32                                                                                              \
+         ? ((first) ^ ((flip) & ((LANES) * 4 - 1))) + (((i) * (LANES) * 4) ^ ((flip) & ~((LANES) * 4 - 1)))              \
+         : (((first) + (i) * (LANES) * 4) ^ (flip)))
 #define FRAGMENTS(a, b, term)                                                                                            \
     _Pragma("unroll") for (int i = 0; i < ITEM_M / 4; ++i) a[i] = *(const __local float4 *)(                             \
-        a_tile + (term) * TILE_M + ((in_m + i * LANES_M * 4) ^ FLIP(A_ALONG_K, (term) / 4)));                            \
+        a_tile + (term) * TILE_M + PLACED(in_m, i, LANES_M, ITEM_M, FLIP(A_ALONG_K, (term) / 4)));                       \
     _Pragma("unroll") for (int j = 0; j < ITEM_N / 4; ++j) b[j] = *(const __local float4 *)(                             \
-        b_tile + (term) * TILE_N + ((in_n + j * LANES_N * 4) ^ FLIP(B_ALONG_K, (term) / 4)));
+        b_tile + (term) * TILE_N + PLACED(in_n, j, LANES_N, ITEM_N, FLIP(B_ALONG_K, (term) / 4)));
 // Terms of a slice one after the other in code: all of them, or so few that a program for every shape compiles in half the time.
 #ifdef KNOWN_SHAPE
 #define UNROLLED_TERMS _Pragma("unroll")
@@ -137,6 +142,11 @@ __kernel void matmul_simt(PARAMS) {
     const int in_m = warp / WARPS_N * (LANES_M * ITEM_M) + lane / LANES_N * 4;
     const int in_n = warp % WARPS_N * (LANES_N * ITEM_N) + lane % LANES_N * 4;
 
+    const __local float *base = tiles[0];
+#if defined(KNOWN_SHAPE) && defined(__NV_CL_C_VERSION)
+    // Else each slice begins with working out where local memory lies.
+    asm volatile("" : "+l"(base));
+#endif
     float4 sums[ITEM_M][ITEM_N / 4];
 #pragma unroll
     for (int i = 0; i < ITEM_M; ++i)
@@ -160,7 +170,7 @@ __kernel void matmul_simt(PARAMS) {
         if (step >= begin)
 #endif
         {
-        const __local float *a_tile = tiles[slot], *b_tile = a_tile + TILE_M * K_TILE;
+        const __local float *a_tile = base + slot * ((TILE_M + TILE_N) * K_TILE), *b_tile = a_tile + TILE_M * K_TILE;
         // By pairs of terms: which registers a term is in must not depend on whether the compiler unrolls the loop.
         float4 even_a[ITEM_M / 4], even_b[ITEM_N / 4], odd_a[ITEM_M / 4], odd_b[ITEM_N / 4];
         FRAGMENTS(even_a, even_b, 0)
