@@ -250,7 +250,7 @@ pub(crate) fn is_hopper(device: &OpenClDevice) -> Result<(), String> {
 }
 
 /// The bytes of local memory that kernels may have on Hopper.
-pub(crate) const LARGE_LOCAL_BYTES: usize = 192 << 10;
+pub(crate) const LARGE_LOCAL_BYTES: usize = 224 << 10;
 
 /// Whether a device is Hopper and its driver's compiler of PTX is there.
 pub(crate) fn is_hopper_with_compiler(device: &OpenClDevice) -> Result<(), String> {

@@ -122,6 +122,13 @@ pub(crate) const DEEP: [Tile; 2] = [
     Tile { variant: "wgmma-128x128-deep", m: 128, n: 128, k: 64, resident: 1, clocks: 800, latency: 800 },
 ];
 
+impl Tile {
+    /// Whether it is one of those whose rings of slices are beyond OpenCL's local memory.
+    pub(crate) fn is_deep(&self) -> bool {
+        DEEP.iter().any(|deep| deep.variant == self.variant)
+    }
+}
+
 /// Makes an identity of each row, in their order.
 macro_rules! table {
     ($($(#[$doc:meta])* $feature:ident: $row:expr,)+) => {

@@ -143,8 +143,7 @@ fn shares_of_the_last_tiles_are_joined() {
                 let last = tiles - whole;
                 assert_eq!(plan.scratchpad, last * parts * tile.m * tile.n * 4);
                 assert_eq!(plan.launches[1].global, [last * tile.m * 2, tile.n / 32, 1]);
-                let is_deep = DEEP.iter().any(|deep| deep.variant == tile.variant);
-                let needs = if is_deep { Feature::LargeLocal } else { Feature::Wgmma };
+                let needs = if tile.is_deep() { Feature::LargeLocal } else { Feature::Wgmma };
                 for engine in shared_test_engines().into_iter().filter(|e| e.traits().has(needs)) {
                     let device = DeviceTraits { compute_units: 2, ..engine.traits() };
                     for offset in [0, 2] {

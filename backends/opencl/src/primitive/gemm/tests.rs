@@ -151,11 +151,17 @@ fn deep_rings_need_large_local_memory() {
     let large = halves(4096, 4096, 4096);
     assert_eq!(names(&large, &device)[0], "ocl:matmul:wgmma-128x256");
     assert_eq!(names(&halves(512, 4096, 4096), &device)[0], "ocl:matmul:wgmma-128x128-deep");
+    assert_eq!(names(&halves(256, 4096, 4096), &device)[0], "ocl:matmul:wgmma-64x64");
+    assert_eq!(named(&halves(256, 4096, 4096), &device, "ocl:matmul:wgmma-128x256").launches.len(), 1);
     assert!(!names(&large, &hopper()).iter().any(|name| name.contains("deep") || name.contains("x256")));
-    assert!(!names(&halves(4095, 4095, 4095), &device).iter().any(|name| name.contains("deep")));
+    for [m, k, n] in [[4095, 4095, 4095], [4096, 504, 4096]] {
+        assert!(!names(&halves(m, k, n), &device).iter().any(|name| name.contains("deep")));
+    }
     let plan = named(&large, &device, "ocl:matmul:wgmma-128x256");
     assert!(defines(&plan, "STAGES 4") && defines(&plan, "LAG 1"));
     assert!(defines(&plan, "LOCAL_BYTES \"196608\""));
+    let plan = named(&large, &device, "ocl:matmul:wgmma-128x128-deep");
+    assert!(defines(&plan, "STAGES 7") && defines(&plan, "LOCAL_BYTES \"229376\""));
     let plan = named(&large, &device, "ocl:matmul:wgmma-128x128");
     assert!(
         defines(&plan, "LAG 0")

@@ -33,6 +33,9 @@ const MOST_SHORT: usize = 8192;
 /// Slices of a tile up to which those of the next one come while its sums are stored although bias or taps need registers meanwhile: 4096
 /// rows, columns and terms with a bias would take 1.04 of the time, 32 x 56 x 56 x 64 by 256 outputs take 0.88.
 const OVERLAPPING_STEPS: usize = 16;
+/// Slices of a tile from which on a group that has a unit alone pays: nothing is multiplied while it stores its sums. 32 x 56 x 56 x 64 by 256
+/// outputs takes 28 us by 128 x 256, and 23 by 128 x 128.
+const FEWEST_DEEP_STEPS: usize = 8;
 /// Slices that must have room beside a table of terms, and what a window takes without one, as times as long.
 const FEWEST_STAGES: usize = 2;
 const WITHOUT_TABLE: usize = 3;
@@ -69,8 +72,9 @@ pub(super) fn offer(product: &Product<'_>, choices: &mut Choices<'_>, device: &D
     };
     // Elements on their way need registers, and a place for each of them.
     let is_deep = device.has(Feature::LargeLocal) && !has_elements(product, bytes);
-    let deep = if is_deep { &DEEP[..] } else { &[] };
-    let tiles: Vec<Tile> = UNIT.tiles().iter().chain(deep).map(of_type).collect();
+    let pays = |tile: &Tile| product.terms() >= FEWEST_DEEP_STEPS * tile.k;
+    let deep = DEEP.iter().map(of_type).filter(|tile| is_deep && pays(tile));
+    let tiles: Vec<Tile> = UNIT.tiles().iter().map(of_type).chain(deep).collect();
     for (i, (tile, shares)) in product.ranked_shares(&tiles, device).into_iter().enumerate() {
         let reason = if i == 0 {
             "tensor cores, by a tile that fits the size"
@@ -179,7 +183,6 @@ fn plan_sums(
     let bias_by_column = rows().all(is_same);
     let is_short =
         product.terms().div_ceil(tile.k * parts) <= OVERLAPPING_STEPS && tile.n <= OVERLAPPING_COLUMNS;
-    let is_deep = DEEP.iter().any(|deep| deep.variant == tile.variant);
     product.plan(
         (tile, parts),
         (LANES, false),
@@ -188,10 +191,10 @@ fn plan_sums(
         |source| {
             let stage = (tile.m + tile.n) * tile.k * bytes;
             let table = table_bytes(product, tile, bytes);
-            let ring = if is_deep { LARGE_LOCAL_BYTES } else { RING_BYTES };
+            let ring = if tile.is_deep() { LARGE_LOCAL_BYTES } else { RING_BYTES };
             let stages = (ring - table.unwrap_or(0)) / stage;
-            if is_deep {
-                source.define("LOCAL_BYTES", format!("\"{ring}\""));
+            if tile.is_deep() {
+                source.define("LOCAL_BYTES", format!("\"{}\"", stages * stage));
             }
             let pairs = pairs(product, bytes).filter(|_| table.is_some());
             if table.is_some() {
@@ -208,13 +211,14 @@ fn plan_sums(
             // Elements on their way need registers.
             let elements = fetches.iter().any(|(_, fetch, _)| *fetch == Fetch::Element)
                 || words.iter().flatten().any(|words| words.is_odd);
-            let resident = if elements && !is_deep { (tile.resident / 2).max(2) } else { tile.resident };
+            let resident =
+                if elements && !tile.is_deep() { (tile.resident / 2).max(2) } else { tile.resident };
             source
                 .define("BATCHES", product.space.count(product.loops.batch.clone()))
                 .define("OVERLAPS", i32::from(is_short || (taps.is_none() && !bias_by_column)))
                 .define("BYTES", bytes)
                 .define("STAGES", stages)
-                .define("LAG", i32::from(is_deep))
+                .define("LAG", i32::from(tile.is_deep()))
                 .define("RESIDENT", format!("\"{resident}\""));
             if let Shares::Last { parts, whole } = shares {
                 source.define("LAST_PARTS", parts).define("WHOLE_TILES", whole);
