@@ -180,7 +180,10 @@ impl Shape<'_> {
             HALF => FEW_HALF_SIZES[0],
             _ => few_tile_size(line),
         };
-        let is_size = format!("({})", sizes.map(|size| format!("(n) == {size}")).join(" || "));
+        // A program for one shape has tiles of its line, where that is one tile.
+        let own_sizes =
+            if vectors <= 2 && tile_size >= line { line_sizes(line, self.reach(), sizes) } else { sizes };
+        let is_size = format!("({})", own_sizes.map(|size| format!("(n) == {size}")).join(" || "));
         let text = |sizes: &[usize], of_all: bool| {
             let most = if few { FEW_JOINT.into_iter().max() } else { sizes.iter().copied().max() };
             let whole = width / CPU_LANES;
@@ -259,9 +262,10 @@ impl Shape<'_> {
         let half = half.take_while(|_| vectors > whole);
         let files = files_of(one.chain(two).chain(half));
         let special = || {
-            let all = sizes.iter().chain([&1]).map(|&size| tile("tile", size, (whole, vectors - whole)));
-            let last = sizes.iter().chain([&1]).map(|&size| tile("last", size, (last_vectors, 0)));
-            (text(&sizes, true), files_of(all.chain(last.filter(|_| last_vectors > 0))))
+            let each = || own_sizes.iter().chain([&1]);
+            let all = each().map(|&size| tile("tile", size, (whole, vectors - whole)));
+            let last = each().map(|&size| tile("last", size, (last_vectors, 0)));
+            (text(&own_sizes, true), files_of(all.chain(last.filter(|_| last_vectors > 0))))
         };
         planned.launches.push(source.launch_beside(
             "convolution_blocked",
@@ -271,6 +275,13 @@ impl Shape<'_> {
             special,
         ));
         Some(planned)
+    }
+
+    /// The most places of a line that a tap at an end of the window misses.
+    fn reach(&self) -> usize {
+        let last = |pads: &[usize]| pads.last().copied().unwrap_or(0);
+        let stride = self.window.strides.last().copied().unwrap_or(1);
+        last(self.window.pads_begin).max(last(self.window.pads_end)).div_ceil(stride)
     }
 
     /// The source in f32 with its channels innermost.
@@ -305,6 +316,17 @@ fn tile_size(line: usize, sizes: [usize; 3]) -> usize {
     let crowded = large < 8 && line > large;
     let cost = |size: usize| computed(size) * if size == small || (size == large && crowded) { 9 } else { 8 };
     sizes.into_iter().min_by_key(|&size| cost(size)).unwrap_or(large)
+}
+
+/// The sizes of tiles for lines of one tile: all of it, and what taps see that miss about half of the `reach` and all of it. Those of `sizes`
+/// where the line is no shorter, or too short for three.
+fn line_sizes(line: usize, reach: usize, sizes: [usize; 3]) -> [usize; 3] {
+    let [large, _, small] = sizes;
+    if line >= large || line <= small {
+        return sizes;
+    }
+    let middle = (line - reach.div_ceil(2).clamp(1, line - 3)).max(3);
+    [line, middle, small.min(line - reach.min(line - 1)).min(middle - 1).max(2)]
 }
 
 /// The same of tiles of few sums.
@@ -379,6 +401,17 @@ fn files_of(tiles: impl Iterator<Item = [Cow<'static, str>; 3]>) -> Vec<Cow<'sta
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_one_tile_have_its_sizes() {
+        let sizes = |line, reach| line_sizes(line, reach, TILE_SIZES[0]);
+        assert_eq!(sizes(11, 5), [11, 8, 6]);
+        assert_eq!(sizes(12, 1), [12, 11, 7]);
+        assert_eq!(sizes(9, 0), [9, 8, 7]);
+        assert_eq!(sizes(8, 30), [8, 3, 2]);
+        assert_eq!(sizes(7, 1), TILE_SIZES[0]);
+        assert_eq!(sizes(14, 1), TILE_SIZES[0]);
+    }
 
     #[test]
     fn tiles_waste_little_of_a_line() {
