@@ -66,17 +66,13 @@ pub(super) fn weights_layout(
     }
     if let Op::Convolution(op) = desc.op()
         && weights.elements() > 0
-        && Shape::new(desc, op, device).likes_dots(device)
     {
-        return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &format!("a{taps}b"));
-    }
-    if let Op::Convolution(op) = desc.op()
-        && weights.elements() > 0
-        && let shape = Shape::new(desc, op, device)
-        && let Some(factors) = shape.likes_parts(device)
-    {
-        let tag = shape.parts_tag(factors);
-        return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
+        let shape = Shape::new(desc, op, device);
+        let parts = || shape.likes_parts(device).map(|factors| shape.parts_tag(factors));
+        let tag = if shape.likes_dots(device) { Some(format!("a{taps}b")) } else { parts() };
+        if let Some(tag) = tag {
+            return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
+        }
     }
     if let Op::Deconvolution(op) = desc.op()
         && is_cpu(device)

@@ -83,9 +83,9 @@ const DOT: &str = anydnn_kernels::text("matmul/dot.cl");
 
 /// Rows from which on copying the weights into panels pays for itself.
 const PACK_ROWS: usize = 48;
-/// Rows from which on units pay for packing the weights, and terms of floats of 16 bits from which on they pay at all.
+/// Rows from which on units pay for packing the weights, and terms of floats of 16 bits from which on matrix units pay at all.
 const FEW_ROWS: usize = 12;
-const FEW_FLOATS: usize = 2;
+const FEW_FLOATS: usize = 8;
 /// Rows of a work-item's block on a CPU.
 const BLOCK_ROWS: usize = 48;
 /// Terms from which on devices that want many work-items share the sums of a narrow result among work-groups, however little of a tile it
@@ -114,7 +114,7 @@ pub(super) fn weights_layout(
         return along_terms();
     }
     if matches!(desc.op(), Op::MatMul(_))
-        && fills_units(desc, weights)
+        && fills_units(desc, weights, device)
         && let Some(factors) = Unit::all(device).find_map(|unit| Factors::of(desc, unit, device))
     {
         let tag = packed::layout_tag(rank, factors);
@@ -161,10 +161,14 @@ fn lies_along_terms(desc: &PrimitiveDesc, weights: &MemoryDesc, device: &DeviceT
 }
 
 /// Whether a product is worth the copies that matrix units need: it fills one of their tiles, of 16 by 16 results and 64 terms. Sums of few
-/// floats take longer to finish than to make.
-fn fills_units(desc: &PrimitiveDesc, weights: &MemoryDesc) -> bool {
+/// floats take longer to finish than to make, unless a unit without tiles rounds them.
+fn fills_units(desc: &PrimitiveDesc, weights: &MemoryDesc, device: &DeviceTraits) -> bool {
     let terms = weights.dims()[weights.rank() - 2];
-    let least = if desc.src().data_type().is_float() { FEW_FLOATS } else { 1 };
+    let least = match desc.src().data_type().is_float() {
+        true if device.has(Feature::Amx) => FEW_FLOATS,
+        true => 2,
+        false => 1,
+    };
     terms >= least && desc.dst().elements() * terms >= 16 * 16 * 64
 }
 
@@ -234,7 +238,7 @@ impl<'a> Shape<'a> {
         };
         let tiled = || tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |_| {});
         if is_cpu(device) {
-            let pays = fills_units(self.desc, self.weights);
+            let pays = fills_units(self.desc, self.weights, device);
             for unit in Unit::all(device) {
                 let ([in_place, packing], reason) = (unit.panels.variants, unit.panels.reason);
                 choices.offer(in_place, reason, || self.packed(unit, device, false));

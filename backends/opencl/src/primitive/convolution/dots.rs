@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use anydnn_backend::DataType;
 
 use super::{Order, Shape};
+use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::epilogue::{EPILOGUE, Finish};
 use crate::primitive::numbers::always;
@@ -38,7 +39,8 @@ impl Shape<'_> {
         let channels_last = src.strides().is_some_and(|strides| strides.get(1) == Some(&1));
         let (most_outputs, least_terms) = match src.data_type() {
             DataType::F32 => (MOST_OUTPUTS, LEAST_TERMS),
-            DataType::BF16 => (MOST_OF_PAIRS, LEAST_OF_PAIRS),
+            // Beside matrix units it was not measured.
+            DataType::BF16 if !device.has(Feature::Amx) => (MOST_OF_PAIRS, LEAST_OF_PAIRS),
             _ => return false,
         };
         let plain =

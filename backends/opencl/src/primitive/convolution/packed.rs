@@ -100,8 +100,8 @@ impl Shape<'_> {
         // Integers of few terms are multiplied as floats, which are finished in less time; bf16 is rounded by the unit.
         let enough = |f: &Factors| match (few, f.src.is_float()) {
             (true, _) => pays && self.terms() >= 8,
-            (false, true) => self.terms() >= 4,
-            (false, false) => self.terms() >= 16,
+            (false, true) if f.unit.panels.repeats_rows => self.terms() >= 4,
+            (false, _) => self.terms() >= 16,
         };
         Factors::of(self.desc, unit, device)
             .filter(|f| {

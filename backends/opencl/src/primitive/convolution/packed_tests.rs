@@ -140,5 +140,8 @@ fn few_outputs_of_many_channels_of_bf16_are_dots() {
         let case = Case { channels, outputs, taps, stride, pad, types: BF16 };
         assert_eq!(planned(case.build(), &units()).implementation, "ocl:convolution:dots");
         check_units(&case.build().bias(f32(&[outputs])).build().unwrap());
+        let matrix_units = units().with(Feature::Amx, Ok("made up"));
+        let name = planned(case.build(), &matrix_units).implementation;
+        assert!(name.starts_with("ocl:convolution:amx"), "{name}");
     }
 }

@@ -143,7 +143,6 @@ fn first_slices_come_while_sums_are_stored() {
     assert!(overlaps(512, true) && !overlaps(544, true) && overlaps(4096, false));
 }
 
-/// Groups go on with the tiles of the next product of a batch.
 /// With more local memory than OpenCL grants, rings of slices are deeper. What comes through registers stays with small tiles.
 #[test]
 fn deep_rings_need_large_local_memory() {
@@ -173,6 +172,7 @@ fn deep_rings_need_large_local_memory() {
     assert!(defines(&plan, "STAGES 4") && defines(&plan, "K_TILE 32"));
 }
 
+/// Groups go on with the tiles of the next product of a batch.
 #[test]
 fn batches_share_groups() {
     let half = |dims: [usize; 3]| MemoryDesc::new(dims, DataType::F16);
