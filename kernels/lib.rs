@@ -42,6 +42,7 @@ files! {
     "convolution/depthwise_rows.cl",
     "convolution/depthwise_strip.cl",
     "convolution/dots.cl",
+    "convolution/gather.cl",
     "convolution/pack.cl",
     "convolution/packed.cl",
     "convolution/reference.cl",

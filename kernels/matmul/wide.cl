@@ -189,7 +189,10 @@
 #define END_UNIT
 #define MULTIPLY(a, rows, b, last, sums) multiply(a, rows, b, last, sums, COLUMN_SUMS AND_SHAPE);
 #define MULTIPLY_TO(a, rows, b, last, out, columns, step, first) multiply(a, rows, b, last, out, columns, step, first AND_SHAPE);
-#define MULTIPLY_TILES(a0, rows0, a1, rows1, b, last, sums) MULTIPLY(a0, rows0, b, last, sums)
+#define TILE_POINTER const __global uchar *
+#define KEEPS_SUMS 0
+#define TILE_AT(p) (p)
+#define MULTIPLY_TILES(at, rows, b, last, sums) MULTIPLY(at[0], rows[0], b, last, sums)
 #if PANEL == 16
 #define STEP_OF_ROW ulong row_step;
 #define AND_STEP , [row] "=&r"(row_step)

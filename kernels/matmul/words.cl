@@ -31,7 +31,10 @@ static inline int16 add_pairs(const int16 sum, const int16 a, const int16 b) {
 #define START_UNIT
 #define END_UNIT
 #define MULTIPLY(a, rows, b, last, sums) multiply((const __global int *)(a), b, last, sums AND_SHAPE);
-#define MULTIPLY_TILES(a0, rows0, a1, rows1, b, last, sums) MULTIPLY(a0, rows0, b, last, sums)
+#define TILE_POINTER const __global uchar *
+#define KEEPS_SUMS 0
+#define TILE_AT(p) (p)
+#define MULTIPLY_TILES(at, rows, b, last, sums) MULTIPLY(at[0], rows[0], b, last, sums)
 #define EACH_RUN                                                                                                         \
     for (int d = 0; d < RUNS_D; ++d)                                                                                     \
         for (int h = 0; h < RUNS_H; ++h)                                                                                 \

@@ -7,6 +7,7 @@
 
 mod beside;
 mod blocked;
+mod copies;
 mod depthwise_rows;
 mod depthwise_strip;
 mod dots;
@@ -17,6 +18,7 @@ mod spread;
 #[cfg(test)]
 mod tests;
 mod turned;
+mod ways;
 
 use anydnn_backend::op::{Convolution, Deconvolution};
 use anydnn_backend::{Arg, DataType, Dims, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
@@ -69,7 +71,8 @@ pub(super) fn weights_layout(
     {
         let shape = Shape::new(desc, op, device);
         let parts = || shape.likes_parts(device).map(|factors| shape.parts_tag(factors));
-        let tag = if shape.likes_dots(device) { Some(format!("a{taps}b")) } else { parts() };
+        let loose = || shape.likes_loose(device).then(|| format!("{taps}ba"));
+        let tag = if shape.likes_dots(device) { Some(format!("a{taps}b")) } else { parts().or_else(loose) };
         if let Some(tag) = tag {
             return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);
         }

@@ -23,6 +23,10 @@ const LANE_BYTES: usize = 4;
 const MOST_TERMS: usize = 33_000;
 /// Rows of a tile where registers hold few sums: products of words are vectors before they are added.
 const FEW_ROWS: usize = 5;
+/// How many tiles of rows matrix units multiply at once by panels of so many parts: registers hold four sums, or three of a single part.
+const TILES_OF_PARTS: [usize; 5] = [0, 3, 2, 0, 1];
+/// Panels for each compute unit from which on they may be wide.
+const PANELS_OF_FEW_ROWS: usize = 2;
 /// What a panel of so many parts costs: narrow ones read a row for fewer products.
 const PART_COSTS: [usize; 4] = [140, 220, 310, 400];
 
@@ -31,8 +35,9 @@ const PART_COSTS: [usize; 4] = [140, 220, 310, 400];
 pub(super) struct Unit {
     feature: Feature,
     pub(super) panels: &'static Panels,
-    /// Rows of a tile, and columns of a panel.
+    /// Rows of a tile, tiles of rows that are multiplied at once, and columns of a panel.
     pub(super) rows: usize,
+    pub(super) tiles: usize,
     pub(super) columns: usize,
 }
 
@@ -47,7 +52,7 @@ impl Unit {
             } else {
                 (panels.rows, panels.columns)
             };
-            Self { feature, panels, rows, columns }
+            Self { feature, panels, rows, tiles: panels.tiles, columns }
         })
     }
 
@@ -63,7 +68,7 @@ impl Unit {
 
     /// The rows of a tile that has so many at most.
     pub(super) fn tile_rows(self, rows: usize) -> usize {
-        let most = self.rows * self.panels.tiles;
+        let most = self.rows * self.tiles;
         // Few programs serve all numbers of rows.
         if self.panels.repeats_rows && rows <= self.panels.rows { most.min(rows) } else { most }
     }
@@ -102,8 +107,9 @@ impl Factors {
         (fits && works()).then_some(Self { src, weights, unit, factor: instruction.factor })
     }
 
-    /// With panels of which so many columns leave least empty, for units that multiply parts of 16 of them one after the other.
-    pub(super) fn for_columns(mut self, columns: usize) -> Self {
+    /// With panels of which so many columns leave least empty, for units that multiply parts of 16 of them one after the other. Those with
+    /// tiles of their own have more tiles of rows for few columns, and wider panels for few rows where these keep all compute units at work.
+    pub(super) fn for_result(mut self, [batch, rows, columns]: [usize; 3], device: &DeviceTraits) -> Self {
         if self.unit.panels.repeats_rows {
             let parts = columns.max(1).div_ceil(CPU_LANES);
             let widest = self.unit.columns / CPU_LANES;
@@ -112,6 +118,15 @@ impl Factors {
             if self.unit.columns == CPU_LANES && widest > 1 {
                 self.unit.rows = self.unit.panels.narrow_rows;
             }
+        } else {
+            let parts = columns.max(1).div_ceil(CPU_LANES);
+            let busy = |own: usize| parts.div_ceil(own) * batch >= device.compute_units * PANELS_OF_FEW_ROWS;
+            let own = if rows <= self.unit.rows {
+                [4, 2].into_iter().find(|&own| busy(own)).unwrap_or(1)
+            } else {
+                parts.min(2)
+            };
+            (self.unit.tiles, self.unit.columns) = (TILES_OF_PARTS[own], own * CPU_LANES);
         }
         self
     }
@@ -119,6 +134,16 @@ impl Factors {
     /// Bytes of an element.
     pub(super) fn element(self) -> usize {
         self.src.bits() / 8
+    }
+
+    /// Bytes of a term of the source's copies.
+    pub(super) fn term_bytes(self) -> usize {
+        self.element() * if self.as_words() { 2 } else { 1 }
+    }
+
+    /// Terms of a column that lie side by side.
+    pub(super) fn lane(self) -> usize {
+        LANE_BYTES / self.element()
     }
 
     /// Terms that are multiplied at once.
@@ -140,7 +165,8 @@ impl Factors {
 
     /// Whether runs of so many terms are multiplied where they lie, beside others.
     pub(super) fn reads_in_place(self, terms: usize) -> bool {
-        let ends_within = self.unit.panels.repeats_rows && terms * self.element() >= LANE_BYTES;
+        // Units with tiles of their own copy what is beyond whole ones.
+        let ends_within = !self.unit.panels.repeats_rows || terms * self.element() >= LANE_BYTES;
         !self.as_words() && (ends_within || terms.is_multiple_of(self.step()))
     }
 
@@ -154,15 +180,14 @@ impl Factors {
     where
         Axis: Copy,
     {
-        let lane = LANE_BYTES / self.element();
+        let lane = self.lane();
         let all = [(term, self.step() / lane), (column, CPU_LANES), (term, lane)];
         all.into_iter().filter(|(_, count)| *count > 1).collect()
     }
 
     /// The same as the end of a layout's tag.
     pub(super) fn block_tag(self, column: char, term: char) -> String {
-        let blocks = self.blocks(column, term);
-        blocks.into_iter().fold(String::new(), |tag, (axis, count)| format!("{tag}{count}{axis}"))
+        tag_of(self.blocks(column, term))
     }
 
     /// Defines what copies are made by.
@@ -214,6 +239,7 @@ impl Factors {
         let signed = |t: DataType| t == DataType::S8;
         let real = self.src.is_float();
         let run_steps = terms.div_ceil(self.step());
+        let rest = if in_place { terms * self.element() } else { 0 };
         let parts: Vec<String> = (0..self.panel() / CPU_LANES).map(|j| format!("X(i, {j})")).collect();
         let kind = storage(self.src).1;
         text.define("EACH_V(X, i)", parts.join(" "))
@@ -227,7 +253,9 @@ impl Factors {
             .define("UNPACK_SRC0(n)", format!("unpack_{kind}_##n"))
             .define("PART_BYTES", self.unit.part_bytes())
             .number_of("RUN_STEPS", run_steps)
-            .define("REST_BYTES", if in_place { terms * self.element() % LANE_BYTES } else { 0 })
+            .define("REST_BYTES", if self.unit.panels.repeats_rows { rest % LANE_BYTES } else { 0 })
+            .number_of("RUN_REST", rest % self.unit.step_bytes())
+            .number_of("SRC_BYTES", desc.src().size())
             .number_of("RUN_TERMS", terms);
         let count: usize = runs.iter().map(|(count, _)| count).product();
         text.number_of("K_STEPS", run_steps * count).define("RUN_ROOM", count.next_power_of_two());
@@ -265,6 +293,11 @@ impl Factors {
         };
         Some(())
     }
+}
+
+/// The end of a layout's tag of blocks, outermost first.
+pub(super) fn tag_of(blocks: impl IntoIterator<Item = (char, usize)>) -> String {
+    blocks.into_iter().fold(String::new(), |tag, (axis, count)| format!("{tag}{count}{axis}"))
 }
 
 /// How to load the raw bits of 16 elements of an operand along a loop, from an offset and their number on.

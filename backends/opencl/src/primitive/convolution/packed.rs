@@ -2,48 +2,31 @@
 
 use anydnn_backend::{Arg, Layout, MemoryDesc};
 
+use super::copies::GAP;
+use super::ways::{From, MOST_ROOM, ROOMS, Way};
 use super::{Order, Shape};
-use crate::plan::{DeviceTraits, Launch};
+use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
-use crate::primitive::space::{Address, Binding, Index, Operand, Space};
-use crate::primitive::unit_panels::{Factors, TERMS, Unit, copied, place, raw};
+use crate::primitive::space::{Address, Binding, Operand};
+use crate::primitive::unit_panels::{Factors, Unit, place, tag_of};
 use crate::primitive::value::Value;
 
 const PACKED: &str = anydnn_kernels::text("convolution/packed.cl");
-const PACK: &str = anydnn_kernels::text("convolution/pack.cl");
+const GATHER: &str = anydnn_kernels::text("convolution/gather.cl");
 
 /// Multiply-adds from which on copies of both operands take less time than the reference.
 const COPYING_WORK: usize = 1 << 14;
+/// Channels that are gathered as they are in less time than with those that fill them up, at the price of weights that are copied.
+const MOST_LOOSE: usize = 8;
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 8;
-/// Bytes behind a line of the source's copy: a whole vector may be stored, or a tile read, from its last element on.
-const GAP: usize = 64;
-
-/// Where taps are in the source: as `[d, h, w]`, in bytes.
-struct Image {
-    address: Address,
-    place_step: usize,
-    run_steps: [usize; 3],
-}
-
-/// Terms of a place and of a run of taps.
-#[derive(Clone, Copy)]
-struct Run {
-    /// Channels, with those that fill up a place.
-    pixel: usize,
-    /// Taps side by side that are one run.
-    taps: usize,
-    /// Bytes of the weights of a run, in parts of 16 channels.
-    part_bytes: usize,
-}
-
-impl Run {
-    fn terms(self) -> usize {
-        self.pixel * self.taps
-    }
-}
+/// Bytes of the source that a work-item goes through for every panel.
+const ITEM_BYTES: usize = 256 << 10;
+/// Bytes of gathered places that stay in the first-level cache; of many weights, which are read again for every such part, in the second one.
+const NEAR_BYTES: usize = 32 << 10;
+const MANY_WEIGHTS: usize = 512 << 10;
 
 impl Shape<'_> {
     /// The tag of weights `[O, C, kernel..]` in parts of 16 output channels, as packed.cl reads them in place.
@@ -52,26 +35,48 @@ impl Shape<'_> {
         match taps.chars().last() {
             Some(last) if self.taps_share_steps(factors) => {
                 let outer = taps.trim_end_matches(last);
-                let beside = factors.step() / self.channels;
-                let channels = if self.channels == 1 { String::new() } else { format!("{}b", self.channels) };
-                let b = if self.channels == 1 { 'b' } else { 'B' };
-                format!("A{outer}{}{b}{CPU_LANES}a{beside}{last}{channels}", last.to_ascii_uppercase())
+                // What follows an output's first terms are those of the output beside it.
+                let (lane, pixel) = (factors.lane(), self.shared_pixel(factors));
+                let (lane_taps, lane_channels) = ((lane / pixel).max(1), lane.min(pixel));
+                let beside = factors.step() / pixel;
+                let blocks = [
+                    (last, beside / lane_taps),
+                    ('b', pixel / lane_channels),
+                    ('a', CPU_LANES),
+                    (last, lane_taps),
+                    ('b', lane_channels),
+                ];
+                let inner = tag_of(blocks.into_iter().filter(|(_, count)| *count > 1));
+                let b = if pixel == 1 { 'b' } else { 'B' };
+                format!("A{outer}{}{b}{inner}", last.to_ascii_uppercase())
             }
             _ => format!("A{taps}B{}", factors.block_tag('a', 'b')),
         }
     }
 
-    /// Whether terms that are multiplied at once are those of taps side by side, each of so few channels.
-    fn taps_share_steps(&self, factors: Factors) -> bool {
-        factors.unit.panels.repeats_rows
-            && !factors.as_words()
-            && self.run_taps() > 1
-            && self.channels < factors.step()
-            && factors.step().is_multiple_of(self.channels.max(1))
+    /// Whether terms that are multiplied at once are those of taps side by side, each of so few channels. Places that are gathered may have
+    /// channels to fill up.
+    pub(super) fn taps_share_steps(&self, factors: Factors) -> bool {
+        let step = factors.step();
+        let shares = if factors.unit.panels.repeats_rows {
+            self.run_taps() > 1 && self.channels < step && step.is_multiple_of(self.channels.max(1))
+        } else {
+            let fills = self.channels.is_power_of_two() || self.channels > MOST_LOOSE;
+            self.kernel()[2] > 1
+                && self.channels.next_power_of_two() < step
+                && fills
+                && self.has_channels_last()
+        };
+        shares && !factors.as_words()
+    }
+
+    /// Channels of a place whose taps share steps.
+    pub(super) fn shared_pixel(&self, factors: Factors) -> usize {
+        if factors.unit.panels.repeats_rows { self.channels } else { self.channels.next_power_of_two() }
     }
 
     /// Taps whose places in the source follow each other.
-    fn run_taps(&self) -> usize {
+    pub(super) fn run_taps(&self) -> usize {
         let taps = self.kernel()[2];
         if self.window.dilations.last().copied().unwrap_or(1) == 1 { taps } else { 1 }
     }
@@ -83,8 +88,18 @@ impl Shape<'_> {
         let whole = self.groups == 1 || self.outputs.is_multiple_of(CPU_LANES);
         let taps = self.window.kernel.last().copied().unwrap_or(1);
         // Few channels fill a tile better together with those of the taps beside them.
-        let fills = taps == 1 || self.channels * 4 >= step * 3 || step <= CPU_LANES / 4;
+        let fills = taps == 1
+            || self.channels * 4 >= step * 3
+            || step <= CPU_LANES / 4
+            || self.taps_share_steps(factors);
         (whole && fills).then_some(factors)
+    }
+
+    /// Whether weights that the caller leaves open had better lie with their output channels innermost, where they are copied.
+    pub(super) fn likes_loose(&self, device: &DeviceTraits) -> bool {
+        self.factors(device).is_some_and(|factors| {
+            !factors.unit.panels.repeats_rows && self.has_channels_last() && self.channels <= MOST_LOOSE
+        })
     }
 
     fn factors(&self, device: &DeviceTraits) -> Option<Factors> {
@@ -101,21 +116,27 @@ impl Shape<'_> {
         let enough = |f: &Factors| match (few, f.src.is_float()) {
             (true, _) => pays && self.terms() >= 8,
             (false, true) if f.unit.panels.repeats_rows => self.terms() >= 4,
+            (false, _) if !f.unit.panels.repeats_rows => self.terms() >= 8,
             (false, _) => self.terms() >= 16,
         };
         Factors::of(self.desc, unit, device)
             .filter(|f| {
                 enough(f)
                     && !self.window.transposed
-                    && (f.step() <= CPU_LANES / 4 || f.element() == 1 || self.channels >= 8)
+                    && (f.step() <= CPU_LANES / 4
+                        || f.element() == 1
+                        || self.channels >= 8
+                        || self.has_channels_last())
             })
-            .map(|factors| factors.for_columns(self.outputs))
+            .map(|factors| {
+                let places = self.desc.dst().elements() / (self.outputs * self.groups).max(1);
+                factors.for_result([self.groups, places, self.outputs], device)
+            })
     }
 
     /// Tiles of places by panels of output channels, of operands in place or copied first.
     pub(super) fn packed(&self, unit: Unit, device: &DeviceTraits, packing: bool) -> Option<Planned> {
         let factors = self.factors_of(unit, device)?;
-        let unit = factors.unit;
         let desc = self.desc;
         let (mut space, outer) = self.space(Order::Spatial(Some(CPU_LANES)));
         let [group, panel, lane, ow] = ["g", "panel", "lane", "ow"].map(|name| space.variable(name));
@@ -137,36 +158,29 @@ impl Shape<'_> {
             return None;
         }
 
-        let element = factors.element();
         let kernel = self.kernel();
-        let taps = self.run_taps();
-        let shares_steps = self.taps_share_steps(factors);
-        // What lies behind a run meets weights of zero, which makes no difference to integers alone.
-        let fill = match element {
-            _ if shares_steps => 1,
-            1 if packing => factors.step().min(4),
-            _ => factors.step(),
-        };
-        let pixel = self.channels.next_multiple_of(fill);
-        let part_bytes = factors.part_bytes(pixel * taps);
-        let run = Run { pixel, taps, part_bytes };
-        let runs = [kernel[0], kernel[1], kernel[2] / taps];
+        let Way { source, run, factors } = self.way(&space, factors, packing)?;
+        let unit = factors.unit;
+        let runs = [kernel[0], kernel[1], kernel[2] / run.taps];
+        let part_bytes = run.part_bytes;
         let part_step = runs.iter().product::<usize>() * part_bytes;
 
         let mut planned = Planned { scratchpad: 0, launches: Vec::new() };
-        let in_place = self.image_in_place(&space, run, factors);
+        // Borders hold the zero point, which another type might not fit.
+        let fits = space.find("ZERO_SRC0").is_none_or(|zero| zero.data_type == factors.src);
+        let is_in_place = matches!(source, From::InPlace(_));
+        if !is_in_place && !fits && !self.window.is_unpadded() {
+            return None;
+        }
+        let shares_lines = matches!(source, From::GatheredLines(_));
+        let gathers = shares_lines || matches!(source, From::Gathered(_));
         // The channels of a single tap may end within what is multiplied at once.
-        let is_in_place = in_place.is_some();
-        let run_terms = if is_in_place { self.channels * taps } else { run.terms() };
-        let image = if let Some(image) = in_place {
+        let run_terms = if is_in_place { self.channels * run.taps } else { run.terms() };
+        let image = if let From::InPlace(image) | From::Gathered(image) | From::GatheredLines(image) = source
+        {
             place(&mut space, "SRC0", Binding::Arg(Arg::SRC), image.address.clone());
             image
         } else {
-            // The copy's borders hold the zero point, which another type might not fit.
-            let fits = space.find("ZERO_SRC0").is_none_or(|zero| zero.data_type == factors.src);
-            if !fits && !self.window.is_unpadded() {
-                return None;
-            }
             let (image, bytes, launch) = self.copy_image(&space, factors, run)?;
             planned.launches.push(launch);
             // Rows that are read past the last line.
@@ -194,7 +208,13 @@ impl Shape<'_> {
         };
         place(&mut space, "WEIGHTS", binding, Address::linear(to));
 
-        let (most, at_once) = (unit.rows, unit.panels.tiles);
+        let (most, at_once) = (unit.rows, unit.tiles);
+        // Tiles of places that run on need not end with a line.
+        let stretches = lines / image.run_lines;
+        let places = image.run_lines * line;
+        let runs_on = gathers || image.run_lines > 1;
+        let line_places = line;
+        let (lines, line) = if runs_on { (1, places) } else { (lines, line) };
         let line_tiles = line.div_ceil(most);
         let (least, more) = (line / line_tiles, line % line_tiles);
         let tile_rows = unit.tile_rows(least + usize::from(more > 0)) / at_once;
@@ -202,7 +222,40 @@ impl Shape<'_> {
         let blocks = panels.div_ceil(parts);
         let tiles = lines * line_tiles;
         let wanted = (device.compute_units * ITEMS).div_ceil(blocks * self.groups);
-        let item_tiles = tiles.div_ceil(wanted).next_multiple_of(at_once);
+        let tile_bytes = (image.place_step * most).max(1);
+        // Bytes that so many tiles are gathered to.
+        let halo = 2 + (kernel[1] - 1) * three(self.window.dilations, 1)[1];
+        let gathered = |tiles: usize| {
+            if shares_lines {
+                ((tiles * most) / line_places + halo) * line_places * image.place_step
+            } else {
+                tiles * tile_bytes
+            }
+        };
+        let (item_tiles, item_panels) = if gathers {
+            let near = match shares_lines {
+                _ if part_step * panels > MANY_WEIGHTS => MOST_ROOM,
+                true => ROOMS[2],
+                false => NEAR_BYTES,
+            };
+            let own = tiles.div_ceil((device.compute_units * ITEMS / 2).div_ceil(stretches));
+            let fitting = if shares_lines {
+                let lines = near / (line_places * image.place_step).max(1);
+                lines.saturating_sub(halo) * line_places / most
+            } else {
+                near / tile_bytes
+            };
+            // As many tiles as are multiplied at once always fit.
+            let own = own.next_multiple_of(at_once).min(fitting / at_once * at_once).max(at_once);
+            let items = tiles.div_ceil(own) * stretches * self.groups;
+            let splits = (device.compute_units * 2).div_ceil(items).min(blocks);
+            (own, blocks.div_ceil(splits))
+        } else {
+            let most_tiles = (ITEM_BYTES / tile_bytes).max(1);
+            (tiles.div_ceil(wanted).min(most_tiles).next_multiple_of(at_once), 1)
+        };
+        let stretches = if runs_on { stretches } else { 1 };
+        let stretch_items = tiles.div_ceil(item_tiles);
         let wide = self.wide || i32::try_from(planned.scratchpad).is_err();
         let mut text = Source::new(&space, Value::F32, (CPU_LANES, Some(lane)), wide, true);
         text.general()
@@ -212,6 +265,13 @@ impl Shape<'_> {
             .define("PARTS", parts)
             .define("AT_ONCE", at_once)
             .define("TILE_ROWS", tile_rows)
+            .define("RUNS_ON", i32::from(runs_on))
+            .define("SHARES_LINES", i32::from(shares_lines))
+            .number_of("STRETCH_ITEMS", stretch_items)
+            .number_of("STRETCH_LINES", image.run_lines)
+            .define("GATHERS", i32::from(gathers))
+            .number_of("ITEM_PANELS", item_panels)
+            .number_of("LINE", space.loops[ow].extent)
             .number_of("TILES", tiles)
             .number_of("LINE_TILES", line_tiles)
             .number_of("TILE_LEAST", least)
@@ -222,18 +282,29 @@ impl Shape<'_> {
             .number_of("A_STEP", image.place_step)
             .number_of("B_STEP", part_step);
         let steps = [0, 1, 2].map(|i| (runs[i], image.run_steps[i]));
-        let ends_within = is_in_place || (shares_steps && factors.src.is_float());
+        let ends_within =
+            is_in_place || (self.taps_share_steps(factors) && factors.src.is_float() && !gathers);
         factors.define(&mut text, &space, desc, device, (steps, run_terms, ends_within), ow)?;
         let terms: Vec<usize> = (outer..space.loops.len()).collect();
         self.define(&mut text, &space, &terms);
-        let global = [blocks, tiles.div_ceil(item_tiles), self.groups];
-        let files = factors.files(PACKED);
+        if gathers {
+            let room = ROOMS.into_iter().find(|&room| gathered(item_tiles) <= room)?;
+            text.define("PLACES_ROOM", room)
+                .number_of("IS_RUN", i32::from(self.is_run(run)))
+                .number_of("PIXEL_TERMS", run.pixel)
+                .number_of("SEGMENT", run.steps(factors) * factors.step());
+        }
+        let global = [blocks.div_ceil(item_panels), stretches * stretch_items, self.groups];
+        let mut files = factors.files(PACKED).to_vec();
+        if gathers {
+            files.insert(files.len() - 1, GATHER);
+        }
         planned.launches.push(text.launch("convolution_packed", &files, global, Some([1, 1, 1])));
         Some(planned)
     }
 
     /// Sizes of the window in three dimensions.
-    fn kernel(&self) -> [usize; 3] {
+    pub(super) fn kernel(&self) -> [usize; 3] {
         three(self.window.kernel, 1)
     }
 
@@ -245,142 +316,10 @@ impl Shape<'_> {
         let Layout::Blocked(blocking) = parts.layout() else { return None };
         parts.same_bytes(weights).then(|| blocking.strides[0] * factors.element())
     }
-
-    /// The source where it lies, if every tap is inside of it and runs are whole tiles.
-    fn image_in_place(&self, space: &Space, run: Run, factors: Factors) -> Option<Image> {
-        let element = factors.element();
-        let step = |name: &str| space.coefficient("SRC0", space.variable(name)?);
-        let Address::Linear { base, coefficients } = &space.find("SRC0")?.address else { return None };
-        let whole =
-            (run.pixel == self.channels || run.taps == 1) && factors.reads_in_place(self.channels * run.taps);
-        let side_by_side = (self.channels == 1 || step("c") == Some(1))
-            && (run.taps == 1 || step("kw") == Some(self.channels));
-        if !whole || !side_by_side || !self.window.is_unpadded() {
-            return None;
-        }
-        let bytes = coefficients.iter().map(|c| c * element).collect();
-        Some(Image {
-            address: Address::Linear { base: base * element as isize, coefficients: bytes },
-            place_step: step("ow")? * element,
-            run_steps: [step("kd")? * element, step("kh")? * element, step("kw")? * element],
-        })
-    }
-
-    /// A copy of the source with its borders, and the launch that makes it.
-    fn copy_image(&self, space: &Space, factors: Factors, run: Run) -> Option<(Image, usize, Launch)> {
-        let term_bytes = factors.element() * if factors.as_words() { 2 } else { 1 };
-        let [strides, dilations, dst] =
-            [self.window.strides, self.window.dilations, self.window.dst].map(|sizes| three(sizes, 1));
-        let kernel = self.kernel();
-        let size = [0, 1, 2].map(|i| (dst[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1);
-        let pixel = run.pixel * term_bytes;
-        let line = size[2] * pixel + GAP;
-        let plane = size[1] * line;
-        let group = size[0] * plane;
-        let image = group * self.groups;
-        let images = self.desc.src().dims()[0];
-
-        let mut copy = Space::default();
-        let names = [("image", images), ("pd", size[0]), ("ph", size[1])];
-        for (name, extent) in names {
-            copy.push(name, extent);
-        }
-        let g = copy.push("g", self.groups);
-        let pw = copy.push("pw", size[2]);
-        let spatial: Vec<Index> = self.window.push_source(&mut copy);
-        let c = copy.push("c", self.channels);
-        let channel = Index::sum(&[(g, self.channels), (c, 1)]);
-        let at: Vec<Index> = [Index::of(0), channel].into_iter().chain(spatial).collect();
-        copy.operand("SRC0", Binding::Arg(Arg::SRC), self.desc.src(), &at);
-        let mut to = vec![0; copy.loops.len()];
-        (to[0], to[1], to[2], to[g], to[pw]) = (image, plane, line, group, pixel);
-        copy.operands.push(copied("DST", Binding::Scratchpad(0), Address::linear(to)));
-        if let Some(zero) = space.find("ZERO_SRC0") {
-            let base = match &zero.address {
-                Address::Linear { base, .. } => *base,
-                Address::General { .. } => return None,
-            };
-            let address = Address::Linear { base, coefficients: vec![0; copy.loops.len()] };
-            copy.operands.push(Operand { address, ..zero.clone() });
-        }
-        let bytes = image.checked_mul(images)?;
-        let wide = self.wide || i32::try_from(bytes).is_err();
-        let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(c)), wide, true);
-        let iw = copy.variable("iw")?;
-        let load = raw(copy.find("SRC0")?, if self.channels == 1 { iw } else { c })?;
-        let step = |v: usize| copy.coefficient("SRC0", v);
-        let is_run = run.pixel == self.channels
-            && step(iw) == Some(run.pixel)
-            && (self.channels == 1 || step(c) == Some(1));
-        factors.define_terms(&mut text);
-        self.window.define(&mut text);
-        text.general()
-            .declare("DECLARE_LINE", &copy, 0..g)
-            .declare("DECLARE_GROUP", &copy, g..g + 1)
-            .define("RAW_SRC0(o, n)", load("o", "n"))
-            .define("PACK_SOURCE", 1)
-            .define("HAS_ZERO_SRC0", i32::from(copy.find("ZERO_SRC0").is_some()))
-            .number_of("WIDTH", size[2])
-            .number_of("IS_RUN", i32::from(is_run))
-            .number_of(
-                "SRC_ROOM",
-                if step(c) == Some(1) { self.desc.src().size() / factors.element() } else { 0 },
-            )
-            .number_of("CHANNELS", self.channels)
-            .number_of("PIXEL_TERMS", run.pixel);
-        let global = [copy.count(0..g), self.groups, 1];
-        let launch = text.launch("convolution_pack_source", &[TERMS, PACK], global, Some([1, 1, 1]));
-        let address = |name: &str| space.variable(name);
-        let mut coefficients = vec![0; space.loops.len()];
-        for (name, step) in [
-            ("image", image),
-            ("g", group),
-            ("od", strides[0] * plane),
-            ("oh", strides[1] * line),
-            ("ow", strides[2] * pixel),
-        ] {
-            coefficients[address(name)?] = step;
-        }
-        let made = Image {
-            address: Address::linear(coefficients),
-            place_step: strides[2] * pixel,
-            run_steps: [dilations[0] * plane, dilations[1] * line, dilations[2] * pixel],
-        };
-        Some((made, bytes, launch))
-    }
-
-    /// The launch that copies the weights into parts of 16 output channels.
-    fn copy_parts(
-        &self,
-        space: &Space,
-        factors: Factors,
-        run: Run,
-        to: &Address,
-        scratchpad: usize,
-    ) -> Option<Launch> {
-        let mut copy = Space { operands: vec![space.find("WEIGHTS")?.clone()], ..space.clone() };
-        copy.operands.push(copied("DST", Binding::Scratchpad(scratchpad), to.clone()));
-        let [group, panel, lane] = ["g", "panel", "lane"].map(|name| copy.variable(name));
-        let (group, panel, lane) = (group?, panel?, lane?);
-        let load = raw(copy.find("WEIGHTS")?, lane)?;
-        let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(lane)), self.wide, true);
-        factors.define_terms(&mut text);
-        self.window.define(&mut text);
-        text.general()
-            .declare("DECLARE_PARTS", &copy, group..panel + 1)
-            .define("RAW_WEIGHTS(o, n)", load("o", "n"))
-            .number_of("GROUP_OUTPUTS", self.outputs)
-            .number_of("CHANNELS", self.channels)
-            .number_of("PIXEL_TERMS", run.pixel)
-            .number_of("RUN_TAPS", run.taps)
-            .number_of("RUN_STEPS", run.part_bytes / factors.unit.part_bytes());
-        let global = [copy.count(group..panel + 1), 1, 1];
-        Some(text.launch("convolution_pack_weights", &[TERMS, PACK], global, Some([1, 1, 1])))
-    }
 }
 
 /// Up to three sizes as three, those that are missing first.
-fn three(sizes: &[usize], missing: usize) -> [usize; 3] {
+pub(super) fn three(sizes: &[usize], missing: usize) -> [usize; 3] {
     let mut all = [missing; 3];
     all[3 - sizes.len()..].copy_from_slice(sizes);
     all

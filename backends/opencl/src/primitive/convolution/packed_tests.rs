@@ -47,8 +47,9 @@ fn units() -> DeviceTraits {
 }
 
 fn check_units(desc: &PrimitiveDesc) {
-    let units = ["bytes", "bytes-packing", "pairs", "pairs-packing", "words", "words-packing", "dots"];
-    check_those(desc, |name| units.iter().any(|unit| name == format!("ocl:convolution:{unit}")));
+    let units = ["amx", "bytes", "pairs", "words"].map(|unit| format!("ocl:convolution:{unit}"));
+    let is_unit = |name: &str| units.iter().any(|unit| name.trim_end_matches("-packing") == unit);
+    check_those(desc, |name| is_unit(name) || name == "ocl:convolution:dots");
 }
 
 /// Terms that are multiplied at once are those of taps side by side; without borders they are read in place, up to where the source ends.
@@ -71,6 +72,37 @@ fn taps_of_few_channels_are_multiplied_together() {
     assert!(text.contains("#define REST_BYTES 2\n"));
 }
 
+/// Matrix units multiply places that a work-item gathers where few channels would leave most of a tile empty, or short lines.
+#[test]
+fn places_of_few_channels_are_gathered_for_matrix_units() {
+    let amx = units().with(Feature::Amx, Ok("made up"));
+    let text = |case: Case, tag, launches| {
+        let plan = planned(case.build(), &amx);
+        let weights = plan.desc.find(Arg::Weights).unwrap();
+        let (dims, data_type) = (weights.dims().clone(), weights.data_type());
+        assert_eq!(*weights, MemoryDesc::with_tag(dims, data_type, tag).unwrap(), "{tag}");
+        assert_eq!(plan.launches.len(), launches, "{tag}");
+        plan.launches.last().unwrap().program.source.to_string()
+    };
+    let case = |channels, stride, types| Case { channels, outputs: 20, taps: 5, stride, pad: 2, types };
+    for (channels, types, tag) in [
+        (1, BYTES, "AcDb16d16a4d"),
+        (2, BYTES, "AcDB16d16a2d2b"),
+        (1, BF16, "AcDb16d16a2d"),
+        (4, BF16, "AcDB8d2b16a2b"),
+        (12, BF16, "AcDB2d8b16a2b"),
+    ] {
+        let [shared, own] = [1, 2].map(|stride| text(case(channels, stride, types), tag, 1));
+        assert!(shared.contains("#define GATHERS 1\n") && shared.contains("#define SHARES_LINES 1\n"));
+        assert!(own.contains("#define GATHERS 1\n") && own.contains("#define SHARES_LINES 0\n"));
+    }
+    // Three channels are gathered as they are, and the weights are copied.
+    assert!(text(case(3, 2, BF16), "cdba", 2).contains("#define GATHERS 1\n"));
+    // Whole tiles of long lines are read where they lie.
+    let long = Case { channels: 64, outputs: 32, taps: 1, stride: 1, pad: 0, types: BF16 };
+    assert!(text(long, "AcdB16b16a2b", 1).contains("#define GATHERS 0\n"));
+}
+
 #[test]
 fn few_channels_and_few_outputs_mean_the_same_in_panels() {
     let s8 = [DataType::S8, DataType::S8, DataType::S32];
@@ -84,6 +116,9 @@ fn few_channels_and_few_outputs_mean_the_same_in_panels() {
         (3, 2, 3, 1, 1),
         (5, 4, 3, 1, 0),
         (12, 150, 1, 2, 0),
+        (20, 40, 3, 1, 1),
+        (40, 20, 2, 3, 0),
+        (70, 17, 1, 1, 0),
     ] {
         for types in [BF16, [DataType::BF16, DataType::BF16, DataType::F32], BYTES, s8, u8] {
             check_units(&Case { channels, outputs, taps, stride, pad, types }.build().build().unwrap());

@@ -48,7 +48,11 @@ impl Shape<'_> {
     pub(super) fn packed(&self, unit: Unit, device: &DeviceTraits, packing: bool) -> Option<Planned> {
         let (desc, weights) = (self.desc, self.weights);
         let n = weights.dims()[weights.rank() - 1];
-        let factors = Factors::of(desc, unit, device).filter(|_| self.gate.is_none())?.for_columns(n);
+        let result = desc.dst().dims();
+        let rows = result[result.len() - 2];
+        let batch = result[..result.len() - 2].iter().product();
+        let factors = Factors::of(desc, unit, device).filter(|_| self.gate.is_none())?;
+        let factors = factors.for_result([batch, rows, n], device);
         let unit = factors.unit;
         let element = factors.element();
         let parts = factors.panel() / CPU_LANES;

@@ -496,8 +496,24 @@ fn panels_of_small_integers_are_as_wide_as_few_columns() {
         line.and_then(|number| number.parse::<usize>().ok())
     };
     assert_eq!([1, 17, 40, 64, 100].map(|columns| width(columns, &vnni)), [16, 32, 48, 64, 64].map(Some));
-    // Matrix units multiply two parts at once.
-    assert_eq!(width(1, &amx), Some(32));
+    // Matrix units multiply two parts at once, or one by more tiles of rows.
+    assert_eq!([1, 17, 100].map(|columns| width(columns, &amx)), [16, 32, 32].map(Some));
+}
+
+/// Of few rows panels are wide where these keep all compute units at work; what ends within a tile is read where it lies, by one program.
+#[test]
+fn matrix_units_have_wide_panels_for_few_rows_and_read_in_place() {
+    let amx = cpu().with(Feature::Amx, Ok("made up"));
+    for types in [[DataType::U8, DataType::S8], [DataType::BF16; 2]] {
+        let text = |[m, k, n]: [usize; 3]| {
+            let plan = planned(matmul(typed(&[m, k], types[0]), typed(&[k, n], types[1]).to_any()), &amx);
+            assert_eq!(plan.launches.len(), 1, "{types:?} {m}x{k}x{n}");
+            plan.launches[0].program.source.to_string()
+        };
+        assert!(text([3, 1001, 5000]).contains("#define PANEL 64\n"));
+        assert!(text([3, 1001, 10]).contains("#define PANEL 16\n"));
+        assert_eq!(text([400, 1001, 5000]), text([310, 77, 250]));
+    }
 }
 
 /// Programs of panels serve every shape, and rows that end within four bytes are read where they lie.

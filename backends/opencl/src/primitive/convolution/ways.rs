@@ -1,0 +1,244 @@
+//! How the kernel of panels (`convolution/packed.cl`) comes by a convolution's source: where it lies, copied with its borders, or gathered.
+
+use anydnn_backend::Layout;
+
+use super::Shape;
+use super::packed::three;
+use crate::primitive::rows::CPU_LANES;
+use crate::primitive::space::{Address, Space};
+use crate::primitive::unit_panels::Factors;
+
+/// Local memory that programs have for gathered places.
+pub(super) const ROOMS: [usize; 4] = [16 << 10, 48 << 10, 96 << 10, MOST_ROOM];
+pub(super) const MOST_ROOM: usize = 160 << 10;
+/// Clocks in which a matrix unit multiplies two tiles, and in which the rest of a row is copied to where zeros follow it.
+const TILE_CLOCKS: usize = 16;
+const REST_CLOCKS: usize = 4;
+/// Bytes that a core copies in a clock: through memory, and to where it reads them at once, beside the clocks of a line or tap.
+const COPIED_BYTES: usize = 4;
+const GATHERED_BYTES: usize = 16;
+const GATHER_CLOCKS: usize = 10;
+
+/// Where taps are in the source: as `[d, h, w]`, in bytes.
+pub(super) struct Image {
+    pub(super) address: Address,
+    pub(super) place_step: usize,
+    pub(super) run_steps: [usize; 3],
+    /// How many lines there are whose places follow each other at this step from one line to the next one, too.
+    pub(super) run_lines: usize,
+}
+
+/// Terms of a place and of a run of taps.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    /// Channels, with those that fill up a place.
+    pub(super) pixel: usize,
+    /// Taps side by side that are one run.
+    pub(super) taps: usize,
+    /// Bytes of the weights of a run, in parts of 16 channels.
+    pub(super) part_bytes: usize,
+}
+
+impl Run {
+    pub(super) fn new(pixel: usize, taps: usize, factors: Factors) -> Self {
+        Self { pixel, taps, part_bytes: factors.part_bytes(pixel * taps) }
+    }
+
+    pub(super) fn terms(self) -> usize {
+        self.pixel * self.taps
+    }
+
+    /// How often a unit multiplies the terms of a run.
+    pub(super) fn steps(self, factors: Factors) -> usize {
+        self.part_bytes / factors.unit.part_bytes()
+    }
+}
+
+/// Where the source is read, and how it lies there.
+pub(super) enum From {
+    InPlace(Image),
+    /// A copy with its borders, which a launch makes.
+    Copied,
+    /// Places in local memory, with all that their windows take; the image is that which they are gathered from.
+    Gathered(Image),
+    /// The same where windows one line apart share what they take of a line.
+    GatheredLines(Image),
+}
+
+/// How the source is read, and by which factors.
+pub(super) struct Way {
+    pub(super) source: From,
+    pub(super) run: Run,
+    pub(super) factors: Factors,
+}
+
+impl Shape<'_> {
+    /// The way that takes the least time; none where few channels share steps and lie elsewhere than side by side.
+    pub(super) fn way(&self, space: &Space, factors: Factors, packing: bool) -> Option<Way> {
+        let shares_steps = self.taps_share_steps(factors);
+        // What lies behind a run meets weights of zero, which makes no difference to integers alone.
+        let fill = match factors.element() {
+            _ if shares_steps => 1,
+            1 if packing => factors.step().min(4),
+            _ => factors.step(),
+        };
+        let plain = Run::new(self.channels.next_multiple_of(fill), self.run_taps(), factors);
+        let in_place = |run: Run| self.image_in_place(space, run, factors);
+        let way = |source: From, run: Run| Way { source, run, factors };
+        if factors.unit.panels.repeats_rows {
+            let source = in_place(plain).map_or(From::Copied, From::InPlace);
+            return Some(way(source, plain));
+        }
+        let mut ways = Vec::new();
+        if !shares_steps {
+            // Taps one by one where their channels end within a step.
+            let single = Run::new(plain.pixel, 1, factors);
+            let found = [plain, single].into_iter().find_map(|run| Some((run, in_place(run)?)));
+            if let Some((run, image)) = found {
+                ways.push(way(From::InPlace(image), run));
+            }
+            ways.push(way(From::Copied, plain));
+        }
+        let pixel = match (packing, shares_steps) {
+            (true, _) => self.channels,
+            (_, true) => self.shared_pixel(factors),
+            _ => plain.pixel,
+        };
+        ways.extend(
+            [true, false].into_iter().filter_map(|lines| self.gathered(space, factors, pixel, lines)),
+        );
+        ways.into_iter().min_by_key(|way| self.clocks(way))
+    }
+
+    /// Places gathered with all that their windows take of the source, where its channels lie side by side.
+    fn gathered(&self, space: &Space, mut factors: Factors, pixel: usize, by_lines: bool) -> Option<Way> {
+        let kernel = self.kernel();
+        let run = Run::new(pixel, kernel[2], factors);
+        let segment = run.steps(factors) * factors.unit.step_bytes();
+        let dst = three(self.window.dst, 1);
+        let [stride, dilation] = [self.window.strides, self.window.dilations].map(|sizes| three(sizes, 1)[1]);
+        if by_lines && (dst[0] > 1 || kernel[0] > 1 || kernel[1] == 1 || stride > 1) {
+            return None;
+        }
+        let place_step = if by_lines { segment } else { segment * kernel[0] * kernel[1] };
+        let rows = factors.unit.rows;
+        let tile = if by_lines {
+            // Two lines more than whole ones, as tiles begin and end within them.
+            let lines = (rows * factors.unit.tiles) / dst[2] + 2 + (kernel[1] - 1) * dilation;
+            lines * dst[2] * segment / factors.unit.tiles
+        } else {
+            place_step * rows
+        };
+        if !by_lines && tile * factors.unit.tiles > MOST_ROOM {
+            factors.unit.tiles = 1;
+            let parts = self.outputs.div_ceil(CPU_LANES);
+            factors.unit.columns = if parts > 2 { 4 } else { parts } * CPU_LANES;
+        }
+        let Address::Linear { base, coefficients } = &space.find("SRC0")?.address else { return None };
+        if tile * factors.unit.tiles > MOST_ROOM || !self.has_channels_last() {
+            return None;
+        }
+        let element = factors.element();
+        let bytes = coefficients.iter().map(|c| c * element).collect();
+        let image = Image {
+            address: Address::Linear { base: base * element as isize, coefficients: bytes },
+            place_step,
+            run_steps: if by_lines {
+                [0, dilation * dst[2] * segment, 0]
+            } else {
+                [segment * kernel[1], segment, 0]
+            },
+            run_lines: if by_lines { dst[1] } else { self.desc.src().dims()[0] * dst[0] * dst[1] },
+        };
+        let source = if by_lines { From::GatheredLines(image) } else { From::Gathered(image) };
+        Some(Way { source, run, factors })
+    }
+
+    /// Whether a place's channels lie side by side in the source.
+    pub(super) fn has_channels_last(&self) -> bool {
+        match self.desc.src().layout() {
+            Layout::Blocked(blocking) => {
+                blocking.inner.is_empty() && (self.channels == 1 || blocking.strides[1] == 1)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the taps of a line are one run of the source's elements.
+    pub(super) fn is_run(&self, run: Run) -> bool {
+        let beside = match self.desc.src().layout() {
+            Layout::Blocked(blocking) => blocking.strides.last() == Some(&self.channels),
+            _ => false,
+        };
+        run.pixel == self.channels && beside && self.run_taps() == run.taps
+    }
+
+    /// What a way costs a core, in clocks.
+    fn clocks(&self, way: &Way) -> usize {
+        let Way { source, run, factors } = way;
+        let kernel = self.kernel();
+        let parts = self.outputs.div_ceil(CPU_LANES);
+        let dst = three(self.window.dst, 1);
+        let lines = self.desc.src().dims()[0] * dst[0] * dst[1];
+        let taps = kernel[0] * kernel[1] * (kernel[2] / run.taps);
+        let run_lines = match source {
+            From::InPlace(image) | From::Gathered(image) | From::GatheredLines(image) => image.run_lines,
+            From::Copied => 1,
+        };
+        let tiles = lines / run_lines * (run_lines * dst[2]).div_ceil(factors.unit.rows);
+        let rest = match source {
+            From::InPlace(_) => !(self.channels * run.taps).is_multiple_of(factors.step()),
+            _ => false,
+        };
+        let rests = if rest { REST_CLOCKS * factors.unit.rows * parts.div_ceil(2) } else { 0 };
+        let products = tiles.saturating_mul(taps * (run.steps(*factors) * parts * TILE_CLOCKS + rests));
+        let gathered = |segments: usize| {
+            let pieces = if self.is_run(*run) { 1 } else { kernel[2] };
+            let bytes = run.steps(*factors) * factors.unit.step_bytes();
+            segments.saturating_mul(pieces * GATHER_CLOCKS + bytes / GATHERED_BYTES)
+        };
+        let copies = match source {
+            From::InPlace(_) => 0,
+            From::Copied => self.image_bytes(*factors, *run) / COPIED_BYTES,
+            From::Gathered(_) => gathered((lines * dst[2]).saturating_mul(kernel[0] * kernel[1])),
+            // Lines that are shared within an item are copied by the next one again.
+            From::GatheredLines(_) => gathered((lines + lines / dst[1] * kernel[1]) * dst[2] * 2),
+        };
+        products.saturating_add(copies)
+    }
+
+    /// The source where it lies, if every tap is inside of it and runs are whole tiles.
+    fn image_in_place(&self, space: &Space, run: Run, factors: Factors) -> Option<Image> {
+        let element = factors.element();
+        let step = |name: &str| space.coefficient("SRC0", space.variable(name)?);
+        let Address::Linear { base, coefficients } = &space.find("SRC0")?.address else { return None };
+        let whole =
+            (run.pixel == self.channels || run.taps == 1) && factors.reads_in_place(self.channels * run.taps);
+        let side_by_side = (self.channels == 1 || step("c") == Some(1))
+            && (run.taps == 1 || step("kw") == Some(self.channels));
+        if !whole || !side_by_side || !self.window.is_unpadded() {
+            return None;
+        }
+        let bytes = coefficients.iter().map(|c| c * element).collect();
+        // Each loop's step is what the one inside of it goes through.
+        let ow = space.variable("ow")?;
+        let mut whole_step = coefficients[ow] * space.loops[ow].extent;
+        let follows = |v: &usize| {
+            let extent = space.loops[*v].extent;
+            let follows = extent == 1 || coefficients[*v] == whole_step;
+            whole_step *= extent;
+            follows
+        };
+        let run_lines = if factors.unit.panels.repeats_rows {
+            1
+        } else {
+            (0..ow).rev().take_while(follows).map(|v| space.loops[v].extent).product()
+        };
+        Some(Image {
+            address: Address::Linear { base: base * element as isize, coefficients: bytes },
+            place_step: coefficients[ow] * element,
+            run_lines,
+            run_steps: [step("kd")? * element, step("kh")? * element, step("kw")? * element],
+        })
+    }
+}
