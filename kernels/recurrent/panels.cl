@@ -19,15 +19,35 @@
 
 #define CLEAR(i, v, a) V sum##i##_##v##_##a = (V)(0);
 #define RESUME(i, v, a) sum##i##_##v##_0 = TO_SUMS[(of_rows + (i)) * ALL_V + from + (v)];
+// Where gates are neighbours, all vectors are, so that one number leads to them.
 #define WEIGHTS_AT(i, v, a)                                                                                              \
     idx at_##v;                                                                                                          \
-    {                                                                                                                    \
+    if (v == 0 || GATES_APART) {                                                                                         \
         const idx gate = (from + v) / VECTORS, part = (from + v) % VECTORS, k = (idx)first_k;                            \
         at_##v = PASTE(OFF_, MATRIX);                                                                                    \
+    } else {                                                                                                             \
+        at_##v = at_0 + (idx)(v) * 16;                                                                                   \
     }
 #define LOAD(i, v, a)                                                                                                    \
     const V w_##v = PASTE(LD_, MATRIX)(at_##v, 16);                                                                      \
-    at_##v += PASTE(STEP_, MATRIX);
+    FETCH_AHEAD(v);                                                                                                      \
+    at_##v += STEP_PANELS;
+#define POINTER_STATE_WEIGHTS state_weights
+#define POINTER_WEIGHTS weights
+// Bytes ahead of the weights at hand that are fetched: panels are read as they lie in memory, but not all of them stay near.
+#define AHEAD 4096
+#define FETCH_AHEAD(v) FETCH_NEAR(PASTE(POINTER_, MATRIX) + ((size_t)(at_##v) * PASTE(BYTES_, MATRIX) + AHEAD))
+// The products of the inputs for a tile, before its products of states: rows lie far apart. The next panel reads on where this one ends.
+#define FETCH_GATES                                                                                                      \
+    for (int i = 0; i < rows; ++i) {                                                                                     \
+        const idx n = first + i;                                                                                         \
+        LENGTH                                                                                                           \
+        if (t >= length) continue;                                                                                       \
+        const idx step = backward ? length - 1 - t : t;                                                                  \
+        for (idx gate = 0; gate < GATES_COUNT; ++gate)                                                                   \
+            for (idx part = 0; part < VECTORS; ++part)                                                                   \
+                FETCH_NEAR(gates + ((size_t)(OFF_GATES) + (backwards ? 0 : 15)) * BYTES_GATES);                          \
+    }
 #define MULTIPLY(i, v, a) sum##i##_##v##_##a += x * w_##v;
 #define JOIN(i, v, a) sum##i##_##v##_0 += sum##i##_##v##_##a;
 #define SAVE(i, v, a) TO_SUMS[(of_rows + (i)) * ALL_V + from + (v)] = sum##i##_##v##_0;
@@ -212,6 +232,7 @@ __kernel void recurrent_panels(PARAMS) {
                     V sums[TILE_N * ALL_V];
                     IF_NO_GATES(V of_inputs[TILE_N * ALL_V];)
                     const int rows = (int)min((idx)TILE_N, end_n - first);
+                    IF_GATES(FETCH_GATES)
 #if CELL == GRU
                     if ((of_way & 1) != 0) {
 #define TO_SUMS of_inputs

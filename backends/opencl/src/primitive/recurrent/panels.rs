@@ -19,8 +19,8 @@ const CLEAR: &str = anydnn_kernels::text("recurrent/clear.cl");
 
 /// Registers of sums that keep the units busy that multiply: a sum waits for what was added before.
 const BUSY_SUMS: usize = 8;
-/// Multiplications in the time in which a vector of weights comes from the second level of the cache.
-const FAR_LOAD: usize = 6;
+/// Multiplications in the time in which a vector of weights comes from the second level of the cache, fetched ahead.
+const FAR_LOAD: usize = 4;
 /// Sequences of a tile at most.
 const MOST_SEQUENCES: usize = 32;
 /// Bytes of weights that the first level of the cache keeps beside states.
@@ -71,7 +71,7 @@ impl Tile {
         // Multiplications, or loads of weights and numbers of sequences: two of each at a time.
         let time = |&(rows, vectors): &(usize, usize)| {
             let (times, loads) = (sequences.div_ceil(rows), vectors * halves);
-            let one = (rows * loads).max(rows + loads).max(loads * FAR_LOAD / times);
+            let one = (rows * loads).max(rows + loads).max(loads * FAR_LOAD / times) + 1;
             (times * one * most / vectors, Reverse(vectors), Reverse(rows))
         };
         let (rows, vectors) = tiles.min_by_key(time).unwrap_or((1, 1));
@@ -108,6 +108,12 @@ impl Shape<'_> {
     /// the first divide it more evenly between work-groups.
     fn vectors(&self, device: &DeviceTraits) -> usize {
         match self.op.cell {
+            Cell::Vanilla(_) if self.shares_steps(device) => {
+                let vectors = self.hidden.div_ceil(CPU_LANES);
+                // What the work-group with most panels computes; wide panels are read with fewer numbers of sequences.
+                let most = |wide: usize| vectors.div_ceil(wide).div_ceil(device.compute_units.max(1)) * wide;
+                if most(2) < most(4) { 2 } else { 4 }
+            }
             Cell::Vanilla(_) => 4,
             Cell::Gru if !self.shares_steps(device) => 2,
             Cell::Gru | Cell::Lstm(_) | Cell::GruLinearBeforeReset => 1,
@@ -213,7 +219,17 @@ impl Shape<'_> {
             .number_of("CHAIN_TILES", of_chain)
             .number_of("BATCH", self.batch);
         tile.define(&mut source);
-        for name in ["STATE_WEIGHTS", "WEIGHTS", "SRC0", "INITIAL_STATE_K"] {
+        // The same of every shape, so that terms lie at distances that a compiler knows.
+        let gates_apart = self.op.cell == Cell::Gru;
+        source
+            .define("GATES_APART", i32::from(gates_apart))
+            .define("STEP_PANELS", if gates_apart { width } else { gates_count * width });
+        for name in ["STATE_WEIGHTS", "WEIGHTS", "GATES"] {
+            if let Some(operand) = space.operands.iter().find(|operand| operand.name == name) {
+                source.define(format!("BYTES_{name}"), operand.data_type.bytes_for(1));
+            }
+        }
+        for name in ["SRC0", "INITIAL_STATE_K"] {
             if space.find(name).is_some() {
                 source.number_of(format!("STEP_{name}"), space.coefficient(name, k)?);
             }
@@ -305,6 +321,7 @@ mod tests {
         assert_eq!(tile(1, &[4, 0], false), [1, 1, 4, 2, ALL_TERMS]);
         assert_eq!(tile(1, &[4, 2], false), [1, 1, 2, 4, ALL_TERMS]);
         assert_eq!(tile(4, &[4, 0], false), [4, 4, 4, 1, ALL_TERMS]);
+        assert_eq!(tile(4, &[3, 0], false), [4, 4, 3, 1, ALL_TERMS]);
         assert_eq!(tile(7, &[3, 0], false), [7, 7, 3, 1, ALL_TERMS]);
         assert_eq!(tile(32, &[4, 0], false), [32, 4, 4, 1, 96]);
         assert_eq!(tile(100, &[4, 2], false), [30, 10, 2, 1, 96]);
