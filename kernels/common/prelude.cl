@@ -54,6 +54,9 @@
 // A loop that is unrolled, so that what it indexes becomes registers.
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); ++i)
 
+// One by the root of a value.
+#define INVERSE_ROOT(x) rsqrt(x)
+
 // How two values join.
 #define PLUS(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))

@@ -77,12 +77,14 @@
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void matmul_vector(PARAMS) {
     ENTER
-    const idx panel = (idx)get_global_id(0);
+    const idx first_panel = (idx)get_global_id(0) * ITEM_PANELS;
+    const idx end_panel = min(first_panel + ITEM_PANELS, (idx)PANELS);
     const idx block_m = (idx)get_global_id(1) * M_BLOCK;
     const idx end_m = min(block_m + M_BLOCK, (idx)M_SIZE);
-    const int columns = (int)min((idx)PANEL, N_SIZE - panel * PANEL);
     DECLARE_BATCH((idx)get_global_id(2))
-    for (idx first_m = block_m; first_m < end_m; first_m += TILE_M) {
+    for (idx first_m = block_m; first_m < end_m; first_m += TILE_M)
+    for (idx panel = first_panel; panel < end_panel; ++panel) {
+        const int columns = (int)min((idx)PANEL, N_SIZE - panel * PANEL);
         EACH_M(START_ROW)
         idx b_at;
         IF_GATED(idx g_at;)

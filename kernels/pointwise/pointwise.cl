@@ -3,6 +3,16 @@
 // takes one chunk of ROWS_PER_ITEM rows. Where all vectors are whole nothing comes between the loads, which are then under way together.
 // With BY_LINES the rows along the loop ACROSS are LINE_ROWS each, and what goes before them is divided once for all of these; where a shape is
 // known that costs nothing.
+#if REFINES_ROOTS
+// A root and a quotient of a vector take longer than its elements' way to memory. An estimate and a step of Newton's method take a third, but
+// for the estimates of zero and infinity, which are exact.
+static inline V inverse_root(const V x) {
+    const V y = native_rsqrt(x), nearer = y * ((V)(1.5f) - (V)(0.5f) * x * y * y);
+    return nearer == nearer ? nearer : y;
+}
+#undef INVERSE_ROOT
+#define INVERSE_ROOT(x) inverse_root(x)
+#endif
 #define WORK(n)                                                                                                          \
     COMPUTE(n)                                                                                                           \
     POST_OPS(v, n)                                                                                                       \

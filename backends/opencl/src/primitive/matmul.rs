@@ -88,6 +88,8 @@ const FEW_ROWS: usize = 12;
 const FEW_FLOATS: usize = 8;
 /// Rows of a work-item's block on a CPU.
 const BLOCK_ROWS: usize = 48;
+/// Weights that stay in the first level of the cache beside the rows that are written.
+const NEAR_WEIGHTS: usize = 4096;
 /// Terms from which on devices that want many work-items share the sums of a narrow result among work-groups, however little of a tile it
 /// fills.
 pub(super) const MANY_TERMS: usize = 512;
@@ -490,6 +492,11 @@ impl<'a> Shape<'a> {
             && own_panels.is_none()
             && self.gate.is_none()
             && self.weights.data_type() == DataType::F32;
+        // Few terms: a tile's rows are written line by line while all panels stay in the first level of the cache.
+        let (panels_of_rows, blocks) = (space.loops[panel].extent, rows.div_ceil(block));
+        let stay = self.weights.dims()[rank - 2].saturating_mul(n) <= NEAR_WEIGHTS;
+        let enough = blocks.saturating_mul(space.count(0..m)) >= device.compute_units.max(1) * 8;
+        let item_panels = if stay && enough { panels_of_rows } else { 1 };
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         panels::repetitions(&mut source, tile, width / CPU_LANES);
         source
@@ -500,6 +507,8 @@ impl<'a> Shape<'a> {
             .define("WHOLE_COLUMNS", i32::from(n.is_multiple_of(width)))
             .define("FETCHES", i32::from(fetches))
             .define("M_BLOCK", block)
+            .number_of("ITEM_PANELS", item_panels)
+            .number_of("PANELS", panels_of_rows)
             .number_of("M_SIZE", rows)
             .number_of("N_SIZE", n)
             .number_of("K_SIZE", space.loops[k].extent)
@@ -509,7 +518,7 @@ impl<'a> Shape<'a> {
             source.define("K_STEP_SRC1", mark(space.coefficient("SRC1", k)?));
         }
         self.define(&mut source, &space, value, &[k]);
-        let global = [space.loops[panel].extent, rows.div_ceil(block), space.count(0..m)];
+        let global = [panels_of_rows.div_ceil(item_panels), blocks, space.count(0..m)];
         launches.push(source.launch("matmul_vector", &[VECTOR], global, Some([1, 1, 1])));
         Some(Planned { scratchpad, launches })
     }

@@ -212,7 +212,9 @@ pub(super) fn launch_all(
     let text = || {
         let mut source = Source::new(&space, value, (lanes, Some(last)), wide, false);
         iterate(&mut source, &space);
-        source.define("BY_LINES", i32::from(by_lines));
+        source
+            .define("BY_LINES", i32::from(by_lines))
+            .define("REFINES_ROOTS", i32::from(is_cpu(device) && value == Value::F32 && lanes > 1));
         if by_lines {
             let across = &space.loops[last - 1];
             let line_of = if complete {

@@ -135,7 +135,8 @@ impl Source {
                 // A complete text says the same whether an operand is there or not.
                 let alone = match space.complete {
                     Some(_) => {
-                        matches!(&*operand.name, "SRC0" | "WEIGHTS") && distinct || operand.name == "BIAS"
+                        matches!(&*operand.name, "SRC0" | "WEIGHTS") && distinct
+                            || matches!(&*operand.name, "BIAS" | "MEAN" | "VARIANCE" | "SCALE" | "SHIFT")
                     }
                     None => is_constant(&operand.binding) || (distinct && !(shares && shared)),
                 };

@@ -73,7 +73,7 @@ impl Pointwise for BatchNormalization {
     fn expression(&self, desc: &PrimitiveDesc, value: Value) -> String {
         let epsilon = value.literal(self.epsilon);
         let (src, mean, variance) = (load("SRC0"), load("MEAN"), load("VARIANCE"));
-        let mut text = format!("({src} - {mean}) * ((V)(1) / sqrt({variance} + {epsilon}))");
+        let mut text = format!("({src} - {mean}) * INVERSE_ROOT({variance} + {epsilon})");
         if desc.find(Arg::Scale).is_some() {
             text = format!("{text} * {}", load("SCALE"));
         }
