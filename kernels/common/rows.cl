@@ -299,3 +299,20 @@ static inline float of_partner(const float x, const int mask) {
 
 #endif
 #endif
+
+// With FETCHES_NEXT, what a work-item reads next, the single run of SRC0 in the row behind, can be fetched while a row is worked on that is near
+// already: START_NEXT where that begins, FETCH_NEXT at each element.
+#if FETCHES_NEXT
+#define START_NEXT                                                                                                       \
+    size_t next_row;                                                                                                     \
+    {                                                                                                                    \
+        const idx number = min(row + 1, (idx)(ROWS - 1));                                                                \
+        DECLARE_ROW(number)                                                                                              \
+        const idx ALONG = 0;                                                                                             \
+        next_row = (size_t)src0 + (size_t)(OFF_SRC0) * BYTES_SRC0;                                                       \
+    }
+#define FETCH_NEXT FETCH(next_row + (size_t)slot * (LANES * BYTES_SRC0));
+#else
+#define START_NEXT
+#define FETCH_NEXT
+#endif

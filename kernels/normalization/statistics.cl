@@ -29,14 +29,23 @@ __kernel void normalization(PARAMS) {
 #else
         const V row_mean = (V)(ONE(FOLD(fold_sum, sums)) / (R)COUNT);
         START_FOLD(squares, 0)
+        START_NEXT
         EACH_ELEMENT
+            FETCH_NEXT
             const V d = ELEMENT(n) - row_mean;
             JOIN_FOLD(squares, PLUS, MASK(d * d, n, 0))
         END_ELEMENT
         const V row_variance = (V)(ONE(FOLD(fold_sum, squares)) / (R)COUNT);
 #endif
         const V factor = (V)((R)1 / sqrt(ONE(row_variance) + (R)EPSILON));
+#if RMS
+        START_NEXT
+#define FETCH_LAST FETCH_NEXT
+#else
+#define FETCH_LAST
+#endif
         EACH_ELEMENT
+            FETCH_LAST
             V v = (ELEMENT(n) - row_mean) * factor;
             SCALE_AND_SHIFT(v, n)
             POST_OPS(v, n)

@@ -1,5 +1,6 @@
 // For CPUs: softmax or, when LOGARITHM, its logarithm of each row. KEEP says that the exponentials may wait in the result for their sum, KEPT that
 // they may in local memory, and SOURCE_KEPT that the elements wait there before.
+// The next row comes from memory while the exponentials of this one are computed.
 // NaN makes the sum NaN; the largest element need not be.
 DEFINE_FOLD(fold_max, PLAIN_LARGER)
 DEFINE_FOLD(fold_sum, PLUS)
@@ -22,7 +23,9 @@ __kernel void softmax(PARAMS) {
         END_ELEMENT
         const V largest = FOLD(fold_max, highest);
         START_FOLD(sums, 0)
+        START_NEXT
         EACH_ELEMENT
+            FETCH_NEXT
             const V e = EXP_NEGATIVE(ELEMENT(n) - largest);
 #if KEPT && !LOGARITHM
             kept[slot] = e;

@@ -54,6 +54,7 @@ pub(super) fn plan_softmax(desc: PrimitiveDesc, op: Softmax, device: &DeviceTrai
         .define("INF_AS_ZERO", i32::from(op.inf_as_zero))
         .define("KEEP", i32::from(keep))
         .define("ONLINE", i32::from(online));
+    rows.fetch_next(&mut source, device);
     epilogue::define_all(&mut source, &desc, value, device);
     rows.hold(&mut source, device, &["SRC0"]);
     let file = if is_cpu(device) { SOFTMAX_VECTORS } else { SOFTMAX };
@@ -124,6 +125,7 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
         .define("EPSILON", value.number(epsilon))
         .define("SCALE_AND_SHIFT(v, n)", scale_and_shift)
         .define("STORE_STATISTICS", store);
+    rows.fetch_next(&mut source, device);
     epilogue::define_all(&mut source, &desc, value, device);
     // Vectors of factors come early too, where there is room: loads between the folds and the stores would be waited for one by one.
     let factors = ["SCALE", "SHIFT"].into_iter().filter(|name| rows.space.find(name).is_some());

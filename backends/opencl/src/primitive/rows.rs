@@ -22,6 +22,8 @@ const CPU_WORK: usize = 8192;
 const CPU_PLENTY: usize = 65536;
 /// Bytes of a row that stay in a core's second-level cache while the row is worked on.
 const KEPT_BYTES: usize = 128 << 10;
+/// Elements of a row from which it pays that the next one is fetched ahead.
+const FETCHED_ROW: usize = 256;
 /// How many operations of a product take the time of one of a row.
 const WORK_WEIGHT: usize = 4;
 /// Work-items of a work-group on other devices.
@@ -239,6 +241,21 @@ impl Rows {
         };
         self.overlaps = !keeps && !self.space.operands.iter().any(|operand| of_post_op(&operand.binding));
         self
+    }
+
+    /// Lets a kernel fetch the next row of `SRC0`, where that is a single run of memory, while it works on one that is near already.
+    pub(super) fn fetch_next(&self, source: &mut Source, device: &DeviceTraits) {
+        let last = self.space.loops.len() - 1;
+        let is_one_run = self.mode == Mode::Item && self.lanes > 1 && last == self.outer;
+        let operand = self.space.operands.iter().find(|operand| operand.name == "SRC0");
+        if let Some(operand) = operand
+            && is_cpu(device)
+            && is_one_run
+            && self.space.loops[last].extent >= FETCHED_ROW
+            && is_contiguous(&self.space, "SRC0", last)
+        {
+            source.define("FETCHES_NEXT", 1).define("BYTES_SRC0", operand.data_type.bytes_for(1));
+        }
     }
 
     /// Whether the last vector of a run is a partial one.
