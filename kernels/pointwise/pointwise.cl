@@ -4,10 +4,10 @@
 // With BY_LINES the rows along the loop ACROSS are LINE_ROWS each, and what goes before them is divided once for all of these; where a shape is
 // known that costs nothing.
 #if REFINES_ROOTS
-// A root and a quotient of a vector take longer than its elements' way to memory. An estimate and a step of Newton's method take a third, but
-// for the estimates of zero and infinity, which are exact.
+// A root and a quotient of a vector take longer than its elements' way to memory; an estimate and a step of Newton's method do not. The estimates
+// of zero and infinity are exact. No product on the way is a subnormal number, which may count as zero.
 static inline V inverse_root(const V x) {
-    const V y = native_rsqrt(x), nearer = y * ((V)(1.5f) - (V)(0.5f) * x * y * y);
+    const V y = native_rsqrt(x), nearer = y * ((V)(1.5f) - x * y * ((V)(0.5f) * y));
     return nearer == nearer ? nearer : y;
 }
 #undef INVERSE_ROOT

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anydnn_backend::conformance::values::{Random, Values};
 use anydnn_backend::conformance::{data, reference};
 use anydnn_backend::op::{
-    Binary, Convolution, ConvolutionWeights, Deconvolution, GroupNormalization, LayerNormalization, MatMul,
-    Pooling, PoolingAlgorithm, Reduction, ReductionAlgorithm, Reorder, Softmax,
+    BatchNormalization, Binary, Convolution, ConvolutionWeights, Deconvolution, GroupNormalization,
+    LayerNormalization, MatMul, Pooling, PoolingAlgorithm, Reduction, ReductionAlgorithm, Reorder, Softmax,
 };
 use anydnn_backend::{
     Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Event, Memory, MemoryDesc,
@@ -237,6 +237,42 @@ fn large_results_pass_the_caches() {
 }
 
 #[test]
+fn roots_of_variances_are_near_enough_and_exact_at_their_ends() {
+    let inf = f64::INFINITY;
+    let of = |variances: Vec<f64>| {
+        // Channels of one vector, and of several.
+        let desc = |channels: usize| {
+            let statistics = || f32(&[channels]);
+            PrimitiveDesc::builder(Op::BatchNormalization(BatchNormalization::new(0.0)))
+                .src(f32(&[6, channels]))
+                .arg(Arg::Mean, statistics())
+                .arg(Arg::Variance, statistics())
+                .build()
+                .unwrap()
+        };
+        check_everywhere(&[desc(40), desc(16)], |arg| {
+            (arg == Arg::Variance).then(|| Values::Listed(variances.clone()))
+        });
+    };
+    of(vec![0.25, 2.0, 1.7, 0.03]);
+    of(vec![inf, 3e38, 0.5]);
+    of(vec![0.0, 1.3e-38]);
+}
+
+#[test]
+fn work_items_take_all_columns_of_their_rows_where_terms_are_few() {
+    let groups = |m: usize, k: usize, n: usize| {
+        let product = PrimitiveDesc::builder(Op::MatMul(MatMul)).src(f32(&[m, k])).weights(f32(&[k, n]));
+        let plan = planned(product, &cpu());
+        assert_eq!(plan.implementation, "ocl:matmul:vector");
+        plan.launches.last().unwrap().global[0]
+    };
+    let panels = 837_usize.div_ceil(64);
+    // Enough rows for every core, weights that stay near; too few rows; too many terms.
+    assert_eq!((groups(5000, 1, 837), groups(13, 1, 837), groups(5000, 40, 837)), (1, panels, panels));
+}
+
+#[test]
 fn rows_wait_in_local_memory_while_it_lasts() {
     let softmax = |dims: [usize; 2], data_type: DataType, log: bool| {
         let mut op = Softmax::new(1);
@@ -258,6 +294,11 @@ fn rows_wait_in_local_memory_while_it_lasts() {
     assert_eq!(kept(softmax([4, 100], DataType::F32, true)), (0, 0, 4));
     assert_eq!(kept(softmax([4, 100], DataType::BF16, true)), (8, 1, 4));
     assert_eq!(kept(softmax([4, 9000], DataType::F16, false)), (0, 0, 4));
+    let fetches = |length: usize| {
+        let builder = softmax([4, length], DataType::F32, false);
+        planned(builder, &small).launches[0].program.source.to_string().contains("#define FETCHES_NEXT 1\n")
+    };
+    assert_eq!((fetches(100), fetches(300)), (false, true));
     let norm = |data_type| {
         let layout = || MemoryDesc::new([3, 203], data_type);
         let op = Op::LayerNormalization(LayerNormalization::new(1, 1e-5));
@@ -269,6 +310,8 @@ fn rows_wait_in_local_memory_while_it_lasts() {
         ([5, 7], DataType::BF16, true),
         ([2, 1500], DataType::F32, false),
         ([2, 1500], DataType::F16, false),
+        ([7, 300], DataType::F32, false),
+        ([7, 300], DataType::F16, true),
     ] {
         list.push(softmax(dims, data_type, log).build().unwrap());
     }
