@@ -36,7 +36,7 @@ pub use backend::primitive::OpenClPrimitive;
 pub use backend::stream::OpenClStream;
 pub use backend::tune::{Outcome, Trial, Tuned};
 pub use cache::{CacheMiss, CacheOutcome, DiskCache, ProgramStats, compile_in_processes};
+pub use capability::serve_compiler;
 pub use driver::availability::{Availability, Problem, availability};
 pub use driver::platform::{OpenClDevice, devices, platform_alias};
 pub use memory::user_allocator::UserAllocator;
-pub use program::compilers::serve_compiler;

@@ -85,6 +85,7 @@ impl OpenClEngine {
     /// A device error.
     pub fn on_device(device: &OpenClDevice) -> Result<Self> {
         compilers::expect_work(device);
+        ProgramCache::probe_early(device);
         let context = create_context(device, "create engine")?;
         Ok(Self::new(context, device.clone()))
     }

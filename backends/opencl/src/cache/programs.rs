@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anydnn_backend::{Error, Probe, Result};
@@ -13,12 +14,12 @@ use super::disk::{DiskCache, EntryKey, Store};
 use super::key::DeviceKey;
 use super::stats::{Counters, ProgramStats, count};
 use super::{CacheMiss, CacheOutcome};
-use crate::capability::{Feature, Features};
+use crate::capability::{self, Feature, Features};
 use crate::driver::handle;
 use crate::driver::platform::OpenClDevice;
 use crate::plan::ProgramSource;
 use crate::program::Program;
-use crate::program::compilers::Compiler;
+use crate::program::compilers::{self, Compiler};
 use crate::program::text::Texts;
 use crate::program::threads;
 use crate::program::trial::Trial;
@@ -153,6 +154,25 @@ impl ProgramCache {
         probe
     }
 
+    /// Lets other processes find out side by side what plans will ask for, where they compile for the device.
+    pub(crate) fn probe_early(device: &OpenClDevice) {
+        if !compilers::has_others(device) {
+            return;
+        }
+        let features = capability::features_of(device);
+        let asked = |feature: &Feature| {
+            features.known(*feature).is_none() && features.ruled_out(device, *feature).is_none()
+        };
+        for feature in Feature::EARLY.into_iter().filter(asked) {
+            let (device, features) = (device.clone(), Arc::clone(&features));
+            let probe = move || Self::new(DiskCache::from_env()).probe(&device, &features, feature);
+            // Whoever needs the outcome waits for it, or finds it out.
+            if let Err(error) = thread::Builder::new().name("anydnn-probe".into()).spawn(probe) {
+                tracing::debug!(%error, "no thread for a probe");
+            }
+        }
+    }
+
     /// Starts with the content of a blob, if it is this device's and intact.
     pub(crate) fn warm(
         &self,
@@ -253,8 +273,10 @@ impl ProgramCache {
         let Wanted { device, source, options, .. } = wanted;
         let text = source.source.to_string();
         self.launch_elsewhere(wanted, &text);
+        let asked = Instant::now();
         let mut compiler = Compiler::of(device, weight(&text));
         let start = Instant::now();
+        let elsewhere = compiler.is_elsewhere();
         let binary = compiler.compile(&source.name, &text, options);
         // A driver may load only after what this process compiles meanwhile (Intel's): the other process goes on before.
         let compiler = binary.is_none().then_some(compiler);
@@ -262,6 +284,14 @@ impl ProgramCache {
         let here = || Self::build_here(wanted, text);
         let program = loaded.map_or_else(here, Ok)?;
         drop(compiler);
+        tracing::debug!(
+            name = source.name,
+            hash = &wanted.hash.to_hex()[..8],
+            elsewhere,
+            waited = (start - asked).as_millis(),
+            milliseconds = start.elapsed().as_millis(),
+            "made"
+        );
         self.build_time.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         count(&self.counters.built);
         Ok(program)

@@ -6,14 +6,17 @@ pub(crate) mod sub_groups;
 pub(crate) mod units;
 
 use std::collections::HashMap;
+use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use anydnn_backend::{Capabilities, DataType, Probe};
+use anydnn_backend::{Capabilities, DataType, Probe, Result};
 use cl3::command_queue::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
 
 use crate::capability::probe::Prober;
 use crate::capability::units::Way;
+use crate::driver::handle::Context;
 use crate::driver::platform::OpenClDevice;
+use crate::program::compilers;
 
 pub(crate) use units::Feature;
 
@@ -21,7 +24,7 @@ pub(crate) use units::Feature;
 #[derive(Debug, Default)]
 pub(crate) struct Features {
     probes: [OnceLock<Probe>; Feature::ALL.len()],
-    needs: [OnceLock<Result<(), String>>; Feature::ALL.len()],
+    needs: [OnceLock<std::result::Result<(), String>>; Feature::ALL.len()],
 }
 
 impl Features {
@@ -44,7 +47,13 @@ impl Features {
     /// The outcome of one probe.
     pub(crate) fn probe(&self, device: &OpenClDevice, feature: Feature) -> &Probe {
         self.probes[feature as usize].get_or_init(|| {
-            let outcome = self.run(device, feature);
+            let is_compiled = matches!(feature.row().way, Way::Program(_) | Way::Product(..));
+            let may_have = is_compiled && self.ruled_out(device, feature).is_none();
+            let elsewhere = may_have.then(|| compilers::probe_elsewhere(device, feature.name())).flatten();
+            let outcome = elsewhere.unwrap_or_else(|| match self.ruled_out(device, feature) {
+                Some(why) => Probe { works: false, detail: why.into() },
+                None => run(device, feature, None),
+            });
             tracing::debug!(
                 feature = feature.name(),
                 works = outcome.works,
@@ -54,26 +63,42 @@ impl Features {
             outcome
         })
     }
+}
 
-    fn run(&self, device: &OpenClDevice, feature: Feature) -> Probe {
-        let row = feature.row();
-        let outcome = match (self.ruled_out(device, feature), &row.way) {
-            (Some(why), _) => Err(why.to_owned()),
-            (None, Way::Told(told)) => told(device),
-            (None, Way::Commands(try_out) | Way::Program(try_out)) => {
-                Prober::new(device).and_then(|prober| try_out(&prober))
-            }
-            (None, &Way::Product(text, items)) => {
-                let first = row.unit.as_ref().and_then(|unit| unit.instructions.first());
-                let first = first.ok_or_else(|| "the table has no instruction".to_owned());
-                first.and_then(|first| probe::product(&Prober::new(device)?, first, text, items))
-            }
-        };
-        match outcome {
-            Ok(detail) => Probe { works: true, detail },
-            Err(detail) => Probe { works: false, detail },
+/// Probes a feature that nothing rules out, in a context of the caller's or else one of its own.
+pub(crate) fn run(device: &OpenClDevice, feature: Feature, context: Option<Context>) -> Probe {
+    let row = feature.row();
+    let prober = || Prober::new(device, context);
+    let outcome = match &row.way {
+        Way::Told(told) => told(device),
+        Way::Commands(try_out) | Way::Program(try_out) => prober().and_then(|prober| try_out(&prober)),
+        &Way::Product(text, items) => {
+            let first = row.unit.as_ref().and_then(|unit| unit.instructions.first());
+            let first = first.ok_or_else(|| "the table has no instruction".to_owned());
+            first.and_then(|first| probe::product(&prober()?, first, text, items))
         }
+    };
+    match outcome {
+        Ok(detail) => Probe { works: true, detail },
+        Err(detail) => Probe { works: false, detail },
     }
+}
+
+/// Answers the requests of a process that called [`compile_in_processes`](crate::compile_in_processes), until it closes `input`.
+///
+/// # Errors
+/// A request that is cut short or names no device of this process; a device error.
+pub fn serve_compiler(input: impl Read, output: impl Write) -> Result<()> {
+    compilers::serve(input, output, probed)
+}
+
+/// What a probe finds in this context: whether the feature works, then the detail. Nothing for an unknown one.
+fn probed(device: &OpenClDevice, context: &Context, feature: &str) -> Result<Vec<u8>> {
+    let Some(feature) = Feature::compiled().find(|known| known.name() == feature) else {
+        return Ok(Vec::new());
+    };
+    let outcome = run(device, feature, Some(context.try_clone()?));
+    Ok([&[u8::from(outcome.works)], outcome.detail.as_bytes()].concat())
 }
 
 /// The probes of a device, shared by all its engines.

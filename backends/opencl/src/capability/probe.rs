@@ -28,8 +28,10 @@ pub(crate) struct Prober<'a> {
 }
 
 impl<'a> Prober<'a> {
-    pub(crate) fn new(device: &'a OpenClDevice) -> Result<Self, String> {
-        Ok(Self { device, context: create_context(device, "probe").map_err(said)? })
+    /// In a context of the caller's, or else one of its own.
+    pub(crate) fn new(device: &'a OpenClDevice, context: Option<handle::Context>) -> Result<Self, String> {
+        let context = context.map_or_else(|| create_context(device, "probe"), Ok).map_err(said)?;
+        Ok(Self { device, context })
     }
 
     /// Runs `probe(in, out)` over `items` work-items in one work-group and returns `out`.

@@ -329,6 +329,9 @@ impl Feature {
         Self::ALL.iter().copied().filter(is_compiled)
     }
 
+    /// What plans ask for of a device whose driver compiles one program at a time: probed side by side by other processes.
+    pub(crate) const EARLY: [Self; 4] = [Self::Wgmma, Self::NvidiaMma, Self::LargeLocal, Self::NvidiaPtx];
+
     /// The units that multiply panels, best first.
     pub(crate) fn of_panels() -> impl Iterator<Item = (Self, &'static Panels)> {
         Self::ALL.iter().filter_map(|&feature| match &feature.row().unit.as_ref()?.work {

@@ -13,11 +13,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anydnn_backend::{DeviceKind, Error, Result};
+use anydnn_backend::{DeviceKind, Error, Probe, Result};
 
 pub(crate) use self::early::expect_work;
 use self::helper::{Helper, read, write};
 use crate::driver::create::create_context;
+use crate::driver::handle::Context;
 use crate::driver::platform::{OpenClDevice, devices};
 use crate::program::Program;
 use crate::program::trial::Trial;
@@ -43,6 +44,12 @@ const READY: &[u8] = b"ready";
 
 /// The answer where a kernel was launched.
 const LAUNCHED: &[u8] = b"launched";
+
+/// What stands in the place of a program's name where a feature is to be probed, whose name is next.
+const PROBE: &str = "?";
+
+/// The weight from which on programs are left to other processes: while this one compiles, it loads nothing of theirs.
+const HEAVY: usize = 12 << 20;
 
 /// The most bytes of a message: anything longer is no message.
 const LONGEST: u64 = 1 << 30;
@@ -130,10 +137,12 @@ impl Pool {
         self.waiting.retain(|other| *other != request);
     }
 
-    /// Whether nobody who waits for the same compilers goes before.
-    fn is_next(&self, request: Request) -> bool {
+    /// Whether of those who wait for the same compilers, with a weight below this one, nobody goes before.
+    fn is_next(&self, request: Request, below: usize) -> bool {
         let goes_before = |other: &Request| {
-            other.queue == request.queue && (other.weight, request.number) > (request.weight, other.number)
+            other.queue == request.queue
+                && other.weight < below
+                && (other.weight, request.number) > (request.weight, other.number)
         };
         !self.waiting.iter().any(goes_before)
     }
@@ -205,11 +214,12 @@ fn number(device: &OpenClDevice) -> Option<usize> {
     devices().ok()?.iter().position(|known| known.raw_device() == device.raw_device())
 }
 
-/// Answers the requests of a process that called [`compile_in_processes`](crate::compile_in_processes), until it closes `input`.
-///
-/// # Errors
-/// A request that is cut short or names no device of this process; a device error.
-pub fn serve_compiler(mut input: impl Read, mut output: impl Write) -> Result<()> {
+/// Answers requests as [`serve_compiler`](crate::serve_compiler) does; `probe` answers those for a feature.
+pub(crate) fn serve(
+    mut input: impl Read,
+    mut output: impl Write,
+    probe: impl Fn(&OpenClDevice, &Context, &str) -> Result<Vec<u8>>,
+) -> Result<()> {
     let failed =
         |error: io::Error| Error::invalid("serve compiler", "input", error.to_string(), "whole requests");
     // Drivers are loaded while others make their contexts.
@@ -234,6 +244,11 @@ pub fn serve_compiler(mut input: impl Read, mut output: impl Write) -> Result<()
         let trial = read(&mut input).and_then(|bytes| bytes.ok_or(ErrorKind::UnexpectedEof.into()));
         let trial = trial.map_err(failed)?;
         let name = String::from_utf8_lossy(&name);
+        if name == PROBE {
+            let answer = probe(device, &context, &options)?;
+            write(&mut output, &answer).and_then(|()| output.flush()).map_err(failed)?;
+            continue;
+        }
         let built = Program::build(&context, device, &name, &source, &options);
         let answer = built.and_then(|program| match Trial::read(&trial) {
             Some(trial) => trial.launch(&context, device, Arc::new(program)).map(|()| LAUNCHED.to_vec()),
@@ -244,6 +259,22 @@ pub fn serve_compiler(mut input: impl Read, mut output: impl Write) -> Result<()
         write(&mut output, &answer).and_then(|()| output.flush()).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Whether other processes compile for a device because its driver compiles one program at a time.
+pub(crate) fn has_others(device: &OpenClDevice) -> bool {
+    START.get().is_some() && device.compiles_one_at_a_time()
+}
+
+/// What a probe finds in another process that compiles for the device; nothing where there is none, or it does not find that the feature works.
+pub(crate) fn probe_elsewhere(device: &OpenClDevice, feature: &str) -> Option<Probe> {
+    if !has_others(device) {
+        return None;
+    }
+    let answer = Compiler::that_launches(device, usize::MAX).ask([PROBE, feature, ""], &[])?;
+    let (&works, detail) = answer.split_first()?;
+    let detail = std::str::from_utf8(detail).ok()?.into();
+    Some(Probe { works: works == 1, detail }).filter(|probe| probe.works)
 }
 
 impl Compiler {
@@ -263,14 +294,16 @@ impl Compiler {
         let start = helped.and_then(|start| Some((start, number(device)?)));
         let (here, most) = match start {
             Some(_) if launches => (0, MOST_THAT_LAUNCH.min(cores())),
-            Some(_) => (1, most(device)),
+            Some(_) => (usize::from(weight < HEAVY), most(device)),
             None => (cores(), 0),
         };
         let number = start.map(|(_, index)| index);
         let mut pool = lock();
         let request = pool.enter((number, launches), weight);
         loop {
-            let worker = if pool.is_next(request) { pool.find(number, here) } else { None };
+            // What this process compiles waits for nothing that it leaves to others.
+            let below = if pool.here < here && start.is_some() { HEAVY } else { usize::MAX };
+            let worker = if pool.is_next(request, below) { pool.find(number, here) } else { None };
             if let Some(worker) = worker {
                 pool.leave(request);
                 drop(pool);

@@ -61,7 +61,9 @@ impl Program {
         let Some((kernel, local)) = machine::wanted(&text) else {
             return Self::from_binary(context, &self.device, &self.name, text.as_bytes(), options);
         };
+        let start = Instant::now();
         let code: Arc<[u8]> = machine::assemble(&text, kernel, local)?.into();
+        tracing::debug!(name = self.name, local, milliseconds = start.elapsed().as_millis(), "assembled");
         let program = Self::from_binary(context, &self.device, &self.name, &code, options)?;
         program.keep_binary(&code);
         Ok(program)

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::serve_compiler;
 use crate::testing::test_engines;
 
 const TEXT: &str = "kernel void noop(global int *p) { p[get_global_id(0)] = N; }";
@@ -55,6 +56,32 @@ fn a_process_tells_whether_it_has_launched_a_kernel() {
         assert_eq!(read(&mut answers).unwrap().as_deref(), Some(LAUNCHED), "{device}");
         assert_eq!(read(&mut answers).unwrap(), Some(Vec::new()), "{device}");
     }
+}
+
+#[test]
+fn a_process_tells_whether_a_feature_works_in_its_context() {
+    for engine in test_engines() {
+        let device = engine.opencl_device();
+        let index = devices().unwrap().iter().position(|d| d.raw_device() == device.raw_device()).unwrap();
+        let whose = format!("{index} {}", device.name());
+        let input = request(&[&whose, PROBE, "vload_half", "", "", PROBE, "no feature", "", ""]);
+        let mut output = Vec::new();
+        serve_compiler(&*input, &mut output).unwrap();
+        let mut answers = &*output;
+        assert_eq!(read(&mut answers).unwrap().as_deref(), Some(READY), "{device}");
+        assert_eq!(read(&mut answers).unwrap().as_deref(), Some(&b"\x01vload_half is right"[..]), "{device}");
+        assert_eq!(read(&mut answers).unwrap(), Some(Vec::new()), "{device}");
+        // Without other processes a probe is this one's own.
+        assert!(probe_elsewhere(device, "vload_half").is_none() && !has_others(device));
+    }
+}
+
+#[test]
+fn what_takes_long_does_not_keep_this_process_from_what_does_not() {
+    let mut pool = Pool::new();
+    let [long, first, second] = [HEAVY, 5, 7].map(|weight| pool.enter((Some(0), false), weight));
+    assert!(pool.is_next(long, usize::MAX) && !pool.is_next(second, usize::MAX));
+    assert!(pool.is_next(second, HEAVY) && !pool.is_next(first, HEAVY));
 }
 
 #[cfg(unix)]
@@ -154,12 +181,13 @@ fn what_takes_longest_is_next_and_of_equals_the_first() {
     let places = weights.map(|weight| pool.enter((Some(0), false), weight));
     let other = pool.enter((Some(1), false), 2);
     let mut order = Vec::new();
-    while let Some(at) = places.iter().position(|&p| pool.waiting.contains(&p) && pool.is_next(p)) {
+    while let Some(at) = places.iter().position(|&p| pool.waiting.contains(&p) && pool.is_next(p, usize::MAX))
+    {
         order.push(at);
         pool.leave(places[at]);
     }
     assert_eq!(order, [1, 2, 0, 3]);
-    assert!(pool.is_next(other));
+    assert!(pool.is_next(other, usize::MAX));
 }
 
 #[cfg(unix)]
