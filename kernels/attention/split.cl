@@ -77,25 +77,21 @@ __kernel void attention_split(PARAMS) {
         barrier(CLK_LOCAL_MEM_FENCE);
         {
             const int sharer = item % SHARE;
-#pragma unroll
-            for (int pass = 0; pass < SHARE; ++pass) {
-                const int one = pass * (GROUP / SHARE) + item / SHARE;
-                const idx t = first_t + min(one, keys - 1);
-                float products[QUERIES];
-#pragma unroll
-                for (int q = 0; q < QUERIES; ++q) products[q] = 0;
-#pragma unroll 4
-                for (idx d = sharer * 8; d < D_SIZE; d += SHARE * 8) {
-                    const float8 key = load_line(src1, OFF_SRC1);
-#pragma unroll
-                    for (int q = 0; q < QUERIES; ++q) {
-                        const float8 query = vload8(0, &queries[q][d]);
-                        products[q] += DOT(query, key);
-                    }
+            // Several keys on their way at once. Lines of each in a loop, as compilers take long for copies of its code.
+            float products[SHARE][QUERIES];
+            EACH(pass, SHARE) EACH(q, QUERIES) products[pass][q] = 0;
+            NOT_UNROLLED for (idx d = sharer * 8; d < D_SIZE; d += SHARE * 8) {
+                float8 lines[SHARE];
+                EACH(pass, SHARE) {
+                    const idx t = first_t + min(pass * (GROUP / SHARE) + item / SHARE, keys - 1);
+                    lines[pass] = load_line(src1, OFF_SRC1);
                 }
-#pragma unroll
-                for (int q = 0; q < QUERIES; ++q) shares[q][pass * GROUP + item] = products[q];
+                EACH(q, QUERIES) {
+                    const float8 query = vload8(0, &queries[q][d]);
+                    EACH(pass, SHARE) products[pass][q] += DOT(query, lines[pass]);
+                }
             }
+            EACH(pass, SHARE) EACH(q, QUERIES) shares[q][pass * GROUP + item] = products[pass][q];
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         {
