@@ -28,11 +28,23 @@
 //   SCALED, EXACT                                                whether sums are multiplied by scales, and whether they are the result
 //                                                                themselves, as integers of 32 bits
 //   BATCHES                                                      products of their own, whose tiles follow one another
+//   FOR_ALL                                                      whether sizes and steps may come with the launch
 //   PARTS, SPLIT                                                 shares of the sum, and whether there are several, which another kernel adds up then
 //   LAST_PARTS, WHOLE_TILES                                      where defined, the tiles behind so many have shares of their sums, which come behind
 //                                                                whole tiles and wait in PARTIAL for wgmma_join.cl
 
 #define SM90A "//@sm_90a "
+// A program for every shape has what takes compilers long once: it is what a process waits for at first.
+#if FOR_ALL && !defined(KNOWN_SHAPE)
+#define LEAN 1
+#undef BIAS_BY_COLUMN
+#undef OVERLAPS
+#define OVERLAPS LEAN
+#define UNROLLED_UNLESS_LEAN NOT_UNROLLED
+#else
+#define LEAN 0
+#define UNROLLED_UNLESS_LEAN _Pragma("unroll")
+#endif
 #define GROUP (TILE_M * 2)
 #define K_BYTES (K_TILE * BYTES)
 // Elements of 16 bytes.
@@ -200,29 +212,47 @@ static inline V quick_gelu_erf(const V x) {
 #endif
 
 // Stores the sums of blocks of 32 columns: each work-item has eight neighbours of a row at a time.
+#define STORE_EIGHT(row, column)                                                                                         \
+    {                                                                                                                    \
+        const idx at_m = (row) + warp * 16 + lane / 4, at_n = (column) + quad * 8;                                       \
+        float2 p = PAIR(0), q = PAIR(1), r = PAIR(2), s = PAIR(3);                                                       \
+        EXCHANGE(p, q, 1)                                                                                                \
+        EXCHANGE(r, s, 1)                                                                                                \
+        EXCHANGE(p, r, 2)                                                                                                \
+        EXCHANGE(q, s, 2)                                                                                                \
+        if (at_m < M_SIZE && at_n < N_SIZE) {                                                                            \
+            DECLARE_M(at_m)                                                                                              \
+            DECLARE_N(at_n)                                                                                              \
+            DECLARE_K((idx)0)                                                                                            \
+            const int n = COUNT(8, at_n, N_SIZE);                                                                        \
+            V v = (V)(p, q, r, s);                                                                                       \
+            FINISH_SUMS                                                                                                  \
+        }                                                                                                                \
+    }
+#if LEAN
+// The next eight come to the registers of the first ones.
+#define STORE_BLOCKS(of_batch, of_m, of_n, BLOCKS)                                                                       \
+    {                                                                                                                    \
+        DECLARE_BATCH(of_batch)                                                                                          \
+        const int quad = lane % 4, half_tile = 0, block = 0;                                                             \
+        NOT_UNROLLED for (int eight = 0; eight < 2 * (BLOCKS); ++eight) {                                                \
+            STORE_EIGHT((of_m) + eight % 2 * 8, (of_n) + eight / 2 * 32)                                                 \
+            _Pragma("unroll") for (int i = 0; i + 2 < TILE_N / 2; ++i) {                                                 \
+                if (i % 4 < 2) sums[i] = sums[i + 2];                                                                    \
+                else if (i + 14 < TILE_N / 2) sums[i] = sums[i + 14];                                                    \
+            }                                                                                                            \
+        }                                                                                                                \
+    }
+#else
 #define STORE_BLOCKS(of_batch, of_m, of_n, BLOCKS)                                                                       \
     {                                                                                                                    \
         DECLARE_BATCH(of_batch)                                                                                          \
         const int quad = lane % 4;                                                                                       \
-        _Pragma("unroll") for (int half_tile = 0; half_tile < 2; ++half_tile) {                                          \
-            const idx at_m = (of_m) + warp * 16 + lane / 4 + half_tile * 8;                                              \
-            _Pragma("unroll") for (int block = 0; block < (BLOCKS); ++block) {                                           \
-                float2 p = PAIR(0), q = PAIR(1), r = PAIR(2), s = PAIR(3);                                               \
-                EXCHANGE(p, q, 1)                                                                                        \
-                EXCHANGE(r, s, 1)                                                                                        \
-                EXCHANGE(p, r, 2)                                                                                        \
-                EXCHANGE(q, s, 2)                                                                                        \
-                const idx at_n = (of_n) + block * 32 + quad * 8;                                                         \
-                if (at_m < M_SIZE && at_n < N_SIZE) {                                                                    \
-                    DECLARE_M(at_m)                                                                                      \
-                    DECLARE_N(at_n)                                                                                      \
-                    const int n = COUNT(8, at_n, N_SIZE);                                                                \
-                    V v = (V)(p, q, r, s);                                                                               \
-                    FINISH_SUMS                                                                                          \
-                }                                                                                                        \
-            }                                                                                                            \
-        }                                                                                                                \
+        _Pragma("unroll") for (int half_tile = 0; half_tile < 2; ++half_tile)                                            \
+            _Pragma("unroll") for (int block = 0; block < (BLOCKS); ++block)                                             \
+                STORE_EIGHT((of_m) + half_tile * 8, (of_n) + block * 32)                                                 \
     }
+#endif
 
 // The biases of blocks of columns, where a column has one.
 #define LOAD_BIAS(of_m, of_n, BLOCKS)                                                                                    \
@@ -232,6 +262,7 @@ static inline V quick_gelu_erf(const V x) {
         if (at_n < N_SIZE) {                                                                                             \
             DECLARE_M(of_m)                                                                                              \
             DECLARE_N(at_n)                                                                                              \
+            DECLARE_K((idx)0)                                                                                            \
             ADD_BIAS(bias_of[block], COUNT(8, at_n, N_SIZE))                                                             \
         }                                                                                                                \
     }
@@ -324,8 +355,7 @@ __kernel void matmul_wgmma(PARAMS) {
 #if A_FETCH == BY_TERMS && defined(A_TAPS)
             PLACE_ROWS
 #endif
-#pragma unroll
-            for (int ahead = 0; ahead < AHEAD; ++ahead) {
+            UNROLLED_UNLESS_LEAN for (int ahead = 0; ahead < AHEAD; ++ahead) {
                 if (begin + ahead < end) {
                     AIM_STEP(begin + ahead)
                     COPY_STEP(begin + ahead, start + ahead * STAGE_BYTES)
@@ -344,11 +374,18 @@ __kernel void matmul_wgmma(PARAMS) {
         HOLD_B
 #pragma unroll
         for (int i = 0; i < TILE_N / 2; ++i) sums[i] = 0;
+#if LEAN
+        NOT_UNROLLED for (int step = begin; step < min(begin + 2, end); ++step) {
+            LOAD_STEP(step)
+            if (step == begin) STORE_STEP(step)
+        }
+#else
         if (begin < end) {
             LOAD_STEP(begin)
             STORE_STEP(begin)
         }
         if (begin + 1 < end) LOAD_STEP(begin + 1)
+#endif
 
         // Where the current slice is, and where the next copies go to.
         uint at = start, free = start + AHEAD * STAGE_BYTES;

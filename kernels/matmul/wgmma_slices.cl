@@ -24,6 +24,8 @@
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory")
 #define COPIES_COMMIT asm volatile("cp.async.commit_group;" ::: "memory")
 
+// The text of an address may name every loop.
+#define DECLARE_COLUMN(t) DECLARE_M((idx)0) DECLARE_N(t)
 #define EXISTS_M (M_SIZE % TILE_M == 0 || at_row < M_SIZE)
 #define EXISTS_N (N_SIZE % TILE_N == 0 || at_row < N_SIZE)
 // Lines of pairs have terms that do not exist, before the first and behind the last one.
@@ -308,15 +310,15 @@
 #endif
 #if defined(B_WORDS) && !B_ODD
 #define AIM_B
-#define COPY_B(at) COPY_WORDS(b, at, TILE_N, B_FETCH, first_n, N_SIZE, DECLARE_N, weights, OFF_WEIGHTS, B_LINE)
+#define COPY_B(at) COPY_WORDS(b, at, TILE_N, B_FETCH, first_n, N_SIZE, DECLARE_COLUMN, weights, OFF_WEIGHTS, B_LINE)
 #elif defined(B_WORDS)
 #define AIM_B
 #define COPY_B(at)
 #elif B_FETCH == BY_TERMS
-#define AIM_B AIM_BY_TERMS(b, TILE_N, first_n, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS)
+#define AIM_B AIM_BY_TERMS(b, TILE_N, first_n, EXISTS_N, DECLARE_COLUMN, true, weights, OFF_WEIGHTS)
 #define COPY_B(at) COPY_BY_TERMS(b, at, TILE_N)
 #elif B_FETCH == BY_ROWS
-#define AIM_B AIM_BY_ROWS(b, TILE_N, first_n, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS, N_SIZE)
+#define AIM_B AIM_BY_ROWS(b, TILE_N, first_n, EXISTS_N, DECLARE_COLUMN, true, weights, OFF_WEIGHTS, N_SIZE)
 #define COPY_B(at) COPY_BY_ROWS(b, at, TILE_N)
 #else
 #define AIM_B
@@ -345,11 +347,11 @@
 #endif
 #if defined(B_WORDS) && B_ODD
 #define HOLD_B HOLD_WORDS(b, TILE_N, B_FETCH)
-#define LOAD_B LOAD_WORDS(b, TILE_N, B_FETCH, first_n, N_SIZE, DECLARE_N, weights, OFF_WEIGHTS, B_LINE)
+#define LOAD_B LOAD_WORDS(b, TILE_N, B_FETCH, first_n, N_SIZE, DECLARE_COLUMN, weights, OFF_WEIGHTS, B_LINE)
 #define STORE_B(slot) STORE_WORDS(b, tiles + (slot) * STAGE_BYTES + A_BYTES, TILE_N, B_FETCH)
 #elif B_FETCH == BY_ELEMENT
 #define HOLD_B uint4 held_b[TILE_N * CHUNKS / GROUP];
-#define LOAD_B LOAD_ELEMENTS(held_b, TILE_N, B_ROWS_FIRST, first_n, EXISTS_N, DECLARE_N, true, weights, OFF_WEIGHTS)
+#define LOAD_B LOAD_ELEMENTS(held_b, TILE_N, B_ROWS_FIRST, first_n, EXISTS_N, DECLARE_COLUMN, true, weights, OFF_WEIGHTS)
 #define STORE_B(slot) STORE_ELEMENTS(held_b, tiles + (slot) * STAGE_BYTES + A_BYTES, TILE_N, B_ROWS_FIRST)
 #else
 #define HOLD_B

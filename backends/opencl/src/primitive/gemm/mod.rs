@@ -58,6 +58,16 @@ enum Fetch {
     Element,
 }
 
+/// What a program serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Serves {
+    OneShape,
+    /// All shapes, whose numbers come with the launch.
+    Shapes,
+    /// All shapes, and all functions that come last behind the sums.
+    ShapesAndFunctions,
+}
+
 /// The longest vectors that results are stored by.
 pub(super) const MOST_LANES: usize = 8;
 /// What a product gains by a program of its own, as parts of its time: on an H100 one for every shape takes 1.07 of the time of small
@@ -215,17 +225,23 @@ impl Product<'_> {
         epilogue.all(|o| o.address.step(self.loops.n.start, lanes).is_some())
     }
 
-    /// The launches of a kernel for a tile, which `define` completes and `launch` makes of its source and the range of work-groups. One
-    /// that is `written_for_all` shapes has their numbers with the launch. Scales may wait for the end of sums over the loops `sum`.
+    /// The operations of the product.
+    fn operations(&self) -> usize {
+        2_usize.saturating_mul(self.results()).saturating_mul(self.terms())
+    }
+
+    /// The launches of a kernel for a tile, which `define` completes and `launch` makes of its source and the range of work-groups. Scales
+    /// may wait for the end of sums over the loops `sum`.
     fn plan(
         &self,
         (tile, parts): (&Tile, usize),
-        (lanes, written_for_all): (usize, bool),
+        (lanes, serves): (usize, Serves),
         sum: &[usize],
         device: &DeviceTraits,
         define: impl FnOnce(&mut Source),
         launch: impl FnOnce(Source, &[&'static str], [usize; 3]) -> Launch,
     ) -> Planned {
+        let written_for_all = serves != Serves::OneShape;
         let mut space = self.space.clone();
         if parts > 1 {
             space.operands.push(self.partial());
@@ -234,7 +250,7 @@ impl Product<'_> {
                 space.operands.retain(|o| belongs_to_sums(&o.name) || o.name == "PARTIAL");
             }
         }
-        let operations = 2_usize.saturating_mul(self.results()).saturating_mul(self.terms());
+        let operations = self.operations();
         space.complete = written_for_all.then_some(self.loops.n.start);
         let mut source = Source::new(&space, self.value, (lanes, Some(self.loops.n.start)), self.wide, true);
         source
@@ -255,11 +271,11 @@ impl Product<'_> {
             .number_of("PARTIAL_SIZE", self.part());
         if written_for_all {
             source.gains(if operations < LARGE { GAIN } else { LARGE_GAIN }, operations);
-            if parts == 1 {
-                epilogue::define_final(&mut source, self.desc);
-            }
-        } else {
-            source.post_ops(self.desc);
+        }
+        match serves {
+            Serves::ShapesAndFunctions if parts == 1 => epilogue::define_final(&mut source, self.desc),
+            Serves::ShapesAndFunctions => {}
+            _ => _ = source.post_ops(self.desc),
         }
         for name in ["SRC0", "WEIGHTS"] {
             quantized::define(&mut source, &space, name, sum);

@@ -2,7 +2,7 @@
 
 use anydnn_backend::{Arg, DataType, Op};
 
-use super::{Fetch, Product};
+use super::{Fetch, Product, Serves};
 use crate::capability::units::{ORDINARY, Tile};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
@@ -72,7 +72,7 @@ pub(super) fn plan(
     }
     let planned = product.plan(
         (tile, parts),
-        (LANES, true),
+        (LANES, Serves::ShapesAndFunctions),
         &[],
         device,
         |source| {

@@ -1,6 +1,6 @@
 //! Large products by the registers of sub-groups, and by units that multiply what those hold (`matmul/sub_groups.cl`).
 
-use super::Product;
+use super::{Product, Serves};
 use crate::capability::instruction::{Instruction, Multiplicand};
 use crate::capability::sub_groups::SubGroups;
 use crate::capability::units::{Feature, SubGroupTiles, Tile};
@@ -88,7 +88,7 @@ impl Unit {
         let group = self.group(tile);
         product.plan(
             (tile, parts),
-            (1, false),
+            (1, Serves::OneShape),
             &[],
             device,
             |source| {

@@ -37,7 +37,17 @@ pub(super) fn halves(m: usize, k: usize, n: usize) -> PrimitiveDesc {
 
 /// Whether the program of a plan's first launch defines a macro like this.
 pub(super) fn defines(plan: &KernelPlan, text: &str) -> bool {
-    plan.launches[0].program.source.to_string().lines().any(|line| line == format!("#define {text}"))
+    known_text(plan).lines().any(|line| line == format!("#define {text}"))
+}
+
+/// The first launch's program with the numbers that come with it.
+fn known_text(plan: &KernelPlan) -> String {
+    let launch = &plan.launches[0];
+    let mut text = launch.program.source.to_string();
+    for (i, bytes) in launch.table.as_chunks().0.iter().enumerate() {
+        text = text.replace(&format!("SHAPE({i})"), &i32::from_ne_bytes(*bytes).to_string());
+    }
+    text
 }
 
 #[test]
@@ -201,7 +211,7 @@ fn rows_that_are_no_whole_vectors_come_in_words() {
     let words = |sizes: [usize; 3], tags: [&str; 2], letter: &str| {
         let plan = named(&desc(sizes, tags), &hopper(), "ocl:matmul:wgmma-64x64");
         let odd = [0, 1].into_iter().find(|odd| defines(&plan, &format!("{letter}_ODD {odd}")));
-        let text = plan.launches[0].program.source.to_string();
+        let text = known_text(&plan);
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("#define {letter}_LINE ")));
         (defines(&plan, &format!("{letter}_WORDS 1")), odd, line.map(str::to_owned))
     };
@@ -576,4 +586,29 @@ fn drawn_product(random: &mut impl FnMut(usize) -> usize, most: usize) -> Primit
     let fpmath = [FpMath::Strict, FpMath::TF32][random(2)];
     let relu = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu)).with_fpmath(fpmath);
     matmul(src, weights).dst(dst).arg(Arg::Bias, f32(&bias)).attributes(relu).build().unwrap()
+}
+
+/// What a process waits for at first are programs for every shape: those by tensor cores too, but for large products, whose numbers are worth
+/// one of their own at once, and for tables.
+#[test]
+fn tensor_cores_share_programs_among_small_shapes() {
+    let name = "ocl:matmul:wgmma-64x64";
+    let text = |[m, k, n]: [usize; 3]| {
+        let launch = named(&halves(m, k, n), &hopper(), name).launches.remove(0);
+        (launch.program.source.to_string(), launch.special.is_some())
+    };
+    let first = text([128, 384, 1536]);
+    assert!(first.1);
+    for sizes in [[96, 512, 384], [128, 1024, 256], [77, 64, 72]] {
+        assert!(text(sizes) == first, "{sizes:?}");
+    }
+    assert!(!text([4096, 512, 4096]).1);
+    for engine in shared_test_engines().into_iter().filter(|engine| engine.traits().has(Feature::Wgmma)) {
+        for sizes in [[70, 64, 72], [130, 200, 136], [65, 1000, 64], [200, 66, 74]] {
+            for tile in ["128x128", "128x64", "64x128", "64x64"] {
+                let name = format!("ocl:matmul:wgmma-{tile}");
+                check_plan(&engine, named(&halves(sizes[0], sizes[1], sizes[2]), &engine.traits(), &name), 0);
+            }
+        }
+    }
 }

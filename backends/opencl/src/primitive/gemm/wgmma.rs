@@ -7,7 +7,7 @@ use std::ops::Range;
 use anydnn_backend::{DataType, Eltwise, FpMath, PostOp};
 
 use super::shares::Shares;
-use super::{Fetch, Product};
+use super::{Fetch, LARGE, Product, Serves};
 use crate::capability::instruction::{Instruction, Multiplicand};
 use crate::capability::probe::LARGE_LOCAL_BYTES;
 use crate::capability::units::{DEEP, Feature, Tile};
@@ -183,9 +183,16 @@ fn plan_sums(
     let bias_by_column = rows().all(is_same);
     let is_short =
         product.terms().div_ceil(tile.k * parts) <= OVERLAPPING_STEPS && tile.n <= OVERLAPPING_COLUMNS;
+    // Numbers of large ones are worth a program for each shape at once. A table has numbers that the compiler must know.
+    let has_numbers = table_bytes(product, tile, bytes).is_some();
+    let is_plain = product.desc.attributes().dequantize.is_empty() && product.space.is_linear();
+    let is_small = product.operations() < LARGE && !tile.is_deep() && !matches!(shares, Shares::Last { .. });
+    let for_all = is_small && is_plain && !has_numbers;
+    // Of one tap that always exists there is nothing to know beside how far terms are apart.
+    let taps = taps.filter(|(_, taps, _)| !for_all || *taps > 1 || product.stride("SRC0").is_none());
     product.plan(
         (tile, parts),
-        (LANES, false),
+        (LANES, if for_all { Serves::Shapes } else { Serves::OneShape }),
         &product.loops.k.clone().collect::<Vec<_>>(),
         device,
         |source| {
@@ -214,8 +221,9 @@ fn plan_sums(
             let resident =
                 if elements && !tile.is_deep() { (tile.resident / 2).max(2) } else { tile.resident };
             source
-                .define("BATCHES", product.space.count(product.loops.batch.clone()))
-                .define("OVERLAPS", i32::from(is_short || (taps.is_none() && !bias_by_column)))
+                .define("FOR_ALL", i32::from(for_all))
+                .number_of("BATCHES", product.space.count(product.loops.batch.clone()))
+                .number_of("OVERLAPS", i32::from(is_short || (taps.is_none() && !bias_by_column)))
                 .define("BYTES", bytes)
                 .define("STAGES", stages)
                 .define("LAG", i32::from(tile.is_deep()))
@@ -228,7 +236,7 @@ fn plan_sums(
                     source
                         .define(format!("{letter}_WORDS"), 1)
                         .define(format!("{letter}_ODD"), i32::from(*is_odd))
-                        .define(format!("{letter}_LINE"), line);
+                        .number_of(format!("{letter}_LINE"), line);
                 }
             }
             for (letter, fetch, closer) in fetches {
@@ -253,14 +261,14 @@ fn plan_sums(
             for (letter, name) in [("A", "SRC0"), ("B", "WEIGHTS")] {
                 // Places of terms that do not exist keep terms from being as far apart.
                 if let Some(stride) = product.stride(name).filter(|_| pairs.is_none()) {
-                    source.define(format!("{letter}_STRIDE"), stride * bytes);
+                    source.number_of(format!("{letter}_STRIDE"), stride * bytes);
                 }
             }
-            if bias_by_column {
+            if bias_by_column && !(for_all && parts > 1) {
                 source.define("BIAS_BY_COLUMN", 1);
             }
             if let Some((channels, taps, offset)) = taps {
-                source.define("A_CHANNELS", channels).define("A_TAPS", taps).define("OFF_TAP", offset);
+                source.number_of("A_CHANNELS", channels).define("A_TAPS", taps).define("OFF_TAP", offset);
             }
             source
                 .define("INTEGERS", i32::from(instruction.sum == DataType::S32))
@@ -335,7 +343,8 @@ struct Words {
 
 /// The words of a product's operand of two bytes whose lines are no multiples of 16 bytes apart.
 fn words(product: &Product<'_>, name: &str, rows: &Range<usize>, bytes: usize) -> Option<Words> {
-    if bytes != 2 || product.window.is_some() || fetch(product, name, bytes) != Fetch::Element {
+    let is_window = product.window.is_some();
+    if bytes != 2 || (is_window && name == "SRC0") || fetch(product, name, bytes) != Fetch::Element {
         return None;
     }
     let by = |grain: usize| product.fetch_aligned(name, rows, 16 / bytes, true, grain);
@@ -345,7 +354,12 @@ fn words(product: &Product<'_>, name: &str, rows: &Range<usize>, bytes: usize) -
         Fetch::Rows => &product.loops.k,
         Fetch::Element => return None,
     };
-    let line = product.space.coefficient(name, along.start).filter(|_| along.len() == 1)? * bytes;
+    // The terms of a window's weights are those of several loops.
+    let step = match fetch {
+        Fetch::Rows if is_window => product.stride(name)?,
+        _ => product.space.coefficient(name, along.start).filter(|_| along.len() == 1)?,
+    };
+    let line = step * bytes;
     Some(Words { fetch, line, is_odd: by(2) != fetch })
 }
 
