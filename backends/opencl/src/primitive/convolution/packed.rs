@@ -61,11 +61,13 @@ impl Shape<'_> {
         let shares = if factors.unit.panels.repeats_rows {
             self.run_taps() > 1 && self.channels < step && step.is_multiple_of(self.channels.max(1))
         } else {
-            let fills = self.channels.is_power_of_two() || self.channels > MOST_LOOSE;
-            self.kernel()[2] > 1
-                && self.channels.next_power_of_two() < step
-                && fills
-                && self.has_channels_last()
+            let kernel = self.kernel();
+            let pixel = self.channels.next_power_of_two();
+            let fills = pixel == self.channels || self.channels > MOST_LOOSE;
+            // A tile of places has to fit into local memory with all that their windows take.
+            let steps = kernel[0] * kernel[1] * (kernel[2] * pixel).div_ceil(step);
+            let fits = steps * factors.unit.step_bytes() * factors.unit.rows <= MOST_ROOM;
+            kernel[2] > 1 && pixel < step && fills && fits && self.has_channels_last()
         };
         shares && !factors.as_words()
     }
