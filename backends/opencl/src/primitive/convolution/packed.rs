@@ -3,7 +3,7 @@
 use anydnn_backend::{Arg, Layout, MemoryDesc};
 
 use super::copies::GAP;
-use super::ways::{From, MOST_ROOM, ROOMS, Way};
+use super::ways::{From, MOST_ROOM, ROOMS, Run, Way};
 use super::{Order, Shape};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
@@ -65,8 +65,8 @@ impl Shape<'_> {
             let pixel = self.channels.next_power_of_two();
             let fills = pixel == self.channels || self.channels > MOST_LOOSE;
             // A tile of places has to fit into local memory with all that their windows take.
-            let steps = kernel[0] * kernel[1] * (kernel[2] * pixel).div_ceil(step);
-            let fits = steps * factors.unit.step_bytes() * factors.unit.rows <= MOST_ROOM;
+            let place = self.place_bytes(Run::new(pixel, kernel[2], factors), factors);
+            let fits = place * factors.unit.rows <= MOST_ROOM;
             kernel[2] > 1 && pixel < step && fills && fits && self.has_channels_last()
         };
         shares && !factors.as_words()

@@ -120,7 +120,7 @@ impl Shape<'_> {
         if by_lines && (dst[0] > 1 || kernel[0] > 1 || kernel[1] == 1 || stride > 1) {
             return None;
         }
-        let place_step = if by_lines { segment } else { segment * kernel[0] * kernel[1] };
+        let place_step = if by_lines { segment } else { self.place_bytes(run, factors) };
         let rows = factors.unit.rows;
         let tile = if by_lines {
             // Two lines more than whole ones, as tiles begin and end within them.
@@ -152,6 +152,12 @@ impl Shape<'_> {
         };
         let source = if by_lines { From::GatheredLines(image) } else { From::Gathered(image) };
         Some(Way { source, run, factors })
+    }
+
+    /// Bytes of a place with all that its window takes.
+    pub(super) fn place_bytes(&self, run: Run, factors: Factors) -> usize {
+        let kernel = self.kernel();
+        kernel[0] * kernel[1] * run.steps(factors) * factors.unit.step_bytes()
     }
 
     /// Whether a place's channels lie side by side in the source.

@@ -500,6 +500,17 @@ fn panels_of_small_integers_are_as_wide_as_few_columns() {
     assert_eq!([1, 17, 100].map(|columns| width(columns, &amx)), [16, 32, 32].map(Some));
 }
 
+/// What lies behind a row that ends within a tile is no number, which zeros of the weights do not undo.
+#[test]
+fn rows_that_end_within_a_tile_stay_apart() {
+    let bf16 = |dims: &[usize]| typed(dims, DataType::BF16);
+    for terms in [33, 50, 63] {
+        let rows: Vec<f64> = (0..2 * terms).map(|i| if i < terms { 0.5 } else { f64::NAN }).collect();
+        let desc = matmul(bf16(&[40, terms]), bf16(&[terms, 40])).dst(f32(&[40, 40])).build().unwrap();
+        check_everywhere(&[desc], |arg| (arg == Arg::SRC).then(|| Values::Listed(rows.clone())));
+    }
+}
+
 /// Of few rows panels are wide where these keep all compute units at work; what ends within a tile is read where it lies, by one program.
 #[test]
 fn matrix_units_have_wide_panels_for_few_rows_and_read_in_place() {
