@@ -36,7 +36,6 @@ impl Shape<'_> {
     /// Whether there are few outputs of many channels that lie side by side.
     pub(super) fn likes_dots(&self, device: &DeviceTraits) -> bool {
         let src = self.desc.src();
-        let channels_last = src.strides().is_some_and(|strides| strides.get(1) == Some(&1));
         let (most_outputs, least_terms) = match src.data_type() {
             DataType::F32 => (MOST_OUTPUTS, LEAST_TERMS),
             // Beside matrix units it was not measured.
@@ -48,7 +47,7 @@ impl Shape<'_> {
         is_cpu(device)
             && panels::widest(self.sums) > 1
             && plain
-            && channels_last
+            && self.has_channels_last()
             && !self.window.transposed
             && self.outputs <= most_outputs
             && self.channels >= CPU_LANES

@@ -1,5 +1,6 @@
 //! Convolutions by units that multiply panels: where few channels and few outputs lie, against the reference.
 
+use anydnn_backend::conformance::values::Values;
 use anydnn_backend::op::{Convolution, Op};
 use anydnn_backend::{
     Arg, Attributes, DataType, Dequantize, Eltwise, MemoryDesc, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
@@ -8,7 +9,7 @@ use anydnn_backend::{
 
 use crate::capability::units::Feature;
 use crate::plan::DeviceTraits;
-use crate::primitive::tests::{check_those, cpu, f32, planned};
+use crate::primitive::tests::{check_everywhere, check_those, cpu, f32, planned};
 
 fn typed(dims: &[usize], data_type: DataType) -> MemoryDesc {
     MemoryDesc::new(dims, data_type)
@@ -156,6 +157,16 @@ fn sums_of_bf16_are_stored_by_the_unit_or_finished() {
         .weights(typed(&[21, 10, 3, 3], DataType::BF16).to_any())
         .dst(MemoryDesc::with_strides([2, 21, 9, 23], DataType::BF16, places).unwrap());
     check_units(&apart.build().unwrap());
+}
+
+/// What lies beside a window's terms is no number, which zeros of the weights do not undo.
+#[test]
+fn gathered_places_stay_apart() {
+    let values: Vec<f64> = (0..331).map(|i| if i % 331 == 7 { f64::NAN } else { 0.5 }).collect();
+    for (channels, outputs, taps, stride, pad) in [(1, 20, 3, 1, 1), (3, 20, 3, 2, 1), (12, 20, 3, 2, 1)] {
+        let desc = Case { channels, outputs, taps, stride, pad, types: BF16 }.build().build().unwrap();
+        check_everywhere(&[desc], |arg| (arg == Arg::SRC).then(|| Values::Listed(values.clone())));
+    }
 }
 
 /// Borders of copies hold the zero point, whole lines of them, too.
