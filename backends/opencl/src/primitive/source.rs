@@ -23,6 +23,7 @@ const KEEP: &str = anydnn_kernels::text("common/keep.cl");
 
 /// Bytes of a result that are more than caches keep until somebody reads them.
 const STREAMED_BYTES: usize = 8 << 20;
+const SHORT_ROW_BYTES: usize = 4 << 10;
 
 /// A program in the making.
 #[derive(Debug)]
@@ -543,8 +544,16 @@ impl Source {
         let elements: usize =
             (0..space.loops.len()).filter(|&v| varies(v)).map(|v| space.loops[v].extent).product();
         let is_source = matches!(operand.binding, Binding::Arg(Arg::Src(_)));
+        // Of short rows few would begin where a vector may pass the cache by, and those that do would drive out lines that others still fill.
+        let vector = DataType::bytes_for(operand.data_type, self.lanes).max(1);
+        let is_apart = |v: usize| {
+            let bytes =
+                operand.address.coefficient(v).map_or(0, |c| DataType::bytes_for(operand.data_type, c));
+            bytes < SHORT_ROW_BYTES && bytes > vector && !bytes.is_multiple_of(vector)
+        };
         self.lanes >= CPU_LANES
             && !is_source
+            && !(0..space.loops.len()).any(is_apart)
             && operand.data_type.bits() >= 8
             && DataType::bytes_for(operand.data_type, elements) >= STREAMED_BYTES
     }

@@ -218,6 +218,27 @@ fn runs_of_few_elements_are_vectors_on_cpus() {
 }
 
 #[test]
+fn short_rows_that_end_within_vectors_stay_in_the_caches() {
+    // Places of a large result, of 32 channels and of 33: few vectors of those begin where they may pass the caches by.
+    let streams = |channels: usize| {
+        let image = |count| MemoryDesc::with_tag([1, count, 400, 400], DataType::F32, "acdb").unwrap();
+        let op = Op::Convolution(Convolution::new(2));
+        let desc = PrimitiveDesc::builder(op)
+            .src(image(4))
+            .weights(f32(&[channels, 4, 1, 1]).to_any())
+            .dst(image(channels));
+        let plan = planned(desc, &cpu());
+        let launch = plan.launches.last().unwrap();
+        let text = launch.program.source.to_string();
+        let (_, rest) = text.split_once("#define ST_DST(o, n, v) (SHAPE(").unwrap();
+        let (number, _) = rest.split_once(")").unwrap();
+        let at = number.parse::<usize>().unwrap() * 4;
+        i32::from_ne_bytes(launch.table[at..at + 4].try_into().unwrap())
+    };
+    assert_eq!((streams(32), streams(33)), (1, 0));
+}
+
+#[test]
 fn large_results_pass_the_caches() {
     // One program does both; a number of the launch chooses.
     let streams = |count: usize| {
