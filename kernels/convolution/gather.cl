@@ -37,7 +37,74 @@ static inline void copy_run(const __global TERM *from, const int n, const int se
     vstore16(vload16(0, from + whole) & PASTE(as_, TERMS16)(lanes < (TERMS16)((TERM)(n - whole))), 0, to + whole);
     NOT_UNROLLED for (int i = whole + 16; i < segment; i += 16) vstore16((TERMS16)((TERM)0), 0, to + i);
 }
-#if SHARES_LINES
+#if HOLDS_LINES
+#if SUM_IS_FLOAT
+#define FAULTS(v) (((v) & (TERMS16)(0x7f80)) == (TERMS16)(0x7f80))
+#else
+#define FAULTS(v) (char16)(0)
+#endif
+#define TERM_BYTES (int)sizeof(TERM)
+// The same, and whether something may be not finite.
+static inline bool hold_terms(const __global TERM *from, const int n, __local TERM *to, const __global TERM *end) {
+    int i = 0, whole = min(n, (int)min(end - from - 15, (long)n));
+#if SUM_IS_FLOAT
+    short16 faults = (short16)(0);
+#else
+    char16 faults = (char16)(0);
+#endif
+    NOT_UNROLLED for (; i < whole; i += 16) {
+        const TERMS16 v = vload16(0, from + i);
+        faults |= FAULTS(v);
+        vstore16(v, 0, to + i);
+    }
+    copy_terms(from + i, n - i, to + i, end);
+    return any(faults) || i < n;
+}
+// The lines of the source that the item's windows take, with their borders.
+#define HOLD_LINES(first, last)                                                                                          \
+    const idx held_from = first;                                                                                         \
+    bool has_faults = false;                                                                                             \
+    {                                                                                                                    \
+        const __global TERM *src_end = (const __global TERM *)(src0 + SRC_BYTES);                                        \
+        __local TERM *to = (__local TERM *)places;                                                                       \
+        const idx end = (last) * STRIDE_H - PAD_H + (KERNEL_H - 1) * DILATION_H;                                         \
+        const __global uchar *image_at;                                                                                  \
+        DECLARE_LINE(first_line)                                                                                         \
+        {                                                                                                                \
+            const idx oh = 0, ow = 0, kd = 0, kh = 0, kw = 0, c = 0;                                                     \
+            image_at = src0 + (OFF_SRC0 + PAD_H * SRC_LINE_STEP + PAD_W * SRC_PLACE_STEP);                               \
+        }                                                                                                                \
+        const idx borders = min((idx)PAD_W, (idx)WIDTH), inside = clamp((idx)(WIDTH - PAD_W), (idx)0, (idx)SRC_W);       \
+        for (idx ih = held_from * STRIDE_H - PAD_H; ih <= end; ++ih, to += PITCH / TERM_BYTES) {                         \
+            const bool is_line = (ih >= 0) & (ih < SRC_H);                                                               \
+            const idx before = is_line ? borders : (idx)WIDTH, held = is_line ? inside : 0;                              \
+            const __global uchar *from = image_at + ih * SRC_LINE_STEP;                                                  \
+            HOLD_BORDER(0, before)                                                                                       \
+            if (IS_RUN) {                                                                                                \
+                if (held)                                                                                                \
+                    has_faults |= hold_terms((const __global TERM *)from, held * PIXEL_TERMS, to + before * PIXEL_TERMS, \
+                                             src_end);                                                                   \
+            } else                                                                                                       \
+                for (idx iw = 0; iw < held; ++iw) {                                                                      \
+                    __local TERM *place = to + (before + iw) * PIXEL_TERMS;                                              \
+                    has_faults |= hold_terms((const __global TERM *)(from + iw * SRC_PLACE_STEP), CHANNELS, place,       \
+                                             src_end);                                                                   \
+                    fill_terms(place + CHANNELS, PIXEL_TERMS - CHANNELS, (TERMS16)((TERM)0));                            \
+                }                                                                                                        \
+            HOLD_BORDER(before + held, WIDTH)                                                                            \
+            fill_terms(to + WIDTH * PIXEL_TERMS, PITCH / TERM_BYTES - WIDTH * PIXEL_TERMS, (TERMS16)((TERM)0));          \
+        }                                                                                                                \
+    }                                                                                                                    \
+    const int rest_of_run = SUM_IS_FLOAT && has_faults ? RUN_REST : 0;
+// Channels that fill up a place are zeros there, too.
+#define HOLD_BORDER(first_place, end_place)                                                                              \
+    if (PIXEL_TERMS == CHANNELS) fill_terms(to + (first_place) * PIXEL_TERMS, ((end_place) - (first_place)) * PIXEL_TERMS, BORDER);  \
+    else                                                                                                                 \
+        for (idx w = first_place; w < (end_place); ++w) {                                                                \
+            fill_terms(to + w * PIXEL_TERMS, CHANNELS, BORDER);                                                          \
+            fill_terms(to + w * PIXEL_TERMS + CHANNELS, PIXEL_TERMS - CHANNELS, (TERMS16)((TERM)0));                     \
+        }
+#elif SHARES_LINES
 // Windows one line apart share the copies of a line: those that the item's windows take, each at all places of a line.
 #define GATHER(begin, end)                                                                                               \
     const idx gathered_from = (begin) / LINE * LINE;                                                                     \
@@ -100,13 +167,16 @@ static inline void copy_run(const __global TERM *from, const int n, const int se
 #if HAS_ZERO_WEIGHTS
 static inline int sum_place(const __local uchar *p WITH_SHAPE) {
     int16 sums = (int16)(0);
+    int sum = 0;
     for (int d = 0; d < RUNS_D; ++d)
         for (int h = 0; h < RUNS_H; ++h) {
             const __local uchar *run = p + d * RUN_STEP_D + h * RUN_STEP_H;
-            for (int k = 0; k < SEGMENT; k += 16) sums += UNPACK_SRC0(16)(vload16(0, run + k));
+            int k = 0;
+            for (; k + 16 <= RUN_TERMS; k += 16) sums += UNPACK_SRC0(16)(vload16(0, run + k));
+            for (; k < RUN_TERMS; ++k) sum += UNPACK_SRC0(1)(run[k]);
         }
     const int8 eight = sums.lo + sums.hi;
     const int4 four = eight.lo + eight.hi;
-    return four.x + four.y + four.z + four.w;
+    return sum + four.x + four.y + four.z + four.w;
 }
 #endif

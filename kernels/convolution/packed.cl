@@ -10,9 +10,22 @@
 #define LINE_OF(tile, place) (first_line + (place) / LINE)
 #else
 #define IN_LINE(place) (place)
-#define LINE_OF(tile, place) ((tile) / LINE_TILES)
+#define LINE_OF(tile, place) ((HOLDS_LINES ? first_line : 0) + (tile) / LINE_TILES)
 #endif
-#if GATHERS
+// Matrix units take long to change the number of their rows: a row more is multiplied, and not stored, where the source holds it.
+#if KEEPS_SUMS
+#define ROWS_AT(at, own) ((at) + (MOST_ROWS - 1) * (idx)A_STEP <= LAST_BYTE ? (int)(MOST_ROWS) : (own))
+#else
+#define ROWS_AT(at, own) (own)
+#endif
+#if HOLDS_LINES
+#define PLACE(tile, a, rows)                                                                                             \
+    {                                                                                                                    \
+        const idx line = (tile) / LINE_TILES - held_from;                                                                \
+        a = TILE_AT(places + line * (STRIDE_H * PITCH) + TILE_START((tile) % LINE_TILES) * A_STEP);                      \
+        rows = (int)(MOST_ROWS);                                                                                         \
+    }
+#elif GATHERS
 #define PLACE(tile, a, rows)                                                                                             \
     {                                                                                                                    \
         const idx place = TILE_START(tile);                                                                              \
@@ -24,11 +37,15 @@
     {                                                                                                                    \
         const idx t = (tile) % LINE_TILES, place = TILE_START(t), ow = IN_LINE(place);                                   \
         DECLARE_LINE(LINE_OF(tile, place))                                                                               \
-        a = TILE_AT(src0 + OFF_SRC0);                                                                                    \
-        rows = (int)(TILE_START(t + 1) - place);                                                                         \
+        const idx offset = OFF_SRC0;                                                                                         \
+        a = TILE_AT(src0 + offset);                                                                                       \
+        rows = ROWS_AT(offset, (int)(TILE_START(t + 1) - place));                                                            \
     }
 #endif
-#if HAS_ZERO_WEIGHTS && GATHERS
+#if HAS_ZERO_WEIGHTS && HOLDS_LINES
+#define TOTAL                                                                                                            \
+    const int total = sum_place(places + (oh - held_from) * (STRIDE_H * PITCH) + ow * A_STEP AND_SHAPE);
+#elif HAS_ZERO_WEIGHTS && GATHERS
 #define TOTAL const int total = sum_place(places + (place - line_end + ow - gathered_from) * A_STEP AND_SHAPE);
 #elif HAS_ZERO_WEIGHTS
 #define TOTAL const int total = sum_row(src0 + OFF_SRC0 AND_SHAPE);
@@ -76,7 +93,9 @@ __kernel void convolution_packed(PARAMS) {
     const idx first_line = (idx)get_global_id(1) / STRETCH_ITEMS * STRETCH_LINES;
     const idx first_tile = (idx)get_global_id(1) % STRETCH_ITEMS * ITEM_TILES, end_tile = min(first_tile + ITEM_TILES, (idx)TILES);
     DECLARE_GROUP((idx)get_global_id(2))
-#if GATHERS
+#if HOLDS_LINES
+    HOLD_LINES(first_tile / LINE_TILES, (end_tile - 1) / LINE_TILES)
+#elif GATHERS
     GATHER(TILE_START(first_tile), TILE_START(end_tile))
 #endif
     const idx kd = 0, kh = 0, kw = 0, c = 0;

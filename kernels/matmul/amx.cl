@@ -91,8 +91,16 @@
 #define MULTIPLY_TILES(at, rows, b, last, sums)                                                                          \
     {                                                                                                                    \
         CONFIGURE(rows[0], ROWS_OF(rows, 1), ROWS_OF(rows, 2))                                                           \
-        multiply(at, rows, b, last, sums, rests, src0 + SRC_BYTES AND_SHAPE);                                            \
+        multiply(at, rows, b, last, sums, REST_OF_RUN, rests, SOURCE_END(at[0]) AND_SHAPE);                              \
     }
+// Zeros may be missing where what lies behind a run is finite.
+#if HOLDS_LINES
+#define REST_OF_RUN rest_of_run
+#define SOURCE_END(at) (const __global uchar *)((at) + (1 << 30))
+#else
+#define SOURCE_END(at) (src0 + SRC_BYTES)
+#define REST_OF_RUN RUN_REST
+#endif
 // A run's last bytes of the rows of a tile, 64 at a time but where the operand ends.
 static inline void copy_rests(const __global uchar *from, const int rows, const uint16 mask, __local uchar *to,
                               const __global uchar *end WITH_SHAPE) {
@@ -142,17 +150,17 @@ static inline void copy_rests(const __global uchar *from, const int rows, const 
 #define KEEP(i, j) STORE_TILE(TILE_##i##j, sums + 16 * (i * PANEL + j), PANEL * 4)
 #define KEEP_ROWS(i) if (COUNTS(i)) { EACH_V(KEEP, i) }
 static inline void multiply(const ulong *a, const int *rows, const __global uchar *b, const int last,
-                            __local SUM *sums, __local uchar *rests, const __global uchar *end WITH_SHAPE) {
-    const int whole = RUN_STEPS - (RUN_REST > 0);
+                            __local SUM *sums, const int rest, __local uchar *rests, const __global uchar *end WITH_SHAPE) {
+    const int whole = RUN_STEPS - (rest > 0);
     uint16 mask;
-    for (int i = 0; i < 64; ++i) ((__private uchar *)&mask)[i] = i < RUN_REST ? 255 : 0;
+    for (int i = 0; i < 64; ++i) ((__private uchar *)&mask)[i] = i < rest ? 255 : 0;
     EACH_V(START_PART, 0)
     EACH_ROW_TILE(CLEAR_ROWS)
     for (int d = 0; d < RUNS_D; ++d)
         for (int h = 0; h < RUNS_H; ++h)
             for (int w = 0; w < RUNS_W; ++w) {
                 const idx run = d * (idx)RUN_STEP_D + h * (idx)RUN_STEP_H + w * (idx)RUN_STEP_W;
-                if (RUN_REST > 0) { EACH_ROW_TILE(COPY_RESTS) }
+                if (rest > 0) { EACH_ROW_TILE(COPY_RESTS) }
                 {
                     const idx step = A_STEP;
                     EACH_ROW_TILE(START_ROWS)
@@ -161,7 +169,7 @@ static inline void multiply(const ulong *a, const int *rows, const __global ucha
                         EACH_ROW_TILE(NEXT_ROWS)
                     }
                 }
-                if (RUN_REST > 0) {
+                if (rest > 0) {
                     const idx step = REST_STEP;
                     EACH_ROW_TILE(REST_ROWS)
                     STEP_OF_RUN

@@ -25,7 +25,7 @@ impl Shape<'_> {
     }
 
     /// The source's places in three dimensions with the borders that windows reach.
-    fn padded_size(&self) -> [usize; 3] {
+    pub(super) fn padded_size(&self) -> [usize; 3] {
         let ([strides, dilations, dst], kernel) = (self.three_of_each(), self.kernel());
         [0, 1, 2].map(|i| (dst[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1)
     }

@@ -91,7 +91,7 @@ impl Shape<'_> {
         let taps = self.window.kernel.last().copied().unwrap_or(1);
         // Few channels fill a tile better together with those of the taps beside them.
         let fills = taps == 1
-            || self.channels * 4 >= step * 3
+            || self.channels * 4 >= self.channels.next_multiple_of(step) * 3
             || step <= CPU_LANES / 4
             || self.taps_share_steps(factors);
         (whole && fills).then_some(factors)
@@ -100,7 +100,7 @@ impl Shape<'_> {
     /// Whether weights that the caller leaves open had better lie with their output channels innermost, where they are copied.
     pub(super) fn likes_loose(&self, device: &DeviceTraits) -> bool {
         self.factors(device).is_some_and(|factors| {
-            !factors.unit.panels.repeats_rows && self.has_channels_last() && self.channels <= MOST_LOOSE
+            !factors.unit.panels.repeats_rows && self.has_channels_last() && self.groups == 1
         })
     }
 
@@ -175,10 +175,15 @@ impl Shape<'_> {
             return None;
         }
         let shares_lines = matches!(source, From::GatheredLines(_));
-        let gathers = shares_lines || matches!(source, From::Gathered(_));
+        // Lines in local memory as they are in the source, with their borders.
+        let holds_lines = matches!(source, From::Held(_));
+        let gathers = shares_lines || holds_lines || matches!(source, From::Gathered(_));
         // The channels of a single tap may end within what is multiplied at once.
         let run_terms = if is_in_place { self.channels * run.taps } else { run.terms() };
-        let image = if let From::InPlace(image) | From::Gathered(image) | From::GatheredLines(image) = source
+        let image = if let From::InPlace(image)
+        | From::Gathered(image)
+        | From::GatheredLines(image)
+        | From::Held(image) = source
         {
             place(&mut space, "SRC0", Binding::Arg(Arg::SRC), image.address.clone());
             image
@@ -186,7 +191,7 @@ impl Shape<'_> {
             let (image, bytes, launch) = self.copy_image(&space, factors, run)?;
             planned.launches.push(launch);
             // Rows that are read past the last line.
-            let spare = if unit.panels.repeats_rows { unit.rows } else { 0 };
+            let spare = if unit.panels.repeats_rows { unit.rows } else { 1 };
             planned.scratchpad = (bytes + spare * image.place_step + GAP).next_multiple_of(GAP);
             place(&mut space, "SRC0", Binding::Scratchpad(0), image.address.clone());
             image
@@ -214,50 +219,61 @@ impl Shape<'_> {
         // Tiles of places that run on need not end with a line.
         let stretches = lines / image.run_lines;
         let places = image.run_lines * line;
-        let runs_on = gathers || image.run_lines > 1;
+        let in_stretches = gathers || image.run_lines > 1;
+        let runs_on = in_stretches && !holds_lines;
         let line_places = line;
-        let (lines, line) = if runs_on { (1, places) } else { (lines, line) };
+        let (lines, line) = match in_stretches {
+            true if holds_lines => (image.run_lines, line),
+            true => (1, places),
+            false => (lines, line),
+        };
         let line_tiles = line.div_ceil(most);
         let (least, more) = (line / line_tiles, line % line_tiles);
         let tile_rows = unit.tile_rows(least + usize::from(more > 0)) / at_once;
         let parts = factors.panel() / CPU_LANES;
         let blocks = panels.div_ceil(parts);
         let tiles = lines * line_tiles;
-        let wanted = (device.compute_units * ITEMS).div_ceil(blocks * self.groups);
         let tile_bytes = (image.place_step * most).max(1);
         // Bytes that so many tiles are gathered to.
         let halo = 2 + (kernel[1] - 1) * three(self.window.dilations, 1)[1];
         let gathered = |tiles: usize| {
-            if shares_lines {
+            if holds_lines {
+                self.held_bytes(tiles.div_ceil(line_tiles), run, factors) + image.place_step
+            } else if shares_lines {
                 ((tiles * most) / line_places + halo) * line_places * image.place_step
             } else {
                 tiles * tile_bytes
             }
         };
-        let (item_tiles, item_panels) = if gathers {
-            let near = match shares_lines {
-                _ if part_step * panels > MANY_WEIGHTS => MOST_ROOM,
-                true => ROOMS[2],
-                false => NEAR_BYTES,
-            };
-            let own = tiles.div_ceil((device.compute_units * ITEMS / 2).div_ceil(stretches));
-            let fitting = if shares_lines {
-                let lines = near / (line_places * image.place_step).max(1);
-                lines.saturating_sub(halo) * line_places / most
-            } else {
-                near / tile_bytes
-            };
-            // As many tiles as are multiplied at once always fit.
-            let own = own.next_multiple_of(at_once).min(fitting / at_once * at_once).max(at_once);
-            let items = tiles.div_ceil(own) * stretches * self.groups;
-            let splits = (device.compute_units * 2).div_ceil(items).min(blocks);
-            (own, blocks.div_ceil(splits))
-        } else {
-            let most_tiles = (ITEM_BYTES / tile_bytes).max(1);
-            (tiles.div_ceil(wanted).min(most_tiles).next_multiple_of(at_once), 1)
+        let near = match shares_lines {
+            _ if !gathers => ITEM_BYTES,
+            _ if holds_lines => ROOMS[2],
+            true if part_step * panels > MANY_WEIGHTS => MOST_ROOM,
+            true => ROOMS[2],
+            false => NEAR_BYTES,
         };
-        let stretches = if runs_on { stretches } else { 1 };
+        let fitting = if holds_lines {
+            let fits = |lines: &usize| self.held_bytes(*lines, run, factors) <= near;
+            (1..=lines).take_while(fits).last().unwrap_or(1) * line_tiles
+        } else if shares_lines {
+            let lines = near / (line_places * image.place_step).max(1);
+            lines.saturating_sub(halo) * line_places / most
+        } else {
+            near / tile_bytes
+        };
+        let stretches = if in_stretches { stretches } else { 1 };
+        // As many tiles as are multiplied at once always fit, and whole lines where an item has them.
+        let step = if holds_lines { line_tiles } else { at_once };
+        let own = tiles.div_ceil((device.compute_units * ITEMS / 2).div_ceil(stretches));
+        let item_tiles = own.next_multiple_of(step).min(fitting / step * step).max(step);
+        // Cores that store panels side by side would wait for each other's cache lines.
+        let items = tiles.div_ceil(item_tiles) * stretches * self.groups;
+        let item_panels = blocks.div_ceil((device.compute_units * 2).div_ceil(items).min(blocks));
         let stretch_items = tiles.div_ceil(item_tiles);
+        // Where the last terms of a place end, and the last place that has as many terms behind it in what it is read from.
+        let end: usize = [0, 1, 2].iter().map(|&i| (runs[i] - 1) * image.run_steps[i]).sum();
+        let room = if is_in_place { desc.src().size() } else { self.image_bytes(factors, run) };
+        let last_byte = room.saturating_sub(end + run.steps(factors) * unit.step_bytes());
         let wide = self.wide || i32::try_from(planned.scratchpad).is_err();
         let mut text = Source::new(&space, Value::F32, (CPU_LANES, Some(lane)), wide, true);
         text.general()
@@ -269,6 +285,7 @@ impl Shape<'_> {
             .define("TILE_ROWS", tile_rows)
             .define("RUNS_ON", i32::from(runs_on))
             .define("SHARES_LINES", i32::from(shares_lines))
+            .define("HOLDS_LINES", i32::from(holds_lines))
             .number_of("STRETCH_ITEMS", stretch_items)
             .number_of("STRETCH_LINES", image.run_lines)
             .define("GATHERS", i32::from(gathers))
@@ -282,17 +299,27 @@ impl Shape<'_> {
             .number_of("GROUP_OUTPUTS", self.outputs)
             .number_of("K_SIZE", self.terms())
             .number_of("A_STEP", image.place_step)
+            .number_of("MOST_ROWS", least + usize::from(more > 0))
+            .number_of("LAST_BYTE", last_byte)
             .number_of("B_STEP", part_step);
         let steps = [0, 1, 2].map(|i| (runs[i], image.run_steps[i]));
-        let ends_within =
-            is_in_place || (self.taps_share_steps(factors) && factors.src.is_float() && !gathers);
+        let ends_within = is_in_place
+            || holds_lines
+            || (self.taps_share_steps(factors) && factors.src.is_float() && !gathers);
         factors.define(&mut text, &space, desc, device, (steps, run_terms, ends_within), ow)?;
         let terms: Vec<usize> = (outer..space.loops.len()).collect();
         self.define(&mut text, &space, &terms);
         if gathers {
+            let strides = self.desc.src().strides()?;
+            let along = |back: usize| (2..strides.len()).rev().nth(back).map_or(0, |axis| strides[axis]);
+            let [line_step, place_step] = [1, 0].map(|back| along(back) * factors.element());
             let room = ROOMS.into_iter().find(|&room| gathered(item_tiles) <= room)?;
             text.define("PLACES_ROOM", room)
                 .number_of("IS_RUN", i32::from(self.is_run(run)))
+                .number_of("WIDTH", self.padded_size()[2])
+                .number_of("PITCH", self.held_pitch(run, factors))
+                .number_of("SRC_LINE_STEP", line_step)
+                .number_of("SRC_PLACE_STEP", place_step)
                 .number_of("PIXEL_TERMS", run.pixel)
                 .number_of("SEGMENT", run.steps(factors) * factors.step());
         }

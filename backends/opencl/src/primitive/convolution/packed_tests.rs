@@ -43,6 +43,16 @@ impl Case {
 const BF16: [DataType; 3] = [DataType::BF16; 3];
 const BYTES: [DataType; 3] = [DataType::U8, DataType::S8, DataType::S32];
 
+/// Five by five taps of two channels in bf16, of lines of 23 places.
+fn apart(op: Convolution, lines: usize) -> PrimitiveDescBuilder {
+    let image =
+        |channels, lines| MemoryDesc::with_tag([2, channels, lines, 23], DataType::BF16, "acdb").unwrap();
+    PrimitiveDesc::builder(Op::Convolution(op))
+        .src(image(2, 9))
+        .weights(typed(&[20, 2, 5, 5], DataType::BF16).to_any())
+        .dst(image(20, lines))
+}
+
 fn units() -> DeviceTraits {
     cpu().with(Feature::Bytes, Ok("made up")).with(Feature::Pairs, Ok("made up"))
 }
@@ -73,9 +83,10 @@ fn taps_of_few_channels_are_multiplied_together() {
     assert!(text.contains("#define REST_BYTES 2\n"));
 }
 
-/// Matrix units multiply places that a work-item gathers where few channels would leave most of a tile empty, or short lines.
+/// Matrix units multiply places that a work-item holds, or gathers where taps lie apart or lines are short, where few channels would leave
+/// most of a tile empty.
 #[test]
-fn places_of_few_channels_are_gathered_for_matrix_units() {
+fn places_of_few_channels_are_held_for_matrix_units() {
     let amx = units().with(Feature::Amx, Ok("made up"));
     let text = |case: Case, tag, launches| {
         let plan = planned(case.build(), &amx);
@@ -93,12 +104,24 @@ fn places_of_few_channels_are_gathered_for_matrix_units() {
         (4, BF16, "AcDB8d2b16a2b"),
         (12, BF16, "AcDB2d8b16a2b"),
     ] {
-        let [shared, own] = [1, 2].map(|stride| text(case(channels, stride, types), tag, 1));
-        assert!(shared.contains("#define GATHERS 1\n") && shared.contains("#define SHARES_LINES 1\n"));
-        assert!(own.contains("#define GATHERS 1\n") && own.contains("#define SHARES_LINES 0\n"));
+        for stride in [1, 2] {
+            assert!(text(case(channels, stride, types), tag, 1).contains("#define HOLDS_LINES 1\n"));
+        }
     }
-    // Three channels are gathered as they are, and the weights are copied.
-    assert!(text(case(3, 2, BF16), "cdba", 2).contains("#define GATHERS 1\n"));
+    // Three channels are held as they are, and the weights are copied; so are those of which a filled place would be empty for more than a
+    // quarter.
+    for channels in [3, 19, 47] {
+        assert!(text(case(channels, 2, BF16), "cdba", 2).contains("#define HOLDS_LINES 1\n"));
+    }
+    let full = text(Case { outputs: 40, ..case(60, 1, BF16) }, "AcdB16b16a2b", 1);
+    assert!(full.contains("#define HOLDS_LINES 1\n"));
+    for (strides, shares_lines) in [([1, 1], 1), ([2, 1], 0)] {
+        let op = Convolution::new(2).with_dilations([1, 2]).with_strides(strides).with_pads([2, 4], [2, 4]);
+        let apart = planned(apart(op, 9usize.div_ceil(strides[0])), &amx);
+        let text = apart.launches.last().unwrap().program.source.to_string();
+        assert!(text.contains("#define GATHERS 1\n") && text.contains("#define HOLDS_LINES 0\n"));
+        assert!(text.contains(&format!("#define SHARES_LINES {shares_lines}\n")));
+    }
     // Windows of more than local memory holds are not gathered, and their weights lie so that other units take them.
     let cubes = Convolution::new(3).with_strides([2; 3]);
     let large = PrimitiveDesc::builder(Op::Convolution(cubes))
@@ -127,6 +150,7 @@ fn few_channels_and_few_outputs_mean_the_same_in_panels() {
         (12, 150, 1, 2, 0),
         (20, 40, 3, 1, 1),
         (40, 20, 2, 3, 0),
+        (47, 7, 3, 2, 2),
     ] {
         for types in [BF16, [DataType::BF16, DataType::BF16, DataType::F32], BYTES, s8, u8] {
             check_units(&Case { channels, outputs, taps, stride, pad, types }.build().build().unwrap());
@@ -165,6 +189,12 @@ fn gathered_places_stay_apart() {
     let values: Vec<f64> = (0..331).map(|i| if i % 331 == 7 { f64::NAN } else { 0.5 }).collect();
     for (channels, outputs, taps, stride, pad) in [(1, 20, 3, 1, 1), (3, 20, 3, 2, 1), (12, 20, 3, 2, 1)] {
         let desc = Case { channels, outputs, taps, stride, pad, types: BF16 }.build().build().unwrap();
+        check_everywhere(&[desc], |arg| (arg == Arg::SRC).then(|| Values::Listed(values.clone())));
+    }
+    for strides in [[1, 1], [2, 1]] {
+        let op = Convolution::new(2).with_dilations([1, 2]).with_strides(strides).with_pads([2, 4], [2, 4]);
+        let desc = apart(op, 9usize.div_ceil(strides[0])).build().unwrap();
+        check_units(&desc);
         check_everywhere(&[desc], |arg| (arg == Arg::SRC).then(|| Values::Listed(values.clone())));
     }
 }

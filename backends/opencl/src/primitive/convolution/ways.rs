@@ -11,13 +11,19 @@ use crate::primitive::unit_panels::Factors;
 /// Local memory that programs have for gathered places.
 pub(super) const ROOMS: [usize; 4] = [16 << 10, 48 << 10, 96 << 10, MOST_ROOM];
 pub(super) const MOST_ROOM: usize = 160 << 10;
-/// Clocks in which a matrix unit multiplies two tiles, and in which the rest of a row is copied to where zeros follow it.
-const TILE_CLOCKS: usize = 16;
+/// Clocks that a matrix unit takes for two tiles beside those of their rows, and in which the rest of a row is copied to where zeros follow it.
+const TILE_CLOCKS: usize = 3;
 const REST_CLOCKS: usize = 4;
-/// Bytes that a core copies in a clock: through memory, and to where it reads them at once, beside the clocks of a line or tap.
-const COPIED_BYTES: usize = 4;
-const GATHERED_BYTES: usize = 16;
-const GATHER_CLOCKS: usize = 10;
+/// Clocks in which a tile is loaded whose rows begin at multiples of so many bytes.
+const LOAD_CLOCKS: [(usize, usize); 4] = [(64, 10), (32, 20), (16, 32), (1, 38)];
+/// Bytes that a core copies in a clock: through memory, beside the clocks of a vector where a place is not a run of the source, and to where
+/// it reads them at once, beside the clocks of a line or tap.
+const COPIED_BYTES: usize = 8;
+const COPIED_VECTOR_CLOCKS: usize = 10;
+const GATHERED_BYTES: usize = 8;
+const GATHER_CLOCKS: usize = 12;
+/// The same of whole lines.
+const HELD_BYTES: usize = 16;
 
 /// Where taps are in the source: as `[d, h, w]`, in bytes.
 pub(super) struct Image {
@@ -59,6 +65,9 @@ pub(super) enum From {
     InPlace(Image),
     /// A copy with its borders, which a launch makes.
     Copied,
+    /// The lines that a work-item takes in local memory, with their borders. Behind a run lies what the next places have, which weights of
+    /// zero make nothing of, if it is finite.
+    Held(Image),
     /// Places in local memory, with all that their windows take; the image is that which they are gathered from.
     Gathered(Image),
     /// The same where windows one line apart share what they take of a line.
@@ -104,10 +113,53 @@ impl Shape<'_> {
             (_, true) => self.shared_pixel(factors),
             _ => plain.pixel,
         };
+        // Filled up, tiles are loaded in less time, and more of them. Weights in place have their own places.
+        let filled = (packing && plain.pixel > pixel).then_some(plain.pixel);
+        let pixels = [Some(pixel), filled].into_iter().flatten();
+        ways.extend(pixels.filter_map(|pixel| self.held(space, pixel, factors)));
         ways.extend(
             [true, false].into_iter().filter_map(|lines| self.gathered(space, factors, pixel, lines)),
         );
         ways.into_iter().min_by_key(|way| self.clocks(way))
+    }
+
+    /// Lines as they are in the source, where its channels lie side by side.
+    fn held(&self, space: &Space, pixel: usize, factors: Factors) -> Option<Way> {
+        let kernel = self.kernel();
+        let run = Run::new(pixel, kernel[2], factors);
+        let [strides, dilations, dst] =
+            [self.window.strides, self.window.dilations, self.window.dst].map(|sizes| three(sizes, 1));
+        let is_plane = kernel[0] == 1 && dst[0] == 1 && self.run_taps() == kernel[2];
+        if !is_plane || !self.has_channels_last() || self.held_bytes(1, run, factors) > ROOMS[2] {
+            return None;
+        }
+        let Address::Linear { base, coefficients } = &space.find("SRC0")?.address else { return None };
+        let element = factors.element();
+        let bytes = coefficients.iter().map(|c| c * element).collect();
+        let image = Image {
+            address: Address::Linear { base: base * element as isize, coefficients: bytes },
+            place_step: strides[2] * pixel * element,
+            run_steps: [0, dilations[1] * self.held_pitch(run, factors), 0],
+            run_lines: dst[1],
+        };
+        Some(Way { source: From::Held(image), run, factors })
+    }
+
+    /// Bytes from a line to the next one in local memory: tiles read so much behind its last place.
+    pub(super) fn held_pitch(&self, run: Run, factors: Factors) -> usize {
+        let step = factors.unit.step_bytes();
+        (self.padded_size()[2] * run.pixel * factors.element()).next_multiple_of(step) + step
+    }
+
+    /// The source's lines that so many lines of the result take.
+    fn held_lines(&self, lines: usize) -> usize {
+        let [stride, dilation] = [self.window.strides, self.window.dilations].map(|sizes| three(sizes, 1)[1]);
+        (lines - 1) * stride + (self.kernel()[1] - 1) * dilation + 1
+    }
+
+    /// Bytes of them.
+    pub(super) fn held_bytes(&self, lines: usize, run: Run, factors: Factors) -> usize {
+        self.held_lines(lines).saturating_mul(self.held_pitch(run, factors))
     }
 
     /// Places gathered with all that their windows take of the source, where its channels lie side by side.
@@ -179,6 +231,18 @@ impl Shape<'_> {
         run.pixel == self.channels && beside && self.run_taps() == run.taps
     }
 
+    /// Clocks in which a tile of places is loaded: rows that do not end with a cache line take six times as long.
+    fn load_clocks(&self, way: &Way) -> usize {
+        let pixel = way.run.pixel * way.factors.term_bytes();
+        let steps = match &way.source {
+            From::Copied | From::Held(_) => [pixel, 0, 0, 0],
+            From::Gathered(_) | From::GatheredLines(_) => [0; 4],
+            From::InPlace(Image { place_step, run_steps: [d, h, w], .. }) => [*place_step, *d, *h, *w],
+        };
+        let within = |bytes: usize| steps.iter().all(|step| step.is_multiple_of(bytes));
+        LOAD_CLOCKS.into_iter().find(|(bytes, _)| within(*bytes)).map_or(0, |(_, clocks)| clocks)
+    }
+
     /// What a way costs a core, in clocks.
     fn clocks(&self, way: &Way) -> usize {
         let Way { source, run, factors } = way;
@@ -189,15 +253,20 @@ impl Shape<'_> {
         let taps = kernel[0] * kernel[1] * (kernel[2] / run.taps);
         let run_lines = match source {
             From::InPlace(image) | From::Gathered(image) | From::GatheredLines(image) => image.run_lines,
-            From::Copied => 1,
+            From::Copied | From::Held(_) => 1,
         };
-        let tiles = lines / run_lines * (run_lines * dst[2]).div_ceil(factors.unit.rows);
+        let line_tiles = (run_lines * dst[2]).div_ceil(factors.unit.rows);
+        let tiles = lines / run_lines * line_tiles;
+        let rows = (run_lines * dst[2]).div_ceil(line_tiles);
         let rest = match source {
             From::InPlace(_) => !(self.channels * run.taps).is_multiple_of(factors.step()),
             _ => false,
         };
-        let rests = if rest { REST_CLOCKS * factors.unit.rows * parts.div_ceil(2) } else { 0 };
-        let products = tiles.saturating_mul(taps * (run.steps(*factors) * parts * TILE_CLOCKS + rests));
+        let rests = if rest { REST_CLOCKS * rows * parts.div_ceil(2) } else { 0 };
+        let at_once = (factors.panel() / CPU_LANES).min(parts);
+        let product = (at_once * (rows + TILE_CLOCKS)).max(self.load_clocks(way) * rows / factors.unit.rows);
+        let step = parts.div_ceil(at_once) * product;
+        let products = tiles.saturating_mul(taps * (run.steps(*factors) * step + rests));
         let gathered = |segments: usize| {
             let pieces = if self.is_run(*run) { 1 } else { kernel[2] };
             let bytes = run.steps(*factors) * factors.unit.step_bytes();
@@ -205,10 +274,34 @@ impl Shape<'_> {
         };
         let copies = match source {
             From::InPlace(_) => 0,
-            From::Copied => self.image_bytes(*factors, *run) / COPIED_BYTES,
+            From::Copied => {
+                let bytes = self.image_bytes(*factors, *run);
+                let vectors = if self.is_run(*run) { 0 } else { run.pixel.div_ceil(CPU_LANES) };
+                let places = bytes / (run.pixel * factors.term_bytes()).max(1);
+                bytes / COPIED_BYTES + places * vectors * COPIED_VECTOR_CLOCKS
+            }
             From::Gathered(_) => gathered((lines * dst[2]).saturating_mul(kernel[0] * kernel[1])),
-            // Lines that are shared within an item are copied by the next one again.
-            From::GatheredLines(_) => gathered((lines + lines / dst[1] * kernel[1]) * dst[2] * 2),
+            From::Held(_) => {
+                let pitch = self.held_pitch(*run, *factors);
+                let step = three(self.window.strides, 1)[1];
+                // Of so many lines the item's next one has to have all but these again.
+                let room = ROOMS[2] / pitch;
+                let halo = self.held_lines(1) - step.min(self.held_lines(1));
+                let own = room.saturating_sub(halo).max(step);
+                let clocks = if self.is_run(*run) {
+                    GATHER_CLOCKS + pitch / HELD_BYTES
+                } else {
+                    self.padded_size()[2] * (GATHER_CLOCKS + run.pixel * factors.element() / GATHERED_BYTES)
+                };
+                (lines * step).saturating_mul(clocks * (own + halo)) / own
+            }
+            From::GatheredLines(_) => {
+                // Lines that are shared within an item are copied by the next one again.
+                let line = dst[2] * run.steps(*factors) * factors.unit.step_bytes();
+                let room = (ROOMS[2] / line.max(1)).max(1);
+                let own = room.saturating_sub(kernel[1] + 1).max(1);
+                gathered((lines * dst[2]).saturating_mul(room.max(kernel[1] + 2)) / own)
+            }
         };
         products.saturating_add(copies)
     }
