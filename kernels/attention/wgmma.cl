@@ -91,6 +91,10 @@ static inline uint partner(const uint x, const int mask) {
 
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void attention_wgmma(PARAMS) {
+#ifdef ANYDNN_UNREAD
+    // The driver's assembler need not read what another one assembles (program/ptx.rs).
+    asm volatile("/*@unread");
+#endif
     ENTER
     __local uchar memory[SLOTS * SLOT_BYTES] __attribute__((aligned(1024)));
     asm volatile("//@resident 1;");

@@ -303,6 +303,10 @@ static inline V quick_gelu_erf(const V x) {
 
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void matmul_wgmma(PARAMS) {
+#ifdef ANYDNN_UNREAD
+    // The driver's assembler need not read what another one assembles (program/ptx.rs).
+    asm volatile("/*@unread");
+#endif
 #ifdef LOCAL_BYTES
     __local uchar declared[1024] __attribute__((aligned(1024)));
     asm volatile("//@local " LOCAL_BYTES ";");

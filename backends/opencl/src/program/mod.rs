@@ -45,26 +45,67 @@ impl Program {
     ) -> Result<Self> {
         let span = tracing::debug_span!("build program", name, device = device.name());
         let _entered = span.enter();
+        if source.contains(ptx::UNREAD) {
+            let text = Self::hidden(context, device, name, source, options)?;
+            if let Some(text) = text.and_then(|text| ptx::translate(text.as_bytes())) {
+                return Self::translated(context, device, name, &text, options);
+            }
+            tracing::debug!(name, "the driver's binary of hidden code is no text");
+        }
         let raw = cl3::program::create_program_with_source(context.raw(), &[source])
             .check("build program", "clCreateProgramWithSource")?;
         let program = Self::finish(raw, device, name, options)?;
-        if source.contains(ptx::MARK) { program.translated(context, options) } else { Ok(program) }
+        if !source.contains(ptx::MARK) {
+            return Ok(program);
+        }
+        let text = program.binary()?.and_then(|binary| ptx::translate(&binary));
+        let text = text.ok_or_else(|| {
+            Error::unavailable("warpgroup instructions", "the driver's binaries are no such PTX")
+        })?;
+        Self::translated(context, device, name, &text, options)
     }
 
-    /// The same program with the instructions and the local memory that NVIDIA's compiler of OpenCL C does not let through; see [`ptx`] and
+    /// The driver's text of a program, without machine code of it; none where the driver gives none.
+    fn hidden(
+        context: &handle::Context,
+        device: &OpenClDevice,
+        name: &str,
+        source: &str,
+        options: &str,
+    ) -> Result<Option<String>> {
+        // In one piece: the binding hands over several as if they had no lengths between them.
+        let source = [ptx::HIDDEN, source, ptx::END].concat();
+        let raw = cl3::program::create_program_with_source(context.raw(), &[&source])
+            .check("build program", "clCreateProgramWithSource")?;
+        // SAFETY: the driver returned this program with one reference for the caller.
+        let handle = unsafe { handle::Program::from_owned(raw) }?;
+        let c_options = c_options(options)?;
+        let start = Instant::now();
+        let built =
+            cl3::program::build_program(raw, &[device.raw_device()], &c_options, None, ptr::null_mut());
+        tracing::debug!(name, ?built, milliseconds = start.elapsed().as_millis(), "built with hidden code");
+        let program = Self { name: name.into(), device: device.clone(), handle, binary: OnceLock::new() };
+        // What else failed says so without hidden code.
+        let binary = program.read_binary().unwrap_or_default();
+        Ok(binary.and_then(|binary| ptx::shown(&binary)))
+    }
+
+    /// A program of a text with the instructions and the local memory that NVIDIA's compiler of OpenCL C does not let through; see [`ptx`] and
     /// [`machine`].
-    fn translated(self, context: &handle::Context, options: &str) -> Result<Self> {
-        let refused =
-            || Error::unavailable("warpgroup instructions", "the driver's binaries are no such PTX");
-        let text = self.binary()?.ok_or_else(refused)?;
-        let text = ptx::translate(&text).ok_or_else(refused)?;
-        let Some((kernel, local)) = machine::wanted(&text) else {
-            return Self::from_binary(context, &self.device, &self.name, text.as_bytes(), options);
+    fn translated(
+        context: &handle::Context,
+        device: &OpenClDevice,
+        name: &str,
+        text: &str,
+        options: &str,
+    ) -> Result<Self> {
+        let Some((kernel, local)) = machine::wanted(text) else {
+            return Self::from_binary(context, device, name, text.as_bytes(), options);
         };
         let start = Instant::now();
-        let code: Arc<[u8]> = machine::assemble(&text, kernel, local)?.into();
-        tracing::debug!(name = self.name, local, milliseconds = start.elapsed().as_millis(), "assembled");
-        let program = Self::from_binary(context, &self.device, &self.name, &code, options)?;
+        let code: Arc<[u8]> = machine::assemble(text, kernel, local)?.into();
+        tracing::debug!(name, local, milliseconds = start.elapsed().as_millis(), "assembled");
+        let program = Self::from_binary(context, device, name, &code, options)?;
         program.keep_binary(&code);
         Ok(program)
     }
@@ -92,9 +133,7 @@ impl Program {
         // SAFETY: the driver returned this program with one reference for the caller.
         let handle = unsafe { handle::Program::from_owned(raw) }?;
         let program = Self { name: name.into(), device: device.clone(), handle, binary: OnceLock::new() };
-        let c_options = CString::new(options).map_err(|_| {
-            Error::invalid("build program", "options", format!("{options:?}"), "text without NUL")
-        })?;
+        let c_options = c_options(options)?;
         let devices = [device.raw_device()];
         let start = Instant::now();
         match cl3::program::build_program(raw, &devices, &c_options, None, ptr::null_mut()) {
@@ -119,6 +158,10 @@ impl Program {
     pub(crate) fn binary(&self) -> Result<Option<Vec<u8>>> {
         // Some drivers finish compiling only when kernels are made, and have no binary before.
         self.create_kernels()?;
+        self.read_binary()
+    }
+
+    fn read_binary(&self) -> Result<Option<Vec<u8>>> {
         let query =
             |info| get_program_data(self.handle.raw(), info).check("read program", "clGetProgramInfo");
         let devices: Vec<cl_device_id> = scalars(&query(CL_PROGRAM_DEVICES)?);
@@ -196,6 +239,11 @@ impl Program {
         let log = cl3::program::get_program_build_data(self.handle.raw(), device, CL_PROGRAM_BUILD_LOG);
         call::text(log, "read build log", "clGetProgramBuildInfo").unwrap_or_else(|error| error.to_string())
     }
+}
+
+fn c_options(options: &str) -> Result<CString> {
+    CString::new(options)
+        .map_err(|_| Error::invalid("build program", "options", format!("{options:?}"), "text without NUL"))
 }
 
 /// Whether a code is about a program's text, options or kernels, and not about memory, the device or the call.

@@ -10,6 +10,23 @@ pub(crate) const MARK: &str = "//@sm_90a ";
 /// What stands before the number of work-groups that a multiprocessor shall hold at once, which bounds their registers.
 const RESIDENT: &str = "//@resident ";
 
+/// What stands where a comment begins that hides the code behind it, in texts with [`HIDDEN`] before them.
+pub(crate) const UNREAD: &str = "/*@unread";
+/// Lets texts hide their code from the driver's assembler, whose machine code nobody would use.
+pub(crate) const HIDDEN: &str = "#define ANYDNN_UNREAD 1\n";
+/// A kernel behind all others, in which the comment ends. The driver does not find the kernels between, so that building fails; but its
+/// binary is the text all the same.
+pub(crate) const END: &str = "\n__kernel void anydnn_end(void) { asm volatile(\"@unread*/\"); }\n";
+
+/// The text of a binary with hidden code, as if it had never been hidden.
+pub(crate) fn shown(binary: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(binary).ok()?;
+    let (text, _) = text.split_once(".entry anydnn_end")?;
+    // What leads to the kernel's name begins with its line.
+    let (text, _) = text.rsplit_once('\n')?;
+    text.contains(UNREAD).then(|| text.replace(UNREAD, "") + "\n")
+}
+
 /// The text for the architecture with the marked instructions; none where there are none or the bytes are no such text.
 pub(crate) fn translate(binary: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(binary).ok()?.trim_end_matches('\0');
@@ -45,6 +62,16 @@ mod tests {
             ".target sm_90\n.entry f()\n.reqntid 256, 1, 1\n{ //@resident 2;\n//@sm_90a wgmma.fence;\n}";
         let code = ".target sm_90a\n.entry f()\n.minnctapersm 2\n.reqntid 256, 1, 1\n{ //@resident 2;\nwgmma.fence;\n}";
         assert_eq!(translate(ptx.as_bytes()).as_deref(), Some(code));
+    }
+
+    #[test]
+    fn hidden_code_is_shown() {
+        let ptx = ".target sm_90\n.entry f()\n{\n\t/*@unread\n\tret;\n}\n.visible .entry anydnn_end()\n{\n\t@unread*/\n\tret;\n}\n\0";
+        let code = ".target sm_90\n.entry f()\n{\n\t\n\tret;\n}\n";
+        assert_eq!(shown(ptx.as_bytes()).as_deref(), Some(code));
+        assert_eq!(shown(b".target sm_90\n.entry f() { }"), None);
+        assert_eq!(shown(b".target sm_90\n.visible .entry anydnn_end() { }"), None);
+        assert_eq!(shown(b"\x7fELF\xff"), None);
     }
 
     #[test]
