@@ -90,6 +90,11 @@ impl Constant {
         Ok(format!("{} {}", tensor.desc(), blake3::hash(tensor.bytes()).to_hex()))
     }
 
+    /// Whether elements are computed from those of others, once somebody asks.
+    pub(super) fn is_computed(&self) -> bool {
+        matches!(self.inner.source, Source::Others(..))
+    }
+
     /// The elements.
     pub(super) fn elements(&self) -> Result<&HostTensor> {
         self.inner.made.get_or_init(|| self.make()).as_ref().map_err(Error::clone)

@@ -1,7 +1,10 @@
 //! A graph of a model with the plans that were compiled for it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Instant;
 
 use anydnn_backend::{Backend, DataType, Dims, Engine, Error, Event, Memory, Result, ResultExt, Stream};
 use rustc_hash::FxHashMap;
@@ -26,6 +29,8 @@ const ALIKE: usize = 16;
 
 /// Bytes of weights that are read from a file before its pages are given back.
 const READ_BYTES: usize = 1 << 20;
+/// Bytes of constants that are made while their graph is compiled.
+const AHEAD_BYTES: usize = 64 << 20;
 /// Bytes of a weight that are copied to the device at once.
 const PART_BYTES: usize = 4 << 20;
 
@@ -237,9 +242,21 @@ impl<B: Backend> Scope<B> {
             let compiled = plans.iter().rev().filter_map(|plan| Some(plan.executable.as_ref()?.compiled()));
             compiled.take(ALIKE).collect()
         };
-        let compiled = CompiledGraph::beside(&finished.graph, &inner.engine, &options, &others)?;
-        let kind = memory_kind::<B>(&inner.engine)?;
         let mut constants = std::mem::take(&mut finished.constants);
+        let is_compiled = AtomicBool::new(false);
+        let compiled = thread::scope(|scope| {
+            let make = || make_ahead(constants.values().map(|(_, constant)| constant), &is_compiled);
+            // They are made when they are asked for, otherwise.
+            let builder = thread::Builder::new().name("anydnn-constants".into());
+            if let Err(error) = builder.spawn_scoped(scope, make) {
+                tracing::debug!(%error, "no thread for constants");
+            }
+            let compiled = CompiledGraph::beside(&finished.graph, &inner.engine, &options, &others);
+            is_compiled.store(true, Ordering::Relaxed);
+            compiled
+        })?;
+        let start = Instant::now();
+        let kind = memory_kind::<B>(&inner.engine)?;
         let weights: FxHashMap<TensorId, ValueId> = finished.weights.iter().copied().collect();
         let named = |(id, (_, constant)): (&TensorId, &(String, Constant))| Ok((*id, constant.identity()?));
         let names = constants.iter().map(named).collect::<Result<FxHashMap<TensorId, String>>>()?;
@@ -283,8 +300,21 @@ impl<B: Backend> Scope<B> {
             if has_read {
                 inner.model.origin.give_back();
             }
+            tracing::debug!(milliseconds = start.elapsed().as_millis(), "loaded constants");
             Ok(Some(executable.holding(own)))
         })
+    }
+}
+
+/// Makes constants while their graph is compiled, up to some bytes of them.
+fn make_ahead<'a>(constants: impl Iterator<Item = &'a Constant>, is_compiled: &AtomicBool) {
+    let mut bytes = 0;
+    for constant in constants.filter(|constant| constant.is_computed()) {
+        bytes += constant.desc().size();
+        // What fails now fails again for whoever asks.
+        if bytes > AHEAD_BYTES || is_compiled.load(Ordering::Relaxed) || constant.elements().is_err() {
+            return;
+        }
     }
 }
 
