@@ -198,11 +198,14 @@ impl<B: Backend> CompiledGraph<B> {
         options: &CompileOptions,
         others: &[Self],
     ) -> Result<Self> {
-        let partitioning = match others.iter().find(|other| other.graph().is_alike(graph)) {
-            Some(alike) => fusion::partition_alike(graph, options.policy, alike.partitioning()),
-            None => fusion::partition(graph, options.policy),
+        let alike = others.iter().find(|other| other.graph().is_alike(graph));
+        // Other graphs of the engine have other programs.
+        let (partitioning, programs) = match alike {
+            Some(alike) => {
+                (fusion::partition_alike(graph, options.policy, alike.partitioning()), Programs::Known)
+            }
+            None => (fusion::partition(graph, options.policy), Programs::New),
         };
-        let programs = if others.is_empty() { Programs::New } else { Programs::Known };
         let compiled = compile(graph, partitioning, PortLayouts::Declared, programs, engine, options)?;
         Ok(Self { inner: Arc::new(compiled) })
     }
