@@ -85,9 +85,16 @@
         const int row = item / CHUNKS + i * (GROUP / CHUNKS), chunk = item % CHUNKS;                                     \
         COPY((tile) + PLACE_BY_TERMS(row, chunk), aim##_from[i], aim##_bytes[i]);                                        \
     }
+// The steps of a work-item are a constant distance apart: whole terms, or where rows do not divide a group the terms of 64 rows after
+// those of 64 others.
+#define DIVIDES_GROUP(ROWS) (GROUP % ((ROWS) / 8) == 0)
+#define BLOCK_STEPS (K_TILE * 8 / GROUP)
+#define ROWS_TERM(ROWS, i)                                                                                               \
+    (DIVIDES_GROUP(ROWS) ? item / ((ROWS) / 8) + (i) * (GROUP / ((ROWS) / 8)) : item / 8 + (i) % BLOCK_STEPS * (GROUP / 8))
+#define ROWS_CHUNK(ROWS, i) (DIVIDES_GROUP(ROWS) ? item % ((ROWS) / 8) : (i) / BLOCK_STEPS * 8 + item % 8)
 #define AIM_BY_ROWS(aim, ROWS, first, EXISTS, DECLARE, INSIDE, pointer, OFFSET, SIZE)                                    \
     _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
-        const int term = item / ((ROWS) / 8) + i * (GROUP / ((ROWS) / 8)), chunk = item % ((ROWS) / 8);                  \
+        const int term = ROWS_TERM(ROWS, i), chunk = ROWS_CHUNK(ROWS, i);                                                \
         const idx at_row = (first) + chunk * 8, at_place = first_k + term, at_k = TERM_OF(at_place);                     \
         DECLARE(at_row)                                                                                                  \
         DECLARE_K(at_k)                                                                                                  \
@@ -98,7 +105,7 @@
     }
 #define COPY_BY_ROWS(aim, tile, ROWS)                                                                                    \
     _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
-        const int term = item / ((ROWS) / 8) + i * (GROUP / ((ROWS) / 8)), chunk = item % ((ROWS) / 8);                  \
+        const int term = ROWS_TERM(ROWS, i), chunk = ROWS_CHUNK(ROWS, i);                                                \
         COPY((tile) + PLACE_BY_ROWS(chunk, term), aim##_from[i], aim##_bytes[i]);                                        \
     }
 #if BYTES == 1
@@ -148,6 +155,9 @@
 #define LINE_STEPS(ROWS, BY) (LINES(ROWS, BY) / LINE_STEP(ROWS, BY))
 #define OWN_LINE(ROWS, BY) (item / WORDS_OF_LINE(ROWS, BY))
 #define OWN_WORD(ROWS, BY) (item % WORDS_OF_LINE(ROWS, BY))
+// Where lines do not divide a group, its last work-items have none.
+#define HAS_WORD(ROWS, BY)                                                                                               \
+    (GROUP % WORDS_OF_LINE(ROWS, BY) == 0 || item < LINE_STEP(ROWS, BY) * WORDS_OF_LINE(ROWS, BY))
 #define PLACE_WORD(ROWS, BY, line)                                                                                       \
     (((BY) == BY_TERMS ? PLACE_BY_TERMS(line, OWN_WORD(ROWS, BY) / 4) : PLACE_BY_ROWS(OWN_WORD(ROWS, BY) / 4, line)) +   \
      OWN_WORD(ROWS, BY) % 4 * 4)
@@ -165,12 +175,13 @@
         AIM_WORDS(aim, ROWS, BY, first, SIZE, DECLARE, pointer, OFFSET)                                                  \
         _Pragma("unroll") for (int i = 0; i < LINE_STEPS(ROWS, BY); ++i) {                                               \
             const int line = i * LINE_STEP(ROWS, BY), there = line < lines ? bytes : 0;                                  \
-            asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"                                                  \
-                         :                                                                                               \
-                         : "r"((tile) + PLACE_WORD(ROWS, BY, OWN_LINE(ROWS, BY) + line)),                                \
-                           "l"(there > 0 ? from + (ulong)line * (LINE) : (ulong)pointer),                                \
-                           "r"(there)                                                                                    \
-                         : "memory");                                                                                    \
+            if (HAS_WORD(ROWS, BY))                                                                                      \
+                asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"                                              \
+                             :                                                                                           \
+                             : "r"((tile) + PLACE_WORD(ROWS, BY, OWN_LINE(ROWS, BY) + line)),                            \
+                               "l"(there > 0 ? from + (ulong)line * (LINE) : (ulong)pointer),                            \
+                               "r"(there)                                                                                \
+                             : "memory");                                                                                \
         }                                                                                                                \
     }
 #define HOLD_WORDS(aim, ROWS, BY)                                                                                        \
@@ -193,8 +204,9 @@
     _Pragma("unroll") for (int i = 0; i < LINE_STEPS(ROWS, BY); ++i) {                                                   \
         uint both;                                                                                                       \
         asm("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(both) : "r"(aim##_low[i]), "r"(aim##_high[i]), "r"(aim##_shift));    \
-        *(__local uint *)((tile) + PLACE_WORD(ROWS, BY, OWN_LINE(ROWS, BY) + i * LINE_STEP(ROWS, BY))) =                 \
-            aim##_there == 2 ? both & 0xffff : both;                                                                     \
+        if (HAS_WORD(ROWS, BY))                                                                                          \
+            *(__local uint *)((tile) + PLACE_WORD(ROWS, BY, OWN_LINE(ROWS, BY) + i * LINE_STEP(ROWS, BY))) =             \
+                aim##_there == 2 ? both & 0xffff : both;                                                                 \
     }
 
 // Where a term is: bytes from the first one, and its tap, the vertical number in the low byte. One past the end has a tap of no row. Of a

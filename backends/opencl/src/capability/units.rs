@@ -117,8 +117,11 @@ pub(crate) const ORDINARY: [Tile; 9] = [
 ];
 
 /// Tiles of `wgmma` whose rings of slices need [`Feature::LargeLocal`], one to a compute unit. Clocks as measured on an H200.
-pub(crate) const DEEP: [Tile; 2] = [
+pub(crate) const DEEP: [Tile; 5] = [
     Tile { variant: "wgmma-128x256", m: 128, n: 256, k: 64, resident: 1, clocks: 1_500, latency: 1_500 },
+    Tile { variant: "wgmma-256x128", m: 256, n: 128, k: 64, resident: 1, clocks: 1_500, latency: 1_500 },
+    Tile { variant: "wgmma-128x192", m: 128, n: 192, k: 64, resident: 1, clocks: 1_180, latency: 1_180 },
+    Tile { variant: "wgmma-128x64-deep", m: 128, n: 64, k: 64, resident: 1, clocks: 560, latency: 560 },
     Tile { variant: "wgmma-128x128-deep", m: 128, n: 128, k: 64, resident: 1, clocks: 800, latency: 800 },
 ];
 

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use crate::capability::Feature;
 use crate::capability::sub_groups::SubGroups;
+use crate::capability::units::DEEP;
 use crate::plan::{DeviceTraits, KernelPlan};
 use crate::primitive::tests::{check_plan, f32, gpu, matmul, tagged};
 use crate::primitive::{Wanted, choices, choose};
@@ -160,11 +161,16 @@ fn deep_rings_need_large_local_memory() {
     let large = halves(4096, 4096, 4096);
     assert_eq!(names(&large, &device)[0], "ocl:matmul:wgmma-128x256");
     assert_eq!(names(&halves(512, 4096, 4096), &device)[0], "ocl:matmul:wgmma-128x128-deep");
-    assert_eq!(names(&halves(256, 4096, 4096), &device)[0], "ocl:matmul:wgmma-64x64");
+    // One round of tiles of the width that fills it best.
+    assert_eq!(names(&halves(256, 4096, 4096), &device)[0], "ocl:matmul:wgmma-128x64-deep");
+    assert_eq!(names(&halves(128, 4096, 4096), &device)[0], "ocl:matmul:wgmma-64x64");
+    assert_eq!(names(&halves(1175, 3440, 2080), &device)[0], "ocl:matmul:wgmma-128x192");
+    assert_eq!(names(&halves(33_000, 1152, 128), &device)[0], "ocl:matmul:wgmma-256x128");
     assert_eq!(named(&halves(256, 4096, 4096), &device, "ocl:matmul:wgmma-128x256").launches.len(), 1);
-    assert!(!names(&large, &hopper()).iter().any(|name| name.contains("deep") || name.contains("x256")));
+    let is_deep = |name: &String| DEEP.iter().any(|tile| name.ends_with(tile.variant));
+    assert!(!names(&large, &hopper()).iter().any(is_deep));
     for [m, k, n] in [[4095, 4095, 4095], [4096, 504, 4096]] {
-        assert!(!names(&halves(m, k, n), &device).iter().any(|name| name.contains("deep")));
+        assert!(!names(&halves(m, k, n), &device).iter().any(is_deep));
     }
     let plan = named(&large, &device, "ocl:matmul:wgmma-128x256");
     assert!(defines(&plan, "STAGES 4") && defines(&plan, "LAG 1"));
