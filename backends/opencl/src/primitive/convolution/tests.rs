@@ -210,7 +210,17 @@ fn depthwise_strips_of_the_width() {
         .with_post_op(PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1, 40, 1, 1])));
     let case = Case { extent: 30, channels: 40, outputs: 40, groups: 40, ..MIDDLE };
     let odd = Case { channels: 41, outputs: 41, groups: 41, ..case };
+    // Of 16 bits, four channels go together where they divide them.
+    let halves = |channels: usize| {
+        let image = MemoryDesc::with_tag([2, channels, 30, 30], DataType::F16, "acdb").unwrap();
+        let op = Convolution::new(2).with_groups(channels).with_pads(vec![1; 2], vec![1; 2]);
+        let weights = MemoryDesc::new([channels, 1, 3, 3], DataType::F16).to_any();
+        PrimitiveDesc::builder(Op::Convolution(op)).src(image.clone()).weights(weights).dst(image)
+    };
     let list = [
+        halves(40),
+        halves(42),
+        halves(41),
         case.build().bias(f32(&[40])).attributes(sum),
         Case { kernel: 5, stride: 2, pads: (2, 2), ..odd }.build(),
         Case { kernel: 3, dilation: 3, pads: (3, 1), ..odd }.build(),
@@ -221,7 +231,7 @@ fn depthwise_strips_of_the_width() {
     let gpu = DeviceTraits { compute_units: 4, ..gpu() };
     // Only whole vectors of channels need memory that is aligned to them.
     let alignment = |builder| planned(builder, &gpu).launches[0].alignment;
-    assert_eq!((alignment(case.build()), alignment(odd.build())), (16, 1));
+    assert_eq!([halves(40), halves(42), case.build()].map(alignment), [8, 1, 1]);
     for builder in list {
         assert_eq!(planned(builder.clone(), &gpu).implementation, "ocl:convolution:depthwise-strip");
         check_those(&builder.build().unwrap(), |name| name == "ocl:convolution:depthwise-strip");
