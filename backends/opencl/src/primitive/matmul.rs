@@ -95,6 +95,9 @@ const NEAR_WEIGHTS: usize = 4096;
 pub(super) const MANY_TERMS: usize = 512;
 /// Terms up to which, on CPUs, a tile's sums are stored more often than blocks are read again.
 const FEW_TERMS: usize = 64;
+/// Terms that take less than what a result without whole vectors takes to store, and the shortest vector of a row.
+const FEWER_TERMS: usize = 32;
+const SHORTEST_VECTOR: usize = 4;
 /// Products of a gated one from which on a second launch pays for itself.
 const APART: usize = 1 << 20;
 /// The loops over batches that programs have in common, on devices that want many work-items.
@@ -314,6 +317,11 @@ impl<'a> Shape<'a> {
                 choices.offer("expanded", "many rows: weights of few bits become floats first", expanded);
             }
             let skinny = |mma| self.skinny(&space, value, device, mma).filter(|_| real);
+            // On an H200 461 x 15 by 15 x 5093 in f16 takes 11 us so, and 16 to 26 by larger tiles, whose groups store for the most part.
+            if m >= 16 && n >= 16 && (1..=FEWER_TERMS).contains(&terms) && !n.is_multiple_of(SHORTEST_VECTOR)
+            {
+                choices.offer("tiled", "few terms, and a result without whole vectors", tiled);
+            }
             // On an H200 16 rows by weights of 4096 x 4096 in f16 take 17 us so, and 25 by the other matrix units.
             if m >= 16 && terms.is_multiple_of(8) && n.is_multiple_of(8) {
                 large().offer_tensor_cores(choices, device);

@@ -5,10 +5,14 @@ use std::ops::Range;
 use super::Product;
 use crate::capability::units::Tile;
 use crate::plan::DeviceTraits;
+use crate::primitive::space::Operand;
 
 /// Clocks of a work-group besides its sums, and of the launch that adds up parts.
 const GROUP_CLOCKS: usize = 3_000;
 pub(in crate::primitive) const LAUNCH_CLOCKS: usize = 8_000;
+/// Clocks of a result whose rows are no whole vectors: work-items store such results one by one, each into a sector of its own.
+const LONE_CLOCKS: usize = 1;
+const SHORTEST_VECTOR: usize = 4;
 /// Multiply-adds that a unit starts in a clock where the clocks of tiles were measured.
 const MEASURED_MULTIPLY_ADDS: usize = 128;
 /// Bytes that a device with as many units as the measured one moves in a clock, by unit.
@@ -93,7 +97,9 @@ impl Product<'_> {
         let units = device.compute_units.max(1);
         let groups = self.groups(tile).saturating_mul(parts).div_ceil(units);
         let steps = self.steps(tile).div_ceil(parts);
-        let round = |groups: usize| slice_clocks(tile, groups, device) * steps + GROUP_CLOCKS;
+        let stores = tile.m * tile.n * self.lone_clocks();
+        let round =
+            |groups: usize| slice_clocks(tile, groups, device) * steps + GROUP_CLOCKS + groups * stores;
         let rest = groups % tile.resident;
         let sums = groups / tile.resident * round(tile.resident) + if rest > 0 { round(rest) } else { 0 };
         let bytes = (parts + 1) * self.results() * 4;
@@ -104,13 +110,22 @@ impl Product<'_> {
     fn estimate_last(&self, tile: &Tile, parts: usize, whole: usize, device: &DeviceTraits) -> usize {
         let units = device.compute_units.max(1);
         let last = self.groups(tile) - whole;
-        let round = |groups: usize, steps: usize| slice_clocks(tile, groups, device) * steps + GROUP_CLOCKS;
+        let stores = tile.m * tile.n * self.lone_clocks();
+        let round = |groups: usize, steps: usize| {
+            slice_clocks(tile, groups, device) * steps + GROUP_CLOCKS + groups * stores
+        };
         let steps = self.steps(tile);
         let sums = whole / (units * tile.resident) * round(tile.resident, steps)
             + round((last * parts).div_ceil(units), steps.div_ceil(parts));
         let bytes = (parts + 1) * last * tile.m * tile.n * 4;
         let clocks = sums + LAUNCH_CLOCKS + JOIN_BYTES * bytes / (UNIT_BYTES * units);
         clocks + clocks / LEAST_GAIN
+    }
+
+    /// The clocks of a result beyond those of a group.
+    fn lone_clocks(&self) -> usize {
+        let lies_in_vectors = |dst: &Operand| dst.address.is_aligned(self.loops.n.start, SHORTEST_VECTOR);
+        if self.space.find("DST").is_none_or(lies_in_vectors) { 0 } else { LONE_CLOCKS }
     }
 
     /// The slices of a whole sum.

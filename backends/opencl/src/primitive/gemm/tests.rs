@@ -188,6 +188,16 @@ fn deep_rings_need_large_local_memory() {
     assert!(defines(&plan, "STAGES 4") && defines(&plan, "K_TILE 32"));
 }
 
+/// Where a result has no whole vectors, storing it takes as long as many terms: smaller tiles share that out, and few terms need no large ones.
+#[test]
+fn results_without_vectors_have_smaller_tiles() {
+    let first = |m, k, n| names(&halves(m, k, n), &hopper()).remove(0);
+    assert_eq!(first(2255, 106, 965), "ocl:matmul:wgmma-64x64");
+    assert_eq!(first(461, 15, 5093), "ocl:matmul:tiled");
+    assert_eq!(first(461, 33, 5093), "ocl:matmul:wgmma-64x64");
+    assert_ne!(first(461, 15, 5096), "ocl:matmul:tiled");
+}
+
 /// Groups go on with the tiles of the next product of a batch.
 #[test]
 fn batches_share_groups() {
