@@ -1,5 +1,7 @@
-//! Kernel objects: lent to launches, with what their arguments were last set to.
+//! Kernel objects: lent to launches, with what their arguments were last set to. Those of a launch that is gone serve the next launches of
+//! their kernel: making and releasing one costs as much as several launches.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -13,7 +15,7 @@ use crate::driver::handle;
 use crate::memory::allocation::Binding;
 use crate::program::Program;
 
-/// The kernel objects of one kernel. Each is lent to one launch at a time, because setting arguments is not thread-safe.
+/// The kernel objects of a launch's kernel. Each is lent to one launch at a time, because setting arguments is not thread-safe.
 ///
 /// An argument that was once an address is never set to a buffer object again, nor the other way round: NVIDIA's driver then takes the
 /// arguments for invalid. So launches whose arguments differ in that get different objects.
@@ -23,7 +25,18 @@ pub(crate) struct KernelPool {
     name: String,
     fixed: Fixed,
     idle: Mutex<Vec<Kernel>>,
+    /// Whether its kernel objects come from the program's spare ones and become such.
+    shares: bool,
 }
+
+/// The kernel objects of a program that no launch has at the moment, by the kernel's name.
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
+    kernels: Mutex<HashMap<String, Vec<Kernel>>>,
+}
+
+/// The most kernel objects of a kernel that wait for another launch: networks have so many launches of their most frequent one.
+const MOST_SPARE: usize = 64;
 
 /// What every kernel object of a pool is told once.
 #[derive(Debug, Default)]
@@ -76,8 +89,17 @@ impl FromIterator<Binding> for Addresses {
 impl KernelPool {
     /// A pool that holds one kernel object already, so that a wrong name shows at once.
     pub(crate) fn new(program: Arc<Program>, name: &str, fixed: Fixed) -> Result<Self> {
-        let pool = Self { program, name: name.into(), fixed, idle: Mutex::default() };
-        let first = pool.create()?;
+        Self::with(program, name, fixed, true)
+    }
+
+    /// A pool of kernel objects that were never set to anything before, and serve nobody afterwards.
+    pub(crate) fn alone(program: Arc<Program>, name: &str, fixed: Fixed) -> Result<Self> {
+        Self::with(program, name, fixed, false)
+    }
+
+    fn with(program: Arc<Program>, name: &str, fixed: Fixed, shares: bool) -> Result<Self> {
+        let pool = Self { program, name: name.into(), fixed, idle: Mutex::default(), shares };
+        let first = pool.create(None)?;
         pool.give(first);
         Ok(pool)
     }
@@ -90,10 +112,9 @@ impl KernelPool {
     /// A kernel object for arguments like these, to [give](KernelPool::give) back.
     pub(crate) fn take(&self, addresses: Addresses) -> Result<Kernel> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |kernel: &Kernel| [addresses, Addresses::default()].contains(&kernel.addresses);
-        let found = idle.iter().rposition(fits).map(|i| idle.swap_remove(i));
+        let found = idle.iter().rposition(|kernel| kernel.fits(addresses)).map(|i| idle.swap_remove(i));
         drop(idle);
-        let kernel = found.map_or_else(|| self.create(), Ok)?;
+        let kernel = found.map_or_else(|| self.create(Some(addresses)), Ok)?;
         Ok(Kernel { addresses, ..kernel })
     }
 
@@ -107,18 +128,72 @@ impl KernelPool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn create(&self) -> Result<Kernel> {
-        let handle = self.program.kernel(&self.name)?;
-        let kernel = Kernel { handle, addresses: Addresses::default(), known: SmallVec::new() };
+    /// A kernel object with this pool's table: for arguments like these, if any are given.
+    fn create(&self, addresses: Option<Addresses>) -> Result<Kernel> {
         let Fixed { memories, numbered, table } = &self.fixed;
         let behind = 2 * *memories as u32;
-        if *numbered {
-            kernel.value(behind, &0_u64, &self.name)?;
-        }
+        let spare = if self.shares { self.program.spare().take(&self.name, addresses) } else { None };
+        let kernel = if let Some(kernel) = spare {
+            kernel
+        } else {
+            let handle = self.program.kernel(&self.name)?;
+            let kernel = Kernel { handle, addresses: Addresses::default(), known: SmallVec::new() };
+            if *numbered {
+                kernel.value(behind, &0_u64, &self.name)?;
+            }
+            kernel
+        };
         if !table.is_empty() {
             kernel.values(behind + u32::from(*numbered), table, &self.name)?;
         }
         Ok(kernel)
+    }
+}
+
+impl Drop for KernelPool {
+    fn drop(&mut self) {
+        let idle = std::mem::take(self.idle.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if self.shares {
+            self.program.spare().keep(&self.name, idle);
+        }
+    }
+}
+
+impl Spare {
+    /// A kernel object for arguments like these, or for any.
+    fn take(&self, name: &str, addresses: Option<Addresses>) -> Option<Kernel> {
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let spare = kernels.get_mut(name)?;
+        let fits = |kernel: &Kernel| addresses.is_none_or(|wanted| kernel.fits(wanted));
+        let at = spare.iter().rposition(fits)?;
+        Some(spare.swap_remove(at))
+    }
+
+    /// Keeps kernel objects for others; those beyond the limit go. What memory they were told of is forgotten: it may be gone.
+    fn keep(&self, name: &str, mut idle: Vec<Kernel>) {
+        if idle.is_empty() {
+            return;
+        }
+        for kernel in &mut idle {
+            kernel.known.clear();
+        }
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kernels.contains_key(name) {
+            kernels.insert(name.to_owned(), Vec::new());
+        }
+        let Some(spare) = kernels.get_mut(name) else { return };
+        let room = MOST_SPARE.saturating_sub(spare.len());
+        let mut idle = idle.into_iter();
+        spare.extend(idle.by_ref().take(room));
+        drop(kernels);
+        // The driver is told without the lock.
+        drop(idle);
+    }
+
+    /// How many there are of a kernel.
+    #[cfg(test)]
+    pub(crate) fn count(&self, name: &str) -> usize {
+        self.kernels.lock().unwrap_or_else(PoisonError::into_inner).get(name).map_or(0, Vec::len)
     }
 }
 
@@ -158,6 +233,11 @@ impl Drop for Lent {
 impl Kernel {
     pub(crate) fn raw(&self) -> cl_kernel {
         self.handle.raw()
+    }
+
+    /// Whether it may be bound to memories like these.
+    fn fits(&self, addresses: Addresses) -> bool {
+        [addresses, Addresses::default()].contains(&self.addresses)
     }
 
     /// How its memories are bound.
@@ -236,5 +316,49 @@ impl Kernel {
         set: impl FnOnce(cl_kernel) -> Returned<()>,
     ) -> Result<()> {
         set(self.raw()).check("set kernel argument", call).at(|| format!("argument {index} of kernel {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::ProgramSource;
+    use crate::testing::shared_test_engines;
+
+    #[test]
+    fn kernel_objects_of_a_launch_that_is_gone_serve_the_next_one() {
+        for engine in shared_test_engines() {
+            let source = "typedef struct { int at[1]; } Shape;
+                          kernel void spared(global uchar *dst, ulong at, const Shape s) { dst[at] = s.at[0]; }";
+            let name = "spared".to_owned();
+            let source = ProgramSource { name, source: source.into(), options: String::new() };
+            let inner = &engine.inner;
+            let program = inner.programs.program(&inner.context, &inner.device, &source, "").unwrap();
+            let pool = |table: i32| {
+                let fixed = Fixed { memories: 1, numbered: false, table: table.to_ne_bytes().to_vec() };
+                Arc::new(KernelPool::new(Arc::clone(&program), "spared", fixed).unwrap())
+            };
+            let buffers: Addresses = [Binding::Mem(std::ptr::null_mut())].into_iter().collect();
+            let svm: Addresses = [Binding::Svm(std::ptr::null_mut())].into_iter().collect();
+            let spare = || program.spare().count("spared");
+            let first = pool(1);
+            let made: Vec<_> = (0..2).map(|_| first.lend(buffers).unwrap()).collect();
+            let raw = |lent: &Lent| lent.kernel().unwrap().raw();
+            let kept: Vec<_> = made.iter().map(raw).collect();
+            drop(made);
+            assert_eq!(spare(), 0);
+            drop(first);
+            assert_eq!(spare(), 2);
+            // Those that were bound to buffer objects are bound to such ones again alone.
+            let second = pool(2);
+            let (other, own) = (second.lend(svm).unwrap(), second.lend(buffers).unwrap());
+            assert!(kept.contains(&raw(&own)) && !kept.contains(&raw(&other)));
+            drop((other, own, second));
+            assert_eq!(spare(), 3);
+            let many = pool(3);
+            let lent: Vec<_> = (0..MOST_SPARE + 3).map(|_| many.lend(buffers).unwrap()).collect();
+            drop((lent, many));
+            assert_eq!(spare(), MOST_SPARE);
+        }
     }
 }

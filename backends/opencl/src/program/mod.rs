@@ -23,12 +23,15 @@ use cl3::types::{cl_device_id, cl_program};
 use crate::driver::call::{self, Check, Returned, Scalar};
 use crate::driver::handle;
 use crate::driver::platform::OpenClDevice;
+use crate::program::kernels::Spare;
 
 /// A built program.
 #[derive(Debug)]
 pub(crate) struct Program {
     name: String,
     device: OpenClDevice,
+    /// Before the program, which they refer to.
+    spare: Spare,
     handle: handle::Program,
     /// What cache blobs carry, once one was made: the driver need not give the same bytes twice.
     binary: OnceLock<Arc<[u8]>>,
@@ -84,7 +87,7 @@ impl Program {
         let built =
             cl3::program::build_program(raw, &[device.raw_device()], &c_options, None, ptr::null_mut());
         tracing::debug!(name, ?built, milliseconds = start.elapsed().as_millis(), "built with hidden code");
-        let program = Self { name: name.into(), device: device.clone(), handle, binary: OnceLock::new() };
+        let program = Self::new(name, device, handle);
         // What else failed says so without hidden code.
         let binary = program.read_binary().unwrap_or_default();
         Ok(binary.and_then(|binary| ptx::shown(&binary)))
@@ -129,10 +132,15 @@ impl Program {
         Ok(program)
     }
 
+    fn new(name: &str, device: &OpenClDevice, handle: handle::Program) -> Self {
+        let (spare, binary) = (Spare::default(), OnceLock::new());
+        Self { name: name.into(), device: device.clone(), spare, handle, binary }
+    }
+
     fn finish(raw: cl_program, device: &OpenClDevice, name: &str, options: &str) -> Result<Self> {
         // SAFETY: the driver returned this program with one reference for the caller.
         let handle = unsafe { handle::Program::from_owned(raw) }?;
-        let program = Self { name: name.into(), device: device.clone(), handle, binary: OnceLock::new() };
+        let program = Self::new(name, device, handle);
         let c_options = c_options(options)?;
         let devices = [device.raw_device()];
         let start = Instant::now();
@@ -192,6 +200,11 @@ impl Program {
     /// Keeps the binary that the program was loaded from.
     pub(crate) fn keep_binary(&self, binary: &Arc<[u8]>) {
         let _ = self.binary.set(Arc::clone(binary));
+    }
+
+    /// Kernel objects that no launch has.
+    pub(crate) fn spare(&self) -> &Spare {
+        &self.spare
     }
 
     /// A new kernel object.

@@ -55,7 +55,7 @@ impl Trial {
         let queue = create_queue(context, device, 0, operation)?;
         let fixed =
             Fixed { memories: self.memories.len(), numbered: self.numbered, table: self.table.clone() };
-        let pool = Arc::new(KernelPool::new(program, &self.kernel, fixed)?);
+        let pool = Arc::new(KernelPool::alone(program, &self.kernel, fixed)?);
         let mut lent = pool.lend(self.memories.iter().map(|_| Binding::Mem(ptr::null_mut())).collect())?;
         let Some(kernel) = lent.kernel_mut() else { return Ok(()) };
         // Pages of zeros, which the system has only where they are touched. They outlive the buffers.
