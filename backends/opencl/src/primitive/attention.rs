@@ -340,7 +340,7 @@ impl<'a> Shape<'a> {
         let needed = nodes::needed(&expression.nodes, [wanted]);
         let leaves = Scores { shape: self, lanes, along };
         let text = nodes::statements(&expression.nodes, &needed, prefix, self.value, &leaves);
-        source.define(format!("{compute}(x)"), text).define(result, format!("{prefix}{wanted}"));
+        source.define(format_args!("{compute}(x)"), text).define(result, format!("{prefix}{wanted}"));
     }
 }
 

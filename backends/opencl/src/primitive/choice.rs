@@ -60,10 +60,9 @@ impl<'a> Choices<'a> {
         reason: &'static str,
         plan: impl FnOnce() -> Option<P>,
     ) {
-        let implementation = name(self.desc.op(), variant);
         let wanted = match self.wanted {
             Wanted::First => self.made.is_empty(),
-            Wanted::Named(name) => self.made.is_empty() && name == implementation,
+            Wanted::Named(wanted) => self.made.is_empty() && wanted == name(self.desc.op(), variant),
             Wanted::All => true,
         };
         if !wanted || self.seen.contains(&variant) {
@@ -72,6 +71,7 @@ impl<'a> Choices<'a> {
         self.seen.push(variant);
         if let Some(planned) = plan() {
             let Planned { scratchpad, launches } = planned.into();
+            let implementation = name(self.desc.op(), variant);
             let plan = KernelPlan { implementation, scratchpad, launches, desc: self.desc.clone() };
             self.made.push(Choice { plan, reason });
         }

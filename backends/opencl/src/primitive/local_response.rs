@@ -85,13 +85,13 @@ fn plan(
     let mut text = rows.source(value, is_wide(&desc), device, work);
     for (i, name) in NAMES.iter().enumerate() {
         let name = name.to_uppercase();
-        text.define(format!("REACH_{name}"), i32::from(reaches.reach(i)))
-            .number_of(format!("SIZE_{name}"), reaches.sizes[i])
-            .number_of(format!("BEFORE_{name}"), reaches.before[i])
-            .number_of(format!("AFTER_{name}"), reaches.after[i]);
+        text.define(format_args!("REACH_{name}"), i32::from(reaches.reach(i)))
+            .number_of(format_args!("SIZE_{name}"), reaches.sizes[i])
+            .number_of(format_args!("BEFORE_{name}"), reaches.before[i])
+            .number_of(format_args!("AFTER_{name}"), reaches.after[i]);
     }
     let is = |beta: f32| i32::from(op.beta.to_bits() == beta.to_bits());
-    text.define("ALPHA", format!("((R){} / (R){}L)", value.literal(op.alpha), op.count))
+    text.define("ALPHA", format_args!("((R){} / (R){}L)", value.literal(op.alpha), op.count))
         .define("BETA", value.literal(op.beta))
         .define("K", value.literal(op.k))
         .define("BETA_IS_THREE_QUARTERS", is(0.75))

@@ -61,11 +61,11 @@ pub(super) fn plan_remap(desc: PrimitiveDesc, op: &Remap, device: &DeviceTraits)
     let dims = dst.dims().clone();
     let launch = launch(&space, &dims, wide, device, |source, bits| {
         source
-            .define("GET_FILL(o)", format!("get_{bits}(fill, o)"))
+            .define("GET_FILL(o)", format_args!("get_{bits}(fill, o)"))
             .define("PLACE_ROW", &rows)
             .define("PLACE(a)", place(last, "a"))
-            .define("BORDER(at, n)", format!("{border}(at, n)"))
-            .define("FROM", format!("s{last}"))
+            .define("BORDER(at, n)", format_args!("{border}(at, n)"))
+            .define("FROM", format_args!("s{last}"))
             .number_of("EXTENT", src.dims()[last])
             .number_of("LOW", low)
             .number_of("HIGH", high)
@@ -229,8 +229,8 @@ fn launch(
         .number_of("ROWS_PER_ITEM", per_item)
         .number_of("ITEMS", work_items)
         .define("BITS", ["uchar", "ushort", "uint", "ulong"][(bits / 8).trailing_zeros().min(3) as usize])
-        .define("GET(o)", format!("get_{bits}(src0, o)"))
-        .define("PUT(o, v)", format!("put_{bits}(dst, o, v)"));
+        .define("GET(o)", format_args!("get_{bits}(src0, o)"))
+        .define("PUT(o, v)", format_args!("put_{bits}(dst, o, v)"));
     let (kernel, file) = define(&mut source, bits);
     let (global, local) = items(device, if run == 0 { 0 } else { work_items });
     source.launch(kernel, &[file], global, local)

@@ -4,23 +4,59 @@
 //! structure there, so that all shapes of a kind share one text. [`mark`] leaves zero and one as they are: what they leave out of a text
 //! is a kind of its own.
 
-use std::fmt::{Display, Write};
+use std::fmt::{self, Display, Write};
 
 const OPEN: char = '\u{ab}';
 const CLOSE: char = '\u{bb}';
 /// The first byte of both.
 const MARK: u8 = 0xc2;
+/// The numbers that few texts have more of.
+const USUAL: usize = 128;
 
 /// A number that a launch may bring, but for zero and one.
-pub(super) fn mark(number: impl Display) -> String {
-    let text = number.to_string();
-    if matches!(&*text, "0" | "1") { text } else { format!("{OPEN}{text}{CLOSE}") }
+pub(super) fn mark(number: impl Number) -> impl Display + Copy {
+    Marked { number, is_marked: !number.is_few() }
 }
 
 /// A number that a launch may bring, whatever it is.
-pub(super) fn always(number: impl Display) -> String {
-    format!("{OPEN}{number}{CLOSE}")
+pub(super) fn always(number: impl Display + Copy) -> impl Display + Copy {
+    Marked { number, is_marked: true }
 }
+
+/// A number in a text, which is written where it stands: a plan has thousands of them.
+#[derive(Clone, Copy)]
+struct Marked<N> {
+    number: N,
+    is_marked: bool,
+}
+
+impl<N: Display> Display for Marked<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_marked {
+            return self.number.fmt(f);
+        }
+        f.write_char(OPEN)?;
+        self.number.fmt(f)?;
+        f.write_char(CLOSE)
+    }
+}
+
+/// A number that tells whether it is zero or one.
+pub(super) trait Number: Display + Copy {
+    fn is_few(self) -> bool;
+}
+
+macro_rules! number {
+    ($($of:ty)*) => {$(
+        impl Number for $of {
+            fn is_few(self) -> bool {
+                matches!(self, 0 | 1)
+            }
+        }
+    )*};
+}
+
+number!(usize isize i32 u32 i64);
 
 /// A float that a launch may bring.
 pub(super) fn float(x: f32) -> String {
@@ -29,18 +65,30 @@ pub(super) fn float(x: f32) -> String {
 
 /// The quotient of a variable that is not negative by a number that a launch may bring. Where it does, a multiplication gives it.
 pub(super) fn quotient(variable: &str, divisor: usize) -> String {
-    if divisor <= 1 { variable.into() } else { any_quotient(variable, divisor) }
+    if divisor <= 1 { variable.into() } else { any_quotient(variable, divisor).to_string() }
 }
 
 /// The same also for one, which is a number like any other then.
-pub(super) fn any_quotient(variable: &str, divisor: usize) -> String {
-    format!("QUOTIENT({variable}, {})", self::divisor(divisor))
+pub(super) fn any_quotient(variable: &str, divisor: usize) -> impl Display {
+    struct Quotient<'a, D>(&'a str, D);
+    impl<D: Display> Display for Quotient<'_, D> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "QUOTIENT({}, {})", self.0, self.1)
+        }
+    }
+    Quotient(variable, self::divisor(divisor))
 }
 
 /// The last three arguments of `QUOTIENT` for a divisor that a launch may bring.
-pub(super) fn divisor(divisor: usize) -> String {
-    let (factor, shift) = reciprocal(divisor);
-    format!("{}, {}, {}", always(divisor), always(factor), always(shift))
+pub(super) fn divisor(divisor: usize) -> impl Display {
+    struct Divisor(usize);
+    impl Display for Divisor {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let (factor, shift) = reciprocal(self.0);
+            write!(f, "{}, {}, {}", always(self.0), always(factor), always(shift))
+        }
+    }
+    Divisor(divisor)
 }
 
 /// What multiplies a number below 2^31 by the reciprocal of `divisor`: the upper 32 bits of the product of twice the number with the
@@ -62,7 +110,8 @@ pub(super) fn compiled(text: &str) -> String {
 
 /// The text with members of a structure in place of its numbers, and these.
 pub(super) fn launched(text: &str) -> (String, Vec<i64>) {
-    let (mut result, mut numbers) = (String::with_capacity(text.len() + text.len() / 4), Vec::new());
+    let (mut result, mut numbers) =
+        (String::with_capacity(text.len() + text.len() / 4), Vec::with_capacity(USUAL));
     let mut rest = text;
     // Both marks begin with the same byte, which no other character of a text has.
     while let Some(at) = rest.bytes().position(|byte| byte == MARK)

@@ -187,7 +187,11 @@ pub(super) fn launch_all(
     };
     let work_items = chunks * rows.div_ceil(per_item);
     let chunks_of = |item: &str| {
-        if complete { numbers::any_quotient(item, chunks) } else { numbers::quotient(item, chunks) }
+        if complete {
+            numbers::any_quotient(item, chunks).to_string()
+        } else {
+            numbers::quotient(item, chunks)
+        }
     };
     let iterate = |source: &mut Source, space: &Space| {
         let last = space.loops.len() - 1;
@@ -218,7 +222,7 @@ pub(super) fn launch_all(
         if by_lines {
             let across = &space.loops[last - 1];
             let line_of = if complete {
-                numbers::any_quotient("(row)", across.extent)
+                numbers::any_quotient("(row)", across.extent).to_string()
             } else {
                 numbers::quotient("(row)", across.extent)
             };

@@ -54,12 +54,15 @@ pub(super) fn define(source: &mut Source, space: &Space, name: &str, sum: &[usiz
     }
     let plain = one == "(x)" && !waits;
     source
-        .define(format!("DEQ_{name}(x, n)"), lanes)
-        .define(format!("DEQ1_{name}(x)"), &one)
-        .define(format!("OUT_{name}(v, n)"), if waits { format!("((v) * {scaled})") } else { "(v)".into() });
+        .define(format_args!("DEQ_{name}(x, n)"), lanes)
+        .define(format_args!("DEQ1_{name}(x)"), &one)
+        .define(
+            format_args!("OUT_{name}(v, n)"),
+            if waits { format!("((v) * {scaled})") } else { "(v)".into() },
+        );
     if plain {
-        source.define(format!("READ_{name}"), format!("(ACC)NAT1_{name}(OFF_{name})"));
+        source.define(format_args!("READ_{name}"), format!("(ACC)NAT1_{name}(OFF_{name})"));
     } else {
-        source.define(format!("READ_{name}"), format!("(ACC)DEQ1_{name}(LD1_{name}(OFF_{name}))"));
+        source.define(format_args!("READ_{name}"), format!("(ACC)DEQ1_{name}(LD1_{name}(OFF_{name}))"));
     }
 }

@@ -316,9 +316,9 @@ impl<'a> Shape<'a> {
             "WORKSPACE",
         ] {
             let is_there = space.find(name).is_some();
-            source.define(format!("IF_{name}(text)"), if is_there { "text" } else { "" });
+            source.define(format_args!("IF_{name}(text)"), if is_there { "text" } else { "" });
             if matches!(name, "GATES" | "WORKSPACE") {
-                source.define(format!("IF_NO_{name}(text)"), if is_there { "" } else { "text" });
+                source.define(format_args!("IF_NO_{name}(text)"), if is_there { "" } else { "text" });
             }
         }
         match self.op.cell {

@@ -356,7 +356,7 @@ impl Pieces<'_> {
             .define("PROJECTS", i32::from(self.has(Recurrent::PROJECTION)));
         for name in OPTIONAL {
             let text = if space.find(name).is_some() { "text" } else { "" };
-            source.define(format!("IF_{name}(text)"), text);
+            source.define(format_args!("IF_{name}(text)"), text);
         }
         match self.op.cell {
             Cell::Vanilla(activation) => {

@@ -101,8 +101,8 @@ fn plan(desc: &PrimitiveDesc, device: &DeviceTraits) -> Option<Launch> {
     source
         .define("LOOPS", LOOPS)
         .define("BITS", name)
-        .define("GET(o)", format!("get_{bits}(src0, o)"))
-        .define("PUT(o, v)", format!("put_{bits}(dst, o, v)"));
+        .define("GET(o)", format_args!("get_{bits}(src0, o)"))
+        .define("PUT(o, v)", format_args!("put_{bits}(dst, o, v)"));
     let chunk = if is_cpu(device) { CPU_CHUNK } else { 1 };
     let (global, local) = items(device, total.div_ceil(chunk));
     let column = |of: fn(&Loop) -> usize| {

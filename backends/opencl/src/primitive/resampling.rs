@@ -65,9 +65,9 @@ fn collect(desc: PrimitiveDesc, op: Resampling, backward: bool, device: &DeviceT
         // A position's fraction of whole numbers has this below.
         let below = if op.align_corners { to.saturating_sub(1).max(1) } else { to.max(1) };
         let below = below.saturating_mul(if nearest { 4 } else { 2 });
-        text.number_of(format!("FROM_{name}"), from)
-            .number_of(format!("TO_{name}"), to)
-            .define(format!("OVER_{name}"), numbers::divisor(below));
+        text.number_of(format_args!("FROM_{name}"), from)
+            .number_of(format_args!("TO_{name}"), to)
+            .define(format_args!("OVER_{name}"), numbers::divisor(below));
     }
     // Positions are products of both sizes.
     let largest =

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use anydnn_backend::{Arg, DataType, Eltwise, PostOp, PrimitiveDesc};
 
-use super::numbers::{self, always, mark};
+use super::numbers::{self, Number, always, mark};
 use super::rows::CPU_LANES;
 use super::space::{Binding, Index, Loop, Operand, Space, broadcast};
 use super::value::{Value, storage};
@@ -63,6 +63,9 @@ enum Results {
     Any,
 }
 
+/// Bytes that the definitions of most programs fit into.
+const USUAL: usize = 8 << 10;
+
 /// Lanes whose vectors devices may access as one, if they are aligned to their length.
 const WHOLE_LANES: [usize; 2] = [4, 8];
 
@@ -105,7 +108,7 @@ impl Source {
             complete: space.complete.is_some(),
             gains: None,
             params: String::new(),
-            defines: String::new(),
+            defines: String::with_capacity(USUAL),
             args: Vec::new(),
             sub_groups: None,
             whole: Vec::new(),
@@ -160,7 +163,7 @@ impl Source {
     pub(super) fn define_whole(&mut self) -> &mut Self {
         let condition = if self.whole.is_empty() { "0".into() } else { self.whole.join(" && ") };
         self.define("HAS_WHOLE", i32::from(!self.whole.is_empty()))
-            .define("ARE_WHOLE", format!("({condition})"))
+            .define("ARE_WHOLE", format_args!("({condition})"))
     }
 
     /// Gives the kernel a number that no other execution has, `execution` in its text.
@@ -181,7 +184,7 @@ impl Source {
         for name in names {
             let load = format!("#define LD_{name}(");
             self.defines = self.defines.replace(&load, &format!("#define FETCH_{name}("));
-            self.define(format!("LD_{name}(o, n)"), format!("HELD_IN({name})"));
+            self.define(format_args!("LD_{name}(o, n)"), format!("HELD_IN({name})"));
         }
         let all: Vec<String> = names.iter().map(|name| format!("DO({name})")).collect();
         self.define("HELD", 1).define("HOLD_ROW(DO)", all.join(" "))
@@ -191,7 +194,7 @@ impl Source {
     pub(super) fn run_in(&mut self, sub_groups: SubGroups, width: usize) -> &mut Self {
         self.define("SUB_GROUP", width);
         if let Some(function) = &sub_groups.exchange {
-            self.define("EXCHANGE(x, mask)", format!("{function}(x, mask)"));
+            self.define("EXCHANGE(x, mask)", format_args!("{function}(x, mask)"));
         }
         self.sub_groups = Some((sub_groups, width));
         self
@@ -218,12 +221,12 @@ impl Source {
     }
 
     /// A number of the shape, with the mark that it takes in this text.
-    pub(super) fn shape_number(&self, number: impl Display) -> String {
-        if self.complete { always(number) } else { mark(number) }
+    pub(super) fn shape_number(&self, number: impl Number) -> String {
+        if self.complete { always(number).to_string() } else { mark(number).to_string() }
     }
 
     /// Defines a macro as a number that a launch may bring.
-    pub(super) fn number_of(&mut self, name: impl Display, number: impl Display) -> &mut Self {
+    pub(super) fn number_of(&mut self, name: impl Display, number: impl Display + Copy) -> &mut Self {
         self.define(name, always(number))
     }
 
@@ -262,13 +265,13 @@ impl Source {
                     text,
                     "const idx {name} = ({step}) * LANES; \
                      const int rows = (int)min((idx)LANES, {} - {name}); ",
-                    mark(extent)
+                    mark(*extent)
                 )
             } else {
                 write!(text, "const idx {name} = {step}; ")
             };
         }
-        self.define(format!("{name}(number)"), text)
+        self.define(format_args!("{name}(number)"), text)
     }
 
     /// The same where all loops behind the range are the kernel's own: a complete text names them, so that they are zero until the kernel
@@ -469,10 +472,10 @@ impl Source {
         let Operand { name, address, .. } = operand;
         let (value, lanes) = (self.value.name(), self.lanes);
         let step = self.lane.map_or(0, |lane| address.coefficient(lane).unwrap_or(0));
-        self.define(format!("OFF_{name}"), space.text(address));
+        self.define(format_args!("OFF_{name}"), space.text(address));
         if lanes == 1 {
-            self.define(format!("LD_{name}(o, n)"), "((R)(o))");
-            self.define(format!("AT_{name}(o)"), "((ulong)(o))");
+            self.define(format_args!("LD_{name}(o, n)"), "((R)(o))");
+            self.define(format_args!("AT_{name}(o)"), "((ulong)(o))");
             return;
         }
         let steps: Vec<String> = (0..lanes).map(|l| (l * step).to_string()).collect();
@@ -481,8 +484,8 @@ impl Source {
             format!("(({vector})(({integer})(o)) + ({vector})({}))", steps.join(", "))
         };
         let integer = if self.wide { "long" } else { "int" };
-        self.define(format!("LD_{name}(o, n)"), format!("convert_{value}{lanes}({})", at(integer)));
-        self.define(format!("AT_{name}(o)"), at("ulong"));
+        self.define(format_args!("LD_{name}(o, n)"), format!("convert_{value}{lanes}({})", at(integer)));
+        self.define(format_args!("AT_{name}(o)"), at("ulong"));
     }
 
     /// The macros to reach an operand's elements.
@@ -492,9 +495,12 @@ impl Source {
         let (value, lanes) = (self.value.name(), self.lanes);
         // Without a step along the lanes the operand is one element for all of them.
         let step = self.lane.map_or(0, |lane| address.step(lane, self.lanes).unwrap_or(0));
-        self.define(format!("OFF_{name}"), space.text(address));
-        self.define(format!("NAT1_{name}(o)"), format!("unpack_{kind}_1(get_{bits}({pointer}, o))"));
-        self.define(format!("LD1_{name}(o)"), format!("convert_{value}(NAT1_{name}(o))"));
+        self.define(format_args!("OFF_{name}"), space.text(address));
+        self.define(
+            format_args!("NAT1_{name}(o)"),
+            format_args!("unpack_{kind}_1(get_{bits}({pointer}, o))"),
+        );
+        self.define(format_args!("LD1_{name}(o)"), format_args!("convert_{value}(NAT1_{name}(o))"));
         let put = format!("put_{bits}({pointer}, o, pack_{kind}_1");
         let of_halves = *data_type == DataType::F16 && self.value == Value::F32;
         let lane = self.lane.unwrap_or(usize::MAX);
@@ -527,15 +533,17 @@ impl Source {
             }
         };
         let streams = self.streams(space, operand);
-        let stream = format!("stream_{bits}_{lanes}({pointer}, o, n, pack_{kind}_{lanes}(v))");
+        let stream = || format!("stream_{bits}_{lanes}({pointer}, o, n, pack_{kind}_{lanes}(v))");
         let store = match lanes > 1 && step == 1 && bits >= 8 {
-            true if self.complete => format!("({} ? {stream} : {keep})", always(i32::from(streams))),
-            true if streams => stream,
-            _ => keep.clone(),
+            true if self.complete => {
+                Some(format!("({} ? {} : {keep})", always(i32::from(streams)), stream()))
+            }
+            true if streams => Some(stream()),
+            _ => None,
         };
-        self.define(format!("LD_{name}(o, n)"), load);
-        self.define(format!("KEEP_{name}(o, n, v)"), keep);
-        self.define(format!("ST_{name}(o, n, v)"), store);
+        self.define(format_args!("LD_{name}(o, n)"), load);
+        self.define(format_args!("KEEP_{name}(o, n, v)"), &keep);
+        self.define(format_args!("ST_{name}(o, n, v)"), store.as_deref().unwrap_or(&keep));
     }
 
     /// Whether an operand is so large that storing it had better not displace everything else from a CPU's caches.
@@ -600,10 +608,11 @@ fn known(program: &ProgramSource, numbers: &[i64]) -> ProgramSource {
 /// The bytes of a structure of such numbers.
 fn table(numbers: &[i64], wide: bool) -> Vec<u8> {
     // Texts whose numbers go beyond 32 bits are wide.
-    let bytes = |&number: &i64| {
-        if wide { number.to_ne_bytes().to_vec() } else { (number as i32).to_ne_bytes().to_vec() }
-    };
-    numbers.iter().flat_map(bytes).collect()
+    if wide {
+        numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+    } else {
+        numbers.iter().flat_map(|&number| (number as i32).to_ne_bytes()).collect()
+    }
 }
 
 impl Results {

@@ -278,14 +278,20 @@ impl Space {
         let (Address::Linear { base, coefficients }, Some(lane)) = (address, self.complete) else {
             return address.text(&self.loops);
         };
-        let steps = coefficients.iter().zip(&self.loops).enumerate().map(
-            |(v, (&step, Loop { name, .. }))| match step {
-                0 if v == lane => "0".into(),
-                1 if v == lane => name.clone(),
-                _ => format!("{name} * {}", always(step as isize)),
-            },
-        );
-        format!("({} + {})", steps.collect::<Vec<_>>().join(" + "), always(base))
+        let mut text = String::with_capacity(24 * self.loops.len() + 24);
+        text.push('(');
+        for (v, (&step, Loop { name, .. })) in coefficients.iter().zip(&self.loops).enumerate() {
+            let _ = match step {
+                0 if v == lane => write!(text, "0 + "),
+                1 if v == lane => write!(text, "{name} + "),
+                _ => write!(text, "{name} * {} + ", always(step as isize)),
+            };
+        }
+        if coefficients.is_empty() || self.loops.is_empty() {
+            text.push_str(" + ");
+        }
+        let _ = write!(text, "{})", always(*base));
+        text
     }
 
     /// The number of iterations of a range of loops.
@@ -568,7 +574,7 @@ fn general_text(blocking: &Blocking, index: &[Index], loops: &[Loop]) -> String 
     }
     for (index, stride) in rest.iter().zip(blocking.strides.iter()) {
         if index != "0" {
-            let _ = write!(text, " + {index} * {}", mark(stride));
+            let _ = write!(text, " + {index} * {}", mark(*stride));
         }
     }
     text + ")"

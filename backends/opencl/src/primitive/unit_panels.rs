@@ -250,7 +250,7 @@ impl Factors {
             .define("HAS_INSTRUCTION", i32::from(device.has(self.unit.feature)))
             .define("SRC0_SIGNED", i32::from(signed(self.src)))
             .define("WEIGHTS_SIGNED", i32::from(signed(self.weights)))
-            .define("UNPACK_SRC0(n)", format!("unpack_{kind}_##n"))
+            .define("UNPACK_SRC0(n)", format_args!("unpack_{kind}_##n"))
             .define("PART_BYTES", self.unit.part_bytes())
             .number_of("RUN_STEPS", run_steps)
             .define("REST_BYTES", if self.unit.panels.repeats_rows { rest % LANE_BYTES } else { 0 })
@@ -260,7 +260,8 @@ impl Factors {
         let count: usize = runs.iter().map(|(count, _)| count).product();
         text.number_of("K_STEPS", run_steps * count).define("RUN_ROOM", count.next_power_of_two());
         for ((count, step), name) in runs.into_iter().zip(["D", "H", "W"]) {
-            text.number_of(format!("RUNS_{name}"), count).number_of(format!("RUN_STEP_{name}"), step);
+            text.number_of(format_args!("RUNS_{name}"), count)
+                .number_of(format_args!("RUN_STEP_{name}"), step);
         }
         for (name, has) in [("ZERO_SRC0", "HAS_ZERO_SRC0"), ("ZERO_WEIGHTS", "HAS_ZERO_WEIGHTS")] {
             text.define(has, i32::from(space.find(name).is_some()));
@@ -275,7 +276,10 @@ impl Factors {
         if let Some(zero) = space.find("ZERO_WEIGHTS") {
             let raw = raw(zero, lane)?;
             let kind = storage(zero.data_type).1;
-            text.define("ZERO_OF_WEIGHTS(n)", format!("unpack_{kind}_16({})", raw("OFF_ZERO_WEIGHTS", "n")));
+            text.define(
+                "ZERO_OF_WEIGHTS(n)",
+                format_args!("unpack_{kind}_16({})", raw("OFF_ZERO_WEIGHTS", "n")),
+            );
         }
         let dst = space.find("DST")?;
         let plain = !real
@@ -287,8 +291,10 @@ impl Factors {
         text.define("EXACT", i32::from(step.is_some()));
         match step {
             Some(1) => text.define("STORE_EXACT(x, n)", "store_32_16(dst, OFF_DST, n, x)"),
-            Some(step) => text
-                .define("STORE_EXACT(x, n)", format!("scatter_32_16(dst, OFF_DST, {}, n, x)", always(step))),
+            Some(step) => text.define(
+                "STORE_EXACT(x, n)",
+                format_args!("scatter_32_16(dst, OFF_DST, {}, n, x)", always(step)),
+            ),
             None => text,
         };
         Some(())

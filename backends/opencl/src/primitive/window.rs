@@ -99,7 +99,7 @@ impl Window<'_> {
             ];
             for (what, values, default) in facts {
                 let number = source.shape_number(at(values, default));
-                source.define(format!("{what}_{name}"), number);
+                source.define(format_args!("{what}_{name}"), number);
             }
         }
     }

@@ -54,7 +54,7 @@ impl Shape<'_> {
         let mut source = self.source_of_warps();
         source
             .post_ops(self.desc)
-            .define("TYPE", format!("\"{name}\""))
+            .define("TYPE", format_args!("\"{name}\""))
             .define("WARPS", warps)
             .define("PAIRS", i32::from(pairs));
         let global = [queries.div_ceil(WARP_QUERIES * warps) * warps * 32, self.space.count(0..self.s), 1];

@@ -60,7 +60,7 @@ impl Leaves for Scores<'_> {
         let (mut terms, mut lanes) = (Vec::new(), String::new());
         for axis in 0..dims.len() {
             let stride: usize = dims[axis + 1..].iter().product();
-            let number = if self.is_in_common() { always(stride) } else { stride.to_string() };
+            let number = if self.is_in_common() { always(stride).to_string() } else { stride.to_string() };
             terms.push(format!("(ulong)({}) * {number}", self.index_text(axis)));
             if self.is_lane(axis) {
                 lanes = format!(" + CONVERT(ulong, LANE_NUMBERS) * (VEC(ulong))({stride})");

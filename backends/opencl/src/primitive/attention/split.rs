@@ -137,7 +137,7 @@ impl Shape<'_> {
         let global = [parts * GROUP, batches, blocks];
         let files: &[&str] = match mma {
             Some(instruction) => {
-                source.define("TYPE", format!("\"{}\"", instruction.factor.name()));
+                source.define("TYPE", format_args!("\"{}\"", instruction.factor.name()));
                 &[WARP, PARTS, SPLIT_MMA]
             }
             None => &[PARTS, SPLIT],

@@ -92,10 +92,10 @@ impl Shape<'_> {
             };
             let is_copied = copies && copy_width > 0;
             source
-                .define(format!("COPIES_{name}"), i32::from(is_copied))
-                .define(format!("IN_PLACE_{name}"), i32::from(!is_copied && self.is_plain(i)))
-                .define(format!("COPY_STEP_{name}"), step)
-                .define(format!("COPY_{name}(o, n, to)"), copy);
+                .define(format_args!("COPIES_{name}"), i32::from(is_copied))
+                .define(format_args!("IN_PLACE_{name}"), i32::from(!is_copied && self.is_plain(i)))
+                .define(format_args!("COPY_STEP_{name}"), step)
+                .define(format_args!("COPY_{name}(o, n, to)"), copy);
         }
         let (queries_lines, result_lines) = (self.load_line("SRC0", self.d), self.line("DST", self.e));
         source

@@ -72,14 +72,14 @@ impl Shape<'_> {
             .post_ops(self.desc)
             .define("SRC1_ROW", row("SRC1")?)
             .define("SRC2_ROW", row("SRC2")?)
-            .define("TYPE", format!("\"{name}\""))
+            .define("TYPE", format_args!("\"{name}\""))
             .define("CONSUMERS", CONSUMERS)
             .define("TILE", tile)
             .define("SLOTS", SLOTS)
             .define("BATCHES", batches)
             .define("SECTION", section)
-            .define("PRODUCER_REGISTERS", format!("\"{PRODUCER_REGISTERS}\""))
-            .define("CONSUMER_REGISTERS", format!("\"{CONSUMER_REGISTERS}\""))
+            .define("PRODUCER_REGISTERS", format_args!("\"{PRODUCER_REGISTERS}\""))
+            .define("CONSUMER_REGISTERS", format_args!("\"{CONSUMER_REGISTERS}\""))
             .define("WHOLE", i32::from(whole));
         define_instructions(&mut source, name, tile, e);
         let groups = blocks.min(device.compute_units.max(1));

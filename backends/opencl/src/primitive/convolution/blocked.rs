@@ -222,7 +222,7 @@ impl Shape<'_> {
                 .number_of("HAS_ADDEND", i32::from(epilogue.has_addend()))
                 .number_of("ADDEND_STEP", step("EXTRA0", ow).unwrap_or(0))
                 .number_of("PLAIN", i32::from(is_plain))
-                .define("NEAR", format!("(idx){}", always(near * b_step)))
+                .define("NEAR", format_args!("(idx){}", always(near * b_step)))
                 .number_of("HAS_BIAS", i32::from(self.desc.find(Arg::Bias).is_some()))
                 .define("BY_STRIDE_W(t)", any_quotient("(t)", stride))
                 .define("BY_DILATION_H(t)", any_quotient("(t)", dilation))

@@ -91,7 +91,7 @@ impl Shape<'_> {
                 .number_of("LINES", lines)
                 .number_of("ITEM_LINES", item_lines)
                 .define("TILE", tile)
-                .define("W_STEP", format!("(idx){}", always(step)))
+                .define("W_STEP", format_args!("(idx){}", always(step)))
                 .define("KNOWN_TAPS", i32::from(known))
                 .define("COLUMNS", columns.unwrap_or_default())
                 .define("SLIDES", i32::from(!few))

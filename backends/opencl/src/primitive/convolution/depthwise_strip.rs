@@ -71,7 +71,7 @@ impl Shape<'_> {
             .define("TAPS", taps)
             .define("STEP", stride)
             .define("SPREAD", dilation)
-            .define("W_STEP", format!("(idx){}", always(step)))
+            .define("W_STEP", format_args!("(idx){}", always(step)))
             .number_of("GROUPS", self.groups)
             .number_of("VECTORS", vectors)
             .number_of("STRIPS", strips)

@@ -235,7 +235,7 @@ impl Last {
         }
         let [low, high] = self.limits();
         source
-            .define("FINAL(v)", format!("eltwise_clamp({text}, {low}, {high})"))
+            .define("FINAL(v)", format_args!("eltwise_clamp({text}, {low}, {high})"))
             .define("FINAL_IN_TILES", i32::from(self.is_short()));
     }
 }

@@ -204,8 +204,9 @@ impl Epilogue {
             .enumerate()
             .map(|(i, function)| format!("X({}, {})", OTHERS + i as i64, eltwise(Value::F32, *function, "v")))
             .collect();
-        let step = |i: usize| always(space.coefficient(&format!("EXTRA{i}"), position).unwrap_or(0));
-        let lane_step = |i: usize| always(self.lane_steps.get(i).copied().unwrap_or(0));
+        let step =
+            |i: usize| always(space.coefficient(&format!("EXTRA{i}"), position).unwrap_or(0)).to_string();
+        let lane_step = |i: usize| always(self.lane_steps.get(i).copied().unwrap_or(0)).to_string();
         define_steps(source, STEPS, self.steps.iter().map(|step| (step.kind, step.factors, step.operand)));
         source
             .define("EACH_FUNCTION(X)", functions.join(" "))
@@ -225,10 +226,14 @@ pub(super) fn define_steps(
     let count = steps.len();
     let mut list = String::new();
     for (kind, [a, b], operand) in steps.chain(std::iter::repeat((0, [0.0; 2], 0))).take(room) {
-        let numbers = [kind, bits(a), bits(b), operand as i64].map(always);
-        let _ = write!(list, "{}, ", numbers.join(", "));
+        for number in [kind, bits(a), bits(b), operand as i64] {
+            let _ = write!(list, "{}, ", always(number));
+        }
     }
-    source.define("STEPS", room).number_of("STEP_COUNT", count).define("STEP_LIST", format!("{{{list}}}"));
+    source
+        .define("STEPS", room)
+        .number_of("STEP_COUNT", count)
+        .define("STEP_LIST", format_args!("{{{list}}}"));
 }
 
 /// Defines `FINAL(v)` by numbers of the launch, and `POST_OPS(v, n)` as the post-operations in front of it.

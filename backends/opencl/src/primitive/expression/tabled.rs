@@ -115,9 +115,9 @@ pub(super) fn launch(program: &Program<'_>, device: &DeviceTraits) -> Option<Lau
         .define("ALONG", &space.loops[0].name)
         .number_of("RUN", elements)
         .number_of("CHUNK", chunk)
-        .define("COMPUTE", format!("{compute}const V value = x{};", result.node))
-        .define("PACK_RESULT(v)", format!("FN(pack_{})(v)", storage(result.desc.data_type()).1))
-        .define("FROM", format!("src{operand}"))
+        .define("COMPUTE", format_args!("{compute}const V value = x{};", result.node))
+        .define("PACK_RESULT(v)", format_args!("FN(pack_{})(v)", storage(result.desc.data_type()).1))
+        .define("FROM", format_args!("src{operand}"))
         .define("TO", "dst");
     let (global, local) = items(device, elements.div_ceil(chunk));
     Some(source.launch("expression_tabled", &[TABLED], global, local))

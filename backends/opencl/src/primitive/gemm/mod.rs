@@ -257,7 +257,7 @@ impl Product<'_> {
             .declare("DECLARE_BATCH", &space, self.loops.batch.clone())
             .declare("DECLARE_M", &space, self.loops.m.clone())
             .declare("DECLARE_K", &space, self.loops.k.clone())
-            .define("DECLARE_N(t)", format!("const idx {} = (t);", space.loops[self.loops.n.start].name))
+            .define("DECLARE_N(t)", format_args!("const idx {} = (t);", space.loops[self.loops.n.start].name))
             .define("SRC_INSIDE", self.loops.inside)
             .define("ACC", "float")
             .define("TILE_M", tile.m)

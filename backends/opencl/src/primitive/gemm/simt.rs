@@ -85,8 +85,8 @@ pub(super) fn plan(
                     Fetch::Element => !product.is_closer(name, rows),
                 };
                 source
-                    .define(format!("{letter}_ALONG_K"), i32::from(along_k))
-                    .define(format!("{letter}_WHOLE"), i32::from(fetch != Fetch::Element));
+                    .define(format_args!("{letter}_ALONG_K"), i32::from(along_k))
+                    .define(format_args!("{letter}_WHOLE"), i32::from(fetch != Fetch::Element));
             }
             // A warp has no more rows than the tile.
             let lanes_n = 4.max(32 * item[0] / tile.m);

@@ -201,7 +201,7 @@ fn plan_sums(
             let ring = if tile.is_deep() { LARGE_LOCAL_BYTES } else { RING_BYTES };
             let stages = (ring - table.unwrap_or(0)) / stage;
             if tile.is_deep() {
-                source.define("LOCAL_BYTES", format!("\"{}\"", stages * stage));
+                source.define("LOCAL_BYTES", format_args!("\"{}\"", stages * stage));
             }
             let pairs = pairs(product, bytes).filter(|_| table.is_some());
             if table.is_some() {
@@ -227,16 +227,16 @@ fn plan_sums(
                 .define("BYTES", bytes)
                 .define("STAGES", stages)
                 .define("LAG", i32::from(tile.is_deep()))
-                .define("RESIDENT", format!("\"{resident}\""));
+                .define("RESIDENT", format_args!("\"{resident}\""));
             if let Shares::Last { parts, whole } = shares {
                 source.define("LAST_PARTS", parts).define("WHOLE_TILES", whole);
             }
             for (letter, words) in ["A", "B"].iter().zip(&words) {
                 if let Some(Words { line, is_odd, .. }) = words {
                     source
-                        .define(format!("{letter}_WORDS"), 1)
-                        .define(format!("{letter}_ODD"), i32::from(*is_odd))
-                        .number_of(format!("{letter}_LINE"), line);
+                        .define(format_args!("{letter}_WORDS"), 1)
+                        .define(format_args!("{letter}_ODD"), i32::from(*is_odd))
+                        .number_of(format_args!("{letter}_LINE"), line);
                 }
             }
             for (letter, fetch, closer) in fetches {
@@ -246,13 +246,13 @@ fn plan_sums(
                     Fetch::Element => "BY_ELEMENT",
                 };
                 source
-                    .define(format!("{letter}_FETCH"), how)
-                    .define(format!("{letter}_ROWS_FIRST"), i32::from(closer));
+                    .define(format_args!("{letter}_FETCH"), how)
+                    .define(format_args!("{letter}_ROWS_FIRST"), i32::from(closer));
             }
             let result = product.desc.dst().data_type();
             source.define("HALF_RESULT", i32::from(result.is_float() && result.bits() == 16));
             if let Some(name) = packed_result(product) {
-                source.define("PACKED_RESULT", format!("\"{name}\""));
+                source.define("PACKED_RESULT", format_args!("\"{name}\""));
             }
             let is_gelu = |post_op: &PostOp| matches!(post_op, PostOp::Eltwise(Eltwise::GeluErf));
             if product.desc.attributes().post_ops.iter().any(is_gelu) {
@@ -261,7 +261,7 @@ fn plan_sums(
             for (letter, name) in [("A", "SRC0"), ("B", "WEIGHTS")] {
                 // Places of terms that do not exist keep terms from being as far apart.
                 if let Some(stride) = product.stride(name).filter(|_| pairs.is_none()) {
-                    source.number_of(format!("{letter}_STRIDE"), stride * bytes);
+                    source.number_of(format_args!("{letter}_STRIDE"), stride * bytes);
                 }
             }
             if bias_by_column && !(for_all && parts > 1) {

@@ -164,7 +164,7 @@ fn expand_runs(space: &Space, data_type: DataType, is_scaled: bool, wide: bool) 
         .define("SIGNED", i32::from(matches!(data_type, DataType::S4 | DataType::S8)))
         .define("SCALED", i32::from(is_scaled && space.find("SCALE").is_some()))
         .define("ZERO_POINT", zero)
-        .define("PACK(v)", format!("pack_{kind}_8(v)"))
+        .define("PACK(v)", format_args!("pack_{kind}_8(v)"))
         .define("STORE(o, x)", "store_whole_16_8(dst, o, 8, x)");
     let global = [tiles[0] * tiles[1] * GROUP, space.count(0..last - 2), 1];
     let mut launch = source.launch("matmul_expand", &[EXPAND], global, Some([GROUP, 1, 1]));

@@ -236,7 +236,7 @@ impl Shape<'_> {
         text.general()
             .declare("DECLARE_BATCH", &copy, 0..panel)
             .declare("DECLARE_PARTS", &copy, panel..part + 1)
-            .define("COLUMN", format!("((panel * {} + part) * 16)", copy.loops[part].extent))
+            .define("COLUMN", format_args!("((panel * {} + part) * 16)", copy.loops[part].extent))
             .define("RAW_WEIGHTS(o, n)", load("o", "n"))
             .define("ALONG_K", i32::from(along_k))
             .number_of("N_SIZE", n)

@@ -178,9 +178,9 @@ impl Shape<'_> {
                 if is_whole { "load_whole_16_8" } else { "load_16_8" }
             };
             source
-                .define("TYPE", format!("\"{instruction}\""))
-                .define("RAW_SRC0(o)", format!("{}(src0, o, 8)", whole("SRC0", k)))
-                .define("RAW_WEIGHTS(o, n)", format!("{}(weights, o, n)", whole("WEIGHTS", lane)));
+                .define("TYPE", format_args!("\"{instruction}\""))
+                .define("RAW_SRC0(o)", format_args!("{}(src0, o, 8)", whole("SRC0", k)))
+                .define("RAW_WEIGHTS(o, n)", format_args!("{}(weights, o, n)", whole("WEIGHTS", lane)));
         }
         for name in ["SRC0", "WEIGHTS"] {
             quantized::define(&mut source, &space, name, &[]);

@@ -84,7 +84,7 @@ impl Shape<'_> {
             .general()
             .declare("DECLARE_BATCH", space, 0..m)
             .define("BITS", bits)
-            .define("TYPE", format!("\"{}\"", factor.name()))
+            .define("TYPE", format_args!("\"{}\"", factor.name()))
             .define("IS_BF16", i32::from(src.data_type == DataType::BF16))
             .define("SIGNED", i32::from(signed))
             .define("HAS_ZERO", i32::from(zero.is_some()))

@@ -185,7 +185,10 @@ impl List {
             .number_of("DST_STREAMS", i32::from(streams))
             .define("SOURCES", each(&|o| o.name.to_lowercase()))
             .define("SOURCES_AT", each(&|o| alike.text(&o.address)))
-            .define("SOURCES_STEP", each(&|o| always(o.address.coefficient(LOOPS - 1).unwrap_or(0))))
+            .define(
+                "SOURCES_STEP",
+                each(&|o| always(o.address.coefficient(LOOPS - 1).unwrap_or(0)).to_string()),
+            )
             .define("EACH_KIND(DO)", &*KINDS);
     }
 }

@@ -226,12 +226,12 @@ impl Shape<'_> {
             .define("STEP_PANELS", if gates_apart { width } else { gates_count * width });
         for name in ["STATE_WEIGHTS", "WEIGHTS", "GATES"] {
             if let Some(operand) = space.operands.iter().find(|operand| operand.name == name) {
-                source.define(format!("BYTES_{name}"), operand.data_type.bytes_for(1));
+                source.define(format_args!("BYTES_{name}"), operand.data_type.bytes_for(1));
             }
         }
         for name in ["SRC0", "INITIAL_STATE_K"] {
             if space.find(name).is_some() {
-                source.number_of(format!("STEP_{name}"), space.coefficient(name, k)?);
+                source.number_of(format_args!("STEP_{name}"), space.coefficient(name, k)?);
             }
         }
         let global = [division.helpers, chains, self.apart];

@@ -141,7 +141,7 @@ impl Blocks {
         let at_part = format!("(j) * 16 / {b_part}");
         let at_part = if self.missing { format!("min({at_part}, last_part)") } else { at_part };
         // A panel's own width is known.
-        let b_step = if b_step == width { b_step.to_string() } else { always(b_step) };
+        let b_step = if b_step == width { b_step.to_string() } else { always(b_step).to_string() };
         source
             .define("PANEL", width)
             .number_of("PANELS", self.panels)
@@ -170,12 +170,15 @@ impl Blocks {
             .define("A_BLOCK", self.room.source)
             .define("B_BLOCK", self.room.weights)
             .define("A_SPACE", space_of(self.source))
-            .define("A_STEP_M", format!("(idx){}", always(m_step)))
-            .define("A_STEP_K", format!("(idx){}", mark(k_step)))
+            .define("A_STEP_M", format_args!("(idx){}", always(m_step)))
+            .define("A_STEP_K", format_args!("(idx){}", mark(k_step)))
             .define("B_SPACE", space_of(self.weights))
-            .define("B_STEP_K", format!("(idx){b_step}"))
+            .define("B_STEP_K", format_args!("(idx){b_step}"))
             .define("MISSING", i32::from(self.missing))
-            .define("B_AT(j)", format!("({at_part} * (idx){} + (j) * 16 % {b_part})", always(b_part_step)));
+            .define(
+                "B_AT(j)",
+                format_args!("({at_part} * (idx){} + (j) * 16 % {b_part})", always(b_part_step)),
+            );
     }
 }
 
