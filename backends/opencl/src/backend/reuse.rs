@@ -2,10 +2,11 @@
 //! layers, and their plans for several shapes have in common what does not depend on these.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use anydnn_backend::{Op, PostOp, PrimitiveDesc, Specialize};
+use rustc_hash::FxHasher;
 
 /// What was made, by description, as long as a primitive has it.
 #[derive(Debug)]
@@ -49,10 +50,13 @@ impl<T> Default for Reuse<T> {
 impl<T> Reuse<T> {
     /// What was made for an equal description, whatever its labels.
     pub(crate) fn find(&self, desc: &PrimitiveDesc, conditions: Conditions) -> Option<Arc<T>> {
+        // Several threads look at once: under the lock there is nothing but the look.
+        let key = key(desc);
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let entries = state.entries.get(&key(desc))?;
-        let is_same = |entry: &&Entry<T>| entry.conditions == conditions && is_same(&entry.desc, desc);
-        entries.iter().filter(is_same).find_map(|entry| entry.made.upgrade())
+        let is_same = |entry: &&Entry<T>| {
+            entry.made.strong_count() > 0 && entry.conditions == conditions && is_same(&entry.desc, desc)
+        };
+        state.entries.get(&key)?.iter().filter(is_same).find_map(|entry| entry.made.upgrade())
     }
 
     /// Notes what was made.
@@ -60,6 +64,8 @@ impl<T> Reuse<T> {
         if !is_exact(desc) {
             return;
         }
+        let key = key(desc);
+        let entry = Entry { desc: desc.clone(), conditions, made: Arc::downgrade(made) };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.count >= state.limit {
             state.entries.retain(|_, entries| {
@@ -70,13 +76,12 @@ impl<T> Reuse<T> {
             state.limit = (2 * state.count).max(FEW);
         }
         state.count += 1;
-        let entry = Entry { desc: desc.clone(), conditions, made: Arc::downgrade(made) };
-        state.entries.entry(key(desc)).or_default().push(entry);
+        state.entries.entry(key).or_default().push(entry);
     }
 }
 
 fn key(desc: &PrimitiveDesc) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = FxHasher::default();
     desc.op().name().hash(&mut hasher);
     desc.attributes().post_ops.len().hash(&mut hasher);
     for operand in desc.args() {
