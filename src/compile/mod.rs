@@ -17,6 +17,8 @@ mod program;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+#[cfg(feature = "onnx")]
+use std::sync::OnceLock;
 
 use anydnn_backend::{Arg, Backend, Engine, Error, MemoryDesc, Primitive, PrimitiveDesc, Result, Specialize};
 
@@ -97,6 +99,9 @@ pub(crate) struct Compiled<B: Backend> {
     pub(crate) engine: B::Engine,
     pub(crate) graph: Arc<Graph>,
     pub(crate) partitioning: Partitioning,
+    /// [`Graph::likeness`], once somebody has asked.
+    #[cfg(feature = "onnx")]
+    likeness: OnceLock<u64>,
     pub(crate) constants: Vec<TensorId>,
     pub(crate) input_descs: Vec<MemoryDesc>,
     pub(crate) output_descs: Vec<MemoryDesc>,
@@ -198,15 +203,20 @@ impl<B: Backend> CompiledGraph<B> {
         options: &CompileOptions,
         others: &[Self],
     ) -> Result<Self> {
-        let alike = others.iter().find(|other| other.graph().is_alike(graph));
+        let likeness = graph.likeness();
+        let is_alike = |other: &&Self| {
+            let its = *other.inner.likeness.get_or_init(|| other.graph().likeness());
+            its == likeness && other.graph().is_alike(graph)
+        };
         // Other graphs of the engine have other programs.
-        let (partitioning, programs) = match alike {
+        let (partitioning, programs) = match others.iter().find(is_alike) {
             Some(alike) => {
                 (fusion::partition_alike(graph, options.policy, alike.partitioning()), Programs::Known)
             }
             None => (fusion::partition(graph, options.policy), Programs::New),
         };
         let compiled = compile(graph, partitioning, PortLayouts::Declared, programs, engine, options)?;
+        let _ = compiled.likeness.set(likeness);
         Ok(Self { inner: Arc::new(compiled) })
     }
 
@@ -388,6 +398,8 @@ fn assemble<B: Backend>(
         arena_bytes_without_reuse: plan.bytes_without_reuse,
         in_place: plan.in_place.len(),
         lists: Lists::default(),
+        #[cfg(feature = "onnx")]
+        likeness: OnceLock::new(),
         graph,
     })
 }

@@ -1,6 +1,8 @@
 //! Graphs that differ in extents alone.
 
-use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::{FxHashMap, FxHasher};
 
 use super::Graph;
 use super::op::{AttrValue, Op};
@@ -31,16 +33,36 @@ impl Graph {
     }
 }
 
+impl Graph {
+    /// A number that [alike](Graph::is_alike) graphs have in common, and hardly any others.
+    pub(crate) fn likeness(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        (self.ops.len(), &self.inputs, &self.outputs).hash(&mut hasher);
+        for op in &self.ops {
+            (op.kind, &op.inputs, &op.outputs).hash(&mut hasher);
+        }
+        // Which extents are equal to each other, to zero and to one.
+        let mut extents: FxHashMap<usize, usize> = [(0, 0), (1, 1)].into_iter().collect();
+        for tensor in self.tensors.values() {
+            for extent in tensor.dims.iter().flatten().flatten() {
+                let next = extents.len();
+                extents.entry(*extent).or_insert(next).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+}
+
 /// Which extent of one graph stands for which of the other.
 struct Extents {
-    there: HashMap<usize, usize>,
-    back: HashMap<usize, usize>,
+    there: FxHashMap<usize, usize>,
+    back: FxHashMap<usize, usize>,
 }
 
 impl Extents {
     /// Zero, one and these stand for themselves.
     fn new(fixed: impl Iterator<Item = usize>) -> Self {
-        let there: HashMap<usize, usize> =
+        let there: FxHashMap<usize, usize> =
             [0, 1].into_iter().chain(fixed).map(|fixed| (fixed, fixed)).collect();
         Self { back: there.clone(), there }
     }
@@ -77,9 +99,14 @@ fn same(own: &Op, its: &Op) -> bool {
     let same_value = |(name, value): (&str, &AttrValue)| {
         its.attrs.get(name).is_some_and(|its| varies(name) || its == value)
     };
+    // Mostly they were set in the same order.
+    let in_order = || {
+        let mut pairs = own.attrs.iter().zip(its.attrs.iter());
+        pairs.all(|((name, value), (other, its))| name == other && (varies(name) || its == value))
+    };
     own.kind == its.kind
         && own.inputs == its.inputs
         && own.outputs == its.outputs
         && own.attrs.iter().count() == its.attrs.iter().count()
-        && own.attrs.iter().all(same_value)
+        && (in_order() || own.attrs.iter().all(same_value))
 }

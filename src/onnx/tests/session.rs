@@ -313,6 +313,7 @@ fn graphs_are_alike_where_extents_are_equal_to_the_same_others() {
         [(10, 14, true), (14, 10, true), (10, 10, true), (10, 4, false), (4, 10, false), (10, 5, false)];
     for (own, its, alike) in cases {
         assert_eq!(graph(own).is_alike(&graph(its)), alike, "{own} and {its}");
+        assert!(!alike || graph(own).likeness() == graph(its).likeness(), "{own} and {its}");
     }
     let other = twice().load().unwrap().graph(&[("n", 5)]).unwrap().graph;
     assert!(!graph(5).is_alike(&other));
