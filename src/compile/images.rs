@@ -63,7 +63,7 @@ fn is_flattened(graph: &Graph, id: TensorId) -> bool {
 }
 
 fn is_channels_first(op: &Op) -> bool {
-    op.attrs.string("data_format").is_ok_and(|format| format == "NCX")
+    op.attrs.says("data_format", "NCX")
 }
 
 /// Whether a result has the shape of an image that it is computed from.

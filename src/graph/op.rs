@@ -165,6 +165,11 @@ impl Attrs {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
+    /// Whether an attribute is this word. One that is missing is none.
+    pub(crate) fn says(&self, name: &str, word: &str) -> bool {
+        matches!(self.get(name), Some(AttrValue::String(given)) if given == word)
+    }
+
     /// All attributes in the order they were set.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &AttrValue)> {
         self.0.iter().map(|(name, value)| (&**name, value))

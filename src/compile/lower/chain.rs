@@ -136,7 +136,7 @@ impl Chain {
                 let dequantize = matches!(kind, OpKind::Add | OpKind::Subtract | OpKind::Multiply);
                 let planned = Operand::plan(region, other.tensor, dequantize, &taken);
                 // Post-operations stretch their operands, but not by groups; and zero points are added, not multiplied.
-                let in_groups = |op: &Op| op.attrs.string("qtype").is_ok_and(|word| word == "per_group");
+                let in_groups = |op: &Op| op.attrs.says("qtype", "per_group");
                 let fails = |op: &Op| in_groups(op) || kind == OpKind::Multiply && has_zero_points(op);
                 *other = if planned.dequantize(region.graph).is_some_and(fails) {
                     Operand::plan(region, other.tensor, false, &taken)

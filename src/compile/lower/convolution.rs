@@ -78,8 +78,7 @@ pub(super) fn pooling(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
         _ => PoolingAlgorithm::AverageIncludePadding,
     };
     // Rounding up pads behind the source. An average that counts padding does not count that: the primitive rounds up itself then.
-    let ceil = algorithm == PoolingAlgorithm::AverageIncludePadding
-        && op.attrs.string("rounding_type").is_ok_and(|word| word == "ceil");
+    let ceil = algorithm == PoolingAlgorithm::AverageIncludePadding && op.attrs.says("rounding_type", "ceil");
     let mut rounded_down = op.clone();
     if ceil {
         rounded_down.attrs.set("rounding_type", "floor");

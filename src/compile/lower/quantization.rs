@@ -38,7 +38,7 @@ pub(super) fn is_quantize(kind: OpKind) -> bool {
 
 /// Whether an operation has a single scale.
 pub(super) fn is_per_tensor(op: &Op) -> bool {
-    op.attrs.string("qtype").is_ok_and(|word| word == "per_tensor")
+    op.attrs.says("qtype", "per_tensor")
 }
 
 /// Whether an operation rounds before it adds zero points.

@@ -17,7 +17,7 @@ pub(super) fn softmax(program: &mut Program<'_>, op: &Op) -> Result<Anchor> {
         ));
     }
     let along = normalize_axis(op.attrs.s64("axis")?, src.desc.rank())?;
-    let inf_as_zero = op.attrs.string("mode").is_ok_and(|mode| mode == "inf_as_zero");
+    let inf_as_zero = op.attrs.says("mode", "inf_as_zero");
     let primitive = Softmax { axis: along, log: op.kind == OpKind::LogSoftmax, inf_as_zero };
     Ok(Anchor::plain(anydnn_backend::Op::Softmax(primitive), vec![(Arg::SRC, src)]))
 }

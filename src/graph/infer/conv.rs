@@ -113,7 +113,7 @@ impl Image {
 
     /// The dimensions of a tensor in the same format with other channels and spatial dimensions.
     fn with(&self, op: &Op, channels: usize, spatial: &[usize]) -> Dims {
-        let ncx = op.attrs.string("data_format").is_ok_and(|format| format == "NCX");
+        let ncx = op.attrs.says("data_format", "NCX");
         let (before, after) = if ncx { (Some(channels), None) } else { (None, Some(channels)) };
         std::iter::once(self.batch).chain(before).chain(spatial.iter().copied()).chain(after).collect()
     }

@@ -32,7 +32,7 @@ impl Window {
     /// [`Error::Invalid`](anydnn_backend::Error::Invalid) when the attributes do not fit the dimensions.
     pub fn new(op: &Op, spatial: &[usize], kernel: &[usize]) -> Result<Self> {
         let Parts { mut window, auto_pad } = Parts::of(op, spatial, kernel)?;
-        let ceil = op.attrs.string("rounding_type").is_ok_and(|word| word == "ceil");
+        let ceil = op.attrs.says("rounding_type", "ceil");
         // What a transposed convolution puts behind its result does not change how it is padded.
         let extra = match op.kind {
             OpKind::ConvTransposeBackwardData | OpKind::ConvTransposeBackwardWeights => {

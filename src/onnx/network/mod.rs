@@ -84,6 +84,12 @@ impl Network {
         self.op(node, OpKind::StaticReshape, &[value], attrs)
     }
 
+    /// The kind of the operation that makes a value.
+    pub(super) fn made_by(&self, value: &Value) -> Option<OpKind> {
+        let Source::Made(id) = value.source else { return None };
+        Some(self.builder.producer(id)?.kind)
+    }
+
     /// What makes a value, with its inputs.
     pub(super) fn maker(&self, value: &Value) -> Option<(OpKind, Vec<Value>)> {
         let Source::Made(id) = value.source else { return None };

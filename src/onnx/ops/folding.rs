@@ -188,6 +188,9 @@ fn wrong(sources: &[&HostTensor]) -> Error {
 
 /// The convolution that a value is, with one sum behind it if that is allowed.
 fn convolution(network: &Network, value: &Value, summed: bool) -> Option<Convolved> {
+    if !matches!(network.made_by(value)?, OpKind::Convolution | OpKind::ConvTranspose | OpKind::Add) {
+        return None;
+    }
     let (kind, inputs) = network.maker(value)?;
     match kind {
         OpKind::Convolution | OpKind::ConvTranspose => {

@@ -132,7 +132,7 @@ impl AttentionUnit {
             Some(expression(program, &space, &self.weights, softmax.outputs[0], to, &mut operands)?)
         };
         args.extend(operands.into_iter().enumerate().map(|(i, value)| (Arg::Src(i as u16 + 3), value)));
-        let inf_as_zero = softmax.attrs.string("mode").is_ok_and(|mode| mode == "inf_as_zero");
+        let inf_as_zero = softmax.attrs.says("mode", "inf_as_zero");
         let mut extra = Vec::new();
         if let Some(&stats) = softmax.outputs.get(1).filter(|&&id| region.is_read(id)) {
             extra.push((Arg::Dst(1), program.result(stats)?));

@@ -20,7 +20,7 @@ pub(super) fn softmax(scope: &mut Scope<'_, '_>) -> Result<()> {
         scope.output(0, y);
         return Ok(());
     }
-    let zeros = op.attrs.string("mode").is_ok_and(|mode| mode == "inf_as_zero");
+    let zeros = op.attrs.says("mode", "inf_as_zero");
     // Rows of minus infinity alone give zeros, and zero as their statistics.
     let (zero, one) = (scope.constant(0.0), scope.constant(1.0));
     let masked = if zeros {
