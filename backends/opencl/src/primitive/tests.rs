@@ -231,7 +231,7 @@ fn short_rows_that_end_within_vectors_stay_in_the_caches() {
         let launch = plan.launches.last().unwrap();
         let text = launch.program.source.to_string();
         let (_, rest) = text.split_once("#define ST_DST(o, n, v) (SHAPE(").unwrap();
-        let (number, _) = rest.split_once(")").unwrap();
+        let (number, _) = rest.split_once(')').unwrap();
         let at = number.parse::<usize>().unwrap() * 4;
         i32::from_ne_bytes(launch.table[at..at + 4].try_into().unwrap())
     };
