@@ -11,6 +11,7 @@ mod copies;
 mod depthwise_rows;
 mod depthwise_strip;
 mod dots;
+mod items;
 mod packed;
 #[cfg(test)]
 mod packed_tests;

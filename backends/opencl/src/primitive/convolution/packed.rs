@@ -3,7 +3,8 @@
 use anydnn_backend::{Arg, Layout, MemoryDesc};
 
 use super::copies::GAP;
-use super::ways::{From, MOST_ROOM, ROOMS, Run, Way};
+use super::items::Local;
+use super::ways::{From, MOST_ROOM, Run, Way};
 use super::{Order, Shape};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
@@ -20,13 +21,6 @@ const GATHER: &str = anydnn_kernels::text("convolution/gather.cl");
 const COPYING_WORK: usize = 1 << 14;
 /// Channels that are gathered as they are in less time than with those that fill them up, at the price of weights that are copied.
 const MOST_LOOSE: usize = 8;
-/// Work-items for each core, so that none waits long for another one.
-const ITEMS: usize = 8;
-/// Bytes of the source that a work-item goes through for every panel.
-const ITEM_BYTES: usize = 256 << 10;
-/// Bytes of gathered places that stay in the first-level cache; of many weights, which are read again for every such part, in the second one.
-const NEAR_BYTES: usize = 32 << 10;
-const MANY_WEIGHTS: usize = 512 << 10;
 
 impl Shape<'_> {
     /// The tag of weights `[O, C, kernel..]` in parts of 16 output channels, as packed.cl reads them in place.
@@ -174,10 +168,8 @@ impl Shape<'_> {
         if !is_in_place && !fits && !self.window.is_unpadded() {
             return None;
         }
-        let shares_lines = matches!(source, From::GatheredLines(_));
-        // Lines in local memory as they are in the source, with their borders.
-        let holds_lines = matches!(source, From::Held(_));
-        let gathers = shares_lines || holds_lines || matches!(source, From::Gathered(_));
+        let local = source.local();
+        let gathers = local != Local::Nothing;
         // The channels of a single tap may end within what is multiplied at once.
         let run_terms = if is_in_place { self.channels * run.taps } else { run.terms() };
         let image = if let From::InPlace(image)
@@ -215,61 +207,11 @@ impl Shape<'_> {
         };
         place(&mut space, "WEIGHTS", binding, Address::linear(to));
 
-        let (most, at_once) = (unit.rows, unit.tiles);
-        // Tiles of places that run on need not end with a line.
-        let stretches = lines / image.run_lines;
-        let places = image.run_lines * line;
-        let in_stretches = gathers || image.run_lines > 1;
-        let runs_on = in_stretches && !holds_lines;
-        let line_places = line;
-        let (lines, line) = match in_stretches {
-            true if holds_lines => (image.run_lines, line),
-            true => (1, places),
-            false => (lines, line),
-        };
-        let line_tiles = line.div_ceil(most);
-        let (least, more) = (line / line_tiles, line % line_tiles);
-        let tile_rows = unit.tile_rows(least + usize::from(more > 0)) / at_once;
         let parts = factors.panel() / CPU_LANES;
-        let blocks = panels.div_ceil(parts);
-        let tiles = lines * line_tiles;
-        let tile_bytes = (image.place_step * most).max(1);
-        // Bytes that so many tiles are gathered to.
-        let halo = 2 + (kernel[1] - 1) * three(self.window.dilations, 1)[1];
-        let gathered = |tiles: usize| {
-            if holds_lines {
-                self.held_bytes(tiles.div_ceil(line_tiles), run, factors) + image.place_step
-            } else if shares_lines {
-                ((tiles * most) / line_places + halo) * line_places * image.place_step
-            } else {
-                tiles * tile_bytes
-            }
-        };
-        let near = match shares_lines {
-            _ if !gathers => ITEM_BYTES,
-            _ if holds_lines => ROOMS[2],
-            true if part_step * panels > MANY_WEIGHTS => MOST_ROOM,
-            true => ROOMS[2],
-            false => NEAR_BYTES,
-        };
-        let fitting = if holds_lines {
-            let fits = |lines: &usize| self.held_bytes(*lines, run, factors) <= near;
-            (1..=lines).take_while(fits).last().unwrap_or(1) * line_tiles
-        } else if shares_lines {
-            let lines = near / (line_places * image.place_step).max(1);
-            lines.saturating_sub(halo) * line_places / most
-        } else {
-            near / tile_bytes
-        };
-        let stretches = if in_stretches { stretches } else { 1 };
-        // As many tiles as are multiplied at once always fit, and whole lines where an item has them.
-        let step = if holds_lines { line_tiles } else { at_once };
-        let own = tiles.div_ceil((device.compute_units * ITEMS / 2).div_ceil(stretches));
-        let item_tiles = own.next_multiple_of(step).min(fitting / step * step).max(step);
-        // Cores that store panels side by side would wait for each other's cache lines.
-        let items = tiles.div_ceil(item_tiles) * stretches * self.groups;
-        let item_panels = blocks.div_ceil((device.compute_units * 2).div_ceil(items).min(blocks));
-        let stretch_items = tiles.div_ceil(item_tiles);
+        let weights = (panels.div_ceil(parts), part_step * panels);
+        let items = self.items((local, &image, run), factors, [lines, line], weights, device)?;
+        let at_once = unit.tiles;
+        let tile_rows = unit.tile_rows(items.rows()) / at_once;
         // Where the last terms of a place end, and the last place that has as many terms behind it in what it is read from.
         let end: usize = [0, 1, 2].iter().map(|&i| (runs[i] - 1) * image.run_steps[i]).sum();
         let room = if is_in_place { desc.src().size() } else { self.image_bytes(factors, run) };
@@ -283,28 +225,28 @@ impl Shape<'_> {
             .define("PARTS", parts)
             .define("AT_ONCE", at_once)
             .define("TILE_ROWS", tile_rows)
-            .define("RUNS_ON", i32::from(runs_on))
-            .define("SHARES_LINES", i32::from(shares_lines))
-            .define("HOLDS_LINES", i32::from(holds_lines))
-            .number_of("STRETCH_ITEMS", stretch_items)
+            .define("RUNS_ON", i32::from(items.runs_on))
+            .define("SHARES_LINES", i32::from(local == Local::Taps))
+            .define("HOLDS_LINES", i32::from(local == Local::Lines))
+            .number_of("STRETCH_ITEMS", items.of_stretch())
             .number_of("STRETCH_LINES", image.run_lines)
             .define("GATHERS", i32::from(gathers))
-            .number_of("ITEM_PANELS", item_panels)
+            .number_of("ITEM_PANELS", items.item_panels)
             .number_of("LINE", space.loops[ow].extent)
-            .number_of("TILES", tiles)
-            .number_of("LINE_TILES", line_tiles)
-            .number_of("TILE_LEAST", least)
-            .number_of("TILES_MORE", more)
-            .number_of("ITEM_TILES", item_tiles)
+            .number_of("TILES", items.tiles)
+            .number_of("LINE_TILES", items.line_tiles)
+            .number_of("TILE_LEAST", items.least)
+            .number_of("TILES_MORE", items.more)
+            .number_of("ITEM_TILES", items.item_tiles)
             .number_of("GROUP_OUTPUTS", self.outputs)
             .number_of("K_SIZE", self.terms())
             .number_of("A_STEP", image.place_step)
-            .number_of("MOST_ROWS", least + usize::from(more > 0))
+            .number_of("MOST_ROWS", items.rows())
             .number_of("LAST_BYTE", last_byte)
             .number_of("B_STEP", part_step);
         let steps = [0, 1, 2].map(|i| (runs[i], image.run_steps[i]));
         let ends_within = is_in_place
-            || holds_lines
+            || local == Local::Lines
             || (self.taps_share_steps(factors) && factors.src.is_float() && !gathers);
         factors.define(&mut text, &space, desc, device, (steps, run_terms, ends_within), ow)?;
         let terms: Vec<usize> = (outer..space.loops.len()).collect();
@@ -313,8 +255,7 @@ impl Shape<'_> {
             let strides = self.desc.src().strides()?;
             let along = |back: usize| (2..strides.len()).rev().nth(back).map_or(0, |axis| strides[axis]);
             let [line_step, place_step] = [1, 0].map(|back| along(back) * factors.element());
-            let room = ROOMS.into_iter().find(|&room| gathered(item_tiles) <= room)?;
-            text.define("PLACES_ROOM", room)
+            text.define("PLACES_ROOM", items.room)
                 .number_of("IS_RUN", i32::from(self.is_run(run)))
                 .number_of("WIDTH", self.padded_size()[2])
                 .number_of("PITCH", self.held_pitch(run, factors))
@@ -323,12 +264,16 @@ impl Shape<'_> {
                 .number_of("PIXEL_TERMS", run.pixel)
                 .number_of("SEGMENT", run.steps(factors) * factors.step());
         }
-        let global = [blocks.div_ceil(item_panels), stretches * stretch_items, self.groups];
         let mut files = factors.files(PACKED).to_vec();
         if gathers {
             files.insert(files.len() - 1, GATHER);
         }
-        planned.launches.push(text.launch("convolution_packed", &files, global, Some([1, 1, 1])));
+        planned.launches.push(text.launch(
+            "convolution_packed",
+            &files,
+            items.global(self.groups),
+            Some([1, 1, 1]),
+        ));
         Some(planned)
     }
 

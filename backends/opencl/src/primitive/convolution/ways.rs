@@ -3,6 +3,7 @@
 use anydnn_backend::Layout;
 
 use super::Shape;
+use super::items::Local;
 use super::packed::three;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::space::{Address, Space};
@@ -72,6 +73,18 @@ pub(super) enum From {
     Gathered(Image),
     /// The same where windows one line apart share what they take of a line.
     GatheredLines(Image),
+}
+
+impl From {
+    /// What of it a work-item has in local memory.
+    pub(super) fn local(&self) -> Local {
+        match self {
+            Self::InPlace(_) | Self::Copied => Local::Nothing,
+            Self::Gathered(_) => Local::Places,
+            Self::GatheredLines(_) => Local::Taps,
+            Self::Held(_) => Local::Lines,
+        }
+    }
 }
 
 /// How the source is read, and by which factors.
