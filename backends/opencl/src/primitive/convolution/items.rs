@@ -109,11 +109,17 @@ impl Shape<'_> {
         };
         // As many tiles as are multiplied at once always fit, and whole lines where an item has them.
         let step = if local == Local::Lines { line_tiles } else { at_once };
-        let own = tiles.div_ceil((device.compute_units * ITEMS).div_ceil(stretches));
-        let item_tiles = own.next_multiple_of(step).min(fitting / step * step).max(step);
-        // Cores that store panels side by side would wait for each other's cache lines.
-        let items = tiles.div_ceil(item_tiles) * stretches * self.groups;
-        let item_panels = panels.div_ceil((device.compute_units * 2).div_ceil(items).min(panels));
+        let (item_tiles, item_panels) = if factors.unit.panels.repeats_rows {
+            // One panel each, as was measured of these.
+            let wanted = (device.compute_units * ITEMS * 2).div_ceil(panels * self.groups);
+            (tiles.div_ceil(wanted).min(fitting.max(1)), 1)
+        } else {
+            let own = tiles.div_ceil((device.compute_units * ITEMS).div_ceil(stretches));
+            let item_tiles = own.next_multiple_of(step).min(fitting / step * step).max(step);
+            // Cores that store panels side by side would wait for each other's cache lines.
+            let items = tiles.div_ceil(item_tiles) * stretches * self.groups;
+            (item_tiles, panels.div_ceil((device.compute_units * 2).div_ceil(items).min(panels)))
+        };
         let room = ROOMS.into_iter().find(|&room| bytes(item_tiles) <= room)?;
         Some(Items {
             runs_on,
