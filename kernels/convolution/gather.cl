@@ -98,7 +98,8 @@ static inline bool hold_terms(const __global TERM *from, const int n, __local TE
     const int rest_of_run = SUM_IS_FLOAT && has_faults ? RUN_REST : 0;
 // Channels that fill up a place are zeros there, too.
 #define HOLD_BORDER(first_place, end_place)                                                                              \
-    if (PIXEL_TERMS == CHANNELS) fill_terms(to + (first_place) * PIXEL_TERMS, ((end_place) - (first_place)) * PIXEL_TERMS, BORDER);  \
+    if (PIXEL_TERMS == CHANNELS)                                                                                         \
+        fill_terms(to + (first_place) * PIXEL_TERMS, ((end_place) - (first_place)) * PIXEL_TERMS, BORDER);               \
     else                                                                                                                 \
         for (idx w = first_place; w < (end_place); ++w) {                                                                \
             fill_terms(to + w * PIXEL_TERMS, CHANNELS, BORDER);                                                          \

@@ -1,8 +1,9 @@
 // For CPUs: convolutions of operands of one or two bytes by the units of anydnn-opencl's `units.rs` that multiply panels. A tile's rows are places
 // along the width of the result, of which LINE_TILES tiles make a line (the first TILES_MORE of them of a place more than TILE_LEAST); where
 // places run on from line to line, of LINE places each, so do tiles, up to the end of a stretch of STRETCH_LINES lines. A work-item computes
-// ITEM_TILES of the TILES of a stretch for ITEM_PANELS panels of PARTS parts of 16 output channels. The source lies with its borders and channels innermost, so that taps side by side are one run of terms; or
-// a work-item gathers its places first, each with all that its window takes (`gather.cl`).
+// ITEM_TILES of the TILES of a stretch for ITEM_PANELS panels of PARTS parts of 16 output channels. The source lies with its borders and
+// channels innermost, so that taps side by side are one run of terms; or a work-item gathers its places first, each with all that its window
+// takes, or, HOLDS_LINES, the lines that its windows take (`gather.cl`).
 #define LOCATE(j) const idx panel = first_panel + j, lane = 0;
 #define TILE_START(t) ((t) * TILE_LEAST + min(t, (idx)TILES_MORE))
 #if RUNS_ON
@@ -29,7 +30,7 @@
 #define PLACE(tile, a, rows)                                                                                             \
     {                                                                                                                    \
         const idx place = TILE_START(tile);                                                                              \
-        a = TILE_AT(places + (place - gathered_from) * A_STEP);                                                            \
+        a = TILE_AT(places + (place - gathered_from) * A_STEP);                                                          \
         rows = (int)(TILE_START(tile + 1) - place);                                                                      \
     }
 #else
@@ -37,9 +38,9 @@
     {                                                                                                                    \
         const idx t = (tile) % LINE_TILES, place = TILE_START(t), ow = IN_LINE(place);                                   \
         DECLARE_LINE(LINE_OF(tile, place))                                                                               \
-        const idx offset = OFF_SRC0;                                                                                         \
-        a = TILE_AT(src0 + offset);                                                                                       \
-        rows = ROWS_AT(offset, (int)(TILE_START(t + 1) - place));                                                            \
+        const idx offset = OFF_SRC0;                                                                                     \
+        a = TILE_AT(src0 + offset);                                                                                      \
+        rows = ROWS_AT(offset, (int)(TILE_START(t + 1) - place));                                                        \
     }
 #endif
 #if HAS_ZERO_WEIGHTS && HOLDS_LINES
