@@ -21,6 +21,8 @@ const GATHER: &str = anydnn_kernels::text("convolution/gather.cl");
 const COPYING_WORK: usize = 1 << 14;
 /// Channels that are gathered as they are in less time than with those that fill them up, at the price of weights that are copied.
 const MOST_LOOSE: usize = 8;
+/// Places below which weights are not copied for channels' sake in each execution.
+const FEW_PLACES: usize = 512;
 
 impl Shape<'_> {
     /// The tag of weights `[O, C, kernel..]` in parts of 16 output channels, as packed.cl reads them in place.
@@ -83,9 +85,11 @@ impl Shape<'_> {
         let step = factors.step();
         let whole = self.groups == 1 || self.outputs.is_multiple_of(CPU_LANES);
         let taps = self.window.kernel.last().copied().unwrap_or(1);
-        // Few channels fill a tile better together with those of the taps beside them.
+        // Few channels fill a tile better together with those of the taps beside them. Of few places, copies of weights take longer than
+        // what channels that fill up a last step are multiplied for.
+        let filled = if self.places() < FEW_PLACES { step } else { self.channels.next_multiple_of(step) };
         let fills = taps == 1
-            || self.channels * 4 >= self.channels.next_multiple_of(step) * 3
+            || self.channels * 4 >= filled * 3
             || step <= CPU_LANES / 4
             || self.taps_share_steps(factors);
         (whole && fills).then_some(factors)
@@ -124,10 +128,12 @@ impl Shape<'_> {
                         || self.channels >= 8
                         || self.has_channels_last())
             })
-            .map(|factors| {
-                let places = self.desc.dst().elements() / (self.outputs * self.groups).max(1);
-                factors.for_result([self.groups, places, self.outputs], device)
-            })
+            .map(|factors| factors.for_result([self.groups, self.places(), self.outputs], device))
+    }
+
+    /// Places of the result, of all images.
+    fn places(&self) -> usize {
+        self.desc.dst().elements() / (self.outputs * self.groups).max(1)
     }
 
     /// Tiles of places by panels of output channels, of operands in place or copied first.
