@@ -39,6 +39,7 @@ files! {
     "common/window.cl",
     "convolution/blocked.cl",
     "convolution/depthwise.cl",
+    "convolution/depthwise_flat.cl",
     "convolution/depthwise_rows.cl",
     "convolution/depthwise_strip.cl",
     "convolution/dots.cl",

@@ -2,12 +2,14 @@
 //!
 //! Variants: by the units of `units.rs` (CPUs: panels of operands of one or two bytes, `-packing` copies weights first; other devices: large
 //! tiles), `blocked` (CPUs: register tiles along the width, in f32), `vector` (CPUs: register tiles of vectors along the output channels,
-//! weights in panels), `depthwise-rows` (CPUs; `depthwise-beside` of copies, where channels lie elsewhere), `depthwise-strip` (other devices)
-//! and `depthwise` (channels last: lanes along the channels), `simt` and `tiled` (other devices: an implicit matrix product) and `ref` (anything).
+//! weights in panels), `depthwise-flat` (few channels) and `depthwise-rows` (CPUs; `depthwise-beside` of copies, where channels lie
+//! elsewhere), `depthwise-strip` (other devices) and `depthwise` (channels last: lanes along the channels), `simt` and `tiled` (other devices:
+//! an implicit matrix product) and `ref` (anything).
 
 mod beside;
 mod blocked;
 mod copies;
+mod depthwise_flat;
 mod depthwise_rows;
 mod depthwise_strip;
 mod dots;
@@ -240,6 +242,9 @@ impl Shape<'_> {
                 choices.offer("spread", "taps neither overlap nor leave gaps", || self.spread(value, device));
             }
             if fits_f32(self.desc, self.terms()) && outputs == 1 && channels == 1 {
+                choices.offer("depthwise-flat", "a filter a channel, few channels, which lie last", || {
+                    self.depthwise_flat(value, device)
+                });
                 choices.offer("depthwise-rows", "a filter a channel, channels last, by rows", || {
                     self.depthwise_rows(value, device)
                 });

@@ -29,6 +29,8 @@ const GENERAL_TILE: usize = 4;
 const FEW_TAPS: usize = 3;
 const FEW_TILES: [usize; 2] = [4, 2];
 const FEW_GENERAL_TILE: usize = 6;
+/// Weights of a work-item, which stay in the first-level cache beside the source.
+const NEAR_FACTORS: usize = 4096;
 /// Work-items for each core: few, as small results are computed in the time that a runtime takes for some of them.
 const ITEMS: usize = 6;
 
@@ -63,9 +65,11 @@ impl Shape<'_> {
         let lines = space.count(0..ow);
         let blocks = self.groups.div_ceil(lanes);
         let wanted = device.compute_units * ITEMS;
-        let item_groups = blocks.div_ceil(wanted.div_ceil(lines.max(1)).clamp(1, blocks)) * lanes;
+        let all_taps = self.window.kernel.iter().product::<usize>();
+        let near = (NEAR_FACTORS / (all_taps * lanes).max(1)).clamp(1, blocks);
+        let item_groups = blocks.div_ceil(wanted.div_ceil(lines.max(1)).clamp(1, blocks)).min(near) * lanes;
         let parts = self.groups.div_ceil(item_groups);
-        let item_lines = lines.div_ceil(wanted).max(1);
+        let item_lines = (lines * parts).div_ceil(wanted).clamp(1, lines.max(1));
         let elements = |desc: &MemoryDesc| desc.size() * 8 / desc.data_type().bits();
         // What is stored once more, or replaced, is not read.
         let mut post_ops = self.desc.attributes().post_ops.iter();

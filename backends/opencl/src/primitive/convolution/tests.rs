@@ -108,6 +108,50 @@ fn taps_outside_of_the_source_add_nothing() {
     }
 }
 
+/// Few channels fill vectors together with their positions; rows' ends, and those of the source, are within vectors.
+#[test]
+fn depthwise_convolutions_of_few_channels() {
+    let of = |channels: usize| Case { channels, outputs: channels, groups: channels, extent: 21, ..MIDDLE };
+    let epilogue = |channels: usize, extent: usize| {
+        Attributes::default()
+            .with_post_op(PostOp::sum(0.5))
+            .with_post_op(PostOp::Eltwise(Eltwise::Relu))
+            .with_post_op(PostOp::binary(
+                BinaryAlgorithm::Add,
+                tagged(&[2, channels, extent, extent], "acdb"),
+            ))
+    };
+    let single = || Case { kernel: 1, pads: (0, 0), ..of(1) }.build();
+    for (is_flat, builder) in [
+        (true, of(1).build()),
+        (true, of(3).build().bias(f32(&[3])).attributes(epilogue(3, 21))),
+        (true, Case { kernel: 5, dilation: 2, pads: (6, 3), ..of(6) }.build().bias(f32(&[6]))),
+        (true, Case { kernel: 2, pads: (0, 0), extent: 9, ..of(5) }.build().attributes(epilogue(5, 8))),
+        // Every vector reaches beyond the source.
+        (true, Case { kernel: 11, pads: (9, 9), extent: 4, spatial: 1, ..of(2) }.build().bias(f32(&[2]))),
+        (true, Case { spatial: 3, extent: 7, ..of(4) }.build()),
+        // All rows are one.
+        (true, single().bias(f32(&[1])).attributes(epilogue(1, 21))),
+        (true, Case { kernel: 1, pads: (0, 0), extent: 300, ..of(13) }.build().bias(f32(&[13]))),
+        // A factor a channel does not lie along rows.
+        (
+            false,
+            of(3).build().attributes(
+                Attributes::default()
+                    .with_post_op(PostOp::binary(BinaryAlgorithm::Multiply, f32(&[1, 3, 1, 1]))),
+            ),
+        ),
+        (false, Case { stride: 2, ..of(3) }.build()),
+        (false, of(12).build()),
+    ] {
+        let flat = "ocl:convolution:depthwise-flat";
+        assert_eq!(planned(builder.clone(), &cpu()).implementation == flat, is_flat, "{builder:?}");
+        if is_flat {
+            check_those(&builder.build().unwrap(), |name| name == flat);
+        }
+    }
+}
+
 /// A filter a channel where channels do not lie side by side in all operands: those are copied, if there is enough to compute.
 #[test]
 fn depthwise_convolutions_beside_copies() {
