@@ -66,6 +66,7 @@ files! {
     "matmul/packed.cl",
     "matmul/reference.cl",
     "matmul/simt.cl",
+    "matmul/simt_copies.cl",
     "matmul/skinny.cl",
     "matmul/skinny_bits.cl",
     "matmul/skinny_integers.cl",

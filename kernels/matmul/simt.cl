@@ -4,6 +4,8 @@
 //   A_ALONG_K, B_ALONG_K   whether chunks of four elements lie along K, or else along the rows (those of the result for A, columns for B)
 //   A_WHOLE, B_WHOLE       whether such a chunk is a vector of f32 in memory
 //   LANES_N                how many of 32 neighbouring items lie along N
+//   COPIES, STAGES         whether slices come by copies, into so many places (simt_copies.cl)
+//   LONE_RESULTS           whether results are of f32, and their rows no whole vectors: then neighbours store neighbours
 //   PARTS, SPLIT           shares of the sum, and whether there are several, which another kernel adds up then
 // One program serves every shape of a tile: sizes and steps may come with the launch.
 #if ANYDNN_UNALIGNED
@@ -23,7 +25,7 @@
 #define RASTER 8
 
 // Where rows are swapped so that the stores of a chunk along K do not meet in a memory bank.
-#define FLIP(along_k, chunk) ((along_k) ? (CHUNKS == 2 ? ((chunk) & 1) << 4 : ((chunk) & 3) << 3) : 0)
+#define FLIP(along_k, chunk) (!COPIES && (along_k) ? (CHUNKS == 2 ? ((chunk) & 1) << 4 : ((chunk) & 3) << 3) : 0)
 
 #define EXISTS_K (K_SIZE % K_TILE == 0 || at_k < K_SIZE)
 #define EXISTS_M (M_SIZE % TILE_M == 0 || at_row < M_SIZE)
@@ -81,9 +83,9 @@
          : (((first) + (i) * (LANES) * 4) ^ (flip)))
 #define FRAGMENTS(a, b, term)                                                                                            \
     _Pragma("unroll") for (int i = 0; i < ITEM_M / 4; ++i) a[i] = *(const __local float4 *)(                             \
-        a_tile + (term) * TILE_M + PLACED(in_m, i, LANES_M, ITEM_M, FLIP(A_ALONG_K, (term) / 4)));                       \
+        a_tile + (term) * PITCH(TILE_M) + PLACED(in_m, i, LANES_M, ITEM_M, FLIP(A_ALONG_K, (term) / 4)));                       \
     _Pragma("unroll") for (int j = 0; j < ITEM_N / 4; ++j) b[j] = *(const __local float4 *)(                             \
-        b_tile + (term) * TILE_N + PLACED(in_n, j, LANES_N, ITEM_N, FLIP(B_ALONG_K, (term) / 4)));
+        b_tile + (term) * PITCH(TILE_N) + PLACED(in_n, j, LANES_N, ITEM_N, FLIP(B_ALONG_K, (term) / 4)));
 // Terms of a slice one after the other in code: all of them, or so few that a program for every shape compiles in half the time.
 #ifdef KNOWN_SHAPE
 #define UNROLLED_TERMS _Pragma("unroll")
@@ -102,35 +104,88 @@
         }                                                                                                                \
     }
 
-// A row of an item's part of the result.
-#define STORE_ROW(row, its_sums)                                                                                         \
+#define NOTHING_WITH(term)
+// Copies of the slices to come are shared among the terms, whose vectors then do not wait behind all of them.
+#define COPY_WITH(term) \
+    if (step + STAGES - 1 < end) COPY_SHARE(step + STAGES - 1, free, (term) / 2, K_TILE / 2)
+// A slice. By pairs of terms: which registers a term is in must not depend on whether the compiler unrolls the loop.
+#define MULTIPLY_STEP(slot, WITH)                                                                                        \
     {                                                                                                                    \
-        const idx at_m = first_m + in_m + (row) / 4 * (LANES_M * 4) + (row) % 4;                                         \
-        _Pragma("unroll") for (int j = 0; j < ITEM_N / 4; ++j) {                                                         \
-            const idx at_n = first_n + in_n + j * (LANES_N * 4);                                                         \
-            if (at_m < M_SIZE && at_n < N_SIZE) {                                                                        \
-                DECLARE_M(at_m)                                                                                          \
-                DECLARE_N(at_n)                                                                                          \
-                DECLARE_K((idx)0)                                                                                        \
-                const int n = N_SIZE % 4 == 0 ? 4 : (int)min((idx)4, N_SIZE - at_n);                                     \
-                V v = its_sums[j];                                                                                       \
-                FINISH_SUMS                                                                                              \
+        const __local float *a_tile = base + (slot) * STAGE_FLOATS, *b_tile = a_tile + PITCH(TILE_M) * K_TILE;           \
+        float4 even_a[ITEM_M / 4], even_b[ITEM_N / 4], odd_a[ITEM_M / 4], odd_b[ITEM_N / 4];                             \
+        FRAGMENTS(even_a, even_b, 0)                                                                                     \
+        UNROLLED_TERMS for (int term = 0; term < K_TILE; term += 2) {                                                    \
+            FRAGMENTS(odd_a, odd_b, term + 1)                                                                            \
+            WITH(term)                                                                                                   \
+            MULTIPLY(even_a, even_b)                                                                                     \
+            if (term + 2 < K_TILE) {                                                                                     \
+                FRAGMENTS(even_a, even_b, term + 2)                                                                      \
             }                                                                                                            \
+            MULTIPLY(odd_a, odd_b)                                                                                       \
+        }                                                                                                                \
+    }
+
+// A row of an item's part of the result, vector by vector: `v` are its sums, of which `n` exist.
+#define FINISH_ROW(row, its_sums, AND_STORE)                                                                             \
+    const idx at_m = first_m + in_m + (row) / 4 * (LANES_M * 4) + (row) % 4;                                             \
+    _Pragma("unroll") for (int j = 0; j < ITEM_N / 4; ++j) {                                                             \
+        const idx at_n = first_n + in_n + j * (LANES_N * 4);                                                             \
+        if (at_m < M_SIZE && at_n < N_SIZE) {                                                                            \
+            DECLARE_M(at_m)                                                                                              \
+            DECLARE_N(at_n)                                                                                              \
+            DECLARE_K((idx)0)                                                                                            \
+            const int n = N_SIZE % 4 == 0 ? 4 : (int)min((idx)4, N_SIZE - at_n);                                         \
+            V v = its_sums[j];                                                                                           \
+            FINISH_SUMS                                                                                                  \
+            AND_STORE                                                                                                    \
         }                                                                                                                \
     }
 #if SPLIT
-#define FINISH_SUMS ST_PARTIAL((idx)get_group_id(2) * PARTIAL_SIZE + OFF_PARTIAL, n, v);
+#define FINISH_SUMS
+#define RESULT partial
+#define RESULT_AT (idx)get_group_id(2) * PARTIAL_SIZE + OFF_PARTIAL
+#define STORE_VECTOR ST_PARTIAL(RESULT_AT, n, v);
 #else
 #define FINISH_SUMS                                                                                                      \
     ADD_BIAS(v, n)                                                                                                       \
     POST_OPS(v, n)                                                                                                       \
-    v = FINAL(v);                                                                                                        \
-    ST_DST(OFF_DST, n, v);
+    v = FINAL(v);
+#define RESULT dst
+#define RESULT_AT OFF_DST
+#define STORE_VECTOR ST_DST(RESULT_AT, n, v);
+#endif
+#if LONE_RESULTS
+// Of 32 items by way of local memory: vectors that begin anywhere would be stored element by element, each into a sector of its own.
+#define STORED_COLUMNS (LANES_N * ITEM_N)
+#define STORED_PITCH (STORED_COLUMNS % 32 == 0 ? STORED_COLUMNS + 16 : STORED_COLUMNS)
+#define STORE_ROW(row, its_sums)                                                                                         \
+    {                                                                                                                    \
+        __local float *stored = (__local float *)tiles + warp * (LANES_M * STORED_PITCH);                                \
+        {                                                                                                                \
+            FINISH_ROW(row, its_sums,                                                                                    \
+                       *(__local float4 *)(stored + lane / LANES_N * STORED_PITCH + lane % LANES_N * 4 +                 \
+                                           j * (LANES_N * 4)) = v;)                                                      \
+        }                                                                                                                \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                    \
+        _Pragma("unroll") for (int e = lane; e < LANES_M * STORED_COLUMNS; e += 32) {                                    \
+            const idx at_m = warp_m + e / STORED_COLUMNS * 4 + (row) / 4 * (LANES_M * 4) + (row) % 4;                    \
+            const idx at_n = warp_n + e % STORED_COLUMNS;                                                                \
+            if (at_m < M_SIZE && at_n < N_SIZE) {                                                                        \
+                DECLARE_M(at_m)                                                                                          \
+                DECLARE_N(at_n)                                                                                          \
+                DECLARE_K((idx)0)                                                                                        \
+                put_32(RESULT, RESULT_AT, as_uint(stored[e / STORED_COLUMNS * STORED_PITCH + e % STORED_COLUMNS]));      \
+            }                                                                                                            \
+        }                                                                                                                \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                    \
+    }
+#else
+#define STORE_ROW(row, its_sums) {FINISH_ROW(row, its_sums, STORE_VECTOR)}
 #endif
 
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 __kernel void matmul_simt(PARAMS) {
-    __local float tiles[2][(TILE_M + TILE_N) * K_TILE] __attribute__((aligned(16)));
+    __local float tiles[PLACES][STAGE_FLOATS] __attribute__((aligned(16)));
     ENTER
     const int item = (int)get_local_id(0), lane = item % 32, warp = item / 32;
     DECLARE_BATCH((idx)get_group_id(1))
@@ -141,6 +196,9 @@ __kernel void matmul_simt(PARAMS) {
     const idx first_m = (idx)(top + in_band % height) * TILE_M, first_n = (idx)(in_band / height) * TILE_N;
     const int in_m = warp / WARPS_N * (LANES_M * ITEM_M) + lane / LANES_N * 4;
     const int in_n = warp % WARPS_N * (LANES_N * ITEM_N) + lane % LANES_N * 4;
+#if LONE_RESULTS
+    const idx warp_m = first_m + warp / WARPS_N * (LANES_M * ITEM_M), warp_n = first_n + warp % WARPS_N * (LANES_N * ITEM_N);
+#endif
 
     const __local float *base = tiles[0];
 #if defined(KNOWN_SHAPE) && defined(__NV_CL_C_VERSION)
@@ -152,6 +210,32 @@ __kernel void matmul_simt(PARAMS) {
     for (int i = 0; i < ITEM_M; ++i)
 #pragma unroll
         for (int j = 0; j < ITEM_N / 4; ++j) sums[i][j] = (float4)(0.0f);
+#if COPIES
+    const uint start = (uint)(ulong)tiles[0];
+    AIM_STEPS
+    for (int step = begin; step < begin + STAGES - 1; ++step) {
+        if (step < end) COPY_SHARE(step, step - begin, 0, 1)
+        ADVANCE
+        COPIES_COMMIT;
+    }
+    int slot = 0, free = STAGES - 1;
+    for (int step = begin; step < end; ++step) {
+        COPIES_WAIT(STAGES - 2);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        // Into the place of the slice before, which all items have multiplied.
+#if defined(KNOWN_SHAPE) && SHARED_COPIES
+        MULTIPLY_STEP(slot, COPY_WITH)
+#else
+        if (step + STAGES - 1 < end) COPY_SHARE(step + STAGES - 1, free, 0, 1)
+        MULTIPLY_STEP(slot, NOTHING_WITH)
+#endif
+        ADVANCE
+        COPIES_COMMIT;
+        free = slot;
+        slot = slot + 1 == STAGES ? 0 : slot + 1;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#else
     float4 held_a[TILE_M * CHUNKS / GROUP], held_b[TILE_N * CHUNKS / GROUP];
 #ifdef KNOWN_SHAPE
     if (begin < end) {
@@ -169,27 +253,15 @@ __kernel void matmul_simt(PARAMS) {
         if (step + 1 < end) LOAD_STEP(step + 1)
         if (step >= begin)
 #endif
-        {
-        const __local float *a_tile = base + slot * ((TILE_M + TILE_N) * K_TILE), *b_tile = a_tile + TILE_M * K_TILE;
-        // By pairs of terms: which registers a term is in must not depend on whether the compiler unrolls the loop.
-        float4 even_a[ITEM_M / 4], even_b[ITEM_N / 4], odd_a[ITEM_M / 4], odd_b[ITEM_N / 4];
-        FRAGMENTS(even_a, even_b, 0)
-        UNROLLED_TERMS for (int term = 0; term < K_TILE; term += 2) {
-            FRAGMENTS(odd_a, odd_b, term + 1)
-            MULTIPLY(even_a, even_b)
-            if (term + 2 < K_TILE) {
-                FRAGMENTS(even_a, even_b, term + 2)
-            }
-            MULTIPLY(odd_a, odd_b)
-        }
-        }
+        MULTIPLY_STEP(slot, NOTHING_WITH)
         if (step + 1 < end) {
             STORE_STEP(slot ^ 1)
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
+#endif
 
-#ifdef KNOWN_SHAPE
+#if defined(KNOWN_SHAPE) && (SPLIT || FINAL_IN_TILES)
 #pragma unroll
     for (int i = 0; i < ITEM_M; ++i) STORE_ROW(i, sums[i])
 #else

@@ -98,6 +98,10 @@ const FEW_TERMS: usize = 64;
 /// Terms that take less than what a result without whole vectors takes to store, and the shortest vector of a row.
 const FEWER_TERMS: usize = 32;
 const SHORTEST_VECTOR: usize = 4;
+/// Rows and columns from which on tiles pay for weights of f32 whose rows are no whole vectors: on an H200 16 rows by 1797 x 6995 take 38 us so
+/// and 58 by `skinny`, 8 rows 37 and 37.
+const FEW_ROWS_BY_COPIES: usize = 10;
+const SHORTEST_COPIED: usize = 16;
 /// Products of a gated one from which on a second launch pays for itself.
 const APART: usize = 1 << 20;
 /// The loops over batches that programs have in common, on devices that want many work-items.
@@ -328,6 +332,10 @@ impl<'a> Shape<'a> {
             }
             if m > 1 {
                 choices.offer("skinny-mma", "few rows: weights read once, by matrix units", || skinny(true));
+            }
+            if m >= FEW_ROWS_BY_COPIES && n >= SHORTEST_COPIED && large().copies_weights(device) {
+                // Vectors of such weights come element by element.
+                large().offer(choices, device);
             }
             choices.offer("skinny", "few rows: weights read once", || skinny(false));
             choices.offer("expanded", "weights of few bits become floats first", expanded);

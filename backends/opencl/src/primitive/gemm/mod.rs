@@ -105,6 +105,11 @@ impl Product<'_> {
         }
     }
 
+    /// Whether tiles read weights whose rows are no whole vectors as fast as others.
+    pub(super) fn copies_weights(&self, device: &DeviceTraits) -> bool {
+        self.applies() && simt::copies_weights(self, device)
+    }
+
     fn applies(&self) -> bool {
         let [m, n] = [&self.loops.m, &self.loops.n].map(|loops| self.space.count(loops.clone()));
         m > 0

@@ -10,8 +10,10 @@ use crate::primitive::space::Operand;
 /// Clocks of a work-group besides its sums, and of the launch that adds up parts.
 const GROUP_CLOCKS: usize = 3_000;
 pub(in crate::primitive) const LAUNCH_CLOCKS: usize = 8_000;
-/// Clocks of a result whose rows are no whole vectors: work-items store such results one by one, each into a sector of its own.
-const LONE_CLOCKS: usize = 1;
+/// Clocks of four results whose rows are no whole vectors: work-items store such results one by one, each into a sector of its own. And where
+/// neighbours store neighbours.
+const LONE_CLOCKS: usize = 4;
+const NEIGHBOUR_CLOCKS: usize = 1;
 const SHORTEST_VECTOR: usize = 4;
 /// Multiply-adds that a unit starts in a clock where the clocks of tiles were measured.
 const MEASURED_MULTIPLY_ADDS: usize = 128;
@@ -41,18 +43,22 @@ pub(super) enum Shares {
 impl Product<'_> {
     /// Tiles with their numbers of parts, the fastest first.
     pub(super) fn ranked(&self, tiles: &[Tile], device: &DeviceTraits) -> Vec<(Tile, usize)> {
-        let clocks = |tile: &Tile, &parts: &usize| self.estimate(tile, parts, device);
+        let clocks =
+            |tile: &Tile, &parts: &usize| self.estimate(tile, parts, self.neighbour_clocks(), device);
         rank(tiles, |tile| self.parts(tile).collect(), clocks)
     }
 
     /// Tiles with how their sums are divided, the fastest first, where the last ones may be divided alone.
     pub(super) fn ranked_shares(&self, tiles: &[Tile], device: &DeviceTraits) -> Vec<(Tile, Shares)> {
         let clocks = |tile: &Tile, shares: &Shares| match *shares {
-            Shares::All(parts) => self.estimate(tile, parts, device),
+            Shares::All(parts) => self.estimate(tile, parts, self.lone_clocks(), device),
             Shares::Last { parts, whole } => self.estimate_last(tile, parts, whole, device),
         };
-        let shares =
-            |tile: &Tile| self.parts(tile).map(Shares::All).chain(self.last_shares(tile, device)).collect();
+        // Others were not measured.
+        let shares = |tile: &Tile| {
+            let parts = self.parts(tile).filter(|parts| parts.is_power_of_two());
+            parts.map(Shares::All).chain(self.last_shares(tile, device)).collect()
+        };
         rank(tiles, shares, clocks)
     }
 
@@ -67,8 +73,10 @@ impl Product<'_> {
                 && !self.is_exact()
                 && steps / parts >= PART_STEPS
                 && parts * self.results() <= PARTIAL_ELEMENTS
+                // No part is empty.
+                && steps.div_ceil(steps.div_ceil(parts)) == parts
         };
-        (0..=MOST_PARTS.ilog2()).map(|exponent| 1 << exponent).filter(move |&parts| parts == 1 || fits(parts))
+        (1..=MOST_PARTS).filter(move |&parts| parts == 1 || fits(parts))
     }
 
     /// The divisions of the tiles that are left when the units have been filled as often as there are tiles for. Where they are not filled
@@ -92,12 +100,12 @@ impl Product<'_> {
         (2..=MOST_PARTS).filter(move |&parts| fits(parts)).map(move |parts| Shares::Last { parts, whole })
     }
 
-    /// The clocks of work-groups that all have so many parts.
-    fn estimate(&self, tile: &Tile, parts: usize, device: &DeviceTraits) -> usize {
+    /// The clocks of work-groups that all have so many parts, whose results take so many clocks for four of them to store.
+    fn estimate(&self, tile: &Tile, parts: usize, stores: usize, device: &DeviceTraits) -> usize {
         let units = device.compute_units.max(1);
         let groups = self.groups(tile).saturating_mul(parts).div_ceil(units);
         let steps = self.steps(tile).div_ceil(parts);
-        let stores = tile.m * tile.n * self.lone_clocks();
+        let stores = tile.m * tile.n * stores / 4;
         let round =
             |groups: usize| slice_clocks(tile, groups, device) * steps + GROUP_CLOCKS + groups * stores;
         let rest = groups % tile.resident;
@@ -110,7 +118,7 @@ impl Product<'_> {
     fn estimate_last(&self, tile: &Tile, parts: usize, whole: usize, device: &DeviceTraits) -> usize {
         let units = device.compute_units.max(1);
         let last = self.groups(tile) - whole;
-        let stores = tile.m * tile.n * self.lone_clocks();
+        let stores = tile.m * tile.n * self.lone_clocks() / 4;
         let round = |groups: usize, steps: usize| {
             slice_clocks(tile, groups, device) * steps + GROUP_CLOCKS + groups * stores
         };
@@ -122,10 +130,21 @@ impl Product<'_> {
         clocks + clocks / LEAST_GAIN
     }
 
-    /// The clocks of a result beyond those of a group.
+    /// The clocks of four results beyond those of a group.
     fn lone_clocks(&self) -> usize {
+        if self.has_lone_results() { LONE_CLOCKS } else { 0 }
+    }
+
+    /// The same where work-items that are neighbours store neighbours of a row.
+    fn neighbour_clocks(&self) -> usize {
+        let are_neighbours = self.space.coefficient("DST", self.loops.n.start) == Some(1);
+        if are_neighbours { self.lone_clocks().min(NEIGHBOUR_CLOCKS) } else { self.lone_clocks() }
+    }
+
+    /// Whether the rows of the result are no whole vectors.
+    pub(super) fn has_lone_results(&self) -> bool {
         let lies_in_vectors = |dst: &Operand| dst.address.is_aligned(self.loops.n.start, SHORTEST_VECTOR);
-        if self.space.find("DST").is_none_or(lies_in_vectors) { 0 } else { LONE_CLOCKS }
+        !self.space.find("DST").is_none_or(lies_in_vectors)
     }
 
     /// The slices of a whole sum.

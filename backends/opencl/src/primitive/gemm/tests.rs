@@ -125,6 +125,55 @@ fn few_rows_or_columns_have_flat_tiles() {
     assert_eq!(first(64, 64), "ocl:matmul:simt-64x64");
 }
 
+/// A device whose copies go past the registers.
+fn with_copies() -> DeviceTraits {
+    DeviceTraits { compute_units: 132, ..gpu().with(Feature::NvidiaMma, Ok("made up")) }
+}
+
+/// Slices come past the registers where rows are no whole vectors, and for tiles of which several share a unit.
+#[test]
+fn slices_of_floats_come_by_copies_where_that_pays() {
+    let product = |m: usize, k: usize, n: usize| matmul(f32(&[m, k]), f32(&[k, n])).build().unwrap();
+    let copies = |desc: &PrimitiveDesc, device: &DeviceTraits, tile: &str| {
+        defines(&named(desc, device, &format!("ocl:matmul:simt-{tile}")), "COPIES 1")
+    };
+    let (whole, odd) = (product(512, 512, 512), product(511, 511, 511));
+    for (tile, of_whole) in [("64x128", true), ("128x64", true), ("256x128", false), ("64x64", false)] {
+        assert_eq!(copies(&whole, &with_copies(), tile), of_whole, "{tile}");
+        assert!(copies(&odd, &with_copies(), tile), "{tile}");
+    }
+    for tile in ["128x64", "256x128", "64x64"] {
+        assert!(!copies(&odd, &gpu(), tile), "another device has no such copies");
+    }
+    let scaled = scaled([63, 63, 63], Quantized::Weights, &[1, 63]).build().unwrap();
+    assert!(!copies(&scaled, &with_copies(), "64x64"), "scales are applied in registers");
+    // Of few rows such weights come faster by tiles than by vectors.
+    let first = |m: usize, n: usize| names(&product(m, 936, n), &with_copies()).swap_remove(0);
+    assert!(first(12, 3975).contains("simt"), "{}", first(12, 3975));
+    assert_eq!([first(12, 3976), first(7, 3975)], ["ocl:matmul:skinny", "ocl:matmul:skinny"]);
+}
+
+/// Sums have the number of parts that fills the units best: 24 tiles of 115 slices.
+#[test]
+fn sums_of_floats_have_any_number_of_parts() {
+    let desc = matmul(f32(&[379, 1839]), f32(&[1839, 417])).build().unwrap();
+    let plan = named(&desc, &with_copies(), "ocl:matmul:simt-128x64");
+    assert!(defines(&plan, "PARTS 6"));
+    assert_eq!(plan.launches.len(), 2);
+}
+
+#[test]
+fn results_whose_rows_are_no_vectors_are_stored_by_neighbours() {
+    let lone = |dst: &MemoryDesc, n: usize| {
+        let desc = matmul(f32(&[64, 8]), f32(&[8, n])).dst(dst.clone()).build().unwrap();
+        defines(&named(&desc, &gpu(), "ocl:matmul:simt-64x64"), "LONE_RESULTS 1")
+    };
+    assert!(lone(&f32(&[64, 67]), 67));
+    assert!(!lone(&f32(&[64, 68]), 68));
+    assert!(!lone(&MemoryDesc::new([64, 67], DataType::F16), 67), "results of 16 bits");
+    assert!(!lone(&MemoryDesc::with_tag([64, 67], DataType::F32, "ba").unwrap(), 67), "columns lie apart");
+}
+
 #[test]
 fn few_tiles_split_their_sums() {
     let name = "ocl:matmul:wgmma-128x128";
@@ -457,6 +506,9 @@ fn simt_tiles_are_right_on_every_device() {
         (matmul(tagged(&[64, 36], "ba"), tagged(&[36, 260], "ba")), "ocl:matmul:simt-64x256"),
         (matmul(f32(&[259, 68]), tagged(&[68, 30], "ba")), "ocl:matmul:simt-256x32"),
         (matmul(f32(&[129, 36]), f32(&[36, 68])), "ocl:matmul:simt-128x64"),
+        (matmul(f32(&[261, 45]), f32(&[45, 131])), "ocl:matmul:simt-256x128"),
+        (matmul(tagged(&[261, 46], "ba"), tagged(&[46, 131], "ba")), "ocl:matmul:simt-256x128"),
+        (matmul(f32(&[70, 38]), tagged(&[38, 133], "ba")), "ocl:matmul:simt-64x64"),
         // Long enough for parts.
         (matmul(f32(&[5, 1030]), f32(&[1030, 6])).arg(Arg::Bias, f32(&[1, 6])), "ocl:matmul:simt-64x64"),
         (convolution("abcd"), "ocl:convolution:simt-64x64"),
