@@ -129,9 +129,10 @@ __kernel void convolution_blocked(PARAMS) {
         DECLARE_LINE((idx)0)
         const idx ow = 0;
         NOT_UNROLLED for (int j = 0; j < VECTORS; ++j) {
-            const idx lane = 16 * j;
+            // Lanes may have ONE_BIAS in common: that of the first.
+            const idx lane = ONE_BIAS ? 0 : 16 * j;
             V x = (V)(0);
-            if (HAS_BIAS) x = LD_BIAS(OFF_BIAS, LANES_OF(j));
+            if (HAS_BIAS) x = ONE_BIAS ? (V)(LD1_BIAS(OFF_BIAS)) : LD_BIAS(OFF_BIAS, LANES_OF(j));
             *(__local V *)(before + j * 16) = x;
         }
     }

@@ -212,3 +212,28 @@ fn lengths_of_a_sequence_share_programs_on_processors() {
     assert_eq!(programs(2..257), 1);
     assert_eq!(programs(2..1025), 2);
 }
+
+/// What a second model finds of the first one's programs: windows of any size and padding.
+#[test]
+fn pooled_lines_share_programs_on_processors() {
+    let count = |plans: &[PrimitiveDescBuilder]| {
+        let hashes =
+            plans.iter().map(|builder| planned(builder.clone(), &cpu()).launches[0].program.source.hash());
+        hashes.collect::<HashSet<_>>().len()
+    };
+    let pooled = |[channels, height, width]: [usize; 3], kernel: usize, pad: usize, algorithm| {
+        let op = Pooling::new(algorithm, [kernel; 2]).with_strides([2, 2]).with_pads([pad; 2], [pad; 2]);
+        let after = |extent: usize| (extent + 2 * pad - kernel) / 2 + 1;
+        PrimitiveDesc::builder(Op::Pooling(op))
+            .src(tagged(&[1, channels, height, width], "acdb"))
+            .dst(tagged(&[1, channels, after(height), after(width)], "acdb"))
+    };
+    let largest = |dims, kernel, pad| pooled(dims, kernel, pad, PoolingAlgorithm::Max);
+    assert_eq!(
+        count(&[largest([64, 112, 112], 3, 1), largest([16, 6, 48], 2, 0), largest([40, 3, 9], 3, 0)]),
+        1
+    );
+    let means = [PoolingAlgorithm::AverageExcludePadding, PoolingAlgorithm::AverageIncludePadding];
+    let mean = means.map(|algorithm| pooled([32, 7, 7], 3, 1, algorithm));
+    assert_eq!(count(&mean), 1);
+}

@@ -22,6 +22,8 @@ const PADDING: &str = anydnn_kernels::text("reorder/padding.cl");
 /// Elements of a contiguous run that a work-item on a CPU takes: at most, and at least where there are many.
 const CPU_CHUNK: usize = 65536;
 const CPU_LEAST_CHUNK: usize = 4096;
+/// Elements up to which addresses and integers that come with the launch cost nothing that can be measured.
+const SMALL_WORK: usize = 1024;
 /// Loops that programs for every shape have, if not one.
 const LOOPS: usize = 4;
 /// What a program of its own gains over a list: its share of the time.
@@ -155,8 +157,9 @@ pub(super) fn launch_all(
         return (launch, "transposed");
     }
     // Loops of any number share a program. A single one is worth a text of its own.
-    let complete = value == Value::F32 && space.is_linear();
-    let flat = last == 0;
+    let is_small = is_cpu(device) && space.count(0..count) <= SMALL_WORK && count <= LOOPS;
+    let complete = (value == Value::F32 || is_small) && space.is_linear();
+    let flat = last == 0 && (value == Value::F32 || !is_small);
     if complete {
         space.normalize(if flat { 1 } else { LOOPS });
     }

@@ -90,8 +90,7 @@ impl Method {
             .define("START", self.start)
             .define("JOIN(a, b)", self.join)
             .define("JOIN_TWO(before, a, b)", self.join_two)
-            .define("AVERAGE", i32::from(self.average))
-            .define("COUNT_PADDING", i32::from(self.count_padding));
+            .define("AVERAGE", i32::from(self.average));
     }
 }
 
@@ -128,6 +127,7 @@ fn by_element(
     let mut source = rows.source(value, is_wide(desc), device, work);
     window.define(&mut source);
     method.define(&mut source);
+    source.define("COUNT_PADDING", i32::from(method.count_padding));
     epilogue::define_all(&mut source, desc, value, device);
     Some(rows.launch(source, "pooling", &[WINDOW, POOLING], device, work))
 }

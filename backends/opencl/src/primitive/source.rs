@@ -121,6 +121,11 @@ impl Source {
         // The result may lie where an operand of its post-operations does.
         let is_operand =
             |binding: &Binding| matches!(binding, Binding::Arg(Arg::PostOp(_) | Arg::PostOpOther(_)));
+        // On processors, where nothing else can be the result.
+        let may_be_result = |operand: &Operand| {
+            ["POST", "OTHER", "OLD", "EXTRA", "NONE"].iter().any(|prefix| operand.name.starts_with(prefix))
+        };
+        let is_alone = lanes >= CPU_LANES && !space.operands.iter().any(may_be_result);
         let shares = space.operands.iter().any(|operand| is_operand(&operand.binding));
         for operand in &space.operands {
             let arg = match operand.binding {
@@ -139,7 +144,8 @@ impl Source {
                 // A complete text says the same whether an operand is there or not.
                 let alone = match space.complete {
                     Some(_) => {
-                        matches!(&*operand.name, "SRC0" | "WEIGHTS") && distinct
+                        (operand.name == "DST" && distinct && is_alone)
+                            || matches!(&*operand.name, "SRC0" | "WEIGHTS") && distinct
                             || matches!(&*operand.name, "BIAS" | "MEAN" | "VARIANCE" | "SCALE" | "SHIFT")
                     }
                     None => is_constant(&operand.binding) || (distinct && !(shares && shared)),
@@ -265,7 +271,7 @@ impl Source {
                     text,
                     "const idx {name} = ({step}) * LANES; \
                      const int rows = (int)min((idx)LANES, {} - {name}); ",
-                    mark(*extent)
+                    self.shape_number(*extent)
                 )
             } else {
                 write!(text, "const idx {name} = {step}; ")

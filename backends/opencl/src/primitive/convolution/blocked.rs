@@ -103,6 +103,11 @@ impl Shape<'_> {
         {
             return None;
         }
+        // Taps as results have one element of the bias in common.
+        let one_bias = step_along(&space, "BIAS", lane) == Some(0);
+        if one_bias {
+            set_step_along(&mut space, "BIAS", lane, 1);
+        }
         if self.desc.find(Arg::Bias).is_none() {
             // In its place: the result, which is not read as such.
             let mut coefficients = vec![0; space.loops.len()];
@@ -224,6 +229,7 @@ impl Shape<'_> {
                 .number_of("PLAIN", i32::from(is_plain))
                 .define("NEAR", format_args!("(idx){}", always(near * b_step)))
                 .number_of("HAS_BIAS", i32::from(self.desc.find(Arg::Bias).is_some()))
+                .number_of("ONE_BIAS", i32::from(one_bias))
                 .define("BY_STRIDE_W(t)", any_quotient("(t)", stride))
                 .define("BY_DILATION_H(t)", any_quotient("(t)", dilation))
                 .number_of("TILES", line.div_ceil(tile_size))
@@ -346,6 +352,20 @@ pub(super) fn few_tile_size(line: usize) -> usize {
 /// a multiple of.
 pub(super) fn vector_sizes(sums: usize) -> [usize; 2] {
     if panels::widest(sums) == 1 { FEW_HALF_SIZES } else { VECTOR_SIZES }
+}
+
+/// The step of an operand along a loop.
+fn step_along(space: &Space, operand: &str, variable: usize) -> Option<usize> {
+    space.find(operand)?.address.coefficient(variable)
+}
+
+/// Sets it: the kernel knows by a number of the launch that it is another one.
+fn set_step_along(space: &mut Space, operand: &str, variable: usize, step: usize) {
+    for operand in space.operands.iter_mut().filter(|o| o.name == operand) {
+        if let Address::Linear { coefficients, .. } = &mut operand.address {
+            coefficients[variable] = step;
+        }
+    }
 }
 
 /// A number by that of taps, and beside it.

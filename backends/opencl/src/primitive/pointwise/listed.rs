@@ -26,7 +26,7 @@ const FEW_ELEMENTS: usize = 1024;
 
 /// The functions that steps have, by the numbers of their kinds. What networks have more rarely gets a program of its own: each of these
 /// makes the program that all share longer to compile.
-const FUNCTIONS: [&str; 14] = [
+const FUNCTIONS: [&str; 15] = [
     "clamp",
     "exp",
     "gelu_erf",
@@ -39,6 +39,7 @@ const FUNCTIONS: [&str; 14] = [
     "relu",
     "sigmoid",
     "sqrt",
+    "square",
     "swish",
     "tanh",
 ];

@@ -119,12 +119,14 @@ pub(super) fn launch(
     let dense = by_channels
         && is_only_written
         && (last(window.dst) == 1 || space.coefficient("DST", outer) == Some(inner));
+    space.complete = Some(lane);
     let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), is_wide(desc), true);
     source.general().gains(4, lines.saturating_mul(columns * inner).saturating_mul(2));
     window.define(&mut source);
     method.define(&mut source);
     source
-        .declare("DECLARE_LINE", &space, 0..outer)
+        .number_of("COUNT_PADDING", i32::from(method.count_padding))
+        .declare_before("DECLARE_LINE", &space, 0..outer)
         .number_of("ALL_SEGMENTS", all)
         .number_of("SEGMENTS_PER_ITEM", per_item)
         .number_of("SEGMENTS", segments)
@@ -133,7 +135,7 @@ pub(super) fn launch(
         .number_of("PART", part)
         .define("LINE", most)
         .define("MOST_ROWS", rows.next_power_of_two().max(FEW_ROWS))
-        .define("STEPPING", if stride <= 2 { stride } else { 0 })
+        .define("STEPPING", if !by_channels && stride <= 2 { stride } else { 0 })
         .define("BY_CHANNELS", i32::from(by_channels))
         .number_of("COPIED", i32::from(copied))
         .number_of("DIRECT", i32::from(direct))

@@ -147,7 +147,7 @@ impl Blocks {
             .number_of("PANELS", self.panels)
             .define("PART", self.part)
             .number_of("N_SIZE", self.columns)
-            .define("WHOLE_PANELS", i32::from(self.columns.is_multiple_of(width)))
+            .number_of("WHOLE_PANELS", i32::from(self.columns.is_multiple_of(width)))
             .number_of("M_SIZE", self.rows)
             .number_of("K_SIZE", self.terms)
             .number_of("K_BLOCK", self.block)
