@@ -83,7 +83,7 @@
          : (((first) + (i) * (LANES) * 4) ^ (flip)))
 #define FRAGMENTS(a, b, term)                                                                                            \
     _Pragma("unroll") for (int i = 0; i < ITEM_M / 4; ++i) a[i] = *(const __local float4 *)(                             \
-        a_tile + (term) * PITCH(TILE_M) + PLACED(in_m, i, LANES_M, ITEM_M, FLIP(A_ALONG_K, (term) / 4)));                       \
+        a_tile + (term) * PITCH(TILE_M) + PLACED(in_m, i, LANES_M, ITEM_M, FLIP(A_ALONG_K, (term) / 4)));                \
     _Pragma("unroll") for (int j = 0; j < ITEM_N / 4; ++j) b[j] = *(const __local float4 *)(                             \
         b_tile + (term) * PITCH(TILE_N) + PLACED(in_n, j, LANES_N, ITEM_N, FLIP(B_ALONG_K, (term) / 4)));
 // Terms of a slice one after the other in code: all of them, or so few that a program for every shape compiles in half the time.
@@ -106,7 +106,7 @@
 
 #define NOTHING_WITH(term)
 // Copies of the slices to come are shared among the terms, whose vectors then do not wait behind all of them.
-#define COPY_WITH(term) \
+#define COPY_WITH(term)                                                                                                  \
     if (step + STAGES - 1 < end) COPY_SHARE(step + STAGES - 1, free, (term) / 2, K_TILE / 2)
 // A slice. By pairs of terms: which registers a term is in must not depend on whether the compiler unrolls the loop.
 #define MULTIPLY_STEP(slot, WITH)                                                                                        \

@@ -20,6 +20,7 @@ use crate::driver::platform::OpenClDevice;
 use crate::plan::ProgramSource;
 use crate::program::Program;
 use crate::program::compilers::{self, Compiler};
+use crate::program::ptx;
 use crate::program::text::Texts;
 use crate::program::threads;
 use crate::program::trial::Trial;
@@ -105,7 +106,9 @@ impl ProgramCache {
         trial: Option<&Trial>,
     ) -> Result<Arc<Program>> {
         let mut options = complete_options(&source.options, more_options);
-        if self.hasty.load(Ordering::Relaxed) {
+        // What becomes code by our hands needs the functions around it in line: the driver leaves out those that are not.
+        let needs_inline = || source.source.pieces().any(|piece| piece.contains(ptx::MARK));
+        if self.hasty.load(Ordering::Relaxed) && !needs_inline() {
             options += " -cl-opt-disable";
         }
         let hash = source.source.hash();

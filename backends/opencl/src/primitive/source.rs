@@ -121,9 +121,13 @@ impl Source {
         // The result may lie where an operand of its post-operations does.
         let is_operand =
             |binding: &Binding| matches!(binding, Binding::Arg(Arg::PostOp(_) | Arg::PostOpOther(_)));
+        // Constants are not the result, and are not read where the result stands in their place.
+        let is_constant_name = |name: &str| matches!(name, "BIAS" | "MEAN" | "VARIANCE" | "SCALE" | "SHIFT");
         // On processors, where nothing else can be the result.
         let may_be_result = |operand: &Operand| {
-            ["POST", "OTHER", "OLD", "EXTRA", "NONE"].iter().any(|prefix| operand.name.starts_with(prefix))
+            operand.name != "DST"
+                && !is_constant_name(&operand.name)
+                && (is_operand(&operand.binding) || matches!(operand.binding, Binding::Arg(Arg::Dst(_))))
         };
         let is_alone = lanes >= CPU_LANES && !space.operands.iter().any(may_be_result);
         let shares = space.operands.iter().any(|operand| is_operand(&operand.binding));
@@ -146,7 +150,7 @@ impl Source {
                     Some(_) => {
                         (operand.name == "DST" && distinct && is_alone)
                             || matches!(&*operand.name, "SRC0" | "WEIGHTS") && distinct
-                            || matches!(&*operand.name, "BIAS" | "MEAN" | "VARIANCE" | "SCALE" | "SHIFT")
+                            || is_constant_name(&operand.name)
                     }
                     None => is_constant(&operand.binding) || (distinct && !(shares && shared)),
                 };

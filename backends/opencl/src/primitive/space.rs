@@ -263,6 +263,15 @@ impl Space {
         self.find(name)?.address.coefficient(variable)
     }
 
+    /// Sets the coefficient of a loop variable in an operand's linear address.
+    pub(super) fn set_coefficient(&mut self, name: &str, variable: usize, coefficient: usize) {
+        for operand in self.operands.iter_mut().filter(|operand| operand.name == name) {
+            if let Address::Linear { coefficients, .. } = &mut operand.address {
+                coefficients[variable] = coefficient;
+            }
+        }
+    }
+
     /// Whether every operand has a step along a loop, as vectors along it need.
     pub(super) fn has_steps(&self, variable: usize, lanes: usize) -> bool {
         self.operands.iter().all(|o| o.address.step(variable, lanes).is_some())

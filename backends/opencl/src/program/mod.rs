@@ -37,9 +37,6 @@ pub(crate) struct Program {
     binary: OnceLock<Arc<[u8]>>,
 }
 
-/// The option of OpenCL that leaves out every optimisation.
-const UNOPTIMISED: &str = "-cl-opt-disable";
-
 impl Program {
     /// Builds a program for one device.
     pub(crate) fn build(
@@ -51,9 +48,6 @@ impl Program {
     ) -> Result<Self> {
         let span = tracing::debug_span!("build program", name, device = device.name());
         let _entered = span.enter();
-        // What becomes code only here needs the functions around it in line: the driver leaves out those that are not.
-        let inlined = options.replace(UNOPTIMISED, "");
-        let options = if source.contains(ptx::MARK) { &inlined } else { options };
         if source.contains(ptx::UNREAD) {
             let text = Self::hidden(context, device, name, source, options)?;
             if let Some(text) = text.and_then(|text| ptx::translate(text.as_bytes())) {

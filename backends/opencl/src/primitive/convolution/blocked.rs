@@ -104,9 +104,10 @@ impl Shape<'_> {
             return None;
         }
         // Taps as results have one element of the bias in common.
-        let one_bias = step_along(&space, "BIAS", lane) == Some(0);
+        let one_bias = space.coefficient("BIAS", lane) == Some(0);
         if one_bias {
-            set_step_along(&mut space, "BIAS", lane, 1);
+            // The same text serves: by a number of the launch the kernel reads the first lane's alone.
+            space.set_coefficient("BIAS", lane, 1);
         }
         if self.desc.find(Arg::Bias).is_none() {
             // In its place: the result, which is not read as such.
@@ -352,20 +353,6 @@ pub(super) fn few_tile_size(line: usize) -> usize {
 /// a multiple of.
 pub(super) fn vector_sizes(sums: usize) -> [usize; 2] {
     if panels::widest(sums) == 1 { FEW_HALF_SIZES } else { VECTOR_SIZES }
-}
-
-/// The step of an operand along a loop.
-fn step_along(space: &Space, operand: &str, variable: usize) -> Option<usize> {
-    space.find(operand)?.address.coefficient(variable)
-}
-
-/// Sets it: the kernel knows by a number of the launch that it is another one.
-fn set_step_along(space: &mut Space, operand: &str, variable: usize, step: usize) {
-    for operand in space.operands.iter_mut().filter(|o| o.name == operand) {
-        if let Address::Linear { coefficients, .. } = &mut operand.address {
-            coefficients[variable] = step;
-        }
-    }
 }
 
 /// A number by that of taps, and beside it.

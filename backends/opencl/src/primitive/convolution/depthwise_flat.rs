@@ -32,7 +32,7 @@ impl Shape<'_> {
     pub(super) fn depthwise_flat(&self, value: Value, device: &DeviceTraits) -> Option<Launch> {
         let window = &self.window;
         let last = window.src.len() - 1;
-        let taps = window.kernel.iter().product::<usize>();
+        let taps = self.terms();
         let of_f32 =
             [self.desc.src(), self.weights].iter().all(|operand| operand.data_type() == DataType::F32);
         let plain = of_f32 && value == Value::F32 && self.desc.attributes().dequantize.is_empty();
@@ -51,18 +51,21 @@ impl Shape<'_> {
         space.remove(space.variable("og")?);
         space.remove(space.variable("c")?);
         let (group, ow) = (space.variable("g")?, space.variable("ow")?);
-        flatten(&mut space, group, ow)?;
+        join_channels(&mut space, group, ow)?;
         if taps == 1 && window.pads_begin.iter().chain(window.pads_end.iter()).all(|&pad| pad == 0) {
             join_rows(&mut space, ow);
         }
         let (length, lines) = (space.loops[ow].extent, space.count(0..ow));
+        let joined = length / (window.dst[last] * self.groups);
+        let src_length = joined * window.src[last] * self.groups;
+        // The kernel has places of a row in 32 bits.
+        i32::try_from(src_length.max(length)).ok()?;
         let wanted = device.compute_units * ITEMS;
         let sequence = phases * CPU_LANES;
         let piece =
             length.div_ceil(wanted.div_ceil(lines.max(1))).max(LEAST_PIECE).next_multiple_of(sequence);
         let pieces = length.div_ceil(piece);
         let item_lines = (lines * pieces).div_ceil(wanted).clamp(1, lines.max(1));
-        let joined = length / (window.dst[last] * self.groups).max(1);
         let finish = Finish::of(self.desc, &mut space);
         space.complete = Some(ow);
         let mut source = Source::new(&space, value, (CPU_LANES, Some(ow)), self.wide, true);
@@ -74,7 +77,7 @@ impl Shape<'_> {
             .number_of("GROUPS", self.groups)
             .number_of("PHASES", phases)
             .number_of("LENGTH", length)
-            .number_of("SRC_LENGTH", joined * window.src[last] * self.groups)
+            .number_of("SRC_LENGTH", src_length)
             .number_of("SRC_SIZE", elements)
             .number_of("PIECES", pieces)
             .number_of("PIECE", piece)
@@ -94,7 +97,7 @@ fn phases(groups: usize) -> usize {
 }
 
 /// Makes a row of positions and their channels one loop in place of that over positions; none where some operand does not have them in a row.
-fn flatten(space: &mut Space, group: usize, ow: usize) -> Option<()> {
+fn join_channels(space: &mut Space, group: usize, ow: usize) -> Option<()> {
     let (groups, positions) = (space.loops[group].extent, space.loops[ow].extent);
     for operand in &mut space.operands {
         let Address::Linear { coefficients, .. } = &mut operand.address else { return None };

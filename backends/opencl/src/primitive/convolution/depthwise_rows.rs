@@ -65,8 +65,7 @@ impl Shape<'_> {
         let lines = space.count(0..ow);
         let blocks = self.groups.div_ceil(lanes);
         let wanted = device.compute_units * ITEMS;
-        let all_taps = self.window.kernel.iter().product::<usize>();
-        let near = (NEAR_FACTORS / (all_taps * lanes).max(1)).clamp(1, blocks);
+        let near = (NEAR_FACTORS / (self.terms() * lanes).max(1)).clamp(1, blocks);
         let item_groups = blocks.div_ceil(wanted.div_ceil(lines.max(1)).clamp(1, blocks)).min(near) * lanes;
         let parts = self.groups.div_ceil(item_groups);
         let item_lines = (lines * parts).div_ceil(wanted).clamp(1, lines.max(1));
