@@ -159,15 +159,27 @@ static inline VEC(ulong) FN(pack_f64)(const VEC(R) v) { return AS(ulong, CONVERT
             if (l < n) put_##BITS(p, o + l * s, t[l]);                                                                   \
     }
 #define WHOLE(n) (!ANYDNN_UNALIGNED && (n) >= LANES)
+// Where a driver compiles for the processor itself vload and vstore of many lanes are several accesses of fewer; a vector that is aligned to its
+// elements alone is one.
+#if LANES == 16 && defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
+#define LOOSE(S) typedef VEC(S) FN(loose_##S) __attribute__((aligned(sizeof(S))));
+#define LOAD_LANES(S, p) (*(const __global FN(loose_##S) *)(p))
+#define STORE_LANES(S, v, p) (*(__global FN(loose_##S) *)(p) = (v))
+#else
+#define LOOSE(S)
+#define LOAD_LANES(S, p) PASTE(vload, LANES)(0, p)
+#define STORE_LANES(S, v, p) PASTE(vstore, LANES)(v, 0, p)
+#endif
 #define MEMORY(BITS, S)                                                                                                  \
+    LOOSE(S)                                                                                                             \
     SPREAD(BITS, S)                                                                                                      \
     PART(BITS, S)                                                                                                        \
     static inline VEC(S) FN(load_##BITS)(const __global uchar *p, const idx o, const int n) {                            \
-        if (WHOLE(n)) return PASTE(vload, LANES)(0, (const __global S *)p + o);                                          \
+        if (WHOLE(n)) return LOAD_LANES(S, (const __global S *)p + o);                                                   \
         return FN(load_part_##BITS)(p, o, n);                                                                            \
     }                                                                                                                    \
     static inline void FN(store_##BITS)(__global uchar *p, const idx o, const int n, const VEC(S) v) {                   \
-        if (WHOLE(n)) PASTE(vstore, LANES)(v, 0, (__global S *)p + o);                                                   \
+        if (WHOLE(n)) STORE_LANES(S, v, (__global S *)p + o);                                                            \
         else FN(store_part_##BITS)(p, o, n, v);                                                                          \
     }                                                                                                                    \
     static inline void FN(stream_##BITS)(__global uchar *p, const idx o, const int n, const VEC(S) v) {                  \
