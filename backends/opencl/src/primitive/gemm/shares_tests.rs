@@ -128,27 +128,23 @@ fn shares_of_the_last_tiles_are_joined() {
         bytes().dst(MemoryDesc::new([1, 200, 270], DataType::S32)),
         bytes().dst(half([1, 200, 270])).attributes(relu().with_dequantize(scaled)),
     ];
-    for builder in list {
+    for (i, builder) in list.into_iter().enumerate() {
         let desc = builder.build().unwrap();
         let [batch, m, n] = [0, 1, 2].map(|axis| desc.dst().dims()[axis]);
-        for tile in tiles() {
+        for (j, tile) in tiles().enumerate() {
             let tiles = batch * m.div_ceil(tile.m) * n.div_ceil(tile.n);
-            for (whole, parts) in [(tiles - 1, 4), (tiles / 2, 3), (1, 2)] {
-                let plan = divided(
-                    &desc,
-                    tile.variant,
-                    (whole, parts),
-                    &DeviceTraits { compute_units: 2, ..hopper() },
-                );
-                let last = tiles - whole;
-                assert_eq!(plan.scratchpad, last * parts * tile.m * tile.n * 4);
-                assert_eq!(plan.launches[1].global, [last * tile.m * 2, tile.n / 32, 1]);
-                let needs = if tile.is_deep() { Feature::LargeLocal } else { Feature::Wgmma };
-                for engine in shared_test_engines().into_iter().filter(|e| e.traits().has(needs)) {
-                    let device = DeviceTraits { compute_units: 2, ..engine.traits() };
-                    for offset in [0, 2] {
-                        check_plan(&engine, divided(&desc, tile.variant, (whole, parts), &device), offset);
-                    }
+            // Each is a program of a second or two where it runs: every tile and every product meets each of them in turn.
+            let (whole, parts) = [(tiles - 1, 4), (tiles / 2, 3), (1, 2)][(i + j) % 3];
+            let plan =
+                divided(&desc, tile.variant, (whole, parts), &DeviceTraits { compute_units: 2, ..hopper() });
+            let last = tiles - whole;
+            assert_eq!(plan.scratchpad, last * parts * tile.m * tile.n * 4);
+            assert_eq!(plan.launches[1].global, [last * tile.m * 2, tile.n / 32, 1]);
+            let needs = if tile.is_deep() { Feature::LargeLocal } else { Feature::Wgmma };
+            for engine in shared_test_engines().into_iter().filter(|e| e.traits().has(needs)) {
+                let device = DeviceTraits { compute_units: 2, ..engine.traits() };
+                for offset in [0, 2] {
+                    check_plan(&engine, divided(&desc, tile.variant, (whole, parts), &device), offset);
                 }
             }
         }
