@@ -243,18 +243,13 @@ impl<B: Backend> Scope<B> {
             compiled.take(ALIKE).collect()
         };
         let mut constants = std::mem::take(&mut finished.constants);
-        let is_compiled = AtomicBool::new(false);
-        let compiled = thread::scope(|scope| {
-            let make = || make_ahead(constants.values().map(|(_, constant)| constant), &is_compiled);
-            // They are made when they are asked for, otherwise.
-            let builder = thread::Builder::new().name("anydnn-constants".into());
-            if let Err(error) = builder.spawn_scoped(scope, make) {
-                tracing::debug!(%error, "no thread for constants");
-            }
-            let compiled = CompiledGraph::beside(&finished.graph, &inner.engine, &options, &others);
-            is_compiled.store(true, Ordering::Relaxed);
-            compiled
-        })?;
+        let compile = || CompiledGraph::beside(&finished.graph, &inner.engine, &options, &others);
+        // What the first plan has made of them serves the others.
+        let compiled = if others.is_empty() {
+            beside_constants(constants.values().map(|(_, constant)| constant), compile)?
+        } else {
+            compile()?
+        };
         let start = Instant::now();
         let kind = memory_kind::<B>(&inner.engine)?;
         let weights: FxHashMap<TensorId, ValueId> = finished.weights.iter().copied().collect();
@@ -306,7 +301,25 @@ impl<B: Backend> Scope<B> {
     }
 }
 
-/// Makes constants while their graph is compiled, up to some bytes of them.
+/// Makes constants on a thread of their own while their graph is compiled.
+fn beside_constants<'a, T>(
+    constants: impl Iterator<Item = &'a Constant> + Send,
+    compile: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let is_compiled = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // They are made when they are asked for, otherwise.
+        let builder = thread::Builder::new().name("anydnn-constants".into());
+        if let Err(error) = builder.spawn_scoped(scope, || make_ahead(constants, &is_compiled)) {
+            tracing::debug!(%error, "no thread for constants");
+        }
+        let compiled = compile();
+        is_compiled.store(true, Ordering::Relaxed);
+        compiled
+    })
+}
+
+/// Makes constants, up to some bytes of them.
 fn make_ahead<'a>(constants: impl Iterator<Item = &'a Constant>, is_compiled: &AtomicBool) {
     let mut bytes = 0;
     for constant in constants.filter(|constant| constant.is_computed()) {
