@@ -1,7 +1,10 @@
 //! The primitives of a program: layouts are chosen first, then everything is created at the same time.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{LazyLock, Mutex};
+use std::time::Duration;
 
 use anydnn_backend::op::Reorder;
 use anydnn_backend::{
@@ -25,6 +28,9 @@ pub(crate) enum Programs {
 /// The most threads that create primitives. One that waits for a program that another one compiles leaves the core to others, and most
 /// steps of a network wait for few programs.
 const THREADS: usize = 256;
+
+/// How long threads may take for nothing before more of them are started: longer than any primitive whose program is there.
+const PATIENCE: Duration = Duration::from_millis(2);
 
 /// Primitives whose programs are known for which another thread is worthwhile.
 const FEW: usize = 16;
@@ -123,16 +129,36 @@ fn create_all<B: Backend>(
             }
         }
     };
-    let threads = match programs {
-        Programs::New => THREADS.min(descs.len()),
-        Programs::Known if descs.len() < FEW => 1,
-        Programs::Known => CORES.min(descs.len() / FEW + 1),
-    };
+    let few = CORES.min(descs.len() / FEW + 1);
     std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
+        if let Programs::Known = programs {
+            for _ in 1..few {
+                scope.spawn(work);
+            }
+            return work();
         }
-        work();
+        // They may all be there nevertheless: only where threads wait for compilers are there many of them.
+        let (ended, waits) = mpsc::channel::<Infallible>();
+        for _ in 0..few {
+            let ended = ended.clone();
+            scope.spawn(move || {
+                work();
+                drop(ended);
+            });
+        }
+        drop(ended);
+        let mut before = 0;
+        while waits.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            let created = done.load(Ordering::Relaxed);
+            if created == before {
+                let left = descs.len().saturating_sub(next.load(Ordering::Relaxed));
+                for _ in 1..THREADS.min(left) {
+                    scope.spawn(work);
+                }
+                return work();
+            }
+            before = created;
+        }
     });
     let lost = || Error::unsupported("compile", "a thread that created primitives died");
     results.into_iter().map(|slot| slot.into_inner().ok().flatten().ok_or_else(lost)?).collect()
