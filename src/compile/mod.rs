@@ -7,6 +7,8 @@
 mod dependencies;
 mod images;
 mod instantiate;
+#[cfg(feature = "onnx")]
+mod likeness;
 mod lists;
 mod liveness;
 mod lower;
@@ -25,6 +27,8 @@ use anydnn_backend::{Arg, Backend, Engine, Error, MemoryDesc, Primitive, Primiti
 use self::dependencies::{dependencies, touches};
 pub(crate) use self::instantiate::Programs;
 use self::instantiate::instantiate;
+#[cfg(feature = "onnx")]
+pub(crate) use self::likeness::Likeness;
 pub(crate) use self::lists::Lists;
 pub(crate) use self::memory_plan::ALIGNMENT as ARENA_ALIGNMENT;
 pub(crate) use self::program::Literal;
@@ -99,9 +103,9 @@ pub(crate) struct Compiled<B: Backend> {
     pub(crate) engine: B::Engine,
     pub(crate) graph: Arc<Graph>,
     pub(crate) partitioning: Partitioning,
-    /// [`Graph::likeness`], once somebody has asked.
+    /// What others of its kind have in common with it, once somebody has asked.
     #[cfg(feature = "onnx")]
-    likeness: OnceLock<u64>,
+    likeness: OnceLock<Likeness>,
     pub(crate) constants: Vec<TensorId>,
     pub(crate) input_descs: Vec<MemoryDesc>,
     pub(crate) output_descs: Vec<MemoryDesc>,
@@ -203,10 +207,10 @@ impl<B: Backend> CompiledGraph<B> {
         options: &CompileOptions,
         others: &[Self],
     ) -> Result<Self> {
-        let likeness = graph.likeness();
+        let likeness = Likeness::of(graph);
         let is_alike = |other: &&Self| {
-            let its = *other.inner.likeness.get_or_init(|| other.graph().likeness());
-            its == likeness && other.graph().is_alike(graph)
+            let its = other.inner.likeness.get_or_init(|| Likeness::of(other.graph()));
+            likeness.unites(graph, its, other.graph())
         };
         // Other graphs of the engine have other programs.
         let (partitioning, programs) = match others.iter().find(is_alike) {

@@ -92,6 +92,9 @@ pub(crate) struct OpExpr {
     pub(crate) conditions: Vec<Condition>,
 }
 
+/// Whether something holds of an operation.
+pub(crate) type Ask = fn(&Graph, &Op) -> bool;
+
 /// A condition on an operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Condition {
@@ -100,7 +103,7 @@ pub(crate) enum Condition {
     /// What comes along has the shape of the result.
     KeepsShape,
     /// Anything else, in words.
-    When(&'static str, fn(&Graph, &Op) -> bool),
+    When(&'static str, Ask),
 }
 
 /// Any tensor, from outside or inside.
@@ -244,7 +247,7 @@ impl Expr {
     }
 
     /// With a condition on the operation.
-    pub(crate) fn when(self, words: &'static str, condition: fn(&Graph, &Op) -> bool) -> Self {
+    pub(crate) fn when(self, words: &'static str, condition: Ask) -> Self {
         self.change(|op| op.conditions.push(Condition::When(words, condition)))
     }
 

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+#[cfg(feature = "onnx")]
+use super::expr::{Ask, Condition};
 use super::expr::{Expr, Step};
 use crate::graph::OpKind;
 
@@ -44,6 +46,12 @@ impl Formula {
     /// The kinds that can make the first result.
     pub(crate) fn heads(&self) -> &[OpKind] {
         self.results.first().map_or(&[], |result| &result.heads)
+    }
+
+    /// Tells the conditions in words, with the kinds of operations that they are put on.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn each_condition(&self, told: &mut dyn FnMut(&[OpKind], Ask)) {
+        self.results.iter().for_each(|result| result.expr.each_condition(told));
     }
 
     /// How many operations of these kinds the formula has no place for, with those that it would need besides; among equally distant
@@ -107,6 +115,42 @@ impl Expr {
             Self::Chain(base, steps) => {
                 base.collect(required, needed, known, names);
                 collect_steps(steps, required, needed, known, names);
+            }
+        }
+    }
+}
+
+#[cfg(feature = "onnx")]
+impl Expr {
+    fn each_condition(&self, told: &mut dyn FnMut(&[OpKind], Ask)) {
+        match self {
+            Self::Any | Self::It | Self::Number(_) => {}
+            Self::Op(op) => {
+                for condition in &op.conditions {
+                    if let Condition::When(_, ask) = condition {
+                        told(&op.kinds, *ask);
+                    }
+                }
+                op.inputs.iter().for_each(|input| input.each_condition(told));
+            }
+            Self::Named(_, expr) => expr.each_condition(told),
+            Self::OneOf(choices) => choices.iter().for_each(|choice| choice.each_condition(told)),
+            Self::Chain(base, steps) => {
+                base.each_condition(told);
+                steps.iter().for_each(|step| step.each_condition(told));
+            }
+        }
+    }
+}
+
+#[cfg(feature = "onnx")]
+impl Step {
+    fn each_condition(&self, told: &mut dyn FnMut(&[OpKind], Ask)) {
+        match self {
+            Self::Then(expr) => expr.each_condition(told),
+            Self::Web(_) => {}
+            Self::Times { choices, .. } => {
+                choices.iter().flatten().for_each(|step| step.each_condition(told));
             }
         }
     }

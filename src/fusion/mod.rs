@@ -8,6 +8,8 @@
 //! the kind: their last operations would have to be before each other. Where a partition has results at several operations, every later
 //! one is checked.
 
+#[cfg(feature = "onnx")]
+mod answers;
 mod grouping;
 mod partition;
 mod pattern;
@@ -18,6 +20,8 @@ mod why;
 
 use std::fmt::Write as _;
 
+#[cfg(feature = "onnx")]
+pub(crate) use answers::Answers;
 pub use partition::{Partition, Stop};
 
 use crate::graph::Graph;
@@ -44,7 +48,7 @@ pub fn partition(graph: &Graph, policy: Policy) -> Partitioning {
     explained(graph, policy, Partitioning { partitions: grouping::group(graph, policy) })
 }
 
-/// The partitions of a graph that is [alike](Graph::is_alike) another one, which has these.
+/// The partitions of a graph of the same [structure](Graph::has_structure_of) as another one, which has these and gives the same [`Answers`].
 #[cfg(feature = "onnx")]
 pub(crate) fn partition_alike(graph: &Graph, policy: Policy, known: &Partitioning) -> Partitioning {
     explained(graph, policy, known.clone())

@@ -2,91 +2,44 @@
 
 use std::hash::{Hash, Hasher};
 
-use rustc_hash::{FxHashMap, FxHasher};
-
 use super::Graph;
 use super::op::{AttrValue, Op};
 use super::op_kind::OpKind;
 use super::tensor::{LogicalTensor, TensorLayout};
 
 impl Graph {
-    /// Whether another graph has the same operations on the same tensors, and extents that are equal to each other, to zero, to one and to
-    /// numbers of groups just where they are here. What is decided by comparing extents is decided alike for both.
-    pub(crate) fn is_alike(&self, other: &Self) -> bool {
-        let same_ends = self.inputs == other.inputs && self.outputs == other.outputs;
-        let same_mode = self.fpmath == other.fpmath && self.fpmath_apply_to_int == other.fpmath_apply_to_int;
-        if !same_ends
-            || !same_mode
-            || self.ops.len() != other.ops.len()
-            || self.tensors.len() != other.tensors.len()
-        {
-            return false;
-        }
-        let groups = self.ops.iter().filter_map(|op| match op.attrs.get("groups") {
-            Some(AttrValue::S64(groups)) => usize::try_from(*groups).ok(),
-            _ => None,
-        });
-        let mut extents = Extents::new(groups);
-        let pairs = self.tensors.values().zip(other.tensors.values());
-        let mut tensors = pairs.map(|(own, its)| alike(own, its, &mut extents));
-        tensors.all(|alike| alike) && self.ops.iter().zip(&other.ops).all(|(own, its)| same(own, its))
+    /// Whether another graph has the same operations on the same tensors, whatever their extents are.
+    pub(crate) fn has_structure_of(&self, other: &Self) -> bool {
+        self.inputs == other.inputs
+            && self.outputs == other.outputs
+            && self.fpmath == other.fpmath
+            && self.fpmath_apply_to_int == other.fpmath_apply_to_int
+            && self.ops.len() == other.ops.len()
+            && self.tensors.len() == other.tensors.len()
+            && self.tensors.values().zip(other.tensors.values()).all(|(own, its)| alike(own, its))
+            && self.ops.iter().zip(&other.ops).all(|(own, its)| same(own, its))
     }
-}
 
-impl Graph {
-    /// A number that [alike](Graph::is_alike) graphs have in common, and hardly any others.
-    pub(crate) fn likeness(&self) -> u64 {
-        let mut hasher = FxHasher::default();
-        (self.ops.len(), &self.inputs, &self.outputs).hash(&mut hasher);
+    /// Puts what graphs of one structure have in common into a hash.
+    pub(crate) fn hash_structure(&self, hasher: &mut impl Hasher) {
+        (self.ops.len(), self.tensors.len(), &self.inputs, &self.outputs).hash(hasher);
         for op in &self.ops {
-            (op.kind, &op.inputs, &op.outputs).hash(&mut hasher);
+            (op.kind, &op.inputs, &op.outputs).hash(hasher);
         }
-        // Which extents are equal to each other, to zero and to one.
-        let mut extents: FxHashMap<usize, usize> = [(0, 0), (1, 1)].into_iter().collect();
-        for tensor in self.tensors.values() {
-            for extent in tensor.dims.iter().flatten().flatten() {
-                let next = extents.len();
-                extents.entry(*extent).or_insert(next).hash(&mut hasher);
-            }
-        }
-        hasher.finish()
     }
 }
 
-/// Which extent of one graph stands for which of the other.
-struct Extents {
-    there: FxHashMap<usize, usize>,
-    back: FxHashMap<usize, usize>,
-}
-
-impl Extents {
-    /// Zero, one and these stand for themselves.
-    fn new(fixed: impl Iterator<Item = usize>) -> Self {
-        let there: FxHashMap<usize, usize> =
-            [0, 1].into_iter().chain(fixed).map(|fixed| (fixed, fixed)).collect();
-        Self { back: there.clone(), there }
-    }
-
-    fn fit(&mut self, own: usize, its: usize) -> bool {
-        *self.there.entry(own).or_insert(its) == its && *self.back.entry(its).or_insert(own) == own
-    }
-}
-
-fn alike(own: &LogicalTensor, its: &LogicalTensor, extents: &mut Extents) -> bool {
+fn alike(own: &LogicalTensor, its: &LogicalTensor) -> bool {
     let what = |tensor: &LogicalTensor| (tensor.id, tensor.data_type, tensor.property);
-    let is_plain = |tensor: &LogicalTensor| !matches!(tensor.layout, TensorLayout::Strided(_));
-    let mut fits = |pair: (&Option<usize>, &Option<usize>)| match pair {
-        (Some(own), Some(its)) => extents.fit(*own, *its),
-        (None, None) => true,
-        _ => false,
-    };
-    let dims = match (&own.dims, &its.dims) {
-        (Some(own), Some(its)) => own.len() == its.len() && own.iter().zip(its).all(&mut fits),
-        (None, None) => true,
-        _ => false,
-    };
+    let known = |tensor: &LogicalTensor| tensor.dims.as_ref().map(|dims| dims.iter().all(Option::is_some));
+    let rank = |tensor: &LogicalTensor| tensor.dims.as_ref().map(Vec::len);
     // Strides are numbers of another kind.
-    dims && what(own) == what(its) && own.layout == its.layout && is_plain(own)
+    let is_plain = !matches!(own.layout, TensorLayout::Strided(_));
+    what(own) == what(its)
+        && rank(own) == rank(its)
+        && known(own) == known(its)
+        && own.layout == its.layout
+        && is_plain
 }
 
 /// Whether operations are the same but for attributes that are extents and places themselves, which no formula asks for.

@@ -7,7 +7,7 @@ use crate::graph::OpKind::{
     Add, Clamp, Concat, Dequantize, Divide, Maximum, Minimum, Multiply, Quantize, ReduceMax, ReduceMin,
     Reorder, Round, StaticReshape, StaticTranspose, Subtract, TypeCast,
 };
-use crate::graph::{Graph, Op};
+use crate::graph::{Graph, Op, TensorId};
 
 /// The most products with the scale of what is quantised: as many readers, whose weights have scales of their own.
 const PRODUCTS: usize = 4;
@@ -69,7 +69,11 @@ fn dynamic() -> Pattern {
 }
 
 fn is_number(graph: &Graph, op: &Op) -> bool {
-    dims(graph, op).is_some_and(|[_, to]| to.iter().all(|&dim| dim == 1))
+    let dims = |id| graph.tensor(id)?.dims.as_deref();
+    let are = |id: Option<&TensorId>, fit: fn(&Option<usize>) -> bool| {
+        id.and_then(|&id| dims(id)).is_some_and(|dims: &[Option<usize>]| dims.iter().all(fit))
+    };
+    are(op.inputs.first(), Option::is_some) && are(op.outputs.first(), |dim| *dim == Some(1))
 }
 
 /// The axis of the shorter list that the longer one, one longer, splits in two.
