@@ -53,7 +53,7 @@ impl<B: Backend> PreparedConstants<B> {
 /// that no other plan has.
 pub(crate) struct Sharing<'a, B: Backend> {
     pub(crate) prepared: &'a PreparedConstants<B>,
-    pub(crate) name: &'a dyn Fn(TensorId) -> Option<String>,
+    pub(crate) name: &'a dyn Fn(TensorId) -> Option<Arc<str>>,
 }
 
 /// What a plan has yet to prepare.
@@ -160,7 +160,7 @@ fn writes<B: Backend>(step: &Step<B>, arg: Arg) -> bool {
 /// What each temporary is that follows from constants with names: how it is made, and from what. None for one that several steps make.
 fn names<B: Backend>(
     compiled: &Compiled<B>,
-    constant: &dyn Fn(TensorId) -> Option<String>,
+    constant: &dyn Fn(TensorId) -> Option<Arc<str>>,
 ) -> Vec<Option<String>> {
     let mut names: Vec<Option<String>> = vec![None; compiled.temp_bytes.len()];
     let mut makers = vec![0; names.len()];
@@ -186,7 +186,7 @@ fn description<B: Backend>(
     compiled: &Compiled<B>,
     step: &Step<B>,
     names: &[Option<String>],
-    constant: &dyn Fn(TensorId) -> Option<String>,
+    constant: &dyn Fn(TensorId) -> Option<Arc<str>>,
 ) -> Option<String> {
     let desc = step.primitive.desc();
     let mut text = format!("{:?}", desc.op());
@@ -201,13 +201,12 @@ fn description<B: Backend>(
         if !operand.access.reads() {
             continue;
         }
-        let source = match *storage {
-            Storage::Constant(i) => constant(compiled.constants[i])?,
-            Storage::Literal(i) => format!("{:?}", compiled.literals[i]),
-            Storage::Temp(temp) => names[temp].clone()?,
+        let _ = match *storage {
+            Storage::Constant(i) => write!(text, " = ({})", constant(compiled.constants[i])?),
+            Storage::Literal(i) => write!(text, " = ({:?})", compiled.literals[i]),
+            Storage::Temp(temp) => write!(text, " = ({})", names[temp].as_ref()?),
             Storage::Input(_) | Storage::Output(_) => return None,
         };
-        let _ = write!(text, " = ({source})");
     }
     Some(text)
 }

@@ -234,7 +234,7 @@ fn plans_share_what_they_prepare_alike() {
         let (graph, mut asked) = (graph(rows), Vec::new());
         let compiled = compile(&engine, &graph, Policy::Fusion);
         let label = |id: TensorId| graph.tensor(id).unwrap().label().clone();
-        let name = |id: TensorId| Some(format!("{} of {model}", label(id)));
+        let name = |id: TensorId| Some(format!("{} of {model}", label(id)).into());
         let sharing = Sharing { prepared: &prepared, name: &name };
         let executable = compiled
             .load_each(&stream, Some(&sharing), |id, _| {

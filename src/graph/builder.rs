@@ -1,6 +1,8 @@
 //! Putting graphs together.
 
 use std::borrow::Cow;
+#[cfg(feature = "onnx")]
+use std::sync::Arc;
 
 use anydnn_backend::{DataType, Dims, Error, FpMath, InvalidKind, Result};
 use indexmap::map::Entry;
@@ -97,51 +99,54 @@ impl GraphBuilder {
         attrs: Attrs,
         outputs: usize,
     ) -> Result<Vec<TensorId>> {
-        self.add(name, kind, inputs, attrs, outputs, |i| match i {
+        let label = |i| match i {
             0 => Cow::Borrowed(name),
             _ => Cow::Owned(format!("{name}.{i}")),
-        })
+        };
+        Ok(self.add(name, kind, inputs.to_vec(), attrs, outputs, |i| Some(label(i)))?.to_vec())
     }
 
-    /// As [`GraphBuilder::op`], with another name of the output than the operation's.
+    /// As [`GraphBuilder::op`], whose output has no name until it is given one, at the latest by [`GraphBuilder::name_unnamed`].
     #[cfg(feature = "onnx")]
-    pub(crate) fn op_making(
+    pub(crate) fn op_making_unnamed(
         &mut self,
         name: &str,
-        made: &str,
         kind: OpKind,
-        inputs: &[TensorId],
+        inputs: Vec<TensorId>,
         attrs: Attrs,
     ) -> Result<TensorId> {
-        Ok(self.add(name, kind, inputs, attrs, 1, |_| Cow::Borrowed(made))?[0])
+        Ok(self.add(name, kind, inputs, attrs, 1, |_| None)?[0])
     }
 
     fn add<'n>(
         &mut self,
         name: &str,
         kind: OpKind,
-        inputs: &[TensorId],
+        inputs: Vec<TensorId>,
         attrs: Attrs,
         outputs: usize,
-        label: impl Fn(usize) -> Cow<'n, str>,
-    ) -> Result<Vec<TensorId>> {
+        label: impl Fn(usize) -> Option<Cow<'n, str>>,
+    ) -> Result<&[TensorId]> {
         let (id, name_of_op) = (self.free_op(), name.to_owned());
-        let mut op = Op { id, name: name_of_op, kind, attrs, inputs: inputs.to_vec(), outputs: Vec::new() };
+        let mut op = Op { id, name: name_of_op, kind, attrs, inputs, outputs: Vec::new() };
         schema::check_outputs(&op, outputs)?;
         op.outputs = self.free_tensors().take(outputs).collect();
-        if let Some(unknown) = inputs.iter().find(|id| !self.tensors.contains_key(*id)) {
+        if let Some(unknown) = op.inputs.iter().find(|id| !self.tensors.contains_key(*id)) {
             let (given, expected) = (unknown.to_string(), "a tensor of this graph");
             return Err(Error::invalid_kind(InvalidKind::Graph, op.to_string(), "input", given, expected));
         }
         schema::complete(&mut op)?;
         for (i, &id) in op.outputs.iter().enumerate() {
-            let tensor = LogicalTensor::unknown(id).with_property(Property::Variable).named(label(i));
+            let tensor = LogicalTensor::unknown(id).with_property(Property::Variable);
+            let tensor = match label(i) {
+                Some(label) => tensor.named(label),
+                None => tensor,
+            };
             self.tensors.insert(id, tensor);
             self.reserve_tensor(id);
         }
-        let outputs = op.outputs.clone();
         self.push(op);
-        Ok(outputs)
+        Ok(self.ops.last().map_or(&[], |op| &op.outputs))
     }
 
     /// Adds an operation under identities chosen by the caller, with all that is known of its tensors: inputs, then outputs.
@@ -206,6 +211,36 @@ impl GraphBuilder {
     pub fn name(&mut self, tensor: TensorId, name: &str) {
         if let Some(tensor) = self.tensors.get_mut(&tensor) {
             tensor.name = Some(name.into());
+        }
+    }
+
+    /// As [`GraphBuilder::name`], with a name that others have too.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn share_name(&mut self, tensor: TensorId, name: Arc<str>) {
+        if let Some(tensor) = self.tensors.get_mut(&tensor) {
+            tensor.name = Some(name);
+        }
+    }
+
+    /// As [`GraphBuilder::constant`], with a name that others have too.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn constant_sharing(&mut self, name: &Arc<str>, data_type: DataType, dims: Dims) -> TensorId {
+        let id = self.free_tensors().next().unwrap_or(TensorId(u64::MAX));
+        let tensor = LogicalTensor::new(id, data_type, dims).with_property(Property::Constant);
+        self.tensors.insert(id, LogicalTensor { name: Some(Arc::clone(name)), ..tensor });
+        self.reserve_tensor(id);
+        id
+    }
+
+    /// Gives what operations make and nobody named a name: their own with their kind, which is none of a file's values.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn name_unnamed(&mut self) {
+        for op in &self.ops {
+            for id in &op.outputs {
+                if let Some(tensor) = self.tensors.get_mut(id).filter(|tensor| tensor.name.is_none()) {
+                    tensor.name = Some([&*op.name, "/", op.kind.name()].concat().into());
+                }
+            }
         }
     }
 

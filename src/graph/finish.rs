@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 
 use anydnn_backend::{DataType, Dims, Error, InvalidKind, MAX_DIMS, Result};
+use smallvec::SmallVec;
 
 use super::Graph;
 use super::builder::GraphBuilder;
-use super::infer::{infer_shapes, infer_types};
+use super::infer::{Types, infer_shapes, infer_types};
 use super::op::Op;
 use super::op_kind::OpKind;
 use super::schema::Schema;
 use super::tensor::{ByTensor, LogicalTensor, Property, TensorId, TensorLayout};
-use super::topology::{self, graph_error};
+use super::topology::{self, Readers, graph_error};
 
 /// What becomes of an operation whose results cannot be inferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,12 +159,12 @@ pub(super) fn check_tensor(tensor: &LogicalTensor) -> Result<()> {
 
 /// Infers an operation's outputs from its inputs and compares them with what was given.
 pub(super) fn infer(op: &Op, tensors: &mut ByTensor<LogicalTensor>) -> Result<()> {
-    let types_of = |ids: &[TensorId]| ids.iter().map(|id| tensors[id].data_type).collect::<Vec<_>>();
+    let types_of = |ids: &[TensorId]| ids.iter().map(|id| tensors[id].data_type).collect::<Types>();
     let types = infer_types(op, &types_of(&op.inputs), &types_of(&op.outputs))?;
-    let inputs: Option<Vec<Dims>> = op.inputs.iter().map(|id| tensors[id].known_dims()).collect();
+    let inputs: Option<SmallVec<[Dims; 3]>> = op.inputs.iter().map(|id| tensors[id].known_dims()).collect();
     let inferred = match inputs {
         Some(inputs) => match infer_shapes(op, &inputs)? {
-            Some(shapes) => shapes.into_iter().map(Some).collect(),
+            Some(shapes) => shapes,
             None if op.outputs.iter().all(|id| tensors[id].known_dims().is_some()) => Vec::new(),
             None => {
                 let why = "the shape follows from values that are not known yet; give it with the output";
@@ -175,7 +176,7 @@ pub(super) fn infer(op: &Op, tensors: &mut ByTensor<LogicalTensor>) -> Result<()
     for (i, id) in op.outputs.iter().enumerate() {
         let Some(tensor) = tensors.get_mut(id) else { continue };
         tensor.data_type = types[i];
-        if let Some(Some(dims)) = inferred.get(i) {
+        if let Some(dims) = inferred.get(i) {
             settle(op, i, tensor, dims)?;
         }
         check_tensor(tensor).map_err(|error| error.at(op.to_string()))?;
@@ -213,7 +214,7 @@ fn inputs(
     ops: &[Op],
     tensors: &ByTensor<LogicalTensor>,
     producers: &ByTensor<usize>,
-    consumers: &ByTensor<Vec<usize>>,
+    consumers: &ByTensor<Readers>,
     ports: &[TensorId],
 ) -> Result<Vec<TensorId>> {
     let mut seen = HashSet::new();
@@ -260,7 +261,7 @@ fn check_outputs(
 }
 
 /// The tensors that nothing reads, and those that [`OpKind::End`] marks.
-fn unread(ops: &[Op], consumers: &ByTensor<Vec<usize>>) -> Vec<TensorId> {
+fn unread(ops: &[Op], consumers: &ByTensor<Readers>) -> Vec<TensorId> {
     let is_kept =
         |id: &&TensorId| consumers.get(*id).is_none_or(|by| by.iter().any(|&i| ops[i].kind == OpKind::End));
     ops.iter().flat_map(|op| &op.outputs).filter(is_kept).copied().collect()

@@ -47,7 +47,7 @@ pub struct Graph {
     inputs: Vec<TensorId>,
     outputs: Vec<TensorId>,
     producers: ByTensor<usize>,
-    consumers: ByTensor<Vec<usize>>,
+    consumers: ByTensor<topology::Readers>,
     fpmath: FpMath,
     fpmath_apply_to_int: bool,
 }
@@ -102,7 +102,7 @@ impl Graph {
 
     /// The indices in [`Graph::ops`] of the operations that read a tensor, ascending, once for each reading input.
     pub fn consumers(&self, id: TensorId) -> &[usize] {
-        self.consumers.get(&id).map_or(&[], Vec::as_slice)
+        self.consumers.get(&id).map_or(&[], |readers| readers)
     }
 
     /// Which narrower arithmetic f32 work may use.

@@ -167,7 +167,10 @@ impl LogicalTensor {
                 })?
             }
         };
-        Ok(desc.labelled(self.label()))
+        Ok(match &self.name {
+            Some(name) => desc.sharing_label(Arc::clone(name)),
+            None => desc.labelled(self.label()),
+        })
     }
 
     fn missing(&self, what: &str) -> Error {

@@ -4,9 +4,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use anydnn_backend::{Error, InvalidKind, Result};
+use smallvec::SmallVec;
 
 use super::op::Op;
 use super::tensor::ByTensor;
+
+/// The operations that read a tensor: mostly one.
+pub(super) type Readers = SmallVec<[usize; 2]>;
 
 /// The operation that makes each tensor.
 ///
@@ -26,8 +30,8 @@ pub(super) fn producers(ops: &[Op]) -> Result<ByTensor<usize>> {
 }
 
 /// The operations that read each tensor, ascending, once for each reading input.
-pub(super) fn consumers(ops: &[Op]) -> ByTensor<Vec<usize>> {
-    let mut consumers: ByTensor<Vec<usize>> = ByTensor::default();
+pub(super) fn consumers(ops: &[Op]) -> ByTensor<Readers> {
+    let mut consumers: ByTensor<Readers> = ByTensor::default();
     for (i, op) in ops.iter().enumerate() {
         for &id in &op.inputs {
             consumers.entry(id).or_default().push(i);

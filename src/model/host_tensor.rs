@@ -241,7 +241,12 @@ impl HostTensor {
 
     /// The value of a tensor that has a single one.
     pub fn number(&self) -> Option<f64> {
-        if self.desc.elements() == 1 { self.to_f64s().first().copied() } else { None }
+        let mut number = None;
+        if self.desc.elements() == 1 {
+            self.data_type().read(&self.bytes, 1, |read| number = Some(read));
+        }
+        let is_truth = self.data_type() == DataType::Boolean;
+        number.map(|number| if is_truth { f64::from(u8::from(number != 0.0)) } else { number })
     }
 
     /// The values converted to another type: rounded to the nearest, halves to even, and limited to the range of integers.

@@ -18,7 +18,7 @@ pub(super) struct Constant {
 struct Inner {
     desc: MemoryDesc,
     /// What no other elements are called; none where only the elements tell.
-    identity: Option<String>,
+    identity: Option<Arc<str>>,
     source: Source,
     made: OnceLock<Result<HostTensor>>,
 }
@@ -41,7 +41,7 @@ impl Constant {
 
     /// A weight of the file, by its number among the file's values.
     pub(super) fn weight(number: usize, stored: Stored) -> Self {
-        let identity = Some(format!("weight {number}"));
+        let identity = Some(format!("weight {number}").into());
         match stored {
             Stored::Here(tensor) => Self::with(identity, tensor),
             Stored::InFile { .. } => {
@@ -59,17 +59,17 @@ impl Constant {
         make: impl Fn(&[&HostTensor]) -> Result<HostTensor> + Send + Sync + 'static,
     ) -> Self {
         let names: Option<Vec<&str>> = others.iter().map(|other| other.inner.identity.as_deref()).collect();
-        let identity = names.map(|names| format!("{how} of ({})", names.join(", ")));
+        let identity = names.map(|names| format!("{how} of ({})", names.join(", ")).into());
         Self::of(desc, identity, Source::Others(others, Box::new(make)), OnceLock::new())
     }
 
-    fn with(identity: Option<String>, tensor: HostTensor) -> Self {
+    fn with(identity: Option<Arc<str>>, tensor: HostTensor) -> Self {
         Self::of(tensor.desc().clone(), identity, Source::Made, OnceLock::from(Ok(tensor)))
     }
 
     fn of(
         desc: MemoryDesc,
-        identity: Option<String>,
+        identity: Option<Arc<str>>,
         source: Source,
         made: OnceLock<Result<HostTensor>>,
     ) -> Self {
@@ -82,12 +82,12 @@ impl Constant {
     }
 
     /// A name that no other elements of a session have: where they come from, or else what they are.
-    pub(super) fn identity(&self) -> Result<String> {
+    pub(super) fn identity(&self) -> Result<Arc<str>> {
         if let Some(identity) = &self.inner.identity {
-            return Ok(identity.clone());
+            return Ok(Arc::clone(identity));
         }
         let tensor = self.elements()?;
-        Ok(format!("{} {}", tensor.desc(), blake3::hash(tensor.bytes()).to_hex()))
+        Ok(format!("{} {}", tensor.desc(), blake3::hash(tensor.bytes()).to_hex()).into())
     }
 
     /// Whether elements are computed from those of others, once somebody asks.

@@ -30,7 +30,7 @@ pub(super) type ValueId = usize;
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
     /// The values' names in the file.
-    pub(super) names: Vec<String>,
+    pub(super) names: Vec<Arc<str>>,
     /// The step that makes a value.
     pub(super) producers: Vec<Option<usize>>,
     pub(super) weights: Vec<Option<Arc<TensorProto>>>,
@@ -154,7 +154,7 @@ impl Program {
     }
 
     fn value(&mut self, name: &str) -> ValueId {
-        self.names.push(name.to_owned());
+        self.names.push(name.into());
         self.producers.push(None);
         self.weights.push(None);
         self.small.push(OnceLock::new());

@@ -143,8 +143,13 @@ impl MemoryDesc {
     }
 
     /// The same descriptor with a label that appears in messages and logs.
-    pub fn labelled(mut self, label: impl AsRef<str>) -> Self {
-        self.label = Label(Some(Arc::from(label.as_ref())));
+    pub fn labelled(self, label: impl AsRef<str>) -> Self {
+        self.sharing_label(Arc::from(label.as_ref()))
+    }
+
+    /// As [`MemoryDesc::labelled`], with a label that others have too.
+    pub fn sharing_label(mut self, label: Arc<str>) -> Self {
+        self.label = Label(Some(label));
         self
     }
 

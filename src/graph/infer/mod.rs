@@ -16,7 +16,7 @@ pub use window::Window;
 
 pub(crate) use movement::{gather_of, remap_of};
 pub(crate) use recurrent::{RecurrentInput, recurrent_inputs, recurrent_of};
-pub(crate) use types::{infer_types, is_truth};
+pub(crate) use types::{Types, infer_types, is_truth};
 
 use anydnn_backend::{Dims, Error, InvalidKind, Result};
 

@@ -1,27 +1,27 @@
 //! Types of outputs from those of inputs.
 
 use anydnn_backend::{DataType, Error, InvalidKind, Result};
+use smallvec::SmallVec;
 
 use super::super::op::Op;
 use super::super::op_kind::OpKind as K;
 use super::super::schema::Schema;
 use super::recurrent::{RecurrentInput, recurrent_inputs};
 
+/// The types of an operation's inputs or outputs.
+pub(crate) type Types = SmallVec<[Option<DataType>; 8]>;
+
 /// The type of each output: the given one, else what the operation makes of its inputs; none where nothing is known.
 ///
 /// # Errors
 /// [`Error::Invalid`] of the kind [`InvalidKind::DataType`] where an operation can never have the given types;
 /// [`Error::Unsupported`] for [types of the host](DataType::HOST_ONLY).
-pub(crate) fn infer_types(
-    op: &Op,
-    inputs: &[Option<DataType>],
-    given: &[Option<DataType>],
-) -> Result<Vec<Option<DataType>>> {
+pub(crate) fn infer_types(op: &Op, inputs: &[Option<DataType>], given: &[Option<DataType>]) -> Result<Types> {
     if let Some(host) = inputs.iter().chain(given).flatten().find(|data_type| data_type.is_host_only()) {
         return Err(Error::unsupported(op.kind.to_string(), format!("no operation computes with {host}")));
     }
     check_inputs(op, inputs)?;
-    let mut types = Vec::with_capacity(given.len());
+    let mut types = Types::with_capacity(given.len());
     for (i, &given) in given.iter().enumerate() {
         let made = made(op, inputs, i);
         if let Some(given) = given {

@@ -1,6 +1,6 @@
 //! Constants of a network: what the file has, what follows from it, and what operators compute of both while they are imported.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{DataType, Dims, Error, MAX_DIMS, MemoryDesc, Result, ResultExt};
 
@@ -22,7 +22,7 @@ const SMALL: usize = 1 << 12;
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) constant: Constant,
-    pub(super) name: String,
+    pub(super) name: Arc<str>,
     pub(super) id: Option<TensorId>,
     /// The weight of the file that it is.
     pub(super) weight: Option<ValueId>,
@@ -34,7 +34,7 @@ impl Network {
     /// A tensor of the file; `small` holds it for every graph that is made of the file, where it has few bytes.
     pub(in crate::onnx) fn weight(
         &mut self,
-        name: &str,
+        name: &Arc<str>,
         weight: ValueId,
         proto: &TensorProto,
         small: &OnceLock<Constant>,
@@ -52,7 +52,7 @@ impl Network {
             let made = Constant::weight(weight, tensor::stored(proto, external)?);
             if made.desc().size() <= SMALL { small.get_or_init(|| made).clone() } else { made }
         };
-        let value = self.add_constant(name, constant)?;
+        let value = self.add_constant(Arc::clone(name), constant)?;
         if let Some(known) = self.constants.last_mut() {
             known.weight = Some(weight);
         }
@@ -103,14 +103,14 @@ impl Network {
         self.add_constant(name, constant)
     }
 
-    pub(super) fn add_constant(&mut self, name: &str, constant: Constant) -> Result<Value> {
+    pub(super) fn add_constant(&mut self, name: impl Into<Arc<str>>, constant: Constant) -> Result<Value> {
         let desc = constant.desc();
         if desc.dims().len() > MAX_DIMS {
             let (given, expected) = (desc.dims().len().to_string(), "at most 12");
             return Err(Error::invalid("constant", "number of dimensions", given, expected));
         }
         let (dims, data_type) = (desc.dims().clone(), self.effective(desc.data_type()));
-        let name = name.to_owned();
+        let name = name.into();
         self.constants.push(Known { constant, name, id: None, weight: None, follows_shape: false });
         Ok(Value { dims, data_type, source: Source::Constant(self.constants.len() - 1) })
     }

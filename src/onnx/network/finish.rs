@@ -20,7 +20,7 @@ use crate::rewrite;
 pub(in crate::onnx) struct Finished {
     pub(in crate::onnx) graph: Arc<Graph>,
     /// With the names that they have in the file.
-    pub(in crate::onnx) constants: IndexMap<TensorId, (String, Constant)>,
+    pub(in crate::onnx) constants: IndexMap<TensorId, (Arc<str>, Constant)>,
     /// The constants that are weights of the file.
     pub(in crate::onnx) weights: Vec<(TensorId, ValueId)>,
     pub(in crate::onnx) inputs: Vec<(ValueId, TensorId)>,
@@ -30,7 +30,7 @@ impl Finished {
     /// The constants with their elements.
     pub(in crate::onnx) fn tensors(&self) -> Result<IndexMap<TensorId, HostTensor>> {
         let mut room = Room::default();
-        let tensor = |(id, (name, constant)): (&TensorId, &(String, Constant))| {
+        let tensor = |(id, (name, constant)): (&TensorId, &(Arc<str>, Constant))| {
             room.take(constant.desc().dims(), constant.desc().data_type())?;
             Ok((*id, constant.elements()?.clone().labelled(name)))
         };
@@ -54,7 +54,7 @@ impl Network {
             _ => {
                 let read = self.id(value);
                 let kind = if wanted.is_some() { OpKind::TypeCast } else { OpKind::Reorder };
-                self.plain(name, kind, &[read], Attrs::new(), Some(wanted.unwrap_or(value.data_type)))?.0
+                self.plain(name, kind, vec![read], Attrs::new(), Some(wanted.unwrap_or(value.data_type)))?.0
             }
         };
         self.outputs.insert(id);
@@ -71,7 +71,8 @@ impl Network {
             Source::Made(id) if self.outputs.insert(id) => id,
             _ => {
                 let read = self.id(value);
-                let copy = self.add(name, OpKind::Reorder, &[read], Attrs::new(), Some(value.data_type))?;
+                let copy =
+                    self.add(name, OpKind::Reorder, vec![read], Attrs::new(), Some(value.data_type))?;
                 let id = self.id(&copy);
                 self.outputs.insert(id);
                 id
@@ -86,6 +87,7 @@ impl Network {
     pub(in crate::onnx) fn finish(mut self) -> Result<Finished> {
         self.check()?;
         self.builder.prune();
+        self.builder.name_unnamed();
         let number = |known: &Known| {
             let id = known.id.filter(|_| known.constant.desc().elements() == 1)?;
             Some(known.constant.elements().map(|tensor| tensor.number().map(|number| (id, number))))

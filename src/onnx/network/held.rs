@@ -114,7 +114,7 @@ impl Network {
         let effective = self.effective(data_type);
         if effective != data_type
             && let Ok((converted, ..)) =
-                self.plain(&name, OpKind::TypeCast, &[id], Attrs::new(), Some(effective))
+                self.plain(&name, OpKind::TypeCast, vec![id], Attrs::new(), Some(effective))
         {
             self.held[index].converted = Some(converted);
             return converted;

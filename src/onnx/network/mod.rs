@@ -5,6 +5,7 @@ mod finish;
 mod held;
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use anydnn_backend::{DataType, Dims, Error, Result};
 use rustc_hash::FxHashSet;
@@ -164,8 +165,8 @@ impl Network {
         attrs: Attrs,
         data_type: Option<DataType>,
     ) -> Result<Value> {
-        let inputs: Vec<_> = inputs.iter().map(|value| self.id(value)).collect();
-        self.add(node.name(), kind, &inputs, attrs, data_type)
+        let inputs = inputs.iter().map(|value| self.id(value)).collect();
+        self.add(node.name(), kind, inputs, attrs, data_type)
     }
 
     /// Adds an operation with so many outputs of the inferred types.
@@ -192,9 +193,9 @@ impl Network {
     }
 
     /// Gives a value its name in the file, if it has none yet.
-    pub(super) fn name(&mut self, value: &Value, name: &str) {
+    pub(super) fn name(&mut self, value: &Value, name: &Arc<str>) {
         match value.source {
-            Source::Made(id) if self.named.insert(id) => self.builder.name(id, name),
+            Source::Made(id) if self.named.insert(id) => self.builder.share_name(id, Arc::clone(name)),
             _ => {}
         }
     }
@@ -203,7 +204,7 @@ impl Network {
         &mut self,
         name: &str,
         kind: OpKind,
-        inputs: &[TensorId],
+        inputs: Vec<TensorId>,
         attrs: Attrs,
         data_type: Option<DataType>,
     ) -> Result<Value> {
@@ -212,7 +213,8 @@ impl Network {
         // Some operations make f32 whatever they read.
         let effective = self.effective(data_type);
         if effective != data_type {
-            (id, _, data_type) = self.plain(name, OpKind::TypeCast, &[id], Attrs::new(), Some(effective))?;
+            (id, _, data_type) =
+                self.plain(name, OpKind::TypeCast, vec![id], Attrs::new(), Some(effective))?;
         }
         Ok(Value { dims, data_type, source: Source::Made(id) })
     }
@@ -221,12 +223,11 @@ impl Network {
         &mut self,
         name: &str,
         kind: OpKind,
-        inputs: &[TensorId],
+        inputs: Vec<TensorId>,
         attrs: Attrs,
         data_type: Option<DataType>,
     ) -> Result<(TensorId, Dims, DataType)> {
-        // Until the file's name for it is known, it must not pass for a value of the file.
-        let id = self.builder.op_making(name, &[name, "/", kind.name()].concat(), kind, inputs, attrs)?;
+        let id = self.builder.op_making_unnamed(name, kind, inputs, attrs)?;
         if data_type.is_some() {
             self.builder.add_tensor(LogicalTensor { data_type, ..LogicalTensor::unknown(id) })?;
         }
@@ -253,7 +254,7 @@ impl Network {
             Source::Constant(index) => {
                 let known = &mut self.constants[index];
                 *known.id.get_or_insert_with(|| {
-                    self.builder.constant(&known.name, value.data_type, value.dims.clone())
+                    self.builder.constant_sharing(&known.name, value.data_type, value.dims.clone())
                 })
             }
         }

@@ -63,7 +63,7 @@ impl<B: Backend> StageInfo<B> {
             device: plan.executable.as_ref().map(crate::execute::Executable::compiled),
             device_nodes: plan.stage.device.iter().map(|&index| node(index, "")).collect(),
             host_nodes: plan.stage.host.iter().map(|(index, why)| node(*index, why)).collect(),
-            fetched: plan.stage.fetched.iter().map(|&value| program.names[value].clone()).collect(),
+            fetched: plan.stage.fetched.iter().map(|&value| program.names[value].to_string()).collect(),
             made_for: demanded.collect(),
             is_last: plan.stage.is_last,
         }

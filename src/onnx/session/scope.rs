@@ -253,8 +253,8 @@ impl<B: Backend> Scope<B> {
         let start = Instant::now();
         let kind = memory_kind::<B>(&inner.engine)?;
         let weights: FxHashMap<TensorId, ValueId> = finished.weights.iter().copied().collect();
-        let named = |(id, (_, constant)): (&TensorId, &(String, Constant))| Ok((*id, constant.identity()?));
-        let names = constants.iter().map(named).collect::<Result<FxHashMap<TensorId, String>>>()?;
+        let named = |(id, (_, constant)): (&TensorId, &(Arc<str>, Constant))| Ok((*id, constant.identity()?));
+        let names = constants.iter().map(named).collect::<Result<FxHashMap<TensorId, Arc<str>>>>()?;
         let find = |id: TensorId| names.get(&id).cloned();
         let sharing = Sharing { prepared: &self.prepared, name: &find };
         inner.with_stream(|stream| {
@@ -286,9 +286,13 @@ impl<B: Backend> Scope<B> {
                     stream.write(&memory, at * PART_BYTES, part, &[])?.wait()?;
                 }
                 match key {
+                    // What later plans ask for again others may, too, as long as one of them is there.
+                    _ if !is_kept && !others.is_empty() => {
+                        own.push(self.prepared.keep(name.to_string(), memory.clone()));
+                    }
                     _ if !is_kept => {}
                     Some(key) => drop(lock(&self.weights).insert(key, memory.clone())),
-                    None => own.push(self.prepared.keep(name.clone(), memory.clone())),
+                    None => own.push(self.prepared.keep(name.to_string(), memory.clone())),
                 }
                 Ok(memory)
             })?;
