@@ -18,9 +18,7 @@ mod program;
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
-#[cfg(feature = "onnx")]
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{Arg, Backend, Engine, Error, MemoryDesc, Primitive, PrimitiveDesc, Result, Specialize};
 
@@ -102,7 +100,11 @@ pub struct StepInfo {
 pub(crate) struct Compiled<B: Backend> {
     pub(crate) engine: B::Engine,
     pub(crate) graph: Arc<Graph>,
-    pub(crate) partitioning: Partitioning,
+    /// The partitions without reasons, which graphs that differ in extents share.
+    groups: Arc<Partitioning>,
+    policy: Policy,
+    /// With reasons, once somebody has asked.
+    partitioning: OnceLock<Partitioning>,
     /// What others of its kind have in common with it, once somebody has asked.
     #[cfg(feature = "onnx")]
     likeness: OnceLock<Likeness>,
@@ -113,7 +115,8 @@ pub(crate) struct Compiled<B: Backend> {
     pub(crate) literals: Vec<Literal>,
     /// Steps that prepare constants come first.
     pub(crate) steps: Vec<Step<B>>,
-    pub(crate) infos: Vec<StepInfo>,
+    /// The steps in words, once somebody has asked.
+    infos: OnceLock<Vec<StepInfo>>,
     pub(crate) temp_bytes: Vec<TempPlace>,
     pub(crate) arena_bytes: usize,
     /// The parts of the arena that are allocated each by itself, in order.
@@ -142,9 +145,25 @@ pub(crate) struct Step<B: Backend> {
     pub(crate) args: Vec<(Arg, Storage)>,
     pub(crate) waits_for: Vec<usize>,
     pub(crate) constant: bool,
+    /// The operations that it computes.
+    ops: Vec<usize>,
 }
 
 impl<B: Backend> Compiled<B> {
+    /// The steps in words.
+    pub(crate) fn infos(&self) -> &[StepInfo] {
+        let info = |step: &Step<B>| StepInfo {
+            name: step.primitive.desc().name().to_owned(),
+            implementation: step.primitive.implementation().to_owned(),
+            ops: step.ops.clone(),
+            desc: step.primitive.desc().clone(),
+            constant: step.constant,
+            launches: step.primitive.launches(),
+            waits_for: step.waits_for.clone(),
+        };
+        self.infos.get_or_init(|| self.steps.iter().map(info).collect())
+    }
+
     /// Whether a step of executions reads a constant itself, not what was prepared from it.
     pub(crate) fn reads_constant(&self, at: usize) -> bool {
         let mut running = self.steps.iter().filter(|step| !step.constant);
@@ -193,9 +212,9 @@ impl<B: Backend> CompiledGraph<B> {
         E: Engine<B = B>,
         B: Backend<Engine = E>,
     {
-        let partitioning = fusion::partition(graph, options.policy);
+        let groups = Arc::new(fusion::grouped(graph, options.policy));
         let graph = Arc::new(graph.clone());
-        let compiled = compile(&graph, partitioning, PortLayouts::Declared, Programs::New, engine, options)?;
+        let compiled = compile(&graph, groups, PortLayouts::Declared, Programs::New, engine, options)?;
         Ok(Self { inner: Arc::new(compiled) })
     }
 
@@ -213,13 +232,11 @@ impl<B: Backend> CompiledGraph<B> {
             likeness.unites(graph, its, other.graph())
         };
         // Other graphs of the engine have other programs.
-        let (partitioning, programs) = match others.iter().find(is_alike) {
-            Some(alike) => {
-                (fusion::partition_alike(graph, options.policy, alike.partitioning()), Programs::Known)
-            }
-            None => (fusion::partition(graph, options.policy), Programs::New),
+        let (groups, programs) = match others.iter().find(is_alike) {
+            Some(alike) => (Arc::clone(&alike.inner.groups), Programs::Known),
+            None => (Arc::new(fusion::grouped(graph, options.policy)), Programs::New),
         };
-        let compiled = compile(graph, partitioning, PortLayouts::Declared, programs, engine, options)?;
+        let compiled = compile(graph, groups, PortLayouts::Declared, programs, engine, options)?;
         let _ = compiled.likeness.set(likeness);
         Ok(Self { inner: Arc::new(compiled) })
     }
@@ -236,17 +253,18 @@ impl<B: Backend> CompiledGraph<B> {
 
     /// The partitions.
     pub fn partitioning(&self) -> &Partitioning {
-        &self.inner.partitioning
+        let Compiled { graph, policy, groups, partitioning, .. } = &*self.inner;
+        partitioning.get_or_init(|| fusion::explained(graph, *policy, Partitioning::clone(groups)))
     }
 
     /// The steps in order; those that run once come first.
     pub fn steps(&self) -> &[StepInfo] {
-        &self.inner.infos
+        self.inner.infos()
     }
 
     /// How many commands of the device one execution takes, such as kernel launches; what runs once does not count.
     pub fn launches(&self) -> usize {
-        self.inner.infos.iter().filter(|step| !step.constant).map(|step| step.launches).sum()
+        self.inner.steps.iter().filter(|step| !step.constant).map(|step| step.primitive.launches()).sum()
     }
 
     /// Bytes of temporary memory for one execution.
@@ -277,7 +295,7 @@ impl<B: Backend> CompiledGraph<B> {
 impl<B: Backend> fmt::Display for CompiledGraph<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.inner;
-        for (i, step) in inner.infos.iter().enumerate() {
+        for (i, step) in inner.infos().iter().enumerate() {
             let when = if step.constant { "once" } else { "" };
             let waits = step.waits_for.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
             writeln!(f, "{i:>3} {when:<4} {:<24} after [{waits}] {}", step.implementation, step.desc)?;
@@ -303,7 +321,7 @@ pub(crate) enum PortLayouts {
 /// Compiles a graph whose partitions are known.
 pub(crate) fn compile<B: Backend>(
     graph: &Arc<Graph>,
-    partitioning: Partitioning,
+    groups: Arc<Partitioning>,
     layouts: PortLayouts,
     programs: Programs,
     engine: &B::Engine,
@@ -311,7 +329,7 @@ pub(crate) fn compile<B: Backend>(
 ) -> Result<Compiled<B>> {
     let mut program = Program::new(graph)?;
     ports::unpack_inputs(&mut program)?;
-    for partition in &partitioning.partitions {
+    for partition in &groups.partitions {
         lower::partition(&mut program, partition)?;
     }
     lower::copy_outputs(&mut program)?;
@@ -319,16 +337,17 @@ pub(crate) fn compile<B: Backend>(
         ports::open(&mut program);
     }
     let (program, primitives) = instantiate::<B>(program, programs, engine, options)?;
-    assemble(&program, graph, primitives, engine.clone(), partitioning)
+    assemble(program, graph, primitives, engine.clone(), groups, options.policy)
 }
 
 /// Orders the steps, plans memory and dependencies.
 fn assemble<B: Backend>(
-    program: &Program<'_>,
+    mut program: Program<'_>,
     graph: &Arc<Graph>,
     primitives: Vec<B::Primitive>,
     engine: B::Engine,
-    partitioning: Partitioning,
+    groups: Arc<Partitioning>,
+    policy: Policy,
 ) -> Result<Compiled<B>> {
     // Working memory depends on nothing.
     let is_once = |step: &ProtoStep| {
@@ -358,21 +377,13 @@ fn assemble<B: Backend>(
             .map(|w| w.into_iter().map(|j| j + once).collect::<Vec<_>>()),
     );
     let mut primitives: Vec<Option<B::Primitive>> = primitives.into_iter().map(Some).collect();
-    let (mut steps, mut infos) = (Vec::new(), Vec::new());
+    let mut steps = Vec::with_capacity(order.len());
     for ((position, &i), waits_for) in order.iter().enumerate().zip(waits) {
-        let step = &program.steps[i];
+        let step = &mut program.steps[i];
         let Some(primitive) = primitives[i].take() else { continue };
-        infos.push(StepInfo {
-            name: step.desc.name().to_owned(),
-            implementation: primitive.implementation().to_owned(),
-            ops: step.ops.clone(),
-            desc: step.desc.clone(),
-            constant: position < once,
-            launches: primitive.launches(),
-            waits_for: waits_for.clone(),
-        });
         let args = step.args.iter().map(|(arg, value)| (*arg, value.storage)).collect();
-        steps.push(Step { primitive, args, waits_for, constant: position < once });
+        let ops = std::mem::take(&mut step.ops);
+        steps.push(Step { primitive, args, waits_for, constant: position < once, ops });
     }
     let place = |t: usize| match plan.offsets[t] {
         _ if temps[t].constant => TempPlace::Prepared { bytes: temps[t].bytes },
@@ -394,9 +405,11 @@ fn assemble<B: Backend>(
         constants: program.constants.clone(),
         literals: program.literals.clone(),
         engine,
-        partitioning,
+        groups,
+        policy,
+        partitioning: OnceLock::new(),
         steps,
-        infos,
+        infos: OnceLock::new(),
         arena_bytes: plan.bytes,
         arena_parts: plan.parts,
         arena_bytes_without_reuse: plan.bytes_without_reuse,

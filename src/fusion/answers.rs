@@ -72,7 +72,7 @@ mod tests {
     use anydnn_backend::DataType;
 
     use super::*;
-    use crate::fusion::{Policy, partition, partition_alike};
+    use crate::fusion::{Policy, explained, grouped, partition};
     use crate::graph::{Attrs, GraphBuilder};
 
     #[test]
@@ -120,11 +120,11 @@ mod tests {
         let graphs: Vec<&Graph> = extents.iter().flatten().flatten().collect();
         let [mut alike, mut differ] = [0, 0];
         for one in &graphs {
-            let known = partition(one, Policy::Fusion);
+            let known = grouped(one, Policy::Fusion);
             for other in &graphs {
                 let expected = partition(other, Policy::Fusion);
                 assert!(one.has_structure_of(other));
-                let is_same = partition_alike(other, Policy::Fusion, &known) == expected;
+                let is_same = explained(other, Policy::Fusion, known.clone()) == expected;
                 if Answers::of(one) == Answers::of(other) {
                     assert!(is_same);
                     alike += usize::from(one != other);

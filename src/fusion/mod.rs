@@ -45,17 +45,17 @@ pub struct Partitioning {
 
 /// Covers every operation of a graph with partitions.
 pub fn partition(graph: &Graph, policy: Policy) -> Partitioning {
-    explained(graph, policy, Partitioning { partitions: grouping::group(graph, policy) })
+    explained(graph, policy, grouped(graph, policy))
 }
 
-/// The partitions of a graph of the same [structure](Graph::has_structure_of) as another one, which has these and gives the same [`Answers`].
-#[cfg(feature = "onnx")]
-pub(crate) fn partition_alike(graph: &Graph, policy: Policy, known: &Partitioning) -> Partitioning {
-    explained(graph, policy, known.clone())
+/// The same without reasons. A graph of the same [structure](Graph::has_structure_of) as another one that gives the same [`Answers`] has
+/// the same.
+pub(crate) fn grouped(graph: &Graph, policy: Policy) -> Partitioning {
+    Partitioning { partitions: grouping::group(graph, policy) }
 }
 
 /// With the reasons why no more operations joined.
-fn explained(graph: &Graph, policy: Policy, mut partitioning: Partitioning) -> Partitioning {
+pub(crate) fn explained(graph: &Graph, policy: Policy, mut partitioning: Partitioning) -> Partitioning {
     let stop = |part| why::stop(graph, &partitioning, policy, part);
     let stops: Vec<_> = partitioning.partitions.iter().map(stop).collect();
     for (part, stopped) in partitioning.partitions.iter_mut().zip(stops) {

@@ -108,8 +108,14 @@ where
         let whole = fusion::Partition::of_ops(&graph, fused.pattern, 0..graph.ops().len());
         let partitioning = fusion::Partitioning { partitions: vec![whole] };
         let graph = Arc::new(graph.clone());
-        let compiled =
-            compile::compile(&graph, partitioning, PortLayouts::Chosen, Programs::New, engine, &options)?;
+        let compiled = compile::compile(
+            &graph,
+            Arc::new(partitioning),
+            PortLayouts::Chosen,
+            Programs::New,
+            engine,
+            &options,
+        )?;
         Plan::new(compiled, fused)
     };
     let (plan, was_cached) = match &options.cache {
@@ -214,7 +220,7 @@ impl<B: Backend> CompiledPartition<B> {
 
     /// The steps in order; those that a [`ConstantCache`] saves come first.
     pub fn steps(&self) -> &[StepInfo] {
-        &self.plan.compiled.infos
+        self.plan.compiled.infos()
     }
 
     /// Whether a [`PartitionCache`](super::PartitionCache) had it.

@@ -110,7 +110,7 @@ fn run<E: Engine>(
     let stream = engine.create_stream(&StreamDesc::default()).unwrap();
     let options = CompileOptions::default();
     let (shared, layouts) = (Arc::new(graph.clone()), PortLayouts::Declared);
-    let compiled = compile::<E::B>(&shared, partitioning, layouts, Programs::New, engine, &options)
+    let compiled = compile::<E::B>(&shared, partitioning.into(), layouts, Programs::New, engine, &options)
         .unwrap_or_else(|error| panic!("{name}: {error}"));
     let compiled = CompiledGraph { inner: Arc::new(compiled) };
     let is_constant = |id: &TensorId| graph.constants().any(|tensor| tensor.id == *id);
