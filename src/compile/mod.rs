@@ -241,6 +241,12 @@ impl<B: Backend> CompiledGraph<B> {
         Ok(Self { inner: Arc::new(compiled) })
     }
 
+    /// Whether the partitions were taken over from another one, or by it.
+    #[cfg(all(test, feature = "onnx"))]
+    pub(crate) fn shares_partitions_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner.groups, &other.inner.groups)
+    }
+
     /// The graph.
     pub fn graph(&self) -> &Graph {
         &self.inner.graph

@@ -66,6 +66,26 @@ fn what_is_warm_compiles_no_more() {
 }
 
 #[test]
+fn shapes_behind_the_first_five_compile_nothing() {
+    for engine in anydnn_opencl::testing::hasty_test_engines() {
+        let session = recogniser().load().unwrap().compile(&engine, &[]).unwrap();
+        let made = || {
+            let stats = engine.program_stats();
+            stats.built + stats.from_disk
+        };
+        for width in [20, 61, 33, 48, 27] {
+            session.warm_up(&[("w", width)]).unwrap();
+        }
+        let warm = made();
+        assert!(warm > 0);
+        for width in 16..80 {
+            session.warm_up(&[("w", width)]).unwrap();
+            assert_eq!(made(), warm, "width {width}");
+        }
+    }
+}
+
+#[test]
 fn warming_up_asks_for_every_dimension() {
     let session = twice().load().unwrap().compile(&anydnn_host::HostEngine::new(), &[]).unwrap();
     let refused = |dims: &[(&str, usize)]| session.warm_up(dims).unwrap_err().to_string();
@@ -283,7 +303,7 @@ fn newest<B: Backend>(session: &crate::onnx::Session<B>) -> CompiledGraph<B> {
 fn a_session_plans_every_shape_as_a_new_one_does<B: Backend>(engine: &B::Engine) {
     let model = recogniser().load().unwrap();
     let session = model.compile(engine, &[]).unwrap();
-    let mut constants = Vec::new();
+    let (mut constants, mut first) = (Vec::new(), None);
     // Some widths are the number of channels, of rows or of results.
     for width in [5, 9, 4, 12, 3, 6, 2, 16, 7, 11] {
         let image =
@@ -294,6 +314,8 @@ fn a_session_plans_every_shape_as_a_new_one_does<B: Backend>(engine: &B::Engine)
         let (own, expected) = (newest(&session), newest(&fresh));
         assert_eq!(own.to_string(), expected.to_string(), "width {width}");
         assert_eq!(own.partitioning(), expected.partitioning(), "width {width}");
+        assert!(first.as_ref().is_none_or(|first| own.shares_partitions_with(first)), "width {width}");
+        first.get_or_insert(own);
         let held = session.memory();
         constants.push(held.weights + held.prepared);
     }
