@@ -1,4 +1,4 @@
-// For CPUs: a work-item computes one row of the result (fixed n, od, oh) for a panel of PANEL output channels of a group, in register
+// For CPUs: a work-item computes LINES_EACH rows of the result (fixed n, od, oh) for a panel of PANEL output channels of a group, in register
 // tiles of TILE_M positions along the width x TILE_V vectors of output channels. Weights are read from panels
 // `[groups][O / PANEL][taps][C][PANEL]`, the source as scalars. The generator writes the repetitions EACH_M(X) = X(0) X(1) .. and
 // EACH_V(X, i) = X(i, 0) X(i, 1) .. so that every accumulator is a named register. Positions past the row's end compute what the
@@ -53,37 +53,40 @@ __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void convolution_vector(PARAMS) {
     ENTER
     DECLARE_PANEL((idx)get_global_id(0))
-    DECLARE_LINE((idx)get_global_id(1))
     const int columns = (int)min((idx)PANEL, GROUP_OUTPUTS - panel * PANEL);
-    for (idx first_w = 0; first_w < DST_W; first_w += TILE_M) {
-        EACH_M(START_ROW)
-        for (idx kd = 0; kd < KERNEL_D; ++kd) {
-            if (!INSIDE_DEPTH) continue;
-            for (idx kh = 0; kh < KERNEL_H; ++kh) {
-                if (!INSIDE_HEIGHT) continue;
-                for (idx kw = 0; kw < KERNEL_W; ++kw) {
-                    bool all_inside = true, any_inside = false;
-                    EACH_M(AIM)
-                    if (!any_inside) continue;
-                    idx b_at;
-                    {
-                        const idx lane = 0, c = 0;
-                        b_at = OFF_WEIGHTS;
-                    }
-                    if (all_inside) {
-                        for (idx c = 0; c < CHANNELS; ++c, b_at += C_STEP_WEIGHTS) {
-                            EACH_V(LOAD, 0)
-                            EACH_M(MULTIPLY_ROW)
+    const idx first = (idx)get_global_id(1) * LINES_EACH, end = min(first + LINES_EACH, (idx)LINES);
+    for (idx line = first; line < end; ++line) {
+        DECLARE_LINE(line)
+        for (idx first_w = 0; first_w < DST_W; first_w += TILE_M) {
+            EACH_M(START_ROW)
+            for (idx kd = 0; kd < KERNEL_D; ++kd) {
+                if (!INSIDE_DEPTH) continue;
+                for (idx kh = 0; kh < KERNEL_H; ++kh) {
+                    if (!INSIDE_HEIGHT) continue;
+                    for (idx kw = 0; kw < KERNEL_W; ++kw) {
+                        bool all_inside = true, any_inside = false;
+                        EACH_M(AIM)
+                        if (!any_inside) continue;
+                        idx b_at;
+                        {
+                            const idx lane = 0, c = 0;
+                            b_at = OFF_WEIGHTS;
                         }
-                    } else {
-                        for (idx c = 0; c < CHANNELS; ++c, b_at += C_STEP_WEIGHTS) {
-                            EACH_V(LOAD, 0)
-                            EACH_M(MULTIPLY_ROW_INSIDE)
+                        if (all_inside) {
+                            for (idx c = 0; c < CHANNELS; ++c, b_at += C_STEP_WEIGHTS) {
+                                EACH_V(LOAD, 0)
+                                EACH_M(MULTIPLY_ROW)
+                            }
+                        } else {
+                            for (idx c = 0; c < CHANNELS; ++c, b_at += C_STEP_WEIGHTS) {
+                                EACH_V(LOAD, 0)
+                                EACH_M(MULTIPLY_ROW_INSIDE)
+                            }
                         }
                     }
                 }
             }
+            EACH_M(FINISH_ROW)
         }
-        EACH_M(FINISH_ROW)
     }
 }

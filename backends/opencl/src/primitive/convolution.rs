@@ -52,6 +52,9 @@ const DEPTHWISE: &str = anydnn_kernels::text("convolution/depthwise.cl");
 const VECTOR: &str = anydnn_kernels::text("convolution/vector.cl");
 /// Multiply-adds from which on two more launches take less time than the reference.
 const WIDENING_WORK: usize = 1 << 20;
+/// The terms of the positions that a work-item takes by vectors, unless more than so many work-items of a unit would have none.
+const VECTOR_WORK: usize = 1 << 10;
+const ITEMS_PER_UNIT: usize = 4;
 
 /// The layout for weights `[O, C / groups, kernel..]` that the caller leaves open: panels of the result's channels where the vector
 /// variant reads them in place, taps outermost for depthwise ones, row-major else.
@@ -264,7 +267,7 @@ impl Shape<'_> {
             // Halves of few terms are read as they are in less time than they are copied.
             let by_vectors = is_real(self.desc) && outputs >= CPU_LANES / 2;
             let is_f32 = self.desc.src().data_type() == DataType::F32;
-            let first = by_vectors && !is_f32 && self.terms() < CPU_LANES;
+            let first = by_vectors && self.terms() < CPU_LANES && (!is_f32 || self.needs_no_tiles());
             if first {
                 offer_vector(choices);
             }
@@ -476,7 +479,12 @@ impl Shape<'_> {
             .define("C_STEP_WEIGHTS", mark(space.coefficient("WEIGHTS", channel)?));
         let terms: Vec<usize> = (outer..space.loops.len()).collect();
         self.define(&mut source, &space, &terms);
-        let global = [space.count(group..panel + 1), space.count(0..ow), 1];
+        // Short lines of few terms are over sooner than a work-group begins.
+        let [panels, lines] = [space.count(group..panel + 1), space.count(0..ow)];
+        let shared = (panels * lines / (device.compute_units.max(1) * ITEMS_PER_UNIT)).max(1);
+        let each = (VECTOR_WORK / (line * self.terms()).max(1)).clamp(1, shared);
+        source.number_of("LINES", lines).number_of("LINES_EACH", each);
+        let global = [panels, lines.div_ceil(each), 1];
         launches.push(source.launch("convolution_vector", &[WINDOW, VECTOR], global, Some([1, 1, 1])));
         Some(Planned { scratchpad, launches })
     }
@@ -526,6 +534,14 @@ impl Shape<'_> {
         let is_f32 = self.desc.src().data_type() == DataType::F32;
         let operations = self.desc.dst().elements().saturating_mul(self.terms());
         is_f32 || outputs >= CPU_LANES / 2 || operations >= WIDENING_WORK
+    }
+
+    /// Whether sums of few terms of f32 are over before tiles pay: those of one tap, and of a few where they serve many outputs. A position or two
+    /// take what other layers have, as models would compile a program more for them.
+    fn needs_no_tiles(&self) -> bool {
+        let taps: usize = self.window.kernel.iter().product();
+        let few_positions = self.desc.dst().dims().elements() < CPU_LANES * self.outputs;
+        !few_positions && (taps == 1 || taps <= 4 && self.outputs >= 4 * CPU_LANES)
     }
 
     /// The width of the panels that weights already lie in: blocks of the output channels alone, of so many lanes or a multiple of

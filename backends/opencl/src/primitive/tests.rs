@@ -224,8 +224,8 @@ fn short_rows_that_end_within_vectors_stay_in_the_caches() {
         let image = |count| MemoryDesc::with_tag([1, count, 400, 400], DataType::F32, "acdb").unwrap();
         let op = Op::Convolution(Convolution::new(2));
         let desc = PrimitiveDesc::builder(op)
-            .src(image(4))
-            .weights(f32(&[channels, 4, 1, 1]).to_any())
+            .src(image(16))
+            .weights(f32(&[channels, 16, 1, 1]).to_any())
             .dst(image(channels));
         let plan = planned(desc, &cpu());
         let launch = plan.launches.last().unwrap();

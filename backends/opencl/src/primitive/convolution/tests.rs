@@ -231,6 +231,34 @@ fn few_outputs_are_sums_of_vectors_along_the_channels() {
     check_those_with(16, &deep.build().build().unwrap(), |name| name == "ocl:convolution:dots");
 }
 
+/// Sums of few terms are over before tiles pay, and work-items share short lines evenly, of which the last one has fewer.
+#[test]
+fn sums_of_few_terms_need_no_tiles() {
+    let case = Case { channels: 3, outputs: 21, kernel: 1, pads: (0, 0), extent: 11, ..MIDDLE };
+    let vector = |name: &str| name.starts_with("ocl:convolution:vector");
+    for (case, is_first) in [
+        (Case { ..case }, true),
+        (Case { channels: 1, outputs: 70, kernel: 2, pads: (1, 0), ..case }, true),
+        // Taps of few outputs, a single position, and more terms.
+        (Case { channels: 3, outputs: 21, kernel: 2, ..case }, false),
+        (Case { extent: 1, ..case }, false),
+        (Case { channels: 16, ..case }, false),
+    ] {
+        let relu = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu));
+        let desc = case.build().bias(f32(&[case.outputs])).attributes(relu).build().unwrap();
+        let found = planned(case.build(), &cpu()).implementation;
+        assert_eq!(vector(&found), is_first, "{} channels: {found}", case.channels);
+        check_those_with(16, &desc, vector);
+    }
+    let items = |units: usize| {
+        let plan = planned(case.build(), &DeviceTraits { compute_units: units, ..cpu() });
+        plan.launches.last().unwrap().global
+    };
+    // As many work-items as lines where there are units for them, else a few for each unit.
+    let [many, few] = [1000, 1].map(|units| items(units)[1]);
+    assert!(many.is_multiple_of(11) && few < many, "{few} of {many}");
+}
+
 /// Fewer groups than a vector has lanes, and some more than one has: what they store besides their own is never what remains, nor added to.
 #[test]
 fn groups_fill_vectors_that_they_share() {
