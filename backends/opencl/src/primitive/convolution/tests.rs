@@ -496,6 +496,41 @@ fn last_panels_have_tiles_of_their_own() {
     check_everywhere(&list, |_| None);
 }
 
+/// Programs for one shape know which taps each position at the end of a line sees, and keep sums of several in registers.
+#[test]
+fn depthwise_tiles_at_the_ends_of_lines() {
+    let of = |channels: usize| Case { channels, outputs: channels, groups: channels, ..MIDDLE };
+    let sum = || Attributes::default().with_post_op(PostOp::sum(0.5));
+    let list = [
+        // No position sees all taps, or few do; the last vector begins earlier.
+        (1, Case { extent: 11, kernel: 11, pads: (5, 5), ..of(37) }.build().bias(f32(&[37]))),
+        (1, Case { extent: 11, kernel: 11, stride: 2, pads: (5, 5), ..of(20) }.build().attributes(sum())),
+        (1, Case { extent: 20, kernel: 5, dilation: 4, pads: (8, 8), ..of(16) }.build()),
+        // Whole tiles between both ends, which differ, and are two tiles each.
+        (0, Case { extent: 30, kernel: 7, pads: (3, 1), ..of(32) }.build().attributes(sum())),
+        (0, Case { spatial: 1, extent: 90, kernel: 11, dilation: 2, pads: (10, 9), ..of(17) }.build()),
+        // Fewer channels than lanes: what is read at the end of the source has to be there.
+        (0, Case { extent: 60, kernel: 5, stride: 3, pads: (4, 2), ..of(9) }.build().bias(f32(&[9]))),
+        (1, Case { extent: 9, kernel: 3, pads: (1, 1), ..of(13) }.build().attributes(sum())),
+        (1, Case { spatial: 3, extent: 6, kernel: 3, pads: (2, 0), ..of(10) }.build()),
+    ];
+    let eager = |builder: &PrimitiveDescBuilder| {
+        builder.clone().build().unwrap().with_specialize(Some(Specialize::Eager))
+    };
+    for (all, builder) in &list {
+        let desc = eager(builder);
+        let plan = crate::primitive::plan(&desc, &cpu().with_special()).unwrap();
+        assert_eq!(plan.implementation, "ocl:convolution:depthwise-rows", "{desc}");
+        let special = plan.launches.last().and_then(|launch| launch.special.as_ref()).unwrap();
+        let SpecialText::Own(program) = &special.text else { panic!("{desc}: no text of its own") };
+        let text = program.source.to_string();
+        for line in ["#define EDGES 1\n", &format!("#define ALL_EDGES {all}\n")] {
+            assert!(text.contains(line), "{desc}: no {line}");
+        }
+    }
+    check_everywhere(&list.map(|(_, builder)| eager(&builder)), |_| None);
+}
+
 #[test]
 fn few_registers_have_panels_of_their_own() {
     for (outputs, width) in [(3, 8), (16, 16), (24, 24), (40, 40), (64, 16), (72, 24), (951, 16)] {
