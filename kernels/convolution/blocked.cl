@@ -1,12 +1,13 @@
-// For CPUs: a work-item computes ITEM_LINES rows of the result (fixed n, od, oh) for a panel of PANEL output channels of a group, in the
-// register tiles of `convolution/tile.cl`, TILE_SIZE positions at a time.
+// For CPUs: a work-item computes ITEM_LINES rows of the result (fixed n, od, oh), or one of PARTS of a row, PART_TILES tiles, for a panel of
+// PANEL output channels of a group, in the register tiles of `convolution/tile.cl`, TILE_SIZE positions at a time, one less behind the first
+// LONG_TILES of a row.
 // A tap is added to those positions of a tile that see it. Taps side by side that the same positions see go together: they are
 // PLANES_OF(taps) runs of TERMS_OF(taps) terms. The program serves convolutions of every shape: nothing of one is known when it is
 // compiled; local memory has room for ROOM vectors a position, and the last of all POSITIONS may end inside a line. Its register tiles
 // have one vector of a panel, two, four or, WITH_HALVES, a half; with JOINS_TILES they may serve two of the lines' tiles at once. OF_ALL, in programs for
 // one shape, they have all vectors of a panel, and the sizes of EACH_SIZE(X) = X(14, 13) X(13, 7) X(7, 1) X(1, 0), of which each serves
 // more positions than its second number; those of a last panel of fewer vectors, LAST_VECTORS, are named after it.
-#define TILE_START(tile) min((tile) * TILE_SIZE, line_end)
+#define TILE_START(tile) min((tile) * TILE_SIZE - max((idx)((tile) - LONG_TILES), (idx)0), line_end)
 #define LANES_OF(j) clamp(columns - 16 * (j), 0, min(16, PANEL - 16 * (j)))
 // The positions of a tile that see a tap, and the rows of taps that lie in the source.
 #define BEFORE(offset, step, by) ((offset) <= 0 ? 0 : by((offset) + (step) - 1))
@@ -112,7 +113,9 @@ __kernel void convolution_blocked(PARAMS) {
     const idx number = (idx)get_global_id(0);
     const idx of_inner = BY_INNER(number), inner = number - of_inner * INNER;
     DECLARE_PANEL(PANELS_INSIDE ? inner : of_inner)
-    const idx first_line = (PANELS_INSIDE ? of_inner : inner) * ITEM_LINES;
+    const idx item = PANELS_INSIDE ? of_inner : inner, of_parts = BY_PARTS(item);
+    const idx first_line = of_parts * ITEM_LINES;
+    const idx first_tile = (item - of_parts * PARTS) * PART_TILES, end_tile = min(first_tile + PART_TILES, (idx)TILES);
     const idx end_line = min(first_line + ITEM_LINES, (idx)LINES);
     DECLARE_FACTORS
     const int columns = (int)min((idx)PANEL, GROUP_OUTPUTS - panel * PANEL);
@@ -145,14 +148,14 @@ __kernel void convolution_blocked(PARAMS) {
         const idx end_kh = min((idx)KERNEL_H, (idx)WITHIN(SRC_H - 1 + PAD_H - oh * STRIDE_H, BY_DILATION_H));
         const int rows = (int)max(end_kh - kh, (idx)0);
         const idx ow = 0, src_line = OFF_SRC0, weights_line = OFF_WEIGHTS, dst_line = OFF_DST, addend_line = OFF_EXTRA0;
-        for (idx tile = 0; tile < TILES; ++tile) {
+        for (idx tile = first_tile; tile < end_tile; ++tile) {
             const idx start = TILE_START(tile);
             idx end = TILE_START(tile + 1);
             if (start >= end) break;
 #if JOINS_TILES
             // Neighbours whose positions see every tap go together: their additions have the same order.
             const idx next_end = TILE_START(tile + 2);
-            if (next_end - start <= TILE_MOST && all_from <= start && all_to >= next_end) {
+            if (tile + 1 < end_tile && next_end - start <= TILE_MOST && all_from <= start && all_to >= next_end) {
                 end = next_end;
                 ++tile;
             }

@@ -16,7 +16,7 @@ use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::{Source, is_contiguous};
 use crate::primitive::space::{Address, Binding, Index, Space};
 use crate::primitive::value::Value;
-use crate::primitive::window::WINDOW;
+use crate::primitive::window::{WINDOW, Window};
 
 const BLOCKED: &str = anydnn_kernels::text("convolution/blocked.cl");
 const TILE: &str = anydnn_kernels::text("convolution/tile.cl");
@@ -24,6 +24,8 @@ const TILE: &str = anydnn_kernels::text("convolution/tile.cl");
 /// The positions of register tiles, by the number of vectors that each position has its sums in: what registers hold, and about half of
 /// it. Most networks' lines are multiples of seven, and the taps beside the middle are not seen by one position of theirs.
 const TILE_SIZES: [[usize; 3]; 4] = [[14, 13, 7], [14, 13, 7], [7, 6, 3], [7, 6, 3]];
+/// The most positions of tiles that are cut for a line longer than those of wide panels.
+const LARGEST: [usize; 4] = [14, 14, 8, 6];
 /// The same of the tiles of one or two vectors that serve panels of every width; those of half a vector have the second size.
 const VECTOR_SIZES: [usize; 2] = [14, 7];
 /// The positions of tiles of one vector and of half a one where registers hold few sums.
@@ -43,8 +45,9 @@ const FEW_TERMS: usize = 64;
 const HALVED: [usize; 2] = [40, 24];
 /// Bytes of a way of a first-level cache, 64 lines: what lies a multiple of that apart competes for the same few places.
 const WAY_BYTES: usize = 4 << 10;
-/// Work-items for each core, so that none waits long for another one.
+/// Work-items for each core, so that none waits long for another one, and as many as lines are cut for.
 const ITEMS: usize = 48;
+const PARTED: usize = 8;
 
 impl Shape<'_> {
     /// Register tiles that read positions a constant distance apart, of weights in panels or packed into them first.
@@ -153,7 +156,10 @@ impl Shape<'_> {
 
         let (panels, lines) = (space.count(group..panel + 1), space.count(0..ow));
         let item_lines = (panels * lines / (device.compute_units * ITEMS)).clamp(1, lines.max(1));
-        let items = lines.div_ceil(item_lines);
+        // A core waits long for another one where lines are few.
+        let parts = (device.compute_units * PARTED / (panels * lines).max(1))
+            .clamp(1, line.div_ceil(TILE_SIZES[0][0]));
+        let items = lines.div_ceil(item_lines) * parts;
         // Work-items one after another share the weights, or the source, whichever is larger.
         let panels_inside = self.weights.elements() <= self.desc.src().elements();
         let inside = if panels_inside { panels } else { items };
@@ -186,11 +192,20 @@ impl Shape<'_> {
             HALF => FEW_HALF_SIZES[0],
             _ => few_tile_size(line),
         };
-        // A program for one shape has tiles of its line, where that is one tile.
-        let own_sizes =
-            if vectors <= 2 && tile_size >= line { line_sizes(line, self.reach(), sizes) } else { sizes };
-        let is_size = format!("({})", own_sizes.map(|size| format!("(n) == {size}")).join(" || "));
+        // A program for one shape has tiles of its line, where that is one tile, or where the order of additions is the same in any of them.
+        let (own_tile_size, own_long, own_sizes) = match vectors {
+            _ if self.sees_all_across() => {
+                let largest = if line > TILE_SIZES[3][0] { LARGEST[vectors - 1] } else { TILE_SIZES[3][0] };
+                even_sizes(line, largest, matches!(self.along, Along::Flat(..)))
+            }
+            1 | 2 if tile_size >= line => (tile_size, 1, line_sizes(line, self.reach(), sizes).to_vec()),
+            _ => (tile_size, line, sizes.to_vec()),
+        };
+        let is_size: Vec<String> =
+            own_sizes.iter().chain([&1]).map(|size| format!("(n) == {size}")).collect();
+        let is_size = format!("({})", is_size.join(" || "));
         let text = |sizes: &[usize], of_all: bool| {
+            let (tile_size, long) = if of_all { (own_tile_size, own_long) } else { (tile_size, line) };
             let most = if few { FEW_JOINT.into_iter().max() } else { sizes.iter().copied().max() };
             let whole = width / CPU_LANES;
             let each_size: Vec<String> = sizes
@@ -234,7 +249,11 @@ impl Shape<'_> {
                 .define("BY_STRIDE_W(t)", any_quotient("(t)", stride))
                 .define("BY_DILATION_H(t)", any_quotient("(t)", dilation))
                 .number_of("TILES", line.div_ceil(tile_size))
+                .number_of("PARTS", parts)
+                .define("BY_PARTS(t)", any_quotient("(t)", parts))
+                .number_of("PART_TILES", line.div_ceil(tile_size).div_ceil(parts))
                 .number_of("TILE_SIZE", tile_size)
+                .number_of("LONG_TILES", long)
                 .define("TILE_MOST", most.unwrap_or(1))
                 .define("IS_SIZE(n)", if of_all { is_size.as_str() } else { "1" });
             if of_all {
@@ -282,6 +301,14 @@ impl Shape<'_> {
             special,
         ));
         Some(planned)
+    }
+
+    /// Whether every position of a line sees all taps of a row.
+    fn sees_all_across(&self) -> bool {
+        let Window { src, dst, kernel, strides, dilations, pads_begin, .. } = self.window;
+        let Some(last) = src.len().checked_sub(1) else { return false };
+        let reach = (dst[last].max(1) - 1) * strides[last] + (kernel[last] - 1) * dilations[last];
+        pads_begin[last] == 0 && reach < src[last]
     }
 
     /// The most places of a line that a tap at an end of the window misses.
@@ -334,6 +361,23 @@ fn line_sizes(line: usize, reach: usize, sizes: [usize; 3]) -> [usize; 3] {
     }
     let middle = (line - reach.div_ceil(2).clamp(1, line - 3)).max(3);
     [line, middle, small.min(line - reach.min(line - 1)).min(middle - 1).max(2)]
+}
+
+/// The tiles of up to so many positions that cut a line evenly: their positions, how many tiles have so many, the others have one less, and
+/// the sizes of register tiles for both, or for what is left where the last line `is_cut` short.
+fn even_sizes(line: usize, largest: usize, is_cut: bool) -> (usize, usize, Vec<usize>) {
+    let tiles = line.div_ceil(largest).max(1);
+    let size = line.div_ceil(tiles);
+    let long = tiles - (tiles * size - line);
+    let mut sizes = vec![size];
+    if is_cut {
+        sizes.extend([size.div_ceil(2), size.div_ceil(4)]);
+    } else if long < tiles {
+        sizes.push(size - 1);
+    }
+    sizes.retain(|&size| size > 1);
+    sizes.dedup();
+    (size, long, sizes)
 }
 
 /// The same of tiles of few sums.
@@ -418,6 +462,21 @@ mod tests {
         assert_eq!(sizes(8, 30), [8, 3, 2]);
         assert_eq!(sizes(7, 1), TILE_SIZES[0]);
         assert_eq!(sizes(14, 1), TILE_SIZES[0]);
+    }
+
+    #[test]
+    fn lines_are_cut_evenly() {
+        let sizes = |line| even_sizes(line, 14, false);
+        assert_eq!(sizes(16), (8, 2, vec![8]));
+        assert_eq!(sizes(46), (12, 2, vec![12, 11]));
+        assert_eq!([1, 2, 15].map(sizes), [(1, 1, vec![]), (2, 1, vec![2]), (8, 1, vec![8, 7])]);
+        assert_eq!(even_sizes(28, 14, true), (14, 2, vec![14, 7, 4]));
+        for line in 1..200 {
+            let (size, long, sizes) = sizes(line);
+            let tiles = line.div_ceil(14);
+            assert_eq!(long * size + (tiles - long) * (size - 1), line);
+            assert!(sizes.is_sorted_by(|a, b| a > b), "{line}: {sizes:?}");
+        }
     }
 
     #[test]

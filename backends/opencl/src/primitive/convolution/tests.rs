@@ -9,6 +9,7 @@ use anydnn_backend::{
 use super::blocked::{compete_at, few_tile_size, panel_width};
 use crate::capability::units::Feature;
 use crate::plan::{DeviceTraits, SpecialText};
+use crate::primitive::rows::CPU_LANES;
 use crate::primitive::tests::{
     check_choices, check_everywhere, check_those, check_those_with, cpu, f32, gpu, planned, sweep, tagged,
 };
@@ -494,6 +495,31 @@ fn last_panels_have_tiles_of_their_own() {
         assert!(!text.contains("#define LAST_VECTORS 0"), "{desc}");
     }
     check_everywhere(&list, |_| None);
+}
+
+/// Lines are cut into parts where there are few of them, in programs for one shape into tiles as even as can be.
+#[test]
+fn few_lines_are_cut_for_cores() {
+    let case = Case { spatial: 1, extent: 101, channels: 9, outputs: 20, pads: (0, 0), ..MIDDLE };
+    let list = [
+        Case { ..case },
+        Case { extent: 33, ..case },
+        Case { extent: 47, outputs: 40, ..case },
+        Case { stride: 2, channels: 40, outputs: 64, ..case },
+        Case { pads: (1, 1), outputs: 12, ..case },
+        Case { extent: 100, kernel: 1, outputs: 17, ..case },
+        Case { spatial: 2, extent: 25, kernel: 23, outputs: 150, channels: 2, ..case },
+    ]
+    .map(|case| case.build().build().unwrap());
+    for desc in &list[..5] {
+        let plan = crate::primitive::plan(desc, &cpu()).unwrap();
+        assert_eq!(plan.implementation, "ocl:convolution:blocked", "{desc}");
+        // The lines are those of two images.
+        let outputs = desc.dst().dims()[1].div_ceil(CPU_LANES * 2);
+        assert!(plan.launches[0].global[0] > 2 * outputs, "{desc}: {:?}", plan.launches[0].global);
+    }
+    let eager = list.clone().map(|desc| desc.with_specialize(Some(Specialize::Eager)));
+    check_everywhere(&[list, eager].concat(), |_| None);
 }
 
 /// Programs for one shape know which taps each position at the end of a line sees, and keep sums of several in registers.
