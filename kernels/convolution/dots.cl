@@ -97,7 +97,7 @@ __kernel void convolution_dots(PARAMS) {
                 EACH(i, POSITIONS) EACH(o, OUTS) results[i * OUTS + o] = together(sums[i][o]);
                 const idx end = start + (is_full ? POSITIONS : 1);
                 NOT_UNROLLED for (idx ow = next; ow < end; ++ow) {
-                    V v = vload4(0, results + (ow - start) * OUTS);
+                    V v = PASTE(vload, LANES)(0, results + (ow - start) * OUTS);
                     ADD_BIAS(v, n)
                     POST_OPS(v, n)
                     v = FINAL(v);

@@ -211,7 +211,7 @@ impl Shape<'_> {
             let each_size: Vec<String> = sizes
                 .iter()
                 .chain([&1])
-                .zip(sizes.iter().skip(1).chain([&1, &0]))
+                .zip(sizes.iter().chain([&1, &0]).skip(1))
                 .map(|(size, least)| format!("X({size}, {least})"))
                 .collect();
             let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);

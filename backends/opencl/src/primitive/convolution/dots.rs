@@ -19,14 +19,15 @@ use crate::primitive::window::WINDOW;
 const DOTS: &str = anydnn_kernels::text("convolution/dots.cl");
 
 /// Outputs up to which their lanes would leave most of a vector empty, and terms for which adding lanes together at the end takes little time.
-const MOST_OUTPUTS: usize = 8;
+const MOST_OUTPUTS: usize = 6;
 const LEAST_TERMS: usize = 4 * CPU_LANES;
 /// The same of bf16, which units multiply in pairs.
 const MOST_OF_PAIRS: usize = 4;
 const LEAST_OF_PAIRS: usize = 8 * CPU_LANES;
-/// Lanes of finished results.
+/// Lanes of finished results, for up to so many outputs and for more.
 const LANES: usize = 4;
-/// Outputs and positions whose sums are in registers, for one output and for more.
+const MORE_LANES: usize = 8;
+/// Outputs and positions whose sums are in registers, for one output and for more; more than these have as many positions.
 const OF_ONE: [usize; 2] = [1, 8];
 const OF_MORE: [usize; 2] = [4, 4];
 /// Work-items for each core, so that none waits long for another one.
@@ -62,8 +63,13 @@ impl Shape<'_> {
         let (mut space, _) = self.space(Order::Spatial(None));
         let [group, output, channel, ow, kw] = ["g", "og", "c", "ow", "kw"].map(|name| space.variable(name));
         let (group, output, channel, ow, kw) = (group?, output?, channel?, ow?, kw?);
+        let [outs, positions] = match self.outputs {
+            1 => OF_ONE,
+            outputs => [outputs.max(OF_MORE[0]), OF_MORE[1]],
+        };
+        let lanes = if outs > LANES { MORE_LANES } else { LANES };
         let along = ["SRC0", "WEIGHTS"].iter().all(|name| is_contiguous(&space, name, channel));
-        if !along || !space.has_steps(output, LANES) {
+        if !along || !space.has_steps(output, lanes) {
             return None;
         }
         let step = |name: &str, v: usize| space.coefficient(name, v);
@@ -77,10 +83,9 @@ impl Shape<'_> {
         ];
         let lines = space.count(0..ow);
         let item_lines = lines.div_ceil(device.compute_units * ITEMS).max(1);
-        let [outs, positions] = if self.outputs == 1 { OF_ONE } else { OF_MORE };
         let finish = Finish::of(self.desc, &mut space);
         space.complete = Some(output);
-        let mut source = Source::new(&space, value, (LANES, Some(output)), self.wide, true);
+        let mut source = Source::new(&space, value, (lanes, Some(output)), self.wide, true);
         source
             .declare("DECLARE_LINE", &space, 0..ow)
             .define("OUTS", outs)

@@ -219,7 +219,8 @@ fn few_outputs_are_sums_of_vectors_along_the_channels() {
     for case in [
         Case { ..case },
         Case { outputs: 3, pads: (2, 0), ..case },
-        Case { outputs: 7, stride: 2, ..case },
+        Case { outputs: 5, stride: 2, ..case },
+        Case { outputs: 6, ..case },
         Case { outputs: 4, dilation: 3, pads: (4, 5), ..case },
         Case { channels: 48, outputs: 4, groups: 2, extent: 5, ..case },
         Case { channels: 64, outputs: 2, kernel: 1, pads: (0, 0), ..case },
@@ -228,6 +229,9 @@ fn few_outputs_are_sums_of_vectors_along_the_channels() {
         assert_eq!(planned(case.build(), &cpu()).implementation, "ocl:convolution:dots");
         check_those_with(16, &desc, |name| name == "ocl:convolution:dots");
     }
+    // Half a vector's lanes are mostly full.
+    let seven = planned(Case { outputs: 7, ..case }.build(), &cpu());
+    assert_eq!(seven.implementation, "ocl:convolution:blocked");
     let deep = Case { spatial: 3, extent: 6, channels: 16, outputs: 2, ..MIDDLE };
     check_those_with(16, &deep.build().build().unwrap(), |name| name == "ocl:convolution:dots");
 }
@@ -509,6 +513,8 @@ fn few_lines_are_cut_for_cores() {
         Case { pads: (1, 1), outputs: 12, ..case },
         Case { extent: 100, kernel: 1, outputs: 17, ..case },
         Case { spatial: 2, extent: 25, kernel: 23, outputs: 150, channels: 2, ..case },
+        // Lines of one place.
+        Case { spatial: 2, extent: 3, outputs: 65, ..case },
     ]
     .map(|case| case.build().build().unwrap());
     for desc in &list[..5] {
