@@ -203,8 +203,8 @@ impl Line {
         let few = full < tile || (full < most && self.width <= MOST_EDGES * most);
         let all = few || self.width <= WHOLE_LINES * most;
         let first_full = self.pad.div_ceil(self.stride).min(self.width);
-        let parts =
-            if all { vec![0..self.width] } else { vec![0..first_full, first_full + full..self.width] };
+        // A line that is an end as a whole has no other one.
+        let parts = if all { [0..self.width, 0..0] } else { [0..first_full, first_full + full..self.width] };
         let longest = parts.iter().map(Range::len).max().unwrap_or(0);
         let size = longest.div_ceil(longest.div_ceil(most).max(1));
         let tiles: Vec<Range<usize>> = parts
@@ -219,7 +219,7 @@ impl Line {
         let text = tiles.into_iter().map(|positions| {
             let (start, count) = (positions.start, positions.len());
             let (taps, columns) = self.columns(positions, (self.pad, self.pad + self.source));
-            let taps: String = taps.into_iter().map(|k| format!("TAP({k}) ")).collect();
+            let taps = taps.into_iter().map(|k| format!("TAP({k}) ")).collect::<Vec<_>>().concat();
             format!("EDGE({start}, {count}, {taps}, {columns})")
         });
         Edges { size, text: text.collect::<Vec<_>>().join(" "), all }
