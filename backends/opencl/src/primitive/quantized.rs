@@ -9,7 +9,7 @@
 use anydnn_backend::{Arg, Dims, PrimitiveDesc, Quantized};
 
 use super::source::Source;
-use super::space::{Binding, Index, Space, broadcast_by_blocks};
+use super::space::{Binding, Index, Operand, Space, broadcast_by_blocks};
 
 /// Whether an operand is dequantised.
 pub(super) fn is_dequantized(desc: &PrimitiveDesc, arg: Arg) -> bool {
@@ -34,6 +34,12 @@ pub(super) fn add(
             space.operand(format!("{prefix}_{name}"), Binding::Arg(arg), operand, &index);
         }
     }
+}
+
+/// Whether scales or zero points of the operand `name` differ along one of these loops.
+pub(super) fn varies(space: &Space, name: &str, loops: &[usize]) -> bool {
+    let differs = |o: &Operand| loops.iter().any(|&v| o.address.step(v, 1) != Some(0));
+    ["SCALE", "ZERO"].iter().any(|prefix| space.find(&format!("{prefix}_{name}")).is_some_and(differs))
 }
 
 /// Defines the macros of the operand `name`. The scale waits for the end of sums over the loops `sum`, if these are given and it is the

@@ -10,6 +10,7 @@ use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::epilogue::{EPILOGUE, Finish};
 use crate::primitive::numbers::always;
 use crate::primitive::panels;
+use crate::primitive::quantized;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::{Source, is_contiguous};
 use crate::primitive::sums::define_bias;
@@ -60,7 +61,8 @@ impl Shape<'_> {
         let along = ["SRC0", "WEIGHTS", "DST"].iter().all(|name| is_contiguous(&space, name, group));
         // Few groups fill a shorter vector.
         let lanes = self.groups.next_power_of_two().clamp(LEAST_LANES, CPU_LANES);
-        if !along || !space.has_steps(group, lanes) {
+        // Positions share the place of the first one's source.
+        if !along || !space.has_steps(group, lanes) || quantized::varies(&space, "SRC0", &[ow, kw]) {
             return None;
         }
         let last = self.window.src.len() - 1;

@@ -4,6 +4,7 @@ use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::epilogue;
 use crate::primitive::numbers::{always, any_quotient};
+use crate::primitive::quantized;
 use crate::primitive::rows::{Rows, group_size, is_cpu};
 use crate::primitive::source::Source;
 use crate::primitive::sums::define_bias;
@@ -48,14 +49,19 @@ impl Shape<'_> {
         let mut rows = Rows::vectors_of_outputs(space, outer, ("g", &["SRC0"]))?.complete(device);
         rows.lanes = self.strip_lanes(rows.lanes, device);
         let (space, lanes, group) = (&rows.space, rows.lanes, rows.lane?);
-        let ow = space.variable("ow")?;
+        let [ow, kw] = ["ow", "kw"].map(|name| space.variable(name));
+        let (ow, kw) = (ow?, kw?);
+        // Positions share the place of the first one's source.
+        if quantized::varies(space, "SRC0", &[ow, kw]) {
+            return None;
+        }
         if self.window.transposed || ow + 1 != group || !space.has_steps(group, lanes) {
             return None;
         }
         let last = self.window.src.len() - 1;
         let (taps, width) = (self.window.kernel[last], self.window.dst[last]);
         let (stride, dilation) = (self.window.strides[last], self.window.dilations[last]);
-        let step = match space.coefficient("SRC0", space.variable("kw")?)? {
+        let step = match space.coefficient("SRC0", kw)? {
             0 => space.coefficient("SRC0", ow)? / stride,
             step => step / dilation,
         };

@@ -2,8 +2,8 @@
 
 use anydnn_backend::op::{Convolution, Deconvolution, Op};
 use anydnn_backend::{
-    Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, PostOp, PrimitiveDesc,
-    PrimitiveDescBuilder, Specialize,
+    Arg, Attributes, BinaryAlgorithm, DataType, Dequantize, Eltwise, MemoryDesc, PostOp, PrimitiveDesc,
+    PrimitiveDescBuilder, Quantized, Specialize,
 };
 
 use super::blocked::{compete_at, few_tile_size, panel_width};
@@ -262,6 +262,20 @@ fn sums_of_few_terms_need_no_tiles() {
     // As many work-items as lines where there are units for them, else a few for each unit.
     let [many, few] = [1000, 1].map(|units| items(units)[1]);
     assert!(many.is_multiple_of(11) && few < many, "{few} of {many}");
+}
+
+/// Scales that differ along the width of the source belong to its places, not to the results'.
+#[test]
+fn depthwise_sources_have_scales_along_the_width() {
+    let scale = Dequantize { operand: Quantized::Src(0), scale: Some(f32(&[1, 1, 1, 13])), zero_point: None };
+    let image = tagged(&[2, 20, 13, 13], "acdb");
+    let op = Convolution::new(2).with_groups(20).with_pads(vec![1, 1], vec![1, 1]);
+    let desc = PrimitiveDesc::builder(Op::Convolution(op))
+        .src(image.with_data_type(DataType::S8))
+        .weights(f32(&[20, 1, 3, 3]).with_data_type(DataType::S8).to_any())
+        .dst(image)
+        .attributes(Attributes::default().with_dequantize(scale));
+    check_everywhere(&[desc.build().unwrap()], |_| None);
 }
 
 /// Fewer groups than a vector has lanes, and some more than one has: what they store besides their own is never what remains, nor added to.
