@@ -267,12 +267,11 @@ fn sums_of_few_terms_need_no_tiles() {
 /// Scales that differ along the width of the source belong to its places, not to the results'.
 #[test]
 fn depthwise_sources_have_scales_along_the_width() {
-    let scale = Dequantize { operand: Quantized::Src(0), scale: Some(f32(&[1, 1, 1, 13])), zero_point: None };
-    let image = tagged(&[2, 20, 13, 13], "acdb");
-    let op = Convolution::new(2).with_groups(20).with_pads(vec![1, 1], vec![1, 1]);
-    let desc = PrimitiveDesc::builder(Op::Convolution(op))
+    let scale = Dequantize { operand: Quantized::Src(0), scale: Some(f32(&[1, 1, 45])), zero_point: None };
+    let image = f32(&[2, 53, 45]);
+    let desc = PrimitiveDesc::builder(Op::Convolution(Convolution::new(1).with_groups(53)))
         .src(image.with_data_type(DataType::S8))
-        .weights(f32(&[20, 1, 3, 3]).with_data_type(DataType::S8).to_any())
+        .weights(f32(&[53, 1, 1]).with_data_type(DataType::S8))
         .dst(image)
         .attributes(Attributes::default().with_dequantize(scale));
     check_everywhere(&[desc.build().unwrap()], |_| None);
