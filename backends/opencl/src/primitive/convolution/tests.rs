@@ -267,14 +267,18 @@ fn sums_of_few_terms_need_no_tiles() {
 /// Scales that differ along the width of the source belong to its places, not to the results'.
 #[test]
 fn depthwise_sources_have_scales_along_the_width() {
-    let scale = Dequantize { operand: Quantized::Src(0), scale: Some(f32(&[1, 1, 45])), zero_point: None };
-    let image = f32(&[2, 53, 45]);
+    let scaled = |operand, dims: &[usize]| Dequantize { operand, scale: Some(f32(dims)), zero_point: None };
+    // Operands that both have scales are real numbers to the kernels.
+    let attributes = Attributes::default()
+        .with_dequantize(scaled(Quantized::Src(0), &[1, 1, 45]))
+        .with_dequantize(scaled(Quantized::Weights, &[1, 1, 1]));
+    let image = tagged(&[2, 53, 45], "acb");
     let desc = PrimitiveDesc::builder(Op::Convolution(Convolution::new(1).with_groups(53)))
         .src(image.with_data_type(DataType::S8))
-        .weights(f32(&[53, 1, 1]).with_data_type(DataType::S8))
+        .weights(f32(&[53, 1, 1]).with_data_type(DataType::S8).to_any())
         .dst(image)
-        .attributes(Attributes::default().with_dequantize(scale));
-    check_everywhere(&[desc.build().unwrap()], |_| None);
+        .attributes(attributes);
+    check_choices(&desc.build().unwrap());
 }
 
 /// Fewer groups than a vector has lanes, and some more than one has: what they store besides their own is never what remains, nor added to.
