@@ -263,6 +263,9 @@ static inline void FN(store_f16)(__global uchar *p, const idx o, const int n, co
 #undef SPREAD
 #undef PART
 #undef WHOLE
+#undef LOOSE
+#undef LOAD_LANES
+#undef STORE_LANES
 // Whole bytes where the first element is the first of its byte.
 static inline VEC(uchar) FN(load_4)(const __global uchar *p, const idx o, const int n) {
     if (n < LANES || (o & 1)) return FN(gather_4)(p, o, 1, n);
