@@ -50,6 +50,7 @@ static inline V eltwise_pow(const V x, const R alpha, const R beta) {
     if (beta == K(1.0)) return alpha * x;
     if (beta == K(-1.0)) return alpha / x;
     if (beta == K(0.5)) return x == (V)(-INFINITY) ? alpha * (V)(INFINITY) : alpha * sqrt(x + K(0.0));
+    if (beta == K(-0.5)) return x == (V)(-INFINITY) ? alpha * (V)(0) : alpha / sqrt(x + K(0.0));
     return alpha * pow(x, (V)(beta));
 }
 static inline V eltwise_reciprocal(const V x) { return K(1.0) / x; }

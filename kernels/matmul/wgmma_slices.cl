@@ -42,14 +42,29 @@
 #define COUNT(of, at, size) ((size) % (of) == 0 ? (of) : (int)min((idx)(of), (size) - (at)))
 
 // Where the chunks of a step come from is worked out a step before they are copied, while the tensor cores are busy: by a constant from
-// those of the step before where A_STRIDE and B_STRIDE (bytes from a term to the next) say that all terms are as far apart.
+// those of the step before where A_STRIDE and B_STRIDE (bytes from a term to the next) say that all terms are as far apart: then the loops
+// of a term need not be taken apart either.
+#ifdef A_STRIDE
+#define a_EVEN true
+#define a_APART (A_STRIDE)
+#else
+#define a_EVEN false
+#define a_APART 0
+#endif
+#ifdef B_STRIDE
+#define b_EVEN true
+#define b_APART (B_STRIDE)
+#else
+#define b_EVEN false
+#define b_APART 0
+#endif
 #define AIM_BY_TERMS(aim, ROWS, first, EXISTS, DECLARE, INSIDE, pointer, OFFSET)                                         \
     _Pragma("unroll") for (int i = 0; i < (ROWS) * CHUNKS / GROUP; ++i) {                                                \
         const idx at_row = (first) + item / CHUNKS + i * (GROUP / CHUNKS), at_k = first_k + item % CHUNKS * RUN;         \
         DECLARE(at_row)                                                                                                  \
-        DECLARE_K(at_k)                                                                                                  \
+        DECLARE_K(aim##_EVEN ? (idx)0 : at_k)                                                                            \
         const bool exists = EXISTS && EXISTS_K && (INSIDE);                                                              \
-        aim##_from[i] = (ulong)(pointer + (exists ? (size_t)(OFFSET) * BYTES : 0));                                      \
+        aim##_from[i] = (ulong)(pointer + (exists ? (size_t)(OFFSET) * BYTES + (size_t)at_k * aim##_APART : 0));         \
         aim##_bytes[i] = exists ? COUNT(RUN, at_k, K_SIZE) * BYTES : 0;                                                  \
         asm volatile("" : "+l"(aim##_from[i]));                                                                          \
     }
@@ -97,9 +112,9 @@
         const int term = ROWS_TERM(ROWS, i), chunk = ROWS_CHUNK(ROWS, i);                                                \
         const idx at_row = (first) + chunk * 8, at_place = first_k + term, at_k = TERM_OF(at_place);                     \
         DECLARE(at_row)                                                                                                  \
-        DECLARE_K(at_k)                                                                                                  \
+        DECLARE_K(aim##_EVEN ? (idx)0 : at_k)                                                                            \
         const bool exists = EXISTS && EXISTS_K && (INSIDE);                                                              \
-        aim##_from[i] = (ulong)(pointer + (exists ? (size_t)(OFFSET) * 2 : 0));                                          \
+        aim##_from[i] = (ulong)(pointer + (exists ? (size_t)(OFFSET) * 2 + (size_t)at_k * aim##_APART : 0));             \
         aim##_bytes[i] = exists ? COUNT(8, at_row, SIZE) * 2 : 0;                                                        \
         asm volatile("" : "+l"(aim##_from[i]));                                                                          \
     }

@@ -1,6 +1,7 @@
 //! Contexts and queues for one device.
 
 use std::ptr;
+use std::time::Instant;
 
 use anydnn_backend::Result;
 use cl3::command_queue::CL_QUEUE_PROPERTIES;
@@ -11,8 +12,10 @@ use crate::driver::platform::OpenClDevice;
 
 /// A context for one device.
 pub(crate) fn create_context(device: &OpenClDevice, operation: &str) -> Result<handle::Context> {
+    let start = Instant::now();
     let raw = cl3::context::create_context(&[device.raw_device()], ptr::null(), None, ptr::null_mut())
         .check(operation, "clCreateContext")?;
+    tracing::debug!(%device, milliseconds = start.elapsed().as_millis(), "the context is made");
     // SAFETY: the driver returned this context with one reference for the caller.
     unsafe { handle::Context::from_owned(raw) }
 }

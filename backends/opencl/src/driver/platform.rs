@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use anydnn_backend::{DeviceInfo, DeviceKind, MemoryKind, Result};
 use cl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE};
@@ -20,12 +21,18 @@ use crate::driver::usm::Usm;
 /// # Errors
 /// A device error of the loader. A platform or device that fails is left out and logged.
 pub fn devices() -> Result<Vec<OpenClDevice>> {
+    let start = Instant::now();
     let mut devices = Vec::new();
     for platform in platforms()? {
         match platform.devices() {
             Ok(found) => devices.extend(found),
             Err(error) => tracing::warn!(%error, platform = platform.name, "an OpenCL platform is left out"),
         }
+    }
+    // Later calls take no time.
+    let milliseconds = start.elapsed().as_millis();
+    if milliseconds > 0 {
+        tracing::debug!(devices = devices.len(), milliseconds, "platforms are loaded");
     }
     Ok(devices)
 }

@@ -38,6 +38,7 @@ fn functions_of_vectors_are_right_for_every_argument() {
         Eltwise::Tanh,
         Eltwise::Pow { alpha: 2.0, beta: 3.0 },
         Eltwise::Pow { alpha: 2.0, beta: 0.5 },
+        Eltwise::Pow { alpha: 2.0, beta: -0.5 },
     ];
     let arguments = arguments();
     let bytes: Vec<u8> = arguments.iter().flat_map(|x| x.to_le_bytes()).collect();

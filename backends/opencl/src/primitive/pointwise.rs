@@ -235,6 +235,10 @@ pub(super) fn launch_all(
                 .number_of("LINE_ROWS", across.extent)
                 .define("LINE_OF(row)", line_of);
         }
+        if let Some(step) = space.coefficient("PARTIAL", last) {
+            // There is room for a whole vector behind every result, which needs no branch then.
+            source.define("PARTIAL_LANES(n)", if step == 1 { "LANES" } else { "(n)" });
+        }
         source
             .define("COMPUTE(n)", [read.map_or("", |(_, read)| read), compute].concat())
             .define("STORE_OTHERS(n)", store)
@@ -314,6 +318,7 @@ fn transposed(
         .number_of("RUN", along.extent)
         .number_of("RUN_ACROSS", across.extent)
         .number_of("TILES", tiles)
+        .define("PARTIAL_LANES(n)", "(n)")
         .define(
             "COMPUTE(n)",
             [read.map_or_else(String::new, |_| format!("const V read = HELD_IN({of}); ")), compute.into()]

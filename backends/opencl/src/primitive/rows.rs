@@ -229,6 +229,7 @@ impl Rows {
     pub(super) fn complete(mut self, device: &DeviceTraits) -> Self {
         if !is_cpu(device) && self.space.is_linear() {
             self.space.complete = Some(self.lane.unwrap_or(usize::MAX));
+            self.space.by_rank = true;
         }
         self
     }

@@ -34,8 +34,7 @@ pub(super) struct Source {
     wide: bool,
     /// Whether the numbers of the shape come with each launch.
     general: bool,
-    /// Whether the text says the same of every shape: nothing is left out for zero and one.
-    complete: bool,
+    alike: Alike,
     /// Where the kernel is faster by numbers that its compiler knows: what [`Source::gains`] was told.
     gains: Option<(u64, u64)>,
     params: String,
@@ -53,6 +52,16 @@ pub(super) struct Source {
     /// The parameter for the number of the execution, where the kernel takes it.
     number: &'static str,
     results: Results,
+}
+
+/// The shapes of which a text says the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Alike {
+    /// Those for which the same zeros and ones are left out.
+    Few,
+    /// All of a rank: what such tensors lack is left out.
+    Rank,
+    All,
 }
 
 /// How results are stored, as far as it matters to how exact functions have to be.
@@ -105,7 +114,7 @@ impl Source {
             lane,
             wide,
             general: space.complete.is_some(),
-            complete: space.complete.is_some(),
+            alike: Alike::of(space),
             gains: None,
             params: String::new(),
             defines: String::with_capacity(USUAL),
@@ -230,9 +239,19 @@ impl Source {
         self
     }
 
+    /// Whether nothing is left out for zero and one.
+    fn is_complete(&self) -> bool {
+        self.alike != Alike::Few
+    }
+
     /// A number of the shape, with the mark that it takes in this text.
     pub(super) fn shape_number(&self, number: impl Number) -> String {
-        if self.complete { always(number).to_string() } else { mark(number).to_string() }
+        if self.is_complete() { always(number).to_string() } else { mark(number).to_string() }
+    }
+
+    /// A number that all tensors of a rank have in common where they lack a dimension.
+    pub(super) fn rank_number(&self, number: impl Number) -> String {
+        if self.alike == Alike::Rank { number.to_string() } else { self.shape_number(number) }
     }
 
     /// Defines a macro as a number that a launch may bring.
@@ -255,13 +274,16 @@ impl Source {
         if name == "DECLARE_ROW" && !has_lane {
             text += "const int rows = 1; ";
         }
+        // Behind missing dimensions, which have no part in the number.
+        let first = loops.clone().find(|&v| !space.is_left_out(v));
         for v in loops.clone().rev() {
-            let Loop { name, extent } = &space.loops[v];
+            let Loop { name, extent, .. } = &space.loops[v];
             let lane = self.lanes > 1 && self.lane == Some(v);
             let steps = if lane { extent.div_ceil(self.lanes) } else { *extent };
             let step = match steps {
-                _ if v == loops.start => rest.clone(),
-                0 | 1 if !self.complete => "0".into(),
+                _ if space.is_left_out(v) => "0".into(),
+                _ if Some(v) == first => rest.clone(),
+                0 | 1 if !self.is_complete() => "0".into(),
                 _ => {
                     let next = format!("rest_{name}");
                     let _ = write!(text, "const idx {next} = {}; ", numbers::any_quotient(&rest, steps));
@@ -289,7 +311,7 @@ impl Source {
     pub(super) fn declare_before(&mut self, name: &str, space: &Space, loops: Range<usize>) -> &mut Self {
         let end = loops.end;
         self.declare(name, space, loops);
-        if self.complete {
+        if self.is_complete() {
             // What is no variable is a macro of `common/window.cl`.
             let variables = space.loops[end..].iter().filter(|l| !l.name.starts_with("IN_"));
             let zeros: Vec<String> = variables.map(|l| format!("const idx {} = 0; ", l.name)).collect();
@@ -482,7 +504,7 @@ impl Source {
         let Operand { name, address, .. } = operand;
         let (value, lanes) = (self.value.name(), self.lanes);
         let step = self.lane.map_or(0, |lane| address.coefficient(lane).unwrap_or(0));
-        self.define(format_args!("OFF_{name}"), space.text(address));
+        self.define(format_args!("OFF_{name}"), space.text(operand));
         if lanes == 1 {
             self.define(format_args!("LD_{name}(o, n)"), "((R)(o))");
             self.define(format_args!("AT_{name}(o)"), "((ulong)(o))");
@@ -505,7 +527,7 @@ impl Source {
         let (value, lanes) = (self.value.name(), self.lanes);
         // Without a step along the lanes the operand is one element for all of them.
         let step = self.lane.map_or(0, |lane| address.step(lane, self.lanes).unwrap_or(0));
-        self.define(format_args!("OFF_{name}"), space.text(address));
+        self.define(format_args!("OFF_{name}"), space.text(operand));
         self.define(
             format_args!("NAT1_{name}(o)"),
             format_args!("unpack_{kind}_1(get_{bits}({pointer}, o))"),
@@ -545,7 +567,7 @@ impl Source {
         let streams = self.streams(space, operand);
         let stream = || format!("stream_{bits}_{lanes}({pointer}, o, n, pack_{kind}_{lanes}(v))");
         let store = match lanes > 1 && step == 1 && bits >= 8 {
-            true if self.complete => {
+            true if self.is_complete() => {
                 Some(format!("({} ? {} : {keep})", always(i32::from(streams)), stream()))
             }
             true if streams => Some(stream()),
@@ -622,6 +644,16 @@ fn table(numbers: &[i64], wide: bool) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
     } else {
         numbers.iter().flat_map(|&number| (number as i32).to_ne_bytes()).collect()
+    }
+}
+
+impl Alike {
+    fn of(space: &Space) -> Self {
+        match space.complete {
+            None => Self::Few,
+            Some(_) if space.by_rank => Self::Rank,
+            Some(_) => Self::All,
+        }
     }
 }
 

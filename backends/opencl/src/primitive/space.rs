@@ -16,6 +16,14 @@ use super::numbers::{always, mark};
 pub(super) struct Loop {
     pub(super) name: String,
     pub(super) extent: usize,
+    /// Whether tensors of this rank lack the dimension.
+    pub(super) is_missing: bool,
+}
+
+impl Loop {
+    fn new(name: impl Into<String>, extent: usize) -> Self {
+        Self { name: name.into(), extent, is_missing: false }
+    }
 }
 
 /// An index of one dimension: a sum of loop variables (by number) with factors, and a constant, divided by the length of a block.
@@ -72,6 +80,10 @@ pub(super) struct Space {
     pub(super) operands: Vec<Operand>,
     /// Addresses name every loop, so that those of all shapes read the same; steps of zero and one along this one alone stay as they are.
     pub(super) complete: Option<usize>,
+    /// Whether a complete text is for one rank of tensors, and leaves out the dimensions that those lack.
+    pub(super) by_rank: bool,
+    /// Loops on which addresses of an operand depend in no shape, which even a complete text leaves out.
+    pub(super) apart: Vec<(String, Range<usize>)>,
 }
 
 impl Index {
@@ -196,8 +208,24 @@ impl Address {
 impl Space {
     /// Adds a loop and returns its number. Operands are added after all loops.
     pub(super) fn push(&mut self, name: impl Into<String>, extent: usize) -> usize {
-        self.loops.push(Loop { name: name.into(), extent });
+        self.loops.push(Loop::new(name, extent));
         self.loops.len() - 1
+    }
+
+    /// Adds a loop of one step for a dimension that tensors of this rank lack.
+    pub(super) fn push_missing(&mut self, name: impl Into<String>) -> usize {
+        self.loops.push(Loop { is_missing: true, ..Loop::new(name, 1) });
+        self.loops.len() - 1
+    }
+
+    /// Whether a complete text leaves out a dimension that tensors of this rank lack.
+    pub(super) fn is_left_out(&self, variable: usize) -> bool {
+        self.by_rank && self.complete.is_some() && self.loops[variable].is_missing
+    }
+
+    /// Gives a loop so many steps.
+    pub(super) fn set_extent(&mut self, variable: usize, extent: usize) {
+        self.loops[variable] = Loop { extent, is_missing: false, ..self.loops[variable].clone() };
     }
 
     /// Adds an operand whose dimensions have these indices.
@@ -282,14 +310,21 @@ impl Space {
         self.operands.iter().all(|o| matches!(o.address, Address::Linear { .. }))
     }
 
-    /// An address as an OpenCL C expression, with [marks](super::numbers).
-    pub(super) fn text(&self, address: &Address) -> String {
-        let (Address::Linear { base, coefficients }, Some(lane)) = (address, self.complete) else {
-            return address.text(&self.loops);
+    /// The address of an operand as an OpenCL C expression, with [marks](super::numbers).
+    pub(super) fn text(&self, operand: &Operand) -> String {
+        let (Address::Linear { base, coefficients }, Some(lane)) = (&operand.address, self.complete) else {
+            return operand.address.text(&self.loops);
+        };
+        let is_apart = |v: usize| {
+            self.is_left_out(v)
+                || self.apart.iter().any(|(name, loops)| *name == operand.name && loops.contains(&v))
         };
         let mut text = String::with_capacity(24 * self.loops.len() + 24);
         text.push('(');
         for (v, (&step, Loop { name, .. })) in coefficients.iter().zip(&self.loops).enumerate() {
+            if step == 0 && v != lane && is_apart(v) {
+                continue;
+            }
             let _ = match step {
                 0 if v == lane => write!(text, "0 + "),
                 1 if v == lane => write!(text, "{name} + "),
@@ -365,7 +400,7 @@ impl Space {
                 if trivial {
                     self.each_coefficients(|c| c[v + 1] = c[v]);
                 }
-                self.loops[v + 1].extent *= self.loops[v].extent;
+                self.set_extent(v + 1, self.loops[v + 1].extent * self.loops[v].extent);
                 self.remove(v);
                 last -= 1;
             }
@@ -376,8 +411,8 @@ impl Space {
     /// Splits a loop into two, of which the outer takes `parts` steps.
     pub(super) fn split(&mut self, variable: usize, name: &str, parts: usize) {
         let inner = self.loops[variable].extent / parts;
-        self.loops[variable].extent = inner;
-        self.loops.insert(variable, Loop { name: name.into(), extent: parts });
+        self.set_extent(variable, inner);
+        self.loops.insert(variable, Loop::new(name, parts));
         self.each_coefficients(|c| c.insert(variable, c[variable] * inner));
         self.each_terms(|terms| {
             terms.iter_mut().filter(|(v, _)| *v >= variable).for_each(|(v, _)| *v += 1);
@@ -409,7 +444,7 @@ impl Space {
     /// Inserts so many loops of one step before a loop.
     pub(super) fn pad(&mut self, before: usize, count: usize) {
         for i in 0..count {
-            self.loops.insert(before + i, Loop { name: format!("one{i}"), extent: 1 });
+            self.loops.insert(before + i, Loop::new(format!("one{i}"), 1));
         }
         self.each_coefficients(|c| drop(c.splice(before..before, vec![0; count])));
         self.each_terms(|terms| {

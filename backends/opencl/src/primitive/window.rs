@@ -87,7 +87,6 @@ impl Window<'_> {
         source.define("TRANSPOSED", i32::from(self.transposed));
         for (i, name) in NAMES.iter().enumerate() {
             let name = name.to_uppercase();
-            let at = |values: &[usize], default| i.checked_sub(missing).map_or(default, |j| values[j]);
             let facts: [(&str, &[usize], usize); 7] = [
                 ("STRIDE", self.strides, 1),
                 ("DILATION", self.dilations, 1),
@@ -98,7 +97,10 @@ impl Window<'_> {
                 ("DST", self.dst, 1),
             ];
             for (what, values, default) in facts {
-                let number = source.shape_number(at(values, default));
+                let number = match i.checked_sub(missing) {
+                    Some(j) => source.shape_number(values[j]),
+                    None => source.rank_number(default),
+                };
                 source.define(format_args!("{what}_{name}"), number);
             }
         }
@@ -118,10 +120,10 @@ impl Window<'_> {
         let missing = 3 - extents.len();
         let mut index = Vec::new();
         for (i, name) in NAMES.iter().enumerate() {
-            let extent = i.checked_sub(missing).map_or(1, |j| extents[j]);
-            let variable = space.push(format!("{prefix}{name}"), extent);
-            if i >= missing {
-                index.push(Index::of(variable));
+            let name = format!("{prefix}{name}");
+            match i.checked_sub(missing) {
+                Some(j) => index.push(Index::of(space.push(name, extents[j]))),
+                None => _ = space.push_missing(name),
             }
         }
         index

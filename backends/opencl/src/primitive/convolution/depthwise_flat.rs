@@ -115,7 +115,7 @@ fn join_channels(space: &mut Space, group: usize, ow: usize) -> Option<()> {
             coefficients[group] = 0;
         }
     }
-    space.loops[ow].extent = groups * positions;
+    space.set_extent(ow, groups * positions);
     Some(())
 }
 
@@ -137,5 +137,5 @@ fn join_rows(space: &mut Space, ow: usize) {
         length *= space.loops[v].extent;
         space.loops[v].extent = 1;
     }
-    space.loops[ow].extent = length;
+    space.set_extent(ow, length);
 }

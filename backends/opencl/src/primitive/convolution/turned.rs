@@ -189,8 +189,8 @@ pub(super) fn flatten(space: &mut Space, loops: usize, lines: usize, line: usize
     for v in 0..loops {
         space.loops[v].extent = 1;
     }
-    space.loops[loops - 1].extent = line;
-    space.loops[loops - 2].extent = lines;
+    space.set_extent(loops - 1, line);
+    space.set_extent(loops - 2, lines);
     for (operand, step) in space.operands.iter_mut().zip(steps) {
         if let Address::Linear { coefficients, .. } = &mut operand.address {
             coefficients[..loops].fill(0);

@@ -257,6 +257,8 @@ impl Product<'_> {
         }
         let operations = self.operations();
         space.complete = written_for_all.then_some(self.loops.n.start);
+        space.by_rank = true;
+        space.apart = self.apart(&space);
         let mut source = Source::new(&space, self.value, (lanes, Some(self.loops.n.start)), self.wide, true);
         source
             .declare("DECLARE_BATCH", &space, self.loops.batch.clone())
@@ -299,7 +301,28 @@ impl Product<'_> {
             return Planned { scratchpad: 0, launches };
         }
         launches.push(self.sum(parts, device));
-        Planned { scratchpad: parts * self.part() * 4, launches }
+        Planned { scratchpad: bytes_of_parts(parts, self.part()), launches }
+    }
+
+    /// The loops on which operands depend in no shape.
+    fn apart(&self, space: &Space) -> Vec<(String, Range<usize>)> {
+        let Tiles { m, n, k, .. } = &self.loops;
+        let mut apart = Vec::new();
+        for Operand { name, .. } in &space.operands {
+            if name.ends_with("SRC0") {
+                apart.push((name.clone(), n.clone()));
+            } else {
+                // A convolution has one filter and one bias for all places.
+                let is_filter = self.window.is_some() && name == "BIAS";
+                if name.ends_with("WEIGHTS") || is_filter {
+                    apart.push((name.clone(), m.clone()));
+                }
+                if !name.ends_with("WEIGHTS") {
+                    apart.push((name.clone(), k.clone()));
+                }
+            }
+        }
+        apart
     }
 
     /// The parts of the results, one behind the other.
@@ -327,6 +350,11 @@ impl Product<'_> {
     }
 }
 
+/// Bytes of so many parts, a whole vector of which may start at the last result.
+pub(super) fn bytes_of_parts(parts: usize, part: usize) -> usize {
+    (parts * part + MOST_LANES - 1) * size_of::<f32>()
+}
+
 /// Parts of sums in `PARTIAL`, which lie so many elements apart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Partial {
@@ -347,7 +375,8 @@ impl Partial {
         space.operands.retain(|o| !belongs_to_sums(&o.name));
         let bias = space.find("BIAS").map_or("", |_| "v += LD_BIAS(OFF_BIAS, n); ");
         let (parts, size) = (always(self.parts), always(self.size));
-        let part = |ahead: &str| format!("LD_PARTIAL(OFF_PARTIAL + (part{ahead}) * {size}, n)");
+        let part =
+            |ahead: &str| format!("LD_PARTIAL(OFF_PARTIAL + (part{ahead}) * {size}, PARTIAL_LANES(n))");
         // Parts that are on their way at the same time: what a joint takes is their latency.
         let together = |count: usize| {
             format!(
@@ -358,7 +387,7 @@ impl Partial {
         };
         let (most, half) = (TOGETHER, TOGETHER / 2);
         let read = format!(
-            "V read = LD_PARTIAL(OFF_PARTIAL, n); idx part = 1; \
+            "V read = LD_PARTIAL(OFF_PARTIAL, PARTIAL_LANES(n)); idx part = 1; \
              NOT_UNROLLED while (part + {most} <= {parts}) {} if (part + {half} <= {parts}) {} \
              NOT_UNROLLED for (; part < {parts}; ++part) read += {}; ",
             together(most),

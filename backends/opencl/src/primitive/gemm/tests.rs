@@ -183,11 +183,11 @@ fn few_tiles_split_their_sums() {
     let split = named(&halves(128, 16384, 256), &hopper(), name);
     assert_eq!(split.launches.len(), 2);
     let parts = split.launches[0].global[2];
-    assert!(parts > 1 && split.scratchpad == parts * 128 * 256 * 4, "{split:?}");
+    assert!(parts > 1 && split.scratchpad == (parts * 128 * 256 + 7) * 4, "{split:?}");
     assert!(split.launches[1].program.source.to_string().contains("LD_PARTIAL"));
     // The vectors of every part are aligned.
     let odd = named(&halves(1, 16384, 237), &hopper(), "ocl:matmul:wgmma-64x64");
-    assert!(defines(&odd, "PARTIAL_SIZE 240") && odd.scratchpad == odd.launches[0].global[2] * 240 * 4);
+    assert!(defines(&odd, "PARTIAL_SIZE 240") && odd.scratchpad == (odd.launches[0].global[2] * 240 + 7) * 4);
 }
 
 /// Few slices leave registers for what the sums before still need; many do where there is no bias.
@@ -679,4 +679,44 @@ fn tensor_cores_share_programs_among_small_shapes() {
             }
         }
     }
+}
+
+/// Compilers see neither dimensions that tensors of a rank lack nor loops that an operand does not know, and all shapes of a rank share that.
+#[test]
+fn texts_leave_out_what_no_shape_of_a_rank_has() {
+    let case = |spatial: usize, channels: usize, extent: usize| {
+        let op = Convolution::new(spatial).with_pads(vec![1; spatial], vec![1; spatial]);
+        let dims = |outer: [usize; 2], inner: usize| [&outer[..], &vec![inner; spatial]].concat();
+        let desc = PrimitiveDesc::builder(Op::Convolution(op))
+            .src(MemoryDesc::new(dims([2, channels], extent), DataType::F32))
+            .weights(MemoryDesc::new(dims([64, channels], 3), DataType::F32))
+            .bias(f32(&[64]))
+            .dst(MemoryDesc::new(dims([2, 64], extent), DataType::F32))
+            .build()
+            .unwrap();
+        named(&desc, &gpu(), "ocl:convolution:simt-64x64").launches.remove(0).program.source.to_string()
+    };
+    let line = |text: &str, start: &str| {
+        let found = text.lines().find(|line| line.starts_with(start)).map(str::to_owned);
+        found.unwrap_or_else(|| panic!("no {start}"))
+    };
+    let flat = case(2, 16, 96);
+    let other = case(2, 40, 112);
+    let differs = flat.lines().zip(other.lines()).find(|(one, other)| one != other);
+    assert_eq!(differs, None, "shapes of a rank differ");
+    for text in ["#define SRC_D 1", "#define KERNEL_D 1", "#define PAD_D 0"] {
+        assert!(flat.contains(&format!("{text}\n")), "{text}");
+    }
+    assert!(line(&flat, "#define DECLARE_M(").contains("const idx od = 0; const idx image = rest_oh;"));
+    assert!(line(&flat, "#define DECLARE_K(").contains("const idx kh = rest_kw; const idx kd = 0;"));
+    let (source, weights) = (line(&flat, "#define OFF_SRC0 "), line(&flat, "#define OFF_WEIGHTS "));
+    for (text, without) in [(&source, ["od *", "kd *"]), (&weights, ["image *", "ow *"])] {
+        assert!(without.iter().all(|name| !text.contains(name)), "{text}");
+    }
+    assert!(
+        !line(&flat, "#define OFF_BIAS ").contains("oh *")
+            && !line(&flat, "#define OFF_DST ").contains("kh *")
+    );
+    let deep = case(3, 16, 28);
+    assert!(line(&deep, "#define OFF_SRC0 ").contains("od *") && deep.contains("#define KERNEL_D SHAPE("));
 }

@@ -6,7 +6,9 @@ use super::Shape;
 use crate::capability::Feature;
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::choice::Planned;
-use crate::primitive::gemm::{LAUNCH_CLOCKS, MOST_LANES, Partial, UNIT_BYTES, belongs_to_sums};
+use crate::primitive::gemm::{
+    LAUNCH_CLOCKS, MOST_LANES, Partial, UNIT_BYTES, belongs_to_sums, bytes_of_parts,
+};
 use crate::primitive::numbers::always;
 use crate::primitive::quantized;
 use crate::primitive::source::Source;
@@ -200,7 +202,7 @@ impl Shape<'_> {
             return Some(Planned { scratchpad: 0, launches });
         }
         launches.push(self.join(value, part, splits, device));
-        Some(Planned { scratchpad: part * splits * size_of::<f32>(), launches })
+        Some(Planned { scratchpad: bytes_of_parts(splits, part), launches })
     }
 
     /// The type of operands that matrix units multiply, if source and weights have it and the source lies along K.

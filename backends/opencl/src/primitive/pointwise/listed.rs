@@ -185,7 +185,7 @@ impl List {
             .define("DST_PLACE", SOURCES)
             .number_of("DST_STREAMS", i32::from(streams))
             .define("SOURCES", each(&|o| o.name.to_lowercase()))
-            .define("SOURCES_AT", each(&|o| alike.text(&o.address)))
+            .define("SOURCES_AT", each(&|o| alike.text(o)))
             .define(
                 "SOURCES_STEP",
                 each(&|o| always(o.address.coefficient(LOOPS - 1).unwrap_or(0)).to_string()),
