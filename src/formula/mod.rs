@@ -16,7 +16,7 @@ mod tests;
 mod text;
 
 #[cfg(feature = "onnx")]
-pub(crate) use expr::Ask;
+pub(crate) use expr::{Ask, Condition};
 pub(crate) use expr::{Expr, Step, Web, any, at_least, it, number, one_of, op, perhaps, steps, times};
 pub(crate) use found::Match;
 pub(crate) use matcher::{Matcher, find_map};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 #[cfg(feature = "onnx")]
-use super::expr::{Ask, Condition};
+use super::expr::Condition;
 use super::expr::{Expr, Step};
 use crate::graph::OpKind;
 
@@ -48,9 +48,9 @@ impl Formula {
         self.results.first().map_or(&[], |result| &result.heads)
     }
 
-    /// Tells the conditions in words, with the kinds of operations that they are put on.
+    /// Tells the conditions, with the kinds of operations that they are put on.
     #[cfg(feature = "onnx")]
-    pub(crate) fn each_condition(&self, told: &mut dyn FnMut(&[OpKind], Ask)) {
+    pub(crate) fn each_condition(&self, told: &mut dyn FnMut(&[OpKind], &Condition)) {
         self.results.iter().for_each(|result| result.expr.each_condition(told));
     }
 
@@ -122,15 +122,11 @@ impl Expr {
 
 #[cfg(feature = "onnx")]
 impl Expr {
-    fn each_condition(&self, told: &mut dyn FnMut(&[OpKind], Ask)) {
+    fn each_condition(&self, told: &mut dyn FnMut(&[OpKind], &Condition)) {
         match self {
             Self::Any | Self::It | Self::Number(_) => {}
             Self::Op(op) => {
-                for condition in &op.conditions {
-                    if let Condition::When(_, ask) = condition {
-                        told(&op.kinds, *ask);
-                    }
-                }
+                op.conditions.iter().for_each(|condition| told(&op.kinds, condition));
                 op.inputs.iter().for_each(|input| input.each_condition(told));
             }
             Self::Named(_, expr) => expr.each_condition(told),
@@ -145,7 +141,7 @@ impl Expr {
 
 #[cfg(feature = "onnx")]
 impl Step {
-    fn each_condition(&self, told: &mut dyn FnMut(&[OpKind], Ask)) {
+    fn each_condition(&self, told: &mut dyn FnMut(&[OpKind], &Condition)) {
         match self {
             Self::Then(expr) => expr.each_condition(told),
             Self::Web(_) => {}

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::LazyLock;
 
 use super::patterns;
-use crate::formula::Ask;
+use crate::formula::{Ask, Condition};
 use crate::graph::{Graph, Op, OpKind, TensorId};
 
 /// The inputs of which the shapes are compared with the result's; formulas name three at most.
@@ -17,17 +17,34 @@ struct Question {
     ask: Ask,
 }
 
-/// Every condition, once.
-static QUESTIONS: LazyLock<Vec<Question>> = LazyLock::new(|| {
-    let mut questions: Vec<Question> = Vec::new();
+/// What patterns ask.
+struct Questions {
+    /// Every condition, once.
+    asked: Vec<Question>,
+    /// The kinds of operations that must not stretch what comes along. No pattern compares shapes around others.
+    keep_shape: Vec<OpKind>,
+}
+
+static QUESTIONS: LazyLock<Questions> = LazyLock::new(|| {
+    let mut questions = Questions { asked: Vec::new(), keep_shape: Vec::new() };
     for pattern in patterns::all() {
-        pattern.formula.each_condition(&mut |kinds, ask| {
-            // Conditions that compile to the same code give the same answers.
-            match questions.iter_mut().find(|known| ptr::fn_addr_eq(known.ask, ask)) {
-                Some(known) => known.kinds.extend(kinds),
-                None => questions.push(Question { kinds: kinds.to_vec(), ask }),
+        pattern.formula.each_condition(&mut |kinds, condition| match condition {
+            Condition::When(_, ask) => {
+                // Conditions that compile to the same code give the same answers.
+                match questions.asked.iter_mut().find(|known| ptr::fn_addr_eq(known.ask, *ask)) {
+                    Some(known) => known.kinds.extend(kinds),
+                    None => questions.asked.push(Question { kinds: kinds.to_vec(), ask: *ask }),
+                }
             }
+            Condition::KeepsShape => questions.keep_shape.extend(kinds),
+            // Types are structure.
+            Condition::Reads(_) => {}
         });
+    }
+    let kinds = questions.asked.iter_mut().map(|question| &mut question.kinds);
+    for kinds in kinds.chain([&mut questions.keep_shape]) {
+        kinds.sort_unstable();
+        kinds.dedup();
     }
     questions
 });
@@ -35,19 +52,24 @@ static QUESTIONS: LazyLock<Vec<Question>> = LazyLock::new(|| {
 /// What a graph answers to the questions of all patterns.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Answers {
-    /// For each operation which inputs have the shape of the result, and what holds of it.
+    /// For each operation which inputs have the shape of the result, where a pattern compares them, and what holds of it.
     of_ops: Vec<(u32, u32)>,
 }
 
 impl Answers {
     pub(crate) fn of(graph: &Graph) -> Self {
+        let Questions { asked, keep_shape } = &*QUESTIONS;
         let of_op = |op: &Op| {
             let result = op.outputs.first();
             let inputs = op.inputs.iter().take(INPUTS);
-            let keeps = inputs.map(|input| result.is_some_and(|result| same_shape(graph, *input, *result)));
-            let asked = QUESTIONS
+            let is_compared = keep_shape.binary_search(&op.kind).is_ok();
+            let keeps = |input: &TensorId| {
+                is_compared && result.is_some_and(|result| same_shape(graph, *input, *result))
+            };
+            let keeps = inputs.map(keeps);
+            let asked = asked
                 .iter()
-                .map(|question| question.kinds.contains(&op.kind) && (question.ask)(graph, op));
+                .map(|question| question.kinds.binary_search(&op.kind).is_ok() && (question.ask)(graph, op));
             (bits(keeps), bits(asked))
         };
         Self { of_ops: graph.ops().iter().map(of_op).collect() }
@@ -77,7 +99,8 @@ mod tests {
 
     #[test]
     fn questions_have_a_bit_each() {
-        assert!((1..=32).contains(&QUESTIONS.len()), "{}", QUESTIONS.len());
+        let count = QUESTIONS.asked.len();
+        assert!((1..=32).contains(&count), "{count}");
     }
 
     /// A product in whose result an addend may be stretched, a depthwise convolution behind another one where there are eight channels, and
@@ -134,5 +157,26 @@ mod tests {
             }
         }
         assert!(alike > 0 && differ > 0, "{alike} and {differ}");
+    }
+
+    /// A product whose result has the shape of what it reads where there are six columns, and a sum that stretches one row.
+    fn product(columns: usize, rows: usize) -> Graph {
+        let mut g = GraphBuilder::new();
+        let weights = g.constant("weights", DataType::F32, [columns, 6]);
+        let x = g.input("x", DataType::F32, [rows, columns]);
+        let product = g.op("product", OpKind::MatMul, &[x, weights], Attrs::new()).unwrap();
+        let addend = g.constant("addend", DataType::F32, [4, 6]);
+        g.op("sum", OpKind::Add, &[product, addend], Attrs::new()).unwrap();
+        g.build().unwrap()
+    }
+
+    #[test]
+    fn shapes_are_compared_around_those_operations_alone_around_which_patterns_do() {
+        let of = |columns, rows| Answers::of(&product(columns, rows));
+        assert_eq!(of(5, 4), of(6, 4));
+        assert_ne!(of(5, 4), of(5, 1));
+        let grouped = |columns, rows| grouped(&product(columns, rows), Policy::Fusion);
+        assert_eq!(grouped(5, 4), grouped(6, 4));
+        assert_ne!(grouped(5, 4), grouped(5, 1));
     }
 }
