@@ -12,7 +12,8 @@ use anydnn_backend::{
     ResultExt, ScratchpadMode,
 };
 
-use super::program::{Program, ProtoStep};
+use super::creation::Creation;
+use super::program::{Program, ProtoStep, Value};
 use super::{CompileOptions, ports};
 
 /// Whether the backend has to be expected to make programs for primitives.
@@ -45,30 +46,92 @@ pub(super) fn instantiate<'g, B: Backend>(
     engine: &B::Engine,
     options: &CompileOptions,
 ) -> Result<(Program<'g>, Vec<B::Primitive>)> {
+    let (mut ready, mut descs) = (Vec::with_capacity(program.steps.len()), Vec::new());
+    resolve::<B>(&mut program, engine, options, &mut |desc, step| {
+        descs.push(desc);
+        ready.push(step);
+    })?;
+    let primitives = create_all::<B>(&descs, programs, engine, options)?;
+    Ok(finish::<B>(program, ready, primitives))
+}
+
+/// The same while the program is lowered: `lower` tells whenever there are more steps, and other threads create their primitives, for which
+/// the backend has the programs. Nothing is known of their number, so nothing is told of progress.
+pub(super) fn instantiate_beside<'g, B: Backend>(
+    mut program: Program<'g>,
+    engine: &B::Engine,
+    options: &CompileOptions,
+    threads: usize,
+    lower: impl FnOnce(&mut Program<'g>, &mut dyn FnMut(&mut Program<'g>) -> Result<()>) -> Result<()>,
+) -> Result<(Program<'g>, Vec<B::Primitive>)> {
+    let creation = Creation::<B>::new(engine);
+    let mut ready = Vec::new();
+    std::thread::scope(|scope| -> Result<()> {
+        let ending = creation.ending();
+        for _ in 1..threads {
+            scope.spawn(|| creation.work());
+        }
+        let mut more = |program: &mut Program<'g>| {
+            resolve::<B>(program, engine, options, &mut |desc, step| {
+                creation.add(desc);
+                ready.push(step);
+            })
+        };
+        lower(&mut program, &mut more)?;
+        more(&mut program)?;
+        drop(ending);
+        creation.work();
+        Ok(())
+    })?;
+    Ok(finish::<B>(program, ready, creation.made()?))
+}
+
+/// The threads that so many primitives are worth whose programs are known.
+pub(super) fn threads(primitives: usize) -> usize {
+    CORES.min(primitives / FEW + 1)
+}
+
+/// A step without its primitive: the arguments and the operations.
+type Open = (Vec<(Arg, Value)>, Vec<usize>);
+
+/// Takes a program's steps, and the reorders before them, in order: each as the description of its primitive, with every layout chosen, and
+/// the rest.
+fn resolve<B: Backend>(
+    program: &mut Program<'_>,
+    engine: &B::Engine,
+    options: &CompileOptions,
+    told: &mut dyn FnMut(PrimitiveDesc, Open),
+) -> Result<()> {
     let attributed =
         |desc: PrimitiveDesc| desc.with_scratchpad(ScratchpadMode::User).with_specialize(options.specialize);
-    let mut ready = Vec::with_capacity(program.steps.len());
     for mut step in std::mem::take(&mut program.steps) {
         step.desc = attributed(step.desc);
         if step.desc.args().iter().any(|operand| operand.desc.is_any()) {
             step.desc = engine.resolve(&step.desc).at(|| step.desc.name().to_owned())?;
         }
-        for (i, reorder) in packs(&mut program, &mut step)? {
+        for (i, reorder) in packs(program, &mut step)? {
             let packed = program.temp(reorder.dst().clone());
             let given = std::mem::replace(&mut step.args[i].1, packed.clone());
             let args = vec![(Arg::SRC, given), (Arg::DST, packed)];
-            ready.push(ProtoStep { desc: attributed(reorder), args, ops: Vec::new() });
+            told(attributed(reorder), (args, Vec::new()));
         }
-        ready.push(step);
+        told(step.desc, (step.args, step.ops));
     }
-    let descs: Vec<PrimitiveDesc> = ready.iter().map(|step| step.desc.clone()).collect();
-    let mut primitives = create_all::<B>(&descs, programs, engine, options)?;
-    for (step, primitive) in ready.into_iter().zip(&primitives) {
-        program.emit(primitive.desc().clone(), step.args, step.ops);
+    Ok(())
+}
+
+/// The program with its primitives.
+fn finish<B: Backend>(
+    mut program: Program<'_>,
+    ready: Vec<Open>,
+    mut primitives: Vec<B::Primitive>,
+) -> (Program<'_>, Vec<B::Primitive>) {
+    for ((args, ops), primitive) in ready.into_iter().zip(&primitives) {
+        program.emit(primitive.desc().clone(), args, ops);
         add_scratchpad::<B>(&mut program, primitive);
     }
     ports::drop_unread(&mut program, &mut primitives);
-    Ok((program, primitives))
+    (program, primitives)
 }
 
 /// The reorders that a step's arguments need, by argument. Those that can be had in the wanted layout are taken so.
@@ -129,7 +192,7 @@ fn create_all<B: Backend>(
             }
         }
     };
-    let few = CORES.min(descs.len() / FEW + 1);
+    let few = threads(descs.len());
     std::thread::scope(|scope| {
         if let Programs::Known = programs {
             for _ in 1..few {

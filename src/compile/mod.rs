@@ -4,6 +4,7 @@
 //! weights, plans the memory of temporaries and works out which step waits for which. [`CompiledGraph::load`] takes the constants,
 //! prepares them once and gives an [`Executable`](crate::execute::Executable).
 
+mod creation;
 mod dependencies;
 mod images;
 mod instantiate;
@@ -24,7 +25,7 @@ use anydnn_backend::{Arg, Backend, Engine, Error, MemoryDesc, Primitive, Primiti
 
 use self::dependencies::{dependencies, touches};
 pub(crate) use self::instantiate::Programs;
-use self::instantiate::instantiate;
+use self::instantiate::{instantiate, instantiate_beside, threads};
 #[cfg(feature = "onnx")]
 pub(crate) use self::likeness::Likeness;
 pub(crate) use self::lists::Lists;
@@ -335,14 +336,27 @@ pub(crate) fn compile<B: Backend>(
 ) -> Result<Compiled<B>> {
     let mut program = Program::new(graph)?;
     ports::unpack_inputs(&mut program)?;
-    for partition in &groups.partitions {
-        lower::partition(&mut program, partition)?;
-    }
-    lower::copy_outputs(&mut program)?;
-    if layouts == PortLayouts::Chosen {
-        ports::open(&mut program);
-    }
-    let (program, primitives) = instantiate::<B>(program, programs, engine, options)?;
+    // A partition is a primitive, about.
+    let threads = threads(groups.partitions.len());
+    let is_plain = layouts == PortLayouts::Declared && options.progress.is_none();
+    let (program, primitives) = if is_plain && matches!(programs, Programs::Known) && threads > 1 {
+        instantiate_beside::<B>(program, engine, options, threads, |program, more| {
+            for partition in &groups.partitions {
+                lower::partition(program, partition)?;
+                more(program)?;
+            }
+            lower::copy_outputs(program)
+        })?
+    } else {
+        for partition in &groups.partitions {
+            lower::partition(&mut program, partition)?;
+        }
+        lower::copy_outputs(&mut program)?;
+        if layouts == PortLayouts::Chosen {
+            ports::open(&mut program);
+        }
+        instantiate::<B>(program, programs, engine, options)?
+    };
     assemble(program, graph, primitives, engine.clone(), groups, options.policy)
 }
 

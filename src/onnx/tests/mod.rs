@@ -10,6 +10,7 @@ mod known;
 mod layers;
 mod node_tests;
 mod operators;
+mod plans;
 #[cfg(feature = "mock")]
 mod pool;
 mod quantized;
