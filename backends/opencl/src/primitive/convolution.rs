@@ -14,6 +14,7 @@ mod depthwise_rows;
 mod depthwise_strip;
 mod dots;
 mod items;
+mod line_tiles;
 mod packed;
 #[cfg(test)]
 mod packed_tests;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use anydnn_backend::{Arg, DataType, MemoryDesc};
 
+use super::line_tiles::Tiles;
 use super::turned::{Along, flatten};
 use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
@@ -16,7 +17,7 @@ use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::{Source, is_contiguous};
 use crate::primitive::space::{Address, Binding, Index, Space};
 use crate::primitive::value::Value;
-use crate::primitive::window::{WINDOW, Window};
+use crate::primitive::window::WINDOW;
 
 const BLOCKED: &str = anydnn_kernels::text("convolution/blocked.cl");
 const TILE: &str = anydnn_kernels::text("convolution/tile.cl");
@@ -192,20 +193,10 @@ impl Shape<'_> {
             HALF => FEW_HALF_SIZES[0],
             _ => few_tile_size(line),
         };
-        // A program for one shape has tiles of its line, where that is one tile, or where the order of additions is the same in any of them.
-        let (own_tile_size, own_long, own_sizes) = match vectors {
-            _ if self.sees_all_across() => {
-                let largest = if line > TILE_SIZES[3][0] { LARGEST[vectors - 1] } else { TILE_SIZES[3][0] };
-                even_sizes(line, largest, matches!(self.along, Along::Flat(..)))
-            }
-            1 | 2 if tile_size >= line => (tile_size, 1, line_sizes(line, self.reach(), sizes).to_vec()),
-            _ => (tile_size, line, sizes.to_vec()),
-        };
-        let is_size: Vec<String> =
-            own_sizes.iter().chain([&1]).map(|size| format!("(n) == {size}")).collect();
-        let is_size = format!("({})", is_size.join(" || "));
-        let text = |sizes: &[usize], of_all: bool| {
-            let (tile_size, long) = if of_all { (own_tile_size, own_long) } else { (tile_size, line) };
+        let text = |&Tiles { size: tile_size, long, ref sizes }: &Tiles, of_all: bool| {
+            let is_size: Vec<String> =
+                sizes.iter().chain([&1]).map(|size| format!("(n) == {size}")).collect();
+            let is_size = format!("({})", is_size.join(" || "));
             let most = if few { FEW_JOINT.into_iter().max() } else { sizes.iter().copied().max() };
             let whole = width / CPU_LANES;
             let each_size: Vec<String> = sizes
@@ -271,7 +262,7 @@ impl Shape<'_> {
             epilogue.define(&mut source, &space, ow);
             source
         };
-        let mut source = text(&VECTOR_SIZES, false);
+        let mut source = text(&Tiles { size: tile_size, long: line, sizes: VECTOR_SIZES.to_vec() }, false);
         source.gains(10, 2 * self.desc.dst().elements() * self.terms());
         let global = [panels * items, 1, 1];
         if few {
@@ -288,10 +279,17 @@ impl Shape<'_> {
         let half = half.take_while(|_| vectors > whole);
         let files = files_of(one.chain(two).chain(half));
         let special = || {
-            let each = || own_sizes.iter().chain([&1]);
+            // Lines are cut otherwise where the order of additions is the same in any tile.
+            let own = if self.sees_all_across() {
+                let largest = if line > TILE_SIZES[3][0] { LARGEST[vectors - 1] } else { TILE_SIZES[3][0] };
+                Tiles::even(line, largest, matches!(self.along, Along::Flat(..)))
+            } else {
+                Tiles { size: tile_size, long: line, sizes: self.seen_sizes(tile_size, vectors, lines) }
+            };
+            let each = || own.sizes.iter().chain([&1]);
             let all = each().map(|&size| tile("tile", size, (whole, vectors - whole)));
             let last = each().map(|&size| tile("last", size, (last_vectors, 0)));
-            (text(&own_sizes, true), files_of(all.chain(last.filter(|_| last_vectors > 0))))
+            (text(&own, true), files_of(all.chain(last.filter(|_| last_vectors > 0))))
         };
         planned.launches.push(source.launch_beside(
             "convolution_blocked",
@@ -301,21 +299,6 @@ impl Shape<'_> {
             special,
         ));
         Some(planned)
-    }
-
-    /// Whether every position of a line sees all taps of a row.
-    fn sees_all_across(&self) -> bool {
-        let Window { src, dst, kernel, strides, dilations, pads_begin, .. } = self.window;
-        let Some(last) = src.len().checked_sub(1) else { return false };
-        let reach = (dst[last].max(1) - 1) * strides[last] + (kernel[last] - 1) * dilations[last];
-        pads_begin[last] == 0 && reach < src[last]
-    }
-
-    /// The most places of a line that a tap at an end of the window misses.
-    fn reach(&self) -> usize {
-        let last = |pads: &[usize]| pads.last().copied().unwrap_or(0);
-        let stride = self.window.strides.last().copied().unwrap_or(1);
-        last(self.window.pads_begin).max(last(self.window.pads_end)).div_ceil(stride)
     }
 
     /// The source in f32 with its channels innermost.
@@ -350,34 +333,6 @@ fn tile_size(line: usize, sizes: [usize; 3]) -> usize {
     let crowded = large < 8 && line > large;
     let cost = |size: usize| computed(size) * if size == small || (size == large && crowded) { 9 } else { 8 };
     sizes.into_iter().min_by_key(|&size| cost(size)).unwrap_or(large)
-}
-
-/// The sizes of tiles for lines of one tile: all of it, and what taps see that miss about half of the `reach` and all of it. Those of `sizes`
-/// where the line is no shorter, or too short for three.
-fn line_sizes(line: usize, reach: usize, sizes: [usize; 3]) -> [usize; 3] {
-    let [large, _, small] = sizes;
-    if line >= large || line <= small {
-        return sizes;
-    }
-    let middle = (line - reach.div_ceil(2).clamp(1, line - 3)).max(3);
-    [line, middle, small.min(line - reach.min(line - 1)).min(middle - 1).max(2)]
-}
-
-/// The tiles of up to so many positions that cut a line evenly: their positions, how many tiles have so many, the others have one less, and
-/// the sizes of register tiles for both, or for what is left where the last line `is_cut` short.
-fn even_sizes(line: usize, largest: usize, is_cut: bool) -> (usize, usize, Vec<usize>) {
-    let tiles = line.div_ceil(largest).max(1);
-    let size = line.div_ceil(tiles);
-    let long = tiles - (tiles * size - line);
-    let mut sizes = vec![size];
-    if is_cut {
-        sizes.extend([size.div_ceil(2), size.div_ceil(4)]);
-    } else if long < tiles {
-        sizes.push(size - 1);
-    }
-    sizes.retain(|&size| size > 1);
-    sizes.dedup();
-    (size, long, sizes)
 }
 
 /// The same of tiles of few sums.
@@ -452,32 +407,6 @@ fn files_of(tiles: impl Iterator<Item = [Cow<'static, str>; 3]>) -> Vec<Cow<'sta
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_of_one_tile_have_its_sizes() {
-        let sizes = |line, reach| line_sizes(line, reach, TILE_SIZES[0]);
-        assert_eq!(sizes(11, 5), [11, 8, 6]);
-        assert_eq!(sizes(12, 1), [12, 11, 7]);
-        assert_eq!(sizes(9, 0), [9, 8, 7]);
-        assert_eq!(sizes(8, 30), [8, 3, 2]);
-        assert_eq!(sizes(7, 1), TILE_SIZES[0]);
-        assert_eq!(sizes(14, 1), TILE_SIZES[0]);
-    }
-
-    #[test]
-    fn lines_are_cut_evenly() {
-        let sizes = |line| even_sizes(line, 14, false);
-        assert_eq!(sizes(16), (8, 2, vec![8]));
-        assert_eq!(sizes(46), (12, 2, vec![12, 11]));
-        assert_eq!([1, 2, 15].map(sizes), [(1, 1, vec![]), (2, 1, vec![2]), (8, 1, vec![8, 7])]);
-        assert_eq!(even_sizes(28, 14, true), (14, 2, vec![14, 7, 4]));
-        for line in 1..200 {
-            let (size, long, sizes) = sizes(line);
-            let tiles = line.div_ceil(14);
-            assert_eq!(long * size + (tiles - long) * (size - 1), line);
-            assert!(sizes.is_sorted_by(|a, b| a > b), "{line}: {sizes:?}");
-        }
-    }
 
     #[test]
     fn tiles_waste_little_of_a_line() {
