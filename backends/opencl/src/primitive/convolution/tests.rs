@@ -501,6 +501,23 @@ fn panels_fit_the_lines() {
     assert_eq!(weights, &MemoryDesc::with_tag([64, 64, 3, 3], DataType::F32, "Acdb32a").unwrap());
 }
 
+/// Tiles of a short line read weights that do not stay near too often: those along the height are longer, and panels narrow for them.
+#[test]
+fn many_weights_have_long_tiles() {
+    let tag = |channels: usize| {
+        let op = Convolution::new(2).with_pads([3, 3], [3, 3]);
+        let desc = PrimitiveDesc::builder(Op::Convolution(op))
+            .src(tagged(&[2, channels, 47, 7], "acdb"))
+            .weights(f32(&[256, channels, 7, 7]).to_any())
+            .dst(tagged(&[2, 256, 47, 7], "acdb"));
+        planned(desc, &cpu()).desc.find(Arg::Weights).cloned().unwrap()
+    };
+    for (channels, layout) in [(16, "Acdb64a"), (100, "Acdb32a")] {
+        let expected = MemoryDesc::with_tag([256, channels, 7, 7], DataType::F32, layout).unwrap();
+        assert_eq!(tag(channels), expected);
+    }
+}
+
 #[test]
 fn last_panels_have_tiles_of_their_own() {
     // Panels of two vectors, the last of one; the same of three, by few terms.

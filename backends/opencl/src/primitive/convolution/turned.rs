@@ -13,6 +13,9 @@ use crate::primitive::window::Window;
 
 /// The positions in whose time a tile of one starts and ends.
 const TILE_ENDS: usize = 5;
+/// Terms from which on the weights of a wide panel do not stay in a second-level cache, and the positions in whose time a tile reads them.
+const FAR_TERMS: usize = 4 << 10;
+const FAR_POSITIONS: usize = 12;
 /// A line of positions without a window has no more tiles, and a core gets so many lines if there are enough.
 const LONGEST: usize = 8;
 const LINES: usize = 8;
@@ -135,14 +138,9 @@ impl Shape<'_> {
         let cost = |axis: usize| {
             let positions = self.extent(axis).max(1);
             let rest = positions % tile;
-            let computed = positions - rest
-                + if rest == 0 {
-                    0
-                } else if rest <= half {
-                    half
-                } else {
-                    tile
-                };
+            let last = if rest <= half { half } else { tile };
+            let far = if self.terms() < FAR_TERMS { 0 } else { FAR_POSITIONS };
+            let computed = positions / tile * tile.max(far) + if rest == 0 { 0 } else { last.max(far) };
             let time = computed + TILE_ENDS * positions.div_ceil(tile);
             // Five positions at a time then.
             let crowded = if compete_at(self.step(axis)) { 8 } else { 5 };
