@@ -103,7 +103,8 @@ fn sizes_for(runs: &[usize; MOST + 1], largest: usize, vectors: usize, lines: us
             .sum()
     };
     let first = 1 << largest;
-    let others = (0..first).filter(|others: &u32| others & 3 == 0 && others.count_ones() < MOST_SIZES);
+    let others =
+        (0..first).filter(|others: &u32| others.trailing_zeros() >= 2 && others.count_ones() < MOST_SIZES);
     let best = others.min_by_key(|&others| time(first | others) * (SHARE + others.count_ones() as usize));
     let sizes = first | best.unwrap_or(0);
     (2..=largest).rev().filter(|&size| has(sizes, size)).collect()
@@ -133,7 +134,9 @@ mod tests {
     fn register_tiles_are_what_taps_see() {
         let of = |runs: &[(usize, usize)], largest, vectors| {
             let mut all = [0; MOST + 1];
-            runs.iter().for_each(|&(run, taps)| all[run] += taps);
+            for &(run, taps) in runs {
+                all[run] += taps;
+            }
             sizes_for(&all, largest, vectors, 100)
         };
         // Lines of seven by windows of seven: four to seven positions see a tap.
