@@ -1,5 +1,5 @@
-// For CPUs: a work-item computes LINES_EACH rows of the result (fixed n, od, oh) for a panel of PANEL output channels of a group, in register
-// tiles of TILE_M positions along the width x TILE_V vectors of output channels. Weights are read from panels
+// For CPUs: a work-item computes LINES_EACH rows of the result (fixed n, od, oh) for one of PANELS panels of PANEL output channels of a group,
+// in register tiles of TILE_M positions along the width x TILE_V vectors of output channels. Weights are read from panels
 // `[groups][O / PANEL][taps][C][PANEL]`, the source as scalars. The generator writes the repetitions EACH_M(X) = X(0) X(1) .. and
 // EACH_V(X, i) = X(i, 0) X(i, 1) .. so that every accumulator is a named register. Positions past the row's end compute what the
 // last position does and are not stored.
@@ -52,9 +52,11 @@
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void convolution_vector(PARAMS) {
     ENTER
-    DECLARE_PANEL((idx)get_global_id(0))
+    // Work-items side by side have the same rows, so that cores do not store into the same cache lines.
+    const idx number = (idx)get_global_id(0), of_rows = number / PANELS;
+    DECLARE_PANEL(number - of_rows * PANELS)
     const int columns = (int)min((idx)PANEL, GROUP_OUTPUTS - panel * PANEL);
-    const idx first = (idx)get_global_id(1) * LINES_EACH, end = min(first + LINES_EACH, (idx)LINES);
+    const idx first = of_rows * LINES_EACH, end = min(first + LINES_EACH, (idx)LINES);
     for (idx line = first; line < end; ++line) {
         DECLARE_LINE(line)
         for (idx first_w = 0; first_w < DST_W; first_w += TILE_M) {

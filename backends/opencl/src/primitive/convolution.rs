@@ -484,8 +484,8 @@ impl Shape<'_> {
         let [panels, lines] = [space.count(group..panel + 1), space.count(0..ow)];
         let shared = (panels * lines / (device.compute_units.max(1) * ITEMS_PER_UNIT)).max(1);
         let each = (VECTOR_WORK / (line * self.terms()).max(1)).clamp(1, shared);
-        source.number_of("LINES", lines).number_of("LINES_EACH", each);
-        let global = [panels, lines.div_ceil(each), 1];
+        source.number_of("PANELS", panels).number_of("LINES", lines).number_of("LINES_EACH", each);
+        let global = [panels * lines.div_ceil(each), 1, 1];
         launches.push(source.launch("convolution_vector", &[WINDOW, VECTOR], global, Some([1, 1, 1])));
         Some(Planned { scratchpad, launches })
     }

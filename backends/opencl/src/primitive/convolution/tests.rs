@@ -259,8 +259,8 @@ fn sums_of_few_terms_need_no_tiles() {
         let plan = planned(case.build(), &DeviceTraits { compute_units: units, ..cpu() });
         plan.launches.last().unwrap().global
     };
-    // As many work-items as lines where there are units for them, else a few for each unit.
-    let [many, few] = [1000, 1].map(|units| items(units)[1]);
+    // Of one panel as many work-items as lines where there are units for them, else a few for each unit.
+    let [many, few] = [1000, 1].map(|units| items(units)[0]);
     assert!(many.is_multiple_of(11) && few < many, "{few} of {many}");
 }
 
