@@ -9,6 +9,7 @@ use super::patterns;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Suite {
     /// Primitives of usual sizes for the kind of the device, and the networks
+    #[value(alias = "gpu")]
     Core,
     /// What an NVIDIA H200 is measured by, beside torch and clblast
     H200,
@@ -184,6 +185,13 @@ mod tests {
     use super::*;
     use crate::bench::networks::NETWORKS;
     use crate::bench::notation::parse;
+
+    #[test]
+    fn the_usual_cases_have_two_names() {
+        for name in ["core", "gpu"] {
+            assert_eq!(Suite::from_str(name, false), Ok(Suite::Core), "{name}");
+        }
+    }
 
     #[test]
     fn every_case_is_one() {
