@@ -25,6 +25,7 @@ use super::epilogue;
 use super::numbers::always;
 use super::pointwise::{self, Statements};
 use super::quantized;
+use super::rows::CPU_LANES;
 use super::source::Source;
 use super::space::{Address, Binding, Operand, Space, linear_text};
 use super::sums::{accumulator, define_bias};
@@ -350,9 +351,9 @@ impl Product<'_> {
     }
 }
 
-/// Bytes of so many parts, a whole vector of which may start at the last result.
+/// Bytes of so many parts, a whole vector of which, of any device, may start at the last result.
 pub(super) fn bytes_of_parts(parts: usize, part: usize) -> usize {
-    (parts * part + MOST_LANES - 1) * size_of::<f32>()
+    (parts * part + CPU_LANES - 1) * size_of::<f32>()
 }
 
 /// Parts of sums in `PARTIAL`, which lie so many elements apart.
