@@ -22,6 +22,7 @@ mod spread;
 #[cfg(test)]
 mod tests;
 mod turned;
+mod vector_share;
 mod ways;
 
 use anydnn_backend::op::{Convolution, Deconvolution};
@@ -29,6 +30,7 @@ use anydnn_backend::{Arg, DataType, Dims, Layout, MemoryDesc, Op, PrimitiveDesc,
 
 use self::spread::Spread;
 use self::turned::Along;
+use self::vector_share::VectorShare;
 use super::choice::{Choice, Choices, Planned, Wanted};
 use super::epilogue;
 use super::gemm::Product;
@@ -53,9 +55,6 @@ const DEPTHWISE: &str = anydnn_kernels::text("convolution/depthwise.cl");
 const VECTOR: &str = anydnn_kernels::text("convolution/vector.cl");
 /// Multiply-adds from which on two more launches take less time than the reference.
 const WIDENING_WORK: usize = 1 << 20;
-/// The terms of the positions that a work-item takes by vectors, unless more than so many work-items of a unit would have none.
-const VECTOR_WORK: usize = 1 << 10;
-const ITEMS_PER_UNIT: usize = 4;
 
 /// The layout for weights `[O, C / groups, kernel..]` that the caller leaves open: panels of the result's channels where the vector
 /// variant reads them in place, taps outermost for depthwise ones, row-major else.
@@ -467,7 +466,8 @@ impl Shape<'_> {
         let line = self.window.dst.last().copied().unwrap_or(1);
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         let most = (self.sums * CPU_LANES / width).clamp(1, 7);
-        panels::repetitions(&mut source, panels::tile_rows(line, most), width / CPU_LANES);
+        let tile = panels::tile_rows(line, most);
+        panels::repetitions(&mut source, tile, width / CPU_LANES);
         let ow = space.variable("ow")?;
         source
             .general()
@@ -480,12 +480,12 @@ impl Shape<'_> {
             .define("C_STEP_WEIGHTS", mark(space.coefficient("WEIGHTS", channel)?));
         let terms: Vec<usize> = (outer..space.loops.len()).collect();
         self.define(&mut source, &space, &terms);
-        // Short lines of few terms are over sooner than a work-group begins.
         let [panels, lines] = [space.count(group..panel + 1), space.count(0..ow)];
-        let shared = (panels * lines / (device.compute_units.max(1) * ITEMS_PER_UNIT)).max(1);
-        let each = (VECTOR_WORK / (line * self.terms()).max(1)).clamp(1, shared);
-        source.number_of("PANELS", panels).number_of("LINES", lines).number_of("LINES_EACH", each);
-        let global = [panels * lines.div_ceil(each), 1, 1];
+        let stays = panels::stays_near(panels * width, self.terms());
+        let share = VectorShare::of([line, tile, lines], panels, self.terms(), stays, device);
+        share.define(panels, &mut source);
+        source.number_of("LINES", lines);
+        let global = [share.items(panels, lines), 1, 1];
         launches.push(source.launch("convolution_vector", &[WINDOW, VECTOR], global, Some([1, 1, 1])));
         Some(Planned { scratchpad, launches })
     }

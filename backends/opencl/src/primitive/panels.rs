@@ -63,10 +63,14 @@ const NEAR_BYTES: usize = 24 << 10;
 /// How far on panels are fetched into that cache that it does not keep.
 const AHEAD_BYTES: usize = 2 << 10;
 
+/// Whether the first-level cache keeps f32 weights of so many columns and terms.
+pub(super) fn stays_near(columns: usize, terms: usize) -> bool {
+    columns * terms * size_of::<f32>() <= NEAR_BYTES
+}
+
 /// How many terms ahead to fetch f32 weights in panels of a width; none where they stay in the first-level cache.
 pub(super) fn terms_ahead(width: usize, terms: usize) -> usize {
-    let term = width * size_of::<f32>();
-    if term * terms > NEAR_BYTES { AHEAD_BYTES.div_ceil(term) } else { 0 }
+    if stays_near(width, terms) { 0 } else { AHEAD_BYTES.div_ceil(width * size_of::<f32>()) }
 }
 
 /// The rows of a register tile: at most `most`, as many as waste the fewest in the last tile. Of eight tiles the last one counts little, and

@@ -244,6 +244,8 @@ fn sums_of_few_terms_need_no_tiles() {
     for (case, is_first) in [
         (Case { ..case }, true),
         (Case { channels: 1, outputs: 70, kernel: 2, pads: (1, 0), ..case }, true),
+        // Few lines, of which each has parts.
+        (Case { spatial: 1, extent: 701, outputs: 70, ..case }, true),
         // Taps of few outputs, a single position, and more terms.
         (Case { channels: 3, outputs: 21, kernel: 2, ..case }, false),
         (Case { extent: 1, ..case }, false),
@@ -259,7 +261,7 @@ fn sums_of_few_terms_need_no_tiles() {
         let plan = planned(case.build(), &DeviceTraits { compute_units: units, ..cpu() });
         plan.launches.last().unwrap().global
     };
-    // Of one panel as many work-items as lines where there are units for them, else a few for each unit.
+    // As many work-items as lines where there are units for them, else a few for each unit.
     let [many, few] = [1000, 1].map(|units| items(units)[0]);
     assert!(many.is_multiple_of(11) && few < many, "{few} of {many}");
 }
