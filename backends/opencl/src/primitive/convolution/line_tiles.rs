@@ -67,15 +67,21 @@ impl Shape<'_> {
             (pad.saturating_sub(at).div_ceil(stride), (src[last] + pad).saturating_sub(at).div_ceil(stride))
         };
         let (all_from, all_to) = (seen(0).0, seen(kernel[last] - 1).1);
-        for start in (0..line).step_by(tile_size.max(1)) {
-            let end = (start + tile_size).min(line);
-            if all_from <= start && end <= all_to {
-                taps[end - start] += kernel[last];
+        let (tile_size, mut start) = (tile_size.max(1), 0);
+        while start < line {
+            // Between the ends all tiles are the same, of which long lines have many.
+            let inside =
+                if all_from <= start { all_to.min(line).saturating_sub(start) / tile_size } else { 0 };
+            if inside > 0 {
+                taps[tile_size] += inside * kernel[last];
+                start += inside * tile_size;
                 continue;
             }
+            let end = (start + tile_size).min(line);
             for (from, to) in (0..kernel[last]).map(seen) {
                 taps[to.min(end).saturating_sub(from.max(start))] += 1;
             }
+            start = end;
         }
         taps
     }
