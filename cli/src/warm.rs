@@ -8,7 +8,7 @@ use anydnn::backend::{Engine, Error};
 use anydnn::onnx::{Model, SessionOptions};
 use anydnn::select::{AnyBackend, AnyEngine};
 
-use crate::backend::select;
+use crate::backend::Opening;
 use crate::failure::Outcome;
 use crate::model::{dim, is_onnx};
 use crate::output::{print, progress, time};
@@ -30,8 +30,9 @@ pub(crate) fn warm(args: &WarmArgs) -> Outcome {
     if !is_onnx(&args.model) {
         return Err(Error::invalid("warm", "model", args.model.display().to_string(), "an ONNX file").into());
     }
+    let opening = Opening::start(args.backend.as_deref());
     let model = Model::load(&args.model)?;
-    let selection = select(args.backend.as_deref())?;
+    let selection = opening.finish(args.backend.as_deref())?;
     let bar = progress("compiling", 0);
     let shown = bar.clone();
     let told = move |done: usize, all: usize| {

@@ -32,7 +32,7 @@ use self::classify::Classification;
 use self::report::Report;
 use self::session::{Run, Session};
 use self::work::{Work, label};
-use crate::backend::select;
+use crate::backend::Opening;
 use crate::failure::Outcome;
 use crate::failure::{Code, Failure};
 use crate::model::{is_onnx, load};
@@ -40,22 +40,23 @@ use crate::output::{Style, print, print_json, progress};
 
 /// Runs a model on the backend that is asked for and reports on it.
 pub(crate) fn run(args: &RunArgs) -> Outcome {
-    run_on(args, || select(args.backend.as_deref()))
-}
-
-/// Runs a model on a backend that is opened when the model is known to be sound.
-pub(crate) fn run_on(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) -> Outcome {
-    if args.precision() != onnx::Precision::Model {
-        if is_onnx(&args.model) {
-            return staged::run(args);
-        }
+    if args.precision() != onnx::Precision::Model && !is_onnx(&args.model) {
         let given = args.model.display().to_string();
         return Err(Error::invalid("--precision", "model", given, "an ONNX file").into());
+    }
+    let opening = Opening::start(args.backend.as_deref());
+    run_on(args, || opening.finish(args.backend.as_deref()))
+}
+
+/// Runs a model on a backend that is asked for when the model is known to be sound.
+pub(crate) fn run_on(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) -> Outcome {
+    if args.precision() != onnx::Precision::Model {
+        return staged::run(args, select);
     }
     let mut model = match load(&args.model, &args.dims) {
         // A session runs what no single graph says.
         Err(error) if is_onnx(&args.model) && matches!(error.root(), Error::Unsupported { .. }) => {
-            return staged::run(args);
+            return staged::run(args, select);
         }
         model => model?,
     };

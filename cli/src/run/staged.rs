@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anydnn::backend::{Dims, Engine, Error, MemoryDesc, Result, ResultExt};
 use anydnn::model::HostTensor;
 use anydnn::onnx::{Input, Model, Precision, Session, SessionOptions, StepTime};
-use anydnn::select::{AnyBackend, AnyEngine, Selector};
+use anydnn::select::{AnyBackend, AnyEngine, Selection, Selector};
 use serde_json::json;
 
 use super::against::{self, Compared};
@@ -16,7 +16,6 @@ use super::args::{Check, RunArgs};
 use super::tensors::Statistics;
 use super::work::read;
 use super::{statistics, trace};
-use crate::backend::select;
 use crate::devices::device_json;
 use crate::failure::Outcome;
 use crate::failure::{Code, Failure};
@@ -24,13 +23,13 @@ use crate::output::{Style, print, print_json, progress, table, time};
 use crate::plausible::plausible;
 
 /// Runs a model by a session and reports on its outputs.
-pub(super) fn run(args: &RunArgs) -> Outcome {
+pub(super) fn run(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) -> Outcome {
     if !args.types.is_empty() || !args.shapes.is_empty() || args.batch.is_some() {
         let why = "a session runs it, of stages or by --precision: --dt, --shape and --batch do not apply";
         return Err(Error::unsupported(args.model.display().to_string(), why).into());
     }
     let model = Model::load(&args.model)?;
-    let selection = select(args.backend.as_deref())?;
+    let selection = select()?;
     let start = Instant::now();
     let session = compile(&model, &selection.engine, &args.dims, args.precision())?;
     let compile_time = start.elapsed();

@@ -1,5 +1,6 @@
 //! The program as a user starts it: results, exit codes, JSON, help.
 
+mod compiling;
 mod devices;
 mod drawing;
 mod dumps;

@@ -97,7 +97,11 @@ fn probed(device: &OpenClDevice, context: &Context, feature: &str) -> Result<Vec
     let Some(feature) = Feature::compiled().find(|known| known.name() == feature) else {
         return Ok(Vec::new());
     };
-    let outcome = run(device, feature, Some(context.try_clone()?));
+    // What a device needs is asked for as well: without the system's permission, matrix units end the process that uses them.
+    let outcome = match (feature.row().needs)(device) {
+        Ok(()) => run(device, feature, Some(context.try_clone()?)),
+        Err(detail) => Probe { works: false, detail },
+    };
     Ok([&[u8::from(outcome.works)], outcome.detail.as_bytes()].concat())
 }
 

@@ -15,12 +15,23 @@ use crate::driver::call::{self, Check, device_text, device_value};
 use crate::driver::handle;
 use crate::driver::usm::Usm;
 
+/// What is done before drivers are loaded.
+static BEFORE: OnceLock<fn()> = OnceLock::new();
+
+/// Sets what is done whenever devices are asked for, before their drivers are loaded.
+pub(crate) fn before_devices(action: fn()) {
+    let _ = BEFORE.set(action);
+}
+
 /// Every device of every platform, in the order of the loader; none where there is no OpenCL.
 /// [`availability`](crate::availability) tells why there is none.
 ///
 /// # Errors
 /// A device error of the loader. A platform or device that fails is left out and logged.
 pub fn devices() -> Result<Vec<OpenClDevice>> {
+    if let Some(action) = BEFORE.get() {
+        action();
+    }
     let start = Instant::now();
     let mut devices = Vec::new();
     for platform in platforms()? {

@@ -173,10 +173,11 @@ fn lies_along_terms(desc: &PrimitiveDesc, weights: &MemoryDesc, device: &DeviceT
 /// floats take longer to finish than to make, unless a unit without tiles rounds them.
 fn fills_units(desc: &PrimitiveDesc, weights: &MemoryDesc, device: &DeviceTraits) -> bool {
     let terms = weights.dims()[weights.rank() - 2];
-    let least = match desc.src().data_type().is_float() {
-        true if device.has(Feature::Amx) => FEW_FLOATS,
-        true => 2,
-        false => 1,
+    let least = match desc.src().data_type() {
+        // Whether the device has them takes a compilation to tell: types that they do not multiply need not know.
+        DataType::BF16 if device.has(Feature::Amx) => FEW_FLOATS,
+        float if float.is_float() => 2,
+        _ => 1,
     };
     terms >= least && desc.dst().elements() * terms >= 16 * 16 * 64
 }

@@ -19,7 +19,7 @@ pub(crate) use self::early::expect_work;
 use self::helper::{Helper, read, write};
 use crate::driver::create::create_context;
 use crate::driver::handle::Context;
-use crate::driver::platform::{OpenClDevice, devices};
+use crate::driver::platform::{OpenClDevice, before_devices, devices};
 use crate::program::Program;
 use crate::program::trial::Trial;
 
@@ -186,23 +186,32 @@ pub(crate) struct Compiler {
 /// Keeps how such processes are started. `is_first` tells that no earlier process has left programs, so that there is much to compile.
 pub(crate) fn start_with(program: PathBuf, args: Vec<OsString>, is_first: bool) {
     let start = Start { program, args, environment: std::env::vars_os().collect() };
-    if START.set(start).is_err() || !is_first || !early::has_driver() {
+    if START.set(start).is_err() || !is_first {
         return;
     }
-    if let Some(start) = START.get() {
-        let mut pool = lock();
-        early::start(&mut pool, start, early::MOST.min(cores() / 2));
-        rest(pool);
+    if early::has_slow_driver() {
+        early::start_once();
+    } else {
+        // Whether there is work for them shows with the first look at devices.
+        before_devices(early::start_once);
     }
 }
 
 /// The most processes that compile for a device.
 fn most(device: &OpenClDevice) -> usize {
+    if !device.compiles_one_at_a_time() {
+        return most_that_launch();
+    }
     let cores = MOST.min(cores().saturating_sub(1));
     match device.kind() {
         DeviceKind::Cpu => cores,
         _ => cores.min((device.limits().memory_bytes / MEMORY_OF_EACH) as usize),
     }
+}
+
+/// The most that launch kernels there.
+fn most_that_launch() -> usize {
+    MOST_THAT_LAUNCH.min(cores())
 }
 
 fn cores() -> usize {
@@ -293,7 +302,7 @@ impl Compiler {
         let helped = START.get().filter(|_| launches || device.compiles_one_at_a_time());
         let start = helped.and_then(|start| Some((start, number(device)?)));
         let (here, most) = match start {
-            Some(_) if launches => (0, MOST_THAT_LAUNCH.min(cores())),
+            Some(_) if launches => (0, most_that_launch()),
             Some(_) => (usize::from(weight < HEAVY), most(device)),
             None => (cores(), 0),
         };

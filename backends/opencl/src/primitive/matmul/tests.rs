@@ -8,7 +8,7 @@ use anydnn_backend::{
 };
 
 use crate::capability::Feature;
-use crate::plan::{DeviceTraits, Launch, SpecialText};
+use crate::plan::{DeviceTraits, KnownFeatures, Launch, SpecialText};
 use crate::primitive::choice::Wanted;
 use crate::primitive::tests::{check_choices, check_everywhere, cpu, f32, gpu, planned, sweep, tagged};
 
@@ -498,6 +498,17 @@ fn panels_of_small_integers_are_as_wide_as_few_columns() {
     assert_eq!([1, 17, 40, 64, 100].map(|columns| width(columns, &vnni)), [16, 32, 48, 64, 64].map(Some));
     // Matrix units multiply two parts at once, or one by more tiles of rows.
     assert_eq!([1, 17, 100].map(|columns| width(columns, &amx)), [16, 32, 32].map(Some));
+}
+
+/// A probe compiles a program before anything else does: only what a unit multiplies depends on it.
+#[test]
+fn products_of_floats_ask_for_no_unit_of_other_types() {
+    let features = KnownFeatures::probed(|feature| panic!("asked for {feature:?}"));
+    let device = DeviceTraits { features, ..cpu() };
+    for [m, k, n] in [[1, 4, 40], [3, 7, 5], [40, 768, 768], [128, 6, 33], [5, 1200, 400], [100, 9, 3]] {
+        planned(matmul(f32(&[m, k]), f32(&[k, n]).to_any()), &device);
+        planned(matmul(f32(&[2, m, k]), f32(&[2, k, n])), &device);
+    }
 }
 
 /// What lies behind a row that ends within a tile is no number, which zeros of the weights do not undo.

@@ -2,9 +2,10 @@
 //! while it makes its engine and reads its model.
 
 use std::path::Path;
+use std::sync::Once;
 
 use super::helper::Helper;
-use super::{Pool, START, Start, begin, lock, most, number};
+use super::{Pool, START, Start, begin, cores, lock, most, number, rest};
 use crate::driver::platform::OpenClDevice;
 
 /// How many start.
@@ -14,8 +15,21 @@ pub(super) const MOST: usize = 8;
 const DRIVER: &str = "/dev/nvidiactl";
 
 /// Whether this process may meet the driver that takes longest.
-pub(super) fn has_driver() -> bool {
+pub(super) fn has_slow_driver() -> bool {
     Path::new(DRIVER).exists()
+}
+
+/// Starts processes before this one loads its drivers.
+pub(super) fn start_once() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        let Some(first) = START.get() else { return };
+        let count = MOST.min(cores() / 2);
+        tracing::debug!(count, "processes that compile start");
+        let mut pool = lock();
+        start(&mut pool, first, count);
+        rest(pool);
+    });
 }
 
 /// Starts processes for a device that is chosen later.
@@ -31,9 +45,9 @@ pub(super) fn start(pool: &mut Pool, start: &Start, count: usize) {
     }
 }
 
-/// Lets the processes that were started early make their contexts for a device, where its driver compiles one program at a time.
+/// Lets the processes that were started early make their contexts for a device, where others compile or launch for it.
 pub(crate) fn expect_work(device: &OpenClDevice) {
-    if START.get().is_none() || !device.compiles_one_at_a_time() {
+    if START.get().is_none() || !(device.compiles_one_at_a_time() || device.compiles_for_binaries()) {
         return;
     }
     if let Some(index) = number(device) {
