@@ -103,6 +103,7 @@ files! {
     "probe/words.cl",
     "recurrent/backward.cl",
     "recurrent/clear.cl",
+    "recurrent/near.cl",
     "recurrent/panels.cl",
     "recurrent/reference.cl",
     "recurrent/resident.cl",

@@ -40,7 +40,7 @@ fn kernels(plan: &KernelPlan) -> Vec<&str> {
 #[test]
 fn the_program_of_the_steps_does_not_depend_on_their_number() {
     for cell in [LSTM, Cell::Gru, Cell::GruLinearBeforeReset] {
-        for (device, name) in [(cpu(), "panels"), (gpu(), "looped")] {
+        for (device, name) in [(cpu(), "panels"), (gpu(), "near")] {
             let of = |steps| {
                 planned(layer(Recurrent::new(cell, Direction::Concat), [steps, 2, 48, 80], true), &device)
             };
@@ -138,9 +138,69 @@ fn weights_of_16_bits_stay_in_registers_where_units_multiply_them() {
     let (implementation, groups, _) = ordinary(LSTM, [9, 64, 64, 1024]);
     assert_eq!((&*implementation, groups), ("ocl:recurrent:resident-simt", vec![[128, 1]]));
     let tanh = Cell::Vanilla(Activation::Tanh);
-    assert_eq!(ordinary(tanh, [9, 65, 64, 100]).1, [[4, 2]]);
+    assert_eq!(ordinary(tanh, [9, 65, 64, 200]).1, [[7, 2]]);
     assert_eq!(ordinary(LSTM, [9, 64, 64, 2048]).0, "ocl:recurrent:looped");
     assert_eq!(of(LSTM, Direction::LeftToRight, [9, 64, 64, 2048], f16).0, "ocl:recurrent:looped");
+}
+
+/// As many weights as a work-group's registers hold, and as many work-groups as there are sequences, up to two for a compute unit.
+#[test]
+fn layers_of_few_units_are_near_a_work_group() {
+    let device = gpu();
+    let of = |cell, direction, sizes| {
+        let plan = planned(layer(Recurrent::new(cell, direction), sizes, false), &device);
+        let launches = plan.launches.iter().filter(|launch| launch.kernel == "recurrent_near");
+        launches.map(|l| [l.global[0] / l.local.unwrap()[0], l.local.unwrap()[0]]).collect::<Vec<_>>()
+    };
+    let forward = |cell, sizes| of(cell, Direction::LeftToRight, sizes);
+    assert_eq!(forward(Cell::GruLinearBeforeReset, [612, 5, 1, 20]), [[5, 96]]);
+    assert_eq!(forward(LSTM, [71, 40, 17, 1]), [[40, 64]]);
+    assert_eq!(of(LSTM, Direction::Concat, [71, 40, 17, 96]), [[80, 384]]);
+    assert_eq!(of(Cell::Gru, Direction::Sum, [9, 300, 17, 100]), [[150, 336], [150, 336]]);
+    // Too many weights, and too many sequences.
+    assert!(forward(LSTM, [71, 40, 17, 97]).is_empty());
+    assert!(forward(Cell::Gru, [71, 40, 17, 113]).is_empty());
+    assert!(forward(LSTM, [71, 5000, 17, 20]).is_empty());
+}
+
+/// Sequences that end early, of one or of several to a work-group, which has room for more units than there are.
+#[test]
+fn near_layers_are_right_on_every_device() {
+    let mut list = Vec::new();
+    for cell in [LSTM, Cell::Gru, Cell::GruLinearBeforeReset, Cell::Vanilla(Activation::Tanh)] {
+        for (direction, batch, hidden) in [
+            (Direction::Concat, 3, 21),
+            (Direction::Sum, 600, 5),
+            (Direction::RightToLeft, 1057, 17),
+            (Direction::LeftToRight, 265, 32),
+        ] {
+            let d = direction.count();
+            let mut builder = layer(Recurrent::new(cell, direction), [7, batch, 3, hidden], false)
+                .arg(Recurrent::LENGTHS, MemoryDesc::new([batch], DataType::S32))
+                .arg(Recurrent::INITIAL_STATE, f32(&[d, batch, hidden]));
+            if cell == Cell::GruLinearBeforeReset {
+                builder = builder.arg(Recurrent::STATE_BIAS, f32(&[d, 3, hidden]));
+            }
+            if cell == LSTM {
+                builder = builder
+                    .arg(Recurrent::INITIAL_CELL, f32(&[d, batch, hidden]))
+                    .arg(Recurrent::LAST_CELL, f32(&[d, batch, hidden]))
+                    .arg(Recurrent::PEEPHOLES, f32(&[d, 3, hidden]));
+            }
+            list.push(builder.build().unwrap());
+        }
+    }
+    for desc in &list {
+        for engine in shared_test_engines() {
+            let device = DeviceTraits { max_work_group: engine.traits().max_work_group, ..gpu() };
+            let plan = plan(desc, &device).unwrap();
+            assert_eq!(plan.implementation, "ocl:recurrent:near");
+            check_on(&engine, plan, |arg| match arg {
+                Recurrent::LENGTHS => Some(Values::Listed((0..2000).map(|i| f64::from(i % 9)).collect())),
+                arg => values(arg),
+            });
+        }
+    }
 }
 
 /// Weights under which states do not all reach the bounds of their functions.
