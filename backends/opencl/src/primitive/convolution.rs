@@ -12,6 +12,7 @@ mod copies;
 mod depthwise_flat;
 mod depthwise_rows;
 mod depthwise_strip;
+mod dequantized;
 mod dots;
 mod items;
 mod line_tiles;
@@ -281,6 +282,9 @@ impl Shape<'_> {
                     self.blocked(value, device, true)
                 });
             }
+            choices.offer("dequantized", "operands are dequantised into working memory first", || {
+                self.dequantized(value, device)
+            });
             if by_vectors && !first {
                 offer_vector(choices);
             }

@@ -283,6 +283,49 @@ fn depthwise_sources_have_scales_along_the_width() {
     check_choices(&desc.build().unwrap());
 }
 
+/// Sums of many products go by register tiles of f32, of which no unit takes the integers; few are multiplied as they are read.
+#[test]
+fn integers_without_units_become_floats_where_sums_are_many() {
+    let scaled = |operand, dims: &[usize], zero: Option<DataType>| Dequantize {
+        operand,
+        scale: Some(f32(dims)),
+        zero_point: zero.map(|data_type| f32(&[1, 1, 1, 1]).with_data_type(data_type)),
+    };
+    let bytes = |dims: &[usize], tag: &str| tagged(dims, tag).with_data_type(DataType::U8);
+    let weights = |dims: &[usize]| f32(dims).with_data_type(DataType::S8).to_any();
+    let relu = PostOp::Eltwise(Eltwise::Relu);
+    let of_weights = |outputs| scaled(Quantized::Weights, &[outputs, 1, 1, 1], None);
+    let convolution = |extent: usize| {
+        let attributes = Attributes::default().with_dequantize(of_weights(40)).with_post_op(relu.clone());
+        PrimitiveDesc::builder(Op::Convolution(Convolution::new(2).with_pads([1, 1], [1, 1])))
+            .src(tagged(&[1, 33, extent, extent], "acdb"))
+            .weights(weights(&[40, 33, 3, 3]))
+            .bias(f32(&[40]))
+            .dst(tagged(&[1, 40, extent, extent], "acdb"))
+            .attributes(attributes)
+            .build()
+            .unwrap()
+    };
+    let both = |tag: &str, groups: usize| {
+        let attributes = Attributes::default()
+            .with_dequantize(scaled(Quantized::Src(0), &[1, 1, 1, 1], Some(DataType::U8)))
+            .with_dequantize(scaled(Quantized::Weights, &[1, 1, 1, 1], Some(DataType::S8)));
+        PrimitiveDesc::builder(Op::Deconvolution(Deconvolution::new(2).with_groups(groups)))
+            .src(bytes(&[2, 32, 23, 23], tag))
+            .weights(weights(&[32, 48 / groups, 3, 3]))
+            .dst(tagged(&[2, 48, 25, 25], tag).with_data_type(DataType::F32))
+            .attributes(attributes)
+            .build()
+            .unwrap()
+    };
+    let chosen = |desc: &PrimitiveDesc| crate::primitive::plan(desc, &cpu()).unwrap().implementation;
+    assert_eq!(chosen(&convolution(30)), "ocl:convolution:dequantized");
+    assert_eq!(chosen(&convolution(10)), "ocl:convolution:vector");
+    for desc in [convolution(30), both("acdb", 1), both("abcd", 1), both("abcd", 2)] {
+        check_those(&desc, |name| name.ends_with(":dequantized"));
+    }
+}
+
 /// Fewer groups than a vector has lanes, and some more than one has: what they store besides their own is never what remains, nor added to.
 #[test]
 fn groups_fill_vectors_that_they_share() {
