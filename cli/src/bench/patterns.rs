@@ -208,13 +208,13 @@ const ROWS: &[Row] = &[
     row(
         "conv_block/int8_stage",
         "x u8 1x{0}x{1}x{1}; w s8 {2}x{0}x3x3 const; v s8 {2}x{2}x3x3 const; p s8 {2}x{0}x1x1 const; xf Dequantize x; \
-         wf Dequantize w; a Convolution xf wf pads_begin=[1,1] pads_end=[1,1]; c ReLU a; d:u8 Quantize c; df Dequantize d; \
-         vf Dequantize v; e Convolution df vf pads_begin=[1,1] pads_end=[1,1]; f ReLU e; g:u8 Quantize f; gf Dequantize g; \
+         wf Dequantize w; a Convolution xf wf pads_begin=[1,1] pads_end=[1,1]; c ReLU a; d:u8 Quantize c scales=[0.0617]; df Dequantize d; \
+         vf Dequantize v; e Convolution df vf pads_begin=[1,1] pads_end=[1,1]; f ReLU e; g:u8 Quantize f scales=[0.0617]; gf Dequantize g; \
          uf Dequantize v; h Convolution gf uf pads_begin=[1,1] pads_end=[1,1]; x2 Dequantize x; pf Dequantize p; j Convolution x2 pf; \
-         jq:s8 Quantize j; jf Dequantize jq; s Add h jf; t ReLU s; y:u8 Quantize t; yf Dequantize y; v2 Dequantize v; \
-         k Convolution yf v2 pads_begin=[1,1] pads_end=[1,1]; l ReLU k; m:u8 Quantize l; mf Dequantize m; v3 Dequantize v; \
-         n Convolution mf v3 pads_begin=[1,1] pads_end=[1,1]; o ReLU n; q:u8 Quantize o; qf Dequantize q; v4 Dequantize v; \
-         r Convolution qf v4 pads_begin=[1,1] pads_end=[1,1]; yr Dequantize y; z Add r yr; z2 ReLU z; z3:u8 Quantize z2",
+         jq:s8 Quantize j scales=[0.0617]; jf Dequantize jq; s Add h jf; t ReLU s; y:u8 Quantize t scales=[0.0617]; yf Dequantize y; v2 Dequantize v; \
+         k Convolution yf v2 pads_begin=[1,1] pads_end=[1,1]; l ReLU k; m:u8 Quantize l scales=[0.0617]; mf Dequantize m; v3 Dequantize v; \
+         n Convolution mf v3 pads_begin=[1,1] pads_end=[1,1]; o ReLU n; q:u8 Quantize o scales=[0.0617]; qf Dequantize q; v4 Dequantize v; \
+         r Convolution qf v4 pads_begin=[1,1] pads_end=[1,1]; yr Dequantize y; z Add r yr; z2 ReLU z; z3:u8 Quantize z2 scales=[0.0617]",
         IMAGE,
     ),
     row(
