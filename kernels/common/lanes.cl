@@ -29,6 +29,10 @@
 #define HALF_VEC(t) PASTE(t, 4)
 #define HALF_VLOAD vload4
 #define HALF_VSTORE vstore4
+#elif LANES == 2
+#define HALF_VEC(t) t
+#define HALF_VLOAD(o, p) (p)[o]
+#define HALF_VSTORE(v, o, p) (p)[o] = (v)
 #else
 #define HALF_VEC(t) PASTE(t, 2)
 #define HALF_VLOAD vload2
@@ -235,7 +239,12 @@ MEMORY(8, uchar)
 MEMORY(16, ushort)
 MEMORY(32, uint)
 MEMORY(64, ulong)
-#if LANES == 4
+#if LANES == 2
+WHOLE_MEMORY(8, uchar, ushort)
+WHOLE_MEMORY(16, ushort, uint)
+WHOLE_MEMORY(32, uint, uint2)
+WHOLE_MEMORY(64, ulong, ulong2)
+#elif LANES == 4
 WHOLE_MEMORY(8, uchar, uint)
 WHOLE_MEMORY(16, ushort, uint2)
 WHOLE_MEMORY(32, uint, uint4)

@@ -30,7 +30,9 @@
 #define ONE(v) (v)
 #endif
 
-#if LANES == 4
+#if LANES == 2
+#define LANE_NUMBERS (int2)(0, 1)
+#elif LANES == 4
 #define LANE_NUMBERS (int4)(0, 1, 2, 3)
 #elif LANES == 8
 #define LANE_NUMBERS (int8)(0, 1, 2, 3, 4, 5, 6, 7)
@@ -85,10 +87,15 @@
         const idx ALONG = ((idx)step * PARTS + member) * LANES;                                                          \
         const int n = !has_row ? 0 : WHOLE_VECTORS ? (ALONG < RUN ? LANES : 0) : (int)clamp(RUN - ALONG, (idx)0, (idx)LANES);
 #define END_ELEMENT }
+// Joins lanes up to the last two, as `two`.
 #if LANES == 8
-#define FOUR_LANES(OPERATION, x) OPERATION((x).lo, (x).hi)
+#define JOIN_TO_TWO(OPERATION, x)                                                                                        \
+    const float4 four = OPERATION((x).lo, (x).hi);                                                                       \
+    const float2 two = OPERATION(four.lo, four.hi);
+#elif LANES == 4
+#define JOIN_TO_TWO(OPERATION, x) const float2 two = OPERATION((x).lo, (x).hi);
 #else
-#define FOUR_LANES(OPERATION, x) (x)
+#define JOIN_TO_TWO(OPERATION, x) const float2 two = (x);
 #endif
 #ifdef SUB_GROUP
 // A sub-group joins by exchanges between halves, or else one work-item's value after the other; several sub-groups join in local memory.
@@ -111,8 +118,7 @@
 #endif
 #define DEFINE_FOLD(NAME, OPERATION)                                                                                     \
     static inline V NAME(const V x, __local R *scratch) {                                                                \
-        const float4 four = FOUR_LANES(OPERATION, x);                                                                    \
-        const float2 two = OPERATION(four.lo, four.hi);                                                                  \
+        JOIN_TO_TWO(OPERATION, x)                                                                                        \
         R joined = OPERATION(two.x, two.y);                                                                              \
         JOIN_SUB_GROUP(OPERATION, joined)                                                                                \
         if (PARTS == SUB_GROUP) return (V)(joined);                                                                      \
@@ -134,8 +140,7 @@ static inline float of_partner(const float x, const int mask) {
 }
 #define DEFINE_FOLD(NAME, OPERATION)                                                                                     \
     static inline V NAME(const V x, __local R *scratch) {                                                                \
-        const float4 four = FOUR_LANES(OPERATION, x);                                                                    \
-        const float2 two = OPERATION(four.lo, four.hi);                                                                  \
+        JOIN_TO_TWO(OPERATION, x)                                                                                        \
         R joined = OPERATION(two.x, two.y);                                                                              \
         _Pragma("unroll") for (int mask = (PARTS < 32 ? PARTS : 32) / 2; mask > 0; mask /= 2) {                          \
             const R other = of_partner(joined, mask);                                                                    \
@@ -159,8 +164,7 @@ static inline float of_partner(const float x, const int mask) {
 #define DEFINE_FOLD(NAME, OPERATION)                                                                                     \
     static inline V NAME(const V x, __local R *scratch) {                                                                \
         const int l = (int)get_local_id(0), own = l % PARTS, first = l - own;                                            \
-        const float4 four = FOUR_LANES(OPERATION, x);                                                                    \
-        const float2 two = OPERATION(four.lo, four.hi);                                                                  \
+        JOIN_TO_TWO(OPERATION, x)                                                                                        \
         R joined = OPERATION(two.x, two.y);                                                                              \
         if (PARTS == 1) return (V)(joined);                                                                              \
         scratch[l] = joined;                                                                                             \

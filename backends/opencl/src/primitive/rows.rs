@@ -32,6 +32,7 @@ const GROUP: usize = 256;
 const MOST_PARTS: usize = 1024;
 /// Vectors of a row that a work-item takes if work-items are enough.
 const STEPS: usize = 4;
+const NARROW_STEPS: usize = 8;
 /// The most loops over rows, or over their elements, of programs that shapes have in common.
 const MOST_LOOPS: usize = 4;
 /// Names of the loops over channels, which are the innermost ones of many images.
@@ -80,6 +81,18 @@ pub(super) fn gpu_lanes(space: &Space, along: usize) -> usize {
     let operands = space.operands.iter().filter(|o| o.address.coefficient(along) == Some(1));
     let bits = operands.filter(|o| o.binding != Binding::Number).map(|o| o.data_type.bits()).max();
     if bits.is_some_and(|bits| bits <= 16) { 8 } else { 4 }
+}
+
+/// As many of these as rows of all operands start at multiples of, two at least: where they start between, each lane is an access of its own, and
+/// those of neighbours lie the further apart the more lanes there are.
+fn aligned_lanes(space: &Space, along: usize) -> usize {
+    let operands = space.operands.iter().filter(|o| o.address.coefficient(along) == Some(1));
+    let is_aligned = |lanes: usize| operands.clone().all(|o| o.address.is_aligned(along, lanes));
+    let mut lanes = gpu_lanes(space, along);
+    while lanes > 2 && !is_aligned(lanes) {
+        lanes /= 2;
+    }
+    lanes
 }
 
 /// A one-dimensional launch of at least `items` work-items; kernels ignore those past the end.
@@ -147,9 +160,10 @@ impl Rows {
             && along(last)
             && elements >= gpu_lanes(&space, last)
         {
-            let lanes = gpu_lanes(&space, last);
+            let lanes = aligned_lanes(&space, last);
             // Whole vectors alone: on Intel's CPU runtime rows with partial ones were seen to reach behind their operands.
-            let mode = if elements.is_multiple_of(lanes) && fits_sub_groups(device, elements / lanes) {
+            let are_whole = elements.is_multiple_of(gpu_lanes(&space, last));
+            let mode = if are_whole && fits_sub_groups(device, elements / lanes) {
                 Mode::SubGroup
             } else {
                 Mode::Part
@@ -297,7 +311,10 @@ impl Rows {
     fn parts(&self, device: &DeviceTraits) -> usize {
         let most = 1 << device.max_work_group.clamp(1, MOST_PARTS).ilog2();
         let vectors = self.vectors();
-        let wanted = if vectors <= 32 { vectors } else { vectors.div_ceil(STEPS).max(32) };
+        let last = self.space.loops.len() - 1;
+        // Of narrower vectors more.
+        let steps = (STEPS * gpu_lanes(&self.space, last) / self.lanes).min(NARROW_STEPS);
+        let wanted = if vectors <= 32 { vectors } else { vectors.div_ceil(steps).max(32) };
         let wanted = wanted.next_power_of_two().min(most);
         if self.mode == Mode::SubGroup { wanted.max(self.sub_group(device)) } else { wanted }
     }
@@ -311,7 +328,10 @@ impl Rows {
     pub(super) fn hold(&self, source: &mut Source, device: &DeviceTraits, operands: &[&str]) -> bool {
         let steps = self.vectors().div_ceil(self.parts(device));
         let elements = steps * self.lanes;
-        let fits = elements <= HELD && elements * operands.len() <= HELD_BY_ALL;
+        // The places of narrow vectors take registers, too.
+        let is_narrow = self.lanes < gpu_lanes(&self.space, self.space.loops.len() - 1);
+        let most = if is_narrow { HELD / 2 } else { HELD };
+        let fits = elements <= most && elements * operands.len() <= HELD_BY_ALL;
         let holds = matches!(self.mode, Mode::Part | Mode::SubGroup) && fits && !operands.is_empty();
         if holds {
             // Room that rows of many lengths have in common; no step past the end takes anything.
