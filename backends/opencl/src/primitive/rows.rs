@@ -32,13 +32,14 @@ const GROUP: usize = 256;
 const MOST_PARTS: usize = 1024;
 /// Vectors of a row that a work-item takes if work-items are enough.
 const STEPS: usize = 4;
-const NARROW_STEPS: usize = 8;
 /// The most loops over rows, or over their elements, of programs that shapes have in common.
 const MOST_LOOPS: usize = 4;
 /// Names of the loops over channels, which are the innermost ones of many images.
 const CHANNELS: [&str; 3] = ["g", "og", "c"];
 /// Elements of a row that a work-item holds in registers, and of the rows of several operands.
 const HELD: usize = 32;
+/// The same of narrow vectors, whose places take registers, too.
+const HELD_NARROW: usize = 16;
 const HELD_BY_ALL: usize = 48;
 
 /// What works on a row, and along what its lanes run: a work-item with lanes along the elements, a work-item with lanes along rows
@@ -302,6 +303,11 @@ impl Rows {
         group_size(device).min(elements.max(1).next_power_of_two())
     }
 
+    /// Whether vectors are narrower than an access could be.
+    fn is_narrow(&self) -> bool {
+        self.space.loops.len().checked_sub(1).is_some_and(|last| self.lanes < gpu_lanes(&self.space, last))
+    }
+
     /// The vectors of a row.
     fn vectors(&self) -> usize {
         self.space.count(self.outer..self.space.loops.len()).div_ceil(self.lanes)
@@ -311,9 +317,7 @@ impl Rows {
     fn parts(&self, device: &DeviceTraits) -> usize {
         let most = 1 << device.max_work_group.clamp(1, MOST_PARTS).ilog2();
         let vectors = self.vectors();
-        let last = self.space.loops.len() - 1;
-        // Of narrower vectors more.
-        let steps = (STEPS * gpu_lanes(&self.space, last) / self.lanes).min(NARROW_STEPS);
+        let steps = if self.is_narrow() { HELD_NARROW / self.lanes } else { STEPS };
         let wanted = if vectors <= 32 { vectors } else { vectors.div_ceil(steps).max(32) };
         let wanted = wanted.next_power_of_two().min(most);
         if self.mode == Mode::SubGroup { wanted.max(self.sub_group(device)) } else { wanted }
@@ -326,16 +330,22 @@ impl Rows {
 
     /// Lets a kernel over parts read operands from memory once, if a row of each fits into registers; says whether.
     pub(super) fn hold(&self, source: &mut Source, device: &DeviceTraits, operands: &[&str]) -> bool {
-        let steps = self.vectors().div_ceil(self.parts(device));
-        let elements = steps * self.lanes;
-        // The places of narrow vectors take registers, too.
-        let is_narrow = self.lanes < gpu_lanes(&self.space, self.space.loops.len() - 1);
-        let most = if is_narrow { HELD / 2 } else { HELD };
-        let fits = elements <= most && elements * operands.len() <= HELD_BY_ALL;
+        let (vectors, parts) = (self.vectors(), self.parts(device));
+        let steps = vectors.div_ceil(parts);
+        let most = match self.is_narrow() {
+            false => HELD,
+            // The largest work-groups were seen to have no registers for them.
+            true if parts == MOST_PARTS => 0,
+            true => HELD_NARROW,
+        };
+        // Room that rows of many lengths have in common; no step past the end takes anything.
+        let room =
+            if self.is_narrow() && steps > 1 { HELD_NARROW / self.lanes } else { steps.next_power_of_two() };
+        let held = if self.is_narrow() { room } else { steps } * self.lanes;
+        let fits = steps * self.lanes <= most && held * operands.len() <= HELD_BY_ALL;
         let holds = matches!(self.mode, Mode::Part | Mode::SubGroup) && fits && !operands.is_empty();
         if holds {
-            // Room that rows of many lengths have in common; no step past the end takes anything.
-            source.hold(operands).define("HELD_STEPS", steps.next_power_of_two());
+            source.hold(operands).define("HELD_STEPS", room);
         }
         holds
     }

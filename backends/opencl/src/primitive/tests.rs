@@ -600,6 +600,33 @@ fn softmax_meets_infinities_in_any_order() {
     check_everywhere(&list[..1], |_| Some(Values::Listed(vec![-inf, inf, 1.5, 2.0, 0.25, -2.0, f64::NAN])));
 }
 
+/// Vectors are as wide as rows are aligned to, of each operand, and two at least; narrow ones have more steps, of which registers hold fewer.
+#[test]
+fn rows_that_start_between_vectors_have_narrower_ones() {
+    let f16 = |dims: &[usize]| f32(dims).with_data_type(DataType::F16);
+    let softmax = |src: MemoryDesc| PrimitiveDesc::builder(Op::Softmax(Softmax::new(1))).src(src);
+    let found = |src: MemoryDesc| {
+        let text = planned(softmax(src), &gpu()).launches[0].program.source.to_string();
+        let number = |name: &str| {
+            let mut lines = text.lines().rev();
+            let line = lines.find_map(|line| line.strip_prefix(&format!("#define {name} ")));
+            line.and_then(|number| number.trim().parse::<usize>().ok())
+        };
+        ["LANES", "PARTS", "HELD_STEPS"].map(number)
+    };
+    let [some, none] = [Some as fn(usize) -> Option<usize>, |_| None];
+    assert_eq!(found(f16(&[20, 1776])), [8, 64, 4].map(some));
+    assert_eq!(found(f16(&[20, 1772])), [4, 128, 4].map(some));
+    assert_eq!(found(f16(&[20, 1774])), [2, 128, 8].map(some));
+    assert_eq!(found(f16(&[20, 1775])), [2, 128, 8].map(some));
+    assert_eq!(found(f32(&[20, 1774])), [2, 128, 8].map(some));
+    // Too much for registers.
+    assert_eq!(found(f16(&[20, 30_001])), [some(2), some(1024), none(0)]);
+    let desc = |src| softmax(src).build().unwrap();
+    let list = [f16(&[5, 1774]), f16(&[5, 1775]), f32(&[5, 202]), f32(&[3, 203]), f16(&[3, 2308])].map(desc);
+    check_everywhere(&list, |_| Some(Values::Uniform(-4.0, 4.0)));
+}
+
 /// Runs descriptions by the kernels for both kinds of devices on every device there is. Operands are drawn from `values`, or else as suits
 /// their types.
 pub(super) fn check_everywhere(list: &[PrimitiveDesc], values: impl Fn(Arg) -> Option<Values>) {
