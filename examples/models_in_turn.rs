@@ -9,13 +9,16 @@
 //! `~/.cache/neo_compiler_cache` counts too, and for PoCL `POCL_CACHE_DIR`. The first time includes all that the engine and its device need
 //! to start. Inputs are zeros: it is time that counts here. Models stay loaded. Programs are counted on OpenCL devices.
 
+mod support;
+
 use std::collections::HashMap;
 use std::error::Error;
 use std::time::Instant;
 
-use anydnn::model::HostTensor;
-use anydnn::onnx::{Dim, Model};
+use anydnn::onnx::Model;
 use anydnn::select::{AnyBackend, AnyEngine, Selector};
+
+use self::support::{programs, zeros};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
@@ -40,19 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut sessions, mut begin, mut made) = (Vec::new(), begin, 0);
     for (path, dims) in &models {
         let session = Model::load(path)?.compile::<AnyEngine, AnyBackend>(&selection.engine, &[])?;
-        let mut inputs = Vec::new();
-        for input in session.inputs() {
-            let mut extents = Vec::new();
-            for dim in &input.dims {
-                extents.push(match dim {
-                    Dim::Fixed(extent) => *extent,
-                    Dim::Open(open) => {
-                        *dims.get(open).ok_or_else(|| format!("dimension {open:?} has no extent"))?
-                    }
-                });
-            }
-            inputs.push((input.name.as_str(), HostTensor::zeros(extents, input.data_type)?));
-        }
+        let inputs = zeros(&session, |open| dims.get(open).copied())?;
         session.run(&inputs)?;
         let programs = programs(&selection.engine);
         println!("{:7.3} s, {:2} programs: {path}", begin.elapsed().as_secs_f64(), programs - made);
@@ -76,16 +67,4 @@ fn help_to_compile() -> Result<bool, Box<dyn Error>> {
         anydnn_opencl::compile_in_processes(std::env::current_exe()?, [COMPILE.into()]);
     }
     Ok(false)
-}
-
-/// The programs that an OpenCL engine has made so far.
-fn programs(engine: &AnyEngine) -> u64 {
-    match engine {
-        #[cfg(feature = "opencl")]
-        AnyEngine::OpenCl(engine) => {
-            let stats = engine.program_stats();
-            stats.built + stats.from_disk
-        }
-        _ => 0,
-    }
 }

@@ -7,13 +7,16 @@
 //!
 //! The device is what `ANYDNN_BACKEND` names. Inputs are zeros: it is time that counts here. Programs are counted on OpenCL devices.
 
+mod support;
+
 use std::error::Error;
 use std::time::Instant;
 
 use anydnn::backend::Engine;
-use anydnn::model::HostTensor;
-use anydnn::onnx::{Dim, Model};
+use anydnn::onnx::Model;
 use anydnn::select::{AnyBackend, AnyEngine, Selector};
+
+use self::support::{programs, zeros};
 
 /// Runs of a shape behind its first one, of which the fastest counts.
 const STEADY: usize = 3;
@@ -42,21 +45,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     for number in 0..count {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let extent = from + (seed >> 33) as usize % (to + 1 - from);
-        let mut inputs = Vec::new();
-        for input in session.inputs() {
-            let mut dims = Vec::new();
-            for dim in &input.dims {
-                dims.push(match dim {
-                    Dim::Fixed(extent) => *extent,
-                    Dim::Open(open) if open == name => extent,
-                    Dim::Open(open) => {
-                        let given = fixed.iter().find(|(known, _)| known == open);
-                        given.ok_or_else(|| format!("dimension {open:?} has no extent"))?.1
-                    }
-                });
-            }
-            inputs.push((input.name.as_str(), HostTensor::zeros(dims, input.data_type)?));
-        }
+        let inputs = zeros(&session, |open| {
+            let given = || fixed.iter().find(|(known, _)| known == open);
+            if open == name { Some(extent) } else { given().map(|(_, extent)| *extent) }
+        })?;
         let built = programs(&selection.engine);
         let run = || -> Result<f64, Box<dyn Error>> {
             let start = Instant::now();
@@ -96,18 +88,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
     Ok(())
-}
-
-/// The programs that an OpenCL engine has made so far.
-fn programs(engine: &AnyEngine) -> u64 {
-    match engine {
-        #[cfg(feature = "opencl")]
-        AnyEngine::OpenCl(engine) => {
-            let stats = engine.program_stats();
-            stats.built + stats.from_disk
-        }
-        _ => 0,
-    }
 }
 
 /// MiB of memory that the process holds, where the system tells.

@@ -1,5 +1,6 @@
 //! The backend that a command works on.
 
+use std::io;
 use std::thread::{self, JoinHandle};
 
 use anydnn::backend::{Error, Result, ResultExt, Specialize};
@@ -20,21 +21,18 @@ pub(crate) struct Opening(Option<JoinHandle<Result<Selection>>>);
 
 impl Opening {
     /// Starts to open what [`select`] would.
-    pub(crate) fn start(backend: Option<&str>) -> Self {
+    pub(crate) fn start(backend: Option<&str>) -> Result<Self> {
         let backend = backend.map(str::to_owned);
-        let open = move || select(backend.as_deref());
-        Self(thread::Builder::new().name("anydnn-backend".into()).spawn(open).ok())
+        let thread = thread::Builder::new().name("anydnn-backend".into());
+        let thread = thread.spawn(move || select(backend.as_deref()));
+        let failed = |error: io::Error| Error::unavailable("select", error.to_string());
+        Ok(Self(Some(thread.map_err(failed)?)))
     }
 
     /// The backend, or why there is none.
-    pub(crate) fn finish(mut self, backend: Option<&str>) -> Result<Selection> {
-        match self.0.take() {
-            Some(thread) => {
-                let died = |_| Err(Error::unavailable("select", "the thread that opened the backend died"));
-                thread.join().unwrap_or_else(died)
-            }
-            None => select(backend),
-        }
+    pub(crate) fn finish(mut self) -> Result<Selection> {
+        let opened = self.0.take().and_then(|thread| thread.join().ok());
+        opened.unwrap_or_else(|| Err(Error::unavailable("select", "the thread that opened the backend died")))
     }
 }
 

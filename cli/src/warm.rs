@@ -30,9 +30,9 @@ pub(crate) fn warm(args: &WarmArgs) -> Outcome {
     if !is_onnx(&args.model) {
         return Err(Error::invalid("warm", "model", args.model.display().to_string(), "an ONNX file").into());
     }
-    let opening = Opening::start(args.backend.as_deref());
+    let opening = Opening::start(args.backend.as_deref())?;
     let model = Model::load(&args.model)?;
-    let selection = opening.finish(args.backend.as_deref())?;
+    let selection = opening.finish()?;
     let bar = progress("compiling", 0);
     let shown = bar.clone();
     let told = move |done: usize, all: usize| {

@@ -10,10 +10,6 @@
 //
 // A chain is a direction of ROWS sequences. Its work-groups wait for one another, which needs all of them on the device at once. Who has
 // waited for too long says so in `counts` and ends, and so do the others; the launch behind this one then computes the layer.
-#define VANILLA 0
-#define LSTM 1
-#define GRU 2
-#define LINEAR_GRU 3
 // Polls of a counter before giving up: about a second.
 #define POLLS_AT_MOST (1 << 20)
 // Words between two numbers that work-groups share, so that each is in a line of the cache of its own.
@@ -58,11 +54,6 @@ static inline void count_up(__global uint *at) {
 
 // The sum of a gate.
 #define SUM(name, number) float name = product[number][u] + given[number][u];
-#define PEEP(sum, number, cell)                                                                                          \
-    IF_PEEPHOLES({                                                                                                       \
-        const idx gate = number;                                                                                         \
-        sum += LD1_PEEPHOLES(OFF_PEEPHOLES) * cell;                                                                      \
-    })
 // The values of a work-item that there are.
 #define EACH_UNIT                                                                                                        \
     _Pragma("unroll") for (int u = 0; u < OWN; ++u)                                                                      \
@@ -180,24 +171,12 @@ __kernel void recurrent_resident(PARAMS) {
         EACH_UNIT {
             if (t < length[u]) {
                 const idx step = backward ? length[u] - 1 - t : t;
-#if ADDS_UP
-                if (d == 0) {
-                    KEEP_TOTALS(OFF_TOTALS, 1, state[u]);
-                } else {
-                    KEEP_DST(OFF_DST, 1, LD1_TOTALS(OFF_TOTALS) + state[u]);
-                }
-#else
-                KEEP_DST(OFF_DST, 1, state[u]);
-#endif
+                KEEP_STATE(state[u])
             }
         }
         if (t + 1 < STEPS) { FETCH_GIVEN(t + 1) }
     }
     EACH_UNIT {
-        IF_LAST_STATE(KEEP_LAST_STATE(OFF_LAST_STATE, 1, state[u]);)
-        IF_LAST_CELL(KEEP_LAST_CELL(OFF_LAST_CELL, 1, cell[u]);)
-        if (!ADDS_UP || d == 1) {
-            for (idx step = length[u]; step < STEPS; ++step) KEEP_DST(OFF_DST, 1, (R)0);
-        }
+        KEEP_LAST(state[u], cell[u], length[u])
     }
 }

@@ -44,8 +44,8 @@ pub(crate) fn run(args: &RunArgs) -> Outcome {
         let given = args.model.display().to_string();
         return Err(Error::invalid("--precision", "model", given, "an ONNX file").into());
     }
-    let opening = Opening::start(args.backend.as_deref());
-    run_on(args, || opening.finish(args.backend.as_deref()))
+    let opening = Opening::start(args.backend.as_deref())?;
+    run_on(args, || opening.finish())
 }
 
 /// Runs a model on a backend that is asked for when the model is known to be sound.

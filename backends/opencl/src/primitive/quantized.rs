@@ -36,6 +36,30 @@ pub(super) fn add(
     }
 }
 
+/// Adds the zero points of an operand that a copy reads as `SRC0`, and the scales where these count, as `ZERO` and `SCALE`: what the copy's vectors
+/// are of.
+pub(super) fn meaning(
+    space: &mut Space,
+    desc: &PrimitiveDesc,
+    of: Quantized,
+    dims: &Dims,
+    index: &[Index],
+    is_scaled: bool,
+) -> String {
+    let mut meaning = "LD_SRC0(OFF_SRC0, n)".to_owned();
+    if let Some(zero) = desc.find(Arg::ZeroPointOf(of)) {
+        let at = broadcast_by_blocks(zero.dims(), dims, index);
+        space.operand("ZERO", Binding::Arg(Arg::ZeroPointOf(of)), zero, &at);
+        meaning = format!("({meaning} - LD_ZERO(OFF_ZERO, n))");
+    }
+    if let Some(scale) = desc.find(Arg::ScaleOf(of)).filter(|_| is_scaled) {
+        let at = broadcast_by_blocks(scale.dims(), dims, index);
+        space.operand("SCALE", Binding::Arg(Arg::ScaleOf(of)), scale, &at);
+        meaning = format!("{meaning} * LD_SCALE(OFF_SCALE, n)");
+    }
+    meaning
+}
+
 /// Whether scales or zero points of the operand `name` differ along one of these loops.
 pub(super) fn varies(space: &Space, name: &str, loops: &[usize]) -> bool {
     let differs = |o: &Operand| loops.iter().any(|&v| o.address.step(v, 1) != Some(0));

@@ -1,13 +1,13 @@
 //! Layers of recurrent networks: the products of all steps' inputs by one matrix product, then the steps.
 //!
-//! Variants: `near` (a work-group has a layer of few hidden units to itself: weights in registers, states in local memory), `resident` (NVIDIA's matrix units: one launch whose work-groups meet after each step), `resident-simt` (the same by ordinary
+//! Variants: `single-group` (a work-group has a layer of few hidden units to itself: weights in registers, states in local memory), `resident` (NVIDIA's matrix units: one launch whose work-groups meet after each step), `resident-simt` (the same by ordinary
 //! arithmetic), `panels` (CPUs: one launch for the whole sequence, whose work-groups share sequences by claiming panels of hidden units),
 //! `looped` (a work-group for each sequence, whose work-items are the hidden units), `ref` (the same without the matrix product: any layout).
 //! The length of the sequence comes with the launches.
 
-mod near;
 mod panels;
 mod resident;
+mod single_group;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +25,7 @@ use super::{Planner, recurrent_training};
 use crate::plan::{DeviceTraits, Launch, LaunchArg};
 
 const REFERENCE: &str = anydnn_kernels::text("recurrent/reference.cl");
+const CELLS: &str = anydnn_kernels::text("recurrent/cells.cl");
 
 /// Sequences of a chain at least, so that weights are read for several at a time.
 const FEW_SEQUENCES: usize = 4;
@@ -57,7 +58,9 @@ impl Planner for Recurrent {
         if is_cpu(device) {
             choices.offer("panels", "one launch for the sequence, units in vectors", || shape.panels(device));
         }
-        choices.offer("near", "few hidden units: a work-group holds the layer", || shape.near(device));
+        choices.offer("single-group", "few hidden units: a work-group holds the layer", || {
+            shape.single_group(device)
+        });
         choices.offer("resident", "weights stay in registers for the sequence", || {
             shape.resident_by_units(device)
         });

@@ -330,19 +330,17 @@ impl Rows {
 
     /// Lets a kernel over parts read operands from memory once, if a row of each fits into registers; says whether.
     pub(super) fn hold(&self, source: &mut Source, device: &DeviceTraits, operands: &[&str]) -> bool {
-        let (vectors, parts) = (self.vectors(), self.parts(device));
-        let steps = vectors.div_ceil(parts);
-        let most = match self.is_narrow() {
-            false => HELD,
-            // The largest work-groups were seen to have no registers for them.
-            true if parts == MOST_PARTS => 0,
-            true => HELD_NARROW,
-        };
+        let parts = self.parts(device);
+        let steps = self.vectors().div_ceil(parts);
         // Room that rows of many lengths have in common; no step past the end takes anything.
-        let room =
-            if self.is_narrow() && steps > 1 { HELD_NARROW / self.lanes } else { steps.next_power_of_two() };
-        let held = if self.is_narrow() { room } else { steps } * self.lanes;
-        let fits = steps * self.lanes <= most && held * operands.len() <= HELD_BY_ALL;
+        let (fits, room) = if self.is_narrow() {
+            let room = if steps > 1 { HELD_NARROW / self.lanes } else { 1 };
+            // The largest work-groups were seen to have no registers for them.
+            (steps <= room && parts < MOST_PARTS && room * self.lanes * operands.len() <= HELD_BY_ALL, room)
+        } else {
+            let elements = steps * self.lanes;
+            (elements <= HELD && elements * operands.len() <= HELD_BY_ALL, steps.next_power_of_two())
+        };
         let holds = matches!(self.mode, Mode::Part | Mode::SubGroup) && fits && !operands.is_empty();
         if holds {
             source.hold(operands).define("HELD_STEPS", room);

@@ -9,7 +9,7 @@ use crate::primitive::choice::Planned;
 use crate::primitive::embedded::{Scratch, embedded};
 use crate::primitive::pointwise::{self, Statements};
 use crate::primitive::quantized;
-use crate::primitive::space::{Binding, Index, Space, broadcast_by_blocks};
+use crate::primitive::space::{Binding, Index, Space};
 use crate::primitive::sums::is_real;
 use crate::primitive::value::Value;
 
@@ -19,7 +19,7 @@ const SHARE: usize = 64;
 const WORTH: usize = 4 << 20;
 
 impl Shape<'_> {
-    /// The copies, and the convolution of them; none where that has no register tiles either.
+    /// The copies, and the convolution of them by what suits f32; none of few sums, which read their factors as they lie.
     pub(super) fn dequantized(&self, value: Value, device: &DeviceTraits) -> Option<Planned> {
         let desc = self.desc;
         let products = desc.dst().elements().saturating_mul(self.terms());
@@ -97,17 +97,7 @@ impl Shape<'_> {
             Index::of(space.push(format!("d{last}"), dims[last]))
         };
         space.operand("SRC0", Binding::Arg(of.arg()), own, &index);
-        let mut compute = "LD_SRC0(OFF_SRC0, n)".to_owned();
-        if let Some(zero) = self.desc.find(Arg::ZeroPointOf(of)) {
-            let at = broadcast_by_blocks(zero.dims(), dims, &index);
-            space.operand("ZERO", Binding::Arg(Arg::ZeroPointOf(of)), zero, &at);
-            compute = format!("({compute} - LD_ZERO(OFF_ZERO, n))");
-        }
-        if let Some(scale) = self.desc.find(Arg::ScaleOf(of)) {
-            let at = broadcast_by_blocks(scale.dims(), dims, &index);
-            space.operand("SCALE", Binding::Arg(Arg::ScaleOf(of)), scale, &at);
-            compute = format!("{compute} * LD_SCALE(OFF_SCALE, n)");
-        }
+        let compute = quantized::meaning(&mut space, self.desc, of, dims, &index, true);
         space.operand("DST", Binding::Scratchpad(start), copy, &index);
         let compute = format!("V v = {compute};");
         let statements = Statements { compute: &compute, ..Statements::default() };

@@ -10,8 +10,9 @@ use crate::plan::{DeviceTraits, Launch, LaunchArg};
 use crate::primitive::choice::Planned;
 use crate::primitive::embedded::{Scratch, embedded};
 use crate::primitive::pointwise::{self, Statements};
+use crate::primitive::quantized;
 use crate::primitive::source::Source;
-use crate::primitive::space::{Binding, Index, Space, broadcast_by_blocks};
+use crate::primitive::space::{Binding, Index, Space};
 use crate::primitive::value::{Value, storage};
 
 const EXPAND: &str = anydnn_kernels::text("matmul/expand.cl");
@@ -109,17 +110,7 @@ impl Shape<'_> {
         index.push(Index::sum(&[(block_loop, block), (term, 1)]));
         index.push(Index::of(column));
         space.operand("SRC0", Binding::Arg(Arg::Weights), self.weights, &index);
-        let mut compute = "LD_SRC0(OFF_SRC0, n)".to_owned();
-        if let Some(zero) = &one.zero_point {
-            let at = broadcast_by_blocks(zero.dims(), dims, &index);
-            space.operand("ZERO", Binding::Arg(Arg::ZeroPointOf(Quantized::Weights)), zero, &at);
-            compute = format!("({compute} - LD_ZERO(OFF_ZERO, n))");
-        }
-        if let Some(scale) = one.scale.as_ref().filter(|_| is_scaled) {
-            let at = broadcast_by_blocks(scale.dims(), dims, &index);
-            space.operand("SCALE", Binding::Arg(Arg::ScaleOf(Quantized::Weights)), scale, &at);
-            compute = format!("{compute} * LD_SCALE(OFF_SCALE, n)");
-        }
+        let compute = quantized::meaning(&mut space, self.desc, Quantized::Weights, dims, &index, is_scaled);
         space.operand("DST", Binding::Scratchpad(start), whole, &index);
         let wide = self.wide || whole.size() > i32::MAX as usize;
         let own = self.weights.data_type();

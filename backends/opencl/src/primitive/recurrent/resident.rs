@@ -3,7 +3,7 @@
 use anydnn_backend::op::{Cell, Direction, Recurrent};
 use anydnn_backend::{Arg, DataType, FpMath, MemoryDesc};
 
-use super::{Shape, panels};
+use super::{CELLS, Shape, panels};
 use crate::capability::Feature;
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
@@ -183,7 +183,12 @@ impl Shape<'_> {
                     .number_of("FIRST_CHAIN", way * span + first);
                 let global = [form.items * groups, at_once.min(span - first), 1];
                 let local = Some([form.items, 1, 1]);
-                launches.push(source.launch("recurrent_resident", &[form.file, RESIDENT], global, local));
+                launches.push(source.launch(
+                    "recurrent_resident",
+                    &[CELLS, form.file, RESIDENT],
+                    global,
+                    local,
+                ));
             }
         }
         // Where work-groups gave up waiting for one another.

@@ -40,7 +40,7 @@ fn kernels(plan: &KernelPlan) -> Vec<&str> {
 #[test]
 fn the_program_of_the_steps_does_not_depend_on_their_number() {
     for cell in [LSTM, Cell::Gru, Cell::GruLinearBeforeReset] {
-        for (device, name) in [(cpu(), "panels"), (gpu(), "near")] {
+        for (device, name) in [(cpu(), "panels"), (gpu(), "single-group")] {
             let of = |steps| {
                 planned(layer(Recurrent::new(cell, Direction::Concat), [steps, 2, 48, 80], true), &device)
             };
@@ -145,11 +145,11 @@ fn weights_of_16_bits_stay_in_registers_where_units_multiply_them() {
 
 /// As many weights as a work-group's registers hold, and as many work-groups as there are sequences, up to two for a compute unit.
 #[test]
-fn layers_of_few_units_are_near_a_work_group() {
+fn layers_of_few_units_have_a_work_group_to_themselves() {
     let device = gpu();
     let of = |cell, direction, sizes| {
         let plan = planned(layer(Recurrent::new(cell, direction), sizes, false), &device);
-        let launches = plan.launches.iter().filter(|launch| launch.kernel == "recurrent_near");
+        let launches = plan.launches.iter().filter(|launch| launch.kernel == "recurrent_single_group");
         launches.map(|l| [l.global[0] / l.local.unwrap()[0], l.local.unwrap()[0]]).collect::<Vec<_>>()
     };
     let forward = |cell, sizes| of(cell, Direction::LeftToRight, sizes);
@@ -165,7 +165,7 @@ fn layers_of_few_units_are_near_a_work_group() {
 
 /// Sequences that end early, of one or of several to a work-group, which has room for more units than there are.
 #[test]
-fn near_layers_are_right_on_every_device() {
+fn layers_of_a_single_work_group_are_right_on_every_device() {
     let mut list = Vec::new();
     for cell in [LSTM, Cell::Gru, Cell::GruLinearBeforeReset, Cell::Vanilla(Activation::Tanh)] {
         for (direction, batch, hidden) in [
@@ -194,7 +194,7 @@ fn near_layers_are_right_on_every_device() {
         for engine in shared_test_engines() {
             let device = DeviceTraits { max_work_group: engine.traits().max_work_group, ..gpu() };
             let plan = plan(desc, &device).unwrap();
-            assert_eq!(plan.implementation, "ocl:recurrent:near");
+            assert_eq!(plan.implementation, "ocl:recurrent:single-group");
             check_on(&engine, plan, |arg| match arg {
                 Recurrent::LENGTHS => Some(Values::Listed((0..2000).map(|i| f64::from(i % 9)).collect())),
                 arg => values(arg),

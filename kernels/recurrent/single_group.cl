@@ -3,10 +3,6 @@
 //   UNITS   room for hidden units, a multiple of four
 //   ROWS    sequences of a work-group
 //   AHEAD   steps whose inputs are on their way
-#define VANILLA 0
-#define LSTM 1
-#define GRU 2
-#define LINEAR_GRU 3
 #define GROUP (GATES_COUNT * UNITS)
 // What a work-item finishes of a step: its unit of so many sequences.
 #define OWN ((ROWS + GATES_COUNT - 1) / GATES_COUNT)
@@ -44,16 +40,11 @@
         product[r] = (parts.x + parts.y) + (parts.z + parts.w);                                                          \
     }
 #define SUM(number) sums[OWN_ROW(u)][number][unit]
-#define PEEP(sum, number, cell)                                                                                          \
-    IF_PEEPHOLES({                                                                                                       \
-        const idx gate = number;                                                                                         \
-        sum += LD1_PEEPHOLES(OFF_PEEPHOLES) * cell;                                                                      \
-    })
 #define SHARE(TO, row, value) ((__local float *)(TO)[row])[unit] = value;
 #define MEET barrier(CLK_LOCAL_MEM_FENCE);
 
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-__kernel void recurrent_near(PARAMS) {
+__kernel void recurrent_single_group(PARAMS) {
     ENTER
     __local float4 states[ROWS][UNITS / 4];
     __local float sums[ROWS][GATES_COUNT][UNITS];
@@ -176,21 +167,11 @@ __kernel void recurrent_near(PARAMS) {
 #endif
                 SHARE(states, OWN_ROW(u), state[u])
                 const idx step = backward ? length[u] - 1 - t : t;
-#if ADDS_UP
-                if (d == 0) {
-                    KEEP_TOTALS(OFF_TOTALS, 1, state[u]);
-                } else {
-                    KEEP_DST(OFF_DST, 1, LD1_TOTALS(OFF_TOTALS) + state[u]);
-                }
-#else
-                KEEP_DST(OFF_DST, 1, state[u]);
-#endif
+                KEEP_STATE(state[u])
             }
         }
     }
     EACH_OWN {
-        IF_LAST_STATE(KEEP_LAST_STATE(OFF_LAST_STATE, 1, state[u]);)
-        IF_LAST_CELL(KEEP_LAST_CELL(OFF_LAST_CELL, 1, cell[u]);)
-        for (idx step = length[u]; step < STEPS && (!ADDS_UP || d == 1); ++step) KEEP_DST(OFF_DST, 1, (R)0);
+        KEEP_LAST(state[u], cell[u], length[u])
     }
 }

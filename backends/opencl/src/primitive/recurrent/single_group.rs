@@ -1,9 +1,7 @@
-//! A launch for the whole sequence on devices that want many work-items: a work-group has all hidden units of a few sequences near, its weights in
-//! registers and its states in local memory.
+//! A launch for the whole sequence on devices that want many work-items: a work-group has all hidden units of a few sequences, their weights in registers
+//! and their states in local memory.
 
-use anydnn_backend::op::Direction;
-
-use super::Shape;
+use super::{CELLS, Shape};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
 use crate::primitive::embedded::Scratch;
@@ -12,7 +10,7 @@ use crate::primitive::source::Source;
 use crate::primitive::space::{Index, Space};
 use crate::primitive::value::Value;
 
-const NEAR: &str = anydnn_kernels::text("recurrent/near.cl");
+const SINGLE_GROUP: &str = anydnn_kernels::text("recurrent/single_group.cl");
 
 /// Units come in steps of so many, so that layers of about as many share a program.
 const UNITS: usize = 16;
@@ -31,12 +29,13 @@ const AHEAD: usize = 4;
 
 impl Shape<'_> {
     /// Where a work-group holds the layer.
-    pub(super) fn near(&self, device: &DeviceTraits) -> Option<Planned> {
+    pub(super) fn single_group(&self, device: &DeviceTraits) -> Option<Planned> {
         let gates = self.op.cell.gates();
         let units = self.hidden.next_multiple_of(UNITS);
         let group = gates * units;
         let chains = |rows| self.batch.div_ceil(rows) * self.apart;
-        let rows = chains(1).div_ceil(FEW_GROUPS * device.compute_units).clamp(1, MOST_ROWS);
+        // Powers of two alone, so that numbers of sequences share programs.
+        let rows = chains(1).div_ceil(FEW_GROUPS * device.compute_units).next_power_of_two().min(MOST_ROWS);
         let floats = rows * (units * 2 + group + AHEAD * group);
         let fits = !is_cpu(device)
             && self.value == Value::F32
@@ -53,13 +52,9 @@ impl Shape<'_> {
         let mut scratch = Scratch { bytes: 0 };
         let (sums, mut launches) = self.input_products(device, &mut scratch)?;
         let of_way = self.batch.div_ceil(rows);
-        // Those of a sum add to what the other direction has stored.
-        let (ways, span) = match self.op.direction {
-            Direction::Sum => (self.count(), of_way),
-            _ => (1, of_way * self.count()),
-        };
         let kept = scratch.bytes;
-        for way in 0..ways {
+        // Directions of a sum add to what the one before has stored.
+        for way in 0..self.count() / self.apart {
             // Every launch has the same working memory.
             scratch.bytes = kept;
             let mut space = Space::default();
@@ -78,8 +73,13 @@ impl Shape<'_> {
                 .number_of("BATCH", self.batch)
                 .number_of("CHAINS_OF_WAY", of_way)
                 .number_of("FIRST_CHAIN", way * of_way);
-            let global = [group * span, 1, 1];
-            launches.push(source.launch("recurrent_near", &[NEAR], global, Some([group, 1, 1])));
+            let global = [group * of_way * self.apart, 1, 1];
+            launches.push(source.launch(
+                "recurrent_single_group",
+                &[CELLS, SINGLE_GROUP],
+                global,
+                Some([group, 1, 1]),
+            ));
         }
         Some(Planned { scratchpad: scratch.bytes, launches })
     }
