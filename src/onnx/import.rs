@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anydnn_backend::{DataType, Dims, Error, Result, ResultExt};
+use anydnn_backend::{DataType, Dims, Error, MemoryDesc, Result, ResultExt};
 use rustc_hash::FxHashSet;
 
 use super::files::{ExternalData, Origin};
@@ -104,9 +104,10 @@ pub(super) fn stage(request: Request<'_>, have: &[Option<Have>]) -> Result<Stage
     walk.finish()
 }
 
-/// Whether graphs may be made for the elements of such a value.
+/// Whether graphs may be made for the elements of such a value. Conditions have as many dimensions as what they compare.
 pub(super) fn may_specialise(dims: &Dims, data_type: DataType) -> bool {
-    (data_type.is_integer() || data_type == DataType::Boolean) && dims.len() <= 1 && dims.elements() <= FEW
+    let few = dims.len() <= 1 && dims.elements() <= FEW || dims.elements() == 1;
+    (data_type.is_integer() || data_type == DataType::Boolean) && few
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -264,12 +265,15 @@ impl<'a> Walk<'a> {
         let node = Node::new(&step.proto, step.opset, inputs).reading_alone(is_sole);
         match &step.kind {
             StepKind::If(branches) => {
-                let Some(condition) = self.network.demand(node.input(0)?) else {
+                let given = node.input(0)?;
+                if given.data_type != DataType::Boolean || given.dims.elements() != 1 {
+                    let given = MemoryDesc::new(given.dims.clone(), given.data_type);
+                    return Err(node.invalid("condition", given, "one truth value"));
+                }
+                let Some(condition) = self.network.demand(given) else {
                     return self.later(index, &node, "its condition is computed on execution");
                 };
-                let [condition] = condition.to_f64s()[..] else {
-                    return Err(node.invalid("condition", condition.desc(), "one truth value"));
-                };
+                let condition = condition.to_f64s().first().copied().unwrap_or_default();
                 Ok(Some(branches[usize::from(condition == 0.0)].clone()))
             }
             StepKind::Repeat(_) => self.host(index, &node, "its body is run step by step"),

@@ -82,9 +82,11 @@ impl<'s, B: Backend> Run<'s, B> {
     /// Runs a graph on what it is given, and returns its outputs in order.
     pub(super) fn scope(&mut self, scope: &Scope<B>, values: &mut Values<B>) -> Result<Vec<Arc<Slot<B>>>> {
         let program = &scope.program;
+        let mut last: Option<Arc<Plan<B>>> = None;
         for stage in 0.. {
             self.cancel.check()?;
             let plan = scope.plan(self.inner, &values.slots, &self.dims)?;
+            let is_again = last.replace(Arc::clone(&plan)).is_some_and(|last| Arc::ptr_eq(&last, &plan));
             self.on_device(scope, &plan, values, stage)?;
             scope.end_retired();
             for (value, tensor) in &plan.stage.known {
@@ -97,7 +99,8 @@ impl<'s, B: Backend> Run<'s, B> {
             if plan.stage.is_last {
                 break;
             }
-            if plan.stage.host.is_empty() && plan.stage.fetched.is_empty() {
+            // What a stage has not got is not there after another turn of it either.
+            if is_again || plan.stage.host.is_empty() && plan.stage.fetched.is_empty() {
                 return Err(Error::invalid(
                     "session",
                     "stage",

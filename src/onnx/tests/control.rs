@@ -121,6 +121,32 @@ fn branches_are_taken_as_the_condition_says() {
 }
 
 #[test]
+fn conditions_have_the_dimensions_of_what_they_compare() {
+    let draft = Draft::new(13).input("x", &["2"]).input("score", &["1", "1"]).floats("half", &[], &[0.5]);
+    let session = compile(&conditional(draft.node("c = GreaterOrEqual(score, half)", vec![])));
+    for (score, expected) in [(0.75, [0.0, -2.0]), (0.25, [10.0, -20.0]), (0.5, [0.0, -2.0])] {
+        let inputs = [("x", tensor([2], &[1.0, -2.0])), ("score", tensor([1, 1], &[score]))];
+        assert_eq!(outputs(&session, &inputs)[0].to_f32s(), expected);
+    }
+}
+
+#[test]
+fn conditions_are_one_truth_value() {
+    let refused = |draft: Draft, given: HostTensor| {
+        let session = conditional(draft.input("x", &["2"])).load().unwrap();
+        let session = session.compile(&anydnn_host::HostEngine::new(), &[]);
+        let inputs = [("x", tensor([2], &[1.0, -2.0])), ("c", given)];
+        session.and_then(|session| session.run(&inputs)).unwrap_err().to_string()
+    };
+    let many =
+        HostTensor::new(anydnn_backend::MemoryDesc::new([2, 2], DataType::Boolean), vec![1; 4]).unwrap();
+    let told = refused(Draft::new(13).typed("c", BOOL, &["2", "2"]), many);
+    assert!(told.contains("2x2") && told.contains("one truth value"), "{told}");
+    let told = refused(Draft::new(13).input("c", &["1"]), tensor([1], &[1.0]));
+    assert!(told.contains("f32") && told.contains("one truth value"), "{told}");
+}
+
+#[test]
 fn loops_carry_values_whose_shape_changes() {
     // Grows a row by its last element doubled, until it has eight; tells every element that was added.
     let body = Draft::new(13)
