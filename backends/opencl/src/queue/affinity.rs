@@ -3,7 +3,11 @@
 //! Intel's runtime for processors starts one worker thread less than there are cores: the thread that waits for commands works on them
 //! too. Linux may wake such a worker on the core of the thread that wakes it, and leave both there for many milliseconds while another
 //! core idles. On two cores all work then takes twice its time, wait after wait, for both threads start where they last ran. So a wait
-//! that used one core's time ends with the thread on another core.
+//! that used one core's time ends with the thread on another core, and before a wait that is long as a rule the thread leaves a core
+//! that a [worker](workers) has: whatever else runs on the machine may have brought them together in between.
+
+#[cfg(target_os = "linux")]
+mod workers;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -43,9 +47,13 @@ impl Crowded {
 
 /// Waits in a driver whose waiting thread works, and then makes room if it was in a worker's way.
 pub(crate) fn watch<T>(wait: impl FnOnce() -> T) -> T {
+    #[cfg(target_os = "linux")]
+    let watched = workers::before_wait();
     let (start, used) = (Instant::now(), process_time());
     let value = wait();
     let elapsed = start.elapsed();
+    #[cfg(target_os = "linux")]
+    workers::after_wait(watched, elapsed);
     if let (Some(before), Some(after)) = (used, process_time()) {
         match is_crowded(after.saturating_sub(before), elapsed) {
             Some(true) if CROWDED.act() => leave_core(),
@@ -77,14 +85,20 @@ fn process_time() -> Option<Duration> {
 /// Moves the calling thread to another of the cores that it may use, without restricting it.
 #[cfg(target_os = "linux")]
 fn leave_core() {
-    use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
+    leave_cores(&[rustix::thread::sched_getcpu()]);
+}
+
+/// Moves the calling thread to one of the cores that it may use beside some, if there is such a core, without restricting it.
+#[cfg(target_os = "linux")]
+fn leave_cores(taken: &[usize]) {
+    use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
     let Ok(allowed) = sched_getaffinity(None) else { return };
-    if !FEW_CORES.contains(&allowed.count()) {
+    let mut others = allowed;
+    taken.iter().for_each(|&core| others.unset(core));
+    if !FEW_CORES.contains(&allowed.count()) || others.count() == 0 {
         return;
     }
-    let mut others = allowed;
-    others.unset(sched_getcpu());
     let moved = sched_setaffinity(None, &others);
     if let Err(error) = moved.and_then(|()| sched_setaffinity(None, &allowed)) {
         tracing::debug!(%error, "a waiting thread could not leave its core");
