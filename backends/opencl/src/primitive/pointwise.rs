@@ -4,6 +4,7 @@ mod listed;
 mod operations;
 
 use self::listed::List;
+use anydnn_backend::op::Op;
 use anydnn_backend::{Arg, DataType, MemoryDesc, PrimitiveDesc};
 
 use super::axes::push_axes;
@@ -56,8 +57,10 @@ pub(super) trait Pointwise {
 
 /// Plans an element-wise operation.
 pub(super) fn plan(desc: PrimitiveDesc, op: &impl Pointwise, device: &DeviceTraits) -> KernelPlan {
-    let value = Value::of(&desc, op.is_closed());
     let dst = desc.dst();
+    // Integers that become floats are rounded once either way, and floats have vectors.
+    let rounds = matches!(desc.op(), Op::Reorder(_)) && dst.data_type().is_float();
+    let value = Value::of(&desc, op.is_closed() && !rounds);
     let mut space = Space::default();
     let mut index = vec![Index::default(); dst.rank()];
     let layouts: Vec<&MemoryDesc> = std::iter::once(dst).chain(desc.args().iter().map(|a| &a.desc)).collect();
@@ -172,8 +175,15 @@ pub(super) fn launch_all(
         _ => CPU_LANES,
     };
     let fewest = if is_cpu(device) { FEW_LANES } else { best };
-    let vectors =
-        space.is_linear() && value == Value::F32 && run >= fewest && is_contiguous(&space, "DST", last);
+    // A fractional condition must not be cut to zero on its way into a vector of integers.
+    let is_source = |operand: &&Operand| matches!(operand.binding, Binding::Arg(Arg::Src(_)));
+    let is_of_integers = is_cpu(device)
+        && value == Value::I64
+        && space.operands.iter().filter(is_source).all(|operand| !operand.data_type.is_float());
+    let vectors = space.is_linear()
+        && (value == Value::F32 || is_of_integers)
+        && run >= fewest
+        && is_contiguous(&space, "DST", last);
     let lanes = if vectors { best } else { 1 };
     let rows = space.count(0..last);
     let chunk = if is_cpu(device) {

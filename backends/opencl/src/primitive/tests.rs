@@ -6,7 +6,8 @@ use anydnn_backend::conformance::values::{Random, Values};
 use anydnn_backend::conformance::{data, reference};
 use anydnn_backend::op::{
     BatchNormalization, Binary, Convolution, ConvolutionWeights, Deconvolution, GroupNormalization,
-    LayerNormalization, MatMul, Pooling, PoolingAlgorithm, Reduction, ReductionAlgorithm, Reorder, Softmax,
+    LayerNormalization, MatMul, Pooling, PoolingAlgorithm, Reduction, ReductionAlgorithm, Reorder, Select,
+    Softmax,
 };
 use anydnn_backend::{
     Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Event, Memory, MemoryDesc,
@@ -215,6 +216,43 @@ fn runs_of_few_elements_are_vectors_on_cpus() {
         assert!(source.contains(&format!("#define LANES {lanes}\n")), "{channels} channels");
     }
     check_everywhere(&lanes.map(|(channels, _)| scaled(channels)), |_| None);
+}
+
+/// As sums of quantised convolutions and masks of token numbers have them.
+#[test]
+fn integers_are_vectors_on_cpus() {
+    let of = |data_type, dims: [usize; 2]| MemoryDesc::new(dims, data_type);
+    let add = |data_type| {
+        let op = Op::Binary(Binary::new(BinaryAlgorithm::Add));
+        PrimitiveDesc::builder(op).src(of(data_type, [37, 203])).src(of(data_type, [1, 203])).build().unwrap()
+    };
+    let select = |condition| {
+        let (condition, values) = (of(condition, [37, 203]), of(DataType::S64, [37, 203]));
+        let builder = PrimitiveDesc::builder(Op::Select(Select));
+        builder.src(condition).src(values.clone()).src(values).build().unwrap()
+    };
+    let cast = |data_type| {
+        let builder = PrimitiveDesc::builder(Op::Reorder(Reorder));
+        builder.src(of(data_type, [37, 203])).dst(of(DataType::F32, [37, 203])).build().unwrap()
+    };
+    let list = [
+        (add(DataType::S32), true),
+        (add(DataType::S64), true),
+        (select(DataType::Boolean), true),
+        // A half must not become zero on its way into a vector of integers.
+        (select(DataType::F32), false),
+        (cast(DataType::S32), true),
+        (cast(DataType::S64), true),
+    ];
+    for (desc, are_vectors) in &list {
+        let plan = plan(desc, &cpu()).unwrap();
+        let source = plan.launches[0].program.source.to_string();
+        assert_eq!(source.contains("#define LANES 16\n"), *are_vectors, "{desc:?}");
+    }
+    check_everywhere(&list.map(|(desc, _)| desc), |arg| {
+        // Sums of some are beyond what 32 bits hold, and some conditions are fractions.
+        Some(if arg == Arg::SRC { Values::Uniform(-0.9, 3e9) } else { Values::Uniform(-2e9, 2e9) })
+    });
 }
 
 #[test]

@@ -59,10 +59,11 @@ impl Pointwise for Select {
         true
     }
 
-    fn expression(&self, _desc: &PrimitiveDesc, value: Value) -> String {
+    fn expression(&self, desc: &PrimitiveDesc, value: Value) -> String {
         let (yes, no) = (load("SRC1"), load("SRC2"));
-        // Integer values have one lane; a fractional condition must not be cut to zero.
-        if value == Value::I64 {
+        // One lane, as a fractional condition must not be cut to zero.
+        let is_float = desc.find(Arg::SRC).is_some_and(|condition| condition.data_type().is_float());
+        if value == Value::I64 && is_float {
             return format!("NAT1_SRC0(OFF_SRC0) != 0 ? {yes} : {no}");
         }
         format!("({}) != (V)(0) ? {yes} : {no}", load("SRC0"))
