@@ -155,7 +155,16 @@ __kernel void recurrent_panels(PARAMS) {
     const idx first_n = (idx)get_global_id(1) * CHAIN_N, end_n = min(first_n + CHAIN_N, (idx)BATCH);
     const idx first_tile = (idx)get_global_id(1) * CHAIN_TILES;
     const idx k = 0, lane = 0;
-    const int phases_of_way = 2 + STEPS * PHASES;
+    // Steps behind the end of every sequence change nothing.
+    idx steps = STEPS;
+    IF_LENGTHS(
+        steps = 0;
+        for (idx n = first_n; n < end_n; ++n) {
+            LENGTH
+            steps = max(steps, length);
+        }
+    )
+    const int phases_of_way = 2 + (int)steps * PHASES;
     const int helper = (int)get_global_id(0), helpers = (int)get_global_size(0);
 #if COOPERATE
     const int chain = (int)(get_global_id(2) * get_global_size(1) + get_global_id(1));
@@ -216,7 +225,7 @@ __kernel void recurrent_panels(PARAMS) {
                     LENGTH
                     const idx tile = first_tile + (n - first_n) / TILE_N, row = (n - first_n) % TILE_N;
                     EACH_PART {
-                        const idx turn = STEPS & 1;
+                        const idx turn = steps & 1;
                         IF_LAST_STATE(KEEP_LAST_STATE(OFF_LAST_STATE, lanes, LD_STATES(OFF_STATES, lanes));)
                         IF_LAST_CELL(KEEP_LAST_CELL(OFF_LAST_CELL, lanes, LD_CELLS(OFF_CELLS, lanes));)
                         for (idx step = way == WAYS - 1 ? length : STEPS; step < STEPS; ++step) {
