@@ -52,7 +52,10 @@
             case 3: EVERY(eltwise_leaky_relu(v, alpha))                                                                  \
             case 4: EVERY_WITH(alpha * v + beta * x)                                                                     \
             case 5: EVERY_WITH(v * x)                                                                                    \
-            case 6: EVERY(eltwise_sigmoid(v))                                                                            \
+            case 6: EVERY((beta != 0 ? v : (V)(1)) / ((V)(1) + EXP(-alpha * v)))                                         \
+            case 7: EVERY(eltwise_gelu_erf(v))                                                                           \
+            case 8: EVERY(eltwise_gelu_tanh(v))                                                                          \
+            case 9: EVERY(eltwise_tanh(v))                                                                               \
             EACH_FUNCTION(FUNCTION)                                                                                      \
             }                                                                                                            \
         }                                                                                                                \

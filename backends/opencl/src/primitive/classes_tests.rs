@@ -8,7 +8,8 @@ use anydnn_backend::op::{
     PoolingAlgorithm, Reduction, ReductionAlgorithm, Resampling, ResamplingAlgorithm, Softmax,
 };
 use anydnn_backend::{
-    Arg, Attributes, BinaryAlgorithm, Eltwise, Op, PostOp, PrimitiveDesc, PrimitiveDescBuilder,
+    Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, Op, PostOp, PrimitiveDesc,
+    PrimitiveDescBuilder,
 };
 
 use super::plan;
@@ -236,4 +237,72 @@ fn pooled_lines_share_programs_on_processors() {
     let means = [PoolingAlgorithm::AverageExcludePadding, PoolingAlgorithm::AverageIncludePadding];
     let mean = means.map(|algorithm| pooled([32, 7, 7], 3, 1, algorithm));
     assert_eq!(count(&mean), 1);
+}
+
+/// The texts of the last launches of descriptions, which compute: those before them may prepare operands.
+fn texts(descs: impl IntoIterator<Item = PrimitiveDescBuilder>) -> HashSet<String> {
+    let plans = descs.into_iter().map(|desc| planned(desc, &cpu()));
+    plans.map(|plan| plan.launches.last().unwrap().program.source.to_string()).collect()
+}
+
+#[test]
+fn activations_share_a_program_on_processors() {
+    let functions = [
+        None,
+        Some(Eltwise::Relu),
+        Some(Eltwise::HardSwish { alpha: 1.0 / 6.0, beta: 0.5 }),
+        Some(Eltwise::Sigmoid),
+        Some(Eltwise::Swish { alpha: 1.0 }),
+        Some(Eltwise::GeluErf),
+        Some(Eltwise::GeluTanh),
+        Some(Eltwise::Tanh),
+    ];
+    let attributes = || {
+        functions.map(|function| {
+            let none = Attributes::default();
+            function.map_or(none.clone(), |function| none.with_post_op(PostOp::Eltwise(function)))
+        })
+    };
+    let convolutions = attributes().map(|attributes| {
+        let mut random = Random::new(7);
+        convolved(&mut random, (64, 96, 1), 3, 1).attributes(attributes)
+    });
+    assert_eq!(texts(convolutions).len(), 1);
+    let products = attributes().map(|attributes| {
+        matmul(f32(&[128, 384]), f32(&[384, 1536])).bias(f32(&[1, 1536])).attributes(attributes)
+    });
+    assert_eq!(texts(products).len(), 1);
+}
+
+#[test]
+fn scales_of_quantised_layers_share_programs_on_processors() {
+    let quantised = |scale: f32, zero_point: f32| {
+        [
+            Eltwise::Linear { alpha: 1.0 / scale, beta: 0.0 },
+            Eltwise::Round,
+            Eltwise::Linear { alpha: 1.0, beta: zero_point },
+        ]
+        .into_iter()
+        .fold(Attributes::default(), |attributes, function| {
+            attributes.with_post_op(PostOp::Eltwise(function))
+        })
+    };
+    let scales = [(0.0123, 124.0), (0.5, 0.0), (1.0, 128.0), (3.7, 1.0)];
+    let of = |data_type, dims: &[usize]| MemoryDesc::new(dims, data_type);
+    let bytes = || of(DataType::U8, &[128, 384]);
+    let products = scales.map(|(scale, zero_point)| {
+        let weights = of(DataType::S8, &[384, 384]);
+        matmul(bytes(), weights).dst(bytes()).attributes(quantised(scale, zero_point))
+    });
+    assert_eq!(texts(products).len(), 1);
+    let rows = scales.map(|(scale, zero_point)| {
+        let op = Op::Softmax(Softmax::new(1));
+        PrimitiveDesc::builder(op).src(f32(&[128, 384])).dst(bytes()).attributes(quantised(scale, zero_point))
+    });
+    assert_eq!(texts(rows).len(), 1);
+    let normalizations = scales.map(|(scale, zero_point)| {
+        let op = Op::LayerNormalization(LayerNormalization::new(1, 1e-5));
+        PrimitiveDesc::builder(op).src(f32(&[128, 384])).dst(bytes()).attributes(quantised(scale, zero_point))
+    });
+    assert_eq!(texts(normalizations).len(), 1);
 }

@@ -343,13 +343,14 @@ impl Source {
         for (i, post_op) in desc.attributes().post_ops.iter().take(count).enumerate() {
             let operand = format!("LD_POST{i}(OFF_POST{i}, n)");
             let _ = match post_op {
-                PostOp::Eltwise(function) => write!(text, "v = {}; ", eltwise(self.value, *function, "v")),
+                // Networks of integers have factors of their own for each layer.
+                PostOp::Eltwise(function) => write!(text, "v = {}; ", launched(self.value, *function, "v")),
                 PostOp::Binary { algorithm, reversed, .. } => {
                     let (a, b) = if *reversed { (&*operand, "v") } else { ("v", &*operand) };
                     write!(text, "v = binary_{}({a}, {b}); ", algorithm.name())
                 }
                 PostOp::Sum { scale, zero_point, .. } => {
-                    let scale = self.value.literal(*scale);
+                    let scale = self.value.number(*scale);
                     write!(
                         text,
                         "v += {scale} * (LD_OLD{i}(OFF_OLD{i}, n) - ({})({zero_point})); ",
@@ -708,6 +709,17 @@ pub(super) fn arguments(value: Value, function: Eltwise, x: &str) -> String {
         .chain(function.parameters().iter().map(|&p| value.literal(p)))
         .collect();
     arguments.join(", ")
+}
+
+/// The call of an element-wise function whose parameters come with the launch where launches carry such.
+pub(super) fn launched(value: Value, function: Eltwise, x: &str) -> String {
+    // How powers are computed depends on the exponent.
+    if matches!(function, Eltwise::Pow { .. }) {
+        return eltwise(value, function, x);
+    }
+    let parameters = function.parameters().into_iter().map(|parameter| value.number(parameter));
+    let arguments: Vec<String> = std::iter::once(x.to_owned()).chain(parameters).collect();
+    format!("eltwise_{}({})", function.name(), arguments.join(", "))
 }
 
 /// Whether the operand's elements lie side by side along a loop.

@@ -4,7 +4,7 @@ use anydnn_backend::{BinaryAlgorithm, Eltwise, PostOp, PrimitiveDesc};
 
 use super::{bits, each_operand};
 use crate::primitive::numbers::{always, float};
-use crate::primitive::source::{Source, eltwise};
+use crate::primitive::source::{Source, launched};
 use crate::primitive::space::{Address, Space};
 use crate::primitive::value::Value;
 
@@ -77,10 +77,10 @@ impl Last {
         found.unwrap_or((post_ops.len(), Self::default()))
     }
 
-    /// What is behind the function, where it is this one.
-    pub(super) fn behind(&self, function: Eltwise) -> Option<Self> {
+    /// The function and what is behind it, where it is such a one.
+    pub(super) fn behind(&self, is_wanted: impl Fn(Eltwise) -> bool) -> Option<(Eltwise, Self)> {
         let rest = Self { before: self.after, function: None, after: None, bounds: self.bounds };
-        (self.function == Some(function)).then_some(rest)
+        self.function.filter(|function| is_wanted(*function)).map(|function| (function, rest))
     }
 
     /// These functions and one more behind them, where the form has a place for it.
@@ -221,14 +221,7 @@ impl Last {
     fn define_final(&self, source: &mut Source, [scale, shift, scale_after, shift_after]: &[&str; 4]) {
         let mut text = format!("eltwise_linear(v, {scale}, {shift})");
         if let Some(function) = self.function {
-            // How powers are computed depends on the exponent.
-            text = if let Eltwise::Pow { .. } = function {
-                eltwise(Value::F32, function, &text)
-            } else {
-                let parameters = function.parameters().into_iter().map(float);
-                let arguments: Vec<String> = std::iter::once(text).chain(parameters).collect();
-                format!("eltwise_{}({})", function.name(), arguments.join(", "))
-            };
+            text = launched(Value::F32, function, &text);
         }
         if self.function.is_some() || self.after.is_some() {
             text = format!("eltwise_linear({text}, {scale_after}, {shift_after})");
@@ -345,8 +338,9 @@ mod tests {
     #[test]
     fn what_is_behind_a_function_stays() {
         let last = form(&[LINEAR, Eltwise::Sigmoid, LINEAR, RELU]).unwrap();
-        assert_eq!(last.behind(Eltwise::Tanh).map(|_| ()), None);
-        let rest = last.behind(Eltwise::Sigmoid).unwrap();
+        assert!(last.behind(|function| function == Eltwise::Tanh).is_none());
+        let (function, rest) = last.behind(|function| function == Eltwise::Sigmoid).unwrap();
+        assert_eq!(function, Eltwise::Sigmoid);
         assert_eq!((rest.before, rest.function, rest.after), (last.after, None, None));
         assert_eq!(rest.bounds, last.bounds);
     }

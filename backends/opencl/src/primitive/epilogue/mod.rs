@@ -28,9 +28,12 @@ const HARD_SWISH: i64 = 2;
 const LEAKY_RELU: i64 = 3;
 const SUM: i64 = 4;
 const PRODUCT: i64 = 5;
-const SIGMOID: i64 = 6;
+const GATE: i64 = 6;
+const GELU_ERF: i64 = 7;
+const GELU_TANH: i64 = 8;
+const TANH: i64 = 9;
 /// The first of those that only the programs have which need them.
-const OTHERS: i64 = 7;
+const OTHERS: i64 = 10;
 
 /// What is done to finished sums in f32.
 #[derive(Debug)]
@@ -74,11 +77,11 @@ impl Epilogue {
         lane: usize,
     ) -> Option<Self> {
         let (mut count, mut last) = Last::of(desc, &|i| is_scalar(space, i));
-        // Networks have few of them, which share the program of the others.
+        // Long functions that the list of every program has: networks with them and without share programs.
         let post_ops = &desc.attributes().post_ops;
-        let is_sigmoid = |post_op: &PostOp| *post_op == PostOp::Eltwise(Eltwise::Sigmoid);
-        if let Some(rest) = last.behind(Eltwise::Sigmoid) {
-            count += post_ops.iter().skip(count).position(is_sigmoid).map_or(0, |at| at + 1);
+        if let Some((function, rest)) = last.behind(|function| long(function).is_some()) {
+            let is_function = |post_op: &PostOp| *post_op == PostOp::Eltwise(function);
+            count += post_ops.iter().skip(count).position(is_function).map_or(0, |at| at + 1);
             last = rest;
         }
         let mut epilogue = Self::empty();
@@ -183,7 +186,7 @@ impl Epilogue {
             }
             Eltwise::HardSwish { alpha, beta } => Step::of(HARD_SWISH, alpha, beta),
             Eltwise::LeakyRelu { alpha } => Step::of(LEAKY_RELU, alpha, 0.0),
-            Eltwise::Sigmoid => Step::of(SIGMOID, 0.0, 0.0),
+            _ if let Some(step) = long(function) => step,
             _ => {
                 let known = self.functions.iter().position(|known| *known == function);
                 let number = known.unwrap_or(self.functions.len());
@@ -287,6 +290,19 @@ impl Finish {
         } else {
             self.last.define_in_two(source);
         }
+    }
+}
+
+/// The step of a function that takes too many instructions to stand in a kernel for each of its registers.
+fn long(function: Eltwise) -> Option<Step> {
+    match function {
+        // `sigmoid(alpha x)`, times `x` where the second number is not zero.
+        Eltwise::Sigmoid => Some(Step::of(GATE, 1.0, 0.0)),
+        Eltwise::Swish { alpha } => Some(Step::of(GATE, alpha, 1.0)),
+        Eltwise::GeluErf => Some(Step::of(GELU_ERF, 0.0, 0.0)),
+        Eltwise::GeluTanh => Some(Step::of(GELU_TANH, 0.0, 0.0)),
+        Eltwise::Tanh => Some(Step::of(TANH, 0.0, 0.0)),
+        _ => None,
     }
 }
 
