@@ -95,7 +95,9 @@ fn leave_cores(taken: &[usize]) {
 
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let mut others = allowed;
-    taken.iter().for_each(|&core| others.unset(core));
+    for &core in taken {
+        others.unset(core);
+    }
     if !FEW_CORES.contains(&allowed.count()) || others.count() == 0 {
         return;
     }

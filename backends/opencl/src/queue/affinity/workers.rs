@@ -118,10 +118,14 @@ mod tests {
     fn threads_that_run_are_told_from_threads_that_sleep() {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| while !done.load(Ordering::Relaxed) {});
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    std::thread::sleep(LONG)
+                    std::hint::spin_loop();
+                }
+            });
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::thread::sleep(LONG);
                 }
             });
             std::thread::sleep(LONG);
