@@ -31,20 +31,15 @@ static inline __attribute__((always_inline)) void dots(const __global ELEMENTS *
     const int16 kept = rest > (int16)(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     for (int run = 0; run < runs; ++run) {
         const __global ELEMENTS *a_run = a + run * A_STEP_KW, *b_run = b + run * B_STEP_KW;
-        NOT_UNROLLED for (int k = 0; k + 16 <= terms; k += 16) {
+        // One body for whole vectors and the last one: two of them take four times as long to compile.
+        NOT_UNROLLED for (int k = 0; k < terms; k += 16) {
+            const int at = min(k, terms - 16);
+            const int16 mask = k == at ? (int16)(-1) : kept;
             float16 weights[OUTS];
-            EACH(o, OUTS) weights[o] = VECTOR(b_run + OUTPUT(o) + k);
+            EACH(o, OUTS) weights[o] = as_float16(as_int16(VECTOR(b_run + OUTPUT(o) + at)) & mask);
             EACH(i, positions) {
-                const float16 x = VECTOR(a_run + i * a_step_m + k);
+                const float16 x = as_float16(as_int16(VECTOR(a_run + i * a_step_m + at)) & mask);
                 EACH(o, OUTS) sums[i][o] += x * weights[o];
-            }
-        }
-        if (rest) {
-            float16 weights[OUTS];
-            EACH(o, OUTS) weights[o] = VECTOR(b_run + OUTPUT(o) + terms - 16);
-            EACH(i, positions) {
-                const float16 x = VECTOR(a_run + i * a_step_m + terms - 16);
-                EACH(o, OUTS) sums[i][o] += as_float16(as_int16(x * weights[o]) & kept);
             }
         }
     }
