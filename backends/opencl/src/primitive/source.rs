@@ -344,7 +344,9 @@ impl Source {
             let operand = format!("LD_POST{i}(OFF_POST{i}, n)");
             let _ = match post_op {
                 // Networks of integers have factors of their own for each layer.
-                PostOp::Eltwise(function) => write!(text, "v = {}; ", launched(self.value, *function, "v")),
+                PostOp::Eltwise(function) => {
+                    write!(text, "v = {}; ", eltwise_of_launch(self.value, *function, "v"))
+                }
                 PostOp::Binary { algorithm, reversed, .. } => {
                     let (a, b) = if *reversed { (&*operand, "v") } else { ("v", &*operand) };
                     write!(text, "v = binary_{}({a}, {b}); ", algorithm.name())
@@ -712,7 +714,7 @@ pub(super) fn arguments(value: Value, function: Eltwise, x: &str) -> String {
 }
 
 /// The call of an element-wise function whose parameters come with the launch where launches carry such.
-pub(super) fn launched(value: Value, function: Eltwise, x: &str) -> String {
+pub(super) fn eltwise_of_launch(value: Value, function: Eltwise, x: &str) -> String {
     // How powers are computed depends on the exponent.
     if matches!(function, Eltwise::Pow { .. }) {
         return eltwise(value, function, x);

@@ -4,7 +4,7 @@ use anydnn_backend::{BinaryAlgorithm, Eltwise, PostOp, PrimitiveDesc};
 
 use super::{bits, each_operand};
 use crate::primitive::numbers::{always, float};
-use crate::primitive::source::{Source, launched};
+use crate::primitive::source::{Source, eltwise_of_launch};
 use crate::primitive::space::{Address, Space};
 use crate::primitive::value::Value;
 
@@ -221,7 +221,7 @@ impl Last {
     fn define_final(&self, source: &mut Source, [scale, shift, scale_after, shift_after]: &[&str; 4]) {
         let mut text = format!("eltwise_linear(v, {scale}, {shift})");
         if let Some(function) = self.function {
-            text = launched(Value::F32, function, &text);
+            text = eltwise_of_launch(Value::F32, function, &text);
         }
         if self.function.is_some() || self.after.is_some() {
             text = format!("eltwise_linear({text}, {scale_after}, {shift_after})");

@@ -28,7 +28,7 @@ const HARD_SWISH: i64 = 2;
 const LEAKY_RELU: i64 = 3;
 const SUM: i64 = 4;
 const PRODUCT: i64 = 5;
-const GATE: i64 = 6;
+const SIGMOID: i64 = 6;
 const GELU_ERF: i64 = 7;
 const GELU_TANH: i64 = 8;
 const TANH: i64 = 9;
@@ -297,8 +297,8 @@ impl Finish {
 fn long(function: Eltwise) -> Option<Step> {
     match function {
         // `sigmoid(alpha x)`, times `x` where the second number is not zero.
-        Eltwise::Sigmoid => Some(Step::of(GATE, 1.0, 0.0)),
-        Eltwise::Swish { alpha } => Some(Step::of(GATE, alpha, 1.0)),
+        Eltwise::Sigmoid => Some(Step::of(SIGMOID, 1.0, 0.0)),
+        Eltwise::Swish { alpha } => Some(Step::of(SIGMOID, alpha, 1.0)),
         Eltwise::GeluErf => Some(Step::of(GELU_ERF, 0.0, 0.0)),
         Eltwise::GeluTanh => Some(Step::of(GELU_TANH, 0.0, 0.0)),
         Eltwise::Tanh => Some(Step::of(TANH, 0.0, 0.0)),

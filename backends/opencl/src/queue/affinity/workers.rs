@@ -128,17 +128,20 @@ mod tests {
                     std::thread::sleep(LONG);
                 }
             });
-            std::thread::sleep(LONG);
-            let (before, start) = (times(), Instant::now());
-            std::thread::sleep(LONG * 50);
-            let elapsed = start.elapsed();
-            let after = times();
+            // Other tests may take the cores for a while.
+            let told = (0..10).any(|_| {
+                let (before, start) = (times(), Instant::now());
+                std::thread::sleep(LONG * 20);
+                let (elapsed, after) = (start.elapsed(), times());
+                let ran = |name: &String| {
+                    let earlier = before.get(name).copied().unwrap_or_default();
+                    after.get(name).copied().unwrap_or_default().saturating_sub(earlier)
+                };
+                let busy = after.keys().filter(|name| ran(name) >= elapsed / PART).count();
+                busy > 0 && busy < after.len()
+            });
             done.store(true, Ordering::Relaxed);
-            let ran =
-                |name: &String| after[name].saturating_sub(before.get(name).copied().unwrap_or_default());
-            // Of these two one, whatever other tests run beside.
-            assert!(after.keys().any(|name| ran(name) >= elapsed / PART), "{after:?} behind {before:?}");
-            assert!(after.keys().any(|name| ran(name) < elapsed / PART));
+            assert!(told);
         });
     }
 }
