@@ -104,7 +104,7 @@ impl<'s, B: Backend> Run<'s, B> {
                 return Err(Error::invalid(
                     "session",
                     "stage",
-                    "without anything to do",
+                    if is_again { "that repeats" } else { "without anything to do" },
                     "a step for the device or the host",
                 ));
             }
