@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anydnn::backend::{Engine, Error};
-use anydnn::onnx::{Model, SessionOptions};
+use anydnn::onnx::{Model, SessionOptions, Startup};
 use anydnn::select::{AnyBackend, AnyEngine};
 
 use crate::backend::Opening;
@@ -39,7 +39,11 @@ pub(crate) fn warm(args: &WarmArgs) -> Outcome {
         shown.set_length(all as u64);
         shown.set_position(done as u64);
     };
-    let options = SessionOptions { progress: Some(Arc::new(told)), ..SessionOptions::default() };
+    let options = SessionOptions {
+        progress: Some(Arc::new(told)),
+        startup: Some(Startup::Device),
+        ..SessionOptions::default()
+    };
     let start = Instant::now();
     let session = model.compile_with::<AnyEngine, AnyBackend>(&selection.engine, &[], &options)?;
     let dims: Vec<_> = args.dims.iter().map(|(name, extent)| (name.as_str(), *extent)).collect();

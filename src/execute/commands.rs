@@ -160,9 +160,21 @@ impl<B: Backend> CommandList<B> {
         deps: &[B::Event],
         enqueued: &mut Enqueued<B>,
     ) -> Result<B::Event> {
+        self.enqueue_while(stream, deps, enqueued, &|| Ok(()))
+    }
+
+    /// The same as long as `go_on` says so, which is asked before each command.
+    pub(crate) fn enqueue_while(
+        &self,
+        stream: &B::Stream,
+        deps: &[B::Event],
+        enqueued: &mut Enqueued<B>,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<B::Event> {
         let ordered = stream.desc().order == Order::InOrder;
         let base = enqueued.events.len();
         for (at, command) in self.commands.iter().enumerate() {
+            go_on()?;
             let waits = &mut enqueued.waits;
             waits.clear();
             if command.waits_for.is_empty() {

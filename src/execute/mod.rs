@@ -171,11 +171,23 @@ impl<B: Backend> Executable<B> {
         outputs: &[(TensorId, B::Memory)],
         deps: &[B::Event],
     ) -> Result<B::Event> {
+        self.execute_while(stream, inputs, outputs, deps, &|| Ok(()))
+    }
+
+    /// The same as long as `go_on` says so, which is asked before each step that is enqueued by itself.
+    pub(crate) fn execute_while(
+        &self,
+        stream: &B::Stream,
+        inputs: &[(TensorId, B::Memory)],
+        outputs: &[(TensorId, B::Memory)],
+        deps: &[B::Event],
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<B::Event> {
         let compiled = &*self.compiled;
         check_stream(compiled, stream)?;
         let Ports { inputs, outputs } = self.bind_ports(inputs, outputs)?;
         let list = compiled.lists.take(compiled)?;
-        self.enqueue(list, stream, &inputs, &outputs, deps).map(|(event, _)| event)
+        self.enqueue(list, stream, &inputs, &outputs, deps, go_on).map(|(event, _)| event)
     }
 
     /// As [`Executable::execute`], with the event of each step.
@@ -192,7 +204,7 @@ impl<B: Backend> Executable<B> {
         let compiled = &*self.compiled;
         check_stream(compiled, stream)?;
         let Ports { inputs, outputs } = self.bind_ports(inputs, outputs)?;
-        self.enqueue(None, stream, &inputs, &outputs, deps)
+        self.enqueue(None, stream, &inputs, &outputs, deps, &|| Ok(()))
     }
 
     /// Enqueues a list, or without one the steps one by one.
@@ -203,14 +215,16 @@ impl<B: Backend> Executable<B> {
         inputs: &[B::Memory],
         outputs: &[B::Memory],
         deps: &[B::Event],
+        go_on: &dyn Fn() -> Result<()>,
     ) -> Result<(B::Event, Vec<StepEvent<B>>)> {
         let compiled = &*self.compiled;
-        run(compiled, list, |list, taken, enqueued| match list {
-            Some(list) => {
+        run(compiled, list, |list, taken, enqueued| {
+            if let Some(list) = list {
                 let arena = taken.take_arena(compiled)?;
-                list.enqueue(stream, &self.memories(inputs, outputs).slots(&arena), deps)
+                return list.enqueue(stream, &self.memories(inputs, outputs).slots(&arena), deps);
             }
-            None => self.bind_commands(stream, inputs, outputs, taken)?.enqueue(stream, deps, enqueued),
+            let commands = self.bind_commands(stream, inputs, outputs, taken)?;
+            commands.enqueue_while(stream, deps, enqueued, go_on)
         })
     }
 

@@ -46,7 +46,7 @@ pub use self::pool::{Named, SessionPool};
 use self::program::Program;
 pub use self::session::{
     Cancel, MemoryReport, NodeInfo, Output, PlanMemory, Precision, Session, SessionOptions, StageInfo,
-    StepTime,
+    Startup, StepTime,
 };
 use crate::model::{self, HostTensor};
 use proto::{ModelProto, TensorShapeProto, ValueInfoProto};

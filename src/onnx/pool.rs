@@ -7,7 +7,7 @@ use std::thread;
 
 use anydnn_backend::{Backend, Engine, Error, Result};
 
-use super::{Model, Session, SessionOptions};
+use super::{Model, Session, SessionOptions, Startup};
 use crate::model::HostTensor;
 
 /// Inputs of one execution: names with tensors. Outputs are the same.
@@ -42,7 +42,8 @@ pub struct SessionPool<B: Backend> {
 }
 
 impl<B: Backend> SessionPool<B> {
-    /// A session on each of several engines.
+    /// A session on each of several engines. Where the options do not say who answers first, each device does: in place of several the one
+    /// host would hold up the others.
     ///
     /// # Errors
     /// [`Error::Invalid`] for no engine; as [`Model::compile_with`].
@@ -51,7 +52,9 @@ impl<B: Backend> SessionPool<B> {
         E: Engine<B = B>,
         B: Backend<Engine = E>,
     {
-        let sessions = engines.iter().map(|engine| model.compile_with(engine, &[], options));
+        let startup = Some(options.startup.unwrap_or(Startup::Device));
+        let options = SessionOptions { startup, ..options.clone() };
+        let sessions = engines.iter().map(|engine| model.compile_with(engine, &[], &options));
         Self::of(sessions.collect::<Result<_>>()?)
     }
 

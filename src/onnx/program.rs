@@ -130,6 +130,19 @@ impl Program {
         Builder::graph(&shared, graph, &model.opset_import, 0, false)
     }
 
+    /// Bytes of the weights, those of loops with them, as if each element took four.
+    pub(super) fn weight_bytes(&self) -> usize {
+        let elements = |tensor: &Arc<TensorProto>| {
+            tensor.dims.iter().map(|&extent| extent.max(0) as usize).product::<usize>()
+        };
+        let own: usize = self.weights.iter().flatten().map(elements).sum();
+        let bodies = self.steps.iter().filter_map(|step| match &step.kind {
+            StepKind::Repeat(body) => Some(body.program.weight_bytes()),
+            _ => None,
+        });
+        bodies.fold(own.saturating_mul(4), usize::saturating_add)
+    }
+
     /// Whether anything works with a value, or it is an output.
     pub(super) fn is_read(&self, value: ValueId) -> bool {
         self.readings(value) > 0

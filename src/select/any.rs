@@ -9,7 +9,7 @@ use anydnn_backend::{
     Allocator, Arg, Backend, Capabilities, DeviceInfo, Engine, EngineId, Erased, ErasedEngine, ErasedEvent,
     ErasedMemory, ErasedPrimitive, ErasedStream, Event, EventStatus, List, ListStep, MapMode, Mapping,
     Memory, MemoryDesc, MemoryKind, Primitive, PrimitiveDesc, Profiled, Range, Region, Result, Stream,
-    StreamDesc, Timestamps, methods,
+    StreamDesc, Timestamps, Work, methods,
 };
 #[cfg(feature = "host")]
 use anydnn_host::{Host, HostEngine, HostEvent, HostMemory, HostPrimitive, HostStream};

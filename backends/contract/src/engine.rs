@@ -17,6 +17,27 @@ use crate::op::primitive_desc::PrimitiveDesc;
 use crate::primitive::Primitive;
 use crate::stream::StreamDesc;
 
+/// Something to do once, on any thread.
+pub struct Work(Box<dyn FnOnce() + Send>);
+
+impl Work {
+    /// Work that a function does.
+    pub fn new(run: impl FnOnce() + Send + 'static) -> Self {
+        Self(Box::new(run))
+    }
+
+    /// Does it.
+    pub fn run(self) {
+        (self.0)();
+    }
+}
+
+impl Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work").finish_non_exhaustive()
+    }
+}
+
 /// One device in one context. Clones are handles to the same engine.
 pub trait Engine: Clone + Debug + Send + Sync + 'static {
     /// The backend this engine belongs to.
@@ -98,6 +119,13 @@ pub trait Engine: Clone + Debug + Send + Sync + 'static {
     fn ready(&self, steps: &[ListStep<Self::B>], slots: usize) -> Result<Option<Box<dyn List<Self::B>>>> {
         let _ = (steps, slots);
         Ok(None)
+    }
+
+    /// Begins work for the engine on a thread of its own, such as executions that nobody waits for; gives the work back where nothing is
+    /// compiled while a process runs, so that what is done ahead saves nothing. A process that exits meanwhile waits for it, as long as
+    /// the driver needs that; what it has yet to compile then fails.
+    fn in_background(&self, work: Work) -> Option<Work> {
+        Some(work)
     }
 
     /// The engine's own allocator of temporaries.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::allocator::Allocator;
 use crate::arg::Arg;
 use crate::backend::Backend;
-use crate::engine::{Capabilities, DeviceInfo, Engine, EngineId};
+use crate::engine::{Capabilities, DeviceInfo, Engine, EngineId, Work};
 use crate::error::Result;
 use crate::event::{Event, EventStatus, Timestamps};
 use crate::forward::{EngineObject, EventObject, Holder, Holds, MemoryObject, PrimitiveObject, StreamObject};

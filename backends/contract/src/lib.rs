@@ -45,7 +45,7 @@ pub use arg::{Access, Arg, Quantized};
 pub use backend::Backend;
 pub use data_type::DataType;
 pub use dims::{Dims, Indices, MAX_DIMS};
-pub use engine::{Capabilities, DeviceInfo, DeviceKind, Engine, EngineId, Probe};
+pub use engine::{Capabilities, DeviceInfo, DeviceKind, Engine, EngineId, Probe, Work};
 pub use erased::{Erased, ErasedEngine, ErasedEvent, ErasedMemory, ErasedPrimitive, ErasedStream};
 pub use error::{BuildFailure, DeviceFailure, Error, Invalid, InvalidKind, Result, ResultExt, Status};
 pub use event::{Event, EventStatus, Timestamps};

@@ -1,8 +1,8 @@
 //! The device as a test holds it: built with a seed, asked about races and leaks, checked at the end.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use anydnn_backend::{Capabilities, DataType, DeviceInfo, DeviceKind, MemoryKind};
+use anydnn_backend::{Capabilities, DataType, DeviceInfo, DeviceKind, EngineId, MemoryKind};
 
 use crate::engine::MockEngine;
 use crate::event::MockUserEvent;
@@ -90,6 +90,15 @@ impl MockDevice {
         self.shared.lock().faults.inject(faults);
     }
 
+    /// Does what was begun [in the background](anydnn_backend::Engine::in_background) so far, here and now, and tells how much that was:
+    /// the device [works ahead](MockDeviceBuilder::works_ahead) when the test says so.
+    pub fn work_ahead(&self) -> usize {
+        let begun = std::mem::take(&mut self.shared.lock().ahead);
+        let count = begun.len();
+        begun.into_iter().for_each(anydnn_backend::Work::run);
+        count
+    }
+
     /// Commands that have not run.
     pub fn pending(&self) -> usize {
         self.shared.lock().schedule.pending()
@@ -135,6 +144,7 @@ pub struct MockDeviceBuilder {
     races: RacePolicy,
     open_layouts: OpenLayouts,
     keeps_apart: bool,
+    works_ahead: bool,
     allow_leaks: bool,
 }
 
@@ -178,6 +188,7 @@ impl Default for MockDeviceBuilder {
             races: RacePolicy::default(),
             open_layouts: OpenLayouts::default(),
             keeps_apart: false,
+            works_ahead: false,
             allow_leaks: false,
         }
     }
@@ -226,6 +237,13 @@ impl MockDeviceBuilder {
         self
     }
 
+    /// Takes work in the background, as devices do whose programs are compiled, and does it when
+    /// [`MockDevice::work_ahead`] says so.
+    pub fn works_ahead(mut self) -> Self {
+        self.works_ahead = true;
+        self
+    }
+
     /// Without the check for leaks at drop.
     pub fn allow_leaks(mut self) -> Self {
         self.allow_leaks = true;
@@ -244,8 +262,16 @@ impl MockDeviceBuilder {
             kind: DeviceKind::Other,
         };
         let state = State::new(self.seed, FaultState::new(self.faults));
-        let shared =
-            Shared::new(info, self.capabilities, self.races, self.open_layouts, self.keeps_apart, state);
+        let shared = Shared {
+            engine: EngineId::unique(),
+            info,
+            capabilities: self.capabilities,
+            races: self.races,
+            open_layouts: self.open_layouts,
+            keeps_apart: self.keeps_apart,
+            works_ahead: self.works_ahead,
+            state: Mutex::new(state),
+        };
         MockDevice { shared: Arc::new(shared), seed: self.seed, allow_leaks: self.allow_leaks }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anydnn_backend::{
     Allocator, Capabilities, DeviceInfo, Engine, EngineId, Error, Layout, MemoryDesc, MemoryKind, Order,
-    PrimitiveDesc, Result, StreamDesc, validate,
+    PrimitiveDesc, Result, StreamDesc, Work, validate,
 };
 
 use crate::Mock;
@@ -90,6 +90,14 @@ impl Engine for MockEngine {
 
     fn create_unbacked_memory(&self, desc: &MemoryDesc, kind: MemoryKind) -> Result<MockMemory> {
         self.memory(desc, kind, 0)
+    }
+
+    fn in_background(&self, work: Work) -> Option<Work> {
+        if !self.shared.works_ahead {
+            return Some(work);
+        }
+        self.shared.lock().ahead.push(work);
+        None
     }
 
     fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {

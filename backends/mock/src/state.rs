@@ -27,29 +27,11 @@ pub(crate) struct Shared {
     pub(crate) races: RacePolicy,
     pub(crate) open_layouts: OpenLayouts,
     pub(crate) keeps_apart: bool,
-    state: Mutex<State>,
+    pub(crate) works_ahead: bool,
+    pub(crate) state: Mutex<State>,
 }
 
 impl Shared {
-    pub(crate) fn new(
-        info: DeviceInfo,
-        capabilities: Capabilities,
-        races: RacePolicy,
-        open_layouts: OpenLayouts,
-        keeps_apart: bool,
-        state: State,
-    ) -> Self {
-        Self {
-            engine: EngineId::unique(),
-            info,
-            capabilities,
-            races,
-            open_layouts,
-            keeps_apart,
-            state: Mutex::new(state),
-        }
-    }
-
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // A test that panicked in another thread must not hide its own message behind a poisoned lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -89,6 +71,8 @@ pub(crate) struct State {
     pub(crate) frees: HashMap<Key, Vec<(u64, usize)>>,
     /// The allocator's.
     pub(crate) stats: AllocatorStats,
+    /// What was begun in the background and waits for the test.
+    pub(crate) ahead: Vec<anydnn_backend::Work>,
     live: BTreeMap<u64, String>,
     /// Blocks of the allocator and their entries among the live objects.
     lent: HashMap<u64, u64>,
@@ -139,6 +123,7 @@ impl State {
             lanes: HashMap::new(),
             frees: HashMap::new(),
             stats: AllocatorStats::default(),
+            ahead: Vec::new(),
             live: BTreeMap::new(),
             lent: HashMap::new(),
             submitted: 0,

@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anydnn_backend::{Engine, Event, Stream, StreamDesc};
+use anydnn_backend::{
+    DataType, Eltwise, Engine, Event, MemoryDesc, Op, PrimitiveDesc, Stream, StreamDesc, Work,
+};
 use anydnn_opencl::testing::test_engines;
 use anydnn_opencl::{OpenClEngine, OpenClEvent, OpenClMemory, OpenClPrimitive, OpenClStream};
 use common::*;
@@ -48,9 +50,9 @@ fn objects() -> Objects {
 }
 
 /// Runs a case below and checks that it ends well, in time, and prints nothing of its own.
-fn ends_quietly(case: &str, variable: Option<&str>) {
+fn ends_quietly(case: &str, variable: Option<(&str, &str)>) {
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", case, "--ignored", "--nocapture"]).envs(variable.map(|name| (name, "1")));
+    child.args(["--exact", case, "--ignored", "--nocapture"]).envs(variable);
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
     while child.try_wait().unwrap().is_none() {
@@ -94,7 +96,7 @@ fn case_late_handler() {
 
 #[test]
 fn objects_may_be_dropped_after_every_handler() {
-    ends_quietly("case_after_every_handler", Some("ANYDNN_TEST_FINI"));
+    ends_quietly("case_after_every_handler", Some(("ANYDNN_TEST_FINI", "1")));
 }
 
 #[test]
@@ -126,4 +128,39 @@ fn case_thread_local() {
     let fill = || OBJECTS.with_borrow_mut(|slot| *slot = objects());
     std::thread::spawn(fill).join().unwrap();
     fill();
+}
+
+#[test]
+fn programs_may_be_compiled_in_the_background() {
+    let cache = tempfile::tempdir().unwrap();
+    ends_quietly("case_in_the_background", cache.path().to_str().map(|path| ("ANYDNN_CACHE_DIR", path)));
+    let ended = test_engines().len();
+    for number in 0..ended {
+        assert!(cache.path().join(number.to_string()).exists(), "the process ended before its work");
+    }
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn case_in_the_background() {
+    for (number, engine) in test_engines().into_iter().enumerate() {
+        let (begun, wait) = std::sync::mpsc::channel();
+        let own = engine.clone();
+        let compile = move || {
+            begun.send(()).unwrap();
+            let types = [DataType::F32, DataType::BF16, DataType::S8, DataType::U8, DataType::S32];
+            let pairs = types.iter().flat_map(|src| types.iter().map(move |dst| (*src, *dst)));
+            for (src, dst) in pairs {
+                let (src, dst) = (MemoryDesc::new([64], src), MemoryDesc::new([64], dst));
+                let desc = PrimitiveDesc::builder(Op::Eltwise(Eltwise::Relu)).src(src).dst(dst);
+                // Those behind the exit's beginning fail.
+                let _ = own.create_primitive(&desc.build().unwrap());
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            let cache = std::path::PathBuf::from(std::env::var_os("ANYDNN_CACHE_DIR").unwrap());
+            std::fs::write(cache.join(number.to_string()), "").unwrap();
+        };
+        assert!(engine.in_background(Work::new(compile)).is_none());
+        wait.recv().unwrap();
+    }
 }

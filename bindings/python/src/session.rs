@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anydnn::backend::{DataType, Engine, Error};
-use anydnn::onnx::{self, Dim, Model, Precision, SessionOptions};
+use anydnn::onnx::{self, Dim, Model, Precision, SessionOptions, Startup};
 use anydnn::select::{AnyBackend, AnyStream};
 use anydnn::{draw, fusion};
 use pyo3::exceptions::PyValueError;
@@ -53,7 +53,7 @@ type Named = (String, Given);
 impl Session {
     /// Reads a model from a path (`str`) or from `bytes`, and compiles it.
     #[new]
-    #[pyo3(signature = (source, backend, precision, dims, plans, objects))]
+    #[pyo3(signature = (source, backend, precision, dims, plans, startup, objects))]
     fn new(
         py: Python<'_>,
         source: &Bound<'_, PyAny>,
@@ -61,12 +61,14 @@ impl Session {
         precision: Option<&str>,
         dims: Vec<(String, usize)>,
         plans: Option<usize>,
+        startup: Option<&str>,
         objects: Option<Objects>,
     ) -> PyResult<Self> {
         fork::check()?;
         let options = SessionOptions {
             precision: precision.map(self::precision).transpose()?.unwrap_or_default(),
             plans: plans.unwrap_or(SessionOptions::default().plans),
+            startup: startup.map(str::parse::<Startup>).transpose().or_raise()?,
             ..SessionOptions::default()
         };
         let model = if let Ok(bytes) = source.cast::<PyBytes>() {
@@ -158,7 +160,8 @@ impl Session {
         let cancel = cancel.map_or_else(onnx::Cancel::new, |cancel| cancel.inner.clone());
         let outputs = worker::run(py, waiting, &cancel, move |cancel| {
             let began = Instant::now();
-            let seen = seen.filter(|_| in_place::fits(session.engine()));
+            // While the host answers for the device, it does so with tensors of its own.
+            let seen = seen.filter(|_| in_place::fits(session.engine()) && !session.is_starting());
             let made = match seen.map(|seen| in_place::run(&runs, &session, &inputs, &seen, cancel)) {
                 Some(Ok(made)) => Ok(made),
                 Some(Err(error)) if matches!(error.root(), Error::Cancelled { .. }) => Err(error),
@@ -200,6 +203,16 @@ impl Session {
         let session = self.open()?.session;
         let dims: Vec<_> = dims.iter().map(|(name, extent)| (name.as_str(), *extent)).collect();
         py.detach(|| session.warm_up(&dims)).or_raise()
+    }
+
+    fn is_starting(&self) -> PyResult<bool> {
+        Ok(self.open()?.session.is_starting())
+    }
+
+    fn wait_for_device(&self, py: Python<'_>) -> PyResult<()> {
+        let session = self.open()?.session;
+        py.detach(|| session.wait_for_device());
+        Ok(())
     }
 
     /// The stages that were compiled so far, in words.

@@ -303,6 +303,21 @@ def test_dimensions_that_are_given_compile_ahead(backend: str) -> None:
     assert anydnn.InferenceSession(models.dense(), backend=backend)._repr_svg_() is None
 
 
+def test_the_host_answers_first_where_that_is_wanted(backend: str) -> None:
+    x = inputs(3)
+    session = anydnn.InferenceSession(models.dense(), backend=backend, startup="host")
+    for _ in range(3):
+        check(session.run(None, {"x": x}), x)
+    session.wait_for_device()
+    assert not session.is_starting
+    check(session.run(None, {"x": x}), x)
+    assert "stage n=3" in session.describe()
+
+    assert not anydnn.InferenceSession(models.dense(), backend=backend, startup="device").is_starting
+    with pytest.raises(anydnn.InvalidArgumentError, match="host or device"):
+        anydnn.InferenceSession(models.dense(), backend=backend, startup="both")
+
+
 def test_scalars_are_inputs() -> None:
     node = helper.make_node("Add", ["x", "x"], ["y"])
     made = models.model([node], [("x", TensorProto.FLOAT, [])], [("y", TensorProto.FLOAT, [])])

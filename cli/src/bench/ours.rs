@@ -82,7 +82,11 @@ impl<B: Backend> Ours<B> {
         };
         if let Some((model, dims)) = case.stages() {
             let dims: Vec<_> = dims.iter().map(|(name, extent)| (name.as_str(), *extent)).collect();
-            let options = onnx::SessionOptions { policy, ..onnx::SessionOptions::default() };
+            let options = onnx::SessionOptions {
+                policy,
+                startup: Some(onnx::Startup::Device),
+                ..onnx::SessionOptions::default()
+            };
             let session = model.compile_with(engine, &dims, &options)?;
             let named = |tensor: &Tensor, set: usize| Ok((tensor.name.clone(), filled(tensor, set)?.1));
             let inputs = |set| tensors.iter().map(|tensor| named(tensor, set)).collect::<Result<Vec<_>>>();

@@ -8,6 +8,7 @@ use anydnn::onnx::Precision;
 use crate::model::dim;
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct RunArgs {
     /// A folder with a model.json, an ONNX file, or a graph JSON file; a bare graph gets random inputs and constants.
     pub(crate) model: PathBuf,
@@ -42,6 +43,10 @@ pub(crate) struct RunArgs {
     /// How often to run after the first time; times are the median.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) repeat: u32,
+    /// Of an ONNX file, ends with its first answer, which the host computes while the device's programs are compiled, and tells when it was
+    /// there.
+    #[arg(long, conflicts_with_all = ["check", "times", "trace", "types", "shapes", "batch"])]
+    pub(crate) first: bool,
     /// Adds a table of the times by implementation, the longest first.
     #[arg(long)]
     pub(crate) times: bool,

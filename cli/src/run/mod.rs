@@ -44,12 +44,19 @@ pub(crate) fn run(args: &RunArgs) -> Outcome {
         let given = args.model.display().to_string();
         return Err(Error::invalid("--precision", "model", given, "an ONNX file").into());
     }
+    if args.first && !is_onnx(&args.model) {
+        let given = args.model.display().to_string();
+        return Err(Error::invalid("--first", "model", given, "an ONNX file").into());
+    }
     let opening = Opening::start(args.backend.as_deref())?;
     run_on(args, || opening.finish())
 }
 
 /// Runs a model on a backend that is asked for when the model is known to be sound.
 pub(crate) fn run_on(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) -> Outcome {
+    if args.first {
+        return staged::first(args, select);
+    }
     if args.precision() != onnx::Precision::Model {
         return staged::run(args, select);
     }

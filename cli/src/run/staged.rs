@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anydnn::backend::{Dims, Engine, Error, MemoryDesc, Result, ResultExt};
 use anydnn::model::HostTensor;
-use anydnn::onnx::{Input, Model, Precision, Session, SessionOptions, StepTime};
+use anydnn::onnx::{Input, Model, Precision, Session, SessionOptions, Startup, StepTime};
 use anydnn::select::{AnyBackend, AnyEngine, Selection, Selector};
 use serde_json::json;
 
@@ -16,6 +16,7 @@ use super::args::{Check, RunArgs};
 use super::tensors::Statistics;
 use super::work::read;
 use super::{statistics, trace};
+use crate::clock;
 use crate::devices::device_json;
 use crate::failure::Outcome;
 use crate::failure::{Code, Failure};
@@ -31,7 +32,7 @@ pub(super) fn run(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) ->
     let model = Model::load(&args.model)?;
     let selection = select()?;
     let start = Instant::now();
-    let session = compile(&model, &selection.engine, &args.dims, args.precision())?;
+    let session = compile(&model, &selection.engine, &args.dims, args.precision(), Some(Startup::Device))?;
     let compile_time = start.elapsed();
     let inputs = inputs(&session, &args.dims, &args.inputs, args.seed)?;
     let bound: Vec<_> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
@@ -51,7 +52,8 @@ pub(super) fn run(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) ->
         Some(Check::Onnxruntime) => against::onnxruntime(&args.model, &inputs, &outputs)?,
         Some(Check::Host) => {
             let host = Selector::parse("host")?.select()?;
-            let expected = compile(&model, &host.engine, &args.dims, Precision::Model)?.run(&bound)?;
+            let host = compile(&model, &host.engine, &args.dims, Precision::Model, None)?;
+            let expected = host.run(&bound)?;
             let pairs = outputs.iter().zip(&expected);
             pairs
                 .map(|((name, own), (_, host))| Compared::new(name, &own.to_f32s(), &host.to_f32s()))
@@ -113,10 +115,55 @@ pub(super) fn run(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) ->
     }
 }
 
+/// Runs a model once, for its first answer: the host's where the device has yet to compile. The process need not wait for the rest then.
+pub(super) fn first(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) -> Outcome {
+    let model = Model::load(&args.model)?;
+    let selection = select()?;
+    let session = compile(&model, &selection.engine, &args.dims, args.precision(), None)?;
+    let inputs = inputs(&session, &args.dims, &args.inputs, args.seed)?;
+    let bound: Vec<_> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+    let outputs = session.run(&bound)?;
+    let answered = clock::age();
+    let by = if session.is_starting() { "host" } else { "device" };
+    let device = selection.engine.device();
+    if args.json {
+        let of = |(name, tensor): &(String, HostTensor)| statistics::json(name, tensor);
+        print_json(&json!({
+            "model": args.model.display().to_string(),
+            "backend": selection.chosen,
+            "device": device_json(device),
+            "first_ms": answered.as_secs_f64() * 1e3,
+            "first_by": by,
+            "outputs": outputs.iter().map(of).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        let style = Style::new(args.no_color);
+        let how = if by == "host" {
+            "by the host, while the device's programs are compiled"
+        } else {
+            "by the device"
+        };
+        let mut text = format!(
+            "{}\ndevice    {}: {} ({})\n",
+            style.bold(&args.model.display().to_string()),
+            style.good(&selection.chosen),
+            device.name,
+            device.kind
+        );
+        let rows =
+            outputs.iter().map(|(name, tensor)| (name.clone(), tensor, Statistics::of(&tensor.to_f64s())));
+        text += &statistics::text(style, rows);
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "first     {} after the process began, {how}", time(answered));
+        print(&text)?;
+    }
+    Ok(())
+}
+
 /// The session of a model after an execution on random inputs, so that every stage is compiled.
 pub(crate) fn session(file: &Path, dims: &[(String, usize)]) -> Result<Session<AnyBackend>> {
     let engine = Selector::from_env()?.select()?.engine;
-    let session = compile(&Model::load(file)?, &engine, dims, Precision::Model)?;
+    let session = compile(&Model::load(file)?, &engine, dims, Precision::Model, Some(Startup::Device))?;
     let inputs = inputs(&session, dims, &[], 0)?;
     let bound: Vec<_> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
     session.run(&bound)?;
@@ -138,11 +185,13 @@ fn compile(
     engine: &AnyEngine,
     dims: &[(String, usize)],
     precision: Precision,
+    startup: Option<Startup>,
 ) -> Result<Session<AnyBackend>> {
     let bar = progress("compiling", 0);
     let shown = bar.clone();
     let options = SessionOptions {
         precision,
+        startup,
         progress: Some(Arc::new(move |done, total| {
             shown.set_length(total as u64);
             shown.set_position(done as u64);

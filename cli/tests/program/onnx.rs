@@ -141,3 +141,25 @@ fn onnx_runtime_agrees() {
         succeeds(&[&["bench", model, "--peer", "onnxruntime", "--rounds", "1"], &args[..]].concat());
     }
 }
+
+#[test]
+fn the_first_answer_of_a_model_is_told_with_who_gave_it() {
+    let folder = scratch();
+    let model = folder.path().join("model.onnx");
+    std::fs::write(&model, product_and("Relu")).expect("a temporary file");
+    let model = model.to_str().expect("UTF-8");
+    let input = write(&folder, "x.json", "[[1, 2], [-3, 4], [0, 1]]");
+    let input = format!("x={input}");
+    for backend in backends() {
+        let args = ["run", model, "--dim", "rows=3", "--input", &input, "--backend", &backend, "--first"];
+        let report = json(&[&args[..], &["--json"]].concat());
+        let output = &report["outputs"][0];
+        assert_eq!((&output["name"], &output["max"]), (&"y".into(), &11.0.into()), "{report}");
+        assert!(report["first_ms"].as_f64().is_some_and(|time| time > 0.0), "{report}");
+        let by = report["first_by"].as_str().expect("a name");
+        // With warm caches the device may be the faster.
+        assert!(by == "device" || backend != "host" && by == "host", "{report}");
+        assert!(succeeds(&args).contains("after the process began"), "{backend}");
+    }
+    fails(&["run", "examples/digits", "--first"], 2, &["--first", "an ONNX file"]);
+}

@@ -8,7 +8,8 @@ use anydnn_backend::{Error, Result};
 
 /// Ends executions of sessions early, from another thread. A clone is the same.
 ///
-/// An execution looks before each stage, each step of the host and each round of a loop. What is enqueued runs to its end.
+/// An execution looks before each stage, each step of the host and each round of a loop, and before each command that it enqueues by itself.
+/// What is enqueued runs to its end.
 ///
 /// ```
 /// use anydnn::onnx::Cancel;
@@ -20,6 +21,8 @@ use anydnn_backend::{Error, Result};
 #[derive(Clone, Default)]
 pub struct Cancel {
     is_set: Arc<AtomicBool>,
+    /// Cancels as well.
+    other: Option<Arc<AtomicBool>>,
     ask: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
@@ -46,12 +49,19 @@ impl Cancel {
     /// ```
     #[must_use]
     pub fn asking(&self, ask: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        Self { is_set: Arc::clone(&self.is_set), ask: Some(Arc::new(ask)) }
+        Self { ask: Some(Arc::new(ask)), ..self.clone() }
+    }
+
+    /// One of its own that ends with this one, and with a flag that nobody else hears of.
+    pub(super) fn or(&self, flag: &Arc<AtomicBool>) -> Self {
+        let this = self.clone();
+        let own = Self { is_set: Arc::default(), other: Some(Arc::clone(flag)), ask: None };
+        own.asking(move || this.is_cancelled())
     }
 
     /// Whether it was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        if self.is_set.load(Ordering::Relaxed) {
+        if self.is_set() {
             return true;
         }
         let is_asked_for = self.ask.as_ref().is_some_and(|ask| ask());
@@ -61,14 +71,29 @@ impl Cancel {
         is_asked_for
     }
 
+    /// Whether it was cancelled, as far as that is known without asking.
+    fn is_set(&self) -> bool {
+        let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+        is_set(&self.is_set) || self.other.as_ref().is_some_and(is_set)
+    }
+
     /// # Errors
     /// [`Error::Cancelled`] if it was.
     pub(super) fn check(&self) -> Result<()> {
-        if self.is_cancelled() {
-            return Err(Error::Cancelled { operation: "session".into() });
-        }
-        Ok(())
+        if self.is_cancelled() { Err(cancelled()) } else { Ok(()) }
     }
+
+    /// The same without asking anybody.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] if it was.
+    pub(super) fn check_at_once(&self) -> Result<()> {
+        if self.is_set() { Err(cancelled()) } else { Ok(()) }
+    }
+}
+
+fn cancelled() -> Error {
+    Error::Cancelled { operation: "session".into() }
 }
 
 impl fmt::Debug for Cancel {

@@ -179,7 +179,10 @@ impl<'s, B: Backend> Run<'s, B> {
             deps.extend(slots.iter().filter_map(|slot| slot.device.get()?.ready.clone()));
         }
         let event = match &mut self.trace {
-            None => executable.execute(self.stream, &inputs, &outputs, &deps)?,
+            None => {
+                let go_on = || self.cancel.check_at_once();
+                executable.execute_while(self.stream, &inputs, &outputs, &deps, &go_on)?
+            }
             Some(trace) => {
                 let start = Instant::now();
                 let (event, steps) = executable.execute_traced(self.stream, &inputs, &outputs, &deps)?;

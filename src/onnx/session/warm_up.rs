@@ -2,7 +2,7 @@
 
 use anydnn_backend::{Backend, Dims, Result, ResultExt};
 
-use super::Session;
+use super::{Cancel, Session};
 use crate::model::HostTensor;
 
 impl<B: Backend> Session<B> {
@@ -34,6 +34,7 @@ impl<B: Backend> Session<B> {
             let extents = extents.collect::<Result<Dims>>().at(of_input)?;
             inputs.push((input.name.as_str(), HostTensor::zeros(extents, input.data_type).at(of_input)?));
         }
-        self.run(&inputs).map(|_| ())
+        self.end_startup();
+        self.run_on_device(&inputs, &Cancel::new()).map(|_| ())
     }
 }

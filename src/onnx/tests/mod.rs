@@ -16,6 +16,8 @@ mod pool;
 mod quantized;
 mod session;
 mod shapes;
+#[cfg(feature = "mock")]
+mod startup;
 
 use anydnn_backend::{DataType, Engine, Result, StreamDesc, TensorValues, Tolerance};
 use approx::assert_abs_diff_eq;

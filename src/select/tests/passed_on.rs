@@ -5,7 +5,8 @@ use std::fmt::Debug;
 
 use anydnn_backend::{
     Allocator, Arg, Backend, DataType, Eltwise, Engine, Erased, ErasedEngine, Event, List, ListStep, MapMode,
-    Memory, MemoryDesc, MemoryKind, Op, Part, Primitive, PrimitiveDesc, Range, Stream, StreamDesc, methods,
+    Memory, MemoryDesc, MemoryKind, Op, Part, Primitive, PrimitiveDesc, Range, Stream, StreamDesc, Work,
+    methods,
 };
 
 use super::stranger::{self, Sample, Stranger};

@@ -11,7 +11,7 @@ use anydnn_backend::{
     Allocator, AllocatorStats, Arg, Backend, Capabilities, DataType, DeviceInfo, DeviceKind, Eltwise, Engine,
     EngineId, ErasedEngine, ErasedEvent, ErasedMemory, ErasedPrimitive, ErasedStream, Event, EventStatus,
     List, ListStep, MapMode, Mapping, Memory, MemoryDesc, MemoryKind, Op, Part, Primitive, PrimitiveDesc,
-    Probe, Profiled, Range, Region, Result, Stream, StreamDesc, Timestamps, methods,
+    Probe, Profiled, Range, Region, Result, Stream, StreamDesc, Timestamps, Work, methods,
 };
 
 use crate::select::{AnyEngine, AnyEvent, AnyMemory, AnyPrimitive, AnyStream};
@@ -130,6 +130,7 @@ macro_rules! samples {
 samples! {
     () => ();
     bool => true;
+    Work => Work::new(|| ());
     u8 => number();
     u64 => number().into();
     usize => number().into();

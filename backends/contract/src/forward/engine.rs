@@ -7,7 +7,7 @@ use super::list::HeldList;
 use super::{Holder, Holds, Object};
 use crate::allocator::Allocator;
 use crate::backend::Backend;
-use crate::engine::{Capabilities, DeviceInfo, Engine, EngineId};
+use crate::engine::{Capabilities, DeviceInfo, Engine, EngineId, Work};
 use crate::error::Result;
 use crate::list::{List, ListStep};
 use crate::memory::MemoryKind;

@@ -85,6 +85,10 @@ impl ProgramCache {
         self.hasty.store(true, Ordering::Relaxed);
     }
 
+    pub(crate) fn is_hasty(&self) -> bool {
+        self.hasty.load(Ordering::Relaxed)
+    }
+
     /// The program for a source with more options, made if it is not there.
     pub(crate) fn program(
         &self,
@@ -108,7 +112,7 @@ impl ProgramCache {
         let mut options = complete_options(&source.options, more_options);
         // What becomes code by our hands needs the functions around it in line: the driver leaves out those that are not.
         let needs_inline = || source.source.pieces().any(|piece| piece.contains(ptx::MARK));
-        if self.hasty.load(Ordering::Relaxed) && !needs_inline() {
+        if self.is_hasty() && !needs_inline() {
             options += " -cl-opt-disable";
         }
         let hash = source.source.hash();
@@ -274,6 +278,9 @@ impl ProgramCache {
 
     fn build(&self, wanted: &Wanted<'_>) -> Result<Program> {
         let Wanted { device, source, options, .. } = wanted;
+        if handle::is_exiting() {
+            return Err(Error::unavailable("build program", "the process is exiting"));
+        }
         let text = source.source.to_string();
         self.launch_elsewhere(wanted, &text);
         let asked = Instant::now();

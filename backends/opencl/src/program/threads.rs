@@ -1,11 +1,14 @@
 //! Threads that compile. Drivers prepare for every thread that does (Intel's takes 80 ms for it), so that programs are not compiled by
-//! whichever thread needs them but by the same few, one after another.
+//! whichever thread needs them but by the same few, one after another. While work goes on in the background, others compute in place of
+//! the device: then programs are compiled by threads that yield to them.
 
 use std::cell::Cell;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
+
+use crate::driver::background;
 
 /// How long a thread without work stays: another model may follow.
 const REST: Duration = Duration::from_secs(1);
@@ -17,6 +20,8 @@ static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
 
 struct Idle {
     thread: ThreadId,
+    /// Whether it yields to others, which it does for good.
+    yields: bool,
     jobs: Sender<Job>,
 }
 
@@ -50,7 +55,8 @@ pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 /// Gives a job to a thread without work or to a new one; gives it back where there is none.
 fn hand_over(mut job: Job) -> Result<(), Job> {
     // One that has panicked takes nothing any more.
-    while let Some(idle) = { lock().pop() } {
+    let yields = background::is_busy();
+    while let Some(idle) = take(yields) {
         match idle.jobs.send(job) {
             Ok(()) => return Ok(()),
             Err(refused) => job = refused.0,
@@ -59,7 +65,7 @@ fn hand_over(mut job: Job) -> Result<(), Job> {
     let (jobs, receiver) = mpsc::channel();
     let own = jobs.clone();
     let name = "anydnn-compile".to_owned();
-    match thread::Builder::new().name(name).spawn(move || work(&own, &receiver)) {
+    match thread::Builder::new().name(name).spawn(move || work(&own, &receiver, yields)) {
         Ok(_) => jobs.send(job).map_err(|refused| refused.0),
         Err(error) => {
             tracing::debug!(%error, "no thread that compiles");
@@ -68,15 +74,36 @@ fn hand_over(mut job: Job) -> Result<(), Job> {
     }
 }
 
+/// The thread that worked last of those that yield or do not.
+fn take(yields: bool) -> Option<Idle> {
+    let mut idle = lock();
+    let at = idle.iter().rposition(|idle| idle.yields == yields)?;
+    Some(idle.remove(at))
+}
+
+/// Gives a thread, or the first one of a process, a tenth of the time of those that it competes with.
+pub(crate) fn let_yield(number: u32) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: it changes the priority of what has this number, the caller's own thread for zero; Linux knows threads by such.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, number, 10);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = number;
+}
+
 /// Does the jobs of this thread; `own` is where they are sent.
-fn work(own: &Sender<Job>, jobs: &Receiver<Job>) {
+fn work(own: &Sender<Job>, jobs: &Receiver<Job>, yields: bool) {
     COMPILES.set(true);
+    if yields {
+        let_yield(0);
+    }
     let thread = thread::current().id();
     loop {
         match jobs.recv_timeout(REST) {
             Ok(job) => {
                 job();
-                lock().push(Idle { thread, jobs: own.clone() });
+                lock().push(Idle { thread, yields, jobs: own.clone() });
             }
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {

@@ -48,8 +48,8 @@ class AnydnnBackend(Backend):  # type: ignore[misc]
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> AnydnnRep:
-        """Reads and compiles a model; ``precision``, ``dims`` and ``plans`` are those of :class:`anydnn.InferenceSession`."""
-        options = {name: kwargs.pop(name) for name in ("precision", "dims", "plans") if name in kwargs}
+        """Reads and compiles a model; ``precision``, ``dims``, ``plans`` and ``startup`` are those of :class:`anydnn.InferenceSession`."""
+        options = {name: kwargs.pop(name) for name in ("precision", "dims", "plans", "startup") if name in kwargs}
         _no_more(kwargs)
         return AnydnnRep(InferenceSession(model.SerializeToString(), backend=_backend(device), **options))
 
@@ -129,7 +129,7 @@ def _feed(session: InferenceSession, inputs: Any) -> dict[str, Any]:
 
 def _no_more(options: Mapping[str, Any]) -> None:
     if options:
-        given, expected = ", ".join(options), "precision, dims or plans"
+        given, expected = ", ".join(options), "precision, dims, plans or startup"
         raise InvalidArgumentError(
             f"options is {given}, expected {expected}", subject="options", given=given, expected=expected
         )

@@ -36,7 +36,8 @@ class SessionPool:
 
     :param path_or_bytes: the model's file, or its bytes.
     :param backends: names of devices, as ``["opencl:gpu:0", "opencl:gpu:1"]``; all OpenCL devices if not given, else the host.
-    :param options: those of :class:`anydnn.InferenceSession`, as ``precision`` and ``dims``.
+    :param options: those of :class:`anydnn.InferenceSession`, as ``precision`` and ``dims``. Without ``startup`` each device answers from
+        the first input on: in place of several the one host would hold up the others.
 
     >>> import anydnn
     >>> with anydnn.SessionPool("model.onnx") as pool:  # doctest: +SKIP
@@ -52,6 +53,7 @@ class SessionPool:
             expected = "at least one name in a list"
             message = f"backends is {backends!r}, expected {expected}"
             raise InvalidArgumentError(message, subject="backends", given=repr(backends), expected=expected)
+        options.setdefault("startup", "device")
         self._sessions = [InferenceSession(path_or_bytes, backend, **options) for backend in backends]
         self._free = deque(session for _ in range(_DEPTH) for session in self._sessions)
         self._lost: set[int] = set()

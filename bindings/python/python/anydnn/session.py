@@ -95,6 +95,9 @@ class InferenceSession:
     :param precision: ``"f16"`` or ``"bf16"`` computes with that type in place of f32; inputs and outputs keep theirs.
     :param dims: extents of open dimensions by name; where all are given, the model is compiled for them here, not in the first run.
     :param plans: for how many combinations of shapes compiled plans are kept, 16 if not given.
+    :param startup: who answers while the device's programs are compiled, which takes seconds where no cache has them: ``"host"``, the
+        default, or ``"device"``, which all runs then wait for. Results of the two differ by rounding. Without it ``ANYDNN_STARTUP``
+        decides.
     :param queue: a ``pyopencl.CommandQueue`` of yours, on whose context and device the session computes.
 
     >>> import anydnn
@@ -110,6 +113,7 @@ class InferenceSession:
         dims: Mapping[str, int] | None = None,
         *,
         plans: int | None = None,
+        startup: str | None = None,
         queue: object | None = None,
     ) -> None:
         source = bytes(path_or_bytes) if isinstance(path_or_bytes, (bytes, bytearray, memoryview)) else None
@@ -128,6 +132,7 @@ class InferenceSession:
             precision,
             sorted((dims or {}).items()),
             plans,
+            startup,
             objects,
         )
         self._inputs = [_node_arg(port) for port in self._native.inputs()]
@@ -231,6 +236,15 @@ class InferenceSession:
     def warm_up(self, **dims: int) -> None:
         """Compiles all that runs with these extents of the open dimensions need, by running once on zeros."""
         self._native.warm_up(sorted(dims.items()))
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the host answers at the moment, as programs of the device are being compiled."""
+        return self._native.is_starting()
+
+    def wait_for_device(self) -> None:
+        """Waits until the device answers. Where nothing was run so far, the first run waits for what is still compiled."""
+        self._native.wait_for_device()
 
     @property
     def device(self) -> tuple[str, str, str]:
