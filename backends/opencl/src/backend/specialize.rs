@@ -166,7 +166,7 @@ fn work() {
             job
         };
         fence(Ordering::SeqCst);
-        if handle::is_exiting() {
+        if handle::is_leaving() {
             std::mem::forget(job);
         } else {
             job();

@@ -278,16 +278,16 @@ impl ProgramCache {
 
     fn build(&self, wanted: &Wanted<'_>) -> Result<Program> {
         let Wanted { device, source, options, .. } = wanted;
-        if handle::is_exiting() {
-            return Err(Error::unavailable("build program", "the process is exiting"));
-        }
         let text = source.source.to_string();
         self.launch_elsewhere(wanted, &text);
         let asked = Instant::now();
         let mut compiler = Compiler::of(device, weight(&text));
+        // Whoever waited for a compiler may have done so for long.
+        goes_on()?;
         let start = Instant::now();
         let elsewhere = compiler.is_elsewhere();
         let binary = compiler.compile(&source.name, &text, options);
+        goes_on()?;
         // A driver may load only after what this process compiles meanwhile (Intel's): the other process goes on before.
         let compiler = binary.is_none().then_some(compiler);
         let loaded = binary.and_then(|binary| self.load(wanted, &binary, "another process"));
@@ -441,6 +441,15 @@ fn weight(text: &str) -> usize {
 const QUIET: &str = "-w";
 
 /// The options of a build: OpenCL C 1.2, which any device compiles, unless they say otherwise.
+/// # Errors
+/// [`Error::Unavailable`] once the process exits, which waits for what is in the driver.
+fn goes_on() -> Result<()> {
+    if handle::is_leaving() {
+        return Err(Error::unavailable("build program", "the process is exiting"));
+    }
+    Ok(())
+}
+
 fn complete_options(options: &str, more: &str) -> String {
     let standard = if options.contains("-cl-std") { "" } else { "-cl-std=CL1.2" };
     [QUIET, standard, options, more].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")

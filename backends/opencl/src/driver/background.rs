@@ -12,8 +12,8 @@ use crate::driver::handle::{self, AtExit};
 /// How many threads may be in a call into a driver.
 static BUSY: AtomicUsize = AtomicUsize::new(0);
 
-/// The longest that the process's exit waits: for a program that is being compiled. What comes behind it fails.
-const LONGEST: Duration = Duration::from_secs(10);
+/// The longest that the process's exit waits: for programs that are being compiled, where a machine is busy. What comes behind them fails.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// A thread at work, until it is dropped.
 struct Busy;
@@ -40,7 +40,7 @@ pub(crate) fn begin(work: Work) -> Option<Work> {
     let run = move || {
         let Ok(work) = receiver.recv() else { return };
         let _busy = Busy::new();
-        if handle::is_exiting() {
+        if handle::is_leaving() {
             std::mem::forget(work);
         } else {
             work.run();

@@ -143,14 +143,47 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 pub(crate) struct AtExit {
     /// Called while objects may still be released.
     pub(crate) before: fn(),
-    /// Called when no release may start any more.
+    /// Called when no release may start any more, of those that were told of last first.
     pub(crate) after: fn(),
 }
 
 static AT_EXIT: Mutex<Vec<AtExit>> = Mutex::new(Vec::new());
 
-/// Makes the process's exit wait; only the first call with the same functions counts.
+/// Set while the process's first thread ends: what is begun now would still be under way when drivers tear themselves down.
+static LEAVING: AtomicBool = AtomicBool::new(false);
+
+/// Waits where the process's first thread ends, which is before any exit handler runs: a compiler installs its own as late as it first needs
+/// what they take apart.
+struct FirstThread;
+
+impl Drop for FirstThread {
+    fn drop(&mut self) {
+        LEAVING.store(true, Ordering::SeqCst);
+        // Not under the lock: others may still be told of.
+        let waits: Vec<_> = {
+            let known = AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner);
+            known.iter().rev().map(|wait| wait.after).collect()
+        };
+        for wait in waits {
+            wait();
+        }
+        // Where other threads go on without it.
+        LEAVING.store(false, Ordering::SeqCst);
+    }
+}
+
+thread_local! {
+    static FIRST_THREAD: FirstThread = const { FirstThread };
+}
+
+/// Makes the process's exit wait; only the first call with the same functions counts. Called by the process's first thread, it makes that
+/// one's end wait as well.
 pub(crate) fn at_exit(waits: AtExit) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: both only tell numbers.
+    if unsafe { libc::gettid() == libc::getpid() } {
+        let _ = FIRST_THREAD.try_with(|_| ());
+    }
     let mut known = AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner);
     if !known.iter().any(|known| std::ptr::fn_addr_eq(known.after, waits.after)) {
         known.push(waits);
@@ -162,24 +195,36 @@ pub(crate) fn is_exiting() -> bool {
     EXITING.load(Ordering::Acquire)
 }
 
+/// Whether nothing may be begun that takes long in a driver.
+pub(crate) fn is_leaving() -> bool {
+    is_exiting() || LEAVING.load(Ordering::SeqCst)
+}
+
 /// Makes owners dropped during the process's exit leave the drivers alone. Exit handlers run last in, first out, and drivers install
 /// theirs before the first object exists, so this one runs before theirs.
 fn watch_for_exit() {
     static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(install);
+}
+
+/// Watches for exit before whatever has been installed since.
+pub(crate) fn watch_again() {
+    install();
+}
+
+fn install() {
     extern "C" fn exiting() {
         let waits = std::mem::take(&mut *AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner));
         for wait in &waits {
             (wait.before)();
         }
         EXITING.store(true, Ordering::Release);
-        for wait in &waits {
+        for wait in waits.iter().rev() {
             (wait.after)();
         }
     }
-    INSTALLED.call_once(|| {
-        // SAFETY: the handler only stores a flag and waits, not for long, for other threads.
-        if unsafe { libc::atexit(exiting) } != 0 {
-            tracing::debug!("no exit handler could be installed");
-        }
-    });
+    // SAFETY: the handler only stores a flag and waits, not for long, for other threads.
+    if unsafe { libc::atexit(exiting) } != 0 {
+        tracing::debug!("no exit handler could be installed");
+    }
 }

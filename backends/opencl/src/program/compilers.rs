@@ -18,7 +18,7 @@ use anydnn_backend::{DeviceKind, Error, Probe, Result};
 pub(crate) use self::early::expect_work;
 use self::helper::{Helper, read, write};
 use crate::driver::create::create_context;
-use crate::driver::handle::Context;
+use crate::driver::handle::{self, Context};
 use crate::driver::platform::{OpenClDevice, before_devices, devices};
 use crate::program::Program;
 use crate::program::trial::Trial;
@@ -38,6 +38,9 @@ const AT_ONCE: usize = 3;
 
 /// How long processes without work stay: another model may follow.
 const REST: Duration = Duration::from_secs(1);
+
+/// How long who waits for a compiler does so before it looks whether the process exits.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What a process says once it has its context.
 const READY: &[u8] = b"ready";
@@ -310,6 +313,12 @@ impl Compiler {
         let mut pool = lock();
         let request = pool.enter((number, launches), weight);
         loop {
+            // Nobody compiles in a process that exits.
+            if handle::is_leaving() {
+                pool.leave(request);
+                pool.here += 1;
+                return Self { helper: None };
+            }
             // What this process compiles waits for nothing that it leaves to others.
             let below = if pool.here < here && start.is_some() { HEAVY } else { usize::MAX };
             let worker = if pool.is_next(request, below) { pool.find(number, here) } else { None };
@@ -334,7 +343,7 @@ impl Compiler {
                         }
                     }
                 }
-                _ => pool = FREED.wait(pool).unwrap_or_else(PoisonError::into_inner),
+                _ => pool = FREED.wait_timeout(pool, LOOK).unwrap_or_else(PoisonError::into_inner).0,
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use crate::driver::background;
+use crate::driver::{background, handle};
 
 /// How long a thread without work stays: another model may follow.
 const REST: Duration = Duration::from_secs(1);
@@ -102,6 +102,9 @@ fn work(own: &Sender<Job>, jobs: &Receiver<Job>, yields: bool) {
     loop {
         match jobs.recv_timeout(REST) {
             Ok(job) => {
+                if yields {
+                    handle::watch_again();
+                }
                 job();
                 lock().push(Idle { thread, yields, jobs: own.clone() });
             }

@@ -2,8 +2,10 @@
 
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{LONGEST, READY, Start};
+use crate::driver::handle::{self, AtExit};
 
 /// NVIDIA's driver prepares as many ways for a context to the device as this says, eight by default. A process that compiles needs one, and
 /// has its context in half the time.
@@ -54,6 +56,7 @@ impl Helper {
     }
 
     pub(super) fn ask(&mut self, texts: [&str; 3], trial: &[u8]) -> io::Result<Vec<u8>> {
+        let _asked = Asked::new(self.child.id());
         for part in texts {
             write(&mut self.input, part.as_bytes())?;
         }
@@ -67,6 +70,41 @@ impl Helper {
         let Self { mut child, input, .. } = self;
         drop(input);
         let _ = child.wait();
+    }
+}
+
+/// The processes that are being asked.
+static ASKED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// A process that is being asked, until this is dropped; it is there for as long, be it as one that has ended.
+struct Asked(u32);
+
+impl Asked {
+    fn new(process: u32) -> Self {
+        handle::at_exit(AtExit { before: || {}, after: end_asked });
+        asked().push(process);
+        Self(process)
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        asked().retain(|other| *other != self.0);
+    }
+}
+
+fn asked() -> MutexGuard<'static, Vec<u32>> {
+    ASKED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the processes that are being asked, at this one's exit: whoever waits for an answer would hold it up.
+fn end_asked() {
+    #[cfg(unix)]
+    for &process in &*asked() {
+        // SAFETY: it takes two numbers. The process is this one's child, and nobody waits for its end before it is taken off the list.
+        unsafe {
+            libc::kill(process as libc::pid_t, libc::SIGKILL);
+        }
     }
 }
 
