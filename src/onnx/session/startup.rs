@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 
 use anydnn_backend::{Backend, Engine, Error, Result, Work};
 use anydnn_host::{Host, HostEngine};
@@ -115,7 +115,12 @@ impl<B: Backend> Session<B> {
             return self.prepare(dims);
         }
         let (session, given) = (self.clone(), owned(dims));
+        let (go, wait) = mpsc::channel();
         let ahead = move || {
+            // What the host needs for the first answer comes first. Nobody says so where it fails, and the device is prepared by whoever waits.
+            if wait.recv().is_err() {
+                return;
+            }
             let given: Vec<_> = given.iter().map(|(name, extent)| (name.as_str(), *extent)).collect();
             // Whoever runs the model meets it again.
             if let Err(error) = session.prepare(&given) {
@@ -128,7 +133,11 @@ impl<B: Backend> Session<B> {
         let options =
             SessionOptions { startup: Some(Startup::Device), progress: None, ..inner.options.clone() };
         match Session::<Host>::new(&inner.model, &HostEngine::new(), dims, &options) {
-            Ok(session) => *lock(&inner.substitute.session) = Some(session),
+            Ok(session) => {
+                *lock(&inner.substitute.session) = Some(session);
+                // The thread is there.
+                let _ = go.send(());
+            }
             Err(error) => {
                 tracing::debug!(%error, "the host does not answer in place of the device");
                 return self.prepare(dims);

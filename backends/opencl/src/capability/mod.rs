@@ -16,7 +16,7 @@ use crate::capability::probe::Prober;
 use crate::capability::units::Way;
 use crate::driver::handle::Context;
 use crate::driver::platform::OpenClDevice;
-use crate::program::{compilers, threads};
+use crate::program::compilers;
 
 pub(crate) use units::Feature;
 
@@ -89,8 +89,6 @@ pub(crate) fn run(device: &OpenClDevice, feature: Feature, context: Option<Conte
 /// # Errors
 /// A request that is cut short or names no device of this process; a device error.
 pub fn serve_compiler(input: impl Read, output: impl Write) -> Result<()> {
-    // The process that asks may compute meanwhile.
-    threads::let_yield(0);
     compilers::serve(input, output, probed)
 }
 

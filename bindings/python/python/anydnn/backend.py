@@ -49,7 +49,9 @@ class AnydnnBackend(Backend):  # type: ignore[misc]
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> AnydnnRep:
         """Reads and compiles a model; ``precision``, ``dims``, ``plans`` and ``startup`` are those of :class:`anydnn.InferenceSession`."""
-        options = {name: kwargs.pop(name) for name in ("precision", "dims", "plans", "startup") if name in kwargs}
+        options = {
+            name: kwargs.pop(name) for name in ("precision", "dims", "plans", "startup") if name in kwargs
+        }
         _no_more(kwargs)
         return AnydnnRep(InferenceSession(model.SerializeToString(), backend=_backend(device), **options))
 

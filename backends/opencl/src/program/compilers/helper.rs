@@ -5,7 +5,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{LONGEST, READY, Start};
+use crate::driver::background;
 use crate::driver::handle::{self, AtExit};
+use crate::program::threads;
 
 /// NVIDIA's driver prepares as many ways for a context to the device as this says, eight by default. A process that compiles needs one, and
 /// has its context in half the time.
@@ -56,7 +58,12 @@ impl Helper {
     }
 
     pub(super) fn ask(&mut self, texts: [&str; 3], trial: &[u8]) -> io::Result<Vec<u8>> {
-        let _asked = Asked::new(self.child.id());
+        let process = self.child.id();
+        // This process computes in place of the device meanwhile.
+        if background::is_busy() {
+            threads::let_yield(process);
+        }
+        let _asked = Asked::new(process);
         for part in texts {
             write(&mut self.input, part.as_bytes())?;
         }
