@@ -9,7 +9,7 @@ use anydnn_backend::{Backend, Engine, Error, Result, Work};
 use anydnn_host::{Host, HostEngine};
 
 use super::cancel::Cancel;
-use super::{Session, SessionOptions, lock, ports};
+use super::{Precision, Session, SessionOptions, lock, ports};
 use crate::model::HostTensor;
 
 /// Weights beyond these bytes are not laid out for the host as well: that takes about as long as compiling, and room.
@@ -17,7 +17,8 @@ const MOST_WEIGHTS: usize = 512 << 20;
 
 /// Who computes what a session is asked for while the programs of its device are compiled.
 ///
-/// The host's first results and the device's later ones differ as those of two devices do: by the order of sums.
+/// The host's first results and the device's later ones differ as those of two devices do: by the order of sums. With a narrower
+/// [`Precision`] the host computes in the model's own types all the same.
 ///
 /// ```
 /// use anydnn::onnx::Startup;
@@ -130,8 +131,13 @@ impl<B: Backend> Session<B> {
         if inner.engine.in_background(Work::new(ahead)).is_some() {
             return self.prepare(dims);
         }
-        let options =
-            SessionOptions { startup: Some(Startup::Device), progress: None, ..inner.options.clone() };
+        // The host is no faster in narrower types.
+        let options = SessionOptions {
+            startup: Some(Startup::Device),
+            precision: Precision::Model,
+            progress: None,
+            ..inner.options.clone()
+        };
         match Session::<Host>::new(&inner.model, &HostEngine::new(), dims, &options) {
             Ok(session) => {
                 *lock(&inner.substitute.session) = Some(session);

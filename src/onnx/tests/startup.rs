@@ -4,7 +4,7 @@ use anydnn_backend::{Error, Memory, Stream, StreamDesc};
 use anydnn_mock::{Faults, MockDevice, Point};
 
 use super::*;
-use crate::onnx::{Cancel, SessionOptions, Startup};
+use crate::onnx::{Cancel, Precision, SessionOptions, Startup};
 
 fn sum() -> Model {
     let draft = Draft::new(13).input("x", &["n", "2"]).floats("w", &[2], &[1.0, -4.0]);
@@ -54,6 +54,17 @@ fn the_device_answers_alone_where_that_is_asked_for() {
         assert!(device.calls(Point::Execute) > 0);
         assert_eq!(device.work_ahead(), 0);
     }
+}
+
+#[test]
+fn the_host_computes_in_the_models_own_types() {
+    let device = MockDevice::builder().works_ahead().build();
+    let options = SessionOptions { precision: Precision::BF16, ..on_host() };
+    let session = sum().compile_with(&device.engine(), &[("n", 1)], &options).unwrap();
+    let x = [("x", tensor([1, 2], &[1.001, 9.0]))];
+    assert_eq!(session.run(&x).unwrap()[0].1, tensor([1, 2], &[2.001, 5.0]).labelled("r"));
+    device.work_ahead();
+    assert_eq!(session.run(&x).unwrap()[0].1, tensor([1, 2], &[2.0, 5.0]).labelled("r"));
 }
 
 #[test]
