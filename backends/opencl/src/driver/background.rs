@@ -37,9 +37,11 @@ pub(crate) fn begin(work: Work) -> Option<Work> {
     handle::at_exit(AtExit { before: || {}, after: settle });
     // Kept apart from the thread's closure, which is lost with a thread that does not start.
     let (sender, receiver) = std::sync::mpsc::channel::<Work>();
+    // Before the thread: an exit that begins at once waits as well.
+    let busy = Busy::new();
     let run = move || {
+        let _busy = busy;
         let Ok(work) = receiver.recv() else { return };
-        let _busy = Busy::new();
         if handle::is_leaving() {
             std::mem::forget(work);
         } else {
