@@ -2,6 +2,7 @@
 
 mod errors;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use anydnn_backend::conformance::Sample;
@@ -133,6 +134,28 @@ fn a_thousand_adversarial_orders_agree_with_the_host() {
             assert_eq!(actual, expected, "seed {seed}, {policy:?}");
             assert!(device.races().is_empty());
         }
+    }
+}
+
+#[test]
+fn nothing_is_enqueued_behind_a_no() {
+    let device = MockDevice::builder().seed(1).build();
+    let engine = device.engine();
+    let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+    let compiled = compile(&engine, &branching(), Policy::Debug);
+    let bound = bound(&engine, &stream, &compiled).unwrap();
+    let executable = compiled.load(&stream, &bound.constants).unwrap();
+    let steps = compiled.steps().iter().filter(|step| !step.constant).count();
+    for most in 0..=steps {
+        let (asked, before) = (Cell::new(0), device.calls(Point::Execute));
+        let go_on = || {
+            asked.set(asked.get() + 1);
+            if asked.get() <= most { Ok(()) } else { Err(Error::Cancelled { operation: "a test".into() }) }
+        };
+        let made = executable.execute_while(&stream, &bound.inputs, &bound.outputs, &[], &go_on);
+        assert_eq!(made.is_ok(), most == steps, "{most} of {steps}");
+        assert_eq!(device.calls(Point::Execute) - before, most as u64);
+        stream.wait().unwrap();
     }
 }
 

@@ -130,17 +130,19 @@ impl Program {
         Builder::graph(&shared, graph, &model.opset_import, 0, false)
     }
 
-    /// Bytes of the weights, those of loops with them, as if each element took four.
+    /// Bytes of the weights as the file tells them, those of loops with them; of types that we have.
     pub(super) fn weight_bytes(&self) -> usize {
-        let elements = |tensor: &Arc<TensorProto>| {
-            tensor.dims.iter().map(|&extent| extent.max(0) as usize).product::<usize>()
+        let bytes = |tensor: &Arc<TensorProto>| {
+            let bits = tensor.data_type.and_then(|number| data_type(number).ok()).map_or(0, DataType::bits);
+            let extents = tensor.dims.iter().map(|&extent| usize::try_from(extent).unwrap_or(0));
+            extents.fold(bits, usize::saturating_mul) / 8
         };
-        let own: usize = self.weights.iter().flatten().map(elements).sum();
+        let own = self.weights.iter().flatten().map(bytes);
         let bodies = self.steps.iter().filter_map(|step| match &step.kind {
             StepKind::Repeat(body) => Some(body.program.weight_bytes()),
             _ => None,
         });
-        bodies.fold(own.saturating_mul(4), usize::saturating_add)
+        own.chain(bodies).fold(0, usize::saturating_add)
     }
 
     /// Whether anything works with a value, or it is an output.

@@ -29,12 +29,8 @@ pub(super) fn run(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) ->
         let why = "a session runs it, of stages or by --precision: --dt, --shape and --batch do not apply";
         return Err(Error::unsupported(args.model.display().to_string(), why).into());
     }
-    let model = Model::load(&args.model)?;
-    let selection = select()?;
-    let start = Instant::now();
-    let session = compile(&model, &selection.engine, &args.dims, args.precision(), Some(Startup::Device))?;
-    let compile_time = start.elapsed();
-    let inputs = inputs(&session, &args.dims, &args.inputs, args.seed)?;
+    let Prepared { model, selection, session, compile_time, inputs } =
+        Prepared::new(args, select, Some(Startup::Device))?;
     let bound: Vec<_> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
     let mut times = Vec::new();
     let mut timed = || {
@@ -82,14 +78,9 @@ pub(super) fn run(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) ->
         }))?;
     } else {
         let style = Style::new(args.no_color);
-        let mut text = format!(
-            "{}\ndevice    {}: {} ({})\nplan      in stages, compiled in {}\n\n{session}\n",
-            style.bold(&args.model.display().to_string()),
-            style.good(&selection.chosen),
-            device.name,
-            device.kind,
-            time(compile_time),
-        );
+        let mut text = heading(style, args, &selection);
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "plan      in stages, compiled in {}\n\n{session}", time(compile_time));
         if args.times {
             text += &(profile(style, &session.profile(&bound)?) + "\n");
         }
@@ -115,23 +106,56 @@ pub(super) fn run(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) ->
     }
 }
 
+/// A session of a model, and what it is to run on.
+struct Prepared {
+    model: Model,
+    selection: Selection,
+    session: Session<AnyBackend>,
+    compile_time: Duration,
+    inputs: Vec<(String, HostTensor)>,
+}
+
+impl Prepared {
+    fn new(
+        args: &RunArgs,
+        select: impl FnOnce() -> Result<Selection>,
+        startup: Option<Startup>,
+    ) -> Result<Self> {
+        let model = Model::load(&args.model)?;
+        let selection = select()?;
+        let start = Instant::now();
+        let session = compile(&model, &selection.engine, &args.dims, args.precision(), startup)?;
+        let compile_time = start.elapsed();
+        let inputs = inputs(&session, &args.dims, &args.inputs, args.seed)?;
+        Ok(Self { model, selection, session, compile_time, inputs })
+    }
+}
+
+/// The lines that every report begins with.
+fn heading(style: Style, args: &RunArgs, selection: &Selection) -> String {
+    let device = selection.engine.device();
+    format!(
+        "{}\ndevice    {}: {} ({})\n",
+        style.bold(&args.model.display().to_string()),
+        style.good(&selection.chosen),
+        device.name,
+        device.kind
+    )
+}
+
 /// Runs a model once, for its first answer: the host's where the device has yet to compile. The process need not wait for the rest then.
 pub(super) fn first(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) -> Outcome {
-    let model = Model::load(&args.model)?;
-    let selection = select()?;
-    let session = compile(&model, &selection.engine, &args.dims, args.precision(), None)?;
-    let inputs = inputs(&session, &args.dims, &args.inputs, args.seed)?;
+    let Prepared { selection, session, inputs, .. } = Prepared::new(args, select, None)?;
     let bound: Vec<_> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
     let outputs = session.run(&bound)?;
     let answered = clock::age();
     let by = if session.is_starting() { "host" } else { "device" };
-    let device = selection.engine.device();
     if args.json {
         let of = |(name, tensor): &(String, HostTensor)| statistics::json(name, tensor);
         print_json(&json!({
             "model": args.model.display().to_string(),
             "backend": selection.chosen,
-            "device": device_json(device),
+            "device": device_json(selection.engine.device()),
             "first_ms": answered.as_secs_f64() * 1e3,
             "first_by": by,
             "outputs": outputs.iter().map(of).collect::<Vec<_>>(),
@@ -143,13 +167,7 @@ pub(super) fn first(args: &RunArgs, select: impl FnOnce() -> Result<Selection>) 
         } else {
             "by the device"
         };
-        let mut text = format!(
-            "{}\ndevice    {}: {} ({})\n",
-            style.bold(&args.model.display().to_string()),
-            style.good(&selection.chosen),
-            device.name,
-            device.kind
-        );
+        let mut text = heading(style, args, &selection);
         let rows =
             outputs.iter().map(|(name, tensor)| (name.clone(), tensor, Statistics::of(&tensor.to_f64s())));
         text += &statistics::text(style, rows);

@@ -32,8 +32,8 @@ pub use self::report::{MemoryReport, PlanMemory};
 use self::run::{Run, Values};
 use self::scope::Scope;
 use self::slot::{OnDevice, Slot};
+use self::startup::Fallback;
 pub use self::startup::Startup;
-use self::startup::Substitute;
 use super::{Dim, Input, Model, tensor};
 use crate::model::HostTensor;
 
@@ -72,7 +72,7 @@ struct Inner<B: Backend> {
     inputs: Vec<Input>,
     outputs: Vec<Output>,
     scope: Scope<B>,
-    substitute: Substitute,
+    fallback: Fallback,
     /// Streams that no execution uses at the moment.
     streams: Mutex<Vec<B::Stream>>,
     /// Held while times are taken.
@@ -130,7 +130,7 @@ impl<B: Backend> Session<B> {
             options: options.clone(),
             inputs: model.inputs()?,
             outputs: model.outputs()?,
-            substitute: Substitute::default(),
+            fallback: Fallback::default(),
             streams: Mutex::default(),
             profiling: Mutex::default(),
         };
@@ -220,7 +220,7 @@ impl<B: Backend> Session<B> {
         inputs: &[(&str, HostTensor)],
         cancel: &Cancel,
     ) -> Result<Vec<(String, HostTensor)>> {
-        match self.substitute(inputs, cancel)? {
+        match self.fall_back(inputs, cancel)? {
             Some(outputs) => Ok(outputs),
             None => self.run_on_device(inputs, cancel),
         }

@@ -78,7 +78,7 @@ impl FromStr for Startup {
 
 /// The host in place of a device whose programs are compiled.
 #[derive(Debug, Default)]
-pub(super) struct Substitute {
+pub(super) struct Fallback {
     /// The same model on the host; none before and once the device answers.
     session: Mutex<Option<Session<Host>>>,
     /// Whether the device answers from now on.
@@ -89,7 +89,7 @@ pub(super) struct Substitute {
     is_executing: AtomicBool,
 }
 
-impl Substitute {
+impl Fallback {
     fn session(&self) -> Option<Session<Host>> {
         lock(&self.session).clone()
     }
@@ -118,7 +118,7 @@ impl<B: Backend> Session<B> {
         let (session, given) = (self.clone(), owned(dims));
         let (go, wait) = mpsc::channel();
         let ahead = move || {
-            // What the host needs for the first answer comes first. Nobody says so where it fails, and the device is prepared by whoever waits.
+            // What the host needs for the first answer comes first. Where it fails nobody says so.
             if wait.recv().is_err() {
                 return;
             }
@@ -140,7 +140,7 @@ impl<B: Backend> Session<B> {
         };
         match Session::<Host>::new(&inner.model, &HostEngine::new(), dims, &options) {
             Ok(session) => {
-                *lock(&inner.substitute.session) = Some(session);
+                *lock(&inner.fallback.session) = Some(session);
                 // The thread is there.
                 let _ = go.send(());
             }
@@ -154,43 +154,43 @@ impl<B: Backend> Session<B> {
 
     /// Whether the host answers at the moment, because programs of the device are being compiled: see [`Startup`].
     pub fn is_starting(&self) -> bool {
-        lock(&self.inner.substitute.session).is_some()
+        lock(&self.inner.fallback.session).is_some()
     }
 
     /// Waits until the device answers. Where no execution was asked for so far, the next one waits for what is still compiled.
     pub fn wait_for_device(&self) {
-        let substitute = &self.inner.substitute;
-        if !substitute.is_executing.load(Ordering::Acquire) {
-            substitute.end();
+        let fallback = &self.inner.fallback;
+        if !fallback.is_executing.load(Ordering::Acquire) {
+            fallback.end();
         }
-        let mut session = lock(&substitute.session);
+        let mut session = lock(&fallback.session);
         while session.is_some() {
-            session = substitute.ended.wait(session).unwrap_or_else(PoisonError::into_inner);
+            session = fallback.ended.wait(session).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// What the host computes in place of the device; none where the device is to be asked. The first time, the device begins to compute the
     /// same.
-    pub(super) fn substitute(
+    pub(super) fn fall_back(
         &self,
         inputs: &[(&str, HostTensor)],
         cancel: &Cancel,
     ) -> Result<Option<Vec<(String, HostTensor)>>> {
-        let substitute = &self.inner.substitute;
-        let Some(session) = substitute.session() else { return Ok(None) };
+        let fallback = &self.inner.fallback;
+        let Some(session) = fallback.session() else { return Ok(None) };
         let given: Vec<_> = inputs.iter().map(|(name, tensor)| (*name, tensor.desc())).collect();
         ports::fit(&self.inner.inputs, &given)?;
-        if !substitute.is_executing.swap(true, Ordering::AcqRel) && !self.begin_first(inputs) {
-            substitute.end();
+        if !fallback.is_executing.swap(true, Ordering::AcqRel) && !self.begin_first(inputs) {
+            fallback.end();
             return Ok(None);
         }
-        match session.run_until(inputs, &cancel.or(&substitute.is_over)) {
+        match session.run_until(inputs, &cancel.or(&fallback.is_over)) {
             Ok(outputs) => Ok(Some(outputs)),
             Err(error) if cancel.is_cancelled() => Err(error),
             Err(error) => {
                 if !matches!(error.root(), Error::Cancelled { .. }) {
                     tracing::debug!(%error, "the host failed in place of the device");
-                    substitute.end();
+                    fallback.end();
                 }
                 Ok(None)
             }
@@ -201,22 +201,30 @@ impl<B: Backend> Session<B> {
     fn begin_first(&self, inputs: &[(&str, HostTensor)]) -> bool {
         let inputs: Vec<_> =
             inputs.iter().map(|(name, tensor)| ((*name).to_owned(), tensor.clone())).collect();
-        let session = self.clone();
+        let ending = Ending(self.clone());
         let first = move || {
             let inputs: Vec<_> =
                 inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
-            if let Err(error) = session.run_on_device(&inputs, &Cancel::new()) {
+            if let Err(error) = ending.0.run_on_device(&inputs, &Cancel::new()) {
                 // The next execution tells it whoever asked for that.
                 tracing::warn!(%error, "the device's first execution failed");
             }
-            session.inner.substitute.end();
         };
         self.inner.engine.in_background(Work::new(first)).is_none()
     }
 
     /// Lets the device answer from now on.
     pub(super) fn end_startup(&self) {
-        self.inner.substitute.end();
+        self.inner.fallback.end();
+    }
+}
+
+/// Lets the device answer when it is dropped: behind its first execution, also where that panicked or was never begun.
+struct Ending<B: Backend>(Session<B>);
+
+impl<B: Backend> Drop for Ending<B> {
+    fn drop(&mut self) {
+        self.0.end_startup();
     }
 }
 

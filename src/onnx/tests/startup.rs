@@ -1,5 +1,9 @@
 //! The first answers of a session: the host's, until the device has made its first execution.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use anydnn_backend::{Error, Memory, Stream, StreamDesc};
 use anydnn_mock::{Faults, MockDevice, Point};
 
@@ -140,6 +144,24 @@ fn a_device_that_fails_is_told_by_the_execution_behind_it() {
     assert!(session.run(&ones(1)).is_err());
     device.inject(Faults::new());
     assert_eq!(session.run(&ones(1)).unwrap(), expected(1));
+}
+
+#[test]
+fn nobody_waits_for_a_device_whose_first_execution_panicked() {
+    let device = MockDevice::builder().works_ahead().build();
+    let is_done = Arc::new(AtomicBool::new(false));
+    let once = Arc::clone(&is_done);
+    let progress = move |_, _| assert!(once.swap(true, Ordering::Relaxed), "on purpose");
+    let options = SessionOptions { progress: Some(Arc::new(progress)), ..on_host() };
+    let session = sum().compile_with(&device.engine(), &[], &options).unwrap();
+    assert_eq!(session.run(&ones(1)).unwrap(), expected(1));
+    assert!(session.is_starting());
+    assert!(
+        catch_unwind(AssertUnwindSafe(|| device.work_ahead())).is_err() && is_done.load(Ordering::Relaxed)
+    );
+    assert!(!session.is_starting());
+    assert_eq!(session.run(&ones(1)).unwrap(), expected(1));
+    assert!(device.calls(Point::Execute) > 0);
 }
 
 #[test]

@@ -139,11 +139,11 @@ impl Queue {
 static EXITING: AtomicBool = AtomicBool::new(false);
 
 /// What the process's exit waits for.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct AtExit {
     /// Called while objects may still be released.
     pub(crate) before: fn(),
-    /// Called when no release may start any more, of those that were told of last first.
+    /// Called when no release may start any more.
     pub(crate) after: fn(),
 }
 
@@ -154,24 +154,27 @@ static LEAVING: AtomicBool = AtomicBool::new(false);
 
 /// Waits where the process's first thread ends, which is before any exit handler runs: a compiler installs its own as late as it first needs
 /// what they take apart.
+#[cfg(target_os = "linux")]
 struct FirstThread;
 
+#[cfg(target_os = "linux")]
 impl Drop for FirstThread {
     fn drop(&mut self) {
         LEAVING.store(true, Ordering::SeqCst);
         // Not under the lock: others may still be told of.
-        let waits: Vec<_> = {
-            let known = AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner);
-            known.iter().rev().map(|wait| wait.after).collect()
-        };
-        for wait in waits {
-            wait();
+        let waits = AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for wait in &waits {
+            (wait.before)();
+        }
+        for wait in &waits {
+            (wait.after)();
         }
         // Where other threads go on without it.
         LEAVING.store(false, Ordering::SeqCst);
     }
 }
 
+#[cfg(target_os = "linux")]
 thread_local! {
     static FIRST_THREAD: FirstThread = const { FirstThread };
 }
@@ -185,7 +188,10 @@ pub(crate) fn at_exit(waits: AtExit) {
         let _ = FIRST_THREAD.try_with(|_| ());
     }
     let mut known = AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner);
-    if !known.iter().any(|known| std::ptr::fn_addr_eq(known.after, waits.after)) {
+    let is_same = |known: &AtExit| {
+        std::ptr::fn_addr_eq(known.before, waits.before) && std::ptr::fn_addr_eq(known.after, waits.after)
+    };
+    if !known.iter().any(is_same) {
         known.push(waits);
     }
 }
@@ -214,12 +220,13 @@ pub(crate) fn watch_again() {
 
 fn install() {
     extern "C" fn exiting() {
+        LEAVING.store(true, Ordering::SeqCst);
         let waits = std::mem::take(&mut *AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner));
         for wait in &waits {
             (wait.before)();
         }
         EXITING.store(true, Ordering::Release);
-        for wait in waits.iter().rev() {
+        for wait in &waits {
             (wait.after)();
         }
     }

@@ -88,7 +88,7 @@ struct Asked(u32);
 
 impl Asked {
     fn new(process: u32) -> Self {
-        handle::at_exit(AtExit { before: || {}, after: end_asked });
+        handle::at_exit(AtExit { before: end_asked, after: || {} });
         asked().push(process);
         Self(process)
     }
