@@ -8,6 +8,9 @@ use crate::bench::PeerKind;
 /// Rounds of a case beside a peer: few, as there are many cases.
 pub(crate) const ROUNDS: u32 = 5;
 
+/// Cases of a family, or of all, that are told at the end.
+const WORST: usize = 16;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct SweepArgs {
     /// The backend, instead of the environment's choice; `anydnn --help` names them.
@@ -34,6 +37,9 @@ pub(crate) struct SweepArgs {
     /// How many rounds of a sample of 10 ms of each side; more where the machine is not quiet.
     #[arg(long, value_name = "N", requires = "peer", default_value_t = ROUNDS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
+    /// How many of the cases that are slowest beside the peer are told.
+    #[arg(long, value_name = "N", requires = "peer", default_value_t = WORST)]
+    pub(crate) worst: usize,
     /// Runs a case again by its text, such as matmul:11,399,1199, or with --peer as in `anydnn bench`; may be given several times.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["cases", "seconds", "families", "data_type"])]
     pub(crate) replay: Vec<String>,

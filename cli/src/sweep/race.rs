@@ -17,9 +17,6 @@ use crate::failure::Outcome;
 use crate::failure::{Code, Failure};
 use crate::output::{Style, print, table};
 
-/// Cases of a family, or of all, that are told at the end.
-const WORST: usize = 16;
-
 /// A case with the peer's time over ours.
 #[derive(Clone, Debug)]
 struct Ratio {
@@ -59,7 +56,7 @@ pub(super) fn race(args: &SweepArgs) -> Outcome {
         results.add(family, text, &answer);
     }
     results.late = workers.close();
-    print(&results.text(style))?;
+    print(&results.text(style, args.worst))?;
     let seconds = start.elapsed().as_secs_f64();
     print(&format!("{} cases in {seconds:.0} s, seed {}\n", results.total(), args.seed))?;
     results.wrong().map_or(Ok(()), |message| {
@@ -116,16 +113,16 @@ impl Results {
         (!parts.is_empty()).then(|| format!("of {} cases {}", self.total(), parts.join(", ")))
     }
 
-    fn text(&self, style: Style) -> String {
+    fn text(&self, style: Style, most: usize) -> String {
         let all: Vec<Ratio> = self.ratios.values().flatten().cloned().collect();
         let mut text = String::from("\nthe peer's time over ours\n");
         let lists = self.ratios.iter().map(|(name, list)| (*name, list)).chain([("all", &all)]);
         let rows: Vec<Vec<String>> = lists.map(|(name, list)| row(name, list)).collect();
         text += &table(style, &["family", "cases", "p10", "median", "least"], &[1, 2, 3, 4], &rows);
         for (name, list) in self.ratios.iter().filter(|_| self.ratios.len() > 1) {
-            text += &worst(name, list, style);
+            text += &worst(name, list, style, most);
         }
-        text += &worst("all", &all, style);
+        text += &worst("all", &all, style, most);
         if self.refused > 0 {
             let _ = writeln!(text, "{} cases that the peer does not take", self.refused);
         }
@@ -143,11 +140,11 @@ fn row(name: &str, list: &[Ratio]) -> Vec<String> {
     vec![name.to_owned(), list.len().to_string(), part(0.1), part(0.5), part(0.0)]
 }
 
-fn worst(name: &str, list: &[Ratio], style: Style) -> String {
+fn worst(name: &str, list: &[Ratio], style: Style, most: usize) -> String {
     let mut sorted: Vec<&Ratio> = list.iter().collect();
     sorted.sort_by(|a, b| a.value.total_cmp(&b.value));
     let mut text = format!("{}\n", style.bold(&format!("worst of {name}")));
-    for one in sorted.into_iter().take(WORST) {
+    for one in sorted.into_iter().take(most) {
         let time = crate::output::time(Duration::from_secs_f64(one.ours));
         let _ = writeln!(text, "  {:>6.2}  {time:>10}  {}  ({})", one.value, one.text, one.how);
     }
@@ -167,7 +164,7 @@ mod tests {
         }
         results.add("conv", "conv".into(), &Answer::new(Ending::Refused, "not that"));
         assert_eq!(results.wrong(), None);
-        let text = results.text(Style { color: false });
+        let text = results.text(Style { color: false }, 16);
         assert!(text.contains("matmul     21  0.30    1.10   0.10"), "{text}");
         assert!(text.contains("0.10     1.00 ms  matmul 1x1:1x1  (ocl:x)"), "{text}");
         assert!(text.contains("1 cases that the peer does not take"), "{text}");
