@@ -86,10 +86,16 @@ const PACK_ROWS: usize = 48;
 /// Rows from which on units pay for packing the weights, and terms of floats of 16 bits from which on matrix units pay at all.
 const FEW_ROWS: usize = 12;
 const FEW_FLOATS: usize = 8;
+/// Rows from which on copies of weights cost nothing beside what is multiplied by them.
+const MANY_ROWS: usize = 10 * PACK_ROWS;
+/// Results of a matrix whose sums have no use for vectors of columns, nor for tiles of rows.
+const FEW_RESULTS: usize = 8;
 /// Rows of a work-item's block on a CPU.
 const BLOCK_ROWS: usize = 48;
 /// Weights that stay in the first level of the cache beside the rows that are written.
 const NEAR_WEIGHTS: usize = 4096;
+/// Work-items for each core, so that none waits long for another one.
+const ITEMS: usize = 16;
 /// Terms from which on devices that want many work-items share the sums of a narrow result among work-groups, however little of a tile it
 /// fills.
 pub(super) const MANY_TERMS: usize = 512;
@@ -271,15 +277,21 @@ impl<'a> Shape<'a> {
             }
             let float = |arg| self.desc.find(arg).is_none_or(|d| d.data_type() == DataType::F32);
             if real && self.gate.is_none() && float(Arg::SRC) && float(Arg::Weights) && n >= CPU_LANES {
-                if m >= PACK_ROWS / 8 && terms <= FEW_TERMS {
+                let copied = !panels && !n.is_multiple_of(width(n, panels::sums(device)));
+                // The part of a panel that ends early is read slowly, for every tile of rows.
+                let ends_early = copied && m >= MANY_ROWS && terms >= FEWER_TERMS / 2;
+                if m >= PACK_ROWS / 8 && terms <= FEW_TERMS && !ends_early {
                     let reason = "few terms: sums stay in registers";
                     choices.offer("vector", reason, || self.vector(value, device, false));
                 }
-                let copied = !panels && !n.is_multiple_of(width(n, panels::sums(device)));
                 if !many && copied {
                     let reason = "too few rows to pay for copies of the weights";
                     choices.offer("vector", reason, || self.vector(value, device, false));
                 }
+            }
+            if m * n <= FEW_RESULTS && terms >= MANY_TERMS {
+                let reason = "long sums of a few results, one by one";
+                choices.offer("ref", reason, || Some(self.reference(space.clone(), value, device)));
             }
             if real && (m >= PACK_ROWS / 8 || float(Arg::Weights)) && n >= 4 {
                 choices.offer("blocked", "blocks that stay in cache", || self.blocked(value, device));
@@ -504,15 +516,20 @@ impl<'a> Shape<'a> {
         }
         let vectors = width / CPU_LANES * self.matrices().len();
         let tile = panels::tile_rows(rows, (panels::sums(device) / vectors).clamp(1, 6));
-        let block = BLOCK_ROWS.next_multiple_of(tile);
+        // Work-items of whole lines, where there may be enough of them: cores that store into the same cache lines wait for one another.
+        let shared = !n.is_multiple_of(CPU_LANES);
+        let near = if shared { 2 * NEAR_WEIGHTS } else { NEAR_WEIGHTS };
+        let stay = self.weights.dims()[rank - 2].saturating_mul(n) <= near;
+        let batch = space.count(0..m);
+        let wanted = if stay && shared { (device.compute_units.max(1) * ITEMS).div_ceil(batch.max(1)) } else { 1 };
+        let block = rows.div_ceil(wanted).clamp(tile, BLOCK_ROWS).next_multiple_of(tile);
         let fetches = !packing
             && own_panels.is_none()
             && self.gate.is_none()
             && self.weights.data_type() == DataType::F32;
         // Few terms: a tile's rows are written line by line while all panels stay in the first level of the cache.
         let (panels_of_rows, blocks) = (space.loops[panel].extent, rows.div_ceil(block));
-        let stay = self.weights.dims()[rank - 2].saturating_mul(n) <= NEAR_WEIGHTS;
-        let enough = blocks.saturating_mul(space.count(0..m)) >= device.compute_units.max(1) * 8;
+        let enough = blocks.saturating_mul(batch) >= device.compute_units.max(1) * ITEMS / 2;
         let item_panels = if stay && enough { panels_of_rows } else { 1 };
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         panels::repetitions(&mut source, tile, width / CPU_LANES);
@@ -523,7 +540,7 @@ impl<'a> Shape<'a> {
             .define("WHOLE_PANELS", i32::from(whole))
             .define("WHOLE_COLUMNS", i32::from(n.is_multiple_of(width)))
             .define("FETCHES", i32::from(fetches))
-            .define("M_BLOCK", block)
+            .number_of("M_BLOCK", block)
             .number_of("ITEM_PANELS", item_panels)
             .number_of("PANELS", panels_of_rows)
             .number_of("M_SIZE", rows)
@@ -535,7 +552,7 @@ impl<'a> Shape<'a> {
             source.define("K_STEP_SRC1", mark(space.coefficient("SRC1", k)?));
         }
         self.define(&mut source, &space, value, &[k]);
-        let global = [panels_of_rows.div_ceil(item_panels), blocks, space.count(0..m)];
+        let global = [panels_of_rows.div_ceil(item_panels), blocks, batch];
         launches.push(source.launch("matmul_vector", &[VECTOR], global, Some([1, 1, 1])));
         Some(Planned { scratchpad, launches })
     }
