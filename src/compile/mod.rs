@@ -16,7 +16,9 @@ mod lower;
 mod memory_plan;
 mod ports;
 mod program;
+mod regions;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -336,20 +338,25 @@ pub(crate) fn compile<B: Backend>(
 ) -> Result<Compiled<B>> {
     let mut program = Program::new(graph)?;
     ports::unpack_inputs(&mut program)?;
-    // A partition is a primitive, about.
-    let threads = threads(groups.partitions.len());
+    // Each operation by itself finds the one that misbehaves.
+    let regions = match options.policy {
+        Policy::Fusion if layouts == PortLayouts::Declared => regions::joined(graph, &groups.partitions),
+        _ => groups.partitions.iter().map(Cow::Borrowed).collect(),
+    };
+    // A region is a primitive, about.
+    let threads = threads(regions.len());
     let is_plain = layouts == PortLayouts::Declared && options.progress.is_none();
     let (program, primitives) = if is_plain && matches!(programs, Programs::Known) && threads > 1 {
         instantiate_beside::<B>(program, engine, options, threads, |program, more| {
-            for partition in &groups.partitions {
-                lower::partition(program, partition)?;
+            for region in &regions {
+                lower::partition(program, region)?;
                 more(program)?;
             }
             lower::copy_outputs(program)
         })?
     } else {
-        for partition in &groups.partitions {
-            lower::partition(&mut program, partition)?;
+        for region in &regions {
+            lower::partition(&mut program, region)?;
         }
         lower::copy_outputs(&mut program)?;
         if layouts == PortLayouts::Chosen {

@@ -179,6 +179,13 @@ fn operand_view(op: &Op, input: usize, desc: &MemoryDesc, dims: &[usize]) -> Res
     if input == 0 { Ok(desc) } else { gradients::grouped_scales(op, desc, dims) }
 }
 
+/// Whether an operation makes each of its elements from one of each input.
+pub(super) fn is_function(kind: OpKind) -> bool {
+    matches!(kind, OpKind::BiasAdd | OpKind::Select | OpKind::TypeCast)
+        || pointwise::binary_of(kind).is_some()
+        || pointwise::is_unary(kind)
+}
+
 /// Whether a primitive other than an expression computes an operation.
 fn has_primitive(region: &Region<'_>, index: usize) -> bool {
     let op = region.op(index);

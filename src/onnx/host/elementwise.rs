@@ -37,10 +37,7 @@ fn pair(call: &mut Call, a: &HostTensor, b: &HostTensor, dims: Dims) -> Result<V
     if b.data_type() != data_type && operator != "Pow" {
         return Err(call.invalid("inputs", format!("{} and {}", a.desc(), b.desc()), "one type"));
     }
-    let compares = matches!(
-        operator,
-        "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" | "And" | "Or" | "Xor"
-    );
+    let compares = orders(operator) || matches!(operator, "And" | "Or" | "Xor");
     let result = if compares { DataType::Boolean } else { data_type };
     call.take(&dims, result)?;
     let pairs = places(a.dims(), &dims).into_iter().zip(places(b.dims(), &dims));
@@ -56,7 +53,29 @@ fn pair(call: &mut Call, a: &HostTensor, b: &HostTensor, dims: Dims) -> Result<V
         let values = values.ok_or_else(|| call.unfit(a))?;
         return call.made(dims, result, &Numbers::Ints(values));
     }
+    if orders(operator) && a.data_type().is_float() {
+        let (a_values, b_values) = (a.to_f64s(), b.to_f64s());
+        let values = pairs.map(|(i, j)| i64::from(of_floats(operator, a_values[i], b_values[j])));
+        return call.made(dims, result, &Numbers::Ints(values.collect()));
+    }
     Err(call.unfit(b))
+}
+
+/// Whether an operator tells which of two numbers is larger.
+pub(in crate::onnx) fn orders(operator: &str) -> bool {
+    matches!(operator, "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual")
+}
+
+/// NaN is not in any order with a number.
+fn of_floats(operator: &str, a: f64, b: f64) -> bool {
+    let Some(order) = a.partial_cmp(&b) else { return false };
+    match operator {
+        "Equal" => order.is_eq(),
+        "Less" => order.is_lt(),
+        "LessOrEqual" => order.is_le(),
+        "Greater" => order.is_gt(),
+        _ => order.is_ge(),
+    }
 }
 
 /// `option` says whether the remainder has the dividend's sign, and whether shifts go to the left.

@@ -148,7 +148,9 @@ impl Operator {
         let has_floats = || inputs.iter().flatten().any(|tensor| tensor.data_type().is_float());
         match (self.host, self.import) {
             (OnHost::All(host), _) => host(&mut Call::new(node, inputs, room)),
-            (OnHost::Integers(host), _) if !has_floats() => host(&mut Call::new(node, inputs, room)),
+            (OnHost::Integers(host), _) if host::orders(node.operator()) || !has_floats() => {
+                host(&mut Call::new(node, inputs, room))
+            }
             (_, Some(import)) => computed(node, import, inputs, room),
             (_, None) => Err(node.unsupported("the host does not compute the operator")),
         }

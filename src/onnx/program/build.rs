@@ -121,7 +121,8 @@ impl<'a> Builder<'a> {
         let named = |builder: &mut Self, names: &[String]| -> Vec<Option<ValueId>> {
             names.iter().map(|name| if name.is_empty() { None } else { builder.resolve(name) }).collect()
         };
-        let (inputs, outputs) = (named(self, &node.input), named(self, &node.output));
+        let (mut inputs, mut outputs) = (named(self, &node.input), named(self, &node.output));
+        let mut same = Vec::new();
         let key = key(node.domain.as_deref(), node.op_type.as_deref());
         if let Some(function) = self.shared.functions.get(&key) {
             return self.deeper(node, |builder| builder.call(function, node, &inputs, &outputs));
@@ -157,9 +158,14 @@ impl<'a> Builder<'a> {
                 let mut program = program;
                 let free: Vec<_> =
                     program.free.iter().map(|&inner| (inner, program.names[inner].clone())).collect();
+                let mut seen: Vec<_> =
+                    free.iter().filter_map(|(inner, name)| Some((*inner, self.resolve(name)?))).collect();
+                if key.1 == "Loop" {
+                    same = take_unchanged(&mut program, &mut inputs, &mut outputs);
+                    seen.extend(same.iter().map(|&(inner, outer, _)| (inner, outer)));
+                }
                 let mut captures = Vec::new();
-                for (inner, name) in free {
-                    let Some(outer) = self.resolve(&name) else { continue };
+                for (inner, outer) in seen {
                     match &self.program.weights[outer] {
                         Some(weight) => program.weights[inner] = Some(Arc::clone(weight)),
                         None => captures.push((inner, outer)),
@@ -170,14 +176,31 @@ impl<'a> Builder<'a> {
             _ => StepKind::Plain,
         };
         let standard = is_standard(node.domain.as_deref());
-        let same = |set: &&OperatorSetIdProto| match set.domain.as_deref() {
+        let is_its = |set: &&OperatorSetIdProto| match set.domain.as_deref() {
             domain if standard => is_standard(domain),
             domain => domain == node.domain.as_deref(),
         };
-        let opset = opsets.iter().find(same).and_then(|set| set.version).unwrap_or(1);
+        let opset = opsets.iter().find(is_its).and_then(|set| set.version).unwrap_or(1);
         let mut proto = node.clone();
         proto.attribute.retain(|attribute| attribute.g.is_none());
+        for (_, outer, output) in same {
+            if let Some(output) = output {
+                self.hand_on(node, Some(outer), output)?;
+            }
+        }
         self.push(Step { proto, opset, inputs, outputs, kind })
+    }
+
+    /// A value under another name.
+    fn hand_on(&mut self, node: &NodeProto, from: Option<ValueId>, to: ValueId) -> Result<()> {
+        let proto = NodeProto {
+            op_type: Some("Identity".into()),
+            name: node.name.clone(),
+            output: node.output.clone(),
+            ..NodeProto::default()
+        };
+        let (inputs, outputs) = (vec![from], vec![Some(to)]);
+        self.push(Step { proto, opset: 13, inputs, outputs, kind: StepKind::Plain })
     }
 
     pub(super) fn push(&mut self, step: Step) -> Result<()> {
@@ -242,21 +265,7 @@ impl<'a> Builder<'a> {
         let made = self.nodes(&nodes, &function.opset_import);
         self.scopes.pop();
         made?;
-        handed_on.into_iter().try_for_each(|(input, output)| {
-            let proto = NodeProto {
-                op_type: Some("Identity".into()),
-                name: node.name.clone(),
-                output: node.output.clone(),
-                ..NodeProto::default()
-            };
-            self.push(Step {
-                proto,
-                opset: 13,
-                inputs: vec![input],
-                outputs: vec![Some(output)],
-                kind: StepKind::Plain,
-            })
-        })
+        handed_on.into_iter().try_for_each(|(input, output)| self.hand_on(node, input, output))
     }
 
     pub(super) fn deeper<T>(
@@ -307,6 +316,32 @@ impl<'a> Builder<'a> {
         self.scopes[at].values.insert(name.to_owned(), Some(value));
         Some(value)
     }
+}
+
+/// Takes from a loop what its rounds hand on as it is, as some exporters write what every round reads: returns the body's value, that of the
+/// graph around it, and the loop's result, which is the same.
+fn take_unchanged(
+    body: &mut Program,
+    inputs: &mut Vec<Option<ValueId>>,
+    outputs: &mut Vec<Option<ValueId>>,
+) -> Vec<(ValueId, ValueId, Option<ValueId>)> {
+    // In front of what is carried are the count and the condition; the body's results have the condition alone.
+    let carried = inputs.len().saturating_sub(2);
+    if body.inputs.len() != carried + 2 || body.outputs.len() < carried + 1 {
+        return Vec::new();
+    }
+    let mut taken = Vec::new();
+    for at in (0..carried).rev() {
+        let inner = body.inputs[at + 2];
+        let Some(outer) = inputs[at + 2].filter(|_| body.outputs[at + 1] == inner) else { continue };
+        inputs.remove(at + 2);
+        body.inputs.remove(at + 2);
+        body.outputs.remove(at + 1);
+        body.declared.remove(at + 1);
+        let output = if at < outputs.len() { outputs.remove(at) } else { None };
+        taken.push((inner, outer, output));
+    }
+    taken
 }
 
 /// A node of a function with the attributes of its call.

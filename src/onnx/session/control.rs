@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use anydnn_backend::{Backend, DataType, Dims, Error, MemoryDesc, Result, ResultExt};
+use anydnn_backend::{Backend, DataType, Dims, Error, MemoryDesc, Range, Result, ResultExt, Stream};
 
 use super::run::{Run, Values};
 use super::scope::Scope;
-use super::slot::Slot;
+use super::slot::{OnDevice, Slot};
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;
 use crate::onnx::node::Node;
@@ -193,6 +193,37 @@ impl<B: Backend> Run<'_, B> {
         self.scope(inner, &mut values).at(|| "body".to_owned())
     }
 
+    /// The results of all rounds, which are on the device, one behind the other: nobody waits for a round.
+    fn stack_on_device(&mut self, stack: &[Arc<Slot<B>>], backwards: bool) -> Result<Arc<Slot<B>>> {
+        let first = &stack[0].desc;
+        if let Some(other) = stack.iter().find(|slot| !slot.desc.same_bytes(first)) {
+            return Err(differs(&other.desc, first));
+        }
+        let dims: Dims = std::iter::once(stack.len()).chain(first.dims().iter().copied()).collect();
+        let bytes = first.size();
+        let (memory, lease) = self.memory(&MemoryDesc::new(dims, first.data_type()), false)?;
+        let mut last = None;
+        for (round, slot) in stack.iter().enumerate() {
+            let at = if backwards { stack.len() - 1 - round } else { round };
+            let Some(source) = slot.device.get().filter(|_| bytes > 0) else { continue };
+            let range = |memory: &B::Memory, offset| Range { memory: memory.clone(), offset, bytes };
+            let mut deps = self.deps();
+            deps.extend(source.ready.clone());
+            // Commands of an out-of-order stream come one after the other, so that the last one's event is that of all.
+            deps.extend(last.take());
+            let event = self.stream.copy(range(&source.memory, 0), range(&memory, at * bytes), &deps)?;
+            if let Some(lease) = &source.lease {
+                lease.used(&event);
+            }
+            self.note(&event);
+            last = Some(event);
+        }
+        if let (Some(lease), Some(event)) = (&lease, &last) {
+            lease.used(event);
+        }
+        Ok(Arc::new(Slot::of_device(OnDevice { memory, ready: last, lease })))
+    }
+
     /// The results of all rounds as one tensor along a new axis.
     pub(super) fn stack(
         &mut self,
@@ -202,6 +233,13 @@ impl<B: Backend> Run<'_, B> {
         axis: i64,
         backwards: bool,
     ) -> Result<Arc<Slot<B>>> {
+        let on_device = |slot: &Arc<Slot<B>>| slot.host.get().is_none() && slot.device.get().is_some();
+        if !stack.is_empty() && stack[0].desc.data_type().bits() >= 8 && stack.iter().all(on_device) {
+            let rank = stack[0].desc.rank() + 1;
+            if normalize_axis(axis, rank)? == 0 {
+                return self.stack_on_device(stack, backwards);
+            }
+        }
         let mut tensors = Vec::with_capacity(stack.len());
         for slot in stack {
             tensors.push(self.wide(slot)?);
@@ -216,8 +254,7 @@ impl<B: Backend> Run<'_, B> {
         };
         let axis = normalize_axis(axis, first.dims().len() + 1)?;
         if let Some(other) = tensors.iter().find(|tensor| !tensor.desc().same_bytes(first.desc())) {
-            let expected = format!("{}, as of the first round", first.desc());
-            return Err(Error::invalid("loop", "result of a round", other.desc().to_string(), expected));
+            return Err(differs(other.desc(), first.desc()));
         }
         let bits = first.data_type().bits();
         if bits < 8 {
@@ -239,6 +276,10 @@ impl<B: Backend> Run<'_, B> {
         let tensor = HostTensor::new(MemoryDesc::new(dims, first.data_type()), bytes)?;
         Ok(Arc::new(Slot::of_host(Arc::new(tensor))))
     }
+}
+
+fn differs(other: &MemoryDesc, first: &MemoryDesc) -> Error {
+    Error::invalid("loop", "result of a round", other.to_string(), format!("{first}, as of the first round"))
 }
 
 fn check_body<B: Backend>(node: &Node, inner: &Scope<B>, inputs: usize, least_outputs: usize) -> Result<()> {

@@ -42,7 +42,7 @@ impl<B: Backend> Values<B> {
 #[derive(Debug)]
 pub(super) struct Run<'s, B: Backend> {
     pub(super) inner: &'s Inner<B>,
-    stream: &'s B::Stream,
+    pub(super) stream: &'s B::Stream,
     /// What the first commands wait for.
     waits: Vec<B::Event>,
     /// Outputs that were handed out.
@@ -109,6 +109,10 @@ impl<'s, B: Backend> Run<'s, B> {
                 ));
             }
             self.on_host(scope, &plan, values, stage)?;
+            // Where the host made the last of them, as of a loop's body whose condition is one of numbers, nothing is left to do.
+            if program.outputs.iter().all(|&output| values.slots[output].is_some()) {
+                break;
+            }
         }
         program.outputs.iter().map(|&output| self.slot(scope, values, output)).collect()
     }
@@ -254,7 +258,7 @@ impl<'s, B: Backend> Run<'s, B> {
         Ok(())
     }
 
-    /// Whether a step only reads few integers that are on the host.
+    /// Whether a step only reads few integers that are on the host, or compares single numbers that are.
     fn is_small(&self, scope: &Scope<B>, index: usize, values: &Values<B>) -> Result<bool> {
         let step = &scope.program.steps[index];
         if !matches!(step.kind, StepKind::Plain)
@@ -262,11 +266,14 @@ impl<'s, B: Backend> Run<'s, B> {
         {
             return Ok(false);
         }
-        let small =
-            |tensor: &HostTensor| crate::onnx::import::may_specialise(tensor.dims(), tensor.data_type());
+        let compares = crate::onnx::host::orders(step.operator());
+        let small = |tensor: &HostTensor| {
+            let is_single = compares && tensor.desc().elements() == 1;
+            is_single || crate::onnx::import::may_specialise(tensor.dims(), tensor.data_type())
+        };
         for &input in step.inputs.iter().flatten() {
             let fits = match (&values.slots[input], values.known.get(&input)) {
-                (Some(slot), _) => slot.known().is_some(),
+                (Some(slot), _) => slot.known().is_some() || compares && slot.is_single(),
                 (None, Some(known)) => small(known),
                 (None, None) => {
                     scope.program.weights[input].is_some()
@@ -391,7 +398,7 @@ impl<'s, B: Backend> Run<'s, B> {
     }
 
     /// Memory for a value: the allocator's where the stream's order tells when it is free again.
-    fn memory(&self, desc: &MemoryDesc, is_users: bool) -> Result<(B::Memory, Option<Lease<B>>)> {
+    pub(super) fn memory(&self, desc: &MemoryDesc, is_users: bool) -> Result<(B::Memory, Option<Lease<B>>)> {
         let engine = &self.inner.engine;
         if is_users || self.stream.desc().order == Order::OutOfOrder {
             return Ok((engine.create_memory(desc, memory_kind::<B>(engine)?)?, None));
@@ -401,7 +408,7 @@ impl<'s, B: Backend> Run<'s, B> {
     }
 
     /// What a command waits for beside what it reads.
-    fn deps(&mut self) -> Vec<B::Event> {
+    pub(super) fn deps(&mut self) -> Vec<B::Event> {
         match self.stream.desc().order {
             // Everything is behind the first command.
             Order::InOrder => std::mem::take(&mut self.waits),
@@ -409,7 +416,7 @@ impl<'s, B: Backend> Run<'s, B> {
         }
     }
 
-    fn note(&mut self, event: &B::Event) {
+    pub(super) fn note(&mut self, event: &B::Event) {
         if self.stream.desc().order == Order::InOrder {
             self.ends.clear();
         }

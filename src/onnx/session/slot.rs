@@ -58,6 +58,11 @@ impl<B: Backend> Slot<B> {
         self.host.get().filter(|_| fits)
     }
 
+    /// Whether it is one number that the host made.
+    pub(super) fn is_single(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed) && self.host.get().is_some() && self.desc.elements() == 1
+    }
+
     pub(super) fn have(&self) -> Have {
         let (dims, data_type): (Dims, DataType) = (self.desc.dims().clone(), self.desc.data_type());
         Have { dims, data_type, tensor: self.known().cloned() }

@@ -8,6 +8,7 @@ mod device;
 mod folding;
 mod known;
 mod layers;
+mod loops;
 mod node_tests;
 mod operators;
 mod plans;

@@ -85,7 +85,10 @@ fn enqueue_copy(submission: &mut Submission<'_>, from: &Range<OpenCl>, to: &Rang
     }
 }
 
-/// Writes bytes of the host and waits until they have been taken; the range has been checked.
+/// The most bytes that a command can take along.
+const PATTERN: usize = 128;
+
+/// Writes bytes of the host, which have been taken when this returns; the range has been checked.
 pub(crate) fn write(
     stream: &OpenClStream,
     memory: &OpenClMemory,
@@ -97,10 +100,31 @@ pub(crate) fn write(
     submission.hold(&memory.allocation);
     let (host, size) = (bytes.as_ptr().cast::<c_void>(), bytes.len());
     let target = address(memory, offset);
+    let start = match memory.binding() {
+        Binding::Mem(_) => memory.offset() + offset,
+        _ => target.addr(),
+    };
+    // A number or two come with their command, as what memory is filled with, and nobody waits for what is enqueued before it.
+    if size.is_power_of_two() && size <= PATTERN && start.is_multiple_of(size) {
+        match memory.binding() {
+            Binding::Mem(mem) => submission.push("clEnqueueFillBuffer", |queue, count, events| {
+                // SAFETY: live handles; the range was checked; the driver copies the bytes during the call.
+                unsafe { cl::enqueue_fill_buffer(queue, mem, host, size, start, size, count, events) }
+            })?,
+            Binding::Usm(_, usm) => submission.push("clEnqueueMemFillINTEL", |queue, count, events| {
+                // SAFETY: as above.
+                unsafe { usm.enqueue_write(queue, target, bytes, (count, events)) }
+            })?,
+            Binding::Svm(_) => submission.push("clEnqueueSVMMemFill", |queue, count, events| {
+                // SAFETY: as above.
+                unsafe { cl::enqueue_svm_mem_fill(queue, target, host, size, size, count, events) }
+            })?,
+        }
+        return submission.finish();
+    }
     match memory.binding() {
         _ if bytes.is_empty() => {}
         Binding::Mem(mem) => submission.push("clEnqueueWriteBuffer", |queue, count, events| {
-            let start = memory.offset() + offset;
             // SAFETY: live handles; the range was checked; `bytes` outlives the command, which is waited for below.
             unsafe { cl::enqueue_write_buffer(queue, mem, CL_NON_BLOCKING, start, size, host, count, events) }
         })?,

@@ -50,6 +50,17 @@ type Memcpy = unsafe extern "C" fn(
     *mut cl_event,
 ) -> cl_int;
 
+type Fill = unsafe extern "C" fn(
+    cl_command_queue,
+    *mut c_void,
+    *const c_void,
+    usize,
+    usize,
+    cl_uint,
+    *const cl_event,
+    *mut cl_event,
+) -> cl_int;
+
 /// The extension's functions on one platform.
 #[derive(Clone, Copy)]
 pub(crate) struct Usm {
@@ -60,6 +71,7 @@ pub(crate) struct Usm {
     alloc_info: AllocInfo,
     set_arg: SetArg,
     memcpy: Memcpy,
+    fill: Fill,
 }
 
 /// An allocation that a pointer leads into.
@@ -83,7 +95,7 @@ impl Usm {
         let (alloc_shared, free) = (find(c"clSharedMemAllocINTEL")?, find(c"clMemFreeINTEL")?);
         let (alloc_info, set_arg) =
             (find(c"clGetMemAllocInfoINTEL")?, find(c"clSetKernelArgMemPointerINTEL")?);
-        let memcpy = find(c"clEnqueueMemcpyINTEL")?;
+        let (memcpy, fill) = (find(c"clEnqueueMemcpyINTEL")?, find(c"clEnqueueMemFillINTEL")?);
         // SAFETY: the platform gives these addresses for the names, and the extension fixes the names' signatures.
         unsafe {
             Some(Self {
@@ -94,6 +106,7 @@ impl Usm {
                 alloc_info: mem::transmute::<NonNull<c_void>, AllocInfo>(alloc_info),
                 set_arg: mem::transmute::<NonNull<c_void>, SetArg>(set_arg),
                 memcpy: mem::transmute::<NonNull<c_void>, Memcpy>(memcpy),
+                fill: mem::transmute::<NonNull<c_void>, Fill>(fill),
             })
         }
     }
@@ -189,6 +202,26 @@ impl Usm {
         let mut event = ptr::null_mut();
         // SAFETY: by contract; the event is written during the call.
         done(unsafe { (self.memcpy)(queue, 0, to, from, bytes, count, events, &raw mut event) })?;
+        Ok(event)
+    }
+
+    /// Enqueues a write of bytes, which the driver copies during the call.
+    ///
+    /// # Safety
+    /// - `queue` is live; `to` is valid for the bytes, and a multiple of their number, until the command has ended.
+    /// - Their number is a power of two up to 128.
+    /// - `events` points to `count` live events, or is null for none.
+    pub(crate) unsafe fn enqueue_write(
+        &self,
+        queue: cl_command_queue,
+        to: *mut c_void,
+        bytes: &[u8],
+        (count, events): (cl_uint, *const cl_event),
+    ) -> Returned<cl_event> {
+        let mut event = ptr::null_mut();
+        let (pattern, size) = (bytes.as_ptr().cast(), bytes.len());
+        // SAFETY: by contract; the event is written during the call.
+        done(unsafe { (self.fill)(queue, to, pattern, size, size, count, events, &raw mut event) })?;
         Ok(event)
     }
 

@@ -521,7 +521,8 @@ impl<'a> Shape<'a> {
         let near = if shared { 2 * NEAR_WEIGHTS } else { NEAR_WEIGHTS };
         let stay = self.weights.dims()[rank - 2].saturating_mul(n) <= near;
         let batch = space.count(0..m);
-        let wanted = if stay && shared { (device.compute_units.max(1) * ITEMS).div_ceil(batch.max(1)) } else { 1 };
+        let wanted =
+            if stay && shared { (device.compute_units.max(1) * ITEMS).div_ceil(batch.max(1)) } else { 1 };
         let block = rows.div_ceil(wanted).clamp(tile, BLOCK_ROWS).next_multiple_of(tile);
         let fetches = !packing
             && own_panels.is_none()

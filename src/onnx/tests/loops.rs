@@ -1,0 +1,159 @@
+//! Loops as exporters of recurrent layers write them: what every round reads is carried from one to the next, times are compared as floats.
+
+use super::*;
+use crate::onnx::{Session, SessionOptions, Startup};
+
+const BOOL: i32 = 9;
+
+fn graph(name: &str, draft: Draft) -> AttributeProto {
+    AttributeProto { g: Some(draft.graph), ..attribute(name, 5) }
+}
+
+/// Rounds of `h = relu(h * w + x[i])` while `i + 1 < limit`, whose `w`, `limit` and `told` are handed on as they are.
+fn recurrent(w: &[f32]) -> Draft {
+    let float = || vec![int("to", i64::from(FLOAT))];
+    let body = Draft::new(13)
+        .typed("i", INT64, &[])
+        .typed("go", BOOL, &[])
+        .typed("time", INT64, &[])
+        .input("h", &["2"])
+        .typed("limit", INT64, &[])
+        .input("w", &["2"])
+        .input("told", &["2"])
+        .ints("one", &[], &[1])
+        .node("next_time = Add(time, one)", vec![])
+        .node("row = Gather(x, time)", vec![])
+        .node("scaled = Mul(h, w)", vec![])
+        .node("sum = Add(scaled, row)", vec![])
+        .node("next = Relu(sum)", vec![])
+        .node("scan = Add(next, told)", vec![])
+        .node("a = Cast(next_time)", float())
+        .node("b = Cast(limit)", float())
+        .node("goes_on = Less(a, b)", vec![])
+        .output("goes_on")
+        .output("next_time")
+        .output("next")
+        .output("limit")
+        .output("w")
+        .output("told")
+        .output("scan");
+    Draft::new(13)
+        .input("x", &["5", "2"])
+        .input("t", &["2"])
+        .floats("first", &[2], &[1.0, -1.0])
+        .floats("w0", &[2], w)
+        .ints("zero", &[], &[0])
+        .ints("limit0", &[], &[4])
+        .node("shift = Neg(t)", vec![])
+        .node(
+            "end, h_end, l_end, w_end, told_end, all = Loop(, , zero, first, limit0, w0, shift)",
+            vec![graph("body", body)],
+        )
+        .output("h_end")
+        .output("w_end")
+        .output("told_end")
+        .output("all")
+        .output("l_end")
+        .output("end")
+}
+
+/// The same by hand: the last state and the states plus `told`, one behind the other.
+fn by_hand(x: &[f32], w: &[f32], told: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    let (mut h, mut all) = (vec![1.0, -1.0], Vec::new());
+    for row in x.chunks_exact(2).take(4) {
+        h = (0..2).map(|i| f32::max(h[i] * w[i] + row[i], 0.0)).collect();
+        all.extend((0..2).map(|i| h[i] + told[i]));
+    }
+    (h, all)
+}
+
+fn check<E: Engine>(engine: &E) {
+    let (w, told) = ([0.5, -2.0], [10.0, 20.0]);
+    let options = SessionOptions { startup: Some(Startup::Device), ..SessionOptions::default() };
+    let session: Session<E::B> = recurrent(&w).load().unwrap().compile_with(engine, &[], &options).unwrap();
+    for start in [0.0_f32, 3.0] {
+        let x: Vec<f32> = (0..10).map(|i| start + i as f32 / 4.0).collect();
+        let inputs = [("x", tensor([5, 2], &x)), ("t", tensor([2], &told.map(|t| -t)))];
+        let made: Vec<_> = session.run(&inputs).unwrap().into_iter().map(|(_, tensor)| tensor).collect();
+        let (h, all) = by_hand(&x, &w, &told);
+        assert_eq!(made[0].to_f32s(), h, "{session}");
+        assert_eq!((made[1].to_f32s(), made[2].to_f32s()), (w.to_vec(), told.to_vec()));
+        assert_eq!((made[3].dims().to_vec(), made[3].to_f32s()), (vec![4, 2], all));
+        assert_eq!((made[4].to_f64s(), made[5].to_f64s()), (vec![4.0], vec![4.0]));
+    }
+    let stages = session.describe();
+    let bodies: Vec<_> = stages.iter().filter(|stage| !stage.path.is_empty()).collect();
+    assert!(!bodies.is_empty(), "{session}");
+    for stage in bodies {
+        // Nobody waits for the device to know whether there is another round.
+        assert!(stage.device_nodes.iter().all(|node| node.operator != "Less"), "{session}");
+        assert!(stage.fetched.is_empty(), "{session}");
+        // What is the same in every round is a constant there.
+        let Some(device) = &stage.device else { continue };
+        assert!(device.graph().constants().any(|tensor| tensor.known_dims().is_some_and(|d| d[..] == [2])));
+    }
+}
+
+#[test]
+fn loops_hand_on_what_does_not_change_and_wait_for_nothing() {
+    check(&anydnn_host::HostEngine::new());
+    #[cfg(feature = "opencl")]
+    for engine in anydnn_opencl::testing::hasty_test_engines() {
+        check(&engine);
+    }
+}
+
+#[test]
+fn a_loop_of_no_rounds_hands_on_what_it_is_given() {
+    let body = Draft::new(13)
+        .typed("i", INT64, &[])
+        .typed("go", BOOL, &[])
+        .input("w", &["2"])
+        .input("v", &["2"])
+        .node("goes_on = Identity(go)", vec![])
+        .node("next = Mul(v, w)", vec![])
+        .output("goes_on")
+        .output("w")
+        .output("next");
+    let with = |rounds: i64| {
+        Draft::new(13)
+            .input("x", &["2"])
+            .floats("v0", &[2], &[3.0, 4.0])
+            .ints("rounds", &[], &[rounds])
+            .node("w, v = Loop(rounds, , x, v0)", vec![graph("body", body.clone())])
+            .output("w")
+            .output("v")
+    };
+    for (rounds, expected) in [(0, [3.0, 4.0]), (2, [12.0, 36.0])] {
+        let session: Session<anydnn_host::Host> =
+            with(rounds).load().unwrap().compile(&anydnn_host::HostEngine::new(), &[]).unwrap();
+        let made = session.run(&[("x", tensor([2], &[2.0, 3.0]))]).unwrap();
+        assert_eq!(made[0].1.to_f32s(), [2.0, 3.0]);
+        assert_eq!(made[1].1.to_f32s(), expected);
+    }
+}
+
+#[test]
+fn floats_are_compared_on_the_host_as_everywhere() {
+    let values = [-1.0_f32, 0.0, 2.0, f32::INFINITY, f32::NAN];
+    for (operator, compare) in [
+        ("Equal", (|a, b| a.partial_cmp(&b).is_some_and(std::cmp::Ordering::is_eq)) as fn(f32, f32) -> bool),
+        ("Less", |a, b| a < b),
+        ("LessOrEqual", |a, b| a <= b),
+        ("Greater", |a, b| a > b),
+        ("GreaterOrEqual", |a, b| a >= b),
+    ] {
+        for (a, b) in values.iter().flat_map(|&a| values.map(|b| (a, b))) {
+            let draft = Draft::new(13)
+                .input("x", &["1"])
+                .floats("a", &[1], &[a])
+                .floats("b", &[1], &[b])
+                .node(&format!("c = {operator}(a, b)"), vec![])
+                .node("f = Cast(c)", vec![int("to", i64::from(FLOAT))])
+                .node("y = Mul(f, x)", vec![])
+                .output("y");
+            let made = draft.run(&[], &[tensor([1], &[1.0])]).unwrap();
+            assert_eq!(made[0].to_f32s(), [f32::from(u8::from(compare(a, b)))], "{operator} of {a} and {b}");
+        }
+    }
+}
