@@ -26,7 +26,7 @@ const BLOCK_ROWS: usize = 192;
 /// The same where the source is copied, too.
 const COPIED_ROWS: usize = 96;
 /// Rows that make a work-item worth its own copy of the weights.
-const WORTH_ROWS: usize = 12;
+const WORTH_ROWS: usize = 24;
 /// Bytes of panels that stay in a first-level cache beside a tile's rows.
 const NEAR_BYTES: usize = 16 << 10;
 /// What part of its time a product gains by post-operations that are a part of its program, as the number that it is divided by.
@@ -34,7 +34,7 @@ const LIST_GAIN: u64 = 20;
 /// Terms of a sum beside which a list costs little.
 const LIST_TERMS: usize = 96;
 /// Work-items for each core, so that none waits long for another one.
-const ITEMS: usize = 16;
+const ITEMS: usize = 8;
 
 /// The vectors along which a tile of so many rows runs. Few rows are read along several panels at once, which a processor fetches ahead
 /// better than one. The panels are the same for any number of rows, so that packed weights serve all of them.

@@ -141,6 +141,30 @@ fn blocks_of_weights_are_fetched_ahead() {
     check_everywhere(&list, small_scales);
 }
 
+#[test]
+fn long_sums_of_a_few_results_and_early_ends_of_panels_have_kernels_of_their_own() {
+    let batch = |dims: [&[usize]; 2]| matmul(f32(dims[0]), f32(dims[1]));
+    let list = [
+        // A row by few columns that do not lie along their terms; more rows, more columns.
+        (batch([&[3, 1, 700], &[3, 700, 4]]), "ref"),
+        (batch([&[3, 3, 700], &[3, 700, 4]]), "blocked"),
+        (batch([&[3, 1, 700], &[3, 700, 40]]), "vector"),
+        (batch([&[3, 1, 300], &[3, 300, 4]]), "blocked"),
+        // Columns that end within a panel: many rows, few rows, few terms, columns that do not.
+        (matmul(f32(&[600, 20]), f32(&[20, 92])), "blocked"),
+        (matmul(f32(&[100, 20]), f32(&[20, 92])), "vector"),
+        (matmul(f32(&[600, 10]), f32(&[10, 92])), "vector"),
+        (matmul(f32(&[600, 20]), f32(&[20, 96])), "vector"),
+    ];
+    let (list, names): (Vec<_>, Vec<_>) =
+        list.into_iter().map(|(builder, name)| (builder.build().unwrap(), name)).unzip();
+    for (desc, name) in list.iter().zip(names) {
+        let plan = crate::primitive::plan(desc, &cpu()).unwrap();
+        assert_eq!(plan.implementation, format!("ocl:matmul:{name}"), "{desc}");
+    }
+    check_everywhere(&list, small_scales);
+}
+
 /// The text of a plan's program for one shape, where that is another one.
 fn text_for_one_shape(desc: &PrimitiveDesc) -> Option<String> {
     let plan = crate::primitive::plan(desc, &cpu().with_special()).ok()?;
