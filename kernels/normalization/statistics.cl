@@ -1,5 +1,9 @@
 // Normalisation of each row by its own statistics: layer, root-mean-square (RMS) and group normalisation. Two passes over the row:
 // the variance as the mean of squared differences loses nothing when the mean is large.
+#if KEEPS_PRODUCTS
+// A product that becomes a part of the next sum has other bits; which ones do depends on the numbers that a compiler knows.
+#pragma OPENCL FP_CONTRACT OFF
+#endif
 DEFINE_FOLD(fold_sum, PLUS)
 
 #if SOURCE_KEPT
@@ -25,9 +29,9 @@ __kernel void normalization(PARAMS) {
         END_ELEMENT
 #if RMS
         const V row_mean = (V)(0);
-        const V row_variance = (V)(ONE(FOLD(fold_sum, sums)) / (R)COUNT);
+        const V row_variance = (V)(MEAN_OF(ONE(FOLD(fold_sum, sums))));
 #else
-        const V row_mean = (V)(ONE(FOLD(fold_sum, sums)) / (R)COUNT);
+        const V row_mean = (V)(MEAN_OF(ONE(FOLD(fold_sum, sums))));
         START_FOLD(squares, 0)
         START_NEXT
         EACH_ELEMENT
@@ -35,7 +39,7 @@ __kernel void normalization(PARAMS) {
             const V d = ELEMENT(n) - row_mean;
             JOIN_FOLD(squares, PLUS, MASK(d * d, n, 0))
         END_ELEMENT
-        const V row_variance = (V)(ONE(FOLD(fold_sum, squares)) / (R)COUNT);
+        const V row_variance = (V)(MEAN_OF(ONE(FOLD(fold_sum, squares))));
 #endif
         const V factor = (V)((R)1 / sqrt(ONE(row_variance) + (R)EPSILON));
 #if RMS

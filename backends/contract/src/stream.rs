@@ -76,6 +76,21 @@ pub trait Stream: Clone + Debug + Send + Sync + 'static {
         deps: &[<Self::B as Backend>::Event],
     ) -> Result<<Self::B as Backend>::Event>;
 
+    /// As [`Stream::write`], but the bytes may be in memory only when the event has completed: where a device takes few bytes along with a
+    /// command, nobody waits for what is submitted before it.
+    ///
+    /// # Errors
+    /// As [`Stream::copy`].
+    fn enqueue_write(
+        &self,
+        memory: &<Self::B as Backend>::Memory,
+        offset: usize,
+        bytes: &[u8],
+        deps: &[<Self::B as Backend>::Event],
+    ) -> Result<<Self::B as Backend>::Event> {
+        self.write(memory, offset, bytes, deps)
+    }
+
     /// Reads bytes to the host from byte `offset` on, and waits for them.
     ///
     /// # Errors

@@ -5,7 +5,8 @@
 mod common;
 
 use anydnn_backend::{
-    Allocator, AllocatorStats, Engine, Error, Event, Memory, MemoryKind, Range, Stream, StreamDesc,
+    Allocator, AllocatorStats, Engine, Error, Event, EventStatus, Memory, MemoryKind, Range, Stream,
+    StreamDesc,
 };
 use anydnn_opencl::testing::test_engines;
 use anydnn_opencl::{OpenCl, OpenClEngine, OpenClMemory};
@@ -61,6 +62,41 @@ fn each_kind_has_a_pool_of_its_own() {
         let error = engine.allocator_of(MemoryKind::Host).unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
     }
+}
+
+#[test]
+fn few_bytes_are_enqueued_without_waiting_for_what_is_before_them() {
+    each_kind(|engine, kind| {
+        let memory = engine.create_memory(&common::bytes_desc(512), kind).unwrap();
+        for desc in [StreamDesc::default(), StreamDesc::out_of_order()] {
+            let stream = engine.create_stream(&desc).unwrap();
+            let mut expected: Vec<u8> = (0..=255).chain(0..=255).collect();
+            stream.write(&memory, 0, &expected, &[]).unwrap().wait().unwrap();
+            let (raw, gate) = user_event(engine);
+            let mut events = vec![gate];
+            for (offset, bytes) in [(3, 1), (6, 2), (16, 8), (48, 16), (128, 128), (300, 4)] {
+                let given: Vec<u8> = (0..bytes).map(|i| (7 + i * 3) as u8).collect();
+                // Would wait for the gate for ever otherwise; the bytes are free for reuse.
+                let event = stream.enqueue_write(&memory, offset, &given, &events).unwrap();
+                assert_ne!(event.status().unwrap(), EventStatus::Complete, "{kind}");
+                expected[offset..offset + bytes].copy_from_slice(&given);
+                events = vec![event];
+            }
+            set(raw, 0);
+            // What no command can take along waits.
+            for (offset, bytes) in [(401, 2), (410, 24), (440, 0)] {
+                let given = vec![9; bytes];
+                events = vec![stream.enqueue_write(&memory, offset, &given, &events).unwrap()];
+                expected[offset..offset + bytes].copy_from_slice(&given);
+            }
+            let mut found = vec![0; 512];
+            stream.read(&memory, 0, &mut found, &events).unwrap();
+            assert_eq!(found, expected, "{kind}");
+            let error = stream.enqueue_write(&memory, 510, &[0; 4], &[]).unwrap_err().to_string();
+            assert!(error.contains("enqueue write") && error.contains("512"), "{error}");
+            release_event(raw);
+        }
+    });
 }
 
 #[test]

@@ -345,7 +345,7 @@ impl<'s, B: Backend> Run<'s, B> {
             return Err(Error::invalid("session", "value", "nowhere", "on the host or on the device"));
         };
         let (memory, lease) = self.memory(&slot.desc, false)?;
-        let ready = self.stream.write(&memory, 0, tensor.bytes(), &self.deps())?;
+        let ready = self.stream.enqueue_write(&memory, 0, tensor.bytes(), &self.deps())?;
         self.note(&ready);
         if let Some(lease) = &lease {
             lease.used(&ready);

@@ -73,6 +73,13 @@ macro_rules! methods {
                     bytes: &[u8],
                     deps: &[<$B as Backend>::Event]
                 ) -> Result<<$B as Backend>::Event>;
+                fn enqueue_write(
+                    &self,
+                    memory: &<$B as Backend>::Memory,
+                    offset: usize,
+                    bytes: &[u8],
+                    deps: &[<$B as Backend>::Event]
+                ) -> Result<<$B as Backend>::Event>;
                 fn read(
                     &self,
                     memory: &<$B as Backend>::Memory,

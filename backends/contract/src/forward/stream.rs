@@ -94,6 +94,17 @@ fn write<W: Holds<S::B>, S: Stream>(
     stream.write(memory, offset, bytes, &W::inner_events("write", deps)?).map(W::Event::hold)
 }
 
+fn enqueue_write<W: Holds<S::B>, S: Stream>(
+    stream: &S,
+    memory: &W::Memory,
+    offset: usize,
+    bytes: &[u8],
+    deps: &[W::Event],
+) -> Result<W::Event> {
+    let memory = W::inner("enqueue write", "the memory", memory)?;
+    stream.enqueue_write(memory, offset, bytes, &W::inner_events("enqueue write", deps)?).map(W::Event::hold)
+}
+
 fn read<W: Holds<S::B>, S: Stream>(
     stream: &S,
     memory: &W::Memory,

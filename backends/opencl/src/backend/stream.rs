@@ -106,6 +106,17 @@ impl Stream for OpenClStream {
         transfer::write(self, memory, offset, bytes, deps)
     }
 
+    fn enqueue_write(
+        &self,
+        memory: &OpenClMemory,
+        offset: usize,
+        bytes: &[u8],
+        deps: &[OpenClEvent],
+    ) -> Result<OpenClEvent> {
+        validate::transfer("enqueue write", self.engine_id(), memory, offset, bytes.len())?;
+        transfer::enqueue_write(self, memory, offset, bytes, deps)
+    }
+
     fn read(
         &self,
         memory: &OpenClMemory,

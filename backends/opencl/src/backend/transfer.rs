@@ -85,10 +85,7 @@ fn enqueue_copy(submission: &mut Submission<'_>, from: &Range<OpenCl>, to: &Rang
     }
 }
 
-/// The most bytes that a command can take along.
-const PATTERN: usize = 128;
-
-/// Writes bytes of the host, which have been taken when this returns; the range has been checked.
+/// Writes bytes of the host and waits until they have been taken; the range has been checked.
 pub(crate) fn write(
     stream: &OpenClStream,
     memory: &OpenClMemory,
@@ -100,31 +97,10 @@ pub(crate) fn write(
     submission.hold(&memory.allocation);
     let (host, size) = (bytes.as_ptr().cast::<c_void>(), bytes.len());
     let target = address(memory, offset);
-    let start = match memory.binding() {
-        Binding::Mem(_) => memory.offset() + offset,
-        _ => target.addr(),
-    };
-    // A number or two come with their command, as what memory is filled with, and nobody waits for what is enqueued before it.
-    if size.is_power_of_two() && size <= PATTERN && start.is_multiple_of(size) {
-        match memory.binding() {
-            Binding::Mem(mem) => submission.push("clEnqueueFillBuffer", |queue, count, events| {
-                // SAFETY: live handles; the range was checked; the driver copies the bytes during the call.
-                unsafe { cl::enqueue_fill_buffer(queue, mem, host, size, start, size, count, events) }
-            })?,
-            Binding::Usm(_, usm) => submission.push("clEnqueueMemFillINTEL", |queue, count, events| {
-                // SAFETY: as above.
-                unsafe { usm.enqueue_write(queue, target, bytes, (count, events)) }
-            })?,
-            Binding::Svm(_) => submission.push("clEnqueueSVMMemFill", |queue, count, events| {
-                // SAFETY: as above.
-                unsafe { cl::enqueue_svm_mem_fill(queue, target, host, size, size, count, events) }
-            })?,
-        }
-        return submission.finish();
-    }
     match memory.binding() {
         _ if bytes.is_empty() => {}
         Binding::Mem(mem) => submission.push("clEnqueueWriteBuffer", |queue, count, events| {
+            let start = memory.offset() + offset;
             // SAFETY: live handles; the range was checked; `bytes` outlives the command, which is waited for below.
             unsafe { cl::enqueue_write_buffer(queue, mem, CL_NON_BLOCKING, start, size, host, count, events) }
         })?,
@@ -140,6 +116,45 @@ pub(crate) fn write(
     let event = submission.finish()?;
     stream.wait_for_transfer(&event)?;
     Ok(event)
+}
+
+/// The most bytes that a command can take along.
+const PATTERN: usize = 128;
+
+/// Writes bytes of the host, which have been taken when this returns: a number or two come with their command, as what memory is filled
+/// with, and nobody waits for what is enqueued before it. The range has been checked.
+pub(crate) fn enqueue_write(
+    stream: &OpenClStream,
+    memory: &OpenClMemory,
+    offset: usize,
+    bytes: &[u8],
+    deps: &[OpenClEvent],
+) -> Result<OpenClEvent> {
+    let (host, size, target) = (bytes.as_ptr().cast::<c_void>(), bytes.len(), address(memory, offset));
+    let start = match memory.binding() {
+        Binding::Mem(_) => memory.offset() + offset,
+        _ => target.addr(),
+    };
+    if !size.is_power_of_two() || size > PATTERN || !start.is_multiple_of(size) {
+        return write(stream, memory, offset, bytes, deps);
+    }
+    let mut submission = stream.submit(Operation::Fixed("write"), deps)?;
+    submission.hold(&memory.allocation);
+    match memory.binding() {
+        Binding::Mem(mem) => submission.push("clEnqueueFillBuffer", |queue, count, events| {
+            // SAFETY: live handles; the range was checked; the driver copies the bytes during the call.
+            unsafe { cl::enqueue_fill_buffer(queue, mem, host, size, start, size, count, events) }
+        })?,
+        Binding::Usm(_, usm) => submission.push("clEnqueueMemFillINTEL", |queue, count, events| {
+            // SAFETY: as above.
+            unsafe { usm.enqueue_write(queue, target, bytes, (count, events)) }
+        })?,
+        Binding::Svm(_) => submission.push("clEnqueueSVMMemFill", |queue, count, events| {
+            // SAFETY: as above.
+            unsafe { cl::enqueue_svm_mem_fill(queue, target, host, size, size, count, events) }
+        })?,
+    }
+    submission.finish()
 }
 
 /// Reads bytes to the host and waits for them; the range has been checked.

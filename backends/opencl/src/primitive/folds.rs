@@ -117,11 +117,17 @@ pub(super) fn plan_normalization(desc: PrimitiveDesc, device: &DeviceTraits) -> 
     let rows = Rows::folded(space, outer, value, device, Some("DST")).in_common(device).overlapping(false);
     let mut source = rows.source(value, is_wide(&desc), device, count);
     let source_kept = keeps_source(&rows, &desc, device);
+    // A compiler that knows the divisor may divide another way, and programs for one shape would make other bits.
+    let mean_of = match value {
+        Value::F32 => format!("((x) * {})", value.number(1.0 / count.max(1) as f32)),
+        _ => format!("((x) / (R){})", always(count)),
+    };
     source
         .define("KEPT", if source_kept { rows.kept_vectors(device) } else { 0 })
         .define("SOURCE_KEPT", i32::from(source_kept))
         .define("RMS", i32::from(rms))
-        .number_of("COUNT", count)
+        .define("MEAN_OF(x)", mean_of)
+        .define("KEEPS_PRODUCTS", i32::from(!is_cpu(device)))
         .define("EPSILON", value.number(epsilon))
         .define("SCALE_AND_SHIFT(v, n)", scale_and_shift)
         .define("STORE_STATISTICS", store);
