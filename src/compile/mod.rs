@@ -18,7 +18,6 @@ mod ports;
 mod program;
 mod regions;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -339,23 +338,23 @@ pub(crate) fn compile<B: Backend>(
     let mut program = Program::new(graph)?;
     ports::unpack_inputs(&mut program)?;
     // Each operation by itself finds the one that misbehaves.
-    let regions = match options.policy {
-        Policy::Fusion if layouts == PortLayouts::Declared => regions::joined(graph, &groups.partitions),
-        _ => groups.partitions.iter().map(Cow::Borrowed).collect(),
-    };
+    let joins = options.policy == Policy::Fusion && layouts == PortLayouts::Declared;
+    let few = if joins { engine.launch_elements() } else { 0 };
+    let joined = regions::joined(graph, &groups.partitions, few);
+    let regions = joined.as_deref().unwrap_or(&groups.partitions);
     // A region is a primitive, about.
     let threads = threads(regions.len());
     let is_plain = layouts == PortLayouts::Declared && options.progress.is_none();
     let (program, primitives) = if is_plain && matches!(programs, Programs::Known) && threads > 1 {
         instantiate_beside::<B>(program, engine, options, threads, |program, more| {
-            for region in &regions {
+            for region in regions {
                 lower::partition(program, region)?;
                 more(program)?;
             }
             lower::copy_outputs(program)
         })?
     } else {
-        for region in &regions {
+        for region in regions {
             lower::partition(&mut program, region)?;
         }
         lower::copy_outputs(&mut program)?;

@@ -21,7 +21,8 @@ pub(super) fn group(graph: &Graph, policy: Policy) -> Vec<Partition> {
     grouping.finish()
 }
 
-struct Grouping<'g> {
+/// Groups of operations that never depend on each other in a cycle.
+pub(crate) struct Grouping<'g> {
     graph: &'g Graph,
     taken: Vec<bool>,
     /// The group of each operation, an index into `groups`.
@@ -41,6 +42,36 @@ impl<'g> Grouping<'g> {
             groups: Vec::new(),
             has_exits: false,
         }
+    }
+
+    /// Groups that are known to have no cycle, numbered as they come.
+    pub(crate) fn of(graph: &'g Graph, groups: impl IntoIterator<Item = (&'static str, Vec<usize>)>) -> Self {
+        let mut grouping = Self::new(graph);
+        for (name, members) in groups {
+            grouping.add(name, members);
+        }
+        grouping
+    }
+
+    /// The group that an operation is in.
+    pub(crate) fn group_of(&self, op: usize) -> Option<usize> {
+        self.group_of.get(op).copied().flatten()
+    }
+
+    /// Makes the groups of two operations one of at most so many, unless something outside stands between them.
+    pub(crate) fn join(&mut self, from: usize, to: usize, most: usize) {
+        let (Some(from), Some(to)) = (self.group_of(from), self.group_of(to)) else { return };
+        let mut members = [&self.groups[from].1[..], &self.groups[to].1].concat();
+        members.sort_unstable();
+        if from == to || members.len() > most || !self.stays_acyclic(&members) {
+            return;
+        }
+        self.has_exits |= self.exits(&members) > 1;
+        for &op in &members {
+            self.group_of[op] = Some(from);
+        }
+        self.groups[from].1 = members;
+        self.groups[to].1.clear();
     }
 
     /// Takes every place where a pattern fits. A place whose result comes later includes those within it, so it is tried first.
@@ -110,7 +141,7 @@ impl<'g> Grouping<'g> {
     }
 
     /// The groups and what is left as partitions, in order.
-    fn finish(mut self) -> Vec<Partition> {
+    pub(crate) fn finish(mut self) -> Vec<Partition> {
         for op in 0..self.taken.len() {
             if !self.taken[op] {
                 self.add("single_op", vec![op]);

@@ -22,6 +22,7 @@ use std::fmt::Write as _;
 
 #[cfg(feature = "onnx")]
 pub(crate) use answers::Answers;
+pub(crate) use grouping::Grouping;
 pub use partition::{Partition, Stop};
 
 use crate::graph::Graph;

@@ -128,6 +128,12 @@ pub trait Engine: Clone + Debug + Send + Sync + 'static {
         Some(work)
     }
 
+    /// Elements up to which launching a primitive takes longer than computing a function of them: a graph joins such functions where it can.
+    /// Zero where calling a function costs nothing beside its elements.
+    fn launch_elements(&self) -> usize {
+        0
+    }
+
     /// The engine's own allocator of temporaries.
     fn allocator(&self) -> Arc<dyn Allocator<B = Self::B>>;
 

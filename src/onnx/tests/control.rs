@@ -4,7 +4,7 @@ use super::super::proto::FunctionProto;
 use super::*;
 use crate::onnx::Session;
 
-const BOOL: i32 = 9;
+pub(super) const BOOL: i32 = 9;
 
 type Host = anydnn_host::Host;
 
@@ -30,7 +30,7 @@ fn truth(value: bool) -> HostTensor {
         .unwrap()
 }
 
-fn graph(name: &str, draft: Draft) -> AttributeProto {
+pub(super) fn graph(name: &str, draft: Draft) -> AttributeProto {
     AttributeProto { g: Some(draft.graph), ..attribute(name, 5) }
 }
 

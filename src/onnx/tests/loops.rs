@@ -1,13 +1,8 @@
 //! Loops as exporters of recurrent layers write them: what every round reads is carried from one to the next, times are compared as floats.
 
+use super::control::{BOOL, graph};
 use super::*;
-use crate::onnx::{Session, SessionOptions, Startup};
-
-const BOOL: i32 = 9;
-
-fn graph(name: &str, draft: Draft) -> AttributeProto {
-    AttributeProto { g: Some(draft.graph), ..attribute(name, 5) }
-}
+use crate::onnx::{Precision, Session, SessionOptions, Startup};
 
 /// Rounds of `h = relu(h * w + x[i])` while `i + 1 < limit`, whose `w`, `limit` and `told` are handed on as they are.
 fn recurrent(w: &[f32]) -> Draft {
@@ -101,6 +96,52 @@ fn loops_hand_on_what_does_not_change_and_wait_for_nothing() {
     for engine in anydnn_opencl::testing::hasty_test_engines() {
         check(&engine);
     }
+}
+
+#[test]
+fn results_of_narrow_rounds_have_the_type_of_the_model() {
+    let options = SessionOptions { precision: Precision::BF16, ..SessionOptions::default() };
+    let session: Session<anydnn_host::Host> = recurrent(&[0.5, -2.0])
+        .load()
+        .unwrap()
+        .compile_with(&anydnn_host::HostEngine::new(), &[], &options)
+        .unwrap();
+    let x: Vec<f32> = (0..10).map(|i| i as f32 / 4.0).collect();
+    let made = session.run(&[("x", tensor([5, 2], &x)), ("t", tensor([2], &[1.0, 2.0]))]).unwrap();
+    let types: Vec<_> = made.iter().map(|(_, tensor)| tensor.data_type()).collect();
+    assert_eq!(types[..4], [DataType::F32; 4]);
+    let (_, all) = by_hand(&x, &[0.5, -2.0], &[-1.0, -2.0]);
+    // All of these numbers have few digits.
+    assert_eq!(made[3].1.to_f32s(), all);
+}
+
+#[test]
+fn values_that_change_places_are_carried() {
+    let body = Draft::new(13)
+        .typed("i", INT64, &[])
+        .typed("go", BOOL, &[])
+        .input("a", &["1"])
+        .input("b", &["1"])
+        .input("c", &["1"])
+        .node("goes_on = Identity(go)", vec![])
+        .node("sum = Add(a, c)", vec![])
+        .output("goes_on")
+        .output("b")
+        .output("a")
+        .output("c")
+        .output("sum");
+    let draft = Draft::new(13)
+        .input("a", &["1"])
+        .input("b", &["1"])
+        .floats("c", &[1], &[10.0])
+        .ints("rounds", &[], &[3])
+        .node("x, y, z, sums = Loop(rounds, , a, b, c)", vec![graph("body", body)]);
+    let draft = draft.output("x").output("y").output("z").output("sums");
+    let session: Session<anydnn_host::Host> =
+        draft.load().unwrap().compile(&anydnn_host::HostEngine::new(), &[]).unwrap();
+    let made = session.run(&[("a", tensor([1], &[1.0])), ("b", tensor([1], &[2.0]))]).unwrap();
+    let made: Vec<_> = made.iter().map(|(_, tensor)| tensor.to_f32s()).collect();
+    assert_eq!(made, [vec![2.0], vec![1.0], vec![10.0], vec![11.0, 12.0, 11.0]]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ macro_rules! methods {
                 fn memory_kinds(&self) -> &[MemoryKind];
                 fn has_profiling(&self) -> bool;
                 fn in_background(&self, work: Work) -> Option<Work>;
+                fn launch_elements(&self) -> usize;
                 fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc>;
                 fn resolve_with_scratchpad(&self, desc: &PrimitiveDesc) -> Result<(PrimitiveDesc, usize)>;
                 fn cache_blob_id(&self) -> Result<Vec<u8>>;

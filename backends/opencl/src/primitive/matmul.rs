@@ -88,7 +88,7 @@ const FEW_ROWS: usize = 12;
 const FEW_FLOATS: usize = 8;
 /// Rows from which on copies of weights cost nothing beside what is multiplied by them.
 const MANY_ROWS: usize = 10 * PACK_ROWS;
-/// Results of a matrix whose sums have no use for vectors of columns, nor for tiles of rows.
+/// Results of a matrix whose sums have no use for vectors of columns, nor for tiles of rows, where they do not lie along their terms.
 const FEW_RESULTS: usize = 8;
 /// Rows of a work-item's block on a CPU.
 const BLOCK_ROWS: usize = 48;
@@ -289,7 +289,7 @@ impl<'a> Shape<'a> {
                     choices.offer("vector", reason, || self.vector(value, device, false));
                 }
             }
-            if m * n <= FEW_RESULTS && terms >= MANY_TERMS {
+            if !along_k && m * n <= FEW_RESULTS && terms >= MANY_TERMS {
                 let reason = "long sums of a few results, one by one";
                 choices.offer("ref", reason, || Some(self.reference(space.clone(), value, device)));
             }

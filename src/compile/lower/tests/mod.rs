@@ -3,6 +3,7 @@
 mod attention;
 mod graphs;
 mod quantized;
+mod regions;
 mod units;
 
 use std::sync::Arc;

@@ -150,6 +150,7 @@ fn long_sums_of_a_few_results_and_early_ends_of_panels_have_kernels_of_their_own
         (batch([&[3, 3, 700], &[3, 700, 4]]), "blocked"),
         (batch([&[3, 1, 700], &[3, 700, 40]]), "vector"),
         (batch([&[3, 1, 300], &[3, 300, 4]]), "blocked"),
+        (matmul(f32(&[7, 700]), f32(&[700, 1]).to_any()), "dot"),
         // Columns that end within a panel: many rows, few rows, few terms, columns that do not.
         (matmul(f32(&[600, 20]), f32(&[20, 92])), "blocked"),
         (matmul(f32(&[100, 20]), f32(&[20, 92])), "vector"),
