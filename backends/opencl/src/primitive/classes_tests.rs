@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use anydnn_backend::conformance::values::Random;
 use anydnn_backend::op::{
     Attention, Binary, Convolution, Deconvolution, Expression, LayerNormalization, Node, Pooling,
-    PoolingAlgorithm, Reduction, ReductionAlgorithm, Resampling, ResamplingAlgorithm, Softmax,
+    PoolingAlgorithm, Reduction, ReductionAlgorithm, Reorder, Resampling, ResamplingAlgorithm, Softmax,
 };
 use anydnn_backend::{
     Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, MemoryDesc, Op, PostOp, PrimitiveDesc,
@@ -14,7 +14,7 @@ use anydnn_backend::{
 
 use super::plan;
 use super::tests::{cpu, f32, gpu, matmul, planned, tagged};
-use crate::plan::DeviceTraits;
+use crate::plan::{DeviceTraits, SpecialText};
 
 /// Shapes of each family.
 const SHAPES: usize = 300;
@@ -272,6 +272,31 @@ fn activations_share_a_program_on_processors() {
         matmul(f32(&[128, 384]), f32(&[384, 1536])).bias(f32(&[1, 1536])).attributes(attributes)
     });
     assert_eq!(texts(products).len(), 1);
+}
+
+/// Lengths of a sequence along which elements lie in the result: the text for one shape alone has vectors of just that length, where what it
+/// computes has the same bits then.
+#[test]
+fn rows_of_any_few_elements_share_a_program_on_processors() {
+    let turned =
+        |op: Op, n: usize| PrimitiveDesc::builder(op).src(tagged(&[12, 32, n], "acb")).dst(f32(&[12, 32, n]));
+    let copied = |n: usize| turned(Op::Reorder(Reorder), n);
+    assert_eq!(texts((4..32).map(copied)).len(), 1);
+    let special = |builder: PrimitiveDescBuilder| {
+        let plan = planned(builder, &cpu().with_special());
+        match plan.launches.into_iter().next().unwrap().special.unwrap().text {
+            SpecialText::Own(program) => program.source.to_string(),
+            SpecialText::Launched { .. } => "the same".into(),
+            SpecialText::Asked => unreachable!("the plan has what is asked for"),
+        }
+    };
+    for (n, lanes) in [(4, Some(4)), (8, Some(8)), (7, None), (16, None)] {
+        let text = special(copied(n));
+        let expected = lanes.map_or("the same".to_owned(), |lanes| format!("#define LANES {lanes}\n"));
+        assert!(text.contains(&expected), "{n}: {expected}");
+        let function = turned(Op::Eltwise(Eltwise::GeluErf), n);
+        assert_eq!(special(function), "the same", "{n}");
+    }
 }
 
 #[test]
