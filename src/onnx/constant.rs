@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{Error, MemoryDesc, Result};
 
-use super::tensor::{self, Stored};
+use super::large;
+use super::tensor::Stored;
 use crate::model::HostTensor;
 
 /// A constant. A clone is the same one.
@@ -117,7 +118,7 @@ impl Constant {
             Source::File(stored) => stored.read(),
             Source::Others(others, make) => {
                 let others = others.iter().map(Self::elements).collect::<Result<Vec<_>>>()?;
-                make(&others).map(tensor::returned_at_once)
+                make(&others).map(large::returned_at_once)
             }
         }
     }

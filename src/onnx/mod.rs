@@ -19,6 +19,7 @@ mod files;
 mod host;
 mod import;
 mod known;
+mod large;
 mod network;
 mod node;
 mod ops;

@@ -215,20 +215,6 @@ fn shown(dims: &[i64]) -> String {
     format!("[{}{more}]", some.join(", "))
 }
 
-/// Bytes from which a tensor is moved into memory of its own.
-const LARGE: usize = 1 << 20;
-
-/// The same tensor, the memory of which goes back to the system when it is dropped: constants are given up one by one while others take
-/// their place on the device, and an allocator would keep what they leave.
-pub(super) fn returned_at_once(tensor: HostTensor) -> HostTensor {
-    if tensor.bytes().len() < LARGE || tensor.is_shared() {
-        return tensor;
-    }
-    let Ok(mut memory) = memmap2::MmapMut::map_anon(tensor.bytes().len()) else { return tensor };
-    memory.copy_from_slice(tensor.bytes());
-    HostTensor::shared(tensor.desc().clone(), Arc::new(memory)).unwrap_or(tensor)
-}
-
 /// Elements that are made narrower at a time.
 const LINE: usize = 1024;
 

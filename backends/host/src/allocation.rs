@@ -7,6 +7,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use anydnn_backend::{Error, MemoryKind, Region, Result, check_host_memory};
 use bytemuck::{Pod, Zeroable};
+use memmap2::MmapMut;
 
 use crate::user_allocator::UserAllocator;
 
@@ -40,9 +41,14 @@ impl Allocation {
 
     /// Zeroed bytes that stay at their address.
     pub(crate) fn with_address(bytes: usize, limit: u64, what: impl FnOnce() -> String) -> Result<Self> {
-        let lines = new_bytes(bytes, limit, what)?.lines;
-        let lines = Box::into_raw(lines);
-        Ok(Self::of(Place::Fixed(Fixed { start: lines.cast(), bytes, owner: Owner::Library(lines) })))
+        let (start, owner) = match new_bytes(bytes, limit, what)?.lines {
+            Lines::Boxed(lines) => {
+                let lines = Box::into_raw(lines);
+                (lines.cast(), Owner::Library(lines))
+            }
+            Lines::Mapped(mut pages) => (pages.as_mut_ptr(), Owner::Pages { _own: pages }),
+        };
+        Ok(Self::of(Place::Fixed(Fixed { start, bytes, owner })))
     }
 
     /// Bytes at the user's address, or of the user's allocator, which gets it back in the end.
@@ -157,6 +163,8 @@ enum Owner {
     User,
     /// The library's, from a box.
     Library(*mut [Line]),
+    /// The library's, which the system takes back with this.
+    Pages { _own: MmapMut },
     /// From the user's allocator.
     Allocator(UserAllocator),
 }
@@ -169,7 +177,7 @@ unsafe impl Sync for Fixed {}
 impl Drop for Fixed {
     fn drop(&mut self) {
         match &self.owner {
-            Owner::User => {}
+            Owner::User | Owner::Pages { .. } => {}
             // SAFETY: from a box, and no memory of it is left.
             Owner::Library(lines) => drop(unsafe { Box::from_raw(*lines) }),
             Owner::Allocator(allocator) => allocator.free(self.start),
@@ -186,8 +194,21 @@ impl fmt::Debug for Fixed {
 /// Whole cache lines of bytes, from some byte on.
 #[derive(Default)]
 pub(crate) struct Bytes {
-    lines: Box<[Line]>,
+    lines: Lines,
     start: usize,
+}
+
+/// Whole lines, which begin at multiples of their length.
+enum Lines {
+    Boxed(Box<[Line]>),
+    /// Where they are many: pages of the system are zeros already, and huge ones are soon there.
+    Mapped(MmapMut),
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self::Boxed(Box::default())
+    }
 }
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -197,10 +218,17 @@ struct Line([u8; Bytes::LINE]);
 impl Bytes {
     /// Bytes of a line, and the alignment of the first one.
     pub(crate) const LINE: usize = 64;
+    /// Bytes that are pages of the system.
+    const MANY: usize = 1 << 20;
 
     /// Zeroed lines for a number of bytes; none when there is no such memory.
     fn zeroed(bytes: usize) -> Option<Self> {
-        let lines = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(Self::LINE)).ok()?;
+        let count = bytes.div_ceil(Self::LINE);
+        let lines = if bytes < Self::MANY {
+            Lines::Boxed(bytemuck::allocation::try_zeroed_slice_box(count).ok()?)
+        } else {
+            Lines::Mapped(pages(count.checked_mul(Self::LINE)?)?)
+        };
         Some(Self { lines, start: 0 })
     }
 
@@ -217,13 +245,21 @@ impl std::ops::Deref for Bytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.lines)[self.start..]
+        let bytes = match &self.lines {
+            Lines::Boxed(lines) => bytemuck::cast_slice(lines),
+            Lines::Mapped(pages) => &**pages,
+        };
+        &bytes[self.start..]
     }
 }
 
 impl std::ops::DerefMut for Bytes {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[self.start..]
+        let bytes = match &mut self.lines {
+            Lines::Boxed(lines) => bytemuck::cast_slice_mut(lines),
+            Lines::Mapped(pages) => &mut **pages,
+        };
+        &mut bytes[self.start..]
     }
 }
 
@@ -233,6 +269,15 @@ impl fmt::Debug for Bytes {
     }
 }
 
+/// Pages of zeros; none when there is no such memory.
+fn pages(bytes: usize) -> Option<MmapMut> {
+    let pages = MmapMut::map_anon(bytes).ok()?;
+    // Advice that is not taken changes nothing but the time.
+    #[cfg(target_os = "linux")]
+    let _ = pages.advise(memmap2::Advice::HugePage);
+    Some(pages)
+}
+
 fn new_bytes(bytes: usize, limit: u64, what: impl FnOnce() -> String) -> Result<Bytes> {
     if bytes as u64 > limit {
         return Err(Error::OutOfMemory { what: what(), bytes });
@@ -240,4 +285,29 @@ fn new_bytes(bytes: usize, limit: u64, what: impl FnOnce() -> String) -> Result<
     let what = what();
     check_host_memory(bytes, || what.clone())?;
     Bytes::zeroed(bytes).ok_or(Error::OutOfMemory { what, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_whole_lines_of_zeros_whoever_gives_them() {
+        for bytes in [1, Bytes::LINE, Bytes::MANY - 1, Bytes::MANY, Bytes::MANY + 3] {
+            let mut own = Bytes::zeroed(bytes).unwrap();
+            assert_eq!(own.len(), bytes.next_multiple_of(Bytes::LINE));
+            assert!(own.iter().all(|&byte| byte == 0) && own.as_ptr().addr().is_multiple_of(Bytes::LINE));
+            own[bytes - 1] = 7;
+            let copy = Bytes::copied(&own[..bytes]).unwrap();
+            assert_eq!(copy[..bytes], own[..bytes]);
+            let fixed = Allocation::with_address(bytes, u64::MAX, String::new).unwrap();
+            let start = fixed.lock(true).origin().with_addr(fixed.region(bytes).offset);
+            // SAFETY: the allocation's last byte, which nothing else touches.
+            let last = unsafe {
+                start.add(bytes - 1).write(9);
+                start.add(bytes - 1).read()
+            };
+            assert_eq!((last, start.addr() % Bytes::LINE), (9, 0));
+        }
+    }
 }

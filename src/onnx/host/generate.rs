@@ -2,9 +2,10 @@
 
 use std::f64::consts::PI;
 
-use anydnn_backend::{DataType, Dims, Result};
+use anydnn_backend::{DataType, Dims, MemoryDesc, Result};
 
 use super::super::files::ExternalData;
+use super::super::large;
 use super::super::tensor::{data_type, dims as checked_dims, host_tensor};
 use super::call::Call;
 use super::numbers::{Numbers, ints};
@@ -23,15 +24,17 @@ pub(in crate::onnx) fn constant_of_shape(call: &mut Call) -> Result<Vec<HostTens
     }
     let dims = checked_dims(&shape, value.data_type())?;
     call.take(&dims, value.data_type())?;
-    let mut tensor = HostTensor::zeros(dims, value.data_type())?;
+    let desc = MemoryDesc::new(dims, value.data_type());
     let mut element = value.bytes().to_vec();
     if value.data_type().bits() < 8 {
         let bits = value.data_type().bits();
         element[0] = (0..8 / bits).fold(0, |byte, i| byte | (element[0] & ((1 << bits) - 1)) << (i * bits));
     }
-    if element.iter().any(|&byte| byte != 0) {
-        // Ever longer runs of what is written already.
-        let bytes = tensor.bytes_mut();
+    if element.iter().all(|&byte| byte == 0) {
+        return Ok(vec![HostTensor::zeros(desc.dims().clone(), desc.data_type())?]);
+    }
+    // Ever longer runs of what is written already.
+    let tensor = large::filled(&desc, |bytes| {
         let mut written = element.len().min(bytes.len());
         bytes[..written].copy_from_slice(&element[..written]);
         while written < bytes.len() {
@@ -39,7 +42,7 @@ pub(in crate::onnx) fn constant_of_shape(call: &mut Call) -> Result<Vec<HostTens
             bytes.copy_within(..more, written);
             written += more;
         }
-    }
+    })?;
     Ok(vec![tensor])
 }
 

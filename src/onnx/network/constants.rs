@@ -9,6 +9,7 @@ use crate::graph::TensorId;
 use crate::model::HostTensor;
 use crate::onnx::constant::Constant;
 use crate::onnx::files::ExternalData;
+use crate::onnx::large;
 use crate::onnx::node::Node;
 use crate::onnx::program::ValueId;
 use crate::onnx::proto::TensorProto;
@@ -60,7 +61,7 @@ impl Network {
     }
 
     pub(in crate::onnx) fn constant(&mut self, name: &str, tensor: HostTensor) -> Result<Value> {
-        self.add_constant(name, Constant::new(tensor::returned_at_once(tensor)))
+        self.add_constant(name, Constant::new(large::returned_at_once(tensor)))
     }
 
     /// As [`Network::constant`]; it may be another one for other extents of what executions give.

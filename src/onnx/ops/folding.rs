@@ -1,8 +1,9 @@
 //! What is linear in each channel, as part of the convolution before it: normalisations with known statistics, products and sums with known
 //! numbers. The weights and the bias are scaled while importing.
 
-use anydnn_backend::{DataType, Dims, Error, Result};
+use anydnn_backend::{DataType, Dims, Error, MemoryDesc, Result};
 
+use super::super::large;
 use super::super::network::{Network, Value};
 use super::super::node::Node;
 use crate::graph::{Attrs, OpKind};
@@ -124,18 +125,25 @@ fn changed_bias(is_product: bool, channels: usize, sources: &[&HostTensor]) -> R
 /// The second source with each channel, `inner` numbers, times the first.
 fn scaled_weights(dims: &Dims, inner: usize, sources: &[&HostTensor]) -> Result<HostTensor> {
     let [numbers, weights] = sources else { return Err(wrong(sources)) };
-    HostTensor::from_f32(dims.clone(), &scaled(weights, inner, &numbers.to_f64s()))
+    scaled(dims, weights, inner, &numbers.to_f64s())
 }
 
 /// Weights whose channels, `inner` numbers each, are multiplied by the factors in turn.
-fn scaled(weights: &HostTensor, inner: usize, factors: &[f64]) -> Vec<f32> {
-    let mut weights = weights.to_f32s();
-    for (of_channel, factor) in weights.chunks_mut(inner.max(1)).zip(factors.iter().cycle()) {
-        for weight in of_channel {
-            *weight = (f64::from(*weight) * factor) as f32;
-        }
+fn scaled(dims: &Dims, weights: &HostTensor, inner: usize, factors: &[f64]) -> Result<HostTensor> {
+    let weights = if weights.data_type() == DataType::F32 { weights } else { &weights.cast(DataType::F32) };
+    if weights.desc().elements() != dims.elements() {
+        return Err(Error::invalid("normalization", "weights", weights.desc().to_string(), dims.to_string()));
     }
-    weights
+    let (weights, inner) = (weights.bytes().as_chunks::<4>().0, inner.max(1));
+    // Written once and where they stay: weights are many.
+    large::filled(&MemoryDesc::new(dims.clone(), DataType::F32), |bytes| {
+        let results = bytes.as_chunks_mut::<4>().0.chunks_mut(inner);
+        for ((to, from), factor) in results.zip(weights.chunks(inner)).zip(factors.iter().cycle()) {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to = ((f64::from(f32::from_ne_bytes(*from)) * factor) as f32).to_ne_bytes();
+            }
+        }
+    })
 }
 
 /// Weights of a channel of the result that lie side by side: its channels are the first dimension of a convolution's weights and the second
@@ -163,7 +171,7 @@ impl Folding {
     fn weights(self, dims: &Dims, sources: &[&HostTensor]) -> Result<HostTensor> {
         let [scale, _, _, variance, weights] = sources else { return Err(wrong(sources)) };
         let factors = self.factors(&scale.to_f64s(), &variance.to_f64s());
-        HostTensor::from_f32(dims.clone(), &scaled(weights, self.inner, &factors))
+        scaled(dims, weights, self.inner, &factors)
     }
 
     /// The shift less the scaled mean, and all further sources, scaled.
