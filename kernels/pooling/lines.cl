@@ -15,6 +15,9 @@
 #define SHARE_OF(count) const V share = (V)((float)(count));
 #define SHARE(v) ((v) / share)
 #endif
+// The elements of a run of the result before the first one at which a whole vector of it may begin; all of a vector where that is the first one. A
+// run's first vector reaches into the next one, which is stored over it: vectors that lie in two lines of a cache take twice as long to store.
+#define HEAD(out) (16 - (int)(((ulong)dst / DST_BYTES + (ulong)(out)) & 15))
 // Joins taps of a row of the window to v, by twos.
 #define JOIN_TAPS(FROM, TO, n)                                                                                           \
     for (int k = FROM; k + 2 <= TO; k += 2) v = JOIN_TWO(v, LD_SRC0(begin + k * step, n), LD_SRC0(begin + (k + 1) * step, n)); \
@@ -54,7 +57,7 @@ __kernel void pooling_lines(PARAMS) {
                 idx in_run = 0;
                 idx c = first_c;
                 const idx out = OFF_DST;
-                for (; in_run + 16 <= run; in_run += 16, c += 16) {
+                for (idx next = is_run ? HEAD(out) : 16; in_run + 16 <= run; in_run = next, next += 16, c = first_c + in_run) {
                     V v = LD_SRC0(begin + in_run, 16);
                     POST_OPS(v, 16)
                     ST_DST(out + in_run, 16, v);
@@ -87,8 +90,8 @@ __kernel void pooling_lines(PARAMS) {
                 // The last element that vectors at the end of a run may be read up to.
                 const idx most = SRC_SIZE - (rows > 0 ? at[rows - 1] : 0) - (left + (last_k - 1) * DILATION_W) * INNER;
                 idx c = first_c;
-                const idx out = OFF_DST;
-                for (idx i = 0; i < run; i += 16, c += 16) {
+                const idx out = OFF_DST, head = in_run ? HEAD(out) : 16;
+                for (idx i = 0, next = head; i < run; i = next, next += 16, c = first_c + i) {
                     const int n = (int)min((idx)16, run - i);
                     V v = (V)(START);
                     if (is_full && (n == 16 || i + 16 <= most)) {
@@ -165,8 +168,8 @@ __kernel void pooling_lines(PARAMS) {
             SHARE_OF(columns * counted)
 #endif
             idx c = first_c;
-            const idx out = OFF_DST;
-            for (idx i = 0; i < run; i += 16, c += 16) {
+            const idx out = OFF_DST, head = in_run ? HEAD(out) : 16;
+            for (idx i = 0, next = head; i < run; i = next, next += 16, c = first_c + i) {
                 V v = vload16(0, first_column + i);
 #if AVERAGE
                 for (int k = 1; k < KERNEL_W; ++k) v = JOIN(v, vload16(0, first_column + k * step + i));

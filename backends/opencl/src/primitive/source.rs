@@ -601,7 +601,7 @@ impl Source {
         };
         self.lanes >= CPU_LANES
             && !is_source
-            && !(0..space.loops.len()).any(is_apart)
+            && (space.in_runs || !(0..space.loops.len()).any(is_apart))
             && operand.data_type.bits() >= 8
             && DataType::bytes_for(operand.data_type, elements) >= STREAMED_BYTES
     }

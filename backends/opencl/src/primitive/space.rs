@@ -82,6 +82,8 @@ pub(super) struct Space {
     pub(super) complete: Option<usize>,
     /// Whether a complete text is for one rank of tensors, and leaves out the dimensions that those lack.
     pub(super) by_rank: bool,
+    /// Whether results are stored as long runs of vectors that begin at multiples of their length, whatever their loops are.
+    pub(super) in_runs: bool,
     /// Loops on which addresses of an operand depend in no shape, which even a complete text leaves out.
     pub(super) apart: Vec<(String, Range<usize>)>,
 }

@@ -120,6 +120,7 @@ pub(super) fn launch(
         && is_only_written
         && (last(window.dst) == 1 || space.coefficient("DST", outer) == Some(inner));
     space.complete = Some(lane);
+    space.in_runs = dense && stride == 1 && part == inner;
     let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), is_wide(desc), true);
     source.general().gains(4, lines.saturating_mul(columns * inner).saturating_mul(2));
     window.define(&mut source);
@@ -142,6 +143,7 @@ pub(super) fn launch(
         .define("BY_SHARES", i32::from(is_float))
         .number_of("DENSE", i32::from(dense))
         .number_of("INNER", inner)
+        .define("DST_BYTES", dst.data_type().bits().div_ceil(8))
         .number_of("SRC_SIZE", src.size() * 8 / src.data_type().bits())
         .post_ops(desc);
     let (global, local) = items(device, all.div_ceil(per_item));
