@@ -10,7 +10,7 @@
 #define ROW (PHASES * 16)
 #define STEP (DILATION_W * GROUPS)
 #define AS_LANES (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-#define LOAD(at) LD_SRC0(at, 16)
+#define LOAD(at) DEQ_SRC0(LD_SRC0(at, 16), 16)
 
 // Sixteen elements of which the first is `shift` before or behind the first of `v`; zero where `v` has none.
 static inline V shifted(const V v, const int shift) {
@@ -109,7 +109,7 @@ __kernel void convolution_depthwise_flat(PARAMS) {
         for (idx kd = 0; kd < KERNEL_D; ++kd) {
             for (idx kh = 0; kh < KERNEL_H; ++kh) {
                 NOT_UNROLLED for (idx kw = 0; kw < KERNEL_W; ++kw, to += ROW) {
-                    NOT_UNROLLED for (idx g = 0; g < GROUPS; ++g) to[g] = LD1_WEIGHTS(OFF_WEIGHTS);
+                    NOT_UNROLLED for (idx g = 0; g < GROUPS; ++g) to[g] = DEQ1_WEIGHTS(LD1_WEIGHTS(OFF_WEIGHTS));
                     spread(to, (int)GROUPS, (int)ROW);
                 }
             }

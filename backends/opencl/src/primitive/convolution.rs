@@ -77,7 +77,11 @@ pub(super) fn weights_layout(
         && weights.elements() > 0
     {
         let shape = Shape::new(desc, op, device);
-        let parts = || shape.likes_parts(device).map(|factors| shape.parts_tag(factors));
+        // A filter a channel is no product.
+        let parts = || match shape.suits_flat() && fits_f32(desc, shape.terms()) {
+            true => None,
+            false => shape.likes_parts(device).map(|factors| shape.parts_tag(factors)),
+        };
         let loose = || shape.likes_loose(device).then(|| format!("{taps}ba"));
         let tag = if shape.likes_dots(device) { Some(format!("a{taps}b")) } else { parts().or_else(loose) };
         if let Some(tag) = tag {
@@ -237,6 +241,12 @@ impl Shape<'_> {
             choices.offer("dots", "few outputs of many channels, which lie side by side", || {
                 self.dots(value, device)
             });
+            let is_depthwise = fits_f32(self.desc, self.terms()) && outputs == 1 && channels == 1;
+            if is_depthwise {
+                choices.offer("depthwise-flat", "a filter a channel, few channels, which lie last", || {
+                    self.depthwise_flat(value, device)
+                });
+            }
             for unit in Unit::all(device) {
                 let ([in_place, packing], reason) = (unit.panels.variants, unit.panels.reason);
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
@@ -245,10 +255,7 @@ impl Shape<'_> {
             if is_real(self.desc) && self.window.transposed {
                 choices.offer("spread", "taps neither overlap nor leave gaps", || self.spread(value, device));
             }
-            if fits_f32(self.desc, self.terms()) && outputs == 1 && channels == 1 {
-                choices.offer("depthwise-flat", "a filter a channel, few channels, which lie last", || {
-                    self.depthwise_flat(value, device)
-                });
+            if is_depthwise {
                 choices.offer("depthwise-rows", "a filter a channel, channels last, by rows", || {
                     self.depthwise_rows(value, device)
                 });
@@ -290,7 +297,7 @@ impl Shape<'_> {
             }
             choices.offer("ref", "serves every layout and type", || Some(self.reference(value, device)));
             choices.offer("tiled", "meant for GPUs", || self.tiled(value, device));
-            if fits_f32(self.desc, self.terms()) && outputs == 1 && channels == 1 {
+            if is_depthwise {
                 choices.offer("depthwise-strip", "meant for GPUs", || self.depthwise_strip(value, device));
             }
             return;

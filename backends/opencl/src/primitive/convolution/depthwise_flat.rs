@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use anydnn_backend::{Arg, DataType};
+use anydnn_backend::Arg;
 
 use super::{Order, Shape};
 use crate::plan::{DeviceTraits, Launch};
 use crate::primitive::epilogue::{EPILOGUE, Finish};
+use crate::primitive::quantized;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Space};
@@ -28,29 +29,39 @@ const ITEMS: usize = 6;
 const LEAST_PIECE: usize = 4096;
 
 impl Shape<'_> {
-    /// Lanes along rows of positions and their channels, where vectors along the channels alone would stay empty in part.
-    pub(super) fn depthwise_flat(&self, value: Value, device: &DeviceTraits) -> Option<Launch> {
+    /// Whether rows of positions and their channels are vectors of a filter a channel, wherever they lie.
+    pub(super) fn suits_flat(&self) -> bool {
         let window = &self.window;
         let last = window.src.len() - 1;
-        let taps = self.terms();
-        let of_f32 =
-            [self.desc.src(), self.weights].iter().all(|operand| operand.data_type() == DataType::F32);
-        let plain = of_f32 && value == Value::F32 && self.desc.attributes().dequantize.is_empty();
-        let phases = phases(self.groups);
+        let (taps, phases) = (self.terms(), phases(self.groups));
         let few = self.groups <= FEW_GROUPS && self.groups * window.kernel[last] <= MOST_REACH;
         let large = taps == 1 && phases > 1 && self.desc.dst().elements() >= MANY;
-        let suits = (few || large) && window.strides[last] == 1;
-        if !plain || !suits || window.transposed || (taps + 1) * phases * CPU_LANES > ROOM {
+        (self.outputs, self.channels) == (1, 1)
+            && (few || large)
+            && window.strides[last] == 1
+            && !window.transposed
+            && (taps + 1) * phases * CPU_LANES <= ROOM
+            && self.desc.src().elements() >= CPU_LANES
+            && window.dst[last] * self.groups >= CPU_LANES
+    }
+
+    /// Lanes along rows of positions and their channels, where vectors along the channels alone would stay empty in part.
+    pub(super) fn depthwise_flat(&self, value: Value, device: &DeviceTraits) -> Option<Launch> {
+        let (taps, phases) = (self.terms(), phases(self.groups));
+        if value != Value::F32 || !self.suits_flat() {
             return None;
         }
-        let elements = self.desc.src().size() / size_of::<f32>();
-        if elements < CPU_LANES || window.dst[last] * self.groups < CPU_LANES {
-            return None;
-        }
+        let window = &self.window;
+        let last = window.src.len() - 1;
+        let elements = self.desc.src().size() * 8 / self.desc.src().data_type().bits();
         let (mut space, _) = self.space(Order::Spatial(None));
         space.remove(space.variable("og")?);
         space.remove(space.variable("c")?);
         let (group, ow) = (space.variable("g")?, space.variable("ow")?);
+        let everywhere: Vec<usize> = (0..space.loops.len()).collect();
+        if quantized::varies(&space, "SRC0", &everywhere) {
+            return None;
+        }
         join_channels(&mut space, group, ow)?;
         if taps == 1 && window.pads_begin.iter().chain(window.pads_end.iter()).all(|&pad| pad == 0) {
             join_rows(&mut space, ow);
@@ -91,6 +102,9 @@ impl Shape<'_> {
     }
 }
 
+/// What is of a channel, and written out for the lanes of vectors.
+const OF_CHANNELS: [&str; 4] = ["WEIGHTS", "SCALE_WEIGHTS", "ZERO_WEIGHTS", "BIAS"];
+
 /// Vectors until the channels in their lanes are the same again.
 fn phases(groups: usize) -> usize {
     groups >> groups.trailing_zeros().min(CPU_LANES.trailing_zeros())
@@ -101,7 +115,7 @@ fn join_channels(space: &mut Space, group: usize, ow: usize) -> Option<()> {
     let (groups, positions) = (space.loops[group].extent, space.loops[ow].extent);
     for operand in &mut space.operands {
         let Address::Linear { coefficients, .. } = &mut operand.address else { return None };
-        if operand.name == "WEIGHTS" || operand.name == "BIAS" {
+        if OF_CHANNELS.contains(&&*operand.name) {
             continue;
         }
         let (of_group, of_position) = (coefficients[group], coefficients[ow]);

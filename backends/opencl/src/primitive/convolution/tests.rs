@@ -153,6 +153,58 @@ fn depthwise_convolutions_of_few_channels() {
     }
 }
 
+/// The same of bytes with scales and zero points, and of halves; what lies outside of the source is no zero point.
+#[test]
+fn depthwise_convolutions_of_few_channels_of_other_types() {
+    let flat = "ocl:convolution:depthwise-flat";
+    let build =
+        |channels: usize, kernel: usize, [src, weights, dst]: [DataType; 3], attributes: Attributes| {
+            let pad = kernel / 2;
+            let op = Convolution::new(2).with_groups(channels).with_pads([pad; 2], [pad; 2]);
+            let image = |data_type| tagged(&[2, channels, 9, 21], "acdb").with_data_type(data_type);
+            PrimitiveDesc::builder(Op::Convolution(op))
+                .src(image(src))
+                .weights(f32(&[channels, 1, kernel, kernel]).with_data_type(weights).to_any())
+                .bias(f32(&[channels]))
+                .dst(image(dst))
+                .attributes(attributes)
+                .build()
+                .unwrap()
+        };
+    let meant = |operand, scales: &[usize], zero: Option<(&[usize], DataType)>| Dequantize {
+        operand,
+        scale: Some(f32(scales)),
+        zero_point: zero.map(|(dims, data_type)| f32(dims).with_data_type(data_type)),
+    };
+    let (u8, s8, bf16) = (DataType::U8, DataType::S8, DataType::BF16);
+    for channels in [1, 3, 5] {
+        for kernel in [1, 3] {
+            let of_source = meant(Quantized::Src(0), &[1, 1, 1, 1], Some((&[1, 1, 1, 1], u8)));
+            let of_weights = meant(Quantized::Weights, &[channels, 1, 1, 1], Some((&[1, 1, 1, 1], s8)));
+            let both = Attributes::default().with_dequantize(of_source).with_dequantize(of_weights.clone());
+            let weights = Attributes::default()
+                .with_dequantize(of_weights)
+                .with_post_op(PostOp::Eltwise(Eltwise::Relu));
+            for desc in [
+                build(channels, kernel, [bf16; 3], Attributes::default()),
+                build(channels, kernel, [u8, s8, DataType::F32], both),
+                build(channels, kernel, [DataType::F32, s8, DataType::F32], weights),
+            ] {
+                let plan = crate::primitive::plan(&desc, &cpu()).unwrap();
+                assert_eq!(plan.implementation, flat, "{desc}");
+                check_those(&desc, |name| name == flat);
+            }
+            // A zero point a channel is of places, which these vectors have in common.
+            let apart = meant(Quantized::Src(0), &[1, channels, 1, 1], None);
+            let of_weights = meant(Quantized::Weights, &[1, 1, 1, 1], None);
+            let apart = Attributes::default().with_dequantize(apart).with_dequantize(of_weights);
+            let desc = build(channels, kernel, [u8, s8, DataType::F32], apart);
+            let found = crate::primitive::plan(&desc, &cpu()).unwrap().implementation;
+            assert_eq!(found == flat, channels == 1, "{desc}");
+        }
+    }
+}
+
 /// A filter a channel where channels do not lie side by side in all operands: those are copied, if there is enough to compute.
 #[test]
 fn depthwise_convolutions_beside_copies() {
