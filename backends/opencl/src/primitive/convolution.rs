@@ -77,10 +77,11 @@ pub(super) fn weights_layout(
         && weights.elements() > 0
     {
         let shape = Shape::new(desc, op, device);
-        // A filter a channel is no product.
-        let parts = || match shape.suits_flat() && fits_f32(desc, shape.terms()) {
-            true => None,
-            false => shape.likes_parts(device).map(|factors| shape.parts_tag(factors)),
+        // A filter a channel is none.
+        let is_no_product = shape.suits_flat() && fits_f32(desc, shape.terms());
+        let parts = || {
+            let factors = if is_no_product { None } else { shape.likes_parts(device) };
+            factors.map(|factors| shape.parts_tag(factors))
         };
         let loose = || shape.likes_loose(device).then(|| format!("{taps}ba"));
         let tag = if shape.likes_dots(device) { Some(format!("a{taps}b")) } else { parts().or_else(loose) };

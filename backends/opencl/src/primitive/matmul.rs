@@ -128,9 +128,11 @@ pub(super) fn weights_layout(
     if lies_along_terms(desc, weights, device) {
         return along_terms();
     }
+    let holds = |factors: &Factors| weights.dims()[rank - 2] <= factors.most_terms(desc);
     if matches!(desc.op(), Op::MatMul(_))
         && fills_units(desc, weights, device)
-        && let Some(factors) = Unit::all(device).find_map(|unit| Factors::of(desc, unit, device))
+        && let Some(factors) =
+            Unit::all(device).find_map(|unit| Factors::of(desc, unit, device).filter(holds))
     {
         let tag = packed::layout_tag(rank, factors);
         return MemoryDesc::with_tag(weights.dims().clone(), weights.data_type(), &tag);

@@ -9,12 +9,15 @@ use crate::primitive::choice::Planned;
 use crate::primitive::embedded::{Scratch, embedded};
 use crate::primitive::pointwise::{self, Statements};
 use crate::primitive::quantized;
+use crate::primitive::rows::CPU_LANES;
 use crate::primitive::space::{Binding, Index, Space};
-use crate::primitive::sums::is_real;
+use crate::primitive::sums::{accumulator, is_real};
 use crate::primitive::value::Value;
 
 /// Products for each element that becomes f32 from which on the copies take little beside the sums.
 const SHARE: usize = 64;
+/// The same where products would be one after the other.
+const SLOW_SHARE: usize = 4;
 /// Products that take longer than launches of copies.
 const WORTH: usize = 4 << 20;
 
@@ -24,14 +27,24 @@ impl Shape<'_> {
         let desc = self.desc;
         let products = desc.dst().elements().saturating_mul(self.terms());
         let read = desc.src().elements().saturating_add(self.weights.elements());
-        let is_f32 =
-            |arg, own: &MemoryDesc| own.data_type() == DataType::F32 || quantized::is_dequantized(desc, arg);
+        let own = |of: Quantized| if of == Quantized::Weights { self.weights } else { desc.src() };
+        let is_copied = |of: Quantized| own(of).data_type() != DataType::F32;
+        let is_small = |of: Quantized| !own(of).data_type().is_float() && own(of).data_type().bits() <= 8;
+        let means_f32 =
+            |of: Quantized| !is_copied(of) || is_small(of) || quantized::is_dequantized(desc, of.arg());
+        let both = [Quantized::Src(0), Quantized::Weights];
+        // Sums of integers that 32 bits do not hold are floats in the end.
+        let sums = is_real(desc)
+            || desc.dst().data_type().is_float() && accumulator(desc, self.terms(), value) != "int";
+        // Nothing else serves these but one product after the other.
+        let is_last = !is_real(desc) || self.outputs < CPU_LANES / 2;
+        let share = if is_last { SLOW_SHARE } else { SHARE };
         let applies = value == Value::F32
-            && is_real(desc)
-            && !desc.attributes().dequantize.is_empty()
-            && is_f32(Arg::SRC, desc.src())
-            && is_f32(Arg::Weights, self.weights)
-            && products >= WORTH.max(read.saturating_mul(SHARE));
+            && sums
+            && both.into_iter().any(is_copied)
+            && both.into_iter().all(means_f32)
+            && products >= WORTH
+            && products >= read.saturating_mul(share);
         if !applies {
             return None;
         }
@@ -41,7 +54,6 @@ impl Shape<'_> {
             let same = MemoryDesc::with_layout(own.dims().clone(), DataType::F32, own.layout().clone());
             same.unwrap_or_else(|_| MemoryDesc::new(own.dims().clone(), DataType::F32))
         };
-        let is_copied = |of: Quantized| quantized::is_dequantized(desc, of.arg());
         let src = if is_copied(Quantized::Src(0)) { in_f32(desc.src()) } else { desc.src().clone() };
         let weights = if is_copied(Quantized::Weights) {
             MemoryDesc::new(self.weights.dims().clone(), DataType::F32).to_any()
@@ -56,11 +68,11 @@ impl Shape<'_> {
         let inner = crate::primitive::resolved(inner, device).ok()?;
 
         let (mut scratch, mut launches, mut places) = (Scratch::default(), Vec::new(), Vec::new());
-        for (of, own) in [(Quantized::Src(0), desc.src()), (Quantized::Weights, self.weights)] {
+        for of in both {
             if is_copied(of) {
                 let copy = inner.find(of.arg())?;
                 let offset = scratch.take(copy.size());
-                launches.push(self.dequantize(of, own, copy, offset, device)?);
+                launches.push(self.dequantize(of, own(of), copy, offset, device)?);
                 places.push((of.arg(), offset));
             }
         }

@@ -103,7 +103,8 @@ impl Shape<'_> {
     }
 
     fn factors(&self, device: &DeviceTraits) -> Option<Factors> {
-        Unit::all(device).find_map(|unit| self.factors_of(unit, device))
+        let holds = |factors: &Factors| self.terms() <= factors.most_terms(self.desc);
+        Unit::all(device).find_map(|unit| self.factors_of(unit, device).filter(holds))
     }
 
     fn factors_of(&self, unit: Unit, device: &DeviceTraits) -> Option<Factors> {

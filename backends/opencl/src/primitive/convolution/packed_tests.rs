@@ -231,3 +231,28 @@ fn few_outputs_of_many_channels_of_bf16_are_dots() {
         assert!(name.starts_with("ocl:convolution:amx"), "{name}");
     }
 }
+
+/// Sums of more products than 32 bits hold are those of floats, and never one product after the other: their weights do not lie as units have them.
+#[test]
+fn sums_that_no_unit_holds_are_floats() {
+    let meant = |operand, scale: &[usize]| Dequantize { operand, scale: Some(f32(scale)), zero_point: None };
+    let build = |channels: usize, outputs: usize| {
+        let op = Convolution::new(2).with_pads([2, 2], [2, 2]);
+        PrimitiveDesc::builder(Op::Convolution(op))
+            .src(MemoryDesc::with_tag([1, channels, 4, 9], DataType::U8, "acdb").unwrap())
+            .weights(typed(&[outputs, channels, 5, 5], DataType::S8).to_any())
+            .dst(MemoryDesc::with_tag([1, outputs, 4, 9], DataType::F32, "acdb").unwrap())
+            .attributes(
+                Attributes::default()
+                    .with_dequantize(meant(Quantized::Src(0), &[1, 1, 1, 1]))
+                    .with_dequantize(meant(Quantized::Weights, &[1, 1, 1, 1])),
+            )
+    };
+    for device in [units(), cpu().with(Feature::Amx, Ok("made up"))] {
+        let chosen = |builder| planned(builder, &device).implementation;
+        assert!(!["ref", "vector", "dequantized"].iter().any(|name| chosen(build(32, 13)).ends_with(name)));
+        assert_eq!(chosen(build(2800, 13)), "ocl:convolution:vector");
+        assert_eq!(chosen(build(2800, 3)), "ocl:convolution:dequantized");
+    }
+    check_those(&build(2800, 3).build().unwrap(), |name| name.ends_with(":dequantized"));
+}

@@ -801,3 +801,23 @@ fn products_share_a_program_whatever_comes_behind_them() {
     assert_eq!(program(500, true, &[relu()]), alone);
     assert_ne!(program(80, true, &[relu()]), program(80, false, &[]));
 }
+
+/// Sums of more products than 32 bits hold are those of floats, and never one product after the other: their weights do not lie as units have them.
+#[test]
+fn sums_that_no_unit_holds_are_floats() {
+    let amx = cpu().with(Feature::Amx, Ok("made up"));
+    let meant = |operand| Dequantize { operand, scale: Some(f32(&[1, 1])), zero_point: None };
+    let build = |rows: usize, terms: usize| {
+        let bytes = |dims: &[usize], data_type| MemoryDesc::new(dims, data_type);
+        matmul(bytes(&[rows, terms], DataType::U8), bytes(&[terms, 40], DataType::S8).to_any()).attributes(
+            Attributes::default()
+                .with_dequantize(meant(Quantized::Src(0)))
+                .with_dequantize(meant(Quantized::Weights)),
+        )
+    };
+    for (rows, terms, expected) in [(64, 60_000, "amx"), (64, 70_000, "blocked"), (1, 70_000, "vector")] {
+        let found = planned(build(rows, terms), &amx).implementation;
+        assert_eq!(found, format!("ocl:matmul:{expected}"), "{rows} rows of {terms}");
+    }
+    check_choices(&build(3, 70_000).build().unwrap());
+}
