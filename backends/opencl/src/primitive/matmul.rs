@@ -257,6 +257,13 @@ impl<'a> Shape<'a> {
         let tiled = || tiles::launch(self.desc, &space, &tiles, value, self.wide, device, |_| {});
         if is_cpu(device) {
             let pays = fills_units(self.desc, self.weights, device);
+            let panels = self.own_panels().is_some();
+            // Units multiply bytes of many rows in less time, for one of their columns.
+            let takes_long = self.desc.src().data_type().is_float() || m < PACK_ROWS;
+            let is_f32 = self.desc.src().data_type() == DataType::F32;
+            if real && along_k && n == 1 && terms >= CPU_LANES && !panels && !is_f32 && takes_long {
+                choices.offer("dot", "a single column, and both operands lie along K", dot);
+            }
             for unit in Unit::all(device) {
                 let ([in_place, packing], reason) = (unit.panels.variants, unit.panels.reason);
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
@@ -269,7 +276,6 @@ impl<'a> Shape<'a> {
                     });
                 }
             }
-            let panels = self.own_panels().is_some();
             if m >= CPU_LANES && narrow::are_few(n, terms) {
                 choices.offer("narrow", "a few columns", || self.narrow(&space, value, device));
             }

@@ -821,3 +821,26 @@ fn sums_that_no_unit_holds_are_floats() {
     }
     check_choices(&build(3, 70_000).build().unwrap());
 }
+
+/// Sums of products with a vector, which would fill one column of a unit's tile.
+#[test]
+fn single_columns_are_dot_products_but_for_many_rows_of_bytes() {
+    let amx = cpu().with(Feature::Amx, Ok("made up"));
+    let chosen = |[batch, rows, terms]: [usize; 3], data_type, scaled: bool| {
+        let of = |operand| Dequantize { operand, scale: Some(f32(&[1, 1, 1])), zero_point: None };
+        let both = [Quantized::Src(0), Quantized::Weights].into_iter().filter(|_| scaled);
+        let attributes = both.fold(Attributes::default(), |own, operand| own.with_dequantize(of(operand)));
+        let operands = [typed(&[batch, rows, terms], data_type), typed(&[batch, terms, 1], data_type)];
+        let [src, weights] = operands;
+        planned(matmul(src, weights).attributes(attributes), &amx).implementation
+    };
+    for (dims, data_type, expected) in [
+        ([32, 4, 191], DataType::BF16, "dot"),
+        ([4, 400, 800], DataType::BF16, "dot"),
+        ([32, 4, 191], DataType::S8, "dot"),
+        ([4, 400, 800], DataType::S8, "amx-packing"),
+    ] {
+        let found = chosen(dims, data_type, data_type == DataType::S8);
+        assert_eq!(found, format!("ocl:matmul:{expected}"), "{dims:?} {data_type}");
+    }
+}
