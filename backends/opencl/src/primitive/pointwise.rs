@@ -168,13 +168,13 @@ pub(super) fn launch_all(
     }
     let last = space.loops.len() - 1;
     let run = space.loops[last].extent;
-    // Runs of few elements are one vector each, a whole one where there are vectors of that length.
-    let exact = if matches!(run, 4 | 8) { run } else { CPU_LANES };
+    // Elements that lie apart are taken one by one, by as many lanes as there are: runs of any length share a program then.
+    let is_apart = |o: &Operand| o.address.coefficient(last).is_none_or(|step| step > 1);
     let best = match run {
         _ if !is_cpu(device) => gpu_lanes(&space, last),
-        // Runs of any length share a program.
-        _ if complete => CPU_LANES,
-        _ => exact,
+        // Runs of few elements are one vector each, a whole one where there are vectors of that length.
+        4 | 8 if !space.operands.iter().any(is_apart) => run,
+        _ => CPU_LANES,
     };
     let fewest = if is_cpu(device) { FEW_LANES } else { best };
     // A fractional condition must not be cut to zero on its way into a vector of integers.
@@ -228,7 +228,7 @@ pub(super) fn launch_all(
     let by_lines = is_cpu(device) && last > 0;
     let list = list.filter(|list| list.serves(&mut space, value, device));
     space.complete = complete.then_some(last);
-    let text = |lanes: usize| {
+    let text = || {
         let mut source = Source::new(&space, value, (lanes, Some(last)), wide, false);
         iterate(&mut source, &space);
         source
@@ -272,19 +272,14 @@ pub(super) fn launch_all(
             source.gains(LIST_GAIN, work);
         }
         let files = [listed::LISTED.into()];
-        let special = || (text(lanes), vec![POINTWISE.into()]);
+        let special = || (text(), vec![POINTWISE.into()]);
         let launch = source.launch_beside("pointwise", &files, (global, local), device, special);
         return (launch, shape);
     }
-    let mut source = text(lanes);
+    let mut source = text();
     // On a processor rows of a few elements gain much, one long row nothing.
     if is_cpu(device) && !flat {
         source.gains(3, work);
-    }
-    if vectors && complete && exact < lanes && !source.has_functions() {
-        let special = || (text(exact), vec![POINTWISE.into()]);
-        let launch = source.launch_beside("pointwise", &[POINTWISE.into()], (global, local), device, special);
-        return (launch, shape);
     }
     (source.launch("pointwise", &[POINTWISE], global, local), shape)
 }

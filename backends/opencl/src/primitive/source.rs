@@ -239,11 +239,6 @@ impl Source {
         self
     }
 
-    /// Whether something is computed whose bits depend on the number of lanes.
-    pub(super) fn has_functions(&self) -> bool {
-        self.defines.contains("eltwise_") || self.defines.contains("derivative_")
-    }
-
     /// Whether nothing is left out for zero and one.
     fn is_complete(&self) -> bool {
         self.alike != Alike::Few
