@@ -274,13 +274,18 @@ fn activations_share_a_program_on_processors() {
     assert_eq!(texts(products).len(), 1);
 }
 
-/// Lengths of a sequence along which elements lie in the result, and far apart in the source.
+/// Lengths of a sequence along which elements lie in the result, and far apart in the source; and numbers of a single run.
 #[test]
 fn turned_rows_of_any_few_elements_share_a_program_on_processors() {
     let copied = |n: usize| {
         PrimitiveDesc::builder(Op::Reorder(Reorder)).src(tagged(&[12, 32, n], "acb")).dst(f32(&[12, 32, n]))
     };
     assert_eq!(texts((4..32).map(copied)).len(), 1);
+    let cast = |n: usize| {
+        let numbers = MemoryDesc::new([1, 1, 1, n], DataType::S64);
+        PrimitiveDesc::builder(Op::Reorder(Reorder)).src(numbers).dst(f32(&[1, 1, 1, n]))
+    };
+    assert_eq!(texts((4..300).map(cast)).len(), 1);
 }
 
 #[test]

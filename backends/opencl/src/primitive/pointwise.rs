@@ -167,13 +167,14 @@ pub(super) fn launch_all(
         space.normalize(if flat { 1 } else { LOOPS });
     }
     let last = space.loops.len() - 1;
-    let run = space.loops[last].extent;
-    // Elements that lie apart are taken one by one, by as many lanes as there are: runs of any length share a program then.
+    let (rows, run) = (space.count(0..last), space.loops[last].extent);
+    // Elements that lie apart are taken one by one, by as many lanes as there are, and a single run takes no time: those of any length share
+    // a program then.
     let is_apart = |o: &Operand| o.address.coefficient(last).is_none_or(|step| step > 1);
     let best = match run {
         _ if !is_cpu(device) => gpu_lanes(&space, last),
         // Runs of few elements are one vector each, a whole one where there are vectors of that length.
-        4 | 8 if !space.operands.iter().any(is_apart) => run,
+        4 | 8 if rows > 1 && !space.operands.iter().any(is_apart) => run,
         _ => CPU_LANES,
     };
     let fewest = if is_cpu(device) { FEW_LANES } else { best };
@@ -187,7 +188,6 @@ pub(super) fn launch_all(
         && run >= fewest
         && is_contiguous(&space, "DST", last);
     let lanes = if vectors { best } else { 1 };
-    let rows = space.count(0..last);
     let chunk = if is_cpu(device) {
         let share = (rows * run).div_ceil(device.compute_units.max(1) * 4).next_multiple_of(CPU_LANES);
         share.clamp(CPU_LEAST_CHUNK, CPU_CHUNK).min(run.max(1))
