@@ -1,8 +1,14 @@
 // Products of a few rows with weights that are each read once, a vector of LANES at a time. With ALONG_K vectors lie along K: LINE
 // work-items share COLUMNS columns. Else they lie along N: LINE work-items have a vector of columns each, and DEPTH of them share those
 // along K; BLOCK terms of the source, in rooms of ROOM rows, are in local memory at a time, and AHEAD loads of weights under way. Work-groups
-// take K_SLICE of K (SPLITS in all); FINISH(x) takes the sum `x` of an element of the result, or of its part.
+// take K_SLICE of K (SPLITS in all); FINISH(x) takes the sum `x` of an element of the result, or of its part. There are registers for up to
+// MOST_ROWS rows, where programs serve every number of them.
 #define DEPTH (GROUP / LINE)
+#ifdef KNOWN_SHAPE
+#define ROWS M_SIZE
+#else
+#define ROWS MOST_ROWS
+#endif
 
 #if ALONG_K
 
@@ -30,8 +36,8 @@
             const idx col = min(first_col + c, (idx)(N_SIZE - 1));                                                       \
             b[c] = DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n);                                                           \
         }                                                                                                                \
-        _Pragma("unroll") for (int row = 0; row < M_SIZE; ++row) {                                                       \
-            const idx m = row;                                                                                           \
+        _Pragma("unroll") for (int row = 0; row < ROWS; ++row) {                                                         \
+            const idx m = min((idx)row, (idx)(M_SIZE - 1));                                                              \
             const V a = DEQ_SRC0(LD_SRC0(OFF_SRC0, n), n);                                                               \
             _Pragma("unroll") for (int c = 0; c < COLUMNS; ++c) { DOT(sums[row * COLUMNS + c], a, b[c]) }                \
         }                                                                                                                \
@@ -46,20 +52,21 @@ __kernel void matmul_skinny(PARAMS) {
     const int split = (int)get_group_id(2);
     const idx first_k = (idx)split * K_SLICE, last_k = min(first_k + K_SLICE, (idx)K_SIZE);
     const idx first_col = ((idx)get_group_id(0) * DEPTH + line) * COLUMNS;
-    R sums[M_SIZE * COLUMNS];
+    R sums[ROWS * COLUMNS];
 #pragma unroll
-    for (int i = 0; i < M_SIZE * COLUMNS; ++i) sums[i] = 0;
+    for (int i = 0; i < ROWS * COLUMNS; ++i) sums[i] = 0;
     if (ARE_WHOLE) {
         SUM_UP
     } else {
         SUM_UP
     }
 #pragma unroll
-    for (int first = 0; first < M_SIZE * COLUMNS; first += WAITING) {
+    for (int first = 0; first < ROWS * COLUMNS; first += WAITING) {
+        if (first >= M_SIZE * COLUMNS) break;
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
         for (int i = 0; i < WAITING; ++i)
-            if (first + i < M_SIZE * COLUMNS) waiting[i][item] = sums[first + i];
+            if (first + i < ROWS * COLUMNS) waiting[i][item] = sums[first + i];
         barrier(CLK_LOCAL_MEM_FENCE);
         const int own = first + item / DEPTH;
         const idx m = own / COLUMNS, col = ((idx)get_group_id(0) * DEPTH + item % DEPTH) * COLUMNS + own % COLUMNS;
@@ -94,7 +101,7 @@ __kernel void matmul_skinny(PARAMS) {
             if (K_SIZE % (AHEAD * DEPTH) == 0 || k < last_k) b[i] = DEQ_WEIGHTS(LD_WEIGHTS(OFF_WEIGHTS, n), n);          \
         }                                                                                                                \
         _Pragma("unroll") for (int i = 0; i < AHEAD; ++i)                                                                \
-            _Pragma("unroll") for (int row = 0; row < M_SIZE; ++row) sums[row] += block[first + i * DEPTH][row] * b[i];  \
+            _Pragma("unroll") for (int row = 0; row < ROWS; ++row) sums[row] += block[first + i * DEPTH][row] * b[i];    \
     }
 
 __attribute__((reqd_work_group_size(GROUP, 1, 1)))
@@ -109,15 +116,15 @@ __kernel void matmul_skinny(PARAMS) {
     const idx first_k = (idx)split * K_SLICE, last_k = min(first_k + K_SLICE, (idx)K_SIZE);
     const idx group_col = (idx)get_group_id(0) * WIDTH, col = min(group_col + in_line * LANES, (idx)(N_SIZE - 1));
     const int n = (int)min((idx)LANES, N_SIZE - col);
-    V sums[M_SIZE];
+    V sums[ROWS];
 #pragma unroll
-    for (int row = 0; row < M_SIZE; ++row) sums[row] = (V)(0);
+    for (int row = 0; row < ROWS; ++row) sums[row] = (V)(0);
     for (idx block_k = first_k; block_k < last_k; block_k += BLOCK) {
         const int count = (int)min((idx)BLOCK, last_k - block_k);
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int x = item; x < BLOCK * M_SIZE; x += GROUP) {
+        for (int x = item; x < BLOCK * ROWS; x += GROUP) {
             const idx k = block_k + x % BLOCK, m = x / BLOCK;
-            block[x % BLOCK][x / BLOCK] = k < last_k ? DEQ1_SRC0(LD1_SRC0(OFF_SRC0)) : 0;
+            block[x % BLOCK][x / BLOCK] = k < last_k && m < M_SIZE ? DEQ1_SRC0(LD1_SRC0(OFF_SRC0)) : 0;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         if (HAS_STEADY_LOADS) {
@@ -129,7 +136,8 @@ __kernel void matmul_skinny(PARAMS) {
     }
     const int column = item % WIDTH, share = item / WIDTH;
 #pragma unroll
-    for (int row = 0; row < M_SIZE; ++row) {
+    for (int row = 0; row < ROWS; ++row) {
+        if (row >= M_SIZE) break;
         barrier(CLK_LOCAL_MEM_FENCE);
         PASTE(vstore, LANES)(sums[row], 0, &waiting[depth * WIDTH + in_line * LANES]);
         barrier(CLK_LOCAL_MEM_FENCE);

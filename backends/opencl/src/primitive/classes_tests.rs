@@ -196,6 +196,20 @@ fn numbers_of_rows_share_few_programs_on_processors() {
     }
 }
 
+/// What a short line of text compiles on a GPU: programs have registers for one row, or for up to 4, 8, 12 and 16.
+#[test]
+fn numbers_of_few_rows_share_programs_on_gpus() {
+    for weights in [f32(&[1000, 600]), tagged(&[1000, 600], "ba")] {
+        let program = |m: usize| {
+            let plan = planned(matmul(f32(&[m, 1000]), weights.clone()), &gpu());
+            assert_eq!(plan.implementation, "ocl:matmul:skinny", "{m} rows");
+            assert_eq!(plan.launches[0].special.is_some(), !matches!(m, 1 | 4 | 8 | 12 | 16), "{m} rows");
+            plan.launches[0].program.source.hash()
+        };
+        assert_eq!((1..=9).map(program).collect::<HashSet<_>>().len(), 4, "{weights}");
+    }
+}
+
 /// Self-attention of a sequence of any length: few queries fill a tile in part, and keys may be fewer than a tile.
 #[test]
 fn lengths_of_a_sequence_share_programs_on_processors() {

@@ -32,8 +32,10 @@ const WHOLE_GROUP: usize = 512;
 /// Terms of the source in local memory at a time: of one row, and of several.
 const ROW_BLOCK: usize = 4096;
 const BLOCK: usize = 256;
-/// The room for up to 4, 8, 12 and 16 rows, whose terms must not meet in a memory bank.
-const ROOMS: [usize; MOST_ROWS / 4] = [4, 12, 12, 20];
+/// The numbers of rows that programs have registers for, the terms of the source in local memory, and the room for a term's rows, which must not
+/// meet in a memory bank.
+const ROOMS: [(usize, usize, usize); 5] =
+    [(1, ROW_BLOCK, 1), (4, BLOCK, 4), (8, BLOCK, 12), (12, BLOCK, 12), (MOST_ROWS, BLOCK, 20)];
 /// What parts of K are multiples of.
 const SLICE: usize = 256;
 /// The columns of a work-group of `skinny_mma.cl`, and its local memory.
@@ -42,6 +44,8 @@ const MMA_LOCAL: usize = 8 * MOST_ROWS * (MMA_COLUMNS + 8);
 /// Weights from which on a product gains by a program of its own: this part of its time.
 const LARGE: usize = 1 << 23;
 const GAIN: u64 = 10;
+/// The same where programs have registers for more rows than there are.
+const EMPTY_GAIN: u64 = 8;
 /// Bytes that a compute unit reads in a clock while others do too, and where few do.
 const ALONE_BYTES: usize = UNIT_BYTES * 3 / 2;
 /// Work-groups that fill a compute unit.
@@ -119,7 +123,7 @@ impl Shape<'_> {
             None if mma || along_k => (LINE, GROUP),
             None => (line_of_parts(groups_of, terms, device), GROUP),
         };
-        let (block, room) = if rows == 1 { (ROW_BLOCK, 1) } else { (BLOCK, ROOMS[rows.div_ceil(4) - 1]) };
+        let &(most, block, room) = ROOMS.iter().find(|(most, ..)| rows <= *most)?;
         let (columns_of_group, local) = match along_k {
             _ if mma => (MMA_COLUMNS, MMA_LOCAL),
             true => (DEPTH * columns_of_item, 8 * GROUP),
@@ -155,13 +159,17 @@ impl Shape<'_> {
         let operations = 2_usize.saturating_mul(total).saturating_mul(terms);
         if terms * columns >= LARGE {
             source.gains(GAIN, operations);
+        } else if rows < most && !mma {
+            // Sums of rows that are not there take as long as others.
+            source.gains(EMPTY_GAIN, operations);
         }
         source
             .general()
             .declare("DECLARE_BATCH", &space, 0..m)
             .define("ALONG_K", i32::from(along_k))
             .define("COLUMNS", columns_of_item)
-            .define("M_SIZE", rows)
+            .number_of("M_SIZE", rows)
+            .define("MOST_ROWS", most)
             .number_of("N_SIZE", columns)
             .number_of("K_SIZE", terms)
             .number_of("K_SLICE", slice)
