@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use anydnn_backend::{MemoryDesc, Result};
+use anydnn_backend::{MemoryDesc, Result, check_host_memory};
 use memmap2::MmapMut;
 
 use crate::model::HostTensor;
@@ -17,6 +17,7 @@ const LARGE: usize = 1 << 20;
 /// As [`HostTensor::zeros`].
 pub(super) fn filled(desc: &MemoryDesc, fill: impl FnOnce(&mut [u8])) -> Result<HostTensor> {
     desc.validate()?;
+    check_host_memory(desc.size(), || desc.to_string())?;
     if let Some(mut memory) = mapped(desc.size()) {
         make_present(&memory);
         fill(&mut memory);
@@ -59,7 +60,7 @@ fn make_present(_: &MmapMut) {}
 
 #[cfg(test)]
 mod tests {
-    use anydnn_backend::DataType;
+    use anydnn_backend::{DataType, Error};
 
     use super::*;
 
@@ -80,6 +81,10 @@ mod tests {
             let moved = returned_at_once(own.clone());
             assert!(moved == own && moved.is_shared() == (desc.size() >= LARGE), "{elements}");
         }
-        assert!(filled(&MemoryDesc::new([usize::MAX / 2, 3], DataType::F32), |_| {}).is_err());
+        let written = |_: &mut [u8]| panic!("nothing is there to be written");
+        assert!(filled(&MemoryDesc::new([usize::MAX / 2, 3], DataType::F32), written).is_err());
+        // More than any machine has, though addresses for it might be had.
+        let error = filled(&MemoryDesc::new([1 << 44], DataType::F32), written).unwrap_err();
+        assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
     }
 }

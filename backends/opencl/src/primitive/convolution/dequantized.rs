@@ -28,10 +28,10 @@ impl Shape<'_> {
         let products = desc.dst().elements().saturating_mul(self.terms());
         let read = desc.src().elements().saturating_add(self.weights.elements());
         let own = |of: Quantized| if of == Quantized::Weights { self.weights } else { desc.src() };
-        let is_copied = |of: Quantized| own(of).data_type() != DataType::F32;
+        let is_dequantized = |of: Quantized| quantized::is_dequantized(desc, of.arg());
+        let is_copied = |of: Quantized| own(of).data_type() != DataType::F32 || is_dequantized(of);
         let is_small = |of: Quantized| !own(of).data_type().is_float() && own(of).data_type().bits() <= 8;
-        let means_f32 =
-            |of: Quantized| !is_copied(of) || is_small(of) || quantized::is_dequantized(desc, of.arg());
+        let means_f32 = |of: Quantized| !is_copied(of) || is_small(of) || is_dequantized(of);
         let both = [Quantized::Src(0), Quantized::Weights];
         // Sums of integers that 32 bits do not hold are floats in the end.
         let sums = is_real(desc)

@@ -373,7 +373,19 @@ fn integers_without_units_become_floats_where_sums_are_many() {
     let chosen = |desc: &PrimitiveDesc| crate::primitive::plan(desc, &cpu()).unwrap().implementation;
     assert_eq!(chosen(&convolution(30)), "ocl:convolution:dequantized");
     assert_eq!(chosen(&convolution(10)), "ocl:convolution:vector");
-    for desc in [convolution(30), both("acdb", 1), both("abcd", 1), both("abcd", 2)] {
+    // Scales of floats count as well.
+    let floats = PrimitiveDesc::builder(Op::Convolution(Convolution::new(2).with_pads([1, 1], [1, 1])))
+        .src(tagged(&[1, 33, 30, 30], "acdb"))
+        .weights(weights(&[40, 33, 3, 3]))
+        .dst(tagged(&[1, 40, 30, 30], "acdb"))
+        .attributes(
+            Attributes::default()
+                .with_dequantize(scaled(Quantized::Src(0), &[1, 1, 1, 1], None))
+                .with_dequantize(of_weights(40)),
+        )
+        .build()
+        .unwrap();
+    for desc in [floats, convolution(30), both("acdb", 1), both("abcd", 1), both("abcd", 2)] {
         check_those(&desc, |name| name.ends_with(":dequantized"));
     }
 }
