@@ -103,8 +103,7 @@ impl Shape<'_> {
     }
 
     fn factors(&self, device: &DeviceTraits) -> Option<Factors> {
-        let holds = |factors: &Factors| self.terms() <= factors.most_terms(self.desc);
-        Unit::all(device).find_map(|unit| self.factors_of(unit, device).filter(holds))
+        Unit::all(device).find_map(|unit| self.factors_of(unit, device))
     }
 
     fn factors_of(&self, unit: Unit, device: &DeviceTraits) -> Option<Factors> {
@@ -123,6 +122,7 @@ impl Shape<'_> {
         Factors::of(self.desc, unit, device)
             .filter(|f| {
                 enough(f)
+                    && self.terms() <= f.most_terms(self.desc)
                     && !self.window.transposed
                     && (f.step() <= CPU_LANES / 4
                         || f.element() == 1
@@ -156,8 +156,7 @@ impl Shape<'_> {
             && still("ZERO_SRC0", all_loops.clone());
         let others = |o: &&Operand| !matches!(o.name.as_str(), "SRC0" | "WEIGHTS");
         let vectors = space.operands.iter().filter(others).all(|o| o.address.step(lane, CPU_LANES).is_some());
-        if !steady || !vectors || lines * line * self.terms() == 0 || self.terms() > factors.most_terms(desc)
-        {
+        if !steady || !vectors || lines * line * self.terms() == 0 {
             return None;
         }
 
