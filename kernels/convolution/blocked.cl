@@ -123,7 +123,6 @@ __kernel void convolution_blocked(PARAMS) {
     const idx a_step_m = A_STEP_M, source_size = SRC_SIZE, dst_step = DST_STEP;
     // The vectors of the panel that have columns, and the lanes behind the whole ones of those.
     const int whole = min((columns + 15) / 16, WHOLE_VECTORS), halves = columns > 16 * WHOLE_VECTORS, used = whole + halves;
-    const int rest = columns % 16;
     // All of a position's results are less than half a vector, and those of the next one follow.
     const bool is_narrow = PLAIN && VECTORS == 1 && columns < 8 && dst_step == columns;
     // Register tiles of all vectors store results of all columns.
@@ -221,30 +220,7 @@ __kernel void convolution_blocked(PARAMS) {
                 }
                 continue;
             }
-            if (PLAIN) {
-                __global float *out = (__global float *)dst + dst_line + start * dst_step;
-                const __local float *from = sums;
-                NOT_UNROLLED for (int i = 0; i < end - start; ++i) {
-                    NOT_UNROLLED for (int j = 0; j < columns / 16; ++j) vstore16(FINAL(*(const __local V *)(from + 16 * j)), j, out);
-                    if (rest) {
-                        const V v = FINAL(*(const __local V *)(from + (columns - rest)));
-                        store_32_16((__global uchar *)out, columns - rest, rest, pack_f32_16(v));
-                    }
-                    out += dst_step;
-                    from += VECTORS * 16;
-                }
-                continue;
-            }
-            NOT_UNROLLED for (idx ow = start; ow < end; ++ow) {
-                NOT_UNROLLED for (int j = 0; j < VECTORS; ++j) {
-                    const idx lane = 16 * j;
-                    const int n_lanes = LANES_OF(j);
-                    V v = *(const __local V *)(sums + ((ow - start) * VECTORS + j) * 16);
-                    POST_OPS(v, n_lanes)
-                    v = FINAL(v);
-                    if (n_lanes > 0) ST_DST(OFF_DST, n_lanes, v);
-                }
-            }
+            STORE_POSITIONS(start, end - start)
         }
     }
 }

@@ -15,6 +15,7 @@ use anydnn_backend::{
 use super::creation::Creation;
 use super::program::{Program, ProtoStep, Value};
 use super::{CompileOptions, ports};
+use crate::fusion::Policy;
 
 /// Whether the backend has to be expected to make programs for primitives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,8 +103,12 @@ fn resolve<B: Backend>(
     options: &CompileOptions,
     told: &mut dyn FnMut(PrimitiveDesc, Open),
 ) -> Result<()> {
-    let attributed =
-        |desc: PrimitiveDesc| desc.with_scratchpad(ScratchpadMode::User).with_specialize(options.specialize);
+    let is_direct = options.direct || options.policy != Policy::Fusion;
+    let attributed = |desc: PrimitiveDesc| {
+        let winograd = desc.attributes().winograd && !is_direct;
+        let desc = desc.with_scratchpad(ScratchpadMode::User).with_specialize(options.specialize);
+        desc.with_winograd(winograd)
+    };
     for mut step in std::mem::take(&mut program.steps) {
         step.desc = attributed(step.desc);
         if step.desc.args().iter().any(|operand| operand.desc.is_any()) {
@@ -225,4 +230,43 @@ fn create_all<B: Backend>(
     });
     let lost = || Error::unsupported("compile", "a thread that created primitives died");
     results.into_iter().map(|slot| slot.into_inner().ok().flatten().ok_or_else(lost)?).collect()
+}
+
+#[cfg(all(test, feature = "host"))]
+mod tests {
+    use anydnn_backend::DataType;
+    use anydnn_host::HostEngine;
+
+    use crate::compile::{CompileOptions, CompiledGraph};
+    use crate::fusion::Policy;
+    use crate::graph::{Attrs, GraphBuilder, OpKind};
+
+    /// Whether a convolution may be computed by Winograd's transforms.
+    fn may_transform(options: &CompileOptions) -> bool {
+        let mut g = GraphBuilder::new();
+        let x = g.input("x", DataType::F32, [1, 4, 8, 8]);
+        let w = g.constant("w", DataType::F32, [4, 4, 3, 3]);
+        let attrs = Attrs::new()
+            .with("strides", [1_i64, 1])
+            .with("pads_begin", [1_i64, 1])
+            .with("pads_end", [1_i64, 1])
+            .with("dilations", [1_i64, 1])
+            .with("data_format", "NCX")
+            .with("weights_format", "OIX");
+        g.op("conv", OpKind::Convolution, &[x, w], attrs).expect("a convolution");
+        let graph = g.build().expect("a graph");
+        let compiled = CompiledGraph::new(&graph, &HostEngine::new(), options).expect("a plan");
+        let last = compiled.steps().last().expect("a step");
+        assert_eq!(last.ops.len(), 1);
+        last.desc.attributes().winograd
+    }
+
+    /// Without fusion everything is what it says.
+    #[test]
+    fn convolutions_are_direct_where_that_is_asked_for() {
+        let fused = CompileOptions::default();
+        assert!(may_transform(&fused));
+        assert!(!may_transform(&CompileOptions { direct: true, ..CompileOptions::default() }));
+        assert!(!may_transform(&CompileOptions { policy: Policy::Debug, ..fused }));
+    }
 }

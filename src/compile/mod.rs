@@ -46,6 +46,8 @@ pub struct CompileOptions {
     pub progress: Option<Arc<dyn Fn(usize, usize) + Send + Sync>>,
     /// When kernels get programs for one shape; if none, the engine decides.
     pub specialize: Option<Specialize>,
+    /// Whether convolutions are always sums of products, never computed by Winograd's transforms. Without fusion they always are.
+    pub direct: bool,
 }
 
 impl fmt::Debug for CompileOptions {
@@ -54,6 +56,7 @@ impl fmt::Debug for CompileOptions {
             .field("policy", &self.policy)
             .field("progress", &self.progress.is_some())
             .field("specialize", &self.specialize)
+            .field("direct", &self.direct)
             .finish()
     }
 }

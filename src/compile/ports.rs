@@ -85,7 +85,8 @@ pub(super) fn open(program: &mut Program<'_>) {
     for (at, i) in opened {
         let step = &mut program.steps[at];
         let (arg, storage) = (step.args[i].0, step.args[i].1.storage);
-        step.desc = step.desc.clone().opened(arg);
+        // Transformed weights cannot be unpacked again.
+        step.desc = step.desc.clone().with_winograd(false).opened(arg);
         if !matches!(storage, Storage::Temp(_)) {
             program.ports.open.insert(storage, None);
         }

@@ -104,7 +104,7 @@ where
         .at(|| partition.id().to_string())?;
     partition.inner.dump.subgraph(partition.id(), &graph, partition.engine_kind())?;
     let make = || {
-        let options = CompileOptions { policy, progress: None, specialize };
+        let options = CompileOptions { policy, specialize, ..CompileOptions::default() };
         let whole = fusion::Partition::of_ops(&graph, fused.pattern, 0..graph.ops().len());
         let partitioning = fusion::Partitioning { partitions: vec![whole] };
         let graph = Arc::new(graph.clone());

@@ -57,7 +57,8 @@ pub(super) fn emit(
     let mut attributes = list
         .post_ops
         .into_iter()
-        .fold(Attributes::default().with_fpmath(graph.fpmath()), Attributes::with_post_op);
+        .fold(Attributes::default().with_fpmath(graph.fpmath()), Attributes::with_post_op)
+        .with_winograd(matches!(anchor.op, anydnn_backend::Op::Convolution(_)));
     let several = matches!(anchor.op, anydnn_backend::Op::GatedMatMul(_) | anydnn_backend::Op::Recurrent(_));
     let mut builder = PrimitiveDesc::builder(anchor.op).label(label(program, &ops));
     for (arg, value) in anchor.args.iter().chain(&anchor.extra) {

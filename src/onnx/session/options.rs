@@ -43,6 +43,8 @@ pub struct SessionOptions {
     pub progress: Option<Arc<dyn Fn(usize, usize) + Send + Sync>>,
     /// When kernels get programs for one shape; if none, the engine decides.
     pub specialize: Option<Specialize>,
+    /// Whether convolutions are always sums of products, never computed by Winograd's transforms, whose results are rounded otherwise.
+    pub direct: bool,
     /// Who answers while the device's programs are compiled; if none, what `ANYDNN_STARTUP` says, else the host.
     pub startup: Option<Startup>,
     /// How many plans are kept, 16 by default; the one not used for longest goes first. At least one.
@@ -52,7 +54,7 @@ pub struct SessionOptions {
 impl Default for SessionOptions {
     fn default() -> Self {
         let (precision, policy) = (Precision::default(), Policy::default());
-        Self { precision, policy, progress: None, specialize: None, startup: None, plans: 16 }
+        Self { precision, policy, progress: None, specialize: None, direct: false, startup: None, plans: 16 }
     }
 }
 
@@ -63,6 +65,7 @@ impl fmt::Debug for SessionOptions {
             .field("policy", &self.policy)
             .field("progress", &self.progress.is_some())
             .field("specialize", &self.specialize)
+            .field("direct", &self.direct)
             .field("startup", &self.startup)
             .field("plans", &self.plans)
             .finish()

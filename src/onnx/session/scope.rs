@@ -235,8 +235,9 @@ impl<B: Backend> Scope<B> {
     /// Compiles a stage's graph and moves its constants to the device. Those that are only read to prepare others of them are not kept.
     fn load(&self, inner: &Inner<B>, stage: &mut Stage) -> Result<Option<Executable<B>>> {
         let Some(finished) = &mut stage.finished else { return Ok(None) };
-        let SessionOptions { policy, progress, specialize, .. } = &inner.options;
-        let options = CompileOptions { policy: *policy, progress: progress.clone(), specialize: *specialize };
+        let SessionOptions { policy, progress, specialize, direct, .. } = &inner.options;
+        let (progress, specialize) = (progress.clone(), *specialize);
+        let options = CompileOptions { policy: *policy, progress, specialize, direct: *direct };
         let others: Vec<CompiledGraph<B>> = {
             let plans = lock(&self.plans);
             let compiled = plans.iter().rev().filter_map(|plan| Some(plan.executable.as_ref()?.compiled()));

@@ -24,6 +24,9 @@ pub struct Attributes {
     pub once: bool,
     /// When its kernels get programs for its shape; if none, the engine decides.
     pub specialize: Option<Specialize>,
+    /// Whether convolutions may be computed by Winograd's transforms, which take fewer multiplications. Their results are rounded otherwise
+    /// than sums of products, by about as much, and what is not finite in the source makes results beside those that see it not finite.
+    pub winograd: bool,
 }
 
 impl Attributes {
@@ -60,6 +63,12 @@ impl Attributes {
     /// Attributes that say when kernels get programs for one shape; none leaves it to the engine.
     pub fn with_specialize(mut self, specialize: impl Into<Option<Specialize>>) -> Self {
         self.specialize = specialize.into();
+        self
+    }
+
+    /// Attributes that permit Winograd's transforms.
+    pub fn with_winograd(mut self, winograd: bool) -> Self {
+        self.winograd = winograd;
         self
     }
 

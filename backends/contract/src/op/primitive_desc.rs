@@ -209,6 +209,14 @@ impl PrimitiveDesc {
         self
     }
 
+    /// The same primitive that may, or may not, be computed by Winograd's transforms.
+    pub fn with_winograd(mut self, winograd: bool) -> Self {
+        if self.attributes().winograd != winograd {
+            self.parts_mut().attributes.winograd = winograd;
+        }
+        self
+    }
+
     /// What it says, apart from what its clones say.
     fn parts_mut(&mut self) -> &mut Parts {
         Arc::make_mut(&mut self.parts)

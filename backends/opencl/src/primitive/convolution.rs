@@ -1,7 +1,7 @@
 //! Convolution and its transpose, which differ in where a tap's source element is and in the order of the weights' channels.
 //!
 //! Variants: by the units of `units.rs` (CPUs: panels of operands of one or two bytes, `-packing` copies weights first; other devices: large
-//! tiles), `blocked` (CPUs: register tiles along the width, in f32), `vector` (CPUs: register tiles of vectors along the output channels,
+//! tiles), `winograd` (CPUs: windows of 3 x 3 in f32, where attributes permit it), `blocked` (CPUs: register tiles along the width, in f32), `vector` (CPUs: register tiles of vectors along the output channels,
 //! weights in panels), `depthwise-flat` (few channels) and `depthwise-rows` (CPUs; `depthwise-beside` of copies, where channels lie
 //! elsewhere), `depthwise-strip` (other devices) and `depthwise` (channels last: lanes along the channels), `simt` and `tiled` (other devices:
 //! an implicit matrix product) and `ref` (anything).
@@ -25,6 +25,9 @@ mod tests;
 mod turned;
 mod vector_share;
 mod ways;
+pub(super) mod winograd;
+#[cfg(test)]
+mod winograd_tests;
 
 use anydnn_backend::op::{Convolution, Deconvolution};
 use anydnn_backend::{Arg, DataType, Dims, Layout, MemoryDesc, Op, PrimitiveDesc, Quantized, Result};
@@ -37,6 +40,7 @@ use super::epilogue;
 use super::gemm::Product;
 use super::matmul::MANY_TERMS;
 use super::numbers::mark;
+use super::opaque::is_transformed;
 use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, Rows, is_cpu};
@@ -77,6 +81,9 @@ pub(super) fn weights_layout(
         && weights.elements() > 0
     {
         let shape = Shape::new(desc, op, device);
+        if let Some(transformed) = shape.winograd_layout(device) {
+            return Ok(transformed);
+        }
         // A filter a channel is none.
         let is_no_product = shape.suits_flat() && fits_f32(desc, shape.terms());
         let parts = || {
@@ -238,6 +245,10 @@ impl Shape<'_> {
     /// Offers the variants that apply, best first.
     fn offer(&self, choices: &mut Choices<'_>, value: Value, device: &DeviceTraits) {
         let (outputs, channels) = (self.outputs, self.channels);
+        if is_transformed(self.weights) {
+            choices.offer("winograd", "weights are transformed", || self.winograd(value, device));
+            return;
+        }
         if is_cpu(device) {
             choices.offer("dots", "few outputs of many channels, which lie side by side", || {
                 self.dots(value, device)

@@ -24,6 +24,7 @@ mod matmul;
 mod movement;
 mod nodes;
 mod numbers;
+mod opaque;
 mod panels;
 mod pointwise;
 mod pooling;

@@ -4,7 +4,9 @@ use super::Planner;
 use anydnn_backend::op::Reorder;
 use anydnn_backend::{Arg, DataType, MemoryDesc, PrimitiveDesc, Result};
 
-use super::choice::{Choice, Wanted};
+use super::choice::{Choice, Choices, Wanted};
+use super::convolution::winograd;
+use super::opaque::is_transformed;
 use super::pointwise::{self, is_wide};
 use super::rows::{is_cpu, items};
 use super::source::Source;
@@ -41,6 +43,11 @@ impl Loop {
 
 /// The implementations of a reorder: a program of its own, which runs faster, or the one for all, which is there sooner.
 pub(super) fn choices(desc: &PrimitiveDesc, device: &DeviceTraits, wanted: Wanted<'_>) -> Vec<Choice> {
+    if is_transformed(desc.dst()) {
+        let mut choices = Choices::new(desc, wanted);
+        choices.offer("winograd", "weights are transformed", || winograd::prepare(desc));
+        return choices.followed_by(|| None);
+    }
     let once = desc.attributes().once;
     let table = || {
         let launches = vec![plan(desc, device)?];

@@ -10,9 +10,9 @@ use anydnn_backend::op::{
     Softmax,
 };
 use anydnn_backend::{
-    Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Event, Memory, MemoryDesc,
-    MemoryKind, Op, PostOp, Primitive, PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc, TensorValues,
-    Tolerance,
+    Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Event, Layout, Memory,
+    MemoryDesc, MemoryKind, Op, PostOp, Primitive, PrimitiveDesc, PrimitiveDescBuilder, Stream, StreamDesc,
+    TensorValues, Tolerance,
 };
 use approx::relative_eq;
 
@@ -762,11 +762,14 @@ fn check_at(
         let layout = &operand.desc;
         let values = values(operand.arg).unwrap_or_else(|| Values::of(layout.data_type()));
         let drawn = values.draw(layout.elements(), seed as u64);
-        let bytes = data::encode(layout, &drawn).unwrap();
-        let values = data::decode(layout, &bytes).unwrap();
+        let is_opaque = matches!(layout.layout(), Layout::Opaque { .. });
+        let known = if is_opaque { layout.to_row_major() } else { layout.clone() };
+        let bytes = data::encode(&known, &drawn).unwrap();
+        let values = data::decode(&known, &bytes).unwrap();
         if operand.access.reads() {
             inputs.insert(operand.arg, reference::Tensor::new(layout.dims().clone(), values).unwrap());
         }
+        let bytes = if is_opaque { prepared(engine, &known, &bytes, layout) } else { bytes };
         let whole = MemoryDesc::new([offset + layout.size() + BESIDE], DataType::U8);
         let whole = engine.create_memory(&whole, MemoryKind::Buffer).unwrap();
         let memory = whole.view(layout, offset).unwrap();
@@ -810,6 +813,19 @@ fn check_at(
             engine.traits().name
         );
     }
+}
+
+/// Bytes in a layout that the engine alone knows.
+fn prepared(engine: &crate::OpenClEngine, known: &MemoryDesc, bytes: &[u8], layout: &MemoryDesc) -> Vec<u8> {
+    let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+    let [src, dst] = [known, layout].map(|desc| engine.create_memory(desc, MemoryKind::Buffer).unwrap());
+    let desc = PrimitiveDesc::builder(Op::Reorder(Reorder)).src(known.clone()).dst(layout.clone()).build();
+    let reorder = engine.create_primitive(&desc.unwrap()).unwrap();
+    stream.write(&src, 0, bytes, &[]).unwrap();
+    stream.execute(&reorder, &[(Arg::SRC, src), (Arg::DST, dst.clone())], &[]).unwrap().wait().unwrap();
+    let mut bytes = vec![0; layout.size()];
+    stream.read(&dst, 0, &mut bytes, &[]).unwrap();
+    bytes
 }
 
 /// The bytes of a memory that lie between the elements of strides.

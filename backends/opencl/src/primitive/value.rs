@@ -2,6 +2,7 @@
 
 use super::Planner;
 use super::numbers::float;
+use super::opaque::is_transformed;
 use anydnn_backend::op::{Fold, Node, Op};
 use anydnn_backend::{Arg, DataType, Error, Layout, PostOp, PrimitiveDesc, Result, each_operation};
 
@@ -95,7 +96,14 @@ pub(super) fn check(desc: &PrimitiveDesc, device: &DeviceTraits) -> Result<()> {
             return refuse(format!("{} has no f64 arithmetic", device.name));
         }
         if matches!(arg.desc.layout(), Layout::Opaque { .. }) {
-            return refuse("no kernel makes or reads opaque layouts".into());
+            let serves = match desc.op() {
+                Op::Convolution(_) => arg.arg == Arg::Weights,
+                Op::Reorder(_) => arg.arg == Arg::DST,
+                _ => false,
+            };
+            if !(serves && is_transformed(&arg.desc)) {
+                return refuse("no kernel makes or reads this opaque layout".into());
+            }
         }
     }
     let known = |p: &PostOp| {

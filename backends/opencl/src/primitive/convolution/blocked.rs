@@ -20,6 +20,7 @@ use crate::primitive::value::Value;
 use crate::primitive::window::WINDOW;
 
 const BLOCKED: &str = anydnn_kernels::text("convolution/blocked.cl");
+const STORE: &str = anydnn_kernels::text("convolution/store.cl");
 const TILE: &str = anydnn_kernels::text("convolution/tile.cl");
 
 /// The positions of register tiles, by the number of vectors that each position has its sums in: what registers hold, and about half of
@@ -400,7 +401,7 @@ fn tile(name: &str, positions: usize, (whole, half): (usize, usize)) -> [Cow<'st
 
 /// The kernel's files around its tiles.
 fn files_of(tiles: impl Iterator<Item = [Cow<'static, str>; 3]>) -> Vec<Cow<'static, str>> {
-    let first = [WINDOW, EPILOGUE].map(Cow::from);
+    let first = [WINDOW, EPILOGUE, STORE].map(Cow::from);
     first.into_iter().chain(tiles.flatten()).chain([BLOCKED.into()]).collect()
 }
 
