@@ -9,7 +9,7 @@
         const __local float *from = sums;                                                                                \
         NOT_UNROLLED for (int i = 0; i < (count); ++i) {                                                                 \
             NOT_UNROLLED for (int j = 0; j < columns / 16; ++j)                                                          \
-                vstore16(FINAL(*(const __local V *)(from + 16 * j)), j, out);                                            \
+                store_32_16((__global uchar *)out, 16 * j, 16, pack_f32_16(FINAL(*(const __local V *)(from + 16 * j)))); \
             if (rest) {                                                                                                  \
                 const V v = FINAL(*(const __local V *)(from + (columns - rest)));                                        \
                 store_32_16((__global uchar *)out, columns - rest, rest, pack_f32_16(v));                                \

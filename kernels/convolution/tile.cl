@@ -15,6 +15,8 @@
 #define VECTOR(p) vload16(0, p)
 #define HALF(p) vload8(0, p)
 #endif
+// In one access, which vstore16 is not everywhere.
+#define STORE(v, p) store_32_16((__global uchar *)(p), 0, 16, pack_f32_16(v))
 // Those that are thrown away begin as one that is not, and have a place behind all others.
 #define BEGIN(i, j) (*(const __local V *)(begin + clamp(i, skipped, positions - 1) * step + j * 16))
 #define SUM(i, j) (*(__local V *)(sums + ((i >= skipped && i < positions ? i : waste) * VECTORS + j) * 16))
@@ -81,9 +83,9 @@ static inline __attribute__((always_inline)) void TILE(const __global float *res
         }
 #if TILE_WHOLE
         if (HAS_FIRST) {
-            EACH(i, TILE_M) { EACH(j, TILE_WHOLE) vstore16(LAST(FIRST(sum[i][j])), j, out + i * DST_STEP); }
+            EACH(i, TILE_M) { EACH(j, TILE_WHOLE) STORE(LAST(FIRST(sum[i][j])), out + i * DST_STEP + 16 * j); }
         } else {
-            EACH(i, TILE_M) { EACH(j, TILE_WHOLE) vstore16(LAST(sum[i][j]), j, out + i * DST_STEP); }
+            EACH(i, TILE_M) { EACH(j, TILE_WHOLE) STORE(LAST(sum[i][j]), out + i * DST_STEP + 16 * j); }
         }
 #endif
 #if TILE_HALF
@@ -112,5 +114,6 @@ static inline __attribute__((always_inline)) void TILE(const __global float *res
 #undef QUARTER
 #undef VECTOR
 #undef HALF
+#undef STORE
 #undef BEGIN
 #undef SUM

@@ -41,6 +41,9 @@
         EACH(i, m) EACH(j, whole) *(__local V *)(products + (place * TILES + i) * PANEL + j * 16) = sum[i][j];           \
     }
 
+// A vector in one access, which vstore16 is not everywhere.
+#define HOLD(v, p) store_32_16((__global uchar *)(p), 0, 16, pack_f32_16(v))
+
 // The transform of a vector of channels of a tile whose 4 x 4 positions are X(i, j).
 #define TRANSFORM(X)                                                                                                     \
     V d[4][4], e[4][4];                                                                                                  \
@@ -53,10 +56,10 @@
     }                                                                                                                    \
     EACH(i, 4) {                                                                                                         \
         __global float *to = held + i * 4 * place_room + c * TILES + t * 16;                                             \
-        vstore16(e[i][0] - e[i][2], 0, to);                                                                              \
-        vstore16(e[i][1] + e[i][2], 0, to + place_room);                                                                 \
-        vstore16(e[i][2] - e[i][1], 0, to + 2 * place_room);                                                             \
-        vstore16(e[i][1] - e[i][3], 0, to + 3 * place_room);                                                             \
+        HOLD(e[i][0] - e[i][2], to);                                                                                     \
+        HOLD(e[i][1] + e[i][2], to + place_room);                                                                        \
+        HOLD(e[i][2] - e[i][1], to + 2 * place_room);                                                                    \
+        HOLD(e[i][1] - e[i][3], to + 3 * place_room);                                                                    \
     }
 #define AT(i, j) unpack_f32_16(load_32_16(src0, from + (i) * row_step + (j) * place_step, n))
 #define IF_INSIDE(i, j)                                                                                                  \
