@@ -5,7 +5,7 @@ use anydnn_backend::{DataType, Result};
 use super::super::network::{Network, Value};
 use super::super::node::Node;
 use super::super::tensor;
-use super::{check_floats, folding, is_whole, known_number, numbers};
+use super::{check_floats, folding, is_whole, known_number, moved, numbers};
 use crate::graph::{Attrs, OpKind};
 
 pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
@@ -20,6 +20,9 @@ pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
         _ if is_whole(a.data_type) => OpKind::Quotient,
         _ => OpKind::Divide,
     };
+    if let Some(moved) = moved::before_views(network, node, kind)? {
+        return Ok(vec![moved]);
+    }
     Ok(vec![network.op(node, kind, &[a, b], Attrs::new())?])
 }
 

@@ -178,6 +178,12 @@ pub(super) fn gather(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
         let dims = [&src.dims[..axis], &indices.dims, &src.dims[axis + 1..]].concat();
         return Ok(vec![network.reshape(node, &part, Dims::new(&dims))?]);
     }
+    // Of one part there is, one index says nothing.
+    if src.dims[axis] == 1 && indices.dims.elements() == 1 {
+        check_indices(node, indices)?;
+        let dims = [&src.dims[..axis], &indices.dims, &src.dims[axis + 1..]].concat();
+        return Ok(vec![network.reshape(node, src, Dims::new(&dims))?]);
+    }
     let attrs = Attrs::new().with("mode", "axis").with("axis", axis as i64);
     chosen(network, node, attrs)
 }
@@ -200,12 +206,17 @@ pub(super) fn gather_lists(network: &mut Network, node: &Node) -> Result<Vec<Val
     chosen(network, node, Attrs::new().with("mode", "lists").with("batch_dims", batch))
 }
 
+fn check_indices(node: &Node, indices: &Value) -> Result<()> {
+    match indices.data_type {
+        DataType::S32 | DataType::S64 => Ok(()),
+        other => Err(node.invalid("type of the indices", other, "int32 or int64")),
+    }
+}
+
 fn chosen(network: &mut Network, node: &Node, attrs: Attrs) -> Result<Vec<Value>> {
     let (src, indices) = (node.input(0)?, node.input(1)?);
     check_bytes(node, src)?;
-    if !matches!(indices.data_type, DataType::S32 | DataType::S64) {
-        return Err(node.invalid("type of the indices", indices.data_type, "int32 or int64"));
-    }
+    check_indices(node, indices)?;
     Ok(vec![network.op(node, OpKind::Gather, &[src, indices], attrs)?])
 }
 

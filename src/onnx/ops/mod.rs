@@ -14,6 +14,7 @@ mod heads;
 mod indexing;
 mod integers;
 mod logic;
+mod moved;
 mod movement;
 mod nchwc;
 mod normalization;

@@ -137,3 +137,46 @@ fn products_and_sums_of_channels_become_part_of_the_convolution_before_them() {
     assert_eq!(kinds(&read_twice), [OpKind::Convolution, OpKind::Multiply, OpKind::Add]);
     assert_eq!(read_twice.run(&[], &x).unwrap()[0].to_f32s(), [9.0, 21.0, 9.0, 33.0]);
 }
+
+/// What attention's factors are multiplied by once heads lie apart belongs to the products that make them, whatever else reads the heads.
+#[test]
+fn numbers_that_multiply_views_of_products_go_with_the_products() {
+    let draft = |scale: &str| {
+        let draft = Draft::new(17).input("x", &["2", "4"]).floats("w", &[4, 4], &[0.5; 16]);
+        let draft = draft.floats("number", &[1], &[4.0]).ints("heads", &[3], &[2, 2, 2]);
+        let draft = draft.node("p = MatMul(x, w)", vec![]).node("r = Reshape(p, heads)", vec![]);
+        let draft = draft.node("t = Transpose(r)", vec![ints("perm", &[1, 0, 2])]);
+        draft.node(scale, vec![]).output("y")
+    };
+    let x = [tensor([2, 4], &[1.0, 2.0, 3.0, 4.0, -1.0, -2.0, -3.0, -5.0])];
+    let views = [OpKind::StaticReshape, OpKind::StaticTranspose];
+    for (scale, kind, value) in [
+        ("y = Mul(t, number)", OpKind::Multiply, [20.0, 20.0, -22.0, -22.0]),
+        ("y = Mul(number, t)", OpKind::Multiply, [20.0, 20.0, -22.0, -22.0]),
+        ("y = Div(t, number)", OpKind::Divide, [1.25, 1.25, -1.375, -1.375]),
+    ] {
+        let all = [&[OpKind::MatMul, kind][..], &views].concat();
+        assert_eq!(kinds(&draft(scale)), all, "{scale}");
+        let made = draft(scale).run(&[], &x).unwrap()[0].to_f32s();
+        assert_eq!(made, [value, value].concat(), "{scale}");
+        let both = draft(scale).node("s = Shape(t)", vec![]).output("s");
+        assert_eq!(kinds(&both)[..4], all, "{scale}");
+    }
+    // A number divided by views is none of them, and of a sum nothing is gained.
+    let [last, ..] = [kinds(&draft("y = Div(number, t)")).pop()];
+    assert_eq!(last, Some(OpKind::Divide));
+    let of_input = Draft::new(17).input("x", &["2", "4"]).floats("number", &[], &[4.0]);
+    let of_input = of_input.node("t = Transpose(x)", vec![]).node("y = Mul(t, number)", vec![]).output("y");
+    assert_eq!(kinds(&of_input), [OpKind::StaticTranspose, OpKind::Multiply]);
+}
+
+/// An index that comes with the execution chooses nothing where there is one part.
+#[test]
+fn one_of_one_part_is_that_part() {
+    let draft = Draft::new(17).input("x", &["1", "3"]).typed("i", 7, &["1"]);
+    let draft = draft.node("y = Gather(x, i)", vec![]).output("y");
+    assert!(!kinds(&draft).contains(&OpKind::Gather));
+    let index = HostTensor::from_f64([1], anydnn_backend::DataType::S64, &[0.0]).unwrap();
+    let made = draft.run(&[], &[tensor([1, 3], &[1.0, 2.0, 3.0]), index]).unwrap();
+    assert_eq!(made[0].to_f32s(), [1.0, 2.0, 3.0]);
+}
