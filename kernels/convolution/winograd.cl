@@ -9,8 +9,8 @@
 //        0  1  1  0        1/2  1/2  1/2       0 1 -1 -1
 //        0 -1  1  0        1/2 -1/2  1/2
 //        0  1  0 -1        0    0    1
-#define TILES 14
-#define FEW_TILES 7
+//   TILES, FEW_TILES  the tiles of a block, and those of a small one
+//   AT_ONCE           the vectors of a panel that registers hold the sums of
 #define VECTORS 2
 #define PANEL (16 * VECTORS)
 #define PLACES 16
@@ -19,27 +19,38 @@
 #define LANES_OF(j) clamp(columns - 16 * (j), 0, 16)
 #define TILE_START(block) ((block) * BLOCK_TILES + min(block, (idx)BLOCKS_MORE))
 
-// Multiplies m tiles by `whole` vectors of the panel, at all places.
-#define MULTIPLY(m, whole)                                                                                               \
-    NOT_UNROLLED for (int place = 0; place < PLACES; ++place) {                                                          \
-        const __global float *a = from + place * place_room;                                                             \
-        V sum[m][whole];                                                                                                 \
-        EACH(i, m) EACH(j, whole) sum[i][j] = (V)(0);                                                                    \
-        NOT_UNROLLED for (int c = 0; c < channels; c += 16, a += TILES * 16 - 16) {                                      \
-            const __global float *end = a + min(16, channels - c);                                                       \
-            NOT_UNROLLED for (; a < end; ++a) {                                                                          \
-                V w[whole];                                                                                              \
-                EACH(j, whole) FETCH_NEAR(b + AHEAD + 16 * j);                                                           \
-                EACH(j, whole) w[j] = unpack_f32_16(load_32_16((const __global uchar *)b, 16 * j, 16));                  \
-                EACH(i, m) {                                                                                             \
-                    const float x = a[i * 16];                                                                           \
-                    EACH(j, whole) sum[i][j] += x * w[j];                                                                \
+// Multiplies m tiles by `whole` vectors of the panel from this one on, at all places.
+#define MULTIPLY(m, whole, vector)                                                                                       \
+    {                                                                                                                    \
+        const __global float *b = panel_weights + 16 * (vector);                                                         \
+        NOT_UNROLLED for (int place = 0; place < PLACES; ++place) {                                                      \
+            const __global float *a = from + place * place_room;                                                         \
+            V sum[m][whole];                                                                                             \
+            EACH(i, m) EACH(j, whole) sum[i][j] = (V)(0);                                                                \
+            NOT_UNROLLED for (int c = 0; c < channels; c += 16, a += TILES * 16 - 16) {                                  \
+                const __global float *end = a + min(16, channels - c);                                                   \
+                NOT_UNROLLED for (; a < end; ++a) {                                                                      \
+                    V w[whole];                                                                                          \
+                    EACH(j, whole) FETCH_NEAR(b + AHEAD + 16 * j);                                                       \
+                    EACH(j, whole) w[j] = unpack_f32_16(load_32_16((const __global uchar *)b, 16 * j, 16));              \
+                    EACH(i, m) {                                                                                         \
+                        const float x = a[i * 16];                                                                       \
+                        EACH(j, whole) sum[i][j] += x * w[j];                                                            \
+                    }                                                                                                    \
+                    b += PANEL;                                                                                          \
                 }                                                                                                        \
-                b += PANEL;                                                                                              \
             }                                                                                                            \
+            __local float *to = products + place * TILES * PANEL + 16 * (vector);                                        \
+            EACH(i, m) EACH(j, whole) *(__local V *)(to + i * PANEL + j * 16) = sum[i][j];                               \
         }                                                                                                                \
-        EACH(i, m) EACH(j, whole) *(__local V *)(products + (place * TILES + i) * PANEL + j * 16) = sum[i][j];           \
     }
+#if AT_ONCE == VECTORS
+#define MULTIPLY_PANEL(m)                                                                                                \
+    if (used > 1) MULTIPLY(m, VECTORS, 0)                                                                                \
+    else MULTIPLY(m, 1, 0)
+#else
+#define MULTIPLY_PANEL(m) NOT_UNROLLED for (int v = 0; v < used; ++v) MULTIPLY(m, 1, v)
+#endif
 
 // A vector in one access, which vstore16 is not everywhere.
 #define HOLD(v, p) store_32_16((__global uchar *)(p), 0, 16, pack_f32_16(v))
@@ -118,14 +129,12 @@ __kernel void convolution_winograd(PARAMS) {
             for (int block = 0; block < blocks; ++block) {
                 const idx first = TILE_START(group + block);
                 const int count = (int)(TILE_START(group + block + 1) - first);
-                const __global float *b = (const __global float *)weights + panel * (PLACES * PANEL) * channels;
+                const __global float *panel_weights = (const __global float *)weights + panel * (PLACES * PANEL) * channels;
                 const __global float *from = transformed_item + block * PLACES * place_room;
                 if (count > FEW_TILES) {
-                    if (used > 1) MULTIPLY(TILES, VECTORS)
-                    else MULTIPLY(TILES, 1)
+                    MULTIPLY_PANEL(TILES)
                 } else {
-                    if (used > 1) MULTIPLY(FEW_TILES, VECTORS)
-                    else MULTIPLY(FEW_TILES, 1)
+                    MULTIPLY_PANEL(FEW_TILES)
                 }
                 // Tiles of a line at a time, whose results are two lines.
                 for (int t = 0, run = 0; t < count; t += run) {

@@ -79,6 +79,7 @@ impl fmt::Display for Sample {
         for (name, on) in [
             ("deterministic", attributes.deterministic),
             ("once", attributes.once),
+            ("winograd", attributes.winograd),
             ("scratchpad of the user", attributes.scratchpad == ScratchpadMode::User),
             ("both forms", self.0.has_both_forms()),
         ] {

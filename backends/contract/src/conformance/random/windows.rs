@@ -204,7 +204,8 @@ fn sums(
     let attributes = Attributes { dequantize: quantization.list, ..Attributes::default() };
     let attributes = post_ops(choices, attributes, &dst)?;
     let attributes = product_modes(choices, attributes)?;
-    let trial = Trial::of(builder.attributes(attributes))?;
+    let winograd = choices.one_in(3);
+    let trial = Trial::of(builder.attributes(attributes.with_winograd(winograd)))?;
     placed(
         choices,
         quantization.values.into_iter().fold(trial, |trial, (arg, values)| trial.values(arg, values)),

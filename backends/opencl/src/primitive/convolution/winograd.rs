@@ -10,6 +10,7 @@ use crate::primitive::choice::Planned;
 use crate::primitive::epilogue::{EPILOGUE, Epilogue};
 use crate::primitive::numbers::any_quotient;
 use crate::primitive::opaque::{PANEL, PLACES, TAPS, is_transformed, transformed};
+use crate::primitive::panels;
 use crate::primitive::rows::{CPU_LANES, is_cpu};
 use crate::primitive::source::{Source, is_contiguous};
 use crate::primitive::space::{Address, Binding, Index, Space};
@@ -23,9 +24,9 @@ const WEIGHTS: &str = anydnn_kernels::text("convolution/winograd_weights.cl");
 
 /// Results along each side of a tile.
 const SIDE: usize = 2;
-/// Tiles of a block and of a small one, as the kernel has them.
-const TILES: usize = 14;
-const FEW_TILES: usize = 7;
+/// Register tiles where registers hold many vectors of sums, and few.
+const MANY_SUMS: Block = Block { tiles: 14, few: 7, at_once: 2, registers: 1 };
+const FEW_SUMS: Block = Block { tiles: 6, few: 3, at_once: 1, registers: 2 };
 /// Channels below which the transforms take as long as the products that they save.
 const LEAST_CHANNELS: usize = 32;
 /// Cycles of a core: to transform a tile's vector of channels, to finish a tile of a panel, and for a vector's products of a term, with what
@@ -39,6 +40,18 @@ const NEAR_WEIGHTS: usize = 512 << 10;
 const NEAR_BLOCKS: usize = 1 << 20;
 /// Work-items for each core, beyond which one takes several groups of blocks after the other.
 const ITEMS: usize = 8;
+
+/// Tiles that are transformed and multiplied together.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    tiles: usize,
+    /// Of a small block.
+    few: usize,
+    /// Vectors of a panel that are multiplied at once.
+    at_once: usize,
+    /// Registers of a vector.
+    registers: usize,
+}
 
 /// How work-items share the blocks and the panels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +78,6 @@ impl Shape<'_> {
         let all = |values: &[usize], value: usize| values.iter().all(|&own| own == value);
         let is_f32 = |operand: &MemoryDesc| operand.data_type() == DataType::F32;
         is_cpu(device)
-            && device.float_lanes >= CPU_LANES
             && self.desc.attributes().dequantize.is_empty()
             && [self.desc.src(), self.weights, self.desc.dst()].into_iter().all(is_f32)
             && self.groups == 1
@@ -85,23 +97,24 @@ impl Shape<'_> {
         let taps: usize = TAPS.iter().product();
         let vectors = positions * taps * self.channels * self.outputs.div_ceil(CPU_LANES);
         // Two products at a time, and what is beside them.
-        let direct = vectors * 5 / (8 * device.compute_units);
-        self.tiles().iter().product::<usize>() >= TILES && self.share(device).time * 6 < direct * 5
+        let direct = vectors * self.block().registers * 5 / (8 * device.compute_units);
+        self.tiles().iter().product::<usize>() >= MANY_SUMS.tiles && self.share(device).time * 6 < direct * 5
     }
 
     /// The share that takes the least time.
     fn share(&self, device: &DeviceTraits) -> Share {
         let (blocks, panels, units) = (self.blocks(), self.outputs.div_ceil(PANEL), device.compute_units);
         let tiles = self.tiles().iter().product::<usize>();
-        let computed = if tiles.div_ceil(blocks.max(1)) > FEW_TILES { TILES } else { FEW_TILES };
+        let Block { tiles: most_tiles, few, registers, .. } = self.block();
+        let computed = if tiles.div_ceil(blocks.max(1)) > few { most_tiles } else { few };
         let vectors = self.channels.div_ceil(CPU_LANES);
-        let transform = computed * vectors * TRANSFORM;
+        let transform = computed * vectors * TRANSFORM * registers;
         let terms = PLACES * self.channels;
         let near = usize::from(panels * PANEL * terms * size_of::<f32>() > NEAR_WEIGHTS);
         let weights = terms * (PANEL / CPU_LANES) * LINE[near];
         // Of two vectors, at two a cycle.
-        let products = computed * (terms * PRODUCTS[1] / PRODUCTS[0] + FINISH);
-        let block_bytes = PLACES * TILES * vectors * CPU_LANES * size_of::<f32>();
+        let products = registers * computed * (terms * PRODUCTS[1] / PRODUCTS[0] + FINISH);
+        let block_bytes = PLACES * most_tiles * vectors * CPU_LANES * size_of::<f32>();
         let most = (NEAR_BLOCKS / block_bytes.max(1)).clamp(1, blocks.max(1));
         let shares = (1..=most).flat_map(|group| {
             (1..=panels).map(move |item_panels| {
@@ -122,8 +135,12 @@ impl Shape<'_> {
         [self.desc.src().dims()[0], height, width]
     }
 
+    fn block(&self) -> Block {
+        if panels::widest(self.sums) == 1 { FEW_SUMS } else { MANY_SUMS }
+    }
+
     fn blocks(&self) -> usize {
-        self.tiles().iter().product::<usize>().div_ceil(TILES)
+        self.tiles().iter().product::<usize>().div_ceil(self.block().tiles)
     }
 
     /// Blocks of tiles by panels of output channels.
@@ -164,7 +181,7 @@ impl Shape<'_> {
         let panels = self.outputs.div_ceil(PANEL);
         let Share { group, item_blocks, item_panels, .. } = self.share(device);
         let (items, parts) = (blocks.div_ceil(item_blocks), panels.div_ceil(item_panels));
-        let item_floats = group * PLACES * TILES * self.channels.next_multiple_of(CPU_LANES);
+        let item_floats = group * PLACES * self.block().tiles * self.channels.next_multiple_of(CPU_LANES);
         let scratchpad = items * parts * item_floats * size_of::<f32>();
 
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
@@ -172,6 +189,9 @@ impl Shape<'_> {
             .gains(10, 2 * self.desc.dst().elements() * self.terms())
             .declare("DECLARE_LINE", &space, image..ow)
             .declare("DECLARE_PANEL", &space, of_group..panel + 1)
+            .define("TILES", self.block().tiles)
+            .define("FEW_TILES", self.block().few)
+            .define("AT_ONCE", self.block().at_once)
             .number_of("BLOCK_TILES", tiles / blocks)
             .number_of("BLOCKS_MORE", tiles % blocks)
             .number_of("TILES_H", tiles_h)

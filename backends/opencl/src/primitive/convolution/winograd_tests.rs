@@ -1,15 +1,16 @@
 //! Winograd's transforms, against the reference and where they are chosen.
 
+use anydnn_backend::conformance::values::Values;
 use anydnn_backend::op::{Convolution, Op, Reorder};
 use anydnn_backend::{
-    Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, Layout, MemoryDesc, PostOp, PrimitiveDesc,
-    PrimitiveDescBuilder,
+    Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, Engine, Event, Layout, MemoryDesc, MemoryKind,
+    PostOp, PrimitiveDesc, PrimitiveDescBuilder, Specialize, Stream, StreamDesc,
 };
 
 use crate::plan::DeviceTraits;
 use crate::primitive::opaque::transformed;
 use crate::primitive::rows::is_cpu;
-use crate::primitive::tests::{check_those, cpu, f32, gpu, planned, sweep, tagged};
+use crate::primitive::tests::{check_those_with, cpu, f32, gpu, planned, sweep, tagged};
 use crate::testing::shared_test_engines;
 
 /// Windows of 3 x 3 over images with their channels last.
@@ -55,10 +56,13 @@ fn binary(operand: MemoryDesc) -> PostOp {
 fn check(desc: &PrimitiveDesc) {
     let is_there = shared_test_engines().iter().any(|engine| is_cpu(&engine.traits()));
     assert!(is_there, "no processor");
-    check_those(desc, |name| {
-        assert_eq!(name, "ocl:convolution:winograd");
-        true
-    });
+    // Register tiles for both kinds of registers, whatever the device has.
+    for float_lanes in [8, 16] {
+        check_those_with(float_lanes, desc, |name| {
+            assert_eq!(name, "ocl:convolution:winograd");
+            true
+        });
+    }
 }
 
 /// Blocks that end within lines and within images, one line of tiles and one column, odd extents, borders of all sizes, panels and vectors
@@ -146,7 +150,7 @@ fn transforms_are_taken_where_they_pay() {
     let case = square(64, 64, 56);
     assert_eq!(named(case, &cpu(), &Attributes::default()), "blocked");
     // Registers of fewer sums, and other devices.
-    assert_eq!(named(case, &DeviceTraits { float_lanes: 8, ..cpu() }, &permitted), "blocked");
+    assert_eq!(named(case, &DeviceTraits { float_lanes: 8, ..cpu() }, &permitted), "winograd");
     assert_ne!(named(case, &gpu(), &permitted), "winograd");
     // Steps and other types.
     let strided = Convolution::new(2).with_strides([2; 2]).with_pads([1; 2], [1; 2]);
@@ -176,4 +180,32 @@ fn opaque_layouts_are_weights_of_windows_alone() {
         (plan.implementation.as_str(), plan.desc.find(Arg::DST)),
         ("ocl:reorder:winograd", Some(&own))
     );
+}
+
+/// The program for one shape computes what the one for all shapes does, bit for bit.
+#[test]
+fn transforms_of_both_forms_are_the_same() {
+    let case = Case { images: 2, channels: 35, outputs: 50, height: 7, width: 12, pads: [[1; 2]; 2] };
+    for engine in shared_test_engines().iter().filter(|engine| is_cpu(&engine.traits())) {
+        let result = |specialize: Specialize| {
+            let desc = case.transformed().bias(f32(&[50])).build().unwrap();
+            let desc = desc.with_specialize(Some(specialize));
+            let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+            let mut args = Vec::new();
+            for (seed, operand) in desc.args().iter().enumerate() {
+                let memory = engine.create_memory(&operand.desc, MemoryKind::Buffer).unwrap();
+                let drawn = Values::Uniform(-1.0, 1.0).draw(operand.desc.size() / 4, seed as u64);
+                let bytes: Vec<u8> = drawn.iter().flat_map(|x| (*x as f32).to_ne_bytes()).collect();
+                stream.write(&memory, 0, &bytes, &[]).unwrap();
+                args.push((operand.arg, memory));
+            }
+            let primitive = engine.create_primitive(&desc).unwrap();
+            stream.execute(&primitive, &args, &[]).unwrap().wait().unwrap();
+            let mut bytes = vec![0; desc.dst().size()];
+            let (_, dst) = args.iter().find(|(arg, _)| *arg == Arg::DST).unwrap();
+            stream.read(dst, 0, &mut bytes, &[]).unwrap();
+            bytes
+        };
+        assert!(result(Specialize::Never) == result(Specialize::Eager), "{}", engine.traits().name);
+    }
 }
