@@ -40,6 +40,16 @@ const FEW: usize = 16;
 /// The cores, which the system tells after a look into several files.
 static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
 
+/// Whether `ANYDNN_CONVOLUTIONS` asks for sums of products: `direct`, or `auto`, which is the default.
+static DIRECT: LazyLock<bool> = LazyLock::new(|| match std::env::var("ANYDNN_CONVOLUTIONS").as_deref() {
+    Ok("direct") => true,
+    Ok("" | "auto") | Err(_) => false,
+    Ok(value) => {
+        tracing::warn!(value, "ANYDNN_CONVOLUTIONS is neither direct nor auto");
+        false
+    }
+});
+
 /// Creates the primitives. Where a primitive wants its weights in a layout of its own, a reorder comes before it.
 pub(super) fn instantiate<'g, B: Backend>(
     mut program: Program<'g>,
@@ -103,7 +113,7 @@ fn resolve<B: Backend>(
     options: &CompileOptions,
     told: &mut dyn FnMut(PrimitiveDesc, Open),
 ) -> Result<()> {
-    let is_direct = options.direct || options.policy != Policy::Fusion;
+    let is_direct = options.direct || options.policy != Policy::Fusion || *DIRECT;
     let attributed = |desc: PrimitiveDesc| {
         let winograd = desc.attributes().winograd && !is_direct;
         let desc = desc.with_scratchpad(ScratchpadMode::User).with_specialize(options.specialize);
