@@ -402,6 +402,27 @@ fn slices_of_one_tap_share_its_place() {
     }
 }
 
+/// Blocks along the width, in which a window's places are not those of its first tap and of the taps behind it added up.
+#[test]
+fn windows_over_blocked_lines_come_without_a_table() {
+    let desc = |tag: &str| {
+        let half = |dims: [usize; 3], tag: &str| MemoryDesc::with_tag(dims, DataType::F16, tag).unwrap();
+        PrimitiveDesc::builder(Op::Convolution(Convolution::new(1)))
+            .src(half([1, 256, 5], tag))
+            .weights(half([40, 256, 2], "abc"))
+            .dst(half([1, 40, 4], "abc"))
+            .build()
+            .unwrap()
+    };
+    let by_table = |tag| defines(&named(&desc(tag), &hopper(), "ocl:convolution:wgmma-64x64"), "A_TABLE 1");
+    assert_eq!(["AbC4a4c", "abC4c", "aBc4b"].map(by_table), [false, false, true]);
+    for engine in shared_test_engines() {
+        for choice in choices(&desc("AbC4a4c"), &engine.traits(), Wanted::All).unwrap() {
+            check_plan(&engine, choice.plan, 0);
+        }
+    }
+}
+
 #[test]
 fn windows_of_few_channels_come_by_a_table_of_their_terms() {
     let batch_of = |batch: usize, channels: usize, tag: &str| {

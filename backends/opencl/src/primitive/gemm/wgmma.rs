@@ -374,7 +374,19 @@ fn table_bytes(product: &Product<'_>, tile: &Tile, bytes: usize) -> Option<usize
         fetch(product, "SRC0", bytes) == Fetch::Element && !product.is_closer("SRC0", &product.loops.m);
     let table = places(product, bytes).next_multiple_of(tile.k) * 2 * size_of::<i32>();
     let fits = FEWEST_STAGES * (tile.m + tile.n) * tile.k * bytes + table <= RING_BYTES;
-    (is_plane && has_bits && by_terms && fits).then_some(table)
+    (is_plane && has_bits && by_terms && fits && has_parts(product)).then_some(table)
+}
+
+/// Whether an element's place in the source is a part of its row and one of its term: no blocked dimension has its index from both.
+fn has_parts(product: &Product<'_>) -> bool {
+    let Some(source) = product.space.find("SRC0") else { return false };
+    let Address::General { blocking, index } = &source.address else { return true };
+    blocking.inner.iter().all(|&(axis, _)| {
+        let varying = index[axis].terms.iter().filter(|(v, _)| product.space.loops[*v].extent > 1);
+        let mut of_terms = varying.map(|(v, _)| product.loops.k.contains(v));
+        let first = of_terms.next();
+        of_terms.all(|other| Some(other) == first)
+    })
 }
 
 /// How elements of a window that are neighbours along its width come, two at a time.
