@@ -39,9 +39,10 @@ static inline V derivative_reciprocal(const V x) { return K(-1.0) / (x * x); }
 static inline V derivative_relu(const V x) { return INSIDE(x > (V)(K(0.0)), K(1.0)); }
 static inline V derivative_of_relu(const V y) { return derivative_relu(y); }
 static inline V derivative_round(const V x) { return (V)(K(0.0)); }
+// Far from zero what is left of one is a small number, not a difference.
 static inline V derivative_sigmoid(const V x) {
-    const V s = SIGMOID(x);
-    return s * (K(1.0) - s);
+    const V e = EXP(-fabs(x)), s = K(1.0) / (K(1.0) + e);
+    return e * s * s;
 }
 static inline V derivative_of_sigmoid(const V x) { return x * (K(1.0) - x); }
 static inline V derivative_soft_plus(const V x, const R beta) { return SIGMOID(beta * x); }
@@ -52,10 +53,7 @@ static inline V derivative_swish(const V x, const R alpha) {
     const V s = SIGMOID(alpha * x);
     return s + alpha * x * s * (K(1.0) - s);
 }
-static inline V derivative_tanh(const V x) {
-    const V t = TANH(x);
-    return K(1.0) - t * t;
-}
+static inline V derivative_tanh(const V x) { return K(4.0) * derivative_sigmoid(K(2.0) * x); }
 static inline V derivative_of_tanh(const V x) { return K(1.0) - x * x; }
 static inline V derivative_acos(const V x) { return K(-1.0) / sqrt((K(1.0) - x) * (K(1.0) + x)); }
 static inline V derivative_acosh(const V x) { return K(1.0) / sqrt((x - K(1.0)) * (x + K(1.0))); }

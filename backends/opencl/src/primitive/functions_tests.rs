@@ -1,6 +1,7 @@
 //! The functions that vectors of f32 are computed with on processors, over the whole range of their arguments.
 
 use anydnn_backend::conformance::Sample;
+use anydnn_backend::op::{Expression, Node};
 use anydnn_backend::{
     Arg, DeviceKind, Eltwise, Engine, MemoryKind, Op, Primitive, PrimitiveDesc, Stream, StreamDesc,
 };
@@ -75,6 +76,41 @@ fn functions_of_vectors_are_right_for_every_argument() {
                     "{function:?} of {x:e} is {y:e}, expected {exact:e} ({})",
                     primitive.implementation()
                 );
+            }
+        }
+    }
+}
+
+/// What is left of one far from zero, to a few units in the last place.
+#[test]
+fn gradients_of_sigmoids_are_small_numbers_far_from_zero() {
+    let arguments: Vec<f32> = (1..200).flat_map(|i| [i as f32 * 0.21, i as f32 * -0.21]).collect();
+    let layout = f32(&[arguments.len()]);
+    let bytes = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let of_sigmoid = |x: f64| (-x.abs()).exp() / (1.0 + (-x.abs()).exp()).powi(2);
+    for engine in shared_test_engines() {
+        let stream = engine.create_stream(&StreamDesc::default()).unwrap();
+        let [at, diff, result] =
+            std::array::from_fn(|_| engine.create_memory(&layout, MemoryKind::Buffer).unwrap());
+        stream.write(&at, 0, &bytes(&arguments), &[]).unwrap();
+        stream.write(&diff, 0, &bytes(&vec![1.0; arguments.len()]), &[]).unwrap();
+        for function in [Eltwise::Sigmoid, Eltwise::Tanh] {
+            let mut e = Expression::new([arguments.len()]);
+            let (x, y) = (e.push(Node::Operand(0)), e.push(Node::Operand(1)));
+            e.results = vec![e.push(Node::Gradient { function, of_result: false, at: x, diff: y })];
+            let builder = PrimitiveDesc::builder(Op::Expression(e)).src(layout.clone()).src(layout.clone());
+            let primitive = engine.create_primitive(&builder.dst(layout.clone()).build().unwrap()).unwrap();
+            let args = [(Arg::SRC, at.clone()), (Arg::Src(1), diff.clone()), (Arg::DST, result.clone())];
+            stream.execute(&primitive, &args, &[]).unwrap();
+            let mut made = bytes(&arguments);
+            stream.read(&result, 0, &mut made, &[]).unwrap();
+            for (x, made) in arguments.iter().zip(made.as_chunks::<4>().0) {
+                let (x, made) = (f64::from(*x), f64::from(f32::from_le_bytes(*made)));
+                let expected =
+                    if function == Eltwise::Tanh { 4.0 * of_sigmoid(2.0 * x) } else { of_sigmoid(x) };
+                let error = (made - expected).abs() / expected;
+                let name = &engine.traits().name;
+                assert!(error < 2e-5, "{function:?} at {x} on {name}: {made:e} instead of {expected:e}");
             }
         }
     }
