@@ -10,10 +10,9 @@
 //        0 -1  1  0        1/2 -1/2  1/2
 //        0  1  0 -1        0    0    1
 //   TILES, FEW_TILES  the tiles of a block, and those of a small one
+//   PLACES, VECTORS   the products of a tile, and the vectors of a panel
 //   AT_ONCE           the vectors of a panel that registers hold the sums of
-#define VECTORS 2
 #define PANEL (16 * VECTORS)
-#define PLACES 16
 // Elements of weights that are fetched ahead.
 #define AHEAD 1024
 #define LANES_OF(j) clamp(columns - 16 * (j), 0, 16)

@@ -1,6 +1,5 @@
 // Prepares weights of 3 x 3 taps for `winograd.cl`: G w G' in panels of PANEL output channels, [panel][place][channel][output], in which outputs
 // that there are not are zeros. A work-item prepares a channel of a panel.
-#define PANEL 32
 #define PLACE(i, j, x) put_32(dst, to + ((i) * 4 + (j)) * PANEL * CHANNELS, pack_f32_1(x))
 #define TAP(h, w) LD1_SRC0(from + (h) * TAP_H_STEP + (w) * TAP_W_STEP)
 
@@ -8,7 +7,7 @@ __kernel void convolution_winograd_weights(PARAMS) {
     ENTER
     const idx number = (idx)get_global_id(0), panel = BY_CHANNELS(number), c = number - panel * CHANNELS;
     for (int lane = 0; lane < PANEL; ++lane) {
-        const idx o = panel * PANEL + lane, to = (panel * 16 * CHANNELS + c) * PANEL + lane;
+        const idx o = panel * PANEL + lane, to = (panel * PLACES * CHANNELS + c) * PANEL + lane;
         float w[3][3], rows[4][3];
         EACH(h, 3) EACH(k, 3) w[h][k] = 0;
         if (o < OUTPUTS) {

@@ -1,10 +1,10 @@
 //! Convolution and its transpose, which differ in where a tap's source element is and in the order of the weights' channels.
 //!
 //! Variants: by the units of `units.rs` (CPUs: panels of operands of one or two bytes, `-packing` copies weights first; other devices: large
-//! tiles), `winograd` (CPUs: windows of 3 x 3 in f32, where attributes permit it), `blocked` (CPUs: register tiles along the width, in f32), `vector` (CPUs: register tiles of vectors along the output channels,
-//! weights in panels), `depthwise-flat` (few channels) and `depthwise-rows` (CPUs; `depthwise-beside` of copies, where channels lie
-//! elsewhere), `depthwise-strip` (other devices) and `depthwise` (channels last: lanes along the channels), `simt` and `tiled` (other devices:
-//! an implicit matrix product) and `ref` (anything).
+//! tiles), `winograd` (CPUs: windows of 3 x 3 in f32, where attributes permit it), `blocked` (CPUs: register tiles along the width, in f32),
+//! `vector` (CPUs: register tiles of vectors along the output channels, weights in panels), `depthwise-flat` (few channels) and
+//! `depthwise-rows` (CPUs; `depthwise-beside` of copies, where channels lie elsewhere), `depthwise-strip` (other devices) and `depthwise`
+//! (channels last: lanes along the channels), `simt` and `tiled` (other devices: an implicit matrix product) and `ref` (anything).
 
 mod beside;
 mod blocked;
@@ -45,7 +45,7 @@ use super::panels::{self, Panels};
 use super::pointwise::{is_wide, padding};
 use super::rows::{CPU_LANES, Rows, is_cpu};
 use super::source::{Source, add_post_ops, is_contiguous};
-use super::space::{Binding, Index, Space};
+use super::space::{Address, Binding, Index, Space};
 use super::sums::{accumulator, define_bias, fits_f32, is_real};
 use super::tiles::{self, Tiles};
 use super::unit_panels::Unit;
@@ -423,6 +423,20 @@ impl Shape<'_> {
         space.operand("DST", Binding::Arg(Arg::DST), desc.dst(), &dst);
         add_post_ops(&mut space, desc, &dst);
         (space, outer)
+    }
+
+    /// Puts the result, which is not read as such, in the place of a bias that there is not: programs with and without have the same
+    /// parameters. `lane` is the loop along vectors.
+    fn complete_bias(&self, space: &mut Space, lane: usize) -> Option<()> {
+        if self.desc.find(Arg::Bias).is_none() {
+            let mut coefficients = vec![0; space.loops.len()];
+            coefficients[lane] = 1;
+            let address = Address::linear(coefficients);
+            space.addressed("BIAS", Binding::Arg(Arg::DST), DataType::F32, address);
+            let dst = space.operands.iter().position(|operand| operand.name == "DST")?;
+            space.operands[dst..].rotate_right(1);
+        }
+        Some(())
     }
 
     fn reference(&self, value: Value, device: &DeviceTraits) -> Launch {

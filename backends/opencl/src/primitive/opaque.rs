@@ -7,7 +7,7 @@ use super::rows::CPU_LANES;
 /// The taps of windows whose weights are transformed, and the places of what comes of them.
 pub(super) const TAPS: [usize; 2] = [3, 3];
 pub(super) const PLACES: usize = 16;
-/// Output channels that lie together, as the kernels have them.
+/// Output channels that lie together.
 pub(super) const PANEL: usize = 2 * CPU_LANES;
 
 /// The number of their layout, `[panel][place][channel][output]`.

@@ -15,7 +15,7 @@ use crate::primitive::panels::{self, Panels};
 use crate::primitive::pointwise;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::{Source, is_contiguous};
-use crate::primitive::space::{Address, Binding, Index, Space};
+use crate::primitive::space::{Binding, Index, Space};
 use crate::primitive::value::Value;
 use crate::primitive::window::WINDOW;
 
@@ -114,15 +114,7 @@ impl Shape<'_> {
             // The same text serves: by a number of the launch the kernel reads the first lane's alone.
             space.set_coefficient("BIAS", lane, 1);
         }
-        if self.desc.find(Arg::Bias).is_none() {
-            // In its place: the result, which is not read as such.
-            let mut coefficients = vec![0; space.loops.len()];
-            coefficients[lane] = 1;
-            let address = Address::linear(coefficients);
-            space.addressed("BIAS", Binding::Arg(Arg::DST), DataType::F32, address);
-            let dst = space.operands.iter().position(|operand| operand.name == "DST")?;
-            space.operands[dst..].rotate_right(1);
-        }
+        self.complete_bias(&mut space, lane)?;
         let listed = Epilogue::of(self.desc, &mut space, lane);
         let is_listed = listed.is_some();
         let epilogue = listed.unwrap_or_else(|| Epilogue::none(self.desc, &mut space));

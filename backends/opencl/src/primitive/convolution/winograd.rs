@@ -70,7 +70,9 @@ impl Shape<'_> {
         let serves = self.desc.attributes().winograd
             && self.suits_winograd(device)
             && self.saves_by_transforms(device);
-        serves.then(|| transformed(self.weights)).flatten()
+        // What offsets of 32 bits do not reach would be another program.
+        let is_near = |own: &MemoryDesc| i32::try_from(own.size()).is_ok();
+        serves.then(|| transformed(self.weights)).flatten().filter(is_near)
     }
 
     fn suits_winograd(&self, device: &DeviceTraits) -> bool {
@@ -159,14 +161,7 @@ impl Shape<'_> {
         if !space.has_steps(lane, CPU_LANES) || !is_contiguous(&space, "SRC0", channel) {
             return None;
         }
-        if self.desc.find(Arg::Bias).is_none() {
-            // In its place: the result, which is not read as such.
-            let mut coefficients = vec![0; space.loops.len()];
-            coefficients[lane] = 1;
-            space.addressed("BIAS", Binding::Arg(Arg::DST), DataType::F32, Address::linear(coefficients));
-            let dst = space.operands.iter().position(|operand| operand.name == "DST")?;
-            space.operands[dst..].rotate_right(1);
-        }
+        self.complete_bias(&mut space, lane)?;
         let listed = Epilogue::of(self.desc, &mut space, lane);
         let is_listed = listed.is_some();
         let epilogue = listed.unwrap_or_else(|| Epilogue::none(self.desc, &mut space));
@@ -184,11 +179,14 @@ impl Shape<'_> {
         let item_floats = group * PLACES * self.block().tiles * self.channels.next_multiple_of(CPU_LANES);
         let scratchpad = items * parts * item_floats * size_of::<f32>();
 
-        let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
+        let wide = i32::try_from(scratchpad).is_err();
+        let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), wide, true);
         source
             .gains(10, 2 * self.desc.dst().elements() * self.terms())
             .declare("DECLARE_LINE", &space, image..ow)
             .declare("DECLARE_PANEL", &space, of_group..panel + 1)
+            .define("PLACES", PLACES)
+            .define("VECTORS", PANEL / CPU_LANES)
             .define("TILES", self.block().tiles)
             .define("FEW_TILES", self.block().few)
             .define("AT_ONCE", self.block().at_once)
@@ -250,6 +248,8 @@ pub(in crate::primitive) fn prepare(desc: &PrimitiveDesc) -> Option<Launch> {
     let mut source = Source::new(&space, Value::F32, (1, None), wide, true);
     source
         .general()
+        .define("PLACES", PLACES)
+        .define("PANEL", PANEL)
         .number_of("OUTPUTS", outputs)
         .number_of("CHANNELS", channels)
         .define("BY_CHANNELS(t)", any_quotient("(t)", channels))

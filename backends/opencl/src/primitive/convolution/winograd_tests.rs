@@ -3,14 +3,14 @@
 use anydnn_backend::conformance::values::Values;
 use anydnn_backend::op::{Convolution, Op, Reorder};
 use anydnn_backend::{
-    Arg, Attributes, BinaryAlgorithm, DataType, Eltwise, Engine, Event, Layout, MemoryDesc, MemoryKind,
-    PostOp, PrimitiveDesc, PrimitiveDescBuilder, Specialize, Stream, StreamDesc,
+    Arg, Attributes, BinaryAlgorithm, DataType, DeviceKind, Eltwise, Engine, Event, Layout, MemoryDesc,
+    MemoryKind, PostOp, PrimitiveDesc, PrimitiveDescBuilder, Specialize, Stream, StreamDesc,
 };
 
 use crate::plan::DeviceTraits;
 use crate::primitive::opaque::transformed;
 use crate::primitive::rows::is_cpu;
-use crate::primitive::tests::{check_those_with, cpu, f32, gpu, planned, sweep, tagged};
+use crate::primitive::tests::{check_on, cpu, f32, gpu, planned, sweep, tagged};
 use crate::testing::shared_test_engines;
 
 /// Windows of 3 x 3 over images with their channels last.
@@ -53,15 +53,15 @@ fn binary(operand: MemoryDesc) -> PostOp {
     PostOp::Binary { algorithm: BinaryAlgorithm::Add, operand, reversed: false }
 }
 
+/// By register tiles for both kinds of registers, on every device as if it were a processor.
 fn check(desc: &PrimitiveDesc) {
-    let is_there = shared_test_engines().iter().any(|engine| is_cpu(&engine.traits()));
-    assert!(is_there, "no processor");
-    // Register tiles for both kinds of registers, whatever the device has.
-    for float_lanes in [8, 16] {
-        check_those_with(float_lanes, desc, |name| {
-            assert_eq!(name, "ocl:convolution:winograd");
-            true
-        });
+    for engine in shared_test_engines() {
+        for float_lanes in [8, 16] {
+            let device = DeviceTraits { kind: DeviceKind::Cpu, float_lanes, ..engine.traits() };
+            let plan = crate::primitive::plan(desc, &device).unwrap();
+            assert_eq!(plan.implementation, "ocl:convolution:winograd");
+            check_on(&engine, plan, |_| None);
+        }
     }
 }
 
@@ -144,6 +144,9 @@ fn transforms_are_taken_where_they_pay() {
         (512, 512, 7, "blocked"),
         (16, 64, 56, "blocked"),
         (64, 16, 56, "blocked"),
+        // Weights beyond offsets of 32 bits once they are transformed, and not before.
+        (64, 500_000, 28, "winograd"),
+        (64, 530_000, 28, "blocked"),
     ] {
         assert_eq!(named(square(channels, outputs, extent), &cpu(), &permitted), name, "{channels} {extent}");
     }
@@ -165,17 +168,13 @@ fn opaque_layouts_are_weights_of_windows_alone() {
     let weights = f32(&[64, 64, 3, 3]);
     let own = transformed(&weights).unwrap();
     let other = MemoryDesc::with_layout([64, 64, 3, 3], DataType::F32, Layout::Opaque { id: 7, bytes: 64 });
-    let engines = shared_test_engines();
-    let Some(engine) = engines.iter().find(|engine| is_cpu(&engine.traits())) else {
-        panic!("no processor");
-    };
     for (src, dst) in [(own.clone(), weights.clone()), (weights.clone(), other.unwrap())] {
         let desc = PrimitiveDesc::builder(Op::Reorder(Reorder)).src(src).dst(dst).build().unwrap();
-        let error = crate::primitive::plan(&desc, &engine.traits()).unwrap_err().to_string();
+        let error = crate::primitive::plan(&desc, &cpu()).unwrap_err().to_string();
         assert!(error.contains("opaque layout"), "{error}");
     }
     let desc = PrimitiveDesc::builder(Op::Reorder(Reorder)).src(weights).dst(own.clone()).build().unwrap();
-    let plan = crate::primitive::plan(&desc, &engine.traits()).unwrap();
+    let plan = crate::primitive::plan(&desc, &cpu()).unwrap();
     assert_eq!(
         (plan.implementation.as_str(), plan.desc.find(Arg::DST)),
         ("ocl:reorder:winograd", Some(&own))
