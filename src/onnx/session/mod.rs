@@ -4,6 +4,7 @@ mod batches;
 mod cancel;
 mod control;
 mod describe;
+mod direct;
 mod options;
 mod ports;
 mod profile;
@@ -24,6 +25,7 @@ use anydnn_backend::{
 
 pub use self::cancel::Cancel;
 pub use self::describe::{NodeInfo, StageInfo};
+use self::direct::Direct;
 pub use self::options::{Precision, SessionOptions};
 pub use self::ports::Output;
 pub use self::profile::StepTime;
@@ -72,6 +74,8 @@ struct Inner<B: Backend> {
     inputs: Vec<Input>,
     outputs: Vec<Output>,
     scope: Scope<B>,
+    /// Memory for what the host writes and reads, where it does so in place.
+    direct: Option<Arc<Direct<B>>>,
     fallback: Fallback,
     /// Streams that no execution uses at the moment.
     streams: Mutex<Vec<B::Stream>>,
@@ -130,6 +134,7 @@ impl<B: Backend> Session<B> {
             options: options.clone(),
             inputs: model.inputs()?,
             outputs: model.outputs()?,
+            direct: Direct::of(engine).map(Arc::new),
             fallback: Fallback::default(),
             streams: Mutex::default(),
             profiling: Mutex::default(),

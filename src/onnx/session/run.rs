@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anydnn_backend::{
-    Backend, DataType, Engine, Error, Memory, MemoryDesc, Order, Range, Result, ResultExt, Stream,
+    Backend, DataType, Engine, Error, Event, Memory, MemoryDesc, Order, Range, Result, ResultExt, Stream,
 };
 
 use super::cancel::Cancel;
+use super::direct;
 use super::profile::Trace;
 use super::scope::{Plan, Scope};
 use super::slot::{Lease, OnDevice, Slot};
@@ -157,6 +158,13 @@ impl<'s, B: Backend> Run<'s, B> {
             inputs.push((id, device.memory.clone()));
             slots.push(slot);
         }
+        let is_for_host = |value: ValueId| {
+            let reads =
+                |(step, _): &(usize, String)| scope.program.steps[*step].inputs.contains(&Some(value));
+            plan.stage.fetched.contains(&value)
+                || scope.program.outputs.contains(&value)
+                || plan.stage.host.iter().any(reads)
+        };
         let mut outputs = Vec::with_capacity(plan.stage.outputs.len());
         let mut made = Vec::with_capacity(plan.stage.outputs.len());
         for &(value, id) in &plan.stage.outputs {
@@ -173,6 +181,7 @@ impl<'s, B: Backend> Run<'s, B> {
             let leaving = leaving.filter(|_| self.hands_out && scope.path.is_empty());
             let (memory, lease) = match leaving.map(|at| self.target(at, desc)).transpose()?.flatten() {
                 Some(memory) => (memory, None),
+                None if leaving.is_none() && is_for_host(value) => self.memory_for_host(desc)?,
                 None => self.memory(desc, leaving.is_some())?,
             };
             outputs.push((id, memory.clone()));
@@ -330,9 +339,21 @@ impl<'s, B: Backend> Run<'s, B> {
         let Some(device) = slot.device.get() else {
             return Err(Error::invalid("session", "value", "nowhere", "on the host or on the device"));
         };
-        let mut deps = self.deps();
-        deps.extend(device.ready.clone());
-        let tensor = read::<B>(self.stream, &device.memory, &deps)?;
+        let is_direct = device.lease.as_ref().is_some_and(Lease::is_direct);
+        let tensor = match &device.ready {
+            Some(ready) if is_direct => {
+                ready.wait()?;
+                let desc = device.memory.desc();
+                let mut tensor = HostTensor::zeros(desc.dims().clone(), desc.data_type())?;
+                direct::read::<B>(&device.memory, tensor.bytes_mut())?;
+                tensor.labelled(desc.label().unwrap_or_default())
+            }
+            _ => {
+                let mut deps = self.deps();
+                deps.extend(device.ready.clone());
+                read::<B>(self.stream, &device.memory, &deps)?
+            }
+        };
         Ok(Arc::clone(slot.host.get_or_init(|| Arc::new(tensor))))
     }
 
@@ -344,7 +365,11 @@ impl<'s, B: Backend> Run<'s, B> {
         let Some(tensor) = slot.host.get() else {
             return Err(Error::invalid("session", "value", "nowhere", "on the host or on the device"));
         };
-        let (memory, lease) = self.memory(&slot.desc, false)?;
+        let (memory, lease) = self.memory_for_host(&slot.desc)?;
+        if lease.as_ref().is_some_and(Lease::is_direct) {
+            direct::write::<B>(&memory, tensor.bytes())?;
+            return Ok(slot.device.get_or_init(|| OnDevice { memory, ready: None, lease }));
+        }
         let ready = self.stream.enqueue_write(&memory, 0, tensor.bytes(), &self.deps())?;
         self.note(&ready);
         if let Some(lease) = &lease {
@@ -405,6 +430,16 @@ impl<'s, B: Backend> Run<'s, B> {
         }
         let (memory, lease) = Lease::take(engine, desc)?;
         Ok((memory, Some(lease)))
+    }
+
+    /// The same for a value that the host writes or reads, in place where it can.
+    fn memory_for_host(&self, desc: &MemoryDesc) -> Result<(B::Memory, Option<Lease<B>>)> {
+        if let (Some(direct), Order::InOrder) = (&self.inner.direct, self.stream.desc().order)
+            && let Some((memory, lease)) = Lease::take_direct(direct, &self.inner.engine, desc)?
+        {
+            return Ok((memory, Some(lease)));
+        }
+        self.memory(desc, false)
     }
 
     /// What a command waits for beside what it reads.

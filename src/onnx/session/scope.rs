@@ -139,15 +139,15 @@ impl<B: Backend> Scope<B> {
         state: &[Option<Arc<Slot<B>>>],
         dims: &[(String, usize)],
     ) -> Result<Arc<Plan<B>>> {
-        let have: Vec<_> = state.iter().map(|slot| slot.as_ref().map(|slot| slot.have())).collect();
-        let signature = signature(&have);
-        if let Some(plan) = self.find(&signature, &have) {
+        if let Some(plan) = self.find(state) {
             return Ok(plan);
         }
         let _one_by_one = lock(&self.compiling);
-        if let Some(plan) = self.find(&signature, &have) {
+        if let Some(plan) = self.find(state) {
             return Ok(plan);
         }
+        let have: Vec<_> = state.iter().map(|slot| slot.as_ref().map(|slot| slot.have())).collect();
+        let signature = signature(&have);
         let alike = lock(&self.plans).iter().filter(|plan| plan.signature == signature).count();
         let (stage, executable) = self.compile(inner, &have, alike < VARIANTS)?;
         let port_bytes = executable.as_ref().map_or(0, |executable: &Executable<B>| {
@@ -172,17 +172,29 @@ impl<B: Backend> Scope<B> {
         drop(retired);
     }
 
-    fn find(&self, signature: &Signature, have: &[Option<Have>]) -> Option<Arc<Plan<B>>> {
-        let mut plans = lock(&self.plans);
-        let same = |(value, wanted): &(ValueId, Arc<HostTensor>)| {
-            have[*value]
-                .as_ref()
-                .and_then(|have| have.tensor.as_ref())
-                .is_some_and(|tensor| tensor.bytes() == wanted.bytes())
+    /// The plan that was made for what is there. Executions begin with this, so nothing is copied for it.
+    fn find(&self, state: &[Option<Arc<Slot<B>>>]) -> Option<Arc<Plan<B>>> {
+        let there = || state.iter().enumerate().filter_map(|(value, slot)| Some((value, slot.as_deref()?)));
+        let is_alike = |signature: &Signature| {
+            let mut wanted = signature.iter();
+            let mut all = there().map(|(value, slot)| {
+                wanted.next().is_some_and(|(other, dims, data_type, is_known)| {
+                    *other == value
+                        && dims == slot.desc.dims()
+                        && *data_type == slot.desc.data_type()
+                        && *is_known == slot.known().is_some()
+                })
+            });
+            all.all(|same| same) && wanted.next().is_none()
         };
-        let at = plans
-            .iter()
-            .position(|plan| plan.signature == *signature && plan.stage.demanded.iter().all(same))?;
+        let same = |(value, wanted): &(ValueId, Arc<HostTensor>)| {
+            let known = state[*value].as_ref().and_then(|slot| slot.known());
+            known.is_some_and(|tensor| tensor.bytes() == wanted.bytes())
+        };
+        let mut plans = lock(&self.plans);
+        let fits = |plan: &Arc<Plan<B>>| is_alike(&plan.signature) && plan.stage.demanded.iter().all(same);
+        // Those that were used last are at the end.
+        let at = plans.iter().rposition(fits)?;
         let plan = plans.remove(at);
         plans.push(Arc::clone(&plan));
         Some(plan)

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use anydnn_backend::{Allocator, Backend, DataType, Dims, Engine, Memory, MemoryDesc, Result};
 
+use super::direct::Direct;
 use super::lock;
 use crate::model::HostTensor;
 use crate::onnx::import::{Have, may_specialise};
@@ -69,12 +70,19 @@ impl<B: Backend> Slot<B> {
     }
 }
 
-/// Memory of the engine's allocator, given back behind the last command on it.
+/// Memory that is given back behind the last command on it.
 #[derive(Debug)]
 pub(super) struct Lease<B: Backend> {
-    allocator: Arc<dyn Allocator<B = B>>,
+    owner: Owner<B>,
     memory: B::Memory,
     last: Mutex<Option<B::Event>>,
+}
+
+/// Who gets memory back.
+#[derive(Debug)]
+enum Owner<B: Backend> {
+    Allocator(Arc<dyn Allocator<B = B>>),
+    Direct(Arc<Direct<B>>),
 }
 
 impl<B: Backend> Lease<B> {
@@ -82,8 +90,24 @@ impl<B: Backend> Lease<B> {
     pub(super) fn take(engine: &B::Engine, desc: &MemoryDesc) -> Result<(B::Memory, Self)> {
         let allocator = engine.allocator();
         let memory = allocator.allocate(desc.size().max(1), crate::compile::ARENA_ALIGNMENT)?;
-        let lease = Self { allocator, memory, last: Mutex::new(None) };
+        let lease = Self { owner: Owner::Allocator(allocator), memory, last: Mutex::new(None) };
         Ok((lease.memory.view(desc, 0)?, lease))
+    }
+
+    /// The same of what the host touches in place; None where there is none for so many bytes.
+    pub(super) fn take_direct(
+        direct: &Arc<Direct<B>>,
+        engine: &B::Engine,
+        desc: &MemoryDesc,
+    ) -> Result<Option<(B::Memory, Self)>> {
+        let Some(memory) = direct.take(engine, desc)? else { return Ok(None) };
+        let lease = Self { owner: Owner::Direct(Arc::clone(direct)), memory, last: Mutex::new(None) };
+        Ok(Some((lease.memory.view(desc, 0)?, lease)))
+    }
+
+    /// Whether the host touches it in place.
+    pub(super) fn is_direct(&self) -> bool {
+        matches!(self.owner, Owner::Direct(_))
     }
 
     /// Notes a command that uses it, on an in-order stream.
@@ -95,7 +119,10 @@ impl<B: Backend> Lease<B> {
 impl<B: Backend> Drop for Lease<B> {
     fn drop(&mut self) {
         let last = lock(&self.last).take();
-        // Memory that cannot be given back is the engine's to report.
-        let _ = self.allocator.free(self.memory.clone(), last.as_ref());
+        match &self.owner {
+            Owner::Direct(direct) => direct.park(self.memory.clone(), last),
+            // Memory that cannot be given back is the engine's to report.
+            Owner::Allocator(allocator) => drop(allocator.free(self.memory.clone(), last.as_ref())),
+        }
     }
 }

@@ -38,6 +38,41 @@ fn each_shape_is_compiled_once() {
     assert_eq!(session.memory().plans.len(), 2);
 }
 
+/// What comes from the host and goes there lies in memory that both touch, where a processor has such, and nothing is left in it for
+/// others: results are those of their own inputs, whichever runs were before or are beside.
+#[test]
+fn few_bytes_of_the_host_take_no_commands_of_processors() {
+    for engine in anydnn_opencl::testing::hasty_test_engines() {
+        let session = twice().load().unwrap().compile(&engine, &[]).unwrap();
+        let run = |n: usize, x: f32| {
+            let outputs = session.run(&[("x", rows(n, x)), ("y", rows(n, 1.0))]).unwrap();
+            assert_eq!(outputs[0].1, rows(n, x + 1.0).labelled("r"), "{}", engine.device().name);
+            outputs
+        };
+        run(1, 2.0);
+        let allocations = || {
+            let stats = engine.allocator().stats();
+            stats.created + stats.reused
+        };
+        let (before, kept) = (allocations(), run(1, 8.0));
+        run(1, 9.0);
+        if engine.device().kind == anydnn_backend::DeviceKind::Cpu {
+            assert_eq!(allocations(), before, "{}", engine.device().name);
+        }
+        assert_eq!(kept[0].1, rows(1, 9.0).labelled("r"), "a later run changed an output");
+        std::thread::scope(|scope| {
+            for thread in 0..4_u8 {
+                let run = &run;
+                scope.spawn(move || {
+                    for at in 0..20_u8 {
+                        run(1 + usize::from(at % 3), f32::from(thread * 20 + at));
+                    }
+                });
+            }
+        });
+    }
+}
+
 #[test]
 fn what_is_warm_compiles_no_more() {
     let staged = || {
