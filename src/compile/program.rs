@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 
 use super::images;
 use super::liveness::{data_inputs, live};
-use crate::graph::{ByTensor, Graph, TensorId};
+use crate::graph::{ByTensor, Graph, Op, OpKind, TensorId};
 
 /// Where the bytes of a value live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -141,6 +141,8 @@ impl<'g> Program<'g> {
         // Primitives make what has strides; an output in blocks is packed at the end.
         let value = if let Some(port) = port.filter(|_| desc.strides().is_some()) {
             Value { storage: Storage::Output(port), desc }
+        } else if let Some(port) = self.port_behind(id, &desc) {
+            Value { storage: Storage::Output(port), desc: desc.to_row_major() }
         } else if self.images.contains(&id) {
             self.temp(images::to_channels_last(&desc))
         } else {
@@ -148,6 +150,24 @@ impl<'g> Program<'g> {
         };
         self.values.insert(id, value.clone());
         Ok(value)
+    }
+
+    /// The output that is a dense tensor under other dimensions alone: whatever makes the tensor writes it there.
+    fn port_behind(&self, id: TensorId, desc: &MemoryDesc) -> Option<usize> {
+        if self.images.contains(&id) || self.graph.outputs().contains(&id) {
+            return None;
+        }
+        let mut behind = id;
+        loop {
+            let is_view = |op: &&Op| op.kind == OpKind::StaticReshape && op.inputs.first() == Some(&behind);
+            let mut readers = self.graph.consumers(behind).iter().map(|&op| &self.graph.ops()[op]);
+            behind = *readers.find(is_view)?.outputs.first()?;
+            if let Some(port) = self.graph.outputs().iter().position(|&out| out == behind) {
+                let wanted = declared(self.graph, behind).ok()?;
+                let is_same = wanted.is_row_major() && wanted.data_type() == desc.data_type();
+                return is_same.then_some(port);
+            }
+        }
     }
 
     /// The descriptor of an input, constant or output: the chosen one, or what the declaration asks for.

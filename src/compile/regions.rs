@@ -9,8 +9,8 @@ use super::lower;
 use crate::fusion::{Grouping, Partition};
 use crate::graph::{Graph, LogicalTensor, Property, TensorId};
 
-/// The fewest partitions that are worth a program of their own, and the most operations of a region.
-const WORTH: usize = 3;
+/// The fewest partitions of a region, and the most operations: one program serves the expressions of all of them.
+const WORTH: usize = 2;
 const MOST: usize = 64;
 
 /// Partitions, given each after those it depends on, in such an order again and joined where that pays: functions of at most `few`

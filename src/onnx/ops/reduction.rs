@@ -32,7 +32,15 @@ pub(super) fn reduce(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     if squared {
         result = network.op(node, OpKind::Square, &[&result], Attrs::new())?;
     }
-    if !axes.is_empty() || kind == OpKind::ReduceL1 || kind == OpKind::ReduceL2 {
+    // A fold of single elements is the elements; those of norms are without their signs.
+    let is_norm = kind == OpKind::ReduceL1 || kind == OpKind::ReduceL2;
+    let is_view = !is_norm && axes.iter().all(|&axis| src.dims[axis as usize] == 1);
+    if is_view && !axes.is_empty() {
+        let keeps = node.flag("keepdims", true)?;
+        let left = (0..src.rank()).filter(|&axis| keeps || !gone[axis]);
+        let dims = left.map(|axis| src.dims[axis]).collect();
+        result = network.reshape(node, &result, dims)?;
+    } else if !axes.is_empty() || is_norm {
         let attrs = Attrs::new().with("axes", axes).with("keep_dims", node.flag("keepdims", true)?);
         result = network.op(node, kind, &[&result], attrs)?;
     }

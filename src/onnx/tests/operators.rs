@@ -190,3 +190,30 @@ fn operands_before_opset_7_begin_at_the_axis_that_is_named() {
     let text = session.run(&[("x", x.clone()), ("b", b())]).unwrap_err().to_string();
     assert!(text.contains("only inference is read, which is_test of 1 says"), "{text}");
 }
+
+#[test]
+fn folds_of_single_elements_are_the_elements() {
+    let dims = ["2", "1", "3"];
+    let x = [1.0, -2.0, 3.0, -4.0, 5.0, -6.0];
+    for (operator, sign) in [
+        ("ReduceMean", true),
+        ("ReduceSum", true),
+        ("ReduceMax", true),
+        ("ReduceProd", true),
+        ("ReduceL1", false),
+    ] {
+        let draft = |keeps| {
+            let attributes = vec![ints("axes", &[1]), int("keepdims", keeps)];
+            let draft = Draft::new(11).input("x", &dims).node("s = Neg(x)", vec![]);
+            draft.node(&format!("y = {operator}(s)"), attributes).output("y")
+        };
+        for keeps in [0, 1] {
+            let found = draft(keeps).run(&[], &[HostTensor::from_f32([2, 1, 3], &x).unwrap()]).unwrap();
+            assert_eq!(found[0].dims().len(), 2 + keeps as usize);
+            assert_close(&found[0], &x.map(|x| if sign { -x } else { x.abs() }), 0.0);
+            let graph = draft(keeps).load().unwrap().graph(&[]).unwrap().graph;
+            let kinds: Vec<_> = graph.ops().iter().map(|op| op.kind).collect();
+            assert_eq!(kinds.iter().any(|kind| kind.to_string().starts_with("Reduce")), !sign, "{kinds:?}");
+        }
+    }
+}

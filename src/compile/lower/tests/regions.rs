@@ -82,6 +82,19 @@ fn a_cell_is_one_launch_where_launches_cost() {
     }
 }
 
+/// The length of complex numbers, whose parts are squared each by itself: two chains, and one expression.
+#[test]
+fn two_chains_are_worth_a_region() {
+    let mut net = Net::default();
+    let (real, imaginary) = (net.x(&[1, 33]), net.x(&[1, 33]));
+    let (a, b) = (net.plain(K::Square, &[real]), net.plain(K::Square, &[imaginary]));
+    let sum = net.plain(K::Add, &[a, b]);
+    let length = net.plain(K::Sqrt, &[sum]);
+    let graph = finish(net, &[length]);
+    assert_eq!(regions(&graph, FEW).map(|regions| regions.len()), Some(1));
+    check_regions(&graph, true);
+}
+
 #[test]
 fn large_tensors_stay_in_their_chains() {
     let mut net = Net::default();

@@ -148,6 +148,28 @@ fn views_cost_at_most_one_copy() {
     check_on_host(&net.0.build().unwrap(), "matmul matmul");
 }
 
+/// A result that an output is under other dimensions is written there, also where others read it.
+#[test]
+fn results_go_to_outputs_that_are_views_of_them() {
+    let pool = |net: &mut Net, x| {
+        let attrs = Attrs::new().with("strides", [2, 2]).with("kernel", [2, 2]).with("data_format", "NXC");
+        net.op(K::MaxPool, &[x], attrs.with("pads_begin", [0, 0]).with("pads_end", [0, 0]))
+    };
+    for read in [false, true] {
+        let mut net = Net::default();
+        let x = net.x(&[1, 4, 6, 3]);
+        let y = pool(&mut net, x);
+        let flat = net.reshape(y, &[2, 9]);
+        let z = net.reshape(flat, &[18]);
+        net.0.output(z);
+        if read {
+            let soft = net.softmax(y);
+            net.0.output(soft);
+        }
+        check_on_host(&net.0.build().unwrap(), if read { "pooling softmax" } else { "pooling" });
+    }
+}
+
 #[test]
 fn what_nobody_reads_is_not_computed() {
     let mut net = Net::default();
