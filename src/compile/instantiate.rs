@@ -116,8 +116,9 @@ fn resolve<B: Backend>(
     let is_direct = options.direct || options.policy != Policy::Fusion || *DIRECT;
     let attributed = |desc: PrimitiveDesc| {
         let winograd = desc.attributes().winograd && !is_direct;
+        let native = options.policy == Policy::Fusion;
         let desc = desc.with_scratchpad(ScratchpadMode::User).with_specialize(options.specialize);
-        desc.with_winograd(winograd)
+        desc.with_winograd(winograd).with_native(native)
     };
     for mut step in std::mem::take(&mut program.steps) {
         step.desc = attributed(step.desc);
@@ -244,15 +245,15 @@ fn create_all<B: Backend>(
 
 #[cfg(all(test, feature = "host"))]
 mod tests {
-    use anydnn_backend::DataType;
+    use anydnn_backend::{Attributes, DataType};
     use anydnn_host::HostEngine;
 
     use crate::compile::{CompileOptions, CompiledGraph};
     use crate::fusion::Policy;
     use crate::graph::{Attrs, GraphBuilder, OpKind};
 
-    /// Whether a convolution may be computed by Winograd's transforms.
-    fn may_transform(options: &CompileOptions) -> bool {
+    /// The attributes of a convolution of a graph.
+    fn attributes(options: &CompileOptions) -> Attributes {
         let mut g = GraphBuilder::new();
         let x = g.input("x", DataType::F32, [1, 4, 8, 8]);
         let w = g.constant("w", DataType::F32, [4, 4, 3, 3]);
@@ -268,15 +269,22 @@ mod tests {
         let compiled = CompiledGraph::new(&graph, &HostEngine::new(), options).expect("a plan");
         let last = compiled.steps().last().expect("a step");
         assert_eq!(last.ops.len(), 1);
-        last.desc.attributes().winograd
+        last.desc.attributes().clone()
     }
 
     /// Without fusion everything is what it says.
     #[test]
     fn convolutions_are_direct_where_that_is_asked_for() {
         let fused = CompileOptions::default();
-        assert!(may_transform(&fused));
-        assert!(!may_transform(&CompileOptions { direct: true, ..CompileOptions::default() }));
-        assert!(!may_transform(&CompileOptions { policy: Policy::Debug, ..fused }));
+        assert!(attributes(&fused).winograd);
+        assert!(!attributes(&CompileOptions { direct: true, ..CompileOptions::default() }).winograd);
+        assert!(!attributes(&CompileOptions { policy: Policy::Debug, ..fused }).winograd);
+    }
+
+    #[test]
+    fn steps_may_be_native_where_they_are_fused() {
+        let fused = CompileOptions::default();
+        assert!(attributes(&fused).native);
+        assert!(!attributes(&CompileOptions { policy: Policy::Debug, ..fused }).native);
     }
 }

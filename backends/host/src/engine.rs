@@ -1,7 +1,7 @@
 //! The processor as an engine.
 
 use std::fs;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use anydnn_backend::{
     Allocator, Capabilities, DeviceInfo, DeviceKind, Engine, EngineId, Error, List, ListStep, MemoryDesc,
@@ -47,6 +47,12 @@ impl HostEngine {
     /// An engine on rayon's global threads, one for each core unless configured otherwise.
     pub fn new() -> Self {
         Self::on(None, Crew::global(), Mode::of_environment(), None)
+    }
+
+    /// An engine of the process that others take their primitives from.
+    pub fn shared() -> &'static Self {
+        static SHARED: LazyLock<HostEngine> = LazyLock::new(HostEngine::new);
+        &SHARED
     }
 
     /// An engine on threads of its own.

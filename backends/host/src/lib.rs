@@ -32,6 +32,7 @@
 
 #![cfg_attr(test, allow(clippy::float_cmp, reason = "results that must be exact are compared exactly"))]
 
+mod addresses;
 mod allocation;
 mod allocator;
 mod binding;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anydnn_backend::{Arg, EngineId, Primitive, PrimitiveDesc, Result};
 
 use crate::engine::HostEngine;
-use crate::fast::{Call, Fast, Mode};
+use crate::fast::{Call, Crew, Fast, Mode};
 use crate::{Host, compute, fast};
 
 /// An operation ready to run: planned as a fast form, or computed by the reference. Nothing is compiled for it.
@@ -34,6 +34,10 @@ impl HostPrimitive {
         Ok(Self(Arc::new(Inner { engine, desc, implementation, mode, fast })))
     }
 
+    pub(crate) fn has_fast_form(&self) -> bool {
+        self.0.fast.is_some()
+    }
+
     /// Whether an operand that is in the place of the result may be missing among the inputs of [`HostPrimitive::compute`].
     pub(crate) fn reads_in_place(&self, arg: Arg) -> bool {
         let Inner { mode, fast, .. } = &*self.0;
@@ -47,9 +51,20 @@ impl HostPrimitive {
         inputs: &[(Arg, &[u8])],
         outputs: &mut [(Arg, &mut [u8])],
     ) -> Result<()> {
+        self.compute_by(engine.crew(), |work| engine.install(work), inputs, outputs)
+    }
+
+    /// The same with a crew for fast forms, and a way to run the reference.
+    pub(crate) fn compute_by(
+        &self,
+        crew: &Crew,
+        install: impl FnOnce(&mut (dyn FnMut() -> Result<()> + Send)) -> Result<()>,
+        inputs: &[(Arg, &[u8])],
+        outputs: &mut [(Arg, &mut [u8])],
+    ) -> Result<()> {
         let Inner { desc, mode, fast, .. } = &*self.0;
         if let (Some(fast), Mode::Fast(level)) = (fast, *mode)
-            && let Some(call) = Call::new(level, engine.crew(), desc, &**fast, inputs, outputs)
+            && let Some(call) = Call::new(level, crew, desc, &**fast, inputs, outputs)
         {
             fast.run(&call);
             return Ok(());
@@ -60,13 +75,13 @@ impl HostPrimitive {
         let missing = desc.args().iter().map(|wanted| wanted.arg);
         let missing: Vec<Arg> = missing.filter(|&arg| !given(arg) && self.reads_in_place(arg)).collect();
         if missing.is_empty() {
-            return engine.install(|| compute::compute(desc, inputs, outputs));
+            return install(&mut || compute::compute(desc, inputs, outputs));
         }
         let result = outputs.iter().find(|(arg, _)| *arg == Arg::DST);
         let copy = result.map_or_else(Vec::new, |(_, bytes)| bytes.to_vec());
         let all = inputs.iter().copied().chain(missing.into_iter().map(|arg| (arg, &copy[..])));
         let all: Vec<(Arg, &[u8])> = all.collect();
-        engine.install(|| compute::compute(desc, &all, outputs))
+        install(&mut || compute::compute(desc, &all, outputs))
     }
 }
 

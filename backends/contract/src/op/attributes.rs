@@ -9,6 +9,7 @@ use crate::op::{BinaryAlgorithm, Eltwise};
 /// What changes how a primitive computes without changing which one it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each permits or asks for one thing")]
 pub struct Attributes {
     /// Applied to each result element in order, in f32, before it is stored.
     pub post_ops: Vec<PostOp>,
@@ -27,6 +28,9 @@ pub struct Attributes {
     /// Whether convolutions may be computed by Winograd's transforms, which take fewer multiplications. Their results are rounded otherwise
     /// than sums of products, by about as much, and what is not finite in the source makes results beside those that see it not finite.
     pub winograd: bool,
+    /// Whether a device may leave what takes a moment to the processor that it is, as a native command of its queue: launching a kernel
+    /// takes longer than many a small primitive, and neighbours share a command.
+    pub native: bool,
 }
 
 impl Attributes {
@@ -69,6 +73,12 @@ impl Attributes {
     /// Attributes that permit Winograd's transforms.
     pub fn with_winograd(mut self, winograd: bool) -> Self {
         self.winograd = winograd;
+        self
+    }
+
+    /// Attributes that permit native commands.
+    pub fn with_native(mut self, native: bool) -> Self {
+        self.native = native;
         self
     }
 

@@ -217,6 +217,14 @@ impl PrimitiveDesc {
         self
     }
 
+    /// The same primitive that may, or may not, be a native command.
+    pub fn with_native(mut self, native: bool) -> Self {
+        if self.attributes().native != native {
+            self.parts_mut().attributes.native = native;
+        }
+        self
+    }
+
     /// What it says, apart from what its clones say.
     fn parts_mut(&mut self) -> &mut Parts {
         Arc::make_mut(&mut self.parts)

@@ -1,17 +1,19 @@
 //! Engines: one device in one context.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use anydnn_backend::{
     Allocator, Capabilities, DeviceInfo, DeviceKind, Engine, EngineId, Error, List, ListStep, MemoryDesc,
-    MemoryKind, Order, PrimitiveDesc, Result, Specialize, StreamDesc, Work, validate,
+    MemoryKind, Order, Primitive, PrimitiveDesc, Result, Specialize, StreamDesc, Work, validate,
 };
 use cl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE};
 
 use crate::backend::OpenCl;
 use crate::backend::list::OpenClList;
 use crate::backend::memory::OpenClMemory;
+use crate::backend::native;
 use crate::backend::pool::Pool;
 use crate::backend::primitive::{Compiled, OpenClPrimitive};
 use crate::backend::reuse::Reuse;
@@ -77,6 +79,10 @@ pub(crate) struct Inner {
     /// The kind of device that plans are made for, where that is not the device's own.
     planned_kind: OnceLock<DeviceKind>,
     specialize: RwLock<Specialize>,
+    /// Whether small primitives that permit it are native commands.
+    native: AtomicBool,
+    /// Whether native commands do what they are to do on this device.
+    native_works: OnceLock<bool>,
     /// The programs for one shape that its primitives have got in the background.
     pub(crate) special: SpecialStore,
     features: Arc<Features>,
@@ -152,6 +158,23 @@ impl OpenClEngine {
     /// When kernels get programs for one shape.
     pub fn specialization(&self) -> Specialize {
         *self.inner.specialize.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whether small primitives that are made from now on, by this engine and its clones, may be native commands of a processor's queue
+    /// where their [attributes](anydnn_backend::Attributes::native) permit it, as those of graphs do, in place of what the variable
+    /// `ANYDNN_NATIVE` says (`auto` or `never`).
+    pub fn with_native_commands(self, native: bool) -> Self {
+        self.inner.native.store(native, Ordering::Relaxed);
+        self
+    }
+
+    /// Whether native commands are to be had. Tests of what programs compute are not to be answered by others.
+    pub(crate) fn runs_native(&self) -> bool {
+        let Inner { native, native_works, device, programs, .. } = &*self.inner;
+        native.load(Ordering::Relaxed)
+            && device.has_native_commands()
+            && !programs.is_hasty()
+            && *native_works.get_or_init(|| native::work(self))
     }
 
     /// Writes programs to the disk cache that are not there yet: those of drivers that compile everything once more to give a program's
@@ -297,8 +320,10 @@ impl Inner {
             copier: OnceLock::new(),
             planned_kind: OnceLock::new(),
             specialize: RwLock::new(specialize::from_env()),
+            native: AtomicBool::new(native::from_env()),
+            native_works: OnceLock::new(),
             special: SpecialStore::default(),
-            wait_method: WaitMethod::with(device.kind()),
+            wait_method: WaitMethod::with(device.kind(), &device.alias()),
             features: capability::features_of(&device),
             capabilities: OnceLock::new(),
             context,
@@ -382,10 +407,16 @@ impl Engine for OpenClEngine {
     }
 
     fn resolve(&self, desc: &PrimitiveDesc) -> Result<PrimitiveDesc> {
+        if let Some(native) = native::primitive(self, desc) {
+            return Ok(native.desc().clone());
+        }
         primitive::resolved(desc.clone(), &self.traits())
     }
 
     fn resolve_with_scratchpad(&self, desc: &PrimitiveDesc) -> Result<(PrimitiveDesc, usize)> {
+        if let Some(native) = native::primitive(self, desc) {
+            return Ok((native.desc().clone(), 0));
+        }
         let plan = self.plan(desc)?;
         Ok((plan.desc, plan.scratchpad))
     }

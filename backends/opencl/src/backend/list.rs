@@ -1,6 +1,7 @@
 //! Lists of executions: kernels that keep their arguments, enqueued with no more events than their order needs.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use anydnn_backend::{Arg, List, ListStep, Order, Part, Primitive, Result, ResultExt, ScratchpadMode};
 use cl3::types::cl_event;
@@ -15,12 +16,15 @@ use crate::driver::handle;
 use crate::plan::LaunchArg;
 use crate::program::kernels::{Addresses, Kernel, Lent};
 use crate::queue::fate::Operation;
+use crate::queue::native::Job;
 
 /// A list of executions.
 #[derive(Debug)]
 pub(crate) struct OpenClList {
     steps: Vec<Step>,
     launches: Vec<Ready>,
+    /// What is enqueued on an in-order stream, in order.
+    commands: Vec<Command>,
     slots: Vec<Slot>,
     /// The steps that no other waits for.
     ends: Vec<usize>,
@@ -28,10 +32,23 @@ pub(crate) struct OpenClList {
     events: Vec<handle::Event>,
 }
 
+/// One command of an in-order stream.
+#[derive(Debug)]
+enum Command {
+    Launch(usize),
+    /// Neighbours that are computed without kernels.
+    Native {
+        job: Arc<Job>,
+        last: usize,
+    },
+}
+
 #[derive(Debug)]
 struct Step {
     primitive: OpenClPrimitive,
     launches: Range<usize>,
+    /// What it is by itself where it is computed without kernels.
+    native: Option<Arc<Job>>,
     waits_for: Vec<usize>,
 }
 
@@ -85,6 +102,7 @@ impl OpenClList {
         let mut list = Self {
             steps: Vec::with_capacity(steps.len()),
             launches: Vec::new(),
+            commands: Vec::new(),
             slots: (0..slots).map(|_| Slot::default()).collect(),
             ends: Vec::new(),
             events: Vec::new(),
@@ -94,6 +112,7 @@ impl OpenClList {
             step.waits_for.iter().for_each(|&earlier| is_end[earlier] = false);
             list.add(step)?;
         }
+        list.commands = commands(steps, &list.steps)?;
         list.ends = (0..steps.len()).filter(|&i| is_end[i]).collect();
         for (i, launch) in list.launches.iter().enumerate() {
             for bound in &launch.args {
@@ -106,9 +125,15 @@ impl OpenClList {
         Ok(Some(list))
     }
 
+    /// How many commands an in-order stream gets.
+    #[cfg(test)]
+    pub(crate) fn commands(&self) -> usize {
+        self.commands.len()
+    }
+
     fn add(&mut self, step: &ListStep<OpenCl>) -> Result<()> {
         let (at, first) = (self.steps.len(), self.launches.len());
-        for index in 0..step.primitive.launches() {
+        for index in 0..step.primitive.kernels() {
             let launch = step.primitive.launch(index);
             let bound = |arg: &LaunchArg| {
                 let (name, offset) = match *arg {
@@ -132,9 +157,17 @@ impl OpenClList {
             });
         }
         let launches = first..self.launches.len();
+        let native = if step.primitive.native().is_some() {
+            let mut job = Job::default();
+            add_native(&mut job, step)?;
+            Some(Arc::new(job))
+        } else {
+            None
+        };
         self.steps.push(Step {
             primitive: step.primitive.clone(),
             launches,
+            native,
             waits_for: step.waits_for.clone(),
         });
         Ok(())
@@ -155,9 +188,21 @@ impl OpenClList {
     }
 
     /// On an in-order stream the last command's event covers the others.
-    fn enqueue_in_order(&self, mut submission: Submission<'_>) -> Result<OpenClEvent> {
-        let last = self.launches.len().saturating_sub(1);
-        for (i, launch) in self.launches.iter().enumerate() {
+    fn enqueue_in_order(
+        &self,
+        mut submission: Submission<'_>,
+        memories: &[&OpenClMemory],
+    ) -> Result<OpenClEvent> {
+        let last = self.commands.len().saturating_sub(1);
+        for (i, command) in self.commands.iter().enumerate() {
+            let launch = match command {
+                Command::Launch(launch) => &self.launches[*launch],
+                Command::Native { job, last: step } => {
+                    let operation = self.steps[*step].primitive.operation();
+                    submission.run(operation, job, memories, i == last)?;
+                    continue;
+                }
+            };
             let Some(kernel) = launch.kernel.as_ref().and_then(Lent::kernel) else { continue };
             let primitive = &self.steps[launch.step].primitive;
             submission
@@ -169,8 +214,12 @@ impl OpenClList {
     }
 
     /// On an out-of-order stream each command has an event, which what waits for it names.
-    fn enqueue_out_of_order(&mut self, mut submission: Submission<'_>) -> Result<OpenClEvent> {
-        let enqueued = self.enqueue_linked(&mut submission);
+    fn enqueue_out_of_order(
+        &mut self,
+        mut submission: Submission<'_>,
+        memories: &[&OpenClMemory],
+    ) -> Result<OpenClEvent> {
+        let enqueued = self.enqueue_linked(&mut submission, memories);
         let finished = enqueued.and_then(|ends| {
             if let [only] = ends.as_slice() {
                 submission.adopt(self.events.swap_remove(*only));
@@ -185,7 +234,11 @@ impl OpenClList {
 
     /// Enqueues every step behind those that it waits for, and tells where the events of the ends are. Where that fails, the submission
     /// is behind what was enqueued.
-    fn enqueue_linked(&mut self, submission: &mut Submission<'_>) -> Result<SmallVec<[usize; 8]>> {
+    fn enqueue_linked(
+        &mut self,
+        submission: &mut Submission<'_>,
+        memories: &[&OpenClMemory],
+    ) -> Result<SmallVec<[usize; 8]>> {
         let mut event_of: SmallVec<[usize; 64]> = SmallVec::with_capacity(self.steps.len());
         for step in &self.steps {
             let mut waits: SmallVec<[cl_event; 8]> = SmallVec::new();
@@ -194,7 +247,10 @@ impl OpenClList {
             }
             waits.extend(step.waits_for.iter().map(|&earlier| self.events[event_of[earlier]].raw()));
             let operation = step.primitive.operation();
-            let enqueued = if step.launches.is_empty() {
+            let enqueued = if let Some(job) = &step.native {
+                let made = submission.run_after(operation, job, memories, &waits);
+                made.map(|event| self.events.push(event))
+            } else if step.launches.is_empty() {
                 submission.marker_after(operation, &waits).map(|event| self.events.push(event))
             } else {
                 self.launches[step.launches.clone()].iter().try_for_each(|launch| {
@@ -258,6 +314,9 @@ impl OpenClList {
         let mut submission = stream.submit(step.primitive.operation().clone(), waits)?;
         submission.profile(step.primitive.shared_implementation());
         submission.hold_all(memories);
+        if let Some(job) = &step.native {
+            submission.run(step.primitive.operation(), job, memories, true)?;
+        }
         for launch in &self.launches[step.launches.clone()] {
             let Some(kernel) = launch.kernel.as_ref().and_then(Lent::kernel) else { continue };
             submission
@@ -271,6 +330,34 @@ impl OpenClList {
     fn operation(&self) -> Operation {
         self.steps.last().map_or(Operation::Fixed("execute"), |step| step.primitive.operation().clone())
     }
+}
+
+/// The commands of steps in order: neighbours without kernels are one.
+fn commands(given: &[ListStep<OpenCl>], steps: &[Step]) -> Result<Vec<Command>> {
+    let mut commands = Vec::new();
+    let mut open: Option<Job> = None;
+    for (at, (step, own)) in given.iter().zip(steps).enumerate() {
+        if own.native.is_none() {
+            commands.extend(own.launches.clone().map(Command::Launch));
+            continue;
+        }
+        add_native(open.get_or_insert_default(), step)?;
+        let goes_on = steps.get(at + 1).is_some_and(|next| next.native.is_some());
+        if let Some(job) = open.take_if(|_| !goes_on) {
+            commands.push(Command::Native { job: Arc::new(job), last: at });
+        }
+    }
+    Ok(commands)
+}
+
+/// Adds a step that is computed without kernels to a job.
+fn add_native(job: &mut Job, step: &ListStep<OpenCl>) -> Result<()> {
+    let Some(native) = step.primitive.native() else { return Ok(()) };
+    for operand in native.desc().args() {
+        step.primitive.find(&step.args, operand.arg)?;
+    }
+    job.add(native, step.args.iter().map(|(arg, part)| (*arg, part.slot, part.offset)));
+    Ok(())
 }
 
 impl List<OpenCl> for OpenClList {
@@ -287,14 +374,14 @@ impl List<OpenCl> for OpenClList {
         let mut submission = stream.submit(self.operation(), deps)?;
         if stream.inner.desc().order == Order::InOrder {
             submission.hold_all(slots);
-            return self.enqueue_in_order(submission);
+            return self.enqueue_in_order(submission, slots);
         }
         if submission.is_watched() {
             drop(submission);
             return self.enqueue_apart(stream, slots, deps);
         }
         submission.hold_all(slots);
-        self.enqueue_out_of_order(submission)
+        self.enqueue_out_of_order(submission, slots)
     }
 }
 

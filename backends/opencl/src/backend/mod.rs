@@ -9,6 +9,7 @@ mod interop;
 mod list;
 mod mapping;
 pub(crate) mod memory;
+mod native;
 mod pointers;
 mod pool;
 pub(crate) mod primitive;

@@ -8,6 +8,7 @@ use anydnn_backend::{
     Allocator, Arg, EngineId, Error, MemoryDesc, Primitive, PrimitiveDesc, Result, ResultExt, ScratchpadMode,
     Specialize,
 };
+use anydnn_host::HostPrimitive;
 use cl3::types::{cl_command_queue, cl_event, cl_uint};
 use smallvec::SmallVec;
 
@@ -15,6 +16,7 @@ use crate::backend::OpenCl;
 use crate::backend::engine::OpenClEngine;
 use crate::backend::event::OpenClEvent;
 use crate::backend::memory::OpenClMemory;
+use crate::backend::native;
 use crate::backend::reuse::Conditions;
 use crate::backend::specialize::{self, SpecialKernels};
 use crate::backend::stream::{OpenClStream, Submission};
@@ -26,6 +28,7 @@ use crate::primitive;
 use crate::program::kernels::{Fixed, Kernel, KernelPool, Lent, Place};
 use crate::program::trial::Trial;
 use crate::queue::fate::Operation;
+use crate::queue::native::Job;
 
 /// A compiled operation.
 #[derive(Clone)]
@@ -46,6 +49,8 @@ pub(crate) struct Compiled {
     plan: KernelPlan,
     /// One for each launch that has work.
     kernels: Vec<LaunchKernels>,
+    /// The processor's own form, in place of launches.
+    native: Option<HostPrimitive>,
     engine: OpenClEngine,
     /// As its attributes say, else the engine as it was made.
     specialize: Specialize,
@@ -95,11 +100,21 @@ impl Primitive for OpenClPrimitive {
     }
 
     fn launches(&self) -> usize {
-        self.inner.compiled.kernels.len()
+        self.kernels() + usize::from(self.native().is_some())
     }
 }
 
 impl OpenClPrimitive {
+    /// The launches of kernels that have work.
+    pub(crate) fn kernels(&self) -> usize {
+        self.inner.compiled.kernels.len()
+    }
+
+    /// What a native command computes in place of kernels.
+    pub(crate) fn native(&self) -> Option<&HostPrimitive> {
+        self.inner.compiled.native.as_ref()
+    }
+
     /// The primitive of a description, with what an equal one has where there is one.
     pub(crate) fn new(engine: &OpenClEngine, desc: &PrimitiveDesc) -> Result<Self> {
         let reuse = &engine.inner.reuse;
@@ -110,7 +125,10 @@ impl OpenClPrimitive {
         if let Some(compiled) = reuse.find(desc, conditions) {
             return Self::like(compiled, desc);
         }
-        let primitive = Self::from_plan(engine, engine.plan(desc)?)?;
+        let primitive = match native::primitive(engine, desc) {
+            Some(native) => Self::from_native(engine, native),
+            None => Self::from_plan(engine, engine.plan(desc)?)?,
+        };
         reuse.keep(desc, conditions, &primitive.inner.compiled);
         Ok(primitive)
     }
@@ -129,6 +147,23 @@ impl OpenClPrimitive {
         }
         let operation = Operation::Named(own.name().into());
         Ok(Self { inner: Arc::new(Inner { operation, desc: own, compiled }) })
+    }
+
+    /// What the processor computes without kernels.
+    fn from_native(engine: &OpenClEngine, native: HostPrimitive) -> Self {
+        let desc = native.desc().clone();
+        let implementation = native.implementation().replacen("host:", "ocl:native:", 1);
+        let plan = KernelPlan { implementation, desc: desc.clone(), scratchpad: 0, launches: Vec::new() };
+        let compiled = Compiled {
+            implementation: plan.implementation.as_str().into(),
+            plan,
+            kernels: Vec::new(),
+            native: Some(native),
+            engine: engine.clone(),
+            specialize: Specialize::Never,
+        };
+        let operation = Operation::Named(desc.name().into());
+        Self { inner: Arc::new(Inner { operation, desc, compiled: Arc::new(compiled) }) }
     }
 
     /// Builds the programs of a plan.
@@ -160,7 +195,7 @@ impl OpenClPrimitive {
         let operation = Operation::Named(desc.name().into());
         let implementation = plan.implementation.as_str().into();
         let engine = engine.clone();
-        let compiled = Arc::new(Compiled { implementation, plan, kernels, engine, specialize });
+        let compiled = Arc::new(Compiled { implementation, plan, kernels, native: None, engine, specialize });
         Ok(Self { inner: Arc::new(Inner { operation, desc, compiled }) })
     }
 
@@ -198,6 +233,12 @@ impl OpenClPrimitive {
         }
         if let Some(memory) = &scratchpad.library {
             submission.hold(&memory.allocation);
+        }
+        if let Some(native) = self.native() {
+            let mut job = Job::default();
+            job.add(native, args.iter().enumerate().map(|(slot, (arg, _))| (*arg, slot, 0)));
+            let memories: SmallVec<[&OpenClMemory; 8]> = args.iter().map(|(_, memory)| memory).collect();
+            submission.run(&self.inner.operation, &Arc::new(job), &memories, true)?;
         }
         for (i, ready) in lent.iter().enumerate() {
             ready.launch(&self.inner.operation, &mut submission, i + 1 == lent.len())?;

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
 use anydnn_backend::{
     Arg, EngineId, Error, Event, Order, Profiled, Range, Result, Stream, StreamDesc, validate,
 };
 use cl3::command_queue as cl;
 use cl3::types::{cl_command_queue, cl_event, cl_uint};
+use smallvec::SmallVec;
 
 use crate::backend::engine::OpenClEngine;
 use crate::backend::event::OpenClEvent;
@@ -22,8 +24,10 @@ use crate::memory::allocation::Allocation;
 use crate::program::kernels::Kernel;
 use crate::queue::deferred_release;
 use crate::queue::fate::{Failure, Fate, Flush, Operation, Origin};
+use crate::queue::held::Held;
+use crate::queue::native::{Job, NATIVE_CALL, Run, Slot};
 use crate::queue::profile::{Execution, Profile};
-use crate::queue::wait::{WaitMethod, sleep_until_ended};
+use crate::queue::wait::{WaitMethod, note_wait, sleep_until_ended, yield_until_ended};
 
 /// A command queue, the library's or the user's.
 ///
@@ -141,10 +145,14 @@ impl Stream for OpenClStream {
             let mut state = self.inner.lock();
             (std::mem::take(&mut state.unsettled), state.open.take())
         };
+        let start = Instant::now();
         self.rest(&submitted, open);
         let wait_method = self.inner.engine.inner.wait_method;
         let finished =
             wait_method.wait(|| cl::finish(self.inner.queue.raw())).check("wait for stream", "clFinish");
+        if wait_method == WaitMethod::Yield && !submitted.is_empty() {
+            note_wait(start);
+        }
         let mut first = None;
         for fate in submitted {
             // After a failed finish, waiting for a single command could block forever.
@@ -295,8 +303,16 @@ impl OpenClStream {
 
     /// Sleeps as long as `clFinish` would only burn a core. What goes wrong here, that call will tell.
     fn rest(&self, submitted: &VecDeque<Arc<Fate>>, open: Option<Arc<Fate>>) {
-        if self.inner.engine.inner.wait_method == WaitMethod::Driver {
-            return Fate::rest_for_user_events(submitted);
+        let wait_method = self.inner.engine.inner.wait_method;
+        if wait_method != WaitMethod::Poll {
+            Fate::rest_for_user_events(submitted);
+            if let (WaitMethod::Yield, Some(Ok(event))) =
+                (wait_method, submitted.back().map(|last| last.raw()))
+                && self.inner.flush().is_ok()
+            {
+                yield_until_ended(event);
+            }
+            return;
         }
         if let Some(open) = open.filter(|open| open.is_open()) {
             if let (Ok(event), Ok(())) = (open.raw(), self.inner.flush()) {
@@ -440,7 +456,7 @@ pub(crate) struct Submission<'a> {
     current: Option<Arc<Fate>>,
     /// Whether there are commands without events behind the current one.
     is_unseen: bool,
-    held: Vec<Arc<Allocation>>,
+    held: Vec<Held>,
     profiled: Option<Profiling>,
 }
 
@@ -454,7 +470,7 @@ impl Submission<'_> {
     /// Keeps memory that OpenCL does not keep for its commands until the last command has ended.
     pub(crate) fn hold(&mut self, allocation: &Arc<Allocation>) {
         if allocation.is_freed_with_last_owner() {
-            self.held.push(Arc::clone(allocation));
+            self.held.push(Arc::clone(allocation).into());
         }
     }
 
@@ -515,6 +531,52 @@ impl Submission<'_> {
             self.is_unseen = true;
         }
         Ok(())
+    }
+
+    /// As [`Submission::launch`] for a job on memories.
+    pub(crate) fn run(
+        &mut self,
+        operation: &Operation,
+        job: &Arc<Job>,
+        memories: &[&OpenClMemory],
+        is_last: bool,
+    ) -> Result<()> {
+        let is_seen = is_last
+            || self.stream.inner.desc.order == Order::OutOfOrder
+            || self.stream.inner.profile.is_some()
+            || self.is_watched();
+        let queue = self.stream.inner.queue.raw();
+        let memories = &slots(memories);
+        let run = Run::new(job, memories, || self.stream.inner.engine.service_queue())?;
+        let event =
+            run.enqueue(memories, queue, &self.wait_list, is_seen).check(operation.as_str(), NATIVE_CALL)?;
+        self.held.push(Held::Run(run));
+        if is_seen {
+            // SAFETY: the driver returned this event with one reference for the caller.
+            self.adopt(unsafe { handle::Event::from_owned(event) }?);
+        } else {
+            self.wait_list.clear();
+            self.is_unseen = true;
+        }
+        Ok(())
+    }
+
+    /// As [`Submission::run`] after events of the caller's choice, who goes on to name the event where it is waited for.
+    pub(crate) fn run_after(
+        &mut self,
+        operation: &Operation,
+        job: &Arc<Job>,
+        memories: &[&OpenClMemory],
+        waits: &[cl_event],
+    ) -> Result<handle::Event> {
+        let queue = self.stream.inner.queue.raw();
+        let memories = &slots(memories);
+        let run = Run::new(job, memories, || self.stream.inner.engine.service_queue())?;
+        let event = run.enqueue(memories, queue, waits, true).check(operation.as_str(), NATIVE_CALL)?;
+        self.held.push(Held::Run(run));
+        self.is_unseen = true;
+        // SAFETY: the driver returned this event with one reference for the caller.
+        unsafe { handle::Event::from_owned(event) }
     }
 
     /// As [`Submission::launch`] for a last kernel that shares its event with others; false where it cannot.
@@ -669,6 +731,11 @@ impl Drop for Submission<'_> {
         self.state.open = fate.is_open().then(|| Arc::clone(&fate));
         self.state.unsettled.push_back(fate);
     }
+}
+
+/// Memories as native commands take them.
+fn slots<'a>(memories: &[&'a OpenClMemory]) -> SmallVec<[Slot<'a>; 8]> {
+    memories.iter().map(|memory| Slot { allocation: &memory.allocation, offset: memory.offset() }).collect()
 }
 
 #[cfg(test)]

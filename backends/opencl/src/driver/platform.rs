@@ -9,6 +9,7 @@ use std::time::Instant;
 use anydnn_backend::{DeviceInfo, DeviceKind, MemoryKind, Result};
 use cl3::command_queue::{CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROFILING_ENABLE};
 use cl3::device as cl;
+use cl3::device::CL_EXEC_NATIVE_KERNEL;
 use cl3::types::{cl_device_id, cl_platform_id};
 
 use crate::driver::call::{self, Check, device_text, device_value};
@@ -123,6 +124,8 @@ pub(crate) struct Limits {
     pub(crate) queue_properties: u64,
     pub(crate) double_config: u64,
     pub(crate) svm: u64,
+    /// What its queues execute.
+    pub(crate) execution: u64,
 }
 
 impl OpenClDevice {
@@ -249,6 +252,11 @@ impl OpenClDevice {
         self.limits().queue_properties & CL_QUEUE_PROFILING_ENABLE != 0
     }
 
+    /// Whether its queues run functions of this process on memory of the device, and it is the processor, for which that is as good.
+    pub(crate) fn has_native_commands(&self) -> bool {
+        self.kind() == DeviceKind::Cpu && self.limits().execution & CL_EXEC_NATIVE_KERNEL != 0
+    }
+
     /// The kinds of memory that the driver names, the default first.
     pub(crate) fn memory_kinds(&self) -> &[MemoryKind] {
         self.inner.memory_kinds.get_or_init(|| self.named_kinds())
@@ -297,6 +305,7 @@ impl OpenClDevice {
             // Older devices know neither query; zero then means that they lack the feature.
             double_config: device_value(raw, cl::CL_DEVICE_DOUBLE_FP_CONFIG).unwrap_or(0),
             svm: device_value(raw, cl::CL_DEVICE_SVM_CAPABILITIES).unwrap_or(0),
+            execution: device_value(raw, cl::CL_DEVICE_EXECUTION_CAPABILITIES).unwrap_or(0),
         };
         let parent = device_value::<cl_device_id>(raw, cl::CL_DEVICE_PARENT_DEVICE);
         let is_part = parent.is_ok_and(|parent| !parent.is_null());

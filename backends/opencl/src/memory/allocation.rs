@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anydnn_backend::{DeviceKind, Error, MemoryKind, Result};
@@ -42,6 +42,8 @@ pub(crate) struct Allocation {
     pub(crate) capacity: usize,
     /// The first byte's address as far as its alignment is known: zero for buffer objects that the driver aligns.
     pub(crate) address: usize,
+    /// Where a buffer's whole lies for native commands, once that was found out.
+    pub(crate) native: OnceLock<usize>,
     /// Parts that are mapped to the host.
     pub(crate) maps: OpenMaps,
     /// The entry in an allocator's books. Dropped last: what is gone there is really gone.
@@ -90,6 +92,7 @@ impl Allocation {
             capacity: 0,
             address: 0,
             maps: OpenMaps::default(),
+            native: OnceLock::new(),
             lease: None,
         }
     }
@@ -188,6 +191,7 @@ impl Allocation {
             capacity,
             address: 0,
             maps: OpenMaps::default(),
+            native: OnceLock::new(),
             lease: None,
         }
     }
@@ -235,6 +239,7 @@ impl Allocation {
             capacity,
             address: base,
             maps: OpenMaps::default(),
+            native: OnceLock::new(),
             lease: None,
         }
     }
@@ -298,6 +303,14 @@ impl Allocation {
         }
     }
 
+    /// The buffer object that this one is or is a part of, and where it begins in it; none for other kinds and for nothing.
+    pub(crate) fn whole(&self) -> (Option<cl_mem>, usize) {
+        match &self.storage {
+            Storage::Buffer(_) => (Some(ptr::with_exposed_provenance_mut(self.identity as usize)), self.base),
+            Storage::Nothing | Storage::Pointer { .. } => (None, 0),
+        }
+    }
+
     /// The buffer object; null for other kinds and for nothing.
     pub(crate) fn raw_mem(&self) -> cl_mem {
         match &self.storage {
@@ -353,16 +366,6 @@ impl fmt::Debug for Allocation {
 fn next_serial() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Drops memory that a callback of the driver let go of. The user's callbacks may block, which the driver's may not.
-pub(crate) fn drop_outside_driver(held: Vec<Arc<Allocation>>) {
-    if held.iter().any(|allocation| allocation.is_users()) {
-        let thread = std::thread::Builder::new().name("anydnn free".into());
-        if let Err(error) = thread.spawn(move || drop(held)) {
-            tracing::debug!(%error, "memory was freed in a callback of the driver");
-        }
-    }
 }
 
 /// The error for a kind that a device does not have.

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Instant;
 
 use anydnn_backend::{Error, Result, Timestamps};
 use cl3::event as cl;
@@ -14,8 +15,8 @@ use cl3::types::{cl_context, cl_event, cl_int};
 
 use crate::driver::call::{self, Check};
 use crate::driver::handle;
-use crate::memory::allocation::{Allocation, drop_outside_driver};
-use crate::queue::wait::{WaitMethod, sleep_until_ended};
+use crate::queue::held::{Held, drop_outside_driver};
+use crate::queue::wait::{WaitMethod, note_wait, sleep_until_ended, yield_until_ended};
 
 /// What a command is called in messages.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ impl Operation {
 pub(crate) enum Failure {
     /// It failed itself with this code.
     Own { operation: Operation, code: cl_int },
+    /// What it was to compute on the processor failed.
+    Native { operation: Operation, error: Arc<Error> },
     /// Something that it depends on failed.
     Dependency { operation: Operation, cause: Arc<str> },
 }
@@ -53,6 +56,7 @@ impl Failure {
     pub(crate) fn to_error(&self) -> Error {
         match self {
             Self::Own { operation, code } => call::error(operation.as_str(), "execution", *code),
+            Self::Native { operation, error } => Error::clone(error).at(operation.as_str()),
             Self::Dependency { operation, cause } => {
                 Error::Dependency { operation: operation.as_str().into(), cause: cause.to_string() }
             }
@@ -65,6 +69,7 @@ impl Failure {
             Self::Own { operation, code } => {
                 format!("{} ended with {code} ({})", operation.as_str(), call::code_name(*code)).into()
             }
+            Self::Native { operation, error } => format!("{}: {error}", operation.as_str()).into(),
             Self::Dependency { cause, .. } => Arc::clone(cause),
         }
     }
@@ -87,8 +92,8 @@ pub(crate) struct Fate {
     /// Whether it waits for a user event, directly or not, or is one.
     gated: bool,
     shield: OnceLock<handle::Event>,
-    /// Memory that must live until the command has ended.
-    held: Mutex<Vec<Arc<Allocation>>>,
+    /// What must live until the command has ended.
+    held: Mutex<Vec<Held>>,
 }
 
 /// Commands that share an event, which is made when somebody looks at one of them: on NVIDIA's driver an event for each command takes a
@@ -219,12 +224,17 @@ impl Fate {
             .ok_or_else(|| Error::unavailable(self.operation.as_str(), "the command has no event"))
     }
 
-    /// Keeps memory until the command has ended.
-    pub(crate) fn hold(&self, allocations: impl IntoIterator<Item = Arc<Allocation>>) {
-        self.lock_held().extend(allocations);
+    /// Keeps memory, and what native commands compute, until the command has ended.
+    pub(crate) fn hold(&self, held: impl IntoIterator<Item = impl Into<Held>>) {
+        self.lock_held().extend(held.into_iter().map(Into::into));
         if self.outcome.get().is_some() {
             self.let_go();
         }
+    }
+
+    /// Why what a native command computed has no result.
+    fn native_failure(&self) -> Option<Arc<Error>> {
+        self.lock_held().iter().find_map(Held::failure)
     }
 
     /// Releases memory, with the lock open: freeing calls drivers, or the user.
@@ -233,7 +243,7 @@ impl Fate {
         drop(held);
     }
 
-    fn lock_held(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Allocation>>> {
+    fn lock_held(&self) -> std::sync::MutexGuard<'_, Vec<Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -364,8 +374,13 @@ impl Fate {
     /// Waits until the command no longer touches memory, however it ended. Unlike a poll this synchronises.
     pub(crate) fn wait_for_event(self: &Arc<Self>) -> Result<()> {
         let event = self.raw()?;
+        let start = Instant::now();
         self.rest(event);
-        match self.origin.wait_method.wait(|| cl::wait_for_events(&[event])) {
+        let waited = self.origin.wait_method.wait(|| cl::wait_for_events(&[event]));
+        if self.origin.wait_method == WaitMethod::Yield {
+            note_wait(start);
+        }
+        match waited {
             Err(code) if self.code()? > 0 => Err(code).check(self.operation.as_str(), "clWaitForEvents"),
             _ => Ok(()),
         }
@@ -375,7 +390,13 @@ impl Fate {
     fn rest(self: &Arc<Self>, event: cl_event) {
         let is_open = || matches!(self.code(), Ok(code) if code > 0);
         match self.origin.wait_method {
-            WaitMethod::Driver if self.gated && is_open() => Self::rest_for_user_events([self]),
+            WaitMethod::Driver | WaitMethod::Yield if self.gated && is_open() => {
+                Self::rest_for_user_events([self]);
+            }
+            WaitMethod::Yield if is_open() => {
+                self.flush(event);
+                yield_until_ended(event);
+            }
             WaitMethod::Poll if is_open() => {
                 self.flush(event);
                 sleep_until_ended(event);
@@ -431,6 +452,9 @@ impl Fate {
         let outcome = match failed {
             Some(failure) => Err(Failure::Dependency { operation: operation(), cause: failure.cause() }),
             None if code < 0 => Err(Failure::Own { operation: operation(), code }),
+            None if let Some(error) = self.native_failure() => {
+                Err(Failure::Native { operation: operation(), error })
+            }
             None if parents.iter().all(|parent| parent.outcome.get().is_some()) => Ok(()),
             None => return,
         };
@@ -488,7 +512,7 @@ pub(crate) fn times_of(event: cl_event) -> Result<Option<Timestamps>> {
 }
 
 /// Lets the driver release memory when a command that nobody follows any more has ended.
-fn release_after(event: &handle::Event, held: Vec<Arc<Allocation>>) {
+fn release_after(event: &handle::Event, held: Vec<Held>) {
     let held = Box::into_raw(Box::new(held)).cast();
     if let Err(code) = cl::set_event_callback(event.raw(), cl::CL_COMPLETE, release_held, held) {
         // The command may still use the memory, so it is better lost than freed.
@@ -499,7 +523,7 @@ fn release_after(event: &handle::Event, held: Vec<Arc<Allocation>>) {
 /// Called by the driver when a command has ended; `held` is the memory to release.
 extern "C" fn release_held(_ended: cl_event, _code: cl_int, held: *mut c_void) {
     // SAFETY: `release_after` gave this box to the callback, which is called once.
-    drop_outside_driver(*unsafe { Box::from_raw(held.cast::<Vec<Arc<Allocation>>>()) });
+    drop_outside_driver(*unsafe { Box::from_raw(held.cast::<Vec<Held>>()) });
 }
 
 /// Called by the driver when a shielded event has ended; `shield` is the event to complete, with a reference to give back.

@@ -3,5 +3,7 @@
 pub(crate) mod affinity;
 pub(crate) mod deferred_release;
 pub(crate) mod fate;
+pub(crate) mod held;
+pub(crate) mod native;
 pub(crate) mod profile;
 pub(crate) mod wait;

@@ -17,20 +17,27 @@ pub(crate) enum WaitMethod {
     /// The driver's wait makes the thread work on the commands itself, or sleep: so it is on processors. It may spin before a user
     /// event all the same.
     Driver,
+    /// The driver's wait sleeps until the device's own threads have done everything, and waking takes longer than a small network: short
+    /// waits look, and leave the core to others in between, before the driver's. So it is with PoCL.
+    Yield,
     /// The driver's wait spins, so the thread sleeps and looks until the command has ended. Drivers of graphics processors do.
     Poll,
 }
 
 impl WaitMethod {
-    /// The one that suits a kind of device.
-    pub(crate) fn with(kind: DeviceKind) -> Self {
-        if kind == DeviceKind::Cpu { Self::Driver } else { Self::Poll }
+    /// The one that suits a kind of device and a platform, by its alias.
+    pub(crate) fn with(kind: DeviceKind, platform: &str) -> Self {
+        match kind {
+            DeviceKind::Cpu if platform == "pocl" => Self::Yield,
+            DeviceKind::Cpu => Self::Driver,
+            _ => Self::Poll,
+        }
     }
 
     /// Calls the driver's wait.
     pub(crate) fn wait<T>(self, wait: impl FnOnce() -> T) -> T {
         match self {
-            Self::Driver => affinity::watch(wait),
+            Self::Driver | Self::Yield => affinity::watch(wait),
             Self::Poll => wait(),
         }
     }
@@ -40,6 +47,8 @@ impl WaitMethod {
 const SPIN: Duration = Duration::from_micros(50);
 /// The same where a thread's waits of late were so long: waking late would cost a good part of them. Longer ones are slept through.
 const SHORT: Duration = Duration::from_millis(1);
+/// Waits up to which looking is worth the core: longer ones are the device's, whose threads need it.
+const BRIEF: Duration = Duration::from_micros(200);
 /// The shortest and longest sleeps.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(250));
 /// The sleep is this part of the time waited so far, so that waking late costs little in proportion.
@@ -66,6 +75,22 @@ pub(crate) fn sleep_until_ended(event: cl_event) {
         }
     }
     USUAL.set(faded(usual, waited));
+}
+
+/// Looks at an event that may end in a moment, and lets other threads run in between: where this thread's waits of late were short, or nothing
+/// is known of them. The driver's wait has to follow.
+pub(crate) fn yield_until_ended(event: cl_event) {
+    let usual = USUAL.get();
+    let limit = if usual > BRIEF { Duration::ZERO } else { usual.saturating_mul(2).max(SPIN) };
+    let start = Instant::now();
+    while start.elapsed() < limit && matches!(status(event), Ok(code) if code > 0) {
+        thread::yield_now();
+    }
+}
+
+/// Notes how long a wait was that began at some time.
+pub(crate) fn note_wait(start: Instant) {
+    USUAL.set(faded(USUAL.get(), start.elapsed()));
 }
 
 /// What is usual after one more wait.

@@ -80,6 +80,7 @@ impl fmt::Display for Sample {
             ("deterministic", attributes.deterministic),
             ("once", attributes.once),
             ("winograd", attributes.winograd),
+            ("native", attributes.native),
             ("scratchpad of the user", attributes.scratchpad == ScratchpadMode::User),
             ("both forms", self.0.has_both_forms()),
         ] {
