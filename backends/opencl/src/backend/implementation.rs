@@ -3,6 +3,7 @@
 use anydnn_backend::{PrimitiveDesc, Result};
 
 use crate::backend::engine::OpenClEngine;
+use crate::backend::native;
 use crate::backend::primitive::OpenClPrimitive;
 use crate::primitive::{self, Choice, Wanted};
 
@@ -25,7 +26,11 @@ impl OpenClEngine {
         let choices = primitive::choices(desc, &self.traits(), Wanted::All)?;
         let name =
             |choice: Choice| Implementation { name: choice.plan.implementation, reason: choice.reason };
-        Ok(choices.into_iter().map(name).collect())
+        let native = native::primitive(self, desc).map(|native| Implementation {
+            name: native::name(&native),
+            reason: "takes the processor itself less than a launch",
+        });
+        Ok(native.into_iter().chain(choices.into_iter().map(name)).collect())
     }
 
     /// As [`Engine::create_primitive`](anydnn_backend::Engine::create_primitive), by the implementation of this [name](Implementation::name).
@@ -33,6 +38,10 @@ impl OpenClEngine {
     /// # Errors
     /// [`Error::Unsupported`](anydnn_backend::Error::Unsupported) also where that implementation does not serve the description.
     pub fn create_primitive_as(&self, desc: &PrimitiveDesc, implementation: &str) -> Result<OpenClPrimitive> {
+        let native = native::primitive(self, desc).filter(|native| native::name(native) == implementation);
+        if let Some(native) = native {
+            return Ok(OpenClPrimitive::from_native(self, native));
+        }
         let choice = primitive::choose(desc, &self.traits(), Wanted::Named(implementation))?;
         OpenClPrimitive::from_plan(self, choice.plan)
     }

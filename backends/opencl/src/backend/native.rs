@@ -48,6 +48,11 @@ pub(crate) fn primitive(engine: &OpenClEngine, desc: &PrimitiveDesc) -> Option<H
     (nanoseconds(primitive.desc(), primitive.is_fast()) <= MOST).then_some(primitive)
 }
 
+/// What the implementation is called.
+pub(crate) fn name(native: &HostPrimitive) -> String {
+    native.implementation().replacen("host:", "ocl:native:", 1)
+}
+
 /// Whether a native command of the device reads and writes what other commands do: its word alone is not enough.
 pub(crate) fn work(engine: &OpenClEngine) -> bool {
     let probed = probe(engine).unwrap_or_else(|error| {

@@ -150,9 +150,9 @@ impl OpenClPrimitive {
     }
 
     /// What the processor computes without kernels.
-    fn from_native(engine: &OpenClEngine, native: HostPrimitive) -> Self {
+    pub(crate) fn from_native(engine: &OpenClEngine, native: HostPrimitive) -> Self {
         let desc = native.desc().clone();
-        let implementation = native.implementation().replacen("host:", "ocl:native:", 1);
+        let implementation = native::name(&native);
         let plan = KernelPlan { implementation, desc: desc.clone(), scratchpad: 0, launches: Vec::new() };
         let compiled = Compiled {
             implementation: plan.implementation.as_str().into(),

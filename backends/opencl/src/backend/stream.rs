@@ -146,7 +146,7 @@ impl Stream for OpenClStream {
             (std::mem::take(&mut state.unsettled), state.open.take())
         };
         let start = Instant::now();
-        self.rest(&submitted, open);
+        let rested = self.rest(&submitted, open);
         let wait_method = self.inner.engine.inner.wait_method;
         let finished =
             wait_method.wait(|| cl::finish(self.inner.queue.raw())).check("wait for stream", "clFinish");
@@ -169,6 +169,7 @@ impl Stream for OpenClStream {
         }
         drop(state);
         finished?;
+        rested?;
         failure.map_or(Ok(()), |failure| Err(failure.to_error()))
     }
 
@@ -302,23 +303,25 @@ impl OpenClStream {
     }
 
     /// Sleeps as long as `clFinish` would only burn a core. What goes wrong here, that call will tell.
-    fn rest(&self, submitted: &VecDeque<Arc<Fate>>, open: Option<Arc<Fate>>) {
+    ///
+    /// # Errors
+    /// The driver's, where a wait that yields cannot look.
+    fn rest(&self, submitted: &VecDeque<Arc<Fate>>, open: Option<Arc<Fate>>) -> Result<()> {
         let wait_method = self.inner.engine.inner.wait_method;
         if wait_method != WaitMethod::Poll {
             Fate::rest_for_user_events(submitted);
-            if let (WaitMethod::Yield, Some(Ok(event))) =
-                (wait_method, submitted.back().map(|last| last.raw()))
-                && self.inner.flush().is_ok()
-            {
-                yield_until_ended(event);
+            if let (WaitMethod::Yield, Some(last)) = (wait_method, submitted.back()) {
+                let event = last.raw()?;
+                self.inner.flush()?;
+                yield_until_ended(event).check("wait for stream", "clGetEventInfo")?;
             }
-            return;
+            return Ok(());
         }
         if let Some(open) = open.filter(|open| open.is_open()) {
             if let (Ok(event), Ok(())) = (open.raw(), self.inner.flush()) {
                 sleep_until_ended(event);
             }
-            return;
+            return Ok(());
         }
         // Commands that the user enqueued directly count too.
         // SAFETY: a live queue and no wait list.
@@ -329,6 +332,7 @@ impl OpenClStream {
         if let (Some(marker), Ok(())) = (marker, self.inner.flush()) {
             sleep_until_ended(marker.raw());
         }
+        Ok(())
     }
 
     /// Waits until a transfer no longer touches the host's bytes.

@@ -375,7 +375,7 @@ impl Fate {
     pub(crate) fn wait_for_event(self: &Arc<Self>) -> Result<()> {
         let event = self.raw()?;
         let start = Instant::now();
-        self.rest(event);
+        self.rest(event)?;
         let waited = self.origin.wait_method.wait(|| cl::wait_for_events(&[event]));
         if self.origin.wait_method == WaitMethod::Yield {
             note_wait(start);
@@ -387,22 +387,28 @@ impl Fate {
     }
 
     /// Sleeps as long as the driver's wait would only burn a core. What goes wrong here, that wait will tell.
-    fn rest(self: &Arc<Self>, event: cl_event) {
+    ///
+    /// # Errors
+    /// The driver's, where a wait that yields cannot look.
+    fn rest(self: &Arc<Self>, event: cl_event) -> Result<()> {
         let is_open = || matches!(self.code(), Ok(code) if code > 0);
         match self.origin.wait_method {
             WaitMethod::Driver | WaitMethod::Yield if self.gated && is_open() => {
                 Self::rest_for_user_events([self]);
             }
-            WaitMethod::Yield if is_open() => {
-                self.flush(event);
-                yield_until_ended(event);
+            WaitMethod::Yield if self.code()? > 0 => {
+                self.hand_over(event)?;
+                yield_until_ended(event).check(self.operation.as_str(), "clGetEventInfo")?;
             }
             WaitMethod::Poll if is_open() => {
-                self.flush(event);
+                if let Err(error) = self.hand_over(event) {
+                    tracing::debug!(%error, "the queue of a command could not be flushed");
+                }
                 sleep_until_ended(event);
             }
             _ => {}
         }
+        Ok(())
     }
 
     /// Sleeps until the user events have ended that commands wait for: before that the driver could do nothing for them.
@@ -424,8 +430,8 @@ impl Fate {
     }
 
     /// Hands the command to the device: looking at its status does not, as waiting does.
-    fn flush(&self, event: cl_event) {
-        let flushed = match self.stream() {
+    fn hand_over(&self, event: cl_event) -> Result<()> {
+        match self.stream() {
             Some(stream) => stream.flush(),
             None => call::value(
                 cl::get_event_data(event, cl::CL_EVENT_COMMAND_QUEUE),
@@ -439,9 +445,6 @@ impl Fate {
                 }
                 cl3::command_queue::flush(queue).check(self.operation.as_str(), "clFlush")
             }),
-        };
-        if let Err(error) = flushed {
-            tracing::debug!(%error, "the queue of a command could not be flushed");
         }
     }
 

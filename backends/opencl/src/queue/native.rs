@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use crate::driver::call::{self, Check, Returned};
 use crate::driver::handle;
 use crate::memory::allocation::{Allocation, Binding};
+use crate::queue::wait::yield_until_ended;
 
 /// The call that enqueues a native command.
 pub(crate) const NATIVE_CALL: &str = "clEnqueueNativeKernel";
@@ -152,9 +153,18 @@ fn find<'a>(
         return Ok(());
     }
     let queue = idle()?;
-    let enqueued = asked.iter().try_for_each(|(_, whole, found)| {
+    let last = asked.len() - 1;
+    let enqueued = asked.iter().enumerate().try_for_each(|(at, (_, whole, found))| {
         let mut args = [ptr::from_ref(&**found).cast_mut().cast(), ptr::null_mut()];
-        enqueue(queue.raw(), tell, &mut args, &[*whole], &[], false).map(|_| ())
+        let event = enqueue(queue.raw(), tell, &mut args, &[*whole], &[], at == last)?;
+        if at == last {
+            // SAFETY: the driver returned this event with one reference for the caller.
+            if let Ok(event) = unsafe { handle::Event::from_owned(event) } {
+                cl::flush(queue.raw())?;
+                yield_until_ended(event.raw())?;
+            }
+        }
+        Ok(())
     });
     // Also where one was refused: those before it write to what they were given.
     let finished = cl::finish(queue.raw());

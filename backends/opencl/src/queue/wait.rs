@@ -79,13 +79,14 @@ pub(crate) fn sleep_until_ended(event: cl_event) {
 
 /// Looks at an event that may end in a moment, and lets other threads run in between: where this thread's waits of late were short, or nothing
 /// is known of them. The driver's wait has to follow.
-pub(crate) fn yield_until_ended(event: cl_event) {
+pub(crate) fn yield_until_ended(event: cl_event) -> Returned<()> {
     let usual = USUAL.get();
     let limit = if usual > BRIEF { Duration::ZERO } else { usual.saturating_mul(2).max(SPIN) };
     let start = Instant::now();
-    while start.elapsed() < limit && matches!(status(event), Ok(code) if code > 0) {
+    while start.elapsed() < limit && status(event)? > 0 {
         thread::yield_now();
     }
+    Ok(())
 }
 
 /// Notes how long a wait was that began at some time.
