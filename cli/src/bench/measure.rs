@@ -175,12 +175,12 @@ fn difference(case: &Case, peer: &mut dyn Opponent, result: &[f32]) -> Result<f6
 
 /// What right elements may differ by, whatever their size. A logistic function that is a fraction plus one half, as ONNX Runtime's, is exact
 /// to the last place of one, not of its result: measured against PP-OCRv4's detection in f64, its smallest results are up to 1.3e-7 off and
-/// the norm of all by 4.0e-4, behind sums that are within 5.8e-7.
+/// the norm of all by 4.0e-4, behind sums that are within 5.8e-7; of PP-OCRv3's, whose largest result is 1.5e-8 for noise, it makes 3.2e-7.
 fn slack(graph: &Graph) -> f64 {
     let kind = |&id: &TensorId| graph.producer(id).map(|producer| graph.ops()[producer].kind);
     let mut kinds = graph.outputs().iter().map(kind);
     let logistic = kinds.len() > 0 && kinds.all(|kind| kind == Some(OpKind::Sigmoid));
-    if logistic { f64::from(f32::EPSILON) } else { 0.0 }
+    if logistic { 3.0 * f64::from(f32::EPSILON) } else { 0.0 }
 }
 
 /// The norm of the difference, of each element beyond the slack, over the norm of what was expected; where that is all zeros, over the norm

@@ -34,9 +34,18 @@ pub(super) struct Network {
     /// The type in place of f32, if not f32.
     narrow: Option<DataType>,
     /// Integers that are made as floats, with these.
-    wholes: Vec<(TensorId, Value)>,
+    wholes: Vec<Whole>,
     /// What operators asked for.
     asked: RefCell<Asked>,
+}
+
+/// Integers that are made of whole floats.
+#[derive(Clone, Debug)]
+struct Whole {
+    id: TensorId,
+    floats: Value,
+    /// Whether they are sums of products.
+    is_sum: bool,
 }
 
 impl Network {
@@ -81,8 +90,13 @@ impl Network {
             return self.constant_of_shape(node.name(), tensor.reshaped(dims)?, follows_shape);
         }
         let shape: Vec<i64> = dims.iter().map(|&dim| dim as i64).collect();
-        let attrs = Attrs::new().with("shape", shape).with("special_zero", false);
-        self.op(node, OpKind::StaticReshape, &[value], attrs)
+        let attrs = || Attrs::new().with("shape", shape.clone()).with("special_zero", false);
+        let made = self.op(node, OpKind::StaticReshape, &[value], attrs())?;
+        if let Some(Whole { floats, is_sum, .. }) = self.whole_of(value).cloned() {
+            let floats = self.op(node, OpKind::StaticReshape, &[&floats], attrs())?;
+            self.note_whole(&made, &floats, is_sum);
+        }
+        Ok(made)
     }
 
     /// The kind of the operation that makes a value.
@@ -128,16 +142,38 @@ impl Network {
     /// Sums of integers, which the device has as floats, as integers of 32 bits. Beyond 24 bits they are rounded.
     pub(super) fn whole(&mut self, node: &Node, sums: &Value) -> Result<Value> {
         let made = self.converted(node, sums, DataType::S32)?;
-        if let Source::Made(id) = made.source {
-            self.wholes.push((id, sums.clone()));
+        self.note_whole(&made, sums, true);
+        Ok(made)
+    }
+
+    /// Whole floats as integers of a type, which are those floats again where somebody wants them.
+    pub(super) fn cut(&mut self, node: &Node, floats: &Value, to: DataType) -> Result<Value> {
+        let made = self.converted(node, floats, to)?;
+        if to == DataType::S32 {
+            self.note_whole(&made, floats, false);
         }
         Ok(made)
     }
 
+    fn note_whole(&mut self, made: &Value, floats: &Value, is_sum: bool) {
+        if let Source::Made(id) = made.source {
+            self.wholes.push(Whole { id, floats: floats.clone(), is_sum });
+        }
+    }
+
+    fn whole_of(&self, value: &Value) -> Option<&Whole> {
+        let Source::Made(id) = value.source else { return None };
+        self.wholes.iter().find(|whole| whole.id == id)
+    }
+
     /// The floats that integers are made of.
     pub(super) fn as_floats(&self, value: &Value) -> Option<Value> {
-        let Source::Made(id) = value.source else { return None };
-        self.wholes.iter().find(|(whole, _)| *whole == id).map(|(_, sums)| sums.clone())
+        self.whole_of(value).map(|whole| whole.floats.clone())
+    }
+
+    /// Whether these are [sums](Self::whole) of products, which are rounded beyond 24 bits.
+    pub(super) fn is_sum(&self, value: &Value) -> bool {
+        self.whole_of(value).is_some_and(|whole| whole.is_sum)
     }
 
     /// Whether floats of the file are computed in a narrower type.

@@ -23,7 +23,28 @@ pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     if let Some(moved) = moved::before_views(network, node, kind)? {
         return Ok(vec![moved]);
     }
+    if let Some(sum) = sum_of_sums(network, node, kind)? {
+        return Ok(vec![sum]);
+    }
     Ok(vec![network.op(node, kind, &[a, b], Attrs::new())?])
+}
+
+/// A sum of products of integers and others, as of a bias, which the device has as floats like the sum that it is part of: a bias, the scale and
+/// a function go with the products then.
+fn sum_of_sums(network: &mut Network, node: &Node, kind: OpKind) -> Result<Option<Value>> {
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    let are_32_bits = [a, b].iter().all(|value| value.data_type == DataType::S32);
+    let is_of_sums = network.is_sum(a) || network.is_sum(b);
+    if !matches!(kind, OpKind::Add | OpKind::Subtract) || !are_32_bits || !is_of_sums {
+        return Ok(None);
+    }
+    let mut floats = |value: &Value| match network.as_floats(value) {
+        Some(floats) => Ok(floats),
+        None => network.converted(node, value, DataType::F32),
+    };
+    let (a, b) = (floats(a)?, floats(b)?);
+    let sum = network.op(node, kind, &[&a, &b], Attrs::new())?;
+    network.whole(node, &sum).map(Some)
 }
 
 /// Sum, mean, least and greatest of any number of tensors.
@@ -104,7 +125,7 @@ pub(super) fn cast(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
         DataType::S32 | DataType::S64 | DataType::S8 | DataType::U8 if src.data_type.is_float() => {
             // A conversion rounds; what is whole stays.
             let whole = network.op(node, OpKind::Truncate, &[src], Attrs::new())?;
-            network.converted(node, &whole, to)?
+            network.cut(node, &whole, to)?
         }
         DataType::S32 | DataType::S64 => network.converted(node, src, to)?,
         DataType::S8 | DataType::U8 if src.data_type == DataType::Boolean => {

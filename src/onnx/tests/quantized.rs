@@ -52,6 +52,31 @@ fn windows_of_integers_see_zeros_at_the_border() {
     assert_eq!((made.data_type(), made.to_f32s()), (DataType::S32, vec![2.0, 5.0, 8.0]));
 }
 
+/// A bias in steps, as some exporters write it beside sums of products: with the scale and a function it goes with the products. Integers alone
+/// are added as such, beyond the digits of a float.
+#[test]
+fn biases_of_integers_go_with_their_products() {
+    let draft = constant(Draft::new(13).typed("a", UINT8, &["2", "2"]), "p", UINT8, &[], &[1]);
+    let draft = constant(draft, "b", INT8, &[2, 2], &[2, 3, -4, 5]).input("bias", &["2"]).input("scale", &[]);
+    let draft = draft.ints("dims", &[2], &[1, 2]).node("f = Floor(bias)", vec![]);
+    let draft = draft.node("c = Cast(f)", vec![int("to", INT32.into())]).node("r = Reshape(c, dims)", vec![]);
+    let draft = draft.node("m = MatMulInteger(a, b, p)", vec![]).node("s = Add(m, r)", vec![]);
+    let with = |draft: Draft| draft.node("t = Cast(s)", vec![int("to", 1)]).node("y = Mul(t, scale)", vec![]);
+    let floats = with(draft.clone()).output("y");
+    let inputs = [bytes([2, 2], &[1, 2, 3, 4]), tensor([2], &[-0.5, 2.9]), tensor([], &[0.5])];
+    let made = floats.run(&[], &inputs).unwrap().remove(0);
+    assert_eq!(made.to_f32s(), [-2.5, 3.5, -4.5, 11.5]);
+    let found = kinds(&floats);
+    assert!(!found.contains(&OpKind::TypeCast), "{found:?}");
+    // Whoever wants the integers has them.
+    let whole = draft.output("s").run(&[], &inputs[..2]).unwrap().remove(0);
+    assert_eq!((whole.data_type(), whole.to_f32s()), (DataType::S32, vec![-5.0, 7.0, -9.0, 23.0]));
+    let draft = Draft::new(13).input("x", &["2"]).node("c = Cast(x)", vec![int("to", INT32.into())]);
+    let draft = constant(draft, "d", INT32, &[2], &[1, 1]).node("y = Add(c, d)", vec![]).output("y");
+    let made = draft.run(&[], &[tensor([2], &[16_777_216.0, -3.7])]).unwrap().remove(0);
+    assert_eq!((made.data_type(), made.to_f64s()), (DataType::S32, vec![16_777_217.0, -2.0]));
+}
+
 #[test]
 fn values_give_the_scale_that_they_are_quantized_with() {
     let draft = Draft::new(11).input("x", &["2", "2"]).node("y, s, z = DynamicQuantizeLinear(x)", vec![]);
