@@ -31,6 +31,9 @@ pub(crate) enum Programs {
 /// steps of a network wait for few programs.
 const THREADS: usize = 256;
 
+/// Operations of a graph from which on native commands pay, as neighbours share them: by itself one takes about as long as a launch.
+const NETWORK: usize = 8;
+
 /// How long threads may take for nothing before more of them are started: longer than any primitive whose program is there.
 const PATIENCE: Duration = Duration::from_millis(2);
 
@@ -114,9 +117,10 @@ fn resolve<B: Backend>(
     told: &mut dyn FnMut(PrimitiveDesc, Open),
 ) -> Result<()> {
     let is_direct = options.direct || options.policy != Policy::Fusion || *DIRECT;
+    let is_network = program.graph.ops().len() >= NETWORK;
     let attributed = |desc: PrimitiveDesc| {
         let winograd = desc.attributes().winograd && !is_direct;
-        let native = options.policy == Policy::Fusion;
+        let native = options.policy == Policy::Fusion && is_network;
         let desc = desc.with_scratchpad(ScratchpadMode::User).with_specialize(options.specialize);
         desc.with_winograd(winograd).with_native(native)
     };
@@ -252,10 +256,13 @@ mod tests {
     use crate::fusion::Policy;
     use crate::graph::{Attrs, GraphBuilder, OpKind};
 
-    /// The attributes of a convolution of a graph.
-    fn attributes(options: &CompileOptions) -> Attributes {
+    /// The attributes of a convolution of a graph, with so many functions in front.
+    fn attributes_behind(functions: usize, options: &CompileOptions) -> Attributes {
         let mut g = GraphBuilder::new();
-        let x = g.input("x", DataType::F32, [1, 4, 8, 8]);
+        let mut x = g.input("x", DataType::F32, [1, 4, 8, 8]);
+        for at in 0..functions {
+            x = g.op(&format!("f{at}"), OpKind::Exp, &[x], Attrs::new()).expect("a function");
+        }
         let w = g.constant("w", DataType::F32, [4, 4, 3, 3]);
         let attrs = Attrs::new()
             .with("strides", [1_i64, 1])
@@ -272,6 +279,10 @@ mod tests {
         last.desc.attributes().clone()
     }
 
+    fn attributes(options: &CompileOptions) -> Attributes {
+        attributes_behind(0, options)
+    }
+
     /// Without fusion everything is what it says.
     #[test]
     fn convolutions_are_direct_where_that_is_asked_for() {
@@ -282,9 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn steps_may_be_native_where_they_are_fused() {
+    fn steps_of_networks_may_be_native_where_they_are_fused() {
         let fused = CompileOptions::default();
-        assert!(attributes(&fused).native);
-        assert!(!attributes(&CompileOptions { policy: Policy::Debug, ..fused }).native);
+        assert!(attributes_behind(7, &fused).native);
+        assert!(!attributes(&fused).native, "neighbours are what pays");
+        assert!(!attributes_behind(7, &CompileOptions { policy: Policy::Debug, ..fused }).native);
     }
 }

@@ -21,8 +21,9 @@ const FAST: (f64, f64) = (0.03, 0.4);
 const REFERENCE: (f64, f64) = (2.0, 12.0);
 /// The products that one of a recurrent layer takes as long as: its steps wait for one another.
 const RECURRENT: f64 = 2.5;
-/// Nanoseconds of any primitive.
+/// Nanoseconds of any primitive, and of each row of a product.
 const CALL: f64 = 600.0;
+const ROW: f64 = 20.0;
 
 /// The environment variable that forbids them: `never`.
 const VARIABLE: &str = "ANYDNN_NATIVE";
@@ -96,7 +97,9 @@ fn nanoseconds(desc: &PrimitiveDesc, is_fast: bool) -> f64 {
     let (products, elements) = match desc.op() {
         Op::MatMul(_) => {
             let terms = src.and_then(|src| src.dims().last()).map_or(0, |&terms| terms);
-            (results * terms as f64, both)
+            let columns = dst.and_then(|dst| dst.dims().last()).map_or(1, |&columns| columns.max(1));
+            let rows = results / columns as f64 * ROW / if is_fast { FAST.0 } else { REFERENCE.0 };
+            (results * terms as f64 + rows, both)
         }
         Op::Convolution(_) => {
             let channels = dst.and_then(|dst| dst.dims().get(1)).map_or(1, |&channels| channels.max(1));
