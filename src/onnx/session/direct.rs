@@ -12,10 +12,10 @@ use super::lock;
 
 /// The most bytes of one value: behind more, the copy counts and not its command.
 const MOST_BYTES: usize = 1 << 20;
-/// The most memories that are kept for later executions.
-const MOST_IDLE: usize = 64;
-/// Sizes are rounded up to a multiple, so that memory serves values of about its size.
-const STEP: usize = 256;
+/// The most bytes that are kept for later executions.
+const MOST_IDLE: usize = 8 << 20;
+/// The fewest bytes of a memory. Sizes are powers of two, so that one serves values of about its size, whatever their shapes.
+const LEAST_BYTES: usize = 256;
 
 /// Memory of such a kind, kept for later executions.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl<B: Backend> Direct<B> {
 
     /// Memory that no command uses, as large as a descriptor says or a little larger; None for too many bytes.
     pub(super) fn take(&self, engine: &B::Engine, desc: &MemoryDesc) -> Result<Option<B::Memory>> {
-        let bytes = desc.size().max(1).next_multiple_of(STEP);
+        let bytes = desc.size().max(LEAST_BYTES).next_power_of_two();
         if bytes > MOST_BYTES {
             return Ok(None);
         }
@@ -59,10 +59,12 @@ impl<B: Backend> Direct<B> {
     /// Keeps memory for later, behind the last command on it.
     pub(super) fn park(&self, memory: B::Memory, last: Option<B::Event>) {
         let mut idle = lock(&self.idle);
-        if idle.len() >= MOST_IDLE {
-            idle.remove(0);
-        }
         idle.push((memory, last));
+        let mut bytes: usize = idle.iter().map(|(memory, _)| memory.region().bytes).sum();
+        // Those that were used longest ago first.
+        while bytes > MOST_IDLE {
+            bytes -= idle.remove(0).0.region().bytes;
+        }
     }
 }
 
@@ -108,5 +110,11 @@ mod tests {
         // As large, rounded up, but not larger.
         assert_eq!(take(&MemoryDesc::new([60], DataType::F32)).region(), second.region());
         assert!(direct.take(&engine, &MemoryDesc::new([MOST_BYTES], DataType::F32)).unwrap().is_none());
+        // Of many shapes little is kept.
+        let large = MemoryDesc::new([MOST_BYTES], DataType::U8);
+        let all: Vec<_> = (0..20).map(|_| take(&large)).collect();
+        all.into_iter().for_each(|memory| direct.park(memory, None));
+        let kept: usize = lock(&direct.idle).iter().map(|(memory, _)| memory.region().bytes).sum();
+        assert_eq!(kept, MOST_IDLE);
     }
 }

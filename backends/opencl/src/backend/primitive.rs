@@ -120,6 +120,7 @@ impl OpenClPrimitive {
         let reuse = &engine.inner.reuse;
         let conditions = Conditions {
             specialize: desc.attributes().specialize.unwrap_or_else(|| engine.specialization()),
+            native: desc.attributes().native && engine.runs_native(),
             tuning: engine.inner.tuning.generation(),
         };
         if let Some(compiled) = reuse.find(desc, conditions) {

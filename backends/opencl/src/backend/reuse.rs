@@ -27,6 +27,8 @@ struct State<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Conditions {
     pub(crate) specialize: Specialize,
+    /// Whether it may be a native command.
+    pub(crate) native: bool,
     /// [`Record::generation`](crate::cache::tuning::Record::generation).
     pub(crate) tuning: usize,
 }
@@ -117,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    const NEVER: Conditions = Conditions { specialize: Specialize::Never, tuning: 0 };
+    const NEVER: Conditions = Conditions { specialize: Specialize::Never, native: false, tuning: 0 };
 
     fn desc(n: usize, function: Eltwise, label: &str) -> PrimitiveDesc {
         let desc = MemoryDesc::new([n], DataType::F32).labelled(label);
@@ -136,8 +138,11 @@ mod tests {
         assert_eq!(made.find(&desc(4, Eltwise::Relu, "b"), never), Some(Arc::clone(&thing)));
         assert_eq!(made.find(&desc(5, Eltwise::Relu, "a"), never), None);
         assert_eq!(made.find(&desc(4, Eltwise::Abs, "a"), never), None);
-        let others =
-            [Conditions { specialize: Specialize::Eager, ..never }, Conditions { tuning: 1, ..never }];
+        let others = [
+            Conditions { specialize: Specialize::Eager, ..never },
+            Conditions { native: true, ..never },
+            Conditions { tuning: 1, ..never },
+        ];
         for other in others {
             assert_eq!(made.find(&desc(4, Eltwise::Relu, "a"), other), None);
         }
