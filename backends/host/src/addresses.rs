@@ -13,11 +13,6 @@ use crate::primitive::HostPrimitive;
 static ALONE: LazyLock<Crew> = LazyLock::new(|| Crew::new(1));
 
 impl HostPrimitive {
-    /// Whether it has a form of vector instructions; else it is computed by the reference, element by element.
-    pub fn is_fast(&self) -> bool {
-        self.has_fast_form()
-    }
-
     /// Computes it on the calling thread, on operands at addresses. Those in place of a result, and those that share
     /// bytes with one, are read as they were before.
     ///

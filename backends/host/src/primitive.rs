@@ -34,7 +34,8 @@ impl HostPrimitive {
         Ok(Self(Arc::new(Inner { engine, desc, implementation, mode, fast })))
     }
 
-    pub(crate) fn has_fast_form(&self) -> bool {
+    /// Whether it has a form of vector instructions; else it is computed by the reference, element by element.
+    pub fn is_fast(&self) -> bool {
         self.0.fast.is_some()
     }
 

@@ -113,7 +113,9 @@ mod tests {
         // Of many shapes little is kept.
         let large = MemoryDesc::new([MOST_BYTES], DataType::U8);
         let all: Vec<_> = (0..20).map(|_| take(&large)).collect();
-        all.into_iter().for_each(|memory| direct.park(memory, None));
+        for memory in all {
+            direct.park(memory, None);
+        }
         let kept: usize = lock(&direct.idle).iter().map(|(memory, _)| memory.region().bytes).sum();
         assert_eq!(kept, MOST_IDLE);
     }

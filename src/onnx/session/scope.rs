@@ -147,7 +147,10 @@ impl<B: Backend> Scope<B> {
             return Ok(plan);
         }
         let have: Vec<_> = state.iter().map(|slot| slot.as_ref().map(|slot| slot.have())).collect();
-        let signature = signature(&have);
+        let told = entries(state);
+        let signature: Signature = told
+            .map(|(value, dims, data_type, is_known)| (value, dims.clone(), data_type, is_known))
+            .collect();
         let alike = lock(&self.plans).iter().filter(|plan| plan.signature == signature).count();
         let (stage, executable) = self.compile(inner, &have, alike < VARIANTS)?;
         let port_bytes = executable.as_ref().map_or(0, |executable: &Executable<B>| {
@@ -174,18 +177,10 @@ impl<B: Backend> Scope<B> {
 
     /// The plan that was made for what is there. Executions begin with this, so nothing is copied for it.
     fn find(&self, state: &[Option<Arc<Slot<B>>>]) -> Option<Arc<Plan<B>>> {
-        let there = || state.iter().enumerate().filter_map(|(value, slot)| Some((value, slot.as_deref()?)));
         let is_alike = |signature: &Signature| {
-            let mut wanted = signature.iter();
-            let mut all = there().map(|(value, slot)| {
-                wanted.next().is_some_and(|(other, dims, data_type, is_known)| {
-                    *other == value
-                        && dims == slot.desc.dims()
-                        && *data_type == slot.desc.data_type()
-                        && *is_known == slot.known().is_some()
-                })
-            });
-            all.all(|same| same) && wanted.next().is_none()
+            let wanted =
+                signature.iter().map(|(value, dims, data_type, known)| (*value, dims, *data_type, *known));
+            entries(state).eq(wanted)
         };
         let same = |(value, wanted): &(ValueId, Arc<HostTensor>)| {
             let known = state[*value].as_ref().and_then(|slot| slot.known());
@@ -348,7 +343,10 @@ fn make_ahead<'a>(constants: impl Iterator<Item = &'a Constant>, is_compiled: &A
     }
 }
 
-fn signature(have: &[Option<Have>]) -> Signature {
-    let there = have.iter().enumerate().filter_map(|(value, have)| Some((value, have.as_ref()?)));
-    there.map(|(value, have)| (value, have.dims.clone(), have.data_type, have.tensor.is_some())).collect()
+/// What a [`Signature`] tells of the values that are there.
+fn entries<B: Backend>(
+    state: &[Option<Arc<Slot<B>>>],
+) -> impl Iterator<Item = (ValueId, &Dims, DataType, bool)> {
+    let there = state.iter().enumerate().filter_map(|(value, slot)| Some((value, slot.as_deref()?)));
+    there.map(|(value, slot)| (value, slot.desc.dims(), slot.desc.data_type(), slot.known().is_some()))
 }

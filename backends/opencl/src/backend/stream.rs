@@ -519,13 +519,22 @@ impl Submission<'_> {
         if is_last && self.join(operation, kernel, grid)? {
             return Ok(());
         }
-        let is_seen = is_last
-            || self.stream.inner.desc.order == Order::OutOfOrder
-            || self.stream.inner.profile.is_some()
-            || self.is_watched();
-        let queue = self.stream.inner.queue.raw();
+        let (queue, is_seen) = (self.stream.inner.queue.raw(), self.is_seen(is_last));
         let event =
             grid.enqueue(queue, kernel, &self.wait_list, is_seen).check(operation.as_str(), GRID_CALL)?;
+        self.follow(event, is_seen)
+    }
+
+    /// Whether the next command has an event: if it is the last of its submission, or if somebody is to look at it by itself.
+    fn is_seen(&self, is_last: bool) -> bool {
+        is_last
+            || self.stream.inner.desc.order == Order::OutOfOrder
+            || self.stream.inner.profile.is_some()
+            || self.is_watched()
+    }
+
+    /// Goes on behind a command, whose event there is if it is seen.
+    fn follow(&mut self, event: cl_event, is_seen: bool) -> Result<()> {
         if is_seen {
             // SAFETY: the driver returned this event with one reference for the caller.
             self.adopt(unsafe { handle::Event::from_owned(event) }?);
@@ -545,24 +554,9 @@ impl Submission<'_> {
         memories: &[&OpenClMemory],
         is_last: bool,
     ) -> Result<()> {
-        let is_seen = is_last
-            || self.stream.inner.desc.order == Order::OutOfOrder
-            || self.stream.inner.profile.is_some()
-            || self.is_watched();
-        let queue = self.stream.inner.queue.raw();
-        let memories = &slots(memories);
-        let run = Run::new(job, memories, || self.stream.inner.engine.service_queue())?;
-        let event =
-            run.enqueue(memories, queue, &self.wait_list, is_seen).check(operation.as_str(), NATIVE_CALL)?;
-        self.held.push(Held::Run(run));
-        if is_seen {
-            // SAFETY: the driver returned this event with one reference for the caller.
-            self.adopt(unsafe { handle::Event::from_owned(event) }?);
-        } else {
-            self.wait_list.clear();
-            self.is_unseen = true;
-        }
-        Ok(())
+        let is_seen = self.is_seen(is_last);
+        let event = self.enqueue_job(operation, job, memories, &self.wait_list.clone(), is_seen)?;
+        self.follow(event, is_seen)
     }
 
     /// As [`Submission::run`] after events of the caller's choice, who goes on to name the event where it is waited for.
@@ -573,14 +567,26 @@ impl Submission<'_> {
         memories: &[&OpenClMemory],
         waits: &[cl_event],
     ) -> Result<handle::Event> {
-        let queue = self.stream.inner.queue.raw();
-        let memories = &slots(memories);
-        let run = Run::new(job, memories, || self.stream.inner.engine.service_queue())?;
-        let event = run.enqueue(memories, queue, waits, true).check(operation.as_str(), NATIVE_CALL)?;
-        self.held.push(Held::Run(run));
+        let event = self.enqueue_job(operation, job, memories, waits, true)?;
         self.is_unseen = true;
         // SAFETY: the driver returned this event with one reference for the caller.
         unsafe { handle::Event::from_owned(event) }
+    }
+
+    /// Enqueues a job, which is held from then on.
+    fn enqueue_job(
+        &mut self,
+        operation: &Operation,
+        job: &Arc<Job>,
+        memories: &[&OpenClMemory],
+        waits: &[cl_event],
+        is_seen: bool,
+    ) -> Result<cl_event> {
+        let (queue, memories) = (self.stream.inner.queue.raw(), slots(memories));
+        let run = Run::new(job, &memories, || self.stream.inner.engine.service_queue())?;
+        let event = run.enqueue(&memories, queue, waits, is_seen).check(operation.as_str(), NATIVE_CALL)?;
+        self.held.push(Held::Run(run));
+        Ok(event)
     }
 
     /// As [`Submission::launch`] for a last kernel that shares its event with others; false where it cannot.
