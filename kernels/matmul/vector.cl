@@ -74,6 +74,82 @@
         IF_GATED(g_at += K_STEP_SRC1;)                                                                                   \
     }
 
+#if BY_BLOCKS
+// Weights that no cache holds: a few terms of all the item's panels at a time, so that memory is read in runs, and by all rows while the
+// terms are near. Sums wait in HELD between blocks.
+#define HELD(i, j) (*(__local V *)(held + (i) * PANEL + 16 * (j)))
+#define RESUME_ROW(i)                                                                                                    \
+    idx at##i;                                                                                                           \
+    {                                                                                                                    \
+        const idx m = min(first_m + i, (idx)(M_SIZE - 1));                                                               \
+        const idx k = 0;                                                                                                 \
+        at##i = OFF_SRC0;                                                                                                \
+    }                                                                                                                    \
+    EACH_V(RESUME, i)
+#define RESUME(i, j) V sum##i##_##j = first_k == 0 ? (V)(0) : HELD(i, j);
+#define HOLD_SUMS(i) EACH_V(HOLD, i)
+#define HOLD(i, j) HELD(i, j) = sum##i##_##j;
+// Rows a power of two apart compete for the few places that the first level has for them, where other tiles read the source, too.
+#if ONE_TILE
+#define FETCH_NEXT _Pragma("unroll") for (int j = 0; j < PANEL; j += 16) FETCH_NEAR(next + j);
+#else
+#define FETCH_NEXT _Pragma("unroll") for (int j = 0; j < PANEL; j += 16) FETCH(next + j);
+#endif
+#define EACH_TERM(LOAD_ALL, AND_FETCH)                                                                                       \
+    for (idx k = first_k; k < end_k; ++k) {                                                                              \
+        EACH_V(LOAD_ALL, 0)                                                                                              \
+        AND_FETCH                                                                                                        \
+        EACH_M(MULTIPLY_ROW)                                                                                             \
+        b_at += K_STEP_WEIGHTS;                                                                                          \
+        next += K_STEP_WEIGHTS;                                                                                          \
+    }
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void matmul_vector(PARAMS) {
+    ENTER
+    __local float sums[ROOM];
+    const idx first_panel = (idx)get_global_id(0) * ITEM_PANELS;
+    const idx end_panel = min(first_panel + ITEM_PANELS, (idx)PANELS);
+    DECLARE_BATCH((idx)get_global_id(2))
+    for (idx first_k = 0; first_k < K_SIZE; first_k += K_BLOCK)
+    for (idx panel = first_panel; panel < end_panel; ++panel) {
+        const idx end_k = min(first_k + K_BLOCK, (idx)K_SIZE);
+        const int columns = (int)min((idx)PANEL, N_SIZE - panel * PANEL);
+        const idx lane = 0;
+        idx from;
+        {
+            const idx k = first_k;
+            from = OFF_WEIGHTS;
+        }
+        // What is read two panels later.
+        const __global float *later;
+        {
+            const bool is_near = panel + 2 < end_panel;
+            const idx k = min(is_near ? first_k : end_k, max(K_SIZE - K_BLOCK, (idx)0)), own = panel;
+            const idx panel = is_near ? own + 2 : first_panel;
+            later = (const __global float *)weights + OFF_WEIGHTS;
+        }
+        __local float *held = sums + (panel - first_panel) * (HELD_ROWS * PANEL);
+        for (idx first_m = 0; first_m < M_SIZE; first_m += TILE_M, held += TILE_M * PANEL) {
+            idx b_at = from;
+            const __global float *next = later;
+            EACH_M(RESUME_ROW)
+            if (columns < PANEL) {
+                EACH_TERM(LOAD_PART, )
+            } else if (first_m == 0) {
+                EACH_TERM(LOAD_WHOLE, FETCH_NEXT)
+            } else {
+                EACH_TERM(LOAD_WHOLE, )
+            }
+            if (end_k < K_SIZE) {
+                EACH_M(HOLD_SUMS)
+            } else {
+                EACH_M(FINISH_ROW)
+            }
+        }
+    }
+}
+#else
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void matmul_vector(PARAMS) {
     ENTER
@@ -104,3 +180,4 @@ __kernel void matmul_vector(PARAMS) {
         EACH_M(FINISH_ROW)
     }
 }
+#endif

@@ -94,6 +94,10 @@ const FEW_RESULTS: usize = 8;
 const BLOCK_ROWS: usize = 48;
 /// Weights that stay in the first level of the cache beside the rows that are written.
 const NEAR_WEIGHTS: usize = 4096;
+/// Weights that no cache near a core holds, so many of whose terms are read at a time, and the sums that a work-item keeps meanwhile.
+const FAR_WEIGHTS: usize = 1 << 20;
+const BLOCK_TERMS: usize = 8;
+const HELD_SUMS: usize = 4 << 10;
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 16;
 /// Terms from which on devices that want many work-items share the sums of a narrow result among work-groups, however little of a tile it
@@ -292,6 +296,10 @@ impl<'a> Shape<'a> {
                     let reason = "few terms: sums stay in registers";
                     choices.offer("vector", reason, || self.vector(value, device, false));
                 }
+                if !many && !panels && self.is_far() {
+                    let reason = "few rows: weights that no cache holds read once, in runs";
+                    choices.offer("vector", reason, || self.vector(value, device, false));
+                }
                 if !many && copied {
                     let reason = "too few rows to pay for copies of the weights";
                     choices.offer("vector", reason, || self.vector(value, device, false));
@@ -391,6 +399,13 @@ impl<'a> Shape<'a> {
     fn own_panels(&self) -> Option<usize> {
         panel_width(self.weights)
             .filter(|&width| self.gate.is_none_or(|gate| panel_width(gate) == Some(width)))
+    }
+
+    /// Whether a matrix of weights is larger than what a core has near, and long enough to be read a few terms at a time.
+    fn is_far(&self) -> bool {
+        let dims = self.weights.dims();
+        let [.., terms, n] = **dims else { return false };
+        terms >= 4 * BLOCK_TERMS && terms * n > 0 && self.weights.elements() > FAR_WEIGHTS
     }
 
     /// The loops and operands, batches merged as far as they go. With `panel`, a width and a number of parts, columns are triples of
@@ -540,6 +555,13 @@ impl<'a> Shape<'a> {
         let (panels_of_rows, blocks) = (space.loops[panel].extent, rows.div_ceil(block));
         let enough = blocks.saturating_mul(batch) >= device.compute_units.max(1) * ITEMS / 2;
         let item_panels = if stay && enough { panels_of_rows } else { 1 };
+        // A few terms of several panels at a time where no cache holds the weights.
+        let held_rows = rows.next_multiple_of(tile);
+        let by_blocks = fetches && self.is_far() && held_rows * width <= HELD_SUMS;
+        let (item_panels, blocks) = match by_blocks {
+            true => (panels_of_items(panels_of_rows, HELD_SUMS / (held_rows * width), device, batch), 1),
+            false => (item_panels, blocks),
+        };
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         panels::repetitions(&mut source, tile, width / CPU_LANES);
         source
@@ -549,6 +571,7 @@ impl<'a> Shape<'a> {
             .define("WHOLE_PANELS", i32::from(whole))
             .define("WHOLE_COLUMNS", i32::from(n.is_multiple_of(width)))
             .define("FETCHES", i32::from(fetches))
+            .define("BY_BLOCKS", i32::from(by_blocks))
             .number_of("M_BLOCK", block)
             .number_of("ITEM_PANELS", item_panels)
             .number_of("PANELS", panels_of_rows)
@@ -560,11 +583,32 @@ impl<'a> Shape<'a> {
         if self.gate.is_some() {
             source.define("K_STEP_SRC1", mark(space.coefficient("SRC1", k)?));
         }
+        if by_blocks {
+            source
+                .define("ROOM", HELD_SUMS)
+                .define("ONE_TILE", i32::from(held_rows == tile))
+                .number_of("HELD_ROWS", held_rows)
+                .number_of("K_BLOCK", BLOCK_TERMS);
+        }
         self.define(&mut source, &space, value, &[k]);
         let global = [panels_of_rows.div_ceil(item_panels), blocks, batch];
         launches.push(source.launch("matmul_vector", &[VECTOR], global, Some([1, 1, 1])));
         Some(Planned { scratchpad, launches })
     }
+}
+
+/// How many panels a work-item has, at most `most`: as many as leave no core with nothing to do for long.
+fn panels_of_items(panels: usize, most: usize, device: &DeviceTraits, batch: usize) -> usize {
+    let units = device.compute_units.max(1).div_ceil(batch.max(1));
+    // The panels of the core that has the most, where each takes another item when it is done with one.
+    let longest = |item: usize| {
+        let (whole, rest) = (panels / item, panels % item);
+        let (rounds, over) = (whole / units * item, whole % units);
+        rounds + if over == 0 { rest } else { item }
+    };
+    let all = 1..=most.min(panels).max(1);
+    let least = all.clone().map(longest).min().unwrap_or(panels);
+    all.rev().find(|&item| longest(item) <= least).unwrap_or(1)
 }
 
 /// The width of the panels that weights already lie in: blocks of the last dimension alone, of whole vectors.

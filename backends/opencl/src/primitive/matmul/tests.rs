@@ -216,6 +216,42 @@ fn weights_in_place_are_fetched_ahead() {
 }
 
 #[test]
+fn far_weights_are_read_in_runs_by_a_few_rows() {
+    let has = |desc: &PrimitiveDesc, line: &str| {
+        let plan = crate::primitive::plan(desc, &cpu()).unwrap();
+        let text = plan.launches[0].program.source.to_string();
+        plan.implementation == "ocl:matmul:vector" && text.lines().any(|own| own == line)
+    };
+    // One tile and several, a partial panel, terms behind whole blocks, batches, and what comes behind the sums.
+    let relu = || Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::LeakyRelu { alpha: 0.1 }));
+    let list = [
+        matmul(f32(&[4, 1061]), f32(&[1061, 1024])),
+        matmul(f32(&[13, 1100]), f32(&[1100, 990])).bias(f32(&[990])).attributes(relu()),
+        matmul(f32(&[3, 20, 380]), f32(&[3, 380, 1001])),
+    ];
+    let list = list.map(|builder| builder.build().unwrap());
+    for (desc, is_one) in list.iter().zip([1, 0, 0]) {
+        assert!(
+            has(desc, "#define BY_BLOCKS 1") && has(desc, &format!("#define ONE_TILE {is_one}")),
+            "{desc}"
+        );
+    }
+    for (rows, terms, columns) in [(4, 1000, 1024), (4, 24, 90_000), (48, 1100, 1000)] {
+        let near = matmul(f32(&[rows, terms]), f32(&[terms, columns])).build().unwrap();
+        assert!(!has(&near, "#define BY_BLOCKS 1"), "{near}");
+    }
+    check_everywhere(&list, small_scales);
+}
+
+#[test]
+fn cores_get_as_many_panels_each() {
+    let device = DeviceTraits { compute_units: 2, ..cpu() };
+    let items = [(12, 64, 1), (13, 16, 1), (13, 64, 1), (5, 64, 1), (5, 64, 8), (1, 1, 1), (64, 16, 1)];
+    let items = items.map(|(panels, most, batch)| super::panels_of_items(panels, most, &device, batch));
+    assert_eq!(items, [6, 7, 7, 3, 5, 1, 16]);
+}
+
+#[test]
 fn few_columns_are_summed_along_rows() {
     let relu = || Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::LeakyRelu { alpha: 0.1 }));
     let list = [
