@@ -20,15 +20,28 @@
 #define CLEAR(i, j)                                                                                                      \
     V sum##i##_##j = (V)(0);                                                                                             \
     IF_GATED(V gate##i##_##j = (V)(0);)
-#define LOAD_WHOLE(i, j) LOAD(j, 16)
-#define LOAD_PART(i, j) LOAD(j, max(columns - 16 * j, 0))
-#define LOAD(j, n)                                                                                                       \
+#define LOAD_WHOLE(i, j) LOAD(j, 16 * j, 16, COLUMNS(j))
+// Where a panel ends early its last vectors are the matrix's last columns, and move to their places when they are finished.
+#if HAS_VECTOR
+#define LOAD_PART(i, j) LOAD(j, min(16 * j, columns - 16), 16, 16)
+#define MOVED(sum, n) (n < 16 ? moved(sum, 16 - n) : sum)
+static inline V moved(const V v, const int by) {
+    R lanes[32];
+    vstore16(v, 0, lanes);
+    vstore16((V)(0), 1, lanes);
+    return vload16(0, lanes + by);
+}
+#else
+#define LOAD_PART(i, j) LOAD(j, 16 * j, max(columns - 16 * j, 0), COLUMNS(j))
+#define MOVED(sum, n) sum
+#endif
+#define LOAD(j, first, n, scaled)                                                                                        \
     V b##j;                                                                                                              \
     IF_GATED(V g##j;)                                                                                                    \
     {                                                                                                                    \
-        const idx lane = 16 * j;                                                                                         \
-        b##j = DEQ_WEIGHTS(LD_WEIGHTS(b_at + 16 * j, n), COLUMNS(j));                                                    \
-        IF_GATED(g##j = DEQ_SRC1(LD_SRC1(g_at + 16 * j, n), COLUMNS(j));)                                                \
+        const idx lane = first;                                                                                          \
+        b##j = DEQ_WEIGHTS(LD_WEIGHTS(b_at + lane, n), scaled);                                                          \
+        IF_GATED(g##j = DEQ_SRC1(LD_SRC1(g_at + lane, n), scaled);)                                                      \
     }
 #define MULTIPLY_ROW(i)                                                                                                  \
     {                                                                                                                    \
@@ -48,8 +61,8 @@
     if (columns > 16 * j) {                                                                                              \
         const idx lane = 16 * j;                                                                                         \
         const int n_lanes = min(16, columns - 16 * j);                                                                   \
-        V v = OUT_SRC0(OUT_WEIGHTS(sum##i##_##j, n_lanes), n_lanes);                                                     \
-        IF_GATED(v = JOIN(v, ACTIVATION(OUT_SRC0(OUT_SRC1(gate##i##_##j, n_lanes), n_lanes)));)                          \
+        V v = OUT_SRC0(OUT_WEIGHTS(MOVED(sum##i##_##j, n_lanes), n_lanes), n_lanes);                                     \
+        IF_GATED(v = JOIN(v, ACTIVATION(OUT_SRC0(OUT_SRC1(MOVED(gate##i##_##j, n_lanes), n_lanes), n_lanes)));)          \
         ADD_BIAS(v, n_lanes)                                                                                             \
         POST_OPS(v, n_lanes)                                                                                             \
         ST_DST(OFF_DST, n_lanes, v);                                                                                     \

@@ -569,6 +569,7 @@ impl<'a> Shape<'a> {
             .declare("DECLARE_BATCH", &space, 0..m)
             .define("PANEL", width)
             .define("WHOLE_PANELS", i32::from(whole))
+            .define("HAS_VECTOR", i32::from(!whole && n >= CPU_LANES))
             .define("WHOLE_COLUMNS", i32::from(n.is_multiple_of(width)))
             .define("FETCHES", i32::from(fetches))
             .define("BY_BLOCKS", i32::from(by_blocks))
