@@ -3,6 +3,7 @@
 mod build;
 pub(super) mod nchwc;
 mod parts;
+mod twins;
 
 use std::sync::{Arc, OnceLock};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anydnn_backend::{Error, Result};
 
-use super::{Body, DEPTH, Program, STEPS, Step, StepKind, ValueId, key, nchwc, wrong};
+use super::{Body, DEPTH, Program, STEPS, Step, StepKind, ValueId, key, nchwc, twins, wrong};
 use crate::onnx::is_standard;
 use crate::onnx::proto::{
     AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto, TensorProto,
@@ -64,6 +64,7 @@ impl<'a> Builder<'a> {
         builder.nodes(&graph.node, opsets)?;
         nchwc::settle(&mut builder.program);
         builder.program.outputs = builder.outputs(graph);
+        twins::unite(&mut builder.program);
         let declared = graph.output.iter().map(|info| {
             let tensor = info.r#type.as_ref().and_then(|of| of.tensor_type.as_ref());
             let dims = tensor.and_then(|tensor| tensor.shape.as_ref()).map_or(&[][..], |shape| &shape.dim);

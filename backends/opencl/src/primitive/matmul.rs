@@ -558,9 +558,10 @@ impl<'a> Shape<'a> {
         // A few terms of several panels at a time where no cache holds the weights.
         let held_rows = rows.next_multiple_of(tile);
         let by_blocks = fetches && self.is_far() && held_rows * width <= HELD_SUMS;
-        let (item_panels, blocks) = match by_blocks {
-            true => (panels_of_items(panels_of_rows, HELD_SUMS / (held_rows * width), device, batch), 1),
-            false => (item_panels, blocks),
+        let (item_panels, blocks) = if by_blocks {
+            (panels_of_items(panels_of_rows, HELD_SUMS / (held_rows * width), device, batch), 1)
+        } else {
+            (item_panels, blocks)
         };
         let mut source = Source::new(&space, value, (CPU_LANES, Some(lane)), self.wide, true);
         panels::repetitions(&mut source, tile, width / CPU_LANES);
