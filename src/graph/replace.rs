@@ -49,6 +49,23 @@ impl Graph {
         Ok(Self { ops: kept, tensors, inputs, outputs, producers, consumers, fpmath, fpmath_apply_to_int })
     }
 
+    /// The graph of other operations, in order, that make its outputs of its inputs and constants, with the tensors that it had not. Tensors
+    /// that nothing reads or makes any more are gone.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](anydnn_backend::Error::Invalid) when two operations make one tensor.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn with_ops(self, ops: Vec<Op>, more: FxHashMap<TensorId, LogicalTensor>) -> Result<Self> {
+        let (producers, consumers) = (topology::producers(&ops)?, topology::consumers(&ops));
+        let mut tensors = self.tensors;
+        tensors.extend(more);
+        let stays = |id: &TensorId| {
+            producers.contains_key(id) || consumers.contains_key(id) || self.inputs.contains(id)
+        };
+        tensors.retain(|id, _| stays(id));
+        Ok(Self { ops, tensors, producers, consumers, ..self })
+    }
+
     /// The graph with a dequantisation for each operation that reads one, which can then be done where it is read. What only moves elements
     /// shares those of others.
     ///

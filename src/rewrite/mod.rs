@@ -8,6 +8,8 @@ mod empty_rows;
 mod gelu;
 mod hard;
 mod moments;
+#[cfg(feature = "onnx")]
+pub(crate) mod reshapes;
 #[cfg(test)]
 mod tests;
 
@@ -68,8 +70,9 @@ fn replacements(graph: &Graph, numbers: &dyn Fn(TensorId) -> Option<f64>) -> Vec
                 (rewrite.make)(&scope, found).filter(|made| made.fits(graph, op))
             })
         });
-        found.map(|Made { kind, attrs, x }| {
-            let (id, name, inputs, outputs) = (op.id, op.name.clone(), vec![x], op.outputs.clone());
+        found.map(|Made { kind, attrs, x, others }| {
+            let inputs = std::iter::once(x).chain(others).collect();
+            let (id, name, outputs) = (op.id, op.name.clone(), op.outputs.clone());
             (index, Op { id, name, kind, attrs, inputs, outputs })
         })
     };
@@ -85,19 +88,28 @@ struct Rewrite {
 
 /// All rewrites; the first that fits is taken.
 static REWRITES: LazyLock<Vec<Rewrite>> = LazyLock::new(|| {
-    vec![gelu::rewrite(), hard::swish(), hard::sigmoid(), moments::rewrite(), empty_rows::rewrite()]
+    vec![
+        gelu::rewrite(),
+        hard::swish(),
+        hard::sigmoid(),
+        moments::rewrite(),
+        moments::affine(),
+        moments::root_mean_square(),
+        empty_rows::rewrite(),
+    ]
 });
 
-/// What is made of a match: a function of one tensor with a result of its shape.
+/// What is made of a match: a function of one tensor, and of some that go with it, with a result of its shape.
 struct Made {
     kind: OpKind,
     attrs: Attrs,
     x: TensorId,
+    others: Vec<TensorId>,
 }
 
 impl Made {
     fn of(found: &Match, kind: OpKind, attrs: Attrs) -> Option<Self> {
-        Some(Self { kind, attrs, x: found.tensor("x")? })
+        Some(Self { kind, attrs, x: found.tensor("x")?, others: Vec::new() })
     }
 
     /// Whether the result has the shape and the type of the source, which must be floats. Constants with many dimensions of one may

@@ -1,44 +1,109 @@
 //! Normalisations: a value less its mean, over the root of its variance.
 
+use anydnn_backend::DataType;
+
 use super::{Made, Rewrite, has_exponent};
-use crate::formula::{Expr, Formula, Match, Scope, any, at_least, one_of, op};
-use crate::graph::OpKind::{Add, Divide, LayerNorm, Multiply, Pow, ReduceMean, Sqrt, Square, Subtract};
-use crate::graph::{Attrs, Graph, LogicalTensor, Op, normalize_axis};
+use crate::formula::{Expr, Formula, Match, Scope, any, at_least, number, one_of, op};
+use crate::graph::OpKind::{
+    Add, Divide, LayerNorm, Multiply, Pow, RMSNorm, Reciprocal, ReduceMean, Sqrt, Square, SquaredDifference,
+    Subtract,
+};
+use crate::graph::{Attrs, Graph, LogicalTensor, Op, TensorId, normalize_axis};
 
 /// `x - mean(x)` over `sqrt(mean((x - mean(x))^2) + epsilon)`, the means over the last dimensions. Factors and summands behind it ride on
 /// it.
 pub(super) fn rewrite() -> Rewrite {
-    // The difference may be written once or twice, and so may its mean.
-    let x = || any().named("x");
-    let mean = || one_of(["mean", "other mean"].map(|name| average(x()).named(name)));
-    let difference = |name| op(Subtract).of([x(), mean()]).named(name);
-    let again = || one_of(["difference", "other difference"].map(&difference));
-    let square = one_of([
-        op(Square).of([again()]),
-        op(Pow).of([again()]).when("its exponent is 2", |_, op| has_exponent(op, 2.0)),
-        op(Multiply).of([again(), again()]),
-    ]);
-    let sum = op(Add).of([average(square), at_least(0.0).named("epsilon")]);
-    let root = one_of([
-        op(Sqrt).of([sum.clone()]),
-        op(Pow).of([sum]).when("its exponent is a half", |_, op| has_exponent(op, 0.5)),
-    ]);
-    Rewrite { formula: Formula::new(op(Divide).of([difference("difference"), root])), make }
+    let difference = || difference("difference");
+    let quotient = op(Divide).of([difference(), root(variance())]);
+    let product = op(Multiply).of([difference(), inverse_root(variance())]);
+    Rewrite { formula: Formula::new(one_of([quotient, product])), make: |scope, found| plain(scope, found) }
 }
 
-fn make(scope: &dyn Scope, found: &Match) -> Option<Made> {
+/// The same with a factor for each element of a row and a summand, as Keras has it: the factor over the root is multiplied by `x`, and by its
+/// mean, which the summand is less.
+pub(super) fn affine() -> Rewrite {
+    let factor = || op(Multiply).of([inverse_root(variance()), any().named("gamma")]).named("factor");
+    let apart = op(Add).of([
+        op(Multiply).of([x(), factor()]),
+        op(Subtract).of([any().named("beta"), op(Multiply).of([mean(), factor()])]),
+    ]);
+    let together = op(Add).of([op(Multiply).of([difference("difference"), factor()]), any().named("beta")]);
+    let make = |scope: &dyn Scope, found: &Match| {
+        let made = plain(scope, found)?;
+        let others = vec![found.tensor("gamma")?, found.tensor("beta")?];
+        let tensor = |id| scope.graph().tensor(id);
+        let rows = tensor(made.x)?.known_dims()?;
+        let row = &rows[usize::try_from(made.attrs.s64("begin_norm_axis").ok()?).ok()?..];
+        let fits = |&id: &TensorId| {
+            let dims = tensor(id).filter(|own| own.data_type == Some(DataType::F32))?.known_dims()?;
+            Some(dims.ends_with(row) && dims.elements() == row.iter().product::<usize>())
+        };
+        let attrs = made.attrs.clone().with("use_affine", true);
+        others.iter().all(|id| fits(id) == Some(true)).then_some(Made { attrs, others, ..made })
+    };
+    Rewrite { formula: Formula::new(one_of([apart, together])), make }
+}
+
+/// `x` over `sqrt(mean(x^2) + epsilon)`, the mean over the last dimensions.
+pub(super) fn root_mean_square() -> Rewrite {
+    let mean_square = || op(Add).of([average(square(x)), at_least(0.0).named("epsilon")]);
+    let quotient = op(Divide).of([x(), root(mean_square())]);
+    let product = op(Multiply).of([x(), inverse_root(mean_square())]);
+    let make = |scope: &dyn Scope, found: &Match| {
+        let (axis, epsilon) = axis_and_epsilon(scope, found)?;
+        Made::of(found, RMSNorm, Attrs::new().with("epsilon", epsilon).with("begin_norm_axis", axis))
+    };
+    Rewrite { formula: Formula::new(one_of([quotient, product])), make }
+}
+
+fn plain(scope: &dyn Scope, found: &Match) -> Option<Made> {
+    let (axis, epsilon) = axis_and_epsilon(scope, found)?;
+    let attrs = Attrs::new().with("epsilon", epsilon).with("keep_stats", false);
+    Made::of(found, LayerNorm, attrs.with("use_affine", false).with("begin_norm_axis", axis))
+}
+
+/// The first of the axes that all means are over.
+fn axis_and_epsilon(scope: &dyn Scope, found: &Match) -> Option<(i64, f32)> {
     let mut axes = found.all("mean").map(|mean| first_axis(scope.graph(), &scope.graph().ops()[mean]));
     let axis = axes.next()??;
     let epsilon = scope.number(found.tensor("epsilon")?)? as f32;
-    if axes.any(|other| other != Some(axis)) {
-        return None;
-    }
-    let attrs = Attrs::new()
-        .with("epsilon", epsilon)
-        .with("keep_stats", false)
-        .with("use_affine", false)
-        .with("begin_norm_axis", axis);
-    Made::of(found, LayerNorm, attrs)
+    axes.all(|other| other == Some(axis)).then_some((axis, epsilon))
+}
+
+fn x() -> Expr {
+    any().named("x")
+}
+
+/// The difference may be written once or twice, and so may its mean.
+fn mean() -> Expr {
+    one_of(["mean", "other mean"].map(|name| average(x()).named(name)))
+}
+
+fn difference(name: &'static str) -> Expr {
+    op(Subtract).of([x(), mean()]).named(name)
+}
+
+/// The variance and what is added to it.
+fn variance() -> Expr {
+    let again = || one_of(["difference", "other difference"].map(difference));
+    let square = one_of([square(again), op(SquaredDifference).of([x(), mean()])]);
+    op(Add).of([average(square), at_least(0.0).named("epsilon")])
+}
+
+fn square(of: impl Fn() -> Expr) -> Expr {
+    let power = op(Pow).of([of()]).when("its exponent is 2", |_, op| has_exponent(op, 2.0));
+    one_of([op(Square).of([of()]), power, op(Multiply).of([of(), of()])])
+}
+
+fn root(of: Expr) -> Expr {
+    let power = op(Pow).of([of.clone()]).when("its exponent is a half", |_, op| has_exponent(op, 0.5));
+    one_of([op(Sqrt).of([of]), power])
+}
+
+fn inverse_root(of: Expr) -> Expr {
+    let power = op(Pow).of([of.clone()]).when("its exponent is less a half", |_, op| has_exponent(op, -0.5));
+    let root = root(of);
+    one_of([op(Reciprocal).of([root.clone()]), op(Divide).of([number(1.0), root]), power])
 }
 
 /// A mean over the last dimensions, which stay as ones.

@@ -231,6 +231,88 @@ fn normalizations_are_found_by_their_moments() {
     }
 }
 
+/// One over the root of a mean of squares and a number, written in one of three ways.
+fn inverse_root(draft: &mut Draft, squares: TensorId, way: usize) -> TensorId {
+    let mean =
+        draft.op(K::ReduceMean, &[squares], Attrs::new().with("axes", [-1_i64]).with("keep_dims", true));
+    let epsilon = draft.number(1e-3);
+    let sum = draft.plain(K::Add, &[mean, epsilon]);
+    match way {
+        0 => {
+            let root = draft.plain(K::Sqrt, &[sum]);
+            draft.plain(K::Reciprocal, &[root])
+        }
+        1 => {
+            let root = draft.plain(K::Sqrt, &[sum]);
+            let one = draft.number(1.0);
+            draft.plain(K::Divide, &[one, root])
+        }
+        _ => draft.op(K::Pow, &[sum], Attrs::new().with("beta", -0.5_f32)),
+    }
+}
+
+#[test]
+fn normalizations_are_products_with_inverse_roots_too() {
+    for way in 0..3 {
+        let mut draft = Draft::default();
+        let x = draft.x(&[4, 8]);
+        let over = Attrs::new().with("axes", [-1_i64]).with("keep_dims", true);
+        let mean = draft.op(K::ReduceMean, &[x], over);
+        let difference = draft.plain(K::Subtract, &[x, mean]);
+        let square = draft.plain(K::SquaredDifference, &[x, mean]);
+        let inverse = inverse_root(&mut draft, square, way);
+        draft.plain(K::Multiply, &[inverse, difference]);
+        draft.becomes(&[LayerNorm]);
+
+        let mut draft = Draft::default();
+        let x = draft.x(&[4, 8]);
+        let square = draft.plain(K::Multiply, &[x, x]);
+        let inverse = inverse_root(&mut draft, square, way);
+        let weights = draft.weights([1, 8]);
+        let normalized = draft.plain(K::Multiply, &[x, inverse]);
+        draft.plain(K::Multiply, &[weights, normalized]);
+        let graph = draft.becomes(&[K::RMSNorm, K::Multiply]);
+        assert_eq!(Draft::launches(&graph), 1);
+    }
+}
+
+/// The mean goes with the factor, or with `x`. Factors of other shapes are none for each element of a row.
+#[test]
+fn factors_over_the_root_are_those_of_the_normalization() {
+    for (is_apart, gamma, beta) in [
+        (true, [1, 8], [1, 8]),
+        (false, [1, 8], [1, 8]),
+        (true, [4, 8], [1, 8]),
+        (true, [1, 8], [4, 8]),
+        (false, [1, 8], [4, 1]),
+    ] {
+        let mut draft = Draft::default();
+        let x = draft.x(&[4, 8]);
+        let over = Attrs::new().with("axes", [-1_i64]).with("keep_dims", true);
+        let mean = draft.op(K::ReduceMean, &[x], over);
+        let difference = draft.plain(K::Subtract, &[x, mean]);
+        let square = draft.plain(K::Square, &[difference]);
+        let inverse = inverse_root(&mut draft, square, 0);
+        let (gamma_of, beta_of) = (draft.weights(gamma), draft.weights(beta));
+        let factor = draft.plain(K::Multiply, &[inverse, gamma_of]);
+        if is_apart {
+            let scaled = draft.plain(K::Multiply, &[x, factor]);
+            let of_mean = draft.plain(K::Multiply, &[mean, factor]);
+            let shift = draft.plain(K::Subtract, &[beta_of, of_mean]);
+            draft.plain(K::Add, &[scaled, shift]);
+        } else {
+            let scaled = draft.plain(K::Multiply, &[difference, factor]);
+            draft.plain(K::Add, &[beta_of, scaled]);
+        }
+        if (gamma, beta) == ([1, 8], [1, 8]) {
+            let graph = draft.becomes(&[LayerNorm]);
+            assert_eq!(graph.ops()[0].inputs, [x, gamma_of, beta_of]);
+        } else {
+            assert_eq!(draft.simplified(), draft.read());
+        }
+    }
+}
+
 #[test]
 fn weights_that_are_no_numbers_become_zeros_in_attention() {
     let mut draft = Draft::default();

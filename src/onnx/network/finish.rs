@@ -95,7 +95,8 @@ impl Network {
         let numbers: Vec<_> = self.constants.iter().filter_map(number).collect::<Result<_>>()?;
         let numbers: FxHashMap<TensorId, f64> = numbers.into_iter().flatten().collect();
         let built = self.builder.build_inferred()?;
-        let graph = rewrite::simplified(built, &|id| numbers.get(&id).copied())?.with_dequantized_apart()?;
+        let graph = rewrite::simplified(built, &|id| numbers.get(&id).copied())?;
+        let graph = rewrite::reshapes::behind(graph)?.with_dequantized_apart()?;
         let there = |id: Option<TensorId>| id.filter(|id| graph.tensor(*id).is_some());
         let inputs = self.held.iter().filter_map(|held| Some((held.value, there(held.id)?))).collect();
         let (mut constants, mut weights) = (IndexMap::new(), Vec::new());

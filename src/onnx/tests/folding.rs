@@ -180,3 +180,74 @@ fn one_of_one_part_is_that_part() {
     let made = draft.run(&[], &[tensor([1, 3], &[1.0, 2.0, 3.0]), index]).unwrap();
     assert_eq!(made[0].to_f32s(), [1.0, 2.0, 3.0]);
 }
+
+/// Biases, functions and sums ride on a product although its reshape stands between.
+#[test]
+fn reshapes_of_products_go_behind_what_is_computed_of_elements() {
+    let product = |shape: &[i64]| {
+        let draft = Draft::new(13).input("x", &["6", "2"]).floats(
+            "w",
+            &[2, 4],
+            &[1.0, 2.0, 3.0, 4.0, 4.0, 3.0, 2.0, 1.0],
+        );
+        let draft = draft.ints("shape", &[shape.len() as i64], shape).node("p = MatMul(x, w)", vec![]);
+        draft.node("r = Reshape(p, shape)", vec![])
+    };
+    let values: Vec<f32> = (0..12).map(|i| i as f32 - 5.0).collect();
+    let x = || [tensor([6, 2], &values)];
+    let products: Vec<f32> = values
+        .chunks(2)
+        .flat_map(|x| [1, 2, 3, 4].map(|n| x[0] * n as f32 + x[1] * (5 - n) as f32))
+        .collect();
+    let expected = |bias: &[f32], residual: f32| -> Vec<f32> {
+        let sum = |(i, p): (usize, &f32)| (p + bias[i % bias.len()]).max(0.0) + residual * i as f32;
+        products.iter().enumerate().map(sum).collect()
+    };
+    let made = |draft: &Draft| {
+        let found = draft.run(&[], &x()).unwrap().remove(0);
+        (found.dims().to_vec(), found.to_f32s())
+    };
+    let bias = [1.0, -2.0, 3.0, -4.0];
+    // A row, as a matrix, and one number.
+    for (shape, dims, bias) in [
+        (&[2_i64, 3, 4][..], &[4_i64][..], &bias[..]),
+        (&[1, 6, 2, 2], &[2, 2], &bias),
+        (&[1, 6, 2, 2], &[1, 1, 1, 1], &[-3.0]),
+    ] {
+        let draft =
+            product(shape).floats("b", dims, bias).node("s = Add(b, r)", vec![]).node("y = Relu(s)", vec![]);
+        let draft = draft.output("y");
+        let kinds = kinds(&draft);
+        assert_eq!(kinds.iter().filter(|kind| **kind != OpKind::StaticReshape).count(), 3, "{kinds:?}");
+        assert_eq!(kinds.last(), Some(&OpKind::StaticReshape));
+        assert_eq!(made(&draft), (shape.iter().map(|&n| n as usize).collect(), expected(bias, 0.0)));
+    }
+    // All elements of another tensor, behind a function.
+    let counts: Vec<f32> = (0..24).map(|i| i as f32).collect();
+    let residual = || product(&[2, 3, 4]).floats("c", &[2, 3, 4], &counts).node("f = Relu(r)", vec![]);
+    let draft = residual().node("y = Add(f, c)", vec![]).output("y");
+    assert_eq!(kinds(&draft).last(), Some(&OpKind::StaticReshape));
+    assert_eq!(made(&draft), (vec![2, 3, 4], expected(&[0.0], 1.0)));
+    // Several reshapes, as of a tensor whose dimensions of one go and come.
+    let several = product(&[1, 6, 1, 4]).ints("axes", &[1], &[0]).node("q = Squeeze(r, axes)", vec![]);
+    let several = several
+        .floats("b", &[4], &bias)
+        .node("s = Add(q, b)", vec![])
+        .node("y = Relu(s)", vec![])
+        .output("y");
+    assert_eq!(kinds(&several), [OpKind::MatMul, OpKind::Add, OpKind::ReLU, OpKind::StaticReshape]);
+    assert_eq!(made(&several), (vec![6, 1, 4], expected(&bias, 0.0)));
+    // What makes the other summand takes it along.
+    let other = product(&[2, 3, 4]).floats("v", &[2, 4, 4], &[0.5; 32]).floats("z", &[2, 3, 4], &[1.0; 24]);
+    let other = other.node("m = MatMul(z, v)", vec![]).node("y = Add(r, m)", vec![]).output("y");
+    assert_eq!(kinds(&other).last(), Some(&OpKind::Add));
+    // What somebody else reads stays, and so does what has no counterpart.
+    let twice = product(&[2, 3, 4]).node("f = Relu(r)", vec![]).node("y = Add(f, r)", vec![]).output("y");
+    assert_eq!(kinds(&twice).last(), Some(&OpKind::Add));
+    let inner =
+        product(&[2, 3, 4]).floats("b", &[3, 1], &[1.0, 2.0, 3.0]).node("y = Add(r, b)", vec![]).output("y");
+    assert_eq!(kinds(&inner).last(), Some(&OpKind::Add));
+    let stretched =
+        product(&[1, 6, 4]).floats("b", &[2, 1, 1], &[1.0, 2.0]).node("y = Add(r, b)", vec![]).output("y");
+    assert_eq!(kinds(&stretched).last(), Some(&OpKind::Add));
+}
