@@ -109,14 +109,14 @@ impl<'g> Moving<'g> {
                 }
                 let fits = own == wanted || own.elements() == 1 && own.len() <= before.len();
                 if !fits {
-                    inputs[1 - at] = self.tensor(wanted, of_type);
+                    inputs[1 - at] = self.tensor(&wanted, of_type);
                     self.reshape(format!("{}/operand", op.name), other, inputs[1 - at]);
                 }
             }
             _ => return None,
         }
         let name = self.views.remove(&view)?.name;
-        let result = self.tensor(before, data_type);
+        let result = self.tensor(&before, data_type);
         self.ops.push(Op { inputs, outputs: vec![result], ..op.clone() });
         self.reshape(name.clone(), result, made);
         self.passed.push(view);
@@ -130,7 +130,7 @@ impl<'g> Moving<'g> {
         carries && self.graph.consumers(id).len() == 1
     }
 
-    fn tensor(&mut self, dims: Dims, data_type: Option<DataType>) -> TensorId {
+    fn tensor(&mut self, dims: &Dims, data_type: Option<DataType>) -> TensorId {
         self.next_tensor += 1;
         let id = TensorId(self.next_tensor);
         let dims = Some(dims.iter().map(|&extent| Some(extent)).collect());
