@@ -1,5 +1,9 @@
 // Folds each row into one element: TAKE(x) of every element, joined by JOIN from START on, and FINISH(x) of the total. Where elements may
 // count TWICE, vectors that have some again need no mask.
+#if KEEPS_PRODUCTS
+// A square that becomes a part of the next sum has other bits; which ones do depends on the numbers that a compiler knows.
+#pragma OPENCL FP_CONTRACT OFF
+#endif
 DEFINE_FOLD(fold_all, JOIN)
 #if TWICE && OVERLAPPING
 #define COUNTED(x, n) (x)

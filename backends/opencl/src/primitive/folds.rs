@@ -191,6 +191,8 @@ pub(super) fn plan_reduction(
             .define("START", start)
             .define("JOIN(a, b)", join)
             .define("TWICE", i32::from(matches!(algorithm, A::Max | A::Min)))
+            // As for statistics: squares are rounded before they are summed, whatever a compiler knows.
+            .define("KEEPS_PRODUCTS", i32::from(!is_cpu(device) && algorithm == A::NormL2))
             .define("TAKE(x)", take)
             .define("FINISH(x)", finish);
     };

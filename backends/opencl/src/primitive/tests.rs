@@ -863,3 +863,17 @@ fn is_of_integers(desc: &PrimitiveDesc) -> bool {
         && attributes.post_ops.is_empty()
         && attributes.dequantize.iter().all(|d| d.scale.is_none())
 }
+
+/// Which squares become parts of sums would depend on the numbers that a compiler knows: results of both forms are the same bits.
+#[test]
+fn squares_of_norms_are_rounded_before_they_are_summed() {
+    let keeps = |algorithm, device: &DeviceTraits| {
+        let norm = PrimitiveDesc::builder(Op::Reduction(Reduction::new(algorithm))).src(f32(&[9, 198]));
+        let plan = planned(norm.dst(f32(&[9, 1])), device);
+        plan.launches
+            .iter()
+            .any(|launch| launch.program.source.to_string().contains("#define KEEPS_PRODUCTS 1"))
+    };
+    assert!(keeps(ReductionAlgorithm::NormL2, &gpu()));
+    assert!(!keeps(ReductionAlgorithm::Sum, &gpu()) && !keeps(ReductionAlgorithm::NormL2, &cpu()));
+}
