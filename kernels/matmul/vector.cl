@@ -16,9 +16,16 @@
         const idx k = 0;                                                                                                 \
         at##i = OFF_SRC0;                                                                                                \
     }                                                                                                                    \
-    EACH_V(CLEAR, i)
-#define CLEAR(i, j)                                                                                                      \
-    V sum##i##_##j = (V)(0);                                                                                             \
+    EACH_V(START, i)
+#if BY_BLOCKS
+// Sums wait here between blocks.
+#define HELD(i, j) (*(__local V *)(held + (i) * PANEL + 16 * (j)))
+#define SO_FAR(i, j) (first_k == 0 ? (V)(0) : HELD(i, j))
+#else
+#define SO_FAR(i, j) (V)(0)
+#endif
+#define START(i, j)                                                                                                      \
+    V sum##i##_##j = SO_FAR(i, j);                                                                                       \
     IF_GATED(V gate##i##_##j = (V)(0);)
 #define LOAD_WHOLE(i, j) LOAD(j, 16 * j, 16, COLUMNS(j))
 // Where a panel ends early its last vectors are the matrix's last columns, and move to their places when they are finished.
@@ -89,17 +96,7 @@ static inline V moved(const V v, const int by) {
 
 #if BY_BLOCKS
 // Weights that no cache holds: a few terms of all the item's panels at a time, so that memory is read in runs, and by all rows while the
-// terms are near. Sums wait in HELD between blocks.
-#define HELD(i, j) (*(__local V *)(held + (i) * PANEL + 16 * (j)))
-#define RESUME_ROW(i)                                                                                                    \
-    idx at##i;                                                                                                           \
-    {                                                                                                                    \
-        const idx m = min(first_m + i, (idx)(M_SIZE - 1));                                                               \
-        const idx k = 0;                                                                                                 \
-        at##i = OFF_SRC0;                                                                                                \
-    }                                                                                                                    \
-    EACH_V(RESUME, i)
-#define RESUME(i, j) V sum##i##_##j = first_k == 0 ? (V)(0) : HELD(i, j);
+// terms are near.
 #define HOLD_SUMS(i) EACH_V(HOLD, i)
 #define HOLD(i, j) HELD(i, j) = sum##i##_##j;
 // Rows a power of two apart compete for the few places that the first level has for them, where other tiles read the source, too.
@@ -108,7 +105,7 @@ static inline V moved(const V v, const int by) {
 #else
 #define FETCH_NEXT _Pragma("unroll") for (int j = 0; j < PANEL; j += 16) FETCH(next + j);
 #endif
-#define EACH_TERM(LOAD_ALL, AND_FETCH)                                                                                       \
+#define EACH_TERM(LOAD_ALL, AND_FETCH)                                                                                   \
     for (idx k = first_k; k < end_k; ++k) {                                                                              \
         EACH_V(LOAD_ALL, 0)                                                                                              \
         AND_FETCH                                                                                                        \
@@ -146,7 +143,7 @@ __kernel void matmul_vector(PARAMS) {
         for (idx first_m = 0; first_m < M_SIZE; first_m += TILE_M, held += TILE_M * PANEL) {
             idx b_at = from;
             const __global float *next = later;
-            EACH_M(RESUME_ROW)
+            EACH_M(START_ROW)
             if (columns < PANEL) {
                 EACH_TERM(LOAD_PART, )
             } else if (first_m == 0) {

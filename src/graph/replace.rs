@@ -95,7 +95,7 @@ impl Graph {
         }
         let mut next_op = self.ops.iter().map(|op| op.id.0).max().unwrap_or(0);
         let mut next_tensor = self.tensors.keys().map(|id| id.0).max().unwrap_or(0);
-        let (mut ops, mut tensors) = (Vec::with_capacity(self.ops.len()), self.tensors.clone());
+        let (mut ops, mut tensors) = (Vec::with_capacity(self.ops.len()), FxHashMap::default());
         let mut read = FxHashSet::default();
         for op in &self.ops {
             let mut op = op.clone();
@@ -120,7 +120,6 @@ impl Graph {
             }
             ops.push(op);
         }
-        let (producers, consumers) = (topology::producers(&ops)?, topology::consumers(&ops));
-        Ok(Self { ops, tensors, producers, consumers, ..self })
+        self.with_ops(ops, tensors)
     }
 }

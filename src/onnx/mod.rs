@@ -273,7 +273,7 @@ impl Model {
 
     /// The graph as steps.
     fn program(&self) -> Result<Arc<Program>> {
-        Program::of(&self.proto).map(Arc::new)
+        Program::of(&self.proto, ops::is_random).map(Arc::new)
     }
 
     /// Checks that all dimensions are open ones of the inputs.

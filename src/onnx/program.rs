@@ -116,18 +116,18 @@ impl Step {
 }
 
 impl Program {
-    /// The program of a model.
+    /// The program of a model; `is_random` tells steps whose results differ from one node to the next, as those of random numbers.
     ///
     /// # Errors
     /// [`Error::Invalid`] for values with the same name, [`Error::Unsupported`] for graphs too deep within one another.
-    pub(super) fn of(model: &ModelProto) -> Result<Self> {
+    pub(super) fn of(model: &ModelProto, is_random: fn(&Step) -> bool) -> Result<Self> {
         let empty = GraphProto::default();
         let graph = model.graph.as_ref().unwrap_or(&empty);
         let functions = model
             .functions
             .iter()
             .map(|function| (key(function.domain.as_deref(), function.name.as_deref()), function));
-        let shared = Shared { functions: functions.collect(), steps: std::cell::Cell::new(0) };
+        let shared = Shared { functions: functions.collect(), steps: std::cell::Cell::new(0), is_random };
         Builder::graph(&shared, graph, &model.opset_import, 0, false)
     }
 

@@ -35,11 +35,12 @@ pub(super) fn affine() -> Rewrite {
         let rows = tensor(made.x)?.known_dims()?;
         let row = &rows[usize::try_from(made.attrs.s64("begin_norm_axis").ok()?).ok()?..];
         let fits = |&id: &TensorId| {
-            let dims = tensor(id).filter(|own| own.data_type == Some(DataType::F32))?.known_dims()?;
-            Some(dims.ends_with(row) && dims.elements() == row.iter().product::<usize>())
+            let dims = tensor(id).filter(|own| own.data_type == Some(DataType::F32));
+            dims.and_then(LogicalTensor::known_dims)
+                .is_some_and(|dims| dims.ends_with(row) && dims.elements() == row.iter().product::<usize>())
         };
         let attrs = made.attrs.clone().with("use_affine", true);
-        others.iter().all(|id| fits(id) == Some(true)).then_some(Made { attrs, others, ..made })
+        others.iter().all(fits).then_some(Made { attrs, others, ..made })
     };
     Rewrite { formula: Formula::new(one_of([apart, together])), make }
 }

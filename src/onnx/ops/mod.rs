@@ -38,6 +38,7 @@ use super::is_standard;
 use super::known::{Known, computed};
 use super::network::{Network, Value};
 use super::node::Node;
+use super::program::Step;
 use super::room::Room;
 use crate::model::HostTensor;
 
@@ -66,6 +67,12 @@ pub(super) fn has_host(node: &Node) -> bool {
 /// Whether the host computes an operator of few integers without a graph for them.
 pub(super) fn is_at_once(node: &Node) -> bool {
     Operator::find(node).is_ok_and(|operator| !matches!(operator.host, OnHost::Graph))
+}
+
+/// Whether an operator's results differ from one node to the next. What nobody knows may be such.
+pub(super) fn is_random(step: &Step) -> bool {
+    let node = Node::new(&step.proto, step.opset, Vec::new());
+    Operator::find(&node).map_or(true, |operator| operator.is_random)
 }
 
 /// Computes all outputs of a node on the host, whatever their size. The node's own values are not looked at.

@@ -24,6 +24,8 @@ pub(super) struct Operator {
     pub(super) host: OnHost,
     /// Whether it is computed while importing where all its inputs are known.
     pub(super) folds: Folds,
+    /// Whether its results differ from one node to the next.
+    pub(super) is_random: bool,
 }
 
 /// How an operator is computed where all its inputs are known.
@@ -58,32 +60,38 @@ pub(super) const FEW: usize = 4096;
 
 /// An operator with one implementation: the graph that it becomes.
 const fn graph(name: &'static str, import: Import) -> Operator {
-    Operator { name, import: Some(import), host: OnHost::Graph, folds: Folds::Small }
+    Operator { name, import: Some(import), host: OnHost::Graph, folds: Folds::Small, is_random: false }
 }
 
 /// An operator that hands on what is known: dimensions, constants, the same elements under other dimensions.
 const fn at_import(name: &'static str, import: Import) -> Operator {
-    Operator { name, import: Some(import), host: OnHost::Import, folds: Folds::Never }
+    Operator { name, import: Some(import), host: OnHost::Import, folds: Folds::Never, is_random: false }
 }
 
 /// An operator that has integers with all digits on the host.
 const fn exact(name: &'static str, host: Host, import: Import) -> Operator {
-    Operator { name, import: Some(import), host: OnHost::Integers(host), folds: Folds::Small }
+    Operator {
+        name,
+        import: Some(import),
+        host: OnHost::Integers(host),
+        folds: Folds::Small,
+        is_random: false,
+    }
 }
 
 /// An operator that only moves elements: computed while importing whatever its size.
 const fn moves(name: &'static str, host: Host, import: Import) -> Operator {
-    Operator { name, import: Some(import), host: OnHost::All(host), folds: Folds::Always }
+    Operator { name, import: Some(import), host: OnHost::All(host), folds: Folds::Always, is_random: false }
 }
 
 /// An operator of which the graph has a part only.
 const fn partly(name: &'static str, host: Host, import: Import) -> Operator {
-    Operator { name, import: Some(import), host: OnHost::All(host), folds: Folds::Small }
+    Operator { name, import: Some(import), host: OnHost::All(host), folds: Folds::Small, is_random: false }
 }
 
 /// An operator that the host alone computes.
 const fn known(name: &'static str, host: Host) -> Operator {
-    Operator { name, import: None, host: OnHost::All(host), folds: Folds::Small }
+    Operator { name, import: None, host: OnHost::All(host), folds: Folds::Small, is_random: false }
 }
 
 impl Operator {
@@ -95,6 +103,11 @@ impl Operator {
     /// The same operator, computed by every execution anew.
     const fn on_execution(self) -> Self {
         Self { folds: Folds::Never, ..self }
+    }
+
+    /// The same operator, whose results differ from one node to the next.
+    const fn random(self) -> Self {
+        Self { is_random: true, ..self.on_execution() }
     }
 
     pub(super) fn find(node: &Node) -> Result<&'static Self> {
@@ -137,7 +150,7 @@ const OPERATORS: &[Operator] = &[
     known("Attention", host::attention),
     partly("AveragePool", host::average, pooling::average).on_execution(),
     graph("BatchNormalization", normalization::batch).on_execution(),
-    known("Bernoulli", host::bernoulli).on_execution(),
+    known("Bernoulli", host::bernoulli).random(),
     known("BitCast", host::bit_cast),
     known("BitShift", host::binary),
     known("BitwiseAnd", host::binary),
@@ -168,7 +181,7 @@ const OPERATORS: &[Operator] = &[
     partly("DequantizeLinear", host::dequantize, quantization::dequantize).on_execution(),
     known("Det", host::determinant),
     exact("Div", host::binary, elementwise::binary),
-    partly("Dropout", host::dropout, source::dropout).on_execution(),
+    partly("Dropout", host::dropout, source::dropout).random(),
     graph("DynamicQuantizeLinear", quantized::dynamic).on_execution(),
     partly("Einsum", host::einsum, einsum::einsum),
     graph("Elu", activation::sloped),
@@ -219,7 +232,7 @@ const OPERATORS: &[Operator] = &[
     exact("Min", host::variadic, elementwise::variadic),
     exact("Mod", host::binary, elementwise::remainder),
     exact("Mul", host::binary, elementwise::binary),
-    known("Multinomial", host::multinomial).on_execution(),
+    known("Multinomial", host::multinomial).random(),
     exact("Neg", host::unary, activation::negated),
     known("NegativeLogLikelihoodLoss", host::negative_log_likelihood),
     known("NonMaxSuppression", host::non_max_suppression),
@@ -235,10 +248,10 @@ const OPERATORS: &[Operator] = &[
     partly("QuantizeLinear", host::quantize, quantization::quantize).on_execution(),
     partly("RMSNormalization", host::rms, fused::rms).on_execution(),
     partly("RNN", host::rnn, recurrent::layer),
-    known("RandomNormal", host::random).on_execution(),
-    known("RandomNormalLike", host::random).on_execution(),
-    known("RandomUniform", host::random).on_execution(),
-    known("RandomUniformLike", host::random).on_execution(),
+    known("RandomNormal", host::random).random(),
+    known("RandomNormalLike", host::random).random(),
+    known("RandomUniform", host::random).random(),
+    known("RandomUniformLike", host::random).random(),
     known("Range", host::range),
     exact("ReduceL1", host::reduce, reduction::reduce),
     exact("ReduceL2", host::reduce, reduction::reduce),

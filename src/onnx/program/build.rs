@@ -15,6 +15,7 @@ use crate::onnx::proto::{
 pub(super) struct Shared<'a> {
     pub(super) functions: HashMap<(&'a str, &'a str), &'a FunctionProto>,
     pub(super) steps: std::cell::Cell<usize>,
+    pub(super) is_random: twins::Ask,
 }
 
 /// The names of a graph, branch or function; none is a value left out.
@@ -64,7 +65,7 @@ impl<'a> Builder<'a> {
         builder.nodes(&graph.node, opsets)?;
         nchwc::settle(&mut builder.program);
         builder.program.outputs = builder.outputs(graph);
-        twins::unite(&mut builder.program);
+        twins::unite(&mut builder.program, shared.is_random);
         let declared = graph.output.iter().map(|info| {
             let tensor = info.r#type.as_ref().and_then(|of| of.tensor_type.as_ref());
             let dims = tensor.and_then(|tensor| tensor.shape.as_ref()).map_or(&[][..], |shape| &shape.dim);

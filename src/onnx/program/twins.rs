@@ -10,17 +10,6 @@ use super::{Program, Step, StepKind, TensorProto, ValueId, key};
 /// Bytes of weights that are compared with others.
 const SMALL_BYTES: usize = 1 << 10;
 
-/// Operators whose results differ from one node to the next.
-const RANDOM: [&str; 7] = [
-    "Bernoulli",
-    "Dropout",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-];
-
 /// Operators that cost nothing where they are a part of what reads them, as long as nothing else does.
 const VIEWS: [&str; 11] = [
     "Cast",
@@ -36,6 +25,9 @@ const VIEWS: [&str; 11] = [
     "Unsqueeze",
 ];
 
+/// Whether the results of a step's operator differ from one node to the next.
+pub(super) type Ask = fn(&Step) -> bool;
+
 /// What two steps have in common that make the same.
 #[derive(PartialEq, Eq, Hash)]
 struct Meaning<'a> {
@@ -48,8 +40,8 @@ struct Meaning<'a> {
 
 /// Leaves one of the steps that make the same, and hands its results to the readers of the others. Outputs of the program stay apart, and
 /// so do views as far as anything else than such steps reads them.
-pub(super) fn unite(program: &mut Program) {
-    let same = same_values(program);
+pub(super) fn unite(program: &mut Program, is_random: Ask) {
+    let same = same_values(program, is_random);
     let is_twin = |step: &Step| {
         let mut outputs = step.outputs.iter().flatten();
         outputs.any(|&output| same[output] != output)
@@ -63,12 +55,7 @@ pub(super) fn unite(program: &mut Program) {
         return;
     }
     let mut read_as: Vec<ValueId> = (0..program.names.len()).collect();
-    for (value, weight) in program.weights.iter().enumerate() {
-        if weight.is_some() {
-            read_as[value] = same[value];
-        }
-    }
-    for step in program.steps.iter().zip(&goes).filter(|(_, goes)| **goes).map(|(step, _)| step) {
+    for (step, _) in program.steps.iter().zip(&goes).filter(|(_, goes)| **goes) {
         step.outputs.iter().flatten().for_each(|&output| read_as[output] = same[output]);
     }
     for step in &mut program.steps {
@@ -104,7 +91,7 @@ pub(super) fn unite(program: &mut Program) {
 }
 
 /// For each value the first one that is the same.
-fn same_values(program: &Program) -> Vec<ValueId> {
+fn same_values(program: &Program, is_random: Ask) -> Vec<ValueId> {
     let mut same: Vec<ValueId> = (0..program.names.len()).collect();
     let mut weights: HashMap<Vec<u8>, ValueId> = HashMap::new();
     for (value, weight) in program.weights.iter().enumerate() {
@@ -114,12 +101,11 @@ fn same_values(program: &Program) -> Vec<ValueId> {
     }
     let mut steps: HashMap<Meaning<'_>, usize> = HashMap::new();
     for (at, step) in program.steps.iter().enumerate() {
-        let operator = key_of(step);
-        if !matches!(step.kind, StepKind::Plain) || RANDOM.contains(&operator.1) {
+        if !matches!(step.kind, StepKind::Plain) || is_random(step) {
             continue;
         }
         let meaning = Meaning {
-            operator,
+            operator: key_of(step),
             opset: step.opset,
             attributes: step.proto.attribute.iter().map(Message::encode_to_vec).collect(),
             inputs: step.inputs.iter().map(|input| input.map(|value| same[value])).collect(),

@@ -3,11 +3,6 @@
 use super::*;
 use crate::graph::OpKind;
 
-fn kinds(draft: &Draft) -> Vec<OpKind> {
-    let graph = draft.load().unwrap().graph(&[]).unwrap().graph;
-    graph.ops().iter().map(|op| op.kind).collect()
-}
-
 #[test]
 fn piecewise_linear_units_are_known_by_what_makes_them() {
     let draft = || {

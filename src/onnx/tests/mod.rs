@@ -153,6 +153,12 @@ fn assert_close(found: &HostTensor, expected: &[f32], epsilon: f64) {
     assert_abs_diff_eq!(found, expected, epsilon = epsilon);
 }
 
+/// The operations that a model's graph has.
+fn kinds(draft: &Draft) -> Vec<crate::graph::OpKind> {
+    let graph = draft.load().unwrap().graph(&[]).unwrap().graph;
+    graph.ops().iter().map(|op| op.kind).collect()
+}
+
 fn tensor<const N: usize>(dims: [usize; N], values: &[f32]) -> HostTensor {
     HostTensor::from_f32(dims, values).unwrap()
 }

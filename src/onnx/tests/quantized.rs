@@ -24,10 +24,6 @@ fn bytes<const N: usize>(dims: [usize; N], values: &[u8]) -> HostTensor {
     HostTensor::from_f64(dims, DataType::U8, &numbers).unwrap()
 }
 
-fn kinds(draft: &Draft) -> Vec<OpKind> {
-    draft.load().unwrap().graph(&[]).unwrap().graph.ops().iter().map(|op| op.kind).collect()
-}
-
 #[test]
 fn products_of_integers_take_their_zero_points_off() {
     let product = |text: &str| {

@@ -4,11 +4,6 @@ use super::control::{BOOL, graph};
 use super::*;
 use crate::graph::OpKind;
 
-fn kinds(draft: &Draft) -> Vec<OpKind> {
-    let graph = draft.load().unwrap().graph(&[]).unwrap().graph;
-    graph.ops().iter().map(|op| op.kind).collect()
-}
-
 fn x() -> Draft {
     Draft::new(13).input("x", &["2", "2"])
 }

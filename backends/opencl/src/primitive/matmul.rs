@@ -403,9 +403,8 @@ impl<'a> Shape<'a> {
 
     /// Whether a matrix of weights is larger than what a core has near, and long enough to be read a few terms at a time.
     fn is_far(&self) -> bool {
-        let dims = self.weights.dims();
-        let [.., terms, n] = **dims else { return false };
-        terms >= 4 * BLOCK_TERMS && terms * n > 0 && self.weights.elements() > FAR_WEIGHTS
+        let terms = self.weights.dims()[self.weights.rank() - 2];
+        terms >= 4 * BLOCK_TERMS && self.weights.elements() > FAR_WEIGHTS
     }
 
     /// The loops and operands, batches merged as far as they go. With `panel`, a width and a number of parts, columns are triples of
