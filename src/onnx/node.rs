@@ -1,11 +1,17 @@
 //! A node of a file: typed attributes, inputs, and errors that say which node it was.
 
+use std::any::Any;
 use std::fmt::Display;
+use std::sync::{Arc, OnceLock};
 
 use anydnn_backend::{Error, InvalidKind, Result};
 
 use super::proto::{AttributeProto, NodeProto, TensorProto};
 use super::value::Value;
+
+/// What the host reads from a node's attributes once, where that takes longer than an execution.
+#[derive(Debug, Default)]
+pub(super) struct Prepared(OnceLock<Arc<dyn Any + Send + Sync>>);
 
 /// A node with the values of its inputs.
 #[derive(Debug)]
@@ -15,11 +21,13 @@ pub(super) struct Node<'a> {
     inputs: Vec<Option<Value>>,
     /// A bit for each of the first inputs that nobody else reads.
     sole: u32,
+    /// Where what is read from the node stays.
+    prepared: Option<&'a Prepared>,
 }
 
 impl<'a> Node<'a> {
     pub(super) fn new(proto: &'a NodeProto, opset: i64, inputs: Vec<Option<Value>>) -> Self {
-        Self { proto, opset, inputs, sole: 0 }
+        Self { proto, opset, inputs, sole: 0, prepared: None }
     }
 
     /// The same node, which alone reads the inputs for which `is_sole`.
@@ -27,6 +35,28 @@ impl<'a> Node<'a> {
         let count = self.inputs.len().min(u32::BITS as usize);
         self.sole = (0..count).filter(|&index| is_sole(index)).fold(0, |bits, index| bits | 1 << index);
         self
+    }
+
+    /// The same node, whose attributes are read once.
+    pub(super) fn prepared_at(self, prepared: &'a Prepared) -> Self {
+        Self { prepared: Some(prepared), ..self }
+    }
+
+    /// What `make` reads from the attributes, or has read before. It must depend on nothing else.
+    pub(super) fn prepared<T: Send + Sync + 'static>(
+        &self,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<Arc<T>> {
+        let kept = self.prepared.and_then(|prepared| prepared.0.get());
+        if let Some(made) = kept.and_then(|kept| Arc::clone(kept).downcast().ok()) {
+            return Ok(made);
+        }
+        let made = Arc::new(make()?);
+        if let Some(prepared) = self.prepared {
+            let kept: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(&made);
+            let _ = prepared.0.set(kept);
+        }
+        Ok(made)
     }
 
     /// Whether nobody else is known to read an input.

@@ -11,6 +11,7 @@ use anydnn_backend::{DataType, Error, InvalidKind, Result};
 
 use super::constant::Constant;
 use super::is_standard;
+use super::node::Prepared;
 use super::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 use super::tensor::data_type;
 use build::{Builder, Shared};
@@ -59,6 +60,8 @@ pub(super) struct Step {
     pub(super) inputs: Vec<Option<ValueId>>,
     pub(super) outputs: Vec<Option<ValueId>>,
     pub(super) kind: StepKind,
+    /// What the host has read from the node.
+    pub(super) prepared: Prepared,
 }
 
 /// What a step does.

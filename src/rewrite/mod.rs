@@ -12,6 +12,7 @@ mod moments;
 pub(crate) mod reshapes;
 #[cfg(test)]
 mod tests;
+mod transposes;
 
 use std::sync::LazyLock;
 
@@ -64,6 +65,9 @@ pub(crate) fn simplified(graph: Graph, numbers: &dyn Fn(TensorId) -> Option<f64>
 fn replacements(graph: &Graph, numbers: &dyn Fn(TensorId) -> Option<f64>) -> Vec<(usize, Op)> {
     let scope = Known { graph, numbers };
     let replace = |(index, op): (usize, &Op)| {
+        if op.kind == OpKind::StaticTranspose {
+            return transposes::product(&scope, op).map(|product| (index, product));
+        }
         let fits = |rewrite: &&Rewrite| rewrite.formula.heads().contains(&op.kind);
         let found = REWRITES.iter().filter(fits).find_map(|rewrite| {
             find_map(&scope, &rewrite.formula, index, |found| {

@@ -380,3 +380,28 @@ fn what_is_read_elsewhere_stays() {
     draft.graph.output(z);
     draft.becomes(&[K::Divide, K::Erf, K::GELU, K::Exp]);
 }
+
+#[test]
+fn a_transposed_product_with_a_transposed_matrix_is_the_product_the_other_way_round() {
+    let order = |order: &[i64]| Attrs::new().with("order", order.to_vec());
+    let product = |of_a: bool, of_b: bool, last: &[i64]| {
+        let mut draft = Draft::default();
+        let x = draft.x(&[2, 5, 4]);
+        let w = draft.weights(if of_a { [4, 3] } else { [3, 4] });
+        let turned = draft.op(K::StaticTranspose, &[x], order(&[0, 2, 1]));
+        let turned = if of_b { draft.op(K::StaticTranspose, &[turned], order(&[0, -1, -2])) } else { turned };
+        let attrs = Attrs::new().with("transpose_a", of_a).with("transpose_b", of_b);
+        let made = draft.op(K::MatMul, &[w, turned], attrs);
+        draft.op(K::StaticTranspose, &[made], order(last));
+        draft
+    };
+    product(false, false, &[0, 2, 1]).becomes(&[K::MatMul]);
+    product(true, false, &[0, -1, -2]).becomes(&[K::MatMul]);
+    product(false, true, &[0, 2, 1]).becomes(&[K::StaticTranspose, K::MatMul]);
+    // Another order, or a product that somebody else reads.
+    product(false, false, &[2, 1, 0]).becomes(&[K::StaticTranspose, K::MatMul, K::StaticTranspose]);
+    let mut read = product(false, false, &[0, 2, 1]);
+    let made = read.graph.clone().build().unwrap().ops()[1].outputs[0];
+    read.plain(K::ReLU, &[made]);
+    read.becomes(&[K::StaticTranspose, K::MatMul, K::StaticTranspose, K::ReLU]);
+}

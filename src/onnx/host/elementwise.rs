@@ -58,7 +58,26 @@ fn pair(call: &mut Call, a: &HostTensor, b: &HostTensor, dims: Dims) -> Result<V
         let values = pairs.map(|(i, j)| i64::from(of_floats(operator, a_values[i], b_values[j])));
         return call.made(dims, result, &Numbers::Ints(values.collect()));
     }
+    if is_arithmetic(operator) && a.data_type().is_float() && a.data_type().bits() <= 32 {
+        let (a_values, b_values) = (a.to_f64s(), b.to_f64s());
+        let values: Vec<f64> = pairs.map(|(i, j)| arithmetic(operator, a_values[i], b_values[j])).collect();
+        return call.output(dims, result, &values);
+    }
     Err(call.unfit(b))
+}
+
+/// Whether an operator is arithmetic that f64 rounds to what narrower floats are rounded to at once.
+pub(in crate::onnx) fn is_arithmetic(operator: &str) -> bool {
+    matches!(operator, "Add" | "Sub" | "Mul" | "Div")
+}
+
+fn arithmetic(operator: &str, a: f64, b: f64) -> f64 {
+    match operator {
+        "Add" => a + b,
+        "Sub" => a - b,
+        "Mul" => a * b,
+        _ => a / b,
+    }
 }
 
 /// Whether an operator tells which of two numbers is larger.

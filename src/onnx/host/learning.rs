@@ -117,7 +117,7 @@ pub(in crate::onnx) fn binarized(call: &mut Call) -> Result<Vec<HostTensor>> {
     call.output(src.dims().clone(), src.data_type(), &values)
 }
 
-/// The nodes and leaves of an ensemble.
+/// The nodes and leaves of an ensemble, read once for all executions.
 struct Trees {
     features: Vec<usize>,
     modes: Vec<f64>,
@@ -141,7 +141,10 @@ pub(in crate::onnx) fn tree_ensemble(call: &mut Call) -> Result<Vec<HostTensor>>
     let targets = usize::try_from(node.int("n_targets", 1)?).ok().filter(|count| *count <= 1 << 20);
     let targets = targets.ok_or_else(|| node.invalid("attribute n_targets", "out of range", "a count"))?;
     let roots = list(call, "tree_roots")?;
-    let trees = Trees::of(call, width, targets)?;
+    let trees = call.prepared(|| Trees::of(call, targets))?;
+    if let Some(feature) = trees.features.iter().find(|feature| **feature >= width) {
+        return Err(call.invalid("feature of a node", feature, format!("below {width}")));
+    }
     let dims = Dims::from([rows, targets]);
     call.take(&dims, src.data_type())?;
     let way = node.int("aggregate_function", 1)?;
@@ -168,7 +171,7 @@ pub(in crate::onnx) fn tree_ensemble(call: &mut Call) -> Result<Vec<HostTensor>>
 }
 
 impl Trees {
-    fn of(call: &Call, width: usize, target_count: usize) -> Result<Self> {
+    fn of(call: &Call, target_count: usize) -> Result<Self> {
         let node = call.node;
         let features = list(call, "nodes_featureids")?;
         let count = features.len();
@@ -194,7 +197,6 @@ impl Trees {
         };
         let fits = trees.modes.len() == count
             && trees.splits.len() == count
-            && trees.features.iter().all(|feature| *feature < width)
             && trees.targets.len() == trees.weights.len()
             && trees.targets.iter().all(|target| *target < target_count);
         if fits { Ok(trees) } else { Err(wrong("nodes and leaves")) }

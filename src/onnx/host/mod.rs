@@ -43,7 +43,7 @@ pub(super) use classical::{
 };
 pub(super) use convolution::{convolution_integer, deform, quantized_convolution};
 pub(super) use einsum::{Terms, einsum};
-pub(super) use elementwise::{binary, choose, clip, orders, variadic};
+pub(super) use elementwise::{binary, choose, clip, is_arithmetic, orders, variadic};
 pub(super) use flex::{flex_scores, flex_values};
 pub(super) use generate::{constant_of_shape, eye, mel, one_hot, range, window};
 pub(super) use learning::{binarized, features, term_frequencies, tree_ensemble};

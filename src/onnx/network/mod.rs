@@ -89,6 +89,9 @@ impl Network {
             let follows_shape = self.follows_shape(value);
             return self.constant_of_shape(node.name(), tensor.reshaped(dims)?, follows_shape);
         }
+        if let Some(source) = self.before_reshapes(value, &dims) {
+            return Ok(source);
+        }
         let shape: Vec<i64> = dims.iter().map(|&dim| dim as i64).collect();
         let attrs = || Attrs::new().with("shape", shape.clone()).with("special_zero", false);
         let made = self.op(node, OpKind::StaticReshape, &[value], attrs())?;
@@ -97,6 +100,18 @@ impl Network {
             self.note_whole(&made, &floats, is_sum);
         }
         Ok(made)
+    }
+
+    /// What a value is a reshape of, perhaps of reshapes, that had these dimensions before.
+    fn before_reshapes(&self, value: &Value, dims: &Dims) -> Option<Value> {
+        let mut source = value.clone();
+        while self.made_by(&source) == Some(OpKind::StaticReshape) {
+            source = self.maker(&source)?.1.into_iter().next()?;
+            if source.dims == *dims && source.data_type == value.data_type {
+                return Some(source);
+            }
+        }
+        None
     }
 
     /// The kind of the operation that makes a value.

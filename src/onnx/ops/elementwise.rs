@@ -10,6 +10,9 @@ use crate::graph::{Attrs, OpKind};
 
 pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let (a, b) = (numbers(node, 0)?, numbers(node, 1)?);
+    if let Some(same) = without_neutral(network, node)? {
+        return Ok(vec![same]);
+    }
     if let Some(folded) = folding::of_channels(network, node)? {
         return Ok(vec![folded]);
     }
@@ -27,6 +30,27 @@ pub(super) fn binary(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
         return Ok(vec![sum]);
     }
     Ok(vec![network.op(node, kind, &[a, b], Attrs::new())?])
+}
+
+/// The other operand where one is a number that changes nothing, as exporters copy the states of loops. A zero keeps its sign.
+fn without_neutral(network: &Network, node: &Node) -> Result<Option<Value>> {
+    let (neutral, commutes) = match node.operator() {
+        "Add" => (0.0, true),
+        "Sub" => (0.0, false),
+        "Mul" => (1.0, true),
+        _ => (1.0, false),
+    };
+    for (at, other) in [(1, 0), (0, 1)].into_iter().take(if commutes { 2 } else { 1 }) {
+        let (number, kept) = (node.input(at)?, node.input(other)?);
+        let single = number.dims.elements() == 1 && number.rank() <= kept.rank();
+        if single
+            && number.data_type == kept.data_type
+            && known_number(network, node, number)? == Some(neutral)
+        {
+            return Ok(Some(kept.clone()));
+        }
+    }
+    Ok(None)
 }
 
 /// A sum of products of integers and others, as of a bias, which the device has as floats like the sum that it is part of: a bias, the scale and

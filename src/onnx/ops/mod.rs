@@ -69,6 +69,14 @@ pub(super) fn is_at_once(node: &Node) -> bool {
     Operator::find(node).is_ok_and(|operator| !matches!(operator.host, OnHost::Graph))
 }
 
+/// Whether the host computes an operator of single numbers of any type by a function. Counters of loops are floats for a while where
+/// frameworks have one kind of numbers.
+pub(super) fn is_of_numbers(node: &Node) -> bool {
+    let moves = matches!(node.operator(), "Cast" | "Reshape" | "Squeeze" | "Unsqueeze");
+    is_standard(node.domain())
+        && (moves || host::orders(node.operator()) || host::is_arithmetic(node.operator()))
+}
+
 /// Whether an operator's results differ from one node to the next. What nobody knows may be such.
 pub(super) fn is_random(step: &Step) -> bool {
     let node = Node::new(&step.proto, step.opset, Vec::new());
@@ -154,9 +162,14 @@ impl Operator {
             }
         };
         let has_floats = || inputs.iter().flatten().any(|tensor| tensor.data_type().is_float());
+        let is_number = || {
+            let mut given = inputs.iter().flatten();
+            host::is_arithmetic(node.operator())
+                && given.all(|tensor| tensor.desc().elements() == 1 && tensor.data_type().bits() <= 32)
+        };
         match (self.host, self.import) {
             (OnHost::All(host), _) => host(&mut Call::new(node, inputs, room)),
-            (OnHost::Integers(host), _) if host::orders(node.operator()) || !has_floats() => {
+            (OnHost::Integers(host), _) if host::orders(node.operator()) || !has_floats() || is_number() => {
                 host(&mut Call::new(node, inputs, room))
             }
             (_, Some(import)) => computed(node, import, inputs, room),

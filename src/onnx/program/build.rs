@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anydnn_backend::{Error, Result};
 
-use super::{Body, DEPTH, Program, STEPS, Step, StepKind, ValueId, key, nchwc, twins, wrong};
+use super::{Body, DEPTH, Prepared, Program, STEPS, Step, StepKind, ValueId, key, nchwc, twins, wrong};
 use crate::onnx::is_standard;
 use crate::onnx::proto::{
     AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto, TensorProto,
@@ -190,7 +190,7 @@ impl<'a> Builder<'a> {
                 self.hand_on(node, Some(outer), output)?;
             }
         }
-        self.push(Step { proto, opset, inputs, outputs, kind })
+        self.push(Step { proto, opset, inputs, outputs, kind, prepared: Prepared::default() })
     }
 
     /// A value under another name.
@@ -202,7 +202,14 @@ impl<'a> Builder<'a> {
             ..NodeProto::default()
         };
         let (inputs, outputs) = (vec![from], vec![Some(to)]);
-        self.push(Step { proto, opset: 13, inputs, outputs, kind: StepKind::Plain })
+        self.push(Step {
+            proto,
+            opset: 13,
+            inputs,
+            outputs,
+            kind: StepKind::Plain,
+            prepared: Prepared::default(),
+        })
     }
 
     pub(super) fn push(&mut self, step: Step) -> Result<()> {

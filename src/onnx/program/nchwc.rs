@@ -143,6 +143,7 @@ mod tests {
                 inputs,
                 outputs: Vec::new(),
                 kind: crate::onnx::program::StepKind::Plain,
+                prepared: crate::onnx::program::Prepared::default(),
             });
         }
         block(&program)

@@ -267,7 +267,7 @@ impl<'s, B: Backend> Run<'s, B> {
         Ok(())
     }
 
-    /// Whether a step only reads few integers that are on the host, or compares single numbers that are.
+    /// Whether a step only reads few integers that are on the host, or computes with single numbers that are.
     fn is_small(&self, scope: &Scope<B>, index: usize, values: &Values<B>) -> Result<bool> {
         let step = &scope.program.steps[index];
         if !matches!(step.kind, StepKind::Plain)
@@ -275,14 +275,14 @@ impl<'s, B: Backend> Run<'s, B> {
         {
             return Ok(false);
         }
-        let compares = crate::onnx::host::orders(step.operator());
+        let of_numbers = ops::is_of_numbers(&Node::new(&step.proto, step.opset, Vec::new()));
         let small = |tensor: &HostTensor| {
-            let is_single = compares && tensor.desc().elements() == 1;
+            let is_single = of_numbers && tensor.desc().elements() == 1;
             is_single || crate::onnx::import::may_specialise(tensor.dims(), tensor.data_type())
         };
         for &input in step.inputs.iter().flatten() {
             let fits = match (&values.slots[input], values.known.get(&input)) {
-                (Some(slot), _) => slot.known().is_some() || compares && slot.is_single(),
+                (Some(slot), _) => slot.known().is_some() || of_numbers && slot.is_single(),
                 (None, Some(known)) => small(known),
                 (None, None) => {
                     scope.program.weights[input].is_some()
@@ -310,7 +310,7 @@ impl<'s, B: Backend> Run<'s, B> {
             });
         }
         let known: Vec<_> = inputs.iter().map(|input| input.as_deref()).collect();
-        let node = Node::new(&step.proto, step.opset, vec![None; known.len()]);
+        let node = Node::new(&step.proto, step.opset, vec![None; known.len()]).prepared_at(&step.prepared);
         let made = ops::on_host(&node, &known)?;
         for (output, tensor) in step.outputs.iter().zip(made) {
             if let Some(output) = *output {

@@ -23,6 +23,8 @@ use crate::onnx::tensor::host_tensor;
 
 /// Plans that differ only in the elements that they were made for; beyond these the host computes what asks for elements.
 const VARIANTS: usize = 8;
+/// Signatures of which it is remembered what elements plans were made for.
+const SIGNATURES: usize = 64;
 
 /// The plans that a new one is compared with, those used last: where one of them has the same operations, its partitions are the new one's.
 const ALIKE: usize = 16;
@@ -48,6 +50,8 @@ pub(super) struct Scope<B: Backend> {
     /// Plans that made room for others. Taking one apart takes about a tenth of the time of making one.
     retired: Mutex<Vec<Arc<Plan<B>>>>,
     compiling: Mutex<()>,
+    /// The elements that plans were made for, also those that made room: a loop's counter is another in each round.
+    variants: Mutex<FxHashMap<Signature, Vec<Elements>>>,
     weights: Mutex<HashMap<(ValueId, DataType), B::Memory>>,
     /// What plans have prepared from weights.
     prepared: PreparedConstants<B>,
@@ -56,6 +60,9 @@ pub(super) struct Scope<B: Backend> {
 
 /// What is there of a value: its shape and type, and whether graphs may be made for its elements.
 type Signature = Vec<(ValueId, Dims, DataType, bool)>;
+
+/// The elements of values that a plan is good for.
+type Elements = Vec<(ValueId, Arc<HostTensor>)>;
 
 /// A stage, compiled.
 #[derive(Debug)]
@@ -87,6 +94,7 @@ impl<B: Backend> Scope<B> {
             plans: Mutex::default(),
             retired: Mutex::default(),
             compiling: Mutex::default(),
+            variants: Mutex::default(),
             weights: Mutex::default(),
             prepared: PreparedConstants::default(),
             host_weights: Mutex::default(),
@@ -151,8 +159,8 @@ impl<B: Backend> Scope<B> {
         let signature: Signature = told
             .map(|(value, dims, data_type, is_known)| (value, dims.clone(), data_type, is_known))
             .collect();
-        let alike = lock(&self.plans).iter().filter(|plan| plan.signature == signature).count();
-        let (stage, executable) = self.compile(inner, &have, alike < VARIANTS)?;
+        let (stage, executable) = self.compile(inner, &have, self.specialises(&signature, state))?;
+        self.remember(&signature, &stage.demanded);
         let port_bytes = executable.as_ref().map_or(0, |executable: &Executable<B>| {
             let compiled = executable.compiled();
             let graph = compiled.graph();
@@ -169,6 +177,34 @@ impl<B: Backend> Scope<B> {
         Ok(plan)
     }
 
+    /// Whether a plan is made for elements that are there: the first ones with this signature, and those that one was made for before.
+    fn specialises(&self, signature: &Signature, state: &[Option<Arc<Slot<B>>>]) -> bool {
+        let variants = lock(&self.variants);
+        let Some(variants) = variants.get(signature) else { return true };
+        variants.len() < VARIANTS || variants.iter().any(|elements| are_there(elements, state))
+    }
+
+    fn remember(&self, signature: &Signature, elements: &Elements) {
+        if elements.is_empty() {
+            return;
+        }
+        let mut variants = lock(&self.variants);
+        if variants.len() >= SIGNATURES && !variants.contains_key(signature) {
+            variants.clear();
+        }
+        let same = |(value, tensor): &(ValueId, Arc<HostTensor>),
+                    (other, wanted): &(ValueId, Arc<HostTensor>)| {
+            value == other && tensor.bytes() == wanted.bytes()
+        };
+        let known = variants.entry(signature.clone()).or_default();
+        let is_new = |other: &Elements| {
+            other.len() != elements.len() || !elements.iter().zip(other).all(|(one, other)| same(one, other))
+        };
+        if known.len() < VARIANTS && known.iter().all(is_new) {
+            known.push(elements.clone());
+        }
+    }
+
     /// Takes plans apart that made room for others: when the device has work, and nobody waits for it.
     pub(super) fn end_retired(&self) {
         let retired = std::mem::take(&mut *lock(&self.retired));
@@ -182,12 +218,8 @@ impl<B: Backend> Scope<B> {
                 signature.iter().map(|(value, dims, data_type, known)| (*value, dims, *data_type, *known));
             entries(state).eq(wanted)
         };
-        let same = |(value, wanted): &(ValueId, Arc<HostTensor>)| {
-            let known = state[*value].as_ref().and_then(|slot| slot.known());
-            known.is_some_and(|tensor| tensor.bytes() == wanted.bytes())
-        };
         let mut plans = lock(&self.plans);
-        let fits = |plan: &Arc<Plan<B>>| is_alike(&plan.signature) && plan.stage.demanded.iter().all(same);
+        let fits = |plan: &Arc<Plan<B>>| is_alike(&plan.signature) && are_there(&plan.stage.demanded, state);
         // Those that were used last are at the end.
         let at = plans.iter().rposition(fits)?;
         let plan = plans.remove(at);
@@ -341,6 +373,14 @@ fn make_ahead<'a>(constants: impl Iterator<Item = &'a Constant>, is_compiled: &A
             return;
         }
     }
+}
+
+/// Whether an execution has these elements.
+fn are_there<B: Backend>(elements: &Elements, state: &[Option<Arc<Slot<B>>>]) -> bool {
+    elements.iter().all(|(value, wanted)| {
+        let known = state[*value].as_ref().and_then(|slot| slot.known());
+        known.is_some_and(|tensor| tensor.bytes() == wanted.bytes())
+    })
 }
 
 /// What a [`Signature`] tells of the values that are there.

@@ -8,11 +8,11 @@ pub(super) const BOOL: i32 = 9;
 
 type Host = anydnn_host::Host;
 
-fn compile(draft: &Draft) -> Session<Host> {
+pub(super) fn compile(draft: &Draft) -> Session<Host> {
     draft.load().unwrap().compile(&anydnn_host::HostEngine::new(), &[]).unwrap()
 }
 
-fn outputs(session: &Session<Host>, inputs: &[(&str, HostTensor)]) -> Vec<HostTensor> {
+pub(super) fn outputs(session: &Session<Host>, inputs: &[(&str, HostTensor)]) -> Vec<HostTensor> {
     session.run(inputs).unwrap().into_iter().map(|(_, tensor)| tensor).collect()
 }
 

@@ -246,3 +246,32 @@ fn reshapes_of_products_go_behind_what_is_computed_of_elements() {
         product(&[1, 6, 4]).floats("b", &[2, 1, 1], &[1.0, 2.0]).node("y = Add(r, b)", vec![]).output("y");
     assert_eq!(kinds(&stretched).last(), Some(&OpKind::Add));
 }
+
+#[test]
+fn numbers_that_change_nothing_and_views_back_are_left_out() {
+    let draft = || {
+        let draft = Draft::new(13).input("x", &["2", "3"]).floats("zero", &[1], &[0.0]);
+        let draft = draft.floats("one", &[], &[1.0]).floats("ones", &[2, 1, 1], &[1.0, 1.0]);
+        draft.ints("axis", &[1], &[0]).node("r = Relu(x)", vec![])
+    };
+    let x = tensor([2, 3], &[1.0, -2.0, 3.0, 4.0, 5.0, -6.0]);
+    let same = |text: &[&str], left: &[OpKind]| {
+        let draft = text.iter().fold(draft(), |draft, text| draft.node(text, vec![])).output("y");
+        assert_eq!(kinds(&draft), left, "{text:?}");
+        draft.run(&[], std::slice::from_ref(&x)).unwrap().remove(0)
+    };
+    for text in ["Add(r, zero)", "Add(zero, r)", "Sub(r, zero)", "Mul(one, r)", "Mul(r, one)", "Div(r, one)"]
+    {
+        let made = same(&[&format!("s = {text}"), "y = Neg(s)"], &[OpKind::ReLU, OpKind::Multiply]);
+        assert_eq!(made.to_f32s(), [-1.0, 0.0, -3.0, -4.0, -5.0, 0.0], "{text}");
+    }
+    let made = same(
+        &["u = Unsqueeze(r, axis)", "s = Add(u, zero)", "v = Squeeze(s, axis)", "y = Neg(v)"],
+        &[OpKind::ReLU, OpKind::Multiply],
+    );
+    assert_eq!(made.dims()[..], [2, 3]);
+    // These change the number or the dimensions.
+    same(&["y = Sub(zero, r)"], &[OpKind::ReLU, OpKind::Subtract]);
+    same(&["y = Div(one, r)"], &[OpKind::ReLU, OpKind::Divide]);
+    assert_eq!(same(&["y = Mul(r, ones)"], &[OpKind::ReLU, OpKind::Multiply]).dims()[..], [2, 2, 3]);
+}

@@ -1,6 +1,6 @@
 //! Loops as exporters of recurrent layers write them: what every round reads is carried from one to the next, times are compared as floats.
 
-use super::control::{BOOL, graph};
+use super::control::{BOOL, compile, graph, outputs};
 use super::*;
 use crate::onnx::{Precision, Session, SessionOptions, Startup};
 
@@ -197,4 +197,85 @@ fn floats_are_compared_on_the_host_as_everywhere() {
             assert_eq!(made[0].to_f32s(), [f32::from(u8::from(compare(a, b)))], "{operator} of {a} and {b}");
         }
     }
+}
+
+/// Two stages of each round are made for elements, one for the counter and one for what the device computed from it: the plans that are kept
+/// have no room for eight of both.
+#[test]
+fn plans_that_made_room_count_among_those_made_for_elements() {
+    let body = Draft::new(13)
+        .typed("i", INT64, &[])
+        .typed("go", BOOL, &[])
+        .input("sum", &["1"])
+        .ints("one", &[1], &[1])
+        .ints("zero", &[1], &[0])
+        .node("start = Unsqueeze(i, zero)", vec![])
+        .node("end = Add(start, one)", vec![])
+        .node("part = Slice(x, start, end, zero)", vec![])
+        .node("place = Relu(part)", vec![])
+        .node("again = Cast(place)", vec![int("to", i64::from(INT64))])
+        .node("behind = Add(again, one)", vec![])
+        .node("second = Slice(y, again, behind, zero)", vec![])
+        .node("next = Add(sum, second)", vec![])
+        .node("goes_on = Identity(go)", vec![])
+        .output("goes_on")
+        .output("next");
+    let draft = Draft::new(13)
+        .input("x", &["60"])
+        .input("y", &["60"])
+        .floats("none", &[1], &[0.0])
+        .ints("rounds", &[], &[60])
+        .node("z = Loop(rounds, , none)", vec![graph("body", body)])
+        .output("z");
+    let session = compile(&draft);
+    let x: Vec<f32> = (0..60).map(|i| i as f32).collect();
+    let y: Vec<f32> = x.iter().map(|x| x * 2.0).collect();
+    let made = outputs(&session, &[("x", tensor([60], &x)), ("y", tensor([60], &y))]);
+    assert_eq!(made[0].to_f32s(), [3540.0]);
+    let stages = session.describe();
+    let late = |made_for: &&String| (20..=60).any(|round| made_for.ends_with(&format!("= [{round}]")));
+    let late: Vec<_> = stages.iter().flat_map(|stage| &stage.made_for).filter(late).collect();
+    assert!(late.is_empty(), "{late:?}: {session}");
+}
+
+/// A counter that is a float for a while, as frameworks with one kind of numbers write it, stays on the host.
+#[test]
+fn single_numbers_of_the_host_stay_there() {
+    let body = Draft::new(13)
+        .typed("i", INT64, &[])
+        .typed("go", BOOL, &[])
+        .typed("count", INT64, &[])
+        .input("sum", &["1"])
+        .floats("step", &[], &[3.0])
+        .floats("third", &[], &[3.0])
+        .floats("less", &[], &[0.5])
+        .floats("half", &[], &[0.5])
+        .node("a = Cast(count)", vec![int("to", i64::from(FLOAT))])
+        .node("b = Add(a, step)", vec![])
+        .node("c = Div(b, third)", vec![])
+        .node("d = Mul(c, third)", vec![])
+        .node("e = Sub(d, less)", vec![])
+        .node("f = Add(e, half)", vec![])
+        .node("next_count = Cast(f)", vec![int("to", i64::from(INT64))])
+        .node("next = Sin(sum)", vec![])
+        .node("goes_on = Identity(go)", vec![])
+        .output("goes_on")
+        .output("next_count")
+        .output("next");
+    let draft = Draft::new(13)
+        .input("x", &["1"])
+        .ints("first", &[], &[6])
+        .ints("rounds", &[], &[4])
+        .node("n, y = Loop(rounds, , first, x)", vec![graph("body", body)])
+        .output("n")
+        .output("y");
+    let session = compile(&draft);
+    assert_eq!(outputs(&session, &[("x", tensor([1], &[1.0]))])[0].to_f64s(), [18.0]);
+    let on_device = |operator: &str| {
+        session.describe().iter().any(|stage| stage.device_nodes.iter().any(|node| node.operator == operator))
+    };
+    assert!(
+        on_device("Sin") && !["Cast", "Add", "Sub", "Mul", "Div"].into_iter().any(on_device),
+        "{session}"
+    );
 }

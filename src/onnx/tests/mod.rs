@@ -19,6 +19,7 @@ mod session;
 mod shapes;
 #[cfg(feature = "mock")]
 mod startup;
+mod trees;
 mod twins;
 
 use anydnn_backend::{DataType, Engine, Result, StreamDesc, TensorValues, Tolerance};

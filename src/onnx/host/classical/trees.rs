@@ -1,8 +1,10 @@
 //! Ensembles of decision trees, for regression and classification.
 
 use std::collections::HashMap;
+use std::thread;
 
 use anydnn_backend::{DataType, Dims, Result};
+use rustc_hash::FxHashSet;
 
 use super::super::call::Call;
 use super::{greatest, labels, matrix, numbers, of_one, outputs, transform};
@@ -14,34 +16,31 @@ pub(in crate::onnx) fn tree_regressor(call: &mut Call) -> Result<Vec<HostTensor>
     let targets = usize::try_from(call.node.int("n_targets", 1)?).ok().filter(|count| *count <= 1 << 20);
     let targets =
         targets.ok_or_else(|| call.invalid("attribute n_targets", "out of range", "a count"))?.max(1);
-    let forest = Forest::of(call, "target", width, targets)?;
+    let forest = call.prepared(|| Forest::of(call, "target", targets))?;
+    forest.check_width(call, width)?;
     let base = numbers(call, "base_values")?.unwrap_or_default();
     let way = call.node.word("aggregate_function", "SUM")?;
-    let mut made = Vec::with_capacity(rows * targets);
-    for row in values.chunks(width.max(1)).take(rows) {
-        let mut all = vec![Vec::new(); targets];
-        forest.each(call, row, |target, weight| all[target].push(weight))?;
-        let mut line: Vec<f64> = Vec::with_capacity(targets);
-        for (target, found) in all.into_iter().enumerate() {
-            let own = base.get(target).copied().unwrap_or(0.0);
-            line.push(
-                own + match way.as_str() {
-                    "SUM" => found.iter().sum::<f64>(),
-                    "AVERAGE" => found.iter().sum::<f64>() / forest.roots.len().max(1) as f64,
-                    "MIN" => found.into_iter().reduce(f64::min).unwrap_or(0.0),
-                    "MAX" => found.into_iter().reduce(f64::max).unwrap_or(0.0),
-                    other => {
-                        return Err(call.invalid(
-                            "attribute aggregate_function",
-                            other,
-                            "SUM, AVERAGE, MIN or MAX",
-                        ));
-                    }
-                },
-            );
+    let count = forest.roots.len().max(1) as f64;
+    let (start, fold): (f64, Fold) = match way.as_str() {
+        "SUM" | "AVERAGE" => (0.0, |sum, weight| sum + weight),
+        // What is no number gives way to any.
+        "MIN" => (f64::NAN, f64::min),
+        "MAX" => (f64::NAN, f64::max),
+        other => {
+            return Err(call.invalid("attribute aggregate_function", other, "SUM, AVERAGE, MIN or MAX"));
         }
-        transform(call, &mut line)?;
-        made.extend(line);
+    };
+    let mut made = forest.fold(call, &values, [rows, width, targets], start, fold)?;
+    for line in made.chunks_mut(targets) {
+        for (target, value) in line.iter_mut().enumerate() {
+            let found = match way.as_str() {
+                "AVERAGE" => *value / count,
+                _ if value.is_nan() => 0.0,
+                _ => *value,
+            };
+            *value = base.get(target).copied().unwrap_or(0.0) + found;
+        }
+        transform(call, line)?;
     }
     call.output(Dims::from([rows, targets]), DataType::F32, &made)
 }
@@ -52,19 +51,19 @@ pub(in crate::onnx) fn tree_classifier(call: &mut Call) -> Result<Vec<HostTensor
     let (rows, values, width) = matrix(call)?;
     let labels = labels(call, "classlabels_int64s")?;
     let classes = labels.len();
-    let forest = Forest::of(call, "class", width, classes)?;
+    let forest = call.prepared(|| Forest::of(call, "class", classes))?;
+    forest.check_width(call, width)?;
     let base = numbers(call, "base_values")?.unwrap_or_default();
     if base.len() > 1 && base.len() != classes || base.len() == 2 {
         let why = format!("{} base values for {classes} classes are not read", base.len());
         return Err(call.node.unsupported(why));
     }
-    let leaves = || forest.leaves.values().flatten();
-    let has = [0, 1].map(|class| leaves().any(|(own, _)| *own == class));
-    let are_positive = leaves().all(|(_, weight)| *weight >= 0.0);
+    let has = [0, 1].map(|class| forest.weights.iter().any(|(own, _)| *own == class));
+    let are_positive = forest.weights.iter().all(|(_, weight)| *weight >= 0.0);
     let (mut chosen, mut made) = (Vec::with_capacity(rows), Vec::with_capacity(rows * classes));
-    for row in values.chunks(width.max(1)).take(rows) {
-        let mut line = vec![0.0; classes];
-        forest.each(call, row, |class, weight| line[class] += weight)?;
+    let sums = forest.fold(call, &values, [rows, width, classes], 0.0, |sum, weight| sum + weight)?;
+    for line in sums.chunks(classes) {
+        let mut line = line.to_vec();
         if base.len() == classes || has[0] {
             line.iter_mut().zip(&base).for_each(|(score, base)| *score += base);
         }
@@ -87,21 +86,30 @@ pub(in crate::onnx) fn tree_classifier(call: &mut Call) -> Result<Vec<HostTensor
     outputs(call, &chosen, [rows, classes], &made)
 }
 
-/// Trees whose nodes attributes list.
+/// Trees whose nodes attributes list. They are read once for all executions.
 struct Forest {
     roots: Vec<usize>,
     nodes: Vec<Branch>,
-    /// The columns and weights of each leaf.
-    leaves: HashMap<usize, Vec<(usize, f64)>>,
+    /// Columns with weights, those of a leaf one behind the other.
+    weights: Vec<(usize, f64)>,
+    /// Rows have at least so many features.
+    width: usize,
 }
 
 struct Branch {
+    split: f64,
+    /// The nodes where the comparison holds and where it does not; of a leaf, where its weights begin and end.
+    next: [usize; 2],
     feature: usize,
     mode: Mode,
-    split: f64,
-    next: [usize; 2],
     tracks_missing: bool,
 }
+
+/// What becomes of what is there and one weight more.
+type Fold = fn(f64, f64) -> f64;
+
+/// So many leaves to find are shared among threads.
+const LEAVES_OF_THREADS: usize = 1 << 13;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -116,7 +124,7 @@ enum Mode {
 
 impl Forest {
     /// The trees of a node whose leaves have the columns that `what` says, below `columns`.
-    fn of(call: &Call, what: &str, width: usize, columns: usize) -> Result<Self> {
+    fn of(call: &Call, what: &str, columns: usize) -> Result<Self> {
         let list = |name: &str| -> Result<Vec<i64>> {
             let missing = || call.invalid(&format!("attribute {name}"), "missing", "a list of integers");
             call.node.ints(name)?.ok_or_else(missing)
@@ -146,61 +154,106 @@ impl Forest {
             let unknown = || call.invalid("nodes", format!("{id} of tree {tree}"), "one that is listed");
             places.get(&(tree, id)).copied().ok_or_else(unknown)
         };
-        let mut nodes = Vec::with_capacity(count);
+        let (mut nodes, mut width) = (Vec::with_capacity(count), 0);
         for at in 0..count {
             let mode = mode(call, &modes[at])?;
-            let feature = usize::try_from(features[at]).unwrap_or(usize::MAX);
             let is_leaf = mode == Mode::Leaf;
-            if !is_leaf && feature >= width {
-                return Err(call.invalid("feature of a node", features[at], format!("below {width}")));
+            let feature = usize::try_from(features[at]).ok().or(is_leaf.then_some(0));
+            let feature =
+                feature.ok_or_else(|| call.invalid("feature of a node", features[at], "a column"))?;
+            let next = if is_leaf { [0; 2] } else { [find(trees[at], yes[at])?, find(trees[at], no[at])?] };
+            if !is_leaf {
+                width = width.max(feature.saturating_add(1));
             }
-            let next = if is_leaf { [at; 2] } else { [find(trees[at], yes[at])?, find(trees[at], no[at])?] };
             let tracks_missing = tracks.get(at) == Some(&1);
-            nodes.push(Branch { feature, mode, split: splits[at], next, tracks_missing });
+            nodes.push(Branch { split: splits[at], next, feature, mode, tracks_missing });
         }
         // A tree begins with its first node.
-        let mut roots: Vec<usize> = Vec::new();
-        for at in 0..count {
-            if !roots.iter().any(|&root| trees[root] == trees[at]) {
-                roots.push(at);
-            }
-        }
+        let mut begun = FxHashSet::default();
+        let roots = (0..count).filter(|&at| begun.insert(trees[at])).collect();
         let own = |name: &str| format!("{what}_{name}");
         let (trees, ids, kinds) = (list(&own("treeids"))?, list(&own("nodeids"))?, list(&own("ids"))?);
         let weights = numbers(call, &own("weights"))?.unwrap_or_default();
         if ids.len() != trees.len() || kinds.len() != trees.len() || weights.len() != trees.len() {
             return Err(call.invalid("leaves", "lists of several lengths", "one entry for each"));
         }
-        let mut leaves: HashMap<usize, Vec<(usize, f64)>> = HashMap::new();
+        let mut told = Vec::with_capacity(weights.len());
         for (at, weight) in weights.into_iter().enumerate() {
             let column = usize::try_from(kinds[at]).ok().filter(|column| *column < columns);
             let column =
                 column.ok_or_else(|| call.invalid(&own("ids"), kinds[at], format!("below {columns}")))?;
-            leaves.entry(find(trees[at], ids[at])?).or_default().push((column, weight));
+            told.push((find(trees[at], ids[at])?, (column, weight)));
         }
-        Ok(Self { roots, nodes, leaves })
+        // Weights of one leaf stay in the order of the file, in which they are summed.
+        told.sort_by_key(|(leaf, _)| *leaf);
+        for (at, (leaf, _)) in told.iter().enumerate() {
+            let branch: &mut Branch = &mut nodes[*leaf];
+            if branch.mode == Mode::Leaf {
+                let begin = if branch.next[1] == 0 { at } else { branch.next[0] };
+                branch.next = [begin, at + 1];
+            }
+        }
+        let weights = told.into_iter().map(|(_, weight)| weight).collect();
+        Ok(Self { roots, nodes, weights, width })
     }
 
-    /// Tells the columns and weights of the leaves that a row leads to.
-    fn each(&self, call: &Call, row: &[f64], mut told: impl FnMut(usize, f64)) -> Result<()> {
-        for &root in &self.roots {
-            let leaf = self.leaf(root, row);
-            let leaf =
-                leaf.ok_or_else(|| call.invalid("trees", "a circle of nodes", "a leaf on every way"))?;
-            for &(column, weight) in self.leaves.get(&leaf).into_iter().flatten() {
-                told(column, weight);
-            }
+    fn check_width(&self, call: &Call, width: usize) -> Result<()> {
+        if self.width > width {
+            let expected = format!("at least {}, which nodes compare", self.width);
+            return Err(call.invalid("features of a row", width, expected));
         }
         Ok(())
     }
 
+    /// The weights of the leaves that rows lead to, folded for each column, a line for each row.
+    fn fold(
+        &self,
+        call: &Call,
+        values: &[f64],
+        [rows, width, columns]: [usize; 3],
+        start: f64,
+        fold: Fold,
+    ) -> Result<Vec<f64>> {
+        let mut made = vec![start; rows * columns];
+        let fill = |first: usize, lines: &mut [f64]| {
+            lines.chunks_mut(columns.max(1)).enumerate().all(|(at, line)| {
+                let row = &values[(first + at) * width..][..width];
+                self.roots.iter().all(|&root| {
+                    let Some([begin, end]) = self.leaf(root, row) else { return false };
+                    for &(column, weight) in &self.weights[begin..end] {
+                        line[column] = fold(line[column], weight);
+                    }
+                    true
+                })
+            })
+        };
+        let threads = match rows * self.roots.len() {
+            few if few < LEAVES_OF_THREADS => 1,
+            _ => thread::available_parallelism().map_or(1, usize::from),
+        };
+        let part = rows.div_ceil(threads).max(1);
+        let is_whole = thread::scope(|scope| {
+            let mut parts = made.chunks_mut(part * columns.max(1)).enumerate();
+            let own = parts.next();
+            let others: Vec<_> =
+                parts.map(|(at, lines)| scope.spawn(move || fill(at * part, lines))).collect();
+            let own = own.is_none_or(|(_, lines)| fill(0, lines));
+            others.into_iter().all(|thread| thread.join().unwrap_or(false)) && own
+        });
+        if is_whole {
+            Ok(made)
+        } else {
+            Err(call.invalid("trees", "a circle of nodes", "a leaf on every way"))
+        }
+    }
+
     #[expect(clippy::float_cmp, reason = "nodes compare for equality")]
-    fn leaf(&self, root: usize, row: &[f64]) -> Option<usize> {
+    fn leaf(&self, root: usize, row: &[f64]) -> Option<[usize; 2]> {
         let mut at = root;
         for _ in 0..=self.nodes.len() {
             let node = &self.nodes[at];
             if node.mode == Mode::Leaf {
-                return Some(at);
+                return Some(node.next);
             }
             let value = row[node.feature];
             let holds = match node.mode {
