@@ -19,6 +19,7 @@ pub(super) fn channels_last(graph: &Graph) -> FxHashSet<TensorId> {
             OpKind::MaxPool | OpKind::AvgPool | OpKind::Interpolate | OpKind::BatchNormInference => {
                 is_channels_first(op) && op.inputs.first().is_some_and(|id| found.contains(id))
             }
+            OpKind::StaticTranspose => puts_channels_first(graph, &found, op, result),
             OpKind::Concat => op.inputs.iter().all(|id| found.contains(id)),
             OpKind::Reorder
             | OpKind::TypeCast
@@ -64,6 +65,25 @@ fn is_flattened(graph: &Graph, id: TensorId) -> bool {
 
 fn is_channels_first(op: &Op) -> bool {
     op.attrs.says("data_format", "NCX")
+}
+
+/// Whether an operation puts the last dimension of a tensor in rows before its places, as exporters of frameworks that have channels last do
+/// for each operation on images. The result is a view, which lies with its channels last.
+fn puts_channels_first(graph: &Graph, found: &FxHashSet<TensorId>, op: &Op, result: TensorId) -> bool {
+    let is_image = |reader: &usize| {
+        matches!(
+            graph.ops()[*reader].kind,
+            OpKind::MaxPool | OpKind::AvgPool | OpKind::Interpolate | OpKind::BatchNormInference
+        )
+    };
+    let order = op.attrs.s64s("order").unwrap_or_default();
+    let rank = order.len() as i64;
+    let wanted = [0, rank - 1].into_iter().chain(1..rank - 1);
+    let places = order.iter().map(|&axis| if axis < 0 { axis + rank } else { axis });
+    rank > 2
+        && places.eq(wanted)
+        && !op.inputs.iter().any(|id| found.contains(id))
+        && graph.consumers(result).iter().any(is_image)
 }
 
 /// Whether a result has the shape of an image that it is computed from.
@@ -132,5 +152,31 @@ mod tests {
         assert!(!found.contains(&flat) && !found.contains(&graph.inputs()[0]));
         let desc = to_channels_last(&MemoryDesc::new([2, 3, 4, 5], DataType::F32));
         assert_eq!(desc.strides(), Some(&[60, 1, 15, 3][..]));
+    }
+
+    #[test]
+    fn what_is_put_channels_first_for_a_pooling_is_an_image() {
+        let found = |order: [i64; 4], pools: bool| {
+            let mut g = GraphBuilder::new();
+            let x = g.input("x", DataType::F32, [1, 8, 6, 4]);
+            let order = Attrs::new().with("order", order.to_vec());
+            let turned = g.op("turned", OpKind::StaticTranspose, &[x], order).unwrap();
+            let bounded = g.op("bounded", OpKind::ReLU, &[turned], Attrs::new()).unwrap();
+            let attrs = Attrs::new()
+                .with("strides", [2_i64, 2])
+                .with("pads_begin", [0_i64, 0])
+                .with("pads_end", [0_i64, 0])
+                .with("data_format", "NCX")
+                .with("kernel", [2_i64, 2]);
+            let read = if pools { turned } else { bounded };
+            let pooled = g.op("pool", OpKind::MaxPool, &[read], attrs).unwrap();
+            let found = channels_last(&g.build().unwrap());
+            [turned, bounded, pooled].map(|id| found.contains(&id))
+        };
+        assert_eq!(found([0, 3, 1, 2], true), [true; 3]);
+        assert_eq!(found([0, -1, 1, 2], true), [true; 3]);
+        // Another order, and one that no operation on images reads.
+        assert_eq!(found([0, 3, 2, 1], true), [false; 3]);
+        assert_eq!(found([0, 3, 1, 2], false), [false; 3]);
     }
 }
