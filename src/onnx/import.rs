@@ -6,7 +6,7 @@ use anydnn_backend::{DataType, Dims, Error, MemoryDesc, Result, ResultExt};
 use rustc_hash::FxHashSet;
 
 use super::files::{ExternalData, Origin};
-use super::network::{Finished, Held, Network, Value};
+use super::network::{Finished, Held, Network, Stretch, Value};
 use super::node::Node;
 use super::ops;
 use super::program::{Program, Step, StepKind, ValueId, wrong};
@@ -40,6 +40,8 @@ pub(super) struct Stage {
     pub(super) same: Vec<(ValueId, ValueId)>,
     /// The held values that this is good for.
     pub(super) demanded: Vec<(ValueId, Arc<HostTensor>)>,
+    /// The stretches that executions may have anywhere.
+    pub(super) stretches: Vec<Stretch>,
     /// Values whose elements the next stage needs on the host.
     pub(super) fetched: Vec<ValueId>,
     /// The steps that the host computes now, with the reason.
@@ -59,6 +61,8 @@ pub(super) struct Request<'a> {
     pub(super) narrow: Option<DataType>,
     /// Whether graphs are made for values that executions have.
     pub(super) specialises: bool,
+    /// Whether it is the body of a loop.
+    pub(super) repeats: bool,
     /// Steps that stay on the host whatever the importer says.
     pub(super) kept_back: &'a [usize],
 }
@@ -97,6 +101,7 @@ pub(super) fn stage(request: Request<'_>, have: &[Option<Have>]) -> Result<Stage
             request.specialises || tensor.desc().elements() == 1 && tensor.data_type() == DataType::Boolean
         };
         held.tensor = have.tensor.as_ref().filter(few).cloned();
+        held.of_round = have.tensor.as_ref().filter(|_| request.repeats).cloned();
         walk.values[value] = Some(walk.network.held(held));
         walk.given[value] = true;
     }
@@ -421,11 +426,11 @@ impl<'a> Walk<'a> {
             }
         }
         self.network.check()?;
-        let demanded = self.network.demanded();
+        let (demanded, stretches) = (self.network.demanded(), self.network.stretches());
         let is_last = program.outputs.iter().all(|&output| self.values[output].is_some());
         let finished = if self.network.has_outputs() { Some(self.network.finish()?) } else { None };
         let (fetched, host, device) = (self.fetched, self.host, self.device);
-        Ok(Stage { finished, outputs, known, same, demanded, fetched, host, device, is_last })
+        Ok(Stage { finished, outputs, known, same, demanded, stretches, fetched, host, device, is_last })
     }
 
     /// The values of this stage that steps after it read, also those in branches that were not chosen yet.

@@ -255,6 +255,7 @@ impl Model {
             origin: &self.origin,
             narrow: None,
             specialises: false,
+            repeats: false,
             kept_back: &[],
         };
         let finished = import::whole(request, given)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anydnn_backend::{DataType, Dims, Error};
 
+use super::stretch::Stretch;
 use super::{Network, Source, Value};
 use crate::graph::{Attrs, OpKind, TensorId};
 use crate::model::HostTensor;
@@ -19,6 +20,8 @@ pub(in crate::onnx) struct Held {
     pub(in crate::onnx) data_type: DataType,
     /// The elements that operators may ask for. The graph is good for these alone then.
     pub(in crate::onnx) tensor: Option<Arc<HostTensor>>,
+    /// The elements in a round of a loop, which are others in the next one.
+    pub(in crate::onnx) of_round: Option<Arc<HostTensor>>,
     /// The graph's input, once an operation reads it.
     pub(super) id: Option<TensorId>,
     /// The input in the type that the graph computes with.
@@ -27,7 +30,8 @@ pub(in crate::onnx) struct Held {
 
 impl Held {
     pub(in crate::onnx) fn new(value: ValueId, name: &str, dims: Dims, data_type: DataType) -> Self {
-        Self { value, name: name.to_owned(), dims, data_type, tensor: None, id: None, converted: None }
+        let (name, tensor, of_round) = (name.to_owned(), None, None);
+        Self { value, name, dims, data_type, tensor, of_round, id: None, converted: None }
     }
 }
 
@@ -36,6 +40,7 @@ impl Held {
 pub(super) struct Asked {
     /// Held values that the graph was made for, as indices.
     pub(super) given: Vec<usize>,
+    pub(super) stretches: Vec<Stretch>,
     /// Values whose elements are not known while importing.
     pub(super) missing: Vec<Source>,
     /// Why elements that are known could not be had.

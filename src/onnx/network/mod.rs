@@ -3,6 +3,7 @@
 mod constants;
 mod finish;
 mod held;
+mod stretch;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use self::constants::Known;
 pub(super) use self::finish::Finished;
 use self::held::Asked;
 pub(super) use self::held::Held;
+pub(super) use self::stretch::{End, Stretch};
 use super::node::Node;
 use super::room::Room;
 use super::tensor;

@@ -11,6 +11,9 @@ use crate::graph::{Attrs, OpKind, normalize_axis};
 use crate::model::HostTensor;
 
 pub(super) fn slice(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
+    if let Some(part) = stretch(network, node)? {
+        return Ok(vec![part]);
+    }
     let src = node.input(0)?;
     let missing = |name: &str| node.invalid(name, "missing", "a list of integers");
     let starts = input_or_ints(network, node, 1, "starts")?.ok_or_else(|| missing("starts"))?;
@@ -42,6 +45,35 @@ pub(super) fn slice(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
         (map.starts[axis], map.steps[axis]) = (start, step);
     }
     Ok(vec![map.apply(network, node, src)?])
+}
+
+/// A few elements along one axis from where each round of a loop says, which are gathered: a graph for each place would be one for each round.
+fn stretch(network: &mut Network, node: &Node) -> Result<Option<Value>> {
+    let (src, Some(start), Some(end)) = (node.input(0)?, node.optional(1), node.optional(2)) else {
+        return Ok(None);
+    };
+    let is_known = |index: usize| node.optional(index).is_none_or(|value| network.is_known(value));
+    if start.rank() != 1 || src.data_type.bits() < 8 || !is_known(3) || !is_known(4) {
+        return Ok(None);
+    }
+    let (axes, steps) = (input_or_ints(network, node, 3, "axes")?, input_or_ints(network, node, 4, "steps")?);
+    let (axis, step) = match (axes.as_deref().unwrap_or(&[0]), steps.as_deref().unwrap_or(&[1])) {
+        (&[axis], &[step]) => (normalize_axis(axis, src.rank())?, step),
+        _ => return Ok(None),
+    };
+    if step != 1 {
+        return Ok(None);
+    }
+    let Some(length) = network.stretch(start, end, src.dims[axis]) else { return Ok(None) };
+    let mut places = start.clone();
+    if length > 1 {
+        let behind: Vec<f64> = (0..length).map(|at| at as f64).collect();
+        let behind = HostTensor::from_f64([length], start.data_type, &behind)?;
+        let behind = network.constant(&format!("{}/places", node.name()), behind)?;
+        places = network.op(node, OpKind::Add, &[start, &behind], Attrs::new())?;
+    }
+    let attrs = Attrs::new().with("mode", "axis").with("axis", axis as i64);
+    network.op(node, OpKind::Gather, &[src, &places], attrs).map(Some)
 }
 
 pub(super) fn split(network: &mut Network, node: &Node) -> Result<Vec<Value>> {

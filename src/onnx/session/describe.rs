@@ -8,6 +8,7 @@ use anydnn_backend::Backend;
 use super::Session;
 use super::scope::{Plan, Scope};
 use crate::compile::CompiledGraph;
+use crate::onnx::network::End;
 
 /// One stage of a session: a graph on the device and what the host does after it.
 #[derive(Clone, Debug)]
@@ -57,6 +58,13 @@ impl<B: Backend> StageInfo<B> {
             let more = if tensor.desc().elements() > 8 { ", .." } else { "" };
             format!("{} = [{}{more}]", program.names[*value], numbers.join(", "))
         });
+        let stretches = plan.stage.stretches.iter().map(|stretch| {
+            let end = match stretch.end {
+                End::Held(value) => program.names[value].to_string(),
+                End::At(end) => end.to_string(),
+            };
+            format!("{} from {} to {end}", stretch.length, program.names[stretch.start])
+        });
         Self {
             path: scope.path.clone(),
             dims: plan.dims.clone(),
@@ -64,7 +72,7 @@ impl<B: Backend> StageInfo<B> {
             device_nodes: plan.stage.device.iter().map(|&index| node(index, "")).collect(),
             host_nodes: plan.stage.host.iter().map(|(index, why)| node(*index, why)).collect(),
             fetched: plan.stage.fetched.iter().map(|&value| program.names[value].to_string()).collect(),
-            made_for: demanded.collect(),
+            made_for: demanded.chain(stretches).collect(),
             is_last: plan.stage.is_last,
         }
     }

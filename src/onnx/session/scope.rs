@@ -219,7 +219,12 @@ impl<B: Backend> Scope<B> {
             entries(state).eq(wanted)
         };
         let mut plans = lock(&self.plans);
-        let fits = |plan: &Arc<Plan<B>>| is_alike(&plan.signature) && are_there(&plan.stage.demanded, state);
+        let elements = |value: ValueId| state[value].as_ref().and_then(|slot| slot.known());
+        let fits = |plan: &Arc<Plan<B>>| {
+            is_alike(&plan.signature)
+                && are_there(&plan.stage.demanded, state)
+                && plan.stage.stretches.iter().all(|stretch| stretch.is_there(elements))
+        };
         // Those that were used last are at the end.
         let at = plans.iter().rposition(fits)?;
         let plan = plans.remove(at);
@@ -241,6 +246,7 @@ impl<B: Backend> Scope<B> {
                 origin: &inner.model.origin,
                 narrow: inner.options.precision.narrow(),
                 specialises,
+                repeats: !self.path.is_empty(),
                 kept_back: &kept_back,
             };
             let mut stage = import::stage(request, have)?;

@@ -11,6 +11,7 @@ mod layers;
 mod loops;
 mod node_tests;
 mod operators;
+mod places;
 mod plans;
 #[cfg(feature = "mock")]
 mod pool;
