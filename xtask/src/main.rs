@@ -35,6 +35,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use self::steps::Extent;
+use self::wheel::Package;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Project chores", long_about = None)]
@@ -64,6 +65,9 @@ enum Chore {
         /// Build the wheel for use, into `target/wheels`, rather than as tests are built
         #[arg(long)]
         release: bool,
+        /// Build no wheel: check the package around the library that the build for tests has made
+        #[arg(long, conflicts_with = "release")]
+        built: bool,
     },
     /// Set up, then run every check and test; a missing backend is a failure
     Test {
@@ -121,7 +125,11 @@ fn main() -> ExitCode {
         Chore::Header => header::write().map(|()| true),
         Chore::Install { prefix } => install::install(&prefix).map(|()| true),
         Chore::Book => book::book(),
-        Chore::Python { release } => wheel::check(release),
+        Chore::Python { release, built } => wheel::check(match (release, built) {
+            (true, _) => Package::Release,
+            (false, true) => Package::Built,
+            (false, false) => Package::Development,
+        }),
         Chore::Test { fast, long } => test::test(match (fast, long) {
             (true, _) => Extent::Fast,
             (_, true) => Extent::Long,

@@ -181,10 +181,17 @@ fn all_steps(opencl: &Variables, day: u64) -> Vec<Step> {
         },
         Step {
             name: "Python package",
-            work: Work::OwnThatBuilds(vec!["python"]),
+            work: Work::Own(vec!["python", "--built"]),
             variables: with(&[(PROGRAMS, &programs_folder().display().to_string())]),
             expect: Expect::Tests,
             extent: Extent::Whole,
+        },
+        Step {
+            name: "Python wheel",
+            work: Work::OwnThatBuilds(vec!["python"]),
+            variables: with(&[(PROGRAMS, &programs_folder().display().to_string())]),
+            expect: Expect::Tests,
+            extent: Extent::Long,
         },
         sweep(
             "random cases on PoCL",

@@ -23,8 +23,19 @@ const RAYS_PACKAGES: &str = include_str!("../../examples/ray/requirements.txt");
 const RAYS_FOLDER: &str = "examples/ray";
 const PYTEST: &[&str] = &["-m", "pytest", "-p", "no:cacheprovider"];
 
-/// Builds the wheel, for release or as tests are, and checks the package; returns whether nothing is wrong.
-pub(crate) fn check(release: bool) -> Result<bool> {
+/// Where the package that is checked comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Package {
+    /// A wheel for use.
+    Release,
+    /// A wheel built as tests are.
+    Development,
+    /// Laid out around the library that the build for tests has made: a wheel builds all below it anew, with the features that it needs alone.
+    Built,
+}
+
+/// Makes the package and checks it; returns whether nothing is wrong.
+pub(crate) fn check(package: Package) -> Result<bool> {
     let ready = setup::setup()?;
     let cache = setup::shared_cache()?;
     let bin = environment(&cache.join("python")).folder.join("bin");
@@ -33,15 +44,11 @@ pub(crate) fn check(release: bool) -> Result<bool> {
     for old in [&wheels, &packages] {
         remove(old)?;
     }
-    let mut build = Command::new(bin.join("maturin"));
-    build.args(["build", "--quiet", "--manifest-path"]).arg(folder.join("Cargo.toml"));
-    build.args(["--profile", if release { "release" } else { "dev" }, "--out"]).arg(&wheels);
-    run(build.current_dir(root()))?;
-    let wheel = only_file(&wheels)?;
-    let mut install = Command::new(bin.join("python"));
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target"]);
-    run(install.arg(&packages).arg(&wheel))?;
-
+    match package {
+        Package::Built => lay_out(&folder, &packages)?,
+        Package::Release => install(&bin, "release", &wheels, &packages)?,
+        Package::Development => install(&bin, "dev", &wheels, &packages)?,
+    }
     let variables = environment_of_tests(&ready.variables, &packages);
     let python = |arguments: &[&str]| {
         let mut command = Command::new(bin.join("python"));
@@ -80,6 +87,33 @@ pub(crate) fn check(release: bool) -> Result<bool> {
         tally.ignored
     );
     Ok(failed == 0)
+}
+
+/// Builds the wheel in a profile of cargo's, and installs it into a folder.
+fn install(bin: &Path, profile: &str, wheels: &Path, packages: &Path) -> Result<()> {
+    let mut build = Command::new(bin.join("maturin"));
+    build.args(["build", "--quiet", "--manifest-path"]).arg(root().join(FOLDER).join("Cargo.toml"));
+    run(build.args(["--profile", profile, "--out"]).arg(wheels).current_dir(root()))?;
+    let wheel = only_file(wheels)?;
+    let mut install = Command::new(bin.join("python"));
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target"]);
+    run(install.arg(packages).arg(&wheel))
+}
+
+/// Lays the package out as a wheel does, around the library that is built.
+fn lay_out(folder: &Path, packages: &Path) -> Result<()> {
+    let (sources, package) = (folder.join("python/anydnn"), packages.join("anydnn"));
+    fs::create_dir_all(&package).with_context(|| format!("making {}", package.display()))?;
+    let files = fs::read_dir(&sources).with_context(|| format!("reading {}", sources.display()))?;
+    for file in files {
+        let file = file?.path();
+        if let Some(name) = file.file_name().filter(|_| file.is_file()) {
+            fs::copy(&file, package.join(name)).with_context(|| format!("copying {}", file.display()))?;
+        }
+    }
+    let library = fence::library("anydnn_python");
+    let copied = fs::copy(&library, package.join("_native.abi3.so"));
+    copied.with_context(|| format!("copying {}", library.display())).map(|_| ())
 }
 
 /// Installs what the package is built and checked with into `cache` if it is not there, and Ray.

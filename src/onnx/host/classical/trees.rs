@@ -199,8 +199,7 @@ impl Forest {
 
     fn check_width(&self, call: &Call, width: usize) -> Result<()> {
         if self.width > width {
-            let expected = format!("at least {}, which nodes compare", self.width);
-            return Err(call.invalid("features of a row", width, expected));
+            return Err(call.invalid("feature of a node", self.width - 1, format!("below {width}")));
         }
         Ok(())
     }
