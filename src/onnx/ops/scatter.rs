@@ -13,6 +13,9 @@ use crate::model::HostTensor;
 /// The most blocks that a result is gathered from.
 const MOST: usize = 1 << 22;
 
+/// Places before this one are floats without loss.
+const EXACT: usize = 1 << 24;
+
 pub(super) fn scatter(network: &mut Network, node: &Node) -> Result<Vec<Value>> {
     let (src, indices, updates) = (node.input(0)?, node.input(1)?, node.input(2)?);
     check_bytes(node, src)?;
@@ -80,7 +83,11 @@ fn at_one_place(network: &mut Network, node: &Node) -> Result<Option<Value>> {
     if !fits || updates.dims.elements() != place.iter().product::<usize>() {
         return Ok(None);
     }
-    let indices = network.reshape(node, indices, Dims::new(&told))?;
+    let mut indices = network.reshape(node, indices, Dims::new(&told))?;
+    // Comparisons of floats and the choice between floats are one function.
+    if src.data_type == DataType::F32 && extent < EXACT && !network.is_narrow() {
+        indices = network.converted(node, &indices, DataType::F32)?;
+    }
     let updates = network.reshape(node, updates, Dims::new(&place))?;
     let mut line = vec![1; rank];
     line[axis] = extent;

@@ -35,7 +35,7 @@ pub(in crate::onnx) fn tree_regressor(call: &mut Call) -> Result<Vec<HostTensor>
         for (target, value) in line.iter_mut().enumerate() {
             let found = match way.as_str() {
                 "AVERAGE" => *value / count,
-                _ if value.is_nan() => 0.0,
+                "MIN" | "MAX" if value.is_nan() => 0.0,
                 _ => *value,
             };
             *value = base.get(target).copied().unwrap_or(0.0) + found;
@@ -108,8 +108,8 @@ struct Branch {
 /// What becomes of what is there and one weight more.
 type Fold = fn(f64, f64) -> f64;
 
-/// So many leaves to find are shared among threads.
-const LEAVES_OF_THREADS: usize = 1 << 13;
+/// A thread finds at least so many leaves, so that its start is a small part.
+const LEAVES_OF_A_THREAD: usize = 1 << 13;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -226,9 +226,9 @@ impl Forest {
                 })
             })
         };
-        let threads = match rows * self.roots.len() {
-            few if few < LEAVES_OF_THREADS => 1,
-            _ => thread::available_parallelism().map_or(1, usize::from),
+        let threads = match rows.saturating_mul(self.roots.len()) / LEAVES_OF_A_THREAD {
+            0 | 1 => 1,
+            most => thread::available_parallelism().map_or(1, usize::from).min(most),
         };
         let part = rows.div_ceil(threads).max(1);
         let is_whole = thread::scope(|scope| {
