@@ -7,7 +7,7 @@
 use anydnn_backend::MemoryDesc;
 use rustc_hash::FxHashSet;
 
-use crate::graph::{Graph, LogicalTensor, Op, OpKind, TensorId};
+use crate::graph::{Graph, LogicalTensor, Op, OpKind, TensorId, order_of};
 
 /// The tensors `[N, C, spatial..]` that convolutions make, and what is computed from them place by place.
 pub(super) fn channels_last(graph: &Graph) -> FxHashSet<TensorId> {
@@ -76,12 +76,10 @@ fn puts_channels_first(graph: &Graph, found: &FxHashSet<TensorId>, op: &Op, resu
             OpKind::MaxPool | OpKind::AvgPool | OpKind::Interpolate | OpKind::BatchNormInference
         )
     };
-    let order = op.attrs.s64s("order").unwrap_or_default();
-    let rank = order.len() as i64;
-    let wanted = [0, rank - 1].into_iter().chain(1..rank - 1);
-    let places = order.iter().map(|&axis| if axis < 0 { axis + rank } else { axis });
+    let rank = graph.tensor(result).and_then(LogicalTensor::known_dims).map_or(0, |dims| dims.len());
     rank > 2
-        && places.eq(wanted)
+        && order_of(op, rank)
+            .is_ok_and(|order| order.into_iter().eq([0, rank - 1].into_iter().chain(1..rank - 1)))
         && !op.inputs.iter().any(|id| found.contains(id))
         && graph.consumers(result).iter().any(is_image)
 }

@@ -26,7 +26,8 @@ mod wildcards;
 pub use builder::GraphBuilder;
 pub use changes::Changes;
 pub(crate) use infer::{
-    RecurrentInput, gather_of, infer_types, is_truth, recurrent_inputs, recurrent_of, remap_of,
+    RecurrentInput, exchanges_last_axes, gather_of, infer_types, is_truth, order_of, recurrent_inputs,
+    recurrent_of, remap_of,
 };
 pub use infer::{Window, normalize_axis};
 pub use op::{AttrValue, Attrs, Op, OpId};

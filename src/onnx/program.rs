@@ -93,6 +93,11 @@ impl Step {
         self.inputs.iter().flatten().copied().chain(captures.iter().map(|(_, outer)| *outer))
     }
 
+    /// A step of the importer's own, which no file has.
+    fn plain(proto: NodeProto, inputs: Vec<Option<ValueId>>, outputs: Vec<Option<ValueId>>) -> Self {
+        Self { proto, opset: 13, inputs, outputs, kind: StepKind::Plain, prepared: Prepared::default() }
+    }
+
     /// The values that it hands on or works with, each as often as it does.
     fn reads(&self) -> impl Iterator<Item = ValueId> {
         let branches = match &self.kind {

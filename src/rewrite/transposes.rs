@@ -2,7 +2,7 @@
 
 use super::Known;
 use crate::formula::Scope;
-use crate::graph::{Op, OpKind, TensorId};
+use crate::graph::{Op, OpKind, TensorId, exchanges_last_axes};
 
 /// What takes the place of an operation that transposes the product of a matrix and a transposed one, as exporters of TensorFlow write
 /// products with what they keep on the left: the second matrix, times the first one transposed.
@@ -14,7 +14,7 @@ pub(super) fn product(scope: &Known, transpose: &Op) -> Option<Op> {
     }
     let second = scope.graph().producer(b).map(|at| &scope.graph().ops()[at])?;
     let &[rows] = &second.inputs[..] else { return None };
-    if !swaps_last(scope, transpose) || !swaps_last(scope, second) || rank(scope, a)? < 2 {
+    if !exchanges_last(scope, transpose) || !exchanges_last(scope, second) || rank(scope, a)? < 2 {
         return None;
     }
     let of = |name: &str| product.attrs.bool(name).unwrap_or(false);
@@ -38,12 +38,7 @@ fn rank(scope: &Known, id: TensorId) -> Option<usize> {
 }
 
 /// Whether an operation transposes matrices and leaves what is before them where it is.
-fn swaps_last(scope: &Known, op: &Op) -> bool {
-    let Some(rank) = op.inputs.first().and_then(|&id| rank(scope, id)).filter(|rank| *rank >= 2) else {
-        return false;
-    };
-    let order = op.attrs.s64s("order").unwrap_or_default();
-    let places = order.iter().map(|&axis| if axis < 0 { axis + rank as i64 } else { axis });
-    let wanted = (0..rank as i64 - 2).chain([rank as i64 - 1, rank as i64 - 2]);
-    op.kind == OpKind::StaticTranspose && places.eq(wanted)
+fn exchanges_last(scope: &Known, op: &Op) -> bool {
+    let rank = op.inputs.first().and_then(|&id| rank(scope, id));
+    op.kind == OpKind::StaticTranspose && rank.is_some_and(|rank| exchanges_last_axes(op, rank))
 }

@@ -6,12 +6,12 @@ use anydnn_backend::op::Eltwise;
 use anydnn_backend::{DataType, MemoryDesc, Result};
 
 use super::exact::is_exact;
-use super::operand::{Operand, order};
+use super::operand::Operand;
 use super::pointwise::{binary_of, eltwise_of, is_unary};
 use super::quantization::{is_per_tensor, is_quantize};
 use super::region::{Free, Region};
 use crate::formula::{Formula, any, find_map, parts};
-use crate::graph::{Op, OpKind, TensorId, is_truth};
+use crate::graph::{Op, OpKind, TensorId, is_truth, order_of};
 
 /// The operations behind a unit's result that it does before it stores it.
 #[derive(Clone, Debug)]
@@ -116,7 +116,7 @@ impl Chain {
         for &view in &self.ops[first..] {
             let op = region.op(view);
             desc = desc.and_then(|desc: MemoryDesc| match op.kind {
-                OpKind::StaticTranspose => desc.permuted(&order(op, desc.rank())?),
+                OpKind::StaticTranspose => desc.permuted(&order_of(op, desc.rank())?),
                 OpKind::StaticReshape => desc.reshaped(region.dims(op.outputs[0]).unwrap_or_default()),
                 _ => Ok(desc),
             });

@@ -6,7 +6,7 @@ use super::quantization::{Scales, is_dequantize, reshaped_blocks, scale_dims};
 use super::region::Region;
 use super::views;
 use crate::compile::program::{Program, Value, declared};
-use crate::graph::{Graph, Op, OpKind, TensorId, normalize_axis};
+use crate::graph::{Graph, Op, OpKind, TensorId, order_of};
 
 /// An operand of a unit: a tensor, seen through operations that need no step of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Operand {
             let op = &graph.ops()[index];
             match op.kind {
                 OpKind::StaticTranspose => {
-                    let order = order(op, read.value.desc.rank())?;
+                    let order = order_of(op, read.value.desc.rank())?;
                     read.value = read.value.with_desc(read.value.desc.permuted(&order)?);
                     read.scales =
                         read.scales.map(|scales| scales.viewed(|desc| desc.permuted(&order))).transpose()?;
@@ -113,11 +113,6 @@ impl Operand {
     }
 }
 
-/// The order of a transposition.
-pub(super) fn order(op: &Op, rank: usize) -> Result<Vec<usize>> {
-    op.attrs.s64s("order")?.iter().map(|&axis| normalize_axis(axis, rank)).collect()
-}
-
 /// Whether a tensor is a transposition that leaves the last axis where it is: its rows can be read as they lie.
 fn keeps_rows(region: &Region<'_>, tensor: TensorId, taken: impl Fn(usize) -> bool) -> bool {
     let Some(op) = region.producer(tensor).filter(|&op| !taken(op)).map(|op| region.op(op)) else {
@@ -125,7 +120,7 @@ fn keeps_rows(region: &Region<'_>, tensor: TensorId, taken: impl Fn(usize) -> bo
     };
     let rank = region.dims(tensor).map_or(0, |dims| dims.len());
     op.kind == OpKind::StaticTranspose
-        && order(op, rank).is_ok_and(|order| order.last().is_some_and(|&last| last + 1 == rank))
+        && order_of(op, rank).is_ok_and(|order| order.last().is_some_and(|&last| last + 1 == rank))
 }
 
 /// Whether the scales of a dequantisation can follow the views behind it, which come last to first.
@@ -138,7 +133,7 @@ fn fits_views(region: &Region<'_>, dequantize: usize, views: &[usize]) -> bool {
         let Some(to) = region.dims(view.outputs[0]) else { return false };
         match view.kind {
             OpKind::StaticTranspose => {
-                let Ok(order) = order(view, dims.len()) else { return false };
+                let Ok(order) = order_of(view, dims.len()) else { return false };
                 blocks = order.iter().map(|&axis| blocks[axis]).collect::<Dims>();
             }
             OpKind::StaticReshape => {

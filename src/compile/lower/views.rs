@@ -3,10 +3,9 @@
 use anydnn_backend::op::{Border, Remap, Reorder};
 use anydnn_backend::{Arg, Attributes, Blocking, Dims, Error, InvalidKind, Layout, MemoryDesc, Result};
 
-use super::operand::order;
 use super::{emit_simple, input};
 use crate::compile::program::{Program, Storage, Value, declared};
-use crate::graph::{Op, OpKind, TensorId, remap_of};
+use crate::graph::{Op, OpKind, TensorId, order_of, remap_of};
 
 /// `StaticReshape` or `StaticTranspose`, an index into the graph's operations.
 pub(super) fn view(program: &mut Program<'_>, index: usize) -> Result<()> {
@@ -22,7 +21,7 @@ pub(super) fn unviewed(op: &Op, desc: &MemoryDesc, before: Dims) -> Result<Memor
     if op.kind != OpKind::StaticTranspose {
         return desc.reshaped(before);
     }
-    let order = order(op, desc.rank())?;
+    let order = order_of(op, desc.rank())?;
     let mut inverse = vec![0; order.len()];
     for (i, &axis) in order.iter().enumerate() {
         inverse[axis] = i;
@@ -65,7 +64,7 @@ pub(super) fn reshaped(program: &mut Program<'_>, src: Value, dims: &Dims, index
 /// `StaticTranspose`: always a view.
 fn transpose(program: &mut Program<'_>, op: &Op) -> Result<()> {
     let src = input(program, op, 0)?;
-    let view = src.with_desc(src.desc.permuted(&order(op, src.desc.rank())?)?);
+    let view = src.with_desc(src.desc.permuted(&order_of(op, src.desc.rank())?)?);
     program.alias(result_id(op)?, view);
     Ok(())
 }

@@ -14,7 +14,7 @@ mod window;
 pub use axis::normalize_axis;
 pub use window::Window;
 
-pub(crate) use movement::{gather_of, remap_of};
+pub(crate) use movement::{exchanges_last_axes, gather_of, order_of, remap_of};
 pub(crate) use recurrent::{RecurrentInput, recurrent_inputs, recurrent_of};
 pub(crate) use types::{Types, infer_types, is_truth};
 

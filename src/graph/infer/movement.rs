@@ -4,7 +4,7 @@ use anydnn_backend::op::{Border, Gather, Remap};
 use anydnn_backend::{Dims, Result};
 
 use super::super::op::Op;
-use super::{Shapes, attr_axis, axis, bad_attr, bad_shape};
+use super::{Shapes, attr_axis, axis, bad_attr, bad_shape, normalize_axis};
 
 pub(super) fn reduce(op: &Op, inputs: &[Dims]) -> Result<Shapes> {
     if inputs.len() > 1 {
@@ -87,6 +87,17 @@ pub(super) fn transpose(op: &Op, src: &Dims) -> Result<Dims> {
             Err(bad_attr(op, "order", format!("{order:?}"), expected))
         }
     }
+}
+
+/// The axes of the source that a `StaticTranspose` of so many axes puts one after the other, counted from the front.
+pub(crate) fn order_of(op: &Op, rank: usize) -> Result<Vec<usize>> {
+    op.attrs.s64s("order")?.iter().map(|&axis| normalize_axis(axis, rank)).collect()
+}
+
+/// Whether a `StaticTranspose` of so many axes exchanges the last two and leaves the others.
+pub(crate) fn exchanges_last_axes(op: &Op, rank: usize) -> bool {
+    let is_exchange = |order: Vec<usize>| order.into_iter().eq((0..rank - 2).chain([rank - 1, rank - 2]));
+    rank >= 2 && order_of(op, rank).is_ok_and(is_exchange)
 }
 
 /// The places that a `Remap` takes its elements from.

@@ -1,7 +1,5 @@
 //! What a host function works with: a node, the tensors that are its inputs, and memory.
 
-use std::sync::Arc;
-
 use anydnn_backend::{DataType, Dims, Error, Result};
 
 use super::super::known::Known;
@@ -25,14 +23,6 @@ impl<'a> Call<'a> {
 
     pub(super) fn operator(&self) -> &'a str {
         self.node.operator()
-    }
-
-    /// What `make` reads from the node's attributes, which is read once for all executions.
-    pub(super) fn prepared<T: Send + Sync + 'static>(
-        &self,
-        make: impl FnOnce() -> Result<T>,
-    ) -> Result<Arc<T>> {
-        self.node.prepared(make)
     }
 
     /// An input that must be there.

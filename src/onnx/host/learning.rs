@@ -141,7 +141,7 @@ pub(in crate::onnx) fn tree_ensemble(call: &mut Call) -> Result<Vec<HostTensor>>
     let targets = usize::try_from(node.int("n_targets", 1)?).ok().filter(|count| *count <= 1 << 20);
     let targets = targets.ok_or_else(|| node.invalid("attribute n_targets", "out of range", "a count"))?;
     let roots = list(call, "tree_roots")?;
-    let trees = call.prepared(|| Trees::of(call, targets))?;
+    let trees = node.prepared(|| Trees::of(call, targets))?;
     if let Some(feature) = trees.features.iter().find(|feature| **feature >= width) {
         return Err(call.invalid("feature of a node", feature, format!("below {width}")));
     }

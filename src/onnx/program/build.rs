@@ -202,14 +202,7 @@ impl<'a> Builder<'a> {
             ..NodeProto::default()
         };
         let (inputs, outputs) = (vec![from], vec![Some(to)]);
-        self.push(Step {
-            proto,
-            opset: 13,
-            inputs,
-            outputs,
-            kind: StepKind::Plain,
-            prepared: Prepared::default(),
-        })
+        self.push(Step::plain(proto, inputs, outputs))
     }
 
     pub(super) fn push(&mut self, step: Step) -> Result<()> {

@@ -3,7 +3,7 @@
 use anydnn_backend::Result;
 
 use super::build::{Builder, described, graph_of};
-use super::{PARTS, Prepared, Step, StepKind, ValueId, wrong};
+use super::{PARTS, Step, ValueId, wrong};
 use crate::onnx::proto::{NodeProto, OperatorSetIdProto};
 
 impl Builder<'_> {
@@ -25,14 +25,7 @@ impl Builder<'_> {
                 domain: domain.map(str::to_owned),
                 ..plain.clone()
             };
-            builder.push(Step {
-                proto,
-                opset: 13,
-                inputs,
-                outputs,
-                kind: StepKind::Plain,
-                prepared: Prepared::default(),
-            })
+            builder.push(Step::plain(proto, inputs, outputs))
         };
         let scores = self.program.value("scores");
         part(self, "FlexScores", Some(PARTS), vec![input(0), input(1)], vec![Some(scores)])?;

@@ -20,7 +20,7 @@ fn floats_of(draft: &Draft, inputs: &[(&str, HostTensor)]) -> Vec<Vec<f32>> {
     outputs(&compile(draft), inputs).iter().map(HostTensor::to_f32s).collect()
 }
 
-fn longs(dims: &[usize], values: &[i64]) -> HostTensor {
+pub(super) fn longs(dims: &[usize], values: &[i64]) -> HostTensor {
     let bytes = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     HostTensor::new(anydnn_backend::MemoryDesc::new(dims, DataType::S64), bytes).unwrap()
 }

@@ -200,7 +200,7 @@ fn floats_are_compared_on_the_host_as_everywhere() {
 }
 
 /// Two stages of each round are made for elements, one for the counter and one for what the device computed from it: the plans that are kept
-/// have no room for eight of both.
+/// have no room for eight of both. Of slices with steps the elements are asked for.
 #[test]
 fn plans_that_made_room_count_among_those_made_for_elements() {
     let body = Draft::new(13)
@@ -209,13 +209,14 @@ fn plans_that_made_room_count_among_those_made_for_elements() {
         .input("sum", &["1"])
         .ints("one", &[1], &[1])
         .ints("zero", &[1], &[0])
+        .ints("two", &[1], &[2])
         .node("start = Unsqueeze(i, zero)", vec![])
         .node("end = Add(start, one)", vec![])
-        .node("part = Slice(x, start, end, zero)", vec![])
+        .node("part = Slice(x, start, end, zero, two)", vec![])
         .node("place = Relu(part)", vec![])
         .node("again = Cast(place)", vec![int("to", i64::from(INT64))])
         .node("behind = Add(again, one)", vec![])
-        .node("second = Slice(y, again, behind, zero)", vec![])
+        .node("second = Slice(y, again, behind, zero, two)", vec![])
         .node("next = Add(sum, second)", vec![])
         .node("goes_on = Identity(go)", vec![])
         .output("goes_on")

@@ -1,12 +1,7 @@
 //! Places in tensors that executions and rounds of loops give: stretches from there, and elements written there.
 
-use super::control::{BOOL, compile, graph, outputs};
+use super::control::{BOOL, compile, graph, longs, outputs};
 use super::*;
-
-fn longs(dims: &[usize], values: &[i64]) -> HostTensor {
-    let bytes = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
-    HostTensor::new(anydnn_backend::MemoryDesc::new(dims, DataType::S64), bytes).unwrap()
-}
 
 /// Sums of the least and the greatest of `x[:, start..start + length]` over rounds, cut off where the axis ends.
 fn stretches(first: i64, length: i64) -> (Draft, Vec<f32>) {

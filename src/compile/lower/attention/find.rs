@@ -3,13 +3,13 @@
 use anydnn_backend::Dims;
 
 use super::super::chain::Chain;
-use super::super::operand::{Operand, order};
+use super::super::operand::Operand;
 use super::super::pointwise::{binary_of, is_unary};
 use super::super::region::Region;
 use super::{AttentionUnit, Flat};
 use crate::compile::liveness::data_inputs;
 use crate::formula::{Formula, Match, Web, any, it, one_of, op, steps};
-use crate::graph::{Graph, Op, OpKind, TensorId, normalize_axis};
+use crate::graph::{Graph, Op, OpKind, TensorId, exchanges_last_axes, normalize_axis};
 
 /// The most operations between a softmax and the product with the value.
 const MOST: usize = 16;
@@ -108,8 +108,7 @@ fn exchanges_last(graph: &Graph, op: &Op) -> bool {
         return true;
     }
     let rank = op.inputs.first().and_then(|&id| graph.tensor(id)?.known_dims()).map_or(0, |dims| dims.len());
-    let Ok(order) = order(op, rank) else { return false };
-    rank >= 2 && order.iter().copied().eq((0..rank - 2).chain([rank - 1, rank - 2]))
+    exchanges_last_axes(op, rank)
 }
 
 /// Whether all operands of both products are plain matrices.

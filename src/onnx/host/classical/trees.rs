@@ -16,7 +16,7 @@ pub(in crate::onnx) fn tree_regressor(call: &mut Call) -> Result<Vec<HostTensor>
     let targets = usize::try_from(call.node.int("n_targets", 1)?).ok().filter(|count| *count <= 1 << 20);
     let targets =
         targets.ok_or_else(|| call.invalid("attribute n_targets", "out of range", "a count"))?.max(1);
-    let forest = call.prepared(|| Forest::of(call, "target", targets))?;
+    let forest = call.node.prepared(|| Forest::of(call, "target", targets))?;
     forest.check_width(call, width)?;
     let base = numbers(call, "base_values")?.unwrap_or_default();
     let way = call.node.word("aggregate_function", "SUM")?;
@@ -51,7 +51,7 @@ pub(in crate::onnx) fn tree_classifier(call: &mut Call) -> Result<Vec<HostTensor
     let (rows, values, width) = matrix(call)?;
     let labels = labels(call, "classlabels_int64s")?;
     let classes = labels.len();
-    let forest = call.prepared(|| Forest::of(call, "class", classes))?;
+    let forest = call.node.prepared(|| Forest::of(call, "class", classes))?;
     forest.check_width(call, width)?;
     let base = numbers(call, "base_values")?.unwrap_or_default();
     if base.len() > 1 && base.len() != classes || base.len() == 2 {
