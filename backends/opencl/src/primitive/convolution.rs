@@ -16,6 +16,7 @@ mod dequantized;
 mod dots;
 mod items;
 mod line_tiles;
+mod lines;
 mod packed;
 #[cfg(test)]
 mod packed_tests;
@@ -59,7 +60,7 @@ const REFERENCE: &str = anydnn_kernels::text("convolution/reference.cl");
 const DEPTHWISE: &str = anydnn_kernels::text("convolution/depthwise.cl");
 const VECTOR: &str = anydnn_kernels::text("convolution/vector.cl");
 /// Multiply-adds from which on two more launches take less time than the reference.
-const WIDENING_WORK: usize = 1 << 20;
+const WIDENING_WORK: usize = 1 << 15;
 
 /// The layout for weights `[O, C / groups, kernel..]` that the caller leaves open: panels of the result's channels where the vector
 /// variant reads them in place, taps outermost for depthwise ones, row-major else.
@@ -86,10 +87,7 @@ pub(super) fn weights_layout(
         }
         // A filter a channel is none.
         let is_no_product = shape.suits_flat() && fits_f32(desc, shape.terms());
-        let parts = || {
-            let factors = if is_no_product { None } else { shape.likes_parts(device) };
-            factors.map(|factors| shape.parts_tag(factors))
-        };
+        let parts = || if is_no_product { None } else { shape.liked_parts_tag(device) };
         let loose = || shape.likes_loose(device).then(|| format!("{taps}ba"));
         let tag = if shape.likes_dots(device) { Some(format!("a{taps}b")) } else { parts().or_else(loose) };
         if let Some(tag) = tag {
@@ -237,6 +235,11 @@ impl Shape<'_> {
         choices.followed_by(|| padding(self.desc.dst(), Arg::DST, device))
     }
 
+    /// The images that are no dimension of the window.
+    fn images(&self) -> usize {
+        self.along.images(self.desc.src().dims()[0])
+    }
+
     /// The number of terms of a sum.
     fn terms(&self) -> usize {
         self.channels * self.window.kernel.iter().product::<usize>()
@@ -349,7 +352,7 @@ impl Shape<'_> {
             Along::Flat(window, _) => window,
             _ => &self.window,
         };
-        let images = self.along.images(desc.src().dims()[0]);
+        let images = self.images();
         let (image, group, in_group, result);
         let mut spread_taps = None;
         match order {

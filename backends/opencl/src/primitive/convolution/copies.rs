@@ -33,7 +33,7 @@ impl Shape<'_> {
     /// Bytes of a copy with its borders.
     pub(super) fn image_bytes(&self, factors: Factors, run: Run) -> usize {
         let places: usize = self.padded_size().iter().product();
-        let images = self.desc.src().dims()[0] * self.groups;
+        let images = self.images() * self.groups;
         places.saturating_mul(images * run.pixel * factors.term_bytes())
     }
 
@@ -51,7 +51,7 @@ impl Shape<'_> {
         let plane = size[1] * line;
         let group = size[0] * plane;
         let image = group * self.groups;
-        let images = self.desc.src().dims()[0];
+        let images = self.images();
 
         let mut copy = Space::default();
         let names = [("image", images), ("pd", size[0]), ("ph", size[1])];
@@ -63,7 +63,7 @@ impl Shape<'_> {
         let spatial: Vec<Index> = self.window.push_source(&mut copy);
         let c = copy.push("c", self.channels);
         let channel = Index::sum(&[(g, self.channels), (c, 1)]);
-        let at: Vec<Index> = [Index::of(0), channel].into_iter().chain(spatial).collect();
+        let at = self.along.place(Index::of(0), channel, &spatial);
         copy.operand("SRC0", Binding::Arg(Arg::SRC), self.desc.src(), &at);
         let mut to = vec![0; copy.loops.len()];
         (to[0], to[1], to[2], to[g], to[pw]) = (image, plane, line, group, pixel);

@@ -8,6 +8,8 @@ use crate::primitive::unit_panels::Factors;
 
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 4;
+/// Panels for each core from which on they alone keep it at work.
+const PANELS_OF_CORES: usize = 2;
 /// Bytes of the source that a work-item goes through for every panel.
 const ITEM_BYTES: usize = 256 << 10;
 /// Bytes of gathered places that stay in the first-level cache; of many weights, which are read again for every such part, in the second one.
@@ -114,7 +116,15 @@ impl Shape<'_> {
             let wanted = (device.compute_units * ITEMS * 2).div_ceil(panels * self.groups);
             (tiles.div_ceil(wanted).min(fitting.max(1)), 1)
         } else {
-            let own = tiles.div_ceil((device.compute_units * ITEMS).div_ceil(stretches));
+            // Each item goes through all weights of its panels, far ones had better be gone through once.
+            let by_panels = matches!(local, Local::Nothing | Local::Lines)
+                && weights_bytes > MANY_WEIGHTS
+                && panels >= device.compute_units * PANELS_OF_CORES;
+            let own = if by_panels {
+                tiles
+            } else {
+                tiles.div_ceil((device.compute_units * ITEMS).div_ceil(stretches))
+            };
             let item_tiles = own.next_multiple_of(step).min(fitting / step * step).max(step);
             // Cores that store panels side by side would wait for each other's cache lines.
             let items = tiles.div_ceil(item_tiles) * stretches * self.groups;

@@ -21,13 +21,16 @@ const GATHER: &str = anydnn_kernels::text("convolution/gather.cl");
 const COPYING_WORK: usize = 1 << 14;
 /// Channels that are gathered as they are in less time than with those that fill them up, at the price of weights that are copied.
 const MOST_LOOSE: usize = 8;
-/// Places below which weights are not copied for channels' sake in each execution.
-const FEW_PLACES: usize = 512;
+/// Places whose products with channels that fill up a step, as many as there are channels, take as long as copies of the weights in each
+/// execution.
+const FEW_PLACES: usize = 20480;
 
 impl Shape<'_> {
     /// The tag of weights `[O, C, kernel..]` in parts of 16 output channels, as packed.cl reads them in place.
     pub(super) fn parts_tag(&self, factors: Factors) -> String {
-        let taps: String = (2..self.weights.rank()).map(|axis| char::from(b'a' + axis as u8)).collect();
+        let axes = (0..self.window.dst.len()).map(|dimension| self.along.axis(dimension));
+        // Images have no taps.
+        let taps: String = axes.filter(|&axis| axis > 0).map(|axis| char::from(b'a' + axis as u8)).collect();
         match taps.chars().last() {
             Some(last) if self.taps_share_steps(factors) => {
                 let outer = taps.trim_end_matches(last);
@@ -79,16 +82,16 @@ impl Shape<'_> {
         if self.window.dilations.last().copied().unwrap_or(1) == 1 { taps } else { 1 }
     }
 
-    /// The factors for which weights that the caller leaves open had better lie in parts of 16 channels.
+    /// The factors for which weights that the caller leaves open had better lie in parts of 16 channels, for lines as they are.
     pub(super) fn likes_parts(&self, device: &DeviceTraits) -> Option<Factors> {
         let factors = self.factors(device)?;
         let step = factors.step();
         let whole = self.groups == 1 || self.outputs.is_multiple_of(CPU_LANES);
         let taps = self.window.kernel.last().copied().unwrap_or(1);
-        // Few channels fill a tile better together with those of the taps beside them. Of few places, copies of weights take longer than
-        // what channels that fill up a last step are multiplied for.
-        let filled = if self.places() < FEW_PLACES { step } else { self.channels.next_multiple_of(step) };
+        // Few channels fill a tile better together with those of the taps beside them, if there are places enough to copy weights for.
+        let filled = self.channels.next_multiple_of(step);
         let fills = taps == 1
+            || self.places() * (filled - self.channels) <= FEW_PLACES * self.channels
             || self.channels * 4 >= filled * 3
             || step <= CPU_LANES / 4
             || self.taps_share_steps(factors);
@@ -102,11 +105,11 @@ impl Shape<'_> {
         })
     }
 
-    fn factors(&self, device: &DeviceTraits) -> Option<Factors> {
+    pub(super) fn factors(&self, device: &DeviceTraits) -> Option<Factors> {
         Unit::all(device).find_map(|unit| self.factors_of(unit, device))
     }
 
-    fn factors_of(&self, unit: Unit, device: &DeviceTraits) -> Option<Factors> {
+    pub(super) fn factors_of(&self, unit: Unit, device: &DeviceTraits) -> Option<Factors> {
         // A few terms, or outputs, leave most of a tile empty. Few outputs of all channels are worth it where there is work for more
         // launches; those of a channel each have vectors along them.
         let operations = self.desc.dst().elements().saturating_mul(self.terms());
@@ -114,7 +117,7 @@ impl Shape<'_> {
         let few = self.outputs < CPU_LANES / 2;
         // Integers of few terms are multiplied as floats, which are finished in less time; bf16 is rounded by the unit.
         let enough = |f: &Factors| match (few, f.src.is_float()) {
-            (true, _) => pays && self.terms() >= 8,
+            (true, _) => pays,
             (false, true) if f.unit.panels.repeats_rows => self.terms() >= 4,
             (false, _) if !f.unit.panels.repeats_rows => self.terms() >= 8,
             (false, _) => self.terms() >= 16,
@@ -137,9 +140,13 @@ impl Shape<'_> {
         self.desc.dst().elements() / (self.outputs * self.groups).max(1)
     }
 
-    /// Tiles of places by panels of output channels, of operands in place or copied first.
-    pub(super) fn packed(&self, unit: Unit, device: &DeviceTraits, packing: bool) -> Option<Planned> {
-        let factors = self.factors_of(unit, device)?;
+    /// Tiles of places along lines by panels of output channels, of operands in place or copied first.
+    pub(super) fn packed_along(
+        &self,
+        factors: Factors,
+        device: &DeviceTraits,
+        packing: bool,
+    ) -> Option<Planned> {
         let desc = self.desc;
         let (mut space, outer) = self.space(Order::Spatial(Some(CPU_LANES)));
         let [group, panel, lane, ow] = ["g", "panel", "lane", "ow"].map(|name| space.variable(name));
@@ -259,7 +266,11 @@ impl Shape<'_> {
         self.define(&mut text, &space, &terms);
         if gathers {
             let strides = self.desc.src().strides()?;
-            let along = |back: usize| (2..strides.len()).rev().nth(back).map_or(0, |axis| strides[axis]);
+            let dimensions = self.window.dst.len();
+            let along = |back: usize| match dimensions.checked_sub(back + 1) {
+                Some(dimension) => strides[self.along.axis(dimension)],
+                None => 0,
+            };
             let [line_step, place_step] = [1, 0].map(|back| along(back) * factors.element());
             text.define("PLACES_ROOM", items.room)
                 .number_of("IS_RUN", i32::from(self.is_run(run)))

@@ -15,8 +15,10 @@ fn typed(dims: &[usize], data_type: DataType) -> MemoryDesc {
     MemoryDesc::new(dims, data_type)
 }
 
-/// A convolution of squares of `taps` by images of 9 places by 23, channels last.
+/// A convolution of squares of `taps`, channels last.
 struct Case {
+    images: usize,
+    places: [usize; 2],
     channels: usize,
     outputs: usize,
     taps: usize,
@@ -25,18 +27,23 @@ struct Case {
     types: [DataType; 3],
 }
 
+/// Two images of 9 lines of 23 places, unless a case says otherwise.
+const CASE: Case =
+    Case { images: 2, places: [9, 23], channels: 1, outputs: 20, taps: 3, stride: 1, pad: 1, types: BF16 };
+
 impl Case {
     fn build(&self) -> PrimitiveDescBuilder {
-        let Self { channels, outputs, taps, stride, pad, types: [src, weights, dst] } = *self;
+        let Self { images, places: [height, width], channels, outputs, taps, stride, pad, .. } = *self;
+        let [src, weights, dst] = self.types;
         let result = |extent: usize| (extent + 2 * pad - taps) / stride + 1;
         let op = Convolution::new(2).with_strides([stride; 2]).with_pads([pad; 2], [pad; 2]);
         let image = |count, height, width, data_type| {
-            MemoryDesc::with_tag([2, count, height, width], data_type, "acdb").unwrap()
+            MemoryDesc::with_tag([images, count, height, width], data_type, "acdb").unwrap()
         };
         PrimitiveDesc::builder(Op::Convolution(op))
-            .src(image(channels, 9, 23, src))
+            .src(image(channels, height, width, src))
             .weights(typed(&[outputs, channels, taps, taps], weights).to_any())
-            .dst(image(outputs, result(9), result(23), dst))
+            .dst(image(outputs, result(height), result(width), dst))
     }
 }
 
@@ -67,7 +74,7 @@ fn check_units(desc: &PrimitiveDesc) {
 #[test]
 fn taps_of_few_channels_are_multiplied_together() {
     let wanted = |channels, types, tag| {
-        let case = Case { channels, outputs: 20, taps: 5, stride: 1, pad: 0, types };
+        let case = Case { channels, outputs: 20, taps: 5, stride: 1, pad: 0, types, ..CASE };
         let plan = planned(case.build(), &units());
         let weights = plan.desc.find(Arg::Weights).unwrap();
         let dims = weights.dims().clone();
@@ -78,7 +85,7 @@ fn taps_of_few_channels_are_multiplied_together() {
     wanted(2, BYTES, "AcDB16a2d2b");
     wanted(1, BF16, "AcDb16a2d");
     // An odd number of bf16 in a copy, too: what follows might be no number, which zero does not undo.
-    let padded = Case { channels: 1, outputs: 20, taps: 5, stride: 1, pad: 2, types: BF16 };
+    let padded = Case { channels: 1, outputs: 20, taps: 5, stride: 1, pad: 2, types: BF16, ..CASE };
     let text = planned(padded.build(), &units()).launches[1].program.source.to_string();
     assert!(text.contains("#define REST_BYTES 2\n"));
 }
@@ -96,7 +103,8 @@ fn places_of_few_channels_are_held_for_matrix_units() {
         assert_eq!(plan.launches.len(), launches, "{tag}");
         plan.launches.last().unwrap().program.source.to_string()
     };
-    let case = |channels, stride, types| Case { channels, outputs: 20, taps: 5, stride, pad: 2, types };
+    let case =
+        |channels, stride, types| Case { channels, outputs: 20, taps: 5, stride, pad: 2, types, ..CASE };
     for (channels, types, tag) in [
         (1, BYTES, "AcDb16d16a4d"),
         (2, BYTES, "AcDB16d16a2d2b"),
@@ -111,11 +119,11 @@ fn places_of_few_channels_are_held_for_matrix_units() {
     // Three channels are held as they are, and the weights are copied; so are those of which a filled place would be empty for more than a
     // quarter.
     for channels in [3, 19, 47] {
-        let wide = Case { pad: 4, ..case(channels, 1, BF16) };
-        assert!(text(wide, "cdba", 2).contains("#define HOLDS_LINES 1\n"));
+        let many = Case { places: [300, 200], ..case(channels, 1, BF16) };
+        assert!(text(many, "cdba", 2).contains("#define HOLDS_LINES 1\n"));
+        // Of few places, copies of weights would take longer.
+        text(case(channels, 2, BF16), "AcdB16b16a2b", 1);
     }
-    // Of few places, copies of weights would take longer.
-    text(case(47, 2, BF16), "AcdB16b16a2b", 1);
     let full = text(Case { outputs: 40, ..case(60, 1, BF16) }, "AcdB16b16a2b", 1);
     assert!(full.contains("#define HOLDS_LINES 1\n"));
     for (strides, shares_lines) in [([1, 1], 1), ([2, 1], 0)] {
@@ -134,7 +142,7 @@ fn places_of_few_channels_are_held_for_matrix_units() {
     let name = planned(large, &amx).implementation;
     assert!(!name.ends_with(":ref"), "{name}");
     // Whole tiles of long lines are read where they lie.
-    let long = Case { channels: 64, outputs: 32, taps: 1, stride: 1, pad: 0, types: BF16 };
+    let long = Case { channels: 64, outputs: 32, taps: 1, stride: 1, pad: 0, types: BF16, ..CASE };
     assert!(text(long, "AcdB16b16a2b", 1).contains("#define GATHERS 0\n"));
 }
 
@@ -156,9 +164,71 @@ fn few_channels_and_few_outputs_mean_the_same_in_panels() {
         (47, 7, 3, 2, 2),
     ] {
         for types in [BF16, [DataType::BF16, DataType::BF16, DataType::F32], BYTES, s8, u8] {
-            check_units(&Case { channels, outputs, taps, stride, pad, types }.build().build().unwrap());
+            check_units(
+                &Case { channels, outputs, taps, stride, pad, types, ..CASE }.build().build().unwrap(),
+            );
         }
     }
+}
+
+/// Tiles run along what fills them where lines are shorter.
+#[test]
+fn narrow_images_mean_the_same_along_another_dimension() {
+    let amx = units().with(Feature::Amx, Ok("made up"));
+    let weights = |case: &Case| planned(case.build(), &amx).desc.find(Arg::Weights).unwrap().clone();
+    let tagged = |case: &Case, tag| {
+        MemoryDesc::with_tag([case.outputs, case.channels, case.taps, case.taps], case.types[1], tag).unwrap()
+    };
+    let tall = Case { places: [40, 3], channels: 32, ..CASE };
+    assert_eq!(weights(&tall), tagged(&tall, "AdcB16b16a2b"));
+    // Places of images one behind the other, and lines that fill tiles.
+    for places in [[4, 4], [40, 18]] {
+        let case = Case { images: 19, places, channels: 32, pad: 0, ..CASE };
+        let case = Case { taps: places[0].min(4), ..case };
+        assert_eq!(weights(&case), tagged(&case, "AcdB16b16a2b"), "{places:?}");
+    }
+    let bytes = [DataType::U8, DataType::S8, DataType::U8];
+    for types in [BF16, BYTES, bytes] {
+        for (images, places, taps, stride, pad) in [
+            (2, [40, 3], 3, 1, 1),
+            (1, [37, 1], 3, 2, 1),
+            (3, [35, 5], 5, 1, 0),
+            (21, [4, 4], 4, 1, 0),
+            (18, [5, 4], 3, 2, 1),
+        ] {
+            for (channels, outputs) in [(1, 9), (3, 20), (12, 5), (32, 40), (70, 17)] {
+                let case = Case { images, places, channels, outputs, taps, stride, pad, types };
+                let attributes = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu));
+                check_units(&case.build().bias(f32(&[outputs])).attributes(attributes).build().unwrap());
+            }
+        }
+    }
+    let lines = Convolution::new(1).with_pads([1], [1]);
+    let short = PrimitiveDesc::builder(Op::Convolution(lines))
+        .src(MemoryDesc::with_tag([30, 32, 5], DataType::BF16, "acb").unwrap())
+        .weights(typed(&[20, 32, 3], DataType::BF16).to_any())
+        .dst(MemoryDesc::with_tag([30, 20, 5], DataType::BF16, "acb").unwrap());
+    check_units(&short.build().unwrap());
+    let cubes = Convolution::new(3).with_pads([1; 3], [1; 3]);
+    let tall = PrimitiveDesc::builder(Op::Convolution(cubes))
+        .src(MemoryDesc::with_tag([2, 20, 30, 3, 2], DataType::BF16, "acdeb").unwrap())
+        .weights(typed(&[20, 20, 3, 3, 3], DataType::BF16).to_any())
+        .dst(MemoryDesc::with_tag([2, 20, 30, 3, 2], DataType::BF16, "acdeb").unwrap());
+    check_units(&tall.build().unwrap());
+}
+
+/// A work-item goes through many weights once, for all lines.
+#[test]
+fn far_weights_are_divided_between_work_items() {
+    let amx = units().with(Feature::Amx, Ok("made up"));
+    let global = |channels, outputs| {
+        let case = Case { images: 1, places: [7, 7], channels, outputs, ..CASE };
+        planned(case.build(), &amx).launches.last().unwrap().global
+    };
+    let [panels, lines, _] = global(512, 512);
+    assert!(panels > 1 && lines == 1, "{panels} {lines}");
+    let [panels, lines, _] = global(64, 64);
+    assert!(panels == 1 && lines > 1, "{panels} {lines}");
 }
 
 /// Sums that begin with the bias are results but for their rounding; others pass through memory.
@@ -168,7 +238,7 @@ fn sums_of_bf16_are_stored_by_the_unit_or_finished() {
     let relu = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu));
     let sum = Attributes::default().with_post_op(PostOp::sum(1.0));
     for outputs in [2, 16, 40, 64, 100] {
-        let case = Case { channels: 10, outputs, taps: 3, stride: 1, pad: 1, types: BF16 };
+        let case = Case { channels: 10, outputs, taps: 3, stride: 1, pad: 1, types: BF16, ..CASE };
         check_units(&case.build().bias(bias(outputs)).build().unwrap());
         for attributes in [&relu, &sum] {
             check_units(&case.build().bias(bias(outputs)).attributes(attributes.clone()).build().unwrap());
@@ -191,7 +261,8 @@ fn sums_of_bf16_are_stored_by_the_unit_or_finished() {
 fn gathered_places_stay_apart() {
     let values: Vec<f64> = (0..331).map(|i| if i % 331 == 7 { f64::NAN } else { 0.5 }).collect();
     for (channels, outputs, taps, stride, pad) in [(1, 20, 3, 1, 1), (3, 20, 3, 2, 1), (12, 20, 3, 2, 1)] {
-        let desc = Case { channels, outputs, taps, stride, pad, types: BF16 }.build().build().unwrap();
+        let desc =
+            Case { channels, outputs, taps, stride, pad, types: BF16, ..CASE }.build().build().unwrap();
         check_everywhere(&[desc], |arg| (arg == Arg::SRC).then(|| Values::Listed(values.clone())));
     }
     for strides in [[1, 1], [2, 1]] {
@@ -211,7 +282,7 @@ fn borders_of_few_channels_are_zero_points() {
         zero_point: Some(typed(&[1, 1, 1, 1], data_type)),
     };
     for (channels, pad) in [(1, 4), (4, 4), (3, 2)] {
-        let case = Case { channels, outputs: 24, taps: 5, stride: 1, pad, types: BYTES };
+        let case = Case { channels, outputs: 24, taps: 5, stride: 1, pad, types: BYTES, ..CASE };
         let attributes = [zero(Quantized::Src(0), DataType::U8), zero(Quantized::Weights, DataType::S8)]
             .into_iter()
             .fold(Attributes::default(), Attributes::with_dequantize);
@@ -223,7 +294,7 @@ fn borders_of_few_channels_are_zero_points() {
 #[test]
 fn few_outputs_of_many_channels_of_bf16_are_dots() {
     for (channels, outputs, taps, stride, pad) in [(37, 1, 3, 1, 1), (64, 4, 3, 2, 0), (130, 3, 1, 1, 0)] {
-        let case = Case { channels, outputs, taps, stride, pad, types: BF16 };
+        let case = Case { channels, outputs, taps, stride, pad, types: BF16, ..CASE };
         assert_eq!(planned(case.build(), &units()).implementation, "ocl:convolution:dots");
         check_units(&case.build().bias(f32(&[outputs])).build().unwrap());
         let matrix_units = units().with(Feature::Amx, Ok("made up"));

@@ -1,5 +1,5 @@
-//! Along what the register tiles of `blocked` run: the last spatial dimension, or another one, or the images, where that is too short to
-//! fill them; without a window, all positions of all images in a row.
+//! Along what tiles run: the last spatial dimension, or another one, or the images, where that is too short to fill them; without a window,
+//! all positions of all images in a row.
 
 use anydnn_backend::Dims;
 
@@ -61,6 +61,14 @@ impl Along<'_> {
         }
     }
 
+    /// The axis of the tensors that a dimension of a window of so many is.
+    pub(super) fn axis(&self, dimension: usize) -> usize {
+        match self {
+            Self::Axes(axes) => axes[dimension],
+            _ => 2 + dimension,
+        }
+    }
+
     fn is_by_images(&self) -> bool {
         matches!(self, Self::Axes(axes) if axes.contains(&0))
     }
@@ -83,7 +91,14 @@ impl Shape<'_> {
                 return planned;
             }
         }
-        let Some(axes) = self.best_axes() else { return self.blocked_along(value, device, packing, width) };
+        match self.best_axes() {
+            Some(axes) => self.turned(&axes, |turned| turned.blocked_along(value, device, packing, width)),
+            None => self.blocked_along(value, device, packing, width),
+        }
+    }
+
+    /// What comes of the shape whose window has these axes of the tensors.
+    pub(super) fn turned<T>(&self, axes: &[usize], then: impl FnOnce(&Shape<'_>) -> T) -> T {
         let images = self.desc.src().dims()[0];
         let of = |values: &[usize], of_images: usize| -> Dims {
             axes.iter().map(|axis| axis.checked_sub(2).map_or(of_images, |i| values[i])).collect()
@@ -102,7 +117,12 @@ impl Shape<'_> {
             pads_end: &pads_end,
             transposed: false,
         };
-        Shape { window, along: Along::Axes(&axes), ..*self }.blocked_along(value, device, packing, width)
+        then(&Shape { window, along: Along::Axes(axes), ..*self })
+    }
+
+    /// The axes of the tensors with one of them last, the images among them where it is they.
+    pub(super) fn axes_up_to(&self, last: usize) -> Vec<usize> {
+        (2..2 + self.window.dst.len()).filter(|&axis| axis != last).chain([last]).collect()
     }
 
     /// The width of panels that suits a convolution whose weights have no layout yet.
@@ -152,11 +172,16 @@ impl Shape<'_> {
         if cost(best) > 0.8 * cost(rank - 1) {
             return None;
         }
-        Some((2..rank).filter(|&axis| axis != best).chain([best]).collect())
+        Some(self.axes_up_to(best))
+    }
+
+    /// The axis that lines run along; none without spatial dimensions.
+    pub(super) fn line_axis(&self) -> Option<usize> {
+        self.window.dst.len().checked_sub(1).map(|last| self.along.axis(last))
     }
 
     /// The positions along an axis of the result.
-    fn extent(&self, axis: usize) -> usize {
+    pub(super) fn extent(&self, axis: usize) -> usize {
         self.desc.dst().dims()[axis]
     }
 

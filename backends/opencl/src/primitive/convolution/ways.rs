@@ -17,6 +17,8 @@ const TILE_CLOCKS: usize = 3;
 const REST_CLOCKS: usize = 4;
 /// Clocks in which a tile is loaded whose rows begin at multiples of so many bytes.
 const LOAD_CLOCKS: [(usize, usize); 4] = [(64, 10), (32, 20), (16, 32), (1, 38)];
+/// The same of a tile of weights, which as many tiles of places share as are multiplied at once.
+const WEIGHTS_CLOCKS: usize = 16;
 /// Bytes that a core copies in a clock: through memory, beside the clocks of a vector where a place is not a run of the source, and to where
 /// it reads them at once, beside the clocks of a line or tap.
 const COPIED_BYTES: usize = 8;
@@ -182,7 +184,9 @@ impl Shape<'_> {
         let segment = run.steps(factors) * factors.unit.step_bytes();
         let dst = three(self.window.dst, 1);
         let [stride, dilation] = [self.window.strides, self.window.dilations].map(|sizes| three(sizes, 1)[1]);
-        if by_lines && (dst[0] > 1 || kernel[0] > 1 || kernel[1] == 1 || stride > 1) {
+        // A single line shares with none, and is the only one that the loops know.
+        let shares = dst[0] == 1 && dst[1] > 1 && kernel[0] == 1 && kernel[1] > 1 && stride == 1;
+        if by_lines && !shares {
             return None;
         }
         let place_step = if by_lines { segment } else { self.place_bytes(run, factors) };
@@ -213,7 +217,7 @@ impl Shape<'_> {
             } else {
                 [segment * kernel[1], segment, 0]
             },
-            run_lines: if by_lines { dst[1] } else { self.desc.src().dims()[0] * dst[0] * dst[1] },
+            run_lines: if by_lines { dst[1] } else { self.images() * dst[0] * dst[1] },
         };
         let source = if by_lines { From::GatheredLines(image) } else { From::Gathered(image) };
         Some(Way { source, run, factors })
@@ -238,7 +242,9 @@ impl Shape<'_> {
     /// Whether the taps of a line are one run of the source's elements.
     pub(super) fn is_run(&self, run: Run) -> bool {
         let beside = match self.desc.src().layout() {
-            Layout::Blocked(blocking) => blocking.strides.last() == Some(&self.channels),
+            Layout::Blocked(blocking) => {
+                self.line_axis().is_some_and(|axis| blocking.strides[axis] == self.channels)
+            }
             _ => false,
         };
         run.pixel == self.channels && beside && self.run_taps() == run.taps
@@ -257,12 +263,12 @@ impl Shape<'_> {
     }
 
     /// What a way costs a core, in clocks.
-    fn clocks(&self, way: &Way) -> usize {
+    pub(super) fn clocks(&self, way: &Way) -> usize {
         let Way { source, run, factors } = way;
         let kernel = self.kernel();
         let parts = self.outputs.div_ceil(CPU_LANES);
         let dst = three(self.window.dst, 1);
-        let lines = self.desc.src().dims()[0] * dst[0] * dst[1];
+        let lines = self.images() * dst[0] * dst[1];
         let taps = kernel[0] * kernel[1] * (kernel[2] / run.taps);
         let run_lines = match source {
             From::InPlace(image) | From::Gathered(image) | From::GatheredLines(image) => image.run_lines,
@@ -277,7 +283,10 @@ impl Shape<'_> {
         };
         let rests = if rest { REST_CLOCKS * rows * parts.div_ceil(2) } else { 0 };
         let at_once = (factors.panel() / CPU_LANES).min(parts);
-        let product = (at_once * (rows + TILE_CLOCKS)).max(self.load_clocks(way) * rows / factors.unit.rows);
+        let weights = at_once * WEIGHTS_CLOCKS / factors.unit.tiles.min(tiles).max(1);
+        let product = (at_once * (rows + TILE_CLOCKS))
+            .max(self.load_clocks(way) * rows / factors.unit.rows)
+            .max(weights);
         let step = parts.div_ceil(at_once) * product;
         let products = tiles.saturating_mul(taps * (run.steps(*factors) * step + rests));
         let gathered = |segments: usize| {
