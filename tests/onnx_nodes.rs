@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use anydnn::backend::conformance::Sample;
 use anydnn::backend::{Backend, Engine, Error, TensorValues, Tolerance};
 use anydnn::model::HostTensor;
-use anydnn::onnx::{Model, read_tensor};
+use anydnn::onnx::{Model, SessionOptions, read_tensor};
 use anydnn_host::HostEngine;
 
 use node_tests::{EXCEPTIONS, compare, is_random};
@@ -147,7 +147,9 @@ fn check<E: Engine<B = B>, B: Backend<Engine = E>>(engine: &E, case: &Path) -> R
     }
     let given: Vec<(&str, HostTensor)> =
         given.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
-    let session = model.compile(engine, &[]).map_err(fail)?;
+    // Loops of the backend that is tested.
+    let options = SessionOptions { host_loops: false, ..SessionOptions::default() };
+    let session = model.compile_with(engine, &[], &options).map_err(fail)?;
     for (index, (output, made)) in session.run(&given).map_err(fail)?.into_iter().enumerate() {
         let expected = read_tensor(file("output", index)).map_err(fail)?;
         compare(&made, &expected, is_random(&name(case))).map_err(|wrong| {

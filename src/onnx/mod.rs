@@ -32,6 +32,7 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 mod value;
+mod views;
 mod window;
 
 use std::fmt;

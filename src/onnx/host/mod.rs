@@ -50,8 +50,8 @@ pub(super) use learning::{binarized, features, term_frequencies, tree_ensemble};
 pub(super) use linear::{causal_convolution, linear_attention};
 pub(super) use loss::{cross_entropy, negative_log_likelihood};
 pub(super) use movement::{
-    concat, depth_to_space, expand, gather, reverse_sequence, slice, space_to_depth, split, tile, transpose,
-    triangle,
+    concat, depth_to_space, expand, gather, identity, reshape, reverse_sequence, slice, space_to_depth,
+    split, squeeze, tile, transpose, triangle, unsqueeze,
 };
 pub(super) use normalization::{hardmax, local_response, lp, mean_variance, rms};
 pub(super) use numbers::ints;

@@ -4,10 +4,33 @@ use anydnn_backend::{Dims, Result};
 
 use super::super::axes::transpose_order;
 use super::super::tensor::dims as checked_dims;
+use super::super::views;
 use super::call::Call;
 use super::numbers::{around, cells, of_cells, picked, picked_or, places, product, strides, walk};
 use crate::graph::normalize_axis;
 use crate::model::HostTensor;
+
+pub(in crate::onnx) fn identity(call: &mut Call) -> Result<Vec<HostTensor>> {
+    Ok(vec![call.tensor(0)?.clone()])
+}
+
+pub(in crate::onnx) fn reshape(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let src = call.tensor(0)?;
+    let dims = views::reshaped(call.node, src.dims(), &call.ints(1)?)?;
+    Ok(vec![src.clone().reshaped(dims)?])
+}
+
+pub(in crate::onnx) fn squeeze(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let src = call.tensor(0)?;
+    let axes = call.int_list(1, "axes")?;
+    Ok(vec![src.clone().reshaped(views::squeezed(call.node, src.dims(), axes.as_deref())?)?])
+}
+
+pub(in crate::onnx) fn unsqueeze(call: &mut Call) -> Result<Vec<HostTensor>> {
+    let src = call.tensor(0)?;
+    let axes = call.int_list(1, "axes")?;
+    Ok(vec![src.clone().reshaped(views::unsqueezed(call.node, src.dims(), axes.as_deref())?)?])
+}
 
 pub(in crate::onnx) fn gather(call: &mut Call) -> Result<Vec<HostTensor>> {
     let (src, indices) = (call.tensor(0)?, call.tensor(1)?);

@@ -68,6 +68,11 @@ const fn at_import(name: &'static str, import: Import) -> Operator {
     Operator { name, import: Some(import), host: OnHost::Import, folds: Folds::Never, is_random: false }
 }
 
+/// An operator that hands on the same elements under other dimensions.
+const fn view(name: &'static str, host: Host, import: Import) -> Operator {
+    Operator { name, import: Some(import), host: OnHost::All(host), folds: Folds::Never, is_random: false }
+}
+
 /// An operator that has integers with all digits on the host.
 const fn exact(name: &'static str, host: Host, import: Import) -> Operator {
     Operator {
@@ -207,7 +212,7 @@ const OPERATORS: &[Operator] = &[
     known("HannWindow", host::window),
     graph("HardSigmoid", activation::hard_sigmoid),
     known("Hardmax", host::hardmax),
-    at_import("Identity", source::identity),
+    view("Identity", host::identity, source::identity),
     graph("InstanceNormalization", normalization::instance).on_execution(),
     graph("IsInf", logic::is_infinite),
     graph("IsNaN", logic::is_nan),
@@ -264,7 +269,7 @@ const OPERATORS: &[Operator] = &[
     exact("ReduceSum", host::reduce, reduction::reduce),
     exact("ReduceSumSquare", host::reduce, reduction::reduce),
     exact("Relu", host::unary, activation::plain),
-    at_import("Reshape", movement::reshape),
+    view("Reshape", host::reshape, movement::reshape),
     partly("Resize", host::resize, resize::resize).on_execution(),
     known("ReverseSequence", host::reverse_sequence).always(),
     known("RoiAlign", host::roi_align),
@@ -287,7 +292,7 @@ const OPERATORS: &[Operator] = &[
     graph("Softsign", activation::softsign),
     moves("SpaceToDepth", host::space_to_depth, indexing::space_to_depth),
     moves("Split", host::split, indexing::split),
-    at_import("Squeeze", movement::squeeze),
+    view("Squeeze", host::squeeze, movement::squeeze),
     exact("Sub", host::binary, elementwise::binary),
     exact("Sum", host::variadic, elementwise::variadic),
     graph("Swish", activation::swish),
@@ -299,7 +304,7 @@ const OPERATORS: &[Operator] = &[
     moves("Transpose", host::transpose, movement::transpose),
     moves("Trilu", host::triangle, compound::triangle),
     known("Unique", host::unique),
-    at_import("Unsqueeze", movement::unsqueeze),
+    view("Unsqueeze", host::unsqueeze, movement::unsqueeze),
     partly("Upsample", host::resize, resize::resize).on_execution(),
     partly("Where", host::choose, logic::choose),
     exact("Xor", host::binary, logic::truth),

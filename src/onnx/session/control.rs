@@ -1,10 +1,11 @@
 //! Loops and scans: the body runs as a graph of its own, again and again, with the plans of the first time.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use anydnn_backend::{Backend, DataType, Dims, Error, MemoryDesc, Range, Result, ResultExt, Stream};
 
-use super::run::{Run, Values};
+use super::run::{Looping, Run, Values};
 use super::scope::Scope;
 use super::slot::{OnDevice, Slot};
 use crate::graph::normalize_axis;
@@ -26,6 +27,7 @@ impl<B: Backend> Run<'_, B> {
         index: usize,
         body: &Body,
         values: &mut Values<B>,
+        stage: usize,
     ) -> Result<()> {
         let step = &scope.program.steps[index];
         let node = Node::new(&step.proto, step.opset, vec![None; step.inputs.len()]);
@@ -43,10 +45,16 @@ impl<B: Backend> Run<'_, B> {
                 Some(value) => Some(self.slot(scope, values, *value)?),
             });
         }
-        let made = match step.operator() {
-            "Loop" => self.run_loop(&node, inner, &captures, inputs),
-            _ if step.opset < 9 => self.run_batches(&node, inner, &captures, &inputs),
-            _ => self.run_scan(&node, inner, &captures, &inputs),
+        let looping = Looping { captures, inputs };
+        let start = Instant::now();
+        let made = match self.repeat_on_host(&node, inner, &looping)? {
+            Some(made) => {
+                if let Some(trace) = &mut self.trace {
+                    trace.host(&format!("{}stage {}", scope.path, stage + 1), step, start);
+                }
+                Ok(made)
+            }
+            None => self.rounds(&node, inner, looping),
         };
         let made = made.map_err(|error| node.place(error))?;
         for (output, slot) in step.outputs.iter().zip(made) {
@@ -59,6 +67,21 @@ impl<B: Backend> Run<'_, B> {
             }
         }
         Ok(())
+    }
+
+    /// The rounds of a loop or a scan, and what comes of them.
+    pub(super) fn rounds(
+        &mut self,
+        node: &Node,
+        inner: &Scope<B>,
+        looping: Looping<B>,
+    ) -> Result<Vec<Arc<Slot<B>>>> {
+        let Looping { captures, inputs } = looping;
+        match node.operator() {
+            "Loop" => self.run_loop(node, inner, &captures, inputs),
+            _ if node.opset() < 9 => self.run_batches(node, inner, &captures, &inputs),
+            _ => self.run_scan(node, inner, &captures, &inputs),
+        }
     }
 
     fn run_loop(

@@ -5,6 +5,7 @@ mod cancel;
 mod control;
 mod describe;
 mod direct;
+mod hosted;
 mod options;
 mod ports;
 mod profile;
@@ -26,6 +27,7 @@ use anydnn_backend::{
 pub use self::cancel::Cancel;
 pub use self::describe::{NodeInfo, StageInfo};
 use self::direct::Direct;
+use self::hosted::Hosted;
 pub use self::options::{Precision, SessionOptions};
 pub use self::ports::Output;
 pub use self::profile::StepTime;
@@ -77,6 +79,7 @@ struct Inner<B: Backend> {
     /// Memory for what the host writes and reads, where it does so in place.
     direct: Option<Arc<Direct<B>>>,
     fallback: Fallback,
+    hosted: Hosted,
     /// Streams that no execution uses at the moment.
     streams: Mutex<Vec<B::Stream>>,
     /// Held while times are taken.
@@ -136,6 +139,7 @@ impl<B: Backend> Session<B> {
             outputs: model.outputs()?,
             direct: Direct::of(engine).map(Arc::new),
             fallback: Fallback::default(),
+            hosted: Hosted::default(),
             streams: Mutex::default(),
             profiling: Mutex::default(),
         };

@@ -47,6 +47,9 @@ pub struct SessionOptions {
     pub direct: bool,
     /// Who answers while the device's programs are compiled; if none, what `ANYDNN_STARTUP` says, else the host.
     pub startup: Option<Startup>,
+    /// Whether the host runs loops of few elements, true by default: launching their rounds takes a device longer than computing them. A loop
+    /// that turns out to compute with many is left to the device.
+    pub host_loops: bool,
     /// How many plans are kept, 16 by default; the one not used for longest goes first. At least one.
     pub plans: usize,
 }
@@ -54,7 +57,16 @@ pub struct SessionOptions {
 impl Default for SessionOptions {
     fn default() -> Self {
         let (precision, policy) = (Precision::default(), Policy::default());
-        Self { precision, policy, progress: None, specialize: None, direct: false, startup: None, plans: 16 }
+        Self {
+            precision,
+            policy,
+            progress: None,
+            specialize: None,
+            direct: false,
+            startup: None,
+            host_loops: true,
+            plans: 16,
+        }
     }
 }
 
@@ -67,6 +79,7 @@ impl fmt::Debug for SessionOptions {
             .field("specialize", &self.specialize)
             .field("direct", &self.direct)
             .field("startup", &self.startup)
+            .field("host_loops", &self.host_loops)
             .field("plans", &self.plans)
             .finish()
     }

@@ -39,6 +39,13 @@ impl<B: Backend> Values<B> {
     }
 }
 
+/// What a loop reads: values of the graphs around it, by their number in the body, and its own inputs.
+#[derive(Debug)]
+pub(super) struct Looping<B: Backend> {
+    pub(super) captures: Vec<(ValueId, Arc<Slot<B>>)>,
+    pub(super) inputs: Vec<Option<Arc<Slot<B>>>>,
+}
+
 /// An execution on a stream.
 #[derive(Debug)]
 pub(super) struct Run<'s, B: Backend> {
@@ -57,6 +64,8 @@ pub(super) struct Run<'s, B: Backend> {
     /// Whether memory of outputs is the user's afterwards.
     pub(super) hands_out: bool,
     pub(super) dims: Vec<(String, usize)>,
+    /// Bytes of what a plan reads and makes beyond which the device is to compute what this one, on the host, is asked for in its place.
+    pub(super) most_bytes: Option<usize>,
 }
 
 impl<'s, B: Backend> Run<'s, B> {
@@ -77,6 +86,7 @@ impl<'s, B: Backend> Run<'s, B> {
             targets: Vec::new(),
             hands_out: false,
             dims,
+            most_bytes: None,
         }
     }
 
@@ -87,6 +97,14 @@ impl<'s, B: Backend> Run<'s, B> {
         for stage in 0.. {
             self.cancel.check()?;
             let plan = scope.plan(self.inner, &values.slots, &self.dims)?;
+            if let Some(most) = self.most_bytes
+                && plan.bytes() > most
+            {
+                return Err(Error::unsupported(
+                    "loop",
+                    format!("the host is left what has at most {most} bytes"),
+                ));
+            }
             let is_again = last.replace(Arc::clone(&plan)).is_some_and(|last| Arc::ptr_eq(&last, &plan));
             self.on_device(scope, &plan, values, stage)?;
             scope.end_retired();
@@ -243,7 +261,7 @@ impl<'s, B: Backend> Run<'s, B> {
             let step = &scope.program.steps[*index];
             let start = Instant::now();
             if let StepKind::Repeat(body) = &step.kind {
-                self.repeat(scope, *index, body, values)?;
+                self.repeat(scope, *index, body, values, stage)?;
             } else {
                 self.compute(scope, *index, values)?;
                 if let Some(trace) = &mut self.trace {

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
 
 use anydnn_backend::{Backend, DataType, Dims, Engine, Error, Event, Memory, Result, ResultExt, Stream};
 use rustc_hash::FxHashMap;
 
+use super::hosted::HostedBody;
 use super::slot::Slot;
 use super::{Inner, SessionOptions, lock, memory_kind};
 use crate::compile::{CompileOptions, CompiledGraph};
@@ -56,6 +57,8 @@ pub(super) struct Scope<B: Backend> {
     /// What plans have prepared from weights.
     prepared: PreparedConstants<B>,
     host_weights: Mutex<HashMap<ValueId, Arc<HostTensor>>>,
+    /// The same on the host, once it ran there.
+    hosted: OnceLock<Box<HostedBody>>,
 }
 
 /// What is there of a value: its shape and type, and whether graphs may be made for its elements.
@@ -71,8 +74,23 @@ pub(super) struct Plan<B: Backend> {
     pub(super) stage: Stage,
     pub(super) executable: Option<Executable<B>>,
     pub(super) port_bytes: usize,
+    bytes: OnceLock<usize>,
     /// Of the model's own open dimensions.
     pub(super) dims: Vec<(String, usize)>,
+}
+
+impl<B: Backend> Plan<B> {
+    /// Bytes of all that its operations read and make.
+    pub(super) fn bytes(&self) -> usize {
+        let of = |executable: &Executable<B>| {
+            let compiled = executable.compiled();
+            let tensors = compiled.graph().tensors();
+            let bytes =
+                tensors.filter_map(|tensor| Some((tensor.known_dims()?.elements(), tensor.data_type?)));
+            bytes.map(|(elements, data_type)| elements.saturating_mul(data_type.bits()) / 8).sum()
+        };
+        *self.bytes.get_or_init(|| self.executable.as_ref().map_or(0, of))
+    }
 }
 
 impl<B: Backend> Scope<B> {
@@ -98,6 +116,7 @@ impl<B: Backend> Scope<B> {
             weights: Mutex::default(),
             prepared: PreparedConstants::default(),
             host_weights: Mutex::default(),
+            hosted: OnceLock::new(),
         }
     }
 
@@ -119,10 +138,16 @@ impl<B: Backend> Scope<B> {
     /// Bytes of weights on the device, in their own form and as they were prepared, and on the host, those of bodies with them.
     pub(super) fn weight_bytes(&self) -> (usize, usize, usize) {
         let device: usize = lock(&self.weights).values().map(|memory| memory.region().bytes).sum();
-        let host: usize = lock(&self.host_weights).values().map(|tensor| tensor.bytes().len()).sum();
+        let own: usize = lock(&self.host_weights).values().map(|tensor| tensor.bytes().len()).sum();
+        let host = own + self.hosted.get().map_or(0, |hosted| hosted.weight_bytes());
         let inner = self.bodies.values().map(Self::weight_bytes);
         let own = (device, self.prepared.bytes(), host);
         inner.fold(own, |sum, more| (sum.0 + more.0, sum.1 + more.1, sum.2 + more.2))
+    }
+
+    /// A loop's body on the host.
+    pub(super) fn hosted(&self) -> &HostedBody {
+        self.hosted.get_or_init(|| Box::new(HostedBody::of(self)))
     }
 
     /// A weight of the file on the host.
@@ -168,7 +193,14 @@ impl<B: Backend> Scope<B> {
             let outputs = graph.outputs().iter().filter_map(|&id| compiled.output_desc(id));
             inputs.chain(outputs).map(anydnn_backend::MemoryDesc::size).sum()
         });
-        let plan = Arc::new(Plan { signature, stage, executable, port_bytes, dims: dims.to_vec() });
+        let plan = Arc::new(Plan {
+            signature,
+            stage,
+            executable,
+            port_bytes,
+            bytes: OnceLock::new(),
+            dims: dims.to_vec(),
+        });
         let mut plans = lock(&self.plans);
         plans.push(Arc::clone(&plan));
         if plans.len() > inner.options.plans.max(1) {

@@ -52,16 +52,20 @@ impl<B: Backend> Slot<B> {
         self.is_open.store(true, Ordering::Relaxed);
     }
 
+    /// Whether graphs may be made for the elements.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+
     /// The elements, where graphs may be made for them.
     pub(super) fn known(&self) -> Option<&Arc<HostTensor>> {
-        let fits =
-            self.is_open.load(Ordering::Relaxed) && may_specialise(self.desc.dims(), self.desc.data_type());
+        let fits = self.is_open() && may_specialise(self.desc.dims(), self.desc.data_type());
         self.host.get().filter(|_| fits)
     }
 
     /// Whether it is one number that the host made.
     pub(super) fn is_single(&self) -> bool {
-        self.is_open.load(Ordering::Relaxed) && self.host.get().is_some() && self.desc.elements() == 1
+        self.is_open() && self.host.get().is_some() && self.desc.elements() == 1
     }
 
     pub(super) fn have(&self) -> Have {

@@ -34,6 +34,40 @@ pub(super) fn graph(name: &str, draft: Draft) -> AttributeProto {
     AttributeProto { g: Some(draft.graph), ..attribute(name, 5) }
 }
 
+/// What is put together with another list has one dimension.
+#[test]
+fn the_host_hands_elements_on_under_other_dimensions() {
+    let axes = |axis| vec![ints("axes", &[axis])];
+    for (opset, nodes) in [
+        (13, vec![("a = Squeeze(rows, first)", vec![])]),
+        (13, vec![("b = Squeeze(rows)", vec![]), ("a = Unsqueeze(b, first)", vec![])]),
+        (13, vec![("a = Reshape(rows, one)", vec![])]),
+        (13, vec![("b = Identity(rows)", vec![]), ("a = Reshape(b, one)", vec![])]),
+        (11, vec![("a = Squeeze(rows)", axes(1))]),
+        (11, vec![("b = Squeeze(rows)", vec![]), ("a = Unsqueeze(b)", axes(0))]),
+    ] {
+        let draft = Draft::new(opset)
+            .input("x", &["n"])
+            .typed("rows", INT64, &["1", "1"])
+            .ints("first", &[1], &[0])
+            .ints("one", &[1], &[-1]);
+        let draft =
+            nodes.iter().fold(draft, |draft, (node, attributes)| draft.node(node, attributes.clone()));
+        let draft = draft
+            .node("shape = Concat(a, one)", vec![int("axis", 0)])
+            .node("y = Reshape(x, shape)", vec![])
+            .output("y");
+        let session = compile(&draft);
+        let x = || ("x", tensor([6], &[1.0; 6]));
+        for rows in [1, 2, 3] {
+            let made = outputs(&session, &[x(), ("rows", longs(&[1, 1], &[rows]))]);
+            assert_eq!(made[0].dims()[..], [rows as usize, 6 / rows as usize], "{nodes:?}");
+        }
+        let error = session.run(&[x(), ("rows", longs(&[1, 1], &[4]))]).unwrap_err().to_string();
+        assert!(error.contains("Reshape"), "{error}");
+    }
+}
+
 #[test]
 fn shapes_given_on_execution_make_stages() {
     let draft = Draft::new(13)

@@ -62,9 +62,13 @@ fn by_hand(x: &[f32], w: &[f32], told: &[f32]) -> (Vec<f32>, Vec<f32>) {
     (h, all)
 }
 
+fn on_device(host_loops: bool) -> SessionOptions {
+    SessionOptions { startup: Some(Startup::Device), host_loops, ..SessionOptions::default() }
+}
+
 fn check<E: Engine>(engine: &E) {
     let (w, told) = ([0.5, -2.0], [10.0, 20.0]);
-    let options = SessionOptions { startup: Some(Startup::Device), ..SessionOptions::default() };
+    let options = on_device(false);
     let session: Session<E::B> = recurrent(&w).load().unwrap().compile_with(engine, &[], &options).unwrap();
     for start in [0.0_f32, 3.0] {
         let x: Vec<f32> = (0..10).map(|i| start + i as f32 / 4.0).collect();
@@ -95,6 +99,63 @@ fn loops_hand_on_what_does_not_change_and_wait_for_nothing() {
     #[cfg(feature = "opencl")]
     for engine in anydnn_opencl::testing::hasty_test_engines() {
         check(&engine);
+    }
+}
+
+/// Launching the rounds of few elements takes a device longer than the host computes them; what computes with many is the device's.
+#[cfg(feature = "opencl")]
+#[test]
+fn the_host_runs_loops_of_few_elements_in_place_of_a_device() {
+    // Each round adds up what `n` elements of the number that is carried make.
+    let wide = |n: i64| {
+        let body = Draft::new(13)
+            .typed("i", INT64, &[])
+            .typed("go", BOOL, &[])
+            .input("v", &["1"])
+            .ints("n", &[1], &[n])
+            .ints("zero", &[1], &[0])
+            .node("rows = Expand(v, n)", vec![])
+            .node("sum = ReduceSum(rows, zero)", vec![int("keepdims", 1)])
+            .node("next = Mul(sum, t)", vec![])
+            .node("goes_on = Identity(go)", vec![])
+            .output("goes_on")
+            .output("next");
+        Draft::new(13)
+            .input("x", &["1"])
+            .input("u", &["1"])
+            .ints("rounds", &[], &[3])
+            .node("t = Neg(u)", vec![])
+            .node("z = Loop(rounds, , x)", vec![graph("body", body)])
+            .node("y = Neg(z)", vec![])
+            .output("y")
+    };
+    for engine in anydnn_opencl::testing::hasty_test_engines() {
+        let bodies = |session: &Session<anydnn_opencl::OpenCl>| {
+            session.describe().iter().filter(|stage| !stage.path.is_empty()).count()
+        };
+        let few = recurrent(&[0.5, -2.0]).load().unwrap();
+        let session = few.compile_with(&engine, &[], &on_device(true)).unwrap();
+        let x: Vec<f32> = (0..10).map(|i| i as f32 / 4.0).collect();
+        let inputs = [("x", tensor([5, 2], &x)), ("t", tensor([2], &[-10.0, -20.0]))];
+        let made = session.run(&inputs).unwrap();
+        let (h, all) = by_hand(&x, &[0.5, -2.0], &[10.0, 20.0]);
+        assert_eq!((made[0].1.to_f32s(), made[3].1.to_f32s()), (h, all));
+        assert_eq!(bodies(&session), 0, "{session}");
+        // A loop that it ran is a step of the host in times.
+        let times = session.profile(&inputs).unwrap();
+        assert!(times.iter().any(|step| step.on_host && step.operator == "Loop"), "{times:?}");
+        // Results have the model's types where those in between are narrower.
+        let narrow = SessionOptions { precision: Precision::BF16, ..on_device(true) };
+        let session = few.compile_with(&engine, &[], &narrow).unwrap();
+        assert!(session.run(&inputs).unwrap()[..4].iter().all(|(_, y)| y.data_type() == DataType::F32));
+        for (n, is_few) in [(4, true), (1 << 20, false)] {
+            let session = wide(n).load().unwrap().compile_with(&engine, &[], &on_device(true)).unwrap();
+            let inputs = [("x", tensor([1], &[1.0])), ("u", tensor([1], &[-1.0 / n as f32]))];
+            for _ in 0..2 {
+                assert_eq!(session.run(&inputs).unwrap()[0].1.to_f32s(), [-1.0], "{n}");
+            }
+            assert_eq!(bodies(&session) == 0, is_few, "{session}");
+        }
     }
 }
 
