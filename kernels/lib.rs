@@ -66,6 +66,7 @@ files! {
     "matmul/grouped.cl",
     "matmul/narrow.cl",
     "matmul/pack.cl",
+    "matmul/pack_part.cl",
     "matmul/packed.cl",
     "matmul/reference.cl",
     "matmul/simt.cl",

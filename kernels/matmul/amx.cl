@@ -19,6 +19,12 @@
 #define TILE_PRODUCT "tdpbuud"
 #endif
 #define START_FROM_COLUMN_SUMS 0
+// Where weights are.
+#if PACKS
+#define WEIGHTS_POINTER const __local uchar *
+#else
+#define WEIGHTS_POINTER const __global uchar *
+#endif
 // Eight tiles are sums, of each row tile by each part, and what they are made of. Of few rows parts are many, and of few columns row tiles,
 // as a unit waits for a sum before it adds to it again.
 #if PANEL == 16
@@ -138,7 +144,7 @@ static inline void copy_rests(const __global uchar *from, const int rows, const 
 #define JOIN_ROWS(j) JOIN(0, j)
 #endif
 #define NEXT_PART(i, j) b##j += PART_BYTES;
-#define START_PART(i, j) const __global uchar *b##j = b + min(j, last) * (idx)B_STEP;
+#define START_PART(i, j) WEIGHTS_POINTER b##j = b + min(j, last) * (idx)B_STEP;
 #define STEP_OF_RUN                                                                                                      \
     EACH_ROW_TILE(LOAD_ROWS)                                                                                             \
     EACH_V(JOIN_PART, 0)                                                                                                 \
@@ -149,7 +155,7 @@ static inline void copy_rests(const __global uchar *from, const int rows, const 
 #define REST_ROWS(i) const __local uchar *p##i = rests + i * REST_TILE;
 #define KEEP(i, j) STORE_TILE(TILE_##i##j, sums + 16 * (i * PANEL + j), PANEL * 4)
 #define KEEP_ROWS(i) if (COUNTS(i)) { EACH_V(KEEP, i) }
-static inline void multiply(const ulong *a, const int *rows, const __global uchar *b, const int last,
+static inline void multiply(const ulong *a, const int *rows, WEIGHTS_POINTER b, const int last,
                             __local SUM *sums, const int rest, __local uchar *rests, const __global uchar *end WITH_SHAPE) {
     const int whole = RUN_STEPS - (rest > 0);
     uint16 mask;
@@ -180,7 +186,7 @@ static inline void multiply(const ulong *a, const int *rows, const __global ucha
 // Sums of the weights, as products with ones.
 #define SUM_PART(i, j)                                                                                                   \
     if (j == 0 || last_of_parts >= j) {                                                                                  \
-        const __global uchar *p = parts + j * (idx)B_STEP;                                                               \
+        WEIGHTS_POINTER p = parts + j * (idx)B_STEP;                                                                     \
         CLEAR_TILE(TILE_0##j)                                                                                            \
         for (int k = 0; k < K_STEPS; ++k, p += PART_BYTES) {                                                             \
             LOAD_TILE(TILE_W##j, p, 64)                                                                                  \
@@ -193,7 +199,7 @@ static inline void multiply(const ulong *a, const int *rows, const __global ucha
         uint ones[16];                                                                                                   \
         for (int i = 0; i < 16; ++i) ones[i] = 0x01010101;                                                               \
         CONFIGURE(1, 1, 1)                                                                                               \
-        const __global uchar *parts = b;                                                                                 \
+        WEIGHTS_POINTER parts = b;                                                                                       \
         const int last_of_parts = last;                                                                                  \
         __local SUM *to_sums = to;                                                                                       \
         LOAD_TILE(TILE_S0, &ones[0], 64)                                                                                 \

@@ -1,7 +1,10 @@
 // For CPUs: products of operands of one or two bytes by the units of anydnn-opencl's `units.rs` that multiply blocks of up to TILE_ROWS rows by a
 // panel of 16 * PARTS columns. The source's bytes lie in rows, the weights' in parts of 16 columns: `[K / 4][16][4]` bytes, padded with zeros
-// to what a unit multiplies at once, PART_BYTES of a part.
+// to what a unit multiplies at once, PART_BYTES of a part. Or PACKS: a work-item copies the weights of its panel into local memory first.
 #define LOCATE(j) const idx part = j, lane = 0;
+#ifndef WEIGHTS_POINTER
+#define WEIGHTS_POINTER const __global uchar *
+#endif
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void matmul_packed(PARAMS) {
 #if IS_FINAL
@@ -12,6 +15,9 @@ __kernel void matmul_packed(PARAMS) {
 #if HAS_ZERO_SRC0 || START_FROM_COLUMN_SUMS
     __local SUM column_sums[PANEL] __attribute__((aligned(64)));
 #endif
+#if PACKS
+    __local uint own_weights[PACKS_ROOM / 4] __attribute__((aligned(64)));
+#endif
     UNIT_MEMORY
     ENTER
     const idx panel = (idx)get_global_id(0);
@@ -19,12 +25,22 @@ __kernel void matmul_packed(PARAMS) {
     const int columns = (int)min((idx)PANEL, N_SIZE - panel * PANEL);
     DECLARE_BATCH((idx)get_global_id(2))
     START_UNIT
-    const __global uchar *b;
+    const int last_part = (columns - 1) / 16;
+#if PACKS
+    for (int j = 0; j <= last_part; ++j) {
+        const idx part = j;
+        const int own_columns = min(16, columns - 16 * j);
+        __local uint *to = own_weights + j * (B_STEP / 4);
+        PACK_PART(own_columns, to)
+    }
+    WEIGHTS_POINTER b = (WEIGHTS_POINTER)own_weights;
+#else
+    WEIGHTS_POINTER b;
     {
         const idx part = 0, lane = 0, k = 0;
         b = weights + OFF_WEIGHTS;
     }
-    const int last_part = (columns - 1) / 16;
+#endif
 #if HAS_ZERO_SRC0 || START_FROM_COLUMN_SUMS
     SUM_COLUMNS(b, last_part, column_sums)
 #endif

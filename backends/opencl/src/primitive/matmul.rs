@@ -54,6 +54,8 @@ fn with_layout(desc: PrimitiveDesc, arg: Arg, device: &DeviceTraits) -> Result<P
 #[cfg(test)]
 mod bits_tests;
 #[cfg(test)]
+mod packed_tests;
+#[cfg(test)]
 mod tests;
 
 use anydnn_backend::op::{GatedMatMul, MatMul, Op};

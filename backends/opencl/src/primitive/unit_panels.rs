@@ -16,6 +16,9 @@ const FINISH: &str = anydnn_kernels::text("matmul/finish.cl");
 /// What copies are made by.
 pub(super) const TERMS: &str = anydnn_kernels::text("matmul/terms.cl");
 
+/// Bytes of local memory that programs of units have, beside their sums, for what they gather or copy: of these the least that do.
+pub(super) const ROOMS: [usize; 4] = [16 << 10, 48 << 10, 96 << 10, MOST_ROOM];
+pub(super) const MOST_ROOM: usize = 160 << 10;
 /// Bytes of terms in a tile of a unit that has tiles of its own, and of those that others multiply at once.
 const TILE_BYTES: usize = 64;
 const LANE_BYTES: usize = 4;
@@ -129,6 +132,19 @@ impl Factors {
             (self.unit.tiles, self.unit.columns) = (TILES_OF_PARTS[own], own * CPU_LANES);
         }
         self
+    }
+
+    /// With panels whose weights, of so many terms, have at most so many bytes, where units with tiles of their own have such.
+    pub(super) fn within(self, terms: usize, most: usize) -> Self {
+        let fits = |parts: &usize| self.part_bytes(terms) * parts <= most;
+        let widest = self.panel() / CPU_LANES;
+        match [4, 2, 1].into_iter().filter(|&parts| parts <= widest).find(fits) {
+            Some(parts) if !self.unit.panels.repeats_rows => {
+                let unit = Unit { tiles: TILES_OF_PARTS[parts], columns: parts * CPU_LANES, ..self.unit };
+                Self { unit, ..self }
+            }
+            _ => self,
+        }
     }
 
     /// Bytes of an element.

@@ -2,9 +2,9 @@
 
 use super::Shape;
 use super::packed::three;
-use super::ways::{Image, MOST_ROOM, ROOMS, Run};
+use super::ways::{Image, Run};
 use crate::plan::DeviceTraits;
-use crate::primitive::unit_panels::Factors;
+use crate::primitive::unit_panels::{Factors, MOST_ROOM, ROOMS};
 
 /// Work-items for each core, so that none waits long for another one.
 const ITEMS: usize = 4;

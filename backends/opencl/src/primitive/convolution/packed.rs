@@ -4,14 +4,14 @@ use anydnn_backend::{Arg, Layout, MemoryDesc};
 
 use super::copies::GAP;
 use super::items::Local;
-use super::ways::{From, MOST_ROOM, Run, Way};
+use super::ways::{From, Run, Way};
 use super::{Order, Shape};
 use crate::plan::DeviceTraits;
 use crate::primitive::choice::Planned;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Operand};
-use crate::primitive::unit_panels::{Factors, Unit, place, tag_of};
+use crate::primitive::unit_panels::{Factors, MOST_ROOM, Unit, place, tag_of};
 use crate::primitive::value::Value;
 
 const PACKED: &str = anydnn_kernels::text("convolution/packed.cl");

@@ -7,11 +7,8 @@ use super::items::Local;
 use super::packed::three;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::space::{Address, Space};
-use crate::primitive::unit_panels::Factors;
+use crate::primitive::unit_panels::{Factors, MOST_ROOM, ROOMS};
 
-/// Local memory that programs have for gathered places.
-pub(super) const ROOMS: [usize; 4] = [16 << 10, 48 << 10, 96 << 10, MOST_ROOM];
-pub(super) const MOST_ROOM: usize = 160 << 10;
 /// Clocks that a matrix unit takes for two tiles beside those of their rows, and in which the rest of a row is copied to where zeros follow it.
 const TILE_CLOCKS: usize = 3;
 const REST_CLOCKS: usize = 4;

@@ -8,11 +8,12 @@ use crate::primitive::choice::Planned;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Operand, Space};
-use crate::primitive::unit_panels::{Factors, TERMS, Unit, copied, place, raw};
+use crate::primitive::unit_panels::{Factors, MOST_ROOM, ROOMS, TERMS, Unit, copied, place, raw};
 use crate::primitive::value::Value;
 
 const PACKED: &str = anydnn_kernels::text("matmul/packed.cl");
 const PACK: &str = anydnn_kernels::text("matmul/pack.cl");
+const PACK_PART: &str = anydnn_kernels::text("matmul/pack_part.cl");
 
 /// Bytes where copies begin.
 const ALIGNMENT: usize = 64;
@@ -52,7 +53,10 @@ impl Shape<'_> {
         let rows = result[result.len() - 2];
         let batch = result[..result.len() - 2].iter().product();
         let factors = Factors::of(desc, unit, device).filter(|_| self.gate.is_none())?;
-        let factors = factors.for_result([batch, rows, n], device);
+        let mut factors = factors.for_result([batch, rows, n], device);
+        if packing {
+            factors = factors.within(weights.dims()[weights.rank() - 2], MOST_ROOM);
+        }
         let unit = factors.unit;
         let element = factors.element();
         let parts = factors.panel() / CPU_LANES;
@@ -109,9 +113,21 @@ impl Shape<'_> {
             row_step
         };
 
+        let tile_rows = unit.tile_rows(rows);
+        let wanted = (device.compute_units * ITEMS).div_ceil(panels * batch);
+        let most = (BLOCK_BYTES / row_step.max(1)).clamp(tile_rows, 1024.max(tile_rows));
+        let item_rows = rows.div_ceil(wanted).min(most).next_multiple_of(tile_rows);
         let part_step;
         let mut to = vec![0; space.loops.len()];
-        if packing {
+        let own_bytes = factors.part_bytes(terms) * parts;
+        // What nobody else reads need not pass through memory.
+        let room = ROOMS.into_iter().find(|room| own_bytes <= *room);
+        let room = room.filter(|_| packing && !unit.panels.repeats_rows && item_rows >= rows);
+        let mut copied = None;
+        if room.is_some() {
+            part_step = factors.part_bytes(terms);
+            copied = Some(WeightsCopy::of(&space, (lane, k))?);
+        } else if packing {
             let source = space.find("WEIGHTS")?.address.clone();
             part_step = factors.part_bytes(terms);
             (to[part], to[panel]) = (part_step, part_step * parts);
@@ -144,10 +160,6 @@ impl Shape<'_> {
             place(&mut space, "WEIGHTS", Binding::Arg(Arg::Weights), address);
         }
 
-        let tile_rows = unit.tile_rows(rows);
-        let wanted = (device.compute_units * ITEMS).div_ceil(panels * batch);
-        let most = (BLOCK_BYTES / row_step.max(1)).clamp(tile_rows, 1024.max(tile_rows));
-        let item_rows = rows.div_ceil(wanted).min(most).next_multiple_of(tile_rows);
         let mut text = Source::new(&space, Value::F32, (CPU_LANES, Some(lane)), wide, true);
         text.general()
             .declare("DECLARE_BATCH", &space, 0..m)
@@ -158,11 +170,20 @@ impl Shape<'_> {
             .number_of("N_SIZE", n)
             .number_of("K_SIZE", terms)
             .number_of("A_STEP", row_step)
-            .number_of("B_STEP", part_step);
+            .number_of("B_STEP", part_step)
+            .define("PACKS", i32::from(room.is_some()));
+        let mut files = factors.files(PACKED).to_vec();
+        if let (Some(room), Some(copied)) = (room, copied) {
+            text.define("PACKS_ROOM", room).define("ELEMENT", element).define("AS_WORDS", 0);
+            text.define("STEP_QUADS", unit.step_bytes() / 4);
+            copied.define(&mut text);
+            files.insert(0, TERMS);
+            files.insert(1, PACK_PART);
+        }
         factors.define(&mut text, &space, desc, device, ([(1, 0); 3], terms, in_place), m)?;
         self.define(&mut text, &space, Value::F32, &[k]);
         let global = [panels, rows.div_ceil(item_rows), batch];
-        planned.launches.push(text.launch("matmul_packed", &factors.files(PACKED), global, Some([1, 1, 1])));
+        planned.launches.push(text.launch("matmul_packed", &files, global, Some([1, 1, 1])));
         Some(planned)
     }
 
@@ -221,15 +242,8 @@ impl Shape<'_> {
             }
         }
         let [panel, part, lane, k] = [panel, part, lane, k].map(|v| v - gone);
-        let weights = copy.find("WEIGHTS")?;
-        if !matches!(weights.address, Address::Linear { .. })
-            && weights.address.step(lane, CPU_LANES).is_none()
-        {
-            return None;
-        }
-        let along_k = weights.address.step(k, CPU_LANES) == Some(1);
-        let along = if along_k { k } else { lane };
-        let load = raw(weights, along)?;
+        let copied = WeightsCopy::of(&copy, (lane, k))?;
+        let along = if copied.along_k { k } else { lane };
         let n = self.weights.dims()[self.weights.rank() - 1];
         let mut text = Source::new(&copy, Value::F32, (CPU_LANES, Some(along)), wide, true);
         factors.define_terms(&mut text);
@@ -237,12 +251,35 @@ impl Shape<'_> {
             .declare("DECLARE_BATCH", &copy, 0..panel)
             .declare("DECLARE_PARTS", &copy, panel..part + 1)
             .define("COLUMN", format_args!("((panel * {} + part) * 16)", copy.loops[part].extent))
-            .define("RAW_WEIGHTS(o, n)", load("o", "n"))
-            .define("ALONG_K", i32::from(along_k))
             .number_of("N_SIZE", n)
             .number_of("K_SIZE", terms)
             .number_of("K_STEPS", terms.div_ceil(factors.step()));
+        copied.define(&mut text);
         let global = [copy.count(panel..part + 1), copy.count(0..panel), 1];
-        Some(text.launch("matmul_pack_weights", &[TERMS, PACK], global, Some([1, 1, 1])))
+        Some(text.launch("matmul_pack_weights", &[TERMS, PACK_PART, PACK], global, Some([1, 1, 1])))
+    }
+}
+
+/// How weights are read that are copied into parts: vectors along their columns, or along their terms.
+struct WeightsCopy {
+    along_k: bool,
+    load: String,
+}
+
+impl WeightsCopy {
+    fn of(space: &Space, (lane, k): (usize, usize)) -> Option<Self> {
+        let weights = space.find("WEIGHTS")?;
+        if !matches!(weights.address, Address::Linear { .. })
+            && weights.address.step(lane, CPU_LANES).is_none()
+        {
+            return None;
+        }
+        let along_k = weights.address.step(k, CPU_LANES) == Some(1);
+        let load = raw(weights, if along_k { k } else { lane })?;
+        Some(Self { along_k, load: load("o", "n") })
+    }
+
+    fn define(&self, text: &mut Source) {
+        text.define("RAW_WEIGHTS(o, n)", &self.load).define("ALONG_K", i32::from(self.along_k));
     }
 }
