@@ -19,12 +19,6 @@
 #define TILE_PRODUCT "tdpbuud"
 #endif
 #define START_FROM_COLUMN_SUMS 0
-// Where weights are.
-#if PACKS
-#define WEIGHTS_POINTER const __local uchar *
-#else
-#define WEIGHTS_POINTER const __global uchar *
-#endif
 // Eight tiles are sums, of each row tile by each part, and what they are made of. Of few rows parts are many, and of few columns row tiles,
 // as a unit waits for a sum before it adds to it again.
 #if PANEL == 16

@@ -2,9 +2,6 @@
 // panel of 16 * PARTS columns. The source's bytes lie in rows, the weights' in parts of 16 columns: `[K / 4][16][4]` bytes, padded with zeros
 // to what a unit multiplies at once, PART_BYTES of a part. Or PACKS: a work-item copies the weights of its panel into local memory first.
 #define LOCATE(j) const idx part = j, lane = 0;
-#ifndef WEIGHTS_POINTER
-#define WEIGHTS_POINTER const __global uchar *
-#endif
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void matmul_packed(PARAMS) {
 #if IS_FINAL
@@ -33,7 +30,7 @@ __kernel void matmul_packed(PARAMS) {
         __local uint *to = own_weights + j * (B_STEP / 4);
         PACK_PART(own_columns, to)
     }
-    WEIGHTS_POINTER b = (WEIGHTS_POINTER)own_weights;
+    WEIGHTS_POINTER b = (const __local uchar *)own_weights;
 #else
     WEIGHTS_POINTER b;
     {

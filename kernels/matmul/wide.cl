@@ -204,7 +204,7 @@
     , [t1] "r"((ulong)min(1, last) * B_STEP), [t2] "r"((ulong)min(2, last) * B_STEP), [t3] "r"((ulong)min(3, last) * B_STEP)
 #endif
 // Rows that are missing are the last one again, and so are parts.
-static inline void multiply(const __global uchar *a, const int rows, const __global uchar *b, const int last,
+static inline void multiply(const __global uchar *a, const int rows, WEIGHTS_POINTER b, const int last,
                             SUMS_TO WITH_SHAPE) {
     // Of each run where its terms begin and end, and its weights; zero behind them.
     ulong runs[RUN_ROOM * 3 + 1];
@@ -259,7 +259,7 @@ static inline void multiply(const __global uchar *a, const int rows, const __glo
 // Sums of the weights, as products with ones.
 #define SUM_COLUMNS(b, last, to) sum_columns(b, last, to AND_SHAPE);
 #define ADD_ONES(i, j) PRODUCT(W##j, "28") Z0##j "\n\t"
-static inline void sum_columns(const __global uchar *b, const int last, __local int *to WITH_SHAPE) {
+static inline void sum_columns(WEIGHTS_POINTER b, const int last, __local int *to WITH_SHAPE) {
     ulong frame[FRAME];
     frame[SAVED + 1] = (ulong)to;
     frame[SAVED + 2] = 0x01010101;

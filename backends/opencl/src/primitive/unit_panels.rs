@@ -322,6 +322,11 @@ pub(super) fn tag_of(blocks: impl IntoIterator<Item = (char, usize)>) -> String 
     blocks.into_iter().fold(String::new(), |tag, (axis, count)| format!("{tag}{count}{axis}"))
 }
 
+/// The type of pointers to the weights that units multiply.
+pub(super) fn weights_pointer(is_local: bool) -> &'static str {
+    if is_local { "const __local uchar *" } else { "const __global uchar *" }
+}
+
 /// How to load the raw bits of 16 elements of an operand along a loop, from an offset and their number on.
 pub(super) fn raw(operand: &Operand, along: usize) -> Option<impl Fn(&str, &str) -> String> {
     let bits = storage(operand.data_type).0;

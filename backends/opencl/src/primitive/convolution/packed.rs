@@ -11,7 +11,7 @@ use crate::primitive::choice::Planned;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Operand};
-use crate::primitive::unit_panels::{Factors, MOST_ROOM, Unit, place, tag_of};
+use crate::primitive::unit_panels::{Factors, MOST_ROOM, Unit, place, tag_of, weights_pointer};
 use crate::primitive::value::Value;
 
 const PACKED: &str = anydnn_kernels::text("convolution/packed.cl");
@@ -239,6 +239,7 @@ impl Shape<'_> {
             .define("AT_ONCE", at_once)
             .define("TILE_ROWS", tile_rows)
             .define("RUNS_ON", i32::from(items.runs_on))
+            .define("WEIGHTS_POINTER", weights_pointer(false))
             .define("SHARES_LINES", i32::from(local == Local::Taps))
             .define("HOLDS_LINES", i32::from(local == Local::Lines))
             .number_of("STRETCH_ITEMS", items.of_stretch())

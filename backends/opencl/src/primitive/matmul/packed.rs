@@ -8,7 +8,9 @@ use crate::primitive::choice::Planned;
 use crate::primitive::rows::CPU_LANES;
 use crate::primitive::source::Source;
 use crate::primitive::space::{Address, Binding, Operand, Space};
-use crate::primitive::unit_panels::{Factors, MOST_ROOM, ROOMS, TERMS, Unit, copied, place, raw};
+use crate::primitive::unit_panels::{
+    Factors, MOST_ROOM, ROOMS, TERMS, Unit, copied, place, raw, weights_pointer,
+};
 use crate::primitive::value::Value;
 
 const PACKED: &str = anydnn_kernels::text("matmul/packed.cl");
@@ -122,7 +124,7 @@ impl Shape<'_> {
         let own_bytes = factors.part_bytes(terms) * parts;
         // What nobody else reads need not pass through memory.
         let room = ROOMS.into_iter().find(|room| own_bytes <= *room);
-        let room = room.filter(|_| packing && !unit.panels.repeats_rows && item_rows >= rows);
+        let room = room.filter(|_| packing && !factors.as_words() && item_rows >= rows);
         let mut copied = None;
         if room.is_some() {
             part_step = factors.part_bytes(terms);
@@ -171,7 +173,8 @@ impl Shape<'_> {
             .number_of("K_SIZE", terms)
             .number_of("A_STEP", row_step)
             .number_of("B_STEP", part_step)
-            .define("PACKS", i32::from(room.is_some()));
+            .define("PACKS", i32::from(room.is_some()))
+            .define("WEIGHTS_POINTER", weights_pointer(room.is_some()));
         let mut files = factors.files(PACKED).to_vec();
         if let (Some(room), Some(copied)) = (room, copied) {
             text.define("PACKS_ROOM", room).define("ELEMENT", element).define("AS_WORDS", 0);

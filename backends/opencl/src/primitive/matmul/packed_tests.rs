@@ -7,6 +7,7 @@ use anydnn_backend::{
 };
 
 use crate::capability::Feature;
+use crate::plan::DeviceTraits;
 use crate::primitive::tests::{check_those, cpu, f32, planned};
 
 fn product(dims: [usize; 4], [src, weights, dst]: [DataType; 3], tag: &str) -> PrimitiveDescBuilder {
@@ -24,24 +25,26 @@ fn check_packing(desc: &PrimitiveDesc) {
 const BF16: [DataType; 3] = [DataType::BF16; 3];
 const BYTES: [DataType; 3] = [DataType::U8, DataType::S8, DataType::F32];
 
-/// What one work-item alone reads does not pass through memory; panels are narrower where more columns had no room.
+/// What one work-item alone reads does not pass through memory; those of matrix units are narrower where
+/// more columns had no room.
 #[test]
-fn matrix_units_copy_the_weights_of_a_panel_where_nobody_else_reads_them() {
+fn units_copy_the_weights_of_a_panel_where_nobody_else_reads_them() {
     let amx = cpu().with(Feature::Amx, Ok("made up"));
-    let text = |dims: [usize; 4], types: [DataType; 3]| {
-        let plan = planned(product(dims, types, "abc"), &amx);
-        assert_eq!(plan.implementation, "ocl:matmul:amx-packing", "{dims:?}");
+    let vectors = cpu().with(Feature::Bytes, Ok("made up")).with(Feature::Pairs, Ok("made up"));
+    let text = |dims: [usize; 4], types: [DataType; 3], device: &DeviceTraits| {
+        let plan = planned(product(dims, types, "abc"), device);
+        assert!(plan.implementation.ends_with("-packing"), "{dims:?} {}", plan.implementation);
         (plan.launches.len(), plan.launches.last().unwrap().program.source.to_string())
     };
-    for types in [BF16, BYTES] {
-        let (launches, few) = text([60, 40, 128, 70], types);
+    for (types, device) in [(BF16, &amx), (BYTES, &amx), (BF16, &vectors), (BYTES, &vectors)] {
+        let (launches, few) = text([60, 40, 128, 70], types, device);
         assert!(launches == 1 && few.contains("#define PACKS 1\n"));
-        let (launches, many) = text([1, 4000, 1024, 70], types);
+        let (launches, many) = text([1, 4000, 1024, 70], types, device);
         assert!(launches == 2 && many.contains("#define PACKS 0\n"));
     }
-    let (launches, long) = text([1, 16, 3200, 1600], BF16);
+    let (launches, long) = text([1, 16, 3200, 1600], BF16, &amx);
     assert!(launches == 1 && long.contains("#define PANEL 16\n"));
-    let (launches, longer) = text([1, 16, 6400, 1600], BF16);
+    let (launches, longer) = text([1, 16, 6400, 1600], BF16, &amx);
     assert!(launches == 2 && longer.contains("#define PACKS 0\n"));
 }
 
@@ -56,7 +59,7 @@ fn weights_that_are_copied_for_each_panel_mean_the_same() {
         .with_dequantize(zero(Quantized::Src(0), DataType::U8))
         .with_dequantize(zero(Quantized::Weights, DataType::S8));
     let relu = Attributes::default().with_post_op(PostOp::Eltwise(Eltwise::Relu));
-    for dims in [[2, 20, 64, 33], [3, 40, 100, 70], [1, 7, 129, 100], [2, 70, 31, 16], [1, 33, 2600, 20]] {
+    for dims in [[2, 20, 64, 33], [12, 40, 100, 70], [1, 7, 129, 100], [2, 70, 31, 16], [1, 33, 2600, 20]] {
         for tag in ["abc", "acb"] {
             for types in [BF16, [DataType::BF16, DataType::BF16, DataType::F32], BYTES] {
                 check_packing(&product(dims, types, tag).build().unwrap());
