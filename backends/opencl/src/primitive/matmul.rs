@@ -85,8 +85,9 @@ const DOT: &str = anydnn_kernels::text("matmul/dot.cl");
 
 /// Rows from which on copying the weights into panels pays for itself.
 const PACK_ROWS: usize = 48;
-/// Rows from which on units pay for packing the weights, and terms of floats of 16 bits from which on matrix units pay at all.
+/// Rows from which on units pay for packing the weights, and matrix units, and terms of floats of 16 bits from which on these pay at all.
 const FEW_ROWS: usize = 12;
+const FEW_ROWS_OF_TILES: usize = 8;
 const FEW_FLOATS: usize = 8;
 /// Rows from which on copies of weights cost nothing beside what is multiplied by them.
 const MANY_ROWS: usize = 10 * PACK_ROWS;
@@ -183,6 +184,11 @@ fn lies_along_terms(desc: &PrimitiveDesc, weights: &MemoryDesc, device: &DeviceT
     [Multiplicand::Tf32, Multiplicand::Bytes, Multiplicand::F8].into_iter().any(both)
 }
 
+/// Rows from which on a unit pays for packing the weights.
+fn few_rows(unit: Unit) -> usize {
+    if unit.panels.repeats_rows { FEW_ROWS } else { FEW_ROWS_OF_TILES }
+}
+
 /// Whether a product is worth the copies that matrix units need: it fills one of their tiles, of 16 by 16 results and 64 terms. Sums of few
 /// floats take longer to finish than to make, unless a unit without tiles rounds them.
 fn fills_units(desc: &PrimitiveDesc, weights: &MemoryDesc, device: &DeviceTraits) -> bool {
@@ -274,7 +280,7 @@ impl<'a> Shape<'a> {
                 let ([in_place, packing], reason) = (unit.panels.variants, unit.panels.reason);
                 choices.offer(in_place, reason, || self.packed(unit, device, false));
                 let factors = Factors::of(self.desc, unit, device);
-                if pays && (m >= FEW_ROWS || along_k) {
+                if pays && (m >= few_rows(unit) || along_k) {
                     choices.offer(packing, reason, || self.packed(unit, device, true));
                 } else if pays && real && n >= CPU_LANES && factors.is_some() {
                     choices.offer("vector", "too few rows to pack the weights for", || {
@@ -331,7 +337,7 @@ impl<'a> Shape<'a> {
                 choices.offer("dot", "both operands lie along K", dot);
             }
             choices.offer("blocked", "a narrow result", || self.blocked(value, device));
-            for unit in Unit::all(device).filter(|_| !pays || m < FEW_ROWS) {
+            for unit in Unit::all(device).filter(|&unit| !pays || m < few_rows(unit)) {
                 let reason = "too few products to pay for copies";
                 choices.offer(unit.panels.variants[1], reason, || self.packed(unit, device, true));
             }

@@ -42,6 +42,10 @@ fn units_copy_the_weights_of_a_panel_where_nobody_else_reads_them() {
         let (launches, many) = text([1, 4000, 1024, 70], types, device);
         assert!(launches == 2 && many.contains("#define PACKS 0\n"));
     }
+    // Few rows are worth it for matrix units alone.
+    assert_eq!(text([60, 8, 128, 70], BF16, &amx).0, 1);
+    let few = planned(product([60, 8, 128, 70], BF16, "abc"), &vectors).implementation;
+    assert!(!few.ends_with(":pairs-packing"), "{few}");
     let (launches, long) = text([1, 16, 3200, 1600], BF16, &amx);
     assert!(launches == 1 && long.contains("#define PANEL 16\n"));
     let (launches, longer) = text([1, 16, 6400, 1600], BF16, &amx);
