@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anydnn_backend::{Backend, DataType, Dims, Error, MemoryDesc, Range, Result, ResultExt, Stream};
 
-use super::run::{Looping, Run, Values};
+use super::run::{LoopInputs, Run, Values};
 use super::scope::Scope;
 use super::slot::{OnDevice, Slot};
 use crate::graph::normalize_axis;
@@ -45,16 +45,16 @@ impl<B: Backend> Run<'_, B> {
                 Some(value) => Some(self.slot(scope, values, *value)?),
             });
         }
-        let looping = Looping { captures, inputs };
+        let loop_inputs = LoopInputs { captures, inputs };
         let start = Instant::now();
-        let made = match self.repeat_on_host(&node, inner, &looping)? {
+        let made = match self.repeat_on_host(&node, inner, &loop_inputs)? {
             Some(made) => {
                 if let Some(trace) = &mut self.trace {
                     trace.host(&format!("{}stage {}", scope.path, stage + 1), step, start);
                 }
                 Ok(made)
             }
-            None => self.rounds(&node, inner, looping),
+            None => self.rounds(&node, inner, loop_inputs),
         };
         let made = made.map_err(|error| node.place(error))?;
         for (output, slot) in step.outputs.iter().zip(made) {
@@ -74,9 +74,9 @@ impl<B: Backend> Run<'_, B> {
         &mut self,
         node: &Node,
         inner: &Scope<B>,
-        looping: Looping<B>,
+        loop_inputs: LoopInputs<B>,
     ) -> Result<Vec<Arc<Slot<B>>>> {
-        let Looping { captures, inputs } = looping;
+        let LoopInputs { captures, inputs } = loop_inputs;
         match node.operator() {
             "Loop" => self.run_loop(node, inner, &captures, inputs),
             _ if node.opset() < 9 => self.run_batches(node, inner, &captures, &inputs),

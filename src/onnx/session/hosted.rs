@@ -7,7 +7,7 @@ use anydnn_backend::{Backend, DataType, Dims, Engine, Error, Result, Stream};
 use anydnn_host::{Host, HostEngine};
 
 use super::direct::Direct;
-use super::run::{Looping, Run};
+use super::run::{LoopInputs, Run};
 use super::scope::Scope;
 use super::slot::Slot;
 use super::startup::Fallback;
@@ -16,12 +16,12 @@ use crate::onnx::node::Node;
 
 /// Bytes that a loop reads for each element that takes a device as long as a launch.
 const LAUNCH_BYTES: usize = 16;
-/// Shapes for which a loop turned out to compute with more than it reads.
-const SHAPES: usize = 64;
+/// What a loop was given when it turned out to be the device's, so many at most.
+const REFUSED: usize = 64;
 
 /// What loops on the host have in common.
 #[derive(Debug, Default)]
-pub(super) struct Hosted(OnceLock<Arc<Inner<Host>>>);
+pub(super) struct Hosted(OnceLock<Box<Inner<Host>>>);
 
 impl Hosted {
     fn inner<B: Backend>(&self, device: &Inner<B>) -> &Inner<Host> {
@@ -34,7 +34,7 @@ impl Hosted {
                 progress: None,
                 ..device.options.clone()
             };
-            Arc::new(Inner {
+            Box::new(Inner {
                 scope: Scope::new(Arc::clone(&device.scope.program), ""),
                 model: device.model.clone(),
                 direct: Direct::of(&engine).map(Arc::new),
@@ -59,12 +59,12 @@ type Given = Vec<(Dims, DataType)>;
 pub(super) struct HostedBody {
     scope: Scope<Host>,
     /// What the device is left for.
-    large: Mutex<VecDeque<Given>>,
+    refused: Mutex<VecDeque<Given>>,
 }
 
 impl HostedBody {
     pub(super) fn of<B: Backend>(body: &Scope<B>) -> Self {
-        Self { scope: Scope::new(Arc::clone(&body.program), &body.path), large: Mutex::default() }
+        Self { scope: Scope::new(Arc::clone(&body.program), &body.path), refused: Mutex::default() }
     }
 
     /// Bytes of the weights that the host has for it.
@@ -80,33 +80,35 @@ impl<B: Backend> Run<'_, B> {
         &mut self,
         node: &Node,
         body: &Scope<B>,
-        looping: &Looping<B>,
+        loop_inputs: &LoopInputs<B>,
     ) -> Result<Option<Vec<Arc<Slot<B>>>>> {
         let most = self.inner.engine.launch_elements().saturating_mul(LAUNCH_BYTES);
         if most == 0 || !self.inner.options.host_loops {
             return Ok(None);
         }
-        let each = || looping.captures.iter().map(|(_, slot)| slot).chain(looping.inputs.iter().flatten());
+        let each =
+            || loop_inputs.captures.iter().map(|(_, slot)| slot).chain(loop_inputs.inputs.iter().flatten());
         let read: usize = each().map(|slot| slot.desc.size()).sum();
         if read.saturating_add(body.program.weight_bytes()) > most {
             return Ok(None);
         }
         let given: Given = each().map(|slot| (slot.desc.dims().clone(), slot.desc.data_type())).collect();
         let hosted = body.hosted();
-        if lock(&hosted.large).contains(&given) {
+        if lock(&hosted.refused).contains(&given) {
             return Ok(None);
         }
-        let captures = looping.captures.iter().map(|(value, slot)| Ok((*value, self.moved(slot)?)));
+        let captures = loop_inputs.captures.iter().map(|(value, slot)| Ok((*value, self.moved(slot)?)));
         let captures = captures.collect::<Result<_>>()?;
-        let inputs = looping.inputs.iter().map(|slot| slot.as_ref().map(|slot| self.moved(slot)).transpose());
-        let looping = Looping { captures, inputs: inputs.collect::<Result<_>>()? };
+        let inputs =
+            loop_inputs.inputs.iter().map(|slot| slot.as_ref().map(|slot| self.moved(slot)).transpose());
+        let loop_inputs = LoopInputs { captures, inputs: inputs.collect::<Result<_>>()? };
 
         let inner = self.inner.hosted.inner(self.inner);
         let made = inner.with_stream(|stream| {
             let mut run = Run::new(inner, stream, &[], self.dims.clone());
             run.cancel = self.cancel.clone();
             run.most_bytes = Some(most);
-            let made = run.rounds(node, &hosted.scope, looping);
+            let made = run.rounds(node, &hosted.scope, loop_inputs);
             if made.is_err() {
                 let _ = stream.wait();
             }
@@ -120,11 +122,11 @@ impl<B: Backend> Run<'_, B> {
             Err(error) => {
                 // The device tells what is wrong where something is.
                 tracing::debug!(%error, "a loop is left to the device");
-                let mut large = lock(&hosted.large);
-                if large.len() >= SHAPES {
-                    large.pop_front();
+                let mut refused = lock(&hosted.refused);
+                if refused.len() >= REFUSED {
+                    refused.pop_front();
                 }
-                large.push_back(given);
+                refused.push_back(given);
                 Ok(None)
             }
         }

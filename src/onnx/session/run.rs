@@ -41,7 +41,7 @@ impl<B: Backend> Values<B> {
 
 /// What a loop reads: values of the graphs around it, by their number in the body, and its own inputs.
 #[derive(Debug)]
-pub(super) struct Looping<B: Backend> {
+pub(super) struct LoopInputs<B: Backend> {
     pub(super) captures: Vec<(ValueId, Arc<Slot<B>>)>,
     pub(super) inputs: Vec<Option<Arc<Slot<B>>>>,
 }

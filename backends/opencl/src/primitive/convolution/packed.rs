@@ -23,7 +23,7 @@ const COPYING_WORK: usize = 1 << 14;
 const MOST_LOOSE: usize = 8;
 /// Places whose products with channels that fill up a step, as many as there are channels, take as long as copies of the weights in each
 /// execution.
-const FEW_PLACES: usize = 20480;
+const FEW_PLACES: usize = 20 << 10;
 
 impl Shape<'_> {
     /// The tag of weights `[O, C, kernel..]` in parts of 16 output channels, as packed.cl reads them in place.

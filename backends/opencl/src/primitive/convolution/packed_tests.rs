@@ -203,6 +203,41 @@ fn narrow_images_mean_the_same_along_another_dimension() {
             }
         }
     }
+    // Nothing is the same along both dimensions, nor for all channels.
+    let zero = |operand, data_type| Dequantize {
+        operand,
+        scale: None,
+        zero_point: Some(typed(&[1, 1, 1, 1], data_type)),
+    };
+    let zeros = Attributes::default()
+        .with_dequantize(zero(Quantized::Src(0), DataType::U8))
+        .with_dequantize(zero(Quantized::Weights, DataType::S8));
+    for (groups, channels, outputs) in [(1, 6, 20), (1, 32, 33), (2, 32, 32), (3, 24, 48)] {
+        for (images, src, taps) in [(2, [41, 4], [3, 2]), (25, [6, 5], [4, 3]), (1, [33, 2], [2, 1])] {
+            let (strides, dilations, begin, end) = ([2, 1], [1, 2], [1, 0], [0, 1]);
+            let op =
+                Convolution::new(2).with_strides(strides).with_dilations(dilations).with_pads(begin, end);
+            let dst: [usize; 2] = std::array::from_fn(|i| {
+                (src[i] + begin[i] + end[i] - (taps[i] - 1) * dilations[i] - 1) / strides[i] + 1
+            });
+            for types in [BF16, BYTES] {
+                let image = |count, [height, width]: [usize; 2], data_type| {
+                    MemoryDesc::with_tag([images, count, height, width], data_type, "acdb").unwrap()
+                };
+                let build = |attributes: &Attributes| {
+                    PrimitiveDesc::builder(Op::Convolution(op.clone().with_groups(groups)))
+                        .src(image(channels, src, types[0]))
+                        .weights(typed(&[outputs, channels / groups, taps[0], taps[1]], types[1]).to_any())
+                        .dst(image(outputs, dst, types[2]))
+                        .attributes(attributes.clone())
+                };
+                check_units(&build(&Attributes::default()).build().unwrap());
+                if types == BYTES {
+                    check_units(&build(&zeros).build().unwrap());
+                }
+            }
+        }
+    }
     let lines = Convolution::new(1).with_pads([1], [1]);
     let short = PrimitiveDesc::builder(Op::Convolution(lines))
         .src(MemoryDesc::with_tag([30, 32, 5], DataType::BF16, "acb").unwrap())

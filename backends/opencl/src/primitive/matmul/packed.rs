@@ -177,8 +177,7 @@ impl Shape<'_> {
             .define("WEIGHTS_POINTER", weights_pointer(room.is_some()));
         let mut files = factors.files(PACKED).to_vec();
         if let (Some(room), Some(copied)) = (room, copied) {
-            text.define("PACKS_ROOM", room).define("ELEMENT", element).define("AS_WORDS", 0);
-            text.define("STEP_QUADS", unit.step_bytes() / 4);
+            factors.define_terms(text.define("PACKS_ROOM", room));
             copied.define(&mut text);
             files.insert(0, TERMS);
             files.insert(1, PACK_PART);
