@@ -1,5 +1,7 @@
 //! Folds along axes: of neighbours into one, or of rows into a row.
 
+use std::ops::Range;
+
 use anydnn_backend::op::{Reduction as Op, ReductionAlgorithm};
 use anydnn_backend::{Arg, PrimitiveDesc};
 use smallvec::SmallVec;
@@ -17,6 +19,8 @@ const PART: usize = 1 << 16;
 const TOGETHER: usize = 64;
 /// Columns of a task.
 const COLUMNS: usize = 512;
+/// Rows of a piece.
+const PIECE_ROWS: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Reduction {
@@ -103,16 +107,7 @@ impl Reduction {
         let of = |count: usize| count * part / self.parts..count * (part + 1) / self.parts;
         into.fill(sums::start(self.algorithm));
         if !self.is_inner_folded {
-            let range = of(self.folded_count);
-            if let Some(stride) = self.folded.stride() {
-                let from = &src[base + column + range.start * stride..];
-                sums::fold_rows(call.level, self.algorithm, from, range.len(), stride, into);
-                return;
-            }
-            for position in range {
-                let from = &src[base + column + self.folded.at(position)..];
-                sums::fold_rows(call.level, self.algorithm, from, 1, 0, into);
-            }
+            self.fold_rows(call, &src[base + column..], of(self.folded_count), into);
             return;
         }
         let (outer, inner) = if self.folded_count == 1 {
@@ -127,6 +122,38 @@ impl Reduction {
                 let folded = sums::fold(call.level, self.algorithm, piece);
                 into[0] = sums::join(self.algorithm, into[0], folded);
             }
+        }
+    }
+
+    /// Part of a fold of rows into one. Many rows are folded in pieces, whose sums have small errors.
+    fn fold_rows(&self, call: &Call<'_>, src: &[f32], rows: Range<usize>, into: &mut [f32]) {
+        if rows.len() <= PIECE_ROWS {
+            return self.fold_piece(call, src, rows, into);
+        }
+        let mut piece = [0.0; COLUMNS];
+        for (number, into) in into.chunks_mut(COLUMNS).enumerate() {
+            let (src, piece) = (&src[number * COLUMNS..], &mut piece[..into.len()]);
+            for start in rows.clone().step_by(PIECE_ROWS) {
+                piece.fill(sums::start(self.algorithm));
+                self.fold_piece(call, src, start..rows.end.min(start + PIECE_ROWS), piece);
+                sums::join_rows(call.level, self.algorithm, piece, into);
+            }
+        }
+    }
+
+    fn fold_piece(&self, call: &Call<'_>, src: &[f32], rows: Range<usize>, into: &mut [f32]) {
+        if let Some(stride) = self.folded.stride() {
+            return sums::fold_rows(
+                call.level,
+                self.algorithm,
+                &src[rows.start * stride..],
+                rows.len(),
+                stride,
+                into,
+            );
+        }
+        for position in rows {
+            sums::fold_rows(call.level, self.algorithm, &src[self.folded.at(position)..], 1, 0, into);
         }
     }
 

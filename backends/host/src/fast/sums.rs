@@ -35,6 +35,11 @@ for_levels! {
     pub(super) fn fold_rows(algorithm: ReductionAlgorithm, values: &[f32], rows: usize, stride: usize, into: &mut [f32]) = fold_rows_body
 }
 
+for_levels! {
+    /// Joins partial folds of rows with others.
+    pub(super) fn join_rows(algorithm: ReductionAlgorithm, values: &[f32], into: &mut [f32]) = join_rows_body
+}
+
 /// Where a fold begins.
 pub(super) fn start(algorithm: ReductionAlgorithm) -> f32 {
     match algorithm {
@@ -174,6 +179,21 @@ fn fold_rows_body(
         ReductionAlgorithm::NormL2 => each_row(values, rows, stride, into, |x| x * x, plus),
         _ => each_row(values, rows, stride, into, |x| x, plus),
     }
+}
+
+#[inline(always)]
+fn join_rows_body(algorithm: ReductionAlgorithm, values: &[f32], into: &mut [f32]) {
+    match algorithm {
+        ReductionAlgorithm::Product => join_row(values, into, |a, b| a * b),
+        ReductionAlgorithm::Max => join_row(values, into, larger),
+        ReductionAlgorithm::Min => join_row(values, into, smaller),
+        _ => join_row(values, into, |a, b| a + b),
+    }
+}
+
+#[inline(always)]
+fn join_row(values: &[f32], into: &mut [f32], join: impl Fn(f32, f32) -> f32) {
+    into.iter_mut().zip(values).for_each(|(into, &value)| *into = join(*into, value));
 }
 
 /// Four rows at a time, so that the sums are read and written once for them.

@@ -413,6 +413,33 @@ fn folds_in_parts() {
     }
 }
 
+/// Sums of many rows and of many neighbours come within four roundings: variances are small differences of such.
+#[test]
+fn long_sums_are_near() {
+    for (src, dst, stride) in [([4096, 70], [1, 70], 70), ([70, 4096], [70, 1], 1)] {
+        let op = Op::Reduction(Reduction::new(ReductionAlgorithm::Sum));
+        let desc = PrimitiveDesc::builder(op).src(f32(&src)).dst(f32(&dst)).build().unwrap();
+        let fast = plan(&desc).unwrap();
+        let value = |i: u64| 0.1 + (i * 7919 % 1013) as f32 * 1e-3;
+        let values: Vec<f32> = (0..4096 * 70).map(value).collect();
+        let mut sums = vec![f32::NAN; 70];
+        for &level in Level::available() {
+            let inputs = [(Arg::SRC, bytemuck::cast_slice(&values))];
+            let mut outputs = [(Arg::DST, bytemuck::cast_slice_mut(&mut sums))];
+            let crew = Crew::new(2);
+            let call = Call::new(level, &crew, &desc, &*fast, &inputs, &mut outputs);
+            fast.run(&call.expect("operands of f32"));
+            for (at, &sum) in sums.iter().enumerate() {
+                let start = if stride == 1 { at * 4096 } else { at };
+                let all = values[start..].iter().step_by(stride).take(4096);
+                let exact: f64 = all.map(|&x| f64::from(x)).sum();
+                let error = (f64::from(sum) - exact).abs() / exact;
+                assert!(error < 4.0 * f64::from(f32::EPSILON), "{src:?} at {at}: {sum}, not {exact}");
+            }
+        }
+    }
+}
+
 /// A value that is its channel's mean becomes the shift, to the bit: the difference comes before the factor.
 #[test]
 fn a_mean_normalizes_to_the_shift() {
